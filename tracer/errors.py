@@ -1,0 +1,119 @@
+"""Every exception of the package. Each says what happened, where, and how to mend it.
+
+An error is also the builtin that NumPy would raise at that point (`ShapeError` is a `ValueError`),
+so code written against NumPy keeps catching it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tracer.source import Source, user_source
+
+
+class TracerError(Exception):
+    """Base of all errors of this package.
+
+    Parameters
+    ----------
+    what : str
+        What went wrong, in one sentence, with the values that matter.
+    mend : str
+        What the user can write instead.
+    where : Source, optional
+        The user's line. By default the innermost user frame at the time of the error.
+    """
+
+    def __init__(self, what: str, *, mend: str, where: Source | None = None) -> None:
+        self.what = what
+        self.mend = mend
+        self.where = where if where is not None else user_source()
+        super().__init__(what)
+
+    def __str__(self) -> str:
+        lines = [self.what]
+        if self.where is not None:
+            lines.append(f"  where: {self.where}")
+        lines.append(f"  mend:  {self.mend}")
+        return "\n".join(lines)
+
+
+class ShapeError(TracerError, ValueError):
+    """Shapes, axes or sizes that do not fit together."""
+
+
+class AxisError(ShapeError, np.exceptions.AxisError):
+    """An axis that the array does not have."""
+
+
+class DTypeError(TracerError, TypeError):
+    """A dtype or an object that the function cannot take."""
+
+
+class ArgumentError(TracerError, ValueError):
+    """An argument whose value makes no sense here (a limit string, a mode, a flag)."""
+
+
+class ArrayIndexError(TracerError, IndexError):
+    """An index outside of an array, or one that NumPy would not accept either."""
+
+
+class TracingError(TracerError, TypeError):
+    """Something that needs a concrete value was done with a traced one, or a tracer escaped."""
+
+
+class NotDifferentiableError(TracerError, TypeError):
+    """A gradient was asked for where there is none; the message gives the reason."""
+
+
+class DonatedArrayError(TracerError, RuntimeError):
+    """An array was used after its memory had been donated to a compiled function."""
+
+
+class DeviceError(TracerError, RuntimeError):
+    """A device that is not there, or arrays on different devices."""
+
+
+class LinAlgError(TracerError, np.linalg.LinAlgError):
+    """A matrix that the decomposition does not accept (singular, not positive definite)."""
+
+
+class VerifyError(TracerError):
+    """A graph that breaks the rules of the intermediate representation: a bug in a pass."""
+
+
+class LoweringError(TracerError):
+    """XLA refused a program that we gave it: a bug of ours or a limit of the backend."""
+
+
+class ExecutionError(TracerError, RuntimeError):
+    """XLA failed while it ran a program (out of memory on the device, for one)."""
+
+
+class MemoryLimitError(TracerError, MemoryError):
+    """The byte limit cannot be met; raised before anything runs.
+
+    Attributes
+    ----------
+    limit_bytes : int
+        The limit that was asked for, in bytes.
+    minimum_bytes : int
+        The smallest limit that the planner can meet for this program, in bytes.
+    binding : str
+        The tensor that stands in the way: type, bytes and the user's line.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        mend: str,
+        limit_bytes: int,
+        minimum_bytes: int,
+        binding: str,
+        where: Source | None = None,
+    ) -> None:
+        super().__init__(what, mend=mend, where=where)
+        self.limit_bytes = limit_bytes
+        self.minimum_bytes = minimum_bytes
+        self.binding = binding

@@ -1,0 +1,46 @@
+"""The intermediate representation: types, op records, graphs. It knows no particular op."""
+
+from tracer.ir.graph import (
+    Builder,
+    Graph,
+    Node,
+    Value,
+    copy_nodes,
+    current_builder,
+    is_building,
+    param_key,
+    rebuild,
+)
+from tracer.ir.op import Chunk, NotDifferentiable, Op, registry
+from tracer.ir.types import (
+    DTYPES_BY_NAME,
+    SUPPORTED_DTYPES,
+    AxisRule,
+    Cost,
+    Label,
+    ShapeDtype,
+    as_dtype,
+)
+
+__all__ = [
+    "DTYPES_BY_NAME",
+    "SUPPORTED_DTYPES",
+    "AxisRule",
+    "Builder",
+    "Chunk",
+    "Cost",
+    "Graph",
+    "Label",
+    "Node",
+    "NotDifferentiable",
+    "Op",
+    "ShapeDtype",
+    "Value",
+    "as_dtype",
+    "copy_nodes",
+    "current_builder",
+    "is_building",
+    "param_key",
+    "rebuild",
+    "registry",
+]

@@ -1,0 +1,352 @@
+"""The dataflow graph: values, nodes, the frozen Graph and the Builder that makes one.
+
+`Graph` wraps one `networkx.MultiDiGraph` whose nodes are `Node` objects and whose edges carry the
+operand position (the key) and the result index. This is the only file that knows networkx.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import networkx as nx
+import numpy as np
+
+from tracer.errors import VerifyError
+from tracer.ir.types import ShapeDtype
+from tracer.source import Source, user_source
+
+if TYPE_CHECKING:
+    from tracer.ir.op import Op
+
+
+class Value:
+    """One result of a node. Compared by identity."""
+
+    __slots__ = ("index", "node")
+
+    def __init__(self, node: Node, index: int) -> None:
+        self.node = node
+        self.index = index
+
+    @property
+    def type(self) -> ShapeDtype:
+        """Shape and dtype."""
+        return self.node.types[self.index]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes."""
+        return self.node.types[self.index].shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Element type."""
+        return self.node.types[self.index].dtype
+
+    def __repr__(self) -> str:
+        name = self.node.op.name if self.node.op is not None else "input"
+        return f"<{name}.{self.index}: {self.type}>"
+
+
+class Node:
+    """One application of an op. `op` is None for an input of the graph."""
+
+    __slots__ = ("op", "operands", "params", "results", "source", "types")
+
+    def __init__(
+        self,
+        op: Op | None,
+        operands: tuple[Value, ...],
+        params: Mapping[str, Any],
+        types: tuple[ShapeDtype, ...],
+        source: Source | None,
+    ) -> None:
+        self.op = op
+        self.operands = operands
+        self.params = params
+        self.types = types
+        self.source = source
+        self.results = tuple(Value(self, i) for i in range(len(types)))
+
+    @property
+    def name(self) -> str:
+        """Name of the op, "input" for an input."""
+        return self.op.name if self.op is not None else "input"
+
+    @property
+    def operand_types(self) -> tuple[ShapeDtype, ...]:
+        """Types of the operands."""
+        return tuple([v.node.types[v.index] for v in self.operands])
+
+    @property
+    def bodies(self) -> dict[str, Graph | tuple[Graph, ...]]:
+        """The parameters that are Graphs (loop bodies, branches)."""
+        return {
+            key: value
+            for key, value in self.params.items()
+            if isinstance(value, Graph)
+            or (isinstance(value, tuple) and value and isinstance(value[0], Graph))
+        }
+
+    def __repr__(self) -> str:
+        return f"<{self.name}: {', '.join(map(str, self.types))}>"
+
+
+class Graph:
+    """A frozen dataflow graph: inputs, outputs and the nodes between, in execution order.
+
+    Parameters
+    ----------
+    inputs : sequence of Value
+        Results of input nodes, in order.
+    outputs : sequence of Value
+        What the graph computes.
+    nodes : iterable of Node, optional
+        A superset of the nodes in a valid execution order. Those that no output needs are
+        dropped. By default a depth-first order is used.
+    """
+
+    def __init__(
+        self,
+        inputs: Sequence[Value],
+        outputs: Sequence[Value],
+        nodes: Iterable[Node] | None = None,
+    ) -> None:
+        self.inputs = tuple(inputs)
+        self.outputs = tuple(outputs)
+        order = _postorder(self.outputs)
+        if nodes is not None:
+            needed = set(order)
+            order = [node for node in nodes if node in needed]
+        self.nodes: tuple[Node, ...] = tuple(node for node in order if node.op is not None)
+
+    @cached_property
+    def dag(self) -> nx.MultiDiGraph[Node]:
+        """The networkx graph, frozen; edges carry `key` (operand position) and `result`."""
+        dag: nx.MultiDiGraph[Node] = nx.MultiDiGraph()
+        dag.add_nodes_from(value.node for value in self.inputs)
+        dag.add_nodes_from(self.nodes)
+        dag.add_edges_from(
+            (value.node, node, position, {"result": value.index})
+            for node in self.nodes
+            for position, value in enumerate(node.operands)
+        )
+        return nx.freeze(dag)  # type: ignore[no-any-return]
+
+    def users(self, node: Node) -> Iterator[tuple[Node, int, int]]:
+        """Yield (user, operand position, result index) for every use of a node's results."""
+        for user, edges in self.dag.succ[node].items():
+            for position, data in edges.items():
+                yield user, position, data["result"]
+
+    def has_cycle(self) -> bool:
+        """Tell whether the graph is no DAG (only a broken pass can make one)."""
+        return not nx.is_directed_acyclic_graph(self.dag)
+
+    @property
+    def input_types(self) -> tuple[ShapeDtype, ...]:
+        """Types of the inputs."""
+        return tuple(value.type for value in self.inputs)
+
+    @property
+    def output_types(self) -> tuple[ShapeDtype, ...]:
+        """Types of the outputs."""
+        return tuple(value.type for value in self.outputs)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of the structure: equal for graphs that compute the same in the same order."""
+        numbers: dict[Value, int] = {}
+        digest = hashlib.blake2b(digest_size=16)
+        for value in self.inputs:
+            numbers[value] = len(numbers)
+            digest.update(str(value.type).encode())
+        for node in self.nodes:
+            for result in node.results:
+                numbers[result] = len(numbers)
+            operands = [numbers[value] for value in node.operands]
+            digest.update(f"{node.name}{operands}".encode())
+            for key in sorted(node.params):
+                digest.update(f"{key}={param_key(node.params[key])};".encode())
+        digest.update(str([numbers[value] for value in self.outputs]).encode())
+        return digest.hexdigest()
+
+    def __str__(self) -> str:
+        from tracer.ir.text import print_graph  # noqa: PLC0415 - text prints graphs
+
+        return print_graph(self)
+
+
+def param_key(value: Any) -> Any:
+    """Return a hashable stand-in for a parameter that is equal exactly when the parameter is."""
+    if isinstance(value, Graph):
+        return ("graph", value.fingerprint)
+    if isinstance(value, np.ndarray):
+        return ("array", value.shape, str(value.dtype), value.tobytes())
+    if isinstance(value, tuple):
+        return tuple(param_key(item) for item in value)
+    # Distinguishes 1, 1.0 and True, and -0.0 from 0.0, which compare equal.
+    return (type(value).__name__, repr(value))
+
+
+def _postorder(outputs: Sequence[Value]) -> list[Node]:
+    order: list[Node] = []
+    seen: set[Node] = set()
+    stack: list[tuple[Node, bool]] = [(value.node, False) for value in reversed(outputs)]
+    while stack:
+        node, done = stack.pop()
+        if done:
+            order.append(node)
+        elif node not in seen:
+            seen.add(node)
+            stack.append((node, True))
+            stack.extend((v.node, False) for v in reversed(node.operands) if v.node not in seen)
+    return order
+
+
+class Builder:
+    """Collects nodes until `finish` freezes them into a Graph.
+
+    Used as a context manager it becomes the builder that op records add their nodes to.
+
+    Examples
+    --------
+    >>> from tracer import ops
+    >>> from tracer.ir import Builder, ShapeDtype
+    >>> with Builder() as builder:
+    ...     x = builder.input(ShapeDtype((3,), "float32"))
+    ...     graph = builder.finish([ops.add(x, x)])
+    >>> len(graph.nodes)
+    1
+    """
+
+    def __init__(self) -> None:
+        self.inputs: list[Value] = []
+        self.nodes: list[Node] = []
+        self.source: Source | None = None
+        """Source given to new nodes; None means: look for the user's frame."""
+
+    def input(self, type: ShapeDtype, source: Source | None = None) -> Value:
+        """Add an input."""
+        value = Node(None, (), {}, (type,), source or self.source).results[0]
+        self.inputs.append(value)
+        return value
+
+    def add(self, op: Op, operands: tuple[Value, ...], params: Mapping[str, Any]) -> Any:
+        """Add a node; returns its one result, or a tuple when the op has several."""
+        inferred = op.infer(*[v.node.types[v.index] for v in operands], **params)
+        single = inferred.__class__ is ShapeDtype
+        types = (inferred,) if single else inferred
+        node = Node(op, operands, params, types, self.source or user_source())  # type: ignore[arg-type]
+        self.nodes.append(node)
+        return node.results[0] if single else node.results
+
+    def copy(self, node: Node, operands: tuple[Value, ...], **changed: Any) -> tuple[Value, ...]:
+        """Add a copy of `node` on other operands of the same types; returns all its results."""
+        params = {**node.params, **changed} if changed else node.params
+        new = Node(node.op, operands, params, node.types, node.source)
+        self.nodes.append(new)
+        return new.results
+
+    def inline(self, graph: Graph, operands: Sequence[Value]) -> list[Value]:
+        """Add a copy of all nodes of `graph` with its inputs bound to `operands`."""
+        mapping = dict(zip(graph.inputs, operands, strict=True))
+        copy_nodes(self, graph.nodes, mapping)
+        return [mapping[value] for value in graph.outputs]
+
+    def finish(self, outputs: Sequence[Value]) -> Graph:
+        """Freeze into a Graph; nodes that no output needs are dropped."""
+        return Graph(self.inputs, outputs, self.nodes)
+
+    def __enter__(self) -> Builder:
+        _stack().append(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _stack().pop()
+
+
+def copy_nodes(builder: Builder, nodes: Iterable[Node], mapping: dict[Value, Value]) -> None:
+    """Copy nodes into `builder`, reading operands through `mapping` and extending it."""
+    for node in nodes:
+        operands = tuple([mapping[value] for value in node.operands])
+        mapping.update(zip(node.results, builder.copy(node, operands), strict=True))
+
+
+def rebuild(
+    graph: Graph, rewrite: Callable[[Builder, Node, tuple[Value, ...]], Sequence[Value] | None]
+) -> Graph:
+    """Copy a graph, letting `rewrite` replace nodes.
+
+    Parameters
+    ----------
+    graph : Graph
+        The graph to copy.
+    rewrite : callable
+        `(builder, node, new operands) -> new results`, or None to copy the node unchanged. New
+        nodes made by calling ops inherit the source of the node they replace.
+
+    Returns
+    -------
+    Graph
+        The new graph; `graph` itself when nothing was replaced.
+    """
+    changed = False
+    mapping: dict[Value, Value] = {}
+    with Builder() as builder:
+        for value in graph.inputs:
+            mapping[value] = builder.input(value.type, value.node.source)
+        for node in graph.nodes:
+            operands = tuple([mapping[value] for value in node.operands])
+            builder.source = node.source
+            results = rewrite(builder, node, operands)
+            if results is None:
+                results = builder.copy(node, operands)
+            else:
+                changed = True
+            mapping.update(zip(node.results, results, strict=True))
+    return builder.finish([mapping[v] for v in graph.outputs]) if changed else graph
+
+
+class _Local(threading.local):
+    def __init__(self) -> None:
+        self.stack: list[Builder] = []
+
+
+_LOCAL = _Local()
+
+
+def _stack() -> list[Builder]:
+    return _LOCAL.stack
+
+
+def current_builder() -> Builder:
+    """Return the innermost active builder of this thread."""
+    if not _LOCAL.stack:
+        raise VerifyError(
+            "an op record was called while no graph is being built",
+            mend="call the function of tracer.numpy, or enter a Builder first",
+        )
+    return _LOCAL.stack[-1]
+
+
+def is_building() -> bool:
+    """Tell whether a graph is being built in this thread."""
+    return bool(_LOCAL.stack)
+
+
+__all__ = [
+    "Builder",
+    "Graph",
+    "Node",
+    "Value",
+    "copy_nodes",
+    "current_builder",
+    "is_building",
+    "param_key",
+    "rebuild",
+]

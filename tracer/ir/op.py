@@ -1,0 +1,142 @@
+"""The op record and its registry. One op is one record; nobody else keeps a list of names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from tracer.errors import VerifyError
+from tracer.ir import graph as _graph
+from tracer.ir.types import AxisRule, Cost, ShapeDtype
+
+if TYPE_CHECKING:
+    from tracer.ir.graph import Value
+
+Types = tuple[ShapeDtype, ...]
+Fusion = Literal["loop", "reduce", "opaque"]
+"""How XLA treats the op: "loop" ops are computed inside their consumers and need no memory of
+their own, "reduce" ops take producers in but store their result, "opaque" ops read and write
+memory (library calls, sorts, loops)."""
+
+
+@dataclass(frozen=True)
+class NotDifferentiable:
+    """Said in place of a vjp: the op has no derivative, for this reason.
+
+    With `zero=True` the derivative is zero almost everywhere (floor, comparisons, integer
+    results), so gradients stop silently, as in JAX; otherwise asking for one is an error.
+    """
+
+    reason: str
+    zero: bool = False
+
+
+def same_params(operands: tuple[Value, ...], chunk: Chunk, **params: Any) -> Any:
+    """Emit the op on slices of its operands: nothing in the parameters depends on the sizes."""
+    return chunk.op(*operands, **params)
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """One slice of an op along a labelled axis, for `Op.slice` rules.
+
+    Attributes
+    ----------
+    op : Op
+        The op that is sliced.
+    label : label
+        The axis, by its name in the op's axis rule.
+    start : Value
+        First index of the slice along the label, a scalar int32 or int64.
+    size : int
+        Elements in the slice.
+    operand_types, result_types : tuple of ShapeDtype
+        The types of the whole, unsliced op.
+    rule : AxisRule
+        The op's axis rule.
+    """
+
+    op: Op
+    label: Any
+    start: Value
+    size: int
+    operand_types: Types
+    result_types: Types
+    rule: AxisRule
+
+    @property
+    def result_axis(self) -> int:
+        """Axis of the first result that is sliced."""
+        return self.rule.results[0].index(self.label)
+
+
+@dataclass(frozen=True, eq=False)
+class Op:
+    """One operation of the vocabulary, complete.
+
+    Parameters
+    ----------
+    name : str
+        StableHLO's name where it has one.
+    doc : str
+        What it computes and the source of its definition.
+    infer : callable
+        `(*operand types, **params) -> ShapeDtype | tuple of ShapeDtype`; raises `ShapeError` or
+        `DTypeError`. A tuple means an op with several results.
+    evaluate : callable
+        `(*numpy arrays, **params) -> array | tuple of arrays`: the meaning, in NumPy.
+    lower : callable
+        `(builder, result types, *operands, **params) -> operand | tuple`, with the StableHLO
+        builder that the lowering room passes in.
+    vjp : callable or NotDifferentiable
+        `(g, out, *operands, **params) -> tuple of (Value or None), one for each operand`. For an
+        op with several results `g` and `out` are tuples, and entries of `g` may be None.
+    axes : callable
+        `(operand types, result types, **params) -> AxisRule`.
+    cost : callable
+        `(operand types, result types, **params) -> Cost`.
+    slice : callable
+        `(operand slices, chunk, **params) -> Value | tuple`: emit the op on one slice.
+    reuses : tuple of int
+        Operands whose buffer the (first) result may take over.
+    fusion : {"loop", "reduce", "opaque"}
+        How XLA materialises it; see `Fusion`.
+    pure : bool
+        False for ops that must not be removed or merged.
+    """
+
+    name: str
+    doc: str
+    infer: Callable[..., ShapeDtype | Types]
+    evaluate: Callable[..., Any]
+    lower: Callable[..., Any]
+    vjp: Callable[..., tuple[Any, ...]] | NotDifferentiable
+    axes: Callable[..., AxisRule]
+    cost: Callable[..., Cost]
+    slice: Callable[..., Any] = same_params
+    reuses: tuple[int, ...] = ()
+    fusion: Fusion = "opaque"
+    pure: bool = True
+    cache: dict[Any, Any] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        """Enter the op into the registry."""
+        if self.name in _OPS:
+            raise VerifyError(f"op {self.name!r} is defined twice", mend="give it another name")
+        _OPS[self.name] = self
+
+    def __call__(self, *operands: Value, **params: Any) -> Any:
+        """Add a node to the graph that is being built; returns its value, or a tuple of them."""
+        return _graph.current_builder().add(self, operands, params)
+
+    def __repr__(self) -> str:
+        return f"<op {self.name}>"
+
+
+_OPS: dict[str, Op] = {}
+
+
+def registry() -> Mapping[str, Op]:
+    """Return all ops by name. Complete once `tracer.ops` is imported."""
+    return _OPS

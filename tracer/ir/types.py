@@ -1,0 +1,173 @@
+"""Types of values, axis rules and costs: the data that every room shares."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import ml_dtypes
+import numpy as np
+
+from tracer.errors import DTypeError, ShapeError
+
+_EXTENSION_NAMES = ("bfloat16", "float8_e4m3fn", "float8_e5m2")
+SUPPORTED_DTYPES: dict[np.dtype[Any], str] = {
+    np.dtype(name): name
+    for name in (
+        "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 "
+        "float16 float32 float64 complex64 complex128"
+    ).split()
+} | {np.dtype(getattr(ml_dtypes, name)): name for name in _EXTENSION_NAMES}
+DTYPES_BY_NAME: dict[str, np.dtype[Any]] = {name: dtype for dtype, name in SUPPORTED_DTYPES.items()}
+
+
+def as_dtype(dtype: Any) -> np.dtype[Any]:
+    """Return `dtype` as a supported NumPy dtype in native byte order, or raise `DTypeError`."""
+    if isinstance(dtype, str) and dtype in DTYPES_BY_NAME:
+        return DTYPES_BY_NAME[dtype]
+    try:
+        result = np.dtype(dtype)
+    except TypeError as error:
+        raise DTypeError(f"{dtype!r} is not a dtype", mend=_dtype_mend()) from error
+    if result.byteorder == ">":
+        result = result.newbyteorder("=")
+    if result not in SUPPORTED_DTYPES:
+        raise DTypeError(f"dtype {result} is not supported", mend=_dtype_mend())
+    return result
+
+
+def _dtype_mend() -> str:
+    return "use one of " + ", ".join(SUPPORTED_DTYPES.values())
+
+
+class ShapeDtype:
+    """Shape and dtype of an array, without its data.
+
+    Instances are interned: equal ones are the same object, so comparing is `is` and hashing is
+    free. That keeps the look-up of a compiled function cheap.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Non-negative sizes.
+    dtype : dtype
+        One of the supported dtypes.
+
+    Raises
+    ------
+    ShapeError
+        A size is negative or no integer.
+    DTypeError
+        The dtype is not supported.
+
+    Examples
+    --------
+    >>> import tracer
+    >>> t = tracer.ShapeDtype((2, 3), "float32")
+    >>> t.nbytes
+    24
+    >>> t is tracer.ShapeDtype([2, 3], "float32")
+    True
+    """
+
+    __slots__ = ("dtype", "nbytes", "ndim", "shape", "size")
+    _interned: ClassVar[dict[tuple[tuple[int, ...], np.dtype[Any]], ShapeDtype]] = {}
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    ndim: int
+    size: int
+    nbytes: int
+
+    def __new__(cls, shape: Iterable[int] | int, dtype: Any) -> ShapeDtype:
+        sizes = _as_shape(shape)
+        kind = dtype if dtype.__class__ is np.dtype and dtype in SUPPORTED_DTYPES else as_dtype(dtype)
+        key = (sizes, kind)
+        found = cls._interned.get(key)
+        if found is not None:
+            return found
+        self = object.__new__(cls)
+        self.shape, self.dtype, self.ndim = sizes, kind, len(sizes)
+        self.size = math.prod(sizes)
+        self.nbytes = self.size * kind.itemsize
+        return cls._interned.setdefault(key, self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (ShapeDtype, (self.shape, self.dtype))
+
+    def __str__(self) -> str:
+        return f"{SUPPORTED_DTYPES[self.dtype]}[{','.join(map(str, self.shape))}]"
+
+    def __repr__(self) -> str:
+        return f"ShapeDtype({self.shape}, {SUPPORTED_DTYPES[self.dtype]!r})"
+
+    def with_shape(self, shape: Iterable[int]) -> ShapeDtype:
+        """Return the type with another shape and the same dtype."""
+        return ShapeDtype(shape, self.dtype)
+
+    def with_dtype(self, dtype: Any) -> ShapeDtype:
+        """Return the type with another dtype and the same shape."""
+        return ShapeDtype(self.shape, dtype)
+
+    def resized(self, axis: int, size: int) -> ShapeDtype:
+        """Return the type with `size` elements along `axis`."""
+        return ShapeDtype((*self.shape[:axis], size, *self.shape[axis + 1 :]), self.dtype)
+
+
+def _as_shape(shape: Iterable[int] | int) -> tuple[int, ...]:
+    if shape.__class__ is tuple and all(n.__class__ is int and n >= 0 for n in shape):  # type: ignore[union-attr]
+        return shape  # type: ignore[return-value]
+    try:
+        sizes = (operator.index(shape),) if np.ndim(shape) == 0 else tuple(map(operator.index, shape))  # type: ignore[arg-type]
+    except TypeError as error:
+        raise ShapeError(
+            f"a shape is a tuple of integers, not {shape!r}", mend="give integers, such as (3, 4)"
+        ) from error
+    if any(n < 0 for n in sizes):
+        raise ShapeError(f"negative size in shape {sizes}", mend="sizes are zero or more")
+    return sizes
+
+
+Label = str | int
+"""Name of an axis within one axis rule."""
+
+
+@dataclass(frozen=True)
+class AxisRule:
+    """How the axes of an op's operands and results correspond, like the subscripts of an einsum.
+
+    A label that stands in a result is *parallel*: slices of the operands along it (of those that
+    have it) give the slice of the result. A label that stands in operands only is *reduced* with
+    the named combiner, or *whole*: the op needs that axis entire. A label in a result only is
+    generated (broadcast, iota) and parallel, unless it is listed as whole.
+
+    Parameters
+    ----------
+    operands, results : tuple of tuple of label
+        One label for each axis.
+    reduced : mapping of label to str
+        Combiner of partial results: the name of an associative op ("add", "maximum", ...).
+    whole : frozenset of label
+        Axes that must not be cut.
+    """
+
+    operands: tuple[tuple[Label, ...], ...]
+    results: tuple[tuple[Label, ...], ...]
+    reduced: Mapping[Label, str] = field(default_factory=dict)
+    whole: frozenset[Label] = frozenset()
+
+    def is_parallel(self, label: Label) -> bool:
+        """Tell whether slices along `label` can be computed one by one."""
+        return label not in self.whole and label not in self.reduced
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one op costs: floating-point operations, bytes moved, hidden scratch bytes."""
+
+    flops: int = 0
+    bytes: int = 0
+    scratch: int = 0

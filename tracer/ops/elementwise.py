@@ -1,0 +1,82 @@
+"""Element-wise ops: one operand or several of one shape. Source: StableHLO specification."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tracer.ir import NotDifferentiable, Op, ShapeDtype
+from tracer.ops.rules import (
+    elementwise_axes,
+    elementwise_cost,
+    require_kind,
+    require_same_dtypes,
+    require_same_shapes,
+)
+
+Vjp = Callable[..., tuple[Any, ...]] | NotDifferentiable
+STEP = NotDifferentiable("piecewise constant: its derivative is zero almost everywhere", zero=True)
+INTEGER = NotDifferentiable("it works on integers and truth values", zero=True)
+
+
+def elementwise(
+    name: str,
+    arity: int,
+    evaluate: Callable[..., Any],
+    vjp: Vjp,
+    *,
+    doc: str,
+    kinds: str = "iufc",
+    flops: int = 1,
+    dtype: Callable[[np.dtype[Any]], np.dtype[Any]] | None = None,
+    lower_name: str | None = None,
+) -> Op:
+    """Make the record of an element-wise op on operands of one shape and dtype.
+
+    Parameters
+    ----------
+    name : str
+        Name of the op and of the builder method that lowers it, unless `lower_name` differs.
+    arity : int
+        Number of operands.
+    evaluate : callable
+        NumPy function.
+    vjp : callable or NotDifferentiable
+        See `Op.vjp`.
+    doc : str
+        What it computes.
+    kinds : str
+        Dtype kinds taken.
+    flops : int
+        Operations per element; transcendental functions count about 10 to 20.
+    dtype : callable, optional
+        Result dtype from the operands' dtype, when it differs.
+    """
+    method = lower_name or name
+
+    def infer(*types: ShapeDtype) -> ShapeDtype:
+        require_same_shapes(name, types)
+        require_same_dtypes(name, types)
+        require_kind(name, types[0], kinds)
+        return types[0] if dtype is None else types[0].with_dtype(dtype(types[0].dtype))
+
+    def evaluate_like(*arrays: np.ndarray[Any, Any]) -> Any:
+        with np.errstate(all="ignore"):
+            result = evaluate(*arrays)
+        wanted = arrays[0].dtype if dtype is None else dtype(arrays[0].dtype)
+        return np.asarray(result).astype(wanted, copy=False)
+
+    return Op(
+        name,
+        doc=doc,
+        infer=infer,
+        evaluate=evaluate_like,
+        lower=lambda b, types, *operands: getattr(b, method)(*operands),
+        vjp=vjp,
+        axes=elementwise_axes,
+        cost=elementwise_cost(flops),
+        reuses=tuple(range(arity)) if dtype is None else (),
+        fusion="loop",
+    )

@@ -1,0 +1,118 @@
+"""Rules that many op records share: shape rules, axis rules, costs and checks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tracer.errors import DTypeError, ShapeError
+from tracer.ir import AxisRule, Chunk, Cost, Label, ShapeDtype
+from tracer.ir.op import Types
+
+
+def require_same_shapes(name: str, types: Sequence[ShapeDtype]) -> None:
+    """Raise `ShapeError` unless all shapes are equal."""
+    if any(t.shape != types[0].shape for t in types):
+        shapes = ", ".join(map(str, types))
+        raise ShapeError(
+            f"{name} needs operands of one shape, got {shapes}",
+            mend="broadcast them to one shape first",
+        )
+
+
+def require_same_dtypes(name: str, types: Sequence[ShapeDtype]) -> None:
+    """Raise `DTypeError` unless all dtypes are equal."""
+    if any(t.dtype != types[0].dtype for t in types):
+        shown = ", ".join(map(str, types))
+        raise DTypeError(
+            f"{name} needs operands of one dtype, got {shown}", mend="convert with astype first"
+        )
+
+
+def require_kind(name: str, type: ShapeDtype, kinds: str) -> None:
+    """Raise `DTypeError` unless the dtype's kind is among `kinds`: b, i, u, f (all floats), c."""
+    if dtype_kind(type.dtype) not in kinds:
+        words = {"b": "bool", "i": "int", "u": "uint", "f": "float", "c": "complex"}
+        wanted = ", ".join(words[k] for k in kinds)
+        raise DTypeError(
+            f"{name} takes {wanted} arrays, not {type.dtype}", mend="convert with astype first"
+        )
+
+
+def require_axes(name: str, axes: Sequence[int], ndim: int) -> None:
+    """Raise `ShapeError` unless `axes` are distinct and within 0..ndim-1."""
+    if len(set(axes)) != len(axes) or any(not 0 <= axis < ndim for axis in axes):
+        raise ShapeError(
+            f"{name}: axes {tuple(axes)} do not fit an array of {ndim} dimensions",
+            mend="give distinct axes within the array's dimensions",
+        )
+
+
+def dtype_kind(dtype: np.dtype[Any]) -> str:
+    """Return b, i, u, f or c; the extension floats (bfloat16, float8) count as f."""
+    return "f" if dtype.kind == "V" else dtype.kind
+
+
+def is_float(dtype: np.dtype[Any]) -> bool:
+    """Tell whether the dtype is a real floating one."""
+    return dtype_kind(dtype) == "f"
+
+
+def is_inexact(dtype: np.dtype[Any]) -> bool:
+    """Tell whether the dtype is floating or complex: the dtypes that carry gradients."""
+    return dtype_kind(dtype) in "fc"
+
+
+def elementwise_axes(operands: Types, results: Types, **_: Any) -> AxisRule:
+    """Every axis is parallel and stands in the same place everywhere."""
+    labels = tuple(range(results[0].ndim))
+    return AxisRule((labels,) * len(operands), (labels,) * len(results))
+
+
+def elementwise_cost(flops: int = 1) -> Callable[..., Cost]:
+    """Return a cost rule of `flops` per element of the result."""
+
+    def cost(operands: Types, results: Types, **_: Any) -> Cost:
+        return Cost(flops * results[0].size, moved_bytes(operands, results))
+
+    return cost
+
+
+def moved_bytes(operands: Types, results: Types) -> int:
+    """Bytes read plus bytes written."""
+    return sum(t.nbytes for t in operands) + sum(t.nbytes for t in results)
+
+
+def data_movement_cost(operands: Types, results: Types, **_: Any) -> Cost:
+    """No arithmetic; every byte is read and written once."""
+    return Cost(0, moved_bytes(operands, results))
+
+
+def whole_axes(operands: Types, results: Types, **_: Any) -> AxisRule:
+    """No axis can be cut."""
+    counter = iter(range(10_000))
+    inputs = tuple(tuple(next(counter) for _ in t.shape) for t in operands)
+    outputs = tuple(tuple(next(counter) for _ in t.shape) for t in results)
+    labels: frozenset[Label] = frozenset(
+        label for group in (*inputs, *outputs) for label in group
+    )
+    return AxisRule(inputs, outputs, whole=labels)
+
+
+def resized_param(key: str) -> Callable[..., Any]:
+    """Return a slice rule for ops that state the result's shape in parameter `key`."""
+
+    def slice_rule(operands: tuple[Any, ...], chunk: Chunk, **params: Any) -> Any:
+        shape = list(params[key])
+        shape[chunk.result_axis] = chunk.size
+        return chunk.op(*operands, **{**params, key: tuple(shape)})
+
+    return slice_rule
+
+
+def size_of(type: ShapeDtype, axes: Sequence[int]) -> int:
+    """Product of the sizes along `axes`."""
+    return math.prod(type.shape[axis] for axis in axes)
