@@ -11,6 +11,7 @@ from tracer.ir.graph import (
     param_key,
     rebuild,
 )
+from tracer.ir.interpret import interpret
 from tracer.ir.op import Chunk, NotDifferentiable, Op, registry
 from tracer.ir.types import (
     DTYPES_BY_NAME,
@@ -39,6 +40,7 @@ __all__ = [
     "as_dtype",
     "copy_nodes",
     "current_builder",
+    "interpret",
     "is_building",
     "param_key",
     "rebuild",
