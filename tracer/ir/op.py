@@ -25,11 +25,13 @@ class NotDifferentiable:
     """Said in place of a vjp: the op has no derivative, for this reason.
 
     With `zero=True` the derivative is zero almost everywhere (floor, comparisons, integer
-    results), so gradients stop silently, as in JAX; otherwise asking for one is an error.
+    results), so gradients stop silently, as in JAX; otherwise asking for one is an error, whose
+    message ends with `mend`: what to write instead.
     """
 
     reason: str
     zero: bool = False
+    mend: str = "wrap its operands in tracer.stop_gradient if no gradient should flow through it"
 
 
 def same_params(operands: tuple[Value, ...], chunk: Chunk, **params: Any) -> Any:
@@ -104,6 +106,16 @@ class Op:
         How XLA materialises it; see `Fusion`.
     pure : bool
         False for ops that must not be removed or merged.
+    linearize : callable, optional
+        For ops that hold bodies, in place of `vjp`: `(reverse, active, wanted, *operands,
+        **params) -> (results, pull_back)`. It emits the op so that the backward pass finds what
+        it needs, and returns `pull_back(g) -> tuple of (Value or None)`. `reverse` is the
+        differentiator (`tracer.autodiff.reverse`, received so that ops need not import it),
+        `active` tells for each operand whether its cotangent is asked for, `wanted` for each
+        result whether a cotangent may come.
+    expand : callable, optional
+        `(*operands, **params) -> tuple of Value`: the op written with other ops. For ops that
+        only matter to differentiation; the passes and the lowering see the expansion.
     """
 
     name: str
@@ -118,6 +130,8 @@ class Op:
     reuses: tuple[int, ...] = ()
     fusion: Fusion = "opaque"
     pure: bool = True
+    linearize: Callable[..., Any] | None = None
+    expand: Callable[..., tuple[Value, ...]] | None = None
     cache: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
