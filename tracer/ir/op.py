@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from tracer.ir.graph import Value
 
 Types = tuple[ShapeDtype, ...]
-Fusion = Literal["loop", "reduce", "opaque"]
+Fusion = Literal["loop", "view", "reduce", "opaque"]
 """How XLA treats the op: "loop" ops are computed inside their consumers and need no memory of
-their own, "reduce" ops take producers in but store their result, "opaque" ops read and write
-memory (library calls, sorts, loops)."""
+their own, a "view" (reshape) shares its operand's memory, "reduce" ops take producers in but store
+their result, "opaque" ops read and write memory (library calls, sorts, loops)."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class Op:
         `(operand slices, chunk, **params) -> Value | tuple`: emit the op on one slice.
     reuses : tuple of int
         Operands whose buffer the (first) result may take over.
-    fusion : {"loop", "reduce", "opaque"}
+    fusion : {"loop", "view", "reduce", "opaque"}
         How XLA materialises it; see `Fusion`.
     pure : bool
         False for ops that must not be removed or merged.

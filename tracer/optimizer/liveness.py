@@ -1,0 +1,267 @@
+"""The peak model: which values XLA stores, when they live, and how many bytes that takes.
+
+XLA computes element-wise producers inside their consumers (Snider & Liang 2023, "Operator Fusion
+in XLA"), lets results take over dying operands, and keeps loop carries in place. The model mirrors
+those three rules over the graph's own order. What XLA decides otherwise shows up in the compiled
+program's count, which the planner compares with this prediction afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from tracer.ir import Cost, Graph, Node, Value
+from tracer.optimizer.loops import trip_count
+from tracer.source import Source
+
+# Above this many operations per element XLA stores a value with several users, rather than
+# computing it again in each (HloInstruction fusion's notion of an expensive op).
+_EXPENSIVE_FLOPS = 4
+
+
+@dataclass(frozen=True)
+class Moment:
+    """One step of the schedule: the node that runs and the bytes alive while it does."""
+
+    node: Node
+    live_bytes: int
+
+
+@dataclass(frozen=True)
+class LiveTensor:
+    """A value that is stored at the peak."""
+
+    value: Value
+    nbytes: int
+
+    @property
+    def source(self) -> Source | None:
+        """The user's line that made it."""
+        return self.value.node.source
+
+    def __str__(self) -> str:
+        return f"{self.value.type} of {self.value.node.name}"
+
+
+class Liveness:
+    """Storage and lifetimes of the values of a graph, in the graph's own order.
+
+    Parameters
+    ----------
+    graph : Graph
+        The program or a loop's body.
+    donated : frozenset of int
+        Inputs whose buffers may be overwritten once they are dead.
+    """
+
+    def __init__(self, graph: Graph, donated: frozenset[int] = frozenset()) -> None:
+        self.graph = graph
+        self.position = {node: i for i, node in enumerate(graph.nodes)}
+        self.outputs = set(graph.outputs)
+        self.inputs = {value: i for i, value in enumerate(graph.inputs)}
+        self.donated = donated
+        self.users: dict[Value, list[Node]] = {}
+        for node in graph.nodes:
+            for value in node.operands:
+                self.users.setdefault(value, []).append(node)
+        self.stored = self._stored_nodes()
+        self.last_read = self._last_reads()
+
+    def is_stored(self, value: Value) -> bool:
+        """Tell whether the value has a buffer of its own."""
+        return value in self.inputs or value.node in self.stored
+
+    def _stored_nodes(self) -> set[Node]:
+        stored: set[Node] = set()
+        demanded: set[Node] = set()
+        """Views whose operand must have a buffer, because a consumer reads memory through them."""
+        for node in reversed(self.graph.nodes):
+            assert node.op is not None
+            kind = node.op.fusion
+            if kind in ("opaque", "reduce"):
+                stored.add(node)
+            elif self._is_read_from_memory(node, demanded):
+                if kind == "view":
+                    demanded.add(node)
+                else:
+                    stored.add(node)
+        return stored
+
+    def _is_read_from_memory(self, node: Node, demanded: set[Node]) -> bool:
+        assert node.op is not None
+        expensive = _flops_per_element(node) >= _EXPENSIVE_FLOPS
+        readers: set[Node] = set()
+        for value in node.results:
+            if value in self.outputs:
+                return True
+            for user in self.users.get(value, ()):
+                assert user.op is not None
+                if user.op.fusion == "opaque" or user in demanded:
+                    return True
+                if expensive and user.types[0].size > value.type.size:
+                    return True
+                readers.add(user)
+        return expensive and len(readers) > 1
+
+    def _last_reads(self) -> dict[Node, int]:
+        """Position at which a node's operands are read for the last time."""
+        last: dict[Node, int] = {}
+        for node in reversed(self.graph.nodes):
+            last[node] = self.position[node]
+            if node not in self.stored:
+                users = (user for value in node.results for user in self.users.get(value, ()))
+                last[node] = max((last[user] for user in users), default=last[node])
+        return last
+
+    def death(self, value: Value) -> int:
+        """Position of the last read of a value; past the end for outputs."""
+        end = len(self.graph.nodes)
+        if value in self.outputs:
+            return end
+        last = -1
+        for user in self.users.get(value, ()):
+            if user in self.stored or not self._outlives(user):
+                last = max(last, self.last_read[user])
+            else:
+                last = end
+        return last
+
+    def _outlives(self, node: Node) -> bool:
+        """Tell whether a view of the value is an output of the graph."""
+        assert node.op is not None
+        return node.op.fusion == "view" and any(
+            self.death(value) == len(self.graph.nodes) for value in node.results
+        )
+
+    def buffers_read(self, node: Node) -> Iterator[tuple[Value, bool]]:
+        """Yield the stored values a stored node reads, and whether in the same element order.
+
+        The second entry is True when the node may write its result over that value.
+        """
+        stack = [(node, True)]
+        seen: set[Node] = set()
+        while stack:
+            current, in_order = stack.pop()
+            assert current.op is not None
+            for position, value in enumerate(current.operands):
+                same = in_order and position in current.op.reuses
+                if self.is_stored(value):
+                    yield value, same
+                elif value.node not in seen:
+                    seen.add(value.node)
+                    stack.append((value.node, same))
+
+    @cached_property
+    def timeline(self) -> tuple[Moment, ...]:
+        """Bytes alive at each stored node, arguments included."""
+        moments, live = [], sum(type.nbytes for type in self.graph.input_types)
+        dying: dict[int, list[Value]] = {}
+        for value, index in self.inputs.items():
+            if index in self.donated:
+                dying.setdefault(self.death(value), []).append(value)
+        taken: set[Value] = set()
+        for node in self.graph.nodes:
+            now = self.position[node]
+            if node in self.stored:
+                live += self._allocated(node, now, taken)
+                moments.append(Moment(node, live + self._scratch(node)))
+                for value in node.results:
+                    dying.setdefault(max(self.death(value), now), []).append(value)
+            live -= sum(v.type.nbytes for v in dying.pop(now, ()) if v not in taken)
+        return tuple(moments)
+
+    def _allocated(self, node: Node, now: int, taken: set[Value]) -> int:
+        """Bytes of new buffers for a node's results; dying operands that it takes over are free."""
+        available = [
+            value
+            for value, in_order in self.buffers_read(node)
+            if in_order and value not in taken and self._is_free_after(value, now)
+        ]
+        total = 0
+        for result in node.results:
+            reused = next((v for v in available if v.type.nbytes == result.type.nbytes), None)
+            if reused is None:
+                total += result.type.nbytes
+            else:
+                # The buffer lives on under the result's name.
+                available.remove(reused)
+                taken.add(reused)
+        return total
+
+    def _is_free_after(self, value: Value, now: int) -> bool:
+        index = self.inputs.get(value)
+        if index is not None and index not in self.donated:
+            return False
+        return self.death(value) <= now
+
+    def _scratch(self, node: Node) -> int:
+        scratch = node_cost(node).scratch
+        for bodies in node.bodies.values():
+            for body in bodies if isinstance(bodies, tuple) else (bodies,):
+                scratch = max(scratch, body_extra_bytes(body))
+        return scratch
+
+    @cached_property
+    def peak_bytes(self) -> int:
+        """The most bytes alive at any step: arguments, results, temporaries, scratch."""
+        arguments = sum(type.nbytes for type in self.graph.input_types)
+        copies = sum(v.type.nbytes for v in self.graph.outputs if v in self.inputs)
+        return copies + max((moment.live_bytes for moment in self.timeline), default=arguments)
+
+    def live_at_peak(self) -> list[LiveTensor]:
+        """Return the values stored at the peak, largest first."""
+        if not self.timeline:
+            return []
+        peak = max(self.timeline, key=lambda moment: moment.live_bytes)
+        now = self.position[peak.node]
+        tensors = [
+            LiveTensor(value, value.type.nbytes)
+            for node in self.graph.nodes[: now + 1]
+            if node in self.stored
+            for value in node.results
+            if self.death(value) >= now
+        ]
+        return sorted(tensors, key=lambda tensor: -tensor.nbytes)
+
+
+def body_extra_bytes(body: Graph) -> int:
+    """Bytes a loop's body or a branch needs beyond its inputs, which are the caller's buffers."""
+    inputs = sum(type.nbytes for type in body.input_types)
+    live = Liveness(body, frozenset(range(len(body.inputs))))
+    return max(0, max((moment.live_bytes for moment in live.timeline), default=inputs) - inputs)
+
+
+def peak_bytes(graph: Graph, donated: frozenset[int] = frozenset()) -> int:
+    """Return the predicted peak of a graph, in bytes."""
+    return Liveness(graph, donated).peak_bytes
+
+
+def node_cost(node: Node) -> Cost:
+    """Return the cost of one node; a loop of known length counts every trip."""
+    assert node.op is not None
+    cost = node.op.cost(node.operand_types, node.types, **node.params)
+    trips = trip_count(node)
+    return cost if trips is None else Cost(cost.flops * trips, cost.bytes * trips, cost.scratch)
+
+
+def graph_flops(graph: Graph) -> int:
+    """Return the floating-point operations of a graph, in all trips of its loops."""
+    return sum(node_cost(node).flops for node in graph.nodes)
+
+
+def node_count(graph: Graph) -> int:
+    """Return the number of nodes, bodies included."""
+    count = 0
+    for node in graph.nodes:
+        count += 1
+        for bodies in node.bodies.values():
+            for body in bodies if isinstance(bodies, tuple) else (bodies,):
+                count += node_count(body)
+    return count
+
+
+def _flops_per_element(node: Node) -> float:
+    size = max(1, node.types[0].size)
+    return node_cost(node).flops / size

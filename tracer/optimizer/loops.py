@@ -1,0 +1,33 @@
+"""What can be known about a `while` node: its trip count."""
+
+from __future__ import annotations
+
+from tracer import ops
+from tracer.ir import Node
+
+
+def trip_count(node: Node) -> int | None:
+    """Return how often a counted loop runs, or None when that is not known.
+
+    The form is the one XLA knows too: the first carry starts at a constant, the condition
+    compares it with a constant by LT, and the body adds the constant one.
+    """
+    if node.op is not ops.while_:
+        return None
+    condition, body = node.params["condition"], node.params["body"]
+    test, step = condition.outputs[0].node, body.outputs[0].node
+    if test.op is not ops.compare or test.params["direction"] != "LT" or step.op is not ops.add:
+        return None
+    start = _integer(node.operands[0].node)
+    stop = _integer(test.operands[1].node)
+    stride = _integer(step.operands[1].node)
+    counts = test.operands[0] is condition.inputs[0] and step.operands[0] is body.inputs[0]
+    if start is None or stop is None or stride != 1 or not counts:
+        return None
+    return max(0, stop - start)
+
+
+def _integer(node: Node) -> int | None:
+    if node.op is not ops.constant or node.types[0].shape != ():
+        return None
+    return int(node.params["value"])

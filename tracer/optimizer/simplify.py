@@ -1,0 +1,79 @@
+"""Textbook clean-ups: common subexpressions, constant folding, identities. All exact.
+
+Dead code needs no pass of its own: a Graph keeps only the nodes that its outputs need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tracer import ops
+from tracer.ir import Builder, Graph, Node, Value, param_key, rebuild
+from tracer.optimizer.passes import Pass, PassLog
+
+# A folded constant is written into the program; above this size it would cost more than it saves.
+_FOLD_LIMIT_BYTES = 1024
+
+
+def eliminate_common_subexpressions(graph: Graph, log: PassLog) -> Graph:
+    """Compute equal nodes (same op, operands and parameters) once."""
+    seen: dict[Any, tuple[Value, ...]] = {}
+
+    def rewrite(
+        builder: Builder, node: Node, operands: tuple[Value, ...]
+    ) -> Sequence[Value] | None:
+        assert node.op is not None
+        if not node.op.pure:
+            return None
+        key = (node.op, operands, tuple((k, param_key(v)) for k, v in sorted(node.params.items())))
+        found = seen.get(key)
+        if found is None:
+            seen[key] = builder.copy(node, operands)
+            return seen[key] if found else _unchanged(seen[key])
+        log.applied.append(f"{node.name} {node.types[0]}")
+        changed.append(node)
+        return found
+
+    changed: list[Node] = []
+    result = rebuild(graph, rewrite)
+    return result if changed else graph
+
+
+def _unchanged(results: tuple[Value, ...]) -> tuple[Value, ...]:
+    return results
+
+
+def fold_constants(graph: Graph, log: PassLog) -> Graph:
+    """Evaluate nodes whose operands are all small constants."""
+
+    def rewrite(
+        builder: Builder, node: Node, operands: tuple[Value, ...]
+    ) -> Sequence[Value] | None:
+        assert node.op is not None
+        small = all(type.nbytes <= _FOLD_LIMIT_BYTES for type in node.types)
+        if not operands or not small or not node.op.pure or node.bodies:
+            return None
+        values = [constant_value(value) for value in operands]
+        if any(value is None for value in values):
+            return None
+        results = node.op.evaluate(*values, **node.params)
+        log.applied.append(f"{node.name} {node.types[0]}")
+        many = results if isinstance(results, tuple) else (results,)
+        return [
+            ops.constant(value=np.asarray(array, type.dtype))
+            for array, type in zip(many, node.types, strict=True)
+        ]
+
+    return rebuild(graph, rewrite)
+
+
+def constant_value(value: Value) -> np.ndarray[Any, Any] | None:
+    """Return the array when the value is a `constant`, else None."""
+    return value.node.params["value"] if value.node.op is ops.constant else None
+
+
+COMMON_SUBEXPRESSIONS = Pass("common subexpressions", eliminate_common_subexpressions)
+CONSTANT_FOLDING = Pass("constant folding", fold_constants)
