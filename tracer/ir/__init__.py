@@ -13,6 +13,7 @@ from tracer.ir.graph import (
 )
 from tracer.ir.interpret import interpret
 from tracer.ir.op import Chunk, NotDifferentiable, Op, registry
+from tracer.ir.text import parse_graph, print_graph
 from tracer.ir.types import (
     DTYPES_BY_NAME,
     SUPPORTED_DTYPES,
@@ -22,6 +23,7 @@ from tracer.ir.types import (
     ShapeDtype,
     as_dtype,
 )
+from tracer.ir.verify import verify, verify_same_signature
 
 __all__ = [
     "DTYPES_BY_NAME",
@@ -43,6 +45,10 @@ __all__ = [
     "interpret",
     "is_building",
     "param_key",
+    "parse_graph",
+    "print_graph",
     "rebuild",
     "registry",
+    "verify",
+    "verify_same_signature",
 ]

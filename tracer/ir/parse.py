@@ -1,0 +1,333 @@
+"""Read a graph back from the text that `tracer.ir.text` prints.
+
+A scanner and a recursive descent over this grammar (white space and `# comments` separate)::
+
+    graph  := "graph" "(" [value {"," value}] ")" "{" {node} "return" [name {"," name}] "}"
+    value  := name ":" type                      name := %digits        type := dtype "[" sizes "]"
+    node   := value {"," value} "=" op "(" [name {"," name}] ")" [params] ["with" {key "=" bodies}]
+    params := "{" key "=" param {"," key "=" param} "}"
+    bodies := graph | "(" {graph ","} ")"
+    param  := number | string | True | False | None | dtype | type dense | "(" {param ","} ")"
+    dense  := ["splat"] element | "[" [dense {"," dense}] "]"
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+
+from tracer.errors import ArgumentError, TracerError
+from tracer.ir.graph import Graph, Node, Value
+from tracer.ir.op import Op, registry
+from tracer.ir.types import DTYPES_BY_NAME, ShapeDtype
+
+_TOKEN = re.compile(
+    r"""
+    (?P<space>\s+|\#[^\n]*)
+  | (?P<string>'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")
+  | (?P<number>bits:0x[0-9a-f]+|-?(?:nan|inf)\b|-?\d+(?:\.\d*)?(?:e[+-]?\d+)?)
+  | (?P<name>%\d+)
+  | (?P<word>[A-Za-z_]\w*)
+  | (?P<mark>[][(){}:,=])
+    """,
+    re.VERBOSE,
+)
+_WORDS = {"True": True, "False": False, "None": None}
+
+
+class _Token(NamedTuple):
+    kind: str
+    text: str
+    start: int
+
+
+def parse_graph(text: str) -> Graph:
+    """Read a graph from the text of `print_graph`.
+
+    Parameters
+    ----------
+    text : str
+        The text; comments are ignored, so the nodes of the result carry no user lines.
+
+    Returns
+    -------
+    Graph
+        A graph with the fingerprint of the one that was printed.
+
+    Raises
+    ------
+    ArgumentError
+        The text is not a graph; the message has line, column and what was expected there.
+
+    Examples
+    --------
+    >>> from tracer import ops
+    >>> from tracer.ir import parse_graph
+    >>> graph = parse_graph("graph(%0: float32[3]) { %1: float32[3] = abs(%0) return %1 }")
+    >>> len(graph.nodes)
+    1
+    """
+    parser = _Parser(text)
+    graph = parser.graph()
+    parser.expect("end")
+    return graph
+
+
+class _Parser:
+    """The recursive descent: one method for each rule of the grammar."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tokens = self.scan()
+        self.position = 0
+
+    def scan(self) -> list[_Token]:
+        tokens = []
+        start = 0
+        while start < len(self.text):
+            match = _TOKEN.match(self.text, start)
+            if match is None:
+                self.refuse(f"unexpected {self.text[start]!r}", start)
+            if match.lastgroup != "space":
+                tokens.append(_Token(str(match.lastgroup), match.group(), start))
+            start = match.end()
+        return [*tokens, _Token("end", "", start)]
+
+    def refuse(self, what: str, start: int, cause: BaseException | None = None) -> NoReturn:
+        line = self.text.count("\n", 0, start) + 1
+        column = start - (self.text.rfind("\n", 0, start) + 1) + 1
+        shown = self.text.splitlines()[line - 1].strip() if self.text.strip() else ""
+        raise ArgumentError(
+            f"not the text of a graph: line {line}, column {column}: {what}\n  text:  {shown}",
+            mend="see tracer.ir.parse for the grammar, or print a graph as an example",
+        ) from cause
+
+    @property
+    def next(self) -> _Token:
+        return self.tokens[self.position]
+
+    def take(self) -> _Token:
+        token = self.next
+        self.position = min(self.position + 1, len(self.tokens) - 1)
+        return token
+
+    def accept(self, text: str) -> bool:
+        """Take the mark or word `text` if it is next."""
+        found = self.next.kind in ("mark", "word") and self.next.text == text
+        if found:
+            self.take()
+        return found
+
+    def expect(self, kind: str) -> _Token:
+        """Take a token of a kind, or the mark or word itself."""
+        token = self.take()
+        if token.kind != kind and (token.text != kind or token.kind not in ("mark", "word")):
+            self.refuse(f"expected {_described(kind)}, found {_shown(token)}", token.start)
+        return token
+
+    def listed(self, item: Callable[[], Any], close: str) -> list[Any]:
+        """Read items with commas between them up to `close`; a comma may stand before it."""
+        items: list[Any] = []
+        while not self.accept(close):
+            if items:
+                self.expect(",")
+                if self.accept(close):
+                    break
+            items.append(item())
+        return items
+
+    def graph(self) -> Graph:
+        self.expect("graph")
+        self.expect("(")
+        scope: dict[str, Value] = {}
+        inputs = []
+        for name, type in self.listed(self.value, ")"):
+            inputs.append(Node(None, (), {}, (type,), None).results[0])
+            self.define(scope, name, inputs[-1])
+        self.expect("{")
+        nodes = []
+        while not self.accept("return"):
+            nodes.append(self.node(scope))
+        outputs = self.listed(lambda: self.read(scope), "}")
+        return Graph(inputs, outputs, nodes)
+
+    def value(self) -> tuple[_Token, ShapeDtype]:
+        name = self.expect("name")
+        self.expect(":")
+        return name, self.type()
+
+    def type(self) -> ShapeDtype:
+        dtype = self.dtype()
+        self.expect("[")
+        return ShapeDtype([int(size) for size in self.listed(self.size, "]")], dtype)
+
+    def size(self) -> int:
+        token = self.expect("number")
+        if not token.text.isdigit():
+            self.refuse(f"{token.text} is not a size", token.start)
+        return int(token.text)
+
+    def dtype(self) -> np.dtype[Any]:
+        token = self.expect("word")
+        if token.text not in DTYPES_BY_NAME:
+            self.refuse(_unknown("dtype", token.text, DTYPES_BY_NAME), token.start)
+        return DTYPES_BY_NAME[token.text]
+
+    def define(self, scope: dict[str, Value], name: _Token, value: Value) -> None:
+        if name.text in scope:
+            self.refuse(f"{name.text} is defined twice", name.start)
+        scope[name.text] = value
+
+    def read(self, scope: dict[str, Value]) -> Value:
+        token = self.expect("name")
+        if token.text not in scope:
+            self.refuse(f"{token.text} is not defined before its use", token.start)
+        return scope[token.text]
+
+    def node(self, scope: dict[str, Value]) -> Node:
+        results = self.listed(self.value, "=")
+        word = self.expect("word")
+        if word.text not in registry():
+            self.refuse(_unknown("op", word.text, registry()), word.start)
+        op = registry()[word.text]
+        self.expect("(")
+        operands = tuple(self.listed(lambda: self.read(scope), ")"))
+        params = self.params()
+        types = tuple(type for _, type in results)
+        self.check(op, operands, params, types, word.start)
+        node = Node(op, operands, params, types, None)
+        for (name, _), value in zip(results, node.results, strict=True):
+            self.define(scope, name, value)
+        return node
+
+    def check(
+        self,
+        op: Op,
+        operands: tuple[Value, ...],
+        params: dict[str, Any],
+        types: tuple[ShapeDtype, ...],
+        start: int,
+    ) -> None:
+        try:
+            inferred = op.infer(*[value.type for value in operands], **params)
+        except (TracerError, TypeError, ValueError, IndexError) as error:
+            what = error.what if isinstance(error, TracerError) else str(error)
+            self.refuse(f"{op.name} does not fit: {what}", start, error)
+        wanted = (inferred,) if isinstance(inferred, ShapeDtype) else tuple(inferred)
+        if wanted != types:
+            shown = ", ".join(map(str, wanted))
+            self.refuse(f"the results of {op.name} are of type {shown}", start)
+
+    def params(self) -> dict[str, Any]:
+        params: dict[str, Any] = {}
+        if self.accept("{"):
+            params.update(self.listed(lambda: self.assignment(self.param), "}"))
+        if self.accept("with"):
+            while self.next.kind == "word" and self.next.text != "return":
+                params.update([self.assignment(self.bodies)])
+        return params
+
+    def assignment(self, read: Callable[[], Any]) -> tuple[str, Any]:
+        key = self.expect("word").text
+        self.expect("=")
+        return key, read()
+
+    def bodies(self) -> Graph | tuple[Graph, ...]:
+        return tuple(self.listed(self.graph, ")")) if self.accept("(") else self.graph()
+
+    def param(self) -> Any:
+        token = self.next
+        if token.kind == "string":
+            return ast.literal_eval(self.take().text)
+        if token.kind == "number":
+            return self.plain_number()
+        if token.text in _WORDS:
+            return _WORDS[self.take().text]
+        if self.accept("("):
+            return tuple(self.listed(self.param, ")"))
+        after = self.tokens[self.position + 1] if token.kind == "word" else token
+        return self.array(self.type()) if after.text == "[" else self.dtype()
+
+    def plain_number(self) -> int | float:
+        token = self.take()
+        if token.text.startswith("bits:"):
+            self.refuse("bits stand for elements of arrays only", token.start)
+        return int(token.text) if token.text.lstrip("-").isdigit() else float(token.text)
+
+    def array(self, type: ShapeDtype) -> np.ndarray[Any, Any]:
+        start = self.next.start
+        if self.accept("splat"):
+            return _from_bytes(self.element(type.dtype).tobytes() * type.size, type)
+        elements: list[Any] = []
+        self.dense(type, 0, elements)
+        if len(elements) != type.size:
+            self.refuse(f"{len(elements)} elements for {type}", start)
+        # By bytes: conversions may change the bits of NaN.
+        return _from_bytes(b"".join(element.tobytes() for element in elements), type)
+
+    def dense(self, type: ShapeDtype, axis: int, elements: list[Any]) -> None:
+        if axis == type.ndim:
+            elements.append(self.element(type.dtype))
+            return
+        start = self.expect("[").start
+        found = len(self.listed(lambda: self.dense(type, axis + 1, elements), "]"))
+        if found != type.shape[axis]:
+            self.refuse(f"{found} items along axis {axis} of {type}", start)
+
+    def element(self, dtype: np.dtype[Any]) -> Any:
+        if dtype.kind == "c":
+            return self.complex(dtype)
+        token = self.take()
+        if dtype.kind == "b" and token.text in ("True", "False"):
+            return np.bool_(token.text == "True")
+        if dtype.kind == "b" or token.kind != "number":
+            self.refuse(f"{token.text!r} is no element of {dtype}", token.start)
+        try:
+            return number(token.text, dtype)
+        except (ValueError, OverflowError) as error:
+            self.refuse(f"{token.text} is no element of {dtype}", token.start, error)
+
+    def complex(self, dtype: np.dtype[Any]) -> Any:
+        part = np.dtype(f"f{dtype.itemsize // 2}")
+        start = self.expect("(").start
+        parts = self.listed(lambda: self.element(part), ")")
+        if len(parts) != 2:
+            self.refuse("a complex element is (real, imaginary)", start)
+        return np.frombuffer(parts[0].tobytes() + parts[1].tobytes(), dtype)[0]
+
+
+def number(text: str, dtype: np.dtype[Any]) -> Any:
+    """Read a real number as an element of `dtype`; `bits:0x...` gives its bits."""
+    if text.startswith("bits:"):
+        bits = np.array(int(text.removeprefix("bits:"), 16), f"u{dtype.itemsize}")
+        return np.frombuffer(bits.tobytes(), dtype)[0]
+    if dtype.kind in "iu":
+        return dtype.type(int(text))
+    with np.errstate(over="ignore"):
+        return np.array(float(text)).astype(dtype)[()]
+
+
+def _from_bytes(data: bytes, type: ShapeDtype) -> np.ndarray[Any, Any]:
+    return np.frombuffer(data, type.dtype).reshape(type.shape).copy()
+
+
+def _described(kind: str) -> str:
+    kinds = {"name": "a value such as %0", "word": "a name", "number": "a number", "end": "the end of the text"}
+    return kinds.get(kind, repr(kind))
+
+
+def _shown(token: _Token) -> str:
+    return "the end of the text" if token.kind == "end" else repr(token.text)
+
+
+def _unknown(what: str, name: str, known: Any) -> str:
+    close = difflib.get_close_matches(name, known, n=3)
+    return f"unknown {what} {name!r}" + (f"; did you mean {' or '.join(close)}?" if close else "")
+
+
+__all__ = ["parse_graph"]
