@@ -10,6 +10,7 @@ import functools
 import linecache
 import os
 import sys
+from types import FrameType
 from typing import NamedTuple
 
 import optree
@@ -43,10 +44,10 @@ def _is_hidden(filename: str) -> bool:
 
 def user_source() -> Source | None:
     """Return the innermost frame that belongs to the user, or None when there is none."""
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         filename = frame.f_code.co_filename
         if not _is_hidden(filename):
             return Source(filename, frame.f_lineno, frame.f_code.co_name)
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return None

@@ -1,4 +1,4 @@
-"""Sizes in bytes as people write them. Only this file speaks in GB; everywhere else bytes are int."""
+"""Sizes in bytes as people write them. Only this file speaks in GB; elsewhere bytes are int."""
 
 from __future__ import annotations
 
@@ -94,12 +94,12 @@ def format_bytes(size: int) -> str:
     """
     if abs(size) < 1000:
         return f"{size} B"
-    number, unit = float(size), "B"
-    for unit in ("kB", "MB", "GB", "TB"):
-        number /= 1000
-        # 999.5 would round to 1000 in three digits.
-        if abs(number) < 999.5:
-            break
+    power = 1
+    # 999.5 would round to 1000 in three digits.
+    while power < len(_PREFIXES) and abs(size) >= 999.5 * 1000**power:
+        power += 1
+    number = size / 1000**power
+    unit = ("k" + _PREFIXES[1:])[power - 1] + "B"
     return f"{number:.3g} {unit}" if abs(number) < 999.5 else f"{number:.0f} {unit}"
 
 

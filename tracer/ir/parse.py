@@ -317,7 +317,12 @@ def _from_bytes(data: bytes, type: ShapeDtype) -> np.ndarray[Any, Any]:
 
 
 def _described(kind: str) -> str:
-    kinds = {"name": "a value such as %0", "word": "a name", "number": "a number", "end": "the end of the text"}
+    kinds = {
+        "name": "a value such as %0",
+        "word": "a name",
+        "number": "a number",
+        "end": "the end of the text",
+    }
     return kinds.get(kind, repr(kind))
 
 

@@ -26,10 +26,12 @@ DTYPES_BY_NAME: dict[str, np.dtype[Any]] = {name: dtype for dtype, name in SUPPO
 
 def as_dtype(dtype: Any) -> np.dtype[Any]:
     """Return `dtype` as a supported NumPy dtype in native byte order, or raise `DTypeError`."""
+    if isinstance(dtype, np.dtype) and dtype in SUPPORTED_DTYPES:
+        return dtype
     if isinstance(dtype, str) and dtype in DTYPES_BY_NAME:
         return DTYPES_BY_NAME[dtype]
     try:
-        result = np.dtype(dtype)
+        result: np.dtype[Any] = np.dtype(dtype)
     except TypeError as error:
         raise DTypeError(f"{dtype!r} is not a dtype", mend=_dtype_mend()) from error
     if result.byteorder == ">":
@@ -83,8 +85,9 @@ class ShapeDtype:
     nbytes: int
 
     def __new__(cls, shape: Iterable[int] | int, dtype: Any) -> ShapeDtype:
+        """Return the one instance with this shape and dtype."""
         sizes = _as_shape(shape)
-        kind = dtype if dtype.__class__ is np.dtype and dtype in SUPPORTED_DTYPES else as_dtype(dtype)
+        kind = as_dtype(dtype)
         key = (sizes, kind)
         found = cls._interned.get(key)
         if found is not None:
@@ -118,10 +121,11 @@ class ShapeDtype:
 
 
 def _as_shape(shape: Iterable[int] | int) -> tuple[int, ...]:
-    if shape.__class__ is tuple and all(n.__class__ is int and n >= 0 for n in shape):  # type: ignore[union-attr]
-        return shape  # type: ignore[return-value]
+    if isinstance(shape, tuple) and all(n.__class__ is int and n >= 0 for n in shape):
+        return shape
+    given: Any = shape
     try:
-        sizes = (operator.index(shape),) if np.ndim(shape) == 0 else tuple(map(operator.index, shape))  # type: ignore[arg-type]
+        sizes = tuple(map(operator.index, given if np.ndim(given) else (given,)))
     except TypeError as error:
         raise ShapeError(
             f"a shape is a tuple of integers, not {shape!r}", mend="give integers, such as (3, 4)"

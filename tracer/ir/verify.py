@@ -152,9 +152,7 @@ def _check_edges(graph: Graph) -> None:
         _refuse(graph, node, what)
 
 
-def _refuse(
-    graph: Graph, node: Node, what: str, cause: BaseException | None = None
-) -> NoReturn:
+def _refuse(graph: Graph, node: Node, what: str, cause: BaseException | None = None) -> NoReturn:
     error = VerifyError(what, mend=_MEND, where=node.source)
     error.add_note(excerpt(graph, node))
     raise error from cause
