@@ -1,0 +1,11 @@
+"""The StableHLO builder that op records receive: the only file that puts its families together."""
+
+from __future__ import annotations
+
+from tracer.lowering.builder_control import ControlBuilder
+from tracer.lowering.builder_linalg import LinalgBuilder
+from tracer.lowering.builder_regions import RegionBuilder
+
+
+class StableHloBuilder(RegionBuilder, LinalgBuilder, ControlBuilder):
+    """Emits StableHLO by name. The protocol is in docs/architecture.md."""

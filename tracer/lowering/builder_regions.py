@@ -1,0 +1,150 @@
+"""Builder methods of the ops that apply a small function: reductions, sort, scatter; and gather."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tracer.ir import ShapeDtype
+from tracer.lowering.builder_base import BaseBuilder
+from tracer.lowering.shims import chlo, hlo, ir
+from tracer.lowering.values import Operand
+
+Combiner = Callable[..., Any]
+"""`(builder, *scalars) -> Operand or tuple`, emitted inside the op's region."""
+
+
+class RegionBuilder(BaseBuilder):
+    """Builder methods of ops with a combiner or comparator, and of gather."""
+
+    def _fill(self, region: Any, scalars: Sequence[ShapeDtype], combiner: Combiner) -> None:
+        types = [self.tensor_type(type.with_shape(())) for type in scalars]
+        block = region.blocks.append(*types)
+        with ir.InsertionPoint(block):
+            results = combiner(self, *[Operand(raw) for raw in block.arguments])
+            results = (results,) if isinstance(results, Operand) else results
+            hlo.return_([result.raw for result in results])
+
+    def reduce(
+        self,
+        types: Sequence[ShapeDtype],
+        operands: Sequence[Operand],
+        initial_values: Sequence[Operand],
+        axes: Sequence[int],
+        combiner: Combiner,
+    ) -> tuple[Operand, ...]:
+        """Emit `reduce`; `combiner(b, *lhs, *rhs)` gives one scalar for each operand."""
+        op = hlo.ReduceOp(
+            [self.tensor_type(type) for type in types],
+            [x.raw for x in operands],
+            [x.raw for x in initial_values],
+            list(axes),
+        )
+        self._fill(op.body, [*types, *types], combiner)
+        return tuple(Operand(raw) for raw in op.results)
+
+    def reduce_window(
+        self,
+        type: ShapeDtype,
+        x: Operand,
+        initial: Operand,
+        combiner: Combiner,
+        window_dimensions: Sequence[int],
+        padding: Sequence[tuple[int, int]],
+    ) -> Operand:
+        """Emit `reduce_window` with strides of one; `combiner(b, lhs, rhs)`."""
+        pads = np.asarray(padding, dtype=np.int64).reshape(len(padding), 2)
+        op = hlo.ReduceWindowOp(
+            [self.tensor_type(type)],
+            [x.raw],
+            [initial.raw],
+            list(window_dimensions),
+            padding=ir.DenseIntElementsAttr.get(
+                pads, type=ir.IntegerType.get_signless(64), shape=pads.shape
+            ),
+        )
+        self._fill(op.body, [type, type], combiner)
+        return Operand(op.results[0])
+
+    def sort(
+        self, operands: Sequence[Operand], dimension: int, comparator: Combiner, is_stable: bool
+    ) -> tuple[Operand, ...]:
+        """Emit `sort`; `comparator(b, lhs0, rhs0, lhs1, rhs1, ...)` tells whether lhs is before."""
+        types = [x.type for x in operands]
+        op = hlo.SortOp(
+            [self.tensor_type(type) for type in types],
+            [x.raw for x in operands],
+            dimension=dimension,
+            is_stable=bool(is_stable),
+        )
+        pairs = [type for type in types for _ in range(2)]
+        self._fill(op.comparator, pairs, comparator)
+        return tuple(Operand(raw) for raw in op.results)
+
+    def gather(
+        self,
+        type: ShapeDtype,
+        x: Operand,
+        indices: Operand,
+        *,
+        offset_dims: Sequence[int],
+        collapsed_slice_dims: Sequence[int],
+        start_index_map: Sequence[int],
+        index_vector_dim: int,
+        slice_sizes: Sequence[int],
+    ) -> Operand:
+        """Emit `gather`; indices are clamped so that every slice lies inside."""
+        numbers = hlo.GatherDimensionNumbers.get(
+            list(offset_dims),
+            list(collapsed_slice_dims),
+            [],
+            [],
+            list(start_index_map),
+            index_vector_dim,
+        )
+        op = hlo.GatherOp(x.raw, indices.raw, numbers, list(slice_sizes), indices_are_sorted=False)
+        return Operand(op.result)
+
+    def scatter(
+        self,
+        type: ShapeDtype,
+        x: Operand,
+        indices: Operand,
+        updates: Operand,
+        combiner: Combiner,
+        *,
+        update_window_dims: Sequence[int],
+        inserted_window_dims: Sequence[int],
+        scatter_dims_to_operand_dims: Sequence[int],
+        index_vector_dim: int,
+        unique_indices: bool,
+    ) -> Operand:
+        """Emit `scatter`; updates out of bounds are dropped; `combiner(b, old, update)`."""
+        numbers = hlo.ScatterDimensionNumbers.get(
+            list(update_window_dims),
+            list(inserted_window_dims),
+            [],
+            [],
+            list(scatter_dims_to_operand_dims),
+            index_vector_dim,
+        )
+        op = hlo.ScatterOp(
+            [self.tensor_type(type)],
+            [x.raw],
+            indices.raw,
+            [updates.raw],
+            numbers,
+            indices_are_sorted=False,
+            unique_indices=bool(unique_indices),
+        )
+        self._fill(op.update_computation, [type, type], combiner)
+        return Operand(op.results[0])
+
+    def top_k(
+        self, types: Sequence[ShapeDtype], x: Operand, k: int
+    ) -> tuple[Operand, Operand]:
+        """Emit CHLO's `top_k` over the last axis: values in descending order, int32 indices."""
+        values, indices = chlo.top_k(x.raw, k)
+        return Operand(values), Operand(indices)

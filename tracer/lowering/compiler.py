@@ -1,0 +1,116 @@
+"""Graph -> Executable, through a cache keyed on the structure of the graph."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tracer.errors import ArgumentError
+from tracer.ir import Graph
+from tracer.lowering import shims
+from tracer.lowering.backend import Device, default_device, find_device
+from tracer.lowering.executable import Executable
+from tracer.lowering.failures import compile_failure
+from tracer.lowering.module import Module, lower_graph
+from tracer.lowering.shims import XlaError
+
+_Key = tuple[str, Device, tuple[int, ...], tuple[tuple[str, Any], ...]]
+_CACHE: dict[_Key, Executable] = {}
+_LOCK = threading.Lock()
+
+
+def compile_graph(
+    graph: Graph,
+    *,
+    device: Device | str | None = None,
+    donate: Sequence[int] = (),
+    options: Mapping[str, Any] | None = None,
+) -> Executable:
+    """Compile a graph, or return the executable of an equal one that was compiled before.
+
+    Parameters
+    ----------
+    graph : Graph
+        The program.
+    device : Device or str, optional
+        Where it will run; the default device when None.
+    donate : sequence of int
+        Inputs whose memory the program may take over. Their buffers cannot be used after a call.
+    options : mapping, optional
+        XLA's compile options by their full names.
+
+    Returns
+    -------
+    Executable
+        Ready to be called with buffers.
+
+    Raises
+    ------
+    LoweringError
+        StableHLO or XLA does not accept the program.
+    ArgumentError
+        `donate` is no position of an input, or XLA has no such option.
+    DeviceError
+        There is no such device.
+    """
+    place = find_device(device)
+    positions = _check_donate(graph, donate)
+    overrides = dict(options or {})
+    key = (graph.fingerprint, place, positions, tuple(sorted(overrides.items())))
+    found = _CACHE.get(key)
+    if found is None:
+        # Compiled outside of the lock, so that threads compile side by side.
+        made = _compile(graph, place, positions, overrides)
+        with _LOCK:
+            found = _CACHE.setdefault(key, made)
+    return found
+
+
+def clear_cache() -> None:
+    """Forget all compiled programs."""
+    with _LOCK:
+        _CACHE.clear()
+
+
+def stablehlo(graph: Graph, *, device: Device | str | None = None) -> str:
+    """Return the StableHLO text of a graph."""
+    return str(lower_graph(graph, find_device(device).platform))
+
+
+def _check_donate(graph: Graph, donate: Sequence[int]) -> tuple[int, ...]:
+    positions = tuple(sorted(set(donate)))
+    if any(not 0 <= position < len(graph.inputs) for position in positions):
+        raise ArgumentError(
+            f"donate={tuple(donate)} names an input that is not among {len(graph.inputs)} inputs",
+            mend="give positions of inputs, from 0",
+        )
+    return positions
+
+
+def _compile(
+    graph: Graph, device: Device, donate: tuple[int, ...], overrides: dict[str, Any]
+) -> Executable:
+    module = lower_graph(graph, device.platform, donate)
+    options = shims.compile_options(_with_barriers(module, device, overrides), device.raw)
+    try:
+        with module.raw.context:
+            raw = device.client.compile_and_load(
+                module.raw, shims.device_list(device.raw), options
+            )
+    except (XlaError, RuntimeError) as error:
+        raise compile_failure(error) from error
+    return Executable(raw, graph, device, donate)
+
+
+def _with_barriers(module: Module, device: Device, overrides: dict[str, Any]) -> dict[str, Any]:
+    """Add the options that keep barriers, next to passes that the caller disabled."""
+    if not module.has_barrier:
+        return overrides
+    merged = dict(overrides)
+    for name, value in shims.barrier_options(device.platform).items():
+        merged[name] = f"{merged[name]},{value}" if merged.get(name) else value
+    return merged
+
+
+__all__ = ["clear_cache", "compile_graph", "default_device", "stablehlo"]

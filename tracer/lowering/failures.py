@@ -1,0 +1,73 @@
+"""Turns what jaxlib raises into the package's errors, with a way to mend them."""
+
+from __future__ import annotations
+
+import re
+
+from tracer.errors import (
+    ArgumentError,
+    DonatedArrayError,
+    ExecutionError,
+    LoweringError,
+    TracerError,
+)
+
+_BYTES = re.compile(r"(\d+)\s*bytes")
+_DONATED = re.compile(r"deleted|donate", re.IGNORECASE)
+_NO_OPTION = re.compile(r"No such compile option: '?([\w.]+)'?")
+
+
+def execution_failure(error: Exception) -> TracerError:
+    """Return our error for what XLA raised while it ran a program or moved data.
+
+    Parameters
+    ----------
+    error : Exception
+        What jaxlib raised.
+
+    Returns
+    -------
+    TracerError
+        To be raised from `error`.
+    """
+    text = _first_line(error)
+    if "RESOURCE_EXHAUSTED" in text or isinstance(error, MemoryError):
+        found = _BYTES.search(str(error))
+        size = f" ({found[1]} bytes could not be allocated)" if found else ""
+        return ExecutionError(
+            f"the device ran out of memory{size}",
+            mend="compile with memory_limit= below the device's free bytes, or free other arrays",
+        )
+    if _DONATED.search(text):
+        return DonatedArrayError(
+            f"an array was used after its memory was given away: {text}",
+            mend="use the array that the call returned, or do not donate this argument; "
+            "pass a donated array only once",
+        )
+    return ExecutionError(
+        f"XLA failed to run the program: {text}",
+        mend="check the arguments' device and types; if they are right, report it as a bug",
+    )
+
+
+def compile_failure(error: Exception) -> TracerError:
+    """Return our error for what XLA raised while it compiled a program."""
+    text = _first_line(error)
+    if option := _NO_OPTION.search(str(error)):
+        return ArgumentError(
+            f"XLA has no compile option {option[1]!r}",
+            mend="check its name for this version of jaxlib; names look like xla_cpu_enable_fast_math",
+        )
+    if "RESOURCE_EXHAUSTED" in text:
+        return LoweringError(
+            f"the program does not fit on the device: {text}",
+            mend="compile with memory_limit= below the device's free bytes",
+        )
+    return LoweringError(
+        f"XLA refused the program: {text}",
+        mend="convert the operands to a more common dtype; if it stays, report it as a bug",
+    )
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]

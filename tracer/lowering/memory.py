@@ -1,0 +1,54 @@
+"""What a compiled program needs in bytes: XLA's count, and a model of what XLA does not count."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+_TEMPORARIES_OUTSIDE_PEAK = {"cpu"}
+"""Platforms on which XLA's peak leaves the temporaries out (measured, see docs/memory-model.md)."""
+
+
+@dataclass(frozen=True)
+class MemoryStats:
+    """Bytes that a program needs on its device.
+
+    Attributes
+    ----------
+    argument_bytes : int
+        Inputs, also unused ones.
+    output_bytes : int
+        Outputs, also those that take over a donated input.
+    alias_bytes : int
+        Outputs that take over a donated input.
+    temporary_bytes : int
+        XLA's block of temporaries.
+    scratch_bytes : int
+        Modelled: memory that libraries allocate inside of an instruction, in no count of XLA's.
+    peak_bytes : int
+        The most that is alive at one time, all of the above and the constants included.
+    """
+
+    argument_bytes: int
+    output_bytes: int
+    alias_bytes: int
+    temporary_bytes: int
+    scratch_bytes: int
+    peak_bytes: int
+
+
+def measure(executable: Any, platform: str) -> MemoryStats:
+    """Return the memory statistics of a loaded XLA executable."""
+    stats = executable.get_compiled_memory_stats()
+    scratch = 0
+    peak = stats.peak_memory_in_bytes + scratch
+    if platform in _TEMPORARIES_OUTSIDE_PEAK:
+        peak += stats.temp_size_in_bytes
+    return MemoryStats(
+        argument_bytes=stats.argument_size_in_bytes,
+        output_bytes=stats.output_size_in_bytes,
+        alias_bytes=stats.alias_size_in_bytes,
+        temporary_bytes=stats.temp_size_in_bytes,
+        scratch_bytes=scratch,
+        peak_bytes=peak,
+    )

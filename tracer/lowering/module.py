@@ -1,0 +1,122 @@
+"""Graph -> StableHLO module."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tracer.ir import Graph, ShapeDtype
+from tracer.lowering.builder import StableHloBuilder
+from tracer.lowering.shims import func, ir, make_context
+from tracer.lowering.values import Operand
+from tracer.lowering.walk import lower_nodes
+
+_ENTRY = "main"
+
+
+@dataclass(frozen=True)
+class Module:
+    """A StableHLO module and what compiling it needs to know.
+
+    Attributes
+    ----------
+    raw : jaxlib.mlir.ir.Module
+        The module.
+    has_barrier : bool
+        Whether it holds an optimization barrier.
+    """
+
+    raw: Any
+    has_barrier: bool
+
+    def __str__(self) -> str:
+        return str(self.raw)
+
+
+def lower_graph(graph: Graph, platform: str, donate: Sequence[int] = ()) -> Module:
+    """Lower a graph to StableHLO for a platform.
+
+    Parameters
+    ----------
+    graph : Graph
+        What to lower.
+    platform : str
+        "cpu", "gpu" or "tpu".
+    donate : sequence of int
+        Inputs whose memory the program may take over.
+
+    Returns
+    -------
+    Module
+        The verified module.
+
+    Raises
+    ------
+    LoweringError
+        StableHLO does not accept an op.
+    """
+    b = StableHloBuilder(platform)
+    with make_context(), ir.Location.unknown():
+        module = ir.Module.create()
+        module.operation.attributes["sym_name"] = ir.StringAttr.get("tracer")
+        inputs = [b.tensor_type(type) for type in graph.input_types]
+        with ir.InsertionPoint(module.body):
+            entry = func.FuncOp(_ENTRY, ir.FunctionType.get(inputs, []), visibility="public")
+        block = entry.add_entry_block()
+        with ir.InsertionPoint(block):
+            outputs = lower_nodes(b, graph, [Operand(raw) for raw in block.arguments])
+            func.ReturnOp([output.raw for output in outputs])
+        signature = ir.FunctionType.get(inputs, [output.raw.type for output in outputs])
+        entry.attributes["function_type"] = ir.TypeAttr.get(signature)
+        entry.attributes["arg_attrs"] = _donation(graph, donate)
+        module.operation.verify()
+    return Module(module, b.has_barrier)
+
+
+def _donation(graph: Graph, donate: Sequence[int]) -> Any:
+    """Return the attributes of the entry's arguments that say which memory may be reused."""
+    aliases = match_donations(graph.input_types, graph.output_types, donate)
+    attributes: list[dict[str, Any]] = [{} for _ in graph.inputs]
+    for position in donate:
+        if position in aliases:
+            index = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), aliases[position])
+            attributes[position] = {"tf.aliasing_output": index}
+        else:
+            attributes[position] = {"jax.buffer_donor": ir.BoolAttr.get(True)}
+    return ir.ArrayAttr.get([ir.DictAttr.get(attribute) for attribute in attributes])
+
+
+def match_donations(
+    inputs: Sequence[ShapeDtype], outputs: Sequence[ShapeDtype], donate: Sequence[int]
+) -> dict[int, int]:
+    """Pair donated inputs with the outputs that take over their memory.
+
+    Outputs of the same type are preferred to those of the same size in bytes; among equals the
+    order decides, since a training step returns its state in the order it took it.
+
+    Returns
+    -------
+    dict
+        Position of the output for each donated input that has one.
+    """
+    aliases: dict[int, int] = {}
+    free = dict(enumerate(outputs))
+    for is_match in (_same_type, _same_size):
+        for position in donate:
+            if position in aliases or inputs[position].nbytes == 0:
+                continue
+            for index, type in free.items():
+                if is_match(inputs[position], type):
+                    aliases[position] = index
+                    del free[index]
+                    break
+    return aliases
+
+
+def _same_type(donated: ShapeDtype, output: ShapeDtype) -> bool:
+    return donated is output
+
+
+def _same_size(donated: ShapeDtype, output: ShapeDtype) -> bool:
+    return donated.nbytes == output.nbytes

@@ -1,0 +1,202 @@
+"""Everything that differs between jaxlib versions, and the little that jaxlib needs to be jax-free.
+
+The other files of the room import jaxlib's modules from here. Works on jaxlib 0.8.0 to 0.10.2.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from typing import Any
+
+# Silences the lines that XLA's C++ logs at start-up; must be set before jaxlib is imported.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
+
+import jaxlib.version
+import numpy as np
+from jaxlib import _jax, lapack, xla_client
+from jaxlib.mlir import ir
+from jaxlib.mlir._mlir_libs import _jax_mlir_ext
+from jaxlib.mlir.dialects import chlo, func
+from jaxlib.mlir.dialects import stablehlo as hlo
+
+VERSION: tuple[int, ...] = tuple(jaxlib.version.__version_info__)
+Buffer = _jax.Array
+"""What lives on a device: jaxlib's own array, used without jax."""
+XlaError = _jax.JaxRuntimeError
+
+_CPU_PASSES_THAT_DROP_BARRIERS = "cse_barrier_expander"
+
+
+class Aval:
+    """Shape and dtype as jaxlib's C++ reads them from Python."""
+
+    __slots__ = ("dtype", "ndim", "shape", "weak_type")
+
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        self.shape = shape
+        self.dtype = dtype
+        self.ndim = len(shape)
+        self.weak_type = False
+
+
+class OneDevice(_jax.SingleDeviceSharding):  # type: ignore[misc]
+    """The sharding of an array that lies on one device, with the attributes that C++ reads."""
+
+    memory_kind = None
+    num_devices = 1
+
+    def _to_xla_hlo_sharding(self, ndim: int) -> Any:
+        return xla_client.HloSharding.replicate()
+
+
+def make_context() -> Any:
+    """Return a new MLIR context that knows StableHLO and CHLO.
+
+    One context is made for each module: a context keeps every constant it has ever seen.
+    """
+    context = ir.Context()
+    context.append_dialect_registry(_DIALECTS)
+    context.load_all_available_dialects()
+    hlo.register_dialect(context)
+    chlo.register_dialect(context)
+    return context
+
+
+def _dialects() -> Any:
+    registry = ir.DialectRegistry()
+    _jax_mlir_ext.register_dialects(registry)
+    return registry
+
+
+_DIALECTS = _dialects()
+
+
+def bool_constant(array: np.ndarray[Any, Any], type: Any) -> Any:
+    """Return the attribute of a dense boolean constant.
+
+    jaxlib 0.8 reads bits packed little-endian, 0.9 and later one byte per element; each silently
+    misreads the other form.
+    """
+    if VERSION < (0, 9):
+        array = np.packbits(array, axis=None, bitorder="little")
+    return ir.DenseElementsAttr.get(
+        np.ascontiguousarray(array), type=type.element_type, shape=type.shape
+    )
+
+
+def memory_optimized_options() -> dict[str, Any]:
+    """Return the compile options that make XLA:CPU schedule for memory.
+
+    By default XLA:CPU orders instructions for concurrency, breadth first, and ignores both memory
+    and the order of the program. This is a heuristic of XLA's and sometimes worse.
+
+    Returns
+    -------
+    dict
+        For `compile_graph(..., options=...)`.
+    """
+    if VERSION < (0, 9):
+        return {"xla_cpu_enable_concurrency_optimized_scheduler": False}
+    return {"xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"}
+
+
+def barrier_options(platform: str) -> dict[str, Any]:
+    """Return the options that keep optimization barriers until code generation.
+
+    XLA:CPU deletes barriers early, after which recomputation is merged away again.
+    """
+    return {"xla_disable_hlo_passes": _CPU_PASSES_THAT_DROP_BARRIERS} if platform == "cpu" else {}
+
+
+def compile_options(overrides: dict[str, Any], device: Any) -> Any:
+    """Return XLA's options for a program on one device, with named overrides."""
+    options = xla_client.CompileOptions()
+    options.env_option_overrides = list(overrides.items())
+    # Without an assignment a program compiled for another device still runs on device 0.
+    options.device_assignment = xla_client.DeviceAssignment.create(
+        np.array([[device.id]], dtype=np.int32)
+    )
+    return options
+
+
+def put(array: np.ndarray[Any, Any], sharding: OneDevice, device: Any) -> Buffer:
+    """Copy a native-endian array to a device; it may be changed as soon as this returns."""
+    return _jax.batched_device_put(
+        Aval(array.shape, array.dtype),
+        sharding,
+        [array],
+        [device],
+        True,
+        # Aligned NumPy memory would be aliased, and unaligned memory read after we return.
+        force_copy=True,
+        enable_x64=True,
+    )
+
+
+def result_handler(shape: tuple[int, ...], dtype: np.dtype[Any], sharding: OneDevice) -> Any:
+    """Return what turns one output of an execution into a Buffer."""
+    return _jax.array_result_handler(Aval(shape, dtype), sharding, True, True)
+
+
+def export_dlpack(buffer: Buffer) -> Any:
+    """Return a DLPack capsule that shares a buffer's memory."""
+    return _jax.buffer_to_dlpack_managed_tensor(buffer, stream=None)
+
+
+def import_dlpack(capsule: Any, device: Any) -> Buffer:
+    """Return a buffer that shares the memory of a DLPack capsule."""
+    return _jax.dlpack_managed_tensor_to_buffer(capsule, device, None)
+
+
+def device_list(device: Any) -> Any:
+    """Return jaxlib's list of one device."""
+    return _jax.DeviceList((device,))
+
+
+_LAPACK_LOCK = threading.Lock()
+_LAPACK_READY = threading.Event()
+
+
+def require_lapack() -> Callable[[str, np.dtype[Any]], str]:
+    """Load and register LAPACK once per process; returns `(routine, dtype) -> call target`.
+
+    A LAPACK call in a process that has not done this kills the process, so the lowering of every
+    such call begins here.
+    """
+    if not _LAPACK_READY.is_set():
+        with _LAPACK_LOCK:
+            if not _LAPACK_READY.is_set():
+                lapack._lapack.initialize()
+                for name, target, api in lapack.registrations()["cpu"]:
+                    xla_client.register_custom_call_target(
+                        name, target, platform="cpu", api_version=api
+                    )
+                _LAPACK_READY.set()
+    return lapack.build_lapack_fn_target  # type: ignore[no-any-return]
+
+
+__all__ = [
+    "VERSION",
+    "Aval",
+    "Buffer",
+    "OneDevice",
+    "XlaError",
+    "barrier_options",
+    "bool_constant",
+    "chlo",
+    "compile_options",
+    "device_list",
+    "export_dlpack",
+    "func",
+    "hlo",
+    "import_dlpack",
+    "ir",
+    "make_context",
+    "memory_optimized_options",
+    "put",
+    "require_lapack",
+    "result_handler",
+    "xla_client",
+]
