@@ -1,0 +1,42 @@
+"""What every test shares: reproducible random numbers, hypothesis' settings, skips for machines."""
+
+from __future__ import annotations
+
+import os
+
+# XLA's C++ start-up lines; set before anything loads jaxlib.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
+
+import hypothesis
+import numpy as np
+import pytest
+
+# Derandomised: a run that fails on one machine fails on every machine.
+hypothesis.settings.register_profile(
+    "tracer",
+    deadline=None,
+    derandomize=True,
+    max_examples=50,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+# For long hunts: HYPOTHESIS_PROFILE=hunt make test
+hypothesis.settings.register_profile("hunt", deadline=None, max_examples=5000)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "tracer"))
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    """Random numbers that are the same in every run."""
+    return np.random.default_rng(20240607)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip tests marked `gpu` where there is none."""
+    if item.get_closest_marker("gpu") is not None and not _has_gpu():
+        pytest.skip("needs a GPU")
+
+
+def _has_gpu() -> bool:
+    from tracer import lowering
+
+    return any(device.platform != "cpu" for device in lowering.devices())

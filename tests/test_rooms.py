@@ -1,0 +1,180 @@
+"""The walls between the rooms of docs/architecture.md, read from the import statements.
+
+Imports inside functions and under TYPE_CHECKING count too: knowing another room's names is what
+the walls forbid, not the moment at which they are loaded.
+"""
+
+from __future__ import annotations
+
+import ast
+import graphlib
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import tracer
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = Path(tracer.__file__).parent
+
+SHARED = {"errors", "source", "units", "tree"}
+"""May be imported by every room."""
+COMPOSERS = {"trace", "numpy", "autodiff", "ops", "ir"}
+ROOMS: dict[str, set[str]] = {
+    "errors": {"source"},
+    "source": set(),
+    "units": {"errors"},
+    "tree": {"errors", "source"},
+    "ir": SHARED,
+    "ops": SHARED | {"ir"},
+    "lowering": SHARED | {"ir"},
+    "numpy": SHARED | {"ops", "ir"},
+    "autodiff": SHARED | {"ops", "ir"},
+    "optimizer": SHARED | {"ops", "ir"},
+    "trace": SHARED | {"numpy", "ir"},
+    "control": SHARED | COMPOSERS,
+    "transforms": SHARED | COMPOSERS,
+    "eager": SHARED | COMPOSERS | {"lowering"},
+    "api": SHARED | COMPOSERS | {"control", "transforms", "eager", "optimizer", "lowering"},
+}
+"""What each room may import, besides itself."""
+ENTRANCE = "__init__"
+"""tracer/__init__.py: it gathers the public names and no room may import it."""
+OUTSIDE: dict[str, str] = {"jaxlib": "lowering/", "networkx": "ir/graph.py", "jax": "(nowhere)"}
+"""The one place that may import a library."""
+
+
+def imported_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Yield (line, dotted name) of everything that a module imports."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            module = "." * node.level + (node.module or "")
+            yield from ((node.lineno, f"{module}.{alias.name}") for alias in node.names)
+
+
+def room_of(path: Path) -> str:
+    """Return the room of a file, given relative to the package."""
+    return path.parts[0].removesuffix(".py")
+
+
+def crossings(package: Path) -> list[str]:
+    """Return a line for each import that crosses a wall."""
+    found = []
+    for path in sorted(package.rglob("*.py")):
+        inside = path.relative_to(package)
+        for line, name in imported_names(ast.parse(path.read_text())):
+            reason = _refusal(inside, name)
+            if reason:
+                found.append(f"{inside}:{line}: {reason}")
+    return found
+
+
+def _refusal(inside: Path, name: str) -> str | None:
+    top, *rest = name.split(".")
+    if name.startswith("."):
+        return f"relative import {name}"
+    if top in OUTSIDE and not inside.as_posix().startswith(OUTSIDE[top]):
+        return f"{top} may be imported in {OUTSIDE[top]} only"
+    here = room_of(inside)
+    if top != "tracer" or here == ENTRANCE:
+        return None
+    there = rest[0] if rest else ENTRANCE
+    if here not in ROOMS:
+        return f"{here} is no room of docs/architecture.md"
+    if there != here and there not in ROOMS[here]:
+        return f"{here} may not import {there} ({name})"
+    return None
+
+
+def test_no_wall_is_crossed() -> None:
+    assert crossings(PACKAGE) == []
+
+
+def test_rooms_are_what_the_package_has() -> None:
+    present = {room_of(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py")}
+    assert present - {ENTRANCE} == set(ROOMS)
+
+
+def test_rooms_are_what_the_architecture_names() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    section = text.split("## Rooms and imports")[1].split("\n## ")[0]
+    words = set(re.findall(r"[a-z_]+", section))
+    assert {room for room in ROOMS if room not in words} == set()
+
+
+def test_rooms_have_no_circle() -> None:
+    order = list(graphlib.TopologicalSorter(ROOMS).static_order())
+    assert order[-1] == "api"
+
+
+def test_libraries_are_declared() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    declared = [*project["dependencies"], *extras["plot"], *extras["progress"]]
+    known = {re.split(r"[<>=]", requirement)[0] for requirement in declared}
+    used = {
+        name.split(".")[0]
+        for path in PACKAGE.rglob("*.py")
+        for _, name in imported_names(ast.parse(path.read_text()))
+    }
+    assert used - known - set(sys.stdlib_module_names) - {"tracer"} == set()
+
+
+@pytest.mark.parametrize(
+    ("file", "code", "wanted"),
+    [
+        ("ir/types.py", "from tracer import ops", "ir may not import ops"),
+        ("ir/types.py", "import tracer.ops.shape", "ir may not import ops"),
+        (
+            "ops/shape.py",
+            "def f():\n    from tracer.numpy import array",
+            "ops may not import numpy",
+        ),
+        (
+            "numpy/array.py",
+            "from tracer.lowering import x",
+            "numpy may not import lowering",
+        ),
+        ("transforms.py", "from tracer import lowering", "transforms may not import lowering"),
+        ("ir/op.py", "from tracer import ShapeDtype", "ir may not import ShapeDtype"),
+        ("ir/op.py", "import tracer", "ir may not import __init__"),
+        ("ir/op.py", "from . import graph", "relative import"),
+        ("ir/text.py", "import networkx as nx", "networkx may be imported in ir/graph.py only"),
+        ("eager.py", "from jaxlib import xla_client", "jaxlib may be imported in lowering/ only"),
+        ("lowering/module.py", "import jax.numpy", "jax may be imported in (nowhere) only"),
+        ("errors.py", "from tracer.units import parse_bytes", "errors may not import units"),
+        ("lounge/sofa.py", "from tracer import ir", "lounge is no room"),
+    ],
+)
+def test_checker_sees_a_crossing(tmp_path: Path, file: str, code: str, wanted: str) -> None:
+    path = tmp_path / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(code + "\n")
+    (found,) = crossings(tmp_path)
+    assert found.startswith(f"{file}:")
+    assert wanted in found
+
+
+@pytest.mark.parametrize(
+    ("file", "code"),
+    [
+        ("ir/graph.py", "import networkx as nx"),
+        ("lowering/backend/devices.py", "from jaxlib import xla_client\nfrom tracer import ir"),
+        (
+            "ops/shape.py",
+            "import numpy as np\nfrom tracer.ops import f\nfrom tracer import ir",
+        ),
+        ("__init__.py", "from tracer.api import compile\nfrom tracer.errors import TracerError"),
+    ],
+)
+def test_checker_lets_allowed_imports_pass(tmp_path: Path, file: str, code: str) -> None:
+    path = tmp_path / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(code + "\n")
+    assert crossings(tmp_path) == []
