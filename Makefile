@@ -1,0 +1,61 @@
+# Every target sets up what it needs: a machine with Python 3.11 or newer, pip and make is enough.
+# Environments are folders beside this file and are made again only when pyproject.toml changes.
+
+PYTHON ?= python3
+JOBS ?= 2
+OLDEST_JAXLIB := 0.8.3
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.PHONY: help demo test unit lint types format smoke benchmark test-oldest clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
+
+demo: .venv/.test ## a kernel product inside 64 MB, with its plan
+	.venv/bin/python examples/demo.py
+
+test: .venv/.test ## all tests and doctests
+	.venv/bin/python -m pytest -n $(JOBS)
+
+unit: .venv/.test ## the quick tests: nothing is compiled
+	.venv/bin/python -m pytest -n $(JOBS) -m "not xla and not gpu and not slow"
+
+test-oldest: .venv-oldest/.test ## the key tests on the oldest jaxlib that is supported
+	.venv-oldest/bin/python -m pytest -n $(JOBS) -m "not slow" \
+		$(wildcard tests/ops tests/lowering tests/end_to_end)
+
+lint: .venv/.dev ## ruff: rules and format
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+
+format: .venv/.dev ## ruff: mend what it can
+	.venv/bin/ruff check --fix .
+	.venv/bin/ruff format .
+
+types: .venv/.dev ## mypy --strict
+	.venv/bin/mypy
+
+smoke: .venv/.test ## the smallest benchmark: time and measured memory, split against unsplit
+	.venv/bin/python benchmarks/smoke.py
+
+benchmark: .venv-benchmark/.benchmark ## the published experiments beside their peers (installs jax)
+	.venv-benchmark/bin/python -m pytest benchmarks
+
+clean: ## remove the environments and caches
+	rm -rf .venv .venv-oldest .venv-benchmark .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+.venv/.test: EXTRAS := test
+.venv/.dev: EXTRAS := dev
+.venv-oldest/.test: EXTRAS := test
+.venv-oldest/.test: PINS := jaxlib==$(OLDEST_JAXLIB)
+.venv-benchmark/.benchmark: EXTRAS := benchmark,test
+
+# The machine's pip installs into the environment, so that ensurepip is not needed.
+.venv/.test .venv/.dev .venv-oldest/.test .venv-benchmark/.benchmark: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "tracer needs Python 3.11 or newer: make PYTHON=/path/to/python $@"; exit 1; }
+	$(PYTHON) -m venv --without-pip $(@D)
+	$(PYTHON) -m pip --python $(@D)/bin/python install --quiet --editable '.[$(EXTRAS)]' $(PINS)
+	@touch $@
