@@ -54,6 +54,10 @@ class ArgumentError(TracerError, ValueError):
     """An argument whose value makes no sense here (a limit string, a mode, a flag)."""
 
 
+class RangeError(TracerError, OverflowError):
+    """A Python integer that the array's dtype cannot hold."""
+
+
 class ArrayIndexError(TracerError, IndexError):
     """An index outside of an array, or one that NumPy would not accept either."""
 
@@ -64,6 +68,10 @@ class TracingError(TracerError, TypeError):
 
 class NotDifferentiableError(TracerError, TypeError):
     """A gradient was asked for where there is none; the message gives the reason."""
+
+
+class GradientCheckError(TracerError, AssertionError):
+    """A derivative differs from the finite difference that it was compared with."""
 
 
 class DonatedArrayError(TracerError, RuntimeError):

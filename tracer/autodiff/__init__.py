@@ -1,0 +1,26 @@
+"""Differentiation: functions from Graph to Graph. It knows no particular op, only their rules.
+
+`reverse` holds the reverse mode, `forward` the forward mode made of it, `check` compares both with
+finite differences. The functions that users call are in `tracer.transforms`.
+"""
+
+from tracer.autodiff.check import check_graph
+from tracer.autodiff.forward import jvp_graph, push_forward
+from tracer.autodiff.reverse import (
+    PullBack,
+    ReverseRules,
+    pull_back,
+    value_and_gradient,
+    vjp_graph,
+)
+
+__all__ = [
+    "PullBack",
+    "ReverseRules",
+    "check_graph",
+    "jvp_graph",
+    "pull_back",
+    "push_forward",
+    "value_and_gradient",
+    "vjp_graph",
+]
