@@ -109,7 +109,7 @@ class ShapeDtype:
 
     def with_shape(self, shape: Iterable[int]) -> ShapeDtype:
         """Return the type with another shape and the same dtype."""
-        return ShapeDtype(shape, self.dtype)
+        return ShapeDtype(tuple(shape), self.dtype)
 
     def with_dtype(self, dtype: Any) -> ShapeDtype:
         """Return the type with another dtype and the same shape."""
