@@ -1,4 +1,4 @@
-"""Element-wise ops: one operand or several of one shape. Source: StableHLO specification."""
+"""The factory of element-wise records. Source of all definitions: StableHLO specification."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from tracer.ops.rules import (
     elementwise_axes,
     elementwise_cost,
     require_kind,
+    require_operand_count,
     require_same_dtypes,
     require_same_shapes,
+    widened,
 )
 
 Vjp = Callable[..., tuple[Any, ...]] | NotDifferentiable
@@ -32,6 +34,7 @@ def elementwise(
     flops: int = 1,
     dtype: Callable[[np.dtype[Any]], np.dtype[Any]] | None = None,
     lower_name: str | None = None,
+    widen: bool = True,
 ) -> Op:
     """Make the record of an element-wise op on operands of one shape and dtype.
 
@@ -53,10 +56,15 @@ def elementwise(
         Operations per element; transcendental functions count about 10 to 20.
     dtype : callable, optional
         Result dtype from the operands' dtype, when it differs.
+    lower_name : str, optional
+        Name of the builder method.
+    widen : bool
+        Evaluate 8 and 16 bit floats in float32, as XLA does, and round once.
     """
     method = lower_name or name
 
     def infer(*types: ShapeDtype) -> ShapeDtype:
+        require_operand_count(name, types, arity)
         require_same_shapes(name, types)
         require_same_dtypes(name, types)
         require_kind(name, types[0], kinds)
@@ -64,9 +72,9 @@ def elementwise(
 
     def evaluate_like(*arrays: np.ndarray[Any, Any]) -> Any:
         with np.errstate(all="ignore"):
-            result = evaluate(*arrays)
-        wanted = arrays[0].dtype if dtype is None else dtype(arrays[0].dtype)
-        return np.asarray(result).astype(wanted, copy=False)
+            result = evaluate(*map(widened, arrays)) if widen else evaluate(*arrays)
+            wanted = arrays[0].dtype if dtype is None else dtype(arrays[0].dtype)
+            return np.asarray(result).astype(wanted, copy=False)
 
     return Op(
         name,

@@ -42,6 +42,14 @@ def require_kind(name: str, type: ShapeDtype, kinds: str) -> None:
         )
 
 
+def require_operand_count(name: str, types: Sequence[ShapeDtype], count: int) -> None:
+    """Raise `ShapeError` unless there are `count` operands."""
+    if len(types) != count:
+        raise ShapeError(
+            f"{name} takes {count} operands, got {len(types)}", mend=f"give {count} operands"
+        )
+
+
 def require_axes(name: str, axes: Sequence[int], ndim: int) -> None:
     """Raise `ShapeError` unless `axes` are distinct and within 0..ndim-1."""
     if len(set(axes)) != len(axes) or any(not 0 <= axis < ndim for axis in axes):
@@ -64,6 +72,22 @@ def is_float(dtype: np.dtype[Any]) -> bool:
 def is_inexact(dtype: np.dtype[Any]) -> bool:
     """Tell whether the dtype is floating or complex: the dtypes that carry gradients."""
     return dtype_kind(dtype) in "fc"
+
+
+def widened(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return the array in float32 when NumPy cannot compute with its own float dtype well."""
+    narrow = is_float(array.dtype) and array.dtype.itemsize <= 2
+    return array.astype(np.float32) if narrow else array
+
+
+def real_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the dtype of the real part: float32 for complex64; others are returned as is."""
+    return np.empty(0, dtype).real.dtype if dtype.kind == "c" else dtype
+
+
+def complex_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the complex dtype whose parts have `dtype` (float32 or float64)."""
+    return np.dtype(np.complex64 if dtype.itemsize == 4 else np.complex128)
 
 
 def elementwise_axes(operands: Types, results: Types, **_: Any) -> AxisRule:
@@ -91,15 +115,19 @@ def data_movement_cost(operands: Types, results: Types, **_: Any) -> Cost:
     return Cost(0, moved_bytes(operands, results))
 
 
+def own_label(group: int, axis: int) -> str:
+    """Return a label that no other operand or result (`group`) has."""
+    return f"{group}.{axis}"
+
+
 def whole_axes(operands: Types, results: Types, **_: Any) -> AxisRule:
     """No axis can be cut."""
-    counter = iter(range(10_000))
-    inputs = tuple(tuple(next(counter) for _ in t.shape) for t in operands)
-    outputs = tuple(tuple(next(counter) for _ in t.shape) for t in results)
-    labels: frozenset[Label] = frozenset(
-        label for group in (*inputs, *outputs) for label in group
+    rows = tuple(
+        tuple(own_label(group, axis) for axis in range(t.ndim))
+        for group, t in enumerate((*operands, *results))
     )
-    return AxisRule(inputs, outputs, whole=labels)
+    labels: frozenset[Label] = frozenset(label for row in rows for label in row)
+    return AxisRule(rows[: len(operands)], rows[len(operands) :], whole=labels)
 
 
 def resized_param(key: str) -> Callable[..., Any]:

@@ -1,0 +1,195 @@
+"""The general product of two arrays. Source: StableHLO specification, dot_general."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tracer import ops
+from tracer.errors import ShapeError
+from tracer.ir import AxisRule, Cost, Label, Op, ShapeDtype, Value
+from tracer.ir.op import Types
+from tracer.ops.rules import (
+    moved_bytes,
+    require_axes,
+    require_kind,
+    require_same_dtypes,
+    size_of,
+    widened,
+)
+
+Array = np.ndarray[Any, Any]
+Axes = tuple[int, ...]
+
+
+def free_axes(ndim: int, batch: Axes, contracting: Axes) -> Axes:
+    """Return the axes that are neither batch nor contracting axes."""
+    return tuple(axis for axis in range(ndim) if axis not in batch and axis not in contracting)
+
+
+def _infer(
+    x: ShapeDtype,
+    y: ShapeDtype,
+    *,
+    lhs_batch: Axes,
+    rhs_batch: Axes,
+    lhs_contracting: Axes,
+    rhs_contracting: Axes,
+) -> ShapeDtype:
+    require_same_dtypes("dot_general", (x, y))
+    require_kind("dot_general", x, "iufc")
+    require_axes("dot_general", (*lhs_batch, *lhs_contracting), x.ndim)
+    require_axes("dot_general", (*rhs_batch, *rhs_contracting), y.ndim)
+    paired = [(lhs_batch, rhs_batch), (lhs_contracting, rhs_contracting)]
+    for left, right in paired:
+        if [x.shape[i] for i in left] != [y.shape[i] for i in right]:
+            raise ShapeError(
+                f"dot_general: axes {left} of {x} and axes {right} of {y} differ in size",
+                mend="batch and contracted axes must have equal sizes on both sides",
+            )
+    return x.with_shape(
+        (
+            *(x.shape[i] for i in lhs_batch),
+            *(x.shape[i] for i in free_axes(x.ndim, lhs_batch, lhs_contracting)),
+            *(y.shape[i] for i in free_axes(y.ndim, rhs_batch, rhs_contracting)),
+        )
+    )
+
+
+def _evaluate(
+    x: Array,
+    y: Array,
+    *,
+    lhs_batch: Axes,
+    rhs_batch: Axes,
+    lhs_contracting: Axes,
+    rhs_contracting: Axes,
+) -> Any:
+    left_free = free_axes(x.ndim, lhs_batch, lhs_contracting)
+    right_free = free_axes(y.ndim, rhs_batch, rhs_contracting)
+    batch = [x.shape[i] for i in lhs_batch]
+    rows = [x.shape[i] for i in left_free]
+    columns = [y.shape[i] for i in right_free]
+    inner = int(np.prod([x.shape[i] for i in lhs_contracting], dtype=int))
+    left = widened(x).transpose((*lhs_batch, *left_free, *lhs_contracting))
+    right = widened(y).transpose((*rhs_batch, *rhs_contracting, *right_free))
+    left = left.reshape((*batch, int(np.prod(rows, dtype=int)), inner))
+    right = right.reshape((*batch, inner, int(np.prod(columns, dtype=int))))
+    with np.errstate(all="ignore"):
+        return np.matmul(left, right).reshape((*batch, *rows, *columns)).astype(x.dtype)
+
+
+def _operand_cotangent(
+    g: Value, x: Value, y: Value, g_axes: Axes, batch: tuple[Axes, Axes], pairs: tuple[Axes, Axes]
+) -> Value:
+    """Return the cotangent of `x`: the product of `g` with the other operand `y`.
+
+    `g_axes` are the axes of `g` that come from `y`'s free axes; `batch` and `pairs` hold the batch
+    and the contracted axes of (x, y).
+    """
+    y_free = free_axes(len(y.shape), batch[1], pairs[1])
+    product = ops.dot_general(
+        g,
+        y,
+        lhs_batch=tuple(range(len(batch[0]))),
+        rhs_batch=batch[1],
+        lhs_contracting=g_axes,
+        rhs_contracting=y_free,
+    )
+    # The product's axes: batch, free axes of x, then the contracted axes in y's order.
+    by_y_order = [pairs[0][i] for i in np.argsort(pairs[1])]
+    order = [*batch[0], *free_axes(len(x.shape), batch[0], pairs[0]), *by_y_order]
+    permutation = tuple(int(i) for i in np.argsort(order))
+    if permutation == tuple(range(len(permutation))):
+        return product  # type: ignore[no-any-return]
+    return ops.transpose(product, permutation=permutation)  # type: ignore[no-any-return]
+
+
+def _vjp(
+    g: Value,
+    out: Value,
+    x: Value,
+    y: Value,
+    *,
+    lhs_batch: Axes,
+    rhs_batch: Axes,
+    lhs_contracting: Axes,
+    rhs_contracting: Axes,
+) -> tuple[Value, Value]:
+    first_right = len(x.shape) - len(lhs_contracting)
+    from_left = tuple(range(len(lhs_batch), first_right))
+    from_right = tuple(range(first_right, len(out.shape)))
+    batch, pairs = (lhs_batch, rhs_batch), (lhs_contracting, rhs_contracting)
+    return (
+        _operand_cotangent(g, x, y, from_right, batch, pairs),
+        _operand_cotangent(g, y, x, from_left, batch[::-1], pairs[::-1]),
+    )
+
+
+def _axes(
+    operands: Types,
+    results: Types,
+    *,
+    lhs_batch: Axes,
+    rhs_batch: Axes,
+    lhs_contracting: Axes,
+    rhs_contracting: Axes,
+) -> AxisRule:
+    labels = tuple(range(results[0].ndim))
+    left_free = free_axes(operands[0].ndim, lhs_batch, lhs_contracting)
+    right_free = free_axes(operands[1].ndim, rhs_batch, rhs_contracting)
+    inner = [f"k{i}" for i in range(len(lhs_contracting))]
+    behind = len(lhs_batch) + len(left_free)
+    left: dict[int, Label] = dict(zip((*lhs_batch, *left_free), labels, strict=False))
+    left.update(zip(lhs_contracting, inner, strict=True))
+    right: dict[int, Label] = dict(zip(rhs_batch, labels, strict=False))
+    right.update(zip(right_free, labels[behind:], strict=True))
+    right.update(zip(rhs_contracting, inner, strict=True))
+    return AxisRule(
+        (_in_order(left), _in_order(right)), (labels,), reduced=dict.fromkeys(inner, "add")
+    )
+
+
+def _in_order(labels: dict[int, Label]) -> tuple[Label, ...]:
+    return tuple(labels[axis] for axis in range(len(labels)))
+
+
+def _cost(operands: Types, results: Types, **axes: Axes) -> Cost:
+    """Two flops for each term, eight when complex; scratch for operands copied into order."""
+    x, y = operands
+    terms = results[0].size * size_of(x, axes["lhs_contracting"])
+    flops = (8 if x.dtype.kind == "c" else 2) * terms
+    scratch = sum(
+        type.nbytes
+        for type, batch, inner in (
+            (x, axes["lhs_batch"], axes["lhs_contracting"]),
+            (y, axes["rhs_batch"], axes["rhs_contracting"]),
+        )
+        if not _is_matrix_like(type.ndim, batch, inner)
+    )
+    return Cost(flops, moved_bytes(operands, results), scratch)
+
+
+def _is_matrix_like(ndim: int, batch: Sequence[int], inner: Sequence[int]) -> bool:
+    """Tell whether the axes lie as (batch, free, inner) or (batch, inner, free): no copy needed."""
+    free = free_axes(ndim, tuple(batch), tuple(inner))
+    order = tuple(range(ndim))
+    return order in ((*batch, *free, *inner), (*batch, *inner, *free))
+
+
+dot_general: Op = Op(
+    "dot_general",
+    doc="Sum of products over the contracted axes, for each index of the batch axes. Axes of the "
+    "result: batch, free axes of the left, free axes of the right operand.",
+    infer=_infer,
+    evaluate=_evaluate,
+    lower=lambda b, types, x, y, *, lhs_batch, rhs_batch, lhs_contracting, rhs_contracting: (
+        b.dot_general(types[0], x, y, lhs_batch, rhs_batch, lhs_contracting, rhs_contracting)
+    ),
+    vjp=_vjp,
+    axes=_axes,
+    cost=_cost,
+    fusion="opaque",
+)

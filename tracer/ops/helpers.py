@@ -1,0 +1,145 @@
+"""Small compositions of ops for vjp and slice rules: constants, scaling, masks, conjugates.
+
+They take and return Values and add nodes to the current builder, as the records do. A constant is
+always a scalar that is broadcast: a large dense constant would be memory nobody planned for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tracer import ops
+from tracer.ir import ShapeDtype, Value
+
+
+def scalar(value: complex, dtype: np.dtype[Any]) -> Value:
+    """Return a constant of shape ()."""
+    return ops.constant(value=np.array(value, dtype))  # type: ignore[no-any-return]
+
+
+def full(value: complex, type: ShapeDtype) -> Value:
+    """Return an array of `type` filled with a scalar."""
+    return spread(scalar(value, type.dtype), type.shape)
+
+
+def full_like(x: Value, value: complex) -> Value:
+    """Return an array of the shape and dtype of `x` filled with a scalar."""
+    return full(value, x.type)
+
+
+def zeros_like(x: Value) -> Value:
+    """Return zeros of the shape and dtype of `x`."""
+    return full(0, x.type)
+
+
+def ones_like(x: Value) -> Value:
+    """Return ones of the shape and dtype of `x`."""
+    return full(1, x.type)
+
+
+def spread(x: Value, shape: Sequence[int]) -> Value:
+    """Broadcast a scalar Value to `shape`."""
+    if not shape:
+        return x
+    return ops.broadcast_in_dim(x, shape=tuple(shape), dimensions=())  # type: ignore[no-any-return]
+
+
+def scale(x: Value, factor: complex) -> Value:
+    """Multiply by a Python number."""
+    return ops.multiply(x, full_like(x, factor))  # type: ignore[no-any-return]
+
+
+def shift(x: Value, addend: complex) -> Value:
+    """Add a Python number."""
+    return ops.add(x, full_like(x, addend))  # type: ignore[no-any-return]
+
+
+def square(x: Value) -> Value:
+    """Multiply by itself."""
+    return ops.multiply(x, x)  # type: ignore[no-any-return]
+
+
+def where(pred: Value, on_true: Value, otherwise: complex = 0) -> Value:
+    """Keep the elements where `pred` holds and put a number elsewhere."""
+    return ops.select(pred, on_true, full_like(on_true, otherwise))  # type: ignore[no-any-return]
+
+
+def convert(x: Value, dtype: np.dtype[Any]) -> Value:
+    """Convert, or return `x` itself when it has the dtype already."""
+    return x if x.dtype == dtype else ops.convert(x, dtype=dtype)
+
+
+def reshape(x: Value, shape: Sequence[int]) -> Value:
+    """Reshape, or return `x` itself when it has the shape already."""
+    return x if x.shape == tuple(shape) else ops.reshape(x, shape=tuple(shape))
+
+
+def slice_axis(x: Value, axis: int, start: int, stop: int) -> Value:
+    """Return the elements from `start` up to `stop` along one axis."""
+    if (start, stop) == (0, x.shape[axis]):
+        return x
+    starts = tuple(start if i == axis else 0 for i in range(len(x.shape)))
+    limits = tuple(stop if i == axis else n for i, n in enumerate(x.shape))
+    strides = (1,) * len(x.shape)
+    return ops.slice(x, start=starts, limit=limits, strides=strides)  # type: ignore[no-any-return]
+
+
+def shifted(x: Value, axis: int, steps: int, *, fill: complex) -> Value:
+    """Move the elements along one axis, dropping those that leave and filling the gap.
+
+    `steps` may not be larger than the axis.
+    """
+    low = tuple(steps if i == axis else 0 for i in range(len(x.shape)))
+    high = tuple(-n for n in low)
+    interior = (0,) * len(low)
+    padding = scalar(fill, x.dtype)
+    return ops.pad(x, padding, low=low, high=high, interior=interior)  # type: ignore[no-any-return]
+
+
+def conjugate(x: Value) -> Value:
+    """Complex conjugate; a real array is returned as is."""
+    if x.dtype.kind != "c":
+        return x
+    return ops.complex(ops.real(x), ops.negate(ops.imag(x)))  # type: ignore[no-any-return]
+
+
+def real_as_complex(x: Value) -> Value:
+    """Set the imaginary part of a complex array to zero; a real array is returned as is."""
+    if x.dtype.kind != "c":
+        return x
+    real = ops.real(x)
+    return ops.complex(real, zeros_like(real))  # type: ignore[no-any-return]
+
+
+def matrix_transpose(x: Value) -> Value:
+    """Exchange the last two axes."""
+    n = len(x.shape)
+    permutation = (*range(n - 2), n - 1, n - 2)
+    return ops.transpose(x, permutation=permutation)  # type: ignore[no-any-return]
+
+
+def triangle(x: Value, *, lower: bool, strict: bool = False) -> Value:
+    """Zero what lies outside of the triangle of the last two axes."""
+    n = len(x.shape)
+    rows = ops.iota(shape=x.shape, dtype=np.dtype(np.int32), dimension=n - 2)
+    columns = ops.iota(shape=x.shape, dtype=np.dtype(np.int32), dimension=n - 1)
+    first, second = (rows, columns) if lower else (columns, rows)
+    inside = ops.compare(first, second, direction="GT" if strict else "GE")
+    return where(inside, x)
+
+
+def matrix_multiply(x: Value, y: Value) -> Value:
+    """Matrix product over the last two axes; the axes before are batch axes."""
+    n = len(x.shape)
+    batch = tuple(range(n - 2))
+    return ops.dot_general(  # type: ignore[no-any-return]
+        x,
+        y,
+        lhs_batch=batch,
+        rhs_batch=batch,
+        lhs_contracting=(n - 1,),
+        rhs_contracting=(n - 2,),
+    )

@@ -1,0 +1,411 @@
+"""Element-wise ops of one operand.
+
+Source: StableHLO and CHLO specifications. Gradients of complex functions follow JAX: the cotangent
+`g` of `f(x)` stands for the differential `Re(g * df)`, so a holomorphic `f` gives `g * f'(x)`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from tracer import ops
+from tracer.errors import ArgumentError
+from tracer.ir import NotDifferentiable, Op, ShapeDtype, Value
+from tracer.ops.elementwise import INTEGER, STEP, elementwise
+from tracer.ops.helpers import full_like, scale, shift, square, zeros_like
+from tracer.ops.rules import (
+    elementwise_axes,
+    elementwise_cost,
+    real_dtype,
+    require_kind,
+    widened,
+)
+
+BOOL = np.dtype(bool)
+
+
+def _abs_vjp(g: Value, out: Value, x: Value) -> tuple[Value]:
+    """`g * sign(x)`; for complex x `g * conj(x) / |x|`, and 0 at 0, as JAX."""
+    if x.dtype.kind != "c":
+        return (ops.multiply(g, ops.sign(x)),)
+    at_zero = ops.compare(out, zeros_like(out), direction="EQ")
+    weight = ops.divide(g, ops.select(at_zero, full_like(out, 1), out))
+    real, imag = ops.real(x), ops.imag(x)
+    return (ops.complex(ops.multiply(weight, real), ops.negate(ops.multiply(weight, imag))),)
+
+
+def _sign_vjp(g: Value, out: Value, x: Value) -> tuple[Value | None]:
+    """Zero for real x; for complex x the derivative of `x / |x|`, and 0 at 0.
+
+    `x / |x|` turns only: with `t = Im(g * out) / |x|` the cotangent is `i * t * conj(out)`.
+    """
+    if x.dtype.kind != "c":
+        return (None,)
+    size = ops.abs(x)
+    at_zero = ops.compare(size, zeros_like(size), direction="EQ")
+    turn = ops.imag(ops.multiply(g, out))
+    turn = ops.divide(turn, ops.select(at_zero, full_like(size, 1), size))
+    real, imag = ops.real(out), ops.imag(out)
+    return (ops.complex(ops.multiply(turn, imag), ops.multiply(turn, real)),)
+
+
+def _sign(x: np.ndarray[Any, Any]) -> Any:
+    return np.where(x == 0, x, np.sign(x))
+
+
+def _logistic(x: np.ndarray[Any, Any]) -> Any:
+    return special.expit(x) if x.dtype.kind == "f" else 1 / (1 + np.exp(-x))
+
+
+abs: Op = elementwise(
+    "abs",
+    1,
+    np.abs,
+    _abs_vjp,
+    doc="Absolute value; the modulus, real, of a complex number.",
+    kinds="ifc",
+    dtype=real_dtype,
+)
+negate: Op = elementwise(
+    "negate", 1, np.negative, lambda g, out, x: (ops.negate(g),), doc="-x; wraps for unsigned."
+)
+sign: Op = elementwise(
+    "sign", 1, _sign, _sign_vjp, doc="-1, 0 or 1; x / |x| for complex x.", kinds="ifc"
+)
+exponential: Op = elementwise(
+    "exponential",
+    1,
+    np.exp,
+    lambda g, out, x: (ops.multiply(g, out),),
+    doc="e to the power x.",
+    kinds="fc",
+    flops=12,
+)
+exponential_minus_one: Op = elementwise(
+    "exponential_minus_one",
+    1,
+    np.expm1,
+    lambda g, out, x: (ops.multiply(g, shift(out, 1)),),
+    doc="exp(x) - 1, accurate near 0.",
+    kinds="fc",
+    flops=15,
+)
+log: Op = elementwise(
+    "log",
+    1,
+    np.log,
+    lambda g, out, x: (ops.divide(g, x),),
+    doc="Natural logarithm.",
+    kinds="fc",
+    flops=12,
+)
+log_plus_one: Op = elementwise(
+    "log_plus_one",
+    1,
+    np.log1p,
+    lambda g, out, x: (ops.divide(g, shift(x, 1)),),
+    doc="log(1 + x), accurate near 0.",
+    kinds="fc",
+    flops=15,
+)
+sqrt: Op = elementwise(
+    "sqrt",
+    1,
+    np.sqrt,
+    lambda g, out, x: (ops.divide(scale(g, 0.5), out),),
+    doc="Square root.",
+    kinds="fc",
+    flops=4,
+)
+rsqrt: Op = elementwise(
+    "rsqrt",
+    1,
+    lambda x: 1 / np.sqrt(x),
+    lambda g, out, x: (ops.multiply(scale(g, -0.5), ops.multiply(out, square(out))),),
+    doc="1 / sqrt(x).",
+    kinds="fc",
+    flops=5,
+)
+cbrt: Op = elementwise(
+    "cbrt",
+    1,
+    np.cbrt,
+    lambda g, out, x: (ops.divide(g, scale(square(out), 3)),),
+    doc="Cube root.",
+    kinds="f",
+    flops=15,
+)
+sine: Op = elementwise(
+    "sine",
+    1,
+    np.sin,
+    lambda g, out, x: (ops.multiply(g, ops.cosine(x)),),
+    doc="Sine.",
+    kinds="fc",
+    flops=15,
+)
+cosine: Op = elementwise(
+    "cosine",
+    1,
+    np.cos,
+    lambda g, out, x: (ops.negate(ops.multiply(g, ops.sine(x))),),
+    doc="Cosine.",
+    kinds="fc",
+    flops=15,
+)
+tan: Op = elementwise(
+    "tan",
+    1,
+    np.tan,
+    lambda g, out, x: (ops.multiply(g, shift(square(out), 1)),),
+    doc="Tangent.",
+    kinds="fc",
+    flops=20,
+)
+tanh: Op = elementwise(
+    "tanh",
+    1,
+    np.tanh,
+    lambda g, out, x: (ops.multiply(g, ops.multiply(shift(ops.negate(out), 1), shift(out, 1))),),
+    doc="Hyperbolic tangent.",
+    kinds="fc",
+    flops=15,
+)
+logistic: Op = elementwise(
+    "logistic",
+    1,
+    _logistic,
+    lambda g, out, x: (ops.multiply(g, ops.multiply(out, shift(ops.negate(out), 1))),),
+    doc="1 / (1 + exp(-x)).",
+    kinds="fc",
+    flops=15,
+)
+floor: Op = elementwise("floor", 1, np.floor, STEP, doc="Round down.", kinds="f")
+ceil: Op = elementwise("ceil", 1, np.ceil, STEP, doc="Round up.", kinds="f")
+round_nearest_even: Op = elementwise(
+    "round_nearest_even", 1, np.rint, STEP, doc="Round to nearest, ties to even.", kinds="f"
+)
+is_finite: Op = elementwise(
+    "is_finite",
+    1,
+    np.isfinite,
+    STEP,
+    doc="True where x is neither infinite nor NaN.",
+    kinds="f",
+    dtype=lambda _: BOOL,
+)
+not_: Op = elementwise(
+    "not",
+    1,
+    np.invert,
+    INTEGER,
+    doc="Logical not of bools, bitwise not of integers.",
+    kinds="biu",
+    lower_name="not_",
+)
+popcnt: Op = elementwise(
+    "popcnt",
+    1,
+    lambda x: np.bitwise_count(x.view(f"u{x.dtype.itemsize}")),
+    INTEGER,
+    doc="Number of bits set, in two's complement.",
+    kinds="iu",
+)
+real: Op = elementwise(
+    "real",
+    1,
+    np.real,
+    lambda g, out, x: (ops.complex(g, zeros_like(g)),),
+    doc="Real part of a complex array.",
+    kinds="c",
+    dtype=real_dtype,
+)
+imag: Op = elementwise(
+    "imag",
+    1,
+    np.imag,
+    lambda g, out, x: (ops.complex(zeros_like(g), ops.negate(g)),),
+    doc="Imaginary part of a complex array.",
+    kinds="c",
+    dtype=real_dtype,
+)
+erf: Op = elementwise(
+    "erf",
+    1,
+    special.erf,
+    lambda g, out, x: (
+        ops.multiply(scale(g, 2 / math.sqrt(math.pi)), ops.exponential(ops.negate(square(x)))),
+    ),
+    doc="Error function.",
+    kinds="f",
+    flops=20,
+)
+erfc: Op = elementwise(
+    "erfc",
+    1,
+    special.erfc,
+    lambda g, out, x: (
+        ops.multiply(scale(g, -2 / math.sqrt(math.pi)), ops.exponential(ops.negate(square(x)))),
+    ),
+    doc="1 - erf(x), accurate for large x.",
+    kinds="f",
+    flops=30,
+)
+erf_inv: Op = elementwise(
+    "erf_inv",
+    1,
+    special.erfinv,
+    lambda g, out, x: (
+        ops.multiply(scale(g, math.sqrt(math.pi) / 2), ops.exponential(square(out))),
+    ),
+    doc="Inverse of erf on (-1, 1).",
+    kinds="f",
+    flops=30,
+)
+lgamma: Op = elementwise(
+    "lgamma",
+    1,
+    special.gammaln,
+    lambda g, out, x: (ops.multiply(g, ops.digamma(x)),),
+    doc="Logarithm of the absolute value of the gamma function.",
+    kinds="f",
+    flops=40,
+)
+digamma: Op = elementwise(
+    "digamma",
+    1,
+    special.digamma,
+    lambda g, out, x: (ops.multiply(g, ops.polygamma(x, order=1)),),
+    doc="Derivative of lgamma.",
+    kinds="f",
+    flops=40,
+)
+
+
+def _inverse_root(*factors: Value) -> Value:
+    """Return the product of the reciprocal square roots: right on the complex branch cuts too."""
+    result = ops.rsqrt(factors[0])
+    for factor in factors[1:]:
+        result = ops.multiply(result, ops.rsqrt(factor))
+    return result  # type: ignore[no-any-return]
+
+
+def _asin_slope(x: Value) -> Value:
+    return _inverse_root(shift(ops.negate(x), 1), shift(x, 1))
+
+
+asin: Op = elementwise(
+    "asin",
+    1,
+    np.arcsin,
+    lambda g, out, x: (ops.multiply(g, _asin_slope(x)),),
+    doc="Arc sine.",
+    kinds="fc",
+    flops=20,
+)
+acos: Op = elementwise(
+    "acos",
+    1,
+    np.arccos,
+    lambda g, out, x: (ops.negate(ops.multiply(g, _asin_slope(x))),),
+    doc="Arc cosine.",
+    kinds="fc",
+    flops=20,
+)
+atan: Op = elementwise(
+    "atan",
+    1,
+    np.arctan,
+    lambda g, out, x: (ops.divide(g, shift(square(x), 1)),),
+    doc="Arc tangent.",
+    kinds="fc",
+    flops=20,
+)
+sinh: Op = elementwise(
+    "sinh",
+    1,
+    np.sinh,
+    lambda g, out, x: (ops.multiply(g, ops.cosh(x)),),
+    doc="Hyperbolic sine.",
+    kinds="fc",
+    flops=20,
+)
+cosh: Op = elementwise(
+    "cosh",
+    1,
+    np.cosh,
+    lambda g, out, x: (ops.multiply(g, ops.sinh(x)),),
+    doc="Hyperbolic cosine.",
+    kinds="fc",
+    flops=20,
+)
+asinh: Op = elementwise(
+    "asinh",
+    1,
+    np.arcsinh,
+    lambda g, out, x: (ops.multiply(g, ops.rsqrt(shift(square(x), 1))),),
+    doc="Inverse of sinh.",
+    kinds="fc",
+    flops=20,
+)
+acosh: Op = elementwise(
+    "acosh",
+    1,
+    np.arccosh,
+    lambda g, out, x: (ops.multiply(g, _inverse_root(shift(x, -1), shift(x, 1))),),
+    doc="Inverse of cosh.",
+    kinds="fc",
+    flops=20,
+)
+atanh: Op = elementwise(
+    "atanh",
+    1,
+    np.arctanh,
+    lambda g, out, x: (ops.divide(g, shift(ops.negate(square(x)), 1)),),
+    doc="Inverse of tanh.",
+    kinds="fc",
+    flops=20,
+)
+
+
+def _infer_polygamma(x: ShapeDtype, *, order: int) -> ShapeDtype:
+    require_kind("polygamma", x, "f")
+    if order < 1:
+        raise ArgumentError(
+            f"polygamma needs an order of 1 or more, not {order}", mend="use digamma for order 0"
+        )
+    return x
+
+
+def _evaluate_polygamma(x: np.ndarray[Any, Any], *, order: int) -> Any:
+    return np.asarray(special.polygamma(order, widened(x))).astype(x.dtype)
+
+
+polygamma: Op = Op(
+    "polygamma",
+    doc="The derivative of digamma of the given order (1 or more). Source: CHLO.",
+    infer=_infer_polygamma,
+    evaluate=_evaluate_polygamma,
+    lower=lambda b, types, x, *, order: b.polygamma(b.splat(order, types[0]), x),
+    vjp=lambda g, out, x, *, order: (ops.multiply(g, ops.polygamma(x, order=order + 1)),),
+    axes=elementwise_axes,
+    cost=elementwise_cost(60),
+    reuses=(0,),
+    fusion="loop",
+)
+stop_gradient: Op = Op(
+    "stop_gradient",
+    doc="The operand itself, but no gradient passes.",
+    infer=lambda x: x,
+    evaluate=lambda x: x,
+    lower=lambda b, types, x: x,
+    vjp=NotDifferentiable("the gradient was stopped on purpose", zero=True),
+    axes=elementwise_axes,
+    cost=elementwise_cost(0),
+    reuses=(0,),
+    fusion="loop",
+)
