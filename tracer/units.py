@@ -145,7 +145,8 @@ def parse_flags(flags: str) -> dict[str, int]:
 def _flag_mend(name: str) -> str:
     close = difflib.get_close_matches(name, _FLAGS, n=1)
     known = ", ".join(f"--{flag}=SIZE" for flag in _FLAGS)
-    return f"did you mean --{close[0]}=SIZE? " * bool(close) + f"the flags are {known}"
+    guess = f"did you mean --{close[0]}=SIZE? " if close else ""
+    return f"{guess}the flags are {known}"
 
 
 __all__ = ["format_bytes", "parse_bytes", "parse_flags"]
