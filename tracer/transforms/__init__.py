@@ -1,0 +1,24 @@
+"""Transformations of functions: trace, make a new graph of the trace, apply it.
+
+Because a transformed function only applies a graph, it can be called inside of another
+transformation, a compiled function or the body of a loop: there the graph is inlined. Called on
+its own, the graph is compiled and kept by its fingerprint.
+"""
+
+from tracer.transforms.checking import check_grads
+from tracer.transforms.checkpoint import checkpoint, stop_gradient
+from tracer.transforms.custom import custom_vjp
+from tracer.transforms.gradient import grad, value_and_grad
+from tracer.transforms.linear import jvp, linearize, vjp
+
+__all__ = [
+    "check_grads",
+    "checkpoint",
+    "custom_vjp",
+    "grad",
+    "jvp",
+    "linearize",
+    "stop_gradient",
+    "value_and_grad",
+    "vjp",
+]
