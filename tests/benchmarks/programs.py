@@ -1,0 +1,66 @@
+"""Programs of known appetite, which the tests of benchmarks/measure.py run in a child."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+Run = Callable[[], Any]
+
+
+def allocate(megabytes: int, before: int = 0) -> Run:
+    """Touch memory in the run; `before` megabytes are used and freed in set-up."""
+    np.ones(before * 125_000).sum()
+    return lambda: np.ones(megabytes * 125_000)
+
+
+def spike(megabytes: int) -> Run:
+    """Touch memory for a moment and give it back."""
+
+    def run() -> float:
+        return float(np.ones(megabytes * 125_000).sum())
+
+    return run
+
+
+def keep_in_pieces(megabytes: int) -> Run:
+    """Free many small pieces in set-up: malloc would keep them for the run."""
+    pieces = [bytearray(50_000) for _ in range(megabytes * 20)]
+    del pieces
+    return lambda: [bytearray(50_000) for _ in range(megabytes * 20)]
+
+
+def sleep(seconds: float) -> Run:
+    """Take a known time."""
+    return lambda: time.sleep(seconds)
+
+
+def talkative() -> Run:
+    """Print on both streams, from Python and from C."""
+    os.write(1, b"set-up\n")
+    return lambda: sys.stdout.write("running\n")
+
+
+def crash() -> Run:
+    """Read a null pointer."""
+    return lambda: ctypes.string_at(0)
+
+
+def kill() -> Run:
+    """Die as the out-of-memory killer would have it."""
+    return lambda: os.kill(os.getpid(), 9)
+
+
+def raises(message: str) -> Run:
+    """Raise what XLA raises."""
+
+    def run() -> None:
+        raise RuntimeError(message)
+
+    return run
