@@ -48,7 +48,7 @@ def test_refuses_a_program_that_fails() -> None:
 
 def test_refuses_a_test_that_cannot_fail() -> None:
     with pytest.raises(AssertionError, match="noise"):
-        runs_within(f"{PROGRAMS}:sleep", limit_bytes=MB, argument_bytes=0)
+        runs_within(f"{PROGRAMS}:sleep", limit_bytes=9 * MB, argument_bytes=0)
     with pytest.raises(AssertionError, match="fits unsplit"):
         runs_within(
             f"{PROGRAMS}:sleep", limit_bytes=90 * MB, argument_bytes=0, must_be_split_bytes=80 * MB
