@@ -27,7 +27,18 @@ from tracer.ops.binary import (
 from tracer.ops.call import checkpoint, custom_vjp_call
 from tracer.ops.compare import bitcast_convert, clamp, compare, convert, select
 from tracer.ops.contract import dot_general
+from tracer.ops.control import case, optimization_barrier, while_
 from tracer.ops.create import constant, iota
+from tracer.ops.cumulative import (
+    cumulative_add,
+    cumulative_maximum,
+    cumulative_minimum,
+    cumulative_multiply,
+)
+from tracer.ops.gather import gather
+from tracer.ops.index import dynamic_slice, dynamic_update_slice
+from tracer.ops.join import concatenate, pad, slice
+from tracer.ops.linalg import cholesky, triangular_solve
 from tracer.ops.reduce import (
     argmax,
     argmin,
@@ -39,54 +50,52 @@ from tracer.ops.reduce import (
     reduce_or,
 )
 from tracer.ops.scan import scan
-from tracer.ops.shape import (
-    broadcast_in_dim,
-    concatenate,
-    pad,
-    reshape,
-    reverse,
-    slice,
-    transpose,
+from tracer.ops.scatter import scatter
+from tracer.ops.shape import broadcast_in_dim, reshape, reverse, transpose
+from tracer.ops.sort import sort, top_k
+from tracer.ops.special import (
+    digamma,
+    erf,
+    erf_inv,
+    erfc,
+    lgamma,
+    polygamma,
 )
-from tracer.ops.unary import (
-    abs,
+from tracer.ops.trigonometric import (
     acos,
     acosh,
     asin,
     asinh,
     atan,
     atanh,
-    cbrt,
-    ceil,
     cosh,
     cosine,
-    digamma,
-    erf,
-    erf_inv,
-    erfc,
+    sine,
+    sinh,
+    tan,
+    tanh,
+)
+from tracer.ops.unary import (
+    abs,
+    cbrt,
+    ceil,
     exponential,
     exponential_minus_one,
     floor,
     imag,
     is_finite,
-    lgamma,
     log,
     log_plus_one,
     logistic,
     negate,
     not_,
-    polygamma,
     popcnt,
     real,
     round_nearest_even,
     rsqrt,
     sign,
-    sine,
-    sinh,
     sqrt,
     stop_gradient,
-    tan,
-    tanh,
 )
 
 __all__ = [
@@ -104,9 +113,11 @@ __all__ = [
     "atanh",
     "bitcast_convert",
     "broadcast_in_dim",
+    "case",
     "cbrt",
     "ceil",
     "checkpoint",
+    "cholesky",
     "clamp",
     "compare",
     "complex",
@@ -115,16 +126,23 @@ __all__ = [
     "convert",
     "cosh",
     "cosine",
+    "cumulative_add",
+    "cumulative_maximum",
+    "cumulative_minimum",
+    "cumulative_multiply",
     "custom_vjp_call",
     "digamma",
     "divide",
     "dot_general",
+    "dynamic_slice",
+    "dynamic_update_slice",
     "erf",
     "erf_inv",
     "erfc",
     "exponential",
     "exponential_minus_one",
     "floor",
+    "gather",
     "imag",
     "iota",
     "is_finite",
@@ -138,6 +156,7 @@ __all__ = [
     "negate",
     "next_after",
     "not_",
+    "optimization_barrier",
     "or_",
     "pad",
     "polygamma",
@@ -156,6 +175,7 @@ __all__ = [
     "round_nearest_even",
     "rsqrt",
     "scan",
+    "scatter",
     "select",
     "shift_left",
     "shift_right_arithmetic",
@@ -164,11 +184,15 @@ __all__ = [
     "sine",
     "sinh",
     "slice",
+    "sort",
     "sqrt",
     "stop_gradient",
     "subtract",
     "tan",
     "tanh",
+    "top_k",
     "transpose",
+    "triangular_solve",
+    "while_",
     "xor",
 ]

@@ -47,7 +47,7 @@ def _power(x: Array, y: Array) -> Any:
 
 
 def _bits(x: Array) -> int:
-    return 8 * x.dtype.itemsize
+    return 8 * int(x.dtype.itemsize)
 
 
 def _in_width(x: Array, amount: Array) -> Array:

@@ -101,7 +101,7 @@ def _evaluate_clamp(low: Array, x: Array, high: Array) -> Any:
 
 
 def _clamp_vjp(g: Value, out: Value, low: Value, x: Value, high: Value) -> tuple[Value, ...]:
-    """The gradient goes to the operand that was chosen; to none where x equals a bound (JAX)."""
+    """Give the gradient to the operand that was chosen; to none where x equals a bound (JAX)."""
     above_low = ops.compare(x, low, direction="GT")
     below_high = ops.compare(x, high, direction="LT")
     ordered = ops.compare(low, high, direction="LT")

@@ -143,3 +143,60 @@ def matrix_multiply(x: Value, y: Value) -> Value:
         lhs_contracting=(n - 1,),
         rhs_contracting=(n - 2,),
     )
+
+
+def index_bound(indices: Value, room: Sequence[int], index_vector_dim: int) -> Value:
+    """Return the largest index for which a window lies inside, in the shape of `indices`.
+
+    Parameters
+    ----------
+    indices : Value
+        Index array of a gather or scatter.
+    room : sequence of int
+        For each addressed axis its size minus the window's.
+    index_vector_dim : int
+        Axis of `indices` that runs over the addressed axes; their number for scalar indices.
+    """
+    limit = np.iinfo(indices.dtype).max
+    bounds = np.array([min(n, limit) for n in room], indices.dtype)
+    if index_vector_dim == len(indices.shape):
+        return full_like(indices, bounds[0])
+    vector = ops.constant(value=bounds)
+    shape, dimensions = indices.shape, (index_vector_dim,)
+    return ops.broadcast_in_dim(vector, shape=shape, dimensions=dimensions)  # type: ignore[no-any-return]
+
+
+def scatter_add_along_axis(
+    shape: Sequence[int], indices: Value, updates: Value, axis: int
+) -> Value:
+    """Add `updates` into zeros of `shape`, at `indices` along one axis and in place elsewhere.
+
+    `indices` and `updates` have one shape, equal to `shape` but for the size of the axis. The
+    arrays are flattened, so that only one index for each update is stored.
+    """
+    order = (*(i for i in range(len(shape)) if i != axis), axis)
+    sizes = tuple(shape[i] for i in order)
+    places, values = (ops.transpose(x, permutation=order) for x in (indices, updates))
+    total = ShapeDtype(sizes, updates.dtype)
+    dtype = np.dtype(np.int32 if total.size < 2**31 else np.int64)
+    flat = convert(places, dtype)
+    stride = sizes[-1]
+    for i in reversed(range(len(sizes) - 1)):
+        position = ops.iota(shape=flat.shape, dtype=dtype, dimension=i)
+        flat = ops.add(flat, scale(position, stride))
+        stride *= sizes[i]
+    summed = ops.scatter(
+        full(0, ShapeDtype((total.size,), updates.dtype)),
+        ops.reshape(flat, shape=(updates.type.size, 1)),
+        ops.reshape(values, shape=(updates.type.size,)),
+        combiner="add",
+        update_window_dims=(),
+        inserted_window_dims=(0,),
+        scatter_dims_to_operand_dims=(0,),
+        index_vector_dim=1,
+        unique_indices=False,
+    )
+    inverse = tuple(int(i) for i in np.argsort(order))
+    return ops.transpose(  # type: ignore[no-any-return]
+        reshape(summed, sizes), permutation=inverse
+    )

@@ -144,7 +144,7 @@ def _extremum_vjp(g: Value, out: Value, x: Value, *, axes: Axes) -> tuple[Value]
 
 
 def _multiply_vjp(g: Value, out: Value, x: Value, *, axes: Axes) -> tuple[Value]:
-    """The derivative by one factor is the product of those before it and those behind it."""
+    """Weight with the product of the factors before each one and of those behind it."""
     if not axes:
         return (g,)
     kept = kept_axes(len(x.shape), axes)

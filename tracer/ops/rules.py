@@ -130,6 +130,25 @@ def whole_axes(operands: Types, results: Types, **_: Any) -> AxisRule:
     return AxisRule(rows[: len(operands)], rows[len(operands) :], whole=labels)
 
 
+def kept_axes_rule(operands: Types, results: Types, kept: Sequence[bool]) -> AxisRule:
+    """Axes of the first operand that are kept are parallel, the others whole."""
+    inside = tuple(i if keep else own_label(0, i) for i, keep in enumerate(kept))
+    outside = tuple(i if keep else own_label(1, i) for i, keep in enumerate(kept))
+    whole = frozenset(label for label in (*inside, *outside) if isinstance(label, str))
+    scalars: tuple[tuple[int, ...], ...] = ((),) * (len(operands) - 1)
+    return AxisRule((inside, *scalars), (outside,), whole=whole)
+
+
+def own_axis_rule(operands: Types, results: Types, axis: int) -> AxisRule:
+    """Every axis is parallel but `axis`, which operands and results need whole."""
+    rows = tuple(
+        tuple(own_label(group, i) if i == axis else i for i in range(t.ndim))
+        for group, t in enumerate((*operands, *results))
+    )
+    whole: frozenset[Label] = frozenset(row[axis] for row in rows)
+    return AxisRule(rows[: len(operands)], rows[len(operands) :], whole=whole)
+
+
 def resized_param(key: str) -> Callable[..., Any]:
     """Return a slice rule for ops that state the result's shape in parameter `key`."""
 

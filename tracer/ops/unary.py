@@ -6,23 +6,19 @@ Source: StableHLO and CHLO specifications. Gradients of complex functions follow
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 from scipy import special
 
 from tracer import ops
-from tracer.errors import ArgumentError
-from tracer.ir import NotDifferentiable, Op, ShapeDtype, Value
+from tracer.ir import NotDifferentiable, Op, Value
 from tracer.ops.elementwise import INTEGER, STEP, elementwise
 from tracer.ops.helpers import full_like, scale, shift, square, zeros_like
 from tracer.ops.rules import (
     elementwise_axes,
     elementwise_cost,
     real_dtype,
-    require_kind,
-    widened,
 )
 
 BOOL = np.dtype(bool)
@@ -139,42 +135,6 @@ cbrt: Op = elementwise(
     kinds="f",
     flops=15,
 )
-sine: Op = elementwise(
-    "sine",
-    1,
-    np.sin,
-    lambda g, out, x: (ops.multiply(g, ops.cosine(x)),),
-    doc="Sine.",
-    kinds="fc",
-    flops=15,
-)
-cosine: Op = elementwise(
-    "cosine",
-    1,
-    np.cos,
-    lambda g, out, x: (ops.negate(ops.multiply(g, ops.sine(x))),),
-    doc="Cosine.",
-    kinds="fc",
-    flops=15,
-)
-tan: Op = elementwise(
-    "tan",
-    1,
-    np.tan,
-    lambda g, out, x: (ops.multiply(g, shift(square(out), 1)),),
-    doc="Tangent.",
-    kinds="fc",
-    flops=20,
-)
-tanh: Op = elementwise(
-    "tanh",
-    1,
-    np.tanh,
-    lambda g, out, x: (ops.multiply(g, ops.multiply(shift(ops.negate(out), 1), shift(out, 1))),),
-    doc="Hyperbolic tangent.",
-    kinds="fc",
-    flops=15,
-)
 logistic: Op = elementwise(
     "logistic",
     1,
@@ -232,170 +192,6 @@ imag: Op = elementwise(
     doc="Imaginary part of a complex array.",
     kinds="c",
     dtype=real_dtype,
-)
-erf: Op = elementwise(
-    "erf",
-    1,
-    special.erf,
-    lambda g, out, x: (
-        ops.multiply(scale(g, 2 / math.sqrt(math.pi)), ops.exponential(ops.negate(square(x)))),
-    ),
-    doc="Error function.",
-    kinds="f",
-    flops=20,
-)
-erfc: Op = elementwise(
-    "erfc",
-    1,
-    special.erfc,
-    lambda g, out, x: (
-        ops.multiply(scale(g, -2 / math.sqrt(math.pi)), ops.exponential(ops.negate(square(x)))),
-    ),
-    doc="1 - erf(x), accurate for large x.",
-    kinds="f",
-    flops=30,
-)
-erf_inv: Op = elementwise(
-    "erf_inv",
-    1,
-    special.erfinv,
-    lambda g, out, x: (
-        ops.multiply(scale(g, math.sqrt(math.pi) / 2), ops.exponential(square(out))),
-    ),
-    doc="Inverse of erf on (-1, 1).",
-    kinds="f",
-    flops=30,
-)
-lgamma: Op = elementwise(
-    "lgamma",
-    1,
-    special.gammaln,
-    lambda g, out, x: (ops.multiply(g, ops.digamma(x)),),
-    doc="Logarithm of the absolute value of the gamma function.",
-    kinds="f",
-    flops=40,
-)
-digamma: Op = elementwise(
-    "digamma",
-    1,
-    special.digamma,
-    lambda g, out, x: (ops.multiply(g, ops.polygamma(x, order=1)),),
-    doc="Derivative of lgamma.",
-    kinds="f",
-    flops=40,
-)
-
-
-def _inverse_root(*factors: Value) -> Value:
-    """Return the product of the reciprocal square roots: right on the complex branch cuts too."""
-    result = ops.rsqrt(factors[0])
-    for factor in factors[1:]:
-        result = ops.multiply(result, ops.rsqrt(factor))
-    return result  # type: ignore[no-any-return]
-
-
-def _asin_slope(x: Value) -> Value:
-    return _inverse_root(shift(ops.negate(x), 1), shift(x, 1))
-
-
-asin: Op = elementwise(
-    "asin",
-    1,
-    np.arcsin,
-    lambda g, out, x: (ops.multiply(g, _asin_slope(x)),),
-    doc="Arc sine.",
-    kinds="fc",
-    flops=20,
-)
-acos: Op = elementwise(
-    "acos",
-    1,
-    np.arccos,
-    lambda g, out, x: (ops.negate(ops.multiply(g, _asin_slope(x))),),
-    doc="Arc cosine.",
-    kinds="fc",
-    flops=20,
-)
-atan: Op = elementwise(
-    "atan",
-    1,
-    np.arctan,
-    lambda g, out, x: (ops.divide(g, shift(square(x), 1)),),
-    doc="Arc tangent.",
-    kinds="fc",
-    flops=20,
-)
-sinh: Op = elementwise(
-    "sinh",
-    1,
-    np.sinh,
-    lambda g, out, x: (ops.multiply(g, ops.cosh(x)),),
-    doc="Hyperbolic sine.",
-    kinds="fc",
-    flops=20,
-)
-cosh: Op = elementwise(
-    "cosh",
-    1,
-    np.cosh,
-    lambda g, out, x: (ops.multiply(g, ops.sinh(x)),),
-    doc="Hyperbolic cosine.",
-    kinds="fc",
-    flops=20,
-)
-asinh: Op = elementwise(
-    "asinh",
-    1,
-    np.arcsinh,
-    lambda g, out, x: (ops.multiply(g, ops.rsqrt(shift(square(x), 1))),),
-    doc="Inverse of sinh.",
-    kinds="fc",
-    flops=20,
-)
-acosh: Op = elementwise(
-    "acosh",
-    1,
-    np.arccosh,
-    lambda g, out, x: (ops.multiply(g, _inverse_root(shift(x, -1), shift(x, 1))),),
-    doc="Inverse of cosh.",
-    kinds="fc",
-    flops=20,
-)
-atanh: Op = elementwise(
-    "atanh",
-    1,
-    np.arctanh,
-    lambda g, out, x: (ops.divide(g, shift(ops.negate(square(x)), 1)),),
-    doc="Inverse of tanh.",
-    kinds="fc",
-    flops=20,
-)
-
-
-def _infer_polygamma(x: ShapeDtype, *, order: int) -> ShapeDtype:
-    require_kind("polygamma", x, "f")
-    if order < 1:
-        raise ArgumentError(
-            f"polygamma needs an order of 1 or more, not {order}", mend="use digamma for order 0"
-        )
-    return x
-
-
-def _evaluate_polygamma(x: np.ndarray[Any, Any], *, order: int) -> Any:
-    return np.asarray(special.polygamma(order, widened(x))).astype(x.dtype)
-
-
-polygamma: Op = Op(
-    "polygamma",
-    doc="The derivative of digamma of the given order (1 or more). Source: CHLO.",
-    infer=_infer_polygamma,
-    evaluate=_evaluate_polygamma,
-    lower=lambda b, types, x, *, order: b.polygamma(b.splat(order, types[0]), x),
-    vjp=lambda g, out, x, *, order: (ops.multiply(g, ops.polygamma(x, order=order + 1)),),
-    axes=elementwise_axes,
-    cost=elementwise_cost(60),
-    reuses=(0,),
-    fusion="loop",
 )
 stop_gradient: Op = Op(
     "stop_gradient",

@@ -1,0 +1,151 @@
+"""Running sums, products, maxima and minima along one axis.
+
+Lowered to StableHLO's reduce_window over the whole axis, which XLA rewrites into a tree. Gradient
+of the running product: the sum of cotangents weighted by the factors in between is a first-order
+linear recurrence, solved without division by recursive doubling (Hillis & Steele, "Data parallel
+algorithms", 1986), so zeros are safe. Of a running maximum that is reached again, the first place
+gets the gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tracer import ops
+from tracer.ir import AxisRule, Cost, Op, ShapeDtype, Value
+from tracer.ir.op import Types
+from tracer.ops import helpers
+from tracer.ops.reduce import highest, lowest
+from tracer.ops.rules import moved_bytes, own_axis_rule, require_axes, require_kind, widened
+
+Array = np.ndarray[Any, Any]
+
+
+def _axes(operands: Types, results: Types, *, axis: int, reverse: bool) -> AxisRule:
+    return own_axis_rule(operands, results, axis)
+
+
+def _cost(operands: Types, results: Types, *, axis: int, reverse: bool) -> Cost:
+    """XLA's tree does about two passes and stores one more copy."""
+    return Cost(2 * operands[0].size, moved_bytes(operands, results), results[0].nbytes)
+
+
+def cumulative(
+    name: str,
+    combiner: str,
+    evaluate: np.ufunc,
+    identity: Callable[[np.dtype[Any]], Any],
+    vjp: Callable[..., tuple[Any, ...]],
+    *,
+    doc: str,
+    kinds: str,
+) -> Op:
+    """Make the record of a running reduction; parameters are those of `reduce.reduction`."""
+
+    def infer(x: ShapeDtype, *, axis: int, reverse: bool) -> ShapeDtype:
+        require_kind(name, x, kinds)
+        require_axes(name, (axis,), x.ndim)
+        return x
+
+    def evaluate_along(x: Array, *, axis: int, reverse: bool) -> Any:
+        wide = widened(np.flip(x, axis) if reverse else x)
+        with np.errstate(all="ignore"):
+            result = evaluate.accumulate(wide, axis=axis, dtype=wide.dtype)
+            result = result.astype(x.dtype, copy=False)
+        return np.flip(result, axis) if reverse else result
+
+    def lower(b: Any, types: Types, x: Any, *, axis: int, reverse: bool) -> Any:
+        (type,) = types
+        if type.size == 0:
+            return x
+        size = type.shape[axis]
+        initial = b.splat(identity(type.dtype), type.with_shape(()))
+        window = [size if i == axis else 1 for i in range(type.ndim)]
+        own = (0, size - 1) if reverse else (size - 1, 0)
+        padding = [own if i == axis else (0, 0) for i in range(type.ndim)]
+        combine = getattr(b, combiner)
+        return b.reduce_window(
+            type, x, initial, lambda _, lhs, rhs: combine(lhs, rhs), window, padding
+        )
+
+    return Op(
+        name,
+        doc=doc,
+        infer=infer,
+        evaluate=evaluate_along,
+        lower=lower,
+        vjp=vjp,
+        axes=_axes,
+        cost=_cost,
+    )
+
+
+def _multiply_vjp(g: Value, out: Value, x: Value, *, axis: int, reverse: bool) -> tuple[Value]:
+    """Solve s[k] = g[k] + x[k + 1] * s[k + 1], then weight with the product before k."""
+    size = x.shape[axis]
+    if size == 0:
+        return (g,)
+    direction = 1 if reverse else -1
+    total, weight = g, helpers.shifted(x, axis, direction, fill=0)
+    step = 1
+    while step < size:
+        ahead = helpers.shifted(total, axis, direction * step, fill=0)
+        total = ops.add(total, ops.multiply(weight, ahead))
+        weight = ops.multiply(weight, helpers.shifted(weight, axis, direction * step, fill=0))
+        step *= 2
+    return (ops.multiply(total, helpers.shifted(out, axis, -direction, fill=1)),)
+
+
+def _extremum_vjp(g: Value, out: Value, x: Value, *, axis: int, reverse: bool) -> tuple[Value]:
+    """Add each cotangent at the place where the running extremum was set."""
+    size = x.shape[axis]
+    if size == 0:
+        return (g,)
+    before = helpers.shifted(out, axis, -1 if reverse else 1, fill=0)
+    places = ops.iota(shape=x.shape, dtype=np.dtype(np.int32), dimension=axis)
+    start = size - 1 if reverse else 0
+    is_set = ops.and_(ops.compare(x, out, direction="EQ"), ops.compare(out, before, direction="NE"))
+    latest = ops.cumulative_minimum if reverse else ops.cumulative_maximum
+    found = latest(helpers.where(is_set, places, start), axis=axis, reverse=reverse)
+    return (helpers.scatter_add_along_axis(x.shape, found, g, axis),)
+
+
+cumulative_add: Op = cumulative(
+    "cumulative_add",
+    "add",
+    np.add,
+    lambda dtype: 0,
+    lambda g, out, x, *, axis, reverse: (ops.cumulative_add(g, axis=axis, reverse=not reverse),),
+    doc="Sum of the elements up to each one; from each one on when `reverse`.",
+    kinds="iufc",
+)
+cumulative_multiply: Op = cumulative(
+    "cumulative_multiply",
+    "multiply",
+    np.multiply,
+    lambda dtype: 1,
+    _multiply_vjp,
+    doc="Product of the elements up to each one; from each one on when `reverse`.",
+    kinds="iufc",
+)
+cumulative_maximum: Op = cumulative(
+    "cumulative_maximum",
+    "maximum",
+    np.maximum,
+    lowest,
+    _extremum_vjp,
+    doc="Largest of the elements up to each one; NaN stays.",
+    kinds="biuf",
+)
+cumulative_minimum: Op = cumulative(
+    "cumulative_minimum",
+    "minimum",
+    np.minimum,
+    highest,
+    _extremum_vjp,
+    doc="Smallest of the elements up to each one; NaN stays.",
+    kinds="biuf",
+)

@@ -1,0 +1,229 @@
+"""Gather: windows of an array at computed places. Source: StableHLO specification.
+
+Starts are clamped so that every window lies inside of the operand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tracer import ops
+from tracer.errors import DTypeError, ShapeError
+from tracer.ir import AxisRule, Chunk, Cost, Label, Op, ShapeDtype, Value
+from tracer.ir.op import Types
+from tracer.ops import helpers
+from tracer.ops.rules import own_label, require_axes
+
+Array = np.ndarray[Any, Any]
+Sizes = tuple[int, ...]
+
+
+def index_shape(indices: ShapeDtype | Value, index_vector_dim: int) -> tuple[Sizes, int]:
+    """Return the batch shape of an index array and the length of its index vectors."""
+    shape = indices.shape
+    if index_vector_dim == len(shape):
+        return shape, 1
+    return (*shape[:index_vector_dim], *shape[index_vector_dim + 1 :]), shape[index_vector_dim]
+
+
+def require_indices(
+    name: str, x: ShapeDtype, indices: ShapeDtype, index_map: Sizes, index_vector_dim: int
+) -> None:
+    """Raise unless the index array fits the operand's axes that it addresses."""
+    if indices.dtype.kind not in "iu":
+        raise DTypeError(
+            f"{name} needs integer indices, got {indices}", mend="convert the indices to int32"
+        )
+    require_axes(name, index_map, x.ndim)
+    if not 0 <= index_vector_dim <= indices.ndim:
+        raise ShapeError(
+            f"{name}: index_vector_dim {index_vector_dim} does not fit {indices}",
+            mend="name an axis of the indices, or their number of axes for scalar indices",
+        )
+    _, length = index_shape(indices, index_vector_dim)
+    if length != len(index_map):
+        raise ShapeError(
+            f"{name}: index vectors of length {length} address {len(index_map)} axes {index_map}",
+            mend="give one index for each addressed axis",
+        )
+
+
+def remaining_axes(ndim: int, taken: Sequence[int]) -> Sizes:
+    """Return the axes below `ndim` that are not among `taken`."""
+    return tuple(axis for axis in range(ndim) if axis not in taken)
+
+
+def window_places(
+    shape: Sizes, indices: Array, window: Sizes, index_map: Sizes, index_vector_dim: int
+) -> tuple[Array, Array]:
+    """Return the start of each window in an array of `shape`, and whether the window lies inside.
+
+    Returns
+    -------
+    starts : np.ndarray, shape (*batch, len(shape)), int64
+    inside : np.ndarray, shape batch, bool
+    """
+    if index_vector_dim == indices.ndim:
+        indices = indices[..., None]
+    vectors = np.moveaxis(indices, index_vector_dim, -1).astype(np.int64)
+    starts = np.zeros((*vectors.shape[:-1], len(shape)), np.int64)
+    starts[..., list(index_map)] = vectors
+    room = np.array(shape, np.int64) - np.array(window, np.int64)
+    inside = ((starts >= 0) & (starts <= room)).all(-1)
+    return starts, np.asarray(inside)
+
+
+def element_places(starts: Array, window: Sizes, collapsed: Sizes) -> tuple[Array, ...]:
+    """Return the index of every element of every window: for each axis, shape batch + window."""
+    kept = remaining_axes(len(window), collapsed)
+    batch = starts.ndim - 1
+    places = []
+    for axis in range(len(window)):
+        place = starts[..., axis].reshape(*starts.shape[:-1], *(1 for _ in kept))
+        if axis in kept:
+            sizes = [1] * (batch + len(kept))
+            sizes[batch + kept.index(axis)] = window[axis]
+            place = place + np.arange(window[axis]).reshape(sizes)
+        places.append(place)
+    return tuple(np.broadcast_arrays(*places)) if places else ()
+
+
+def _infer_gather(
+    x: ShapeDtype,
+    indices: ShapeDtype,
+    *,
+    offset_dims: Sizes,
+    collapsed_slice_dims: Sizes,
+    start_index_map: Sizes,
+    index_vector_dim: int,
+    slice_sizes: Sizes,
+) -> ShapeDtype:
+    require_indices("gather", x, indices, start_index_map, index_vector_dim)
+    require_axes("gather", collapsed_slice_dims, x.ndim)
+    batch, _ = index_shape(indices, index_vector_dim)
+    kept = remaining_axes(x.ndim, collapsed_slice_dims)
+    ndim = len(batch) + len(kept)
+    require_axes("gather", offset_dims, ndim)
+    fits = len(slice_sizes) == x.ndim and all(
+        0 <= size <= n for size, n in zip(slice_sizes, x.shape, strict=True)
+    )
+    if not fits or any(slice_sizes[axis] != 1 for axis in collapsed_slice_dims):
+        raise ShapeError(
+            f"gather: windows of sizes {slice_sizes}, collapsed {collapsed_slice_dims}, from {x}",
+            mend="one size for each axis, at most the axis' size, and 1 where it is collapsed",
+        )
+    if len(offset_dims) != len(kept) or list(offset_dims) != sorted(offset_dims):
+        raise ShapeError(
+            f"gather: offset_dims {offset_dims} do not name {len(kept)} result axes in order",
+            mend="name one result axis for each window axis that is not collapsed",
+        )
+    windows = dict(zip(offset_dims, (slice_sizes[axis] for axis in kept), strict=True))
+    rest = iter(batch)
+    return x.with_shape(windows[i] if i in windows else next(rest) for i in range(ndim))
+
+
+def _evaluate_gather(
+    x: Array,
+    indices: Array,
+    *,
+    offset_dims: Sizes,
+    collapsed_slice_dims: Sizes,
+    start_index_map: Sizes,
+    index_vector_dim: int,
+    slice_sizes: Sizes,
+) -> Any:
+    starts, _ = window_places(x.shape, indices, slice_sizes, start_index_map, index_vector_dim)
+    starts = np.clip(starts, 0, np.array(x.shape, np.int64) - np.array(slice_sizes, np.int64))
+    places = element_places(starts, slice_sizes, collapsed_slice_dims)
+    windows = x[places] if places else x
+    batch = starts.ndim - 1
+    order = [*remaining_axes(windows.ndim, offset_dims), *offset_dims]
+    return windows.transpose(np.argsort(order)) if batch + len(offset_dims) else windows
+
+
+def _gather_vjp(
+    g: Value,
+    out: Value,
+    x: Value,
+    indices: Value,
+    *,
+    offset_dims: Sizes,
+    collapsed_slice_dims: Sizes,
+    start_index_map: Sizes,
+    index_vector_dim: int,
+    slice_sizes: Sizes,
+) -> tuple[Value, None]:
+    """Add each window's cotangent where it was read; clamped as gather does, scatter would drop."""
+    room = [x.shape[axis] - slice_sizes[axis] for axis in start_index_map]
+    bound = helpers.index_bound(indices, room, index_vector_dim)
+    clamped = ops.clamp(helpers.zeros_like(indices), indices, bound)
+    total = ops.scatter(
+        helpers.zeros_like(x),
+        clamped,
+        g,
+        combiner="add",
+        update_window_dims=offset_dims,
+        inserted_window_dims=collapsed_slice_dims,
+        scatter_dims_to_operand_dims=start_index_map,
+        index_vector_dim=index_vector_dim,
+        unique_indices=False,
+    )
+    return total, None
+
+
+def _gather_axes(
+    operands: Types,
+    results: Types,
+    *,
+    offset_dims: Sizes,
+    collapsed_slice_dims: Sizes,
+    start_index_map: Sizes,
+    index_vector_dim: int,
+    slice_sizes: Sizes,
+) -> AxisRule:
+    x, indices = operands
+    kept = remaining_axes(x.ndim, collapsed_slice_dims)
+    outside: list[Label] = list(range(results[0].ndim))
+    inside: list[Label] = [own_label(0, axis) for axis in range(x.ndim)]
+    whole: set[Label] = set(inside)
+    for axis, place in zip(kept, offset_dims, strict=True):
+        if slice_sizes[axis] == x.shape[axis]:
+            whole.discard(inside[axis])
+            inside[axis] = place
+        else:
+            whole.add(place)
+    rest = iter(remaining_axes(results[0].ndim, offset_dims))
+    rows: list[Label] = [
+        own_label(1, axis) if axis == index_vector_dim else next(rest)
+        for axis in range(indices.ndim)
+    ]
+    whole.add(own_label(1, index_vector_dim))
+    return AxisRule((tuple(inside), tuple(rows)), (tuple(outside),), whole=frozenset(whole))
+
+
+def _slice_gather(
+    operands: tuple[Value, ...], chunk: Chunk, *, slice_sizes: Sizes, **params: Any
+) -> Any:
+    inside = chunk.rule.operands[0]
+    sizes = tuple(
+        chunk.size if label == chunk.label else size
+        for label, size in zip(inside, slice_sizes, strict=True)
+    )
+    return ops.gather(*operands, slice_sizes=sizes, **params)
+
+
+gather: Op = Op(
+    "gather",
+    doc="Windows of an array at computed starts (clamped). Dimension numbers as StableHLO's.",
+    infer=_infer_gather,
+    evaluate=_evaluate_gather,
+    lower=lambda b, types, x, indices, **params: b.gather(types[0], x, indices, **params),
+    vjp=_gather_vjp,
+    axes=_gather_axes,
+    cost=lambda operands, results, **_: Cost(0, operands[1].nbytes + 2 * results[0].nbytes),
+    slice=_slice_gather,
+    fusion="loop",
+)

@@ -1,0 +1,220 @@
+"""Cholesky decomposition and triangular systems, over batches. Source: StableHLO specification.
+
+Gradients use triangular solves and no inverse: Murray, "Differentiation of the Cholesky
+decomposition", arXiv:1602.07527; Giles, "Collected matrix derivative results for forward and
+reverse mode algorithmic differentiation", 2008. Both are carried over to complex matrices.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tracer import ops
+from tracer.errors import ArgumentError, ShapeError
+from tracer.ir import AxisRule, Cost, Label, Op, ShapeDtype, Value
+from tracer.ir.op import Types
+from tracer.ops.helpers import (
+    conjugate,
+    matrix_multiply,
+    matrix_transpose,
+    real_as_complex,
+    scale,
+    triangle,
+)
+from tracer.ops.rules import moved_bytes, own_label, require_kind, require_same_dtypes, widened
+
+Array = np.ndarray[Any, Any]
+_TRANSPOSES = ("NO_TRANSPOSE", "TRANSPOSE", "ADJOINT")
+
+
+def _require_square(name: str, a: ShapeDtype) -> None:
+    require_kind(name, a, "fc")
+    if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
+        raise ShapeError(
+            f"{name} needs square matrices in the last two axes, got {a}",
+            mend="give an array of shape (..., n, n)",
+        )
+
+
+def _infer_cholesky(a: ShapeDtype) -> ShapeDtype:
+    _require_square("cholesky", a)
+    return a
+
+
+def _evaluate_cholesky(a: Array) -> Any:
+    wide = widened(a)
+    result = np.empty_like(wide)
+    for place in np.ndindex(*a.shape[:-2]):
+        try:
+            result[place] = np.linalg.cholesky(wide[place])
+        except np.linalg.LinAlgError:
+            result[place] = np.nan
+    return np.tril(result).astype(a.dtype, copy=False)
+
+
+def _halved_diagonal(x: Value) -> Value:
+    """Return the lower triangle with its diagonal halved."""
+    both = ops.add(triangle(x, lower=True), triangle(x, lower=True, strict=True))
+    return scale(both, 0.5)
+
+
+def _cholesky_vjp(g: Value, out: Value, a: Value) -> tuple[Value]:
+    """With P = tril(L^T G), halved diagonal: S = L^-T P conj(L)^-1, then fold S to its triangle.
+
+    Only the lower triangle of `a` is read, so only that has a gradient: S + S^H, and the diagonal
+    of S once.
+    """
+    seed = triangle(g, lower=True)
+    inner = _halved_diagonal(matrix_multiply(matrix_transpose(out), seed))
+    solve = {"lower": True, "unit_diagonal": False}
+    left = ops.triangular_solve(out, inner, left_side=True, transpose_a="TRANSPOSE", **solve)
+    spread = ops.triangular_solve(
+        conjugate(out), left, left_side=False, transpose_a="NO_TRANSPOSE", **solve
+    )
+    strict = triangle(spread, lower=True, strict=True)
+    mirrored = triangle(conjugate(matrix_transpose(spread)), lower=True, strict=True)
+    diagonal = real_as_complex(ops.subtract(triangle(spread, lower=True), strict))
+    return (ops.add(ops.add(strict, mirrored), diagonal),)
+
+
+def _cholesky_axes(operands: Types, results: Types) -> AxisRule:
+    batch: tuple[Label, ...] = tuple(range(operands[0].ndim - 2))
+    inside = (*batch, own_label(0, 0), own_label(0, 1))
+    outside = (*batch, own_label(1, 0), own_label(1, 1))
+    whole: frozenset[Label] = frozenset((*inside[-2:], *outside[-2:]))
+    return AxisRule((inside,), (outside,), whole=whole)
+
+
+def _cholesky_cost(operands: Types, results: Types) -> Cost:
+    n = operands[0].shape[-1]
+    return Cost(operands[0].size * n // 3, moved_bytes(operands, results), operands[0].nbytes)
+
+
+cholesky: Op = Op(
+    "cholesky",
+    doc="Lower factor L with L L^H = a, of the last two axes. Reads the lower triangle; the upper "
+    "one of the result is zero. NaN where a is not positive definite.",
+    infer=_infer_cholesky,
+    evaluate=_evaluate_cholesky,
+    lower=lambda b, types, a: b.cholesky(types[0], a),
+    vjp=_cholesky_vjp,
+    axes=_cholesky_axes,
+    cost=_cholesky_cost,
+    reuses=(0,),
+    fusion="opaque",
+)
+
+
+def _infer_solve(
+    a: ShapeDtype,
+    x: ShapeDtype,
+    *,
+    left_side: bool,
+    lower: bool,
+    unit_diagonal: bool,
+    transpose_a: str,
+) -> ShapeDtype:
+    _require_square("triangular_solve", a)
+    require_same_dtypes("triangular_solve", (a, x))
+    if transpose_a not in _TRANSPOSES:
+        raise ArgumentError(
+            f"triangular_solve knows no transpose_a {transpose_a!r}",
+            mend=f"use one of {list(_TRANSPOSES)}",
+        )
+    axis = -2 if left_side else -1
+    if x.ndim != a.ndim or x.shape[:-2] != a.shape[:-2] or x.shape[axis] != a.shape[-1]:
+        raise ShapeError(
+            f"triangular_solve: {a} and {x} do not fit (left_side={left_side})",
+            mend="equal batch axes, and as many rows (left) or columns (right) as the matrix has",
+        )
+    return x
+
+
+def _evaluate_solve(
+    a: Array, x: Array, *, left_side: bool, lower: bool, unit_diagonal: bool, transpose_a: str
+) -> Any:
+    """Substitute forwards or backwards, row by row."""
+    matrix = np.tril(widened(a)) if lower else np.triu(widened(a))
+    right = widened(x)
+    if transpose_a != "NO_TRANSPOSE":
+        matrix, lower = np.swapaxes(matrix, -1, -2), not lower
+    if transpose_a == "ADJOINT":
+        matrix = matrix.conj()
+    if not left_side:
+        matrix, lower = np.swapaxes(matrix, -1, -2), not lower
+        right = np.swapaxes(right, -1, -2)
+    n = a.shape[-1]
+    solution = np.zeros(right.shape, right.dtype)
+    with np.errstate(all="ignore"):
+        for i in range(n) if lower else reversed(range(n)):
+            rest = right[..., i, :] - (matrix[..., i, None, :] @ solution)[..., 0, :]
+            pivot = matrix[..., i, i, None]
+            solution[..., i, :] = rest if unit_diagonal else rest / pivot
+    solution = solution if left_side else np.swapaxes(solution, -1, -2)
+    return solution.astype(x.dtype, copy=False)
+
+
+def _solve_vjp(
+    g: Value,
+    out: Value,
+    a: Value,
+    x: Value,
+    *,
+    left_side: bool,
+    lower: bool,
+    unit_diagonal: bool,
+    transpose_a: str,
+) -> tuple[Value, Value]:
+    """Solve with the transposed matrix for x; minus the outer product with the result for a."""
+    flipped = transpose_a != "NO_TRANSPOSE"
+    matrix = conjugate(a) if transpose_a == "ADJOINT" else a
+    for_x = ops.triangular_solve(
+        matrix,
+        g,
+        left_side=left_side,
+        lower=lower,
+        unit_diagonal=unit_diagonal,
+        transpose_a="NO_TRANSPOSE" if flipped else "TRANSPOSE",
+    )
+    first, second = (for_x, out) if left_side else (out, for_x)
+    if flipped:
+        first, second = second, first
+    if left_side:
+        product = matrix_multiply(first, matrix_transpose(second))
+    else:
+        product = matrix_multiply(matrix_transpose(first), second)
+    if transpose_a == "ADJOINT":
+        product = conjugate(product)
+    return triangle(ops.negate(product), lower=lower, strict=unit_diagonal), for_x
+
+
+def _solve_axes(operands: Types, results: Types, *, left_side: bool, **_: Any) -> AxisRule:
+    """Batch axes are parallel, and so are the right-hand sides."""
+    batch: tuple[Label, ...] = tuple(range(operands[0].ndim - 2))
+    matrix = (*batch, own_label(0, 0), own_label(0, 1))
+    inside, outside, free = own_label(1, 0), own_label(2, 0), len(batch)
+    rows = [(inside, free), (outside, free)] if left_side else [(free, inside), (free, outside)]
+    whole: frozenset[Label] = frozenset((*matrix[-2:], inside, outside))
+    return AxisRule((matrix, (*batch, *rows[0])), ((*batch, *rows[1]),), whole=whole)
+
+
+def _solve_cost(operands: Types, results: Types, **_: Any) -> Cost:
+    a, x = operands
+    return Cost(a.shape[-1] * x.size, moved_bytes(operands, results), x.nbytes)
+
+
+triangular_solve: Op = Op(
+    "triangular_solve",
+    doc="Solve op(a) y = x, or y op(a) = x unless left_side; a is triangular and op transposes or "
+    "not. Only the named triangle of a is read.",
+    infer=_infer_solve,
+    evaluate=_evaluate_solve,
+    lower=lambda b, types, a, x, **params: b.triangular_solve(types[0], a, x, **params),
+    vjp=_solve_vjp,
+    axes=_solve_axes,
+    cost=_solve_cost,
+    reuses=(1,),
+    fusion="opaque",
+)

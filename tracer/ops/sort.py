@@ -1,0 +1,179 @@
+"""Sorting and the k largest. Source: StableHLO (sort) and CHLO (top_k) specifications.
+
+NumPy's order: NaN last, -0 equal to +0, complex numbers by real, then by imaginary part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tracer import ops
+from tracer.errors import ArgumentError, ShapeError
+from tracer.ir import AxisRule, Cost, Op, ShapeDtype, Value
+from tracer.ir.op import Types
+from tracer.ops import helpers
+from tracer.ops.rules import (
+    is_inexact,
+    moved_bytes,
+    own_axis_rule,
+    require_axes,
+    require_kind,
+    require_same_shapes,
+    widened,
+)
+
+Array = np.ndarray[Any, Any]
+
+
+def _infer_sort(
+    *types: ShapeDtype, dimension: int, num_keys: int, is_stable: bool
+) -> tuple[ShapeDtype, ...]:
+    if not 1 <= num_keys <= len(types):
+        raise ArgumentError(
+            f"sort of {len(types)} operands by {num_keys} keys",
+            mend="give one key or more, and at most as many as there are operands",
+        )
+    require_same_shapes("sort", types)
+    require_axes("sort", (dimension,), types[0].ndim)
+    return types
+
+
+def _evaluate_sort(*arrays: Array, dimension: int, num_keys: int, is_stable: bool) -> Any:
+    keys: list[Array] = []
+    for array in arrays[:num_keys]:
+        keys.extend([array.real, array.imag] if array.dtype.kind == "c" else [widened(array)])
+    # lexsort is stable, and its last key counts most.
+    order = np.lexsort(keys[::-1], axis=dimension)
+    return tuple(np.take_along_axis(array, order, dimension) for array in arrays)
+
+
+def _parts(b: Any, x: Any) -> list[Any]:
+    return [b.real(x), b.imag(x)] if x.dtype.kind == "c" else [x]
+
+
+def _precedes(b: Any, pairs: Sequence[tuple[Any, Any]]) -> Any:
+    """Compare lexicographically; NaN comes after all numbers and equals NaN."""
+    (x, y), *rest = pairs
+    before, equal = b.compare("LT", x, y), None
+    if x.dtype.kind not in "biu":
+        x_is_nan, y_is_nan = b.compare("NE", x, x), b.compare("NE", y, y)
+        before = b.or_(before, b.and_(y_is_nan, b.compare("EQ", x, x)))
+        equal = b.and_(x_is_nan, y_is_nan)
+    if not rest:
+        return before
+    same = b.compare("EQ", x, y)
+    same = same if equal is None else b.or_(same, equal)
+    return b.or_(before, b.and_(same, _precedes(b, rest)))
+
+
+def _lower_sort(
+    b: Any, types: Types, *operands: Any, dimension: int, num_keys: int, is_stable: bool
+) -> Any:
+    def comparator(b: Any, *pairs: Any) -> Any:
+        parts: list[tuple[Any, Any]] = []
+        for i in range(num_keys):
+            parts.extend(zip(_parts(b, pairs[2 * i]), _parts(b, pairs[2 * i + 1]), strict=True))
+        return _precedes(b, parts)
+
+    # The gradient sorts again: operands that ride along must then move the same way.
+    stable = is_stable or len(operands) > num_keys
+    return b.sort(operands, dimension, comparator, stable)
+
+
+def _sort_vjp(
+    g: tuple[Value | None, ...],
+    out: tuple[Value, ...],
+    *operands: Value,
+    dimension: int,
+    num_keys: int,
+    is_stable: bool,
+) -> tuple[Value | None, ...]:
+    """Sort an iota along to learn the permutation; sorting by it again undoes it."""
+    given = {i: ct for i, ct in enumerate(g) if ct is not None and is_inexact(ct.dtype)}
+    if not given:
+        return (None,) * len(operands)
+    places = ops.iota(shape=operands[0].shape, dtype=np.dtype(np.int32), dimension=dimension)
+    keys = operands[:num_keys]
+    permutation = ops.sort(*keys, places, dimension=dimension, num_keys=num_keys, is_stable=True)[
+        -1
+    ]
+    restored = ops.sort(
+        permutation, *given.values(), dimension=dimension, num_keys=1, is_stable=False
+    )
+    found = dict(zip(given, restored[1:], strict=True))
+    return tuple(found.get(i) for i in range(len(operands)))
+
+
+def _sort_cost(operands: Types, results: Types, *, dimension: int, **_: Any) -> Cost:
+    """About n log2 n comparisons along the axis; XLA sorts a copy of each line."""
+    size = operands[0].shape[dimension]
+    steps = max(size - 1, 0).bit_length()
+    return Cost(operands[0].size * steps, (1 + steps) * moved_bytes(operands, results))
+
+
+sort: Op = Op(
+    "sort",
+    doc="Sort several arrays together along one dimension by the first `num_keys` of them. A sort "
+    "that is not stable may order equal keys in any way, but moves all operands alike.",
+    infer=_infer_sort,
+    evaluate=_evaluate_sort,
+    lower=_lower_sort,
+    vjp=_sort_vjp,
+    axes=lambda operands, results, *, dimension, **_: own_axis_rule(operands, results, dimension),
+    cost=_sort_cost,
+    reuses=(0,),
+    fusion="opaque",
+)
+
+
+def _infer_top_k(x: ShapeDtype, *, k: int) -> tuple[ShapeDtype, ShapeDtype]:
+    require_kind("top_k", x, "iuf")
+    if x.ndim == 0 or not 0 <= k <= x.shape[-1]:
+        raise ShapeError(
+            f"top_k: cannot take {k} elements of the last axis of {x}",
+            mend="k lies between 0 and the size of the last axis",
+        )
+    values = x.resized(x.ndim - 1, k)
+    return values, values.with_dtype(np.int32)
+
+
+def _evaluate_top_k(x: Array, *, k: int) -> Any:
+    # A stable ascending order of the flipped array, read backwards: lowest index first in ties.
+    ascending = np.argsort(widened(x)[..., ::-1], axis=-1, kind="stable")
+    indices = (x.shape[-1] - 1 - ascending[..., ::-1])[..., :k]
+    return np.take_along_axis(x, indices, -1), indices.astype(np.int32)
+
+
+def _top_k_vjp(
+    g: tuple[Value | None, None], out: tuple[Value, Value], x: Value, *, k: int
+) -> tuple[Value | None]:
+    if g[0] is None or not is_inexact(x.dtype):
+        return (None,)
+    axis = len(x.shape) - 1
+    return (helpers.scatter_add_along_axis(x.shape, out[1], g[0], axis),)
+
+
+def _top_k_axes(operands: Types, results: Types, *, k: int) -> AxisRule:
+    return own_axis_rule(operands, results, operands[0].ndim - 1)
+
+
+def _top_k_cost(operands: Types, results: Types, *, k: int) -> Cost:
+    steps = max(k, 1).bit_length()
+    return Cost(operands[0].size * steps, moved_bytes(operands, results))
+
+
+top_k: Op = Op(
+    "top_k",
+    doc="The k largest elements of the last axis in descending order, and their int32 indices. "
+    "Ties: lowest index first; NaN counts as largest.",
+    infer=_infer_top_k,
+    evaluate=_evaluate_top_k,
+    lower=lambda b, types, x, *, k: b.top_k(types, x, k),
+    vjp=_top_k_vjp,
+    axes=_top_k_axes,
+    cost=_top_k_cost,
+    fusion="opaque",
+)
