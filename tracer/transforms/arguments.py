@@ -65,7 +65,8 @@ def trace_in(
 
     chosen = tuple(args[position] for position in argnums)
     arrays, paths, structure = flatten_arrays(name, chosen, argnums)
-    traced = trace(function_of_some, tree.unflatten(structure, arrays))
+    types = [array.type for array in arrays]
+    traced = trace(function_of_some, tree.unflatten(structure, types))
     everything = [*arrays, *traced.captured]
     return Traced(traced.graph, everything, len(arrays), structure, traced.out_tree, paths)
 

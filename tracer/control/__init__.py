@@ -1,0 +1,11 @@
+"""Loops and branches whose bodies are functions: traced once, then one op each.
+
+Bodies may close over arrays, traced or not; those become operands of the op. The names, the
+argument order and the meaning are those of `jax.lax`.
+"""
+
+from tracer.control.branches import cond, switch
+from tracer.control.loops import fori_loop, while_loop
+from tracer.control.scanning import map, scan
+
+__all__ = ["cond", "fori_loop", "map", "scan", "switch", "while_loop"]

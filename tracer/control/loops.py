@@ -1,0 +1,200 @@
+"""while_loop and fori_loop, with JAX's names and argument order."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tracer import ops, tree
+from tracer.control.bodies import (
+    Arguments,
+    Body,
+    Captures,
+    check_callable,
+    flatten_arguments,
+    trace_body,
+)
+from tracer.control.carry import check_carry, settle_carry
+from tracer.control.scanning import scan
+from tracer.errors import DTypeError, ShapeError
+from tracer.ir import Builder, Graph, ShapeDtype
+from tracer.numpy.array import apply_many
+from tracer.numpy.base import ArrayBase, ArrayLike
+from tracer.numpy.convert import as_array, as_arrays
+
+
+def while_loop(
+    cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any
+) -> Any:
+    """Apply a function as long as a condition holds.
+
+    Parameters
+    ----------
+    cond_fun : callable
+        `carry -> bool scalar`.
+    body_fun : callable
+        `carry -> carry`, of the same structure, shapes and dtypes. Both may close over arrays.
+    init_val
+        The first carry: arrays in any nesting.
+
+    Returns
+    -------
+    carry
+        The first carry for which `cond_fun` is false.
+
+    Raises
+    ------
+    ShapeError, DTypeError, TracingError
+        The carry changes its shape, dtype or structure; the condition is no bool scalar.
+
+    Notes
+    -----
+    Reverse mode cannot go through it: use `scan`, or `fori_loop` with fixed bounds.
+
+    Examples
+    --------
+    >>> import tracer
+    >>> int(tracer.while_loop(lambda n: n < 100, lambda n: 2 * n, 3))
+    192
+    """
+    name = "while_loop"
+    check_callable(name, "cond_fun", cond_fun)
+    check_callable(name, "body_fun", body_fun)
+    given = flatten_arguments(name, "init_val", init_val)
+    structure = tree.structure((init_val,))
+
+    def trace(types: Sequence[ShapeDtype]) -> Body:
+        return trace_body(name, body_fun, structure, types, types)
+
+    init, body = settle_carry(given, trace)
+    check_carry(name, init, body.structure, body.graph.output_types)
+    condition = trace_body(name, cond_fun, structure, init.types)
+    _check_condition(name, condition)
+    return _emit_while(init, condition, body)
+
+
+def _check_condition(name: str, condition: Body) -> None:
+    types = condition.graph.output_types
+    if len(types) != 1:
+        raise DTypeError(
+            f"{name}: cond_fun returns {len(types)} arrays, nested as {condition.structure}",
+            mend="return one bool scalar",
+        )
+    if types[0].shape != ():
+        raise ShapeError(
+            f"{name}: cond_fun returns {types[0]}, which is no scalar",
+            mend="reduce it with all() or any()",
+        )
+    if types[0].dtype.kind != "b":
+        raise DTypeError(
+            f"{name}: cond_fun returns {types[0]}, which is not bool",
+            mend="return a comparison, such as x > 0",
+        )
+
+
+def _emit_while(init: Arguments, condition: Body, body: Body) -> Any:
+    captures = Captures(condition, body)
+    results = apply_many(
+        ops.while_,
+        *captures.arrays,
+        *init.arrays,
+        condition=captures.graph_of(condition),
+        body=_carrying(captures, body),
+    )
+    return tree.unflatten(init.structure, results[len(captures.arrays) :])
+
+
+def _carrying(captures: Captures, body: Body) -> Graph:
+    """Return the body with the captured arrays handed on, as `while` has a carry only."""
+    with Builder() as builder:
+        closed, _, results = captures.inline(body, builder)
+        return builder.finish([*closed, *results])
+
+
+def fori_loop(
+    lower: ArrayLike,
+    upper: ArrayLike,
+    body_fun: Callable[[Any, Any], Any],
+    init_val: Any,
+    *,
+    unroll: int | bool = 1,
+) -> Any:
+    """Run a function for every index of a range.
+
+    Parameters
+    ----------
+    lower, upper : int or integer array, shape ()
+        The range, `upper` excluded. With Python integers the number of steps is known and the
+        loop can be differentiated; with arrays it is a while loop.
+    body_fun : callable
+        `(index, carry) -> carry`, of the same structure, shapes and dtypes.
+    init_val
+        The first carry: arrays in any nesting.
+    unroll : int or bool
+        Steps written out in a row; True for all. Needs Python integers as bounds.
+
+    Returns
+    -------
+    carry
+        The last carry.
+
+    Raises
+    ------
+    ShapeError, DTypeError, TracingError
+        The carry changes its shape, dtype or structure; a bound is no integer scalar.
+
+    Examples
+    --------
+    >>> import tracer
+    >>> float(tracer.fori_loop(1, 5, lambda i, x: x * i, 1.0))
+    24.0
+    """
+    check_callable("fori_loop", "body_fun", body_fun)
+    fixed = [_fixed(bound) for bound in (lower, upper)]
+    if fixed[0] is not None and fixed[1] is not None:
+        return _counted(fixed[0], fixed[1], body_fun, init_val, unroll)
+    if unroll is not False and unroll != 1:
+        raise DTypeError(
+            "fori_loop: unroll needs bounds that are Python integers",
+            mend="give integers as bounds, or leave unroll out",
+        )
+    start, stop = as_arrays(lower, upper)
+    for bound in (start, stop):
+        if bound.shape != () or bound.dtype.kind not in "iu":
+            raise DTypeError(
+                f"fori_loop: a bound is {bound.type}", mend="give integers or integer scalars"
+            )
+    result = while_loop(
+        lambda state: state[0] < state[1],
+        lambda state: (state[0] + 1, state[1], body_fun(state[0], state[2])),
+        (start, stop, init_val),
+    )
+    return result[2]
+
+
+def _fixed(bound: Any) -> int | None:
+    """Return a bound that is known now."""
+    if isinstance(bound, ArrayBase | np.ndarray | bool):
+        return None
+    try:
+        return operator.index(bound)
+    except TypeError:
+        return None
+
+
+def _counted(
+    lower: int, upper: int, body_fun: Callable[[Any, Any], Any], init_val: Any, unroll: int | bool
+) -> Any:
+    def step(carry: Any, _: None) -> tuple[Any, None]:
+        index, value = carry
+        return (index + 1, body_fun(index, value)), None
+
+    first = as_array(lower)
+    length = max(0, upper - lower)
+    return scan(step, (first, init_val), None, length, unroll=unroll)[0][1]
+
+
+__all__ = ["fori_loop", "while_loop"]
