@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from tracer.autodiff.activity import active_outputs, wanted_inputs
+from tracer.autodiff.residuals import cut
 from tracer.autodiff.sweep import Sweep, inexact_positions, instantiate
 from tracer.ir import Builder, Graph, Node, Value
 from tracer.ops.helpers import full
@@ -117,12 +118,27 @@ class PullBack:
         return len(self.backward.inputs) - len(self.inputs) - self.seeds
 
 
-def pull_back(graph: Graph, wrt: Sequence[int], outputs: Sequence[int] | None = None) -> PullBack:
+def pull_back(
+    graph: Graph,
+    wrt: Sequence[int],
+    outputs: Sequence[int] | None = None,
+    *,
+    free: Sequence[int] | None = None,
+) -> PullBack:
     """Return the vector-Jacobian product cut in two, so that the forward half runs once.
 
-    Parameters are those of `vjp_graph`. Everything that does not depend on a cotangent is done
-    in the forward half, except what is bigger than its operands (broadcasts, iotas): that is
-    made again, not kept.
+    Parameters
+    ----------
+    graph, wrt, outputs
+        See `vjp_graph`.
+    free : sequence of int, optional
+        Positions of the inputs that cost nothing to keep for the backward half; by default all.
+
+    Returns
+    -------
+    PullBack
+        What does not depend on a cotangent is in the forward half, except what is made again
+        more cheaply than it is kept; see `residuals.cut`.
     """
     positions = inexact_positions(graph.output_types) if outputs is None else tuple(outputs)
     with Builder() as builder:
@@ -132,51 +148,13 @@ def pull_back(graph: Graph, wrt: Sequence[int], outputs: Sequence[int] | None = 
         results = sweep.forward()
         cotangents = _instantiate(sweep.backward(seeds), graph, wrt)
     whole = builder.finish(cotangents)
-    later, residuals = _cut(whole, primals, seeds)
+    cheap = primals if free is None else [primals[i] for i in free]
+    later, residuals = cut(whole, primals, seeds, cheap)
     used = tuple(i for i, value in enumerate(primals) if value in residuals)
     kept = [value for value in residuals if value.node.op is not None]
     backward = _isolate([*[primals[i] for i in used], *kept, *seeds], later, cotangents)
     forward = Graph(primals, [*results, *kept], builder.nodes)
     return PullBack(forward, backward, used, len(seeds))
-
-
-def _cut(
-    whole: Graph, primals: Sequence[Value], seeds: Sequence[Value]
-) -> tuple[list[Node], dict[Value, None]]:
-    """Return the nodes of the backward half in order, and the values it takes from the forward."""
-    dependent: set[Value] = set(seeds)
-    backward: set[Node] = set()
-    for node in whole.nodes:
-        if any(value in dependent for value in node.operands):
-            backward.add(node)
-            dependent.update(node.results)
-    crossing: dict[Value, None] = {}
-    demanded = [value for value in whole.outputs if value not in dependent]
-    demanded += [v for node in backward for v in node.operands if v not in dependent]
-    seen: set[Value] = set()
-    while demanded:
-        value = demanded.pop()
-        if value in seen:
-            continue
-        seen.add(value)
-        if value.node.op is not None and _is_cheaper_again(value.node):
-            backward.add(value.node)
-            demanded.extend(value.node.operands)
-        else:
-            crossing[value] = None
-    order = {value: i for i, value in enumerate(primals)}
-    order |= {r: i for i, n in enumerate(whole.nodes, len(order)) for r in n.results}
-    residuals = dict.fromkeys(sorted(crossing, key=lambda v: (order[v], v.index)))
-    return [node for node in whole.nodes if node in backward], residuals
-
-
-def _is_cheaper_again(node: Node) -> bool:
-    """Tell whether keeping the result would take more memory than making it again."""
-    if not node.operands:
-        return True
-    fused = node.op is not None and node.op.fusion == "loop"
-    given = sum(type.nbytes for type in node.operand_types)
-    return fused and given < sum(type.nbytes for type in node.types)
 
 
 def _isolate(inputs: Sequence[Value], nodes: Iterable[Node], outputs: Sequence[Value]) -> Graph:

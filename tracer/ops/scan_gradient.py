@@ -39,7 +39,10 @@ def linearize_scan(
     """
     flags, seeds = _activity(rules, body, active, wanted, num_consts, num_carry)
     wrt, seeded = _positions(flags), _positions(seeds)
-    plan = _Plan(body, rules.pull_back(body, wrt, seeded), wrt, seeded, num_consts, num_carry)
+    carry = range(num_consts, num_consts + num_carry)
+    free = [i for i in range(len(body.inputs)) if i not in carry]
+    halves = rules.pull_back(body, wrt, seeded, free=free)
+    plan = _Plan(body, halves, wrt, seeded, num_consts, num_carry)
     counts = {"num_consts": num_consts, "num_carry": num_carry}
     results = scan(*operands, body=plan.forward_body, **counts, **params)
     own = len(body.outputs)

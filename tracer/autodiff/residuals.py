@@ -1,0 +1,117 @@
+"""Where to cut a gradient's graph in two: what the forward half keeps for the backward half.
+
+The backward half starts as the nodes that depend on a cotangent. Some forward nodes are then run
+again in it, so that less is kept: those whose result is bigger than their operands, and those that
+follow by a few element-wise operations from what is kept anyway. Source: the choice "what to
+recompute for free inside of a fusion" is that of Chen et al. (2016), section 4, and of the
+min-cut partitioner of functorch (He & Yu, 2022), of which this is the greedy form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tracer.ir import Graph, Node, Value
+
+_FLOPS_AGAIN = 32
+"""Operations per element that may be spent on not keeping a value, as for two transcendental functions."""
+
+
+def cut(
+    whole: Graph, primals: Sequence[Value], seeds: Sequence[Value], free: Sequence[Value]
+) -> tuple[list[Node], list[Value]]:
+    """Cut a graph whose outputs are cotangents.
+
+    Parameters
+    ----------
+    whole : Graph
+        Its inputs are `primals` and `seeds`.
+    primals, seeds : sequence of Value
+        The inputs of the forward half, and the cotangents.
+    free : sequence of Value
+        Those of `primals` that cost nothing to keep.
+
+    Returns
+    -------
+    list of Node
+        The nodes of the backward half, in order.
+    list of Value
+        What it takes from the forward half, inputs included, in order.
+    """
+    later, crossing = _frontier(whole, seeds)
+    order = {node: i for i, node in enumerate(whole.nodes)}
+    at_hand = crossing.union(free)
+    for value in sorted(_results(crossing), key=lambda v: (order[v.node], v.index)):
+        again = _nodes_again(value, at_hand)
+        if again is None:
+            continue
+        crossing.remove(value)
+        at_hand.remove(value)
+        later |= again
+        read = {operand for node in again for operand in node.operands}
+        crossing |= read.intersection(free)
+    used = [value for value in primals if value in crossing]
+    kept = sorted(_results(crossing), key=lambda v: (order[v.node], v.index))
+    return [node for node in whole.nodes if node in later], [*used, *kept]
+
+
+def _results(values: Iterable[Value]) -> list[Value]:
+    return [value for value in values if value.node.op is not None]
+
+
+def _frontier(whole: Graph, seeds: Sequence[Value]) -> tuple[set[Node], set[Value]]:
+    """Return the nodes that depend on a cotangent, or are smaller made again, and what they read."""
+    dependent: set[Value] = set(seeds)
+    later: set[Node] = set()
+    for node in whole.nodes:
+        if any(value in dependent for value in node.operands):
+            later.add(node)
+            dependent.update(node.results)
+    demanded = [value for value in whole.outputs if value not in dependent]
+    demanded += [v for node in later for v in node.operands if v not in dependent]
+    crossing: set[Value] = set()
+    while demanded:
+        value = demanded.pop()
+        if value in crossing or value.node in later:
+            continue
+        if value.node.op is not None and _grows(value.node):
+            later.add(value.node)
+            demanded.extend(value.node.operands)
+        else:
+            crossing.add(value)
+    return later, crossing
+
+
+def _grows(node: Node) -> bool:
+    """Tell whether keeping the result would take more memory than keeping the operands."""
+    if not node.operands:
+        return True
+    given = sum(type.nbytes for type in node.operand_types)
+    return _is_fused(node) and given < sum(type.nbytes for type in node.types)
+
+
+def _is_fused(node: Node) -> bool:
+    return node.op is not None and node.op.fusion in ("loop", "view")
+
+
+def _nodes_again(value: Value, available: set[Value]) -> set[Node] | None:
+    """Return the nodes that make `value` from others of `available`, None if none are cheap."""
+    nodes: set[Node] = set()
+    flops, budget = 0, _FLOPS_AGAIN * max(1, value.type.size)
+    stack = [value]
+    while stack:
+        node = stack.pop().node
+        if node in nodes:
+            continue
+        if node.op is None or not _is_fused(node):
+            return None
+        nodes.add(node)
+        cost = node.op.cost(node.operand_types, node.types, **node.params)
+        flops += max(cost.flops, node.types[0].size)
+        if flops > budget:
+            return None
+        stack.extend(operand for operand in node.operands if operand not in available)
+    return nodes
+
+
+__all__ = ["cut"]
