@@ -176,6 +176,9 @@ HEAD = "graph(%0: float32[3]) {\n"
     [
         ("", "line 1, column 1", "expected 'graph', found the end of the text"),
         ("graph(%0: float32[3]) {", "column 24", "expected a value"),
+        (HEAD, "line 2, column 1", "found the end of the text"),
+        (HEAD + "return %0 } end", "column 13", "expected the end of the text, found 'end'"),
+        ("graph(name: int8[]) { return }", "column 7", "expected a value such as %0, found 'name'"),
         ("graph(%0: float33[3]) { return }", "column 11", "did you mean float32"),
         ("graph(%0: float32[-3]) { return }", "column 19", "-3 is not a size"),
         ("graph(%0: int8[], %0: int8[]) { return }", "column 19", "%0 is defined twice"),

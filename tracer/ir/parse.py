@@ -1,6 +1,6 @@
 """Read a graph back from the text that `tracer.ir.text` prints.
 
-A scanner and a recursive descent over this grammar (white space and `# comments` separate)::
+A recursive descent over this grammar (white space and `# comments` separate)::
 
     graph  := "graph" "(" [value {"," value}] ")" "{" {node} "return" [name {"," name}] "}"
     value  := name ":" type                      name := %digits        type := dtype "[" sizes "]"
@@ -15,35 +15,18 @@ from __future__ import annotations
 
 import ast
 import difflib
-import re
 from collections.abc import Callable
-from typing import Any, NamedTuple, NoReturn
+from typing import Any
 
 import numpy as np
 
-from tracer.errors import ArgumentError, TracerError
+from tracer.errors import TracerError
 from tracer.ir.graph import Graph, Node, Value
 from tracer.ir.op import Op, registry
+from tracer.ir.scanner import Scanner, Token
 from tracer.ir.types import DTYPES_BY_NAME, ShapeDtype
 
-_TOKEN = re.compile(
-    r"""
-    (?P<space>\s+|\#[^\n]*)
-  | (?P<string>'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")
-  | (?P<number>bits:0x[0-9a-f]+|-?(?:nan|inf)\b|-?\d+(?:\.\d*)?(?:e[+-]?\d+)?)
-  | (?P<name>%\d+)
-  | (?P<word>[A-Za-z_]\w*)
-  | (?P<mark>[][(){}:,=])
-    """,
-    re.VERBOSE,
-)
 _WORDS = {"True": True, "False": False, "None": None}
-
-
-class _Token(NamedTuple):
-    kind: str
-    text: str
-    start: int
 
 
 def parse_graph(text: str) -> Graph:
@@ -78,68 +61,8 @@ def parse_graph(text: str) -> Graph:
     return graph
 
 
-class _Parser:
+class _Parser(Scanner):
     """The recursive descent: one method for each rule of the grammar."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.tokens = self.scan()
-        self.position = 0
-
-    def scan(self) -> list[_Token]:
-        tokens = []
-        start = 0
-        while start < len(self.text):
-            match = _TOKEN.match(self.text, start)
-            if match is None:
-                self.refuse(f"unexpected {self.text[start]!r}", start)
-            if match.lastgroup != "space":
-                tokens.append(_Token(str(match.lastgroup), match.group(), start))
-            start = match.end()
-        return [*tokens, _Token("end", "", start)]
-
-    def refuse(self, what: str, start: int, cause: BaseException | None = None) -> NoReturn:
-        line = self.text.count("\n", 0, start) + 1
-        column = start - (self.text.rfind("\n", 0, start) + 1) + 1
-        shown = self.text.splitlines()[line - 1].strip() if self.text.strip() else ""
-        raise ArgumentError(
-            f"not the text of a graph: line {line}, column {column}: {what}\n  text:  {shown}",
-            mend="see tracer.ir.parse for the grammar, or print a graph as an example",
-        ) from cause
-
-    @property
-    def next(self) -> _Token:
-        return self.tokens[self.position]
-
-    def take(self) -> _Token:
-        token = self.next
-        self.position = min(self.position + 1, len(self.tokens) - 1)
-        return token
-
-    def accept(self, text: str) -> bool:
-        """Take the mark or word `text` if it is next."""
-        found = self.next.kind in ("mark", "word") and self.next.text == text
-        if found:
-            self.take()
-        return found
-
-    def expect(self, kind: str) -> _Token:
-        """Take a token of a kind, or the mark or word itself."""
-        token = self.take()
-        if token.kind != kind and (token.text != kind or token.kind not in ("mark", "word")):
-            self.refuse(f"expected {_described(kind)}, found {_shown(token)}", token.start)
-        return token
-
-    def listed(self, item: Callable[[], Any], close: str) -> list[Any]:
-        """Read items with commas between them up to `close`; a comma may stand before it."""
-        items: list[Any] = []
-        while not self.accept(close):
-            if items:
-                self.expect(",")
-                if self.accept(close):
-                    break
-            items.append(item())
-        return items
 
     def graph(self) -> Graph:
         self.expect("graph")
@@ -156,7 +79,7 @@ class _Parser:
         outputs = self.listed(lambda: self.read(scope), "}")
         return Graph(inputs, outputs, nodes)
 
-    def value(self) -> tuple[_Token, ShapeDtype]:
+    def value(self) -> tuple[Token, ShapeDtype]:
         name = self.expect("name")
         self.expect(":")
         return name, self.type()
@@ -178,7 +101,7 @@ class _Parser:
             self.refuse(_unknown("dtype", token.text, DTYPES_BY_NAME), token.start)
         return DTYPES_BY_NAME[token.text]
 
-    def define(self, scope: dict[str, Value], name: _Token, value: Value) -> None:
+    def define(self, scope: dict[str, Value], name: Token, value: Value) -> None:
         if name.text in scope:
             self.refuse(f"{name.text} is defined twice", name.start)
         scope[name.text] = value
@@ -314,20 +237,6 @@ def number(text: str, dtype: np.dtype[Any]) -> Any:
 
 def _from_bytes(data: bytes, type: ShapeDtype) -> np.ndarray[Any, Any]:
     return np.frombuffer(data, type.dtype).reshape(type.shape).copy()
-
-
-def _described(kind: str) -> str:
-    kinds = {
-        "name": "a value such as %0",
-        "word": "a name",
-        "number": "a number",
-        "end": "the end of the text",
-    }
-    return kinds.get(kind, repr(kind))
-
-
-def _shown(token: _Token) -> str:
-    return "the end of the text" if token.kind == "end" else repr(token.text)
 
 
 def _unknown(what: str, name: str, known: Any) -> str:
