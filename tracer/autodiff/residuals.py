@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from tracer.ir import Graph, Node, Value
 
 _FLOPS_AGAIN = 32
-"""Operations per element that may be spent on not keeping a value, as for two transcendental functions."""
+"""Operations per element that may be spent on not keeping a value, as two sines cost."""
 
 
 def cut(
@@ -60,7 +60,7 @@ def _results(values: Iterable[Value]) -> list[Value]:
 
 
 def _frontier(whole: Graph, seeds: Sequence[Value]) -> tuple[set[Node], set[Value]]:
-    """Return the nodes that depend on a cotangent, or are smaller made again, and what they read."""
+    """Return the nodes that depend on a cotangent or grow their operands, and what they read."""
     dependent: set[Value] = set(seeds)
     later: set[Node] = set()
     for node in whole.nodes:

@@ -8,7 +8,6 @@ None stands for zero; zeros are made only where an op cannot do without.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from tracer import ops
 from tracer.autodiff.activity import active_values, carries_gradient, wanted_values

@@ -6,6 +6,6 @@ argument order and the meaning are those of `jax.lax`.
 
 from tracer.control.branches import cond, switch
 from tracer.control.loops import fori_loop, while_loop
-from tracer.control.scanning import map, scan
+from tracer.control.scanning import map, scan  # noqa: A004 - named as in JAX
 
 __all__ = ["cond", "fori_loop", "map", "scan", "switch", "while_loop"]

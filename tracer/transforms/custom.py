@@ -193,7 +193,8 @@ class _Call:
 
     def _cotangents(self, result: Any) -> list[Array]:
         """Check what bwd returned; return the cotangents of the inexact arguments."""
-        arguments = tree.unflatten(self.body.in_tree, self.body.graph.input_types[: self.body.leaves])
+        types = self.body.graph.input_types[: self.body.leaves]
+        arguments = tree.unflatten(self.body.in_tree, types)
         if not isinstance(result, tuple | list) or len(result) != len(arguments):
             raise DTypeError(
                 f"{self.name}: bwd returned {describe(result)}",

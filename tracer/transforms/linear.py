@@ -19,7 +19,6 @@ from tracer.transforms.arguments import (
     check_callable,
     checked_leaf,
     describe,
-    flatten_arrays,
     is_array_like,
     split_aux,
     trace_in,
