@@ -137,7 +137,8 @@ def test_scan_in_a_scan() -> None:
         STACK,
         VECTOR,
     )
-    check_graph(graph, point(graph), order=2, modes=("rev", "fwd"))
+    arrays = [0.3 * array for array in point(graph)]
+    check_graph(graph, arrays, order=2, modes=("rev", "fwd"))
 
 
 def test_case_in_a_scan() -> None:
