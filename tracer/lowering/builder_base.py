@@ -112,9 +112,7 @@ class BaseBuilder:
             return Operand(hlo.constant(shims.bool_constant(value, self.tensor_type(type))))
         return Operand(
             hlo.constant(
-                ir.DenseElementsAttr.get(
-                    value, type=element_type(value.dtype), shape=value.shape
-                )
+                ir.DenseElementsAttr.get(value, type=element_type(value.dtype), shape=value.shape)
             )
         )
 
@@ -137,9 +135,7 @@ class BaseBuilder:
         """Emit `iota`."""
         return Operand(hlo.iota(self.tensor_type(type), dimension))
 
-    def broadcast_in_dim(
-        self, type: ShapeDtype, x: Operand, dimensions: Sequence[int]
-    ) -> Operand:
+    def broadcast_in_dim(self, type: ShapeDtype, x: Operand, dimensions: Sequence[int]) -> Operand:
         """Emit `broadcast_in_dim`."""
         return Operand(hlo.broadcast_in_dim(self.tensor_type(type), x.raw, list(dimensions)))
 
@@ -176,9 +172,7 @@ class BaseBuilder:
         """Emit `reverse`."""
         return Operand(hlo.reverse(x.raw, list(dimensions)))
 
-    def dynamic_slice(
-        self, x: Operand, starts: Sequence[Operand], sizes: Sequence[int]
-    ) -> Operand:
+    def dynamic_slice(self, x: Operand, starts: Sequence[Operand], sizes: Sequence[int]) -> Operand:
         """Emit `dynamic_slice`."""
         return Operand(hlo.dynamic_slice(x.raw, [start.raw for start in starts], list(sizes)))
 
@@ -186,9 +180,7 @@ class BaseBuilder:
         self, x: Operand, update: Operand, starts: Sequence[Operand]
     ) -> Operand:
         """Emit `dynamic_update_slice`."""
-        return Operand(
-            hlo.dynamic_update_slice(x.raw, update.raw, [start.raw for start in starts])
-        )
+        return Operand(hlo.dynamic_update_slice(x.raw, update.raw, [start.raw for start in starts]))
 
     def dot_general(
         self,

@@ -142,9 +142,21 @@ class RegionBuilder(BaseBuilder):
         self._fill(op.update_computation, [type, type], combiner)
         return Operand(op.results[0])
 
-    def top_k(
-        self, types: Sequence[ShapeDtype], x: Operand, k: int
-    ) -> tuple[Operand, Operand]:
-        """Emit CHLO's `top_k` over the last axis: values in descending order, int32 indices."""
-        values, indices = chlo.top_k(x.raw, k)
+    def _canonical(self, x: Operand) -> Operand:
+        """Return `x` with one kind of NaN and one kind of zero."""
+        type = x.type
+        if type.dtype.kind in "biu":
+            return x
+        zero, nan = self.splat(0, type), self.splat(np.nan, type)
+        x = self.select(self.compare("EQ", x, zero), zero, x)
+        return self.select(self.compare("NE", x, x), nan, x)
+
+    def top_k(self, types: Sequence[ShapeDtype], x: Operand, k: int) -> tuple[Operand, Operand]:
+        """Emit CHLO's `top_k` over the last axis: values in descending order, int32 indices.
+
+        NaN counts as the largest and ties go to the lowest index, as for NumPy's order. CHLO's
+        order is total, with -NaN (what x86 makes of 0/0) the smallest and -0 below +0, so floats
+        are canonicalised first; XLA fuses that into what computes `x`, or else copies `x` once.
+        """
+        values, indices = chlo.top_k(self._canonical(x).raw, k)
         return Operand(values), Operand(indices)

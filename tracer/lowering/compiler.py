@@ -9,7 +9,7 @@ from typing import Any
 from tracer.errors import ArgumentError
 from tracer.ir import Graph
 from tracer.lowering import shims
-from tracer.lowering.backend import Device, default_device, find_device
+from tracer.lowering.backend import Device, find_device
 from tracer.lowering.executable import Executable
 from tracer.lowering.failures import compile_failure
 from tracer.lowering.module import Module, lower_graph
@@ -92,25 +92,20 @@ def _compile(
     graph: Graph, device: Device, donate: tuple[int, ...], overrides: dict[str, Any]
 ) -> Executable:
     module = lower_graph(graph, device.platform, donate)
-    options = shims.compile_options(_with_barriers(module, device, overrides), device.raw)
+    options = shims.compile_options(_all_options(module, device, overrides), device.raw)
     try:
         with module.raw.context:
-            raw = device.client.compile_and_load(
-                module.raw, shims.device_list(device.raw), options
-            )
+            raw = device.client.compile_and_load(module.raw, shims.device_list(device.raw), options)
     except (XlaError, RuntimeError) as error:
         raise compile_failure(error) from error
     return Executable(raw, graph, device, donate)
 
 
-def _with_barriers(module: Module, device: Device, overrides: dict[str, Any]) -> dict[str, Any]:
-    """Add the options that keep barriers, next to passes that the caller disabled."""
-    if not module.has_barrier:
-        return overrides
-    merged = dict(overrides)
-    for name, value in shims.barrier_options(device.platform).items():
-        merged[name] = f"{merged[name]},{value}" if merged.get(name) else value
+def _all_options(module: Module, device: Device, overrides: dict[str, Any]) -> dict[str, Any]:
+    """Put our own options under the caller's, and those for barriers next to them."""
+    merged = {**shims.default_options(device.platform), **overrides}
+    if module.has_barrier:
+        for name, value in shims.barrier_options(device.platform).items():
+            # A list of passes: the caller may have disabled others.
+            merged[name] = f"{merged[name]},{value}" if merged.get(name) else value
     return merged
-
-
-__all__ = ["clear_cache", "compile_graph", "default_device", "stablehlo"]

@@ -56,7 +56,7 @@ def compile_failure(error: Exception) -> TracerError:
     if option := _NO_OPTION.search(str(error)):
         return ArgumentError(
             f"XLA has no compile option {option[1]!r}",
-            mend="check its name for this version of jaxlib; names look like xla_cpu_enable_fast_math",
+            mend="check its full name for this jaxlib, such as xla_cpu_enable_fast_math",
         )
     if "RESOURCE_EXHAUSTED" in text:
         return LoweringError(

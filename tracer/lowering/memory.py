@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-_TEMPORARIES_OUTSIDE_PEAK = {"cpu"}
-"""Platforms on which XLA's peak leaves the temporaries out (measured, see docs/memory-model.md)."""
+from tracer.lowering.scratch import hidden_scratch
+
+_UNCOUNTED_ON = {"cpu"}
+"""Platforms whose peak in XLA's count holds neither temporaries nor the scratch of kernels."""
 
 
 @dataclass(frozen=True)
@@ -40,10 +42,11 @@ class MemoryStats:
 def measure(executable: Any, platform: str) -> MemoryStats:
     """Return the memory statistics of a loaded XLA executable."""
     stats = executable.get_compiled_memory_stats()
-    scratch = 0
-    peak = stats.peak_memory_in_bytes + scratch
-    if platform in _TEMPORARIES_OUTSIDE_PEAK:
-        peak += stats.temp_size_in_bytes
+    peak = scratch = 0
+    if platform in _UNCOUNTED_ON:
+        scratch = hidden_scratch(executable.hlo_modules()[0].to_string())
+        peak = stats.temp_size_in_bytes
+    peak += stats.peak_memory_in_bytes + scratch
     return MemoryStats(
         argument_bytes=stats.argument_size_in_bytes,
         output_bytes=stats.output_size_in_bytes,

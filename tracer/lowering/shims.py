@@ -16,14 +16,15 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
 import jaxlib.version
 import numpy as np
 from jaxlib import _jax, lapack, xla_client
+
+# What lives on a device: jaxlib's own array, used without jax.
+from jaxlib._jax import Array as Buffer  # type: ignore[import-not-found]
 from jaxlib.mlir import ir
 from jaxlib.mlir._mlir_libs import _jax_mlir_ext
 from jaxlib.mlir.dialects import chlo, func
 from jaxlib.mlir.dialects import stablehlo as hlo
 
 VERSION: tuple[int, ...] = tuple(jaxlib.version.__version_info__)
-Buffer = _jax.Array
-"""What lives on a device: jaxlib's own array, used without jax."""
 XlaError = _jax.JaxRuntimeError
 
 _CPU_PASSES_THAT_DROP_BARRIERS = "cse_barrier_expander"
@@ -102,6 +103,19 @@ def memory_optimized_options() -> dict[str, Any]:
     return {"xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"}
 
 
+def default_options(platform: str) -> dict[str, Any]:
+    """Return the options that every program is compiled with, unless the caller sets them.
+
+    From 0.9 on XLA:CPU gives whole chains of ops to the library YNNPACK as one fusion, whose
+    intermediate arrays are in no count of XLA's (an attention of 8 heads of 8192: 4.3 GB, counted
+    as 0) and whose reductions can be slow. Products alone keep YNNPACK's speed without the trap.
+    The measurements are in docs/memory-model.md.
+    """
+    if platform != "cpu" or VERSION < (0, 9):
+        return {}
+    return {"xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT"}
+
+
 def barrier_options(platform: str) -> dict[str, Any]:
     """Return the options that keep optimization barriers until code generation.
 
@@ -123,7 +137,7 @@ def compile_options(overrides: dict[str, Any], device: Any) -> Any:
 
 def put(array: np.ndarray[Any, Any], sharding: OneDevice, device: Any) -> Buffer:
     """Copy a native-endian array to a device; it may be changed as soon as this returns."""
-    return _jax.batched_device_put(
+    buffer: Buffer = _jax.batched_device_put(
         Aval(array.shape, array.dtype),
         sharding,
         [array],
@@ -133,6 +147,7 @@ def put(array: np.ndarray[Any, Any], sharding: OneDevice, device: Any) -> Buffer
         force_copy=True,
         enable_x64=True,
     )
+    return buffer
 
 
 def result_handler(shape: tuple[int, ...], dtype: np.dtype[Any], sharding: OneDevice) -> Any:
@@ -147,7 +162,8 @@ def export_dlpack(buffer: Buffer) -> Any:
 
 def import_dlpack(capsule: Any, device: Any) -> Buffer:
     """Return a buffer that shares the memory of a DLPack capsule."""
-    return _jax.dlpack_managed_tensor_to_buffer(capsule, device, None)
+    buffer: Buffer = _jax.dlpack_managed_tensor_to_buffer(capsule, device, None)
+    return buffer
 
 
 def device_list(device: Any) -> Any:
@@ -187,6 +203,7 @@ __all__ = [
     "bool_constant",
     "chlo",
     "compile_options",
+    "default_options",
     "device_list",
     "export_dlpack",
     "func",

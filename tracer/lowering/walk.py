@@ -53,9 +53,7 @@ def lower_nodes(
     return [values[value] for value in graph.outputs]
 
 
-def _lower(
-    b: StableHloBuilder, node: Node, values: dict[Value, Operand]
-) -> tuple[Operand, ...]:
+def _lower(b: StableHloBuilder, node: Node, values: dict[Value, Operand]) -> tuple[Operand, ...]:
     assert node.op is not None, "inputs are no nodes of the walk"
     operands = [values[value] for value in node.operands]
     try:

@@ -1,0 +1,254 @@
+"""A model of the memory that XLA:CPU's kernels allocate themselves, which XLA does not count.
+
+It reads the optimised HLO. Every bound below was measured; docs/memory-model.md has the rows and
+the way to get them again.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import os
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+_HEADER = re.compile(r"^(?:ENTRY )?%?([\w.\-]+) \(.*\{\s*$")
+_INSTRUCTION = re.compile(r"^\s+(ROOT )?%?([\w.\-]+) = (.+?) ([a-z][\w\-]*)\((.*)$")
+_ARRAY = re.compile(r"(\w+)\[([\d,]*)\]")
+_NAME = re.compile(r"%([\w.\-]+)")
+_CALLED = re.compile(r"calls=%?([\w.\-]+)")
+_TARGET = re.compile(r'custom_call_target="([^"]+)"')
+_LIBRARY = re.compile(r'"kind":"__\w+_fusion"')
+_LIST = r"=\{([\d,]*)\}"
+
+_STATED_WIDTH = re.compile(r"^[a-z]+(\d+)")
+
+_EIGEN_DEPTH, _EIGEN_COPIES = 768, 2
+"""Rows of the contracted axis that Eigen packs at a time, and how often, for one product."""
+_EIGEN_BATCH_COPIES = 12
+"""The same for each thread when there are several products."""
+_YNN_COLUMNS = 256
+"""Columns of the right operand that YNNPACK packs at a time, at most."""
+_SORT_BYTES = 16
+"""Bytes for each element and operand of a line in a stable sort's buffer."""
+_TOP_K_BYTES = 4
+_LAPACK_BYTES = 16 << 20
+"""OpenBLAS packs into buffers of a fixed size."""
+_LAPACK_MATRICES = 4
+_OVERLAPPING = 2
+"""XLA:CPU may run independent kernels at the same time."""
+_NOT_STORED = {"parameter", "constant", "broadcast", "iota", "bitcast", "get-tuple-element"}
+
+
+@dataclass(frozen=True)
+class _Array:
+    shape: tuple[int, ...]
+    itemsize: int
+
+    @property
+    def nbytes(self) -> int:
+        return math.prod(self.shape) * self.itemsize
+
+
+@dataclass(frozen=True)
+class _Instruction:
+    name: str
+    opcode: str
+    is_root: bool
+    results: list[_Array]
+    operands: list[str]
+    attributes: str
+
+    @property
+    def nbytes(self) -> int:
+        return sum(result.nbytes for result in self.results)
+
+
+@dataclass
+class _Computation:
+    name: str
+    instructions: list[_Instruction] = field(default_factory=list)
+
+    def arrays(self, instruction: _Instruction) -> list[_Array]:
+        """Return the operands of an instruction; tuples are left out."""
+        by_name = {found.name: found.results for found in self.instructions}
+        found = [by_name[name] for name in instruction.operands]
+        return [results[0] for results in found if len(results) == 1]
+
+
+def hidden_scratch(hlo: str) -> int:
+    """Return a bound on the bytes that kernels of an optimised CPU program allocate themselves.
+
+    Parameters
+    ----------
+    hlo : str
+        Optimised HLO as text.
+
+    Returns
+    -------
+    int
+        The two largest needs together, since two kernels may run at the same time.
+
+    Notes
+    -----
+    Modelled are products (Eigen and YNNPACK pack their operands), stable sorts, top-k, LAPACK,
+    and fusions that XLA hands to a library as a whole, whose intermediate arrays it does not see.
+    """
+    computations = _parse(hlo)
+    fused = {
+        name
+        for computation in computations.values()
+        for instruction in computation.instructions
+        if instruction.opcode == "fusion"
+        for name in _CALLED.findall(instruction.attributes)
+    }
+    needs = [
+        _SCRATCH[instruction.opcode](computation, instruction, computations)
+        for computation in computations.values()
+        if computation.name not in fused
+        for instruction in computation.instructions
+        if instruction.opcode in _SCRATCH
+    ]
+    return sum(heapq.nlargest(_OVERLAPPING, needs))
+
+
+def _parse(hlo: str) -> dict[str, _Computation]:
+    computations: dict[str, _Computation] = {}
+    current = _Computation("")
+    for line in hlo.splitlines():
+        if match := _INSTRUCTION.match(line):
+            root, name, result, opcode, rest = match.groups()
+            operands, _, attributes = rest.partition(")")
+            current.instructions.append(
+                _Instruction(
+                    name,
+                    opcode,
+                    root is not None,
+                    list(_arrays(result)),
+                    _NAME.findall(operands),
+                    attributes,
+                )
+            )
+        elif match := _HEADER.match(line):
+            current = computations[match[1]] = _Computation(match[1])
+    return computations
+
+
+def _arrays(text: str) -> Iterator[_Array]:
+    for dtype, sizes in _ARRAY.findall(text):
+        yield _Array(tuple(int(n) for n in sizes.split(",") if n), _itemsize(dtype))
+
+
+def _itemsize(dtype: str) -> int:
+    """Return the bytes of an element: HLO's names state bits ("f32", "bf16", "f8e4m3fn")."""
+    width = _STATED_WIDTH.match(dtype)
+    return max(1, int(width[1]) // 8) if width else 1
+
+
+def _axes(attributes: str, key: str) -> list[int]:
+    found = re.search(key + _LIST, attributes)
+    return [int(n) for n in found[1].split(",") if n] if found else []
+
+
+@dataclass(frozen=True)
+class _Product:
+    """The sizes of a dot: batch, rows, contracted, columns."""
+
+    batch: int
+    m: int
+    k: int
+    n: int
+    itemsize: int
+
+
+def _product(computation: _Computation, dot: _Instruction) -> _Product:
+    lhs, rhs = computation.arrays(dot)
+    batch = math.prod(lhs.shape[i] for i in _axes(dot.attributes, "lhs_batch_dims"))
+    k = math.prod(lhs.shape[i] for i in _axes(dot.attributes, "lhs_contracting_dims"))
+    return _Product(
+        batch,
+        math.prod(lhs.shape) // max(1, batch * k),
+        k,
+        math.prod(rhs.shape) // max(1, batch * k),
+        max(lhs.itemsize, rhs.itemsize),
+    )
+
+
+def _eigen_dot(computation: _Computation, dot: _Instruction, _: dict[str, _Computation]) -> int:
+    p = _product(computation, dot)
+    if p.batch == 1:
+        depth = min(_EIGEN_COPIES * p.k, _EIGEN_DEPTH)
+    else:
+        depth = _threads() * min(_EIGEN_BATCH_COPIES * p.k, _EIGEN_DEPTH)
+    return (p.m + p.n) * depth * p.itemsize
+
+
+def _ynn_dot(computation: _Computation, dot: _Instruction) -> int:
+    p = _product(computation, dot)
+    columns = min(p.n, max(_YNN_COLUMNS, 64 * _threads()))
+    return p.batch * p.k * columns * p.itemsize
+
+
+def _fusion(_: _Computation, fusion: _Instruction, computations: dict[str, _Computation]) -> int:
+    """Bound a library's fusion: what it keeps while it walks the body, nothing done in place."""
+    if not _LIBRARY.search(fusion.attributes):
+        return 0
+    body = computations[_CALLED.findall(fusion.attributes)[0]]
+    packing = max(
+        (_ynn_dot(body, found) for found in body.instructions if found.opcode == "dot"), default=0
+    )
+    return _live_peak(body) + packing
+
+
+def _live_peak(body: _Computation) -> int:
+    """Return the largest sum of intermediates alive in one step of a fused computation."""
+    sizes = {
+        found.name: 0 if found.is_root or found.opcode in _NOT_STORED else found.nbytes
+        for found in body.instructions
+    }
+    last_use = {
+        name: step for step, found in enumerate(body.instructions) for name in found.operands
+    }
+    live = peak = 0
+    for step, found in enumerate(body.instructions):
+        live += sizes[found.name]
+        peak = max(peak, live)
+        live -= sum(sizes[name] for name in set(found.operands) if last_use[name] == step)
+    return peak
+
+
+def _sort(_: _Computation, sort: _Instruction, __: dict[str, _Computation]) -> int:
+    """Bound the buffer of a stable sort; lines are sorted one after the other."""
+    if "is_stable=true" not in sort.attributes:
+        return 0
+    axes = _axes(sort.attributes, "dimensions")
+    line = sort.results[0].shape[axes[0]] if axes else 1
+    return _SORT_BYTES * len(sort.results) * line
+
+
+def _custom_call(computation: _Computation, call: _Instruction, _: dict[str, _Computation]) -> int:
+    target = _TARGET.search(call.attributes)
+    operands = computation.arrays(call)
+    if target is None or not operands:
+        return 0
+    first = operands[0]
+    if target[1] == "TopK":
+        return _TOP_K_BYTES * (first.shape[-1] if first.shape else 1)
+    if target[1].startswith("lapack_"):
+        matrix = max(math.prod(array.shape[-2:]) * array.itemsize for array in operands)
+        return min(_LAPACK_BYTES, _LAPACK_MATRICES * matrix)
+    return 0
+
+
+def _threads() -> int:
+    return os.cpu_count() or 1
+
+
+_SCRATCH: dict[str, Callable[[_Computation, _Instruction, dict[str, _Computation]], int]] = {
+    "dot": _eigen_dot,
+    "fusion": _fusion,
+    "sort": _sort,
+    "custom-call": _custom_call,
+}
+"""HLO's opcodes whose kernels allocate."""
