@@ -74,13 +74,25 @@ def _expand(
     *operands: Value, body: Graph, length: int, num_consts: int, num_carry: int, reverse: bool
 ) -> tuple[Value, ...]:
     """Write the loop as `while` over (counter, consts, carry, xs, ys)."""
-    ys = [full(0, stacked(type, length)) for type in body.output_types[num_carry:]]
+    ys = [
+        _unwritten(stacked(type, length), 2 * i + reverse)
+        for i, type in enumerate(body.output_types[num_carry:])
+    ]
     state = [scalar(0, _index_dtype(length)), *operands, *ys]
     types = [value.type for value in state]
     step = _step(body, types, length, num_consts, num_carry, reverse)
     results = ops.while_(*state, condition=_condition(types, length), body=step)
     carry = results[1 + num_consts : 1 + num_consts + num_carry]
     return (*carry, *results[1 + len(operands) :])
+
+
+def _unwritten(type: ShapeDtype, number: int) -> Value:
+    """Emit an array whose every element will be overwritten.
+
+    The number makes the stacks of one loop, and those of its gradient, differ: XLA would make
+    equal ones once and copy them, which takes one more stack at the peak.
+    """
+    return full(number % (2 if type.dtype.kind == "b" else 128), type)
 
 
 def _index_dtype(length: int) -> np.dtype[Any]:
