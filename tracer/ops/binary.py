@@ -39,10 +39,9 @@ def _remainder(x: Array, y: Array) -> Any:
 def _power(x: Array, y: Array) -> Any:
     if x.dtype.kind != "i":
         return np.power(x, y)
-    # A negative exponent gives the integer part of the true result.
+    # A negative exponent gives the integer part of the true result; 0 for the base 0, as XLA.
     sign = np.where(y % 2 == 0, np.ones_like(x), -np.ones_like(x))
     inverse = np.where(x == 1, x, np.where(x == -1, sign, np.zeros_like(x)))
-    inverse = np.where(x == 0, -np.ones_like(x), inverse)
     return np.where(y < 0, inverse, np.power(x, np.maximum(y, 0)))
 
 
@@ -149,7 +148,8 @@ power: Op = elementwise(
     2,
     _power,
     _power_vjp,
-    doc="x to the power y; integers as if computed exactly and truncated.",
+    doc="x to the power y; integers as if computed exactly and truncated. An unsigned exponent "
+    "must lie in the range of the signed dtype.",
     flops=25,
 )
 maximum: Op = elementwise(

@@ -12,7 +12,7 @@ from tracer.errors import DTypeError, ShapeError
 from tracer.ir import Cost, Graph, NotDifferentiable, Op, ShapeDtype, Value
 from tracer.ir.op import Types
 from tracer.ops.bodies import evaluate_body, graph_cost
-from tracer.ops.rules import whole_axes
+from tracer.ops.rules import as_tuple, whole_axes
 
 Array = np.ndarray[Any, Any]
 Cotangents = tuple[Value | None, ...]
@@ -159,7 +159,7 @@ optimization_barrier: Op = Op(
     infer=lambda *types: types,
     evaluate=lambda *arrays: arrays,
     lower=lambda b, types, *operands: b.optimization_barrier(operands),
-    vjp=lambda g, out, *operands: tuple(g),
+    vjp=lambda g, out, *operands: as_tuple(g),
     axes=whole_axes,
     cost=lambda operands, results: Cost(0, 0),
     reuses=(0,),

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from tracer.ir import NotDifferentiable, Op, ShapeDtype
+from tracer.ir.op import Types
 from tracer.ops.rules import (
     elementwise_axes,
     elementwise_cost,
+    is_float,
     require_kind,
     require_operand_count,
     require_same_dtypes,
@@ -76,12 +78,20 @@ def elementwise(
             wanted = arrays[0].dtype if dtype is None else dtype(arrays[0].dtype)
             return np.asarray(result).astype(wanted, copy=False)
 
+    def lower(b: Any, types: Types, *operands: Any) -> Any:
+        # XLA knows only some functions of 8 bit floats, and computes those in float32 itself.
+        if widen and is_float(operands[0].dtype) and operands[0].dtype.itemsize == 1:
+            wide = ShapeDtype(types[0].shape, np.float32)
+            result = getattr(b, method)(*(b.convert(wide, x) for x in operands))
+            return b.convert(types[0], result)
+        return getattr(b, method)(*operands)
+
     return Op(
         name,
         doc=doc,
         infer=infer,
         evaluate=evaluate_like,
-        lower=lambda b, types, *operands: getattr(b, method)(*operands),
+        lower=lower,
         vjp=vjp,
         axes=elementwise_axes,
         cost=elementwise_cost(flops),

@@ -200,7 +200,7 @@ def _gather_axes(
         own_label(1, axis) if axis == index_vector_dim else next(rest)
         for axis in range(indices.ndim)
     ]
-    whole.add(own_label(1, index_vector_dim))
+    whole |= {label for label in rows if isinstance(label, str)}
     return AxisRule((tuple(inside), tuple(rows)), (tuple(outside),), whole=frozenset(whole))
 
 

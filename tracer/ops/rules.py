@@ -87,6 +87,11 @@ def real_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 def complex_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """Return the complex dtype whose parts have `dtype` (float32 or float64)."""
+    if dtype.itemsize not in (4, 8):
+        raise DTypeError(
+            f"there are no complex numbers with parts of {dtype}",
+            mend="convert to float32 or float64",
+        )
     return np.dtype(np.complex64 if dtype.itemsize == 4 else np.complex128)
 
 
@@ -113,6 +118,11 @@ def moved_bytes(operands: Types, results: Types) -> int:
 def data_movement_cost(operands: Types, results: Types, **_: Any) -> Cost:
     """No arithmetic; every byte is read and written once."""
     return Cost(0, moved_bytes(operands, results))
+
+
+def as_tuple(results: Any) -> tuple[Any, ...]:
+    """Return the results as a tuple: rules get a single one bare, even of ops made for several."""
+    return results if isinstance(results, tuple) else (results,)
 
 
 def own_label(group: int, axis: int) -> str:

@@ -16,6 +16,7 @@ from tracer.ir import AxisRule, Cost, Op, ShapeDtype, Value
 from tracer.ir.op import Types
 from tracer.ops import helpers
 from tracer.ops.rules import (
+    as_tuple,
     is_inexact,
     moved_bytes,
     own_axis_rule,
@@ -84,15 +85,15 @@ def _lower_sort(
 
 
 def _sort_vjp(
-    g: tuple[Value | None, ...],
-    out: tuple[Value, ...],
+    g: Any,
+    out: Any,
     *operands: Value,
     dimension: int,
     num_keys: int,
     is_stable: bool,
 ) -> tuple[Value | None, ...]:
     """Sort an iota along to learn the permutation; sorting by it again undoes it."""
-    given = {i: ct for i, ct in enumerate(g) if ct is not None and is_inexact(ct.dtype)}
+    given = {i: ct for i, ct in enumerate(as_tuple(g)) if ct is not None and is_inexact(ct.dtype)}
     if not given:
         return (None,) * len(operands)
     places = ops.iota(shape=operands[0].shape, dtype=np.dtype(np.int32), dimension=dimension)

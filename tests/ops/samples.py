@@ -1,0 +1,473 @@
+"""Samples of every op: operands and parameters. `test_every_op.py` walks the registry over them.
+
+Floating operands are float64, so that finite differences are sharp; the test itself makes the
+variants in other dtypes. Values keep away from kinks, except in samples marked `smooth=False`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tracer import ops
+from tracer.ir import Builder, Graph, ShapeDtype
+
+Array = np.ndarray[Any, Any]
+I32 = np.dtype(np.int32)
+NAN, INF = np.nan, np.inf
+_RNG = np.random.default_rng(7)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One application of an op.
+
+    Attributes
+    ----------
+    operands : tuple of np.ndarray
+    params : dict
+    smooth : bool
+        Whether the op is differentiable at these operands: compare with finite differences.
+    """
+
+    operands: tuple[Array, ...]
+    params: dict[str, Any] = field(default_factory=dict)
+    smooth: bool = True
+
+
+def sample(*operands: Any, smooth: bool = True, **params: Any) -> Sample:
+    """Return a sample of arrays or nested lists."""
+    return Sample(tuple(np.asarray(x) for x in operands), params, smooth)
+
+
+def real(*shape: int, low: float = -2.0, high: float = 2.0) -> Array:
+    """Return distinct reals between bounds, at least 1e-3 of the range apart, shuffled."""
+    size = int(np.prod(shape, dtype=int))
+    places = (np.arange(size) + _RNG.uniform(0.2, 0.8, size)) / max(size, 1)
+    return _RNG.permutation(low + (high - low) * places).reshape(shape)
+
+
+def unit(*shape: int) -> Array:
+    """Return reals between 0.1 and 0.9."""
+    return real(*shape, low=0.1, high=0.9)
+
+
+def positive(*shape: int) -> Array:
+    """Return reals between 1.1 and 3."""
+    return real(*shape, low=1.1, high=3.0)
+
+
+def comp(*shape: int) -> Array:
+    """Return complex numbers off the axes: no branch cut of a usual function runs there."""
+    return unit(*shape) + 1j * unit(*shape)
+
+
+def whole(*shape: int, low: int = -9, high: int = 10, dtype: Any = np.int32) -> Array:
+    """Return random integers."""
+    return _RNG.integers(low, high, shape).astype(dtype)
+
+
+def lower_triangular(*shape: int) -> Array:
+    """Return well-conditioned triangular matrices; the other triangle is not zero."""
+    return real(*shape) + 3 * np.eye(shape[-1])
+
+
+def definite(*shape: int) -> Array:
+    """Return symmetric positive definite matrices."""
+    x = real(*shape)
+    return x @ np.swapaxes(x, -1, -2) + np.eye(shape[-1])
+
+
+def complex_definite(*shape: int) -> Array:
+    """Return Hermitian positive definite matrices."""
+    x = real(*shape) + 1j * real(*shape)
+    return x @ np.swapaxes(x, -1, -2).conj() + np.eye(shape[-1])
+
+
+def graph(build: Callable[..., Any], *types: tuple[tuple[int, ...], Any]) -> Graph:
+    """Build a body from a function on Values."""
+    with Builder() as builder:
+        inputs = [builder.input(ShapeDtype(shape, dtype)) for shape, dtype in types]
+        outputs = build(*inputs)
+        return builder.finish(outputs if isinstance(outputs, list | tuple) else [outputs])
+
+
+F3 = ((3,), np.float64)
+COUNTER = ((), np.int32)
+
+
+def _number(value: Any, dtype: Any = np.int32) -> Any:
+    return ops.constant(value=np.array(value, dtype))
+
+
+SPECIAL = np.array([0.0, -0.0, 1.0, -1.0, INF, -INF, NAN, 0.5, -2.5, 1e-3])
+EDGES = np.array([0, 1, -1, 2, 7, -7, 2**31 - 1, -(2**31), 31, 33], np.int32)
+
+
+def unary(*arrays: Array) -> list[Sample]:
+    """Return one sample for each array, and one with special values."""
+    return [*(sample(x) for x in arrays), sample(SPECIAL, smooth=False)]
+
+
+def pairs(x: Array, y: Array, *, edges: bool = True) -> list[Sample]:
+    """Return a sample, one of all pairs of special values, and one of edge integers."""
+    first, second = (v.reshape(-1) for v in np.meshgrid(SPECIAL, SPECIAL))
+    samples = [sample(x, y), sample(first, second, smooth=False)]
+    if edges:
+        samples.append(sample(*(v.reshape(-1) for v in np.meshgrid(EDGES, EDGES))))
+    return samples
+
+
+R, U, P, C = real(2, 5), unit(2, 5), positive(2, 5), comp(2, 5)
+INTS = whole(2, 5)
+BOOLS = whole(2, 5, low=0, high=2, dtype=bool)
+BITS = [sample(INTS), sample(BOOLS), sample(EDGES), sample(whole(4, low=0, dtype=np.uint8))]
+BIT_PAIRS = [
+    sample(INTS, whole(2, 5)),
+    sample(BOOLS, ~BOOLS),
+    sample(*(v.reshape(-1) for v in np.meshgrid(EDGES, EDGES))),
+]
+TIES = np.array([[3.0, 1.0, 3.0, NAN], [2.0, 2.0, 1.0, 0.0], [-0.0, 0.0, -1.0, -INF]])
+ZEROS = np.array([[0.0, 2.0, 3.0], [0.0, 0.0, 5.0], [1.5, 2.5, -1.0]])
+
+
+def reductions(*arrays: Array) -> list[Sample]:
+    """Return samples over one, several, all and no axes, and of an empty axis."""
+    return [
+        *(sample(x, axes=axes) for x in arrays for axes in ((1,), (0, 2), (0, 1, 2), ())),
+        sample(np.zeros((2, 0)), axes=(1,), smooth=False),
+    ]
+
+
+ROWS = {
+    "offset_dims": (1,),
+    "collapsed_slice_dims": (0,),
+    "start_index_map": (0,),
+    "index_vector_dim": 1,
+    "slice_sizes": (1, 3),
+}
+WINDOWS = {
+    "offset_dims": (0, 2),
+    "collapsed_slice_dims": (),
+    "start_index_map": (1, 0),
+    "index_vector_dim": 0,
+    "slice_sizes": (2, 2),
+}
+ROW_UPDATES = {
+    "update_window_dims": (1,),
+    "inserted_window_dims": (0,),
+    "scatter_dims_to_operand_dims": (0,),
+    "index_vector_dim": 1,
+}
+WINDOW_UPDATES = {
+    "update_window_dims": (0, 2),
+    "inserted_window_dims": (),
+    "scatter_dims_to_operand_dims": (1, 0),
+    "index_vector_dim": 0,
+}
+
+
+def scatters(combiner: str, *, repeated: bool) -> list[Sample]:
+    """Return scatters of rows (with places out of bounds) and of overlapping windows."""
+    unique = np.array([[1], [4], [-1], [0], [7]], np.int32)
+    params = {"combiner": combiner, "unique_indices": not repeated}
+    samples = [sample(real(5, 3), unique, real(5, 3), **ROW_UPDATES, **params)]
+    if repeated:
+        twice = np.array([[1], [4], [1]], np.int32)
+        starts = np.array([[0, 1, 2, 9], [0, 1, 1, 0]], np.int32)
+        samples += [
+            sample(real(5, 3), twice, real(3, 3), **ROW_UPDATES, **params),
+            sample(real(4, 4), starts, real(2, 4, 2), **WINDOW_UPDATES, **params),
+        ]
+    return samples
+
+
+def _solves() -> list[Sample]:
+    a, b = lower_triangular(2, 3, 3), real(2, 3, 4)
+    samples = []
+    for left in (True, False):
+        right_hand_side = b if left else np.swapaxes(b, -1, -2).copy()
+        for lower in (True, False):
+            for transpose in ("NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"):
+                params = {"left_side": left, "lower": lower, "transpose_a": transpose}
+                samples += [
+                    sample(a, right_hand_side, unit_diagonal=False, **params),
+                    sample(
+                        a * (1 + 0.5j), right_hand_side * (1 - 1j), unit_diagonal=lower, **params
+                    ),
+                ]
+    return samples
+
+
+def _control() -> dict[str, list[Sample]]:
+    condition = graph(lambda i, x: ops.compare(i, _number(3), direction="LT"), COUNTER, F3)
+    body = graph(lambda i, x: [ops.add(i, _number(1)), ops.sine(x)], COUNTER, F3)
+    branches = (
+        graph(lambda x, y: [ops.multiply(x, y), x], F3, F3),
+        graph(lambda x, y: [ops.sine(x), ops.exponential(y)], F3, F3),
+        graph(lambda x, y: [y, ops.add(x, y)], F3, F3),
+    )
+    step = graph(
+        lambda weight, carry, item: [
+            ops.tanh(ops.add(ops.multiply(weight, carry), item)),
+            ops.multiply(carry, item),
+        ],
+        F3,
+        F3,
+        F3,
+    )
+    squared = graph(lambda x: ops.sine(ops.multiply(x, x)), F3)
+    kept = graph(lambda x: [ops.sine(ops.multiply(x, x)), x], F3)
+    rule = graph(
+        lambda x, g: ops.multiply(g, ops.multiply(ops.add(x, x), ops.cosine(ops.multiply(x, x)))),
+        F3,
+        F3,
+    )
+    counts = {"length": 4, "num_consts": 1, "num_carry": 1}
+    return {
+        "while": [sample(np.int32(0), real(3), condition=condition, body=body)],
+        "case": [
+            sample(np.int32(i), real(3), real(3), branches=branches) for i in (0, 1, 2, -5, 9)
+        ],
+        "scan": [
+            sample(real(3), real(3), real(4, 3), body=step, reverse=reverse, **counts)
+            for reverse in (False, True)
+        ],
+        "checkpoint": [sample(real(3), body=squared, prevent_cse=flag) for flag in (True, False)],
+        "custom_vjp_call": [
+            sample(real(3), body=squared, forward=kept, backward=rule, differentiable=1)
+        ],
+        "optimization_barrier": [sample(R, INTS), sample(R)],
+    }
+
+
+def _dots() -> list[Sample]:
+    return [
+        sample(
+            real(2, 3),
+            real(3, 4),
+            lhs_batch=(),
+            rhs_batch=(),
+            lhs_contracting=(1,),
+            rhs_contracting=(0,),
+        ),
+        sample(
+            real(3, 2, 5, 4),
+            real(4, 2, 3, 5),
+            lhs_batch=(1,),
+            rhs_batch=(1,),
+            lhs_contracting=(3, 0),
+            rhs_contracting=(0, 2),
+        ),
+        sample(
+            comp(2, 3),
+            comp(3),
+            lhs_batch=(),
+            rhs_batch=(),
+            lhs_contracting=(1,),
+            rhs_contracting=(0,),
+        ),
+        sample(
+            real(2, 3),
+            real(2),
+            lhs_batch=(0,),
+            rhs_batch=(0,),
+            lhs_contracting=(),
+            rhs_contracting=(),
+        ),
+    ]
+
+
+SAMPLES: dict[str, list[Sample]] = {
+    "abs": [*unary(R, C), sample(INTS)],
+    "negate": unary(R, C),
+    "sign": unary(R, C),
+    "exponential": unary(R, C),
+    "exponential_minus_one": unary(R, C),
+    "log": unary(P, C),
+    "log_plus_one": unary(P, C),
+    "sqrt": unary(P, C),
+    "rsqrt": unary(P, C),
+    "cbrt": unary(R),
+    "sine": unary(R, C),
+    "cosine": unary(R, C),
+    "tan": unary(U, C),
+    "tanh": unary(R, C),
+    "logistic": unary(R, C),
+    "floor": unary(R),
+    "ceil": unary(R),
+    "round_nearest_even": unary(R),
+    "is_finite": unary(R),
+    "not": BITS,
+    "popcnt": [BITS[0], *BITS[2:]],
+    "real": [sample(C)],
+    "imag": [sample(C)],
+    "erf": unary(R),
+    "erfc": unary(R),
+    "erf_inv": [sample(U), sample(-U)],
+    "lgamma": [sample(P), sample(real(5, low=-1.9, high=-1.1))],
+    "digamma": [sample(P), sample(real(5, low=-1.9, high=-1.1))],
+    "polygamma": [sample(P, order=1), sample(P, order=2)],
+    "asin": unary(U, C),
+    "acos": unary(U, C),
+    "atan": unary(R, C),
+    "sinh": unary(R, C),
+    "cosh": unary(R, C),
+    "asinh": unary(R, C),
+    "acosh": unary(P, C),
+    "atanh": unary(U, C),
+    "stop_gradient": [sample(R, smooth=False), sample(INTS)],
+    "add": pairs(R, U),
+    "subtract": pairs(R, U),
+    "multiply": [*pairs(R, U), sample(C, comp(2, 5))],
+    "divide": [*pairs(R, P), sample(C, comp(2, 5))],
+    "remainder": pairs(R * 3, U),
+    "power": [*pairs(P, R), sample(C, comp(2, 5)), sample(whole(9), whole(9, low=0, high=5))],
+    "maximum": [*pairs(R, U), sample(BOOLS, ~BOOLS)],
+    "minimum": [*pairs(R, U), sample(BOOLS, ~BOOLS)],
+    "atan2": pairs(R, P, edges=False),
+    "and": BIT_PAIRS,
+    "or": BIT_PAIRS,
+    "xor": BIT_PAIRS,
+    "shift_left": [BIT_PAIRS[0], BIT_PAIRS[2]],
+    "shift_right_arithmetic": [BIT_PAIRS[0], BIT_PAIRS[2]],
+    "shift_right_logical": [BIT_PAIRS[0], BIT_PAIRS[2]],
+    "next_after": [sample(R, U)],
+    "complex": [sample(R, U)],
+    "compare": [
+        *(
+            Sample(s.operands, {"direction": direction}, s.smooth)
+            for s in pairs(R, U)
+            for direction in ("EQ", "NE", "LT", "LE", "GT", "GE")
+        ),
+        sample(C, C, direction="EQ"),
+    ],
+    "select": [sample(BOOLS, R, U), sample(BOOLS, INTS, whole(2, 5))],
+    "clamp": [sample(U - 1, R, U), sample(R[0], SPECIAL[:5], R[1], smooth=False)],
+    "convert": [
+        *(
+            sample(x, dtype=np.dtype(dtype), smooth=False)
+            for x in (R, SPECIAL, INTS, BOOLS, np.array([300.7, -300.2, 1e20, -1e20]))
+            for dtype in ("bool", "int8", "uint8", "int32", "int64", "float16", "float64")
+        ),
+        sample(R, dtype=np.dtype(np.complex128)),
+        sample(C, dtype=np.dtype(np.float64)),
+    ],
+    "bitcast_convert": [
+        sample(SPECIAL, dtype=np.dtype(np.int64), smooth=False),
+        sample(INTS, dtype=np.dtype(np.float32)),
+        sample(INTS, dtype=np.dtype(np.uint32)),
+    ],
+    "reduce_add": reductions(real(2, 3, 4), comp(2, 3, 2)),
+    "reduce_multiply": [*reductions(positive(2, 3, 2)), sample(ZEROS, axes=(1,))],
+    "reduce_maximum": [*reductions(real(2, 3, 4)), sample(TIES, axes=(1,), smooth=False)],
+    "reduce_minimum": [*reductions(real(2, 3, 4)), sample(TIES, axes=(1,), smooth=False)],
+    "reduce_and": [sample(BOOLS, axes=(0,)), sample(INTS, axes=(1,)), sample(BOOLS, axes=(0, 1))],
+    "reduce_or": [sample(BOOLS, axes=(0,)), sample(INTS, axes=(1,)), sample(BOOLS, axes=(0, 1))],
+    "argmax": [
+        sample(x, axis=1, index_dtype=I32) for x in (TIES, real(3, 4), np.full((2, 3), -INF))
+    ],
+    "argmin": [
+        sample(x, axis=axis, index_dtype=np.dtype(np.int64))
+        for x in (TIES, INTS)
+        for axis in (0, 1)
+    ],
+    "cumulative_add": [
+        sample(x, axis=axis, reverse=reverse)
+        for x in (real(3, 5), C)
+        for axis, reverse in ((0, False), (1, True))
+    ],
+    "cumulative_multiply": [
+        sample(x, axis=1, reverse=reverse)
+        for x in (positive(2, 5), ZEROS)
+        for reverse in (False, True)
+    ],
+    "cumulative_maximum": [
+        *(sample(real(3, 6), axis=1, reverse=reverse) for reverse in (False, True)),
+        sample(TIES, axis=1, reverse=False, smooth=False),
+        sample(np.zeros((2, 0)), axis=1, reverse=False),
+    ],
+    "cumulative_minimum": [
+        *(sample(real(3, 6), axis=0, reverse=reverse) for reverse in (False, True)),
+        sample(TIES, axis=1, reverse=True, smooth=False),
+    ],
+    "dot_general": _dots(),
+    "broadcast_in_dim": [
+        sample(real(2, 1), shape=(2, 3, 4), dimensions=(0, 2)),
+        sample(np.float64(2.5), shape=(2, 3), dimensions=()),
+        sample(real(3), shape=(3,), dimensions=(0,)),
+    ],
+    "reshape": [
+        sample(real(2, 3, 4, 5), shape=(2, 12, 5)),
+        sample(real(3, 1, 4), shape=(1, 3, 2, 2)),
+        sample(real(1), shape=()),
+        sample(np.zeros((0, 3)), shape=(5, 0)),
+    ],
+    "transpose": [sample(real(2, 3, 4), permutation=(2, 0, 1)), sample(real(2), permutation=(0,))],
+    "concatenate": [
+        sample(real(2, 3), real(2, 1), real(2, 2), dimension=1),
+        sample(real(3), dimension=0),
+    ],
+    "pad": [
+        sample(real(2, 3, 4), np.float64(1.5), low=(1, 0, -1), high=(0, 0, 2), interior=(2, 0, 0)),
+        sample(np.float64(1.0), np.float64(2.0), low=(), high=(), interior=()),
+        sample(real(4), np.float64(0.0), low=(-1,), high=(-2,), interior=(1,)),
+    ],
+    "slice": [
+        sample(real(5, 3, 4), start=(1, 0, 0), limit=(5, 3, 3), strides=(2, 1, 1)),
+        sample(real(4), start=(2,), limit=(2,), strides=(3,)),
+    ],
+    "reverse": [sample(real(2, 3, 4), dimensions=(0, 2)), sample(real(3), dimensions=())],
+    "dynamic_slice": [
+        sample(real(5, 4), np.int32(start), np.int32(0), sizes=(2, 4)) for start in (1, -3, 9)
+    ],
+    "dynamic_update_slice": [
+        sample(real(5, 4), real(2, 4), np.int32(start), np.int32(0)) for start in (1, -3, 9)
+    ],
+    "gather": [
+        sample(real(5, 3), np.array([[1], [4], [1], [-2], [9]], np.int32), **ROWS),
+        sample(real(4, 4), np.array([[0, 1, 3], [2, 9, 1]], np.int32), **WINDOWS),
+        sample(
+            real(5, 3),
+            np.array([[0, 2], [1, 7]], np.uint8),
+            **{**ROWS, "offset_dims": (2,), "index_vector_dim": 2},
+        ),
+    ],
+    "scatter": [
+        *scatters("add", repeated=True),
+        *scatters("maximum", repeated=True),
+        *scatters("minimum", repeated=True),
+        *scatters("replace", repeated=False),
+        *scatters("replace", repeated=True),
+        *scatters("multiply", repeated=False),
+    ],
+    "iota": [
+        sample(shape=(3, 4), dtype=np.dtype(dtype), dimension=axis)
+        for dtype in ("int32", "float64", "uint8", "float16")
+        for axis in (0, 1)
+    ],
+    "constant": [sample(value=R), sample(value=BOOLS), sample(value=np.array(3.5, np.float16))],
+    "sort": [
+        sample(real(3, 5), dimension=1, num_keys=1, is_stable=False),
+        sample(TIES, whole(3, 4), dimension=1, num_keys=1, is_stable=True, smooth=False),
+        sample(whole(2, 6, low=0, high=2), real(2, 6), dimension=1, num_keys=1, is_stable=False),
+        sample(TIES, real(3, 4), real(3, 4), dimension=0, num_keys=2, is_stable=True, smooth=False),
+        sample(real(4) + 1j * real(4), dimension=0, num_keys=1, is_stable=True),
+    ],
+    "top_k": [
+        sample(real(3, 6), k=2),
+        sample(TIES, k=3, smooth=False),
+        sample(whole(2, 5), k=5),
+        sample(real(4), k=0),
+    ],
+    "cholesky": [
+        sample(definite(2, 4, 4)),
+        sample(complex_definite(3, 3)),
+        sample(-np.eye(2), smooth=False),
+    ],
+    "triangular_solve": _solves(),
+    **_control(),
+}
