@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tracer.ir import Cost, Graph, Node, Value
-from tracer.optimizer.loops import trip_count
+from tracer.optimizer.loops import passed_through, trip_count
 from tracer.source import Source
 
 # Above this many operations per element XLA stores a value with several users, rather than
@@ -106,34 +106,26 @@ class Liveness:
         return expensive and len(readers) > 1
 
     def _last_reads(self) -> dict[Node, int]:
-        """Position at which a node's operands are read for the last time."""
+        """Position at which a node's operands are read for the last time.
+
+        A node that is not stored reads when its readers do; a view that is an output, never last.
+        """
+        end = len(self.graph.nodes)
         last: dict[Node, int] = {}
         for node in reversed(self.graph.nodes):
             last[node] = self.position[node]
             if node not in self.stored:
                 users = (user for value in node.results for user in self.users.get(value, ()))
                 last[node] = max((last[user] for user in users), default=last[node])
+                if any(value in self.outputs for value in node.results):
+                    last[node] = end
         return last
 
     def death(self, value: Value) -> int:
         """Position of the last read of a value; past the end for outputs."""
-        end = len(self.graph.nodes)
         if value in self.outputs:
-            return end
-        last = -1
-        for user in self.users.get(value, ()):
-            if user in self.stored or not self._outlives(user):
-                last = max(last, self.last_read[user])
-            else:
-                last = end
-        return last
-
-    def _outlives(self, node: Node) -> bool:
-        """Tell whether a view of the value is an output of the graph."""
-        assert node.op is not None
-        return node.op.fusion == "view" and any(
-            self.death(value) == len(self.graph.nodes) for value in node.results
-        )
+            return len(self.graph.nodes)
+        return max((self.last_read[user] for user in self.users.get(value, ())), default=-1)
 
     def buffers_read(self, node: Node) -> Iterator[tuple[Value, bool]]:
         """Yield the stored values a stored node reads, and whether in the same element order.
@@ -180,7 +172,11 @@ class Liveness:
             if in_order and value not in taken and self._is_free_after(value, now)
         ]
         total = 0
+        unchanged = passed_through(node)
         for result in node.results:
+            if result.index in unchanged:
+                taken.add(result)
+                continue
             reused = next((v for v in available if v.type.nbytes == result.type.nbytes), None)
             if reused is None:
                 total += result.type.nbytes
@@ -241,9 +237,15 @@ def peak_bytes(graph: Graph, donated: frozenset[int] = frozenset()) -> int:
 def node_cost(node: Node) -> Cost:
     """Return the cost of one node; a loop of known length counts every trip."""
     assert node.op is not None
-    cost = node.op.cost(node.operand_types, node.types, **node.params)
     trips = trip_count(node)
-    return cost if trips is None else Cost(cost.flops * trips, cost.bytes * trips, cost.scratch)
+    if trips is None:
+        return node.op.cost(node.operand_types, node.types, **node.params)
+    costs = [node_cost(inner) for inner in node.params["body"].nodes]
+    return Cost(
+        trips * sum(cost.flops for cost in costs),
+        trips * sum(cost.bytes for cost in costs),
+        max((cost.scratch for cost in costs), default=0),
+    )
 
 
 def graph_flops(graph: Graph) -> int:

@@ -1,4 +1,4 @@
-"""What can be known about a `while` node: its trip count."""
+"""What can be known about a `while` node: its trip count and the carries it leaves alone."""
 
 from __future__ import annotations
 
@@ -25,6 +25,15 @@ def trip_count(node: Node) -> int | None:
     if start is None or stop is None or stride != 1 or not counts:
         return None
     return max(0, stop - start)
+
+
+def passed_through(node: Node) -> frozenset[int]:
+    """Return the carries that a loop's body hands on unchanged: they share the operand's memory."""
+    if node.op is not ops.while_:
+        return frozenset()
+    body = node.params["body"]
+    pairs = enumerate(zip(body.inputs, body.outputs, strict=True))
+    return frozenset(index for index, (before, after) in pairs if before is after)
 
 
 def _integer(node: Node) -> int | None:

@@ -20,30 +20,22 @@ _FOLD_LIMIT_BYTES = 1024
 
 def eliminate_common_subexpressions(graph: Graph, log: PassLog) -> Graph:
     """Compute equal nodes (same op, operands and parameters) once."""
-    seen: dict[Any, tuple[Value, ...]] = {}
-
-    def rewrite(
-        builder: Builder, node: Node, operands: tuple[Value, ...]
-    ) -> Sequence[Value] | None:
+    first: dict[Any, tuple[Value, ...]] = {}
+    mapping: dict[Value, Value] = {}
+    builder = Builder()
+    for value in graph.inputs:
+        mapping[value] = builder.input(value.type, value.node.source)
+    for node in graph.nodes:
         assert node.op is not None
-        if not node.op.pure:
-            return None
+        operands = tuple([mapping[value] for value in node.operands])
         key = (node.op, operands, tuple((k, param_key(v)) for k, v in sorted(node.params.items())))
-        found = seen.get(key)
-        if found is None:
-            seen[key] = builder.copy(node, operands)
-            return seen[key] if found else _unchanged(seen[key])
-        log.applied.append(f"{node.name} {node.types[0]}")
-        changed.append(node)
-        return found
-
-    changed: list[Node] = []
-    result = rebuild(graph, rewrite)
-    return result if changed else graph
-
-
-def _unchanged(results: tuple[Value, ...]) -> tuple[Value, ...]:
-    return results
+        results = first.get(key)
+        if results is None or not node.op.pure:
+            first[key] = results = builder.copy(node, operands)
+        else:
+            log.applied.append(f"{node.name} {node.types[0]}")
+        mapping.update(zip(node.results, results, strict=True))
+    return builder.finish([mapping[v] for v in graph.outputs]) if log.applied else graph
 
 
 def fold_constants(graph: Graph, log: PassLog) -> Graph:

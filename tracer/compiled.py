@@ -1,0 +1,206 @@
+"""From one traced call to a program that keeps its byte limit: the closed loop of planning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tracer import lowering, tree
+from tracer.errors import ArgumentError, MemoryLimitError
+from tracer.ir import Graph, ShapeDtype
+from tracer.numpy.array import Array
+from tracer.optimizer.liveness import Liveness
+from tracer.optimizer.pipeline import Candidate, Planner, PlannerOptions
+from tracer.optimizer.plan import Plan, timeline_of
+from tracer.options import AUTO, CompileOptions
+from tracer.signature import Call
+from tracer.units import format_bytes
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """A compiled program with all that a call of it needs."""
+
+    execute: lowering.Executable
+    captured: tuple[Array, ...]
+    output_types: tuple[ShapeDtype, ...]
+    out_tree: tree.Structure
+    is_single: bool
+    donated: tuple[int, ...]
+    device: lowering.Device
+    graph: Graph
+    plan: Plan
+
+    def captured_buffers(self) -> Sequence[Any]:
+        """Return the buffers of the arrays that the function closed over."""
+        return [array._buffer for array in self.captured]
+
+    def unflatten(self, outputs: list[Array]) -> Any:
+        """Return the outputs in the structure the function gave them."""
+        return tree.unflatten(self.out_tree, outputs)
+
+    def stablehlo(self) -> str:
+        """Return the program's StableHLO text."""
+        return lowering.stablehlo(self.graph, device=self.device)
+
+
+def build_program(call: Call, options: CompileOptions, name: str) -> Program:
+    """Trace, plan, compile and check one signature.
+
+    Raises
+    ------
+    MemoryLimitError
+        No program for it keeps the limit.
+    """
+    device = lowering.find_device(options.device)
+    traced = call.traced
+    donated = _donated_leaves(call, options.donate_argnums)
+    limit = lowering.free_bytes(device) if options.limit == AUTO else options.limit
+    assert not isinstance(limit, str)
+    planner = Planner(
+        traced.graph,
+        PlannerOptions(
+            limit_bytes=limit,
+            threshold_bytes=options.threshold_bytes,
+            split_bytes=options.split_bytes,
+            cache_bytes=lowering.cache_bytes(device),
+            donated=frozenset(donated),
+        ),
+    )
+    compiler = _Compiler(planner, device, donated, limit, name)
+    candidate, execute = compiler.compile()
+    return Program(
+        execute=execute,
+        captured=tuple(traced.captured),
+        output_types=traced.graph.output_types,
+        out_tree=traced.out_tree,
+        is_single=tree.is_leaf(traced.out_tree),
+        donated=donated,
+        device=device,
+        graph=candidate.graph,
+        plan=_plan(planner, candidate, execute, compiler.minimum_bytes),
+    )
+
+
+class _Compiler:
+    """Tries the planner's candidates until XLA's own count confirms one."""
+
+    def __init__(
+        self,
+        planner: Planner,
+        device: lowering.Device,
+        donated: tuple[int, ...],
+        limit: int | None,
+        name: str,
+    ) -> None:
+        self.planner = planner
+        self.device = device
+        self.donated = donated
+        self.limit = limit
+        self.name = name
+        self._smallest: tuple[Candidate, lowering.Executable] | None = None
+        self._accepted_bytes: int | None = None
+
+    def compile(self) -> tuple[Candidate, lowering.Executable]:
+        """Return the first candidate that keeps the limit, compiled."""
+        for candidate in self.planner.candidates():
+            execute = self._compile(candidate)
+            if self.limit is None or execute.memory.peak_bytes <= self.limit:
+                self._accepted_bytes = execute.memory.peak_bytes
+                return candidate, execute
+        candidate, execute = self.smallest()
+        assert self.limit is not None
+        if execute.memory.peak_bytes > self.limit:
+            raise self._infeasible(candidate, execute)
+        self._accepted_bytes = execute.memory.peak_bytes
+        return candidate, execute
+
+    def smallest(self) -> tuple[Candidate, lowering.Executable]:
+        """Return the program with the smallest peak, compiled."""
+        if self._smallest is None:
+            candidate = self.planner.smallest()
+            self._smallest = candidate, self._compile(candidate)
+        return self._smallest
+
+    def minimum_bytes(self) -> int:
+        """Return the smallest limit that is known to be met, in bytes."""
+        found = self.smallest()[1].memory.peak_bytes
+        return found if self._accepted_bytes is None else min(found, self._accepted_bytes)
+
+    def _compile(self, candidate: Candidate) -> lowering.Executable:
+        """Compile with the schedule that takes less memory.
+
+        XLA's default CPU schedule runs producers early and may keep them all alive; the
+        memory-optimised one is a heuristic that is sometimes worse, so the count decides.
+        """
+        compile_with: Callable[[Any], lowering.Executable] = lambda extra: lowering.compile_graph(  # noqa: E731
+            candidate.graph, device=self.device, donate=self.donated, options=extra
+        )
+        if self.limit is None:
+            return compile_with({})
+        careful = compile_with(lowering.memory_optimized_options())
+        if careful.memory.peak_bytes <= self.limit:
+            return careful
+        plain = compile_with({})
+        return min(careful, plain, key=lambda execute: execute.memory.peak_bytes)
+
+    def _infeasible(
+        self, candidate: Candidate, execute: lowering.Executable
+    ) -> MemoryLimitError:
+        assert self.limit is not None
+        minimum = execute.memory.peak_bytes
+        fixed = self.planner.fixed_bytes
+        tensors = Liveness(candidate.graph, frozenset(self.donated)).live_at_peak()
+        if fixed > self.limit or not tensors:
+            binding = f"the arguments and results alone take {format_bytes(fixed)}"
+            source = None
+        else:
+            binding = f"{tensors[0]}, {format_bytes(tensors[0].nbytes)}"
+            source = tensors[0].source
+        refusals = [str(refusal) for row in candidate.rows for refusal in row.refusals]
+        reason = f"; not split: {refusals[-1]}" if refusals and source else ""
+        return MemoryLimitError(
+            f"{self.name} cannot run within memory_limit {format_bytes(self.limit)}: its smallest "
+            f"program takes {format_bytes(minimum)}\n  binding: {binding}{reason}",
+            mend=f"memory_limit={minimum} is the smallest limit that can be met; smaller "
+            "arguments, or donate_argnums for those that may be overwritten, lower it",
+            limit_bytes=self.limit,
+            minimum_bytes=minimum,
+            binding=binding,
+            where=source,
+        )
+
+
+def _plan(
+    planner: Planner,
+    candidate: Candidate,
+    execute: lowering.Executable,
+    find_minimum: Callable[[], int],
+) -> Plan:
+    donated = planner.options.donated
+    return Plan(
+        limit_bytes=planner.options.limit_bytes,
+        peak_bytes=candidate.peak_bytes,
+        baseline_peak_bytes=planner.baseline_peak_bytes,
+        compiled_bytes=execute.memory.peak_bytes,
+        argument_bytes=sum(type.nbytes for type in candidate.graph.input_types),
+        output_bytes=sum(type.nbytes for type in candidate.graph.output_types),
+        passes=candidate.rows,
+        loops=candidate.loops,
+        timeline=timeline_of(candidate.graph, donated),
+        find_minimum=find_minimum,
+    )
+
+
+def _donated_leaves(call: Call, donate_argnums: tuple[int, ...]) -> tuple[int, ...]:
+    leaves: list[int] = []
+    for position in donate_argnums:
+        if position >= len(call.leaf_ranges):
+            raise ArgumentError(
+                f"donate_argnums names argument {position}, but the call has "
+                f"{len(call.leaf_ranges)} positional arguments",
+                mend="pass the donated argument by position",
+            )
+        leaves.extend(range(*call.leaf_ranges[position]))
+    return tuple(leaves)

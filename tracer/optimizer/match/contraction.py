@@ -1,0 +1,157 @@
+"""Sums of polynomials in broadcast operands become matrix products.
+
+`((x[:, None, :] - y[None, :, :]) ** 2).sum(-1)` becomes norms and one product; its gradients, sums
+over the other axes, become products too. The broadcast tensor is never built. This generalises
+the Euclidean distance rewrite of Artemev et al. 2022 (section 4.1), with the guards it lacked:
+
+* the reducer is addition, the dtype real and floating, a power is exactly 2;
+* both sides of a difference are shifted by the mean of one side first, so the error of a squared
+  distance is a few roundings of the data's squared *spread*, whatever its offset. Small distances
+  between far spread points still lose digits that the direct form would keep;
+* a sum of squares is clamped at zero;
+* where norms are not finite the norms alone are the result, so that infinity stays infinity
+  (two equal infinities give infinity where the direct form gives NaN).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tracer import ops
+from tracer.ir import Graph, Node, Value
+from tracer.ops.helpers import full_like
+from tracer.ops.rules import is_float
+from tracer.optimizer.match.einsum import contract, expand, sum_over
+from tracer.optimizer.match.polynomial import (
+    Centre,
+    Leaf,
+    Monomial,
+    NoPolynomial,
+    Polynomial,
+    read_polynomial,
+)
+from tracer.optimizer.match.rewrite import Replacement, replace_nodes
+from tracer.optimizer.passes import PassLog
+
+MINIMUM_ELEMENTS = 1 << 14
+
+
+def match_contractions(graph: Graph, log: PassLog) -> Graph:
+    """Replace sums of broadcast products by contractions, where that makes tensors smaller."""
+    matches: dict[Node, Replacement] = {}
+    for node in graph.nodes:
+        if node.op is not ops.reduce_add or node.operands[0].type.size < MINIMUM_ELEMENTS:
+            continue
+        subject = f"{node.name} of {node.operands[0].type}"
+        try:
+            polynomial = _read(node)
+        except NoPolynomial as reason:
+            log.refuse(subject, str(reason), node.source)
+            continue
+        matches[node] = _Contraction(node, polynomial)
+        log.applied.append(f"{subject}: {len(polynomial)} terms")
+    return replace_nodes(graph, matches)
+
+
+def _read(node: Node) -> Polynomial:
+    (operand,) = node.operands
+    if not is_float(operand.dtype):
+        raise NoPolynomial(f"{operand.dtype} is not a real floating type")
+    polynomial = read_polynomial(operand)
+    if not polynomial:
+        raise NoPolynomial("it is zero")
+    long = {axis for axis, size in enumerate(operand.type.shape) if size > 1}
+    for monomial in polynomial:
+        if any(set(leaf.axes) >= long for leaf in monomial.leaves):
+            raise NoPolynomial("a factor is as large as the sum")
+        if not monomial.leaves:
+            raise NoPolynomial("it has a constant term")
+    return polynomial
+
+
+@dataclass(frozen=True)
+class _Contraction:
+    node: Node
+    polynomial: Polynomial
+
+    def __call__(self, mapping: Mapping[Value, Value]) -> Sequence[Value]:
+        shape = self.node.operands[0].type.shape
+        axes = self.node.params["axes"]
+        kept = tuple(axis for axis in range(len(shape)) if axis not in axes)
+        terms = [self._monomial(m, mapping, shape, kept) for m in self.polynomial]
+        total = _add_all([value for value, _ in terms])
+        if _is_square(self.node.operands[0]):
+            total = _guarded_square(total, [value for value, crossed in terms if not crossed])
+        return (total,)
+
+    def _monomial(
+        self,
+        monomial: Monomial,
+        mapping: Mapping[Value, Value],
+        shape: tuple[int, ...],
+        kept: tuple[int, ...],
+    ) -> tuple[Value, bool]:
+        """Emit one term; also tell whether it is a product across operands with other axes."""
+        factors = [(_factor(leaf, mapping, shape), leaf.axes) for leaf in monomial.leaves]
+        used = {axis for leaf in monomial.leaves for axis in leaf.axes}
+        value, axes = contract(factors, tuple(axis for axis in kept if axis in used))
+        unused = [n for axis, n in enumerate(shape) if axis not in used and axis not in kept]
+        coefficient = monomial.coefficient * math.prod(unused)
+        if coefficient != 1.0:
+            value = ops.multiply(value, full_like(value, coefficient))
+        crossed = len({leaf.axes for leaf in monomial.leaves}) > 1
+        return expand(value, axes, self.node.types[0], kept), crossed
+
+
+def _factor(leaf: Leaf, mapping: Mapping[Value, Value], shape: tuple[int, ...]) -> Value:
+    value = _squeezed(mapping[leaf.value], leaf.axes, shape)
+    if leaf.centre is not None:
+        centre, axes = _centre(leaf.centre, mapping, shape)
+        value = ops.subtract(value, expand(centre, axes, value.type, leaf.axes))
+    if leaf.reciprocal:
+        value = ops.divide(full_like(value, 1), value)
+    return value
+
+
+def _centre(
+    centre: Centre, mapping: Mapping[Value, Value], shape: tuple[int, ...]
+) -> tuple[Value, tuple[int, ...]]:
+    value = _squeezed(mapping[centre.value], centre.axes, shape)
+    total = sum_over(value, centre.axes, centre.shared)
+    count = math.prod(shape[axis] for axis in centre.axes if axis not in centre.shared)
+    mean = ops.divide(total, full_like(total, count))
+    # A centre that is not finite would spoil every row; no shift at all is always allowed.
+    finite = ops.is_finite(mean)
+    mean = ops.select(finite, mean, full_like(mean, 0))
+    return mean, tuple(axis for axis in centre.axes if axis in centre.shared)
+
+
+def _squeezed(value: Value, axes: tuple[int, ...], shape: tuple[int, ...]) -> Value:
+    wanted = tuple(shape[axis] for axis in axes)
+    return value if value.shape == wanted else ops.reshape(value, shape=wanted)
+
+
+def _is_square(value: Value) -> bool:
+    node = value.node
+    if node.op is ops.multiply:
+        return node.operands[0] is node.operands[1]
+    return node.op is ops.power
+
+
+def _guarded_square(total: Value, norms: list[Value]) -> Value:
+    """Clamp at zero, and keep infinite norms infinite instead of inf - inf."""
+    clamped = ops.maximum(total, full_like(total, 0))
+    if not norms:
+        return clamped  # type: ignore[no-any-return]
+    return ops.select(ops.is_finite(total), clamped, _add_all(norms))  # type: ignore[no-any-return]
+
+
+def _add_all(values: Sequence[Value]) -> Value:
+    total = values[0]
+    for value in values[1:]:
+        total = ops.add(total, value)
+    return total
+
+

@@ -1,0 +1,200 @@
+"""Read an element-wise expression over broadcast operands as a polynomial.
+
+`(x[:, None, :] - y[None, :, :]) ** 2` is a polynomial in the leaves x (axes 0, 2) and y (axes
+1, 2): x*x - 2*x*y + y*y. Summed over an axis, each monomial is a contraction that never builds the
+broadcast tensor. Squared distances in every spelling, and their gradients, are cases of this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from tracer import ops
+from tracer.ir import Node, Op, Value
+from tracer.optimizer.simplify import constant_value
+
+MAXIMUM_MONOMIALS = 8
+MAXIMUM_DEGREE = 5
+
+
+@dataclass(frozen=True)
+class Centre:
+    """A point near both sides of a difference: the mean of `value` over `private` axes.
+
+    A difference does not change when one point is subtracted from both sides. Afterwards the
+    numbers are of the size of the data's spread, not of its offset, and so is the rounding error
+    of the expansion.
+    """
+
+    value: Value
+    axes: tuple[int, ...]
+    shared: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A factor: a stored value and the axes of the expression that its own axes stand for.
+
+    `axes` has one entry for each axis of `value` that is longer than one. A reciprocal leaf
+    divides. A leaf with a centre has that point subtracted.
+    """
+
+    value: Value
+    axes: tuple[int, ...]
+    reciprocal: bool = False
+    centre: Centre | None = None
+
+
+@dataclass(frozen=True)
+class Monomial:
+    """A coefficient and its factors."""
+
+    coefficient: float
+    leaves: tuple[Leaf, ...]
+
+
+Polynomial = tuple[Monomial, ...]
+
+
+class NoPolynomial(Exception):  # noqa: N818 - internal control flow, never shown to a user
+    """The expression is no small polynomial in broadcast operands; the text says why."""
+
+
+def read_polynomial(value: Value) -> Polynomial:
+    """Return the polynomial that an expression computes.
+
+    Raises
+    ------
+    NoPolynomial
+        A factor is as large as the expression, the op is not arithmetic, or the expansion has
+        too many terms.
+    """
+    node = value.node
+    leaf = _read_leaf(value)
+    if leaf is not None:
+        return leaf
+    reader = _READERS.get(node.op) if node.op is not None else None
+    if reader is None:
+        raise NoPolynomial(f"{node.name} is as large as the sum and is no polynomial")
+    result = reader(node)
+    if len(result) > MAXIMUM_MONOMIALS:
+        raise NoPolynomial(f"it expands into more than {MAXIMUM_MONOMIALS} terms")
+    if any(len(monomial.leaves) > MAXIMUM_DEGREE for monomial in result):
+        raise NoPolynomial(f"its degree is above {MAXIMUM_DEGREE}")
+    return result
+
+
+def _read_leaf(value: Value) -> Polynomial | None:
+    """Read a broadcast of a smaller value; a broadcast scalar constant is a coefficient."""
+    if value.node.op is not ops.broadcast_in_dim:
+        return None
+    (operand,) = value.node.operands
+    scalar = constant_value(operand)
+    if scalar is not None and scalar.ndim == 0:
+        return (Monomial(float(scalar), ()),)
+    return (Monomial(1.0, (Leaf(operand, _long_axes(value.node)),)),)
+
+
+def _long_axes(broadcast: Node) -> tuple[int, ...]:
+    (type,) = broadcast.operand_types
+    pairs = zip(broadcast.params["dimensions"], type.shape, strict=True)
+    return tuple(dimension for dimension, size in pairs if size > 1)
+
+
+def _sum(node: Node) -> Polynomial:
+    left, right = map(read_polynomial, node.operands)
+    return collect((*left, *right))
+
+
+def _difference(node: Node) -> Polynomial:
+    left, right = map(read_polynomial, node.operands)
+    pair = _centred(left, right)
+    if pair is not None:
+        left, right = pair
+    return collect((*left, *_scaled(right, -1.0)))
+
+
+def _centred(left: Polynomial, right: Polynomial) -> tuple[Polynomial, Polynomial] | None:
+    """Subtract a common centre from both sides when each is one plain leaf."""
+    plain = [
+        p[0].leaves[0]
+        for p in (left, right)
+        if len(p) == 1 and p[0].coefficient == 1.0 and len(p[0].leaves) == 1
+    ]
+    if len(plain) != 2 or any(leaf.reciprocal or leaf.centre for leaf in plain):
+        return None
+    shared = tuple(sorted(set(plain[0].axes) & set(plain[1].axes)))
+    centre = Centre(plain[1].value, plain[1].axes, shared)
+    x, y = ((Monomial(1.0, (Leaf(leaf.value, leaf.axes, centre=centre),)),) for leaf in plain)
+    return x, y
+
+
+def _negated(node: Node) -> Polynomial:
+    return _scaled(read_polynomial(node.operands[0]), -1.0)
+
+
+def _product(node: Node) -> Polynomial:
+    left, right = node.operands
+    if left is right and left.node.op is ops.abs:
+        left = right = left.node.operands[0]
+    return _multiplied(read_polynomial(left), read_polynomial(right))
+
+
+def _quotient(node: Node) -> Polynomial:
+    above, below = map(read_polynomial, node.operands)
+    if len(below) != 1 or below[0].coefficient == 0:
+        raise NoPolynomial("it divides by a sum")
+    (monomial,) = below
+    flipped = tuple(replace(leaf, reciprocal=not leaf.reciprocal) for leaf in monomial.leaves)
+    return _multiplied(above, (Monomial(1.0 / monomial.coefficient, flipped),))
+
+
+def _power(node: Node) -> Polynomial:
+    base, exponent = node.operands
+    if base.node.op is ops.abs:
+        base = base.node.operands[0]
+    number = read_polynomial(exponent)
+    # Exactly 2: any other power is another function (0.5 has no expansion, 2.0000001 no square).
+    if len(number) != 1 or number[0].leaves or number[0].coefficient != 2.0:
+        raise NoPolynomial("its exponent is not exactly 2")
+    factor = read_polynomial(base)
+    return _multiplied(factor, factor)
+
+
+_READERS: dict[Op, Callable[[Node], Polynomial]] = {
+    ops.add: _sum,
+    ops.subtract: _difference,
+    ops.negate: _negated,
+    ops.multiply: _product,
+    ops.divide: _quotient,
+    ops.power: _power,
+}
+
+
+def _scaled(polynomial: Polynomial, factor: float) -> Polynomial:
+    return tuple(Monomial(factor * m.coefficient, m.leaves) for m in polynomial)
+
+
+def _multiplied(left: Polynomial, right: Polynomial) -> Polynomial:
+    if len(left) * len(right) > 4 * MAXIMUM_MONOMIALS:
+        raise NoPolynomial(f"it expands into more than {MAXIMUM_MONOMIALS} terms")
+    return collect(
+        tuple(
+            Monomial(a.coefficient * b.coefficient, (*a.leaves, *b.leaves))
+            for a in left
+            for b in right
+        )
+    )
+
+
+def collect(polynomial: Polynomial) -> Polynomial:
+    """Add up monomials with the same factors."""
+    terms: dict[frozenset[tuple[Leaf, int]], Monomial] = {}
+    for monomial in polynomial:
+        counts = {leaf: monomial.leaves.count(leaf) for leaf in monomial.leaves}
+        key = frozenset(counts.items())
+        known = terms.get(key)
+        coefficient = monomial.coefficient + (known.coefficient if known else 0.0)
+        terms[key] = Monomial(coefficient, known.leaves if known else monomial.leaves)
+    return tuple(m for m in terms.values() if m.coefficient != 0.0)

@@ -1,0 +1,166 @@
+"""The plan: what was done to a program and what it will take, for people and for machines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from tracer.ir import Graph
+from tracer.optimizer.liveness import Liveness
+from tracer.optimizer.passes import PassRow
+from tracer.optimizer.split import LoopRow
+from tracer.source import Source
+from tracer.units import format_bytes
+
+
+@dataclass(frozen=True)
+class TimelineEntry:
+    """Bytes alive while one stored value of the final program is computed."""
+
+    name: str
+    source: Source | None
+    live_bytes: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What `compile` will run, and the memory it takes.
+
+    Attributes
+    ----------
+    limit_bytes : int or None
+        The limit asked for, in bytes.
+    peak_bytes : int
+        Predicted peak of the whole program: arguments, results, temporaries and scratch.
+    baseline_peak_bytes : int
+        Predicted peak of the program as written, without any pass.
+    compiled_bytes : int
+        XLA's own count for the compiled program, plus modelled library scratch.
+    argument_bytes, output_bytes : int
+        Bytes of the inputs (captured arrays included) and of the results.
+    passes : tuple of PassRow
+        One row for each pass that ran: what it changed and what it refused.
+    loops : tuple of LoopRow
+        One row for each loop made by splitting.
+    timeline : tuple of TimelineEntry
+        Bytes alive over the predicted schedule.
+
+    Examples
+    --------
+    >>> import tracer, tracer.numpy as tnp
+    >>> f = tracer.compile(lambda x: tnp.exp(x[:, None] - x[None, :]).sum(1), memory_limit="1MB")
+    >>> plan = f.plan(tracer.ShapeDtype((4000,), "float32"))
+    >>> plan.peak_bytes <= plan.limit_bytes < plan.argument_bytes + 4000 * 4000 * 4
+    True
+    """
+
+    limit_bytes: int | None
+    peak_bytes: int
+    baseline_peak_bytes: int
+    compiled_bytes: int
+    argument_bytes: int
+    output_bytes: int
+    passes: tuple[PassRow, ...]
+    loops: tuple[LoopRow, ...]
+    timeline: tuple[TimelineEntry, ...]
+    find_minimum: Callable[[], int] = field(repr=False, compare=False)
+
+    @cached_property
+    def minimum_bytes(self) -> int:
+        """The smallest limit that can be met, in bytes; found by compiling the smallest program.
+
+        The first access takes the time of one compilation.
+        """
+        return self.find_minimum()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the plan as plain numbers, strings, lists and dicts (JSON-able)."""
+        names = (
+            "limit_bytes peak_bytes baseline_peak_bytes compiled_bytes minimum_bytes "
+            "argument_bytes output_bytes"
+        ).split()
+        result: dict[str, Any] = {name: getattr(self, name) for name in names}
+        result["passes"] = [_plain(row) for row in self.passes]
+        result["loops"] = [_plain(row) for row in self.loops]
+        result["timeline"] = [_plain(entry) for entry in self.timeline]
+        return result
+
+    def __str__(self) -> str:
+        return "\n".join([*_memory_lines(self), *_pass_lines(self), *_loop_lines(self)])
+
+    def plot(self, path: str) -> None:
+        """Draw the bytes alive over the schedule, with the limit, to an image file.
+
+        Parameters
+        ----------
+        path : str
+            File to write; the ending gives the format (png, svg, pdf).
+
+        Raises
+        ------
+        ArgumentError
+            matplotlib is not installed.
+        """
+        from tracer.optimizer.picture import draw_timeline  # noqa: PLC0415 - optional dependency
+
+        draw_timeline(self, path)
+
+
+def timeline_of(graph: Graph, donated: frozenset[int]) -> tuple[TimelineEntry, ...]:
+    """Return the predicted bytes alive at each stored value of a graph."""
+    return tuple(
+        TimelineEntry(moment.node.name, moment.node.source, moment.live_bytes)
+        for moment in Liveness(graph, donated).timeline
+    )
+
+
+def _plain(row: Any) -> Any:
+    if isinstance(row, Source):
+        return {"file": row.file, "line": row.line, "function": row.function}
+    if hasattr(row, "__dataclass_fields__"):
+        return {name: _plain(getattr(row, name)) for name in row.__dataclass_fields__}
+    if isinstance(row, (list, tuple)):
+        return [_plain(item) for item in row]
+    return row
+
+
+def _memory_lines(plan: Plan) -> list[str]:
+    limit = "none" if plan.limit_bytes is None else format_bytes(plan.limit_bytes)
+    rows = [
+        ("limit", limit),
+        ("predicted peak", format_bytes(plan.peak_bytes)),
+        ("  arguments", format_bytes(plan.argument_bytes)),
+        ("  results", format_bytes(plan.output_bytes)),
+        ("as written", f"{format_bytes(plan.baseline_peak_bytes)} (predicted, without passes)"),
+        ("compiled", f"{format_bytes(plan.compiled_bytes)} (XLA's count plus library scratch)"),
+        ("smallest limit", format_bytes(plan.minimum_bytes)),
+    ]
+    return ["memory", *(f"  {name:<16} {value}" for name, value in rows)]
+
+
+def _pass_lines(plan: Plan) -> list[str]:
+    lines = ["passes"]
+    lines.append(f"  {'pass':<24} {'peak before':>12} {'after':>12} {'nodes':>11}  {'rewrites':>8}")
+    for row in plan.passes:
+        before, after = format_bytes(row.peak_bytes_before), format_bytes(row.peak_bytes_after)
+        nodes = f"{row.nodes_before}->{row.nodes_after}"
+        lines.append(f"  {row.name:<24} {before:>12} {after:>12} {nodes:>11}  {len(row.applied):>8}")
+        lines.extend(f"    left alone: {refusal}" for refusal in row.refusals)
+    return lines
+
+
+def _loop_lines(plan: Plan) -> list[str]:
+    lines = ["loops"] if plan.loops else ["loops: none"]
+    for number, row in enumerate(plan.loops):
+        rest = f" and {row.remainder} more" if row.remainder else ""
+        lines.append(f"  loop {number}: {row.axis}, {row.trips} trips of {row.chunk}{rest}")
+        lines.append(
+            f"    {format_bytes(row.bytes_before)} in full, {format_bytes(row.bytes_after)} "
+            f"a trip; results: {', '.join(row.combiners)}; extra flops: {row.extra_flops:,}"
+        )
+        for tensor, source in row.tensors:
+            place = f"  ({source})" if source else ""
+            lines.append(f"    not stored: {tensor}{place}")
+    return lines

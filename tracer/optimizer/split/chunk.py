@@ -1,0 +1,80 @@
+"""How many elements of the axis one trip of a loop computes.
+
+The fastest slice is not the largest that fits: slices whose working set stays in the last-level
+cache beat both tiny ones (loop overhead) and large ones (memory traffic); `docs/memory-model.md`
+has the measurements. So the slice is chosen for a working set, and capped by the byte budget.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tracer.ir import Builder
+from tracer.optimizer.liveness import body_extra_bytes
+from tracer.optimizer.split.loop import Loop, SliceEmitter, build_body, carry_types
+from tracer.optimizer.split.region import Region, Subject
+
+# Fewer rows than this make matrix products slow; exceed the cache before going below it.
+_MINIMUM_ROWS = 16
+_ALIGNMENT = 8
+
+
+@dataclass(frozen=True)
+class SplitSettings:
+    """What a split aims for, in bytes.
+
+    Attributes
+    ----------
+    threshold_bytes : int
+        Values above this are computed in slices.
+    working_set_bytes : int
+        Bytes that the slices of one trip should take: a share of the last-level cache.
+    budget_bytes : int
+        Bytes that the slices of one trip may take at most.
+    split_bytes : int or None
+        The most that a slice of any one tensor may take (the option `tensor_split_size`).
+    """
+
+    threshold_bytes: int
+    working_set_bytes: int
+    budget_bytes: int
+    split_bytes: int | None = None
+
+
+def slice_bytes(subject: Subject, region: Region, loop: Loop) -> float:
+    """Return the bytes that one more element of the axis adds to a trip's working set."""
+    small = min(region.length, _MINIMUM_ROWS)
+    large = min(region.length, 2 * small)
+    at_small, at_large = (_trip_bytes(subject, region, loop, size) for size in (small, large))
+    if large == small:
+        return max(1.0, at_small / small)
+    return max(1.0, (at_large - at_small) / (large - small))
+
+
+def _trip_bytes(subject: Subject, region: Region, loop: Loop, chunk: int) -> int:
+    emitter = SliceEmitter(subject, region, loop)
+    with Builder() as scratch:
+        carries = [scratch.input(type) for type in carry_types(loop)]
+        body, _ = build_body(emitter, carries, chunk, region.length)
+    return body_extra_bytes(body)
+
+
+def choose_chunk(subject: Subject, region: Region, loop: Loop, settings: SplitSettings) -> int:
+    """Return the slice size for a loop under the settings."""
+    each = slice_bytes(subject, region, loop)
+    rows = int(settings.working_set_bytes / each)
+    if rows < _MINIMUM_ROWS:
+        rows = min(_MINIMUM_ROWS, int(settings.budget_bytes / each))
+    if settings.split_bytes is not None:
+        largest = max(type.nbytes for node in region.virtual for type in node.types)
+        rows = min(rows, settings.split_bytes * region.length // max(1, largest))
+    # At least two trips: one would store the whole values again.
+    return balanced(region.length, max(1, min(rows, (region.length + 1) // 2)))
+
+
+def balanced(length: int, rows: int) -> int:
+    """Return a slice size near `rows` that divides `length`, or else is aligned to vectors."""
+    for size in range(rows, max(1, rows * 2 // 3), -1):
+        if length % size == 0:
+            return size
+    return rows - rows % _ALIGNMENT if rows >= 2 * _ALIGNMENT else rows

@@ -1,0 +1,191 @@
+"""The split pass: pick seeds and axes, rewrite regions into loops until nothing large is left."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tracer.ir import Graph, Label, Node
+from tracer.optimizer.liveness import Liveness, body_extra_bytes, graph_flops, node_cost
+from tracer.optimizer.passes import PassLog
+from tracer.optimizer.split.chunk import SplitSettings, choose_chunk
+from tracer.optimizer.split.loop import Emitted, Loop, plan_loops, split_region
+from tracer.optimizer.split.region import Conflict, Region, Subject, grow_region
+from tracer.source import Source
+
+
+@dataclass(frozen=True)
+class LoopRow:
+    """One loop of the plan, for people: what is computed in slices, along what, and the price.
+
+    Attributes
+    ----------
+    tensors : tuple of (str, Source or None)
+        The tensors that are no longer stored, largest first, with the user's line.
+    axis : str
+        The axis that is cut, as "axis 0 of float32[...] (line)".
+    chunk, trips, remainder : int
+        Slice size, full trips, and the elements left over for the last, shorter slice.
+    combiners : tuple of str
+        How each result is assembled: "write" into the result, or the op that accumulates.
+    bytes_before, bytes_after : int
+        Bytes of the tensors whole, and bytes a trip takes.
+    extra_flops : int
+        Operations that are done again because slices are recomputed.
+    """
+
+    tensors: tuple[tuple[str, Source | None], ...]
+    axis: str
+    chunk: int
+    trips: int
+    remainder: int
+    combiners: tuple[str, ...]
+    bytes_before: int
+    bytes_after: int
+    extra_flops: int
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    region: Region
+    loops: list[Loop]
+    axis: int
+    score: tuple[float, ...]
+
+
+def split_graph(
+    graph: Graph, settings: SplitSettings, log: PassLog
+) -> tuple[Graph, list[LoopRow]]:
+    """Compute every value above the threshold in slices, where the axis rules allow it.
+
+    Sums that are accumulated over slices are added in another order than XLA would: results may
+    differ by rounding, as they do between two BLAS libraries. Everything else is exact.
+    """
+    rows: list[LoopRow] = []
+    refused: dict[str, tuple[str, Source | None]] = {}
+    while True:
+        subject = Subject(graph)
+        candidate = None
+        for seed in _seeds(graph, settings):
+            candidate = _best_candidate(subject, seed, settings, refused)
+            if candidate is not None:
+                break
+        if candidate is None:
+            break
+        flops = graph_flops(graph)
+        region = candidate.region
+        inner: list[LoopRow] = []
+        graph, emitted = split_region(
+            subject,
+            region,
+            lambda loop, region=region, subject=subject: choose_chunk(
+                subject, region, loop, settings
+            ),
+            lambda body: _tile(body, settings, log, inner),
+        )
+        extra = max(0, graph_flops(graph) - flops)
+        new = [_row(region, candidate.axis, item, extra) for item in emitted]
+        rows.extend([*new, *inner])
+        log.applied.extend(f"{row.axis}: {row.trips} trips of {row.chunk}" for row in new)
+    for what, (reason, source) in refused.items():
+        log.refuse(what, reason, source)
+    return graph, rows
+
+
+def _tile(body: Graph, settings: SplitSettings, log: PassLog, rows: list[LoopRow]) -> Graph:
+    """Split a body again, along another axis, while a trip is over the budget."""
+    if body_extra_bytes(body) <= settings.budget_bytes:
+        return body
+    tiled, more = split_graph(body, settings, log)
+    rows.extend(more)
+    return tiled
+
+
+def _seeds(graph: Graph, settings: SplitSettings) -> Iterator[Node]:
+    """Yield nodes whose stored results are above the threshold, largest first."""
+    liveness = Liveness(graph)
+    outputs = {value.node for value in graph.outputs}
+    large = [
+        node
+        for node in graph.nodes
+        if node in liveness.stored
+        and node not in outputs
+        and not node.bodies
+        and _largest(node) > settings.threshold_bytes
+    ]
+    yield from sorted(large, key=lambda node: -_largest(node))
+
+
+def _largest(node: Node) -> int:
+    return max(type.nbytes for type in node.types)
+
+
+def _best_candidate(
+    subject: Subject,
+    seed: Node,
+    settings: SplitSettings,
+    refused: dict[str, tuple[str, Source | None]],
+) -> _Candidate | None:
+    best: _Candidate | None = None
+    reasons = []
+    for axis, label in enumerate(subject.rule(seed).results[0]):
+        found = _candidate(subject, seed, axis, label, settings)
+        if isinstance(found, str):
+            reasons.append(f"axis {axis}: {found}")
+        elif best is None or found.score < best.score:
+            best = found
+    if best is None:
+        what = f"{seed.types[0]} of {seed.name}"
+        refused.setdefault(what, ("; ".join(reasons) or "it has no axis to cut", seed.source))
+    return best
+
+
+def _candidate(
+    subject: Subject, seed: Node, axis: int, label: Label, settings: SplitSettings
+) -> _Candidate | str:
+    rule = subject.rule(seed)
+    length = seed.types[0].shape[axis]
+    if not rule.is_parallel(label):
+        return f"{seed.name} needs it whole"
+    if length < 2:
+        return "it has one element"
+    region = grow_region(subject, seed, label, lambda n: _largest(n) > settings.threshold_bytes)
+    if isinstance(region, Conflict):
+        place = f" ({region.user.source})" if region.user and region.user.source else ""
+        return f"{region}{place}"
+    stored = sum(_largest(head) for head in region.heads if head in region.virtual)
+    if region.saved_bytes <= 0:
+        return "every value on the way has to be stored"
+    loops, _ = plan_loops(subject, region)
+    finest = max(_largest(node) for node in region.virtual) / length
+    score = (
+        float(finest > settings.budget_bytes),
+        float(stored - region.saved_bytes),
+        float(_loop_flops(loops)),
+        float(axis),
+    )
+    return _Candidate(region, loops, axis, score)
+
+
+def _loop_flops(loops: list[Loop]) -> int:
+    return sum(node_cost(node).flops for loop in loops for node, _ in loop.nodes)
+
+
+def _row(region: Region, axis: int, emitted: Emitted, extra_flops: int) -> LoopRow:
+    inside = {node for node, _ in emitted.loop.nodes if node in region.virtual}
+    virtual = sorted(inside, key=lambda node: -_largest(node))
+    first = virtual[0] if virtual else next(iter(emitted.loop.heads))
+    place = f" ({first.source})" if first.source else ""
+    after = body_extra_bytes(emitted.body) if emitted.body is not None else 0
+    return LoopRow(
+        tensors=tuple((f"{node.types[0]} of {node.name}", node.source) for node in virtual),
+        axis=f"axis of {region.length} of {first.types[0]}{place}",
+        chunk=emitted.chunk,
+        trips=emitted.trips,
+        remainder=emitted.remainder,
+        combiners=emitted.combiners,
+        bytes_before=sum(math.prod((_largest(node),)) for node in virtual),
+        bytes_after=after,
+        extra_flops=extra_flops,
+    )

@@ -1,0 +1,77 @@
+"""The options of `compile`, from arguments and from the environment."""
+
+from __future__ import annotations
+
+import operator
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tracer.errors import ArgumentError
+from tracer.units import parse_bytes, parse_flags
+
+AUTO = "auto"
+
+
+@dataclass(frozen=True)
+class CompileOptions:
+    """Checked options; sizes in bytes, `limit` is None, a number or "auto"."""
+
+    limit: int | str | None
+    donate_argnums: tuple[int, ...]
+    static_argnums: tuple[int, ...]
+    device: Any
+    threshold_bytes: int | None
+    split_bytes: int | None
+
+
+def compile_options(
+    memory_limit: int | str | None,
+    donate_argnums: int | Sequence[int],
+    static_argnums: int | Sequence[int],
+    device: Any,
+    tensor_size_threshold: int | str | None,
+    tensor_split_size: int | str | None,
+) -> CompileOptions:
+    """Check the arguments of `compile`; the environment fills in what is None.
+
+    `TRACER_MEMORY_LIMIT` gives a limit to a script that is not changed at all, and
+    `TRACER_FLAGS="--tensor_size_threshold=1GB --tensor_split_size=500MB"` are the two options of
+    Artemev et al. 2022.
+    """
+    flags = parse_flags(os.environ.get("TRACER_FLAGS", ""))
+    if memory_limit is None:
+        memory_limit = os.environ.get("TRACER_MEMORY_LIMIT") or None
+    limit = memory_limit if memory_limit in (None, AUTO) else parse_bytes(memory_limit)  # type: ignore[arg-type]
+    threshold = _bytes(tensor_size_threshold, flags.get("tensor_size_threshold"))
+    split = _bytes(tensor_split_size, flags.get("tensor_split_size"))
+    donate = _positions("donate_argnums", donate_argnums)
+    static = _positions("static_argnums", static_argnums)
+    if set(donate) & set(static):
+        raise ArgumentError(
+            f"argument {min(set(donate) & set(static))} is both donated and static",
+            mend="a static argument has no memory to donate: name it in one of the two only",
+        )
+    return CompileOptions(limit, donate, static, device, threshold, split)
+
+
+def _bytes(argument: int | str | None, flag: int | None) -> int | None:
+    return flag if argument is None else parse_bytes(argument)
+
+
+def _positions(name: str, value: int | Sequence[int]) -> tuple[int, ...]:
+    items = (value,) if not isinstance(value, Sequence) or isinstance(value, str) else tuple(value)
+    try:
+        positions = tuple(sorted({operator.index(item) for item in items}))
+    except TypeError as error:
+        raise ArgumentError(
+            f"{name} takes positions of arguments, not {value!r}",
+            mend=f"give an int or a tuple of ints, such as {name}=(0,)",
+        ) from error
+    if positions and positions[0] < 0:
+        raise ArgumentError(
+            f"{name} takes positions from 0, not {value!r}",
+            mend="count from the front: the first argument is 0",
+        )
+    return positions

@@ -1,0 +1,176 @@
+"""One call of a compiled function: its arrays, its types and the key it is compiled under."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from tracer import tree
+from tracer.errors import ArgumentError, DTypeError
+from tracer.ir import ShapeDtype
+from tracer.numpy.array import Array, apply_graph
+from tracer.numpy.base import ArrayBase
+from tracer.numpy.convert import host_array
+from tracer.numpy.dispatch import from_host
+from tracer.trace import Traced, trace
+
+
+@dataclass(frozen=True)
+class Call:
+    """The arguments of one call, taken apart.
+
+    Attributes
+    ----------
+    function : callable
+        Takes the arguments without the static ones.
+    leaves : tuple
+        Arrays, NumPy arrays and `ShapeDtype`, in order.
+    structure : Structure
+        How the leaves make up `(args, kwargs)`.
+    types : tuple of ShapeDtype
+        Types of the leaves.
+    statics : tuple
+        Positions and values of the static arguments.
+    leaf_ranges : tuple of (int, int)
+        First and last-plus-one leaf of each positional argument; static ones have none.
+    """
+
+    function: Callable[..., Any]
+    leaves: tuple[Any, ...]
+    structure: tree.Structure
+    types: tuple[ShapeDtype, ...]
+    statics: tuple[tuple[int, Any], ...]
+    leaf_ranges: tuple[tuple[int, int], ...]
+    is_flat: bool
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What the compiled program depends on."""
+        return (self.structure, self.types, self.statics)
+
+    @cached_property
+    def traced(self) -> Traced:
+        """The function's graph for these types."""
+        args, kwargs = tree.unflatten(self.structure, self.types)
+        return trace(self.function, args, kwargs)
+
+    def inline(self) -> Any:
+        """Record the function into the trace that is active; returns its result."""
+        traced = self.traced
+        outputs = apply_graph(traced.graph, [*self.leaves, *traced.captured])
+        return tree.unflatten(traced.out_tree, outputs)
+
+    def arrays(self, device: Any) -> list[Array]:
+        """Return the arguments as arrays on a device; NumPy arrays are copied.
+
+        Raises
+        ------
+        ArgumentError
+            There is a `ShapeDtype` among them: it has no data to run on.
+        """
+        arrays = []
+        for leaf in self.leaves:
+            if isinstance(leaf, ShapeDtype):
+                raise ArgumentError(
+                    f"cannot run on {leaf!r}: it has no data",
+                    mend="pass an array, or use .plan(...), .graph(...), .hlo(...) for types",
+                )
+            arrays.append(leaf if isinstance(leaf, ArrayBase) else from_host(leaf, device))
+        return arrays  # type: ignore[return-value]
+
+
+def read_call(
+    function: Callable[..., Any],
+    static_argnums: tuple[int, ...],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Call:
+    """Take a call apart.
+
+    Raises
+    ------
+    ArgumentError
+        A static argument is missing or cannot be hashed.
+    DTypeError
+        A leaf is no array, number or nested container of them.
+    """
+    statics = tuple((i, _static(args, i)) for i in static_argnums)
+    dynamic = tuple(item for i, item in enumerate(args) if i not in static_argnums)
+    paths, found, structure = tree.flatten_with_paths((dynamic, kwargs))
+    leaves = tuple(_leaf(path, leaf) for path, leaf in zip(paths, found, strict=True))
+    return Call(
+        _without_statics(function, statics, len(args)),
+        leaves,
+        structure,
+        tuple(_type(leaf) for leaf in leaves),
+        statics,
+        _leaf_ranges(args, static_argnums),
+        not statics and not kwargs and len(leaves) == len(args),
+    )
+
+
+def _static(args: tuple[Any, ...], position: int) -> Any:
+    if position >= len(args):
+        raise ArgumentError(
+            f"static argument {position} is missing: {len(args)} positional arguments were given",
+            mend="pass static arguments by position",
+        )
+    try:
+        hash(args[position])
+    except TypeError as error:
+        raise ArgumentError(
+            f"static argument {position}, a {type(args[position]).__name__}, cannot be hashed",
+            mend="pass a hashable value (a tuple for a list), or do not declare it static",
+        ) from error
+    return args[position]
+
+
+def _leaf(path: str, leaf: Any) -> Any:
+    if isinstance(leaf, (ArrayBase, ShapeDtype)):
+        return leaf
+    try:
+        return host_array(leaf)
+    except DTypeError as error:
+        raise DTypeError(
+            f"argument {_argument(path)} is no array: {error.what}",
+            mend=f"{error.mend}; or name the argument in static_argnums",
+        ) from error
+
+
+def _argument(path: str) -> str:
+    """Return a path within (args, kwargs) as the user knows it."""
+    kind, _, rest = path[1:].partition("]")
+    return f"{'args' if kind == '0' else 'kwargs'}{rest}"
+
+
+def _type(leaf: Any) -> ShapeDtype:
+    if isinstance(leaf, ShapeDtype):
+        return leaf
+    return leaf.type if isinstance(leaf, ArrayBase) else ShapeDtype(leaf.shape, leaf.dtype)
+
+
+def _without_statics(
+    function: Callable[..., Any], statics: tuple[tuple[int, Any], ...], count: int
+) -> Callable[..., Any]:
+    if not statics:
+        return function
+    fixed = dict(statics)
+
+    def bound(*dynamic: Any, **kwargs: Any) -> Any:
+        rest = iter(dynamic)
+        return function(*(fixed[i] if i in fixed else next(rest) for i in range(count)), **kwargs)
+
+    return bound
+
+
+def _leaf_ranges(
+    args: tuple[Any, ...], static_argnums: tuple[int, ...]
+) -> tuple[tuple[int, int], ...]:
+    ranges, start = [], 0
+    for position, item in enumerate(args):
+        count = 0 if position in static_argnums else len(tree.leaves(item))
+        ranges.append((start, start + count))
+        start += count
+    return tuple(ranges)
