@@ -1,0 +1,99 @@
+"""The evaluator of concrete arrays: compiled programs, kept by the graph's fingerprint."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tracer import lowering
+from tracer.errors import DeviceError, TracerError
+from tracer.ir import Graph, ShapeDtype
+from tracer.numpy.array import Array
+from tracer.numpy.base import ArrayBase, deleted_error
+from tracer.numpy.evaluation import set_evaluator
+
+
+class EagerProgram:
+    """A graph compiled for the device of the arrays it is called with."""
+
+    __slots__ = ("_device", "_execute", "_graph", "_types")
+
+    def __init__(self, graph: Graph, device: lowering.Device) -> None:
+        self._graph = graph
+        self._device = device
+        self._types = graph.output_types
+        self._execute = lowering.compile_graph(graph, device=device)
+
+    def __call__(self, *arrays: ArrayBase) -> list[Array]:
+        """Run; the arrays have the types of the graph's inputs.
+
+        Raises
+        ------
+        DonatedArrayError
+            An array's memory is gone.
+        DeviceError
+            The arrays lie on different devices.
+        """
+        device = self._device
+        buffers = []
+        for array in arrays:
+            buffers.append(array._buffer)
+            if array._device is not device:
+                return self._elsewhere(arrays)
+        try:
+            results = self._execute(*buffers)
+        except (TracerError, TypeError, ValueError):
+            # Only now, as the good path has no time to look at each array.
+            for array in arrays:
+                if array.is_deleted():
+                    raise deleted_error(array) from None
+            raise
+        return [
+            Array(buffer, type, device)
+            for buffer, type in zip(results, self._types, strict=True)
+        ]
+
+    def _elsewhere(self, arrays: tuple[ArrayBase, ...]) -> list[Array]:
+        devices = {array._device for array in arrays}
+        if len(devices) > 1:
+            raise DeviceError(
+                f"arrays on different devices: {', '.join(sorted(map(str, devices)))}",
+                mend="move them to one device with array.to_device(device)",
+            )
+        return EagerProgram(self._graph, devices.pop())(*arrays)
+
+
+class LoweringEvaluator:
+    """Computes with the lowering room."""
+
+    def program(self, graph: Graph) -> EagerProgram:
+        """Return the graph compiled for the default device; equal graphs compile once."""
+        return EagerProgram(graph, lowering.default_device())
+
+    def from_host(self, value: np.ndarray[Any, Any], device: Any = None) -> Array:
+        """Copy a NumPy array to a device (a Device, its name, or None for the default one)."""
+        place = lowering.find_device(device)
+        return Array(lowering.to_device(value, place), ShapeDtype(value.shape, value.dtype), place)
+
+    def to_host(self, array: ArrayBase) -> np.ndarray[Any, Any]:
+        """Return a read-only NumPy array of the data; blocks."""
+        return lowering.to_host(array._buffer)
+
+    def to_device(self, array: ArrayBase, device: Any) -> Array:
+        """Copy an array to a device."""
+        return self.from_host(lowering.to_host(array._buffer), device)
+
+    def to_dlpack(self, array: ArrayBase) -> Any:
+        """Return a DLPack capsule of the data."""
+        return lowering.to_dlpack(array._buffer)
+
+    def from_dlpack(self, value: Any) -> Array:
+        """Copy an object that speaks DLPack to the default device."""
+        place = lowering.default_device()
+        buffer = lowering.from_dlpack(value, place)
+        host = lowering.to_host(buffer)
+        return Array(buffer, ShapeDtype(host.shape, host.dtype), place)
+
+
+set_evaluator(LoweringEvaluator())

@@ -1,0 +1,292 @@
+"""Array, the array that users hold, and TracedArray, the one inside a traced function."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar, cast
+
+import numpy as np
+
+from tracer.errors import DTypeError, ShapeError, TracingError
+from tracer.ir import ShapeDtype, Value
+from tracer.numpy import indexing
+from tracer.numpy.base import ArrayLike
+from tracer.numpy.dispatch import apply, apply_graph, apply_many, from_host
+from tracer.numpy.evaluation import get_evaluator
+from tracer.numpy.methods import ArrayMethods
+from tracer.numpy.operators import ArrayOperators
+from tracer.numpy.recording import (
+    Recording,
+    current_recording,
+    escaped,
+    install_traced_class,
+    made_at,
+)
+
+
+class Array(ArrayOperators, ArrayMethods):
+    """An array on a device that behaves like a NumPy array.
+
+    Made by `tracer.numpy.array`, `zeros`, ... and returned by every function. Assigning to a part,
+    `x[i] = y`, makes a new buffer and lets this object hold it: other arrays that shared the old
+    data (views, as NumPy calls them) do not change.
+
+    Examples
+    --------
+    >>> import tracer.numpy as tnp
+    >>> x = tnp.array([1.0, 2.0, 3.0])
+    >>> x[0] = 5.0
+    >>> (x + 1) * 2
+    Array([12.,  6.,  8.])
+    """
+
+    __slots__ = ()
+
+    def __getitem__(self, index: Any) -> Array:
+        """Return a part; see `numpy.ndarray.__getitem__`."""
+        return indexing.get_item(self, index)
+
+    def __setitem__(self, index: Any, value: ArrayLike) -> None:
+        """Replace a part: this object then holds a new buffer with the update."""
+        if current_recording() is not None:
+            raise TracingError(
+                f"assignment to a part of an array, {self.type}, that was made outside of the "
+                "traced function: the change would be lost",
+                mend="copy it first inside the function (x = tracer.numpy.array(x)), pass it as an "
+                "argument, or use x = x.at[index].set(value)",
+            )
+        updated = indexing.update_item(self, index, value)
+        self._buffer, self._device = updated._buffer, updated._device
+
+    def __len__(self) -> int:
+        """Size of the first axis."""
+        if not self.ndim:
+            raise DTypeError("len() of a 0-d array", mend="use x.size, or x.item() for the number")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Array]:
+        """Iterate over the first axis."""
+        if not self.ndim:
+            raise DTypeError("iteration over a 0-d array", mend="use x.item() for the number")
+        return (self[position] for position in range(self.shape[0]))
+
+    def __contains__(self, value: Any) -> bool:
+        """Tell whether any element equals `value`."""
+        return bool((self == value).any())
+
+    def _scalar(self, purpose: str) -> Any:
+        if self.size != 1:
+            raise ShapeError(
+                f"{purpose} of an array of shape {self.shape}: it has {self.size} elements, not one",
+                mend="use x.any(), x.all() or an index that leaves one element",
+            )
+        return self._host(purpose).reshape(()).item()
+
+    def __bool__(self) -> bool:
+        """Truth of the only element."""
+        return bool(self._scalar("bool()"))
+
+    def __int__(self) -> int:
+        """Return the only element as an int."""
+        return int(self._scalar("int()"))
+
+    def __float__(self) -> float:
+        """Return the only element as a float."""
+        return float(self._scalar("float()"))
+
+    def __complex__(self) -> complex:
+        """Return the only element as a complex number."""
+        return complex(self._scalar("complex()"))
+
+    def __index__(self) -> int:
+        """Return the only element as an index: an integer of no axes."""
+        if self.ndim or self.dtype.kind not in "iu":
+            raise DTypeError(
+                f"only 0-d integer arrays can be an index, not {self.type}",
+                mend="convert with int(x)",
+            )
+        return int(self._scalar("an index"))
+
+    def __format__(self, spec: str) -> str:
+        """Format the only element by `spec`, or the array as text."""
+        return format(self._host("format()").item(), spec) if spec and not self.ndim else str(self)
+
+    def __repr__(self) -> str:
+        """Text as NumPy's."""
+        if self.is_deleted():
+            return f"Array(deleted, {self.type})"
+        # "Array(" is as long as "array(", so NumPy's line breaks and indents stay right.
+        return "Array" + np.array_repr(self._host("repr()")).removeprefix("array")
+
+    def __str__(self) -> str:
+        """Text as NumPy's."""
+        return repr(self) if self.is_deleted() else str(self._host("str()"))
+
+    def copy(self) -> Array:
+        """Return a copy with memory of its own."""
+        self._require_alive()
+        if current_recording() is not None:
+            return cast("Recording", current_recording()).adopt(self)
+        return get_evaluator().to_device(self, self._device)
+
+    def to_device(self, device: Any) -> Array:
+        """Return a copy on a device (a Device or its name), itself when it is there already."""
+        self._require_alive()
+        if str(self._device) == str(device):
+            return self
+        return get_evaluator().to_device(self, device)
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        """Return `tracer.numpy`."""
+        del api_version
+        import tracer.numpy as namespace  # noqa: PLC0415 - the package imports this file
+
+        return namespace
+
+    def __dlpack__(self, **_: Any) -> Any:
+        """Return a DLPack capsule that shares the memory."""
+        self._require_alive()
+        return get_evaluator().to_dlpack(self)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Return the DLPack code of the device and its number."""
+        codes = {"cpu": 1, "gpu": 2, "cuda": 2}
+        return codes.get(self._device.platform, 1), self._device.id
+
+    def __copy__(self) -> Array:
+        """Return a copy."""
+        return self.copy()
+
+    def __deepcopy__(self, memo: Any) -> Array:
+        """Return a copy."""
+        return self.copy()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as a NumPy array."""
+        return from_host, (np.array(self._host("pickling")),)
+
+
+_MENDS: dict[str, str] = {
+    "bool()": "use tracer.numpy.where(condition, x, y), tracer.cond or tracer.while_loop instead "
+    "of Python's if, while, and, or; & and | for the elements",
+    "int()": "keep it an array, or make the argument static (static_argnums)",
+    "float()": "keep it an array: the functions of tracer.numpy take it as it is",
+    "complex()": "keep it an array: the functions of tracer.numpy take it as it is",
+    "an index": "index with the array itself, use tracer.fori_loop instead of range, or make the "
+    "argument static (static_argnums)",
+    "conversion to a NumPy array": "use the function of tracer.numpy instead of numpy's, or make "
+    "the argument static (static_argnums)",
+}
+_MEND = "return the value from the traced function and do this outside of it"
+
+
+class TracedArray(Array):
+    """An array inside a traced function: it has a shape and a dtype, and no data yet."""
+
+    __slots__ = ("_recording", "_value")
+    is_traced: ClassVar[bool] = True
+
+    def __init__(self, value: Value, recording: Recording) -> None:
+        self._value = value
+        self._recording = recording
+        self._type: ShapeDtype = value.node.types[value.index]
+
+    @property
+    def value(self) -> Value:
+        """The value in the graph that is being recorded."""
+        return self._value
+
+    @property
+    def _buffer(self) -> Any:  # type: ignore[override]
+        raise escaped(self)
+
+    @property
+    def device(self) -> Any:
+        """Unknown before the program is compiled."""
+        raise self._no_data("device")
+
+    _device = device  # type: ignore[assignment]
+
+    def _no_data(self, purpose: str) -> TracingError:
+        return TracingError(
+            f"{purpose} needs the value of a traced array, {self.type}, made at {made_at(self)}; "
+            "inside a traced function it has none yet",
+            mend=_MENDS.get(purpose, _MEND),
+        )
+
+    def _host(self, purpose: str) -> np.ndarray[Any, Any]:
+        raise self._no_data(purpose)
+
+    def _snapshot(self) -> TracedArray:
+        return TracedArray(self._value, self._recording)
+
+    def is_deleted(self) -> bool:
+        """A traced array owns no memory."""
+        return False
+
+    def delete(self) -> None:
+        """Refused: a traced array owns no memory."""
+        raise self._no_data("delete()")
+
+    def block_until_ready(self) -> TracedArray:
+        """Return the array itself: there is nothing to wait for."""
+        return self
+
+    def __setitem__(self, index: Any, value: ArrayLike) -> None:
+        """Replace a part: this object then stands for the updated value."""
+        recording = current_recording()
+        if recording is not self._recording:
+            if not self._recording.is_active:
+                raise escaped(self)
+            raise TracingError(
+                f"assignment to a part of an array, {self.type}, that an enclosing function "
+                f"made at {made_at(self)}: the change would be lost",
+                mend="pass it as an argument and return it, or use x = x.at[index].set(value)",
+            )
+        updated = indexing.update_item(self, index, value)
+        self._value = cast("TracedArray", updated)._value
+
+    def copy(self) -> TracedArray:
+        """Return another array of the same value."""
+        return self._snapshot()
+
+    def to_device(self, device: Any) -> Array:
+        """Refused: the program runs on one device."""
+        del device
+        raise self._no_data("to_device()")
+
+    def __dlpack__(self, **_: Any) -> Any:
+        """Refused: there is no data."""
+        raise self._no_data("__dlpack__()")
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Refused: there is no data."""
+        raise self._no_data("__dlpack_device__()")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Refused: there is no data."""
+        raise self._no_data("pickling")
+
+    def __repr__(self) -> str:
+        """Type and origin."""
+        return f"TracedArray({self.type}, made at {made_at(self)})"
+
+    __str__ = __repr__
+
+    def __format__(self, spec: str) -> str:
+        """Type and origin."""
+        if spec:
+            raise self._no_data("format()")
+        return repr(self)
+
+
+install_traced_class(TracedArray)
+
+__all__ = [
+    "Array",
+    "ArrayLike",
+    "TracedArray",
+    "apply",
+    "apply_graph",
+    "apply_many",
+]

@@ -1,0 +1,251 @@
+"""From anything array-like to Array, and the conversions that every family shares."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from tracer import ops
+from tracer.errors import AxisError, DTypeError, ShapeError
+from tracer.ir import as_dtype
+from tracer.ir.types import SUPPORTED_DTYPES
+from tracer.numpy import promotion
+from tracer.numpy.base import ArrayBase, ArrayLike
+from tracer.numpy.dispatch import apply, compound, from_host
+from tracer.numpy.promotion import WEAK, Dtype
+from tracer.numpy.recording import _LOCAL
+
+if TYPE_CHECKING:
+    from tracer.numpy.array import Array
+
+_SCALARS: dict[Any, Array] = {}
+_SCALARS_SIZE = 4096
+
+
+def as_array(value: ArrayLike) -> Array:
+    """Return `value` itself when it is an Array, otherwise an Array of its data.
+
+    Raises
+    ------
+    DTypeError
+        Ragged lists, strings, objects, and dtypes that are not supported.
+    """
+    if isinstance(value, ArrayBase):
+        return cast("Array", value)
+    if value.__class__ in WEAK:
+        return scalar(value, promotion.default_dtype(value.__class__))
+    if isinstance(value, list | tuple) and _holds_arrays(value):
+        return _stack_nested(value)
+    return from_host(host_array(value))
+
+
+def host_array(value: Any, dtype: Any = None) -> np.ndarray[Any, Any]:
+    """Return array-like data as a NumPy array of a supported dtype."""
+    wanted = None if dtype is None else as_dtype(dtype)
+    try:
+        array = np.asarray(value, wanted)
+    except OverflowError:
+        return promotion.scalar_value(value, cast("Dtype", wanted))
+    except (ValueError, TypeError) as error:
+        if isinstance(error, DTypeError):
+            raise
+        raise DTypeError(
+            f"cannot make an array of {_shown(value)}: {error}",
+            mend="give numbers, or nested lists in which all lists of a level have one length",
+        ) from error
+    if array.dtype not in SUPPORTED_DTYPES:
+        if array.dtype.kind in "biufc" and array.dtype.itemsize <= 16:
+            return array.astype(as_dtype(array.dtype))
+        raise DTypeError(
+            f"cannot make an array of {_shown(value)}: NumPy makes dtype {array.dtype} of it",
+            mend="give numbers of one of the dtypes " + ", ".join(SUPPORTED_DTYPES.values()),
+        )
+    return array
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    short = text if len(text) <= 60 else text[:57] + "..."
+    return f"{short} (a {type(value).__name__})"
+
+
+def _holds_arrays(values: Sequence[Any]) -> bool:
+    return any(
+        isinstance(value, ArrayBase) or (isinstance(value, list | tuple) and _holds_arrays(value))
+        for value in values
+    )
+
+
+def _stack_nested(values: Sequence[Any]) -> Array:
+    parts = [as_array(value) for value in values]
+    shapes = {part.shape for part in parts}
+    if len(shapes) > 1:
+        raise ShapeError(
+            f"a list of arrays of shapes {sorted(shapes)} makes no array",
+            mend="give arrays of one shape",
+        )
+    dtype = promotion.result_type(*values) if _flat(values) else promotion.result_type(*parts)
+    return stack_first(*[convert(part, dtype) for part in parts])
+
+
+def _flat(values: Sequence[Any]) -> bool:
+    return all(isinstance(value, ArrayBase) or value.__class__ in WEAK for value in values)
+
+
+@compound
+def stack_first(*arrays: Array) -> Array:
+    """Stack arrays of one type along a new first axis."""
+    expanded = [reshape(array, (1, *array.shape)) for array in arrays]
+    return apply(ops.concatenate, *expanded, dimension=0)
+
+
+def scalar(value: Any, dtype: Dtype) -> Array:
+    """Return a Python number as a 0-d Array; concrete ones are kept and shared."""
+    stack = _LOCAL.stack
+    if stack:
+        return stack[-1].scalar(value, dtype)
+    # 0.0 and -0.0 are equal, so zeros are told apart by their text.
+    key = (value.__class__, value or str(value), dtype)
+    found = _SCALARS.get(key)
+    if found is None or found.is_deleted():
+        found = from_host(promotion.scalar_value(value, dtype))
+        if len(_SCALARS) >= _SCALARS_SIZE:
+            _SCALARS.pop(next(iter(_SCALARS)), None)
+        _SCALARS[key] = found
+    return found
+
+
+def as_arrays(*values: ArrayLike) -> tuple[Array, ...]:
+    """Return array-likes as Arrays; Python numbers take the dtype of the rest (NEP 50)."""
+    classes = [promotion.weak_class(value) for value in values]
+    strong = [as_array(v) for v, cls in zip(values, classes, strict=True) if cls is None]
+    if not strong:
+        return tuple(as_array(value) for value in values)
+    if len(strong) == len(values):
+        return tuple(strong)
+    dtype = promotion.result_type(*strong)
+    rest = iter(strong)
+    return tuple(
+        next(rest) if cls is None else scalar(value, promotion.weak_dtype(dtype, cls))
+        for value, cls in zip(values, classes, strict=True)
+    )
+
+
+def convert(x: Array, dtype: Dtype) -> Array:
+    """Return `x` in another dtype; itself when it has that dtype."""
+    if x._type.dtype == dtype:
+        return x
+    return _convert(x, dtype=dtype)
+
+
+@compound
+def _convert(x: Array, *, dtype: Dtype) -> Array:
+    if x.dtype.kind == "c" and dtype.kind != "c":
+        if dtype.kind == "b":
+            zero = broadcast(scalar(0, x.dtype), x.shape)
+            return apply(ops.compare, x, zero, direction="NE")
+        x = apply(ops.real, x)
+    return x if x.dtype == dtype else apply(ops.convert, x, dtype=dtype)
+
+
+def reshape(x: Array, shape: tuple[int, ...]) -> Array:
+    """Return `x` in another shape of equal size; itself when it has that shape."""
+    return x if x._type.shape == shape else _reshape(x, shape=shape)
+
+
+@compound
+def _reshape(x: Array, *, shape: tuple[int, ...]) -> Array:
+    return apply(ops.reshape, x, shape=shape)
+
+
+def transpose(x: Array, permutation: tuple[int, ...]) -> Array:
+    """Permute the axes; `x` itself when they stay."""
+    if permutation == tuple(range(x.ndim)):
+        return x
+    return _transpose(x, permutation=permutation)
+
+
+@compound
+def _transpose(x: Array, *, permutation: tuple[int, ...]) -> Array:
+    return apply(ops.transpose, x, permutation=permutation)
+
+
+def broadcast(x: Array, shape: tuple[int, ...]) -> Array:
+    """Broadcast to a shape that `x` is known to fit, in one op; itself when it has that shape."""
+    if x._type.shape == shape:
+        return x
+    return _broadcast(x, shape=shape)
+
+
+@compound
+def _broadcast(x: Array, *, shape: tuple[int, ...]) -> Array:
+    first = len(shape) - x.ndim
+    dimensions = tuple(range(first, len(shape)))
+    return apply(ops.broadcast_in_dim, x, shape=shape, dimensions=dimensions)
+
+
+def broadcast_shape(name: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape in which shapes meet under NumPy's rules.
+
+    Raises
+    ------
+    ShapeError
+        They do not fit.
+    """
+    if len(set(shapes)) == 1:
+        return shapes[0]
+    ndim = max(map(len, shapes))
+    padded = [(1,) * (ndim - len(shape)) + shape for shape in shapes]
+    result = []
+    for sizes in zip(*padded, strict=True):
+        wanted = {size for size in sizes if size != 1}
+        if len(wanted) > 1:
+            shown = " and ".join(map(str, shapes))
+            raise ShapeError(
+                f"{name}: shapes {shown} cannot be broadcast together",
+                mend="axes are compared from the right; each pair of sizes must be equal or "
+                "contain 1 (insert axes with x[:, None] or reshape)",
+            )
+        result.append(wanted.pop() if wanted else 1)
+    return tuple(result)
+
+
+def normalize_axis(axis: Any, ndim: int) -> int:
+    """Return an axis as an int in 0..ndim-1, or raise `AxisError`."""
+    try:
+        number = axis.__index__()
+    except AttributeError as error:
+        raise DTypeError(
+            f"an axis is an integer, not {axis!r}", mend="give an integer"
+        ) from error
+    if not -ndim <= number < ndim:
+        raise AxisError(
+            f"axis {number} is out of bounds for an array of {ndim} dimensions",
+            mend=f"give an axis from {-ndim} to {ndim - 1}" if ndim else "a scalar has no axes",
+        )
+    return int(number % ndim)
+
+
+def normalize_axes(axis: Any, ndim: int) -> tuple[int, ...]:
+    """Return None (all axes), an axis or a tuple of axes as distinct sorted ints."""
+    if axis is None:
+        return tuple(range(ndim))
+    axes = axis if isinstance(axis, tuple | list) else (axis,)
+    result = [normalize_axis(item, ndim) for item in axes]
+    if len(set(result)) != len(result):
+        raise ShapeError(f"axis {axis} names an axis twice", mend="name each axis once")
+    return tuple(sorted(result))
+
+
+def as_shape(shape: Any) -> tuple[int, ...]:
+    """Return a shape argument (an int or a sequence of ints) as a tuple of ints."""
+    if hasattr(shape, "__index__") and not isinstance(shape, tuple | list):
+        return (int(shape.__index__()),)
+    try:
+        return tuple([int(size.__index__()) for size in shape])
+    except (TypeError, AttributeError) as error:
+        raise ShapeError(
+            f"a shape is a tuple of integers, not {shape!r}", mend="give integers, such as (3, 4)"
+        ) from error

@@ -1,0 +1,127 @@
+"""The doors to the op records.
+
+While a recording is active everything is recorded, also what could be computed at once:
+`tnp.zeros((10**5, 10**5))` inside a traced function is planned, not allocated. Otherwise the
+evaluator runs compiled programs.
+
+`compound` is how the functions of this room stay fast on concrete arrays: the several ops that
+make one NumPy function (convert, broadcast, reduce, divide) run as one cached program.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
+
+import numpy as np
+
+from tracer.ir import Graph, Op, ShapeDtype
+from tracer.numpy.base import ArrayBase
+from tracer.numpy.evaluation import Program, get_evaluator
+from tracer.numpy.recording import _LOCAL, CONSTANT_SIZE, Recording
+
+if TYPE_CHECKING:
+    from tracer.numpy.array import Array
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Entry = tuple[Program, bool]
+
+CACHE_SIZE = 2048
+"""Programs kept for one function; the oldest goes first."""
+
+
+def apply(op: Op, *arrays: ArrayBase, **params: Any) -> Array:
+    """Apply an op that has one result.
+
+    Parameters
+    ----------
+    op : Op
+        The op record; it is strict about shapes and dtypes.
+    *arrays : Array
+        Its operands.
+    **params
+        Its parameters.
+
+    Raises
+    ------
+    ShapeError, DTypeError
+        The op does not take these operands.
+    """
+    return cast("Array", _apply(op, arrays, params))
+
+
+def apply_many(op: Op, *arrays: ArrayBase, **params: Any) -> tuple[Array, ...]:
+    """Apply an op that has several results."""
+    return cast("tuple[Array, ...]", _apply(op, arrays, params))
+
+
+def _apply(op: Op, arrays: Sequence[ArrayBase], params: dict[str, Any]) -> Any:
+    if _LOCAL.stack:
+        return _LOCAL.stack[-1].record(op, arrays, params)
+    with Recording() as recording:
+        operands = [recording.argument(array._type) for array in arrays]
+        result = recording.record(op, operands, params)
+        single = isinstance(result, ArrayBase)
+        graph, _ = recording.finish([result] if single else result)
+    results = get_evaluator().program(graph)(*arrays)
+    return results[0] if single else tuple(results)
+
+
+def apply_graph(graph: Graph, arrays: Sequence[ArrayBase]) -> list[Array]:
+    """Apply a graph: inlined into the active recording, compiled and run otherwise."""
+    if _LOCAL.stack:
+        return _LOCAL.stack[-1].inline(graph, arrays)
+    return get_evaluator().program(graph)(*arrays)
+
+
+def compound(function: Callable[P, R]) -> Callable[P, R]:
+    """Run a function of arrays as one program when nothing is being recorded.
+
+    The function takes arrays by position and hashable, already normalised metadata by keyword; it
+    returns an array or a tuple of arrays and uses no arrays from outside.
+    """
+    cache: dict[Any, Entry] = {}
+
+    @functools.wraps(function)
+    def run(*arrays: Any, **static: Any) -> Any:
+        if _LOCAL.stack:
+            return function(*arrays, **static)  # type: ignore[call-arg]
+        key = tuple([a._type for a in arrays])
+        if static:
+            key = (*key, *static.items())  # type: ignore[assignment]
+        entry = cache.get(key)
+        if entry is None:
+            entry = _program(function, [a._type for a in arrays], static)
+            if len(cache) >= CACHE_SIZE:
+                cache.pop(next(iter(cache)), None)
+            cache[key] = entry
+        program, single = entry
+        results = program(*arrays)
+        return results[0] if single else tuple(results)
+
+    return cast("Callable[P, R]", run)
+
+
+def _program(
+    function: Callable[..., Any], types: Sequence[ShapeDtype], static: dict[str, Any]
+) -> Entry:
+    with Recording() as recording:
+        results = function(*[recording.argument(type) for type in types], **static)
+        single = isinstance(results, ArrayBase)
+        graph, _ = recording.finish([results] if single else results)
+    return get_evaluator().program(graph), single
+
+
+def from_host(value: np.ndarray[Any, Any], device: Any = None) -> Array:
+    """Return an Array of the data of a NumPy array of a supported dtype.
+
+    Inside a trace the result belongs to the trace.
+    """
+    if not _LOCAL.stack:
+        return get_evaluator().from_host(value, device)
+    recording = _LOCAL.stack[-1]
+    if value.size <= CONSTANT_SIZE:
+        return recording.constant(value.copy())
+    return recording.adopt(get_evaluator().from_host(value, device))

@@ -1,0 +1,186 @@
+"""einsum: sums of products in Einstein's notation, in the order that opt_einsum finds.
+
+References
+----------
+Smith and Gray, opt_einsum, JOSS 2018.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import opt_einsum
+
+from tracer import ops
+from tracer.errors import ArgumentError, ShapeError
+from tracer.numpy.base import ArrayLike
+from tracer.numpy.contraction import Labels, contract, sum_lonely
+from tracer.numpy.convert import as_arrays, convert, reshape, transpose
+from tracer.numpy.dispatch import apply, compound
+from tracer.numpy.promotion import result_type
+
+if TYPE_CHECKING:
+    from tracer.numpy.array import Array
+
+
+def einsum(subscripts: str, *operands: ArrayLike, optimize: Any = "auto") -> Array:
+    """Sum of products in Einstein's notation.
+
+    Parameters
+    ----------
+    subscripts : str
+        Such as "ij,jk->ik"; "..." stands for axes that are broadcast.
+    *operands : array_like
+        One for each group of labels.
+    optimize : str or bool or sequence
+        How opt_einsum finds the order of the products; False is left to right.
+
+    Returns
+    -------
+    Array
+        The promoted dtype.
+
+    Raises
+    ------
+    ShapeError
+        Labels and shapes do not fit.
+    ArgumentError
+        The subscripts are malformed.
+    """
+    arrays = as_arrays(*operands)
+    inputs, output = _parse(subscripts, arrays)
+    path = _path(subscripts, inputs, output, arrays, optimize)
+    return _einsum(*arrays, inputs=inputs, output=output, path=path)
+
+
+def _parse(
+    subscripts: str, arrays: Sequence[Array]
+) -> tuple[tuple[str, ...], str]:
+    try:
+        inputs, output, _ = opt_einsum.parser.parse_einsum_input(
+            (subscripts, *[array.shape for array in arrays]), shapes=True
+        )
+    except (ValueError, TypeError) as error:
+        raise ArgumentError(
+            f"einsum({subscripts!r}) of shapes {[array.shape for array in arrays]}: {error}",
+            mend="give one group of labels for each operand, one label for each axis",
+        ) from error
+    groups = tuple(inputs.split(","))
+    if len(groups) != len(arrays) or any(
+        len(group) != array.ndim for group, array in zip(groups, arrays, strict=False)
+    ):
+        raise ShapeError(
+            f"einsum({subscripts!r}) does not fit shapes {[array.shape for array in arrays]}",
+            mend="give one group of labels for each operand, one label for each axis",
+        )
+    return groups, output
+
+
+def _path(
+    subscripts: str,
+    inputs: tuple[str, ...],
+    output: str,
+    arrays: Sequence[Array],
+    optimize: Any,
+) -> tuple[tuple[int, ...], ...]:
+    sizes = _label_sizes(inputs, arrays, subscripts)
+    if len(arrays) <= 2:
+        return (tuple(range(len(arrays))),)
+    if optimize is False:
+        return tuple((0, 1) for _ in arrays[1:])
+    strategy = "auto" if optimize is True else optimize
+    equation = ",".join(inputs) + "->" + output
+    shapes = [tuple(sizes[label] for label in group) for group in inputs]
+    path, _ = opt_einsum.contract_path(equation, *shapes, shapes=True, optimize=strategy)
+    return tuple(tuple(step) for step in path)
+
+
+def _label_sizes(
+    inputs: tuple[str, ...], arrays: Sequence[Array], subscripts: str = ""
+) -> dict[Hashable, int]:
+    """Return the size of each label; an axis of size one is broadcast."""
+    sizes: dict[Hashable, int] = {}
+    for group, array in zip(inputs, arrays, strict=True):
+        for label, size in zip(group, array.shape, strict=True):
+            known = sizes.get(label, 1)
+            if 1 not in (known, size) and known != size:
+                raise ShapeError(
+                    f"einsum({subscripts!r}): label {label} has sizes {known} and {size}",
+                    mend="axes with one label have one size (or 1)",
+                )
+            sizes[label] = size if known == 1 else known
+    return sizes
+
+
+@compound
+def _einsum(
+    *arrays: Array, inputs: tuple[str, ...], output: str, path: tuple[tuple[int, ...], ...]
+) -> Array:
+    sizes = _label_sizes(inputs, arrays)
+    dtype = result_type(*arrays)
+    terms = [
+        _prepare(convert(array, dtype), tuple(group), sizes)
+        for group, array in zip(inputs, arrays, strict=True)
+    ]
+    for step in path:
+        chosen = [terms.pop(position) for position in sorted(step, reverse=True)][::-1]
+        terms.append(_combine(chosen, terms, tuple(output)))
+    result, labels = terms[0]
+    result, labels = sum_lonely(result, labels, (), tuple(output))
+    return transpose(result, tuple(labels.index(label) for label in output))
+
+
+Term = tuple["Array", Labels]
+
+
+def _combine(chosen: list[Term], rest: list[Term], output: Labels) -> Term:
+    x, x_labels = chosen[0]
+    for y, y_labels in chosen[1:]:
+        needed = {label for _, labels in rest for label in labels} | set(output)
+        present = dict.fromkeys((*x_labels, *y_labels))
+        if not rest and len(chosen) == 2:
+            out = output
+        else:
+            out = tuple(label for label in present if label in needed)
+        x, x_labels = contract(x, x_labels, y, y_labels, out), out
+    return x, x_labels
+
+
+def _prepare(x: Array, labels: Labels, sizes: dict[Hashable, int]) -> Term:
+    """Take diagonals of repeated labels, and drop axes of size one that others have larger."""
+    kept = [axis for axis, label in enumerate(labels) if x.shape[axis] == sizes[label]]
+    x = reshape(x, tuple(x.shape[axis] for axis in kept))
+    labels = tuple(labels[axis] for axis in kept)
+    while len(set(labels)) < len(labels):
+        first, second = next(
+            (i, j)
+            for i in range(len(labels))
+            for j in range(i + 1, len(labels))
+            if labels[i] == labels[j]
+        )
+        x = _diagonal(x, first, second)
+        labels = (
+            *[label for axis, label in enumerate(labels) if axis not in (first, second)],
+            labels[first],
+        )
+    return x, labels
+
+
+def _diagonal(x: Array, first: int, second: int) -> Array:
+    rest = tuple(axis for axis in range(x.ndim) if axis not in (first, second))
+    return main_diagonal(transpose(x, (*rest, first, second)))
+
+
+def main_diagonal(x: Array) -> Array:
+    """Return the diagonal of the last two axes, which are of equal size."""
+    size = x.shape[-1]
+    flat = reshape(x, (*x.shape[:-2], size * size))
+    ndim = flat.ndim
+    return apply(
+        ops.slice,
+        flat,
+        start=(0,) * ndim,
+        limit=flat.shape,
+        strides=(*(1,) * (ndim - 1), size + 1),
+    )

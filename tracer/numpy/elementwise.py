@@ -1,0 +1,222 @@
+"""Mathematical functions of each element: exponentials, logarithms, trigonometry, choice."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from tracer import ops
+from tracer.ir import Op, as_dtype
+from tracer.numpy import promotion
+from tracer.numpy.base import ArrayLike
+from tracer.numpy.convert import as_array, as_arrays, broadcast, broadcast_shape, convert
+from tracer.numpy.dispatch import apply, compound
+from tracer.numpy.promotion import promote_types
+from tracer.numpy.ufunc import (
+    align,
+    Binary,
+    Unary,
+    binary,
+    compare,
+    float_unary,
+    full_like,
+    is_complex,
+    is_nonzero,
+    select,
+    unary,
+)
+
+if TYPE_CHECKING:
+    from tracer.numpy.array import Array
+
+exp = float_unary("exp", ops.exponential, "e to the power of the element.")
+expm1 = float_unary("expm1", ops.exponential_minus_one, "exp(x) - 1, exact near zero.")
+log = float_unary("log", ops.log, "Natural logarithm.")
+log1p = float_unary("log1p", ops.log_plus_one, "log(1 + x), exact near zero.")
+sqrt = float_unary("sqrt", ops.sqrt, "Square root.")
+cbrt = float_unary("cbrt", ops.cbrt, "Cube root.")
+sin = float_unary("sin", ops.sine, "Sine.")
+cos = float_unary("cos", ops.cosine, "Cosine.")
+tan = float_unary("tan", ops.tan, "Tangent.")
+arcsin = asin = float_unary("arcsin", ops.asin, "Inverse sine.")
+arccos = acos = float_unary("arccos", ops.acos, "Inverse cosine.")
+arctan = atan = float_unary("arctan", ops.atan, "Inverse tangent.")
+sinh = float_unary("sinh", ops.sinh, "Hyperbolic sine.")
+cosh = float_unary("cosh", ops.cosh, "Hyperbolic cosine.")
+tanh = float_unary("tanh", ops.tanh, "Hyperbolic tangent.")
+arcsinh = asinh = float_unary("arcsinh", ops.asinh, "Inverse hyperbolic sine.")
+arccosh = acosh = float_unary("arccosh", ops.acosh, "Inverse hyperbolic cosine.")
+arctanh = atanh = float_unary("arctanh", ops.atanh, "Inverse hyperbolic tangent.")
+
+
+def _scaled(name: str, factor: float, summary: str) -> Unary:
+    def body(x: Array) -> Array:
+        x = convert(x, promotion.float_ufunc_dtype(x.dtype))
+        return apply(ops.multiply, x, full_like(x, factor))
+
+    return unary(name, body, summary, returns="Floats.")
+
+
+deg2rad = _scaled("deg2rad", math.pi / 180, "Degrees to radians.")
+radians = _scaled("radians", math.pi / 180, "Degrees to radians.")
+rad2deg = _scaled("rad2deg", 180 / math.pi, "Radians to degrees.")
+degrees = _scaled("degrees", 180 / math.pi, "Radians to degrees.")
+
+
+def _log_base(name: str, base: float, summary: str) -> Unary:
+    def body(x: Array) -> Array:
+        x = convert(x, promotion.float_ufunc_dtype(x.dtype))
+        return apply(ops.divide, apply(ops.log, x), full_like(x, math.log(base)))
+
+    return unary(name, body, summary, returns="Floats.")
+
+
+log2 = _log_base("log2", 2, "Logarithm to base 2.")
+log10 = _log_base("log10", 10, "Logarithm to base 10.")
+
+
+def _exp2(x: Array) -> Array:
+    x = convert(x, promotion.float_ufunc_dtype(x.dtype))
+    return apply(ops.power, full_like(x, 2), x)
+
+
+exp2 = unary("exp2", _exp2, "2 to the power of the element.", returns="Floats.")
+
+
+def _float_binary(name: str, body: Callable[[Array, Array], Array], summary: str) -> Binary:
+    def aligned(x: Array, y: Array) -> Array:
+        dtype = promotion.float_ufunc_dtype(promote_types(x.dtype, y.dtype))
+        return body(*align(name, x, y, dtype))
+
+    return binary(name, aligned, summary, returns="Floats.")
+
+
+def _hypot(x: Array, y: Array) -> Array:
+    x, y = apply(ops.abs, x), apply(ops.abs, y)
+    larger, smaller = apply(ops.maximum, x, y), apply(ops.minimum, x, y)
+    # Scaled by the larger, so that the squares neither overflow nor vanish.
+    at_zero = compare(larger, full_like(larger, 0), "EQ")
+    ratio = apply(ops.divide, smaller, select(at_zero, full_like(larger, 1), larger))
+    root = apply(ops.sqrt, apply(ops.add, full_like(x, 1), apply(ops.multiply, ratio, ratio)))
+    result = apply(ops.multiply, larger, root)
+    infinity = full_like(x, math.inf)
+    is_infinite = apply(ops.or_, compare(x, infinity, "EQ"), compare(y, infinity, "EQ"))
+    return select(is_infinite, infinity, result)
+
+
+def _logaddexp(x: Array, y: Array) -> Array:
+    larger = apply(ops.maximum, x, y)
+    difference = apply(ops.subtract, x, y)
+    distance = apply(ops.negate, apply(ops.abs, difference))
+    result = apply(ops.add, larger, apply(ops.log_plus_one, apply(ops.exponential, distance)))
+    # Equal infinities: their difference is NaN.
+    is_nan = compare(difference, difference, "NE")
+    return select(is_nan, apply(ops.add, x, y), result)
+
+
+def _copysign(x: Array, y: Array) -> Array:
+    size = apply(ops.abs, x)
+    return select(signbit_body(y), apply(ops.negate, size), size)
+
+
+def signbit_body(x: Array) -> Array:
+    """Tell which floats have the sign bit set (-0.0 has)."""
+    kind = as_dtype(f"int{8 * x.dtype.itemsize}")
+    bits = apply(ops.bitcast_convert, x, dtype=kind)
+    return compare(bits, full_like(bits, 0), "LT")
+
+
+arctan2 = atan2 = _float_binary(
+    "arctan2", lambda x, y: apply(ops.atan2, x, y), "Angle of the point (x2, x1)."
+)
+hypot = _float_binary("hypot", _hypot, "Length of the vector (x1, x2), without overflow.")
+logaddexp = _float_binary("logaddexp", _logaddexp, "log(exp(x1) + exp(x2)), without overflow.")
+copysign = _float_binary("copysign", _copysign, "The size of x1 with the sign of x2.")
+nextafter = _float_binary(
+    "nextafter", lambda x, y: apply(ops.next_after, x, y), "The next float after x1 towards x2."
+)
+
+
+def _ignoring_nan(op: Op) -> Callable[[Array, Array], Array]:
+    def body(x: Array, y: Array) -> Array:
+        x, y = align("fmax", x, y)
+        if x.dtype.kind == "b":
+            return apply(ops.or_ if op is ops.maximum else ops.and_, x, y)
+        result = apply(op, x, y)
+        result = select(compare(x, x, "NE"), y, result)
+        return select(compare(y, y, "NE"), x, result)
+
+    return body
+
+
+fmax = binary("fmax", _ignoring_nan(ops.maximum), "The larger; the other one when one is NaN.")
+fmin = binary("fmin", _ignoring_nan(ops.minimum), "The smaller; the other one when one is NaN.")
+
+
+def where(condition: ArrayLike, x: ArrayLike, y: ArrayLike, /) -> Array:
+    """Choose from `x` where `condition` holds, elsewhere from `y`.
+
+    Parameters
+    ----------
+    condition : array_like
+        Truth values (other numbers: whether they are not zero).
+    x, y : array_like
+        Broadcast together with `condition`; both are computed everywhere.
+
+    Returns
+    -------
+    Array, the broadcast shape, the promoted dtype of `x` and `y`
+        The chosen elements.
+
+    Examples
+    --------
+    >>> import tracer.numpy as tnp
+    >>> tnp.where(tnp.array([True, False]), 1.0, tnp.array([2.0, 3.0]))
+    Array([1., 3.])
+    """
+    return _where(as_array(condition), *as_arrays(x, y))
+
+
+@compound
+def _where(condition: Array, x: Array, y: Array) -> Array:
+    dtype = promote_types(x.dtype, y.dtype)
+    shape = broadcast_shape("where", condition.shape, x.shape, y.shape)
+    chosen = broadcast(is_nonzero(condition), shape)
+    return select(
+        chosen, broadcast(convert(x, dtype), shape), broadcast(convert(y, dtype), shape)
+    )
+
+
+def _conjugate(x: Array) -> Array:
+    if not is_complex(x):
+        return convert(x, as_dtype("int8")) if x.dtype.kind == "b" else x
+    return apply(ops.complex, apply(ops.real, x), apply(ops.negate, apply(ops.imag, x)))
+
+
+conjugate = conj = unary("conjugate", _conjugate, "Complex conjugate.")
+real = unary(
+    "real", lambda x: apply(ops.real, x) if is_complex(x) else x, "Real part.", returns="Reals."
+)
+imag = unary(
+    "imag",
+    lambda x: apply(ops.imag, x) if is_complex(x) else full_like(x, 0),
+    "Imaginary part.",
+    returns="Reals.",
+)
+
+
+def angle(z: ArrayLike, deg: bool = False) -> Array:
+    """Return the angle of complex numbers in radians, or in degrees; see `numpy.angle`."""
+    result = arctan2(imag(z), real(z))
+    return rad2deg(result) if deg else result
+
+
+def _sinc(x: Array) -> Array:
+    x = convert(x, promotion.float_ufunc_dtype(x.dtype))
+    at_zero = compare(x, full_like(x, 0), "EQ")
+    turn = apply(ops.multiply, select(at_zero, full_like(x, 1), x), full_like(x, math.pi))
+    return select(at_zero, full_like(x, 1), apply(ops.divide, apply(ops.sine, turn), turn))
+
+
+sinc = unary("sinc", _sinc, "sin(pi x) / (pi x).", returns="Floats.")

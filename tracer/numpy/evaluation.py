@@ -1,0 +1,65 @@
+"""What `tracer.numpy` needs in order to compute on concrete arrays.
+
+This room knows no backend. `tracer.eager` implements the protocol with the lowering room and
+installs itself when `tracer` is imported.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from tracer.errors import ExecutionError
+from tracer.ir import Graph
+
+if TYPE_CHECKING:
+    from tracer.numpy.array import Array
+    from tracer.numpy.base import ArrayBase
+
+
+class Program(Protocol):
+    """A compiled graph."""
+
+    def __call__(self, *arrays: ArrayBase) -> list[Array]:
+        """Run on concrete arrays of the types the graph was built for."""
+
+
+class Evaluator(Protocol):
+    """Runs graphs and moves arrays between host and device."""
+
+    def program(self, graph: Graph) -> Program:
+        """Return the compiled graph; equal graphs share one."""
+
+    def from_host(self, value: np.ndarray[Any, Any], device: Any = None) -> Array:
+        """Copy a NumPy array of a supported dtype to a device."""
+
+    def to_host(self, array: ArrayBase) -> np.ndarray[Any, Any]:
+        """Return a read-only NumPy view or copy of a concrete array; blocks."""
+
+    def to_device(self, array: ArrayBase, device: Any) -> Array:
+        """Copy a concrete array to a device."""
+
+    def to_dlpack(self, array: ArrayBase) -> Any:
+        """Return a DLPack capsule of the data of a concrete array."""
+
+    def from_dlpack(self, value: Any) -> Array:
+        """Copy an object that speaks DLPack to the default device."""
+
+
+_INSTALLED: list[Evaluator] = []
+
+
+def set_evaluator(evaluator: Evaluator) -> None:
+    """Install the evaluator that all concrete arrays use."""
+    _INSTALLED[:] = [evaluator]
+
+
+def get_evaluator() -> Evaluator:
+    """Return the installed evaluator."""
+    if not _INSTALLED:
+        raise ExecutionError(
+            "no evaluator is installed, so concrete arrays cannot be computed",
+            mend="import tracer (which installs one) before tracer.numpy is used",
+        )
+    return _INSTALLED[0]

@@ -1,0 +1,281 @@
+"""From what stands between the brackets to a plan: a window, index arrays, the result's shape."""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tracer.errors import ArrayIndexError, TracingError
+from tracer.numpy.base import ArrayBase
+from tracer.numpy.convert import as_array, scalar
+from tracer.numpy.dispatch import from_host
+from tracer.numpy.recording import current_recording, made_at
+from tracer.numpy.window import INDEX_DTYPE, Window
+
+if TYPE_CHECKING:
+    from tracer.numpy.array import Array
+
+_MEND = (
+    "use integers, slices, None, Ellipsis, arrays or lists of integers, or masks of bools; "
+    "as many as the array has axes"
+)
+
+
+@dataclass
+class Plan:
+    """How an index reads an array.
+
+    Attributes
+    ----------
+    window : Window
+        The part that the slices and scalars leave; axes of index arrays are whole.
+    starts : list of Array
+        The starts of the window that are operands.
+    arrays : dict of int to Array
+        The index arrays by axis, negative indices not yet wrapped where `wrap` holds.
+    wrap : set of int
+        Axes whose index arrays may hold negative indices.
+    layout : list
+        The axes of the result: ("new",), ("axis", axis), or ("arrays",) where the broadcast shape
+        of the index arrays goes.
+    """
+
+    window: Window = Window((), (), ())
+    starts: list[Array] = field(default_factory=list)
+    arrays: dict[int, Array] = field(default_factory=dict)
+    wrap: set[int] = field(default_factory=set)
+    layout: list[tuple[Any, ...]] = field(default_factory=list)
+
+
+def parse(shape: tuple[int, ...], index: Any) -> Plan:
+    """Return the plan of an index into an array of a shape.
+
+    Raises
+    ------
+    ArrayIndexError
+        Too many indices, an index out of bounds, or something that is no index.
+    TracingError
+        A traced mask, whose number of elements is not known.
+    """
+    items = _expand_ellipsis(_expand_masks(_as_items(index), shape), shape)
+    parser = _Parser(shape, is_advanced=any(_is_array(item) for item in items))
+    for item in items:
+        parser.take(item)
+    return parser.finish()
+
+
+def _as_items(index: Any) -> list[Any]:
+    items = list(index) if isinstance(index, tuple) else [index]
+    return [_normalized(item) for item in items]
+
+
+def _normalized(item: Any) -> Any:
+    if item is None or item is Ellipsis or isinstance(item, slice | ArrayBase):
+        return item
+    if isinstance(item, int) and not isinstance(item, bool):
+        return item
+    if hasattr(item, "__index__") and not isinstance(item, np.ndarray):
+        return operator.index(item)
+    if isinstance(item, list | tuple) and any(isinstance(part, ArrayBase) for part in item):
+        return as_array(item)
+    array = np.asarray(item)
+    if array.size == 0 and isinstance(item, list | tuple):
+        array = array.astype(np.int64)
+    if array.dtype.kind not in "biu":
+        raise ArrayIndexError(f"{item!r} is no index", mend=_MEND)
+    return array
+
+
+def _is_array(item: Any) -> bool:
+    return isinstance(item, np.ndarray) or (isinstance(item, ArrayBase) and item.ndim > 0)
+
+
+def _is_mask(item: Any) -> bool:
+    return isinstance(item, np.ndarray | ArrayBase) and item.dtype.kind == "b"
+
+
+def _consumed(item: Any) -> int:
+    """Return how many axes an item stands for."""
+    if item is None or item is Ellipsis:
+        return 0
+    return int(item.ndim) if _is_mask(item) else 1
+
+
+def _expand_masks(items: list[Any], shape: tuple[int, ...]) -> list[Any]:
+    """Replace masks by the indices of their true elements."""
+    result: list[Any] = []
+    for position, item in enumerate(items):
+        if _is_mask(item):
+            result.extend(_mask_indices(item, _axis_of(items, position, shape), shape))
+        else:
+            result.append(item)
+    return result
+
+
+def _axis_of(items: list[Any], position: int, shape: tuple[int, ...]) -> int:
+    """Return the axis at which an item of the index begins."""
+    before = items[:position]
+    if any(item is Ellipsis for item in before):
+        return len(shape) - sum(_consumed(item) for item in items[position:])
+    return sum(_consumed(item) for item in before)
+
+
+def _mask_indices(mask: Any, axis: int, shape: tuple[int, ...]) -> tuple[np.ndarray[Any, Any], ...]:
+    if mask.ndim == 0:
+        raise ArrayIndexError(
+            "a single truth value is no index here",
+            mend="use x[None] for True, or tracer.numpy.where(condition, x, y)",
+        )
+    if isinstance(mask, ArrayBase) and mask.is_traced:
+        raise TracingError(
+            f"an index with a traced mask, {mask.type} (made at {made_at(mask)}): "  # type: ignore[arg-type]
+            "the shape of the result would depend on values",
+            mend="use tracer.numpy.where(mask, x, 0), or x.at[mask].set(number)",
+        )
+    if mask.shape != shape[axis : axis + mask.ndim]:
+        raise ArrayIndexError(
+            f"a mask of shape {mask.shape} does not fit the axes of shape {shape} from {axis} on",
+            mend="give a mask of the shape of the axes that it stands for",
+        )
+    return np.nonzero(np.asarray(mask))
+
+
+def _expand_ellipsis(items: list[Any], shape: tuple[int, ...]) -> list[Any]:
+    places = [i for i, item in enumerate(items) if item is Ellipsis]
+    consumed = sum(_consumed(item) for item in items)
+    missing = len(shape) - consumed
+    if len(places) > 1 or missing < 0:
+        raise ArrayIndexError(
+            f"too many indices: {consumed} and {len(places)} Ellipsis for an array of shape {shape}",
+            mend=_MEND,
+        )
+    rest = [slice(None)] * missing
+    place = places[0] if places else len(items)
+    return [*items[:place], *rest, *items[place + 1 :]]
+
+
+class _Parser:
+    """Takes the items one by one; each but None stands for the next axis."""
+
+    def __init__(self, shape: tuple[int, ...], is_advanced: bool) -> None:
+        self.shape = shape
+        self.is_advanced = is_advanced
+        self.bounds: list[tuple[int | None, int, int]] = []
+        self.plan = Plan()
+        self.groups = 0
+        self.last_was_array = False
+
+    def take(self, item: Any) -> None:
+        """Take one item of the index."""
+        if item is None:
+            self._place(("new",))
+            return
+        axis = len(self.bounds)
+        size = self.shape[axis]
+        if isinstance(item, slice):
+            self._place(("axis", axis))
+            self.bounds.append(_slice_bounds(item, size))
+        elif self.is_advanced:
+            self._take_array(item, axis, size)
+        else:
+            self._take_scalar(item, axis, size)
+
+    def _place(self, entry: tuple[Any, ...]) -> None:
+        self.last_was_array = False
+        self.plan.layout.append(entry)
+
+    def _take_array(self, item: Any, axis: int, size: int) -> None:
+        if not self.last_was_array:
+            self.groups += 1
+            if self.groups == 1:
+                self.plan.layout.append(("arrays",))
+        self.last_was_array = True
+        self.bounds.append((0, size, 1))
+        if isinstance(item, ArrayBase):
+            _require_integers(item)
+            self.plan.arrays[axis] = as_array(item)
+            self.plan.wrap.add(axis)
+        else:
+            self.plan.arrays[axis] = from_host(_checked_indices(np.asarray(item), axis, size))
+
+    def _take_scalar(self, item: Any, axis: int, size: int) -> None:
+        if isinstance(item, ArrayBase):
+            _require_integers(item)
+            self.plan.starts.append(as_array(item))
+            self.bounds.append((None, 1, 1))
+            return
+        start = _checked_index(int(item), axis, size)
+        self.bounds.append((start, 1, 1))
+
+    def finish(self) -> Plan:
+        """Return the plan."""
+        plan = self.plan
+        if self.groups > 1:
+            # NumPy's rule: index arrays that slices separate put their axes in front.
+            plan.layout.remove(("arrays",))
+            plan.layout.insert(0, ("arrays",))
+        starts, extents, steps = zip(*self.bounds, strict=True) if self.bounds else ((), (), ())
+        plan.window = Window(starts, extents, steps)
+        if current_recording() is None:
+            _make_dynamic(plan, self.shape)
+        return plan
+
+
+def _make_dynamic(plan: Plan, shape: tuple[int, ...]) -> None:
+    """Make the starts operands, so that one compiled program serves all positions."""
+    window = plan.window
+    given = iter(plan.starts)
+    starts: list[int | None] = []
+    operands = []
+    for start, extent, size in zip(window.starts, window.extents, shape, strict=True):
+        if start is None:
+            operands.append(next(given))
+        elif extent < size and extent > 0:
+            operands.append(scalar(start, INDEX_DTYPE))
+            start = None
+        starts.append(start)
+    plan.starts = operands
+    plan.window = Window(tuple(starts), window.extents, window.steps)
+
+
+def _slice_bounds(item: slice, size: int) -> tuple[int, int, int]:
+    """Return lowest index, extent and step of a slice."""
+    try:
+        start, stop, step = item.indices(size)
+    except (TypeError, ValueError) as error:
+        raise ArrayIndexError(
+            f"{item} is no slice of concrete integers: {error}",
+            mend="use integers (step not 0); for a traced start use "
+            "x[start + tracer.numpy.arange(size)]",
+        ) from error
+    count = len(range(start, stop, step))
+    if count == 0:
+        return 0, 0, 1
+    extent = (count - 1) * abs(step) + 1
+    return (start if step > 0 else start + (count - 1) * step), extent, step
+
+
+def _checked_index(index: int, axis: int, size: int) -> int:
+    if not -size <= index < size:
+        raise ArrayIndexError(
+            f"index {index} is out of bounds for axis {axis} with size {size}",
+            mend=f"use an index from {-size} to {size - 1}" if size else "the axis is empty",
+        )
+    return index + size if index < 0 else index
+
+
+def _checked_indices(indices: np.ndarray[Any, Any], axis: int, size: int) -> np.ndarray[Any, Any]:
+    """Return indices known now with negative ones wrapped, or raise `ArrayIndexError`."""
+    indices = indices.astype(INDEX_DTYPE)
+    outside = (indices < -size) | (indices >= size)
+    if outside.any():
+        _checked_index(int(indices[outside].flat[0]), axis, size)
+    return np.where(indices < 0, indices + size, indices)
+
+
+def _require_integers(index: ArrayBase) -> None:
+    if index.dtype.kind not in "iu":
+        raise ArrayIndexError(f"an array of {index.dtype} is no index", mend=_MEND)

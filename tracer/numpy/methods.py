@@ -1,0 +1,254 @@
+"""The methods of arrays; each is the function of that name in `tracer.numpy`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tracer.numpy import (
+    contraction,
+    elementwise,
+    indexing,
+    joining,
+    matrices,
+    reductions,
+    rounding,
+    shaping,
+    sorting,
+    statistics,
+)
+from tracer.numpy.base import ArrayBase, ArrayLike
+from tracer.numpy.reductions import Axis
+
+if TYPE_CHECKING:
+    from tracer.numpy.array import Array
+
+
+class ArrayMethods(ArrayBase):
+    """Methods as NumPy's; see the functions for their parameters."""
+
+    __slots__ = ()
+
+    @property
+    def T(self) -> Array:  # noqa: N802 - NumPy's name
+        """The array with its axes reversed."""
+        return shaping.transpose(self)
+
+    @property
+    def mT(self) -> Array:  # noqa: N802 - NumPy's name
+        """The array with its last two axes swapped."""
+        return shaping.matrix_transpose(self)
+
+    @property
+    def real(self) -> Array:
+        """Real part."""
+        return elementwise.real(self)
+
+    @property
+    def imag(self) -> Array:
+        """Imaginary part."""
+        return elementwise.imag(self)
+
+    @property
+    def flat(self) -> Array:
+        """The elements as a vector."""
+        return shaping.ravel(self)
+
+    @property
+    def at(self) -> indexing.Indexer:
+        """Updates that return a new array: `x.at[index].set(y)`, `.add`, `.multiply`, ..."""
+        return indexing.Indexer(self)  # type: ignore[arg-type]
+
+    def sum(
+        self,
+        axis: Axis = None,
+        dtype: Any = None,
+        *,
+        keepdims: bool = False,
+        initial: ArrayLike | None = None,
+        where: ArrayLike | None = None,
+    ) -> Array:
+        """Sum over axes."""
+        return reductions.sum(self, axis, dtype, keepdims=keepdims, initial=initial, where=where)
+
+    def prod(
+        self,
+        axis: Axis = None,
+        dtype: Any = None,
+        *,
+        keepdims: bool = False,
+        initial: ArrayLike | None = None,
+        where: ArrayLike | None = None,
+    ) -> Array:
+        """Product over axes."""
+        return reductions.prod(self, axis, dtype, keepdims=keepdims, initial=initial, where=where)
+
+    def mean(
+        self,
+        axis: Axis = None,
+        dtype: Any = None,
+        *,
+        keepdims: bool = False,
+        where: ArrayLike | None = None,
+    ) -> Array:
+        """Mean over axes."""
+        return statistics.mean(self, axis, dtype, keepdims=keepdims, where=where)
+
+    def var(
+        self, axis: Axis = None, dtype: Any = None, *, ddof: float = 0, keepdims: bool = False
+    ) -> Array:
+        """Variance over axes."""
+        return statistics.var(self, axis, dtype, ddof=ddof, keepdims=keepdims)
+
+    def std(
+        self, axis: Axis = None, dtype: Any = None, *, ddof: float = 0, keepdims: bool = False
+    ) -> Array:
+        """Standard deviation over axes."""
+        return statistics.std(self, axis, dtype, ddof=ddof, keepdims=keepdims)
+
+    def max(
+        self,
+        axis: Axis = None,
+        *,
+        keepdims: bool = False,
+        initial: ArrayLike | None = None,
+        where: ArrayLike | None = None,
+    ) -> Array:
+        """Largest element over axes."""
+        return reductions.max(self, axis, keepdims=keepdims, initial=initial, where=where)
+
+    def min(
+        self,
+        axis: Axis = None,
+        *,
+        keepdims: bool = False,
+        initial: ArrayLike | None = None,
+        where: ArrayLike | None = None,
+    ) -> Array:
+        """Smallest element over axes."""
+        return reductions.min(self, axis, keepdims=keepdims, initial=initial, where=where)
+
+    def any(self, axis: Axis = None, *, keepdims: bool = False) -> Array:
+        """Whether any element is true."""
+        return reductions.any(self, axis, keepdims=keepdims)
+
+    def all(self, axis: Axis = None, *, keepdims: bool = False) -> Array:
+        """Whether all elements are true."""
+        return reductions.all(self, axis, keepdims=keepdims)
+
+    def argmax(self, axis: int | None = None, *, keepdims: bool = False) -> Array:
+        """Index of the largest element."""
+        return reductions.argmax(self, axis, keepdims=keepdims)
+
+    def argmin(self, axis: int | None = None, *, keepdims: bool = False) -> Array:
+        """Index of the smallest element."""
+        return reductions.argmin(self, axis, keepdims=keepdims)
+
+    def cumsum(self, axis: int | None = None, dtype: Any = None) -> Array:
+        """Running sums."""
+        return reductions.cumsum(self, axis, dtype)
+
+    def cumprod(self, axis: int | None = None, dtype: Any = None) -> Array:
+        """Running products."""
+        return reductions.cumprod(self, axis, dtype)
+
+    def reshape(self, *shape: Any, order: str = "C") -> Array:
+        """The elements in another shape, given as a tuple or as separate sizes."""
+        return shaping.reshape(self, shape[0] if len(shape) == 1 else shape, order)
+
+    def ravel(self, order: str = "C") -> Array:
+        """The elements as a vector."""
+        return shaping.ravel(self, order)
+
+    def flatten(self, order: str = "C") -> Array:
+        """The elements as a vector."""
+        return shaping.ravel(self, order)
+
+    def transpose(self, *axes: Any) -> Array:
+        """The axes permuted; reversed by default."""
+        order = axes[0] if len(axes) == 1 and not hasattr(axes[0], "__index__") else axes
+        return shaping.transpose(self, order if order else None)
+
+    def swapaxes(self, axis1: int, axis2: int) -> Array:
+        """Two axes swapped."""
+        return shaping.swapaxes(self, axis1, axis2)
+
+    def squeeze(self, axis: Axis = None) -> Array:
+        """Axes of size one removed."""
+        return shaping.squeeze(self, axis)
+
+    def repeat(self, repeats: Any, axis: int | None = None) -> Array:
+        """Each element repeated."""
+        return joining.repeat(self, repeats, axis)
+
+    def take(self, indices: ArrayLike, axis: int | None = None, *, mode: str = "raise") -> Array:
+        """Elements along an axis."""
+        return indexing.take(self, indices, axis, mode=mode)
+
+    def astype(self, dtype: Any, *, copy: bool = True) -> Array:
+        """The elements in another dtype."""
+        return shaping.astype(self, dtype, copy=copy)
+
+    def clip(self, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Array:  # noqa: A002
+        """The elements limited to an interval."""
+        return rounding.clip(self, min, max)
+
+    def round(self, decimals: int = 0) -> Array:
+        """The elements rounded."""
+        return rounding.round(self, decimals)
+
+    def conj(self) -> Array:
+        """Complex conjugates."""
+        return elementwise.conjugate(self)
+
+    def conjugate(self) -> Array:
+        """Complex conjugates."""
+        return elementwise.conjugate(self)
+
+    def dot(self, b: ArrayLike) -> Array:
+        """Inner product with `b`."""
+        return contraction.dot(self, b)
+
+    def sort(self, axis: int | None = -1, *, stable: bool = True) -> Array:
+        """Return a sorted array; unlike NumPy's method it leaves this one as it is."""
+        return sorting.sort(self, axis, stable=stable)
+
+    def argsort(self, axis: int | None = -1, *, stable: bool = True) -> Array:
+        """Indices that sort."""
+        return sorting.argsort(self, axis, stable=stable)
+
+    def searchsorted(self, v: ArrayLike, side: str = "left") -> Array:
+        """Places that keep this vector sorted."""
+        return sorting.searchsorted(self, v, side)
+
+    def nonzero(self) -> tuple[Array, ...]:
+        """Indices of the elements that are not zero."""
+        return sorting.nonzero(self)
+
+    def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
+        """Diagonals of matrices."""
+        return matrices.diagonal(self, offset, axis1, axis2)
+
+    def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None) -> Array:
+        """Sums of diagonals."""
+        return matrices.trace(self, offset, axis1, axis2, dtype)
+
+    def item(self, *index: Any) -> Any:
+        """Return the only element, or the one at an index, as a Python number."""
+        return self._host("item()").item(*index)
+
+    def tolist(self) -> Any:
+        """Return the elements as nested lists of Python numbers."""
+        return self._host("tolist()").tolist()
+
+    def tobytes(self, order: Any = "C") -> bytes:
+        """Return the bytes of the elements."""
+        return self._host("tobytes()").tobytes(order)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        """Return the data as a NumPy array; read-only unless it had to be copied."""
+        host = self._host("conversion to a NumPy array")
+        if dtype is not None and np.dtype(dtype) != host.dtype:
+            return host.astype(dtype)
+        return host.copy() if copy else host

@@ -1,0 +1,199 @@
+"""Dtype promotion: NumPy 2's rules (NEP 50), extended to bfloat16 and float8.
+
+Python numbers are weak: they take the other operand's dtype where its kind allows. NumPy has no
+rule for most pairs with an extension float; here it wins over bools and integers, two different
+ones meet in the smallest dtype that holds both, and any larger float wins over it.
+
+References
+----------
+https://numpy.org/neps/nep-0050-scalar-promotion.html
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from tracer.errors import DTypeError, RangeError
+from tracer.ir import DTYPES_BY_NAME, as_dtype
+from tracer.numpy.base import ArrayBase
+
+Dtype = np.dtype[Any]
+WEAK = frozenset({bool, int, float, complex})
+"""Classes of the weak Python numbers."""
+
+_BFLOAT16 = DTYPES_BY_NAME["bfloat16"]
+_EXTENSION = frozenset(dtype for name, dtype in DTYPES_BY_NAME.items() if "float8" in name) | {
+    _BFLOAT16
+}
+_FLOAT16, _FLOAT32 = np.dtype("float16"), np.dtype("float32")
+_DEFAULTS = {
+    bool: np.dtype("bool"),
+    int: np.dtype("int64"),
+    float: np.dtype("float64"),
+    complex: np.dtype("complex128"),
+}
+
+
+@functools.lru_cache(maxsize=4096)
+def promote_types(dtype1: Any, dtype2: Any) -> Dtype:
+    """Return the dtype in which two dtypes meet.
+
+    Parameters
+    ----------
+    dtype1, dtype2 : dtype
+        Supported dtypes.
+
+    Examples
+    --------
+    >>> import tracer.numpy as tnp
+    >>> tnp.promote_types("int32", "float32"), tnp.promote_types("bfloat16", "float16")
+    (dtype('float64'), dtype('float32'))
+    """
+    first, second = as_dtype(dtype1), as_dtype(dtype2)
+    if first == second:
+        return first
+    if first in _EXTENSION or second in _EXTENSION:
+        return _promote_extension(first, second)
+    return np.promote_types(first, second)
+
+
+def _promote_extension(first: Dtype, second: Dtype) -> Dtype:
+    if second not in _EXTENSION:
+        first, second = second, first
+    if first in _EXTENSION:
+        return _BFLOAT16 if _BFLOAT16 in (first, second) else _FLOAT16
+    if first.kind in "biu":
+        return second
+    if first == _FLOAT16 and second == _BFLOAT16:
+        return _FLOAT32
+    return first
+
+
+@functools.lru_cache(maxsize=4096)
+def weak_dtype(dtype: Dtype, scalar_class: type) -> Dtype:
+    """Return the dtype in which arrays of `dtype` and a Python number of a class meet."""
+    if dtype in _EXTENSION:
+        return np.dtype("complex64") if scalar_class is complex else dtype
+    return np.result_type(dtype, scalar_class(0))
+
+
+def default_dtype(scalar_class: type) -> Dtype:
+    """Return the dtype of a Python number on its own: float64, int64, complex128 or bool."""
+    return _DEFAULTS[scalar_class]
+
+
+def weak_class(value: object) -> type | None:
+    """Return bool, int, float or complex for a Python number (also of a subclass), else None."""
+    if value.__class__ in WEAK:
+        return value.__class__
+    if isinstance(value, np.generic):
+        return None
+    return next((cls for cls in (bool, int, float, complex) if isinstance(value, cls)), None)
+
+
+def result_type(*arrays_and_dtypes: Any) -> Dtype:
+    """Return the dtype in which arrays, dtypes and (weak) Python numbers meet.
+
+    Examples
+    --------
+    >>> import tracer.numpy as tnp
+    >>> tnp.result_type("float32", 1.5), tnp.result_type("int32", 1.5)
+    (dtype('float32'), dtype('float64'))
+    """
+    if not arrays_and_dtypes:
+        raise DTypeError("result_type needs at least one argument", mend="give an array or a dtype")
+    weak = [cls for cls in map(weak_class, arrays_and_dtypes) if cls is not None]
+    strong = [_strong_dtype(value) for value in arrays_and_dtypes if weak_class(value) is None]
+    if not strong:
+        return functools.reduce(promote_types, [default_dtype(cls) for cls in weak])
+    return functools.reduce(weak_dtype, weak, functools.reduce(promote_types, strong))
+
+
+def _strong_dtype(value: Any) -> Dtype:
+    if isinstance(value, ArrayBase | np.ndarray | np.generic):
+        return as_dtype(value.dtype)
+    return as_dtype(value)
+
+
+@functools.lru_cache(maxsize=256)
+def float_ufunc_dtype(dtype: Dtype) -> Dtype:
+    """Return the dtype in which exp, sin, arctan2, ... compute: integers by their width."""
+    if dtype.kind == "b" or dtype.itemsize == 1 and dtype.kind in "iu":
+        return _FLOAT16
+    if dtype.kind in "iu":
+        return _FLOAT32 if dtype.itemsize == 2 else np.dtype("float64")
+    return dtype
+
+
+@functools.lru_cache(maxsize=256)
+def division_dtype(dtype: Dtype) -> Dtype:
+    """Return the dtype in which `/` and the mean compute: float64 for bools and integers."""
+    return np.dtype("float64") if dtype.kind in "biu" else dtype
+
+
+@functools.lru_cache(maxsize=256)
+def sum_dtype(dtype: Dtype) -> Dtype:
+    """Return the dtype of sums and products: integers at least 64 bits wide."""
+    if dtype.kind in "bi":
+        return np.dtype("int64")
+    return np.dtype("uint64") if dtype.kind == "u" else dtype
+
+
+@functools.lru_cache(maxsize=256)
+def real_dtype(dtype: Dtype) -> Dtype:
+    """Return the dtype of the real part."""
+    if dtype.kind != "c":
+        return dtype
+    return _FLOAT32 if dtype.itemsize == 8 else np.dtype("float64")
+
+
+@functools.lru_cache(maxsize=256)
+def complex_dtype(dtype: Dtype) -> Dtype:
+    """Return the smallest complex dtype that holds `dtype`."""
+    return weak_dtype(dtype, complex)
+
+
+def scalar_value(value: Any, dtype: Dtype) -> np.ndarray[Any, Any]:
+    """Return a Python number as a 0-d NumPy array; an integer must fit."""
+    try:
+        return np.asarray(value, dtype)
+    except OverflowError as error:
+        raise RangeError(
+            f"the Python integer {value} does not fit into {dtype}",
+            mend="convert the array to a wider dtype with astype first",
+        ) from error
+
+
+def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
+    """Tell whether a cast obeys a rule: "no", "equiv", "safe", "same_kind" or "unsafe".
+
+    Parameters
+    ----------
+    from_ : dtype or array
+        What is cast.
+    to : dtype
+        The target.
+    casting : str
+        The rule.
+    """
+    source, target = _strong_dtype(from_), as_dtype(to)
+    if source in _EXTENSION or target in _EXTENSION:
+        safe = promote_types(source, target) == target
+        same_kind = target in _EXTENSION or target.kind in "fc" or source == target
+        by_rule = {"no": source == target, "equiv": source == target, "safe": safe}
+        return by_rule.get(casting, casting == "unsafe" or safe or same_kind)
+    return bool(np.can_cast(source, target, casting=casting))  # type: ignore[arg-type]
+
+
+def finfo(dtype: Any) -> Any:
+    """Return the limits of a float dtype, as `numpy.finfo` does; of bfloat16 and float8 too."""
+    return ml_dtypes.finfo(real_dtype(_strong_dtype(dtype)))
+
+
+def iinfo(dtype: Any) -> Any:
+    """Return the limits of an integer dtype, as `numpy.iinfo` does."""
+    return np.iinfo(_strong_dtype(dtype))

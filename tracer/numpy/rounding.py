@@ -1,0 +1,165 @@
+"""Rounding and limiting: floor, round, clip, nan_to_num."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from tracer import ops
+from tracer.errors import DTypeError
+from tracer.ir import Op, as_dtype
+from tracer.numpy import promotion
+from tracer.numpy.arithmetic import maximum, minimum
+from tracer.numpy.base import ArrayLike
+from tracer.numpy.convert import as_array, as_arrays, broadcast, broadcast_shape, convert
+from tracer.numpy.dispatch import apply, compound
+from tracer.numpy.ufunc import Unary, compare, float_unary, full_like, is_complex, select, unary
+
+if TYPE_CHECKING:
+    from tracer.numpy.array import Array
+
+rint = float_unary("rint", ops.round_nearest_even, "Round to the nearest integer, ties to even.")
+
+
+def _rounding(name: str, op: Op, summary: str) -> Unary:
+    def body(x: Array) -> Array:
+        return x if x.dtype.kind in "biu" else apply(op, x)
+
+    return unary(name, body, summary)
+
+
+floor = _rounding("floor", ops.floor, "Round down.")
+ceil = _rounding("ceil", ops.ceil, "Round up.")
+
+
+def _trunc(x: Array) -> Array:
+    if x.dtype.kind in "biu":
+        return x
+    is_negative = compare(x, full_like(x, 0), "LT")
+    return select(is_negative, apply(ops.ceil, x), apply(ops.floor, x))
+
+
+trunc = fix = unary("trunc", _trunc, "Round towards zero.")
+
+
+def round(a: ArrayLike, decimals: int = 0) -> Array:  # noqa: A001 - NumPy's name
+    """Round to a number of decimals, ties to even.
+
+    Parameters
+    ----------
+    a : array_like
+        Numbers.
+    decimals : int
+        Digits kept after the point; negative ones count to the left of it.
+
+    Returns
+    -------
+    Array, the shape and dtype of `a`
+        The rounded numbers; integers stay as they are unless `decimals` is negative.
+    """
+    x = as_array(a)
+    if x.dtype.kind == "b":
+        return convert(x, as_dtype("float16"))
+    if x.dtype.kind in "iu" and decimals >= 0:
+        return x
+    return _round(x, decimals=int(decimals))
+
+
+around = round
+
+
+@compound
+def _round(x: Array, *, decimals: int) -> Array:
+    if is_complex(x):
+        parts = [_round(apply(part, x), decimals=decimals) for part in (ops.real, ops.imag)]
+        return apply(ops.complex, *parts)
+    if decimals == 0:
+        return apply(ops.round_nearest_even, x)
+    if x.dtype.kind in "iu":
+        wide = convert(x, as_dtype("float64"))
+        return convert(_round(wide, decimals=decimals), x.dtype)
+    scale = full_like(x, 10.0 ** abs(decimals))
+    up, down = (ops.multiply, ops.divide) if decimals > 0 else (ops.divide, ops.multiply)
+    return apply(down, apply(ops.round_nearest_even, apply(up, x, scale)), scale)
+
+
+def clip(
+    a: ArrayLike, a_min: ArrayLike | None = None, a_max: ArrayLike | None = None
+) -> Array:
+    """Limit the elements to an interval.
+
+    Parameters
+    ----------
+    a : array_like
+        Numbers.
+    a_min, a_max : array_like or None
+        Bounds, broadcast together with `a`; None leaves that side open. Where `a_min` exceeds
+        `a_max` the result is `a_max`.
+
+    Returns
+    -------
+    Array, the broadcast shape, the promoted dtype
+        The limited elements; NaN stays NaN.
+    """
+    if a_min is None and a_max is None:
+        return as_array(a)
+    if a_min is None:
+        return minimum(a, a_max)
+    if a_max is None:
+        return maximum(a, a_min)
+    return _clip(*as_arrays(a, a_min, a_max))
+
+
+@compound
+def _clip(x: Array, low: Array, high: Array) -> Array:
+    dtype = promotion.result_type(x, low, high)
+    shape = broadcast_shape("clip", x.shape, low.shape, high.shape)
+    low, x, high = [broadcast(convert(part, dtype), shape) for part in (low, x, high)]
+    return apply(ops.clamp, low, x, high)
+
+
+def nan_to_num(
+    x: ArrayLike,
+    copy: bool = True,
+    nan: float = 0.0,
+    posinf: float | None = None,
+    neginf: float | None = None,
+) -> Array:
+    """Replace NaN and infinities by numbers.
+
+    Parameters
+    ----------
+    x : array_like
+        Numbers.
+    copy : bool
+        Without effect: arrays are never changed in place.
+    nan : float
+        Put where `x` is NaN.
+    posinf, neginf : float, optional
+        Put where `x` is infinite; by default the largest and the smallest number of the dtype.
+
+    Returns
+    -------
+    Array, the shape and dtype of `x`
+        Finite numbers.
+    """
+    del copy
+    array = as_array(x)
+    if array.dtype.kind in "biu":
+        return array
+    if is_complex(array):
+        raise DTypeError(
+            "nan_to_num takes real arrays", mend="apply it to the real and the imaginary part"
+        )
+    return _nan_to_num(array, nan=nan, posinf=posinf, neginf=neginf)
+
+
+@compound
+def _nan_to_num(x: Array, *, nan: float, posinf: float | None, neginf: float | None) -> Array:
+    largest = float(promotion.finfo(x.dtype).max)
+    result = select(compare(x, x, "NE"), full_like(x, nan), x)
+    infinity = full_like(x, math.inf)
+    high = full_like(x, largest if posinf is None else posinf)
+    low = full_like(x, -largest if neginf is None else neginf)
+    result = select(compare(x, infinity, "EQ"), high, result)
+    return select(compare(x, apply(ops.negate, infinity), "EQ"), low, result)

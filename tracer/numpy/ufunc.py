@@ -1,0 +1,173 @@
+"""How element-wise functions are made: coercion, promotion and broadcasting around one op."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from tracer import ops
+from tracer.errors import DTypeError
+from tracer.ir import Op
+from tracer.numpy import promotion
+from tracer.numpy.base import ArrayBase, ArrayLike
+from tracer.numpy.convert import as_array, as_arrays, broadcast, broadcast_shape, convert, scalar
+from tracer.numpy.dispatch import apply, compound
+from tracer.numpy.promotion import WEAK, Dtype, promote_types
+
+if TYPE_CHECKING:
+    from tracer.numpy.array import Array
+
+Unary = Callable[[ArrayLike], "Array"]
+Binary = Callable[[ArrayLike, ArrayLike], "Array"]
+
+_UNARY_DOC = """{summary}
+
+Parameters
+----------
+x : array_like
+    {accepts}
+
+Returns
+-------
+Array, the shape of `x`
+    {returns}
+
+See Also
+--------
+numpy.{name}
+"""
+
+_BINARY_DOC = """{summary}
+
+Parameters
+----------
+x1, x2 : array_like
+    Broadcast together; Python numbers take the other operand's dtype where its kind allows.
+
+Returns
+-------
+Array, the broadcast shape
+    {returns}
+
+Raises
+------
+ShapeError
+    The shapes cannot be broadcast together.
+DTypeError
+    The dtypes have no such operation.
+
+See Also
+--------
+numpy.{name}
+"""
+
+
+def unary(
+    name: str,
+    body: Callable[[Array], Array],
+    summary: str,
+    *,
+    accepts: str = "Numbers.",
+    returns: str = "The dtype of `x`.",
+) -> Unary:
+    """Make a public function of one array from its body on Arrays."""
+    run = compound(body)
+
+    def function(x: ArrayLike, /) -> Array:
+        return run(as_array(x))
+
+    doc = _UNARY_DOC.format(summary=summary, name=name, accepts=accepts, returns=returns)
+    return named(function, name, doc)
+
+
+def binary(
+    name: str,
+    body: Callable[[Array, Array], Array],
+    summary: str,
+    *,
+    returns: str = "The promoted dtype.",
+) -> Binary:
+    """Make a public function of two arrays from its body on Arrays."""
+    run = compound(body)
+
+    def function(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+        return run(*operands(x1, x2))
+
+    return named(function, name, _BINARY_DOC.format(summary=summary, name=name, returns=returns))
+
+
+def named(function: Any, name: str, doc: str) -> Any:
+    """Give a made function its public name and documentation."""
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
+
+
+def float_unary(name: str, op: Op, summary: str) -> Unary:
+    """Make a function that computes in floats: exp, sin, ..."""
+
+    def body(x: Array) -> Array:
+        return apply(op, convert(x, promotion.float_ufunc_dtype(x.dtype)))
+
+    return unary(
+        name, body, summary, returns="Floats; integers become float16, float32 or float64 by width."
+    )
+
+
+def operands(x1: ArrayLike, x2: ArrayLike) -> tuple[Array, Array]:
+    """Return two array-likes as Arrays; a Python number takes the other's dtype (NEP 50)."""
+    if isinstance(x1, ArrayBase):
+        if isinstance(x2, ArrayBase):
+            return x1, x2  # type: ignore[return-value]
+        if x2.__class__ in WEAK:
+            return x1, scalar(x2, promotion.weak_dtype(x1._type.dtype, x2.__class__))  # type: ignore[return-value]
+    elif isinstance(x2, ArrayBase) and x1.__class__ in WEAK:
+        return scalar(x1, promotion.weak_dtype(x2._type.dtype, x1.__class__)), x2  # type: ignore[return-value]
+    return as_arrays(x1, x2)  # type: ignore[return-value]
+
+
+def align(name: str, x: Array, y: Array, dtype: Dtype | None = None) -> tuple[Array, Array]:
+    """Convert two arrays to one dtype (by default the promoted one) and broadcast them."""
+    first, second = x._type, y._type
+    if first is second and (dtype is None or dtype == first.dtype):
+        return x, y
+    if dtype is None:
+        dtype = promote_types(first.dtype, second.dtype)
+    shape = broadcast_shape(name, first.shape, second.shape)
+    return broadcast(convert(x, dtype), shape), broadcast(convert(y, dtype), shape)
+
+
+def full_like(x: Array, value: Any) -> Array:
+    """Return a Python number broadcast to the type of `x`."""
+    return broadcast(scalar(value, x.dtype), x.shape)
+
+
+def compare(x: Array, y: Array, direction: str) -> Array:
+    """Compare two arrays of one type."""
+    return apply(ops.compare, x, y, direction=direction)
+
+
+def is_nonzero(x: Array) -> Array:
+    """Return the truth values of the elements."""
+    return x if x.dtype.kind == "b" else compare(x, full_like(x, 0), "NE")
+
+
+def select(condition: Array, x: Array, y: Array) -> Array:
+    """Choose by truth values; all shapes are equal."""
+    return apply(ops.select, condition, x, y)
+
+
+def require_no_bool(name: str, dtype: Dtype, mend: str) -> None:
+    """Raise `DTypeError` for truth values."""
+    if dtype.kind == "b":
+        raise DTypeError(f"{name} is not defined for bool arrays", mend=mend)
+
+
+def is_complex(x: Array) -> bool:
+    """Tell whether the elements are complex."""
+    return x.dtype.kind == "c"
+
+
+def is_integer(dtype: Dtype) -> bool:
+    """Tell whether the dtype is of integers (not bools)."""
+    return dtype.kind in "iu"

@@ -1,0 +1,103 @@
+"""Nested arguments and results (pytrees): flatten, unflatten, map.
+
+Tuples, lists, dicts (keys sorted), named tuples, None (an empty tree) and the classes entered with
+`register_pytree_node` are containers; everything else is a leaf. Built on optree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any
+
+import optree
+
+NAMESPACE = "tracer"
+Structure = optree.PyTreeSpec
+"""Structure of a tree without its leaves; hashable and comparable."""
+
+
+def flatten(tree: Any) -> tuple[list[Any], Structure]:
+    """Return the leaves of a tree, in order, and its structure.
+
+    Examples
+    --------
+    >>> from tracer import tree
+    >>> leaves, structure = tree.flatten({"b": 2, "a": (1, None)})
+    >>> leaves
+    [1, 2]
+    """
+    return optree.tree_flatten(tree, namespace=NAMESPACE)  # type: ignore[return-value]
+
+
+def flatten_with_paths(tree: Any) -> tuple[list[str], list[Any], Structure]:
+    """Return the path of each leaf written as Python (`['loss'][0]`), the leaves, the structure."""
+    leaves, structure = flatten(tree)
+    paths = ["".join(_step(entry) for entry in accessor) for accessor in structure.accessors()]
+    return paths, leaves, structure
+
+
+def _step(entry: Any) -> str:
+    codify = getattr(entry, "codify", None)
+    return codify("") if codify is not None else f"[{entry!r}]"
+
+
+def unflatten(structure: Structure, leaves: Iterable[Any]) -> Any:
+    """Return the tree of a structure and its leaves."""
+    return optree.tree_unflatten(structure, leaves)
+
+
+def map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:  # noqa: A001 - the field's term
+    """Apply a function to the leaves of one tree, or of several trees of one structure."""
+    return optree.tree_map(function, tree, *rest, namespace=NAMESPACE)
+
+
+def leaves(tree: Any) -> list[Any]:
+    """Return the leaves of a tree, in order."""
+    return flatten(tree)[0]
+
+
+def structure(tree: Any) -> Structure:
+    """Return the structure of a tree."""
+    return flatten(tree)[1]
+
+
+def register_pytree_node(
+    cls: type[Any],
+    flatten: Callable[[Any], tuple[Sequence[Any], Hashable]],
+    unflatten: Callable[[Any, Sequence[Any]], Any],
+) -> type[Any]:
+    """Make a class a container.
+
+    Parameters
+    ----------
+    cls : type
+        The class.
+    flatten : callable
+        `(instance) -> (children, static data)`; the static data is hashable and comparable.
+    unflatten : callable
+        `(static data, children) -> instance`.
+
+    Returns
+    -------
+    type
+        `cls`.
+    """
+    optree.register_pytree_node(
+        cls,
+        lambda instance: tuple(flatten(instance)),  # type: ignore[arg-type, return-value]
+        unflatten,  # type: ignore[arg-type]
+        namespace=NAMESPACE,
+    )
+    return cls
+
+
+__all__ = [
+    "Structure",
+    "flatten",
+    "flatten_with_paths",
+    "leaves",
+    "map",
+    "register_pytree_node",
+    "structure",
+    "unflatten",
+]
