@@ -4,21 +4,13 @@ It knows StableHLO, XLA's clients and their memory; it knows no op by name (ops 
 through the builder) and nothing of NumPy's manners or of jax.
 """
 
-from tracer.lowering.backend import (
-    Device,
-    default_device,
-    devices,
-    find_device,
-    free_bytes,
-    from_dlpack,
-    to_device,
-    to_dlpack,
-    to_host,
-)
+from tracer.lowering.backend import Device, default_device, devices, find_device
 from tracer.lowering.compiler import clear_cache, compile_graph, stablehlo
 from tracer.lowering.executable import Executable
+from tracer.lowering.free_memory import free_bytes
 from tracer.lowering.memory import MemoryStats
 from tracer.lowering.shims import Buffer, memory_optimized_options
+from tracer.lowering.transfer import from_dlpack, to_device, to_dlpack, to_host
 from tracer.lowering.walk import node_path
 
 __all__ = [
@@ -26,6 +18,8 @@ __all__ = [
     "Device",
     "Executable",
     "MemoryStats",
+    "cache_bytes",
+    "cache_bytes",
     "clear_cache",
     "compile_graph",
     "default_device",

@@ -1,20 +1,15 @@
-"""Clients, devices and the way of data to and from them."""
+"""Clients and the devices that they own. The only file that knows how to make a client."""
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from tracer.errors import DeviceError, DTypeError
-from tracer.ir.types import SUPPORTED_DTYPES, as_dtype
-from tracer.lowering import shims
-from tracer.lowering.failures import execution_failure
-from tracer.lowering.shims import Buffer, OneDevice, XlaError, xla_client
+from tracer.errors import DeviceError
+from tracer.lowering.shims import OneDevice, xla_client
 
 _CLIENT_FACTORIES: dict[str, Callable[[], Any]] = {"cpu": xla_client.make_cpu_client}
 """How to make the client of each platform, in order of preference for the default device."""
@@ -128,178 +123,21 @@ def find_device(device: Device | str | None) -> Device:
     )
 
 
-def to_device(array: np.ndarray[Any, Any], device: Device | None = None) -> Buffer:
-    """Copy an array to a device.
+_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+_USUAL_CACHE_BYTES = 32 << 20
 
-    Parameters
-    ----------
-    array : ndarray
-        Any shape, strides and byte order; a supported dtype.
-    device : Device, optional
-        The default device when None.
 
-    Returns
-    -------
-    Buffer
-        A private copy: the array may be changed as soon as this returns.
+def cache_bytes(device: Device | str | None = None) -> int:
+    """Return the bytes of the largest cache of a device, which loops should stay within.
 
-    Raises
-    ------
-    DTypeError
-        No supported dtype.
-    ExecutionError
-        The device is out of memory.
+    On a CPU it is read from the machine (Linux); 32 MiB, a usual last-level cache and about an
+    accelerator's, where it cannot be read.
     """
-    if array.dtype not in SUPPORTED_DTYPES:
-        # Big-endian arrays would be taken as they are, without an error and with wrong numbers.
-        array = array.astype(as_dtype(array.dtype))
-    place = default_device() if device is None else device
-    try:
-        return shims.put(array, place.sharding, place.raw)
-    except XlaError as error:
-        raise execution_failure(error) from error
-
-
-def to_host(buffer: Buffer) -> np.ndarray[Any, Any]:
-    """Return a buffer's values, waiting for them to be computed.
-
-    Returns
-    -------
-    ndarray
-        Read-only; on CPU a view of the buffer, which it keeps alive.
-
-    Raises
-    ------
-    DonatedArrayError
-        The buffer was donated.
-    ExecutionError
-        The program that computes it failed.
-    """
-    try:
-        array: np.ndarray[Any, Any] = buffer._single_device_array_to_np_array_did_copy()[0]
-    except (XlaError, RuntimeError) as error:
-        raise execution_failure(error) from error
-    array.flags.writeable = False
-    return array
-
-
-def to_dlpack(buffer: Buffer) -> Any:
-    """Return a DLPack capsule that shares the buffer's memory.
-
-    Raises
-    ------
-    DonatedArrayError
-        The buffer was donated.
-    DTypeError
-        DLPack has no such dtype.
-    """
-    try:
-        return shims.export_dlpack(buffer)
-    except (XlaError, RuntimeError) as error:
-        if "UNIMPLEMENTED" in str(error):
-            raise DTypeError(
-                f"the array cannot be shared through DLPack: {error}",
-                mend="convert it with astype, or go through numpy.asarray",
-            ) from error
-        raise execution_failure(error) from error
-
-
-def from_dlpack(array: Any, device: Device | None = None) -> Buffer:
-    """Copy an array of another library to a device.
-
-    Parameters
-    ----------
-    array : object
-        Has `__dlpack__`; its memory must be readable from the host.
-    device : Device, optional
-        The default device when None.
-
-    Returns
-    -------
-    Buffer
-        A private copy.
-
-    Raises
-    ------
-    DTypeError
-        The object does not speak DLPack, or its dtype is not supported.
-    """
-    if isinstance(array, np.ndarray):
-        return to_device(array, device)
-    if not hasattr(array, "__dlpack__"):
-        raise DTypeError(
-            f"{type(array).__name__} has no __dlpack__",
-            mend="give an array of a library that supports DLPack, or numpy.asarray(it)",
-        )
-    try:
-        shared = shims.import_dlpack(array.__dlpack__(), find_device("cpu").raw)
-    except (XlaError, RuntimeError, BufferError) as error:
-        raise DTypeError(
-            f"the array could not be read through DLPack: {error}",
-            mend="move it to the host and make it contiguous, or go through numpy.asarray",
-        ) from error
-    return to_device(to_host(shared), device)
-
-
-def free_bytes(device: Device | None = None) -> int:
-    """Return the bytes that are free on a device now.
-
-    Notes
-    -----
-    On CPU the smaller of the machine's available memory and what is left of the limit of the
-    control group (a container's limit).
-    """
-    place = default_device() if device is None else device
-    stats = place.raw.memory_stats()
-    if stats:
-        return int(stats["bytes_limit"]) - int(stats["bytes_in_use"])
-    return _free_host_bytes()
-
-
-def _free_host_bytes() -> int:
-    pages = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    candidates = [_meminfo().get("MemAvailable", pages)]
-    for limit, usage, statistics, cache in _CONTROL_GROUPS:
-        allowed, used = _read_number(limit), _read_number(usage)
-        if allowed is not None and used is not None:
-            reclaimable = _read_table(statistics).get(cache, 0)
-            candidates.append(max(0, allowed - used + reclaimable))
-    return min(candidates)
-
-
-# Version 2 first, then version 1. Inactive file pages are counted as used but given back on demand.
-_CONTROL_GROUPS = (
-    (
-        "/sys/fs/cgroup/memory.max",
-        "/sys/fs/cgroup/memory.current",
-        "/sys/fs/cgroup/memory.stat",
-        "inactive_file",
-    ),
-    (
-        "/sys/fs/cgroup/memory/memory.limit_in_bytes",
-        "/sys/fs/cgroup/memory/memory.usage_in_bytes",
-        "/sys/fs/cgroup/memory/memory.stat",
-        "total_inactive_file",
-    ),
-)
-
-
-def _lines(path: str) -> list[list[str]]:
-    if not os.path.exists(path):
-        return []
-    with open(path, encoding="ascii") as file:
-        return [line.split() for line in file]
-
-
-def _read_number(path: str) -> int | None:
-    lines = _lines(path)
-    # A group without a limit says "max".
-    return int(lines[0][0]) if lines and lines[0][0].isdigit() else None
-
-
-def _read_table(path: str) -> dict[str, int]:
-    return {words[0]: int(words[1]) for words in _lines(path)}
-
-
-def _meminfo() -> dict[str, int]:
-    return {words[0].rstrip(":"): 1024 * int(words[1]) for words in _lines("/proc/meminfo")}
+    if find_device(device).platform != "cpu":
+        return _USUAL_CACHE_BYTES
+    units = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+    sizes = []
+    for file in _CACHES.glob("index*/size"):
+        text = file.read_text(encoding="ascii").strip()
+        sizes.append(int(text[:-1]) * units[text[-1]] if text[-1] in units else int(text))
+    return max(sizes, default=_USUAL_CACHE_BYTES)

@@ -13,7 +13,6 @@ from tracer.lowering.backend import Device, find_device
 from tracer.lowering.executable import Executable
 from tracer.lowering.failures import compile_failure
 from tracer.lowering.module import Module, lower_graph
-from tracer.lowering.shims import XlaError
 
 _Key = tuple[str, Device, tuple[int, ...], tuple[tuple[str, Any], ...]]
 _CACHE: dict[_Key, Executable] = {}
@@ -96,7 +95,7 @@ def _compile(
     try:
         with module.raw.context:
             raw = device.client.compile_and_load(module.raw, shims.device_list(device.raw), options)
-    except (XlaError, RuntimeError) as error:
+    except RuntimeError as error:
         raise compile_failure(error) from error
     return Executable(raw, graph, device, donate)
 

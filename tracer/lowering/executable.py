@@ -11,7 +11,7 @@ from tracer.lowering import shims
 from tracer.lowering.backend import Device
 from tracer.lowering.failures import execution_failure
 from tracer.lowering.memory import MemoryStats, measure
-from tracer.lowering.shims import Buffer, XlaError
+from tracer.lowering.shims import Buffer
 
 
 class Executable:
@@ -57,14 +57,16 @@ class Executable:
         Raises
         ------
         DonatedArrayError
-            A buffer was donated before.
+            A buffer was donated before, or is donated and passed twice.
+        DTypeError
+            An argument is no buffer.
         ExecutionError
             XLA failed, for one because the device is out of memory.
         """
         try:
             results = self._execute(buffers).consume_with_handlers(self._handlers)
-        except (XlaError, RuntimeError) as error:
-            raise execution_failure(error) from error
+        except (RuntimeError, TypeError) as error:
+            raise execution_failure(error, buffers) from error
         if self.donate:
             for position in self.donate:
                 # XLA keeps a donated buffer that it found no use for; the promise is that it is

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from typing import Any
 
 from tracer.errors import (
     ArgumentError,
     DonatedArrayError,
+    DTypeError,
     ExecutionError,
     LoweringError,
     TracerError,
@@ -14,16 +17,19 @@ from tracer.errors import (
 
 _BYTES = re.compile(r"(\d+)\s*bytes")
 _DONATED = re.compile(r"deleted|donate", re.IGNORECASE)
+_BAD_VALUE = re.compile(r"While setting option (\w+), (.*)")
 _NO_OPTION = re.compile(r"No such compile option: '?([\w.]+)'?")
 
 
-def execution_failure(error: Exception) -> TracerError:
+def execution_failure(error: Exception, buffers: Sequence[Any] = ()) -> TracerError:
     """Return our error for what XLA raised while it ran a program or moved data.
 
     Parameters
     ----------
     error : Exception
         What jaxlib raised.
+    buffers : sequence of Buffer
+        What it was given.
 
     Returns
     -------
@@ -38,9 +44,16 @@ def execution_failure(error: Exception) -> TracerError:
             f"the device ran out of memory{size}",
             mend="compile with memory_limit= below the device's free bytes, or free other arrays",
         )
-    if _DONATED.search(text):
+    if isinstance(error, TypeError):
+        kinds = ", ".join(type(buffer).__name__ for buffer in buffers)
+        return DTypeError(
+            f"the program takes buffers, not ({kinds})", mend="copy arrays with to_device first"
+        )
+    gone = [position for position, buffer in enumerate(buffers) if buffer.is_deleted()]
+    if gone or _DONATED.search(text):
+        which = f"argument {gone[0]}" if gone else "an array"
         return DonatedArrayError(
-            f"an array was used after its memory was given away: {text}",
+            f"{which} was used after its memory had been given away",
             mend="use the array that the call returned, or do not donate this argument; "
             "pass a donated array only once",
         )
@@ -57,6 +70,11 @@ def compile_failure(error: Exception) -> TracerError:
         return ArgumentError(
             f"XLA has no compile option {option[1]!r}",
             mend="check its full name for this jaxlib, such as xla_cpu_enable_fast_math",
+        )
+    if value := _BAD_VALUE.search(str(error)):
+        return ArgumentError(
+            f"XLA's compile option {value[1]!r} does not take this value: {value[2]}",
+            mend="give a value of the option's type; those of enumerations by their full name",
         )
     if "RESOURCE_EXHAUSTED" in text:
         return LoweringError(

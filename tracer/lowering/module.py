@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tracer.errors import LoweringError
 from tracer.ir import Graph, ShapeDtype
 from tracer.lowering.builder import StableHloBuilder
 from tracer.lowering.shims import func, ir, make_context
 from tracer.lowering.values import Operand
-from tracer.lowering.walk import lower_nodes
+from tracer.lowering.walk import lower_nodes, node_path
 
 _ENTRY = "main"
+_OP_NAME = re.compile(r'error: "([^"]+)"')
 
 
 @dataclass(frozen=True)
@@ -70,8 +73,24 @@ def lower_graph(graph: Graph, platform: str, donate: Sequence[int] = ()) -> Modu
         signature = ir.FunctionType.get(inputs, [output.raw.type for output in outputs])
         entry.attributes["function_type"] = ir.TypeAttr.get(signature)
         entry.attributes["arg_attrs"] = _donation(graph, donate)
-        module.operation.verify()
+        _verify(module, graph)
     return Module(module, b.has_barrier)
+
+
+def _verify(module: Any, graph: Graph) -> None:
+    """Raise `LoweringError` at the node whose ops StableHLO does not accept."""
+    try:
+        module.operation.verify()
+    except ir.MLIRError as error:
+        text = str(error)
+        found = _OP_NAME.search(text)
+        path = node_path(found[1]) if found else ()
+        node = graph.nodes[int(path[0])] if path else None
+        raise LoweringError(
+            f"StableHLO does not accept the program: {text}",
+            mend="convert the operands to a more common dtype; if it stays, report it as a bug",
+            where=node.source if node is not None else None,
+        ) from error
 
 
 def _donation(graph: Graph, donate: Sequence[int]) -> Any:

@@ -10,8 +10,9 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-# Silences the lines that XLA's C++ logs at start-up; must be set before jaxlib is imported.
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
+# XLA's C++ logs lines at start-up, and each failure a second time before it raises; must be set
+# before jaxlib is imported.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import jaxlib.version
 import numpy as np
@@ -25,7 +26,6 @@ from jaxlib.mlir.dialects import chlo, func
 from jaxlib.mlir.dialects import stablehlo as hlo
 
 VERSION: tuple[int, ...] = tuple(jaxlib.version.__version_info__)
-XlaError = _jax.JaxRuntimeError
 
 _CPU_PASSES_THAT_DROP_BARRIERS = "cse_barrier_expander"
 
@@ -198,7 +198,6 @@ __all__ = [
     "Aval",
     "Buffer",
     "OneDevice",
-    "XlaError",
     "barrier_options",
     "bool_constant",
     "chlo",
