@@ -1,0 +1,87 @@
+"""NumPy-style code, differentiated, and compiled to run within a byte limit.
+
+The public names. Arrays and functions of them live in `tracer.numpy`.
+"""
+
+from tracer import eager as _eager  # installs the evaluator of concrete arrays
+from tracer import numpy
+from tracer.api import CompiledFunction, compile  # noqa: A004 - the public name
+from tracer.control import cond, fori_loop, map, scan, switch, while_loop  # noqa: A004
+from tracer.errors import (
+    ArgumentError,
+    ArrayIndexError,
+    AxisError,
+    DeviceError,
+    DonatedArrayError,
+    DTypeError,
+    ExecutionError,
+    LinAlgError,
+    LoweringError,
+    MemoryLimitError,
+    NotDifferentiableError,
+    ShapeError,
+    TracerError,
+    TracingError,
+    VerifyError,
+)
+from tracer.ir import ShapeDtype
+from tracer.lowering import default_device, devices
+from tracer.numpy.array import Array
+from tracer.optimizer.plan import Plan
+from tracer.transforms import (
+    check_grads,
+    checkpoint,
+    custom_vjp,
+    grad,
+    jvp,
+    linearize,
+    stop_gradient,
+    value_and_grad,
+    vjp,
+)
+from tracer.tree import register_pytree_node
+
+__version__ = "0.1.0"
+del _eager
+
+__all__ = [
+    "ArgumentError",
+    "Array",
+    "ArrayIndexError",
+    "AxisError",
+    "CompiledFunction",
+    "DTypeError",
+    "DeviceError",
+    "DonatedArrayError",
+    "ExecutionError",
+    "LinAlgError",
+    "LoweringError",
+    "MemoryLimitError",
+    "NotDifferentiableError",
+    "Plan",
+    "ShapeDtype",
+    "ShapeError",
+    "TracerError",
+    "TracingError",
+    "VerifyError",
+    "check_grads",
+    "checkpoint",
+    "compile",
+    "cond",
+    "custom_vjp",
+    "default_device",
+    "devices",
+    "fori_loop",
+    "grad",
+    "jvp",
+    "linearize",
+    "map",
+    "numpy",
+    "register_pytree_node",
+    "scan",
+    "stop_gradient",
+    "switch",
+    "value_and_grad",
+    "vjp",
+    "while_loop",
+]

@@ -61,6 +61,11 @@ def structure(tree: Any) -> Structure:
     return flatten(tree)[1]
 
 
+def is_leaf(structure: Structure) -> bool:
+    """Tell whether a structure is that of a single leaf, no container around it."""
+    return bool(structure.is_leaf())
+
+
 def register_pytree_node(
     cls: type[Any],
     flatten: Callable[[Any], tuple[Sequence[Any], Hashable]],
@@ -95,6 +100,7 @@ __all__ = [
     "Structure",
     "flatten",
     "flatten_with_paths",
+    "is_leaf",
     "leaves",
     "map",
     "register_pytree_node",

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 def draw_timeline(plan: Plan, path: str) -> None:
     """Draw the predicted timeline of a plan to `path`."""
     try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
-        from matplotlib.figure import Figure  # noqa: PLC0415
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
     except ImportError as error:
         raise ArgumentError(
             "plan.plot needs matplotlib, which is not installed",

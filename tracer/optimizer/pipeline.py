@@ -126,9 +126,11 @@ class Planner:
         The limit plays no part, so that the answer is the same for every limit.
         """
         found = [self._candidate(self.graph, self.rows, ())]
-        for threshold in (1 << 12, 1 << 16, 1 << 20, 1 << 24):
-            for working_set in (1, 1 << 20):
-                found.append(self._split(SplitSettings(threshold, working_set, working_set)))
+        found.extend(
+            self._split(SplitSettings(threshold, working_set, working_set))
+            for threshold in (1 << 12, 1 << 16, 1 << 20, 1 << 24)
+            for working_set in (1, 1 << 20)
+        )
         return min(found, key=lambda candidate: candidate.peak_bytes)
 
     def _limit_settings(self, limit: int) -> Iterator[SplitSettings]:
@@ -158,9 +160,7 @@ class Planner:
             return result
 
         manager = PassManager()
-        graph = manager.run(
-            self.graph, (Pass("split", run, exact=False), COMMON_SUBEXPRESSIONS)
-        )
+        graph = manager.run(self.graph, (Pass("split", run, exact=False), COMMON_SUBEXPRESSIONS))
         return self._candidate(graph, (*self.rows, *manager.rows), tuple(loops))
 
     def _candidate(

@@ -103,7 +103,7 @@ class Plan:
         ArgumentError
             matplotlib is not installed.
         """
-        from tracer.optimizer.picture import draw_timeline  # noqa: PLC0415 - optional dependency
+        from tracer.optimizer.picture import draw_timeline
 
         draw_timeline(self, path)
 
@@ -146,7 +146,9 @@ def _pass_lines(plan: Plan) -> list[str]:
     for row in plan.passes:
         before, after = format_bytes(row.peak_bytes_before), format_bytes(row.peak_bytes_after)
         nodes = f"{row.nodes_before}->{row.nodes_after}"
-        lines.append(f"  {row.name:<24} {before:>12} {after:>12} {nodes:>11}  {len(row.applied):>8}")
+        lines.append(
+            f"  {row.name:<24} {before:>12} {after:>12} {nodes:>11}  {len(row.applied):>8}"
+        )
         lines.extend(f"    left alone: {refusal}" for refusal in row.refusals)
     return lines
 

@@ -153,5 +153,3 @@ def _add_all(values: Sequence[Value]) -> Value:
     for value in values[1:]:
         total = ops.add(total, value)
     return total
-
-

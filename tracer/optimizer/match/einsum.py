@@ -32,7 +32,7 @@ def contract(factors: Sequence[Factor], kept: Axes) -> Factor:
     for pair in _path(remaining, kept):
         chosen = [remaining.pop(position) for position in sorted(pair, reverse=True)]
         later = {axis for _, axes in remaining for axis in axes} | set(kept)
-        remaining.append(_pair(*chosen[::-1], later) if len(chosen) == 2 else chosen[0])
+        remaining.append(_pair(chosen[1], chosen[0], later) if len(chosen) == 2 else chosen[0])
     value, axes = remaining[0]
     return _ordered(sum_over(value, axes, kept), tuple(a for a in axes if a in kept), kept)
 

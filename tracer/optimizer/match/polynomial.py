@@ -57,7 +57,7 @@ class Monomial:
 Polynomial = tuple[Monomial, ...]
 
 
-class NoPolynomial(Exception):  # noqa: N818 - internal control flow, never shown to a user
+class NoPolynomial(Exception):
     """The expression is no small polynomial in broadcast operands; the text says why."""
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -49,14 +48,10 @@ class LoopRow:
 @dataclass(frozen=True)
 class _Candidate:
     region: Region
-    loops: list[Loop]
-    axis: int
     score: tuple[float, ...]
 
 
-def split_graph(
-    graph: Graph, settings: SplitSettings, log: PassLog
-) -> tuple[Graph, list[LoopRow]]:
+def split_graph(graph: Graph, settings: SplitSettings, log: PassLog) -> tuple[Graph, list[LoopRow]]:
     """Compute every value above the threshold in slices, where the axis rules allow it.
 
     Sums that are accumulated over slices are added in another order than XLA would: results may
@@ -66,31 +61,37 @@ def split_graph(
     refused: dict[str, tuple[str, Source | None]] = {}
     while True:
         subject = Subject(graph)
-        candidate = None
-        for seed in _seeds(graph, settings):
-            candidate = _best_candidate(subject, seed, settings, refused)
-            if candidate is not None:
-                break
+        found = (
+            _best_candidate(subject, seed, settings, refused) for seed in _seeds(graph, settings)
+        )
+        candidate = next((item for item in found if item is not None), None)
         if candidate is None:
             break
-        flops = graph_flops(graph)
-        region = candidate.region
-        inner: list[LoopRow] = []
-        graph, emitted = split_region(
-            subject,
-            region,
-            lambda loop, region=region, subject=subject: choose_chunk(
-                subject, region, loop, settings
-            ),
-            lambda body: _tile(body, settings, log, inner),
-        )
-        extra = max(0, graph_flops(graph) - flops)
-        new = [_row(region, candidate.axis, item, extra) for item in emitted]
-        rows.extend([*new, *inner])
-        log.applied.extend(f"{row.axis}: {row.trips} trips of {row.chunk}" for row in new)
+        graph, new = _apply(subject, candidate, settings, log)
+        rows.extend(new)
     for what, (reason, source) in refused.items():
         log.refuse(what, reason, source)
     return graph, rows
+
+
+def _apply(
+    subject: Subject, candidate: _Candidate, settings: SplitSettings, log: PassLog
+) -> tuple[Graph, list[LoopRow]]:
+    """Write the loops of one candidate; also return their rows, inner loops last."""
+    region = candidate.region
+    inner: list[LoopRow] = []
+
+    def chunk_of(loop: Loop) -> int:
+        return choose_chunk(subject, region, loop, settings)
+
+    def transform(body: Graph) -> Graph:
+        return _tile(body, settings, log, inner)
+
+    graph, emitted = split_region(subject, region, chunk_of, transform)
+    extra = max(0, graph_flops(graph) - graph_flops(subject.graph))
+    rows = [_row(region, item, extra) for item in emitted]
+    log.applied.extend(f"{row.axis}: {row.trips} trips of {row.chunk}" for row in rows)
+    return graph, [*rows, *inner]
 
 
 def _tile(body: Graph, settings: SplitSettings, log: PassLog, rows: list[LoopRow]) -> Graph:
@@ -165,14 +166,14 @@ def _candidate(
         float(_loop_flops(loops)),
         float(axis),
     )
-    return _Candidate(region, loops, axis, score)
+    return _Candidate(region, score)
 
 
 def _loop_flops(loops: list[Loop]) -> int:
     return sum(node_cost(node).flops for loop in loops for node, _ in loop.nodes)
 
 
-def _row(region: Region, axis: int, emitted: Emitted, extra_flops: int) -> LoopRow:
+def _row(region: Region, emitted: Emitted, extra_flops: int) -> LoopRow:
     inside = {node for node, _ in emitted.loop.nodes if node in region.virtual}
     virtual = sorted(inside, key=lambda node: -_largest(node))
     first = virtual[0] if virtual else next(iter(emitted.loop.heads))
@@ -185,7 +186,7 @@ def _row(region: Region, axis: int, emitted: Emitted, extra_flops: int) -> LoopR
         trips=emitted.trips,
         remainder=emitted.remainder,
         combiners=emitted.combiners,
-        bytes_before=sum(math.prod((_largest(node),)) for node in virtual),
+        bytes_before=sum(_largest(node) for node in virtual),
         bytes_after=after,
         extra_flops=extra_flops,
     )

@@ -124,7 +124,7 @@ class SliceEmitter:
 
     def _slice_stored(self, value: Value, axis: int) -> Value:
         sizes = value.type.resized(axis, self.size).shape
-        return ops.dynamic_slice(value, *self._starts(value, axis), sizes=sizes)  # type: ignore[no-any-return]
+        return ops.dynamic_slice(value, *self._starts(value, axis), sizes=sizes)
 
     def _starts(self, value: Value, axis: int) -> list[Value]:
         zero = ops.constant(value=np.zeros((), self.start.dtype))
@@ -133,7 +133,7 @@ class SliceEmitter:
     def _fold(
         self, slices: dict[tuple[Node, Label], tuple[Value, ...]], carries: list[Value]
     ) -> list[Value]:
-        folded = []
+        folded: list[Value] = []
         for head, label in self.loop.heads.items():
             rule = self.subject.rule(head)
             for index, part in enumerate(slices[head, label]):

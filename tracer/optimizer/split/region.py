@@ -54,7 +54,7 @@ class Subject:
         return self.rule(value.node).results[value.index][axis]
 
     def sliced_operands(self, node: Node, label: Label) -> Iterator[tuple[int, Value, int | None]]:
-        """Yield (position, operand, axis that the label names, or None for an operand taken whole)."""
+        """Yield (position, operand, axis that the label names); None: the operand is taken whole."""
         for position, value in enumerate(node.operands):
             labels = self.rule(node).operands[position]
             yield position, value, labels.index(label) if label in labels else None
@@ -86,7 +86,7 @@ class Region:
         )
 
 
-class Conflict(Exception):  # noqa: N818 - internal control flow, never shown to a user
+class Conflict(Exception):
     """A value cannot be virtual, because `user` needs it whole."""
 
     def __init__(self, node: Node, user: Node | None, reason: str) -> None:
