@@ -148,8 +148,8 @@ power: Op = elementwise(
     2,
     _power,
     _power_vjp,
-    doc="x to the power y; integers as if computed exactly and truncated. An unsigned exponent "
-    "must lie in the range of the signed dtype.",
+    doc="x to the power y. Of integers the exact result truncated, so 0, 1 or -1 for negative y; "
+    "unspecified where it overflows.",
     flops=25,
 )
 maximum: Op = elementwise(
