@@ -50,8 +50,7 @@ class EagerProgram:
                     raise deleted_error(array) from None
             raise
         return [
-            Array(buffer, type, device)
-            for buffer, type in zip(results, self._types, strict=True)
+            Array(buffer, type, device) for buffer, type in zip(results, self._types, strict=True)
         ]
 
     def _elsewhere(self, arrays: tuple[ArrayBase, ...]) -> list[Array]:

@@ -26,7 +26,7 @@ def flatten(tree: Any) -> tuple[list[Any], Structure]:
     >>> leaves
     [1, 2]
     """
-    return optree.tree_flatten(tree, namespace=NAMESPACE)  # type: ignore[return-value]
+    return optree.tree_flatten(tree, namespace=NAMESPACE)
 
 
 def flatten_with_paths(tree: Any) -> tuple[list[str], list[Any], Structure]:

@@ -15,7 +15,7 @@ from tracer.numpy.arithmetic import (
     absolute,
     add,
     divide,
-    divmod,
+    divmod,  # noqa: A004
     fabs,
     float_power,
     floor_divide,
@@ -86,9 +86,9 @@ from tracer.numpy.elementwise import (
     hypot,
     imag,
     log,
-    log10,
     log1p,
     log2,
+    log10,
     logaddexp,
     nextafter,
     rad2deg,
@@ -227,7 +227,7 @@ from tracer.numpy.statistics import (
 )
 
 ndarray = Array
-bool_ = bool = _DTYPES_BY_NAME["bool"]
+bool_ = bool = _DTYPES_BY_NAME["bool"]  # noqa: A001 - NumPy's name
 int8 = _DTYPES_BY_NAME["int8"]
 int16 = _DTYPES_BY_NAME["int16"]
 int32 = _DTYPES_BY_NAME["int32"]
@@ -308,8 +308,8 @@ __all__ = [
     "ceil",
     "clip",
     "column_stack",
-    "complex128",
     "complex64",
+    "complex128",
     "concat",
     "concatenate",
     "conj",
@@ -352,11 +352,11 @@ __all__ = [
     "flip",
     "fliplr",
     "flipud",
+    "float8_e4m3fn",
+    "float8_e5m2",
     "float16",
     "float32",
     "float64",
-    "float8_e4m3fn",
-    "float8_e5m2",
     "float_power",
     "floor",
     "floor_divide",
@@ -376,10 +376,10 @@ __all__ = [
     "imag",
     "inf",
     "inner",
+    "int8",
     "int16",
     "int32",
     "int64",
-    "int8",
     "invert",
     "isclose",
     "isfinite",
@@ -393,9 +393,9 @@ __all__ = [
     "linalg",
     "linspace",
     "log",
-    "log10",
     "log1p",
     "log2",
+    "log10",
     "logaddexp",
     "logical_and",
     "logical_not",
@@ -485,10 +485,10 @@ __all__ = [
     "triu",
     "true_divide",
     "trunc",
+    "uint8",
     "uint16",
     "uint32",
     "uint64",
-    "uint8",
     "unique",
     "unstack",
     "var",

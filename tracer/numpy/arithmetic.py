@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tracer import ops
 from tracer.errors import ArgumentError, DTypeError
-from tracer.ir import Op
+from tracer.ir import Op, as_dtype
 from tracer.numpy import promotion
 from tracer.numpy.base import ArrayBase, ArrayLike
 from tracer.numpy.convert import as_array, convert
@@ -70,7 +70,7 @@ def _integer_arithmetic_dtype(x: Array, y: Array) -> promotion.Dtype:
             "floor division and remainder are not defined for complex numbers",
             mend="use /, or take the real part first",
         )
-    return promotion.as_dtype("int8") if dtype.kind == "b" else dtype
+    return as_dtype("int8") if dtype.kind == "b" else dtype
 
 
 def _safe_divisor(y: Array) -> tuple[Array, Array]:
@@ -155,7 +155,7 @@ fmod = binary("fmod", _fmod, "Remainder with the sign of the dividend.")
 
 def _power(x: Array, y: Array) -> Array:
     dtype = promote_types(x.dtype, y.dtype)
-    dtype = promotion.as_dtype("int8") if dtype.kind == "b" else dtype
+    dtype = as_dtype("int8") if dtype.kind == "b" else dtype
     return apply(ops.power, *align("power", x, y, dtype))
 
 
@@ -163,7 +163,7 @@ _general_power = binary("power", _power, "Power.")
 _LARGEST_PRODUCT = 3
 
 
-def power(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+def power(x1: ArrayLike, x2: Any, /) -> Array:
     """Raise `x1` to the power `x2`.
 
     Python exponents 2 and 3 become products, 0.5 a square root and -1 a reciprocal.
@@ -222,7 +222,7 @@ def float_power(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 
 def _square(x: Array) -> Array:
-    x = convert(x, promotion.as_dtype("int8")) if x.dtype.kind == "b" else x
+    x = convert(x, as_dtype("int8")) if x.dtype.kind == "b" else x
     return apply(ops.multiply, x, x)
 
 
@@ -249,9 +249,7 @@ def _absolute(x: Array) -> Array:
     return x if x.dtype.kind in "bu" else apply(ops.abs, x)
 
 
-absolute = abs = unary(  # noqa: A001 - NumPy's name
-    "absolute", _absolute, "Absolute value.", returns="The real dtype of `x`."
-)
+absolute = abs = unary("absolute", _absolute, "Absolute value.", returns="The real dtype of `x`.")
 
 
 def _fabs(x: Array) -> Array:

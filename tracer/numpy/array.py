@@ -77,7 +77,7 @@ class Array(ArrayOperators, ArrayMethods):
     def _scalar(self, purpose: str) -> Any:
         if self.size != 1:
             raise ShapeError(
-                f"{purpose} of an array of shape {self.shape}: it has {self.size} elements, not one",
+                f"{purpose} of an array of shape {self.shape}, which has {self.size} elements",
                 mend="use x.any(), x.all() or an index that leaves one element",
             )
         return self._host(purpose).reshape(()).item()
@@ -139,7 +139,7 @@ class Array(ArrayOperators, ArrayMethods):
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         """Return `tracer.numpy`."""
         del api_version
-        import tracer.numpy as namespace  # noqa: PLC0415 - the package imports this file
+        import tracer.numpy as namespace
 
         return namespace
 
@@ -197,7 +197,7 @@ class TracedArray(Array):
         return self._value
 
     @property
-    def _buffer(self) -> Any:  # type: ignore[override]
+    def _buffer(self) -> Any:
         raise escaped(self)
 
     @property
@@ -205,7 +205,7 @@ class TracedArray(Array):
         """Unknown before the program is compiled."""
         raise self._no_data("device")
 
-    _device = device  # type: ignore[assignment]
+    _device = device
 
     def _no_data(self, purpose: str) -> TracingError:
         return TracingError(
@@ -221,7 +221,7 @@ class TracedArray(Array):
         return TracedArray(self._value, self._recording)
 
     def is_deleted(self) -> bool:
-        """A traced array owns no memory."""
+        """Return False: a traced array owns no memory."""
         return False
 
     def delete(self) -> None:

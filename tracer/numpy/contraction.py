@@ -79,9 +79,7 @@ def sum_lonely(x: Array, labels: Labels, other: Labels, out: Labels) -> tuple[Ar
 def _multiply(x: Array, x_labels: Labels, y: Array, y_labels: Labels, out: Labels) -> Array:
     sizes = dict(zip(x_labels, x.shape, strict=True)) | dict(zip(y_labels, y.shape, strict=True))
     shape = tuple(sizes[label] for label in out)
-    return apply(
-        ops.multiply, _placed(x, x_labels, out, shape), _placed(y, y_labels, out, shape)
-    )
+    return apply(ops.multiply, _placed(x, x_labels, out, shape), _placed(y, y_labels, out, shape))
 
 
 def _placed(x: Array, labels: Labels, out: Labels, shape: tuple[int, ...]) -> Array:

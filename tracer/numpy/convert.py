@@ -217,9 +217,7 @@ def normalize_axis(axis: Any, ndim: int) -> int:
     try:
         number = axis.__index__()
     except AttributeError as error:
-        raise DTypeError(
-            f"an axis is an integer, not {axis!r}", mend="give an integer"
-        ) from error
+        raise DTypeError(f"an axis is an integer, not {axis!r}", mend="give an integer") from error
     if not -ndim <= number < ndim:
         raise AxisError(
             f"axis {number} is out of bounds for an array of {ndim} dimensions",

@@ -114,7 +114,9 @@ def asarray(
 
 def _is_host_data(values: Any) -> bool:
     return all(
-        _is_host_data(value) if isinstance(value, list | tuple) else not isinstance(value, ArrayBase)
+        _is_host_data(value)
+        if isinstance(value, list | tuple)
+        else not isinstance(value, ArrayBase)
         for value in values
     )
 
@@ -160,6 +162,7 @@ def full(shape: Any, fill_value: ArrayLike, dtype: Any = None) -> Array:
 
 
 def checked_shape(shape: Any) -> tuple[int, ...]:
+    """Return a shape argument as a tuple of sizes that are not negative."""
     sizes = as_shape(shape)
     if min(sizes, default=0) < 0:
         raise ShapeError(f"negative size in shape {sizes}", mend="sizes are zero or more")
@@ -194,7 +197,9 @@ def full_like(
 ) -> Array:
     """Return an array of the shape and dtype of `a`, filled with a value."""
     x = as_array(a)
-    return full(x.shape if shape is None else shape, fill_value, x.dtype if dtype is None else dtype)
+    return full(
+        x.shape if shape is None else shape, fill_value, x.dtype if dtype is None else dtype
+    )
 
 
 empty_like = zeros_like
@@ -213,9 +218,7 @@ def index_grid(shape: tuple[int, ...], axis: int, *, limit: int) -> Array:
     return iota(shape=shape, dtype=_INT64, dimension=axis)
 
 
-def arange(
-    start: Any, stop: Any = None, step: Any = None, dtype: Any = None
-) -> Array:
+def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) -> Array:
     """Return evenly spaced numbers of a half-open interval.
 
     Parameters

@@ -87,10 +87,10 @@ def compound(function: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(function)
     def run(*arrays: Any, **static: Any) -> Any:
         if _LOCAL.stack:
-            return function(*arrays, **static)  # type: ignore[call-arg]
+            return function(*arrays, **static)
         key = tuple([a._type for a in arrays])
         if static:
-            key = (*key, *static.items())  # type: ignore[assignment]
+            key = (*key, *static.items())
         entry = cache.get(key)
         if entry is None:
             entry = _program(function, [a._type for a in arrays], static)

@@ -54,9 +54,7 @@ def einsum(subscripts: str, *operands: ArrayLike, optimize: Any = "auto") -> Arr
     return _einsum(*arrays, inputs=inputs, output=output, path=path)
 
 
-def _parse(
-    subscripts: str, arrays: Sequence[Array]
-) -> tuple[tuple[str, ...], str]:
+def _parse(subscripts: str, arrays: Sequence[Array]) -> tuple[tuple[str, ...], str]:
     try:
         inputs, output, _ = opt_einsum.parser.parse_einsum_input(
             (subscripts, *[array.shape for array in arrays]), shapes=True

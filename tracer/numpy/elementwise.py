@@ -14,9 +14,9 @@ from tracer.numpy.convert import as_array, as_arrays, broadcast, broadcast_shape
 from tracer.numpy.dispatch import apply, compound
 from tracer.numpy.promotion import promote_types
 from tracer.numpy.ufunc import (
-    align,
     Binary,
     Unary,
+    align,
     binary,
     compare,
     float_unary,
@@ -183,9 +183,7 @@ def _where(condition: Array, x: Array, y: Array) -> Array:
     dtype = promote_types(x.dtype, y.dtype)
     shape = broadcast_shape("where", condition.shape, x.shape, y.shape)
     chosen = broadcast(is_nonzero(condition), shape)
-    return select(
-        chosen, broadcast(convert(x, dtype), shape), broadcast(convert(y, dtype), shape)
-    )
+    return select(chosen, broadcast(convert(x, dtype), shape), broadcast(convert(y, dtype), shape))
 
 
 def _conjugate(x: Array) -> Array:

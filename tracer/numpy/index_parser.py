@@ -43,7 +43,7 @@ class Plan:
         of the index arrays goes.
     """
 
-    window: Window = Window((), (), ())
+    window: Window
     starts: list[Array] = field(default_factory=list)
     arrays: dict[int, Array] = field(default_factory=dict)
     wrap: set[int] = field(default_factory=set)
@@ -149,7 +149,7 @@ def _expand_ellipsis(items: list[Any], shape: tuple[int, ...]) -> list[Any]:
     missing = len(shape) - consumed
     if len(places) > 1 or missing < 0:
         raise ArrayIndexError(
-            f"too many indices: {consumed} and {len(places)} Ellipsis for an array of shape {shape}",
+            f"too many indices for shape {shape}: {consumed}, and {len(places)} Ellipsis",
             mend=_MEND,
         )
     rest = [slice(None)] * missing
@@ -164,7 +164,7 @@ class _Parser:
         self.shape = shape
         self.is_advanced = is_advanced
         self.bounds: list[tuple[int | None, int, int]] = []
-        self.plan = Plan()
+        self.plan = Plan(Window((), (), ()))
         self.groups = 0
         self.last_was_array = False
 

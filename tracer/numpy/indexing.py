@@ -212,9 +212,7 @@ def _without_new_axes(plan: Plan) -> tuple[int, ...]:
 
 
 @compound
-def _update_window(
-    x: Array, update: Array, *starts: Array, window: Window, combiner: str
-) -> Array:
+def _update_window(x: Array, update: Array, *starts: Array, window: Window, combiner: str) -> Array:
     update = reshape(update, window.shape)
     if combiner != REPLACE:
         current = windows.read(x, *starts, window=window)
@@ -370,8 +368,6 @@ def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1) -
 
 @compound
 def _take_along(x: Array, index: Array, *, axis: int, shape: tuple[int, ...]) -> Array:
-    grid = [
-        index if i == axis else index_grid(shape, i, limit=x.shape[i]) for i in range(x.ndim)
-    ]
+    grid = [index if i == axis else index_grid(shape, i, limit=x.shape[i]) for i in range(x.ndim)]
     wrapped = tuple(i == axis for i in range(x.ndim))
     return _gather(x, *grid, gather=Gather(tuple(range(x.ndim)), wrapped, 0))

@@ -155,13 +155,13 @@ def array_split(
     number = normalize_axis(axis, x.ndim)
     size = x.shape[number]
     if hasattr(indices_or_sections, "__index__"):
-        sections = int(indices_or_sections)  # type: ignore[arg-type]
+        sections = int(indices_or_sections)
         if sections <= 0:
             raise ArgumentError(f"cannot cut into {sections} parts", mend="give 1 or more")
         each, extra = divmod(size, sections)
         cuts = [part * each + min(part, extra) for part in range(sections + 1)]
     else:
-        cuts = [0, *[int(cut) for cut in indices_or_sections], size]  # type: ignore[union-attr]
+        cuts = [0, *[int(cut) for cut in indices_or_sections], size]
     places = [slice(None)] * number
     return [
         x[(*places, slice(cuts[part], cuts[part + 1] if part + 2 < len(cuts) else None))]
@@ -169,9 +169,7 @@ def array_split(
     ]
 
 
-def split(
-    ary: ArrayLike, indices_or_sections: int | Sequence[int], axis: int = 0
-) -> list[Array]:
+def split(ary: ArrayLike, indices_or_sections: int | Sequence[int], axis: int = 0) -> list[Array]:
     """Cut along an axis into equal parts, or at places; see `array_split`.
 
     Raises
@@ -182,7 +180,7 @@ def split(
     x = as_array(ary)
     if hasattr(indices_or_sections, "__index__"):
         size = x.shape[normalize_axis(axis, x.ndim)]
-        if size % int(indices_or_sections):  # type: ignore[arg-type]
+        if size % int(indices_or_sections):
             raise ShapeError(
                 f"an axis of {size} elements cannot be cut into {indices_or_sections} equal parts",
                 mend="use array_split",
@@ -319,9 +317,7 @@ def slice_axis(x: Array, axis: int, start: int, limit: int) -> Array:
     """Return a contiguous slice along one axis."""
     starts, limits = [0] * x.ndim, list(x.shape)
     starts[axis], limits[axis] = start, limit
-    return apply(
-        ops.slice, x, start=tuple(starts), limit=tuple(limits), strides=(1,) * x.ndim
-    )
+    return apply(ops.slice, x, start=tuple(starts), limit=tuple(limits), strides=(1,) * x.ndim)
 
 
 def pad(array: ArrayLike, pad_width: Any, mode: str = "constant", **kwargs: Any) -> Array:

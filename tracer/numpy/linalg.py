@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any
 from tracer import ops
 from tracer.errors import ArgumentError, LinAlgError, ShapeError
 from tracer.numpy import promotion
-from tracer.numpy.arithmetic import absolute
+from tracer.numpy.arithmetic import absolute, power
 from tracer.numpy.base import ArrayLike
 from tracer.numpy.contraction import matmul, outer, tensordot, vecdot
 from tracer.numpy.convert import as_array, convert, normalize_axes, reshape
 from tracer.numpy.dispatch import apply, compound
 from tracer.numpy.elementwise import conjugate
+from tracer.numpy.logic import not_equal
 from tracer.numpy.matrices import diagonal, trace
-from tracer.numpy.reductions import finish, max, min, reduce, sum  # noqa: A004 - NumPy's names
+from tracer.numpy.reductions import finish, max, min, reduce, sum
 from tracer.numpy.shaping import matrix_transpose, swapaxes
 from tracer.numpy.ufunc import is_complex
 
@@ -71,7 +72,10 @@ def _adjoint(x: Array) -> Array:
 
 
 def norm(
-    x: ArrayLike, ord: Any = None, axis: Any = None, keepdims: bool = False  # noqa: A002
+    x: ArrayLike,
+    ord: Any = None,  # noqa: A002 - NumPy's name
+    axis: Any = None,
+    keepdims: bool = False,
 ) -> Array:
     """Norm of vectors or matrices.
 
@@ -99,8 +103,10 @@ def norm(
     """
     array = as_array(x)
     array = convert(array, promotion.division_dtype(array.dtype))
-    axes = normalize_axes(axis, array.ndim) if not isinstance(axis, tuple | list) else tuple(
-        normalize_axes((item,), array.ndim)[0] for item in axis
+    axes = (
+        normalize_axes(axis, array.ndim)
+        if not isinstance(axis, tuple | list)
+        else tuple(normalize_axes((item,), array.ndim)[0] for item in axis)
     )
     if ord is None or (ord == "fro" and len(axes) == 2) or (ord == 2 and len(axes) == 1):
         return _euclidean(array, axes=tuple(sorted(axes)), keepdims=bool(keepdims))
@@ -132,10 +138,10 @@ def _vector_norm(x: Array, ord: Any, axis: int, keepdims: bool) -> Array:  # noq
     if ord == -math.inf:
         return min(size, axis, keepdims=keepdims)
     if ord == 0:
-        return sum(convert(x != 0, size.dtype), axis, keepdims=keepdims)
+        return sum(convert(not_equal(x, 0), size.dtype), axis, keepdims=keepdims)
     if ord == 1:
         return sum(size, axis, keepdims=keepdims)
-    return sum(size ** float(ord), axis, keepdims=keepdims) ** (1.0 / ord)
+    return power(sum(power(size, float(ord)), axis, keepdims=keepdims), 1.0 / ord)
 
 
 def _matrix_norm(x: Array, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Array:  # noqa: A002
@@ -154,7 +160,12 @@ def _matrix_norm(x: Array, ord: Any, axes: tuple[int, ...], keepdims: bool) -> A
 
 
 def vector_norm(
-    x: ArrayLike, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2  # noqa: A002
+    x: ArrayLike,
+    /,
+    *,
+    axis: Any = None,
+    keepdims: bool = False,
+    ord: Any = 2,  # noqa: A002
 ) -> Array:
     """Norm of vectors along axes, of the flattened array by default; see `norm`."""
     array = as_array(x)

@@ -12,7 +12,7 @@ from tracer.numpy.convert import as_array, broadcast, convert, normalize_axes, r
 from tracer.numpy.creation import checked_shape, iota
 from tracer.numpy.dispatch import apply, compound
 from tracer.numpy.promotion import Dtype
-from tracer.numpy.reductions import sum  # noqa: A004 - NumPy's name
+from tracer.numpy.reductions import sum
 from tracer.numpy.shaping import moveaxis
 from tracer.numpy.ufunc import compare, full_like, select
 
@@ -134,9 +134,7 @@ def _diag(x: Array, *, offset: int) -> Array:
     zero = scalar(0, x.dtype)
     # Element i of the vector stands in row i (offset >= 0) or column i: spread along the other.
     size = x.size + abs(offset)
-    padded = apply(
-        ops.pad, x, zero, low=(padding[0],), high=(padding[1],), interior=(0,)
-    )
+    padded = apply(ops.pad, x, zero, low=(padding[0],), high=(padding[1],), interior=(0,))
     rows = apply(ops.broadcast_in_dim, padded, shape=(size, size), dimensions=(0,))
     return select(_on_diagonal((size, size), offset, "EQ"), rows, full_like(rows, 0))
 

@@ -92,7 +92,7 @@ class ArrayMethods(ArrayBase):
         keepdims: bool = False,
         where: ArrayLike | None = None,
     ) -> Array:
-        """Mean over axes."""
+        """Return the mean over axes."""
         return statistics.mean(self, axis, dtype, keepdims=keepdims, where=where)
 
     def var(
@@ -104,7 +104,7 @@ class ArrayMethods(ArrayBase):
     def std(
         self, axis: Axis = None, dtype: Any = None, *, ddof: float = 0, keepdims: bool = False
     ) -> Array:
-        """Standard deviation over axes."""
+        """Return the standard deviation over axes."""
         return statistics.std(self, axis, dtype, ddof=ddof, keepdims=keepdims)
 
     def max(
@@ -130,11 +130,11 @@ class ArrayMethods(ArrayBase):
         return reductions.min(self, axis, keepdims=keepdims, initial=initial, where=where)
 
     def any(self, axis: Axis = None, *, keepdims: bool = False) -> Array:
-        """Whether any element is true."""
+        """Tell whether any element is true."""
         return reductions.any(self, axis, keepdims=keepdims)
 
     def all(self, axis: Axis = None, *, keepdims: bool = False) -> Array:
-        """Whether all elements are true."""
+        """Tell whether all elements are true."""
         return reductions.all(self, axis, keepdims=keepdims)
 
     def argmax(self, axis: int | None = None, *, keepdims: bool = False) -> Array:
@@ -146,27 +146,27 @@ class ArrayMethods(ArrayBase):
         return reductions.argmin(self, axis, keepdims=keepdims)
 
     def cumsum(self, axis: int | None = None, dtype: Any = None) -> Array:
-        """Running sums."""
+        """Return running sums."""
         return reductions.cumsum(self, axis, dtype)
 
     def cumprod(self, axis: int | None = None, dtype: Any = None) -> Array:
-        """Running products."""
+        """Return running products."""
         return reductions.cumprod(self, axis, dtype)
 
     def reshape(self, *shape: Any, order: str = "C") -> Array:
-        """The elements in another shape, given as a tuple or as separate sizes."""
+        """Return the elements in another shape, given as a tuple or as separate sizes."""
         return shaping.reshape(self, shape[0] if len(shape) == 1 else shape, order)
 
     def ravel(self, order: str = "C") -> Array:
-        """The elements as a vector."""
+        """Return the elements as a vector."""
         return shaping.ravel(self, order)
 
     def flatten(self, order: str = "C") -> Array:
-        """The elements as a vector."""
+        """Return the elements as a vector."""
         return shaping.ravel(self, order)
 
     def transpose(self, *axes: Any) -> Array:
-        """The axes permuted; reversed by default."""
+        """Permute the axes; reverse them by default."""
         order = axes[0] if len(axes) == 1 and not hasattr(axes[0], "__index__") else axes
         return shaping.transpose(self, order if order else None)
 
@@ -187,15 +187,15 @@ class ArrayMethods(ArrayBase):
         return indexing.take(self, indices, axis, mode=mode)
 
     def astype(self, dtype: Any, *, copy: bool = True) -> Array:
-        """The elements in another dtype."""
+        """Return the elements in another dtype."""
         return shaping.astype(self, dtype, copy=copy)
 
-    def clip(self, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Array:  # noqa: A002
-        """The elements limited to an interval."""
+    def clip(self, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Array:
+        """Return the elements limited to an interval."""
         return rounding.clip(self, min, max)
 
     def round(self, decimals: int = 0) -> Array:
-        """The elements rounded."""
+        """Return the elements rounded."""
         return rounding.round(self, decimals)
 
     def conj(self) -> Array:
@@ -215,7 +215,7 @@ class ArrayMethods(ArrayBase):
         return sorting.sort(self, axis, stable=stable)
 
     def argsort(self, axis: int | None = -1, *, stable: bool = True) -> Array:
-        """Indices that sort."""
+        """Return the indices that sort."""
         return sorting.argsort(self, axis, stable=stable)
 
     def searchsorted(self, v: ArrayLike, side: str = "left") -> Array:
@@ -223,15 +223,15 @@ class ArrayMethods(ArrayBase):
         return sorting.searchsorted(self, v, side)
 
     def nonzero(self) -> tuple[Array, ...]:
-        """Indices of the elements that are not zero."""
+        """Return the indices of the elements that are not zero."""
         return sorting.nonzero(self)
 
     def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
-        """Diagonals of matrices."""
+        """Return the diagonals of matrices."""
         return matrices.diagonal(self, offset, axis1, axis2)
 
     def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None) -> Array:
-        """Sums of diagonals."""
+        """Return the sums of diagonals."""
         return matrices.trace(self, offset, axis1, axis2, dtype)
 
     def item(self, *index: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,24 +18,25 @@ from tracer.numpy.ufunc import Binary
 if TYPE_CHECKING:
     from tracer.numpy.array import Array
 
+Operator = Callable[[Any, Any], "Array"]
 _OPERANDS = (ArrayBase, bool, int, float, complex, np.ndarray, np.generic, list, tuple)
 
 
-def _operator(function: Binary) -> Any:
+def _operator(function: Binary) -> Operator:
     def operator(self: ArrayBase, other: Any) -> Any:
         return function(self, other) if isinstance(other, _OPERANDS) else NotImplemented
 
     return operator
 
 
-def _reflected(function: Binary) -> Any:
+def _reflected(function: Binary) -> Operator:
     def operator(self: ArrayBase, other: Any) -> Any:
         return function(other, self) if isinstance(other, _OPERANDS) else NotImplemented
 
     return operator
 
 
-def _in_place(function: Binary) -> Any:
+def _in_place(function: Binary) -> Operator:
     """Make `x += y`: a new array, which the name is bound to, of the old shape and dtype."""
 
     def operator(self: ArrayBase, other: Any) -> Any:
@@ -107,16 +109,16 @@ class ArrayOperators(ArrayBase):
     __le__ = _operator(logic.less_equal)
     __gt__ = _operator(logic.greater)
     __ge__ = _operator(logic.greater_equal)
-    __eq__ = _operator(logic.equal)
-    __ne__ = _operator(logic.not_equal)
+    __eq__ = _operator(logic.equal)  # type: ignore[assignment]
+    __ne__ = _operator(logic.not_equal)  # type: ignore[assignment]
 
-    def __divmod__(self, other: Any) -> tuple[Array, Array]:
+    def __divmod__(self, other: Any) -> Any:
         """Quotient rounded down and remainder."""
         if not isinstance(other, _OPERANDS):
             return NotImplemented
         return arithmetic.divmod(self, other)
 
-    def __rdivmod__(self, other: Any) -> tuple[Array, Array]:
+    def __rdivmod__(self, other: Any) -> Any:
         """Quotient rounded down and remainder, reflected."""
         if not isinstance(other, _OPERANDS):
             return NotImplemented

@@ -30,6 +30,7 @@ _EXTENSION = frozenset(dtype for name, dtype in DTYPES_BY_NAME.items() if "float
     _BFLOAT16
 }
 _FLOAT16, _FLOAT32 = np.dtype("float16"), np.dtype("float32")
+_WEAK_DTYPES: dict[tuple[Dtype, Any], Dtype] = {}
 _DEFAULTS = {
     bool: np.dtype("bool"),
     int: np.dtype("int64"),
@@ -73,12 +74,16 @@ def _promote_extension(first: Dtype, second: Dtype) -> Dtype:
     return first
 
 
-@functools.lru_cache(maxsize=4096)
-def weak_dtype(dtype: Dtype, scalar_class: type) -> Dtype:
+def weak_dtype(dtype: Dtype, scalar_class: Any) -> Dtype:
     """Return the dtype in which arrays of `dtype` and a Python number of a class meet."""
-    if dtype in _EXTENSION:
-        return np.dtype("complex64") if scalar_class is complex else dtype
-    return np.result_type(dtype, scalar_class(0))
+    found = _WEAK_DTYPES.get((dtype, scalar_class))
+    if found is None:
+        if dtype in _EXTENSION:
+            found = np.dtype("complex64") if scalar_class is complex else dtype
+        else:
+            found = np.result_type(dtype, scalar_class(0))
+        _WEAK_DTYPES[dtype, scalar_class] = found
+    return found
 
 
 def default_dtype(scalar_class: type) -> Dtype:
@@ -122,7 +127,7 @@ def _strong_dtype(value: Any) -> Dtype:
 @functools.lru_cache(maxsize=256)
 def float_ufunc_dtype(dtype: Dtype) -> Dtype:
     """Return the dtype in which exp, sin, arctan2, ... compute: integers by their width."""
-    if dtype.kind == "b" or dtype.itemsize == 1 and dtype.kind in "iu":
+    if dtype.kind == "b" or (dtype.itemsize == 1 and dtype.kind in "iu"):
         return _FLOAT16
     if dtype.kind in "iu":
         return _FLOAT32 if dtype.itemsize == 2 else np.dtype("float64")
@@ -191,7 +196,7 @@ def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
 
 def finfo(dtype: Any) -> Any:
     """Return the limits of a float dtype, as `numpy.finfo` does; of bfloat16 and float8 too."""
-    return ml_dtypes.finfo(real_dtype(_strong_dtype(dtype)))
+    return ml_dtypes.finfo(real_dtype(_strong_dtype(dtype)))  # type: ignore[no-untyped-call]
 
 
 def iinfo(dtype: Any) -> Any:

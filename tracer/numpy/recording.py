@@ -91,7 +91,7 @@ class Recording:
         wrap = self._wrap
         values = tuple(
             [
-                a._value if a.__class__ is wrap and a._recording is self else self.capture(a)  # type: ignore[attr-defined]
+                a._value if a.__class__ is wrap and a._recording is self else self.capture(a)
                 for a in arrays
             ]
         )

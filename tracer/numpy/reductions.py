@@ -66,7 +66,7 @@ def _operands(x: Array, where: ArrayLike | None) -> tuple[Array, ...]:
     return (x,) if where is None else (x, as_array(where))
 
 
-def sum(  # noqa: A001 - NumPy's name
+def sum(
     a: ArrayLike,
     axis: Axis = None,
     dtype: Any = None,
@@ -183,7 +183,7 @@ def _extreme(
                 f"{name} with where needs an initial value, as it has no identity",
                 mend=f"give initial=, for example {name}(x, initial=0, where=mask)",
             )
-        if any(x.shape[axis] == 0 for axis in axes):
+        if 0 in [x.shape[axis] for axis in axes]:
             raise ShapeError(
                 f"{name} of no elements (shape {x.shape}, axes {axes}) does not exist",
                 mend="give initial=, or make sure that there is an element",
@@ -225,7 +225,7 @@ def _extreme_from(
     return apply(op, result, broadcast(initial, result.shape))
 
 
-def max(  # noqa: A001 - NumPy's name
+def max(
     a: ArrayLike,
     axis: Axis = None,
     *,
@@ -261,7 +261,7 @@ def max(  # noqa: A001 - NumPy's name
     return _extreme("max", as_array(a), axis, keepdims, initial, where)
 
 
-def min(  # noqa: A001 - NumPy's name
+def min(
     a: ArrayLike,
     axis: Axis = None,
     *,
@@ -299,14 +299,14 @@ def _reduce_truth(
     return reduce(op, masked(is_nonzero(x), where, identity), axes, keepdims)
 
 
-def any(  # noqa: A001 - NumPy's name
+def any(
     a: ArrayLike, axis: Axis = None, *, keepdims: bool = False, where: ArrayLike | None = None
 ) -> Array:
     """Tell whether any element over axes is true (not zero); see `numpy.any`."""
     return _truth(ops.reduce_or, False, a, axis, keepdims, where)
 
 
-def all(  # noqa: A001 - NumPy's name
+def all(
     a: ArrayLike, axis: Axis = None, *, keepdims: bool = False, where: ArrayLike | None = None
 ) -> Array:
     """Tell whether all elements over axes are true (not zero); see `numpy.all`."""

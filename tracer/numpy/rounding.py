@@ -42,7 +42,7 @@ def _trunc(x: Array) -> Array:
 trunc = fix = unary("trunc", _trunc, "Round towards zero.")
 
 
-def round(a: ArrayLike, decimals: int = 0) -> Array:  # noqa: A001 - NumPy's name
+def round(a: ArrayLike, decimals: int = 0) -> Array:
     """Round to a number of decimals, ties to even.
 
     Parameters
@@ -83,9 +83,7 @@ def _round(x: Array, *, decimals: int) -> Array:
     return apply(down, apply(ops.round_nearest_even, apply(up, x, scale)), scale)
 
 
-def clip(
-    a: ArrayLike, a_min: ArrayLike | None = None, a_max: ArrayLike | None = None
-) -> Array:
+def clip(a: ArrayLike, a_min: ArrayLike | None = None, a_max: ArrayLike | None = None) -> Array:
     """Limit the elements to an interval.
 
     Parameters
@@ -101,10 +99,8 @@ def clip(
     Array, the broadcast shape, the promoted dtype
         The limited elements; NaN stays NaN.
     """
-    if a_min is None and a_max is None:
-        return as_array(a)
     if a_min is None:
-        return minimum(a, a_max)
+        return as_array(a) if a_max is None else minimum(a, a_max)
     if a_max is None:
         return maximum(a, a_min)
     return _clip(*as_arrays(a, a_min, a_max))

@@ -52,7 +52,7 @@ def reshape(a: ArrayLike, shape: Any, order: str = "C") -> Array:
     """
     x = as_array(a)
     sizes = _resolve_shape(as_shape(shape), x)
-    if order == "C" or x.ndim < 2 and len(sizes) < 2:
+    if order == "C" or (x.ndim < 2 and len(sizes) < 2):
         return _convert.reshape(x, sizes)
     if order != "F":
         raise ArgumentError(f"order {order!r} is not known", mend='use order="C" or order="F"')

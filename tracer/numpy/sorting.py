@@ -96,9 +96,7 @@ def _argsort(x: Array, *, axis: int, descending: bool) -> Array:
     # Descending and stable: sort the reversed array and read the result backwards.
     keys = apply(ops.reverse, x, dimensions=(axis,)) if descending else x
     positions = iota(shape=x.shape, dtype=_INT64, dimension=axis)
-    _, order = apply_many(
-        ops.sort, keys, positions, dimension=axis, num_keys=1, is_stable=True
-    )
+    _, order = apply_many(ops.sort, keys, positions, dimension=axis, num_keys=1, is_stable=True)
     if not descending:
         return order
     order = apply(ops.reverse, order, dimensions=(axis,))
@@ -198,9 +196,7 @@ def _searchsorted(x: Array, values: Array, *, side: str) -> Array:
     high = broadcast(scalar(x.size, _INT64), values.shape)
     gather = Gather((0,), (False,), 0)
     for _ in range(math.ceil(math.log2(x.size + 1)) if x.size else 0):
-        middle = apply(
-            ops.shift_right_arithmetic, apply(ops.add, low, high), full_like(low, 1)
-        )
+        middle = apply(ops.shift_right_arithmetic, apply(ops.add, low, high), full_like(low, 1))
         found = _gather(x, middle, gather=gather)
         is_open = compare(low, high, "LT")
         goes_right = apply(ops.and_, is_open, _is_before(found, values, side))
@@ -268,7 +264,9 @@ def unique(
         The array is traced: the size of the result would depend on values.
     """
     host = _host("unique", ar, "call it outside of the traced function, or use sort")
-    found = np.unique(host, return_index, return_inverse, return_counts, axis)
+    found: Any = np.unique(  # type: ignore[call-overload]
+        host, return_index, return_inverse, return_counts, axis
+    )
     return tuple(map(from_host, found)) if isinstance(found, tuple) else from_host(found)
 
 

@@ -183,10 +183,8 @@ def std(
     keepdims: bool = False,
     where: ArrayLike | None = None,
 ) -> Array:
-    """Standard deviation over axes: the square root of `var`, whose parameters it takes."""
-    variance = var(
-        a, axis, dtype, ddof=ddof, correction=correction, keepdims=keepdims, where=where
-    )
+    """Return the standard deviation over axes; the parameters are those of `var`."""
+    variance = var(a, axis, dtype, ddof=ddof, correction=correction, keepdims=keepdims, where=where)
     return _root(variance)
 
 
@@ -264,9 +262,7 @@ def median(a: ArrayLike, axis: Axis = None, *, keepdims: bool = False) -> Array:
     return quantile(a, 0.5, axis, keepdims=keepdims)
 
 
-def quantile(
-    a: ArrayLike, q: float, axis: Axis = None, *, keepdims: bool = False
-) -> Array:
+def quantile(a: ArrayLike, q: float, axis: Axis = None, *, keepdims: bool = False) -> Array:
     """Return one quantile over axes, with linear interpolation; see `numpy.quantile`.
 
     Parameters
@@ -294,9 +290,7 @@ def quantile(
     return _quantile(x, q=float(q), axes=axes, keepdims=bool(keepdims))
 
 
-def percentile(
-    a: ArrayLike, q: float, axis: Axis = None, *, keepdims: bool = False
-) -> Array:
+def percentile(a: ArrayLike, q: float, axis: Axis = None, *, keepdims: bool = False) -> Array:
     """Return one percentile over axes: `quantile(a, q / 100)`."""
     return quantile(a, q / 100, axis, keepdims=keepdims)
 
@@ -331,9 +325,7 @@ def _at(ordered: Array, index: int) -> Array:
     return reshape(taken, ordered.shape[:-1])
 
 
-def cov(
-    m: ArrayLike, *, rowvar: bool = True, bias: bool = False, ddof: int | None = None
-) -> Array:
+def cov(m: ArrayLike, *, rowvar: bool = True, bias: bool = False, ddof: int | None = None) -> Array:
     """Covariance matrix of variables in rows (or columns); see `numpy.cov`.
 
     Parameters
@@ -365,25 +357,19 @@ def _not_nan(x: Array) -> Array:
     return logical_not(isnan(x))
 
 
-def nansum(
-    a: ArrayLike, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False
-) -> Array:
+def nansum(a: ArrayLike, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False) -> Array:
     """Sum without the NaNs; see `sum`."""
     x = as_array(a)
     return sum(x, axis, dtype, keepdims=keepdims, where=_not_nan(x))
 
 
-def nanprod(
-    a: ArrayLike, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False
-) -> Array:
+def nanprod(a: ArrayLike, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False) -> Array:
     """Product without the NaNs; see `prod`."""
     x = as_array(a)
     return prod(x, axis, dtype, keepdims=keepdims, where=_not_nan(x))
 
 
-def nanmean(
-    a: ArrayLike, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False
-) -> Array:
+def nanmean(a: ArrayLike, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False) -> Array:
     """Mean without the NaNs; see `mean`."""
     x = as_array(a)
     return mean(x, axis, dtype, keepdims=keepdims, where=_not_nan(x))
@@ -400,7 +386,7 @@ def nanvar(
 def nanstd(
     a: ArrayLike, axis: Axis = None, dtype: Any = None, *, ddof: float = 0, keepdims: bool = False
 ) -> Array:
-    """Standard deviation without the NaNs; see `std`."""
+    """Return the standard deviation without the NaNs; see `std`."""
     return _root(nanvar(a, axis, dtype, ddof=ddof, keepdims=keepdims))
 
 

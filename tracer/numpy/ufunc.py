@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from tracer import ops
 from tracer.errors import DTypeError
@@ -77,7 +77,7 @@ def unary(
         return run(as_array(x))
 
     doc = _UNARY_DOC.format(summary=summary, name=name, accepts=accepts, returns=returns)
-    return named(function, name, doc)
+    return cast("Unary", named(function, name, doc))
 
 
 def binary(
@@ -93,7 +93,8 @@ def binary(
     def function(x1: ArrayLike, x2: ArrayLike, /) -> Array:
         return run(*operands(x1, x2))
 
-    return named(function, name, _BINARY_DOC.format(summary=summary, name=name, returns=returns))
+    doc = _BINARY_DOC.format(summary=summary, name=name, returns=returns)
+    return cast("Binary", named(function, name, doc))
 
 
 def named(function: Any, name: str, doc: str) -> Any:
@@ -114,15 +115,17 @@ def float_unary(name: str, op: Op, summary: str) -> Unary:
     )
 
 
-def operands(x1: ArrayLike, x2: ArrayLike) -> tuple[Array, Array]:
+def operands(x1: Any, x2: Any) -> tuple[Array, Array]:
     """Return two array-likes as Arrays; a Python number takes the other's dtype (NEP 50)."""
     if isinstance(x1, ArrayBase):
         if isinstance(x2, ArrayBase):
             return x1, x2  # type: ignore[return-value]
         if x2.__class__ in WEAK:
-            return x1, scalar(x2, promotion.weak_dtype(x1._type.dtype, x2.__class__))  # type: ignore[return-value]
+            second = scalar(x2, promotion.weak_dtype(x1._type.dtype, x2.__class__))
+            return x1, second  # type: ignore[return-value]
     elif isinstance(x2, ArrayBase) and x1.__class__ in WEAK:
-        return scalar(x1, promotion.weak_dtype(x2._type.dtype, x1.__class__)), x2  # type: ignore[return-value]
+        first = scalar(x1, promotion.weak_dtype(x2._type.dtype, x1.__class__))
+        return first, x2  # type: ignore[return-value]
     return as_arrays(x1, x2)  # type: ignore[return-value]
 
 

@@ -120,9 +120,7 @@ def _interleave(old: Array, update: Array, window: Window) -> Array:
     high = tuple(size - ((count - 1) * step + 1) for size, count, step in sizes)
     low = (0,) * old.ndim
     interior = tuple(step - 1 for step in steps)
-    spread = apply(
-        ops.pad, update, scalar(0, update.dtype), low=low, high=high, interior=interior
-    )
+    spread = apply(ops.pad, update, scalar(0, update.dtype), low=low, high=high, interior=interior)
     truth = as_dtype("bool")
     mask = apply(
         ops.pad,
