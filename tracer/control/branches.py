@@ -16,9 +16,10 @@ from tracer.control.bodies import (
     trace_body,
 )
 from tracer.errors import ArgumentError, DTypeError, ShapeError
-from tracer.numpy.array import Array, apply, apply_many
+from tracer.numpy.array import Array
 from tracer.numpy.base import ArrayLike
 from tracer.numpy.convert import as_array, convert
+from tracer.numpy.dispatch import apply, apply_many
 
 _INT32 = np.dtype(np.int32)
 

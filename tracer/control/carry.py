@@ -13,16 +13,15 @@ from tracer.numpy.promotion import weak_dtype
 
 
 def settle_carry(
-    init: Arguments, trace: Callable[[Sequence[ShapeDtype]], Body], first: int = 0
+    init: Arguments, trace: Callable[[Sequence[ShapeDtype]], Body]
 ) -> tuple[Arguments, Body]:
     """Trace the body of a loop, letting Python numbers in the carry take the body's dtype.
 
-    `fori_loop(0, 3, lambda i, x: x + y, 0.0)` with a float32 `y` carries float32, as it would if
-    the loop were written in Python. `first` is the position of the carry in the body's result.
+    `while_loop(lambda x: x < 9, lambda x: 1.5 * x, 1)` carries float64, although 1 is an integer.
     """
     while True:
         body = trace(init.types)
-        types = body.graph.output_types[first : first + len(init.arrays)]
+        types = body.graph.output_types[: len(init.arrays)]
         promoted = [_promotes(init, i, type) for i, type in enumerate(types)]
         if not any(promoted):
             return init, body

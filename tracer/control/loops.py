@@ -21,9 +21,9 @@ from tracer.control.carry import check_carry, settle_carry
 from tracer.control.scanning import scan
 from tracer.errors import DTypeError, ShapeError
 from tracer.ir import Builder, Graph, ShapeDtype
-from tracer.numpy.array import apply_many
 from tracer.numpy.base import ArrayBase, ArrayLike
 from tracer.numpy.convert import as_array, as_arrays
+from tracer.numpy.dispatch import apply_many
 
 
 def while_loop(

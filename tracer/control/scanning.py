@@ -21,8 +21,9 @@ from tracer.control.carry import check_carry, settle_carry
 from tracer.control.unrolling import run_unrolled
 from tracer.errors import ArgumentError, ShapeError, TracingError
 from tracer.ir import ShapeDtype
-from tracer.numpy.array import Array, apply_many
+from tracer.numpy.array import Array
 from tracer.numpy.convert import as_array
+from tracer.numpy.dispatch import apply_many
 
 
 def scan(

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from tracer import ops
 from tracer.ir import Builder, Graph, Value
-from tracer.numpy.array import Array, apply, apply_graph, apply_many
+from tracer.numpy.array import Array
 from tracer.numpy.convert import reshape
+from tracer.numpy.dispatch import apply, apply_graph, apply_many
 
 
 def run_unrolled(

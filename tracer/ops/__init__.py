@@ -24,7 +24,7 @@ from tracer.ops.binary import (
     subtract,
     xor,
 )
-from tracer.ops.call import checkpoint, custom_vjp_call
+from tracer.ops.call import checkpoint, custom_vjp_call, plain_call
 from tracer.ops.compare import bitcast_convert, clamp, compare, convert, select
 from tracer.ops.contract import dot_general
 from tracer.ops.control import case, optimization_barrier, while_
@@ -159,6 +159,7 @@ __all__ = [
     "optimization_barrier",
     "or_",
     "pad",
+    "plain_call",
     "polygamma",
     "popcnt",
     "power",

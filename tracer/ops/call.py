@@ -1,6 +1,6 @@
 """Calls of a body that matter to differentiation only: checkpoint and custom_vjp_call.
 
-Both expand to their body; the passes and the lowering never need to know them.
+All expand to their body; the passes and the lowering never need to know them.
 
 Sources: Griewank & Walther, "Algorithm 799: revolve" (2000) and Chen et al., "Training Deep Nets
 with Sublinear Memory Cost" (2016) for checkpoint; `jax.checkpoint` and `jax.custom_vjp` for names
@@ -49,14 +49,20 @@ def _cost(operands: Any, results: Any, *, body: Graph, **_: Any) -> Cost:
     return graph_cost(body)
 
 
-def _call(name: str, doc: str, linearize: Callable[..., Any]) -> Op:
+def _call(
+    name: str,
+    doc: str,
+    *,
+    linearize: Callable[..., Any] | None = None,
+    vjp: NotDifferentiable = _BY_LINEARIZE,
+) -> Op:
     return Op(
         name,
         doc=doc,
         infer=_infer,
         evaluate=_evaluate,
         lower=_lower,
-        vjp=_BY_LINEARIZE,
+        vjp=vjp,
         axes=whole_axes,
         cost=_cost,
         linearize=linearize,
@@ -98,7 +104,7 @@ checkpoint: Op = _call(
     "checkpoint",
     "Calls `body`; a gradient keeps its operands only and computes the body again. "
     "`prevent_cse`: keep the compiler from merging the two computations.",
-    _linearize_checkpoint,
+    linearize=_linearize_checkpoint,
 )
 
 
@@ -146,7 +152,16 @@ custom_vjp_call: Op = _call(
     "then `backward`: (closed-over operands, residuals, cotangents of the inexact results) -> "
     "cotangents of the inexact ones among the first `differentiable` operands; the others are "
     "values that the functions close over.",
-    _linearize_custom,
+    linearize=_linearize_custom,
+)
+plain_call: Op = _call(
+    "plain_call",
+    "Calls `body`, and has no gradient.",
+    vjp=NotDifferentiable(
+        "a custom_vjp function that calls itself in its own rule is differentiated more often "
+        "than was prepared for",
+        mend="compute the result in fwd and bwd directly, without calling the function",
+    ),
 )
 
-__all__ = ["checkpoint", "custom_vjp_call"]
+__all__ = ["checkpoint", "custom_vjp_call", "plain_call"]

@@ -12,9 +12,10 @@ import numpy as np
 from tracer import tree
 from tracer.errors import ArgumentError, DTypeError, ShapeError
 from tracer.ir import Graph, ShapeDtype
-from tracer.numpy.array import Array, apply_graph
+from tracer.numpy.array import Array
 from tracer.numpy.base import ArrayBase
 from tracer.numpy.convert import as_array
+from tracer.numpy.dispatch import apply_graph
 from tracer.trace import trace
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tracer import ops, tree
-from tracer.numpy.array import apply, apply_many
+from tracer.numpy.dispatch import apply, apply_many
 from tracer.numpy.recording import current_recording
 from tracer.transforms.arguments import (
     check_argnums,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,8 +14,9 @@ from tracer import ops, tree
 from tracer.autodiff.activity import carries_gradient
 from tracer.errors import ArgumentError, DTypeError, ShapeError
 from tracer.ir import Builder, Graph, ShapeDtype
-from tracer.numpy.array import Array, apply_many
+from tracer.numpy.array import Array
 from tracer.numpy.convert import as_array
+from tracer.numpy.dispatch import apply_many
 from tracer.numpy.recording import Recording, current_recording
 from tracer.transforms.arguments import (
     check_argnums,
@@ -24,6 +26,17 @@ from tracer.transforms.arguments import (
     resolve_argnums,
     trace_in,
 )
+
+
+_ORDERS = 4
+"""How often a function may be differentiated when it calls itself in its own rule."""
+
+
+class _Depth(threading.local):
+    """How many calls of one function in its own rule are being traced in this thread."""
+
+    def __init__(self) -> None:
+        self.value = 0
 
 
 class custom_vjp:  # noqa: N801 - a decorator, named as in JAX
@@ -41,7 +54,7 @@ class custom_vjp:  # noqa: N801 - a decorator, named as in JAX
     The rule is set by `defvjp(fwd, bwd)`. `fwd` takes the arguments of `fun` and returns
     `(result, residuals)`; `bwd` takes the `nondiff_argnums` arguments, the residuals and the
     cotangent of the result, and returns a tuple with one cotangent for each other argument, None
-    for zero.
+    for zero. Both may call the function itself, for up to four derivatives.
 
     Examples
     --------
@@ -62,6 +75,7 @@ class custom_vjp:  # noqa: N801 - a decorator, named as in JAX
         functools.update_wrapper(self, fun)
         self.fun = fun
         self.nondiff_argnums = check_argnums("custom_vjp", nondiff_argnums)
+        self._depth = _Depth()
         self.fwd: Callable[..., Any] | None = None
         self.bwd: Callable[..., Any] | None = None
 
@@ -91,8 +105,20 @@ class custom_vjp:  # noqa: N801 - a decorator, named as in JAX
             return self.fun(*args, **kwargs)
         positional = _bind(self.fun, args, kwargs)
         fixed = resolve_argnums("custom_vjp", self.nondiff_argnums, len(positional))
-        functions = (self.fun, self.fwd, self.bwd)
-        return _Call(self._name, functions, positional, fixed).emit()
+        if self._depth.value >= _ORDERS:
+            return self._call_plain(positional, fixed)
+        self._depth.value += 1
+        try:
+            functions = (self.fun, self.fwd, self.bwd)
+            return _Call(self._name, functions, positional, fixed).emit()
+        finally:
+            self._depth.value -= 1
+
+    def _call_plain(self, args: Sequence[Any], fixed: Sequence[int]) -> Any:
+        given = [i for i in range(len(args)) if i not in fixed]
+        traced = trace_in(self._name, self.fun, args, given, {})
+        results = apply_many(ops.plain_call, *traced.arrays, body=traced.graph)
+        return tree.unflatten(traced.out_tree, results)
 
     @property
     def _name(self) -> str:

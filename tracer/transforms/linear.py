@@ -12,8 +12,9 @@ from tracer.autodiff import PullBack, pull_back, push_forward
 from tracer.autodiff.activity import carries_gradient
 from tracer.errors import DTypeError
 from tracer.ir import ShapeDtype
-from tracer.numpy.array import Array, apply_graph
+from tracer.numpy.array import Array
 from tracer.numpy.convert import as_array
+from tracer.numpy.dispatch import apply_graph
 from tracer.transforms.arguments import (
     Traced,
     check_callable,
