@@ -142,7 +142,7 @@ class TestWhileLoop:
     def test_carry_that_changes(self) -> None:
         with pytest.raises(ShapeError, match=r"carry at \['x'\] is float64\[3\], .* float64\[\]"):
             while_loop(lambda s: True, lambda s: {"x": s["x"].sum()}, {"x": np.ones(3)})
-        with pytest.raises(DTypeError, match="is float64.*is float32"):
+        with pytest.raises(DTypeError, match=r"is float64.*is float32"):
             while_loop(lambda x: x < 3, lambda x: x.astype("float32"), np.float64(1))
         with pytest.raises(TracingError, match="nested as"):
             while_loop(lambda x: x < 3, lambda x: (x, x), 1.0)

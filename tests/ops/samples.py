@@ -240,6 +240,7 @@ def _control() -> dict[str, list[Sample]]:
         "custom_vjp_call": [
             sample(real(3), body=squared, forward=kept, backward=rule, differentiable=1)
         ],
+        "plain_call": [sample(real(3), body=squared)],
         "optimization_barrier": [sample(R, INTS), sample(R)],
     }
 
@@ -456,6 +457,7 @@ SAMPLES: dict[str, list[Sample]] = {
     "constant": [sample(value=R), sample(value=BOOLS), sample(value=np.array(3.5, np.float16))],
     "sort": [
         sample(real(3, 5), dimension=1, num_keys=1, is_stable=False),
+        sample(-TIES, dimension=1, num_keys=1, is_stable=False, smooth=False),
         sample(TIES, whole(3, 4), dimension=1, num_keys=1, is_stable=True, smooth=False),
         sample(whole(2, 6, low=0, high=2), real(2, 6), dimension=1, num_keys=1, is_stable=False),
         sample(TIES, real(3, 4), real(3, 4), dimension=0, num_keys=2, is_stable=True, smooth=False),

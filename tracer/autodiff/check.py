@@ -21,8 +21,8 @@ from tracer.ir.interpret import interpret
 from tracer.ops.rules import real_dtype
 
 Array = np.ndarray[Any, Any]
-# (step, tolerance) by bytes of the real dtype: a little below the fifth root of the rounding error, where
-# truncation (step**4 after Richardson's extrapolation) and cancellation balance.
+# (step, tolerance) by bytes of the real dtype: the step is a little below the fifth root of the
+# rounding error, where truncation (step**4, extrapolated) and cancellation balance.
 _BY_SIZE = {8: (2e-4, 1e-6), 4: (3e-2, 1e-2), 2: (2e-1, 2e-1), 1: (5e-1, 5e-1)}
 MODES = ("rev", "fwd")
 

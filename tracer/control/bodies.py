@@ -11,7 +11,7 @@ import numpy as np
 from tracer import tree
 from tracer.errors import DTypeError, ShapeError, TracingError
 from tracer.ir import Builder, Graph, ShapeDtype
-from tracer.numpy.array import Array
+from tracer.numpy.array import Array, TracedArray
 from tracer.numpy.base import ArrayBase
 from tracer.numpy.convert import as_array
 from tracer.numpy.promotion import weak_class, weak_dtype
@@ -208,7 +208,7 @@ class Captures:
 
 
 def _identity(array: Array) -> int:
-    return id(array._value if array.is_traced else array._buffer)
+    return id(array._value if isinstance(array, TracedArray) else array._buffer)
 
 
 __all__ = [

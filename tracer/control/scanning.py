@@ -120,7 +120,7 @@ def map(  # noqa: A001 - named as in JAX
     --------
     >>> import tracer
     >>> import tracer.numpy as tnp
-    >>> tracer.control.map(lambda x: x * x, tnp.arange(3.0)).tolist()
+    >>> tracer.map(lambda x: x * x, tnp.arange(3.0)).tolist()
     [0.0, 1.0, 4.0]
     """
     check_callable("map", "f", f)

@@ -27,7 +27,6 @@ from tracer.transforms.arguments import (
     trace_in,
 )
 
-
 _ORDERS = 4
 """How often a function may be differentiated when it calls itself in its own rule."""
 

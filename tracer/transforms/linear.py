@@ -67,8 +67,8 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     --------
     >>> import tracer
     >>> import tracer.numpy as tnp
-    >>> value, pull_back = tracer.vjp(tnp.multiply, tnp.float32(2), tnp.float32(5))
-    >>> [float(g) for g in pull_back(tnp.float32(1))]
+    >>> value, pull_back = tracer.vjp(tnp.multiply, 2.0, 5.0)
+    >>> [float(g) for g in pull_back(1.0)]
     [5.0, 2.0]
     """
     linear = _Linearized("vjp", fun, primals, has_aux)
@@ -76,7 +76,8 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     def pull(cotangent: Any) -> tuple[Any, ...]:
         given = linear.result_tangents("the pull-back of vjp", cotangent)
         results = apply_graph(linear.halves.backward, [*linear.residuals, *given])
-        return linear.as_primals(results)
+        cotangents: tuple[Any, ...] = linear.as_primals(results)
+        return cotangents
 
     return (linear.value, pull, linear.aux) if has_aux else (linear.value, pull)
 
