@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tracer.ir import Graph, Label, Node
 from tracer.optimizer.liveness import Liveness, body_extra_bytes, graph_flops, node_cost
 from tracer.optimizer.passes import PassLog
 from tracer.optimizer.split.chunk import SplitSettings, choose_chunk
-from tracer.optimizer.split.loop import Emitted, Loop, plan_loops, split_region
+from tracer.optimizer.split.levels import Loop, plan_loops
+from tracer.optimizer.split.loop import Emitted, split_region
 from tracer.optimizer.split.region import Conflict, Region, Subject, grow_region
 from tracer.source import Source
 
@@ -61,10 +61,8 @@ def split_graph(graph: Graph, settings: SplitSettings, log: PassLog) -> tuple[Gr
     refused: dict[str, tuple[str, Source | None]] = {}
     while True:
         subject = Subject(graph)
-        found = (
-            _best_candidate(subject, seed, settings, refused) for seed in _seeds(graph, settings)
-        )
-        candidate = next((item for item in found if item is not None), None)
+        search = _Search(subject, settings, refused)
+        candidate = next((found for found in map(search.best, search.seeds()) if found), None)
         if candidate is None:
             break
         graph, new = _apply(subject, candidate, settings, log)
@@ -103,70 +101,73 @@ def _tile(body: Graph, settings: SplitSettings, log: PassLog, rows: list[LoopRow
     return tiled
 
 
-def _seeds(graph: Graph, settings: SplitSettings) -> Iterator[Node]:
-    """Yield nodes whose stored results are above the threshold, largest first."""
-    liveness = Liveness(graph)
-    outputs = {value.node for value in graph.outputs}
-    large = [
-        node
-        for node in graph.nodes
-        if node in liveness.stored
-        and node not in outputs
-        and not node.bodies
-        and _largest(node) > settings.threshold_bytes
-    ]
-    yield from sorted(large, key=lambda node: -_largest(node))
+class _Search:
+    """Looks for the region to rewrite next."""
+
+    def __init__(
+        self,
+        subject: Subject,
+        settings: SplitSettings,
+        refused: dict[str, tuple[str, Source | None]],
+    ) -> None:
+        self.subject = subject
+        self.settings = settings
+        self.refused = refused
+        self.stored = Liveness(subject.graph).stored
+
+    def is_large(self, node: Node) -> bool:
+        """Tell whether a node's result is above the threshold."""
+        return _largest(node) > self.settings.threshold_bytes
+
+    def seeds(self) -> list[Node]:
+        """Return nodes whose stored results are above the threshold, largest first."""
+        large = [
+            node
+            for node in self.subject.graph.nodes
+            if node in self.stored
+            and node not in self.subject.outputs
+            and not node.bodies
+            and self.is_large(node)
+        ]
+        return sorted(large, key=lambda node: -_largest(node))
+
+    def best(self, seed: Node) -> _Candidate | None:
+        """Return the best axis to cut a seed along, or None and keep the reason."""
+        best: _Candidate | None = None
+        reasons = []
+        for axis, label in enumerate(self.subject.rule(seed).results[0]):
+            found = self._candidate(seed, axis, label)
+            if isinstance(found, str):
+                reasons.append(f"axis {axis}: {found}")
+            elif best is None or found.score < best.score:
+                best = found
+        if best is None:
+            what = f"{seed.types[0]} of {seed.name}"
+            reason = "; ".join(reasons) or "it has no axis to cut"
+            self.refused.setdefault(what, (reason, seed.source))
+        return best
+
+    def _candidate(self, seed: Node, axis: int, label: Label) -> _Candidate | str:
+        length = seed.types[0].shape[axis]
+        if not self.subject.rule(seed).is_parallel(label):
+            return f"{seed.name} needs it whole"
+        if length < 2:
+            return "it has one element"
+        region = grow_region(self.subject, seed, label, self.is_large)
+        if isinstance(region, Conflict):
+            place = f" ({region.user.source})" if region.user and region.user.source else ""
+            return f"{region}{place}"
+        saved = region.saved_bytes(self.stored)
+        if saved <= 0:
+            return "every value on the way has to be stored"
+        loops, _ = plan_loops(self.subject, region)
+        finest = max(_largest(node) for node in region.virtual) / length
+        over = finest > self.settings.budget_bytes
+        return _Candidate(region, (float(over), -saved, _loop_flops(loops), axis))
 
 
 def _largest(node: Node) -> int:
     return max(type.nbytes for type in node.types)
-
-
-def _best_candidate(
-    subject: Subject,
-    seed: Node,
-    settings: SplitSettings,
-    refused: dict[str, tuple[str, Source | None]],
-) -> _Candidate | None:
-    best: _Candidate | None = None
-    reasons = []
-    for axis, label in enumerate(subject.rule(seed).results[0]):
-        found = _candidate(subject, seed, axis, label, settings)
-        if isinstance(found, str):
-            reasons.append(f"axis {axis}: {found}")
-        elif best is None or found.score < best.score:
-            best = found
-    if best is None:
-        what = f"{seed.types[0]} of {seed.name}"
-        refused.setdefault(what, ("; ".join(reasons) or "it has no axis to cut", seed.source))
-    return best
-
-
-def _candidate(
-    subject: Subject, seed: Node, axis: int, label: Label, settings: SplitSettings
-) -> _Candidate | str:
-    rule = subject.rule(seed)
-    length = seed.types[0].shape[axis]
-    if not rule.is_parallel(label):
-        return f"{seed.name} needs it whole"
-    if length < 2:
-        return "it has one element"
-    region = grow_region(subject, seed, label, lambda n: _largest(n) > settings.threshold_bytes)
-    if isinstance(region, Conflict):
-        place = f" ({region.user.source})" if region.user and region.user.source else ""
-        return f"{region}{place}"
-    stored = sum(_largest(head) for head in region.heads if head in region.virtual)
-    if region.saved_bytes <= 0:
-        return "every value on the way has to be stored"
-    loops, _ = plan_loops(subject, region)
-    finest = max(_largest(node) for node in region.virtual) / length
-    score = (
-        float(finest > settings.budget_bytes),
-        float(stored - region.saved_bytes),
-        float(_loop_flops(loops)),
-        float(axis),
-    )
-    return _Candidate(region, score)
 
 
 def _loop_flops(loops: list[Loop]) -> int:

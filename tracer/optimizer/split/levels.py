@@ -1,34 +1,142 @@
-"""In which order the loops of a region run, and which heads share one.
+"""In which order the loops of a region run, which heads share one, and what each recomputes.
 
-A head whose loop body needs, whole, what another head computes must wait for that head's loop:
-softmax's sum of exponentials waits for the maximum, a gradient waits for the loss. The level of a
-node counts the loops that must have finished before it can be computed.
+A head whose loop body needs, whole, what another head computes must wait for that head's loop: a
+gradient along the reduced axis waits for the loss. But a body that needs only its own *slice* of
+another head's result can compute it on the spot: the row maximum of a softmax, its sum and the
+product with V run in one loop over rows, and so do a loss that is a sum over rows and its
+gradient. Small row-wise computations between two such heads are absorbed into the loop.
+
+The level of a node counts the loops that must have finished before it can be computed.
 """
 
 from __future__ import annotations
 
-from tracer.ir import Node
+from dataclasses import dataclass
+
+from tracer.ir import Label, Node, Value
 from tracer.optimizer.split.region import Region, Subject
 
+# Chains of small nodes between two heads are followed this far.
+_MAXIMUM_CHAIN = 100
 
-def loop_levels(subject: Subject, region: Region) -> tuple[dict[Node, int], dict[Node, int]]:
-    """Return (start, done) levels of all nodes.
 
-    A node can run once `start[node]` levels of loops have finished; its stored result is there
-    at level `done[node]`, one later than `start` for heads.
+@dataclass(frozen=True)
+class Loop:
+    """One loop of a region: heads computed together, and the slices they need.
+
+    `nodes` holds (node, label) pairs in execution order.
     """
-    start: dict[Node, int] = {}
-    done: dict[Node, int] = {}
-    for node in subject.graph.nodes:
-        label = region.heads.get(node, region.virtual.get(node))
+
+    level: int
+    heads: dict[Node, Label]
+    nodes: tuple[tuple[Node, Label], ...]
+
+
+class Levels:
+    """The levels of all nodes of a graph that holds one region.
+
+    Attributes
+    ----------
+    start : dict of Node to int
+        Level at which a region's node can run in a loop.
+    done : dict of Node to int
+        Level at which a node's stored result is there: one later than `start` for heads.
+    """
+
+    def __init__(self, subject: Subject, region: Region) -> None:
+        self.subject = subject
+        self.region = region
+        self.start: dict[Node, int] = {}
+        self.done: dict[Node, int] = {}
+        self._slices: dict[tuple[Node, Label], int] = {}
+        for node in subject.graph.nodes:
+            label = region.heads.get(node, region.virtual.get(node))
+            if label is None:
+                level = max((self._done(value) for value in node.operands), default=0)
+                self.start[node] = self.done[node] = level
+            else:
+                self.start[node] = self._emission_level(node, label, 0)
+                self.done[node] = self.start[node] + (node in region.heads)
+
+    def _done(self, value: Value) -> int:
+        return self.done.get(value.node, 0)
+
+    def slice_level(self, value: Value, axis: int, depth: int = 0) -> int:
+        """Return the level at which the slice of a value along an axis can be had."""
+        node = value.node
+        if node.op is None:
+            return 0
+        label = self.subject.rule(node).results[value.index][axis]
+        stored = None if self._is_never_stored(node) else self.done[node]
+        if stored == 0 or not self.subject.rule(node).is_parallel(label):
+            return self.done[node]
+        if depth > _MAXIMUM_CHAIN and stored is not None:
+            return stored
+        computed = self._slices.get((node, label))
+        if computed is None:
+            computed = self._slices[node, label] = self._emission_level(node, label, depth + 1)
+        return computed if stored is None else min(stored, computed)
+
+    def _is_never_stored(self, node: Node) -> bool:
+        return node in self.region.virtual and node not in self.region.heads
+
+    def _emission_level(self, node: Node, label: Label, depth: int) -> int:
         level = 0
-        for position, value in enumerate(node.operands):
-            producer = value.node
-            if producer.op is None:
-                continue
-            sliced = label is not None and label in subject.rule(node).operands[position]
-            in_loop = sliced and producer in region.virtual
-            level = max(level, start[producer] if in_loop else done[producer])
-        start[node] = level
-        done[node] = level + 1 if node in region.heads else level
-    return start, done
+        for _, value, axis in self.subject.sliced_operands(node, label):
+            if axis is None:
+                level = max(level, self._done(value))
+            else:
+                level = max(level, self.slice_level(value, axis, depth))
+        return level
+
+    def is_read(self, node: Node, level: int) -> bool:
+        """Tell whether a loop at `level` reads a slice of the stored result, not computing it."""
+        if node.op is None:
+            return True
+        return not self._is_never_stored(node) and self.done[node] <= level
+
+
+def plan_loops(subject: Subject, region: Region) -> tuple[list[Loop], Levels]:
+    """Group a region's heads into loops, and drop heads whose results only their loop uses."""
+    levels = Levels(subject, region)
+    required = {head for head in region.heads if _is_used_outside(subject, region, head)}
+    loops: list[Loop] = []
+    for level in sorted({levels.start[head] for head in region.heads}, reverse=True):
+        heads = {h: label for h, label in region.heads.items() if levels.start[h] == level}
+        heads = {h: label for h, label in heads.items() if h in required}
+        if not heads:
+            continue
+        needed, read = _collect(subject, levels, heads, level)
+        required |= read & region.heads.keys()
+        order = sorted(needed, key=subject.position.__getitem__)
+        nodes = tuple((node, label) for node in order for label in sorted(needed[node], key=str))
+        loops.append(Loop(level, heads, nodes))
+    return loops[::-1], levels
+
+
+def _is_used_outside(subject: Subject, region: Region, head: Node) -> bool:
+    if head in subject.outputs:
+        return True
+    inside = region.virtual.keys() | region.heads.keys()
+    return any(user not in inside for user, _, _ in subject.users(head))
+
+
+def _collect(
+    subject: Subject, levels: Levels, heads: dict[Node, Label], level: int
+) -> tuple[dict[Node, set[Label]], set[Node]]:
+    """Return the slices that a loop computes, and the nodes whose stored results it reads."""
+    needed: dict[Node, set[Label]] = {}
+    read: set[Node] = set()
+    stack = list(heads.items())
+    while stack:
+        node, label = stack.pop()
+        if label in needed.setdefault(node, set()):
+            continue
+        needed[node].add(label)
+        for _, value, axis in subject.sliced_operands(node, label):
+            if axis is None or levels.is_read(value.node, level):
+                read.add(value.node)
+            else:
+                wanted = subject.rule(value.node).results[value.index][axis]
+                stack.append((value.node, wanted))
+    return needed, read

@@ -11,22 +11,10 @@ import numpy as np
 from tracer import ops
 from tracer.ir import Builder, Chunk, Graph, Label, Node, ShapeDtype, Value, registry
 from tracer.ops.helpers import full
-from tracer.optimizer.split.levels import loop_levels
-from tracer.optimizer.split.region import Region, Subject, needed_slices
+from tracer.optimizer.split.levels import Loop, plan_loops
+from tracer.optimizer.split.region import Region, Subject
 
 Resolve = Callable[[Value], Value]
-
-
-@dataclass(frozen=True)
-class Loop:
-    """One loop of a region: heads computed together, and the slices they need.
-
-    `nodes` holds (node, label) pairs in execution order.
-    """
-
-    level: int
-    heads: dict[Node, Label]
-    nodes: tuple[tuple[Node, Label], ...]
 
 
 @dataclass(frozen=True)
@@ -39,20 +27,6 @@ class Emitted:
     chunk: int
     remainder: int
     combiners: tuple[str, ...]
-
-
-def plan_loops(subject: Subject, region: Region) -> tuple[list[Loop], dict[Node, int]]:
-    """Group a region's heads into loops; also return the level at which other nodes can run."""
-    start, done = loop_levels(subject, region)
-    loops = []
-    for level in sorted({start[head] for head in region.heads}):
-        heads = {h: label for h, label in region.heads.items() if start[h] == level}
-        stored = {h for h in region.heads if start[h] < level}
-        needed = needed_slices(subject, region, heads, stored)
-        order = sorted(needed, key=subject.position.__getitem__)
-        nodes = tuple((node, label) for node in order for label in sorted(needed[node], key=str))
-        loops.append(Loop(level, heads, nodes))
-    return loops, done
 
 
 class SliceEmitter:
@@ -253,7 +227,8 @@ def split_region(
 
     `chunk_of` gives the slice size of each loop; `transform` may rewrite each body.
     """
-    loops, done = plan_loops(subject, region)
+    loops, levels = plan_loops(subject, region)
+    done = levels.done
     mapping: dict[Value, Value] = {}
     emitted = []
     with Builder() as builder:

@@ -54,7 +54,7 @@ class Subject:
         return self.rule(value.node).results[value.index][axis]
 
     def sliced_operands(self, node: Node, label: Label) -> Iterator[tuple[int, Value, int | None]]:
-        """Yield (position, operand, axis that the label names); None: the operand is taken whole."""
+        """Yield (position, operand, axis that the label names); None: the operand is whole."""
         for position, value in enumerate(node.operands):
             labels = self.rule(node).operands[position]
             yield position, value, labels.index(label) if label in labels else None
@@ -78,11 +78,13 @@ class Region:
     virtual: dict[Node, Label] = field(default_factory=dict)
     heads: dict[Node, Label] = field(default_factory=dict)
 
-    @property
-    def saved_bytes(self) -> int:
-        """Bytes of the values that are no longer stored."""
+    def saved_bytes(self, stored: Collection[Node]) -> int:
+        """Bytes that no longer need storage, of the nodes that XLA would store."""
         return sum(
-            type.nbytes for node in self.virtual if node not in self.heads for type in node.types
+            type.nbytes
+            for node in self.virtual
+            if node not in self.heads and node in stored
+            for type in node.types
         )
 
 
@@ -174,43 +176,21 @@ def _label_size(rule: AxisRule, node: Node, label: Label) -> int:
 
 
 def _check_emission(subject: Subject, region: Region) -> None:
-    """Raise `Conflict` where a slice that the region needs cannot be computed."""
-    for _ in needed_slices(subject, region, region.heads):
-        pass
-
-
-def needed_slices(
-    subject: Subject,
-    region: Region,
-    heads: dict[Node, Label],
-    stored: Collection[Node] = (),
-) -> dict[Node, set[Label]]:
-    """Return the slices (node, label) that computing `heads` slice by slice needs.
-
-    Nodes in `stored` were computed by earlier loops and are read, not computed again.
-
-    Raises
-    ------
-    Conflict
-        A virtual value is needed whole, or along an axis that its op cannot cut.
-    """
-    needed: dict[Node, set[Label]] = {}
-    stack = list(heads.items())
+    """Raise `Conflict` where a virtual value is needed whole or cannot be cut as needed."""
+    seen: set[tuple[Node, Label]] = set()
+    stack = list(region.heads.items())
     while stack:
         node, label = stack.pop()
-        if label in needed.setdefault(node, set()):
+        if (node, label) in seen:
             continue
-        needed[node].add(label)
+        seen.add((node, label))
         for _, value, axis in subject.sliced_operands(node, label):
             producer = value.node
-            if producer not in region.virtual or producer in stored:
+            if producer not in region.virtual or producer in region.heads:
                 continue
             if axis is None:
-                if producer not in region.heads:
-                    raise Conflict(producer, node, f"{node.name} needs it whole")
-                continue
+                raise Conflict(producer, node, f"{node.name} needs it whole")
             wanted = subject.rule(producer).results[value.index][axis]
             if not subject.rule(producer).is_parallel(wanted):
                 raise Conflict(producer, node, f"{producer.name} cannot be cut along that axis")
             stack.append((producer, wanted))
-    return needed
