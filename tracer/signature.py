@@ -59,7 +59,7 @@ class Call:
     def inline(self) -> Any:
         """Record the function into the trace that is active; returns its result."""
         traced = self.traced
-        outputs = apply_graph(traced.graph, [*self.leaves, *traced.captured])
+        outputs = apply_graph(traced.graph, [*self.arrays(None), *traced.captured])
         return tree.unflatten(traced.out_tree, outputs)
 
     def arrays(self, device: Any) -> list[Array]:
