@@ -17,8 +17,10 @@ from tracer.numpy.ufunc import (
     binary,
     compare,
     full_like,
+    has_sign,
     is_integer,
     operands,
+    real_floats,
     require_no_bool,
     select,
     unary,
@@ -129,8 +131,12 @@ def _floor_divide_floats(x: Array, y: Array) -> Array:
     distance = apply(ops.subtract, exact, floor)
     above = apply(ops.add, floor, full_like(floor, 1))
     rounded = select(compare(distance, full_like(distance, 0.5), "GT"), above, floor)
-    at_zero = compare(y, full_like(y, 0), "EQ")
-    return select(at_zero, apply(ops.divide, x, y), rounded)
+    # A zero quotient has the sign of x / y.
+    is_negative = apply(ops.xor, has_sign(x), has_sign(y))
+    zero = full_like(x, 0)
+    signed_zero = select(is_negative, full_like(x, -0.0), zero)
+    rounded = select(compare(exact, zero, "EQ"), signed_zero, rounded)
+    return select(compare(y, zero, "EQ"), apply(ops.divide, x, y), rounded)
 
 
 floor_divide = binary("floor_divide", _floor_divide, "Quotient rounded down.")
@@ -186,7 +192,7 @@ def power(x1: ArrayLike, x2: Any, /) -> Array:
     """
     if isinstance(x2, int | float) and isinstance(x1, ArrayBase) and x1.dtype.kind != "b":
         base = convert(as_array(x1), promotion.weak_dtype(x1.dtype, type(x2)))
-        if is_integer(base.dtype) and x2 < 0:
+        if base.dtype.kind == "i" and x2 < 0:
             raise ArgumentError(
                 f"integers to negative integer powers ({x2}) are not allowed",
                 mend="make the base a float first: x.astype(float)",
@@ -253,7 +259,7 @@ absolute = abs = unary("absolute", _absolute, "Absolute value.", returns="The re
 
 
 def _fabs(x: Array) -> Array:
-    return apply(ops.abs, convert(x, promotion.float_ufunc_dtype(x.dtype)))
+    return apply(ops.abs, real_floats("fabs", x))
 
 
 fabs = unary("fabs", _fabs, "Absolute value in floats.", returns="Floats.")
@@ -270,7 +276,7 @@ sign = unary("sign", _sign, "-1, 0 or 1; x / |x| for complex x.")
 
 
 def _reciprocal(x: Array) -> Array:
-    require_no_bool("reciprocal", x.dtype, "convert with astype first")
+    x = convert(x, as_dtype("int8")) if x.dtype.kind == "b" else x
     one = full_like(x, 1)
     if not is_integer(x.dtype):
         return apply(ops.divide, one, x)

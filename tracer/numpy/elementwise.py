@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tracer import ops
+from tracer.errors import ArgumentError
 from tracer.ir import Op, as_dtype
 from tracer.numpy import promotion
 from tracer.numpy.base import ArrayLike
@@ -21,6 +22,8 @@ from tracer.numpy.ufunc import (
     compare,
     float_unary,
     full_like,
+    has_sign,
+    real_floats,
     is_complex,
     is_nonzero,
     select,
@@ -52,7 +55,7 @@ arctanh = atanh = float_unary("arctanh", ops.atanh, "Inverse hyperbolic tangent.
 
 def _scaled(name: str, factor: float, summary: str) -> Unary:
     def body(x: Array) -> Array:
-        x = convert(x, promotion.float_ufunc_dtype(x.dtype))
+        x = real_floats(name, x)
         return apply(ops.multiply, x, full_like(x, factor))
 
     return unary(name, body, summary, returns="Floats.")
@@ -87,7 +90,7 @@ exp2 = unary("exp2", _exp2, "2 to the power of the element.", returns="Floats.")
 def _float_binary(name: str, body: Callable[[Array, Array], Array], summary: str) -> Binary:
     def aligned(x: Array, y: Array) -> Array:
         dtype = promotion.float_ufunc_dtype(promote_types(x.dtype, y.dtype))
-        return body(*align(name, x, y, dtype))
+        return body(*[real_floats(name, part) for part in align(name, x, y, dtype)])
 
     return binary(name, aligned, summary, returns="Floats.")
 
@@ -117,14 +120,7 @@ def _logaddexp(x: Array, y: Array) -> Array:
 
 def _copysign(x: Array, y: Array) -> Array:
     size = apply(ops.abs, x)
-    return select(signbit_body(y), apply(ops.negate, size), size)
-
-
-def signbit_body(x: Array) -> Array:
-    """Tell which floats have the sign bit set (-0.0 has)."""
-    kind = as_dtype(f"int{8 * x.dtype.itemsize}")
-    bits = apply(ops.bitcast_convert, x, dtype=kind)
-    return compare(bits, full_like(bits, 0), "LT")
+    return select(has_sign(y), apply(ops.negate, size), size)
 
 
 arctan2 = atan2 = _float_binary(
@@ -154,15 +150,16 @@ fmax = binary("fmax", _ignoring_nan(ops.maximum), "The larger; the other one whe
 fmin = binary("fmin", _ignoring_nan(ops.minimum), "The smaller; the other one when one is NaN.")
 
 
-def where(condition: ArrayLike, x: ArrayLike, y: ArrayLike, /) -> Array:
+def where(condition: ArrayLike, x: ArrayLike | None = None, y: ArrayLike | None = None, /) -> Any:
     """Choose from `x` where `condition` holds, elsewhere from `y`.
 
     Parameters
     ----------
     condition : array_like
         Truth values (other numbers: whether they are not zero).
-    x, y : array_like
-        Broadcast together with `condition`; both are computed everywhere.
+    x, y : array_like, optional
+        Broadcast together with `condition`; both are computed everywhere. Without them the result
+        is that of `nonzero`.
 
     Returns
     -------
@@ -175,6 +172,10 @@ def where(condition: ArrayLike, x: ArrayLike, y: ArrayLike, /) -> Array:
     >>> tnp.where(tnp.array([True, False]), 1.0, tnp.array([2.0, 3.0]))
     Array([1., 3.])
     """
+    if x is None and y is None:
+        return as_array(condition).nonzero()
+    if x is None or y is None:
+        raise ArgumentError("where got one of x and y only", mend="give both, or neither")
     return _where(as_array(condition), *as_arrays(x, y))
 
 
@@ -206,12 +207,14 @@ imag = unary(
 
 def angle(z: ArrayLike, deg: bool = False) -> Array:
     """Return the angle of complex numbers in radians, or in degrees; see `numpy.angle`."""
-    result = arctan2(imag(z), real(z))
+    x = as_array(z)
+    x = convert(x, promotion.division_dtype(x.dtype)) if x.dtype.kind == "b" else x
+    result = arctan2(imag(x), real(x))
     return rad2deg(result) if deg else result
 
 
 def _sinc(x: Array) -> Array:
-    x = convert(x, promotion.float_ufunc_dtype(x.dtype))
+    x = convert(x, promotion.division_dtype(x.dtype))
     at_zero = compare(x, full_like(x, 0), "EQ")
     turn = apply(ops.multiply, select(at_zero, full_like(x, 1), x), full_like(x, math.pi))
     return select(at_zero, full_like(x, 1), apply(ops.divide, apply(ops.sine, turn), turn))

@@ -23,6 +23,7 @@ from tracer.numpy.ufunc import (
     binary,
     compare,
     full_like,
+    has_sign,
     is_complex,
     is_nonzero,
     named,
@@ -194,8 +195,7 @@ def _signbit(x: Array) -> Array:
         return broadcast(scalar(False, as_dtype("bool")), x.shape)
     if x.dtype.kind == "i":
         return compare(x, full_like(x, 0), "LT")
-    bits = apply(ops.bitcast_convert, x, dtype=as_dtype(f"int{8 * x.dtype.itemsize}"))
-    return compare(bits, full_like(bits, 0), "LT")
+    return has_sign(x)
 
 
 signbit = unary("signbit", _signbit, "Tell where the sign is negative (-0.0 is).", returns="bool.")

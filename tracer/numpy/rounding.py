@@ -13,12 +13,17 @@ from tracer.numpy.arithmetic import maximum, minimum
 from tracer.numpy.base import ArrayLike
 from tracer.numpy.convert import as_array, as_arrays, broadcast, broadcast_shape, convert
 from tracer.numpy.dispatch import apply, compound
-from tracer.numpy.ufunc import Unary, compare, float_unary, full_like, is_complex, select, unary
+from tracer.numpy.ufunc import Unary, compare, full_like, is_complex, select, unary
 
 if TYPE_CHECKING:
     from tracer.numpy.array import Array
 
-rint = float_unary("rint", ops.round_nearest_even, "Round to the nearest integer, ties to even.")
+
+def _rint(x: Array) -> Array:
+    return _round(convert(x, promotion.float_ufunc_dtype(x.dtype)), decimals=0)
+
+
+rint = unary("rint", _rint, "Round to the nearest integer, ties to even.", returns="Floats.")
 
 
 def _rounding(name: str, op: Op, summary: str) -> Unary:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tracer import ops
 from tracer.errors import DTypeError
-from tracer.ir import Op
+from tracer.ir import Op, as_dtype
 from tracer.numpy import promotion
 from tracer.numpy.base import ArrayBase, ArrayLike
 from tracer.numpy.convert import as_array, as_arrays, broadcast, broadcast_shape, convert, scalar
@@ -164,6 +164,22 @@ def require_no_bool(name: str, dtype: Dtype, mend: str) -> None:
     """Raise `DTypeError` for truth values."""
     if dtype.kind == "b":
         raise DTypeError(f"{name} is not defined for bool arrays", mend=mend)
+
+
+def has_sign(x: Array) -> Array:
+    """Tell which floats have the sign bit set (-0.0 has)."""
+    kind = as_dtype(f"int{8 * x.dtype.itemsize}")
+    bits = apply(ops.bitcast_convert, x, dtype=kind)
+    return compare(bits, full_like(bits, 0), "LT")
+
+
+def real_floats(name: str, x: Array) -> Array:
+    """Convert as `exp` does, and refuse complex numbers."""
+    if x.dtype.kind == "c":
+        raise DTypeError(
+            f"{name} is not defined for complex numbers", mend="take the real part or abs first"
+        )
+    return convert(x, promotion.float_ufunc_dtype(x.dtype))
 
 
 def is_complex(x: Array) -> bool:
