@@ -170,6 +170,25 @@ WINDOW_UPDATES = {
 }
 
 
+PAIRED_ROWS = {
+    "offset_dims": (2,),
+    "collapsed_slice_dims": (1,),
+    "start_index_map": (1,),
+    "index_vector_dim": 2,
+    "slice_sizes": (1, 1, 3),
+    "operand_batching_dims": (0,),
+    "start_indices_batching_dims": (1,),
+}
+PAIRED_UPDATES = {
+    "update_window_dims": (),
+    "inserted_window_dims": (1,),
+    "scatter_dims_to_operand_dims": (1,),
+    "index_vector_dim": 2,
+    "input_batching_dims": (0,),
+    "scatter_indices_batching_dims": (0,),
+}
+
+
 def scatters(combiner: str, *, repeated: bool) -> list[Sample]:
     """Return scatters of rows (with places out of bounds) and of overlapping windows."""
     unique = np.array([[1], [4], [-1], [0], [7]], np.int32)
@@ -181,6 +200,7 @@ def scatters(combiner: str, *, repeated: bool) -> list[Sample]:
         samples += [
             sample(real(5, 3), twice, real(3, 3), **ROW_UPDATES, **params),
             sample(real(4, 4), starts, real(2, 4, 2), **WINDOW_UPDATES, **params),
+            sample(real(2, 5), whole(2, 7, low=-1, high=6), real(2, 7), **PAIRED_UPDATES, **params),
         ]
     return samples
 
@@ -435,6 +455,7 @@ SAMPLES: dict[str, list[Sample]] = {
     "gather": [
         sample(real(5, 3), np.array([[1], [4], [1], [-2], [9]], np.int32), **ROWS),
         sample(real(4, 4), np.array([[0, 1, 3], [2, 9, 1]], np.int32), **WINDOWS),
+        sample(real(2, 5, 3), whole(4, 2, 1, low=-1, high=7), **PAIRED_ROWS),
         sample(
             real(5, 3),
             np.array([[0, 2], [1, 7]], np.uint8),

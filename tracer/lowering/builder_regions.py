@@ -94,13 +94,15 @@ class RegionBuilder(BaseBuilder):
         start_index_map: Sequence[int],
         index_vector_dim: int,
         slice_sizes: Sequence[int],
+        operand_batching_dims: Sequence[int] = (),
+        start_indices_batching_dims: Sequence[int] = (),
     ) -> Operand:
         """Emit `gather`; indices are clamped so that every slice lies inside."""
         numbers = hlo.GatherDimensionNumbers.get(
             list(offset_dims),
             list(collapsed_slice_dims),
-            [],
-            [],
+            list(operand_batching_dims),
+            list(start_indices_batching_dims),
             list(start_index_map),
             index_vector_dim,
         )
@@ -120,13 +122,15 @@ class RegionBuilder(BaseBuilder):
         scatter_dims_to_operand_dims: Sequence[int],
         index_vector_dim: int,
         unique_indices: bool,
+        input_batching_dims: Sequence[int] = (),
+        scatter_indices_batching_dims: Sequence[int] = (),
     ) -> Operand:
         """Emit `scatter`; updates out of bounds are dropped; `combiner(b, old, update)`."""
         numbers = hlo.ScatterDimensionNumbers.get(
             list(update_window_dims),
             list(inserted_window_dims),
-            [],
-            [],
+            list(input_batching_dims),
+            list(scatter_indices_batching_dims),
             list(scatter_dims_to_operand_dims),
             index_vector_dim,
         )

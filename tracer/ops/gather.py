@@ -56,8 +56,33 @@ def remaining_axes(ndim: int, taken: Sequence[int]) -> Sizes:
     return tuple(axis for axis in range(ndim) if axis not in taken)
 
 
+def require_batching(
+    name: str, x: ShapeDtype, indices: ShapeDtype, pairs: tuple[Sizes, Sizes], vector_dim: int
+) -> None:
+    """Raise unless the batching axes of operand and indices correspond."""
+    of_operand, of_indices = pairs
+    require_axes(name, of_operand, x.ndim)
+    require_axes(name, of_indices, indices.ndim)
+    sizes = [x.shape[axis] for axis in of_operand], [indices.shape[axis] for axis in of_indices]
+    if sizes[0] != sizes[1] or vector_dim in of_indices:
+        raise ShapeError(
+            f"{name}: batching axes {of_operand} of {x} and {of_indices} of {indices} differ",
+            mend="pair axes of equal size, other than the indices' vector axis",
+        )
+
+
+def batch_positions(axes: Sizes, index_vector_dim: int) -> Sizes:
+    """Return where axes of the indices stand among their axes without the vector axis."""
+    return tuple(axis - (axis > index_vector_dim) for axis in axes)
+
+
 def window_places(
-    shape: Sizes, indices: Array, window: Sizes, index_map: Sizes, index_vector_dim: int
+    shape: Sizes,
+    indices: Array,
+    window: Sizes,
+    index_map: Sizes,
+    index_vector_dim: int,
+    batching: tuple[Sizes, Sizes],
 ) -> tuple[Array, Array]:
     """Return the start of each window in an array of `shape`, and whether the window lies inside.
 
@@ -71,6 +96,12 @@ def window_places(
     vectors = np.moveaxis(indices, index_vector_dim, -1).astype(np.int64)
     starts = np.zeros((*vectors.shape[:-1], len(shape)), np.int64)
     starts[..., list(index_map)] = vectors
+    batch_shape = vectors.shape[:-1]
+    for axis, place in zip(
+        batching[0], batch_positions(batching[1], index_vector_dim), strict=True
+    ):
+        line = np.arange(batch_shape[place])
+        starts[..., axis] = line.reshape([-1 if i == place else 1 for i in range(len(batch_shape))])
     room = np.array(shape, np.int64) - np.array(window, np.int64)
     inside = ((starts >= 0) & (starts <= room)).all(-1)
     return starts, np.asarray(inside)
@@ -100,17 +131,23 @@ def _infer_gather(
     start_index_map: Sizes,
     index_vector_dim: int,
     slice_sizes: Sizes,
+    operand_batching_dims: Sizes = (),
+    start_indices_batching_dims: Sizes = (),
 ) -> ShapeDtype:
     require_indices("gather", x, indices, start_index_map, index_vector_dim)
-    require_axes("gather", collapsed_slice_dims, x.ndim)
+    pairs = (operand_batching_dims, start_indices_batching_dims)
+    require_batching("gather", x, indices, pairs, index_vector_dim)
+    require_axes("gather", (*collapsed_slice_dims, *operand_batching_dims), x.ndim)
+    require_axes("gather", (*start_index_map, *operand_batching_dims), x.ndim)
+    single = (*collapsed_slice_dims, *operand_batching_dims)
     batch, _ = index_shape(indices, index_vector_dim)
-    kept = remaining_axes(x.ndim, collapsed_slice_dims)
+    kept = remaining_axes(x.ndim, single)
     ndim = len(batch) + len(kept)
     require_axes("gather", offset_dims, ndim)
     fits = len(slice_sizes) == x.ndim and all(
         0 <= size <= n for size, n in zip(slice_sizes, x.shape, strict=True)
     )
-    if not fits or any(slice_sizes[axis] != 1 for axis in collapsed_slice_dims):
+    if not fits or any(slice_sizes[axis] != 1 for axis in single):
         raise ShapeError(
             f"gather: windows of sizes {slice_sizes}, collapsed {collapsed_slice_dims}, from {x}",
             mend="one size for each axis, at most the axis' size, and 1 where it is collapsed",
@@ -134,10 +171,16 @@ def _evaluate_gather(
     start_index_map: Sizes,
     index_vector_dim: int,
     slice_sizes: Sizes,
+    operand_batching_dims: Sizes = (),
+    start_indices_batching_dims: Sizes = (),
 ) -> Any:
-    starts, _ = window_places(x.shape, indices, slice_sizes, start_index_map, index_vector_dim)
+    pairs = (operand_batching_dims, start_indices_batching_dims)
+    starts, _ = window_places(
+        x.shape, indices, slice_sizes, start_index_map, index_vector_dim, pairs
+    )
     starts = np.clip(starts, 0, np.array(x.shape, np.int64) - np.array(slice_sizes, np.int64))
-    places = element_places(starts, slice_sizes, collapsed_slice_dims)
+    single = (*collapsed_slice_dims, *operand_batching_dims)
+    places = element_places(starts, slice_sizes, single)
     windows = x[places] if places else x
     batch = starts.ndim - 1
     order = [*remaining_axes(windows.ndim, offset_dims), *offset_dims]
@@ -155,6 +198,8 @@ def _gather_vjp(
     start_index_map: Sizes,
     index_vector_dim: int,
     slice_sizes: Sizes,
+    operand_batching_dims: Sizes = (),
+    start_indices_batching_dims: Sizes = (),
 ) -> tuple[Value, None]:
     """Add each window's cotangent where it was read; clamped as gather does, scatter would drop."""
     room = [x.shape[axis] - slice_sizes[axis] for axis in start_index_map]
@@ -170,6 +215,8 @@ def _gather_vjp(
         scatter_dims_to_operand_dims=start_index_map,
         index_vector_dim=index_vector_dim,
         unique_indices=False,
+        input_batching_dims=operand_batching_dims,
+        scatter_indices_batching_dims=start_indices_batching_dims,
     )
     return total, None
 
@@ -183,9 +230,11 @@ def _gather_axes(
     start_index_map: Sizes,
     index_vector_dim: int,
     slice_sizes: Sizes,
+    operand_batching_dims: Sizes = (),
+    start_indices_batching_dims: Sizes = (),
 ) -> AxisRule:
     x, indices = operands
-    kept = remaining_axes(x.ndim, collapsed_slice_dims)
+    kept = remaining_axes(x.ndim, (*collapsed_slice_dims, *operand_batching_dims))
     outside: list[Label] = list(range(results[0].ndim))
     inside: list[Label] = [own_label(0, axis) for axis in range(x.ndim)]
     whole: set[Label] = set(inside)
@@ -200,6 +249,9 @@ def _gather_axes(
         own_label(1, axis) if axis == index_vector_dim else next(rest)
         for axis in range(indices.ndim)
     ]
+    for axis, place in zip(operand_batching_dims, start_indices_batching_dims, strict=True):
+        whole.discard(inside[axis])
+        inside[axis] = rows[place]
     whole |= {label for label in rows if isinstance(label, str)}
     return AxisRule((tuple(inside), tuple(rows)), (tuple(outside),), whole=frozenset(whole))
 
@@ -208,22 +260,37 @@ def _slice_gather(
     operands: tuple[Value, ...], chunk: Chunk, *, slice_sizes: Sizes, **params: Any
 ) -> Any:
     inside = chunk.rule.operands[0]
+    batching = params.get("operand_batching_dims", ())
     sizes = tuple(
-        chunk.size if label == chunk.label else size
-        for label, size in zip(inside, slice_sizes, strict=True)
+        chunk.size if label == chunk.label and axis not in batching else slice_sizes[axis]
+        for axis, label in enumerate(inside)
     )
     return ops.gather(*operands, slice_sizes=sizes, **params)
 
 
+def index_scratch(indices: ShapeDtype, batching: Sizes) -> int:
+    """Bytes of the index array that XLA writes out for batching axes: one more index for each."""
+    return indices.nbytes * (len(batching) + 1) if batching else 0
+
+
+def _gather_cost(
+    operands: Types, results: Types, *, operand_batching_dims: Sizes = (), **_: Any
+) -> Cost:
+    indices = operands[1]
+    moved = indices.nbytes + 2 * results[0].nbytes
+    return Cost(0, moved, index_scratch(indices, operand_batching_dims))
+
+
 gather: Op = Op(
     "gather",
-    doc="Windows of an array at computed starts (clamped). Dimension numbers as StableHLO's.",
+    doc="Windows of an array at computed starts (clamped). Dimension numbers as StableHLO's; the "
+    "batching axes of operand and indices run together and may be left out.",
     infer=_infer_gather,
     evaluate=_evaluate_gather,
     lower=lambda b, types, x, indices, **params: b.gather(types[0], x, indices, **params),
     vjp=_gather_vjp,
     axes=_gather_axes,
-    cost=lambda operands, results, **_: Cost(0, operands[1].nbytes + 2 * results[0].nbytes),
+    cost=_gather_cost,
     slice=_slice_gather,
     fusion="loop",
 )

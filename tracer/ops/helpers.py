@@ -171,32 +171,20 @@ def scatter_add_along_axis(
 ) -> Value:
     """Add `updates` into zeros of `shape`, at `indices` along one axis and in place elsewhere.
 
-    `indices` and `updates` have one shape, equal to `shape` but for the size of the axis. The
-    arrays are flattened, so that only one index for each update is stored.
+    `indices` and `updates` have one shape, equal to `shape` but for the size of the axis. All other
+    axes are batching axes of the scatter, so the result can still be split along them.
     """
-    order = (*(i for i in range(len(shape)) if i != axis), axis)
-    sizes = tuple(shape[i] for i in order)
-    places, values = (ops.transpose(x, permutation=order) for x in (indices, updates))
-    total = ShapeDtype(sizes, updates.dtype)
-    dtype = np.dtype(np.int32 if total.size < 2**31 else np.int64)
-    flat = convert(places, dtype)
-    stride = sizes[-1]
-    for i in reversed(range(len(sizes) - 1)):
-        position = ops.iota(shape=flat.shape, dtype=dtype, dimension=i)
-        flat = ops.add(flat, scale(position, stride))
-        stride *= sizes[i]
-    summed = ops.scatter(
-        full(0, ShapeDtype((total.size,), updates.dtype)),
-        ops.reshape(flat, shape=(updates.type.size, 1)),
-        ops.reshape(values, shape=(updates.type.size,)),
+    batch = tuple(i for i in range(len(shape)) if i != axis)
+    return ops.scatter(  # type: ignore[no-any-return]
+        full(0, ShapeDtype(shape, updates.dtype)),
+        indices,
+        updates,
         combiner="add",
         update_window_dims=(),
-        inserted_window_dims=(0,),
-        scatter_dims_to_operand_dims=(0,),
-        index_vector_dim=1,
+        inserted_window_dims=(axis,),
+        scatter_dims_to_operand_dims=(axis,),
+        index_vector_dim=len(shape),
         unique_indices=False,
-    )
-    inverse = tuple(int(i) for i in np.argsort(order))
-    return ops.transpose(  # type: ignore[no-any-return]
-        reshape(summed, sizes), permutation=inverse
+        input_batching_dims=batch,
+        scatter_indices_batching_dims=batch,
     )

@@ -17,9 +17,12 @@ from tracer.ir import AxisRule, Cost, Label, Op, ShapeDtype, Value
 from tracer.ir.op import Types
 from tracer.ops import helpers
 from tracer.ops.gather import (
+    batch_positions,
     element_places,
+    index_scratch,
     index_shape,
     remaining_axes,
+    require_batching,
     require_indices,
     window_places,
 )
@@ -62,6 +65,8 @@ def _infer(
     scatter_dims_to_operand_dims: Sizes,
     index_vector_dim: int,
     unique_indices: bool,
+    input_batching_dims: Sizes = (),
+    scatter_indices_batching_dims: Sizes = (),
 ) -> ShapeDtype:
     if combiner not in _COMBINERS:
         raise ArgumentError(
@@ -70,20 +75,22 @@ def _infer(
     require_kind(f"scatter with {combiner}", x, _KINDS.get(combiner, "iufc"))
     require_same_dtypes("scatter", (x, updates))
     require_indices("scatter", x, indices, scatter_dims_to_operand_dims, index_vector_dim)
-    require_axes("scatter", inserted_window_dims, x.ndim)
+    pairs = (input_batching_dims, scatter_indices_batching_dims)
+    require_batching("scatter", x, indices, pairs, index_vector_dim)
+    single = (*inserted_window_dims, *input_batching_dims)
+    require_axes("scatter", single, x.ndim)
+    require_axes("scatter", (*scatter_dims_to_operand_dims, *input_batching_dims), x.ndim)
     require_axes("scatter", update_window_dims, updates.ndim)
     batch, _ = index_shape(indices, index_vector_dim)
     rest = remaining_axes(updates.ndim, update_window_dims)
     fits = (
-        len(update_window_dims) + len(inserted_window_dims) == x.ndim
+        len(update_window_dims) + len(single) == x.ndim
         and list(update_window_dims) == sorted(update_window_dims)
         and tuple(updates.shape[axis] for axis in rest) == batch
     )
     if not fits or any(
         size > n
-        for size, n in zip(
-            _window_sizes(updates, update_window_dims, inserted_window_dims), x.shape, strict=True
-        )
+        for size, n in zip(_window_sizes(updates, update_window_dims, single), x.shape, strict=True)
     ):
         raise ShapeError(
             f"scatter: updates {updates} with window axes {update_window_dims} do not fit "
@@ -104,13 +111,17 @@ def _evaluate(
     scatter_dims_to_operand_dims: Sizes,
     index_vector_dim: int,
     unique_indices: bool,
+    input_batching_dims: Sizes = (),
+    scatter_indices_batching_dims: Sizes = (),
 ) -> Any:
     type = ShapeDtype(updates.shape, updates.dtype)
-    window = _window_sizes(type, update_window_dims, inserted_window_dims)
+    single = (*inserted_window_dims, *input_batching_dims)
+    window = _window_sizes(type, update_window_dims, single)
+    pairs = (input_batching_dims, scatter_indices_batching_dims)
     starts, inside = window_places(
-        x.shape, indices, window, scatter_dims_to_operand_dims, index_vector_dim
+        x.shape, indices, window, scatter_dims_to_operand_dims, index_vector_dim, pairs
     )
-    places = element_places(starts, window, inserted_window_dims)
+    places = element_places(starts, window, single)
     order = (*remaining_axes(updates.ndim, update_window_dims), *update_window_dims)
     ordered = widened(updates).transpose(order)
     result = np.array(widened(x))
@@ -143,9 +154,9 @@ class _Places:
 
     def __init__(self, x: Value, indices: Value, updates: Value, params: dict[str, Any]) -> None:
         self.x, self.indices, self.updates, self.params = x, indices, updates, params
-        self.window = _window_sizes(
-            updates, params["update_window_dims"], params["inserted_window_dims"]
-        )
+        self.batching = params.get("input_batching_dims", ())
+        single = (*params["inserted_window_dims"], *self.batching)
+        self.window = _window_sizes(updates, params["update_window_dims"], single)
 
     def read(self, x: Value) -> Value:
         """Gather what lies at the places of the updates; only what is inside means something."""
@@ -157,6 +168,8 @@ class _Places:
             start_index_map=self.params["scatter_dims_to_operand_dims"],
             index_vector_dim=self.params["index_vector_dim"],
             slice_sizes=self.window,
+            operand_batching_dims=self.batching,
+            start_indices_batching_dims=self.params.get("scatter_indices_batching_dims", ()),
         )
 
     def write(self, x: Value, updates: Value, combiner: str) -> Value:
@@ -245,26 +258,37 @@ def _axes(
     *,
     update_window_dims: Sizes,
     inserted_window_dims: Sizes,
+    index_vector_dim: int,
+    input_batching_dims: Sizes = (),
+    scatter_indices_batching_dims: Sizes = (),
     **_: Any,
 ) -> AxisRule:
-    """Only axes that every window covers entirely are parallel."""
+    """Axes that every window covers entirely are parallel, and so are batching axes."""
     x, indices, updates = operands
     labels: tuple[Label, ...] = tuple(range(x.ndim))
-    index_labels: tuple[Label, ...] = tuple(own_label(1, axis) for axis in range(indices.ndim))
+    index_labels: list[Label] = [own_label(1, axis) for axis in range(indices.ndim)]
     update_labels: list[Label] = [own_label(2, axis) for axis in range(updates.ndim)]
-    kept = remaining_axes(x.ndim, inserted_window_dims)
+    kept = remaining_axes(x.ndim, (*inserted_window_dims, *input_batching_dims))
     whole: set[Label] = {*labels, *index_labels, *update_labels}
     for axis, place in zip(kept, update_window_dims, strict=True):
         if updates.shape[place] == x.shape[axis]:
             whole -= {axis, update_labels[place]}
             update_labels[place] = axis
-    rows = (labels, index_labels, tuple(update_labels))
+    batch = remaining_axes(updates.ndim, update_window_dims)
+    positions = batch_positions(scatter_indices_batching_dims, index_vector_dim)
+    for axis, place, position in zip(
+        input_batching_dims, scatter_indices_batching_dims, positions, strict=True
+    ):
+        whole -= {axis, index_labels[place], update_labels[batch[position]]}
+        index_labels[place] = update_labels[batch[position]] = axis
+    rows = (labels, tuple(index_labels), tuple(update_labels))
     return AxisRule(rows, (labels,), whole=frozenset(whole))
 
 
-def _cost(operands: Types, results: Types, **_: Any) -> Cost:
+def _cost(operands: Types, results: Types, *, input_batching_dims: Sizes = (), **_: Any) -> Cost:
     _x, indices, updates = operands
-    return Cost(updates.size, indices.nbytes + 3 * updates.nbytes)
+    moved = indices.nbytes + 3 * updates.nbytes
+    return Cost(updates.size, moved, index_scratch(indices, input_batching_dims))
 
 
 scatter: Op = Op(

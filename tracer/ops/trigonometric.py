@@ -1,7 +1,7 @@
 """Trigonometric and hyperbolic functions and their inverses. Source: StableHLO and CHLO.
 
-All take complex numbers. Derivatives follow the principal values; that of acosh is right for negative
-real parts too, where JAX has the other sign.
+All take complex numbers. Derivatives follow the principal values; that of acosh is right for
+negative real parts too, where JAX has the other sign.
 """
 
 from __future__ import annotations
