@@ -139,18 +139,18 @@ def test_clearing_the_cache_compiles_again(graph: Any) -> None:
 
 
 def test_out_of_memory_names_the_bytes(graph: Any) -> None:
-    shape = (1 << 44,)
-    made = graph(lambda: [ops.iota(shape=shape, dtype=np.dtype("f4"), dimension=0)])
+    shape = (1 << 20, 1 << 22)
+    made = graph(lambda: [ops.iota(shape=shape, dtype=np.dtype("f4"), dimension=1)])
     executable = lowering.compile_graph(made)
-    with pytest.raises(ExecutionError, match=rf"out of memory \({4 << 44} bytes"):
+    with pytest.raises(ExecutionError, match=rf"out of memory \({4 << 42} bytes"):
         lowering.to_host(executable()[0])
 
 
 def test_wrong_arguments_raise_our_errors(graph: Any) -> None:
     executable = lowering.compile_graph(graph(doubled, VECTOR))
-    with pytest.raises(ExecutionError, match="supplied 0 arguments"):
+    with pytest.raises(ExecutionError, match="supplied 0"):
         executable()
-    with pytest.raises(ExecutionError, match="Mismatch"):
+    with pytest.raises(ExecutionError, match="expected parameter 0 of size 4000"):
         executable(put(1, size=3))
     with pytest.raises(DTypeError, match="ndarray"):
         executable(np.ones(1000, np.float32))

@@ -88,4 +88,6 @@ def compile_failure(error: Exception) -> TracerError:
 
 
 def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0]
+    lines = str(error).strip().splitlines()
+    # Some messages only name the kind of error on their first line.
+    return " ".join(lines[:2] if lines[0].endswith(":") else lines[:1]) if lines else ""

@@ -77,10 +77,10 @@ _DIALECTS = _dialects()
 def bool_constant(array: np.ndarray[Any, Any], type: Any) -> Any:
     """Return the attribute of a dense boolean constant.
 
-    jaxlib 0.8 reads bits packed little-endian, 0.9 and later one byte per element; each silently
-    misreads the other form.
+    jaxlib before 0.9.1 reads bits packed little-endian, later ones a byte per element; either may
+    silently misread the other form.
     """
-    if VERSION < (0, 9):
+    if VERSION < (0, 9, 1):
         array = np.packbits(array, axis=None, bitorder="little")
     return ir.DenseElementsAttr.get(
         np.ascontiguousarray(array), type=type.element_type, shape=type.shape
@@ -98,7 +98,7 @@ def memory_optimized_options() -> dict[str, Any]:
     dict
         For `compile_graph(..., options=...)`.
     """
-    if VERSION < (0, 9):
+    if VERSION < (0, 9, 1):
         return {"xla_cpu_enable_concurrency_optimized_scheduler": False}
     return {"xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"}
 
@@ -106,12 +106,12 @@ def memory_optimized_options() -> dict[str, Any]:
 def default_options(platform: str) -> dict[str, Any]:
     """Return the options that every program is compiled with, unless the caller sets them.
 
-    From 0.9 on XLA:CPU gives whole chains of ops to the library YNNPACK as one fusion, whose
+    From 0.10 on XLA:CPU gives whole chains of ops to the library YNNPACK as one fusion, whose
     intermediate arrays are in no count of XLA's (an attention of 8 heads of 8192: 4.3 GB, counted
     as 0) and whose reductions can be slow. Products alone keep YNNPACK's speed without the trap.
     The measurements are in docs/memory-model.md.
     """
-    if platform != "cpu" or VERSION < (0, 9):
+    if platform != "cpu" or VERSION < (0, 10):
         return {}
     return {"xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT"}
 
