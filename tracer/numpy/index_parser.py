@@ -77,7 +77,7 @@ def _normalized(item: Any) -> Any:
         return item
     if isinstance(item, int) and not isinstance(item, bool):
         return item
-    if hasattr(item, "__index__") and not isinstance(item, np.ndarray):
+    if hasattr(item, "__index__") and not isinstance(item, np.ndarray | bool):
         return operator.index(item)
     if isinstance(item, list | tuple) and any(isinstance(part, ArrayBase) for part in item):
         return as_array(item)
@@ -86,7 +86,7 @@ def _normalized(item: Any) -> Any:
         array = array.astype(np.int64)
     if array.dtype.kind not in "biu":
         raise ArrayIndexError(f"{item!r} is no index", mend=_MEND)
-    return array
+    return int(array) if array.ndim == 0 and array.dtype.kind in "iu" else array
 
 
 def _is_array(item: Any) -> bool:
@@ -154,7 +154,8 @@ def _expand_ellipsis(items: list[Any], shape: tuple[int, ...]) -> list[Any]:
         )
     rest = [slice(None)] * missing
     place = places[0] if places else len(items)
-    return [*items[:place], *rest, *items[place + 1 :]]
+    # The Ellipsis itself stays: it separates index arrays even where it stands for no axis.
+    return [*items[:place], Ellipsis, *rest, *items[place + 1 :]]
 
 
 class _Parser:
@@ -172,6 +173,9 @@ class _Parser:
         """Take one item of the index."""
         if item is None:
             self._place(("new",))
+            return
+        if item is Ellipsis:
+            self.last_was_array = False
             return
         axis = len(self.bounds)
         size = self.shape[axis]

@@ -198,7 +198,10 @@ def _fit(update: Array, shape: tuple[int, ...]) -> Array:
     extra = update.ndim - len(shape)
     if extra > 0 and all(size == 1 for size in update.shape[:extra]):
         update = reshape(update, update.shape[extra:])
-    if update.ndim > len(shape) or broadcast_shape("store", update.shape, shape) != shape:
+    tail = shape[len(shape) - update.ndim :]
+    if update.ndim > len(shape) or any(
+        size not in (1, wanted) for size, wanted in zip(update.shape, tail, strict=True)
+    ):
         raise ShapeError(
             f"cannot store a value of shape {update.shape} in a part of shape {shape}",
             mend="give a value that broadcasts to the shape of the part",

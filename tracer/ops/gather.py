@@ -113,7 +113,7 @@ def element_places(starts: Array, window: Sizes, collapsed: Sizes) -> tuple[Arra
     batch = starts.ndim - 1
     places = []
     for axis in range(len(window)):
-        place = starts[..., axis].reshape(*starts.shape[:-1], *(1 for _ in kept))
+        place = starts[..., axis].reshape((*starts.shape[:-1], *(1 for _ in kept)))
         if axis in kept:
             sizes = [1] * (batch + len(kept))
             sizes[batch + kept.index(axis)] = window[axis]
