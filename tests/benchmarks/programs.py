@@ -29,6 +29,12 @@ def spike(megabytes: int) -> Run:
     return run
 
 
+def leak(megabytes: int) -> Run:
+    """Keep the memory of every run."""
+    kept: list[Any] = []
+    return lambda: kept.append(np.ones(megabytes * 125_000))
+
+
 def keep_in_pieces(megabytes: int) -> Run:
     """Free many small pieces in set-up: malloc would keep them for the run."""
     pieces = [bytearray(50_000) for _ in range(megabytes * 20)]

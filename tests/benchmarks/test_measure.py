@@ -38,6 +38,12 @@ def test_what_set_up_frees_does_not_hide_the_run() -> None:
     assert peak_of(run("allocate", megabytes=200, before=300)) == pytest.approx(200 * MB, rel=0.05)
 
 
+def test_what_a_run_leaves_behind_counts_in_the_next() -> None:
+    measurement = run("leak", megabytes=50, repeats=3)
+    assert measurement.first_peak_bytes == pytest.approx(50 * MB, rel=0.05)
+    assert peak_of(measurement) == pytest.approx(200 * MB, rel=0.05)
+
+
 def test_seconds() -> None:
     measurement = run("sleep", seconds=0.05, repeats=3)
     assert measurement.seconds is not None
@@ -100,7 +106,8 @@ def test_sampler_sees_what_stays() -> None:
     before = measuring.resident_bytes()
     sampler.start()
     held = bytearray(b"x") * (100 * MB)
-    peak = sampler.stop()
+    peak = sampler.peak()
+    sampler.stop()
     assert len(held) == 100 * MB
     assert peak - before == pytest.approx(100 * MB, rel=0.05)
 
