@@ -1,0 +1,54 @@
+"""Programs whose memory is measured. Each function runs in a child and returns its run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import tracer
+import tracer.numpy as tnp
+
+Run = Callable[[], Any]
+
+
+def warm_up() -> None:
+    """Compile and run a small program: it loads XLA's libraries, which are not the program."""
+    x = tnp.ones((4, 4))
+    np.asarray(tracer.compile(lambda x: tnp.exp(x @ x).sum())(x))
+
+
+def compiled(function: Callable[..., Any], limit: int | None, *arrays: Any) -> Run:
+    """Return a run of `function`, compiled now, on arrays that are on the device now."""
+    warm_up()
+    placed = [tnp.asarray(array) for array in arrays]
+    program = tracer.compile(function, memory_limit=limit)
+    program.plan(*placed)
+    return lambda: np.asarray(program(*placed))
+
+
+def predict(x: Any, y: Any, v: Any) -> Any:
+    """Return exp(-|x_i - y_j|^2 / 2) @ v."""
+    d2 = ((x[:, None, :] - y[None, :, :]) ** 2).sum(-1)
+    return tnp.exp(-0.5 * d2) @ v
+
+
+def kernel_product(n: int, limit: int | None) -> Run:
+    """Points (n, 3) and weights (n,), float32: 28 n bytes of arguments."""
+    return compiled(predict, limit, *_points(n))
+
+
+def kernel_gradient(n: int, limit: int | None) -> Run:
+    """Return the gradient of the sum of squares with respect to x; 28 n bytes of arguments."""
+    loss = tracer.grad(lambda x, y, v: (predict(x, y, v) ** 2).sum())
+    return compiled(loss, limit, *_points(n))
+
+
+def _points(n: int) -> tuple[Any, ...]:
+    rng = np.random.default_rng(0)
+    return (
+        rng.standard_normal((n, 3), dtype=np.float32),
+        rng.standard_normal((n, 3), dtype=np.float32),
+        rng.standard_normal(n, dtype=np.float32),
+    )
