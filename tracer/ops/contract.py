@@ -90,17 +90,29 @@ def _operand_cotangent(
     and the contracted axes of (x, y).
     """
     y_free = free_axes(len(y.shape), batch[1], pairs[1])
+    g_batch = tuple(range(len(batch[0])))
+    free = free_axes(len(x.shape), batch[0], pairs[0])
+    by_y_order = [pairs[0][i] for i in np.argsort(pairs[1])]
+    if [*batch[0], *by_y_order, *free] == list(range(len(x.shape))):
+        # The other way round the axes come out in the order of x: no transpose is needed.
+        return ops.dot_general(  # type: ignore[no-any-return]
+            y,
+            g,
+            lhs_batch=batch[1],
+            rhs_batch=g_batch,
+            lhs_contracting=y_free,
+            rhs_contracting=g_axes,
+        )
     product = ops.dot_general(
         g,
         y,
-        lhs_batch=tuple(range(len(batch[0]))),
+        lhs_batch=g_batch,
         rhs_batch=batch[1],
         lhs_contracting=g_axes,
         rhs_contracting=y_free,
     )
     # The product's axes: batch, free axes of x, then the contracted axes in y's order.
-    by_y_order = [pairs[0][i] for i in np.argsort(pairs[1])]
-    order = [*batch[0], *free_axes(len(x.shape), batch[0], pairs[0]), *by_y_order]
+    order = [*batch[0], *free, *by_y_order]
     permutation = tuple(int(i) for i in np.argsort(order))
     if permutation == tuple(range(len(permutation))):
         return product  # type: ignore[no-any-return]
