@@ -15,7 +15,7 @@ from tracer.ir import Node, Op, Value
 from tracer.optimizer.simplify import constant_value
 
 MAXIMUM_MONOMIALS = 8
-MAXIMUM_DEGREE = 5
+MAXIMUM_DEGREE = 8
 
 
 @dataclass(frozen=True)

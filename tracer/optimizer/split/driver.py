@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 
 from tracer.ir import Graph, Label, Node
@@ -65,7 +66,7 @@ def split_graph(graph: Graph, settings: SplitSettings, log: PassLog) -> tuple[Gr
         candidate = next((found for found in map(search.best, search.seeds()) if found), None)
         if candidate is None:
             break
-        graph, new = _apply(subject, candidate, settings, log)
+        graph, new = _apply(subject, search.stored, candidate, settings, log)
         rows.extend(new)
     for what, (reason, source) in refused.items():
         log.refuse(what, reason, source)
@@ -73,7 +74,11 @@ def split_graph(graph: Graph, settings: SplitSettings, log: PassLog) -> tuple[Gr
 
 
 def _apply(
-    subject: Subject, candidate: _Candidate, settings: SplitSettings, log: PassLog
+    subject: Subject,
+    stored: Set[Node],
+    candidate: _Candidate,
+    settings: SplitSettings,
+    log: PassLog,
 ) -> tuple[Graph, list[LoopRow]]:
     """Write the loops of one candidate; also return their rows, inner loops last."""
     region = candidate.region
@@ -87,7 +92,7 @@ def _apply(
 
     graph, emitted = split_region(subject, region, chunk_of, transform)
     extra = max(0, graph_flops(graph) - graph_flops(subject.graph))
-    rows = [_row(region, item, extra) for item in emitted]
+    rows = [_row(region, stored, item, extra) for item in emitted]
     log.applied.extend(f"{row.axis}: {row.trips} trips of {row.chunk}" for row in rows)
     return graph, [*rows, *inner]
 
@@ -174,9 +179,9 @@ def _loop_flops(loops: list[Loop]) -> int:
     return sum(node_cost(node).flops for loop in loops for node, _ in loop.nodes)
 
 
-def _row(region: Region, emitted: Emitted, extra_flops: int) -> LoopRow:
+def _row(region: Region, stored: Set[Node], emitted: Emitted, extra_flops: int) -> LoopRow:
     inside = {node for node, _ in emitted.loop.nodes if node in region.virtual}
-    virtual = sorted(inside, key=lambda node: -_largest(node))
+    virtual = sorted(inside & stored or inside, key=lambda node: -_largest(node))
     first = virtual[0] if virtual else next(iter(emitted.loop.heads))
     place = f" ({first.source})" if first.source else ""
     after = body_extra_bytes(emitted.body) if emitted.body is not None else 0

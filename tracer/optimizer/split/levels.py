@@ -18,6 +18,8 @@ from tracer.optimizer.split.region import Region, Subject
 
 # Chains of small nodes between two heads are followed this far.
 _MAXIMUM_CHAIN = 100
+_NEVER = 1 << 30
+"""Level of a slice that cannot be had: it would need a virtual value whole."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,9 @@ class Levels:
     def _done(self, value: Value) -> int:
         return self.done.get(value.node, 0)
 
+    def _whole_level(self, value: Value) -> int:
+        return _NEVER if self._is_never_stored(value.node) else self._done(value)
+
     def slice_level(self, value: Value, axis: int, depth: int = 0) -> int:
         """Return the level at which the slice of a value along an axis can be had."""
         node = value.node
@@ -68,8 +73,10 @@ class Levels:
             return 0
         label = self.subject.rule(node).results[value.index][axis]
         stored = None if self._is_never_stored(node) else self.done[node]
-        if stored == 0 or not self.subject.rule(node).is_parallel(label):
-            return self.done[node]
+        if not self.subject.rule(node).is_parallel(label):
+            return _NEVER if stored is None else stored
+        if stored == 0:
+            return 0
         if depth > _MAXIMUM_CHAIN and stored is not None:
             return stored
         computed = self._slices.get((node, label))
@@ -84,7 +91,7 @@ class Levels:
         level = 0
         for _, value, axis in self.subject.sliced_operands(node, label):
             if axis is None:
-                level = max(level, self._done(value))
+                level = max(level, self._whole_level(value))
             else:
                 level = max(level, self.slice_level(value, axis, depth))
         return level
