@@ -10,8 +10,8 @@ import pytest
 from tracer import lowering, ops
 from tracer.ir import ShapeDtype
 
-I = ((), "i4")
-F = ((3,), "f4")
+COUNTER = ((), "i4")
+VECTOR = ((3,), "f4")
 
 
 def scalar(value: Any, dtype: Any = np.int32) -> Any:
@@ -19,11 +19,11 @@ def scalar(value: Any, dtype: Any = np.int32) -> Any:
 
 
 def count_to(graph: Any, limit: int) -> Any:
-    return graph(lambda i, x: [ops.compare(i, scalar(limit), direction="LT")], I, F)
+    return graph(lambda i, x: [ops.compare(i, scalar(limit), direction="LT")], COUNTER, VECTOR)
 
 
 def test_while_runs_until_the_condition_fails(run: Any, graph: Any) -> None:
-    body = graph(lambda i, x: [ops.add(i, scalar(1)), ops.add(x, x)], I, F)
+    body = graph(lambda i, x: [ops.add(i, scalar(1)), ops.add(x, x)], COUNTER, VECTOR)
     condition = count_to(graph, 5)
     steps, x = run(
         lambda i, x: ops.while_(i, x, condition=condition, body=body),
@@ -35,7 +35,7 @@ def test_while_runs_until_the_condition_fails(run: Any, graph: Any) -> None:
 
 
 def test_while_may_run_no_time(run: Any, graph: Any) -> None:
-    body = graph(lambda i, x: [ops.add(i, scalar(1)), ops.add(x, x)], I, F)
+    body = graph(lambda i, x: [ops.add(i, scalar(1)), ops.add(x, x)], COUNTER, VECTOR)
     condition = count_to(graph, -1)
     steps, x = run(
         lambda i, x: ops.while_(i, x, condition=condition, body=body),
@@ -51,9 +51,9 @@ def test_case_takes_the_last_branch_out_of_bounds(
     run: Any, graph: Any, index: int, wanted: float
 ) -> None:
     branches = (
-        graph(lambda x: [ops.add(x, x)], F),
-        graph(lambda x: [ops.negate(x)], F),
-        graph(lambda x: [ops.subtract(x, x)], F),
+        graph(lambda x: [ops.add(x, x)], VECTOR),
+        graph(lambda x: [ops.negate(x)], VECTOR),
+        graph(lambda x: [ops.subtract(x, x)], VECTOR),
     )
     (x,) = run(
         lambda i, x: ops.case(i, x, branches=branches),
@@ -65,19 +65,19 @@ def test_case_takes_the_last_branch_out_of_bounds(
 
 def test_bodies_nest(run: Any, graph: Any) -> None:
     """A loop, in it a branch, in one branch a loop."""
-    inner_body = graph(lambda i, x: [ops.add(i, scalar(1)), ops.add(x, x)], I, F)
+    inner_body = graph(lambda i, x: [ops.add(i, scalar(1)), ops.add(x, x)], COUNTER, VECTOR)
     inner_condition = count_to(graph, 2)
 
     def run_inner(x: Any) -> Any:
         return [ops.while_(scalar(0), x, condition=inner_condition, body=inner_body)[1]]
 
-    branches = (graph(lambda x: [ops.negate(x)], F), graph(run_inner, F))
+    branches = (graph(lambda x: [ops.negate(x)], VECTOR), graph(run_inner, VECTOR))
 
     def outer(i: Any, x: Any) -> Any:
         odd = ops.remainder(i, scalar(2))
         return [ops.add(i, scalar(1)), *ops.case(odd, x, branches=branches)]
 
-    body, condition = graph(outer, I, F), count_to(graph, 4)
+    body, condition = graph(outer, COUNTER, VECTOR), count_to(graph, 4)
     _, x = run(
         lambda i, x: ops.while_(i, x, condition=condition, body=body),
         np.array(0, np.int32),
@@ -87,8 +87,10 @@ def test_bodies_nest(run: Any, graph: Any) -> None:
 
 
 def test_names_lead_into_bodies(graph: Any) -> None:
-    body = graph(lambda i, x: [ops.add(i, scalar(1)), ops.sine(x)], I, F)
-    made = graph(lambda i, x: ops.while_(i, x, condition=count_to(graph, 5), body=body), I, F)
+    body = graph(lambda i, x: [ops.add(i, scalar(1)), ops.sine(x)], COUNTER, VECTOR)
+    made = graph(
+        lambda i, x: ops.while_(i, x, condition=count_to(graph, 5), body=body), COUNTER, VECTOR
+    )
     hlo = lowering.compile_graph(made).hlo()
     place = body.nodes.index(next(node for node in body.nodes if node.name == "sine"))
     name = f"while.0/body/sine.{place}"
@@ -132,11 +134,13 @@ def test_barrier_passes_values_through(run: Any) -> None:
 
 def test_stats_hold_the_carry_of_a_loop(graph: Any) -> None:
     big = ShapeDtype((1 << 16,), "f4")
-    body = graph(lambda i, x: [ops.add(i, scalar(1)), ops.sine(x)], I, (big.shape, big.dtype))
+    body = graph(lambda i, x: [ops.add(i, scalar(1)), ops.sine(x)], COUNTER, (big.shape, big.dtype))
     condition = graph(
-        lambda i, x: [ops.compare(i, scalar(3), direction="LT")], I, (big.shape, big.dtype)
+        lambda i, x: [ops.compare(i, scalar(3), direction="LT")], COUNTER, (big.shape, big.dtype)
     )
     made = graph(
-        lambda i, x: ops.while_(i, x, condition=condition, body=body), I, (big.shape, big.dtype)
+        lambda i, x: ops.while_(i, x, condition=condition, body=body),
+        COUNTER,
+        (big.shape, big.dtype),
     )
     assert lowering.compile_graph(made).memory.peak_bytes >= 2 * big.nbytes

@@ -251,7 +251,9 @@ def test_constants_of_every_dtype(run: Any, dtype: Any) -> None:
         np.ones((0, 2), dtype),
         np.arange(20).reshape(4, 5).astype(dtype).T,
     ]
-    for value, found in zip(values, run(lambda: [ops.constant(value=v) for v in values])):
+    for value, found in zip(
+        values, run(lambda: [ops.constant(value=v) for v in values]), strict=True
+    ):
         assert found.dtype == dtype
         np.testing.assert_array_equal(found.astype("c16"), value.astype("c16"))
 

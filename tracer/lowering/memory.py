@@ -28,7 +28,8 @@ class MemoryStats:
     scratch_bytes : int
         Modelled: memory that libraries allocate inside of an instruction, in no count of XLA's.
     peak_bytes : int
-        The most that is alive at one time, all of the above and the constants included.
+        The most that is alive at one time, all of the above included, and those constants that
+        are arrays of their own (XLA puts others into the code of the kernel that uses them).
     """
 
     argument_bytes: int

@@ -18,6 +18,7 @@ _INSTRUCTION = re.compile(r"^\s+(ROOT )?%?([\w.\-]+) = (.+?) ([a-z][\w\-]*)\((.*
 _ARRAY = re.compile(r"(\w+)\[([\d,]*)\]")
 _NAME = re.compile(r"%([\w.\-]+)")
 _CALLED = re.compile(r"calls=%?([\w.\-]+)")
+_APPLIED = re.compile(r"to_apply=%?([\w.\-]+)")
 _TARGET = re.compile(r'custom_call_target="([^"]+)"')
 _LIBRARY = re.compile(r'"kind":"__\w+_fusion"')
 _LIST = r"=\{([\d,]*)\}"
@@ -28,8 +29,8 @@ _EIGEN_DEPTH, _EIGEN_COPIES = 768, 2
 """Rows of the contracted axis that Eigen packs at a time, and how often, for one product."""
 _EIGEN_BATCH_COPIES = 12
 """The same for each thread when there are several products."""
-_YNN_COLUMNS = 256
-"""Columns of the right operand that YNNPACK packs at a time, at most."""
+_YNN_COLUMNS, _YNN_ELEMENTS = 256, 1 << 17
+"""Columns of the right operand that YNNPACK packs at a time, or elements if that is more."""
 _SORT_BYTES = 16
 """Bytes for each element and operand of a line in a stable sort's buffer."""
 _TOP_K_BYTES = 4
@@ -186,7 +187,8 @@ def _eigen_dot(computation: _Computation, dot: _Instruction, _: dict[str, _Compu
 
 def _ynn_dot(computation: _Computation, dot: _Instruction) -> int:
     p = _product(computation, dot)
-    columns = min(p.n, max(_YNN_COLUMNS, 64 * _threads()))
+    at_a_time = max(_YNN_COLUMNS, 64 * _threads(), _YNN_ELEMENTS // max(1, p.k))
+    columns = min(p.n, at_a_time)
     return p.batch * p.k * columns * p.itemsize
 
 
@@ -218,13 +220,22 @@ def _live_peak(body: _Computation) -> int:
     return peak
 
 
-def _sort(_: _Computation, sort: _Instruction, __: dict[str, _Computation]) -> int:
+def _sort(_: _Computation, sort: _Instruction, computations: dict[str, _Computation]) -> int:
     """Bound the buffer of a stable sort; lines are sorted one after the other."""
     if "is_stable=true" not in sort.attributes:
         return 0
     axes = _axes(sort.attributes, "dimensions")
     line = sort.results[0].shape[axes[0]] if axes else 1
+    comparator = computations[_APPLIED.findall(sort.attributes)[0]]
+    if len(sort.results) == 1 and _is_plain(comparator):
+        # XLA:CPU sorts one operand by a plain comparison without moving it through pointers.
+        return sort.results[0].itemsize * line
     return _SORT_BYTES * len(sort.results) * line
+
+
+def _is_plain(comparator: _Computation) -> bool:
+    *parameters, compare = comparator.instructions
+    return compare.opcode == "compare" and all(p.opcode == "parameter" for p in parameters)
 
 
 def _custom_call(computation: _Computation, call: _Instruction, _: dict[str, _Computation]) -> int:

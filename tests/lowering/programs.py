@@ -1,0 +1,95 @@
+"""Programs with memory that XLA does not count, for measuring in a fresh process.
+
+Each entry is a graph and the options to compile it with. `run` is what the child process calls; the
+arguments are arrays of ones, resident before the baseline is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tracer import lowering, ops
+from tracer.ir import Builder, Graph, ShapeDtype, Value
+
+LIBRARY_FUSIONS = {
+    "xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_DOT,LIBRARY_FUSION_TYPE_REDUCE"
+}
+Types = Sequence[tuple[tuple[int, ...], str]]
+
+
+def dot(x: Value, y: Value, *, batch: int = 0, lhs: int, rhs: int) -> Value:
+    axes = tuple(range(batch))
+    return ops.dot_general(
+        x, y, lhs_batch=axes, rhs_batch=axes, lhs_contracting=(lhs,), rhs_contracting=(rhs,)
+    )
+
+
+def attention(q: Value, k: Value, v: Value) -> list[Value]:
+    """Softmax of q k^T, times v, in the naive form."""
+    scores = dot(q, k, batch=1, lhs=2, rhs=2)
+
+    def over_rows(x: Value) -> Value:
+        return ops.broadcast_in_dim(x, shape=scores.shape, dimensions=(0, 1))
+
+    largest = ops.reduce_maximum(scores, axes=(2,))
+    weights = ops.exponential(ops.subtract(scores, over_rows(largest)))
+    total = ops.reduce_add(weights, axes=(2,))
+    return [dot(ops.divide(weights, over_rows(total)), v, batch=1, lhs=2, rhs=1)]
+
+
+def sorted_pairs(x: Value) -> Sequence[Value]:
+    places = ops.iota(shape=x.shape, dtype=np.dtype(np.int32), dimension=0)
+    return ops.sort(x, places, dimension=0, num_keys=1, is_stable=True)
+
+
+def solved(a: Value, x: Value) -> list[Value]:
+    params = {"left_side": True, "lower": True, "unit_diagonal": False}
+    return [ops.triangular_solve(ops.cholesky(a), x, transpose_a="NO_TRANSPOSE", **params)]
+
+
+Program = tuple[Callable[..., Sequence[Value]], Types, dict[str, Any]]
+HEADS = ((8, 1024, 64), "f4")
+PROGRAMS: dict[str, Program] = {
+    "attention": (attention, [HEADS] * 3, {}),
+    "attention in one library fusion": (attention, [HEADS] * 3, LIBRARY_FUSIONS),
+    "batched product": (
+        lambda x, y: [dot(x, y, batch=1, lhs=2, rhs=1)],
+        [((128, 256, 256), "f4")] * 2,
+        {},
+    ),
+    "transposed product": (lambda x, y: [dot(x, y, lhs=0, rhs=0)], [((1500, 1500), "f4")] * 2, {}),
+    "stable sort of pairs": (sorted_pairs, [((1_000_000,), "f4")], {}),
+    "top k": (lambda x: ops.top_k(x, k=1000), [((4_000_000,), "f4")], {}),
+    "cholesky and solve": (solved, [((1000, 1000), "f8"), ((1000, 200), "f8")], {}),
+}
+
+
+def graph_of(name: str) -> Graph:
+    build, types, _ = PROGRAMS[name]
+    with Builder() as builder:
+        inputs = [builder.input(ShapeDtype(*type)) for type in types]
+        return builder.finish(list(build(*inputs)))
+
+
+def executable_of(name: str) -> lowering.Executable:
+    return lowering.compile_graph(graph_of(name), options=PROGRAMS[name][2])
+
+
+def program(name: str) -> Callable[[], Any]:
+    """Set up in the child: warm up the libraries on a small product, compile, copy the arguments."""
+    with Builder() as builder:
+        x = builder.input(ShapeDtype((64, 64), "f4"))
+        warm = builder.finish([dot(x, x, lhs=1, rhs=0), dot(x, x, lhs=0, rhs=0)])
+    for buffer in lowering.compile_graph(warm)(lowering.to_device(np.ones((64, 64), "f4"))):
+        lowering.to_host(buffer)
+    executable = executable_of(name)
+    arguments = [lowering.to_device(np.ones(*type)) for type in PROGRAMS[name][1]]
+
+    def run() -> Any:
+        results = executable(*arguments)
+        return [lowering.to_host(buffer) for buffer in results]
+
+    return run

@@ -1,0 +1,125 @@
+"""Memory statistics against what a fresh process takes, and the model of hidden scratch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tests.lowering import programs
+import pytest
+
+from benchmarks.measure import measure
+from tracer import lowering, ops
+from tracer.lowering import shims
+from tracer.lowering.scratch import hidden_scratch
+
+NOISE_BYTES = 1_500_000
+TARGET = f"{Path(__file__).parent / 'programs.py'}:program"
+MEGABYTE = 1_000_000
+
+
+@pytest.mark.parametrize("name", programs.PROGRAMS)
+def test_a_fresh_process_takes_no_more_than_the_statistics_say(name: str) -> None:
+    memory = programs.executable_of(name).memory
+    found = measure(TARGET, arguments={"name": name}, repeats=0)
+    assert found.fits, found.reason
+    assert found.peak_bytes is not None
+    assert found.peak_bytes <= memory.peak_bytes - memory.argument_bytes + NOISE_BYTES
+
+
+def test_hidden_memory_is_real() -> None:
+    """Without the model the statistics of a stable sort would promise too little."""
+    memory = programs.executable_of("stable sort of pairs").memory
+    found = measure(TARGET, arguments={"name": "stable sort of pairs"}, repeats=0)
+    assert memory.scratch_bytes == 32 * MEGABYTE
+    counted = memory.output_bytes + memory.temporary_bytes
+    assert found.peak_bytes is not None
+    assert found.peak_bytes > counted + memory.scratch_bytes // 2
+
+
+def test_attention_is_counted_by_default() -> None:
+    memory = programs.executable_of("attention").memory
+    scores = 8 * 1024 * 1024 * 4
+    assert memory.temporary_bytes >= scores
+    assert memory.scratch_bytes < scores
+
+
+@pytest.mark.skipif(shims.VERSION < (0, 10), reason="this jaxlib has no such fusions")
+def test_library_fusions_are_modelled_when_asked_for() -> None:
+    memory = programs.executable_of("attention in one library fusion").memory
+    scores = 8 * 1024 * 1024 * 4
+    assert memory.temporary_bytes < scores
+    assert memory.scratch_bytes >= 2 * scores
+
+
+def test_statistics_of_a_plain_program(graph: Any) -> None:
+    vector = ((1000,), "f8")
+    made = graph(lambda x, y: [ops.add(x, x)], vector, vector)
+    memory = lowering.compile_graph(made).memory
+    # An input without a use is dropped from the program but not from its signature.
+    assert memory.argument_bytes == 16_000
+    assert memory.output_bytes == 8_000
+    assert memory.alias_bytes == 0
+    assert memory.scratch_bytes == 0
+    assert memory.peak_bytes == 24_000 + memory.temporary_bytes
+
+
+def test_constants_of_their_own_count_towards_the_peak(graph: Any) -> None:
+    value = np.arange(100_000, dtype=np.float32).reshape(1000, 100)
+    made = graph(
+        lambda x: [programs.dot(x, ops.constant(value=value), lhs=1, rhs=0)], ((10, 1000), "f4")
+    )
+    memory = lowering.compile_graph(made).memory
+    assert memory.peak_bytes >= memory.argument_bytes + memory.output_bytes + value.nbytes
+
+
+HLO = """HloModule test, is_scheduled=true
+
+%less (a: f32[], b: f32[]) -> pred[] {
+  %a = f32[] parameter(0)
+  %b = f32[] parameter(1)
+  ROOT %c = pred[] compare(%a, %b), direction=LT
+}
+
+%inside (p: f32[100,50], q: f32[50,80]) -> f32[100,80] {
+  %p = f32[100,50]{1,0} parameter(0)
+  %q = f32[50,80]{1,0} parameter(1)
+  %d = f32[100,80]{1,0} dot(%p, %q), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  %e = f32[100,80]{1,0} exponential(%d)
+  ROOT %s = f32[100,80]{1,0} add(%e, %d)
+}
+
+ENTRY %main (x: f32[100,50], y: f32[50,80]) -> (f32[100,80], s64[7]) {
+  %x = f32[100,50]{1,0} parameter(0)
+  %y = f32[50,80]{1,0} parameter(1)
+  %f = f32[100,80]{1,0} fusion(%x, %y), kind=kCustom, calls=%inside, FUSED
+  %i = s64[7]{0} iota(), iota_dimension=0
+  %o = s64[7]{0} sort(%i), dimensions={0}, is_stable=STABLE, to_apply=%less
+  ROOT %t = (f32[100,80]{1,0}, s64[7]{0}) tuple(%f, %o)
+}
+"""
+
+
+def hlo(*, library: bool = False, stable: bool = False) -> str:
+    kind = '"__ynn_fusion"' if library else '"loop"'
+    text = HLO.replace("FUSED", 'backend_config={"fusion_config":{"kind":' + kind + "}}")
+    return text.replace("STABLE", str(stable).lower())
+
+
+def test_scratch_of_fusions_that_a_library_runs() -> None:
+    intermediates, packed = 2 * 100 * 80 * 4, 50 * 80 * 4
+    assert hidden_scratch(hlo(library=True)) == intermediates + packed
+
+
+def test_scratch_of_our_own_fusions_is_none() -> None:
+    assert hidden_scratch(hlo()) == 0
+
+
+def test_scratch_of_stable_sorts() -> None:
+    assert hidden_scratch(hlo(stable=True)) == 7 * 8
+
+
+def test_the_two_largest_needs_add_up() -> None:
+    both = hidden_scratch(hlo(library=True, stable=True))
+    assert both == hidden_scratch(hlo(library=True)) + hidden_scratch(hlo(stable=True))
