@@ -13,7 +13,9 @@ import numpy as np
 
 from tracer import lowering, ops
 from tracer.ir import Builder, Graph, ShapeDtype, Value
+from tracer.lowering import shims
 
+HAS_LIBRARY_FUSIONS = shims.VERSION >= (0, 10)
 LIBRARY_FUSIONS = {
     "xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_DOT,LIBRARY_FUSION_TYPE_REDUCE"
 }
@@ -54,7 +56,11 @@ Program = tuple[Callable[..., Sequence[Value]], Types, dict[str, Any]]
 HEADS = ((8, 1024, 64), "f4")
 PROGRAMS: dict[str, Program] = {
     "attention": (attention, [HEADS] * 3, {}),
-    "attention in one library fusion": (attention, [HEADS] * 3, LIBRARY_FUSIONS),
+    "attention in one library fusion": (
+        attention,
+        [HEADS] * 3,
+        LIBRARY_FUSIONS if HAS_LIBRARY_FUSIONS else {},
+    ),
     "batched product": (
         lambda x, y: [dot(x, y, batch=1, lhs=2, rhs=1)],
         [((128, 256, 256), "f4")] * 2,
@@ -79,7 +85,7 @@ def executable_of(name: str) -> lowering.Executable:
 
 
 def program(name: str) -> Callable[[], Any]:
-    """Set up in the child: warm up the libraries on a small product, compile, copy the arguments."""
+    """Set up in the child: warm up the libraries on small products, compile, copy arguments."""
     with Builder() as builder:
         x = builder.input(ShapeDtype((64, 64), "f4"))
         warm = builder.finish([dot(x, x, lhs=1, rhs=0), dot(x, x, lhs=0, rhs=0)])

@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tests.lowering import programs
 import pytest
 
 from benchmarks.measure import measure
+from tests.lowering import programs
 from tracer import lowering, ops
-from tracer.lowering import shims
 from tracer.lowering.scratch import hidden_scratch
 
 NOISE_BYTES = 1_500_000
@@ -45,7 +44,7 @@ def test_attention_is_counted_by_default() -> None:
     assert memory.scratch_bytes < scores
 
 
-@pytest.mark.skipif(shims.VERSION < (0, 10), reason="this jaxlib has no such fusions")
+@pytest.mark.skipif(not programs.HAS_LIBRARY_FUSIONS, reason="no such fusions in this jaxlib")
 def test_library_fusions_are_modelled_when_asked_for() -> None:
     memory = programs.executable_of("attention in one library fusion").memory
     scores = 8 * 1024 * 1024 * 4
