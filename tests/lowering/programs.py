@@ -16,9 +16,11 @@ from tracer.ir import Builder, Graph, ShapeDtype, Value
 from tracer.lowering import shims
 
 HAS_LIBRARY_FUSIONS = shims.VERSION >= (0, 10)
-LIBRARY_FUSIONS = {
-    "xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_DOT,LIBRARY_FUSION_TYPE_REDUCE"
-}
+LIBRARY_FUSIONS = (
+    {"xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_DOT,LIBRARY_FUSION_TYPE_REDUCE"}
+    if HAS_LIBRARY_FUSIONS
+    else {}
+)
 Types = Sequence[tuple[tuple[int, ...], str]]
 
 
@@ -59,7 +61,7 @@ PROGRAMS: dict[str, Program] = {
     "attention in one library fusion": (
         attention,
         [HEADS] * 3,
-        LIBRARY_FUSIONS if HAS_LIBRARY_FUSIONS else {},
+        LIBRARY_FUSIONS,
     ),
     "batched product": (
         lambda x, y: [dot(x, y, batch=1, lhs=2, rhs=1)],

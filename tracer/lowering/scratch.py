@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 _HEADER = re.compile(r"^(?:ENTRY )?%?([\w.\-]+) \(.*\{\s*$")
 _INSTRUCTION = re.compile(r"^\s+(ROOT )?%?([\w.\-]+) = (.+?) ([a-z][\w\-]*)\((.*)$")
@@ -71,10 +72,14 @@ class _Computation:
     name: str
     instructions: list[_Instruction] = field(default_factory=list)
 
+    @cached_property
+    def results(self) -> dict[str, list[_Array]]:
+        """What each instruction gives; read once the computation is complete."""
+        return {found.name: found.results for found in self.instructions}
+
     def arrays(self, instruction: _Instruction) -> list[_Array]:
         """Return the operands of an instruction; tuples are left out."""
-        by_name = {found.name: found.results for found in self.instructions}
-        found = [by_name[name] for name in instruction.operands]
+        found = [self.results[name] for name in instruction.operands]
         return [results[0] for results in found if len(results) == 1]
 
 
