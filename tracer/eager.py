@@ -79,6 +79,10 @@ class LoweringEvaluator:
         """Return a read-only NumPy array of the data; blocks."""
         return lowering.to_host(array._buffer)
 
+    def wait(self, array: ArrayBase) -> None:
+        """Wait until the data is computed."""
+        lowering.block_until_ready(array._buffer)
+
     def to_device(self, array: ArrayBase, device: Any) -> Array:
         """Copy an array to a device."""
         return self.from_host(lowering.to_host(array._buffer), device)

@@ -104,7 +104,7 @@ class ArrayBase:
     def block_until_ready(self) -> Any:
         """Wait until the data is computed; returns the array itself."""
         self._require_alive()
-        self._buffer.block_until_ready()
+        get_evaluator().wait(self)
         return self
 
 

@@ -211,13 +211,6 @@ def iota(*, shape: tuple[int, ...], dtype: Dtype, dimension: int) -> Array:
     return apply(ops.iota, shape=shape, dtype=dtype, dimension=dimension)
 
 
-def index_grid(shape: tuple[int, ...], axis: int, *, limit: int) -> Array:
-    """Return the index along an axis, or zero where the axis read has one element only."""
-    if limit == 1:
-        return broadcast(scalar(0, _INT64), shape)
-    return iota(shape=shape, dtype=_INT64, dimension=axis)
-
-
 def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) -> Array:
     """Return evenly spaced numbers of a half-open interval.
 

@@ -23,9 +23,9 @@ from tracer.numpy.ufunc import (
     float_unary,
     full_like,
     has_sign,
-    real_floats,
     is_complex,
     is_nonzero,
+    real_floats,
     select,
     unary,
 )

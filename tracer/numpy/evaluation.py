@@ -37,6 +37,9 @@ class Evaluator(Protocol):
     def to_host(self, array: ArrayBase) -> np.ndarray[Any, Any]:
         """Return a read-only NumPy view or copy of a concrete array; blocks."""
 
+    def wait(self, array: ArrayBase) -> None:
+        """Wait until the data of a concrete array is computed."""
+
     def to_device(self, array: ArrayBase, device: Any) -> Array:
         """Copy a concrete array to a device."""
 

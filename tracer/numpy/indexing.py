@@ -26,7 +26,6 @@ from tracer.numpy.convert import (
     reshape,
     scalar,
 )
-from tracer.numpy.creation import index_grid
 from tracer.numpy.dispatch import apply, compound
 from tracer.numpy.index_parser import Plan, parse
 from tracer.numpy.promotion import weak_class
@@ -73,11 +72,13 @@ class Gather:
 def get_item(x: Array, index: Any) -> Array:
     """Return `x[index]`."""
     plan = parse(x.shape, index)
+    shape = _result_shape(plan)
+    if not plan.arrays:
+        return windows.read_as(x, *plan.starts, window=plan.window, shape=shape)
+    gather = _gather_of(plan)
     part = windows.read(x, *plan.starts, window=plan.window)
-    if plan.arrays:
-        gather = _gather_of(plan)
-        part = _gather(part, *[plan.arrays[axis] for axis in gather.axes], gather=gather)
-    return reshape(part, _result_shape(plan))
+    part = _gather(part, *[plan.arrays[axis] for axis in gather.axes], gather=gather)
+    return reshape(part, shape)
 
 
 def _gather_of(plan: Plan) -> Gather:
@@ -371,6 +372,18 @@ def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1) -
 
 @compound
 def _take_along(x: Array, index: Array, *, axis: int, shape: tuple[int, ...]) -> Array:
-    grid = [index if i == axis else index_grid(shape, i, limit=x.shape[i]) for i in range(x.ndim)]
-    wrapped = tuple(i == axis for i in range(x.ndim))
-    return _gather(x, *grid, gather=Gather(tuple(range(x.ndim)), wrapped, 0))
+    index = wrap_negative(convert(index, INDEX_DTYPE), x.shape[axis])
+    vectors = reshape(broadcast(index, shape), (*shape, 1))
+    rest = tuple(i for i in range(x.ndim) if i != axis)
+    return apply(
+        ops.gather,
+        broadcast(x, (*shape[:axis], x.shape[axis], *shape[axis + 1 :])),
+        vectors,
+        offset_dims=(),
+        collapsed_slice_dims=(axis,),
+        start_index_map=(axis,),
+        index_vector_dim=x.ndim,
+        slice_sizes=(1,) * x.ndim,
+        operand_batching_dims=rest,
+        start_indices_batching_dims=rest,
+    )

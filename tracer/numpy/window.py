@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tracer import ops
 from tracer.ir import as_dtype
-from tracer.numpy.convert import broadcast, convert, scalar
+from tracer.numpy.convert import broadcast, convert, reshape, scalar
 from tracer.numpy.dispatch import apply, compound
 from tracer.numpy.ufunc import compare, full_like, select
 
@@ -72,6 +72,12 @@ def read(x: Array, *starts: Array, window: Window) -> Array:
     if window.is_strided or limit != x.shape or any(first):
         x = apply(ops.slice, x, start=first, limit=limit, strides=strides)
     return _reverse(x, window)
+
+
+@compound
+def read_as(x: Array, *starts: Array, window: Window, shape: tuple[int, ...]) -> Array:
+    """Return the part in another shape (without the axes of integers, with new axes)."""
+    return reshape(read(x, *starts, window=window), shape)
 
 
 @compound

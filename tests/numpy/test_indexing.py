@@ -1,0 +1,282 @@
+"""Reading and writing parts of arrays against NumPy: random basic and advanced indices."""
+
+from __future__ import annotations
+
+import hypothesis
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+
+import tracer
+import tracer.numpy as tnp
+from tests.numpy.oracle import assert_same, interpreted
+from tracer.errors import ArrayIndexError, DTypeError, ShapeError, TracingError
+from tracer.trace import trace
+
+SHAPE = (4, 5, 3)
+
+
+def _basic(size: int) -> st.SearchStrategy:
+    number = st.integers(-size, size - 1)
+    bound = st.none() | st.integers(-size - 2, size + 2)
+    step = st.none() | st.integers(-3, 3).filter(bool)
+    return number | st.builds(slice, bound, bound, step) | st.just(slice(None))
+
+
+def _advanced(size: int) -> st.SearchStrategy:
+    one = st.integers(-size, size - 1)
+    return (
+        st.lists(one, min_size=2, max_size=2).map(np.array)
+        | st.lists(st.lists(one, min_size=2, max_size=2), min_size=1, max_size=3).map(np.array)
+        | one.map(np.array)
+        | _basic(size)
+    )
+
+
+@st.composite
+def _indices(draw: st.DrawFn, item, shape=SHAPE):
+    count = draw(st.integers(0, len(shape)))
+    items = [draw(item(size)) for size in shape[:count]]
+    if draw(st.booleans()):
+        place = draw(st.integers(0, len(items)))
+        later = len(items) - place
+        items = (
+            items[:place] + [Ellipsis] + [draw(item(size)) for size in shape[len(shape) - later :]]
+        )
+    for _ in range(draw(st.integers(0, 2))):
+        items.insert(draw(st.integers(0, len(items))), None)
+    return tuple(items)
+
+
+X = np.arange(np.prod(SHAPE), dtype=np.float32).reshape(SHAPE)
+
+
+@hypothesis.given(_indices(_basic))
+@hypothesis.settings(max_examples=200)
+def test_basic_indices(index):
+    assert_same(interpreted(lambda x: x[index], X)[0], X[index], index)
+
+
+@hypothesis.given(_indices(_advanced))
+@hypothesis.settings(max_examples=200)
+def test_advanced_indices(index):
+    assert_same(interpreted(lambda x: x[index], X)[0], X[index], index)
+
+
+@hypothesis.given(_indices(_advanced))
+@hypothesis.settings(max_examples=25)
+def test_eager_indices(index):
+    assert_same(tnp.asarray(X)[index], X[index], index)
+
+
+@hypothesis.given(_indices(_basic))
+@hypothesis.settings(max_examples=200)
+def test_basic_assignment(index):
+    expected = X.copy()
+    value = -1 - np.arange(expected[index].size, dtype=np.float32).reshape(expected[index].shape)
+    expected[index] = value
+
+    def assign(x, v):
+        x[index] = v
+        return x
+
+    assert_same(interpreted(assign, X, value)[0], expected, index)
+
+
+@hypothesis.given(_indices(_advanced))
+@hypothesis.settings(max_examples=200)
+def test_advanced_assignment_and_addition(index):
+    expected = X.copy()
+    expected[index] = -7
+    assert_same(interpreted(lambda x: x.at[index].set(-7), X)[0], expected, index)
+    added = X.copy()
+    value = np.arange(1, added[index].size + 1, dtype=np.float32).reshape(added[index].shape)
+    np.add.at(added, index, value)
+    assert_same(interpreted(lambda x, v: x.at[index].add(v), X, value)[0], added, index)
+
+
+@pytest.mark.parametrize(
+    ("method", "ufunc"),
+    [
+        ("add", np.add),
+        ("subtract", np.subtract),
+        ("multiply", np.multiply),
+        ("divide", np.divide),
+        ("min", np.minimum),
+        ("max", np.maximum),
+    ],
+)
+@pytest.mark.parametrize("index", [(1, slice(None, None, 2)), (np.array([0, 2, 0]),), (X > 20,)])
+def test_updates_accumulate(method, ufunc, index):
+    expected = X.copy()
+    ufunc.at(expected, index, np.float32(4))
+    assert_same(getattr(tnp.asarray(X).at[index], method)(4), expected)
+    assert_same(tnp.asarray(X).at[index].get(), X[index])
+
+
+def test_masks_eagerly():
+    x = tnp.asarray(X)
+    assert_same(x[X > 30], X[X > 30])
+    assert_same(x[x > 30], X[X > 30])
+    rows = np.array([True, False, True, True])
+    assert_same(x[rows], X[rows])
+    assert_same(x[rows, 1:3], X[rows, 1:3])
+    assert_same(x[..., np.array([True, False, True])], X[..., [True, False, True]])
+    y, expected = tnp.asarray(X), X.copy()
+    y[y > 30] = np.arange((X > 30).sum(), dtype=np.float32)
+    expected[expected > 30] = np.arange((X > 30).sum(), dtype=np.float32)
+    assert_same(y, expected)
+
+
+def test_masked_assignment_of_a_number_can_be_traced():
+    def clean(x):
+        x[x > 30] = 0
+        x = x.at[x[:, 0, 0] > 15].add(tnp.ones(3))
+        return x
+
+    expected = X.copy()
+    expected[expected > 30] = 0
+    expected[expected[:, 0, 0] > 15] += np.ones(3, np.float32)
+    assert_same(interpreted(clean, X)[0], expected)
+
+
+def test_traced_masks_that_change_shapes_are_refused():
+    with pytest.raises(TracingError, match="the shape of the result would depend on values") as e:
+        trace(lambda x: x[x > 0], [X])
+    assert "where" in e.value.mend
+    with pytest.raises(TracingError):
+        trace(lambda x: x.at[x > 0].set(tnp.ones(2)), [np.ones(4)])
+
+
+def test_device_arrays_as_indices():
+    x = tnp.asarray(X)
+    one = tnp.asarray(-1)
+    assert_same(x[one], X[-1])
+    assert_same(x[1, one], X[1, -1])
+    assert_same(x[tnp.asarray(2), 1:3], X[2, 1:3])
+    rows = tnp.asarray([0, -1], "int32")
+    assert_same(x[rows], X[[0, -1]])
+    assert_same(x[[one, tnp.asarray(0)]], X[[-1, 0]])
+    assert_same(x[rows, :, tnp.asarray([1, 2], "uint8")], X[[0, -1], :, [1, 2]])
+    # Out of bounds is known only on the device: reading clamps, writing drops.
+    assert_same(x[tnp.asarray([9])], X[[3]])
+    assert_same(x.at[tnp.asarray([9])].set(0), X)
+
+
+def test_traced_starts_become_one_dynamic_slice():
+    graph = trace(lambda x, i: x[i, 1:3], [X, 2]).graph
+    assert [n.name for n in graph.nodes].count("dynamic_slice") == 1
+    assert "gather" not in [n.name for n in graph.nodes]
+
+
+def test_expanding_axes_is_one_reshape_and_broadcasting_one_op():
+    x, y = tracer.ShapeDtype((4, 3), "float32"), tracer.ShapeDtype((5, 3), "float32")
+    graph = trace(lambda x, y: x[:, None, :] - y[None, :, :], [x, y]).graph
+    names = [node.name for node in graph.nodes]
+    assert sorted(names) == sorted(["reshape"] * 2 + ["broadcast_in_dim"] * 2 + ["subtract"])
+
+
+def test_static_indices_out_of_bounds():
+    x = tnp.asarray(X)
+    for index in (4, -5, (0, 5), (slice(None), 0, 3), np.array([0, 4]), [[-5]], (0, 0, 0, 0)):
+        with pytest.raises(ArrayIndexError) as caught:
+            x[index]
+        assert isinstance(caught.value, IndexError)
+        with pytest.raises(ArrayIndexError):
+            trace(lambda v, index=index: v[index], [X])
+        with pytest.raises(ArrayIndexError):
+            x[index] = 0
+
+
+def test_what_is_no_index():
+    x = tnp.asarray(X)
+    for index in (1.5, "a", np.array([0.5]), tnp.ones(2), (..., ...), True, np.ones((4, 4), bool)):
+        with pytest.raises(ArrayIndexError):
+            x[index]
+    with pytest.raises(ArrayIndexError, match="no slice of concrete integers"):
+        x[1.5:]
+
+
+def test_values_that_do_not_fit():
+    x = tnp.asarray(X)
+    with pytest.raises(ShapeError, match=r"value of shape \(2,\) in a part of shape \(5, 3\)"):
+        x[0] = np.ones(2)
+    x[0] = np.ones((1, 1, 3))
+    assert_same(x[0], np.ones((5, 3), np.float32))
+
+
+def test_assignment_converts_to_the_arrays_dtype():
+    x = tnp.zeros(3, "int32")
+    x[1] = 2.9
+    x[2] = tnp.asarray(7.5)
+    assert_same(x, np.array([0, 2, 7], np.int32))
+
+
+def test_assignment_is_functional_underneath():
+    x = tnp.asarray(X)
+    alias = x
+    view = x[1]
+    x[1] = 0
+    assert alias is x
+    assert_same(view, X[1])  # NumPy's view would have changed
+    assert float(x[1].sum()) == 0
+
+
+def test_loops_over_positions_compile_once(monkeypatch):
+    import tracer.eager
+
+    compiled = []
+
+    class Counting(tracer.eager.LoweringEvaluator):
+        def program(self, graph):
+            compiled.append(graph)
+            return super().program(graph)
+
+    x = tnp.asarray(np.arange(53.0))
+    monkeypatch.setattr("tracer.numpy.evaluation._INSTALLED", [Counting()])
+    assert [float(v) for v in x] == list(range(53))
+    assert len(compiled) == 1
+    for start in range(3, 20):
+        assert_same(x[start : start + 7], np.arange(53.0)[start : start + 7])
+    assert len(compiled) == 2
+
+
+def test_take(rng):
+    x = rng.normal(size=(4, 5)).astype("float32")
+    a = tnp.asarray(x)
+    assert_same(a.take([0, -1], 1), x.take([0, -1], 1))
+    assert_same(tnp.take(a, np.array([[3, 19]])), np.take(x, [[3, 19]]))
+    assert_same(tnp.take(a, [7, -9], 0, mode="clip"), np.take(x, [7, -9], 0, mode="clip"))
+    assert_same(tnp.take(a, [7, -9], 0, mode="wrap"), np.take(x, [7, -9], 0, mode="wrap"))
+    with pytest.raises(ArrayIndexError):
+        tnp.take(a, [20])
+    order = np.argsort(x, 1)
+    assert_same(tnp.take_along_axis(a, order, 1), np.take_along_axis(x, order, 1))
+    assert_same(tnp.take_along_axis(a, order[:1, :2], 1), np.take_along_axis(x, order[:1, :2], 1))
+    first = x.argmin(0)[None]
+    assert_same(tnp.take_along_axis(a, first, 0), np.take_along_axis(x, first, 0))
+    assert_same(
+        tnp.take_along_axis(a, np.array([3, 1]), None),
+        np.take_along_axis(x, np.array([3, 1]), None),
+    )
+
+
+def test_empty_parts():
+    x = tnp.asarray(X)
+    assert_same(x[2:2], X[2:2])
+    assert_same(x[[]], X[[]])
+    assert_same(x[:, 3:1:1, 0], X[:, 3:1:1, 0])
+    x[2:2] = 5
+    assert_same(x, X)
+    assert tnp.zeros((0, 3))[:, 1].shape == (0,)
+
+
+def test_zero_dimensional_arrays():
+    x = tnp.asarray(3.0)
+    assert_same(x[()], np.float64(3.0))
+    assert_same(x[...], np.asarray(3.0))
+    assert_same(x[None], np.array([3.0]))
+    with pytest.raises(DTypeError, match="0-d"):
+        len(x)
+    with pytest.raises(DTypeError, match="0-d"):
+        iter(x)
