@@ -142,8 +142,9 @@ def test_out_of_memory_names_the_bytes(graph: Any) -> None:
     shape = (1 << 20, 1 << 22)
     made = graph(lambda: [ops.iota(shape=shape, dtype=np.dtype("f4"), dimension=1)])
     executable = lowering.compile_graph(made)
-    with pytest.raises(ExecutionError, match=rf"out of memory \({4 << 42} bytes"):
-        lowering.to_host(executable()[0])
+    for wait in (lowering.to_host, lowering.block_until_ready):
+        with pytest.raises(ExecutionError, match=rf"out of memory \({4 << 42} bytes"):
+            wait(executable()[0])
 
 
 def test_wrong_arguments_raise_our_errors(graph: Any) -> None:

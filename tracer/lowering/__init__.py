@@ -10,7 +10,13 @@ from tracer.lowering.executable import Executable
 from tracer.lowering.free_memory import free_bytes
 from tracer.lowering.memory import MemoryStats
 from tracer.lowering.shims import Buffer, memory_optimized_options
-from tracer.lowering.transfer import from_dlpack, to_device, to_dlpack, to_host
+from tracer.lowering.transfer import (
+    block_until_ready,
+    from_dlpack,
+    to_device,
+    to_dlpack,
+    to_host,
+)
 from tracer.lowering.walk import node_path
 
 __all__ = [
@@ -18,6 +24,7 @@ __all__ = [
     "Device",
     "Executable",
     "MemoryStats",
+    "block_until_ready",
     "cache_bytes",
     "clear_cache",
     "compile_graph",

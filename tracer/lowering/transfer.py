@@ -72,6 +72,22 @@ def to_host(buffer: Buffer) -> np.ndarray[Any, Any]:
     return array
 
 
+def block_until_ready(buffer: Buffer) -> None:
+    """Wait until the program that computes a buffer has run.
+
+    Raises
+    ------
+    DonatedArrayError
+        The buffer was donated.
+    ExecutionError
+        The program failed.
+    """
+    try:
+        buffer.block_until_ready()
+    except RuntimeError as error:
+        raise execution_failure(error) from error
+
+
 def to_dlpack(buffer: Buffer) -> Any:
     """Return a DLPack capsule that shares the buffer's memory.
 
