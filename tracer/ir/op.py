@@ -39,6 +39,11 @@ def same_params(operands: tuple[Value, ...], chunk: Chunk, **params: Any) -> Any
     return chunk.op(*operands, **params)
 
 
+def never(**_: Any) -> bool:
+    """Say no, whatever the parameters."""
+    return False
+
+
 @dataclass(frozen=True)
 class Chunk:
     """One slice of an op along a labelled axis, for `Op.slice` rules.
@@ -104,6 +109,9 @@ class Op:
         Operands whose buffer the (first) result may take over.
     fusion : {"loop", "view", "reduce", "opaque"}
         How XLA materialises it; see `Fusion`.
+    tests_equality : callable
+        `(**params) -> bool`: the result hangs on equality of the operands to the last digit, so a
+        recomputed operand must not meet a value derived from its first computation.
     pure : bool
         False for ops that must not be removed or merged.
     linearize : callable, optional
@@ -129,6 +137,7 @@ class Op:
     slice: Callable[..., Any] = same_params
     reuses: tuple[int, ...] = ()
     fusion: Fusion = "opaque"
+    tests_equality: Callable[..., bool] = never
     pure: bool = True
     linearize: Callable[..., Any] | None = None
     expand: Callable[..., tuple[Value, ...]] | None = None

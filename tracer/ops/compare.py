@@ -62,6 +62,7 @@ compare: Op = Op(
     axes=elementwise_axes,
     cost=elementwise_cost(1),
     fusion="loop",
+    tests_equality=lambda *, direction: direction in ("EQ", "NE"),
 )
 
 

@@ -66,30 +66,27 @@ class Liveness:
         for node in graph.nodes:
             for value in node.operands:
                 self.users.setdefault(value, []).append(node)
-        self.stored = self._stored_nodes()
+        self.stored: set[Node] = set()
+        self._store_nodes()
         self.last_read = self._last_reads()
 
     def is_stored(self, value: Value) -> bool:
         """Tell whether the value has a buffer of its own."""
         return value in self.inputs or value.node in self.stored
 
-    def _stored_nodes(self) -> set[Node]:
-        stored: set[Node] = set()
+    def _store_nodes(self) -> None:
+        chains = _chain_flops(self.graph)
         demanded: set[Node] = set()
         """Views whose operand must have a buffer, because a consumer reads memory through them."""
         for node in reversed(self.graph.nodes):
             assert node.op is not None
             kind = node.op.fusion
             if kind in ("opaque", "reduce"):
-                stored.add(node)
-            elif self._is_read_from_memory(node, demanded):
-                if kind == "view":
-                    demanded.add(node)
-                else:
-                    stored.add(node)
-        return stored
+                self.stored.add(node)
+            elif self._is_read_from_memory(node, demanded, chains[node]):
+                (demanded if kind == "view" else self.stored).add(node)
 
-    def _is_read_from_memory(self, node: Node, demanded: set[Node]) -> bool:
+    def _is_read_from_memory(self, node: Node, demanded: set[Node], chain_flops: float) -> bool:
         assert node.op is not None
         expensive = _flops_per_element(node) >= _EXPENSIVE_FLOPS
         readers: set[Node] = set()
@@ -103,7 +100,7 @@ class Liveness:
                 if expensive and user.types[0].size > value.type.size:
                     return True
                 readers.add(user)
-        return expensive and len(readers) > 1
+        return chain_flops >= _EXPENSIVE_FLOPS and len(readers) > 1
 
     def _last_reads(self) -> dict[Node, int]:
         """Position at which a node's operands are read for the last time.
@@ -262,6 +259,23 @@ def node_count(graph: Graph) -> int:
             for body in bodies if isinstance(bodies, tuple) else (bodies,):
                 count += node_count(body)
     return count
+
+
+def _chain_flops(graph: Graph) -> dict[Node, float]:
+    """Return the operations per element of each node and the producers fused into it."""
+    chains: dict[Node, float] = {}
+    for node in graph.nodes:
+        assert node.op is not None
+        total = _flops_per_element(node)
+        if node.op.fusion in ("loop", "view"):
+            producers = {value.node for value in node.operands}
+            total += sum(
+                chains[producer]
+                for producer in producers
+                if producer.op is not None and producer.op.fusion in ("loop", "view")
+            )
+        chains[node] = min(total, _EXPENSIVE_FLOPS)
+    return chains
 
 
 def _flops_per_element(node: Node) -> float:

@@ -14,7 +14,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tracer.ir import Builder, Graph, Node, Value, rebuild
 from tracer.optimizer.liveness import Liveness
@@ -115,10 +115,11 @@ class Planner:
                 yield unsplit
         if limit is None:
             return
-        for settings in self._limit_settings(limit):
-            candidate = self._split(settings)
-            if candidate.peak_bytes <= limit:
-                yield candidate
+        for trust_fusion in (True, False):
+            for settings in self._limit_settings(limit):
+                candidate = self._split(replace(settings, trust_fusion=trust_fusion))
+                if candidate.peak_bytes <= limit:
+                    yield candidate
 
     def smallest(self) -> Candidate:
         """Return the program with the smallest predicted peak, whatever its speed.
@@ -127,7 +128,7 @@ class Planner:
         """
         found = [self._candidate(self.graph, self.rows, ())]
         found.extend(
-            self._split(SplitSettings(threshold, working_set, working_set))
+            self._split(SplitSettings(threshold, working_set, working_set, trust_fusion=False))
             for threshold in (1 << 12, 1 << 16, 1 << 20, 1 << 24)
             for working_set in (1, 1 << 20)
         )

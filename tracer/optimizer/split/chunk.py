@@ -34,12 +34,16 @@ class SplitSettings:
         Bytes that the slices of one trip may take at most.
     split_bytes : int or None
         The most that a slice of any one tensor may take (the option `tensor_split_size`).
+    trust_fusion : bool
+        Cut only what the peak model says is stored; else every value above the threshold, as if
+        XLA fused nothing.
     """
 
     threshold_bytes: int
     working_set_bytes: int
     budget_bytes: int
     split_bytes: int | None = None
+    trust_fusion: bool = True
 
 
 def slice_bytes(subject: Subject, region: Region, loop: Loop) -> float:

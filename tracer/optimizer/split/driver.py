@@ -9,9 +9,10 @@ from tracer.ir import Graph, Label, Node
 from tracer.optimizer.liveness import Liveness, body_extra_bytes, graph_flops, node_cost
 from tracer.optimizer.passes import PassLog
 from tracer.optimizer.split.chunk import SplitSettings, choose_chunk
+from tracer.optimizer.split.grow import grow_region
 from tracer.optimizer.split.levels import Loop, plan_loops
 from tracer.optimizer.split.loop import Emitted, split_region
-from tracer.optimizer.split.region import Conflict, Region, Subject, grow_region
+from tracer.optimizer.split.region import Conflict, Region, Subject
 from tracer.source import Source
 
 
@@ -46,10 +47,17 @@ class LoopRow:
     extra_flops: int
 
 
+# Axes whose saving is at least this share of the best one's compete by flops.
+_ABOUT = 0.8
+
+
 @dataclass(frozen=True)
 class _Candidate:
     region: Region
-    score: tuple[float, ...]
+    axis: int
+    fits: bool
+    saved_bytes: int
+    flops: int
 
 
 def split_graph(graph: Graph, settings: SplitSettings, log: PassLog) -> tuple[Graph, list[LoopRow]]:
@@ -118,7 +126,8 @@ class _Search:
         self.subject = subject
         self.settings = settings
         self.refused = refused
-        self.stored = Liveness(subject.graph).stored
+        trusted = Liveness(subject.graph).stored
+        self.stored = trusted if settings.trust_fusion else set(subject.graph.nodes)
 
     def is_large(self, node: Node) -> bool:
         """Tell whether a node's result is above the threshold."""
@@ -137,20 +146,27 @@ class _Search:
         return sorted(large, key=lambda node: -_largest(node))
 
     def best(self, seed: Node) -> _Candidate | None:
-        """Return the best axis to cut a seed along, or None and keep the reason."""
-        best: _Candidate | None = None
-        reasons = []
+        """Return the best axis to cut a seed along, or None and keep the reason.
+
+        Among axes that fit the budget and save about the most bytes, the one that computes least
+        again wins, then the one that lies outermost in memory.
+        """
+        candidates, reasons = [], []
         for axis, label in enumerate(self.subject.rule(seed).results[0]):
             found = self._candidate(seed, axis, label)
             if isinstance(found, str):
                 reasons.append(f"axis {axis}: {found}")
-            elif best is None or found.score < best.score:
-                best = found
-        if best is None:
+            else:
+                candidates.append(found)
+        if not candidates:
             what = f"{seed.types[0]} of {seed.name}"
             reason = "; ".join(reasons) or "it has no axis to cut"
             self.refused.setdefault(what, (reason, seed.source))
-        return best
+            return None
+        fitting = [c for c in candidates if c.fits] or candidates
+        most = max(candidate.saved_bytes for candidate in fitting)
+        about_most = [c for c in fitting if c.saved_bytes >= _ABOUT * most]
+        return min(about_most, key=lambda candidate: (candidate.flops, candidate.axis))
 
     def _candidate(self, seed: Node, axis: int, label: Label) -> _Candidate | str:
         length = seed.types[0].shape[axis]
@@ -167,8 +183,8 @@ class _Search:
             return "every value on the way has to be stored"
         loops, _ = plan_loops(self.subject, region)
         finest = max(_largest(node) for node in region.virtual) / length
-        over = finest > self.settings.budget_bytes
-        return _Candidate(region, (float(over), -saved, _loop_flops(loops), axis))
+        fits = finest <= self.settings.budget_bytes
+        return _Candidate(region, axis, fits, saved, _loop_flops(loops))
 
 
 def _largest(node: Node) -> int:
