@@ -78,6 +78,19 @@ STANDARD_PASSES = (
 )
 
 
+# Tried when no setting that is derived from the limit fits; the same for every limit, so that the
+# smallest limit that can be met does not hang on the one that was asked for.
+_TIGHT_SETTINGS = tuple(
+    SplitSettings(threshold, working_set, working_set, trust_fusion=False)
+    for working_set in (1 << 22, 1 << 20, 1 << 18)
+    for threshold in (1 << 22, 1 << 18, 1 << 14)
+    if threshold <= working_set
+)
+_SMALLEST_SETTINGS = tuple(
+    SplitSettings(threshold, 1, 1, trust_fusion=False) for threshold in (1 << 12, 1 << 16, 1 << 20)
+)
+
+
 class Planner:
     """Finds programs for a graph under a byte limit, the fastest first.
 
@@ -115,11 +128,10 @@ class Planner:
                 yield unsplit
         if limit is None:
             return
-        for trust_fusion in (True, False):
-            for settings in self._limit_settings(limit):
-                candidate = self._split(replace(settings, trust_fusion=trust_fusion))
-                if candidate.peak_bytes <= limit:
-                    yield candidate
+        for settings in (*self._limit_settings(limit), *_TIGHT_SETTINGS):
+            candidate = self._split(settings)
+            if candidate.peak_bytes <= limit:
+                yield candidate
 
     def smallest(self) -> Candidate:
         """Return the program with the smallest predicted peak, whatever its speed.
@@ -127,24 +139,22 @@ class Planner:
         The limit plays no part, so that the answer is the same for every limit.
         """
         found = [self._candidate(self.graph, self.rows, ())]
-        found.extend(
-            self._split(SplitSettings(threshold, working_set, working_set, trust_fusion=False))
-            for threshold in (1 << 12, 1 << 16, 1 << 20, 1 << 24)
-            for working_set in (1, 1 << 20)
-        )
+        found.extend(map(self._split, (*_TIGHT_SETTINGS, *_SMALLEST_SETTINGS)))
         return min(found, key=lambda candidate: candidate.peak_bytes)
 
     def _limit_settings(self, limit: int) -> Iterator[SplitSettings]:
-        room = max(0, limit - self.fixed_bytes)
-        working_set = max(1, self.options.cache_bytes // 4)
-        for share in (4, 16, 64, 256):
-            budget = max(1, room // 2 if share == 4 else room // 4)
-            yield SplitSettings(
-                threshold_bytes=max(1 << 12, room // share),
-                working_set_bytes=min(working_set, budget),
-                budget_bytes=budget,
-                split_bytes=self.options.split_bytes,
-            )
+        """Yield settings from the fastest to the tightest: the share of the room a trip takes."""
+        room = max(1, limit - self.fixed_bytes)
+        for trust_fusion in (True, False):
+            for share in (4, 16, 64):
+                budget = max(1, room // 2 if share == 4 else room // 4)
+                yield SplitSettings(
+                    threshold_bytes=max(1 << 12, room // share),
+                    working_set_bytes=max(1, min(self.options.cache_bytes // 4, budget)),
+                    budget_bytes=budget,
+                    split_bytes=self.options.split_bytes,
+                    trust_fusion=trust_fusion,
+                )
 
     def _user_settings(self, threshold: int) -> SplitSettings:
         split = self.options.split_bytes or threshold

@@ -47,6 +47,10 @@ class LoopRow:
     extra_flops: int
 
 
+# Loops within loops: two axes are enough for a tile, a third for batches of them.
+_MAXIMUM_DEPTH = 2
+# An inner loop has to take a trip's bytes below this share.
+_WORTHWHILE = 0.75
 # Axes whose saving is at least this share of the best one's compete by flops.
 _ABOUT = 0.8
 
@@ -60,7 +64,9 @@ class _Candidate:
     flops: int
 
 
-def split_graph(graph: Graph, settings: SplitSettings, log: PassLog) -> tuple[Graph, list[LoopRow]]:
+def split_graph(
+    graph: Graph, settings: SplitSettings, log: PassLog, depth: int = 0
+) -> tuple[Graph, list[LoopRow]]:
     """Compute every value above the threshold in slices, where the axis rules allow it.
 
     Sums that are accumulated over slices are added in another order than XLA would: results may
@@ -74,7 +80,7 @@ def split_graph(graph: Graph, settings: SplitSettings, log: PassLog) -> tuple[Gr
         candidate = next((found for found in map(search.best, search.seeds()) if found), None)
         if candidate is None:
             break
-        graph, new = _apply(subject, search.stored, candidate, settings, log)
+        graph, new = _apply(search, candidate, log, depth)
         rows.extend(new)
     for what, (reason, source) in refused.items():
         log.refuse(what, reason, source)
@@ -82,35 +88,38 @@ def split_graph(graph: Graph, settings: SplitSettings, log: PassLog) -> tuple[Gr
 
 
 def _apply(
-    subject: Subject,
-    stored: Set[Node],
-    candidate: _Candidate,
-    settings: SplitSettings,
-    log: PassLog,
+    search: _Search, candidate: _Candidate, log: PassLog, depth: int
 ) -> tuple[Graph, list[LoopRow]]:
     """Write the loops of one candidate; also return their rows, inner loops last."""
-    region = candidate.region
+    subject, settings, region = search.subject, search.settings, candidate.region
     inner: list[LoopRow] = []
 
     def chunk_of(loop: Loop) -> int:
         return choose_chunk(subject, region, loop, settings)
 
     def transform(body: Graph) -> Graph:
-        return _tile(body, settings, log, inner)
+        return _tile(body, settings, log, inner, depth)
 
     graph, emitted = split_region(subject, region, chunk_of, transform)
     extra = max(0, graph_flops(graph) - graph_flops(subject.graph))
-    rows = [_row(region, stored, item, extra) for item in emitted]
+    rows = [_row(region, search.stored, item, extra) for item in emitted]
     log.applied.extend(f"{row.axis}: {row.trips} trips of {row.chunk}" for row in rows)
     return graph, [*rows, *inner]
 
 
-def _tile(body: Graph, settings: SplitSettings, log: PassLog, rows: list[LoopRow]) -> Graph:
-    """Split a body again, along another axis, while a trip is over the budget."""
-    if body_extra_bytes(body) <= settings.budget_bytes:
+def _tile(
+    body: Graph, settings: SplitSettings, log: PassLog, rows: list[LoopRow], depth: int
+) -> Graph:
+    """Split a body again, along another axis, while a trip is over the budget and it helps."""
+    whole = body_extra_bytes(body)
+    if depth >= _MAXIMUM_DEPTH or whole <= settings.budget_bytes:
         return body
-    tiled, more = split_graph(body, settings, log)
+    inner_log = PassLog()
+    tiled, more = split_graph(body, settings, inner_log, depth + 1)
+    if body_extra_bytes(tiled) > _WORTHWHILE * whole:
+        return body
     rows.extend(more)
+    log.applied.extend(inner_log.applied)
     return tiled
 
 
@@ -182,9 +191,16 @@ class _Search:
         if saved <= 0:
             return "every value on the way has to be stored"
         loops, _ = plan_loops(self.subject, region)
-        finest = max(_largest(node) for node in region.virtual) / length
-        fits = finest <= self.settings.budget_bytes
+        fits = self._slice_bytes(region, loops) <= self.settings.budget_bytes
         return _Candidate(region, axis, fits, saved, _loop_flops(loops))
+
+
+    def _slice_bytes(self, region: Region, loops: list[Loop]) -> float:
+        """Return a bound on the bytes of one element's slices in the largest loop."""
+        totals = [
+            sum(_largest(node) for node, _ in loop.nodes if node in self.stored) for loop in loops
+        ]
+        return max(totals) / region.length
 
 
 def _largest(node: Node) -> int:
