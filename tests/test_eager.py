@@ -12,7 +12,7 @@ import tracer.numpy as tnp
 from tracer import lowering, ops
 from tracer.eager import EagerProgram, LoweringEvaluator
 from tracer.errors import DeviceError, DonatedArrayError, ExecutionError
-from tracer.numpy import evaluation
+from tracer.numpy import dispatch, evaluation
 from tracer.numpy.array import Array
 from tracer.numpy.dispatch import apply, apply_many, compound
 from tracer.trace import trace
@@ -112,7 +112,7 @@ def test_an_eager_addition_takes_microseconds():
 
 
 def test_the_cache_of_a_function_is_bounded(monkeypatch, counting):
-    monkeypatch.setattr("tracer.numpy.dispatch.CACHE_SIZE", 2)
+    monkeypatch.setattr(dispatch, "CACHE_SIZE", 2)
 
     @compound
     def shifted(x):

@@ -35,6 +35,8 @@ ROOMS: dict[str, set[str]] = {
     "numpy": SHARED | {"ops", "ir"},
     "autodiff": SHARED | {"ops", "ir"},
     "optimizer": SHARED | {"ops", "ir"},
+    "scipy": SHARED | {"numpy", "ops", "ir"},
+    "nn": SHARED | {"numpy", "scipy", "ops", "ir"},
     "trace": SHARED | {"numpy", "ir"},
     "control": SHARED | COMPOSERS,
     "transforms": SHARED | COMPOSERS,

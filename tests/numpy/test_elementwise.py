@@ -180,9 +180,9 @@ def test_closeness(rng):
 def test_bool_arithmetic_that_numpy_refuses_is_refused():
     truth = tnp.array([True, False])
     with pytest.raises(DTypeError, match="subtract is not defined for bool"):
-        truth - truth
+        tnp.subtract(truth, truth)
     with pytest.raises(DTypeError, match="negative is not defined for bool"):
-        -truth
+        tnp.negative(truth)
 
 
 def test_shapes_that_do_not_fit_name_both():

@@ -1,0 +1,257 @@
+"""Special functions: `tracer.scipy.special`, as `scipy.special`.
+
+Integers become float64. Floats of 16 bits stay, where SciPy makes float32 or float64 of them, one
+function like this and another like that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from tracer import ops
+from tracer.ir import Op
+from tracer.numpy import promotion
+from tracer.numpy.base import ArrayLike
+from tracer.numpy.convert import (
+    as_array,
+    broadcast,
+    broadcast_shape,
+    convert,
+    normalize_axes,
+    reshape,
+    scalar,
+)
+from tracer.numpy.dispatch import apply, compound
+from tracer.numpy.reductions import Axis, kept_shape, reduce
+from tracer.numpy.ufunc import (
+    Binary,
+    Unary,
+    align,
+    binary,
+    compare,
+    full_like,
+    real_floats,
+    select,
+    unary,
+)
+
+if TYPE_CHECKING:
+    from tracer.numpy.array import Array
+
+
+def _floats(name: str, x: Array) -> Array:
+    return real_floats(name, convert(x, promotion.division_dtype(x.dtype)))
+
+
+def _special(name: str, op: Op, summary: str) -> Unary:
+    return unary(name, lambda x: apply(op, _floats(name, x)), summary, returns="Floats.")
+
+
+erf = _special("erf", ops.erf, "Error function.")
+erfc = _special("erfc", ops.erfc, "One minus the error function, exact for large arguments.")
+erfinv = _special("erfinv", ops.erf_inv, "Inverse of the error function.")
+gammaln = _special("gammaln", ops.lgamma, "Logarithm of the absolute value of gamma.")
+digamma = psi = _special("digamma", ops.digamma, "Derivative of the logarithm of gamma.")
+expit = _special("expit", ops.logistic, "Logistic function, 1 / (1 + exp(-x)).")
+
+
+def _logit(x: Array) -> Array:
+    x = _floats("logit", x)
+    return apply(ops.subtract, apply(ops.log, x), apply(ops.log_plus_one, apply(ops.negate, x)))
+
+
+def _log_expit(x: Array) -> Array:
+    x = _floats("log_expit", x)
+    tail = apply(ops.log_plus_one, apply(ops.exponential, apply(ops.negate, apply(ops.abs, x))))
+    return apply(ops.subtract, apply(ops.minimum, x, full_like(x, 0)), tail)
+
+
+def _entr(x: Array) -> Array:
+    x = _floats("entr", x)
+    value = apply(ops.negate, _x_log(x, x, ops.log))
+    return select(compare(x, full_like(x, 0), "LT"), full_like(x, -math.inf), value)
+
+
+def _x_log(x: Array, y: Array, logarithm: Op) -> Array:
+    """Return x * log(y), and 0 where x is 0 (also for its gradient)."""
+    at_zero = compare(x, full_like(x, 0), "EQ")
+    safe = select(at_zero, full_like(y, 1), y)
+    value = apply(ops.multiply, x, apply(logarithm, safe))
+    # NaN in y stays NaN.
+    is_nan = compare(y, y, "NE")
+    return select(is_nan, y, select(at_zero, full_like(x, 0), value))
+
+
+def _ndtr(x: Array) -> Array:
+    x = _floats("ndtr", x)
+    scaled = apply(ops.multiply, x, full_like(x, -math.sqrt(0.5)))
+    return apply(ops.multiply, full_like(x, 0.5), apply(ops.erfc, scaled))
+
+
+logit = unary("logit", _logit, "Inverse of expit, log(x / (1 - x)).", returns="Floats.")
+log_expit = unary("log_expit", _log_expit, "Logarithm of expit.", returns="Floats.")
+entr = unary("entr", _entr, "-x log(x), 0 at 0 and -inf below.", returns="Floats.")
+ndtr = unary("ndtr", _ndtr, "Cumulative distribution of the standard normal.", returns="Floats.")
+
+
+def _special_binary(name: str, body: Callable[[Array, Array], Array], summary: str) -> Binary:
+    def aligned(x: Array, y: Array) -> Array:
+        dtype = promotion.division_dtype(promotion.promote_types(x.dtype, y.dtype))
+        return body(*[real_floats(name, part) for part in align(name, x, y, dtype)])
+
+    return binary(name, aligned, summary, returns="Floats.")
+
+
+def _betaln(x: Array, y: Array) -> Array:
+    total = apply(ops.lgamma, apply(ops.add, x, y))
+    value = apply(ops.subtract, apply(ops.add, apply(ops.lgamma, x), apply(ops.lgamma, y)), total)
+    zero = full_like(x, 0)
+    is_pole = apply(ops.or_, compare(x, zero, "EQ"), compare(y, zero, "EQ"))
+    return select(is_pole, full_like(x, math.inf), value)
+
+
+def _rel_entr(x: Array, y: Array) -> Array:
+    zero = full_like(x, 0)
+    both = apply(ops.and_, compare(x, zero, "GT"), compare(y, zero, "GT"))
+    one = full_like(x, 1)
+    safe_x, safe_y = select(both, x, one), select(both, y, one)
+    value = apply(ops.multiply, safe_x, apply(ops.log, apply(ops.divide, safe_x, safe_y)))
+    at_zero = apply(ops.and_, compare(x, zero, "EQ"), compare(y, zero, "GE"))
+    value = select(both, value, select(at_zero, zero, full_like(x, math.inf)))
+    is_nan = apply(ops.or_, compare(x, x, "NE"), compare(y, y, "NE"))
+    return select(is_nan, full_like(x, math.nan), value)
+
+
+xlogy = _special_binary(
+    "xlogy", lambda x, y: _x_log(x, y, ops.log), "x * log(y), and 0 where x is 0."
+)
+xlog1py = _special_binary(
+    "xlog1py", lambda x, y: _x_log(x, y, ops.log_plus_one), "x * log1p(y), and 0 where x is 0."
+)
+betaln = _special_binary("betaln", _betaln, "Logarithm of the beta function.")
+rel_entr = _special_binary("rel_entr", _rel_entr, "x log(x / y), the terms of a divergence.")
+
+
+def logsumexp(
+    a: ArrayLike, axis: Axis = None, b: ArrayLike | None = None, keepdims: bool = False
+) -> Array:
+    """Logarithm of the sum of exponentials, without overflow.
+
+    Parameters
+    ----------
+    a : array_like
+        Real numbers.
+    axis : int or tuple of int, optional
+        Axes to reduce; all by default.
+    b : array_like, optional
+        Factors of the exponentials.
+    keepdims : bool
+        Keep the axes with size one.
+
+    Returns
+    -------
+    Array of floats
+        log(sum(b * exp(a))).
+    """
+    x = as_array(a)
+    arrays = (x,) if b is None else (x, as_array(b))
+    ndim = max(array.ndim for array in arrays)
+    return _logsumexp(*arrays, axes=normalize_axes(axis, ndim), keepdims=bool(keepdims))
+
+
+@compound
+def _logsumexp(
+    x: Array, factor: Array | None = None, /, *, axes: tuple[int, ...], keepdims: bool
+) -> Array:
+    dtype = promotion.division_dtype(x.dtype)
+    if factor is not None:
+        dtype = promotion.division_dtype(promotion.promote_types(dtype, factor.dtype))
+        shape = broadcast_shape("logsumexp", x.shape, factor.shape)
+        x, factor = broadcast(x, shape), broadcast(convert(factor, dtype), shape)
+    x = convert(x, dtype)
+    largest = finite_max(x, axes)
+    terms = apply(ops.exponential, apply(ops.subtract, x, broadcast(largest, x.shape)))
+    if factor is not None:
+        terms = apply(ops.multiply, terms, factor)
+    total = apply(ops.log, reduce(ops.reduce_add, terms, axes, True))
+    result = apply(ops.add, total, largest)
+    if keepdims or not axes:
+        return result
+    return reshape(result, tuple(n for axis, n in enumerate(x.shape) if axis not in axes))
+
+
+def finite_max(x: Array, axes: tuple[int, ...]) -> Array:
+    """Return the largest elements with the axes kept, 0 where they are infinite or there are none.
+
+    Gradients do not flow through: subtracting it and adding it back cancels exactly.
+    """
+    if any(x.shape[axis] == 0 for axis in axes):
+        return broadcast(scalar(0, x.dtype), kept_shape(x.shape, axes))
+    largest = apply(ops.stop_gradient, reduce(ops.reduce_maximum, x, axes, True))
+    return select(apply(ops.is_finite, largest), largest, full_like(largest, 0))
+
+
+def softmax(x: ArrayLike, axis: Axis = None) -> Array:
+    """Exponentials divided by their sum over axes (all by default), without overflow.
+
+    Parameters
+    ----------
+    x : array_like
+        Real numbers.
+    axis : int or tuple of int, optional
+        Axes over which the result sums to one.
+
+    Returns
+    -------
+    Array of floats, the shape of `x`
+        exp(x) / sum(exp(x)).
+    """
+    array = as_array(x)
+    return _softmax(array, axes=normalize_axes(axis, array.ndim))
+
+
+@compound
+def _softmax(x: Array, *, axes: tuple[int, ...]) -> Array:
+    x = convert(x, promotion.division_dtype(x.dtype))
+    shifted = apply(ops.subtract, x, broadcast(finite_max(x, axes), x.shape))
+    terms = apply(ops.exponential, shifted)
+    total = reduce(ops.reduce_add, terms, axes, True)
+    return apply(ops.divide, terms, broadcast(total, x.shape))
+
+
+def log_softmax(x: ArrayLike, axis: Axis = None) -> Array:
+    """Logarithm of `softmax`, exact where that vanishes; the parameters are the same."""
+    array = as_array(x)
+    return _log_softmax(array, axes=normalize_axes(axis, array.ndim))
+
+
+@compound
+def _log_softmax(x: Array, *, axes: tuple[int, ...]) -> Array:
+    x = convert(x, promotion.division_dtype(x.dtype))
+    shifted = apply(ops.subtract, x, broadcast(finite_max(x, axes), x.shape))
+    total = reduce(ops.reduce_add, apply(ops.exponential, shifted), axes, True)
+    return apply(ops.subtract, shifted, broadcast(apply(ops.log, total), x.shape))
+
+
+__all__ = [
+    "betaln",
+    "digamma",
+    "entr",
+    "erf",
+    "erfc",
+    "erfinv",
+    "expit",
+    "gammaln",
+    "log_expit",
+    "log_softmax",
+    "logit",
+    "logsumexp",
+    "ndtr",
+    "psi",
+    "rel_entr",
+    "softmax",
+    "xlog1py",
+    "xlogy",
+]
