@@ -145,9 +145,7 @@ class _Compiler:
         plain = compile_with({})
         return min(careful, plain, key=lambda execute: execute.memory.peak_bytes)
 
-    def _infeasible(
-        self, candidate: Candidate, execute: lowering.Executable
-    ) -> MemoryLimitError:
+    def _infeasible(self, candidate: Candidate, execute: lowering.Executable) -> MemoryLimitError:
         assert self.limit is not None
         minimum = execute.memory.peak_bytes
         fixed = self.planner.fixed_bytes
@@ -158,8 +156,8 @@ class _Compiler:
         else:
             binding = f"{tensors[0]}, {format_bytes(tensors[0].nbytes)}"
             source = tensors[0].source
-        refusals = [str(refusal) for row in candidate.rows for refusal in row.refusals]
-        reason = f"; not split: {refusals[-1]}" if refusals and source else ""
+        why = self.planner.why_not_split(tensors[0]) if source else None
+        reason = f"\n  not split: {why}" if why else ""
         return MemoryLimitError(
             f"{self.name} cannot run within memory_limit {format_bytes(self.limit)}: its smallest "
             f"program takes {format_bytes(minimum)}\n  binding: {binding}{reason}",

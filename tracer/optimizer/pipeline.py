@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tracer.ir import Builder, Graph, Node, Value, rebuild
-from tracer.optimizer.liveness import Liveness
+from tracer.optimizer.liveness import LiveTensor, Liveness
 from tracer.optimizer.match import CONTRACTIONS, UNROLL
 from tracer.optimizer.passes import Pass, PassLog, PassManager, PassRow
 from tracer.optimizer.simplify import COMMON_SUBEXPRESSIONS, CONSTANT_FOLDING
@@ -141,6 +141,15 @@ class Planner:
         found = [self._candidate(self.graph, self.rows, ())]
         found.extend(map(self._split, (*_TIGHT_SETTINGS, *_SMALLEST_SETTINGS)))
         return min(found, key=lambda candidate: candidate.peak_bytes)
+
+    def why_not_split(self, tensor: LiveTensor) -> str | None:
+        """Return the reason why a tensor of the smallest program could not be cut, if known."""
+        rows = self._split(_TIGHT_SETTINGS[-1]).rows
+        refusals = [refusal for row in rows for refusal in row.refusals]
+        same_value = [refusal for refusal in refusals if refusal.subject == str(tensor)]
+        same_line = [refusal for refusal in refusals if refusal.source == tensor.source]
+        found = (same_value or same_line or [None])[0]
+        return None if found is None else f"{found.subject}: {found.reason}"
 
     def _limit_settings(self, limit: int) -> Iterator[SplitSettings]:
         """Yield settings from the fastest to the tightest: the share of the room a trip takes."""
