@@ -101,6 +101,8 @@ def _apply(
         return _tile(body, settings, log, inner, depth)
 
     graph, emitted = split_region(subject, region, chunk_of, transform)
+    for node, conflict in region.kept.items():
+        log.refuse(f"{node.types[0]} of {node.name}", f"stored, {conflict}", node.source)
     extra = max(0, graph_flops(graph) - graph_flops(subject.graph))
     rows = [_row(region, search.stored, item, extra) for item in emitted]
     log.applied.extend(f"{row.axis}: {row.trips} trips of {row.chunk}" for row in rows)
@@ -185,8 +187,7 @@ class _Search:
             return "it has one element"
         region = grow_region(self.subject, seed, label, self.is_large)
         if isinstance(region, Conflict):
-            place = f" ({region.user.source})" if region.user and region.user.source else ""
-            return f"{region}{place}"
+            return str(region)
         saved = region.saved_bytes(self.stored)
         if saved <= 0:
             return "every value on the way has to be stored"

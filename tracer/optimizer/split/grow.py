@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 from tracer.ir import AxisRule, Label, Node
 from tracer.ops.rules import is_inexact
 from tracer.optimizer.split.levels import Levels
@@ -16,24 +18,25 @@ def grow_region(
     Values that turn out to be needed whole are stored (they become heads) and the region is
     grown again, until nothing changes or the seed itself has to be stored.
     """
-    kept: set[Node] = set()
+    kept: dict[Node, Conflict] = {}
     while True:
         try:
-            region = _Growth(subject, is_large, kept).grow(seed, label)
+            region = _Growth(subject, is_large, kept.keys()).grow(seed, label)
             _check_emission(subject, region)
             _check_equalities(subject, region)
         except Conflict as conflict:
             if conflict.node is seed or conflict.node in kept:
                 return conflict
-            kept.add(conflict.node)
+            kept[conflict.node] = conflict
             continue
+        region.kept.update(kept)
         return region
 
 
 class _Growth:
     """One attempt at a region, with the nodes that are known to need storage."""
 
-    def __init__(self, subject: Subject, is_large: LargeTest, kept: set[Node]) -> None:
+    def __init__(self, subject: Subject, is_large: LargeTest, kept: Set[Node]) -> None:
         self.subject = subject
         self.is_large = is_large
         self.stored = kept | subject.outputs

@@ -72,11 +72,14 @@ class Region:
         Nodes whose results are not stored, with the label their users slice.
     heads : dict of Node to label
         Nodes whose results leave the loops, with the label that is sliced or reduced.
+    kept : dict of Node to Conflict
+        Nodes that had to be stored, and the use that asks for it.
     """
 
     length: int
     virtual: dict[Node, Label] = field(default_factory=dict)
     heads: dict[Node, Label] = field(default_factory=dict)
+    kept: dict[Node, Conflict] = field(default_factory=dict)
 
     def saved_bytes(self, stored: Collection[Node]) -> int:
         """Bytes that no longer need storage, of the nodes that XLA would store."""
@@ -92,7 +95,7 @@ class Conflict(Exception):
     """A value cannot be virtual, because `user` needs it whole."""
 
     def __init__(self, node: Node, user: Node | None, reason: str) -> None:
-        super().__init__(reason)
+        place = f" ({user.source})" if user is not None and user.source else ""
+        super().__init__(f"{reason}{place}")
         self.node = node
         self.user = user
-        self.reason = reason
