@@ -10,8 +10,8 @@ from tracer.ir import as_dtype
 from tracer.numpy import promotion
 from tracer.numpy.base import ArrayLike
 from tracer.numpy.convert import as_array, broadcast, convert, normalize_axis, reshape
-from tracer.numpy.creation import iota
 from tracer.numpy.dispatch import apply, compound
+from tracer.numpy.ranges import iota
 from tracer.numpy.reductions import Axis
 from tracer.numpy.ufunc import compare, full_like, select, unary
 from tracer.scipy import special

@@ -5,10 +5,32 @@ the Array class. This room knows no backend and no derivative. A function whose 
 what NumPy's does, in the same dtype; where it cannot, its documentation says so.
 """
 
-import numpy as _numpy
-from numpy import e, euler_gamma, inf, nan, newaxis, pi
+from ml_dtypes import bfloat16, float8_e4m3fn, float8_e5m2
+from numpy import (
+    bool,  # noqa: A004 - NumPy's name
+    bool_,
+    complex64,
+    complex128,
+    dtype,
+    e,
+    euler_gamma,
+    float16,
+    float32,
+    float64,
+    inf,
+    int8,
+    int16,
+    int32,
+    int64,
+    nan,
+    newaxis,
+    pi,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
 
-from tracer.ir import DTYPES_BY_NAME as _DTYPES_BY_NAME
 from tracer.numpy import linalg
 from tracer.numpy.arithmetic import (
     abs,
@@ -26,6 +48,7 @@ from tracer.numpy.arithmetic import (
     multiply,
     negative,
     positive,
+    pow,
     power,
     reciprocal,
     remainder,
@@ -37,7 +60,6 @@ from tracer.numpy.arithmetic import (
 from tracer.numpy.array import Array, TracedArray
 from tracer.numpy.contraction import dot, inner, matmul, outer, tensordot, vdot, vecdot
 from tracer.numpy.creation import (
-    arange,
     array,
     asarray,
     copy,
@@ -46,13 +68,12 @@ from tracer.numpy.creation import (
     from_dlpack,
     full,
     full_like,
-    linspace,
-    meshgrid,
     ones,
     ones_like,
     zeros,
     zeros_like,
 )
+from tracer.numpy.cumulative import cumprod, cumsum
 from tracer.numpy.einsum import einsum
 from tracer.numpy.elementwise import (
     acos,
@@ -102,25 +123,15 @@ from tracer.numpy.elementwise import (
     tanh,
     where,
 )
-from tracer.numpy.indexing import take, take_along_axis
+from tracer.numpy.extremes import amax, amin, argmax, argmin, max, min, ptp
 from tracer.numpy.joining import (
     append,
-    array_split,
     column_stack,
     concat,
     concatenate,
-    diff,
     dstack,
-    hsplit,
     hstack,
-    pad,
-    repeat,
-    roll,
-    split,
     stack,
-    tile,
-    unstack,
-    vsplit,
     vstack,
 )
 from tracer.numpy.logic import (
@@ -154,24 +165,23 @@ from tracer.numpy.logic import (
     signbit,
 )
 from tracer.numpy.matrices import diag, diagflat, diagonal, eye, identity, trace, tri, tril, triu
+from tracer.numpy.nan_reductions import nanmax, nanmean, nanmin, nanprod, nanstd, nansum, nanvar
 from tracer.numpy.promotion import can_cast, finfo, iinfo, promote_types, result_type
-from tracer.numpy.reductions import (
-    all,
-    amax,
-    amin,
-    any,
-    argmax,
-    argmin,
-    count_nonzero,
-    cumprod,
-    cumsum,
-    max,
-    min,
-    prod,
-    ptp,
-    sum,
-)
+from tracer.numpy.quantiles import median, percentile, quantile
+from tracer.numpy.ranges import arange, linspace, meshgrid
+from tracer.numpy.reductions import all, any, count_nonzero, prod, sum
+from tracer.numpy.repeating import diff, pad, repeat, roll, tile
 from tracer.numpy.rounding import around, ceil, clip, fix, floor, nan_to_num, rint, round, trunc
+from tracer.numpy.searching import (
+    argwhere,
+    bincount,
+    extract,
+    flatnonzero,
+    isin,
+    nonzero,
+    searchsorted,
+    unique,
+)
 from tracer.numpy.shaping import (
     astype,
     atleast_1d,
@@ -194,57 +204,12 @@ from tracer.numpy.shaping import (
     swapaxes,
     transpose,
 )
-from tracer.numpy.sorting import (
-    argsort,
-    argwhere,
-    bincount,
-    extract,
-    flatnonzero,
-    isin,
-    lexsort,
-    nonzero,
-    searchsorted,
-    sort,
-    top_k,
-    unique,
-)
-from tracer.numpy.statistics import (
-    average,
-    cov,
-    mean,
-    median,
-    nanmax,
-    nanmean,
-    nanmin,
-    nanprod,
-    nanstd,
-    nansum,
-    nanvar,
-    percentile,
-    quantile,
-    std,
-    var,
-)
+from tracer.numpy.sorting import argsort, lexsort, sort, top_k
+from tracer.numpy.splitting import array_split, hsplit, split, unstack, vsplit
+from tracer.numpy.statistics import average, cov, mean, std, var
+from tracer.numpy.taking import take, take_along_axis
 
 ndarray = Array
-bool_ = bool = _DTYPES_BY_NAME["bool"]  # noqa: A001 - NumPy's name
-int8 = _DTYPES_BY_NAME["int8"]
-int16 = _DTYPES_BY_NAME["int16"]
-int32 = _DTYPES_BY_NAME["int32"]
-int64 = _DTYPES_BY_NAME["int64"]
-uint8 = _DTYPES_BY_NAME["uint8"]
-uint16 = _DTYPES_BY_NAME["uint16"]
-uint32 = _DTYPES_BY_NAME["uint32"]
-uint64 = _DTYPES_BY_NAME["uint64"]
-float16 = _DTYPES_BY_NAME["float16"]
-float32 = _DTYPES_BY_NAME["float32"]
-float64 = _DTYPES_BY_NAME["float64"]
-complex64 = _DTYPES_BY_NAME["complex64"]
-complex128 = _DTYPES_BY_NAME["complex128"]
-bfloat16 = _DTYPES_BY_NAME["bfloat16"]
-float8_e4m3fn = _DTYPES_BY_NAME["float8_e4m3fn"]
-float8_e5m2 = _DTYPES_BY_NAME["float8_e5m2"]
-dtype = _numpy.dtype
 
 __all__ = [
     "Array",
@@ -436,6 +401,7 @@ __all__ = [
     "permute_dims",
     "pi",
     "positive",
+    "pow",
     "power",
     "prod",
     "promote_types",

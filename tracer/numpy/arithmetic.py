@@ -202,6 +202,9 @@ def power(x1: ArrayLike, x2: Any, /) -> Array:
     return _general_power(x1, x2)
 
 
+pow = power
+
+
 def _is_simple(exponent: float, base: Array) -> bool:
     if exponent in (1, 2, 3):
         return True

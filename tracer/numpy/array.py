@@ -98,6 +98,12 @@ class Array(ArrayOperators, ArrayMethods):
         """Return the only element as a complex number."""
         return complex(self._scalar("complex()"))
 
+    def __round__(self, decimals: int | None = None) -> Any:
+        """Round the only element to an int, or all elements to a number of decimals."""
+        if decimals is None:
+            return round(self._scalar("round()"))
+        return self.round(decimals)
+
     def __index__(self) -> int:
         """Return the only element as an index: an integer of no axes."""
         if self.ndim or self.dtype.kind not in "iu":

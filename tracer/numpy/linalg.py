@@ -14,9 +14,10 @@ from tracer.numpy.contraction import matmul, outer, tensordot, vecdot
 from tracer.numpy.convert import as_array, convert, normalize_axes, reshape
 from tracer.numpy.dispatch import apply, compound
 from tracer.numpy.elementwise import conjugate
+from tracer.numpy.extremes import max, min
 from tracer.numpy.logic import not_equal
 from tracer.numpy.matrices import diagonal, trace
-from tracer.numpy.reductions import finish, max, min, reduce, sum
+from tracer.numpy.reductions import finish, reduce, sum
 from tracer.numpy.shaping import matrix_transpose, swapaxes
 from tracer.numpy.ufunc import is_complex
 

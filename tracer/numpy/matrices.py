@@ -9,9 +9,10 @@ from tracer.errors import ShapeError
 from tracer.ir import as_dtype
 from tracer.numpy.base import ArrayLike
 from tracer.numpy.convert import as_array, broadcast, convert, normalize_axes, reshape, scalar
-from tracer.numpy.creation import checked_shape, iota
+from tracer.numpy.creation import checked_shape
 from tracer.numpy.dispatch import apply, compound
 from tracer.numpy.promotion import Dtype
+from tracer.numpy.ranges import iota
 from tracer.numpy.reductions import sum
 from tracer.numpy.shaping import moveaxis
 from tracer.numpy.ufunc import compare, full_like, select

@@ -8,15 +8,19 @@ import numpy as np
 
 from tracer.numpy import (
     contraction,
+    cumulative,
     elementwise,
+    extremes,
     indexing,
-    joining,
     matrices,
     reductions,
+    repeating,
     rounding,
+    searching,
     shaping,
     sorting,
     statistics,
+    taking,
 )
 from tracer.numpy.base import ArrayBase, ArrayLike
 from tracer.numpy.reductions import Axis
@@ -64,94 +68,105 @@ class ArrayMethods(ArrayBase):
         self,
         axis: Axis = None,
         dtype: Any = None,
-        *,
+        out: None = None,
         keepdims: bool = False,
         initial: ArrayLike | None = None,
         where: ArrayLike | None = None,
     ) -> Array:
         """Sum over axes."""
-        return reductions.sum(self, axis, dtype, keepdims=keepdims, initial=initial, where=where)
+        return reductions.sum(self, axis, dtype, out, keepdims, initial, where)
 
     def prod(
         self,
         axis: Axis = None,
         dtype: Any = None,
-        *,
+        out: None = None,
         keepdims: bool = False,
         initial: ArrayLike | None = None,
         where: ArrayLike | None = None,
     ) -> Array:
         """Product over axes."""
-        return reductions.prod(self, axis, dtype, keepdims=keepdims, initial=initial, where=where)
+        return reductions.prod(self, axis, dtype, out, keepdims, initial, where)
 
     def mean(
         self,
         axis: Axis = None,
         dtype: Any = None,
-        *,
+        out: None = None,
         keepdims: bool = False,
+        *,
         where: ArrayLike | None = None,
     ) -> Array:
         """Return the mean over axes."""
-        return statistics.mean(self, axis, dtype, keepdims=keepdims, where=where)
+        return statistics.mean(self, axis, dtype, out, keepdims, where=where)
 
     def var(
-        self, axis: Axis = None, dtype: Any = None, *, ddof: float = 0, keepdims: bool = False
+        self,
+        axis: Axis = None,
+        dtype: Any = None,
+        out: None = None,
+        ddof: float = 0,
+        keepdims: bool = False,
     ) -> Array:
         """Variance over axes."""
-        return statistics.var(self, axis, dtype, ddof=ddof, keepdims=keepdims)
+        return statistics.var(self, axis, dtype, out, ddof, keepdims)
 
     def std(
-        self, axis: Axis = None, dtype: Any = None, *, ddof: float = 0, keepdims: bool = False
+        self,
+        axis: Axis = None,
+        dtype: Any = None,
+        out: None = None,
+        ddof: float = 0,
+        keepdims: bool = False,
     ) -> Array:
         """Return the standard deviation over axes."""
-        return statistics.std(self, axis, dtype, ddof=ddof, keepdims=keepdims)
+        return statistics.std(self, axis, dtype, out, ddof, keepdims)
 
     def max(
         self,
         axis: Axis = None,
-        *,
+        out: None = None,
         keepdims: bool = False,
         initial: ArrayLike | None = None,
         where: ArrayLike | None = None,
     ) -> Array:
         """Largest element over axes."""
-        return reductions.max(self, axis, keepdims=keepdims, initial=initial, where=where)
+        return extremes.max(self, axis, out, keepdims, initial, where)
 
     def min(
         self,
         axis: Axis = None,
-        *,
+        out: None = None,
         keepdims: bool = False,
         initial: ArrayLike | None = None,
         where: ArrayLike | None = None,
     ) -> Array:
         """Smallest element over axes."""
-        return reductions.min(self, axis, keepdims=keepdims, initial=initial, where=where)
+        return extremes.min(self, axis, out, keepdims, initial, where)
 
-    def any(self, axis: Axis = None, *, keepdims: bool = False) -> Array:
+    def any(self, axis: Axis = None, out: None = None, keepdims: bool = False) -> Array:
         """Tell whether any element is true."""
-        return reductions.any(self, axis, keepdims=keepdims)
+        return reductions.any(self, axis, out, keepdims)
 
-    def all(self, axis: Axis = None, *, keepdims: bool = False) -> Array:
+    def all(self, axis: Axis = None, out: None = None, keepdims: bool = False) -> Array:
         """Tell whether all elements are true."""
-        return reductions.all(self, axis, keepdims=keepdims)
+        return reductions.all(self, axis, out, keepdims)
 
-    def argmax(self, axis: int | None = None, *, keepdims: bool = False) -> Array:
+    def argmax(self, axis: int | None = None, out: None = None, *, keepdims: bool = False) -> Array:
         """Index of the largest element."""
-        return reductions.argmax(self, axis, keepdims=keepdims)
+        return extremes.argmax(self, axis, out, keepdims=keepdims)
 
-    def argmin(self, axis: int | None = None, *, keepdims: bool = False) -> Array:
+    def argmin(self, axis: int | None = None, out: None = None, *, keepdims: bool = False) -> Array:
         """Index of the smallest element."""
-        return reductions.argmin(self, axis, keepdims=keepdims)
+        return extremes.argmin(self, axis, out, keepdims=keepdims)
 
-    def cumsum(self, axis: int | None = None, dtype: Any = None) -> Array:
+    def cumsum(self, axis: int | None = None, dtype: Any = None, out: None = None) -> Array:
         """Return running sums."""
-        return reductions.cumsum(self, axis, dtype)
+        return cumulative.cumsum(self, axis, dtype, out)
 
-    def cumprod(self, axis: int | None = None, dtype: Any = None) -> Array:
+    def cumprod(self, axis: int | None = None, dtype: Any = None, out: None = None) -> Array:
         """Return running products."""
-        return reductions.cumprod(self, axis, dtype)
+        return cumulative.cumprod(self, axis, dtype, out)
 
     def reshape(self, *shape: Any, order: str = "C") -> Array:
         """Return the elements in another shape, given as a tuple or as separate sizes."""
@@ -180,11 +195,11 @@ class ArrayMethods(ArrayBase):
 
     def repeat(self, repeats: Any, axis: int | None = None) -> Array:
         """Each element repeated."""
-        return joining.repeat(self, repeats, axis)
+        return repeating.repeat(self, repeats, axis)
 
     def take(self, indices: ArrayLike, axis: int | None = None, *, mode: str = "raise") -> Array:
         """Elements along an axis."""
-        return indexing.take(self, indices, axis, mode=mode)
+        return taking.take(self, indices, axis, mode=mode)
 
     def astype(self, dtype: Any, *, copy: bool = True) -> Array:
         """Return the elements in another dtype."""
@@ -220,11 +235,11 @@ class ArrayMethods(ArrayBase):
 
     def searchsorted(self, v: ArrayLike, side: str = "left") -> Array:
         """Places that keep this vector sorted."""
-        return sorting.searchsorted(self, v, side)
+        return searching.searchsorted(self, v, side)
 
     def nonzero(self) -> tuple[Array, ...]:
         """Return the indices of the elements that are not zero."""
-        return sorting.nonzero(self)
+        return searching.nonzero(self)
 
     def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
         """Return the diagonals of matrices."""

@@ -17,7 +17,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tracer.errors import DTypeError, RangeError
+from tracer.errors import ArgumentError, DTypeError, RangeError
 from tracer.ir import DTYPES_BY_NAME, as_dtype
 from tracer.numpy.base import ArrayBase
 
@@ -170,6 +170,14 @@ def scalar_value(value: Any, dtype: Dtype) -> np.ndarray[Any, Any]:
         raise RangeError(
             f"the Python integer {value} does not fit into {dtype}",
             mend="convert the array to a wider dtype with astype first",
+        ) from error
+    except ValueError as error:
+        raise ArgumentError(
+            f"{value} cannot be stored as {dtype}: {error}", mend="use a float dtype"
+        ) from error
+    except TypeError as error:
+        raise DTypeError(
+            f"{value} cannot be stored as {dtype}: {error}", mend="use a complex dtype, or .real"
         ) from error
 
 

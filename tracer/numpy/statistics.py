@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from tracer import ops
-from tracer.errors import ArgumentError, ShapeError
+from tracer.errors import ShapeError
 from tracer.ir import as_dtype
 from tracer.numpy import promotion
 from tracer.numpy.base import ArrayLike
@@ -18,24 +18,19 @@ from tracer.numpy.convert import (
     convert,
     normalize_axes,
     reshape,
-    transpose,
 )
-from tracer.numpy.dispatch import apply, apply_many, compound
-from tracer.numpy.logic import isnan, logical_not
+from tracer.numpy.dispatch import apply, compound
 from tracer.numpy.promotion import Dtype
 from tracer.numpy.reductions import (
     Axis,
     accumulation_dtype,
-    finish,
     kept_shape,
     masked,
-    max,
-    min,
-    prod,
     reduce,
+    refuse_out,
     sum,
 )
-from tracer.numpy.ufunc import compare, full_like, is_complex, is_nonzero, select
+from tracer.numpy.ufunc import full_like, is_complex, is_nonzero
 
 if TYPE_CHECKING:
     from tracer.numpy.array import Array
@@ -47,8 +42,9 @@ def mean(
     a: ArrayLike,
     axis: Axis = None,
     dtype: Any = None,
-    *,
+    out: None = None,
     keepdims: bool = False,
+    *,
     where: ArrayLike | None = None,
 ) -> Array:
     """Mean of the elements over axes.
@@ -61,6 +57,8 @@ def mean(
         Axes to average over; all by default.
     dtype : dtype, optional
         Of the mean; float64 for integers, that of `a` for floats.
+    out : None
+        Refused: arrays are not written in place.
     keepdims : bool
         Keep the axes with size one.
     where : array_like of bool, optional
@@ -71,6 +69,7 @@ def mean(
     Array
         The means; NaN of no elements.
     """
+    refuse_out(out)
     x = as_array(a)
     wanted = promotion.division_dtype(x.dtype) if dtype is None else as_dtype(dtype)
     arrays = (x,) if where is None else (x, as_array(where))
@@ -104,11 +103,12 @@ def var(
     a: ArrayLike,
     axis: Axis = None,
     dtype: Any = None,
-    *,
+    out: None = None,
     ddof: float = 0,
-    correction: float | None = None,
     keepdims: bool = False,
+    *,
     where: ArrayLike | None = None,
+    correction: float | None = None,
 ) -> Array:
     """Variance of the elements over axes.
 
@@ -120,18 +120,23 @@ def var(
         Axes to reduce; all by default.
     dtype : dtype, optional
         To compute in; float64 for integers.
-    ddof, correction : float
+    out : None
+        Refused: arrays are not written in place.
+    ddof : float
         The divisor is the number of elements less this.
     keepdims : bool
         Keep the axes with size one.
     where : array_like of bool, optional
         Elements to include.
+    correction : float, optional
+        Another name of `ddof`.
 
     Returns
     -------
     Array of reals
         The mean squared distance from the mean.
     """
+    refuse_out(out)
     x = as_array(a)
     wanted = promotion.division_dtype(x.dtype) if dtype is None else as_dtype(dtype)
     arrays = (x,) if where is None else (x, as_array(where))
@@ -177,19 +182,22 @@ def std(
     a: ArrayLike,
     axis: Axis = None,
     dtype: Any = None,
-    *,
+    out: None = None,
     ddof: float = 0,
-    correction: float | None = None,
     keepdims: bool = False,
+    *,
     where: ArrayLike | None = None,
+    correction: float | None = None,
 ) -> Array:
     """Return the standard deviation over axes; the parameters are those of `var`."""
+    refuse_out(out)
     variance = var(a, axis, dtype, ddof=ddof, correction=correction, keepdims=keepdims, where=where)
-    return _root(variance)
+    return root(variance)
 
 
 @compound
-def _root(x: Array) -> Array:
+def root(x: Array) -> Array:
+    """Return the square root of floats."""
     return apply(ops.sqrt, x)
 
 
@@ -242,89 +250,6 @@ def _spread_weights(x: Array, weights: Array, axes: Axes) -> Array:
     return reshape(weights, kept_shape(x.shape, tuple(set(range(x.ndim)) - set(axes))))
 
 
-def median(a: ArrayLike, axis: Axis = None, *, keepdims: bool = False) -> Array:
-    """Return the middle of the sorted elements over axes; NaN when there is one.
-
-    Parameters
-    ----------
-    a : array_like
-        Real numbers.
-    axis : int or tuple of int, optional
-        Axes to reduce; all by default.
-    keepdims : bool
-        Keep the axes with size one.
-
-    Returns
-    -------
-    Array of floats
-        The medians; of an even number of elements the mean of the middle two.
-    """
-    return quantile(a, 0.5, axis, keepdims=keepdims)
-
-
-def quantile(a: ArrayLike, q: float, axis: Axis = None, *, keepdims: bool = False) -> Array:
-    """Return one quantile over axes, with linear interpolation; see `numpy.quantile`.
-
-    Parameters
-    ----------
-    a : array_like
-        Real numbers.
-    q : float
-        Between 0 and 1, a Python number.
-    axis : int or tuple of int, optional
-        Axes to reduce; all by default.
-    keepdims : bool
-        Keep the axes with size one.
-
-    Returns
-    -------
-    Array of floats
-        The quantiles; NaN where there is a NaN.
-    """
-    if not 0 <= q <= 1:
-        raise ArgumentError(f"quantile {q} is not between 0 and 1", mend="give 0 <= q <= 1")
-    x = as_array(a)
-    axes = normalize_axes(axis, x.ndim)
-    if math.prod(x.shape[axis] for axis in axes) == 0:
-        raise ShapeError(f"quantile of no elements (shape {x.shape})", mend="give elements")
-    return _quantile(x, q=float(q), axes=axes, keepdims=bool(keepdims))
-
-
-def percentile(a: ArrayLike, q: float, axis: Axis = None, *, keepdims: bool = False) -> Array:
-    """Return one percentile over axes: `quantile(a, q / 100)`."""
-    return quantile(a, q / 100, axis, keepdims=keepdims)
-
-
-@compound
-def _quantile(x: Array, *, q: float, axes: Axes, keepdims: bool) -> Array:
-    shape = x.shape
-    kept = tuple(axis for axis in range(x.ndim) if axis not in axes)
-    x = convert(x, promotion.division_dtype(x.dtype))
-    count = math.prod(shape[axis] for axis in axes)
-    rows = reshape(transpose(x, kept + axes), (*[shape[axis] for axis in kept], count))
-    last = rows.ndim - 1
-    (ordered,) = apply_many(ops.sort, rows, dimension=last, num_keys=1, is_stable=True)
-    position = q * (count - 1)
-    low = math.floor(position)
-    lower = _at(ordered, low)
-    upper = _at(ordered, math.ceil(position))
-    weight = full_like(lower, position - low)
-    step = apply(ops.multiply, apply(ops.subtract, upper, lower), weight)
-    result = apply(ops.add, lower, step) if low != position else lower
-    # NaN sorts last, so one look tells whether there is any.
-    largest = _at(ordered, count - 1)
-    result = select(compare(largest, largest, "NE"), largest, result)
-    return finish(result, shape, axes, keepdims)
-
-
-def _at(ordered: Array, index: int) -> Array:
-    """Take one element of the last axis."""
-    start = (*(0,) * (ordered.ndim - 1), index)
-    limit = (*ordered.shape[:-1], index + 1)
-    taken = apply(ops.slice, ordered, start=start, limit=limit, strides=(1,) * ordered.ndim)
-    return reshape(taken, ordered.shape[:-1])
-
-
 def cov(m: ArrayLike, *, rowvar: bool = True, bias: bool = False, ddof: int | None = None) -> Array:
     """Covariance matrix of variables in rows (or columns); see `numpy.cov`.
 
@@ -351,71 +276,3 @@ def cov(m: ArrayLike, *, rowvar: bool = True, bias: bool = False, ddof: int | No
     centered = rows - mean(rows, 1, keepdims=True)
     result = matmul(centered, centered.T.conj()) / freedom
     return result.squeeze()
-
-
-def _not_nan(x: Array) -> Array:
-    return logical_not(isnan(x))
-
-
-def nansum(a: ArrayLike, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False) -> Array:
-    """Sum without the NaNs; see `sum`."""
-    x = as_array(a)
-    return sum(x, axis, dtype, keepdims=keepdims, where=_not_nan(x))
-
-
-def nanprod(a: ArrayLike, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False) -> Array:
-    """Product without the NaNs; see `prod`."""
-    x = as_array(a)
-    return prod(x, axis, dtype, keepdims=keepdims, where=_not_nan(x))
-
-
-def nanmean(a: ArrayLike, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False) -> Array:
-    """Mean without the NaNs; see `mean`."""
-    x = as_array(a)
-    return mean(x, axis, dtype, keepdims=keepdims, where=_not_nan(x))
-
-
-def nanvar(
-    a: ArrayLike, axis: Axis = None, dtype: Any = None, *, ddof: float = 0, keepdims: bool = False
-) -> Array:
-    """Variance without the NaNs; see `var`."""
-    x = as_array(a)
-    return var(x, axis, dtype, ddof=ddof, keepdims=keepdims, where=_not_nan(x))
-
-
-def nanstd(
-    a: ArrayLike, axis: Axis = None, dtype: Any = None, *, ddof: float = 0, keepdims: bool = False
-) -> Array:
-    """Return the standard deviation without the NaNs; see `std`."""
-    return _root(nanvar(a, axis, dtype, ddof=ddof, keepdims=keepdims))
-
-
-def nanmax(a: ArrayLike, axis: Axis = None, *, keepdims: bool = False) -> Array:
-    """Return the largest element that is not NaN, NaN when all are; see `max`."""
-    return _nan_extreme(a, axis, keepdims, -math.inf)
-
-
-def nanmin(a: ArrayLike, axis: Axis = None, *, keepdims: bool = False) -> Array:
-    """Return the smallest element that is not NaN, NaN when all are; see `min`."""
-    return _nan_extreme(a, axis, keepdims, math.inf)
-
-
-def _nan_extreme(a: ArrayLike, axis: Axis, keepdims: bool, identity: float) -> Array:
-    x = as_array(a)
-    function = max if identity < 0 else min
-    if x.dtype.kind in "biu":
-        return function(x, axis, keepdims=keepdims)
-    axes = normalize_axes(axis, x.ndim)
-    found = function(_replace_nan(x, value=identity), axis, keepdims=keepdims)
-    return _nan_where_all(x, found, axes=axes, keepdims=bool(keepdims))
-
-
-@compound
-def _replace_nan(x: Array, *, value: float) -> Array:
-    return select(compare(x, x, "NE"), full_like(x, value), x)
-
-
-@compound
-def _nan_where_all(x: Array, found: Array, *, axes: Axes, keepdims: bool) -> Array:
-    none_left = reduce(ops.reduce_and, compare(x, x, "NE"), axes, keepdims)
-    return select(none_left, full_like(found, math.nan), found)

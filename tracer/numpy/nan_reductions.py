@@ -1,0 +1,97 @@
+"""The reductions that skip NaN."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from tracer import ops
+from tracer.numpy.base import ArrayLike
+from tracer.numpy.convert import (
+    as_array,
+    normalize_axes,
+)
+from tracer.numpy.dispatch import compound
+from tracer.numpy.extremes import max, min
+from tracer.numpy.logic import isnan, logical_not
+from tracer.numpy.reductions import (
+    Axis,
+    prod,
+    reduce,
+    sum,
+)
+from tracer.numpy.statistics import mean, root, var
+from tracer.numpy.ufunc import compare, full_like, select
+
+if TYPE_CHECKING:
+    from tracer.numpy.array import Array
+
+Axes = tuple[int, ...]
+
+
+def _not_nan(x: Array) -> Array:
+    return logical_not(isnan(x))
+
+
+def nansum(a: ArrayLike, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False) -> Array:
+    """Sum without the NaNs; see `sum`."""
+    x = as_array(a)
+    return sum(x, axis, dtype, keepdims=keepdims, where=_not_nan(x))
+
+
+def nanprod(a: ArrayLike, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False) -> Array:
+    """Product without the NaNs; see `prod`."""
+    x = as_array(a)
+    return prod(x, axis, dtype, keepdims=keepdims, where=_not_nan(x))
+
+
+def nanmean(a: ArrayLike, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False) -> Array:
+    """Mean without the NaNs; see `mean`."""
+    x = as_array(a)
+    return mean(x, axis, dtype, keepdims=keepdims, where=_not_nan(x))
+
+
+def nanvar(
+    a: ArrayLike, axis: Axis = None, dtype: Any = None, *, ddof: float = 0, keepdims: bool = False
+) -> Array:
+    """Variance without the NaNs; see `var`."""
+    x = as_array(a)
+    return var(x, axis, dtype, ddof=ddof, keepdims=keepdims, where=_not_nan(x))
+
+
+def nanstd(
+    a: ArrayLike, axis: Axis = None, dtype: Any = None, *, ddof: float = 0, keepdims: bool = False
+) -> Array:
+    """Return the standard deviation without the NaNs; see `std`."""
+    return root(nanvar(a, axis, dtype, ddof=ddof, keepdims=keepdims))
+
+
+def nanmax(a: ArrayLike, axis: Axis = None, *, keepdims: bool = False) -> Array:
+    """Return the largest element that is not NaN, NaN when all are; see `max`."""
+    return _nan_extreme(a, axis, keepdims, -math.inf)
+
+
+def nanmin(a: ArrayLike, axis: Axis = None, *, keepdims: bool = False) -> Array:
+    """Return the smallest element that is not NaN, NaN when all are; see `min`."""
+    return _nan_extreme(a, axis, keepdims, math.inf)
+
+
+def _nan_extreme(a: ArrayLike, axis: Axis, keepdims: bool, identity: float) -> Array:
+    x = as_array(a)
+    function = max if identity < 0 else min
+    if x.dtype.kind in "biu":
+        return function(x, axis, keepdims=keepdims)
+    axes = normalize_axes(axis, x.ndim)
+    found = function(_replace_nan(x, value=identity), axis, keepdims=keepdims)
+    return _nan_where_all(x, found, axes=axes, keepdims=bool(keepdims))
+
+
+@compound
+def _replace_nan(x: Array, *, value: float) -> Array:
+    return select(compare(x, x, "NE"), full_like(x, value), x)
+
+
+@compound
+def _nan_where_all(x: Array, found: Array, *, axes: Axes, keepdims: bool) -> Array:
+    none_left = reduce(ops.reduce_and, compare(x, x, "NE"), axes, keepdims)
+    return select(none_left, full_like(found, math.nan), found)

@@ -1,0 +1,235 @@
+"""Repeating and moving elements: tile, repeat, roll, pad, diff."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tracer import ops
+from tracer.errors import ArgumentError, ShapeError, TracingError
+from tracer.numpy.base import ArrayBase, ArrayLike
+from tracer.numpy.convert import (
+    as_array,
+    as_shape,
+    broadcast,
+    convert,
+    normalize_axis,
+    reshape,
+)
+from tracer.numpy.dispatch import apply, compound
+from tracer.numpy.shaping import ravel
+
+if TYPE_CHECKING:
+    from tracer.numpy.array import Array
+
+
+def tile(A: ArrayLike, reps: Any) -> Array:  # noqa: N803 - NumPy's name
+    """Repeat whole arrays along axes; see `numpy.tile`."""
+    x = as_array(A)
+    counts = as_shape(reps)
+    ndim = max(x.ndim, len(counts))
+    counts = (1,) * (ndim - len(counts)) + counts
+    return _tile(x, counts=counts)
+
+
+@compound
+def _tile(x: Array, *, counts: tuple[int, ...]) -> Array:
+    shape = (1,) * (len(counts) - x.ndim) + x.shape
+    pairs = zip(counts, shape, strict=True)
+    split_shape = tuple(size for size in shape for size in (1, size))
+    wide = tuple(size for pair in pairs for size in pair)
+    result = broadcast(reshape(x, split_shape), wide)
+    return reshape(result, tuple(n * size for n, size in zip(counts, shape, strict=True)))
+
+
+def repeat(a: ArrayLike, repeats: Any, axis: int | None = None) -> Array:
+    """Repeat each element.
+
+    Parameters
+    ----------
+    a : array_like
+        What is repeated.
+    repeats : int or array_like of int
+        How often; an array has one count for each index and must be concrete.
+    axis : int, optional
+        The axis; by default the array is flattened first.
+
+    Returns
+    -------
+    Array
+        The repeated elements.
+    """
+    x = as_array(a)
+    if axis is None:
+        x, axis = ravel(x), 0
+    number = normalize_axis(axis, x.ndim)
+    if not hasattr(repeats, "__index__") or isinstance(repeats, np.ndarray | ArrayBase):
+        counts = _concrete_counts(repeats)
+        if counts.size != 1:
+            if counts.shape != (x.shape[number],):
+                raise ShapeError(
+                    f"repeat: {counts.size} counts for an axis of {x.shape[number]} elements",
+                    mend="give one count, or one for each index",
+                )
+            indices = np.repeat(np.arange(x.shape[number]), counts)
+            return x[(slice(None),) * number + (indices,)]
+        repeats = counts.reshape(())
+    return _repeat(x, repeats=int(repeats), axis=number)
+
+
+def _concrete_counts(repeats: Any) -> np.ndarray[Any, Any]:
+    if isinstance(repeats, ArrayBase) and repeats.is_traced:
+        raise TracingError(
+            "repeat with traced counts: the shape of the result would depend on values",
+            mend="give the counts as a Python int or a NumPy array",
+        )
+    return np.asarray(repeats)
+
+
+@compound
+def _repeat(x: Array, *, repeats: int, axis: int) -> Array:
+    before, size, after = x.shape[:axis], x.shape[axis], x.shape[axis + 1 :]
+    expanded = reshape(x, (*before, size, 1, *after))
+    wide = broadcast(expanded, (*before, size, repeats, *after))
+    return reshape(wide, (*before, size * repeats, *after))
+
+
+def roll(a: ArrayLike, shift: Any, axis: Any = None) -> Array:
+    """Move elements along axes, those that leave at one end entering at the other.
+
+    Parameters
+    ----------
+    a : array_like
+        What is moved.
+    shift : int or tuple of int
+        How far.
+    axis : int or tuple of int, optional
+        Along which axes; by default the flattened array is moved.
+
+    Returns
+    -------
+    Array, the shape of `a`
+        The moved elements.
+    """
+    x = as_array(a)
+    if axis is None:
+        return reshape(roll(ravel(x), shift, 0), x.shape)
+    axes = axis if isinstance(axis, tuple | list) else (axis,)
+    shifts = shift if isinstance(shift, tuple | list) else (shift,) * len(axes)
+    if len(axes) == 1 and len(shifts) > 1:
+        axes = tuple(axes) * len(shifts)
+    for distance, number in zip(shifts, axes, strict=True):
+        place = normalize_axis(number, x.ndim)
+        size = x.shape[place]
+        if size and distance % size:
+            x = _roll(x, cut=size - distance % size, axis=place)
+    return x
+
+
+@compound
+def _roll(x: Array, *, cut: int, axis: int) -> Array:
+    return apply(
+        ops.concatenate,
+        slice_axis(x, axis, cut, x.shape[axis]),
+        slice_axis(x, axis, 0, cut),
+        dimension=axis,
+    )
+
+
+def slice_axis(x: Array, axis: int, start: int, limit: int) -> Array:
+    """Return a contiguous slice along one axis."""
+    starts, limits = [0] * x.ndim, list(x.shape)
+    starts[axis], limits[axis] = start, limit
+    return apply(ops.slice, x, start=tuple(starts), limit=tuple(limits), strides=(1,) * x.ndim)
+
+
+def pad(array: ArrayLike, pad_width: Any, mode: str = "constant", **kwargs: Any) -> Array:
+    """Add elements at the ends of axes.
+
+    Parameters
+    ----------
+    array : array_like
+        What is padded.
+    pad_width : int or pair or sequence of pairs of int
+        How many elements before and after each axis.
+    mode : {"constant", "edge", "reflect", "symmetric", "wrap"}
+        What is added; see `numpy.pad`.
+    **kwargs
+        `constant_values`, a number, for mode "constant"; 0 by default.
+
+    Returns
+    -------
+    Array
+        The padded array.
+    """
+    x = as_array(array)
+    widths = _pad_widths(pad_width, x.ndim)
+    if min([width for pair in widths for width in pair], default=0) < 0:
+        raise ArgumentError(f"negative pad_width {pad_width}", mend="give 0 or more")
+    if mode == "constant":
+        value = kwargs.pop("constant_values", 0)
+        _require_no_options(mode, kwargs)
+        filling = convert(as_array(value), x.dtype)
+        return _pad(x, filling, widths=tuple((low, high) for low, high in widths))
+    _require_no_options(mode, kwargs)
+    if mode not in ("edge", "reflect", "symmetric", "wrap"):
+        raise ArgumentError(
+            f"pad mode {mode!r} is not known", mend="use constant, edge, reflect, symmetric or wrap"
+        )
+    for axis, (low, high) in enumerate(widths):
+        if low or high:
+            # NumPy's own rule, applied to the positions.
+            places = np.pad(np.arange(x.shape[axis]), (low, high), mode=mode)  # type: ignore[call-overload]
+            x = x[(slice(None),) * axis + (places,)]
+    return x
+
+
+def _pad_widths(pad_width: Any, ndim: int) -> list[list[int]]:
+    widths = np.asarray(pad_width)
+    if widths.dtype.kind not in "iu" or widths.shape not in ((), (1,), (2,), (1, 2), (ndim, 2)):
+        raise ArgumentError(
+            f"pad_width {pad_width!r} does not fit {ndim} axes",
+            mend="give an integer, a pair (before, after), or one pair for each axis",
+        )
+    return np.broadcast_to(widths, (ndim, 2)).tolist()  # type: ignore[no-any-return]
+
+
+def _require_no_options(mode: str, options: dict[str, Any]) -> None:
+    if options:
+        raise ArgumentError(
+            f"pad mode {mode!r} does not take {', '.join(sorted(options))}",
+            mend="leave it out; constant takes constant_values",
+        )
+
+
+@compound
+def _pad(x: Array, value: Array, *, widths: tuple[tuple[int, int], ...]) -> Array:
+    return apply(
+        ops.pad,
+        x,
+        value,
+        low=tuple(low for low, _ in widths),
+        high=tuple(high for _, high in widths),
+        interior=(0,) * x.ndim,
+    )
+
+
+def diff(a: ArrayLike, n: int = 1, axis: int = -1) -> Array:
+    """Return the differences of neighbours along an axis, `n` times; see `numpy.diff`."""
+    x = as_array(a)
+    number = normalize_axis(axis, x.ndim)
+    for _ in range(n):
+        x = _diff(x, axis=number)
+    return x
+
+
+@compound
+def _diff(x: Array, *, axis: int) -> Array:
+    size = x.shape[axis]
+    if size == 0:
+        return x
+    upper, lower = slice_axis(x, axis, 1, size), slice_axis(x, axis, 0, size - 1)
+    if x.dtype.kind == "b":
+        return apply(ops.xor, upper, lower)
+    return apply(ops.subtract, upper, lower)
