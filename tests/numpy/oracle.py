@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-import tracer.eager  # noqa: F401 - installs the evaluator
 import tracer.numpy as tnp
 from tracer.ir.interpret import interpret
 from tracer.trace import trace

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
@@ -223,8 +223,8 @@ class TracedArray(Array):
     def _host(self, purpose: str) -> np.ndarray[Any, Any]:
         raise self._no_data(purpose)
 
-    def _snapshot(self) -> TracedArray:
-        return TracedArray(self._value, self._recording)
+    def _snapshot(self) -> Self:
+        return self.__class__(self._value, self._recording)
 
     def is_deleted(self) -> bool:
         """Return False: a traced array owns no memory."""

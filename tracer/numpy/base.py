@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -79,7 +79,7 @@ class ArrayBase:
         self._require_alive()
         return get_evaluator().to_host(self)
 
-    def _snapshot(self) -> Any:
+    def _snapshot(self) -> Self:
         """Return another array of the same data that rebinding this one leaves alone."""
         return self.__class__(self._buffer, self._type, self._device)
 

@@ -34,8 +34,6 @@ def as_array(value: ArrayLike) -> Array:
     """
     if isinstance(value, ArrayBase):
         return cast("Array", value)
-    if value.__class__ in WEAK:
-        return scalar(value, promotion.default_dtype(value.__class__))
     if isinstance(value, list | tuple) and _holds_arrays(value):
         return _stack_nested(value)
     return from_host(host_array(value))
@@ -102,7 +100,10 @@ def stack_first(*arrays: Array) -> Array:
 
 
 def scalar(value: Any, dtype: Dtype) -> Array:
-    """Return a Python number as a 0-d Array; concrete ones are kept and shared."""
+    """Return a Python number as a 0-d Array, to compute with.
+
+    Concrete ones are kept and shared, so they must not reach the user, who may donate them.
+    """
     stack = _LOCAL.stack
     if stack:
         return stack[-1].scalar(value, dtype)
@@ -112,7 +113,7 @@ def scalar(value: Any, dtype: Dtype) -> Array:
     if found is None or found.is_deleted():
         found = from_host(promotion.scalar_value(value, dtype))
         if len(_SCALARS) >= _SCALARS_SIZE:
-            _SCALARS.pop(next(iter(_SCALARS)), None)
+            _SCALARS.clear()
         _SCALARS[key] = found
     return found
 
@@ -122,7 +123,8 @@ def as_arrays(*values: ArrayLike) -> tuple[Array, ...]:
     classes = [promotion.weak_class(value) for value in values]
     strong = [as_array(v) for v, cls in zip(values, classes, strict=True) if cls is None]
     if not strong:
-        return tuple(as_array(value) for value in values)
+        pairs = zip(values, classes, strict=True)
+        return tuple(scalar(value, promotion.default_dtype(cls)) for value, cls in pairs if cls)
     if len(strong) == len(values):
         return tuple(strong)
     dtype = promotion.result_type(*strong)

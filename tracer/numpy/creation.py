@@ -141,11 +141,14 @@ def full(shape: Any, fill_value: ArrayLike, dtype: Any = None) -> Array:
     Array, shape `shape`
         The filled array.
     """
-    if dtype is not None and promotion.weak_class(fill_value) is not None:
-        value = scalar(fill_value, as_dtype(dtype))
-    else:
-        value = as_array(fill_value)
     sizes = checked_shape(shape)
+    if promotion.weak_class(fill_value) is None:
+        value = as_array(fill_value)
+    else:
+        wanted = promotion.result_type(fill_value) if dtype is None else as_dtype(dtype)
+        if sizes == ():
+            return from_host(promotion.scalar_value(fill_value, wanted))
+        value = scalar(fill_value, wanted)
     if broadcast_shape("full", value.shape, sizes) != sizes:
         raise ShapeError(
             f"cannot broadcast a value of shape {value.shape} to shape {sizes}",

@@ -11,6 +11,7 @@ make one NumPy function (convert, broadcast, reduce, divide) run as one cached p
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
@@ -28,6 +29,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 Entry = tuple[Program, bool]
 
+_CACHE_LOCK = threading.Lock()
 CACHE_SIZE = 2048
 """Programs kept for one function; the oldest goes first."""
 
@@ -87,21 +89,30 @@ def compound(function: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(function)
     def run(*arrays: Any, **static: Any) -> Any:
         if _LOCAL.stack:
-            return function(*arrays, **static)
+            return _as_new(function(*arrays, **static), arrays)
         key = tuple([a._type for a in arrays])
         if static:
             key = (*key, *static.items())
         entry = cache.get(key)
         if entry is None:
             entry = _program(function, [a._type for a in arrays], static)
-            if len(cache) >= CACHE_SIZE:
-                cache.pop(next(iter(cache)), None)
-            cache[key] = entry
+            with _CACHE_LOCK:
+                if len(cache) >= CACHE_SIZE:
+                    del cache[next(iter(cache))]
+                cache[key] = entry
         program, single = entry
         results = program(*arrays)
         return results[0] if single else tuple(results)
 
     return cast("Callable[P, R]", run)
+
+
+def _as_new(result: Any, arrays: Sequence[ArrayBase]) -> Any:
+    """Return another object for a result that is an argument, so that assigning spares that."""
+    for array in arrays:
+        if result is array:
+            return array._snapshot()
+    return result
 
 
 def _program(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracer import ops
 from tracer.errors import ArgumentError, LinAlgError, ShapeError
-from tracer.numpy import promotion
+from tracer.numpy import matrices, promotion
 from tracer.numpy.arithmetic import absolute, power
 from tracer.numpy.base import ArrayLike
 from tracer.numpy.contraction import matmul, outer, tensordot, vecdot
@@ -16,7 +16,6 @@ from tracer.numpy.dispatch import apply, compound
 from tracer.numpy.elementwise import conjugate
 from tracer.numpy.extremes import max, min
 from tracer.numpy.logic import not_equal
-from tracer.numpy.matrices import diagonal, trace
 from tracer.numpy.reductions import finish, reduce, sum
 from tracer.numpy.shaping import matrix_transpose, swapaxes
 from tracer.numpy.ufunc import is_complex
@@ -70,6 +69,16 @@ def _cholesky(x: Array, *, upper: bool) -> Array:
 def _adjoint(x: Array) -> Array:
     swapped = swapaxes(x, -1, -2)
     return conjugate(swapped) if is_complex(x) else swapped
+
+
+def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Array:
+    """Return the diagonals of the matrices of the last two axes; see `numpy.linalg.diagonal`."""
+    return matrices.diagonal(x, offset, -2, -1)
+
+
+def trace(x: ArrayLike, /, *, offset: int = 0, dtype: Any = None) -> Array:
+    """Return the traces of the matrices of the last two axes; see `numpy.linalg.trace`."""
+    return matrices.trace(x, offset, -2, -1, dtype)
 
 
 def norm(

@@ -15,7 +15,7 @@ from tracer.ir import Op, as_dtype
 from tracer.numpy import promotion
 from tracer.numpy.base import ArrayBase, ArrayLike
 from tracer.numpy.convert import as_array, broadcast, broadcast_shape, convert, scalar
-from tracer.numpy.dispatch import apply, compound
+from tracer.numpy.dispatch import apply, compound, from_host
 from tracer.numpy.promotion import promote_types
 from tracer.numpy.ufunc import (
     Binary,
@@ -265,7 +265,7 @@ def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
     """Tell whether shapes and all elements are equal; a 0-d Array, else as `numpy.array_equal`."""
     x, y = operands(a1, a2)
     if x.shape != y.shape:
-        return scalar(False, np.dtype("bool"))
+        return from_host(np.asarray(False))
     return _array_equal(x, y, equal_nan=bool(equal_nan))
 
 
@@ -275,7 +275,7 @@ def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array:
     try:
         broadcast_shape("array_equiv", x.shape, y.shape)
     except ShapeError:
-        return scalar(False, np.dtype("bool"))
+        return from_host(np.asarray(False))
     return _array_equal(x, y, equal_nan=False)
 
 

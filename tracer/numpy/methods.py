@@ -177,8 +177,8 @@ class ArrayMethods(ArrayBase):
         return shaping.ravel(self, order)
 
     def flatten(self, order: str = "C") -> Array:
-        """Return the elements as a vector."""
-        return shaping.ravel(self, order)
+        """Return the elements as a new vector."""
+        return shaping.ravel(self, order)._snapshot()
 
     def transpose(self, *axes: Any) -> Array:
         """Permute the axes; reverse them by default."""
@@ -225,13 +225,13 @@ class ArrayMethods(ArrayBase):
         """Inner product with `b`."""
         return contraction.dot(self, b)
 
-    def sort(self, axis: int | None = -1, *, stable: bool = True) -> Array:
+    def sort(self, axis: int | None = -1, kind: str | None = None) -> Array:
         """Return a sorted array; unlike NumPy's method it leaves this one as it is."""
-        return sorting.sort(self, axis, stable=stable)
+        return sorting.sort(self, axis, kind)
 
-    def argsort(self, axis: int | None = -1, *, stable: bool = True) -> Array:
+    def argsort(self, axis: int | None = -1, kind: str | None = None) -> Array:
         """Return the indices that sort."""
-        return sorting.argsort(self, axis, stable=stable)
+        return sorting.argsort(self, axis, kind)
 
     def searchsorted(self, v: ArrayLike, side: str = "left") -> Array:
         """Places that keep this vector sorted."""

@@ -98,6 +98,7 @@ def linspace(
     stop: ArrayLike,
     num: int = 50,
     endpoint: bool = True,
+    *,
     dtype: Any = None,
 ) -> Array:
     """Return `num` evenly spaced numbers from `start` to `stop`.

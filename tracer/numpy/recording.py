@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -132,7 +132,7 @@ class Recording:
         found = self._captured.get(key)
         if found is None:
             # A snapshot: __setitem__ may rebind the user's object later. It keeps the key alive.
-            found = (array._snapshot(), self.builder.input(array._type))
+            found = (cast("Array", array._snapshot()), self.builder.input(array._type))
             self._captured[key] = found
         return found[1]
 

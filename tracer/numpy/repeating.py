@@ -115,6 +115,7 @@ def roll(a: ArrayLike, shift: Any, axis: Any = None) -> Array:
     x = as_array(a)
     if axis is None:
         return reshape(roll(ravel(x), shift, 0), x.shape)
+    x = x._snapshot()
     axes = axis if isinstance(axis, tuple | list) else (axis,)
     shifts = shift if isinstance(shift, tuple | list) else (shift,) * len(axes)
     if len(axes) == 1 and len(shifts) > 1:
@@ -177,6 +178,7 @@ def pad(array: ArrayLike, pad_width: Any, mode: str = "constant", **kwargs: Any)
         raise ArgumentError(
             f"pad mode {mode!r} is not known", mend="use constant, edge, reflect, symmetric or wrap"
         )
+    x = x._snapshot()
     for axis, (low, high) in enumerate(widths):
         if low or high:
             # NumPy's own rule, applied to the positions.
@@ -219,6 +221,7 @@ def diff(a: ArrayLike, n: int = 1, axis: int = -1) -> Array:
     """Return the differences of neighbours along an axis, `n` times; see `numpy.diff`."""
     x = as_array(a)
     number = normalize_axis(axis, x.ndim)
+    x = x._snapshot()
     for _ in range(n):
         x = _diff(x, axis=number)
     return x

@@ -66,7 +66,7 @@ def round(a: ArrayLike, decimals: int = 0) -> Array:
     if x.dtype.kind == "b":
         return convert(x, as_dtype("float16"))
     if x.dtype.kind in "iu" and decimals >= 0:
-        return x
+        return x._snapshot()
     return _round(x, decimals=int(decimals))
 
 
@@ -105,7 +105,7 @@ def clip(a: ArrayLike, a_min: ArrayLike | None = None, a_max: ArrayLike | None =
         The limited elements; NaN stays NaN.
     """
     if a_min is None:
-        return as_array(a) if a_max is None else minimum(a, a_max)
+        return as_array(a)._snapshot() if a_max is None else minimum(a, a_max)
     if a_max is None:
         return maximum(a, a_min)
     return _clip(*as_arrays(a, a_min, a_max))
@@ -147,7 +147,7 @@ def nan_to_num(
     del copy
     array = as_array(x)
     if array.dtype.kind in "biu":
-        return array
+        return array._snapshot()
     if is_complex(array):
         raise DTypeError(
             "nan_to_num takes real arrays", mend="apply it to the real and the imaginary part"

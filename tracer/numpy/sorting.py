@@ -28,7 +28,12 @@ def _sorted_axis(x: Array, axis: int | None) -> tuple[Array, int]:
 
 
 def sort(
-    a: ArrayLike, axis: int | None = -1, *, stable: bool = True, descending: bool = False
+    a: ArrayLike,
+    axis: int | None = -1,
+    kind: str | None = None,
+    *,
+    stable: bool | None = None,
+    descending: bool = False,
 ) -> Array:
     """Sort along an axis; NaN comes last.
 
@@ -38,8 +43,10 @@ def sort(
         Real numbers or bools.
     axis : int or None
         The axis; None sorts the flattened array.
-    stable : bool
-        Without effect on values: the sort is always stable.
+    kind : str, optional
+        Without effect: the sort is always stable.
+    stable : bool, optional
+        Without effect: the sort is always stable.
     descending : bool
         Largest first.
 
@@ -48,7 +55,7 @@ def sort(
     Array
         The sorted elements.
     """
-    del stable
+    del kind, stable
     x, number = _sorted_axis(as_array(a), axis)
     return _sort(x, axis=number, descending=bool(descending))
 
@@ -60,7 +67,12 @@ def _sort(x: Array, *, axis: int, descending: bool) -> Array:
 
 
 def argsort(
-    a: ArrayLike, axis: int | None = -1, *, stable: bool = True, descending: bool = False
+    a: ArrayLike,
+    axis: int | None = -1,
+    kind: str | None = None,
+    *,
+    stable: bool | None = None,
+    descending: bool = False,
 ) -> Array:
     """Return the indices that sort along an axis.
 
@@ -70,8 +82,10 @@ def argsort(
         Real numbers or bools.
     axis : int or None
         The axis; None sorts the flattened array.
-    stable : bool
-        Equal elements keep their order in any case.
+    kind : str, optional
+        Without effect: equal elements keep their order in any case.
+    stable : bool, optional
+        Without effect, for the same reason.
     descending : bool
         Largest first.
 
@@ -80,7 +94,7 @@ def argsort(
     Array of int64
         The indices.
     """
-    del stable
+    del kind, stable
     x, number = _sorted_axis(as_array(a), axis)
     return _argsort(x, axis=number, descending=bool(descending))
 
