@@ -6,12 +6,13 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tracer import tree
 from tracer.compiled import Program, build_program
-from tracer.errors import DTypeError, TracerError
+from tracer.errors import DeviceError, DTypeError, TracerError
 from tracer.ir import Graph
 from tracer.numpy.array import Array
 from tracer.numpy.base import deleted_error
-from tracer.numpy.recording import current_recording
+from tracer.numpy.recording import _LOCAL
 from tracer.optimizer.plan import Plan
 from tracer.options import CompileOptions, compile_options
 from tracer.signature import Call, read_call
@@ -29,46 +30,69 @@ class CompiledFunction:
         self._function = function
         self._options = options
         self._programs: dict[Any, Program] = {}
-        self._by_types: dict[tuple[Any, ...], Program] = {}
+        self._flat_programs: dict[tuple[Any, ...], Program] = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run on arrays (or anything array-like); returns what the function returns."""
-        if not kwargs and current_recording() is None:
-            try:
-                program = self._by_types[tuple([array._type for array in args])]
-            except (KeyError, AttributeError):
-                pass  # not compiled yet, or not plain arrays: the long way
-            else:
-                return self._run(program, args)
-        return self._call_slowly(args, kwargs)
+        if _LOCAL.stack:
+            return self._read(args, kwargs).inline()
+        if kwargs:
+            return self._call_nested(args, kwargs)
+        try:
+            # No more than one attribute of each array: jax does this in C++.
+            program = self._flat_programs[tuple([a._type for a in args])]
+        except (KeyError, AttributeError):
+            return self._call_nested(args, kwargs)
+        return self._run(program, args)
+
+    def _call_nested(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if self._options.static_argnums:
+            return self._call_slowly(args, kwargs)
+        leaves, structure = tree.flatten((args, kwargs))
+        try:
+            program = self._programs[structure, tuple([leaf._type for leaf in leaves]), ()]
+        except (KeyError, AttributeError):
+            return self._call_slowly(args, kwargs)
+        return self._run(program, leaves)
 
     def _call_slowly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        call = read_call(self._function, self._options.static_argnums, args, kwargs)
-        if current_recording() is not None:
-            return call.inline()
+        call = self._read(args, kwargs)
         arrays = call.arrays(self._options.device)
         program = self._program(call)
         if call.is_flat and all(type(item) is Array for item in args):
-            self._by_types[tuple([array._type for array in args])] = program
+            self._flat_programs[call.types] = program
         return self._run(program, arrays)
 
     def _run(self, program: Program, arrays: Sequence[Array]) -> Any:
+        buffers = [a._buffer for a in arrays]
+        if program.captured:
+            buffers += program.captured_buffers()
         try:
-            results = program.execute(*[a._buffer for a in arrays], *program.captured_buffers())
+            results = program.execute(*buffers)
         except (TracerError, TypeError, ValueError):
             # Only now, as the good path has no time to look at each array.
-            for array in arrays:
-                if array.is_deleted():
-                    raise deleted_error(array) from None
+            self._check_arrays(program, arrays)
             raise
         for position in program.donated:
             arrays[position]._mark_donated(f"the call of {self._name} that it was donated to")
-        device = program.device
-        outputs = [
-            Array(buffer, type, device)
-            for buffer, type in zip(results, program.output_types, strict=True)
-        ]
+        outputs = list(map(Array, results, program.output_types, program.output_devices))
         return outputs[0] if program.is_single else program.unflatten(outputs)
+
+    def _check_arrays(self, program: Program, arrays: Sequence[Array]) -> None:
+        """Raise the error that says which array a program could not take, if there is one."""
+        for array in (*arrays, *program.captured):
+            if array.is_deleted():
+                raise deleted_error(array) from None
+            if array.device is not program.device:
+                raise DeviceError(
+                    f"{self._name} is compiled for {program.device}, and an array, {array.type}, "
+                    f"is on {array.device}",
+                    mend=f"move it with x.to_device({str(program.device)!r}), or compile with "
+                    f"device={str(array.device)!r}",
+                ) from None
+
+    def _read(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+        return read_call(self._function, self._options.static_argnums, args, kwargs)
 
     @property
     def _name(self) -> str:
@@ -82,9 +106,7 @@ class CompiledFunction:
         return program
 
     def _program_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:
-        return self._program(
-            read_call(self._function, self._options.static_argnums, args, kwargs)
-        )
+        return self._program(self._read(args, kwargs))
 
     def plan(self, *args: Any, **kwargs: Any) -> Plan:
         """Return the plan for these arguments (arrays or `ShapeDtype`); compiles, runs nothing.
@@ -112,7 +134,7 @@ class CompiledFunction:
         return f"<compiled {self._name}>"
 
 
-def compile(  # noqa: A001 - the public name
+def compile(
     fn: Callable[..., Any],
     *,
     memory_limit: int | str | None = None,

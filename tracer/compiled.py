@@ -25,6 +25,7 @@ class Program:
     execute: lowering.Executable
     captured: tuple[Array, ...]
     output_types: tuple[ShapeDtype, ...]
+    output_devices: tuple[lowering.Device, ...]
     out_tree: tree.Structure
     is_single: bool
     donated: tuple[int, ...]
@@ -74,6 +75,7 @@ def build_program(call: Call, options: CompileOptions, name: str) -> Program:
         execute=execute,
         captured=tuple(traced.captured),
         output_types=traced.graph.output_types,
+        output_devices=(device,) * len(traced.graph.outputs),
         out_tree=traced.out_tree,
         is_single=tree.is_leaf(traced.out_tree),
         donated=donated,
