@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from tracer.lowering.builder_control import ControlBuilder
 from tracer.lowering.builder_linalg import LinalgBuilder
-from tracer.lowering.builder_regions import RegionBuilder
+from tracer.lowering.builder_reduce import ReduceBuilder
 
 
-class StableHloBuilder(RegionBuilder, LinalgBuilder, ControlBuilder):
+class StableHloBuilder(ReduceBuilder, LinalgBuilder):
     """Emits StableHLO by name. The protocol is in docs/architecture.md."""

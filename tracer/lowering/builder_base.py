@@ -27,16 +27,10 @@ class BaseBuilder:
     ----------
     platform : str
         The platform that the module is meant for: some ops call its libraries.
-
-    Attributes
-    ----------
-    has_barrier : bool
-        Whether an optimization barrier was emitted.
     """
 
     def __init__(self, platform: str) -> None:
         self.platform = platform
-        self.has_barrier = False
         self._tensor_types: dict[ShapeDtype, Any] = {}
 
     def tensor_type(self, type: ShapeDtype) -> Any:

@@ -16,7 +16,13 @@ if TYPE_CHECKING:
 
 
 class ControlBuilder(BaseBuilder):
-    """Builder methods of ops whose parameters are Graphs, and of the barrier."""
+    """Builder methods of ops whose parameters are Graphs, and of the barrier.
+
+    Attributes
+    ----------
+    path : str
+        Name of the node that is being lowered; see `walk.node_path`.
+    """
 
     def __init__(self, platform: str) -> None:
         super().__init__(platform)
@@ -62,6 +68,5 @@ class ControlBuilder(BaseBuilder):
 
     def optimization_barrier(self, operands: Sequence[Operand]) -> tuple[Operand, ...]:
         """Emit `optimization_barrier`."""
-        self.has_barrier = True
         op = hlo.OptimizationBarrierOp([x.raw for x in operands])
         return tuple(Operand(raw) for raw in op.results)

@@ -1,4 +1,4 @@
-"""Builder methods of the ops that apply a small function: reductions, sort, scatter; and gather."""
+"""Builder methods of the ops that apply a small function: windows, sort, scatter; and gather."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class RegionBuilder(BaseBuilder):
             results = (results,) if isinstance(results, Operand) else results
             hlo.return_([result.raw for result in results])
 
-    def reduce(
+    def reduce_at_once(
         self,
         types: Sequence[ShapeDtype],
         operands: Sequence[Operand],
@@ -35,7 +35,7 @@ class RegionBuilder(BaseBuilder):
         axes: Sequence[int],
         combiner: Combiner,
     ) -> tuple[Operand, ...]:
-        """Emit `reduce`; `combiner(b, *lhs, *rhs)` gives one scalar for each operand."""
+        """Emit one `reduce`; see `ReduceBuilder.reduce`."""
         op = hlo.ReduceOp(
             [self.tensor_type(type) for type in types],
             [x.raw for x in operands],

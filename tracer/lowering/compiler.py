@@ -12,9 +12,10 @@ from tracer.lowering import shims
 from tracer.lowering.backend import Device, find_device
 from tracer.lowering.executable import Executable
 from tracer.lowering.failures import compile_failure
-from tracer.lowering.module import Module, lower_graph
+from tracer.lowering.module import lower_graph
 
 _Key = tuple[str, Device, tuple[int, ...], tuple[tuple[str, Any], ...]]
+_DISABLED_PASSES = "xla_disable_hlo_passes"
 _CACHE: dict[_Key, Executable] = {}
 _LOCK = threading.Lock()
 
@@ -91,20 +92,18 @@ def _compile(
     graph: Graph, device: Device, donate: tuple[int, ...], overrides: dict[str, Any]
 ) -> Executable:
     module = lower_graph(graph, device.platform, donate)
-    options = shims.compile_options(_all_options(module, device, overrides), device.raw)
+    options = shims.compile_options(_all_options(device, overrides), device.raw)
     try:
-        with module.raw.context:
-            raw = device.client.compile_and_load(module.raw, shims.device_list(device.raw), options)
+        with module.context:
+            raw = device.client.compile_and_load(module, shims.device_list(device.raw), options)
     except RuntimeError as error:
         raise compile_failure(error) from error
     return Executable(raw, graph, device, donate)
 
 
-def _all_options(module: Module, device: Device, overrides: dict[str, Any]) -> dict[str, Any]:
-    """Put our own options under the caller's, and those for barriers next to them."""
+def _all_options(device: Device, overrides: dict[str, Any]) -> dict[str, Any]:
+    """Put our own options under the caller's, and our disabled passes next to them."""
     merged = {**shims.default_options(device.platform), **overrides}
-    if module.has_barrier:
-        for name, value in shims.barrier_options(device.platform).items():
-            # A list of passes: the caller may have disabled others.
-            merged[name] = f"{merged[name]},{value}" if merged.get(name) else value
+    passes = [merged.get(_DISABLED_PASSES), *shims.disabled_passes(device.platform)]
+    merged[_DISABLED_PASSES] = ",".join(filter(None, passes))
     return merged

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from tracer.errors import LoweringError
@@ -18,26 +17,7 @@ _ENTRY = "main"
 _OP_NAME = re.compile(r'error: "([^"]+)"')
 
 
-@dataclass(frozen=True)
-class Module:
-    """A StableHLO module and what compiling it needs to know.
-
-    Attributes
-    ----------
-    raw : jaxlib.mlir.ir.Module
-        The module.
-    has_barrier : bool
-        Whether it holds an optimization barrier.
-    """
-
-    raw: Any
-    has_barrier: bool
-
-    def __str__(self) -> str:
-        return str(self.raw)
-
-
-def lower_graph(graph: Graph, platform: str, donate: Sequence[int] = ()) -> Module:
+def lower_graph(graph: Graph, platform: str, donate: Sequence[int] = ()) -> Any:
     """Lower a graph to StableHLO for a platform.
 
     Parameters
@@ -51,7 +31,7 @@ def lower_graph(graph: Graph, platform: str, donate: Sequence[int] = ()) -> Modu
 
     Returns
     -------
-    Module
+    jaxlib.mlir.ir.Module
         The verified module.
 
     Raises
@@ -74,7 +54,7 @@ def lower_graph(graph: Graph, platform: str, donate: Sequence[int] = ()) -> Modu
         entry.attributes["function_type"] = ir.TypeAttr.get(signature)
         entry.attributes["arg_attrs"] = _donation(graph, donate)
         _verify(module, graph)
-    return Module(module, b.has_barrier)
+    return module
 
 
 def _verify(module: Any, graph: Graph) -> None:

@@ -27,7 +27,8 @@ from jaxlib.mlir.dialects import stablehlo as hlo
 
 VERSION: tuple[int, ...] = tuple(jaxlib.version.__version_info__)
 
-_CPU_PASSES_THAT_DROP_BARRIERS = "cse_barrier_expander"
+_PASSES_THAT_DROP_BARRIERS = "cse_barrier_expander"
+_PASSES_THAT_UNFUSE_REDUCTIONS = "tree_reduction_rewriter"
 
 
 class Aval:
@@ -106,22 +107,25 @@ def memory_optimized_options() -> dict[str, Any]:
 def default_options(platform: str) -> dict[str, Any]:
     """Return the options that every program is compiled with, unless the caller sets them.
 
-    From 0.10 on XLA:CPU gives whole chains of ops to the library YNNPACK as one fusion, whose
+    From 0.9 on XLA:CPU gives whole chains of ops to the library YNNPACK as one fusion, whose
     intermediate arrays are in no count of XLA's (an attention of 8 heads of 8192: 4.3 GB, counted
     as 0) and whose reductions can be slow. Products alone keep YNNPACK's speed without the trap.
     The measurements are in docs/memory-model.md.
     """
-    if platform != "cpu" or VERSION < (0, 10):
+    if platform != "cpu" or VERSION < (0, 9):
         return {}
     return {"xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT"}
 
 
-def barrier_options(platform: str) -> dict[str, Any]:
-    """Return the options that keep optimization barriers until code generation.
+def disabled_passes(platform: str) -> tuple[str, ...]:
+    """Return the passes of XLA that are always switched off, whatever the caller disables.
 
-    XLA:CPU deletes barriers early, after which recomputation is merged away again.
+    XLA:CPU deletes optimization barriers early, after which recomputation is merged away again;
+    and it rewrites reductions such that they store what they reduce (see `builder_reduce`).
     """
-    return {"xla_disable_hlo_passes": _CPU_PASSES_THAT_DROP_BARRIERS} if platform == "cpu" else {}
+    if platform != "cpu":
+        return ()
+    return (_PASSES_THAT_DROP_BARRIERS, _PASSES_THAT_UNFUSE_REDUCTIONS)
 
 
 def compile_options(overrides: dict[str, Any], device: Any) -> Any:
@@ -198,12 +202,12 @@ __all__ = [
     "Aval",
     "Buffer",
     "OneDevice",
-    "barrier_options",
     "bool_constant",
     "chlo",
     "compile_options",
     "default_options",
     "device_list",
+    "disabled_passes",
     "export_dlpack",
     "func",
     "hlo",

@@ -1,0 +1,216 @@
+"""Builder method of reductions: in stages on CPU, where XLA's own way costs memory and time.
+
+XLA:CPU rewrites a long reduction into windows of 32 (the pass `tree_reduction_rewriter`), which it
+cannot fuse with what computes the operand: `exp(-d2).sum(1)` then stores the whole matrix. Without
+the pass the sum is fused, but one over leading axes strides through memory, up to forty times
+slower, and long sums of float32 lose a digit. So the pass is off (`shims.default_options`) and
+reductions are cut into blocks here: the first stage fuses with the operand, and a barrier keeps XLA
+from merging the stages again. Measurements: docs/memory-model.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tracer.ir import Node, ShapeDtype, Value
+from tracer.lowering.builder_control import ControlBuilder
+from tracer.lowering.builder_regions import Combiner, RegionBuilder
+from tracer.lowering.values import Operand
+
+
+@dataclass(frozen=True)
+class _Blocks:
+    """Which sizes a block may have, which is best, and from which size of axis on."""
+
+    smallest: int
+    best: int
+    largest: int
+    worthwhile: int
+
+    def size(self, axis_size: int) -> int | None:
+        """Return the divisor of an axis to cut it by, if there is a good one."""
+        if axis_size < self.worthwhile:
+            return None
+        divisors = [n for n in range(self.smallest, self.largest + 1) if axis_size % n == 0]
+        return min(divisors, key=lambda n: abs(math.log(n / self.best)), default=None)
+
+
+# A block of a leading axis keeps one cache line alive for each of its rows, and rows whose distance
+# is a power of two share a few places in the cache. One of the last axis is read in order: it only
+# has to be long enough to be worth a partial result.
+_LEADING = _Blocks(smallest=8, best=24, largest=64, worthwhile=65)
+_LAST = _Blocks(smallest=64, best=256, largest=1024, worthwhile=2048)
+
+
+_PAD_TO = 32
+_CHEAP_FLOPS = 8
+"""Operations for each element, in what is fused into a reduction, that padding may slow down."""
+
+
+class ReduceBuilder(RegionBuilder, ControlBuilder):
+    """Builder method `reduce`.
+
+    Attributes
+    ----------
+    operand_values : tuple of Value
+        Operands of the node that is being lowered: they tell how its operands are computed.
+    """
+
+    def __init__(self, platform: str) -> None:
+        super().__init__(platform)
+        self.operand_values: tuple[Value, ...] = ()
+
+    def reduce(
+        self,
+        types: Sequence[ShapeDtype],
+        operands: Sequence[Operand],
+        initial_values: Sequence[Operand],
+        axes: Sequence[int],
+        combiner: Combiner,
+    ) -> tuple[Operand, ...]:
+        """Emit `reduce`; `combiner(b, *lhs, *rhs)` gives one scalar for each operand.
+
+        The combiner must be associative and commutative, with the initial values as identity.
+        Floats narrower than float32 are combined in float32.
+        """
+        wide = [type.with_dtype(_wide(type.dtype)) for type in types]
+        operands = [
+            self.convert(x.type.with_dtype(type.dtype), x)
+            for x, type in zip(operands, wide, strict=True)
+        ]
+        initial_values = [
+            self.convert(type.with_shape(()), x)
+            for x, type in zip(initial_values, wide, strict=True)
+        ]
+        may_pad = all(_is_cheap(value) for value in self.operand_values)
+        reduction = _Reduction(wide, initial_values, combiner)
+        results = self._reduce_in_stages(reduction, operands, tuple(axes), may_pad=may_pad)
+        return tuple(
+            self.convert(type, result) for type, result in zip(types, results, strict=True)
+        )
+
+    def _reduce_in_stages(
+        self,
+        reduction: _Reduction,
+        operands: Sequence[Operand],
+        axes: tuple[int, ...],
+        *,
+        may_pad: bool,
+    ) -> tuple[Operand, ...]:
+        types, initial_values, combiner = (
+            reduction.types,
+            reduction.initial_values,
+            reduction.combiner,
+        )
+        is_cpu = self.platform == "cpu"
+        if is_cpu and may_pad:
+            operands = self._pad(operands, initial_values, axes)
+        blocks = _blocks(operands[0].shape, axes) if is_cpu else {}
+        if not blocks:
+            return self.reduce_at_once(types, operands, initial_values, axes, combiner)
+        cut = _cut(operands[0].shape, axes, blocks)
+        pieces = [self.reshape(x.type.with_shape(cut.shape), x) for x in operands]
+        partial = [type.with_shape(cut.partial) for type in types]
+        found = self.reduce_at_once(partial, pieces, initial_values, cut.first_axes, combiner)
+        # Without the barrier XLA would merge both stages into one reduction again.
+        found = self.optimization_barrier(found)
+        return self._reduce_in_stages(reduction, found, cut.second_axes, may_pad=True)
+
+    def _pad(
+        self, operands: Sequence[Operand], initial_values: Sequence[Operand], axes: Sequence[int]
+    ) -> Sequence[Operand]:
+        """Lengthen leading axes that have no good divisor by what changes no result."""
+        shape = operands[0].shape
+        high = [0] * len(shape)
+        for axis in axes:
+            blocks = _LEADING if _is_leading(shape, axes, axis) else None
+            if blocks and shape[axis] >= blocks.worthwhile and blocks.size(shape[axis]) is None:
+                high[axis] = -shape[axis] % _PAD_TO
+        if not any(high):
+            return operands
+        none = [0] * len(shape)
+        return [
+            self.pad(x, value, none, high, none)
+            for x, value in zip(operands, initial_values, strict=True)
+        ]
+
+
+@dataclass(frozen=True)
+class _Reduction:
+    """What stays the same from stage to stage."""
+
+    types: Sequence[ShapeDtype]
+    initial_values: Sequence[Operand]
+    combiner: Combiner
+
+
+def _is_cheap(value: Value) -> bool:
+    """Tell whether a value is stored anyway, or takes little to compute from what is stored.
+
+    A padded operand is computed under a condition, element by element, which exponentials and
+    their like cannot afford.
+    """
+    flops = 0
+    seen: set[Node] = set()
+    stack = [value.node]
+    while stack and flops <= _CHEAP_FLOPS:
+        node = stack.pop()
+        if node in seen or node.op is None or node.op.fusion != "loop":
+            continue
+        seen.add(node)
+        cost = node.op.cost(node.operand_types, node.types, **node.params)
+        flops += cost.flops // max(1, node.types[0].size)
+        stack.extend(operand.node for operand in node.operands)
+    return flops <= _CHEAP_FLOPS
+
+
+@dataclass
+class _Cut:
+    """The first of two stages: the operand's new shape, what it reduces, and what it leaves."""
+
+    shape: list[int] = field(default_factory=list)
+    first_axes: list[int] = field(default_factory=list)
+    partial: list[int] = field(default_factory=list)
+    second_axes: tuple[int, ...] = ()
+
+
+def _cut(shape: Sequence[int], axes: Sequence[int], blocks: dict[int, int]) -> _Cut:
+    cut = _Cut()
+    for axis, size in enumerate(shape):
+        if axis in blocks:
+            cut.second_axes += (len(cut.partial),)
+            cut.shape.append(size // blocks[axis])
+            cut.partial.append(size // blocks[axis])
+            size = blocks[axis]
+        if axis in axes:
+            cut.first_axes.append(len(cut.shape))
+        else:
+            cut.partial.append(size)
+        cut.shape.append(size)
+    return cut
+
+
+def _blocks(shape: Sequence[int], axes: Sequence[int]) -> dict[int, int]:
+    """Return the size of the blocks for each reduced axis that is cut."""
+    blocks: dict[int, int] = {}
+    for axis in axes:
+        is_leading = _is_leading(shape, axes, axis)
+        if is_leading or axis == max(axes):
+            size = (_LEADING if is_leading else _LAST).size(shape[axis])
+            if size is not None:
+                blocks[axis] = size
+    return blocks
+
+
+def _is_leading(shape: Sequence[int], axes: Sequence[int], axis: int) -> bool:
+    """Tell whether an axis that is kept lies behind a reduced one."""
+    return any(other not in axes and shape[other] > 1 for other in range(axis + 1, len(shape)))
+
+
+def _wide(dtype: np.dtype[np.generic]) -> np.dtype[np.generic]:
+    is_narrow_float = dtype.kind in "fV" and dtype.itemsize < 4
+    return np.dtype(np.float32) if is_narrow_float else dtype
