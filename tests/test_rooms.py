@@ -23,7 +23,7 @@ PACKAGE = Path(tracer.__file__).parent
 
 SHARED = {"errors", "source", "units", "tree"}
 """May be imported by every room."""
-COMPOSERS = {"trace", "numpy", "autodiff", "ops", "ir"}
+COMPOSERS = {"trace", "numpy", "autodiff", "batching", "ops", "ir"}
 ROOMS: dict[str, set[str]] = {
     "errors": {"source"},
     "source": set(),
@@ -34,11 +34,12 @@ ROOMS: dict[str, set[str]] = {
     "lowering": SHARED | {"ir"},
     "numpy": SHARED | {"ops", "ir"},
     "autodiff": SHARED | {"ops", "ir"},
+    "batching": SHARED | {"ops", "ir"},
     "optimizer": SHARED | {"ops", "ir"},
     "scipy": SHARED | {"numpy", "ops", "ir"},
     "nn": SHARED | {"numpy", "scipy", "ops", "ir"},
     "trace": SHARED | {"numpy", "ir"},
-    "control": SHARED | COMPOSERS,
+    "control": SHARED | COMPOSERS | {"transforms"},
     "transforms": SHARED | COMPOSERS,
     "eager": SHARED | COMPOSERS | {"lowering"},
     "api": SHARED | COMPOSERS | {"control", "transforms", "eager", "optimizer", "lowering"},

@@ -12,7 +12,7 @@ from tracer.ir.graph import (
     rebuild,
 )
 from tracer.ir.interpret import interpret
-from tracer.ir.op import Chunk, NotDifferentiable, Op, registry
+from tracer.ir.op import Batching, Chunk, NotDifferentiable, Op, registry
 from tracer.ir.text import parse_graph, print_graph
 from tracer.ir.types import (
     DTYPES_BY_NAME,
@@ -29,6 +29,7 @@ __all__ = [
     "DTYPES_BY_NAME",
     "SUPPORTED_DTYPES",
     "AxisRule",
+    "Batching",
     "Builder",
     "Chunk",
     "Cost",

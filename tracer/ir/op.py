@@ -11,7 +11,7 @@ from tracer.ir import graph as _graph
 from tracer.ir.types import AxisRule, Cost, ShapeDtype
 
 if TYPE_CHECKING:
-    from tracer.ir.graph import Value
+    from tracer.ir.graph import Graph, Value
 
 Types = tuple[ShapeDtype, ...]
 Fusion = Literal["loop", "view", "reduce", "opaque"]
@@ -78,6 +78,29 @@ class Chunk:
         return self.rule.results[0].index(self.label)
 
 
+@dataclass(frozen=True)
+class Batching:
+    """One more parallel axis for an op, in front, for `Op.batch` rules.
+
+    Attributes
+    ----------
+    op : Op
+        The op that is batched.
+    size : int
+        Elements along the new axis.
+    batched : tuple of bool
+        For each operand whether it has the axis.
+    batch_graph : callable
+        `(graph, batched inputs, size, wanted outputs) -> (graph, batched outputs)`: the same for
+        a body. Outputs flagged as wanted are given the axis also if they do not depend on it.
+    """
+
+    op: Op
+    size: int
+    batched: tuple[bool, ...]
+    batch_graph: Callable[..., tuple[Graph, tuple[bool, ...]]]
+
+
 @dataclass(frozen=True, eq=False)
 class Op:
     """One operation of the vocabulary, complete.
@@ -124,6 +147,11 @@ class Op:
     expand : callable, optional
         `(*operands, **params) -> tuple of Value`: the op written with other ops. For ops that
         only matter to differentiation; the passes and the lowering see the expansion.
+    batch : callable, optional
+        `(operands, batching, **params) -> Value | tuple`: emit the op on operands of which some
+        have one more axis in front. Each result has that axis in front too, or its old type when
+        it does not depend on it. None: the axis rule says it all, since a further leading axis
+        leaves the parameters as they are.
     """
 
     name: str
@@ -141,6 +169,7 @@ class Op:
     pure: bool = True
     linearize: Callable[..., Any] | None = None
     expand: Callable[..., tuple[Value, ...]] | None = None
+    batch: Callable[..., Any] | None = None
     cache: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:

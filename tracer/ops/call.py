@@ -15,6 +15,7 @@ from typing import Any
 from tracer import ops
 from tracer.errors import NotDifferentiableError, ShapeError
 from tracer.ir import Cost, Graph, NotDifferentiable, Op, ShapeDtype, Value
+from tracer.ops.batch_control import batch_call, batch_custom_vjp_call
 from tracer.ops.bodies import evaluate_body, graph_cost, inline, lower_expansion
 from tracer.ops.helpers import full
 from tracer.ops.rules import is_inexact, whole_axes
@@ -55,6 +56,7 @@ def _call(
     *,
     linearize: Callable[..., Any] | None = None,
     vjp: NotDifferentiable = _BY_LINEARIZE,
+    batch: Callable[..., Any] = batch_call,
 ) -> Op:
     return Op(
         name,
@@ -67,6 +69,7 @@ def _call(
         cost=_cost,
         linearize=linearize,
         expand=_expand,
+        batch=batch,
     )
 
 
@@ -153,6 +156,7 @@ custom_vjp_call: Op = _call(
     "cotangents of the inexact ones among the first `differentiable` operands; the others are "
     "values that the functions close over.",
     linearize=_linearize_custom,
+    batch=batch_custom_vjp_call,
 )
 plain_call: Op = _call(
     "plain_call",

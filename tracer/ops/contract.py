@@ -9,8 +9,9 @@ import numpy as np
 
 from tracer import ops
 from tracer.errors import ShapeError
-from tracer.ir import AxisRule, Cost, Label, Op, ShapeDtype, Value
+from tracer.ir import AxisRule, Batching, Cost, Label, Op, ShapeDtype, Value
 from tracer.ir.op import Types
+from tracer.ops.batch import behind, move_axis
 from tracer.ops.rules import (
     moved_bytes,
     require_axes,
@@ -191,6 +192,44 @@ def _is_matrix_like(ndim: int, batch: Sequence[int], inner: Sequence[int]) -> bo
     return order in ((*batch, *free, *inner), (*batch, *inner, *free))
 
 
+def _batch(
+    operands: tuple[Value, ...],
+    batching: Batching,
+    *,
+    lhs_batch: Axes,
+    rhs_batch: Axes,
+    lhs_contracting: Axes,
+    rhs_contracting: Axes,
+) -> Value:
+    """Make the axis a batch axis when both sides have it, else a free one, and move it in front."""
+    x, y = operands
+    from_x, from_y = batching.batched
+    left, right = (lhs_batch, lhs_contracting), (rhs_batch, rhs_contracting)
+    if from_x:
+        left = behind(lhs_batch), behind(lhs_contracting)
+    if from_y:
+        right = behind(rhs_batch), behind(rhs_contracting)
+    if from_x and from_y:
+        left, right = ((0, *left[0]), left[1]), ((0, *right[0]), right[1])
+    place = 0 if from_x and from_y else len(lhs_batch)
+    if not from_x:
+        last = len(y.shape) - len(rhs_batch) - len(rhs_contracting)
+        if last == 1 and not lhs_batch:
+            # The other way round the axis is in front already.
+            (x, left), (y, right) = (y, right), (x, left)
+        else:
+            place = len(x.shape) - len(lhs_contracting)
+    product = ops.dot_general(
+        x,
+        y,
+        lhs_batch=left[0],
+        rhs_batch=right[0],
+        lhs_contracting=left[1],
+        rhs_contracting=right[1],
+    )
+    return move_axis(product, place, 0)
+
+
 dot_general: Op = Op(
     "dot_general",
     doc="Sum of products over the contracted axes, for each index of the batch axes. Axes of the "
@@ -204,4 +243,5 @@ dot_general: Op = Op(
     axes=_axes,
     cost=_cost,
     fusion="opaque",
+    batch=_batch,
 )

@@ -11,6 +11,7 @@ from tracer import ops
 from tracer.errors import DTypeError, ShapeError
 from tracer.ir import Cost, Graph, NotDifferentiable, Op, ShapeDtype, Value
 from tracer.ir.op import Types
+from tracer.ops.batch_control import batch_barrier, batch_case, batch_while
 from tracer.ops.bodies import evaluate_body, graph_cost
 from tracer.ops.rules import as_tuple, whole_axes
 
@@ -73,6 +74,7 @@ while_: Op = Op(
     axes=whole_axes,
     cost=_while_cost,
     fusion="opaque",
+    batch=batch_while,
 )
 
 
@@ -151,6 +153,7 @@ case: Op = Op(
     cost=_case_cost,
     fusion="opaque",
     linearize=_linearize_case,
+    batch=batch_case,
 )
 optimization_barrier: Op = Op(
     "optimization_barrier",
@@ -165,4 +168,5 @@ optimization_barrier: Op = Op(
     reuses=(0,),
     fusion="opaque",
     pure=False,
+    batch=batch_barrier,
 )

@@ -18,6 +18,7 @@ from tracer import ops
 from tracer.ir import AxisRule, Cost, Op, ShapeDtype, Value
 from tracer.ir.op import Types
 from tracer.ops import helpers
+from tracer.ops.batch import leading
 from tracer.ops.reduce import highest, lowest
 from tracer.ops.rules import moved_bytes, own_axis_rule, require_axes, require_kind, widened
 
@@ -80,6 +81,7 @@ def cumulative(
         vjp=vjp,
         axes=_axes,
         cost=_cost,
+        batch=leading("axis"),
     )
 
 

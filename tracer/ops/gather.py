@@ -15,6 +15,7 @@ from tracer.errors import DTypeError, ShapeError
 from tracer.ir import AxisRule, Chunk, Cost, Label, Op, ShapeDtype, Value
 from tracer.ir.op import Types
 from tracer.ops import helpers
+from tracer.ops.batch_index import batch_gather
 from tracer.ops.rules import own_label, require_axes
 
 Array = np.ndarray[Any, Any]
@@ -293,4 +294,5 @@ gather: Op = Op(
     cost=_gather_cost,
     slice=_slice_gather,
     fusion="loop",
+    batch=batch_gather,
 )

@@ -15,6 +15,7 @@ from tracer.errors import ShapeError
 from tracer.ir import AxisRule, Chunk, Cost, Label, Op, ShapeDtype, Value
 from tracer.ir.op import Types
 from tracer.ops import helpers
+from tracer.ops.batch_index import batch_dynamic_slice, batch_dynamic_update_slice
 from tracer.ops.rules import own_label, require_kind, require_same_dtypes
 
 Array = np.ndarray[Any, Any]
@@ -95,6 +96,7 @@ dynamic_slice: Op = Op(
     cost=lambda operands, results, *, sizes: Cost(0, 2 * results[0].nbytes),
     slice=_slice_dynamic_slice,
     fusion="loop",
+    batch=batch_dynamic_slice,
 )
 
 
@@ -136,4 +138,5 @@ dynamic_update_slice: Op = Op(
     cost=lambda operands, results: Cost(0, 2 * operands[1].nbytes),
     reuses=(0,),
     fusion="opaque",
+    batch=batch_dynamic_update_slice,
 )

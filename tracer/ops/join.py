@@ -10,9 +10,10 @@ import numpy as np
 
 from tracer import ops
 from tracer.errors import ShapeError
-from tracer.ir import AxisRule, Op, ShapeDtype, Value
+from tracer.ir import AxisRule, Batching, Op, ShapeDtype, Value
 from tracer.ir.op import Types
 from tracer.ops import helpers
+from tracer.ops.batch import leading, spread_leading
 from tracer.ops.rules import (
     data_movement_cost,
     kept_axes_rule,
@@ -71,6 +72,7 @@ concatenate: Op = Op(
     axes=_concatenate_axes,
     cost=data_movement_cost,
     fusion="loop",
+    batch=leading("dimension"),
 )
 
 
@@ -138,6 +140,21 @@ def _pad_axes(
     return kept_axes_rule(operands, results, untouched)
 
 
+def _batch_pad(operands: tuple[Value, ...], batching: Batching, **params: Sizes) -> Value:
+    """Pad along the old axes; choose by element where the padding differs."""
+    x, padding = operands
+    if not batching.batched[0]:
+        x = spread_leading(x, batching.size)
+    params = {key: (0, *numbers) for key, numbers in params.items()}
+    if not batching.batched[1]:
+        return ops.pad(x, padding, **params)  # type: ignore[no-any-return]
+    padded = ops.pad(x, helpers.scalar(0, x.dtype), **params)
+    inside = helpers.full(1, x.type.with_dtype(bool))
+    is_inside = ops.pad(inside, helpers.scalar(0, inside.dtype), **params)
+    value = ops.broadcast_in_dim(padding, shape=padded.shape, dimensions=(0,))
+    return ops.select(is_inside, padded, value)  # type: ignore[no-any-return]
+
+
 pad: Op = Op(
     "pad",
     doc="Put a scalar around (low, high) and between (interior) the elements; negative low and "
@@ -151,6 +168,7 @@ pad: Op = Op(
     axes=_pad_axes,
     cost=data_movement_cost,
     fusion="loop",
+    batch=_batch_pad,
 )
 
 
@@ -202,4 +220,5 @@ slice: Op = Op(
     cost=lambda operands, results, **_: data_movement_cost(results, results),
     slice=resized_param("limit"),
     fusion="loop",
+    batch=leading(start=0, limit=None, strides=1),
 )

@@ -13,8 +13,9 @@ import numpy as np
 
 from tracer import ops
 from tracer.errors import ArgumentError, ShapeError
-from tracer.ir import AxisRule, Cost, Label, Op, ShapeDtype, Value
+from tracer.ir import AxisRule, Batching, Cost, Label, Op, ShapeDtype, Value
 from tracer.ir.op import Types
+from tracer.ops.batch import all_with_axis, move_axis
 from tracer.ops.helpers import (
     conjugate,
     matrix_multiply,
@@ -205,6 +206,26 @@ def _solve_cost(operands: Types, results: Types, **_: Any) -> Cost:
     return Cost(a.shape[-1] * x.size, moved_bytes(operands, results), x.nbytes)
 
 
+def _batch_solve(
+    operands: tuple[Value, ...], batching: Batching, *, left_side: bool, **params: Any
+) -> Value:
+    """Elements that share the matrix become more right-hand sides of it."""
+    a, x = operands
+    if batching.batched[0]:
+        both = all_with_axis(operands, batching)
+        return ops.triangular_solve(*both, left_side=left_side, **params)  # type: ignore[no-any-return]
+    place = len(a.shape) - 1 if left_side else len(a.shape) - 2
+    moved = move_axis(x, 0, place)
+    before, (many, columns), after = (
+        moved.shape[:place],
+        moved.shape[place : place + 2],
+        moved.shape[place + 2 :],
+    )
+    joined = ops.reshape(moved, shape=(*before, many * columns, *after))
+    solution = ops.triangular_solve(a, joined, left_side=left_side, **params)
+    return move_axis(ops.reshape(solution, shape=moved.shape), place, 0)
+
+
 triangular_solve: Op = Op(
     "triangular_solve",
     doc="Solve op(a) y = x, or y op(a) = x unless left_side; a is triangular and op transposes or "
@@ -217,4 +238,5 @@ triangular_solve: Op = Op(
     cost=_solve_cost,
     reuses=(1,),
     fusion="opaque",
+    batch=_batch_solve,
 )

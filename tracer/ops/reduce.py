@@ -17,6 +17,7 @@ from tracer.errors import DTypeError, ShapeError
 from tracer.ir import AxisRule, Cost, NotDifferentiable, Op, ShapeDtype, Value, as_dtype
 from tracer.ir.op import Types
 from tracer.ops import helpers
+from tracer.ops.batch import leading
 from tracer.ops.elementwise import INTEGER, Vjp
 from tracer.ops.rules import (
     dtype_kind,
@@ -134,6 +135,7 @@ def reduction(
             operands[0].size, moved_bytes(operands, results)
         ),
         fusion="reduce",
+        batch=leading("axes"),
     )
 
 
@@ -295,6 +297,7 @@ def _arg(name: str, find: Callable[..., Any], lower: Callable[..., Any], doc: st
             2 * operands[0].size, moved_bytes(operands, results)
         ),
         fusion="reduce",
+        batch=leading("axis"),
     )
 
 

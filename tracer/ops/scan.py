@@ -15,6 +15,7 @@ import numpy as np
 from tracer import ops
 from tracer.errors import ShapeError
 from tracer.ir import Builder, Cost, Graph, NotDifferentiable, Op, ShapeDtype, Value
+from tracer.ops.batch_control import batch_scan
 from tracer.ops.bodies import evaluate_body, graph_cost, inline, lower_expansion
 from tracer.ops.helpers import full, reshape, scalar
 from tracer.ops.rules import moved_bytes, whole_axes
@@ -181,6 +182,7 @@ scan: Op = Op(
     cost=_cost,
     linearize=_linearize,
     expand=_expand,
+    batch=batch_scan,
 )
 
 __all__ = ["scan", "stacked"]

@@ -16,6 +16,7 @@ from tracer.errors import ArgumentError, NotDifferentiableError, ShapeError
 from tracer.ir import AxisRule, Cost, Label, Op, ShapeDtype, Value
 from tracer.ir.op import Types
 from tracer.ops import helpers
+from tracer.ops.batch_index import batch_scatter
 from tracer.ops.gather import (
     batch_positions,
     element_places,
@@ -303,4 +304,5 @@ scatter: Op = Op(
     cost=_cost,
     reuses=(0,),
     fusion="opaque",
+    batch=batch_scatter,
 )

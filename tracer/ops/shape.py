@@ -12,6 +12,7 @@ from tracer.errors import ShapeError
 from tracer.ir import AxisRule, Op, ShapeDtype, Value
 from tracer.ir.op import Types
 from tracer.ops import helpers
+from tracer.ops.batch import leading
 from tracer.ops.rules import (
     data_movement_cost,
     kept_axes_rule,
@@ -81,6 +82,7 @@ broadcast_in_dim: Op = Op(
     cost=data_movement_cost,
     slice=resized_param("shape"),
     fusion="loop",
+    batch=leading("dimensions", shape=None, dimensions=0),
 )
 
 
@@ -155,6 +157,7 @@ reshape: Op = Op(
     slice=resized_param("shape"),
     reuses=(0,),
     fusion="view",
+    batch=leading(shape=None),
 )
 
 
@@ -183,6 +186,7 @@ transpose: Op = Op(
     axes=_transpose_axes,
     cost=data_movement_cost,
     fusion="loop",
+    batch=leading("permutation", permutation=0),
 )
 
 
@@ -203,4 +207,5 @@ reverse: Op = Op(
     ),
     cost=data_movement_cost,
     fusion="loop",
+    batch=leading("dimensions"),
 )

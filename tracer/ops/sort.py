@@ -15,6 +15,7 @@ from tracer.errors import ArgumentError, ShapeError
 from tracer.ir import AxisRule, Cost, Op, ShapeDtype, Value
 from tracer.ir.op import Types
 from tracer.ops import helpers
+from tracer.ops.batch import leading
 from tracer.ops.rules import (
     as_tuple,
     is_float,
@@ -153,6 +154,7 @@ sort: Op = Op(
     cost=_sort_cost,
     reuses=(0,),
     fusion="opaque",
+    batch=leading("dimension"),
 )
 
 

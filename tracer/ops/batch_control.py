@@ -1,0 +1,210 @@
+"""Batching of ops that hold bodies: loops, branches and calls.
+
+A carry is batched if it enters batched or if any step makes it so. A loop whose condition differs
+from element to element runs until it fails for all; those that are done keep their carry. A
+branch index that differs makes all branches run. Source: the batching of while, cond and scan in
+JAX (jax/_src/lax/control_flow).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tracer import ops
+from tracer.ir import Batching, Builder, Graph, Value
+from tracer.ops import helpers
+from tracer.ops.batch import move_axis, with_axis
+from tracer.ops.bodies import inline
+from tracer.ops.rules import as_tuple, is_inexact
+
+Flags = tuple[bool, ...]
+Results = tuple[Value, ...]
+
+
+def _lifted(operands: Sequence[Value], flags: Flags, wanted: Flags, size: int) -> list[Value]:
+    triples = zip(operands, flags, wanted, strict=True)
+    return [with_axis(x, has or not wants, size) for x, has, wants in triples]
+
+
+def _settled(batching: Batching, body: Graph, flags: Flags, carry: slice) -> Flags:
+    """Return the flags of the body's inputs once no step makes a further carry batched."""
+    count = len(flags[carry])
+    while True:
+        _, results = batching.batch_graph(body, flags, batching.size)
+        pairs = zip(flags[carry], results[:count], strict=True)
+        grown = (*flags[: carry.start], *(a or b for a, b in pairs), *flags[carry.stop :])
+        if grown == flags:
+            return flags
+        flags = grown
+
+
+def batch_while(
+    operands: tuple[Value, ...], batching: Batching, *, condition: Graph, body: Graph
+) -> Results:
+    """Run until the condition fails for every element."""
+    size, everything = batching.size, slice(0, len(operands))
+    flags = _settled(batching, body, batching.batched, everything)
+    _, (differs,) = batching.batch_graph(condition, flags, size)
+    if differs:
+        # What the body hands on unchanged (a value that it closes over) can stay as it is.
+        changes = [x is not y for x, y in zip(body.inputs, body.outputs, strict=True)]
+        flags = tuple(a or b for a, b in zip(flags, changes, strict=True))
+    flagged, (differs,) = batching.batch_graph(condition, flags, size)
+    stepped, _ = batching.batch_graph(body, flags, size, flags)
+    if differs:
+        flagged, stepped = _any_element(flagged), _unless_done(flagged, stepped, flags)
+    given = _lifted(operands, batching.batched, flags, size)
+    return as_tuple(ops.while_(*given, condition=flagged, body=stepped))
+
+
+def _any_element(condition: Graph) -> Graph:
+    with Builder() as builder:
+        inputs = [builder.input(type) for type in condition.input_types]
+        (holds,) = inline(condition, inputs)
+        return builder.finish([ops.reduce_or(holds, axes=(0,))])
+
+
+def _unless_done(condition: Graph, body: Graph, flags: Flags) -> Graph:
+    """Step only those elements for which the condition holds."""
+    with Builder() as builder:
+        carry = [builder.input(type) for type in body.input_types]
+        (holds,) = inline(condition, carry)
+        results = [
+            _choose(holds, new, old) if flag else new
+            for new, old, flag in zip(inline(body, carry), carry, flags, strict=True)
+        ]
+        return builder.finish(results)
+
+
+def _choose(holds: Value, on_true: Value, on_false: Value) -> Value:
+    """Select by element of the batch."""
+    shape = on_true.shape
+    if len(shape) > 1:
+        holds = ops.broadcast_in_dim(holds, shape=shape, dimensions=(0,))
+    return ops.select(holds, on_true, on_false)  # type: ignore[no-any-return]
+
+
+def batch_case(
+    operands: tuple[Value, ...], batching: Batching, *, branches: tuple[Graph, ...]
+) -> Results:
+    """Batch the branches; an index that differs chooses among the results of all of them."""
+    index, *arguments = operands
+    flags, size = batching.batched[1:], batching.size
+    if batching.batched[0]:
+        return _all_branches(index, arguments, flags, batching, branches)
+    found = [batching.batch_graph(branch, flags, size)[1] for branch in branches]
+    wanted = tuple(map(any, zip(*found, strict=True)))
+    batched = tuple(batching.batch_graph(branch, flags, size, wanted)[0] for branch in branches)
+    return as_tuple(ops.case(index, *arguments, branches=batched))
+
+
+def _all_branches(
+    index: Value,
+    arguments: Sequence[Value],
+    flags: Flags,
+    batching: Batching,
+    branches: tuple[Graph, ...],
+) -> Results:
+    wanted = (True,) * len(branches[0].outputs)
+    results = [
+        inline(batching.batch_graph(branch, flags, batching.size, wanted)[0], arguments)
+        for branch in branches
+    ]
+    chosen = results.pop()
+    for number, others in enumerate(results):
+        here = ops.compare(index, helpers.full_like(index, number), direction="EQ")
+        chosen = [_choose(here, new, old) for new, old in zip(others, chosen, strict=True)]
+    return tuple(chosen)
+
+
+def batch_scan(
+    operands: tuple[Value, ...],
+    batching: Batching,
+    *,
+    body: Graph,
+    num_consts: int,
+    num_carry: int,
+    **params: Any,
+) -> Results:
+    """Batch the body; of stacked arrays the steps stay in front of the batch."""
+    first_slice, size = num_consts + num_carry, batching.size
+    flags = _settled(batching, body, batching.batched, slice(num_consts, first_slice))
+    free = (False,) * (len(body.outputs) - num_carry)
+    carried = flags[num_consts:first_slice]
+    stepped, found = batching.batch_graph(body, flags, size, (*carried, *free))
+    given = _lifted(operands, batching.batched, flags, size)
+    for i in range(first_slice, len(given)):
+        given[i] = move_axis(given[i], 0, 1) if flags[i] else given[i]
+    counts = {"num_consts": num_consts, "num_carry": num_carry}
+    results = list(as_tuple(ops.scan(*given, body=stepped, **counts, **params)))
+    for i in range(num_carry, len(results)):
+        results[i] = move_axis(results[i], 1, 0) if found[i] else results[i]
+    return tuple(results)
+
+
+def batch_call(
+    operands: tuple[Value, ...], batching: Batching, *, body: Graph, **params: Any
+) -> Results:
+    """Batch the body."""
+    batched, _ = batching.batch_graph(body, batching.batched, batching.size)
+    return as_tuple(batching.op(*operands, body=batched, **params))
+
+
+def batch_custom_vjp_call(
+    operands: tuple[Value, ...],
+    batching: Batching,
+    *,
+    body: Graph,
+    forward: Graph,
+    backward: Graph,
+    differentiable: int,
+) -> Results:
+    """Batch all three bodies; a cotangent of what the elements share is summed over them.
+
+    All results are batched, so that the rule meets the cotangent of each element by itself.
+    """
+    size, flags = batching.size, batching.batched
+    own = len(body.outputs)
+    everything = (True,) * own
+    kept = (False,) * (len(forward.outputs) - own)
+    batched_body, _ = batching.batch_graph(body, flags, size, everything)
+    batched_forward, found = batching.batch_graph(forward, flags, size, (*everything, *kept))
+    given = (*flags[differentiable:], *found[own:])
+    given += (True,) * (len(backward.inputs) - len(given))
+    arguments = zip(flags, body.inputs[:differentiable], strict=False)
+    wanted = tuple(flag for flag, x in arguments if is_inexact(x.dtype))
+    results = ops.custom_vjp_call(
+        *operands,
+        body=batched_body,
+        forward=batched_forward,
+        backward=_summed_where_shared(batching, backward, given, wanted),
+        differentiable=differentiable,
+    )
+    return as_tuple(results)
+
+
+def _summed_where_shared(batching: Batching, backward: Graph, given: Flags, wanted: Flags) -> Graph:
+    batched, found = batching.batch_graph(backward, given, batching.size, wanted)
+    with Builder() as builder:
+        inputs = [builder.input(type) for type in batched.input_types]
+        results = [
+            ops.reduce_add(x, axes=(0,)) if has and not wants else x
+            for x, has, wants in zip(inline(batched, inputs), found, wanted, strict=True)
+        ]
+        return builder.finish(results)
+
+
+def batch_barrier(operands: tuple[Value, ...], batching: Batching) -> Results:
+    """Hold the operands back as they are."""
+    return as_tuple(batching.op(*operands))
+
+
+__all__ = [
+    "batch_barrier",
+    "batch_call",
+    "batch_case",
+    "batch_custom_vjp_call",
+    "batch_scan",
+    "batch_while",
+]
