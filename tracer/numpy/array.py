@@ -15,6 +15,7 @@ from tracer.numpy.dispatch import apply, apply_graph, apply_many, from_host
 from tracer.numpy.evaluation import get_evaluator
 from tracer.numpy.methods import ArrayMethods
 from tracer.numpy.operators import ArrayOperators
+from tracer.numpy.protocols import NumpyProtocols
 from tracer.numpy.recording import (
     Recording,
     current_recording,
@@ -24,7 +25,7 @@ from tracer.numpy.recording import (
 )
 
 
-class Array(ArrayOperators, ArrayMethods):
+class Array(ArrayOperators, ArrayMethods, NumpyProtocols):
     """An array on a device that behaves like a NumPy array.
 
     Made by `tracer.numpy.array`, `zeros`, ... and returned by every function. Assigning to a part,

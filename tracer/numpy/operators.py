@@ -63,7 +63,6 @@ class ArrayOperators(ArrayBase):
 
     __slots__ = ()
     __array_priority__ = 1000
-    __array_ufunc__ = None  # NumPy then leaves ndarray + Array to Array
     __hash__ = None  # type: ignore[assignment]
 
     __add__ = _operator(arithmetic.add)

@@ -1,0 +1,99 @@
+"""NumPy's own functions on our arrays: `numpy.exp(x)` is `tracer.numpy.exp(x)`.
+
+So code written with `import numpy as np` can be traced, differentiated and compiled unchanged
+where it is handed our arrays. Sources: NEP 13 (`__array_ufunc__`), NEP 18
+(`__array_function__`).
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tracer import tree
+from tracer.errors import DTypeError, TracingError
+from tracer.numpy.base import ArrayBase
+
+
+class NumpyProtocols(ArrayBase):
+    """Answers NumPy when one of its functions meets an array of ours."""
+
+    __slots__ = ()
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        """Compute a ufunc of NumPy with the function of that name in `tracer.numpy`."""
+        out = kwargs.pop("out", None)
+        ours = _counterpart(None, ufunc.__name__)
+        if method != "__call__" or ours is None:
+            name = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
+            return _on_host(getattr(ufunc, method), name, inputs, {**kwargs, **_given(out)})
+        result = ours(*inputs, **kwargs)
+        if out is None:
+            return result
+        (target,) = out
+        # `ndarray += Array`: the ndarray is the user's, and it is what they ask to change.
+        target[...] = np.asarray(result)
+        return target
+
+    def __array_function__(
+        self,
+        function: Callable[..., Any],
+        types: Iterable[type],
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+    ) -> Any:
+        """Compute another function of NumPy with its namesake in `tracer.numpy`."""
+        del types
+        ours = _counterpart(function.__module__, function.__name__)
+        if ours is None:
+            return _on_host(function, function.__name__, args, dict(kwargs))
+        return ours(*args, **kwargs)
+
+
+def _given(out: Any) -> dict[str, Any]:
+    return {} if out is None else {"out": out}
+
+
+def _counterpart(module: str | None, name: str) -> Callable[..., Any] | None:
+    """Return the function of `tracer.numpy` (or its linalg, fft) that stands for NumPy's."""
+    package = "tracer.numpy"
+    part = (module or "").rpartition(".")[2]
+    namespace = importlib.import_module(package)
+    if part in ("linalg", "fft"):
+        namespace = getattr(namespace, part, None)  # type: ignore[assignment]
+    return getattr(namespace, name, None)
+
+
+def _on_host(
+    function: Callable[..., Any], name: str, args: Sequence[Any], kwargs: dict[str, Any]
+) -> Any:
+    """Call NumPy's function on NumPy arrays of the data; refuse arrays that have none yet.
+
+    Raises
+    ------
+    TracingError
+        An array among the arguments is traced.
+    DTypeError
+        The function would write into an array of ours.
+    """
+    leaves = tree.leaves((list(args), kwargs))
+    if any(isinstance(leaf, ArrayBase) and leaf.is_traced for leaf in leaves):
+        raise TracingError(
+            f"numpy.{name} has no counterpart in tracer.numpy that could be traced",
+            mend="write it with the functions of tracer.numpy, or compute it outside of the "
+            "traced function",
+        )
+    if any(isinstance(leaf, ArrayBase) for leaf in tree.leaves(kwargs.get("out"))):
+        raise DTypeError(
+            f"numpy.{name} cannot write into an array of tracer",
+            mend=f"write x = numpy.{name}(...) without out=",
+        )
+    host_args, host_kwargs = tree.map(_as_host, (list(args), kwargs))
+    return function(*host_args, **host_kwargs)
+
+
+def _as_host(leaf: Any) -> Any:
+    return np.asarray(leaf) if isinstance(leaf, ArrayBase) else leaf
