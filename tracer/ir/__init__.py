@@ -8,6 +8,7 @@ from tracer.ir.graph import (
     copy_nodes,
     current_builder,
     is_building,
+    map_bodies,
     param_key,
     rebuild,
 )
@@ -45,6 +46,7 @@ __all__ = [
     "current_builder",
     "interpret",
     "is_building",
+    "map_bodies",
     "param_key",
     "parse_graph",
     "print_graph",

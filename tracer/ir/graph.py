@@ -312,6 +312,28 @@ def rebuild(
     return builder.finish([mapping[v] for v in graph.outputs]) if changed else graph
 
 
+def map_bodies(graph: Graph, transform: Callable[[Graph], Graph]) -> Graph:
+    """Return the graph with `transform` applied to the bodies of its loops and branches.
+
+    A body keeps its signature. The graph itself comes back when no body changes.
+    """
+    changes: dict[Node, dict[str, Any]] = {}
+    for node in graph.nodes:
+        for key, bodies in node.bodies.items():
+            many = bodies if isinstance(bodies, tuple) else (bodies,)
+            new = tuple([transform(body) for body in many])
+            if any(after is not before for after, before in zip(new, many, strict=True)):
+                value = new if isinstance(bodies, tuple) else new[0]
+                changes.setdefault(node, {})[key] = value
+
+    def rewrite(
+        builder: Builder, node: Node, operands: tuple[Value, ...]
+    ) -> Sequence[Value] | None:
+        return builder.copy(node, operands, **changes[node]) if node in changes else None
+
+    return rebuild(graph, rewrite) if changes else graph
+
+
 class _Local(threading.local):
     def __init__(self) -> None:
         self.stack: list[Builder] = []
@@ -347,6 +369,7 @@ __all__ = [
     "copy_nodes",
     "current_builder",
     "is_building",
+    "map_bodies",
     "param_key",
     "rebuild",
 ]

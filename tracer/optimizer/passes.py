@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from tracer.ir import Graph
+from tracer.ir import Graph, map_bodies
 from tracer.ir.verify import verify, verify_same_signature
 from tracer.optimizer.liveness import graph_flops, node_count, peak_bytes
 from tracer.source import Source
@@ -56,11 +56,15 @@ class Pass:
     exact : bool
         True when the result is bit for bit the same; otherwise the pass's module says how far
         results may differ.
+    bodies : bool
+        True when the bodies of loops and branches are rewritten like any graph; a pass that is
+        False looks after them itself.
     """
 
     name: str
     run: Callable[[Graph, PassLog], Graph]
     exact: bool = True
+    bodies: bool = True
 
 
 @dataclass(frozen=True)
@@ -79,11 +83,25 @@ class PassRow:
     refusals: tuple[Refusal, ...]
 
 
+@dataclass(frozen=True)
+class _Measure:
+    """What the manager compares before and after a pass."""
+
+    graph: Graph
+    peak_bytes: int
+    flops: int
+    nodes: int
+
+
 class PassManager:
-    """Runs passes in order, verifies each output and keeps a row for each."""
+    """Runs passes in order, bodies before what holds them, and keeps a row for each pass.
+
+    Every output is verified against the input's signature.
+    """
 
     def __init__(self) -> None:
         self.rows: list[PassRow] = []
+        self._last: _Measure | None = None
 
     def run(self, graph: Graph, passes: Sequence[Pass]) -> Graph:
         """Run `passes` over `graph` and return the last result.
@@ -99,24 +117,37 @@ class PassManager:
 
     def _run_one(self, graph: Graph, item: Pass) -> Graph:
         log = PassLog()
+        before = self._measure(graph)
         start = time.perf_counter()
-        result = item.run(graph, log)
+        result = _run_with_bodies(item, graph, log)
         seconds = time.perf_counter() - start
         if result is not graph:
             verify(result)
             verify_same_signature(graph, result)
+        after = self._measure(result)
         self.rows.append(
             PassRow(
-                item.name,
-                seconds,
-                peak_bytes(graph),
-                peak_bytes(result),
-                graph_flops(graph),
-                graph_flops(result),
-                node_count(graph),
-                node_count(result),
-                tuple(log.applied),
-                tuple(log.refusals),
+                name=item.name,
+                seconds=seconds,
+                peak_bytes_before=before.peak_bytes,
+                peak_bytes_after=after.peak_bytes,
+                flops_before=before.flops,
+                flops_after=after.flops,
+                nodes_before=before.nodes,
+                nodes_after=after.nodes,
+                applied=tuple(log.applied),
+                refusals=tuple(log.refusals),
             )
         )
         return result
+
+    def _measure(self, graph: Graph) -> _Measure:
+        if self._last is None or self._last.graph is not graph:
+            self._last = _Measure(graph, peak_bytes(graph), graph_flops(graph), node_count(graph))
+        return self._last
+
+
+def _run_with_bodies(item: Pass, graph: Graph, log: PassLog) -> Graph:
+    if item.bodies:
+        graph = map_bodies(graph, lambda body: _run_with_bodies(item, body, log))
+    return item.run(graph, log)

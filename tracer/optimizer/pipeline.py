@@ -180,7 +180,7 @@ class Planner:
             return result
 
         manager = PassManager()
-        graph = manager.run(self.graph, (Pass("split", run, exact=False), COMMON_SUBEXPRESSIONS))
+        graph = manager.run(self.graph, (Pass("split", run, exact=False, bodies=False), COMMON_SUBEXPRESSIONS))
         return self._candidate(graph, (*self.rows, *manager.rows), tuple(loops))
 
     def _candidate(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Set
 from dataclasses import dataclass
 
-from tracer.ir import Graph, Label, Node
+from tracer.ir import Graph, Label, Node, map_bodies
 from tracer.optimizer.liveness import Liveness, body_extra_bytes, graph_flops, node_cost
 from tracer.optimizer.passes import PassLog
 from tracer.optimizer.split.chunk import SplitSettings, choose_chunk
@@ -74,6 +74,7 @@ def split_graph(
     """
     rows: list[LoopRow] = []
     refused: dict[str, tuple[str, Source | None]] = {}
+    graph = map_bodies(graph, lambda body: _tile(body, settings, log, rows, depth))
     while True:
         subject = Subject(graph)
         search = _Search(subject, settings, refused)
