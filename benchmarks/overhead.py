@@ -20,7 +20,6 @@ import tracer  # noqa: E402
 import tracer.numpy as tnp  # noqa: E402
 from benchmarks.race import has_jax, print_race, race  # noqa: E402
 
-CALLS = 2_000
 Runs = dict[str, Callable[[], Any]]
 
 
@@ -66,12 +65,14 @@ def _step(parameters: dict[str, Any]) -> dict[str, Any]:
     return {name: 0.5 * value for name, value in parameters.items()}
 
 
-def main(*, rounds: int = 15, calls: int = CALLS) -> None:
+def main(*, rounds: int = 100, calls: int = 200) -> None:
     """Print one table for each kind of call."""
     peers = jax_runs() if has_jax("overhead") else {}
     for what, ours in our_runs().items():
         runs = {**ours, **peers.get(what, {})}
-        print_race(f"overhead: {what}, float32[8]", race(runs, rounds=rounds, calls=calls), ours="tracer")
+        print_race(
+            f"overhead: {what}, float32[8]", race(runs, rounds=rounds, calls=calls), ours="tracer"
+        )
 
 
 if __name__ == "__main__":

@@ -46,15 +46,19 @@ def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]
 def plain_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """Return the lines of a table of aligned text."""
     blocks = [[cell.splitlines() or [""] for cell in row] for row in (header, *rows)]
-    widths = [max(len(line) for cell in column for line in cell) for column in zip(*blocks)]
+    widths = [
+        max(len(line) for cell in column for line in cell) for column in zip(*blocks, strict=True)
+    ]
     lines = []
     for block in blocks:
         for parts in itertools.zip_longest(*block, fillvalue=""):
             first, *others = zip(parts, widths, strict=True)
             cells = [first[0].ljust(first[1]), *(part.rjust(width) for part, width in others)]
             lines.append("  ".join(cells).rstrip())
-        if len(block[0]) > 1 or block is blocks[0]:
-            lines.append("" if block is not blocks[0] else "-" * (sum(widths) + 2 * len(widths)))
+        if block is blocks[0]:
+            lines.append("-" * (sum(widths) + 2 * len(widths) - 2))
+        elif len(block[0]) > 1:
+            lines.append("")
     return lines
 
 

@@ -80,9 +80,7 @@ def on_device(inputs: Inputs) -> Inputs:
 
 def types_of(inputs: Inputs) -> Inputs:
     """Return shapes and dtypes of the inputs: enough for a plan, and nothing is allocated."""
-    return tuple(
-        tracer.tree.map(lambda array: tracer.ShapeDtype(array.shape, array.dtype), inputs)
-    )
+    return tuple(tracer.tree.map(lambda array: tracer.ShapeDtype(array.shape, array.dtype), inputs))
 
 
 def _wait(results: Any) -> Any:

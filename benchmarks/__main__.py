@@ -1,0 +1,40 @@
+"""Run the benchmarks that need no data: `python -m benchmarks [--size small] [name ...]`.
+
+Peers that are not installed are left out, with a message.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from benchmarks import compile_time, kernel, overhead
+
+SIZES: dict[str, dict[str, dict[str, Any]]] = {
+    "small": {
+        "overhead": {"rounds": 20, "calls": 100},
+        "kernel": {"n": 4_000, "rounds": 3},
+        "compile_time": {"repeats": 1},
+    },
+    "full": {"overhead": {}, "kernel": {}, "compile_time": {}},
+}
+MAINS = {"overhead": overhead.main, "kernel": kernel.main, "compile_time": compile_time.main}
+
+
+def main() -> None:
+    """Run the chosen benchmarks one after another."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description=__doc__.splitlines()[0]
+    )
+    parser.add_argument("names", nargs="*", metavar="name", help=", ".join(MAINS))
+    parser.add_argument("--size", choices=SIZES, default="full")
+    options = parser.parse_args()
+    unknown = [name for name in options.names if name not in MAINS]
+    if unknown:
+        parser.error(f"no benchmark {unknown[0]!r}; there are {', '.join(MAINS)}")
+    for name in options.names or MAINS:
+        MAINS[name](**SIZES[options.size][name])
+
+
+if __name__ == "__main__":
+    main()
