@@ -4,7 +4,7 @@ The public names. Arrays and functions of them live in `tracer.numpy`.
 """
 
 from tracer import eager as _eager  # installs the evaluator of concrete arrays
-from tracer import numpy
+from tracer import nn, numpy, scipy, tree
 from tracer.api import CompiledFunction, compile  # noqa: A004 - the public name
 from tracer.control import cond, fori_loop, map, scan, switch, while_loop  # noqa: A004
 from tracer.errors import (
@@ -35,11 +35,16 @@ from tracer.transforms import (
     checkpoint,
     custom_vjp,
     grad,
+    hessian,
+    jacfwd,
+    jacobian,
+    jacrev,
     jvp,
     linearize,
     stop_gradient,
     value_and_grad,
     vjp,
+    vmap,
 )
 from tracer.tree import register_pytree_node
 
@@ -77,15 +82,23 @@ __all__ = [
     "devices",
     "fori_loop",
     "grad",
+    "hessian",
+    "jacfwd",
+    "jacobian",
+    "jacrev",
     "jvp",
     "linearize",
     "map",
+    "nn",
     "numpy",
     "register_pytree_node",
     "scan",
+    "scipy",
     "stop_gradient",
     "switch",
+    "tree",
     "value_and_grad",
     "vjp",
+    "vmap",
     "while_loop",
 ]

@@ -51,6 +51,30 @@ def map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:  # noqa: A0
     return optree.tree_map(function, tree, *rest, namespace=NAMESPACE)
 
 
+def broadcast_prefix(prefix: Any, tree: Any) -> list[Any]:
+    """Return for each leaf of a tree the leaf of a prefix of it that stands above; None is one.
+
+    Raises
+    ------
+    ValueError
+        `prefix` is no prefix of the tree.
+
+    Examples
+    --------
+    >>> from tracer import tree
+    >>> tree.broadcast_prefix((0, None), ([1, 2], {"a": 3}))
+    [0, 0, None]
+    """
+    # Boxed: in a prefix None is a value, while in the tree it is a container without leaves.
+    boxed = optree.tree_map(_Box, prefix, none_is_leaf=True, namespace=NAMESPACE)
+    return [box.value for box in optree.broadcast_prefix(boxed, tree, namespace=NAMESPACE)]
+
+
+class _Box:
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
 def leaves(tree: Any) -> list[Any]:
     """Return the leaves of a tree, in order."""
     return flatten(tree)[0]
@@ -98,6 +122,7 @@ def register_pytree_node(
 
 __all__ = [
     "Structure",
+    "broadcast_prefix",
     "flatten",
     "flatten_with_paths",
     "is_leaf",

@@ -9,16 +9,23 @@ from tracer.transforms.checking import check_grads
 from tracer.transforms.checkpoint import checkpoint, stop_gradient
 from tracer.transforms.custom import custom_vjp
 from tracer.transforms.gradient import grad, value_and_grad
+from tracer.transforms.jacobian import hessian, jacfwd, jacobian, jacrev
 from tracer.transforms.linear import jvp, linearize, vjp
+from tracer.transforms.vectorized import vmap
 
 __all__ = [
     "check_grads",
     "checkpoint",
     "custom_vjp",
     "grad",
+    "hessian",
+    "jacfwd",
+    "jacobian",
+    "jacrev",
     "jvp",
     "linearize",
     "stop_gradient",
     "value_and_grad",
     "vjp",
+    "vmap",
 ]

@@ -116,6 +116,31 @@ def split_aux(name: str, result: Any) -> tuple[Any, Any]:
     return result
 
 
+def with_array_results(
+    name: str, fun: Callable[..., Any], has_aux: bool
+) -> Callable[..., tuple[Any, Any]]:
+    """Return a function with the result `(value, aux)`, value being nested arrays."""
+
+    def checked(*args: Any) -> tuple[Any, Any]:
+        result = fun(*args)
+        value, aux = split_aux(name, result) if has_aux else (result, ())
+        for leaf in tree.leaves(value):
+            if not is_array_like(leaf):
+                raise DTypeError(
+                    f"{name}: the function returned {describe(leaf)}, which is no array",
+                    mend="return arrays; return anything further as aux, with has_aux=True",
+                )
+        return value, aux
+
+    return checked
+
+
+def value_leaves(traced: Traced) -> int:
+    """Return the number of arrays in the value of a traced `(value, aux)`."""
+    value, _ = tree.unflatten(traced.out_tree, range(len(traced.graph.outputs)))
+    return len(tree.leaves(value))
+
+
 def describe(value: Any) -> str:
     """Return a short description of any object for an error message."""
     text = repr(value)
@@ -214,4 +239,6 @@ __all__ = [
     "resolve_argnums",
     "split_aux",
     "trace_in",
+    "value_leaves",
+    "with_array_results",
 ]

@@ -8,12 +8,9 @@ from typing import Any
 
 from tracer import tree
 from tracer.autodiff import value_and_gradient
-from tracer.autodiff.activity import carries_gradient
 from tracer.errors import DTypeError, ShapeError
 from tracer.ir import ShapeDtype
-from tracer.ops.rules import dtype_kind
 from tracer.transforms.arguments import (
-    Traced,
     check_argnums,
     check_callable,
     describe,
@@ -22,6 +19,7 @@ from tracer.transforms.arguments import (
     split_aux,
     trace_in,
 )
+from tracer.transforms.dtypes import check_input_dtypes, check_output_dtype
 
 
 def value_and_grad(
@@ -138,7 +136,7 @@ def _differentiate(
     def value_and_gradient_of(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
         positions = resolve_argnums(name, numbers, len(args))
         traced = trace_in(name, checked, args, positions, kwargs)
-        _check_inputs(name, traced, holomorphic, allow_int)
+        check_input_dtypes(name, traced, holomorphic, allow_int)
         _check_output(name, traced.graph.output_types[0], holomorphic)
         results = traced.run(value_and_gradient(traced.graph, range(traced.leaves)))
         count = len(traced.graph.outputs)
@@ -167,45 +165,13 @@ def _with_scalar_result(
     return checked
 
 
-def _check_inputs(name: str, traced: Traced, holomorphic: bool, allow_int: bool) -> None:
-    types = traced.graph.input_types[: traced.leaves]
-    for path, type in zip(traced.paths, types, strict=True):
-        if holomorphic and dtype_kind(type.dtype) != "c":
-            raise DTypeError(
-                f"{name} with holomorphic=True: {path} is {type}, which is not complex",
-                mend="convert it with astype(complex), or leave holomorphic out",
-            )
-        if not allow_int and not carries_gradient(type.dtype):
-            raise DTypeError(
-                f"{name}: {path} is {type}; only floating and complex arrays have gradients",
-                mend="convert it with astype(float), leave it out of argnums, or pass "
-                "allow_int=True to get zeros for it",
-            )
-
-
 def _check_output(name: str, type: ShapeDtype, holomorphic: bool) -> None:
     if type.shape != ():
         raise ShapeError(
             f"{name}: the function returned {type}, which is no scalar",
             mend="reduce it, with sum() or mean(); for all derivatives of an array use vjp",
         )
-    kind = dtype_kind(type.dtype)
-    if holomorphic and kind != "c":
-        raise DTypeError(
-            f"{name} with holomorphic=True: the function returned {type}, which is not complex",
-            mend="leave holomorphic out for a real result",
-        )
-    if not holomorphic and kind == "c":
-        raise DTypeError(
-            f"{name}: the function returned {type}, which is complex",
-            mend="take its real part or absolute value; for a holomorphic function pass "
-            "holomorphic=True",
-        )
-    if kind not in "fc":
-        raise DTypeError(
-            f"{name}: the function returned {type}; only floating results have gradients",
-            mend="return a floating scalar",
-        )
+    check_output_dtype(name, type, holomorphic)
 
 
 __all__ = ["grad", "value_and_grad"]

@@ -16,13 +16,12 @@ from tracer.numpy.array import Array
 from tracer.numpy.convert import as_array
 from tracer.numpy.dispatch import apply_graph
 from tracer.transforms.arguments import (
-    Traced,
     check_callable,
     checked_leaf,
     describe,
-    is_array_like,
-    split_aux,
     trace_in,
+    value_leaves,
+    with_array_results,
 )
 
 
@@ -185,9 +184,9 @@ class _Linearized:
         self, name: str, fun: Callable[..., Any], primals: Sequence[Any], has_aux: bool
     ) -> None:
         check_callable(name, fun)
-        checked = _with_array_results(name, fun, has_aux)
+        checked = with_array_results(name, fun, has_aux)
         self.traced = trace_in(name, checked, primals, range(len(primals)), {})
-        self._count = _value_leaves(self.traced)
+        self._count = value_leaves(self.traced)
         self._wrt = _inexact(self.traced.graph.input_types[: self.traced.leaves])
         self._seeds = _inexact(self.traced.graph.output_types[: self._count])
         self.halves: PullBack = pull_back(self.traced.graph, self._wrt, self._seeds)
@@ -221,28 +220,6 @@ class _Linearized:
         """Return tangents in the structure of the result."""
         types = self.traced.graph.output_types[: self._count]
         return tree.unflatten(tree.structure(self.value), _filled(types, self._seeds, results))
-
-
-def _with_array_results(
-    name: str, fun: Callable[..., Any], has_aux: bool
-) -> Callable[..., tuple[Any, Any]]:
-    def checked(*args: Any) -> tuple[Any, Any]:
-        result = fun(*args)
-        value, aux = split_aux(name, result) if has_aux else (result, ())
-        for leaf in tree.leaves(value):
-            if not is_array_like(leaf):
-                raise DTypeError(
-                    f"{name}: the function returned {describe(leaf)}, which is no array",
-                    mend="return arrays; return anything further as aux, with has_aux=True",
-                )
-        return value, aux
-
-    return checked
-
-
-def _value_leaves(traced: Traced) -> int:
-    value, _ = tree.unflatten(traced.out_tree, range(len(traced.graph.outputs)))
-    return len(tree.leaves(value))
 
 
 def _inexact(types: Sequence[ShapeDtype]) -> tuple[int, ...]:
