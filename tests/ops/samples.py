@@ -222,6 +222,81 @@ def _solves() -> list[Sample]:
     return samples
 
 
+def well_conditioned(*shape: int) -> Array:
+    """Return matrices whose singular values and eigenvalues keep apart, and pivots are clear."""
+    m, n = shape[-2:]
+    ramp = np.zeros((m, n))
+    np.fill_diagonal(ramp, 4.0 + 2.0 * np.arange(min(m, n)))
+    return 0.5 * real(*shape) + np.roll(ramp, 1, axis=-2)
+
+
+def _factored(a: Array, b: Array, *, transpose: bool) -> Sample:
+    packed, _, permutation = ops.lu.evaluate(a)
+    # The gradient belongs to `a`; finite differences would have to refactorise.
+    return sample(a, packed, permutation, b, transpose=transpose, smooth=False)
+
+
+def _decompositions() -> dict[str, list[Sample]]:
+    square, tall, wide = (well_conditioned(2, *size) for size in ((3, 3), (4, 3), (3, 4)))
+    turned = well_conditioned(3, 3) * (1 + 0.25j) + 0.5j * real(3, 3)
+    empty = [np.zeros((0, 0)), np.zeros((2, 3, 0)), np.zeros((0, 2, 2))]
+    hermitian = definite(2, 3, 3) + np.diag([1.0, 4.0, 9.0])
+    values, vectors = {"compute_vectors": False}, {"compute_vectors": True}
+    eigen = [
+        sample(hermitian, **vectors),
+        sample(hermitian, **values),
+        sample(complex_definite(3, 3), **values),
+        sample(complex_definite(2, 2), smooth=False, **vectors),
+    ]
+    return {
+        "lu": [sample(x) for x in (square, tall, wide, turned, *empty)]
+        + [sample(np.zeros((2, 2)), smooth=False)],
+        "lu_solve": [
+            _factored(a, real(*a.shape[:-1], 2) * a.flat[0], transpose=transpose)
+            for a in (square, turned)
+            for transpose in (False, True)
+        ],
+        "qr": [
+            *(sample(x, full_matrices=False) for x in (square, tall, wide, turned)),
+            sample(turned[:, :2], full_matrices=False),
+            sample(turned[:2], full_matrices=False),
+            *(sample(x, full_matrices=True) for x in (square, wide)),
+            sample(tall, full_matrices=True, smooth=False),
+            *(sample(x, full_matrices=flag) for x in empty for flag in (False, True)),
+        ],
+        "eigh": eigen + [sample(x, **flag) for x in (empty[0], empty[2]) for flag in (values,)],
+        "eig": [
+            sample(np.triu(square) + 0.1 * real(3, 3), **values),
+            sample(turned, **values),
+            sample(turned, **vectors),
+            sample(np.triu(square) + 0.1 * real(3, 3), **vectors),
+            sample(empty[0], **vectors),
+        ],
+        "svd": [
+            *(sample(x, full_matrices=False, **vectors) for x in (tall, wide, square)),
+            *(sample(x, full_matrices=False, **values) for x in (tall, wide, turned)),
+            sample(square, full_matrices=True, **vectors),
+            sample(tall, full_matrices=True, smooth=False, **vectors),
+            sample(turned, full_matrices=False, smooth=False, **vectors),
+            *(sample(x, full_matrices=flag, **vectors) for x in empty for flag in (False, True)),
+            *(sample(x, full_matrices=False, **values) for x in empty),
+        ],
+    }
+
+
+def _transforms() -> list[Sample]:
+    found = []
+    for lengths in ((5,), (6,), (1,), (2, 3), (3, 4), (2, 1, 5)):
+        half = (*lengths[:-1], lengths[-1] // 2 + 1)
+        found += [
+            sample(real(2, *lengths), kind="RFFT", lengths=lengths),
+            sample(comp(2, *half), kind="IRFFT", lengths=lengths),
+            sample(comp(2, *lengths), kind="FFT", lengths=lengths),
+            sample(comp(2, *lengths), kind="IFFT", lengths=lengths),
+        ]
+    return [*found, sample(np.zeros((0, 4)), kind="RFFT", lengths=(4,))]
+
+
 def _control() -> dict[str, list[Sample]]:
     condition = graph(lambda i, x: ops.compare(i, _number(3), direction="LT"), COUNTER, F3)
     body = graph(lambda i, x: [ops.add(i, _number(1)), ops.sine(x)], COUNTER, F3)
@@ -496,5 +571,7 @@ SAMPLES: dict[str, list[Sample]] = {
         sample(-np.eye(2), smooth=False),
     ],
     "triangular_solve": _solves(),
+    **_decompositions(),
+    "fft": _transforms(),
     **_control(),
 }

@@ -54,6 +54,7 @@ SOLVE = {
 INDICES = t(4, 1, dtype="int32")
 CARRY = body(X)
 
+LU = {"transpose": False}
 BAD: list[tuple[Op, tuple[ShapeDtype, ...], dict[str, Any], type[Exception], str]] = [
     (ops.add, (X, t(3)), {}, ShapeError, "one shape"),
     (ops.add, (X, INT), {}, DTypeError, "one dtype"),
@@ -152,6 +153,17 @@ BAD: list[tuple[Op, tuple[ShapeDtype, ...], dict[str, Any], type[Exception], str
         ArgumentError,
         "transpose_a",
     ),
+    (ops.lu, (t(3),), {}, ShapeError, "matrices"),
+    (ops.qr, (t(2, 2, dtype="int32"),), {"full_matrices": False}, DTypeError, "int32"),
+    (ops.eigh, (X,), {"compute_vectors": True}, ShapeError, "square"),
+    (ops.eig, (X,), {"compute_vectors": True}, ShapeError, "square"),
+    (ops.svd, (t(3),), {"full_matrices": False, "compute_vectors": True}, ShapeError, "matrices"),
+    (ops.lu_solve, (t(2, 2), t(2, 2), t(2, dtype=I32), t(3, 2)), LU, ShapeError, "do not fit"),
+    (ops.lu_solve, (t(2, 2), t(2, 2), t(2), t(2, 2)), LU, DTypeError, "permutation"),
+    (ops.fft, (t(4, dtype="complex64"),), {"kind": "DCT", "lengths": (4,)}, ArgumentError, "kind"),
+    (ops.fft, (t(4),), {"kind": "FFT", "lengths": (4,)}, DTypeError, "complex64"),
+    (ops.fft, (t(4),), {"kind": "RFFT", "lengths": (5,)}, ShapeError, "does not fit"),
+    (ops.fft, (t(4),), {"kind": "RFFT", "lengths": (1, 4)}, ShapeError, "axes of lengths"),
     (ops.while_, (X,), {"condition": CARRY, "body": CARRY}, DTypeError, "one bool scalar"),
     (ops.while_, (INT,), {"condition": CARRY, "body": CARRY}, ShapeError, "the carry is"),
     (

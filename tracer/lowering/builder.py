@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tracer.lowering.builder_linalg import LinalgBuilder
+from tracer.lowering.builder_decompositions import DecompositionBuilder
 from tracer.lowering.builder_reduce import ReduceBuilder
 
 
-class StableHloBuilder(ReduceBuilder, LinalgBuilder):
+class StableHloBuilder(ReduceBuilder, DecompositionBuilder):
     """Emits StableHLO by name. The protocol is in docs/architecture.md."""

@@ -29,14 +29,14 @@ class LinalgBuilder(BaseBuilder):
         """
         if type.size == 0:
             return self.splat(0, type)
-        wide = type.with_dtype(_lapack_dtype(type.dtype))
+        wide = type.with_dtype(lapack_dtype(type.dtype))
         operand = self.convert(wide, x)
         factor = (
             self._lapack_cholesky(wide, operand)
             if self.platform == "cpu"
             else Operand(hlo.cholesky(operand.raw, lower=ir.BoolAttr.get(True)))
         )
-        return self.convert(type, self._lower_triangle(wide, factor))
+        return self.convert(type, self._triangle(wide, factor, lower=True))
 
     def _lapack_cholesky(self, type: ShapeDtype, x: Operand) -> Operand:
         batch = ShapeDtype(type.shape[:-2], _INT32)
@@ -49,11 +49,12 @@ class LinalgBuilder(BaseBuilder):
         )
         return self.select(is_definite, factor, self.splat(np.nan, type))
 
-    def _lower_triangle(self, type: ShapeDtype, x: Operand) -> Operand:
+    def _triangle(self, type: ShapeDtype, x: Operand, *, lower: bool) -> Operand:
         indices = type.with_dtype(_INT32)
         rows = self.iota(indices, type.ndim - 2)
         columns = self.iota(indices, type.ndim - 1)
-        return self.select(self.compare("GE", rows, columns), x, self.splat(0, type))
+        inside = self.compare("GE" if lower else "LE", rows, columns)
+        return self.select(inside, x, self.splat(0, type))
 
     def triangular_solve(
         self,
@@ -75,7 +76,7 @@ class LinalgBuilder(BaseBuilder):
             )
         if type.size == 0:
             return self.splat(0, type)
-        wide = type.with_dtype(_lapack_dtype(type.dtype))
+        wide = type.with_dtype(lapack_dtype(type.dtype))
         matrix = self.convert(a.type.with_dtype(wide.dtype), a)
         right = self.convert(wide, x)
         if self.platform != "cpu":
@@ -147,7 +148,7 @@ def _layout(ndim: int, rank: int) -> Any:
     return ir.DenseIntElementsAttr.get(np.array(order, np.int64), type=ir.IndexType.get())
 
 
-def _lapack_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+def lapack_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """Return the dtype to compute in: LAPACK knows no float narrower than float32."""
     is_native = dtype.kind in "fc" and dtype.itemsize >= 4
     return dtype if is_native else np.dtype(np.float32)

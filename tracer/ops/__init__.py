@@ -35,10 +35,15 @@ from tracer.ops.cumulative import (
     cumulative_minimum,
     cumulative_multiply,
 )
+from tracer.ops.eigen import eig, eigh
+from tracer.ops.fft import fft
 from tracer.ops.gather import gather
 from tracer.ops.index import dynamic_slice, dynamic_update_slice
 from tracer.ops.join import concatenate, pad, slice
 from tracer.ops.linalg import cholesky, triangular_solve
+from tracer.ops.lu import lu
+from tracer.ops.lu_solve import lu_solve
+from tracer.ops.qr import qr
 from tracer.ops.reduce import (
     argmax,
     argmin,
@@ -61,6 +66,7 @@ from tracer.ops.special import (
     lgamma,
     polygamma,
 )
+from tracer.ops.svd import svd
 from tracer.ops.trigonometric import (
     acos,
     acosh,
@@ -136,11 +142,14 @@ __all__ = [
     "dot_general",
     "dynamic_slice",
     "dynamic_update_slice",
+    "eig",
+    "eigh",
     "erf",
     "erf_inv",
     "erfc",
     "exponential",
     "exponential_minus_one",
+    "fft",
     "floor",
     "gather",
     "imag",
@@ -150,6 +159,8 @@ __all__ = [
     "log",
     "log_plus_one",
     "logistic",
+    "lu",
+    "lu_solve",
     "maximum",
     "minimum",
     "multiply",
@@ -163,6 +174,7 @@ __all__ = [
     "polygamma",
     "popcnt",
     "power",
+    "qr",
     "real",
     "reduce_add",
     "reduce_and",
@@ -189,6 +201,7 @@ __all__ = [
     "sqrt",
     "stop_gradient",
     "subtract",
+    "svd",
     "tan",
     "tanh",
     "top_k",

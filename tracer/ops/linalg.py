@@ -24,23 +24,15 @@ from tracer.ops.helpers import (
     scale,
     triangle,
 )
-from tracer.ops.rules import moved_bytes, own_label, require_kind, require_same_dtypes, widened
+from tracer.ops.matrix_rules import matrix_axes, require_square
+from tracer.ops.rules import moved_bytes, own_label, require_same_dtypes, widened
 
 Array = np.ndarray[Any, Any]
 _TRANSPOSES = ("NO_TRANSPOSE", "TRANSPOSE", "ADJOINT")
 
 
-def _require_square(name: str, a: ShapeDtype) -> None:
-    require_kind(name, a, "fc")
-    if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
-        raise ShapeError(
-            f"{name} needs square matrices in the last two axes, got {a}",
-            mend="give an array of shape (..., n, n)",
-        )
-
-
 def _infer_cholesky(a: ShapeDtype) -> ShapeDtype:
-    _require_square("cholesky", a)
+    require_square("cholesky", a)
     return a
 
 
@@ -80,14 +72,6 @@ def _cholesky_vjp(g: Value, out: Value, a: Value) -> tuple[Value]:
     return (ops.add(ops.add(strict, mirrored), diagonal),)
 
 
-def _cholesky_axes(operands: Types, results: Types) -> AxisRule:
-    batch: tuple[Label, ...] = tuple(range(operands[0].ndim - 2))
-    inside = (*batch, own_label(0, 0), own_label(0, 1))
-    outside = (*batch, own_label(1, 0), own_label(1, 1))
-    whole: frozenset[Label] = frozenset((*inside[-2:], *outside[-2:]))
-    return AxisRule((inside,), (outside,), whole=whole)
-
-
 def _cholesky_cost(operands: Types, results: Types) -> Cost:
     n = operands[0].shape[-1]
     return Cost(operands[0].size * n // 3, moved_bytes(operands, results), operands[0].nbytes)
@@ -101,7 +85,7 @@ cholesky: Op = Op(
     evaluate=_evaluate_cholesky,
     lower=lambda b, types, a: b.cholesky(types[0], a),
     vjp=_cholesky_vjp,
-    axes=_cholesky_axes,
+    axes=matrix_axes,
     cost=_cholesky_cost,
     reuses=(0,),
     fusion="opaque",
@@ -117,7 +101,7 @@ def _infer_solve(
     unit_diagonal: bool,
     transpose_a: str,
 ) -> ShapeDtype:
-    _require_square("triangular_solve", a)
+    require_square("triangular_solve", a)
     require_same_dtypes("triangular_solve", (a, x))
     if transpose_a not in _TRANSPOSES:
         raise ArgumentError(

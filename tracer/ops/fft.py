@@ -1,0 +1,122 @@
+"""Discrete Fourier transforms over the last axes. Source: StableHLO specification, fft.
+
+The transforms are linear, so their gradients are transforms themselves; that of RFFT and IRFFT
+weighs the frequencies that stand for two (all but the first and, for even lengths, the last).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tracer import ops
+from tracer.errors import ArgumentError, DTypeError, ShapeError
+from tracer.ir import AxisRule, Cost, Label, Op, ShapeDtype, Value
+from tracer.ir.op import Types
+from tracer.ops.helpers import conjugate, full, full_like, scale
+from tracer.ops.rules import complex_dtype, moved_bytes, own_label, real_dtype
+
+Array = np.ndarray[Any, Any]
+KINDS = {"FFT": "c", "IFFT": "c", "RFFT": "f", "IRFFT": "c"}
+"""Names of the transforms, and the kind of dtype that each takes."""
+_MAXIMUM_AXES = 3
+
+
+def _infer(x: ShapeDtype, *, kind: str, lengths: tuple[int, ...]) -> ShapeDtype:
+    _require_transform(x, kind, lengths)
+    batch, inside = x.shape[: -len(lengths)], x.shape[-len(lengths) :]
+    halved = (*lengths[:-1], lengths[-1] // 2 + 1)
+    if inside != (halved if kind == "IRFFT" else lengths):
+        raise ShapeError(
+            f"fft {kind} of lengths {lengths} does not fit {x}",
+            mend="the last axes have the lengths; for IRFFT the last one has length // 2 + 1",
+        )
+    dtype = {"RFFT": complex_dtype, "IRFFT": real_dtype}.get(kind, lambda same: same)(x.dtype)
+    return ShapeDtype((*batch, *(halved if kind == "RFFT" else lengths)), dtype)
+
+
+def _require_transform(x: ShapeDtype, kind: str, lengths: tuple[int, ...]) -> None:
+    if kind not in KINDS:
+        raise ArgumentError(f"fft knows no kind {kind!r}", mend=f"use one of {list(KINDS)}")
+    if x.dtype.kind != KINDS[kind] or x.dtype.itemsize < 4:
+        wanted = "float32 or float64" if KINDS[kind] == "f" else "complex64 or complex128"
+        raise DTypeError(f"fft {kind} takes {wanted}, not {x.dtype}", mend="convert first")
+    if not 1 <= len(lengths) <= min(_MAXIMUM_AXES, x.ndim) or min(lengths) < 1:
+        raise ShapeError(
+            f"fft over {len(lengths)} axes of lengths {lengths} does not fit {x}",
+            mend=f"transform one to {_MAXIMUM_AXES} axes of at least one element",
+        )
+
+
+def _evaluate(x: Array, *, kind: str, lengths: tuple[int, ...]) -> Array:
+    function = getattr(np.fft, f"{kind.lower()}n")
+    axes = tuple(range(-len(lengths), 0))
+    return np.asarray(function(x, s=lengths, axes=axes))
+
+
+def _lower(b: Any, types: Types, x: Any, *, kind: str, lengths: tuple[int, ...]) -> Any:
+    if types[0].size == 0:
+        return b.splat(0, types[0])
+    return b.fft(x, kind, lengths)
+
+
+def _weights(shape: tuple[int, ...], length: int, dtype: np.dtype[Any], *, twice: float) -> Value:
+    """Return, for the half spectra along the last axis, 1 or for those that stand for two `twice`.
+
+    The middle frequency of an even length stands for itself alone, and so does the first one.
+    """
+    places = ops.iota(shape=shape, dtype=np.dtype(np.int32), dimension=len(shape) - 1)
+    alone = ops.compare(places, full_like(places, 0), direction="EQ")
+    if length % 2 == 0:
+        middle = ops.compare(places, full_like(places, length // 2), direction="EQ")
+        alone = ops.or_(alone, middle)
+    ones = full(1, ShapeDtype(shape, dtype))
+    return ops.select(alone, ones, full_like(ones, twice))  # type: ignore[no-any-return]
+
+
+def _vjp(g: Value, out: Value, x: Value, *, kind: str, lengths: tuple[int, ...]) -> tuple[Value]:
+    """Apply the transposed transform: FFT and IFFT are symmetric, the real ones each other's."""
+    if kind in ("FFT", "IFFT"):
+        return (fft(g, kind=kind, lengths=lengths),)
+    total, last = math.prod(lengths), lengths[-1]
+    if kind == "RFFT":
+        weights = _weights(g.shape, last, g.dtype, twice=0.5)
+        whole = fft(ops.multiply(conjugate(g), weights), kind="IRFFT", lengths=lengths)
+        return (scale(whole, total),)
+    half = conjugate(fft(g, kind="RFFT", lengths=lengths))
+    weights = _weights(half.shape, last, half.dtype, twice=2.0)
+    return (scale(ops.multiply(half, weights), 1 / total),)
+
+
+def _axes(operands: Types, results: Types, *, lengths: tuple[int, ...], **_: Any) -> AxisRule:
+    batch: tuple[Label, ...] = tuple(range(operands[0].ndim - len(lengths)))
+    inside, outside = (
+        tuple(own_label(group, axis) for axis in range(len(lengths))) for group in (0, 1)
+    )
+    whole: frozenset[Label] = frozenset((*inside, *outside))
+    return AxisRule(((*batch, *inside),), ((*batch, *outside),), whole=whole)
+
+
+def _cost(operands: Types, results: Types, *, lengths: tuple[int, ...], **_: Any) -> Cost:
+    """Count 5 n log2 n operations for each transform; lines are gathered in a small buffer."""
+    size = max(operands[0].size, results[0].size)
+    flops = math.ceil(5 * size * math.log2(max(2, math.prod(lengths))))
+    line = 2 * max(lengths) * max(operands[0].dtype.itemsize, results[0].dtype.itemsize)
+    return Cost(flops, moved_bytes(operands, results), line)
+
+
+fft: Op = Op(
+    "fft",
+    doc="Discrete Fourier transform over the last `len(lengths)` axes (three at most). FFT and "
+    "IFFT take complex numbers, RFFT real ones and gives half of the last axis, IRFFT undoes it; "
+    "the inverse ones divide by the number of elements.",
+    infer=_infer,
+    evaluate=_evaluate,
+    lower=_lower,
+    vjp=_vjp,
+    axes=_axes,
+    cost=_cost,
+    fusion="opaque",
+)
