@@ -5,8 +5,16 @@ The public names. Arrays and functions of them live in `tracer.numpy`.
 
 from tracer import eager as _eager  # installs the evaluator of concrete arrays
 from tracer import nn, numpy, scipy, tree
-from tracer.api import CompiledFunction, compile  # noqa: A004 - the public name
-from tracer.control import cond, fori_loop, map, scan, switch, while_loop  # noqa: A004
+from tracer.api import CompiledFunction, compile
+from tracer.control import (
+    associative_scan,
+    cond,
+    fori_loop,
+    map,
+    scan,
+    switch,
+    while_loop,
+)
 from tracer.errors import (
     ArgumentError,
     ArrayIndexError,
@@ -73,6 +81,7 @@ __all__ = [
     "TracerError",
     "TracingError",
     "VerifyError",
+    "associative_scan",
     "check_grads",
     "checkpoint",
     "compile",
