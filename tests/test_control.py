@@ -1,4 +1,4 @@
-"""cond, switch, while_loop, fori_loop, scan, map."""
+"""cond, switch, while_loop, fori_loop, scan, map, associative_scan."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 
 import tracer.numpy as tnp
 from tracer import control, tree
-from tracer.control import cond, fori_loop, scan, switch, while_loop
-from tracer.errors import ArgumentError, DTypeError, ShapeError, TracingError
+from tracer.control import associative_scan, cond, fori_loop, scan, switch, while_loop
+from tracer.errors import ArgumentError, AxisError, DTypeError, ShapeError, TracingError
 from tracer.numpy.recording import Recording
 from tracer.transforms import check_grads, grad, vjp
 
@@ -327,14 +327,77 @@ class TestMap:
         result = control.map(lambda x: {"sum": x.sum(), "n": 1}, ROWS)
         same(result, {"sum": ROWS.sum(1), "n": np.ones(5, "int64")}, rtol=1e-12)
 
+    @pytest.mark.parametrize("size", [1, 2, 3, 5, 9])
+    def test_batches(self, size: int) -> None:
+        def f(x: dict[str, Any]) -> dict[str, Any]:
+            return {"sum": x["a"].sum() * x["b"], "n": 1}
+
+        xs = {"a": ROWS, "b": np.arange(5.0)}
+        same(control.map(f, xs, batch_size=size), control.map(f, xs), rtol=1e-12)
+
+    def test_batches_of_nothing(self) -> None:
+        result = control.map(lambda x: x.sum(), ROWS[:0], batch_size=2)
+        assert result.shape == (0,)
+
+    def test_gradient_in_batches(self) -> None:
+        def f(w: Any) -> Any:
+            return control.map(lambda x: tnp.sin(w * x).sum(), ROWS, batch_size=2)
+
+        check_grads(f, (0.7,))
+
     def test_gradient(self) -> None:
         check_grads(lambda w: control.map(lambda x: tnp.sin(w * x).sum(), ROWS), (0.7,))
 
     def test_wrong_arguments(self) -> None:
-        with pytest.raises(ArgumentError, match="batch_size"):
-            control.map(lambda x: x, ROWS, batch_size=2)
+        for size in (0, -1, 1.5, True, "2"):
+            with pytest.raises(ArgumentError, match="batch_size"):
+                control.map(lambda x: x, ROWS, batch_size=size)  # type: ignore[arg-type]
         with pytest.raises(ArgumentError, match="no arrays"):
             control.map(lambda x: x, ())
+
+
+class TestAssociativeScan:
+    @pytest.mark.parametrize("size", [0, 1, 2, 3, 4, 5, 8, 13])
+    @pytest.mark.parametrize("reverse", [False, True])
+    def test_running_sums(self, size: int, reverse: bool) -> None:
+        x = np.random.default_rng(size).standard_normal((size, 2))
+        wanted = np.cumsum(x[::-1], 0)[::-1] if reverse else np.cumsum(x, 0)
+        same(associative_scan(tnp.add, x, reverse=reverse), wanted, rtol=1e-12)
+        same(associative_scan(tnp.add, x.T, reverse=reverse, axis=-1), wanted.T, rtol=1e-12)
+
+    def test_order_of_a_product_that_does_not_commute(self) -> None:
+        matrices = np.random.default_rng(3).standard_normal((6, 2, 2))
+        wanted = [matrices[0]]
+        for matrix in matrices[1:]:
+            wanted.append(wanted[-1] @ matrix)
+        same(associative_scan(tnp.matmul, matrices), np.stack(wanted), rtol=1e-12)
+
+    def test_linear_recurrence_and_its_gradient(self) -> None:
+        def combine(left: Any, right: Any) -> Any:
+            return {"a": left["a"] * right["a"], "b": right["a"] * left["b"] + right["b"]}
+
+        def f(a: Any, b: Any) -> Any:
+            return associative_scan(combine, {"a": a, "b": b})["b"]
+
+        a, b = ROWS[:, 0], ROWS[:, 1]
+        state, wanted = 0.0, []
+        for one, other in zip(a, b, strict=True):
+            state = one * state + other
+            wanted.append(state)
+        same(f(a, b), np.array(wanted), rtol=1e-12)
+        check_grads(f, (a, b))
+
+    def test_wrong_arguments(self) -> None:
+        with pytest.raises(ArgumentError, match="no arrays"):
+            associative_scan(tnp.add, ())
+        with pytest.raises(AxisError, match="has no axis 2"):
+            associative_scan(tnp.add, ROWS, axis=2)
+        with pytest.raises(ShapeError, match="differ along axis 0"):
+            associative_scan(lambda x, y: x, (ROWS, ROWS[:2]))
+        with pytest.raises(ShapeError, match="the result of fn"):
+            associative_scan(lambda x, y: x[:1], ROWS)
+        with pytest.raises(TracingError, match="nested as"):
+            associative_scan(lambda x, y: (x, y), ROWS)
 
 
 class TestAgainstJax:

@@ -10,7 +10,7 @@ from tracer.control import (
     associative_scan,
     cond,
     fori_loop,
-    map,
+    map,  # noqa: A004 - named as in JAX
     scan,
     switch,
     while_loop,

@@ -1,4 +1,4 @@
-"""scan and map, with JAX's names and argument order."""
+"""scan, with JAX's name and argument order."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def scan(
     name = "scan"
     check_callable(name, "f", f)
     slices = flatten_arguments(name, "xs", xs)
-    steps = _steps(name, slices, length)
+    steps = count_steps(name, slices, length)
     copies = _copies(name, unroll, steps)
     given = flatten_arguments(name, "init", init)
     loop = _Loop(name, f, given, tree.structure((init, xs)), slices, steps)
@@ -90,51 +90,8 @@ def scan(
     return carry, tree.unflatten(loop.results, arrays[len(given.arrays) :])
 
 
-def map(  # noqa: A001 - named as in JAX
-    f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None
-) -> Any:
-    """Apply a function to the slices of arrays along axis 0, one after the other.
-
-    Parameters
-    ----------
-    f : callable
-        Takes a slice. It may close over arrays.
-    xs
-        Arrays in any nesting, all of one size along axis 0.
-    batch_size : None
-        Batches are not supported yet.
-
-    Returns
-    -------
-    result
-        The results, stacked along axis 0.
-
-    Raises
-    ------
-    ShapeError
-        `xs` do not fit together.
-    ArgumentError
-        A `batch_size` was given, or there are no `xs`.
-
-    Examples
-    --------
-    >>> import tracer
-    >>> import tracer.numpy as tnp
-    >>> tracer.map(lambda x: x * x, tnp.arange(3.0)).tolist()
-    [0.0, 1.0, 4.0]
-    """
-    check_callable("map", "f", f)
-    if batch_size is not None:
-        raise ArgumentError(
-            f"map: batch_size={batch_size} is not supported: it needs vmap",
-            mend="leave batch_size out; or reshape the arrays into batches, let f take a batch",
-        )
-    if not tree.leaves(xs):
-        raise ArgumentError("map: xs holds no arrays", mend="give one array or more")
-    return scan(lambda _, x: ((), f(x)), (), xs)[1]
-
-
-def _steps(name: str, slices: Arguments, length: Any) -> int:
+def count_steps(name: str, slices: Arguments, length: Any) -> int:
+    """Return the common size of arrays along axis 0, and check it."""
     for path, type in zip(slices.paths, slices.types, strict=True):
         if not type.shape:
             raise ShapeError(
@@ -146,9 +103,7 @@ def _steps(name: str, slices: Arguments, length: Any) -> int:
         try:
             steps = operator.index(length)
         except TypeError as error:
-            raise ArgumentError(
-                f"{name}: length is {length!r}", mend="give an integer"
-            ) from error
+            raise ArgumentError(f"{name}: length is {length!r}", mend="give an integer") from error
         sizes.setdefault(steps, "length")
     if not sizes:
         raise ArgumentError(
@@ -253,4 +208,4 @@ def _pair_checked(name: str, f: Callable[..., Any]) -> Callable[..., Any]:
     return checked
 
 
-__all__ = ["map", "scan"]
+__all__ = ["count_steps", "scan"]
