@@ -74,7 +74,7 @@ def choose_chunk(subject: Subject, region: Region, loop: Loop, settings: SplitSe
         largest = max(type.nbytes for node in region.virtual for type in node.types)
         rows = min(rows, settings.split_bytes * region.length // max(1, largest))
     # At least two trips: one would store the whole values again.
-    return balanced(region.length, max(1, min(rows, (region.length + 1) // 2)))
+    return balanced(region.length, max(1, min(rows, region.length // 2)))
 
 
 def balanced(length: int, rows: int) -> int:

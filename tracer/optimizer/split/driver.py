@@ -65,7 +65,11 @@ class _Candidate:
 
 
 def split_graph(
-    graph: Graph, settings: SplitSettings, log: PassLog, depth: int = 0
+    graph: Graph,
+    settings: SplitSettings,
+    log: PassLog,
+    depth: int = 0,
+    assembled: Set[Node] = frozenset(),
 ) -> tuple[Graph, list[LoopRow]]:
     """Compute every value above the threshold in slices, where the axis rules allow it.
 
@@ -76,12 +80,11 @@ def split_graph(
     refused: dict[str, tuple[str, Source | None]] = {}
     graph = map_bodies(graph, lambda body: _tile(body, settings, log, rows, depth))
     while True:
-        subject = Subject(graph)
-        search = _Search(subject, settings, refused)
+        search = _Search(Subject(graph, assembled), settings, refused)
         candidate = next((found for found in map(search.best, search.seeds()) if found), None)
         if candidate is None:
             break
-        graph, new = _apply(search, candidate, log, depth)
+        graph, new, assembled = _apply(search, candidate, log, depth)
         rows.extend(new)
     for what, (reason, source) in refused.items():
         log.refuse(what, reason, source)
@@ -90,35 +93,51 @@ def split_graph(
 
 def _apply(
     search: _Search, candidate: _Candidate, log: PassLog, depth: int
-) -> tuple[Graph, list[LoopRow]]:
-    """Write the loops of one candidate; also return their rows, inner loops last."""
+) -> tuple[Graph, list[LoopRow], set[Node]]:
+    """Write the loops of one candidate.
+
+    Returns
+    -------
+    Graph
+    list of LoopRow
+        Its loops, inner ones last.
+    set of Node
+        The nodes that put the results of this and of earlier loops together.
+    """
     subject, settings, region = search.subject, search.settings, candidate.region
     inner: list[LoopRow] = []
 
     def chunk_of(loop: Loop) -> int:
         return choose_chunk(subject, region, loop, settings)
 
-    def transform(body: Graph) -> Graph:
-        return _tile(body, settings, log, inner, depth)
+    def transform(body: Graph, assembled: Set[Node]) -> Graph:
+        return _tile(body, settings, log, inner, depth, assembled)
 
-    graph, emitted = split_region(subject, region, chunk_of, transform)
+    graph, emitted, mapping = split_region(subject, region, chunk_of, transform)
     for node, conflict in region.kept.items():
         log.refuse(f"{node.types[0]} of {node.name}", f"stored, {conflict}", node.source)
     extra = max(0, graph_flops(graph) - graph_flops(subject.graph))
     rows = [_row(region, search.stored, item, extra) for item in emitted]
     log.applied.extend(f"{row.axis}: {row.trips} trips of {row.chunk}" for row in rows)
-    return graph, [*rows, *inner]
+    results = [v for node in (*subject.assembled, *region.heads) for v in node.results]
+    assembled = {mapping[value].node for value in results if value in mapping}
+    return graph, [*rows, *inner], assembled
 
 
 def _tile(
-    body: Graph, settings: SplitSettings, log: PassLog, rows: list[LoopRow], depth: int
+    body: Graph,
+    settings: SplitSettings,
+    log: PassLog,
+    rows: list[LoopRow],
+    depth: int,
+    assembled: Set[Node] = frozenset(),
 ) -> Graph:
     """Split a body again, along another axis, while a trip is over the budget and it helps."""
     whole = body_extra_bytes(body)
     if depth >= _MAXIMUM_DEPTH or whole <= settings.budget_bytes:
         return body
     inner_log = PassLog()
-    tiled, more = split_graph(body, settings, inner_log, depth + 1)
+    tiled, more = split_graph(body, settings, inner_log, depth + 1, assembled)
     if body_extra_bytes(tiled) > _WORTHWHILE * whole:
         return body
     rows.extend(more)
@@ -152,6 +171,7 @@ class _Search:
             for node in self.subject.graph.nodes
             if node in self.stored
             and node not in self.subject.outputs
+            and node not in self.subject.assembled
             and not node.bodies
             and self.is_large(node)
         ]
@@ -218,7 +238,7 @@ def _row(region: Region, stored: Set[Node], emitted: Emitted, extra_flops: int) 
     virtual = sorted(inside & stored or inside, key=lambda node: -_largest(node))
     first = virtual[0] if virtual else next(iter(emitted.loop.heads))
     place = f" ({first.source})" if first.source else ""
-    after = body_extra_bytes(emitted.body) if emitted.body is not None else 0
+    after = body_extra_bytes(emitted.body)
     return LoopRow(
         tensors=tuple((f"{node.types[0]} of {node.name}", node.source) for node in virtual),
         axis=f"axis of {region.length} of {first.types[0]}{place}",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,8 @@ from tracer.optimizer.split.levels import Loop, plan_loops
 from tracer.optimizer.split.region import Region, Subject
 
 Resolve = Callable[[Value], Value]
+Transform = Callable[[Graph, Set[Node]], Graph]
+"""Rewrites a body; told which of its nodes put the slices together."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +24,7 @@ class Emitted:
     """A loop as it was written into the graph."""
 
     loop: Loop
-    body: Graph | None
+    body: Graph
     trips: int
     chunk: int
     remainder: int
@@ -147,7 +149,7 @@ def emit_loop(
     emitter: SliceEmitter,
     chunk: int,
     outer: Resolve,
-    transform: Callable[[Graph], Graph],
+    transform: Transform,
 ) -> tuple[list[Value], Emitted]:
     """Write a loop over slices of `chunk` elements, and the remainder after it.
 
@@ -157,21 +159,15 @@ def emit_loop(
     trips, remainder = divmod(length, chunk)
     builder.source = next(iter(loop.heads)).source
     carries = initial_carries(emitter.subject, loop)
-    body = None
-    if trips == 1:
-        start = ops.constant(value=np.zeros((), np.int32))
-        carries = emitter.emit(builder, start, chunk, outer, carries)
-    elif trips > 1:
-        body, invariants = build_body(emitter, carries, chunk, length)
-        body = transform(body)
-        operands = [
-            ops.constant(value=np.zeros((), body.inputs[0].dtype)),
-            *carries,
-            *(outer(value) for value in invariants),
-        ]
-        condition = _build_condition(body, trips)
-        results = ops.while_(*operands, condition=condition, body=body)
-        carries = list(results[1 : 1 + len(carries)])
+    body, invariants = build_body(emitter, carries, chunk, length)
+    body = transform(body, {value.node for value in body.outputs[1 : 1 + len(carries)]})
+    operands = [
+        ops.constant(value=np.zeros((), body.inputs[0].dtype)),
+        *carries,
+        *(outer(value) for value in invariants),
+    ]
+    results = ops.while_(*operands, condition=_build_condition(body, trips), body=body)
+    carries = list(results[1 : 1 + len(carries)])
     if remainder:
         start = ops.constant(value=np.array(trips * chunk, _index_dtype(length)))
         carries = emitter.emit(builder, start, remainder, outer, carries)
@@ -221,11 +217,12 @@ def split_region(
     subject: Subject,
     region: Region,
     chunk_of: Callable[[Loop], int],
-    transform: Callable[[Graph], Graph],
-) -> tuple[Graph, list[Emitted]]:
+    transform: Transform,
+) -> tuple[Graph, list[Emitted], Mapping[Value, Value]]:
     """Return the graph with the region's virtual values computed in loops.
 
-    `chunk_of` gives the slice size of each loop; `transform` may rewrite each body.
+    `chunk_of` gives the slice size of each loop; `transform` may rewrite each body. The mapping
+    leads from the old values that are still stored to the new ones.
     """
     loops, levels = plan_loops(subject, region)
     done = levels.done
@@ -248,7 +245,7 @@ def split_region(
             mapping.update(zip(results, carries, strict=True))
             emitted.append(record)
         _copy_ready(builder, waiting, mapping, done, len(subject.graph.nodes))
-    return builder.finish([mapping[value] for value in subject.graph.outputs]), emitted
+    return builder.finish([mapping[value] for value in subject.graph.outputs]), emitted, mapping
 
 
 def _copy_ready(

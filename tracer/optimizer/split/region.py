@@ -13,19 +13,29 @@ stored, and the uses of a gradient are uses like any other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Set
 from dataclasses import dataclass, field
 
 from tracer.ir import AxisRule, Graph, Label, Node, Value
+from tracer.ops.rules import whole_axes
 
 LargeTest = Callable[[Node], bool]
 
 
 class Subject:
-    """A graph with what splitting asks of it again and again: users, axis rules."""
+    """A graph with what splitting asks of it again and again: users, axis rules.
 
-    def __init__(self, graph: Graph) -> None:
+    Parameters
+    ----------
+    graph : Graph
+    assembled : set of Node
+        Nodes that put the slices of a loop together, in place. To cut them once more would copy
+        the whole result, so they count as needing every axis whole.
+    """
+
+    def __init__(self, graph: Graph, assembled: Set[Node] = frozenset()) -> None:
         self.graph = graph
+        self.assembled = assembled
         self.position = {node: i for i, node in enumerate(graph.nodes)}
         self.outputs = {value.node for value in graph.outputs}
         self._users: dict[Node, list[tuple[Node, int, int]]] = {}
@@ -43,7 +53,8 @@ class Subject:
         found = self._rules.get(node)
         if found is None:
             assert node.op is not None
-            found = node.op.axes(node.operand_types, node.types, **node.params)
+            axes = whole_axes if node in self.assembled else node.op.axes
+            found = axes(node.operand_types, node.types, **node.params)
             self._rules[node] = found
         return found
 
