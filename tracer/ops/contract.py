@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -170,7 +170,7 @@ def _in_order(labels: dict[int, Label]) -> tuple[Label, ...]:
 
 
 def _cost(operands: Types, results: Types, **axes: Axes) -> Cost:
-    """Two flops for each term, eight when complex; scratch for operands copied into order."""
+    """Two flops for each term, eight when complex; scratch for copies into order and packing."""
     x, y = operands
     terms = results[0].size * size_of(x, axes["lhs_contracting"])
     flops = (8 if x.dtype.kind == "c" else 2) * terms
@@ -182,7 +182,22 @@ def _cost(operands: Types, results: Types, **axes: Axes) -> Cost:
         )
         if not _is_matrix_like(type.ndim, batch, inner)
     )
-    return Cost(flops, moved_bytes(operands, results), scratch)
+    return Cost(flops, moved_bytes(operands, results), scratch + _packing_bytes(x, y, axes))
+
+
+def _packing_bytes(x: ShapeDtype, y: ShapeDtype, axes: Mapping[str, Axes]) -> int:
+    """Bound what CPU libraries pack operands into, one product at a time.
+
+    Fitted in docs/memory-model.md: Eigen, which takes products with a transposed left operand,
+    packs blocks of both operands; YNNPACK packs columns of the right one.
+    """
+    batch, inner = (size_of(x, axes[name]) for name in ("lhs_batch", "lhs_contracting"))
+    each = max(1, batch * inner)
+    rows, columns = x.size // each, y.size // each
+    if x.ndim - 1 not in axes["lhs_contracting"]:
+        return (rows + columns) * min(2 * inner, 768) * x.dtype.itemsize
+    at_a_time = max(256, (1 << 17) // max(1, inner))
+    return batch * inner * min(columns, at_a_time) * x.dtype.itemsize
 
 
 def _is_matrix_like(ndim: int, batch: Sequence[int], inner: Sequence[int]) -> bool:
