@@ -43,7 +43,7 @@ def compile_options(
     flags = parse_flags(os.environ.get("TRACER_FLAGS", ""))
     if memory_limit is None:
         memory_limit = os.environ.get("TRACER_MEMORY_LIMIT") or None
-    limit = memory_limit if memory_limit in (None, AUTO) else parse_bytes(memory_limit)  # type: ignore[arg-type]
+    limit = memory_limit if memory_limit in (None, AUTO) else parse_bytes(memory_limit)
     threshold = _bytes(tensor_size_threshold, flags.get("tensor_size_threshold"))
     split = _bytes(tensor_split_size, flags.get("tensor_split_size"))
     donate = _positions("donate_argnums", donate_argnums)
@@ -61,7 +61,7 @@ def _bytes(argument: int | str | None, flag: int | None) -> int | None:
 
 
 def _positions(name: str, value: int | Sequence[int]) -> tuple[int, ...]:
-    items = (value,) if not isinstance(value, Sequence) or isinstance(value, str) else tuple(value)
+    items = tuple(value) if isinstance(value, Sequence) else (value,)
     try:
         positions = tuple(sorted({operator.index(item) for item in items}))
     except TypeError as error:

@@ -14,10 +14,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tracer.ir import Builder, Graph, Node, Value, rebuild
-from tracer.optimizer.liveness import LiveTensor, Liveness
+from tracer.optimizer.liveness import Liveness, LiveTensor
 from tracer.optimizer.match import CONTRACTIONS, UNROLL
 from tracer.optimizer.passes import Pass, PassLog, PassManager, PassRow
 from tracer.optimizer.simplify import COMMON_SUBEXPRESSIONS, CONSTANT_FOLDING
@@ -148,7 +148,7 @@ class Planner:
         refusals = [refusal for row in rows for refusal in row.refusals]
         same_value = [refusal for refusal in refusals if refusal.subject == str(tensor)]
         same_line = [refusal for refusal in refusals if refusal.source == tensor.source]
-        found = (same_value or same_line or [None])[0]
+        found = next(iter(same_value or same_line), None)
         return None if found is None else f"{found.subject}: {found.reason}"
 
     def _limit_settings(self, limit: int) -> Iterator[SplitSettings]:
@@ -180,7 +180,8 @@ class Planner:
             return result
 
         manager = PassManager()
-        graph = manager.run(self.graph, (Pass("split", run, exact=False, bodies=False), COMMON_SUBEXPRESSIONS))
+        split = Pass("split", run, exact=False, bodies=False)
+        graph = manager.run(self.graph, (split, COMMON_SUBEXPRESSIONS))
         return self._candidate(graph, (*self.rows, *manager.rows), tuple(loops))
 
     def _candidate(

@@ -22,6 +22,7 @@ def eliminate_common_subexpressions(graph: Graph, log: PassLog) -> Graph:
     """Compute equal nodes (same op, operands and parameters) once."""
     first: dict[Any, tuple[Value, ...]] = {}
     mapping: dict[Value, Value] = {}
+    changed = False
     builder = Builder()
     for value in graph.inputs:
         mapping[value] = builder.input(value.type, value.node.source)
@@ -33,9 +34,10 @@ def eliminate_common_subexpressions(graph: Graph, log: PassLog) -> Graph:
         if results is None or not node.op.pure:
             first[key] = results = builder.copy(node, operands)
         else:
+            changed = True
             log.applied.append(f"{node.name} {node.types[0]}")
         mapping.update(zip(node.results, results, strict=True))
-    return builder.finish([mapping[v] for v in graph.outputs]) if log.applied else graph
+    return builder.finish([mapping[v] for v in graph.outputs]) if changed else graph
 
 
 def fold_constants(graph: Graph, log: PassLog) -> Graph:

@@ -88,7 +88,7 @@ class SliceEmitter:
             if axis is None:
                 operands.append(self.outer(value))
             elif key in slices:
-                operands.append(slices[key][value.index])  # type: ignore[index]
+                operands.append(slices[key][value.index])
             else:
                 operands.append(self._slice_stored(self.outer(value), axis))
         chunk = Chunk(
@@ -100,7 +100,7 @@ class SliceEmitter:
 
     def _slice_stored(self, value: Value, axis: int) -> Value:
         sizes = value.type.resized(axis, self.size).shape
-        return ops.dynamic_slice(value, *self._starts(value, axis), sizes=sizes)
+        return ops.dynamic_slice(value, *self._starts(value, axis), sizes=sizes)  # type: ignore[no-any-return]
 
     def _starts(self, value: Value, axis: int) -> list[Value]:
         zero = ops.constant(value=np.zeros((), self.start.dtype))
