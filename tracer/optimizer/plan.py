@@ -15,6 +15,9 @@ from tracer.source import Source
 from tracer.units import format_bytes
 
 
+_SHOWN_REFUSALS = 4
+
+
 @dataclass(frozen=True)
 class TimelineEntry:
     """Bytes alive while one stored value of the final program is computed."""
@@ -149,7 +152,10 @@ def _pass_lines(plan: Plan) -> list[str]:
         lines.append(
             f"  {row.name:<24} {before:>12} {after:>12} {nodes:>11}  {len(row.applied):>8}"
         )
-        lines.extend(f"    left alone: {refusal}" for refusal in row.refusals)
+        lines.extend(f"    left alone: {refusal}" for refusal in row.refusals[:_SHOWN_REFUSALS])
+        more = len(row.refusals) - _SHOWN_REFUSALS
+        if more > 0:
+            lines.append(f"    left alone: {more} more, see plan.passes")
     return lines
 
 
