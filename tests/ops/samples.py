@@ -264,6 +264,10 @@ def _decompositions() -> dict[str, list[Sample]]:
             sample(tall, full_matrices=True, smooth=False),
             *(sample(x, full_matrices=flag) for x in empty for flag in (False, True)),
         ],
+        "pseudo_inverse": [
+            *(sample(x, rtol=1e-9) for x in (tall, wide, square, turned[:2], *empty)),
+            sample(tall * [1, 0, 1], rtol=1e-9, smooth=False),
+        ],
         "eigh": eigen + [sample(x, **flag) for x in (empty[0], empty[2]) for flag in (values,)],
         "eig": [
             sample(np.triu(square) + 0.1 * real(3, 3), **values),

@@ -43,6 +43,7 @@ from tracer.ops.join import concatenate, pad, slice
 from tracer.ops.linalg import cholesky, triangular_solve
 from tracer.ops.lu import lu
 from tracer.ops.lu_solve import lu_solve
+from tracer.ops.pseudo_inverse import pseudo_inverse
 from tracer.ops.qr import qr
 from tracer.ops.reduce import (
     argmax,
@@ -174,6 +175,7 @@ __all__ = [
     "polygamma",
     "popcnt",
     "power",
+    "pseudo_inverse",
     "qr",
     "real",
     "reduce_add",

@@ -11,7 +11,7 @@ from tracer.numpy import promotion
 from tracer.numpy.base import ArrayLike
 from tracer.numpy.convert import as_array, broadcast, broadcast_shape, convert, reshape
 from tracer.numpy.dispatch import apply, compound
-from tracer.numpy.linalg import square_matrices
+from tracer.numpy.linalg.checks import square_matrices
 
 if TYPE_CHECKING:
     from tracer.numpy.array import Array
