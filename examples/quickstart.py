@@ -43,13 +43,13 @@ without a limit: the same program, unsplit: seconds and measured memory"""
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What one problem gave."""
+    """What one problem gave; `unlimited` is None where it was not tried, as it cannot fit."""
 
     problem: Problem
     check: Check
     plan: tracer.Plan
     measurement: Measurement
-    without_limit: str
+    unlimited: Measurement | None
 
     @property
     def failures(self) -> list[str]:
@@ -62,6 +62,8 @@ class Outcome:
         assert self.plan.limit_bytes is not None
         if total > self.plan.limit_bytes:
             found.append(f"{name}: {format_bytes(total)} measured, over {self.problem.limit}")
+        if self.unlimited is not None and self.unlimited.status == "failed":
+            found.append(f"{name}, without a limit: failed: {self.unlimited.reason}")
         return found
 
     @property
@@ -76,8 +78,15 @@ class Outcome:
             format_bytes(plan.compiled_bytes),
             _bytes(measurement.peak_bytes),
             _seconds(measurement.seconds),
-            self.without_limit,
+            self._without_limit,
         )
+
+    @property
+    def _without_limit(self) -> str:
+        if self.unlimited is not None and self.unlimited.fits:
+            return f"{_seconds(self.unlimited.seconds)} s\n{_bytes(self.unlimited.peak_bytes)}"
+        status = "does not fit" if self.unlimited is None else self.unlimited.status
+        return f"{status}:\nneeds {format_bytes(self.plan.baseline_peak_bytes)}"
 
 
 def solve(name: str, problem: Problem, progress: Progress) -> Outcome:
@@ -94,19 +103,15 @@ def solve(name: str, problem: Problem, progress: Progress) -> Outcome:
     progress.say(f"{name}: measuring in a fresh process, inside {problem.limit}")
     measurement = _measure(name, problem.n, problem.limit)
     progress.say(f"{name}: measuring in a fresh process, without a limit")
-    return Outcome(problem, check, plan, measurement, _without_limit(name, problem, plan))
+    return Outcome(problem, check, plan, measurement, _unlimited(name, problem, plan))
 
 
-def _without_limit(name: str, problem: Problem, plan: tracer.Plan) -> str:
+def _unlimited(name: str, problem: Problem, plan: tracer.Plan) -> Measurement | None:
     free = tracer.lowering.free_bytes(tracer.default_device())
-    needed = plan.baseline_peak_bytes
-    if needed > free:
-        return f"does not fit:\nneeds {format_bytes(needed)}"
+    if plan.baseline_peak_bytes > free:
+        return None
     # The cap makes a prediction that was too low an error in the child, not in the machine.
-    measurement = _measure(name, problem.n, None, cap_bytes=free)
-    if not measurement.fits:
-        return f"{measurement.status}:\npredicted {format_bytes(needed)}"
-    return f"{_seconds(measurement.seconds)} s\n{_bytes(measurement.peak_bytes)}"
+    return _measure(name, problem.n, None, cap_bytes=free)
 
 
 def _measure(name: str, n: int, limit: str | None, **options: Any) -> Measurement:

@@ -8,14 +8,14 @@ from typing import Any
 
 from tracer import tree
 from tracer.compiled import Program, build_program
-from tracer.errors import DeviceError, DTypeError, TracerError
+from tracer.errors import ArgumentError, DeviceError, DTypeError, TracerError
 from tracer.ir import Graph
 from tracer.numpy.array import Array
 from tracer.numpy.base import deleted_error
 from tracer.numpy.recording import _LOCAL
 from tracer.optimizer.plan import Plan
 from tracer.options import CompileOptions, compile_options
-from tracer.signature import Call, read_call
+from tracer.signature import Call, program_key, read_call, split_statics
 
 
 class CompiledFunction:
@@ -46,12 +46,13 @@ class CompiledFunction:
         return self._run(program, args)
 
     def _call_nested(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if self._options.static_argnums:
-            return self._call_slowly(args, kwargs)
-        leaves, structure = tree.flatten((args, kwargs))
+        positions = self._options.static_argnums
         try:
-            program = self._programs[structure, tuple([leaf._type for leaf in leaves]), ()]
-        except (KeyError, AttributeError):
+            dynamic, statics = (args, ()) if not positions else split_statics(args, positions)
+            leaves, structure = tree.flatten((dynamic, kwargs))
+            types = tuple([leaf._type for leaf in leaves])
+            program = self._programs[program_key(structure, types, statics)]
+        except (KeyError, AttributeError, ArgumentError):
             return self._call_slowly(args, kwargs)
         return self._run(program, leaves)
 

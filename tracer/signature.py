@@ -48,7 +48,7 @@ class Call:
     @property
     def key(self) -> tuple[Any, ...]:
         """What the compiled program depends on."""
-        return (self.structure, self.types, self.statics)
+        return program_key(self.structure, self.types, self.statics)
 
     @cached_property
     def traced(self) -> Traced:
@@ -96,8 +96,7 @@ def read_call(
     DTypeError
         A leaf is no array, number or nested container of them.
     """
-    statics = tuple((i, _static(args, i)) for i in static_argnums)
-    dynamic = tuple(item for i, item in enumerate(args) if i not in static_argnums)
+    dynamic, statics = split_statics(args, static_argnums)
     paths, found, structure = tree.flatten_with_paths((dynamic, kwargs))
     leaves = tuple(_leaf(path, leaf) for path, leaf in zip(paths, found, strict=True))
     return Call(
@@ -109,6 +108,30 @@ def read_call(
         _leaf_ranges(args, static_argnums),
         not statics and not kwargs and len(leaves) == len(args),
     )
+
+
+def split_statics(
+    args: tuple[Any, ...], static_argnums: tuple[int, ...]
+) -> tuple[tuple[Any, ...], tuple[tuple[int, Any], ...]]:
+    """Return the arguments that are not static, and the positions and values of those that are.
+
+    Raises
+    ------
+    ArgumentError
+        A static argument is missing or cannot be hashed.
+    """
+    statics = tuple([(i, _static(args, i)) for i in static_argnums])
+    return tuple([item for i, item in enumerate(args) if i not in static_argnums]), statics
+
+
+def program_key(
+    structure: tree.Structure, types: tuple[ShapeDtype, ...], statics: tuple[tuple[int, Any], ...]
+) -> tuple[Any, ...]:
+    """Return what a compiled program depends on.
+
+    The types of static values belong to it: 1, 1.0 and True are equal and trace differently.
+    """
+    return structure, types, tuple([(i, value.__class__, value) for i, value in statics])
 
 
 def _static(args: tuple[Any, ...], position: int) -> Any:

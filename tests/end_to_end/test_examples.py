@@ -126,7 +126,7 @@ def outcome(*, error: float = 0.0, **measured: Any) -> Outcome:
     problem = dataclasses.replace(PROBLEMS["kernel"], n=100, limit="1MB")
     plan = tracer.compile(problem.program, memory_limit="1MB").plan(*types_of(problem.inputs(100)))
     measurement = Measurement(**{"status": "ok", "seconds": 1.0, "peak_bytes": 10**5, **measured})
-    return Outcome(problem, references.Check("rows", error, 1e-4), plan, measurement, "")
+    return Outcome(problem, references.Check("rows", error, 1e-4), plan, measurement, None)
 
 
 def test_outcome_says_what_was_not_kept() -> None:
@@ -137,7 +137,10 @@ def test_outcome_says_what_was_not_kept() -> None:
     assert "over 1MB" in outcome(peak_bytes=998_000).failures[0]
     (failure,) = outcome(status="failed", peak_bytes=None, seconds=None, reason="a bug").failures
     assert "a bug" in failure
-    assert len(outcome().row) == 8
+    assert "does not fit" in outcome().row[-1]
+    unlimited = dataclasses.replace(outcome(), unlimited=Measurement("failed", reason="a bug"))
+    assert "a bug" in unlimited.failures[0]
+    assert len(unlimited.row) == 8
 
 
 def test_plain_table() -> None:
