@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -133,8 +134,8 @@ def _described(leaf: Any) -> str:
 
 
 def source_of(function: Callable[..., Any]) -> Source | None:
-    """Return where a function is defined, when it is a Python function."""
-    code = getattr(function, "__code__", None)
+    """Return where a function, or what it wraps, is defined, when that is a Python function."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
     if code is None:
         return None
     return Source(code.co_filename, code.co_firstlineno, code.co_name)

@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 from tests.ops.samples import SAMPLES, Sample
-from tests.ops.test_every_op import graph_of
+from tests.ops.test_every_op import as_tuple, graph_of
+from tracer import lowering, ops
 from tracer.batching import batch_graph
-from tracer.ir import Graph, interpret, registry, verify
+from tracer.errors import ShapeError, TracerError, VerifyError
+from tracer.ir import Builder, Graph, ShapeDtype, interpret, registry, verify
 from tracer.ops.rules import dtype_kind
 
 Array = np.ndarray[Any, Any]
@@ -41,8 +43,11 @@ def elements(x: Array, rng: np.random.Generator, size: int) -> list[Array]:
     for _ in range(size - 1):
         if x.dtype.kind == "b":
             found.append(rng.integers(0, 2, x.shape).astype(bool))
+        elif x.dtype.kind in "iu" and x.ndim:
+            # Integers may be places in another operand: the same ones in another order.
+            found.append(rng.permuted(x, axis=int(np.argmax(x.shape))))
         elif x.dtype.kind in "iu":
-            found.append(np.asarray(x + rng.integers(0, 2, x.shape).astype(x.dtype), x.dtype))
+            found.append(np.asarray(x + rng.integers(0, 2), x.dtype))
         else:
             found.append(np.asarray(x * x.dtype.type(rng.uniform(0.9, 1.0)), x.dtype))
     return found
@@ -111,3 +116,152 @@ def test_small_batches(name: str, size: int, rng: np.random.Generator) -> None:
         assert got.shape == (size, *wanted.shape)
         for element in got:
             assert_close(element, wanted)
+
+
+OWN_RULE = [name for name in sorted(registry()) if registry()[name].batch is not None]
+
+
+@pytest.mark.xla
+@pytest.mark.parametrize("name", OWN_RULE)
+def test_lowered_batches(name: str, rng: np.random.Generator) -> None:
+    """What the rules emit means the same to XLA: batching axes of gather and scatter, say."""
+    given: list[Array] = []
+    wanted: list[Array] = []
+    with Builder() as builder:
+        outputs = []
+        for sample in SAMPLES[name][:2]:
+            graph = graph_of(registry()[name], sample)
+            samples = [elements(x, rng, SIZE) for x in sample.operands]
+            for flags in combinations(len(samples)):
+                batched, _ = batch_graph(graph, flags, SIZE)
+                pairs = zip(samples, flags, strict=True)
+                arrays = [np.stack(xs) if flag else xs[0] for xs, flag in pairs]
+                inputs = [builder.input(type) for type in batched.input_types]
+                outputs += builder.inline(batched, inputs)
+                given += arrays
+                wanted += interpret(batched, arrays)
+        whole = builder.finish(outputs)
+    device = lowering.default_device()
+    results = lowering.compile_graph(whole)(*[lowering.to_device(x, device) for x in given])
+    for result, expected in zip(results, wanted, strict=True):
+        got = lowering.to_host(result)
+        assert got.dtype == expected.dtype
+        np.testing.assert_allclose(got, expected, rtol=1e-10, atol=1e-10)
+
+
+# What is derived from the axis rule is checked by it.
+
+
+def square_graph(name: str, count: int, **params: Any) -> Graph:
+    """Apply an op to arrays of shape (3, 3): no shape tells its axes apart."""
+    with Builder() as builder:
+        inputs = [builder.input(ShapeDtype((3, 3), np.float64)) for _ in range(count)]
+        return builder.finish(as_tuple(registry()[name](*inputs, **params)))
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "params"),
+    [
+        ("reduce_add", 1, {"axes": (1,)}),
+        ("cumulative_add", 1, {"axis": 0, "reverse": False}),
+        ("cumulative_add", 1, {"axis": 1, "reverse": False}),
+        ("transpose", 1, {"permutation": (1, 0)}),
+        ("reverse", 1, {"dimensions": (0,)}),
+        ("concatenate", 2, {"dimension": 1}),
+        ("sort", 1, {"dimension": 0, "num_keys": 1, "is_stable": True}),
+        ("optimization_barrier", 1, {}),
+    ],
+)
+def test_a_forgotten_rule_is_found(name: str, count: int, params: dict[str, Any]) -> None:
+    op = registry()[name]
+    graph = square_graph(name, count, **params)
+    rule = op.batch
+    object.__setattr__(op, "batch", None)  # records are frozen
+    try:
+        with pytest.raises(TracerError) as caught:
+            batch_graph(graph, (True,) * count, 3)
+    finally:
+        object.__setattr__(op, "batch", rule)
+    assert isinstance(caught.value, VerifyError | ShapeError)
+
+
+def test_a_wrong_rule_is_found() -> None:
+    op = registry()["reverse"]
+    graph = square_graph("reverse", 1, dimensions=(0,))
+    rule = op.batch
+    object.__setattr__(
+        op, "batch", lambda operands, batching, **_: ops.reduce_add(*operands, axes=(1, 2))
+    )
+    try:
+        with pytest.raises(
+            VerifyError, match=r"gives \['float64\[3\]'\] where \['float64\[3,3,3\]'\]"
+        ):
+            batch_graph(graph, (True,), 3)
+    finally:
+        object.__setattr__(op, "batch", rule)
+
+
+@pytest.mark.parametrize("name", [name for name in sorted(registry()) if name not in OWN_RULE])
+def test_derived_batches_are_one_node(name: str) -> None:
+    sample = SAMPLES[name][0]
+    if not sample.operands:
+        return
+    batched, found = batch_graph(
+        graph_of(registry()[name], sample), (True,) * len(sample.operands), 5
+    )
+    (node,) = batched.nodes
+    assert node.op is registry()[name]
+    assert found == (True,) * len(node.types)
+
+
+# What is shared stays as it is.
+
+
+def test_nodes_without_batched_operands_are_copied() -> None:
+    with Builder() as builder:
+        x, y = (builder.input(ShapeDtype((3,), np.float64)) for _ in range(2))
+        graph = builder.finish([ops.add(x, ops.sine(y)), ops.cosine(y)])
+    batched, found = batch_graph(graph, (True, False), 4)
+    assert found == (True, False)
+    assert [node.types[0].shape for node in batched.nodes if node.name == "sine"] == [(3,)]
+    wanted, _ = batch_graph(graph, (True, False), 4, (True, True))
+    assert wanted.output_types == (ShapeDtype((4, 3), np.float64),) * 2
+
+
+def test_shared_matrix_of_a_triangular_solve_is_not_repeated() -> None:
+    for sample in SAMPLES["triangular_solve"]:
+        batched, _ = batch_graph(graph_of(registry()["triangular_solve"], sample), (False, True), 4)
+        (solve,) = [node for node in batched.nodes if node.name == "triangular_solve"]
+        assert solve.operand_types[0].shape == sample.operands[0].shape
+
+
+@pytest.mark.parametrize("name", ["gather", "scatter"])
+def test_indices_too_narrow_to_count_the_batch(name: str) -> None:
+    """XLA writes the element's number beside the indices: uint8 holds no 299."""
+    size = 300
+    x = np.arange(size * 5.0).reshape(size, 5)
+    indices = (np.arange(size) % 5).astype(np.uint8).reshape(size, 1)
+    params: dict[str, Any]
+    with Builder() as builder:
+        inputs = [builder.input(ShapeDtype((5,), np.float64))]
+        inputs.append(builder.input(ShapeDtype((1,), np.uint8)))
+        if name == "gather":
+            params = {"offset_dims": (), "collapsed_slice_dims": (0,), "start_index_map": (0,)}
+            params |= {"index_vector_dim": 0, "slice_sizes": (1,)}
+        else:
+            inputs.append(builder.input(ShapeDtype((), np.float64)))
+            params = {"update_window_dims": (), "inserted_window_dims": (0,)}
+            params |= {"scatter_dims_to_operand_dims": (0,), "index_vector_dim": 0}
+            params |= {"combiner": "add", "unique_indices": True}
+        graph = builder.finish([registry()[name](*inputs, **params)])
+    batched, _ = batch_graph(graph, (True,) * len(inputs), size)
+    arrays = [x, indices, np.ones(size)][: len(inputs)]
+    device = lowering.default_device()
+    (result,) = lowering.compile_graph(batched)(*[lowering.to_device(a, device) for a in arrays])
+    rows = np.arange(size)
+    if name == "gather":
+        wanted = x[rows, rows % 5]
+    else:
+        wanted = x.copy()
+        wanted[rows, rows % 5] += 1
+    np.testing.assert_array_equal(lowering.to_host(result), wanted)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -58,6 +59,7 @@ def trace_in(
 ) -> Traced:
     """Trace a function in the arguments at `argnums`; the others are passed as they are."""
 
+    @functools.wraps(function)
     def function_of_some(*chosen: Any) -> Any:
         given = list(args)
         for position, value in zip(argnums, chosen, strict=True):
@@ -121,8 +123,9 @@ def with_array_results(
 ) -> Callable[..., tuple[Any, Any]]:
     """Return a function with the result `(value, aux)`, value being nested arrays."""
 
-    def checked(*args: Any) -> tuple[Any, Any]:
-        result = fun(*args)
+    @functools.wraps(fun)
+    def checked(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
+        result = fun(*args, **kwargs)
         value, aux = split_aux(name, result) if has_aux else (result, ())
         for leaf in tree.leaves(value):
             if not is_array_like(leaf):

@@ -152,6 +152,7 @@ def _with_scalar_result(
 ) -> Callable[..., tuple[Any, Any]]:
     """Return a function with the result `(value, aux)`, value being one array."""
 
+    @functools.wraps(fun)
     def checked(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
         result = fun(*args, **kwargs)
         value, aux = split_aux(name, result) if has_aux else (result, ())

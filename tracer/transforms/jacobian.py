@@ -21,6 +21,7 @@ from tracer.numpy.array import Array
 from tracer.numpy.convert import as_array
 from tracer.ops import helpers
 from tracer.ops.batch import move_axis
+from tracer.ops.rules import dtype_kind
 from tracer.transforms.arguments import (
     Traced,
     check_argnums,
@@ -88,8 +89,10 @@ def jacrev(
     [[2.0, 0.0], [0.0, 6.0]]
     """
 
-    def check(name: str, traced: Traced) -> None:
+    def check(name: str, traced: Traced, results: Sequence[ShapeDtype]) -> None:
         check_input_dtypes(name, traced, holomorphic, allow_int)
+        for type in results:
+            check_output_dtype(name, type, holomorphic)
 
     return _jacobian("jacrev", fun, argnums, has_aux, holomorphic, check, _reverse)
 
@@ -129,10 +132,13 @@ def jacfwd(
     [1.0, 6.0]
     """
 
-    def check(name: str, traced: Traced) -> None:
+    def check(name: str, traced: Traced, results: Sequence[ShapeDtype]) -> None:
         check_input_dtypes(name, traced, holomorphic, allow_int=False)
         if not holomorphic:
             check_real_inputs(name, traced)
+        for type in results:
+            # Real arguments move complex results too.
+            check_output_dtype(name, type, holomorphic or dtype_kind(type.dtype) == "c")
 
     return _jacobian("jacfwd", fun, argnums, has_aux, holomorphic, check, _forward)
 
@@ -181,7 +187,7 @@ def _jacobian(
     argnums: int | Sequence[int],
     has_aux: bool,
     holomorphic: bool,
-    check: Callable[[str, Traced], None],
+    check: Callable[[str, Traced, Sequence[ShapeDtype]], None],
     make_graph: MakeGraph,
 ) -> Callable[..., Any]:
     check_callable(name, fun)
@@ -193,10 +199,8 @@ def _jacobian(
     def jacobian_of(*args: Any, **kwargs: Any) -> Any:
         positions = resolve_argnums(name, numbers, len(args))
         traced = trace_in(name, checked, args, positions, kwargs)
-        check(name, traced)
         count = value_leaves(traced)
-        for type in traced.graph.output_types[:count]:
-            check_output_dtype(name, type, holomorphic)
+        check(name, traced, traced.graph.output_types[:count])
         wrt = [i for i in range(traced.leaves) if _is_inexact(traced.graph.input_types[i])]
         results = traced.run(make_graph(traced.graph, wrt, range(count)))
         blocks = iter(results[len(traced.graph.outputs) :])

@@ -164,6 +164,7 @@ class _Call:
     def run(self, fun: Callable[..., Any], out_axes: Any) -> Any:
         """Trace the function on one element, batch the graph and apply it."""
 
+        @functools.wraps(fun)
         def function_of_arrays(*arrays: Array) -> Any:
             leaves = list(self.leaves)
             for i, array in zip(self.given, arrays, strict=True):
