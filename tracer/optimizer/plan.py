@@ -14,7 +14,6 @@ from tracer.optimizer.split import LoopRow
 from tracer.source import Source
 from tracer.units import format_bytes
 
-
 _SHOWN_REFUSALS = 4
 
 

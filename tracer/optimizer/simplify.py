@@ -47,8 +47,7 @@ def fold_constants(graph: Graph, log: PassLog) -> Graph:
         builder: Builder, node: Node, operands: tuple[Value, ...]
     ) -> Sequence[Value] | None:
         assert node.op is not None
-        small = all(type.nbytes <= _FOLD_LIMIT_BYTES for type in node.types)
-        if not operands or not small or not node.op.pure or node.bodies:
+        if not operands or not _is_foldable(node):
             return None
         values = [constant_value(value) for value in operands]
         if any(value is None for value in values):
@@ -62,6 +61,18 @@ def fold_constants(graph: Graph, log: PassLog) -> Graph:
         ]
 
     return rebuild(graph, rewrite)
+
+
+def _is_foldable(node: Node) -> bool:
+    """Tell whether the results are small, and no larger than what they are made of.
+
+    A scalar that is broadcast says more than the dense constant: passes read it as a number, and
+    it can be split along any axis.
+    """
+    assert node.op is not None
+    largest = max((type.size for type in node.operand_types), default=0)
+    small = all(t.size <= largest and t.nbytes <= _FOLD_LIMIT_BYTES for t in node.types)
+    return small and node.op.pure and not node.bodies
 
 
 def constant_value(value: Value) -> np.ndarray[Any, Any] | None:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 
-from tracer.ir import Graph, Label, Node, map_bodies
+from tracer.ir import Graph, Label, Node, Value, map_bodies
 from tracer.optimizer.liveness import Liveness, body_extra_bytes, graph_flops, node_cost
 from tracer.optimizer.passes import PassLog
 from tracer.optimizer.split.chunk import SplitSettings, choose_chunk
 from tracer.optimizer.split.grow import grow_region
 from tracer.optimizer.split.levels import Loop, plan_loops
 from tracer.optimizer.split.loop import Emitted, split_region
-from tracer.optimizer.split.region import Conflict, Region, Subject
+from tracer.optimizer.split.region import NO_PIECES, Conflict, Pieces, Region, Subject
 from tracer.source import Source
 
 
@@ -69,7 +69,7 @@ def split_graph(
     settings: SplitSettings,
     log: PassLog,
     depth: int = 0,
-    assembled: Set[Node] = frozenset(),
+    pieces: Pieces = NO_PIECES,
 ) -> tuple[Graph, list[LoopRow]]:
     """Compute every value above the threshold in slices, where the axis rules allow it.
 
@@ -80,11 +80,11 @@ def split_graph(
     refused: dict[str, tuple[str, Source | None]] = {}
     graph = map_bodies(graph, lambda body: _tile(body, settings, log, rows, depth))
     while True:
-        search = _Search(Subject(graph, assembled), settings, refused)
+        search = _Search(Subject(graph, pieces), settings, refused)
         candidate = next((found for found in map(search.best, search.seeds()) if found), None)
         if candidate is None:
             break
-        graph, new, assembled = _apply(search, candidate, log, depth)
+        graph, new, pieces = _apply(search, candidate, log, depth)
         rows.extend(new)
     for what, (reason, source) in refused.items():
         log.refuse(what, reason, source)
@@ -93,7 +93,7 @@ def split_graph(
 
 def _apply(
     search: _Search, candidate: _Candidate, log: PassLog, depth: int
-) -> tuple[Graph, list[LoopRow], set[Node]]:
+) -> tuple[Graph, list[LoopRow], Pieces]:
     """Write the loops of one candidate.
 
     Returns
@@ -101,8 +101,8 @@ def _apply(
     Graph
     list of LoopRow
         Its loops, inner ones last.
-    set of Node
-        The nodes that put the results of this and of earlier loops together.
+    Pieces
+        What this and earlier splits wrote around the loops.
     """
     subject, settings, region = search.subject, search.settings, candidate.region
     inner: list[LoopRow] = []
@@ -110,8 +110,8 @@ def _apply(
     def chunk_of(loop: Loop) -> int:
         return choose_chunk(subject, region, loop, settings)
 
-    def transform(body: Graph, assembled: Set[Node]) -> Graph:
-        return _tile(body, settings, log, inner, depth, assembled)
+    def transform(body: Graph, pieces: Pieces) -> Graph:
+        return _tile(body, settings, log, inner, depth, pieces)
 
     graph, emitted, mapping = split_region(subject, region, chunk_of, transform)
     for node, conflict in region.kept.items():
@@ -119,9 +119,15 @@ def _apply(
     extra = max(0, graph_flops(graph) - graph_flops(subject.graph))
     rows = [_row(region, search.stored, item, extra) for item in emitted]
     log.applied.extend(f"{row.axis}: {row.trips} trips of {row.chunk}" for row in rows)
-    results = [v for node in (*subject.assembled, *region.heads) for v in node.results]
-    assembled = {mapping[value].node for value in results if value in mapping}
-    return graph, [*rows, *inner], assembled
+    folds = _carried_over((*subject.pieces.folds, *region.heads), mapping)
+    reads = _carried_over(subject.pieces.reads, mapping).union(*(item.reads for item in emitted))
+    return graph, [*rows, *inner], Pieces(folds, reads)
+
+
+def _carried_over(nodes: Iterable[Node], mapping: Mapping[Value, Value]) -> set[Node]:
+    """Return the new nodes of those that are still stored."""
+    results = (value for node in nodes for value in node.results)
+    return {mapping[value].node for value in results if value in mapping}
 
 
 def _tile(
@@ -130,14 +136,14 @@ def _tile(
     log: PassLog,
     rows: list[LoopRow],
     depth: int,
-    assembled: Set[Node] = frozenset(),
+    pieces: Pieces = NO_PIECES,
 ) -> Graph:
     """Split a body again, along another axis, while a trip is over the budget and it helps."""
     whole = body_extra_bytes(body)
     if depth >= _MAXIMUM_DEPTH or whole <= settings.budget_bytes:
         return body
     inner_log = PassLog()
-    tiled, more = split_graph(body, settings, inner_log, depth + 1, assembled)
+    tiled, more = split_graph(body, settings, inner_log, depth + 1, pieces)
     if body_extra_bytes(tiled) > _WORTHWHILE * whole:
         return body
     rows.extend(more)
@@ -171,7 +177,8 @@ class _Search:
             for node in self.subject.graph.nodes
             if node in self.stored
             and node not in self.subject.outputs
-            and node not in self.subject.assembled
+            and node not in self.subject.pieces.folds
+            and node not in self.subject.pieces.reads
             and not node.bodies
             and self.is_large(node)
         ]
@@ -215,7 +222,6 @@ class _Search:
         loops, _ = plan_loops(self.subject, region)
         fits = self._slice_bytes(region, loops) <= self.settings.budget_bytes
         return _Candidate(region, axis, fits, saved, _loop_flops(loops))
-
 
     def _slice_bytes(self, region: Region, loops: list[Loop]) -> float:
         """Return a bound on the bytes of one element's slices in the largest loop."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,16 +12,16 @@ from tracer import ops
 from tracer.ir import Builder, Chunk, Graph, Label, Node, ShapeDtype, Value, registry
 from tracer.ops.helpers import full
 from tracer.optimizer.split.levels import Loop, plan_loops
-from tracer.optimizer.split.region import Region, Subject
+from tracer.optimizer.split.region import Pieces, Region, Subject
 
 Resolve = Callable[[Value], Value]
-Transform = Callable[[Graph, Set[Node]], Graph]
+Transform = Callable[[Graph, Pieces], Graph]
 """Rewrites a body; told which of its nodes put the slices together."""
 
 
 @dataclass(frozen=True)
 class Emitted:
-    """A loop as it was written into the graph."""
+    """A loop as it was written into the graph; `reads` cut the remainder's slices."""
 
     loop: Loop
     body: Graph
@@ -29,6 +29,7 @@ class Emitted:
     chunk: int
     remainder: int
     combiners: tuple[str, ...]
+    reads: frozenset[Node]
 
 
 class SliceEmitter:
@@ -38,7 +39,7 @@ class SliceEmitter:
         self.subject = subject
         self.region = region
         self.loop = loop
-        self.in_loop = set(loop.nodes)
+        self.reads: list[Node] = []
 
     @property
     def combiners(self) -> tuple[str, ...]:
@@ -72,6 +73,7 @@ class SliceEmitter:
             The new carries.
         """
         self.builder, self.start, self.size, self.outer = builder, start, size, outer
+        self.reads = []
         slices: dict[tuple[Node, Label], tuple[Value, ...]] = {}
         for node, label in self.loop.nodes:
             builder.source = node.source
@@ -100,7 +102,9 @@ class SliceEmitter:
 
     def _slice_stored(self, value: Value, axis: int) -> Value:
         sizes = value.type.resized(axis, self.size).shape
-        return ops.dynamic_slice(value, *self._starts(value, axis), sizes=sizes)  # type: ignore[no-any-return]
+        part: Value = ops.dynamic_slice(value, *self._starts(value, axis), sizes=sizes)
+        self.reads.append(part.node)
+        return part
 
     def _starts(self, value: Value, axis: int) -> list[Value]:
         zero = ops.constant(value=np.zeros((), self.start.dtype))
@@ -160,7 +164,8 @@ def emit_loop(
     builder.source = next(iter(loop.heads)).source
     carries = initial_carries(emitter.subject, loop)
     body, invariants = build_body(emitter, carries, chunk, length)
-    body = transform(body, {value.node for value in body.outputs[1 : 1 + len(carries)]})
+    folds = {value.node for value in body.outputs[1 : 1 + len(carries)]}
+    body = transform(body, Pieces(folds))
     operands = [
         ops.constant(value=np.zeros((), body.inputs[0].dtype)),
         *carries,
@@ -168,10 +173,12 @@ def emit_loop(
     ]
     results = ops.while_(*operands, condition=_build_condition(body, trips), body=body)
     carries = list(results[1 : 1 + len(carries)])
+    reads: frozenset[Node] = frozenset()
     if remainder:
         start = ops.constant(value=np.array(trips * chunk, _index_dtype(length)))
         carries = emitter.emit(builder, start, remainder, outer, carries)
-    return carries, Emitted(loop, body, trips, chunk, remainder, emitter.combiners)
+        reads = frozenset(emitter.reads)
+    return carries, Emitted(loop, body, trips, chunk, remainder, emitter.combiners, reads)
 
 
 def _index_dtype(length: int) -> type[np.signedinteger]:

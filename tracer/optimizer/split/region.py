@@ -22,20 +22,40 @@ from tracer.ops.rules import whole_axes
 LargeTest = Callable[[Node], bool]
 
 
+@dataclass(frozen=True)
+class Pieces:
+    """Nodes that splitting itself wrote into a graph.
+
+    Attributes
+    ----------
+    folds : set of Node
+        Put the slices of a loop together, in place. To cut them once more would copy the whole
+        result, so they count as needing every axis whole.
+    reads : set of Node
+        Cut a slice out of a stored value. They never call for a loop of their own, which would
+        begin with other such reads, and so on without end.
+    """
+
+    folds: Set[Node] = frozenset()
+    reads: Set[Node] = frozenset()
+
+
+NO_PIECES = Pieces()
+
+
 class Subject:
     """A graph with what splitting asks of it again and again: users, axis rules.
 
     Parameters
     ----------
     graph : Graph
-    assembled : set of Node
-        Nodes that put the slices of a loop together, in place. To cut them once more would copy
-        the whole result, so they count as needing every axis whole.
+    pieces : Pieces
+        What earlier splits wrote into it.
     """
 
-    def __init__(self, graph: Graph, assembled: Set[Node] = frozenset()) -> None:
+    def __init__(self, graph: Graph, pieces: Pieces = NO_PIECES) -> None:
         self.graph = graph
-        self.assembled = assembled
+        self.pieces = pieces
         self.position = {node: i for i, node in enumerate(graph.nodes)}
         self.outputs = {value.node for value in graph.outputs}
         self._users: dict[Node, list[tuple[Node, int, int]]] = {}
@@ -53,7 +73,7 @@ class Subject:
         found = self._rules.get(node)
         if found is None:
             assert node.op is not None
-            axes = whole_axes if node in self.assembled else node.op.axes
+            axes = whole_axes if node in self.pieces.folds else node.op.axes
             found = axes(node.operand_types, node.types, **node.params)
             self._rules[node] = found
         return found
