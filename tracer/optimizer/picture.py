@@ -40,5 +40,5 @@ def draw_timeline(plan: Plan, path: str) -> None:
     axes.set_title(
         f"peak {format_bytes(plan.peak_bytes)}, as written {format_bytes(plan.baseline_peak_bytes)}"
     )
-    axes.legend(loc="upper right")
+    figure.legend(loc="outside lower center", ncols=3)
     figure.savefig(path, dpi=120)
