@@ -15,7 +15,7 @@ from tracer.errors import ArgumentError
 OWN_NAMES = {"Array", "TracedArray", "top_k", "bfloat16", "float8_e4m3fn", "float8_e5m2"}
 # NumPy writes these signatures in another way, or hides them in C.
 OTHER_SIGNATURES = {"arange", "einsum", "empty_like", "iinfo", "real", "imag", "outer", "tensordot"}
-MODULES = [(tnp, np), (tnp.linalg, np.linalg)]
+MODULES = [(tnp, np), (tnp.linalg, np.linalg), (tnp.fft, np.fft)]
 FUNCTIONS = [
     (ours, numpys, name)
     for ours, numpys in MODULES
@@ -50,7 +50,8 @@ def test_arguments_stand_in_numpys_order(ours, numpys, name):
 
 @pytest.mark.parametrize("name", [f[2] for f in FUNCTIONS])
 def test_every_function_is_documented(name):
-    function = getattr(tnp, name, None) or getattr(tnp.linalg, name)
+    homes = (tnp.linalg, tnp.fft, tnp)
+    function = next(getattr(home, name) for home in homes if hasattr(home, name))
     assert inspect.getdoc(function)
     assert function.__name__ in (name, *_aliases(function))
 

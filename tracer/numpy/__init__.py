@@ -31,7 +31,7 @@ from numpy import (
     uint64,
 )
 
-from tracer.numpy import linalg
+from tracer.numpy import fft, linalg
 from tracer.numpy.arithmetic import (
     abs,
     absolute,
@@ -73,7 +73,7 @@ from tracer.numpy.creation import (
     zeros,
     zeros_like,
 )
-from tracer.numpy.cumulative import cumprod, cumsum
+from tracer.numpy.cumulative import cumprod, cumsum, cumulative_prod, cumulative_sum
 from tracer.numpy.einsum import einsum
 from tracer.numpy.elementwise import (
     acos,
@@ -165,22 +165,27 @@ from tracer.numpy.logic import (
     signbit,
 )
 from tracer.numpy.matrices import diag, diagflat, diagonal, eye, identity, trace, tri, tril, triu
+from tracer.numpy.namespace_info import __array_namespace_info__, isdtype
 from tracer.numpy.nan_reductions import nanmax, nanmean, nanmin, nanprod, nanstd, nansum, nanvar
+from tracer.numpy.positions import argwhere, compress, extract, flatnonzero, nonzero
 from tracer.numpy.promotion import can_cast, finfo, iinfo, promote_types, result_type
 from tracer.numpy.quantiles import median, percentile, quantile
 from tracer.numpy.ranges import arange, linspace, meshgrid
 from tracer.numpy.reductions import all, any, count_nonzero, prod, sum
 from tracer.numpy.repeating import diff, pad, repeat, roll, tile
 from tracer.numpy.rounding import around, ceil, clip, fix, floor, nan_to_num, rint, round, trunc
-from tracer.numpy.searching import (
-    argwhere,
-    bincount,
-    extract,
-    flatnonzero,
+from tracer.numpy.searching import bincount, searchsorted
+from tracer.numpy.sets import (
+    intersect1d,
     isin,
-    nonzero,
-    searchsorted,
+    setdiff1d,
+    setxor1d,
+    union1d,
     unique,
+    unique_all,
+    unique_counts,
+    unique_inverse,
+    unique_values,
 )
 from tracer.numpy.shaping import (
     astype,
@@ -214,6 +219,7 @@ ndarray = Array
 __all__ = [
     "Array",
     "TracedArray",
+    "__array_namespace_info__",
     "abs",
     "absolute",
     "acos",
@@ -275,6 +281,7 @@ __all__ = [
     "column_stack",
     "complex64",
     "complex128",
+    "compress",
     "concat",
     "concatenate",
     "conj",
@@ -287,6 +294,8 @@ __all__ = [
     "cov",
     "cumprod",
     "cumsum",
+    "cumulative_prod",
+    "cumulative_sum",
     "deg2rad",
     "degrees",
     "diag",
@@ -311,6 +320,7 @@ __all__ = [
     "extract",
     "eye",
     "fabs",
+    "fft",
     "finfo",
     "fix",
     "flatnonzero",
@@ -345,8 +355,10 @@ __all__ = [
     "int16",
     "int32",
     "int64",
+    "intersect1d",
     "invert",
     "isclose",
+    "isdtype",
     "isfinite",
     "isin",
     "isinf",
@@ -422,6 +434,8 @@ __all__ = [
     "rot90",
     "round",
     "searchsorted",
+    "setdiff1d",
+    "setxor1d",
     "sign",
     "signbit",
     "sin",
@@ -455,7 +469,12 @@ __all__ = [
     "uint16",
     "uint32",
     "uint64",
+    "union1d",
     "unique",
+    "unique_all",
+    "unique_counts",
+    "unique_inverse",
+    "unique_values",
     "unstack",
     "var",
     "vdot",

@@ -1,0 +1,86 @@
+"""The frequencies of Fourier transforms, and their order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tracer.errors import ArgumentError
+from tracer.numpy.base import ArrayLike
+from tracer.numpy.convert import as_array, normalize_axes
+from tracer.numpy.joining import concatenate
+from tracer.numpy.ranges import arange
+from tracer.numpy.repeating import roll
+
+if TYPE_CHECKING:
+    from tracer.numpy.array import Array
+
+
+def fftfreq(n: int, d: float = 1.0, device: Any = None) -> Array:
+    """Return the frequencies of the elements of `fft`, in cycles per unit of the spacing.
+
+    Parameters
+    ----------
+    n : int
+        Number of points.
+    d : float
+        Spacing of the points.
+    device : None
+        Accepted for NumPy's sake; None.
+
+    Returns
+    -------
+    Array of float64, shape (n,)
+        0, 1, ..., then the negative ones, divided by n d.
+    """
+    _require_no_device(device)
+    count = _as_count(n)
+    positive = (count - 1) // 2 + 1
+    places = concatenate([arange(0, positive), arange(-(count // 2), 0)])
+    return places * (1.0 / (count * d))
+
+
+def rfftfreq(n: int, d: float = 1.0, device: Any = None) -> Array:
+    """Return the frequencies of the elements of `rfft`, n // 2 + 1 of them; see `fftfreq`."""
+    _require_no_device(device)
+    count = _as_count(n)
+    return arange(0, count // 2 + 1) * (1.0 / (count * d))
+
+
+def _as_count(n: Any) -> int:
+    if not hasattr(n, "__index__") or n.__index__() < 1:
+        raise ArgumentError(f"frequencies of {n!r} points", mend="give a positive integer")
+    return int(n.__index__())
+
+
+def _require_no_device(device: object) -> None:
+    if device is not None:
+        raise ArgumentError("device= is not supported here", mend="use array.to_device(device)")
+
+
+def fftshift(x: ArrayLike, axes: Any = None) -> Array:
+    """Move the zero frequency to the middle.
+
+    Parameters
+    ----------
+    x : array_like
+        What a transform gave, or its frequencies.
+    axes : int or sequence of int, optional
+        The axes to shift; all by default.
+
+    Returns
+    -------
+    Array, the shape of `x`
+        The second half of each axis stands before the first.
+    """
+    return _shift(as_array(x), axes, 1)
+
+
+def ifftshift(x: ArrayLike, axes: Any = None) -> Array:
+    """Undo `fftshift`; the two differ for odd sizes."""
+    return _shift(as_array(x), axes, -1)
+
+
+def _shift(x: Array, axes: Any, direction: int) -> Array:
+    places = normalize_axes(axes, x.ndim)
+    steps = [direction * (x.shape[axis] // 2) for axis in places]
+    return roll(x, tuple(steps), places)
