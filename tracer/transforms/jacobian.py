@@ -1,8 +1,4 @@
-"""jacrev, jacfwd, jacobian and hessian, with the names, argument order and semantics of JAX.
-
-One pass, backwards or forwards, is batched over the unit vectors of the results or the arguments.
-The unit vectors are made where they are used, from two iotas, and stored nowhere.
-"""
+"""jacrev, jacfwd, jacobian and hessian, with the names, argument order and semantics of JAX."""
 
 from __future__ import annotations
 
@@ -12,15 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from tracer import ops, tree
-from tracer.autodiff import pull_back, push_forward
+from tracer import tree
 from tracer.autodiff.activity import carries_gradient
-from tracer.batching import batch_graph
-from tracer.ir import Builder, Graph, ShapeDtype, Value
+from tracer.ir import Graph, ShapeDtype
 from tracer.numpy.array import Array
 from tracer.numpy.convert import as_array
-from tracer.ops import helpers
-from tracer.ops.batch import move_axis
 from tracer.ops.rules import dtype_kind
 from tracer.transforms.arguments import (
     Traced,
@@ -32,9 +24,9 @@ from tracer.transforms.arguments import (
     with_array_results,
 )
 from tracer.transforms.dtypes import check_input_dtypes, check_output_dtype, check_real_inputs
+from tracer.transforms.jacobian_graphs import forward_jacobian, reverse_jacobian
 
-Positions = Sequence[int]
-MakeGraph = Callable[[Graph, Positions, Positions], Graph]
+MakeGraph = Callable[[Graph, Sequence[int], Sequence[int]], Graph]
 
 
 def jacrev(
@@ -94,7 +86,7 @@ def jacrev(
         for type in results:
             check_output_dtype(name, type, holomorphic)
 
-    return _jacobian("jacrev", fun, argnums, has_aux, holomorphic, check, _reverse)
+    return _jacobian("jacrev", fun, argnums, has_aux, holomorphic, check, reverse_jacobian)
 
 
 def jacfwd(
@@ -140,7 +132,7 @@ def jacfwd(
             # Real arguments move complex results too.
             check_output_dtype(name, type, holomorphic or dtype_kind(type.dtype) == "c")
 
-    return _jacobian("jacfwd", fun, argnums, has_aux, holomorphic, check, _forward)
+    return _jacobian("jacfwd", fun, argnums, has_aux, holomorphic, check, forward_jacobian)
 
 
 jacobian = jacrev
@@ -225,88 +217,6 @@ def _row(y: Array, traced: Traced, blocks: Any, single: bool) -> Any:
     ]
     nested = tree.unflatten(traced.in_tree, leaves)
     return nested[0] if single else nested
-
-
-def _reverse(graph: Graph, wrt: Positions, outputs: Positions) -> Graph:
-    """Extend a graph by its Jacobian: a batch of pull-backs.
-
-    Returns
-    -------
-    Graph
-        Outputs are the graph's, then for each of `outputs` one block for each of `wrt`.
-    """
-    halves = pull_back(graph, wrt, outputs)
-    results = [graph.output_types[i] for i in outputs]
-    arguments = [graph.input_types[i] for i in wrt]
-    total = sum(type.size for type in results)
-    flags = _last(halves.backward, halves.seeds)
-    backward, _ = batch_graph(halves.backward, flags, total, (True,) * len(wrt))
-    with Builder() as builder:
-        primals = [builder.input(value.type, value.node.source) for value in graph.inputs]
-        own = builder.inline(halves.forward, primals)
-        kept = [*(primals[i] for i in halves.inputs), *own[len(graph.outputs) :]]
-        rows = builder.inline(backward, [*kept, *_unit_vectors(results, total)])
-        blocks = [
-            helpers.reshape(part, (*result.shape, *argument.shape))
-            for result, parts in zip(results, _cut(rows, results), strict=True)
-            for argument, part in zip(arguments, parts, strict=True)
-        ]
-        return builder.finish([*own[: len(graph.outputs)], *blocks])
-
-
-def _forward(graph: Graph, wrt: Positions, outputs: Positions) -> Graph:
-    """Extend a graph by its Jacobian: a batch of push-forwards; see `_reverse`."""
-    halves = pull_back(graph, wrt, outputs)
-    results = [graph.output_types[i] for i in outputs]
-    arguments = [graph.input_types[i] for i in wrt]
-    total = sum(type.size for type in arguments)
-    linear = push_forward(halves)
-    flags = _last(linear, len(wrt))
-    pushed, _ = batch_graph(linear, flags, total, (True,) * len(results))
-    with Builder() as builder:
-        primals = [builder.input(value.type, value.node.source) for value in graph.inputs]
-        own = builder.inline(halves.forward, primals)
-        kept = [*(primals[i] for i in halves.inputs), *own[len(graph.outputs) :]]
-        columns = builder.inline(pushed, [*kept, *_unit_vectors(arguments, total)])
-        parts = list(zip(arguments, _cut(columns, arguments), strict=True))
-        blocks = [
-            helpers.reshape(
-                move_axis(of_argument[k], 0, len(result.shape)), (*result.shape, *argument.shape)
-            )
-            for k, result in enumerate(results)
-            for argument, of_argument in parts
-        ]
-        return builder.finish([*own[: len(graph.outputs)], *blocks])
-
-
-def _last(graph: Graph, count: int) -> tuple[bool, ...]:
-    """Flag the last inputs."""
-    return (False,) * (len(graph.inputs) - count) + (True,) * count
-
-
-def _unit_vectors(types: Sequence[ShapeDtype], total: int) -> list[Value]:
-    """Return the unit vectors of all arrays together, each cut into arrays of these types."""
-    found, start = [], 0
-    index = np.dtype(np.int32)
-    for type in types:
-        shape = (total, type.size)
-        rows = ops.iota(shape=shape, dtype=index, dimension=0)
-        columns = ops.iota(shape=shape, dtype=index, dimension=1)
-        is_one = ops.compare(rows, helpers.shift(columns, start), direction="EQ")
-        units = helpers.convert(is_one, type.dtype)
-        found.append(helpers.reshape(units, (total, *type.shape)))
-        start += type.size
-    return found
-
-
-def _cut(batches: Sequence[Value], types: Sequence[ShapeDtype]) -> list[list[Value]]:
-    """Cut the batch axis of each value into the parts that belong to the arrays of these types."""
-    parts, start = [], 0
-    for type in types:
-        stop = start + type.size
-        parts.append([helpers.slice_axis(x, 0, start, stop) for x in batches])
-        start = stop
-    return parts
 
 
 __all__ = ["hessian", "jacfwd", "jacobian", "jacrev"]
