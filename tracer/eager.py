@@ -91,6 +91,11 @@ class LoweringEvaluator:
         """Return a DLPack capsule of the data."""
         return lowering.to_dlpack(array._buffer)
 
+    def devices(self) -> list[Any]:
+        """Return the devices of this process, the default one first."""
+        first = lowering.default_device()
+        return [first, *(device for device in lowering.devices() if device != first)]
+
     def from_dlpack(self, value: Any) -> Array:
         """Copy an object that speaks DLPack to the default device."""
         place = lowering.default_device()

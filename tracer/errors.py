@@ -78,6 +78,10 @@ class DonatedArrayError(TracerError, RuntimeError):
     """An array was used after its memory had been donated to a compiled function."""
 
 
+class ExportError(TracerError, BufferError):
+    """Memory that cannot be shared with another library the way it was asked for."""
+
+
 class DeviceError(TracerError, RuntimeError):
     """A device that is not there, or arrays on different devices."""
 

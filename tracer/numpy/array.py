@@ -13,6 +13,7 @@ from tracer.numpy import indexing
 from tracer.numpy.base import ArrayLike
 from tracer.numpy.dispatch import apply, apply_graph, apply_many, from_host
 from tracer.numpy.evaluation import get_evaluator
+from tracer.numpy.interchange import device_code, export, refuse_stream
 from tracer.numpy.methods import ArrayMethods
 from tracer.numpy.operators import ArrayOperators
 from tracer.numpy.protocols import NumpyProtocols
@@ -136,9 +137,10 @@ class Array(ArrayOperators, ArrayMethods, NumpyProtocols):
             return cast("Recording", current_recording()).adopt(self)
         return get_evaluator().to_device(self, self._device)
 
-    def to_device(self, device: Any) -> Array:
+    def to_device(self, device: Any, /, *, stream: Any = None) -> Array:
         """Return a copy on a device (a Device or its name), itself when it is there already."""
         self._require_alive()
+        refuse_stream(stream)
         if str(self._device) == str(device):
             return self
         return get_evaluator().to_device(self, device)
@@ -150,15 +152,21 @@ class Array(ArrayOperators, ArrayMethods, NumpyProtocols):
 
         return namespace
 
-    def __dlpack__(self, **_: Any) -> Any:
-        """Return a DLPack capsule that shares the memory."""
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """Return a DLPack capsule that shares the memory, or that of a copy."""
         self._require_alive()
-        return get_evaluator().to_dlpack(self)
+        return export(self, stream, max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Return the DLPack code of the device and its number."""
-        codes = {"cpu": 1, "gpu": 2, "cuda": 2}
-        return codes.get(self._device.platform, 1), self._device.id
+        return device_code(self._device)
 
     def __copy__(self) -> Array:
         """Return a copy."""
@@ -257,9 +265,9 @@ class TracedArray(Array):
         """Return another array of the same value."""
         return self._snapshot()
 
-    def to_device(self, device: Any) -> Array:
+    def to_device(self, device: Any, /, *, stream: Any = None) -> Array:
         """Refused: the program runs on one device."""
-        del device
+        del device, stream
         raise self._no_data("to_device()")
 
     def __dlpack__(self, **_: Any) -> Any:

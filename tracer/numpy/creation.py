@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tracer.errors import ShapeError
+from tracer.errors import ArgumentError, ExportError, ShapeError
 from tracer.ir import as_dtype
 from tracer.numpy import promotion
 from tracer.numpy.base import ArrayBase, ArrayLike
@@ -81,7 +81,7 @@ def asarray(
     dtype : dtype, optional
         Of the result.
     copy : bool, optional
-        True copies in any case.
+        True copies in any case; False refuses to copy.
     device : Device or str, optional
         Where the array goes.
 
@@ -94,15 +94,26 @@ def asarray(
     ------
     DTypeError
         Ragged lists, strings, objects, and dtypes that are not supported.
+    ArgumentError
+        `copy` is False and the data has to be copied.
     """
     wanted = None if dtype is None else as_dtype(dtype)
     if isinstance(a, ArrayBase) or (isinstance(a, list | tuple) and not _is_host_data(a)):
         result = as_array(a)
-        result = result if wanted is None else convert(result, wanted)
-        if copy and result is a:
-            result = result.copy()
-        return result if device is None else result.to_device(device)
+        result = placed(result if wanted is None else convert(result, wanted), device)
+        if copy is False and result is not a:
+            raise _copy_refused(a)
+        return result.copy() if copy and result is a else result
+    if copy is False:
+        raise _copy_refused(a)
     return from_host(host_array(a, wanted), device)
+
+
+def _copy_refused(value: Any) -> ArgumentError:
+    return ArgumentError(
+        f"asarray(copy=False) of a {type(value).__name__} would have to copy its data",
+        mend="leave copy out, or give an Array of that dtype on that device",
+    )
 
 
 def _is_host_data(values: Any) -> bool:
@@ -114,9 +125,44 @@ def _is_host_data(values: Any) -> bool:
     )
 
 
-def from_dlpack(x: Any, /) -> Array:
-    """Copy an array of another library to the default device, through DLPack."""
-    return as_array(x) if isinstance(x, ArrayBase) else get_evaluator().from_dlpack(x)
+def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
+    """Copy an array of another library, through DLPack.
+
+    Parameters
+    ----------
+    x : object
+        Has `__dlpack__` and `__dlpack_device__`.
+    device : Device or str, optional
+        Where the copy goes; the default device when None.
+    copy : bool, optional
+        True copies an Array too, which is returned itself otherwise; False refuses to copy.
+
+    Returns
+    -------
+    Array
+        Changing `x` later does not change it.
+
+    Raises
+    ------
+    ExportError
+        `copy` is False and the data has to be copied.
+    """
+    if isinstance(x, ArrayBase):
+        found = as_array(x)
+        found = found.copy() if copy else found
+    elif copy is False:
+        raise ExportError(
+            "from_dlpack(copy=False) would share memory that another library may change",
+            mend="leave copy out: the data is copied once",
+        )
+    else:
+        found = get_evaluator().from_dlpack(x)
+    return placed(found, device)
+
+
+def placed(x: Array, device: Any) -> Array:
+    """Return `x` on a device; None leaves it where it is."""
+    return x if device is None else x.to_device(device)
 
 
 def copy(a: ArrayLike) -> Array:
@@ -124,7 +170,7 @@ def copy(a: ArrayLike) -> Array:
     return array(a, copy=True)
 
 
-def full(shape: Any, fill_value: ArrayLike, dtype: Any = None) -> Array:
+def full(shape: Any, fill_value: ArrayLike, dtype: Any = None, *, device: Any = None) -> Array:
     """Fill a new array with a value.
 
     Parameters
@@ -135,6 +181,8 @@ def full(shape: Any, fill_value: ArrayLike, dtype: Any = None) -> Array:
         Broadcast to the shape.
     dtype : dtype, optional
         Of the result; that of `fill_value` by default.
+    device : Device or str, optional
+        Where the array goes.
 
     Returns
     -------
@@ -147,14 +195,15 @@ def full(shape: Any, fill_value: ArrayLike, dtype: Any = None) -> Array:
     else:
         wanted = promotion.result_type(fill_value) if dtype is None else as_dtype(dtype)
         if sizes == ():
-            return from_host(promotion.scalar_value(fill_value, wanted))
+            return from_host(promotion.scalar_value(fill_value, wanted), device)
         value = scalar(fill_value, wanted)
     if broadcast_shape("full", value.shape, sizes) != sizes:
         raise ShapeError(
             f"cannot broadcast a value of shape {value.shape} to shape {sizes}",
             mend="give a value that fits the shape",
         )
-    return broadcast(value if dtype is None else convert(value, as_dtype(dtype)), sizes)
+    value = value if dtype is None else convert(value, as_dtype(dtype))
+    return placed(broadcast(value, sizes), device)
 
 
 def checked_shape(shape: Any) -> tuple[int, ...]:
@@ -165,37 +214,41 @@ def checked_shape(shape: Any) -> tuple[int, ...]:
     return sizes
 
 
-def zeros(shape: Any, dtype: Any = None) -> Array:
+def zeros(shape: Any, dtype: Any = None, *, device: Any = None) -> Array:
     """Return zeros of a shape; float64 by default."""
-    return full(shape, 0, float if dtype is None else dtype)
+    return full(shape, 0, float if dtype is None else dtype, device=device)
 
 
-def ones(shape: Any, dtype: Any = None) -> Array:
+def ones(shape: Any, dtype: Any = None, *, device: Any = None) -> Array:
     """Return ones of a shape; float64 by default."""
-    return full(shape, 1, float if dtype is None else dtype)
+    return full(shape, 1, float if dtype is None else dtype, device=device)
 
 
 empty = zeros
 
 
-def zeros_like(a: ArrayLike, dtype: Any = None, *, shape: Any = None) -> Array:
+def zeros_like(a: ArrayLike, dtype: Any = None, *, shape: Any = None, device: Any = None) -> Array:
     """Return zeros of the shape and dtype of `a`, unless others are given."""
-    return full_like(a, 0, dtype, shape=shape)
+    return full_like(a, 0, dtype, shape=shape, device=device)
 
 
-def ones_like(a: ArrayLike, dtype: Any = None, *, shape: Any = None) -> Array:
+def ones_like(a: ArrayLike, dtype: Any = None, *, shape: Any = None, device: Any = None) -> Array:
     """Return ones of the shape and dtype of `a`, unless others are given."""
-    return full_like(a, 1, dtype, shape=shape)
+    return full_like(a, 1, dtype, shape=shape, device=device)
 
 
 def full_like(
-    a: ArrayLike, fill_value: ArrayLike, dtype: Any = None, *, shape: Any = None
+    a: ArrayLike,
+    fill_value: ArrayLike,
+    dtype: Any = None,
+    *,
+    shape: Any = None,
+    device: Any = None,
 ) -> Array:
     """Return an array of the shape and dtype of `a`, filled with a value."""
     x = as_array(a)
-    return full(
-        x.shape if shape is None else shape, fill_value, x.dtype if dtype is None else dtype
-    )
+    sizes = x.shape if shape is None else shape
+    return full(sizes, fill_value, x.dtype if dtype is None else dtype, device=device)
 
 
 empty_like = zeros_like

@@ -5,21 +5,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tracer import ops
+from tracer.errors import ArgumentError
 from tracer.ir import Op, as_dtype
 from tracer.numpy import promotion
 from tracer.numpy.base import ArrayLike
 from tracer.numpy.convert import (
     as_array,
+    broadcast,
     convert,
     normalize_axis,
     reshape,
+    scalar,
 )
 from tracer.numpy.dispatch import apply, compound
+from tracer.numpy.joining import concatenate
 from tracer.numpy.promotion import Dtype
+from tracer.numpy.reductions import refuse_out
 
 if TYPE_CHECKING:
     from tracer.numpy.array import Array
-from tracer.numpy.reductions import refuse_out
 
 
 def _cumulative(op: Op, a: ArrayLike, axis: int | None, dtype: Any) -> Array:
@@ -63,3 +67,68 @@ def cumprod(a: ArrayLike, axis: int | None = None, dtype: Any = None, out: None 
     """Return running products along an axis; the parameters are those of `cumsum`."""
     refuse_out(out)
     return _cumulative(ops.cumulative_multiply, a, axis, dtype)
+
+
+def cumulative_sum(
+    x: ArrayLike,
+    /,
+    *,
+    axis: int | None = None,
+    dtype: Any = None,
+    out: None = None,
+    include_initial: bool = False,
+) -> Array:
+    """Return running sums along an axis, as the array API standard names them.
+
+    Parameters
+    ----------
+    x : array_like
+        Numbers.
+    axis : int, optional
+        The axis; may be left out for a vector.
+    dtype : dtype, optional
+        Of the result; chosen as by `sum`.
+    out : None
+        Refused: arrays are not written in place.
+    include_initial : bool
+        Begin with 0, which makes the result one longer.
+
+    Returns
+    -------
+    Array
+        The running sums.
+    """
+    refuse_out(out)
+    return _with_initial(ops.cumulative_add, 0, x, axis, dtype, include_initial)
+
+
+def cumulative_prod(
+    x: ArrayLike,
+    /,
+    *,
+    axis: int | None = None,
+    dtype: Any = None,
+    out: None = None,
+    include_initial: bool = False,
+) -> Array:
+    """Return running products along an axis; see `cumulative_sum` (they begin with 1)."""
+    refuse_out(out)
+    return _with_initial(ops.cumulative_multiply, 1, x, axis, dtype, include_initial)
+
+
+def _with_initial(
+    op: Op, initial: int, x: ArrayLike, axis: int | None, dtype: Any, include_initial: bool
+) -> Array:
+    array = as_array(x)
+    if axis is None and array.ndim != 1:
+        raise ArgumentError(
+            f"a cumulative sum or product of an array of {array.ndim} axes needs an axis",
+            mend="give axis=",
+        )
+    result = _cumulative(op, array, axis or 0, dtype)
+    if not include_initial:
+        return result
+    number = normalize_axis(axis or 0, array.ndim)
+    shape = tuple(1 if i == number else size for i, size in enumerate(array.shape))
+    first = broadcast(scalar(initial, result.dtype), shape)
+    return concatenate([first, result], number)

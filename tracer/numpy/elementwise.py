@@ -150,7 +150,15 @@ fmax = binary("fmax", _ignoring_nan(ops.maximum), "The larger; the other one whe
 fmin = binary("fmin", _ignoring_nan(ops.minimum), "The smaller; the other one when one is NaN.")
 
 
-def where(condition: ArrayLike, x: ArrayLike | None = None, y: ArrayLike | None = None, /) -> Any:
+def where(
+    condition: ArrayLike,
+    x: ArrayLike | None = None,
+    y: ArrayLike | None = None,
+    /,
+    *,
+    size: int | None = None,
+    fill_value: Any = None,
+) -> Any:
     """Choose from `x` where `condition` holds, elsewhere from `y`.
 
     Parameters
@@ -160,6 +168,8 @@ def where(condition: ArrayLike, x: ArrayLike | None = None, y: ArrayLike | None 
     x, y : array_like, optional
         Broadcast together with `condition`; both are computed everywhere. Without them the result
         is that of `nonzero`.
+    size, fill_value : optional
+        Arguments of `nonzero`.
 
     Returns
     -------
@@ -173,7 +183,7 @@ def where(condition: ArrayLike, x: ArrayLike | None = None, y: ArrayLike | None 
     Array([1., 3.])
     """
     if x is None and y is None:
-        return as_array(condition).nonzero()
+        return as_array(condition).nonzero(size=size, fill_value=fill_value)
     if x is None or y is None:
         raise ArgumentError("where got one of x and y only", mend="give both, or neither")
     return _where(as_array(condition), *as_arrays(x, y))

@@ -46,6 +46,9 @@ class Evaluator(Protocol):
     def to_dlpack(self, array: ArrayBase) -> Any:
         """Return a DLPack capsule of the data of a concrete array."""
 
+    def devices(self) -> list[Any]:
+        """Return the devices of this process, the default one first."""
+
     def from_dlpack(self, value: Any) -> Array:
         """Copy an object that speaks DLPack to the default device."""
 

@@ -9,7 +9,7 @@ from tracer.errors import ShapeError
 from tracer.ir import as_dtype
 from tracer.numpy.base import ArrayLike
 from tracer.numpy.convert import as_array, broadcast, convert, normalize_axes, reshape, scalar
-from tracer.numpy.creation import checked_shape
+from tracer.numpy.creation import checked_shape, placed
 from tracer.numpy.dispatch import apply, compound
 from tracer.numpy.promotion import Dtype
 from tracer.numpy.ranges import iota
@@ -23,7 +23,14 @@ if TYPE_CHECKING:
 _INT64, _FLOAT64 = as_dtype("int64"), as_dtype("float64")
 
 
-def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Array:  # noqa: N803
+def eye(
+    N: int,  # noqa: N803 - NumPy's name
+    M: int | None = None,  # noqa: N803
+    k: int = 0,
+    dtype: Any = None,
+    *,
+    device: Any = None,
+) -> Array:
     """Return ones on a diagonal, zeros elsewhere.
 
     Parameters
@@ -34,6 +41,8 @@ def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Array:  
         Which diagonal; positive ones lie above the main one.
     dtype : dtype, optional
         Of the result; float64 by default.
+    device : Device or str, optional
+        Where the array goes.
 
     Returns
     -------
@@ -42,7 +51,7 @@ def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Array:  
     """
     wanted = _FLOAT64 if dtype is None else as_dtype(dtype)
     shape = checked_shape((N, N if M is None else M))
-    return _eye(shape=shape, offset=int(k), dtype=wanted)
+    return placed(_eye(shape=shape, offset=int(k), dtype=wanted), device)
 
 
 def identity(n: int, dtype: Any = None) -> Array:

@@ -13,6 +13,7 @@ from tracer.numpy import (
     extremes,
     indexing,
     matrices,
+    positions,
     reductions,
     repeating,
     rounding,
@@ -201,9 +202,9 @@ class ArrayMethods(ArrayBase):
         """Elements along an axis."""
         return taking.take(self, indices, axis, mode=mode)
 
-    def astype(self, dtype: Any, *, copy: bool = True) -> Array:
+    def astype(self, dtype: Any, *, copy: bool = True, device: Any = None) -> Array:
         """Return the elements in another dtype."""
-        return shaping.astype(self, dtype, copy=copy)
+        return shaping.astype(self, dtype, copy=copy, device=device)
 
     def clip(self, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Array:
         """Return the elements limited to an interval."""
@@ -237,9 +238,9 @@ class ArrayMethods(ArrayBase):
         """Places that keep this vector sorted."""
         return searching.searchsorted(self, v, side)
 
-    def nonzero(self) -> tuple[Array, ...]:
+    def nonzero(self, *, size: int | None = None, fill_value: Any = None) -> tuple[Array, ...]:
         """Return the indices of the elements that are not zero."""
-        return searching.nonzero(self)
+        return positions.nonzero(self, size=size, fill_value=fill_value)
 
     def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
         """Return the diagonals of matrices."""

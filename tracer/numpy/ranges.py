@@ -19,15 +19,17 @@ from tracer.numpy.convert import (
     convert,
     reshape,
 )
+from tracer.numpy.creation import placed
 from tracer.numpy.dispatch import apply, compound, from_host
 from tracer.numpy.promotion import Dtype
 from tracer.numpy.recording import current_recording
+from tracer.numpy.shaping import moveaxis
 from tracer.numpy.ufunc import full_like as _filled
 
 if TYPE_CHECKING:
     from tracer.numpy.array import Array
 
-_FLOAT64 = as_dtype("float64")
+_INT64 = as_dtype("int64")
 
 
 @compound
@@ -36,7 +38,14 @@ def iota(*, shape: tuple[int, ...], dtype: Dtype, dimension: int) -> Array:
     return apply(ops.iota, shape=shape, dtype=dtype, dimension=dimension)
 
 
-def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) -> Array:
+def arange(
+    start: Any,
+    stop: Any = None,
+    step: Any = None,
+    dtype: Any = None,
+    *,
+    device: Any = None,
+) -> Array:
     """Return evenly spaced numbers of a half-open interval.
 
     Parameters
@@ -49,6 +58,8 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) ->
         The distance; 1 by default.
     dtype : dtype, optional
         Of the result; by default that of the arguments.
+    device : Device or str, optional
+        Where the array goes.
 
     Returns
     -------
@@ -68,9 +79,9 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) ->
         raise ArgumentError("arange with step 0 never ends", mend="give another step")
     wanted = promotion.result_type(*numbers) if dtype is None else as_dtype(dtype)
     if current_recording() is None or wanted.kind in "bc":
-        return from_host(np.arange(*numbers).astype(wanted))
+        return from_host(np.arange(*numbers).astype(wanted), device)
     size = max(0, math.ceil((numbers[1] - numbers[0]) / numbers[2]))
-    return _ramp(numbers[0], numbers[2], size, wanted)
+    return placed(_ramp(numbers[0], numbers[2], size, wanted), device)
 
 
 def _concrete_number(name: str, value: Any) -> Any:
@@ -98,41 +109,68 @@ def linspace(
     stop: ArrayLike,
     num: int = 50,
     endpoint: bool = True,
-    *,
+    retstep: bool = False,
     dtype: Any = None,
-) -> Array:
+    axis: int = 0,
+    *,
+    device: Any = None,
+) -> Any:
     """Return `num` evenly spaced numbers from `start` to `stop`.
 
     Parameters
     ----------
     start, stop : array_like
-        Ends; arrays are broadcast together and the numbers lie along a new first axis.
+        Ends; arrays are broadcast together and the numbers lie along a new axis.
     num : int
         How many.
     endpoint : bool
         Whether `stop` is the last one.
+    retstep : bool
+        Return the distance of neighbours too.
     dtype : dtype, optional
-        Of the result; floats by default.
+        Of the result; floats by default. Integers are rounded down.
+    axis : int
+        Where the new axis stands.
+    device : Device or str, optional
+        Where the array goes.
 
     Returns
     -------
-    Array, shape (num, ...)
+    Array, shape (num, ...), or a pair of it and the step
         The numbers.
     """
     count = int(_concrete_number("linspace", num))
     if count < 0:
         raise ArgumentError(f"linspace of {count} numbers", mend="give 0 or more")
+    wanted = None if dtype is None else as_dtype(dtype)
     if not isinstance(start, ArrayBase) and not isinstance(stop, ArrayBase):
-        numbers = np.linspace(start, stop, count, endpoint)  # type: ignore[arg-type]
-        return from_host(numbers.astype(as_dtype(dtype)) if dtype else numbers)
-    first, last = as_array(start), as_array(stop)
-    wide = promotion.promote_types(promotion.result_type(first, last), _FLOAT64)
-    first, last = convert(first, wide), convert(last, wide)
-    shape = broadcast_shape("linspace", first.shape, last.shape)
-    first, last = broadcast(first, shape), broadcast(last, shape)
-    positions = iota(shape=(count, *shape), dtype=wide, dimension=0)
-    result = first + positions * ((last - first) / max(count - 1 if endpoint else count, 1))
-    return result if dtype is None else convert(result, as_dtype(dtype))
+        numbers, distance = np.linspace(  # type: ignore[call-overload]
+            start, stop, count, endpoint, True, wanted, axis
+        )
+        result, step = from_host(numbers, device), from_host(np.asarray(distance))
+    else:
+        result, step = _spaced(as_array(start), as_array(stop), count, bool(endpoint))
+        if wanted is not None:
+            result = convert(_floored(result) if wanted.kind in "iu" else result, wanted)
+        result = placed(moveaxis(result, 0, axis) if axis else result, device)
+    return (result, step) if retstep else result
+
+
+def _spaced(start: Array, stop: Array, count: int, endpoint: bool) -> tuple[Array, Array]:
+    wide = promotion.division_dtype(promotion.result_type(start, stop, 1.0))
+    start, stop = convert(start, wide), convert(stop, wide)
+    shape = broadcast_shape("linspace", start.shape, stop.shape)
+    start, stop = broadcast(start, shape), broadcast(stop, shape)
+    positions = convert(iota(shape=(count, *shape), dtype=_INT64, dimension=0), wide)
+    step = (stop - start) / max(count - 1 if endpoint else count, 1)
+    result = start + positions * step
+    # The last number is `stop` itself, not what rounding makes of it.
+    return (result.at[-1].set(stop) if endpoint and count > 1 else result), step
+
+
+@compound
+def _floored(x: Array) -> Array:
+    return apply(ops.floor, x)
 
 
 def meshgrid(*xi: ArrayLike, indexing: str = "xy", sparse: bool = False) -> tuple[Array, ...]:

@@ -18,6 +18,7 @@ from tracer.numpy.convert import (
     reshape,
 )
 from tracer.numpy.dispatch import apply, compound
+from tracer.numpy.joining import concatenate
 from tracer.numpy.shaping import ravel
 
 if TYPE_CHECKING:
@@ -217,14 +218,53 @@ def _pad(x: Array, value: Array, *, widths: tuple[tuple[int, int], ...]) -> Arra
     )
 
 
-def diff(a: ArrayLike, n: int = 1, axis: int = -1) -> Array:
-    """Return the differences of neighbours along an axis, `n` times; see `numpy.diff`."""
+def diff(
+    a: ArrayLike,
+    n: int = 1,
+    axis: int = -1,
+    prepend: ArrayLike | None = None,
+    append: ArrayLike | None = None,
+) -> Array:
+    """Return the differences of neighbours along an axis, `n` times.
+
+    Parameters
+    ----------
+    a : array_like
+        Numbers, or bools (whether neighbours differ).
+    n : int
+        How often the difference is taken.
+    axis : int
+        The axis.
+    prepend, append : array_like, optional
+        Put before and after `a` along the axis first; a scalar stands for one slice of it.
+
+    Returns
+    -------
+    Array
+        `n` elements shorter along the axis.
+    """
     x = as_array(a)
+    if n < 0:
+        raise ArgumentError(f"diff cannot be taken {n} times", mend="give n >= 0")
+    if n == 0:
+        return x._snapshot()
+    if not x.ndim:
+        raise ShapeError("diff of a 0-d array", mend="give an array with an axis")
     number = normalize_axis(axis, x.ndim)
-    x = x._snapshot()
+    parts = [_edge(prepend, x, number), x, _edge(append, x, number)]
+    x = concatenate([part for part in parts if part is not None], number)
     for _ in range(n):
         x = _diff(x, axis=number)
     return x
+
+
+def _edge(value: ArrayLike | None, x: Array, axis: int) -> Array | None:
+    if value is None:
+        return None
+    edge = as_array(value)
+    if edge.ndim:
+        return edge
+    return broadcast(edge, tuple(1 if i == axis else size for i, size in enumerate(x.shape)))
 
 
 @compound

@@ -13,6 +13,7 @@ from tracer.numpy.arithmetic import maximum, minimum
 from tracer.numpy.base import ArrayLike
 from tracer.numpy.convert import as_array, as_arrays, broadcast, broadcast_shape, convert
 from tracer.numpy.dispatch import apply, compound
+from tracer.numpy.reductions import refuse_out
 from tracer.numpy.ufunc import Unary, compare, full_like, is_complex, select, unary
 
 if TYPE_CHECKING:
@@ -88,27 +89,42 @@ def _round(x: Array, *, decimals: int) -> Array:
     return apply(down, apply(ops.round_nearest_even, apply(up, x, scale)), scale)
 
 
-def clip(a: ArrayLike, a_min: ArrayLike | None = None, a_max: ArrayLike | None = None) -> Array:
+def clip(
+    a: ArrayLike,
+    min: ArrayLike | None = None,
+    max: ArrayLike | None = None,
+    out: None = None,
+    *,
+    a_min: ArrayLike | None = None,
+    a_max: ArrayLike | None = None,
+) -> Array:
     """Limit the elements to an interval.
 
     Parameters
     ----------
     a : array_like
         Numbers.
+    min, max : array_like or None
+        Bounds, broadcast together with `a`; None leaves that side open. Where `min` exceeds `max`
+        the result is `max`.
+    out : None
+        Refused: arrays are not written in place.
     a_min, a_max : array_like or None
-        Bounds, broadcast together with `a`; None leaves that side open. Where `a_min` exceeds
-        `a_max` the result is `a_max`.
+        NumPy's old names of `min` and `max`.
 
     Returns
     -------
     Array, the broadcast shape, the promoted dtype
         The limited elements; NaN stays NaN.
     """
-    if a_min is None:
-        return as_array(a)._snapshot() if a_max is None else minimum(a, a_max)
-    if a_max is None:
-        return maximum(a, a_min)
-    return _clip(*as_arrays(a, a_min, a_max))
+    refuse_out(out)
+    low = a_min if min is None else min
+    high = a_max if max is None else max
+    if low is None:
+        return as_array(a)._snapshot() if high is None else minimum(a, high)
+    if high is None:
+        return maximum(a, low)
+    return _clip(*as_arrays(a, low, high))
 
 
 @compound

@@ -1,22 +1,20 @@
-"""Searching: searchsorted, nonzero, unique, bincount, isin."""
+"""Searching a sorted vector, counting integers."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from tracer import ops
-from tracer.errors import ArgumentError, ShapeError, TracingError
+from tracer.errors import ArgumentError, ShapeError
 from tracer.ir import as_dtype
-from tracer.numpy.base import ArrayBase, ArrayLike
-from tracer.numpy.convert import as_array, broadcast, convert, reshape, scalar
-from tracer.numpy.dispatch import apply, compound, from_host
+from tracer.numpy.base import ArrayLike
+from tracer.numpy.convert import as_array, broadcast, convert, scalar
+from tracer.numpy.dispatch import apply, compound
 from tracer.numpy.indexing import Gather, _gather
 from tracer.numpy.promotion import promote_types
-from tracer.numpy.recording import made_at
-from tracer.numpy.ufunc import align, compare, full_like, is_nonzero, select
+from tracer.numpy.taking import take
+from tracer.numpy.ufunc import compare, full_like, select
 
 if TYPE_CHECKING:
     from tracer.numpy.array import Array
@@ -24,7 +22,9 @@ if TYPE_CHECKING:
 _INT64 = as_dtype("int64")
 
 
-def searchsorted(a: ArrayLike, v: ArrayLike, side: str = "left") -> Array:
+def searchsorted(
+    a: ArrayLike, v: ArrayLike, side: str = "left", sorter: ArrayLike | None = None
+) -> Array:
     """Return where elements would have to be inserted to keep a vector sorted.
 
     Parameters
@@ -35,6 +35,8 @@ def searchsorted(a: ArrayLike, v: ArrayLike, side: str = "left") -> Array:
         What would be inserted.
     side : {"left", "right"}
         Before or after equal elements.
+    sorter : array_like of int, optional
+        Indices that sort `a`, which then need not be sorted.
 
     Returns
     -------
@@ -46,6 +48,8 @@ def searchsorted(a: ArrayLike, v: ArrayLike, side: str = "left") -> Array:
     x, values = as_array(a), as_array(v)
     if x.ndim != 1:
         raise ShapeError(f"searchsorted in shape {x.shape}", mend="give a sorted vector")
+    if sorter is not None:
+        x = take(x, as_array(sorter))
     return _searchsorted(x, values, side=side)
 
 
@@ -78,59 +82,6 @@ def _is_before(x: Array, values: Array, side: str) -> Array:
     return select(value_nan, by_nan, result)
 
 
-def _host(name: str, a: ArrayLike, mend: str) -> np.ndarray[Any, Any]:
-    if isinstance(a, ArrayBase) and a.is_traced:
-        raise TracingError(
-            f"{name} of a traced array, {a.type} (made at {made_at(a)}): "  # type: ignore[arg-type]
-            "the shape of the result would depend on values",
-            mend=mend,
-        )
-    return np.asarray(as_array(a)._host(name))
-
-
-def nonzero(a: ArrayLike) -> tuple[Array, ...]:
-    """Return the indices of the elements that are true (not zero), one array for each axis.
-
-    Raises
-    ------
-    TracingError
-        The array is traced: the size of the result would depend on values.
-    """
-    found = np.nonzero(_host("nonzero", a, "use tracer.numpy.where(condition, x, y)"))
-    return tuple(from_host(index) for index in found)
-
-
-def flatnonzero(a: ArrayLike) -> Array:
-    """Return the flat indices of the elements that are true (not zero)."""
-    return nonzero(reshape(as_array(a), (as_array(a).size,)))[0]
-
-
-def argwhere(a: ArrayLike) -> Array:
-    """Return the indices of the elements that are true (not zero), one row for each."""
-    return from_host(np.argwhere(_host("argwhere", a, "use tracer.numpy.where(condition, x, y)")))
-
-
-def unique(
-    ar: ArrayLike,
-    return_index: bool = False,
-    return_inverse: bool = False,
-    return_counts: bool = False,
-    axis: int | None = None,
-) -> Any:
-    """Return the sorted distinct elements, with what else is asked for; see `numpy.unique`.
-
-    Raises
-    ------
-    TracingError
-        The array is traced: the size of the result would depend on values.
-    """
-    host = _host("unique", ar, "call it outside of the traced function, or use sort")
-    found: Any = np.unique(  # type: ignore[call-overload]
-        host, return_index, return_inverse, return_counts, axis
-    )
-    return tuple(map(from_host, found)) if isinstance(found, tuple) else from_host(found)
-
-
 def bincount(x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0) -> Array:
     """Count how often each non-negative integer stands in a vector.
 
@@ -156,35 +107,3 @@ def bincount(x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0)
     ones = broadcast(scalar(1, dtype), index.shape) if weights is None else as_array(weights)
     zeros = broadcast(scalar(0, dtype), (length,))
     return zeros.at[index].add(convert(ones, dtype))
-
-
-def extract(condition: ArrayLike, arr: ArrayLike) -> Array:
-    """Return the elements where a concrete condition holds, as a vector."""
-    mask = is_nonzero(as_array(condition))
-    return as_array(arr)[mask]
-
-
-def isin(element: ArrayLike, test_elements: ArrayLike) -> Array:
-    """Tell which elements stand in another array.
-
-    Parameters
-    ----------
-    element : array_like
-        What is looked for.
-    test_elements : array_like
-        Where it is looked for.
-
-    Returns
-    -------
-    Array of bool, the shape of `element`
-        Whether each was found.
-    """
-    x, tests = as_array(element), as_array(test_elements)
-    return _isin(x, tests)
-
-
-@compound
-def _isin(x: Array, tests: Array) -> Array:
-    columns = reshape(x, (*x.shape, 1))
-    equal = compare(*align("isin", columns, reshape(tests, (tests.size,))), "EQ")
-    return apply(ops.reduce_or, equal, axes=(x.ndim,))

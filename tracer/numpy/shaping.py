@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Axis = int | tuple[int, ...] | None
 
 
-def reshape(a: ArrayLike, shape: Any, order: str = "C") -> Array:
+def reshape(a: ArrayLike, shape: Any, order: str = "C", *, copy: bool | None = None) -> Array:
     """Give the elements another shape.
 
     Parameters
@@ -39,6 +39,9 @@ def reshape(a: ArrayLike, shape: Any, order: str = "C") -> Array:
         One size may be -1: whatever is left.
     order : {"C", "F"}
         Whether the last or the first index runs fastest.
+    copy : bool, optional
+        True returns another Array also when nothing changes; False is refused where the elements
+        would change their order in memory.
 
     Returns
     -------
@@ -52,10 +55,14 @@ def reshape(a: ArrayLike, shape: Any, order: str = "C") -> Array:
     """
     x = as_array(a)
     sizes = _resolve_shape(as_shape(shape), x)
+    if copy:
+        x = x.copy()
     if order == "C" or (x.ndim < 2 and len(sizes) < 2):
         return _convert.reshape(x, sizes)
     if order != "F":
         raise ArgumentError(f"order {order!r} is not known", mend='use order="C" or order="F"')
+    if copy is False:
+        raise ArgumentError('reshape with order="F" has to copy', mend="leave copy=False out")
     return transpose(_convert.reshape(transpose(x), sizes[::-1]))
 
 
@@ -285,7 +292,7 @@ def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
     return flip(swapaxes(x, *axes), axes[1])
 
 
-def astype(x: ArrayLike, dtype: Any, /, *, copy: bool = True) -> Array:
+def astype(x: ArrayLike, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Array:
     """Convert to a dtype; complex numbers lose their imaginary part to reals.
 
     Parameters
@@ -296,6 +303,8 @@ def astype(x: ArrayLike, dtype: Any, /, *, copy: bool = True) -> Array:
         The target.
     copy : bool
         Whether the result is another Array also when nothing changes.
+    device : Device or str, optional
+        Where the result goes.
 
     Returns
     -------
@@ -303,6 +312,7 @@ def astype(x: ArrayLike, dtype: Any, /, *, copy: bool = True) -> Array:
         The converted array.
     """
     array, wanted = as_array(x), as_dtype(dtype)
-    if array.dtype != wanted:
-        return convert(array, wanted)
-    return array._snapshot() if copy else array
+    result = convert(array, wanted)
+    if device is not None:
+        result = result.to_device(device)
+    return array._snapshot() if copy and result is array else result

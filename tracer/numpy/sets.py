@@ -1,0 +1,307 @@
+"""Distinct elements and sets of them.
+
+On concrete arrays NumPy computes them. In a trace `size=` states the length of the result, as in
+JAX, and they are found by sorting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from tracer import ops
+from tracer.errors import TracingError
+from tracer.ir import as_dtype
+from tracer.numpy.base import ArrayLike
+from tracer.numpy.convert import as_array, convert, reshape
+from tracer.numpy.dispatch import apply, apply_many, compound, from_host
+from tracer.numpy.elementwise import where
+from tracer.numpy.joining import concatenate
+from tracer.numpy.logic import logical_and, logical_not
+from tracer.numpy.positions import checked_size, concrete, full_of, reshape_flat, true_places
+from tracer.numpy.promotion import promote_types
+from tracer.numpy.ranges import iota
+from tracer.numpy.searching import searchsorted
+from tracer.numpy.sorting import sort
+from tracer.numpy.taking import take
+from tracer.numpy.ufunc import align, compare, full_like
+
+if TYPE_CHECKING:
+    from tracer.numpy.array import Array
+
+_INT64 = as_dtype("int64")
+_FEW = 16
+"""So many elements are compared with one by one rather than looked up."""
+
+
+class UniqueAllResult(NamedTuple):
+    """What `unique_all` returns."""
+
+    values: Array
+    indices: Array
+    inverse_indices: Array
+    counts: Array
+
+
+class UniqueCountsResult(NamedTuple):
+    """What `unique_counts` returns."""
+
+    values: Array
+    counts: Array
+
+
+class UniqueInverseResult(NamedTuple):
+    """What `unique_inverse` returns."""
+
+    values: Array
+    inverse_indices: Array
+
+
+def unique(
+    ar: ArrayLike,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: int | None = None,
+    *,
+    equal_nan: bool = True,
+    size: int | None = None,
+    fill_value: Any = None,
+) -> Any:
+    """Return the sorted distinct elements, with what else is asked for.
+
+    Parameters
+    ----------
+    ar : array_like
+        Any array.
+    return_index : bool
+        Return where each was found first.
+    return_inverse : bool
+        Return for each element of `ar` which distinct one it is.
+    return_counts : bool
+        Return how often each was found.
+    axis : int, optional
+        Compare the slices along it in place of the elements; of concrete arrays only.
+    equal_nan : bool
+        Whether all NaN are one.
+    size : int, optional
+        Length of the result; necessary for traced arrays.
+    fill_value : number, optional
+        What the end of the result holds when there are fewer; the smallest element by default.
+
+    Returns
+    -------
+    Array, or tuple of Array
+        As `numpy.unique`.
+
+    Raises
+    ------
+    TracingError
+        The array is traced, and there is no `size` or there is an axis.
+    """
+    if size is None:
+        found: Any = np.unique(  # type: ignore[call-overload]
+            concrete("unique", ar),
+            return_index,
+            return_inverse,
+            return_counts,
+            axis,
+            equal_nan=equal_nan,
+        )
+        return tuple(map(from_host, found)) if isinstance(found, tuple) else from_host(found)
+    if axis is not None:
+        raise TracingError(
+            "unique with size= takes no axis", mend="call it on a concrete array, without size="
+        )
+    x = as_array(ar)
+    results = _unique(reshape_flat(x), size=checked_size("unique", size), equal_nan=bool(equal_nan))
+    values, first, inverse, counts = results
+    if fill_value is not None:
+        values = where(counts > 0, values, full_of(values, fill_value))
+    flags = (return_index, return_inverse, return_counts)
+    others = [first, reshape(inverse, x.shape), counts]
+    chosen = [part for part, wanted in zip(others, flags, strict=True) if wanted]
+    return (values, *chosen) if chosen else values
+
+
+def _sorted_with_places(x: Array, *, equal_nan: bool) -> tuple[Array, Array, Array]:
+    """Return the sorted elements, where they were, and which begin a run of equal ones."""
+    places = iota(shape=x.shape, dtype=_INT64, dimension=0)
+    ordered, places = apply_many(ops.sort, x, places, dimension=0, num_keys=1, is_stable=True)
+    upper, lower = ordered[1:], ordered[:-1]
+    differs = compare(upper, lower, "NE")
+    if equal_nan:
+        both = apply(ops.and_, compare(upper, upper, "NE"), compare(lower, lower, "NE"))
+        differs = apply(ops.and_, differs, apply(ops.not_, both))
+    first = convert(full_like(places[:1], 1), as_dtype("bool"))
+    return ordered, places, concatenate([first, differs])
+
+
+@compound
+def _unique(x: Array, *, size: int, equal_nan: bool) -> tuple[Array, Array, Array, Array]:
+    ordered, places, begins = _sorted_with_places(x, equal_nan=equal_nan)
+    starts = true_places(begins, size=size + 1, fill=x.size)
+    counts = apply(ops.subtract, starts[1:], starts[:-1])
+    starts = starts[:size]
+    inside = where(starts < x.size, starts, 0)
+    values, first = take(ordered, inside), take(places, inside)
+    rank = apply(ops.cumulative_add, convert(begins, _INT64), axis=0, reverse=False)
+    inverse = full_like(rank, 0).at[places].set(rank - 1)
+    return values, first, inverse, counts
+
+
+def unique_values(x: ArrayLike, /, *, size: int | None = None, fill_value: Any = None) -> Array:
+    """Return the distinct elements, every NaN one of its own; `size=` as for `unique`."""
+    return unique(  # type: ignore[no-any-return]
+        x, equal_nan=False, size=size, fill_value=fill_value
+    )
+
+
+def unique_counts(
+    x: ArrayLike, /, *, size: int | None = None, fill_value: Any = None
+) -> UniqueCountsResult:
+    """Return the distinct elements and how often each was found; see `unique_values`."""
+    return UniqueCountsResult(
+        *unique(x, return_counts=True, equal_nan=False, size=size, fill_value=fill_value)
+    )
+
+
+def unique_inverse(
+    x: ArrayLike, /, *, size: int | None = None, fill_value: Any = None
+) -> UniqueInverseResult:
+    """Return the distinct elements and which of them each element is; see `unique_values`."""
+    return UniqueInverseResult(
+        *unique(x, return_inverse=True, equal_nan=False, size=size, fill_value=fill_value)
+    )
+
+
+def unique_all(
+    x: ArrayLike, /, *, size: int | None = None, fill_value: Any = None
+) -> UniqueAllResult:
+    """Return the distinct elements, where they are, which each is, how often; see `unique`."""
+    return UniqueAllResult(
+        *unique(x, True, True, True, equal_nan=False, size=size, fill_value=fill_value)
+    )
+
+
+def isin(
+    element: ArrayLike,
+    test_elements: ArrayLike,
+    assume_unique: bool = False,
+    invert: bool = False,
+    *,
+    kind: str | None = None,
+) -> Array:
+    """Tell which elements stand in another array.
+
+    Parameters
+    ----------
+    element : array_like
+        What is looked for.
+    test_elements : array_like
+        Where it is looked for.
+    assume_unique : bool
+        Without effect on the result.
+    invert : bool
+        Tell which do not.
+    kind : str, optional
+        Without effect: few elements are compared one by one, many are sorted and looked up.
+
+    Returns
+    -------
+    Array of bool, the shape of `element`
+        Whether each was found.
+    """
+    del assume_unique, kind
+    found = _isin(as_array(element), as_array(test_elements))
+    return logical_not(found) if invert else found
+
+
+@compound
+def _isin(x: Array, tests: Array) -> Array:
+    tests = reshape_flat(tests)
+    dtype = promote_types(x.dtype, tests.dtype)
+    if tests.size <= _FEW or dtype.kind == "c":
+        columns = reshape(x, (*x.shape, 1))
+        equal = compare(*align("isin", columns, tests), "EQ")
+        return apply(ops.reduce_or, equal, axes=(x.ndim,))
+    x, ordered = convert(x, dtype), sort(convert(tests, dtype))
+    places = searchsorted(ordered, x)
+    found = take(ordered, where(places < tests.size, places, 0))
+    return compare(found, x, "EQ")
+
+
+Rule = Callable[["Array", "Array"], "Array"]
+
+
+def _combined(
+    name: str, rule: Rule, ar1: ArrayLike, ar2: ArrayLike, size: int | None, fill_value: Any
+) -> Array:
+    """Return the distinct elements of both arrays whose membership in each obeys a rule."""
+    x, y = reshape_flat(ar1), reshape_flat(ar2)
+    if size is None:
+        function: Any = getattr(np, name)
+        return from_host(function(concrete(name, x), concrete(name, y)))
+    dtype = promote_types(x.dtype, y.dtype)
+    x, y = convert(x, dtype), convert(y, dtype)
+    ordered, _, begins = _sorted_with_places(concatenate([x, y]), equal_nan=True)
+    chosen = logical_and(begins, rule(isin(ordered, x), isin(ordered, y)))
+    places = true_places(chosen, size=checked_size(name, size), fill=-1)
+    values = take(ordered, where(places < 0, 0, places))
+    # As in JAX the end repeats the smallest element when nothing else is asked for.
+    filling = values[:1] if fill_value is None else full_of(values, fill_value)
+    return where(places < 0, filling, values)
+
+
+def union1d(
+    ar1: ArrayLike, ar2: ArrayLike, *, size: int | None = None, fill_value: Any = None
+) -> Array:
+    """Return the sorted distinct elements of both arrays; `size=` as for `unique`."""
+    return _combined("union1d", lambda x, y: x | y | True, ar1, ar2, size, fill_value)
+
+
+def intersect1d(
+    ar1: ArrayLike,
+    ar2: ArrayLike,
+    assume_unique: bool = False,
+    return_indices: bool = False,
+    *,
+    size: int | None = None,
+    fill_value: Any = None,
+) -> Any:
+    """Return the sorted elements that both arrays hold; `size=` as for `unique`.
+
+    `return_indices`, as in NumPy, is for concrete arrays only.
+    """
+    if not return_indices:
+        return _combined("intersect1d", lambda x, y: x & y, ar1, ar2, size, fill_value)
+    first, second = concrete("intersect1d", ar1), concrete("intersect1d", ar2)
+    return tuple(map(from_host, np.intersect1d(first, second, assume_unique, True)))
+
+
+def setdiff1d(
+    ar1: ArrayLike,
+    ar2: ArrayLike,
+    assume_unique: bool = False,
+    *,
+    size: int | None = None,
+    fill_value: Any = None,
+) -> Array:
+    """Return the sorted elements of the first array that the second lacks; see `unique`."""
+    del assume_unique
+    return _combined("setdiff1d", lambda x, y: x & ~y, ar1, ar2, size, fill_value)
+
+
+def setxor1d(
+    ar1: ArrayLike,
+    ar2: ArrayLike,
+    assume_unique: bool = False,
+    *,
+    size: int | None = None,
+    fill_value: Any = None,
+) -> Array:
+    """Return the sorted elements that exactly one of the arrays holds; see `unique`."""
+    del assume_unique
+    return _combined("setxor1d", lambda x, y: x ^ y, ar1, ar2, size, fill_value)
