@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tracer import ops
-from tracer.autodiff import pull_back
+from tracer.autodiff import pull_back, push_forward
 from tracer.batching import batch_graph
 from tracer.ir import Builder, Graph, ShapeDtype, Value
 from tracer.ops import helpers
