@@ -16,6 +16,14 @@ from tracer.ir import Graph, Node, Value
 _FLOPS_AGAIN = 32
 """Operations per element that may be spent on not keeping a value, as two sines cost."""
 
+_NODES_AGAIN = 6
+"""Nodes that compute which may be run again for one value.
+
+Without this bound long chains of additions and products are run again, as the whole step of an
+integrator: 1.36 times the operations of JAX, which keeps all, for the gradient of `springs` in
+`benchmarks.gradient_programs`; with it 1.02 times, and half of the stacked bytes.
+"""
+
 
 def cut(
     whole: Graph, primals: Sequence[Value], seeds: Sequence[Value], free: Sequence[Value]
@@ -98,6 +106,7 @@ def _nodes_again(value: Value, available: set[Value]) -> set[Node] | None:
     """Return the nodes that make `value` from others of `available`, None if none are cheap."""
     nodes: set[Node] = set()
     flops, budget = 0, _FLOPS_AGAIN * max(1, value.type.size)
+    computing = 0
     stack = [value]
     while stack:
         node = stack.pop().node
@@ -108,7 +117,8 @@ def _nodes_again(value: Value, available: set[Value]) -> set[Node] | None:
         nodes.add(node)
         cost = node.op.cost(node.operand_types, node.types, **node.params)
         flops += max(cost.flops, node.types[0].size)
-        if flops > budget:
+        computing += cost.flops > 0
+        if flops > budget or computing > _NODES_AGAIN:
             return None
         stack.extend(operand for operand in node.operands if operand not in available)
     return nodes

@@ -5,19 +5,18 @@ NumPy's order: NaN last, -0 equal to +0, complex numbers by real, then by imagin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from tracer import ops
 from tracer.errors import ArgumentError, ShapeError
-from tracer.ir import AxisRule, Cost, Op, ShapeDtype, Value
+from tracer.ir import AxisRule, Cost, NotDifferentiable, Op, ShapeDtype, Value
 from tracer.ir.op import Types
 from tracer.ops import helpers
 from tracer.ops.batch import leading
 from tracer.ops.rules import (
-    as_tuple,
     is_float,
     is_inexact,
     moved_bytes,
@@ -29,6 +28,7 @@ from tracer.ops.rules import (
 )
 
 Array = np.ndarray[Any, Any]
+Cotangents = tuple[Value | None, ...]
 
 
 def _infer_sort(
@@ -103,33 +103,39 @@ def _lower_sort(
             parts.extend(zip(_parts(b, pairs[2 * i]), _parts(b, pairs[2 * i + 1]), strict=True))
         return _precedes(b, parts)
 
-    # The gradient sorts again: operands that ride along must then move the same way.
-    stable = is_stable or len(operands) > num_keys
-    return b.sort(operands, dimension, comparator, stable)
+    return b.sort(operands, dimension, comparator, is_stable)
 
 
-def _sort_vjp(
-    g: Any,
-    out: Any,
+def _linearize_sort(
+    rules: Any,
+    active: Sequence[bool],
+    wanted: Sequence[bool],
     *operands: Value,
     dimension: int,
     num_keys: int,
     is_stable: bool,
-) -> tuple[Value | None, ...]:
+) -> tuple[tuple[Value, ...], Callable[[Cotangents], Cotangents]]:
     """Sort an iota along to learn the permutation, and send each cotangent back by it."""
-    given = {i: ct for i, ct in enumerate(as_tuple(g)) if ct is not None and is_inexact(ct.dtype)}
-    if not given:
-        return (None,) * len(operands)
-    places = ops.iota(shape=operands[0].shape, dtype=np.dtype(np.int32), dimension=dimension)
-    keys = operands[:num_keys]
-    permutation = ops.sort(*keys, places, dimension=dimension, num_keys=num_keys, is_stable=True)[
-        -1
-    ]
-    found = {
-        i: helpers.scatter_add_along_axis(ct.shape, permutation, ct, dimension)
-        for i, ct in given.items()
-    }
-    return tuple(found.get(i) for i in range(len(operands)))
+    last = operands[-1].node
+    numbered = last.op is ops.iota and last.params["dimension"] == dimension
+    if numbered and len(operands) > num_keys:
+        more: tuple[Value, ...] = ()
+    else:
+        dtype = np.dtype(np.int32)
+        more = (ops.iota(shape=operands[0].shape, dtype=dtype, dimension=dimension),)
+    params = {"dimension": dimension, "num_keys": num_keys, "is_stable": is_stable}
+    everything = tuple(ops.sort(*operands, *more, **params))
+    results, permutation = everything[: len(operands)], everything[-1]
+
+    def pull_back(g: Cotangents) -> Cotangents:
+        return tuple(
+            helpers.scatter_add_along_axis(ct.shape, permutation, ct, dimension)
+            if ct is not None and flag
+            else None
+            for ct, flag in zip(g, active, strict=True)
+        )
+
+    return results, pull_back
 
 
 def _sort_cost(operands: Types, results: Types, *, dimension: int, **_: Any) -> Cost:
@@ -149,7 +155,8 @@ sort: Op = Op(
     infer=_infer_sort,
     evaluate=_evaluate_sort,
     lower=_lower_sort,
-    vjp=_sort_vjp,
+    vjp=NotDifferentiable("it is differentiated by its linearize rule"),
+    linearize=_linearize_sort,
     axes=lambda operands, results, *, dimension, **_: own_axis_rule(operands, results, dimension),
     cost=_sort_cost,
     reuses=(0,),
