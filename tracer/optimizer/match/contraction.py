@@ -5,12 +5,15 @@ over the other axes, become products too. The broadcast tensor is never built. T
 the Euclidean distance rewrite of Artemev et al. 2022 (section 4.1), with the guards it lacked:
 
 * the reducer is addition, the dtype real and floating, a power is exactly 2;
-* both sides of a difference are shifted by the mean of one side first, so the error of a squared
-  distance is a few roundings of the data's squared *spread*, whatever its offset. Small distances
-  between far spread points still lose digits that the direct form would keep;
-* a sum of squares is clamped at zero;
-* where norms are not finite the norms alone are the result, so that infinity stays infinity
-  (two equal infinities give infinity where the direct form gives NaN).
+* both sides of a difference (or sum) are shifted by the mean of one side first, so the error of a
+  squared distance is a few roundings of the data's squared *spread*, whatever its offset. Small
+  distances between far spread points still lose digits that the direct form would keep, and a
+  point so far out that squares overflow spoils all of them. Products of sums that cannot be
+  shifted so are left alone;
+* a sum of what cannot be negative (squares, weighted with such) is clamped at zero;
+* where such a sum is not finite, its terms without products across operands (the norms) are the
+  result, so that infinity stays infinity (two equal infinities give infinity where the direct form
+  gives NaN). Sums with a weight for each pair have no norms: infinity may become NaN there.
 """
 
 from __future__ import annotations
@@ -19,8 +22,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import ml_dtypes
+
 from tracer import ops
-from tracer.ir import Graph, Node, Value
+from tracer.ir import Graph, Node, ShapeDtype, Value
 from tracer.ops.helpers import full_like
 from tracer.ops.rules import is_float
 from tracer.optimizer.match.einsum import contract, expand, sum_over
@@ -33,6 +38,7 @@ from tracer.optimizer.match.polynomial import (
     read_polynomial,
 )
 from tracer.optimizer.match.rewrite import Replacement, replace_nodes
+from tracer.optimizer.match.sign import is_nonnegative
 from tracer.optimizer.passes import PassLog
 
 MINIMUM_ELEMENTS = 1 << 14
@@ -68,7 +74,15 @@ def _read(node: Node) -> Polynomial:
             raise NoPolynomial("a factor is as large as the sum")
         if not monomial.leaves:
             raise NoPolynomial("it has a constant term")
+        _require_moderate(monomial.coefficient, operand.type)
     return polynomial
+
+
+def _require_moderate(coefficient: float, type: ShapeDtype) -> None:
+    """Refuse a coefficient that may overflow or underflow where its factors one by one do not."""
+    bound = math.sqrt(float(ml_dtypes.finfo(type.dtype).max))  # type: ignore[no-untyped-call]
+    if not 1 / bound <= abs(coefficient) <= bound:
+        raise NoPolynomial(f"its coefficient {coefficient:g} is too extreme for {type.dtype}")
 
 
 @dataclass(frozen=True)
@@ -82,7 +96,7 @@ class _Contraction:
         kept = tuple(axis for axis in range(len(shape)) if axis not in axes)
         terms = [self._monomial(m, mapping, shape, kept) for m in self.polynomial]
         total = _add_all([value for value, _ in terms])
-        if _is_square(self.node.operands[0]):
+        if is_nonnegative(self.node.operands[0]):
             total = _guarded_square(total, [value for value, crossed in terms if not crossed])
         return (total,)
 
@@ -101,7 +115,7 @@ class _Contraction:
         coefficient = monomial.coefficient * math.prod(unused)
         if coefficient != 1.0:
             value = ops.multiply(value, full_like(value, coefficient))
-        crossed = len({leaf.axes for leaf in monomial.leaves}) > 1
+        crossed = not any(set(leaf.axes) == used for leaf in monomial.leaves)
         return expand(value, axes, self.node.types[0], kept), crossed
 
 
@@ -109,7 +123,8 @@ def _factor(leaf: Leaf, mapping: Mapping[Value, Value], shape: tuple[int, ...]) 
     value = _squeezed(mapping[leaf.value], leaf.axes, shape)
     if leaf.centre is not None:
         centre, axes = _centre(leaf.centre, mapping, shape)
-        value = ops.subtract(value, expand(centre, axes, value.type, leaf.axes))
+        move = ops.add if leaf.centre.is_added else ops.subtract
+        value = move(value, expand(centre, axes, value.type, leaf.axes))
     if leaf.reciprocal:
         value = ops.divide(full_like(value, 1), value)
     return value
@@ -131,13 +146,6 @@ def _centre(
 def _squeezed(value: Value, axes: tuple[int, ...], shape: tuple[int, ...]) -> Value:
     wanted = tuple(shape[axis] for axis in axes)
     return value if value.shape == wanted else ops.reshape(value, shape=wanted)
-
-
-def _is_square(value: Value) -> bool:
-    node = value.node
-    if node.op is ops.multiply:
-        return node.operands[0] is node.operands[1]
-    return node.op is ops.power
 
 
 def _guarded_square(total: Value, norms: list[Value]) -> Value:

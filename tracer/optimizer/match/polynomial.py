@@ -24,12 +24,13 @@ class Centre:
 
     A difference does not change when one point is subtracted from both sides. Afterwards the
     numbers are of the size of the data's spread, not of its offset, and so is the rounding error
-    of the expansion.
+    of the expansion. Of a sum, x + y = (x + c) + (y - c), the point is added to one side.
     """
 
     value: Value
     axes: tuple[int, ...]
     shared: tuple[int, ...]
+    is_added: bool = False
 
 
 @dataclass(frozen=True)
@@ -104,19 +105,20 @@ def _long_axes(broadcast: Node) -> tuple[int, ...]:
 
 def _sum(node: Node) -> Polynomial:
     left, right = map(read_polynomial, node.operands)
+    left, right = _centred(left, right, is_sum=True) or (left, right)
     return collect((*left, *right))
 
 
 def _difference(node: Node) -> Polynomial:
     left, right = map(read_polynomial, node.operands)
-    pair = _centred(left, right)
-    if pair is not None:
-        left, right = pair
+    left, right = _centred(left, right, is_sum=False) or (left, right)
     return collect((*left, *_scaled(right, -1.0)))
 
 
-def _centred(left: Polynomial, right: Polynomial) -> tuple[Polynomial, Polynomial] | None:
-    """Subtract a common centre from both sides when each is one plain leaf."""
+def _centred(
+    left: Polynomial, right: Polynomial, *, is_sum: bool
+) -> tuple[Polynomial, Polynomial] | None:
+    """Move both sides by the centre of one when each is one plain leaf."""
     plain = [
         p[0].leaves[0]
         for p in (left, right)
@@ -126,7 +128,10 @@ def _centred(left: Polynomial, right: Polynomial) -> tuple[Polynomial, Polynomia
         return None
     shared = tuple(sorted(set(plain[0].axes) & set(plain[1].axes)))
     centre = Centre(plain[1].value, plain[1].axes, shared)
-    x, y = ((Monomial(1.0, (Leaf(leaf.value, leaf.axes, centre=centre),)),) for leaf in plain)
+    centres = (replace(centre, is_added=is_sum), centre)
+    x, y = (
+        (Monomial(1.0, (replace(leaf, centre=c),)),) for leaf, c in zip(plain, centres, strict=True)
+    )
     return x, y
 
 
@@ -179,6 +184,9 @@ def _scaled(polynomial: Polynomial, factor: float) -> Polynomial:
 def _multiplied(left: Polynomial, right: Polynomial) -> Polynomial:
     if len(left) * len(right) > 4 * MAXIMUM_MONOMIALS:
         raise NoPolynomial(f"it expands into more than {MAXIMUM_MONOMIALS} terms")
+    if len(left) > 1 and len(right) > 1 and not (_is_centred(left) and _is_centred(right)):
+        # Only of a common centre is it known that no large offset hides in the terms.
+        raise NoPolynomial("it multiplies sums whose terms may cancel")
     return collect(
         tuple(
             Monomial(a.coefficient * b.coefficient, (*a.leaves, *b.leaves))
@@ -186,6 +194,11 @@ def _multiplied(left: Polynomial, right: Polynomial) -> Polynomial:
             for b in right
         )
     )
+
+
+def _is_centred(polynomial: Polynomial) -> bool:
+    """Tell whether each term has a factor that was moved to a common centre."""
+    return all(any(leaf.centre is not None for leaf in m.leaves) for m in polynomial)
 
 
 def collect(polynomial: Polynomial) -> Polynomial:
