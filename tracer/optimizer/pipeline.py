@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tracer.ir import Builder, Graph, Node, Value, rebuild
-from tracer.optimizer.liveness import Liveness, LiveTensor
+from tracer.optimizer.liveness import Liveness, LiveTensor, graph_flops
 from tracer.optimizer.match import CONTRACTIONS, UNROLL
 from tracer.optimizer.passes import Pass, PassLog, PassManager, PassRow
 from tracer.optimizer.simplify import COMMON_SUBEXPRESSIONS, CONSTANT_FOLDING
@@ -142,7 +142,8 @@ class Planner:
         """Yield a split program, although the whole one fits, when it is faster by the model.
 
         Values that fit no cache travel to memory and back; computed in slices they stay in the
-        cache: measured 13 times faster for a kernel product (`python -m benchmarks kernel`). Recomputing would cost some of that again.
+        cache: measured 13 times faster for a kernel product (`python -m benchmarks kernel`).
+        Recomputing would cost some of that again.
         """
         cache = self.options.cache_bytes
         room = max(1, limit - self.fixed_bytes)
