@@ -7,16 +7,10 @@ the result is NaN for the matrices concerned.
 
 from tracer.errors import LinAlgError
 from tracer.numpy.contraction import matmul, vecdot
-from tracer.numpy.linalg.decompositions import (
-    cholesky,
-    eig,
-    eigh,
-    eigvals,
-    eigvalsh,
-    qr,
-    svd,
-    svdvals,
-)
+from tracer.numpy.linalg.decompositions import cholesky, qr, svd, svdvals
+from tracer.numpy.linalg.determinants import det, slogdet
+from tracer.numpy.linalg.eigenvalues import eig, eigh, eigvals, eigvalsh
+from tracer.numpy.linalg.least_squares import lstsq, pinv
 from tracer.numpy.linalg.norms import cond, matrix_norm, matrix_rank, norm, vector_norm
 from tracer.numpy.linalg.products import (
     cross,
@@ -27,7 +21,7 @@ from tracer.numpy.linalg.products import (
     tensordot,
     trace,
 )
-from tracer.numpy.linalg.solving import det, inv, lstsq, pinv, slogdet, solve
+from tracer.numpy.linalg.solving import inv, solve
 from tracer.numpy.shaping import matrix_transpose
 
 __all__ = [

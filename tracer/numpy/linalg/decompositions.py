@@ -1,4 +1,4 @@
-"""Decompositions of matrices: Cholesky, QR, singular values, eigenvalues."""
+"""Decompositions of matrices: Cholesky, QR, singular values."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from tracer.numpy.linalg.checks import (
     refuse_unconverged,
     square_matrices,
 )
+from tracer.numpy.linalg.eigenvalues import eigh, eigvalsh
 from tracer.numpy.matrices import diagonal, tril
 from tracer.numpy.shaping import expand_dims, flip
 from tracer.numpy.sorting import argsort
@@ -28,20 +29,6 @@ from tracer.numpy.taking import take_along_axis
 
 if TYPE_CHECKING:
     from tracer.numpy.array import Array
-
-
-class EigResult(NamedTuple):
-    """What `eig` returns."""
-
-    eigenvalues: Array
-    eigenvectors: Array
-
-
-class EighResult(NamedTuple):
-    """What `eigh` returns."""
-
-    eigenvalues: Array
-    eigenvectors: Array
 
 
 class QRResult(NamedTuple):
@@ -216,102 +203,3 @@ def _sorted(x: Array) -> Array:
 def svdvals(x: ArrayLike, /) -> Array:
     """Singular values in descending order; see `svd`."""
     return svd(x, compute_uv=False)  # type: ignore[no-any-return]
-
-
-def eigh(a: ArrayLike, UPLO: str = "L") -> EighResult:  # noqa: N803 - NumPy's name
-    """Eigenvalues and eigenvectors of symmetric (Hermitian) matrices.
-
-    Parameters
-    ----------
-    a : array_like, shape (..., n, n)
-        Matrices.
-    UPLO : {"L", "U"}
-        Which triangle is read.
-
-    Returns
-    -------
-    EighResult of (eigenvalues, eigenvectors)
-        Real eigenvalues in ascending order; the eigenvectors are the columns. Inside a traced
-        function NaN where it does not converge.
-
-    Raises
-    ------
-    LinAlgError
-        The matrices are not square, or (concrete arrays) it does not converge.
-
-    Notes
-    -----
-    The gradient lies in the triangle that is read. The one through the eigenvectors is not finite
-    where two eigenvalues are equal; the one through the eigenvalues alone always is finite.
-    """
-    values, vectors, failed = _eigh(_hermitian("eigh", a, UPLO), compute_vectors=True)
-    refuse_unconverged(failed, "eigh")
-    return EighResult(values, vectors)
-
-
-def eigvalsh(a: ArrayLike, UPLO: str = "L") -> Array:  # noqa: N803 - NumPy's name
-    """Eigenvalues of symmetric (Hermitian) matrices in ascending order; see `eigh`."""
-    values, failed = _eigh(_hermitian("eigvalsh", a, UPLO), compute_vectors=False)
-    refuse_unconverged(failed, "eigvalsh")
-    return values
-
-
-def _hermitian(name: str, a: ArrayLike, triangle: str) -> Array:
-    x = square_matrices(name, a)
-    if not isinstance(triangle, str) or triangle.upper() not in ("L", "U"):
-        raise ArgumentError(f"{name}: UPLO is {triangle!r}", mend='use "L" or "U"')
-    return x if triangle.upper() == "L" else adjoint(x)
-
-
-@compound
-def _eigh(x: Array, *, compute_vectors: bool) -> tuple[Array, ...]:
-    if compute_vectors:
-        values, vectors = apply_many(ops.eigh, x, compute_vectors=True)
-        return values, vectors, new_nan(values, 1, tril(x))
-    values = apply(ops.eigh, x, compute_vectors=False)
-    return values, new_nan(values, 1, tril(x))
-
-
-def eig(a: ArrayLike) -> EigResult:
-    """Eigenvalues and right eigenvectors of square matrices.
-
-    Parameters
-    ----------
-    a : array_like, shape (..., n, n)
-        Matrices.
-
-    Returns
-    -------
-    EigResult of (eigenvalues, eigenvectors)
-        Always complex (NumPy looks at the values and returns reals where it can); the
-        eigenvectors are the columns, of length one. Inside a traced function NaN where it does
-        not converge.
-
-    Raises
-    ------
-    LinAlgError
-        The matrices are not square, or (concrete arrays) it does not converge, as for NaN.
-
-    Notes
-    -----
-    The gradient is not finite where two eigenvalues are equal.
-    """
-    values, vectors, failed = _eig(square_matrices("eig", a), compute_vectors=True)
-    refuse_unconverged(failed, "eig")
-    return EigResult(values, vectors)
-
-
-def eigvals(a: ArrayLike) -> Array:
-    """Eigenvalues of square matrices, always complex; see `eig`."""
-    values, failed = _eig(square_matrices("eigvals", a), compute_vectors=False)
-    refuse_unconverged(failed, "eigvals")
-    return values
-
-
-@compound
-def _eig(x: Array, *, compute_vectors: bool) -> tuple[Array, ...]:
-    if compute_vectors:
-        values, vectors = apply_many(ops.eig, x, compute_vectors=True)
-        return values, vectors, any_of(has_nan(values, last_axes(values, 1)))
-    values = apply(ops.eig, x, compute_vectors=False)
-    return values, any_of(has_nan(values, last_axes(values, 1)))

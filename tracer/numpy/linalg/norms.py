@@ -14,10 +14,12 @@ from tracer.numpy.base import ArrayLike
 from tracer.numpy.convert import as_array, convert, normalize_axes, reshape, transpose
 from tracer.numpy.creation import zeros
 from tracer.numpy.dispatch import apply, compound
+from tracer.numpy.elementwise import where
 from tracer.numpy.extremes import max, min
-from tracer.numpy.linalg.checks import has_nan, last_axes, matrices, square_matrices
+from tracer.numpy.linalg.checks import has_nan, last_axes, matrices, per_matrix, square_matrices
 from tracer.numpy.linalg.decompositions import svd, svdvals
-from tracer.numpy.linalg.solving import inverse, precision
+from tracer.numpy.linalg.least_squares import precision
+from tracer.numpy.linalg.solving import inverse
 from tracer.numpy.logic import not_equal
 from tracer.numpy.reductions import any, count_nonzero, finish, reduce, sum
 from tracer.numpy.shaping import expand_dims, moveaxis
@@ -183,9 +185,19 @@ def cond(x: ArrayLike, p: Any = None) -> Array:
         first, last = values[..., 0], values[..., -1]
         result = last / first if p == -2 else first / last
     else:
-        inverted, _ = inverse(square_matrices("cond", array))
+        inverted, is_singular = _safe_inverse(square_matrices("cond", array))
         result = norm(array, p, (-2, -1)) * norm(inverted, p, (-2, -1))
+        result = where(is_singular, math.inf, result)
     return _infinite_where_new(result, array)
+
+
+@compound
+def _safe_inverse(x: Array) -> tuple[Array, Array]:
+    """Return the inverses, zero for singular matrices, and which those are."""
+    inverted, _ = inverse(x)
+    is_new = has_nan(inverted, last_axes(inverted, 2))
+    is_new = apply(ops.and_, is_new, apply(ops.not_, has_nan(x, last_axes(x, 2))))
+    return select(per_matrix(is_new, x), full_like(x, 0), inverted), is_new
 
 
 @compound
