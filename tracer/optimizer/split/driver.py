@@ -117,7 +117,7 @@ def _apply(
     for node, conflict in region.kept.items():
         log.refuse(f"{node.types[0]} of {node.name}", f"stored, {conflict}", node.source)
     extra = max(0, graph_flops(graph) - graph_flops(subject.graph))
-    rows = [_row(region, search.stored, item, extra) for item in emitted]
+    rows = [_row(region, search.trusted, item, extra) for item in emitted]
     log.applied.extend(f"{row.axis}: {row.trips} trips of {row.chunk}" for row in rows)
     folds = _carried_over((*subject.pieces.folds, *region.heads), mapping)
     reads = _carried_over(subject.pieces.reads, mapping).union(*(item.reads for item in emitted))
@@ -163,8 +163,9 @@ class _Search:
         self.subject = subject
         self.settings = settings
         self.refused = refused
-        trusted = Liveness(subject.graph).stored
-        self.stored = trusted if settings.trust_fusion else set(subject.graph.nodes)
+        self.trusted = Liveness(subject.graph).stored
+        everything = set(subject.graph.nodes)
+        self.stored = self.trusted if settings.trust_fusion else everything
 
     def is_large(self, node: Node) -> bool:
         """Tell whether a node's result is above the threshold."""
