@@ -6,93 +6,29 @@ variants in other dtypes. Values keep away from kinks, except in samples marked 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from tests.ops.samples_window import window_samples
+from tests.ops.sampling import (
+    Sample,
+    comp,
+    complex_definite,
+    definite,
+    graph,
+    lower_triangular,
+    positive,
+    real,
+    sample,
+    unit,
+    whole,
+)
 from tracer import ops
-from tracer.ir import Builder, Graph, ShapeDtype
 
 Array = np.ndarray[Any, Any]
 I32 = np.dtype(np.int32)
 NAN, INF = np.nan, np.inf
-_RNG = np.random.default_rng(7)
-
-
-@dataclass(frozen=True)
-class Sample:
-    """One application of an op.
-
-    Attributes
-    ----------
-    operands : tuple of np.ndarray
-    params : dict
-    smooth : bool
-        Whether the op is differentiable at these operands: compare with finite differences.
-    """
-
-    operands: tuple[Array, ...]
-    params: dict[str, Any] = field(default_factory=dict)
-    smooth: bool = True
-
-
-def sample(*operands: Any, smooth: bool = True, **params: Any) -> Sample:
-    """Return a sample of arrays or nested lists."""
-    return Sample(tuple(np.asarray(x) for x in operands), params, smooth)
-
-
-def real(*shape: int, low: float = -2.0, high: float = 2.0) -> Array:
-    """Return distinct reals between bounds, at least 1e-3 of the range apart, shuffled."""
-    size = int(np.prod(shape, dtype=int))
-    places = (np.arange(size) + _RNG.uniform(0.2, 0.8, size)) / max(size, 1)
-    return _RNG.permutation(low + (high - low) * places).reshape(shape)
-
-
-def unit(*shape: int) -> Array:
-    """Return reals between 0.1 and 0.9."""
-    return real(*shape, low=0.1, high=0.9)
-
-
-def positive(*shape: int) -> Array:
-    """Return reals between 1.1 and 3."""
-    return real(*shape, low=1.1, high=3.0)
-
-
-def comp(*shape: int) -> Array:
-    """Return complex numbers off the axes: no branch cut of a usual function runs there."""
-    return unit(*shape) + 1j * unit(*shape)
-
-
-def whole(*shape: int, low: int = -9, high: int = 10, dtype: Any = np.int32) -> Array:
-    """Return random integers."""
-    return _RNG.integers(low, high, shape).astype(dtype)
-
-
-def lower_triangular(*shape: int) -> Array:
-    """Return well-conditioned triangular matrices; the other triangle is not zero."""
-    return real(*shape) + 3 * np.eye(shape[-1])
-
-
-def definite(*shape: int) -> Array:
-    """Return symmetric positive definite matrices."""
-    x = real(*shape)
-    return x @ np.swapaxes(x, -1, -2) + np.eye(shape[-1])
-
-
-def complex_definite(*shape: int) -> Array:
-    """Return Hermitian positive definite matrices."""
-    x = real(*shape) + 1j * real(*shape)
-    return x @ np.swapaxes(x, -1, -2).conj() + np.eye(shape[-1])
-
-
-def graph(build: Callable[..., Any], *types: tuple[tuple[int, ...], Any]) -> Graph:
-    """Build a body from a function on Values."""
-    with Builder() as builder:
-        inputs = [builder.input(ShapeDtype(shape, dtype)) for shape, dtype in types]
-        outputs = build(*inputs)
-        return builder.finish(outputs if isinstance(outputs, list | tuple) else [outputs])
 
 
 F3 = ((3,), np.float64)
@@ -578,4 +514,5 @@ SAMPLES: dict[str, list[Sample]] = {
     **_decompositions(),
     "fft": _transforms(),
     **_control(),
+    **window_samples(),
 }

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tracer.lowering.builder_decompositions import DecompositionBuilder
 from tracer.lowering.builder_reduce import ReduceBuilder
+from tracer.lowering.builder_window import WindowBuilder
 
 
-class StableHloBuilder(ReduceBuilder, DecompositionBuilder):
+class StableHloBuilder(ReduceBuilder, WindowBuilder, DecompositionBuilder):
     """Emits StableHLO by name. The protocol is in docs/architecture.md."""

@@ -14,12 +14,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from tracer.ir import Node, ShapeDtype, Value
 from tracer.lowering.builder_control import ControlBuilder
 from tracer.lowering.builder_regions import Combiner, RegionBuilder
-from tracer.lowering.values import Operand
+from tracer.lowering.values import Operand, wide_dtype
 
 
 @dataclass(frozen=True)
@@ -77,7 +75,7 @@ class ReduceBuilder(RegionBuilder, ControlBuilder):
         The combiner must be associative and commutative, with the initial values as identity.
         Floats narrower than float32 are combined in float32.
         """
-        wide = [type.with_dtype(_wide(type.dtype)) for type in types]
+        wide = [type.with_dtype(wide_dtype(type.dtype)) for type in types]
         operands = [
             self.convert(x.type.with_dtype(type.dtype), x)
             for x, type in zip(operands, wide, strict=True)
@@ -209,8 +207,3 @@ def _blocks(shape: Sequence[int], axes: Sequence[int]) -> dict[int, int]:
 def _is_leading(shape: Sequence[int], axes: Sequence[int], axis: int) -> bool:
     """Tell whether an axis that is kept lies behind a reduced one."""
     return any(other not in axes and shape[other] > 1 for other in range(axis + 1, len(shape)))
-
-
-def _wide(dtype: np.dtype[np.generic]) -> np.dtype[np.generic]:
-    is_narrow_float = dtype.kind in "fV" and dtype.itemsize < 4
-    return np.dtype(np.float32) if is_narrow_float else dtype

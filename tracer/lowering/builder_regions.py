@@ -1,4 +1,4 @@
-"""Builder methods of the ops that apply a small function: windows, sort, scatter; and gather."""
+"""Builder methods of the ops that apply a small function: reduce, sort, scatter; and gather."""
 
 from __future__ import annotations
 
@@ -44,29 +44,6 @@ class RegionBuilder(BaseBuilder):
         )
         self._fill(op.body, [*types, *types], combiner)
         return tuple(Operand(raw) for raw in op.results)
-
-    def reduce_window(
-        self,
-        type: ShapeDtype,
-        x: Operand,
-        initial: Operand,
-        combiner: Combiner,
-        window_dimensions: Sequence[int],
-        padding: Sequence[tuple[int, int]],
-    ) -> Operand:
-        """Emit `reduce_window` with strides of one; `combiner(b, lhs, rhs)`."""
-        pads = np.asarray(padding, dtype=np.int64).reshape(len(padding), 2)
-        op = hlo.ReduceWindowOp(
-            [self.tensor_type(type)],
-            [x.raw],
-            [initial.raw],
-            list(window_dimensions),
-            padding=ir.DenseIntElementsAttr.get(
-                pads, type=ir.IntegerType.get_signless(64), shape=pads.shape
-            ),
-        )
-        self._fill(op.body, [type, type], combiner)
-        return Operand(op.results[0])
 
     def sort(
         self, operands: Sequence[Operand], dimension: int, comparator: Combiner, is_stable: bool

@@ -87,3 +87,9 @@ def element_type(dtype: np.dtype[Any]) -> Any:
 def tensor_type(type: ShapeDtype) -> Any:
     """Return MLIR's tensor type."""
     return ir.RankedTensorType.get(type.shape, element_type(type.dtype))
+
+
+def wide_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the dtype to sum in: float32 for narrower floats."""
+    is_narrow_float = dtype.kind in "fV" and dtype.itemsize < 4
+    return np.dtype(np.float32) if is_narrow_float else dtype

@@ -28,6 +28,7 @@ from tracer.ops.call import checkpoint, custom_vjp_call, plain_call
 from tracer.ops.compare import bitcast_convert, clamp, compare, convert, select
 from tracer.ops.contract import dot_general
 from tracer.ops.control import case, optimization_barrier, while_
+from tracer.ops.convolution import convolution
 from tracer.ops.create import constant, iota
 from tracer.ops.cumulative import (
     cumulative_add,
@@ -54,6 +55,14 @@ from tracer.ops.reduce import (
     reduce_minimum,
     reduce_multiply,
     reduce_or,
+)
+from tracer.ops.reduce_window import (
+    reduce_window_add,
+    reduce_window_argmax,
+    reduce_window_argmin,
+    reduce_window_maximum,
+    reduce_window_minimum,
+    reduce_window_multiply,
 )
 from tracer.ops.scan import scan
 from tracer.ops.scatter import scatter
@@ -131,6 +140,7 @@ __all__ = [
     "concatenate",
     "constant",
     "convert",
+    "convolution",
     "cosh",
     "cosine",
     "cumulative_add",
@@ -184,6 +194,12 @@ __all__ = [
     "reduce_minimum",
     "reduce_multiply",
     "reduce_or",
+    "reduce_window_add",
+    "reduce_window_argmax",
+    "reduce_window_argmin",
+    "reduce_window_maximum",
+    "reduce_window_minimum",
+    "reduce_window_multiply",
     "remainder",
     "reshape",
     "reverse",

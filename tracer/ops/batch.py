@@ -12,6 +12,7 @@ from typing import Any
 
 from tracer import ops
 from tracer.ir import Batching, Value
+from tracer.ops import helpers
 
 BatchRule = Callable[..., Any]
 
@@ -42,19 +43,43 @@ def move_axis(x: Value, source: int, destination: int) -> Value:
     return ops.transpose(x, permutation=tuple(order))  # type: ignore[no-any-return]
 
 
+def fold_batch(x: Value, axis: int, *, groups: int = 1) -> Value:
+    """Put the leading axis of `x` into another one, `axis` counted without it.
+
+    The other axis consists of `groups` equal parts; the leading axis runs within each of them.
+    """
+    shape = list(x.shape[1:])
+    folded = [*shape[:axis], x.shape[0] * shape[axis], *shape[axis + 1 :]]
+    if groups == 1:
+        return helpers.reshape(move_axis(x, 0, axis), folded)
+    parts = [*x.shape[: axis + 1], groups, shape[axis] // groups, *shape[axis + 1 :]]
+    return helpers.reshape(move_axis(helpers.reshape(x, parts), 0, axis + 1), folded)
+
+
+def unfold_batch(x: Value, axis: int, size: int, *, groups: int = 1) -> Value:
+    """Take an axis of `size` elements out of another one, to the front: undo `fold_batch`."""
+    inner = x.shape[axis] // (groups * size)
+    before, after = x.shape[:axis], x.shape[axis + 1 :]
+    if groups == 1:
+        return move_axis(helpers.reshape(x, (*before, size, inner, *after)), axis, 0)
+    parts = helpers.reshape(x, (*before, groups, size, inner, *after))
+    unfolded = (size, *before, groups * inner, *after)
+    return helpers.reshape(move_axis(parts, axis + 1, 0), unfolded)
+
+
 def behind(axes: Sequence[int]) -> tuple[int, ...]:
     """Return the axes one place further behind."""
     return tuple(axis + 1 for axis in axes)
 
 
-def leading(*shifted: str, **first: int | None) -> BatchRule:
+def leading(*shifted: str, **first: Any) -> BatchRule:
     """Return the rule of an op whose parameters count axes or state one number for each axis.
 
     Parameters
     ----------
     *shifted : str
         Parameters that hold an axis or a tuple of axes.
-    **first : int or None
+    **first : int, tuple or None
         What is put in front of a parameter (after shifting); None stands for the batch's size.
     """
 
@@ -73,8 +98,10 @@ __all__ = [
     "BatchRule",
     "all_with_axis",
     "behind",
+    "fold_batch",
     "leading",
     "move_axis",
     "spread_leading",
+    "unfold_batch",
     "with_axis",
 ]

@@ -69,8 +69,13 @@ def cumulative(
         padding = [own if i == axis else (0, 0) for i in range(type.ndim)]
         combine = getattr(b, combiner)
         return b.reduce_window(
-            type, x, initial, lambda _, lhs, rhs: combine(lhs, rhs), window, padding
-        )
+            types,
+            (x,),
+            (initial,),
+            lambda _, lhs, rhs: combine(lhs, rhs),
+            window_dimensions=window,
+            padding=padding,
+        )[0]
 
     return Op(
         name,

@@ -243,8 +243,8 @@ def _infer_arg(name: str) -> Callable[..., ShapeDtype]:
     return infer
 
 
-def _lower_arg(direction: str, identity: Callable[[np.dtype[Any]], Any]) -> Callable[..., Any]:
-    """Lower to one reduction over (value, index) pairs, commutative also for NaN and ties."""
+def first_of(direction: str) -> Callable[..., tuple[Any, Any]]:
+    """Return the combiner of (value, index) pairs; commutative also for NaN and ties."""
 
     def is_nan(b: Any, x: Any) -> Any:
         return b.compare("NE", x, x)
@@ -257,14 +257,21 @@ def _lower_arg(direction: str, identity: Callable[[np.dtype[Any]], Any]) -> Call
         first = b.or_(wins, b.and_(ties, b.compare("LT", i, j)))
         return b.select(wins, x, y), b.select(first, i, j)
 
+    return combine
+
+
+def _lower_arg(direction: str, identity: Callable[[np.dtype[Any]], Any]) -> Callable[..., Any]:
+    """Lower to one reduction over (value, index) pairs."""
+
     def lower(b: Any, types: Types, x: Any, *, axis: int, index_dtype: np.dtype[Any]) -> Any:
         type = x.type
         indices = b.iota(type.with_dtype(index_dtype), axis)
         initial = b.splat(identity(type.dtype), ShapeDtype((), type.dtype))
         zero = b.splat(0, ShapeDtype((), index_dtype))
         value_type = ShapeDtype(types[0].shape, type.dtype)
-        pair = b.reduce((value_type, types[0]), (x, indices), (initial, zero), (axis,), combine)
-        return pair[1]
+        pair = (value_type, types[0])
+        combine = first_of(direction)
+        return b.reduce(pair, (x, indices), (initial, zero), (axis,), combine)[1]
 
     return lower
 
