@@ -8,7 +8,6 @@ program's count, which the planner compares with this prediction afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -63,9 +62,13 @@ class Liveness:
         self.inputs = {value: i for i, value in enumerate(graph.inputs)}
         self.donated = donated
         self.users: dict[Value, list[Node]] = {}
+        self.renamed: dict[Value, list[Value]] = {}
+        """Loop results that are their operand's memory under another name."""
         for node in graph.nodes:
             for value in node.operands:
                 self.users.setdefault(value, []).append(node)
+            for index in passed_through(node):
+                self.renamed.setdefault(node.operands[index], []).append(node.results[index])
         self.stored: set[Node] = set()
         self._store_nodes()
         self.last_read = self._last_reads()
@@ -122,25 +125,28 @@ class Liveness:
         """Position of the last read of a value; past the end for outputs."""
         if value in self.outputs:
             return len(self.graph.nodes)
-        return max((self.last_read[user] for user in self.users.get(value, ())), default=-1)
+        last = max((self.last_read[user] for user in self.users.get(value, ())), default=-1)
+        return max((last, *map(self.death, self.renamed.get(value, ()))))
 
-    def buffers_read(self, node: Node) -> Iterator[tuple[Value, bool]]:
-        """Yield the stored values a stored node reads, and whether in the same element order.
+    def buffers_read(self, node: Node) -> dict[Value, bool]:
+        """Return the stored values a stored node reads, and whether only in its own element order.
 
-        The second entry is True when the node may write its result over that value.
+        The node may write its result over those that are True.
         """
+        found: dict[Value, bool] = {}
         stack = [(node, True)]
-        seen: set[Node] = set()
+        seen: set[tuple[Node, bool]] = set()
         while stack:
             current, in_order = stack.pop()
             assert current.op is not None
             for position, value in enumerate(current.operands):
                 same = in_order and position in current.op.reuses
                 if self.is_stored(value):
-                    yield value, same
-                elif value.node not in seen:
-                    seen.add(value.node)
+                    found[value] = found.get(value, True) and same
+                elif (value.node, same) not in seen:
+                    seen.add((value.node, same))
                     stack.append((value.node, same))
+        return found
 
     @cached_property
     def timeline(self) -> tuple[Moment, ...]:
@@ -165,7 +171,7 @@ class Liveness:
         """Bytes of new buffers for a node's results; dying operands that it takes over are free."""
         available = [
             value
-            for value, in_order in self.buffers_read(node)
+            for value, in_order in self.buffers_read(node).items()
             if in_order and value not in taken and self._is_free_after(value, now)
         ]
         total = 0
@@ -200,8 +206,24 @@ class Liveness:
     def peak_bytes(self) -> int:
         """The most bytes alive at any step: arguments, results, temporaries, scratch."""
         arguments = sum(type.nbytes for type in self.graph.input_types)
-        copies = sum(v.type.nbytes for v in self.graph.outputs if v in self.inputs)
-        return copies + max((moment.live_bytes for moment in self.timeline), default=arguments)
+        peak = max((moment.live_bytes for moment in self.timeline), default=arguments)
+        return peak + self._copied_bytes()
+
+    def _copied_bytes(self) -> int:
+        """Bytes of outputs that need a buffer besides the one their elements are in.
+
+        That is so for an input that is handed back, unless it is donated, and for a value that is
+        an output twice, also under another shape.
+        """
+        total = 0
+        claimed = {v for v, index in self.inputs.items() if index not in self.donated}
+        for output in self.graph.outputs:
+            buffer = output
+            while not self.is_stored(buffer):
+                buffer = buffer.node.operands[0]
+            total += output.type.nbytes if buffer in claimed else 0
+            claimed.add(buffer)
+        return total
 
     def live_at_peak(self) -> list[LiveTensor]:
         """Return the values stored at the peak, largest first."""

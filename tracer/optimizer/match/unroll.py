@@ -16,6 +16,7 @@ import numpy as np
 
 from tracer import ops
 from tracer.ir import Chunk, Graph, Label, Node, Value, registry
+from tracer.ops.rules import is_float
 from tracer.optimizer.match.rewrite import Replacement, replace_nodes
 from tracer.optimizer.passes import PassLog
 from tracer.optimizer.split.region import Subject
@@ -49,6 +50,8 @@ def _is_candidate(subject: Subject, node: Node) -> bool:
     if node.op.fusion != "reduce" or len(rule.reduced) != 1 or len(node.operands) != 1:
         return False
     type = node.operands[0].type
+    if is_float(type.dtype) and type.dtype.itemsize < 4:
+        return False  # a reduction adds these in float32; term by term each sum would be rounded
     (label,) = rule.reduced
     terms = type.shape[rule.operands[0].index(label)]
     return 1 < terms <= MAXIMUM_TERMS and type.size >= MINIMUM_ELEMENTS

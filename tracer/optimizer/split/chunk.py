@@ -59,7 +59,7 @@ def slice_bytes(subject: Subject, region: Region, loop: Loop) -> float:
 def _trip_bytes(subject: Subject, region: Region, loop: Loop, chunk: int) -> int:
     emitter = SliceEmitter(subject, region, loop)
     with Builder() as scratch:
-        carries = [scratch.input(type) for type in carry_types(loop)]
+        carries = [scratch.input(type) for type in carry_types(subject, loop)]
         body, _ = build_body(emitter, carries, chunk, region.length)
     return body_extra_bytes(body)
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from tracer import ops
 from tracer.ir import Builder, Chunk, Graph, Label, Node, ShapeDtype, Value, registry
-from tracer.ops.helpers import full
+from tracer.ops.helpers import convert, full
+from tracer.ops.rules import is_float
 from tracer.optimizer.split.levels import Loop, plan_loops
 from tracer.optimizer.split.region import Pieces, Region, Subject
 
@@ -120,24 +122,36 @@ class SliceEmitter:
                 carry = carries[len(folded)]
                 self.builder.source = head.source
                 if label in rule.reduced:
-                    folded.append(registry()[rule.reduced[label]](carry, part))
+                    wide = convert(part, carry.dtype)
+                    folded.append(registry()[rule.reduced[label]](carry, wide))
                 else:
                     starts = self._starts(carry, rule.results[index].index(label))
                     folded.append(ops.dynamic_update_slice(carry, part, *starts))
         return folded
 
 
-def carry_types(loop: Loop) -> list[ShapeDtype]:
-    """Return the types of a loop's carries: every result of every head."""
-    return [type for head in loop.heads for type in head.types]
+def carry_types(subject: Subject, loop: Loop) -> list[ShapeDtype]:
+    """Return the types of a loop's carries: every result of every head.
+
+    Accumulators of 8 and 16 bit floats are float32, as they are within one reduction: a sum of
+    many slices would otherwise stop to grow.
+    """
+    types = []
+    for head, label in loop.heads.items():
+        is_accumulated = label in subject.rule(head).reduced
+        for type in head.types:
+            narrow = is_float(type.dtype) and type.dtype.itemsize < 4
+            types.append(type.with_dtype(np.float32) if is_accumulated and narrow else type)
+    return types
 
 
 def initial_carries(subject: Subject, loop: Loop) -> list[Value]:
     """Emit the carries' initial values: identities for accumulators, zeros for full results."""
+    types = iter(carry_types(subject, loop))
     initial = []
     for head, label in loop.heads.items():
         combiner = subject.rule(head).reduced.get(label)
-        for type in head.types:
+        for type in islice(types, len(head.types)):
             start = 0 if combiner is None else _identity(combiner, type.dtype)
             initial.append(full(start, type))
     return initial
@@ -178,6 +192,8 @@ def emit_loop(
         start = ops.constant(value=np.array(trips * chunk, _index_dtype(length)))
         carries = emitter.emit(builder, start, remainder, outer, carries)
         reads = frozenset(emitter.reads)
+    dtypes = [type.dtype for head in loop.heads for type in head.types]
+    carries = [convert(value, dtype) for value, dtype in zip(carries, dtypes, strict=True)]
     return carries, Emitted(loop, body, trips, chunk, remainder, emitter.combiners, reads)
 
 
