@@ -8,17 +8,23 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from benchmarks import compile_time, kernel, overhead
+from benchmarks import compile_time, gradients, kernel, overhead
 
 SIZES: dict[str, dict[str, dict[str, Any]]] = {
     "small": {
         "overhead": {"rounds": 20, "calls": 100},
         "kernel": {"n": 4_000, "rounds": 3},
         "compile_time": {"repeats": 1},
+        "gradients": {"rounds": 1},
     },
-    "full": {"overhead": {}, "kernel": {}, "compile_time": {}},
+    "full": {"overhead": {}, "kernel": {}, "compile_time": {}, "gradients": {}},
 }
-MAINS = {"overhead": overhead.main, "kernel": kernel.main, "compile_time": compile_time.main}
+MAINS = {
+    "overhead": overhead.main,
+    "kernel": kernel.main,
+    "compile_time": compile_time.main,
+    "gradients": gradients.main,
+}
 
 
 def main() -> None:
