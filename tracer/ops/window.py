@@ -113,7 +113,7 @@ class Windows:
         value = np.array(fill, x.dtype)
         return np.asarray(pad.evaluate(x, value, low=low, high=high, interior=interior))
 
-    def positions(self, counts: Sizes) -> Iterator[tuple[Sizes, tuple[slice, ...]]]:
+    def positions(self, counts: Sizes) -> Iterator[tuple[tuple[Any, ...], tuple[Any, ...]]]:
         """Yield each place in the window with what all windows see there of the padded array."""
         for place in np.ndindex(*self.window_dimensions):
             starts = [i * step for i, step in zip(place, self.window_dilation, strict=True)]
