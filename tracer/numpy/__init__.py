@@ -215,6 +215,7 @@ from tracer.numpy.statistics import average, cov, mean, std, var
 from tracer.numpy.taking import take, take_along_axis
 
 ndarray = Array
+__array_api_version__ = "2024.12"
 
 __all__ = [
     "Array",

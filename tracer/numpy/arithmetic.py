@@ -136,7 +136,10 @@ def _floor_divide_floats(x: Array, y: Array) -> Array:
     zero = full_like(x, 0)
     signed_zero = select(is_negative, full_like(x, -0.0), zero)
     rounded = select(compare(exact, zero, "EQ"), signed_zero, rounded)
-    return select(compare(y, zero, "EQ"), apply(ops.divide, x, y), rounded)
+    # At infinities the standard's limits: inf // 1 is inf, 1 // -inf is -0. NumPy: NaN and -1.
+    finite = apply(ops.and_, apply(ops.is_finite, x), apply(ops.is_finite, y))
+    plain = apply(ops.and_, finite, compare(y, zero, "NE"))
+    return select(plain, rounded, apply(ops.divide, x, y))
 
 
 floor_divide = binary("floor_divide", _floor_divide, "Quotient rounded down.")
@@ -272,7 +275,8 @@ def _sign(x: Array) -> Array:
     require_no_bool("sign", x.dtype, "convert with astype first")
     if x.dtype.kind == "u":
         return apply(ops.minimum, x, full_like(x, 1))
-    return apply(ops.sign, x)
+    zero = full_like(x, 0)  # of -0.0 too
+    return select(compare(x, zero, "EQ"), zero, apply(ops.sign, x))
 
 
 sign = unary("sign", _sign, "-1, 0 or 1; x / |x| for complex x.")

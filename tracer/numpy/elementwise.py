@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tracer import ops
 from tracer.errors import ArgumentError
 from tracer.ir import Op, as_dtype
-from tracer.numpy import promotion
+from tracer.numpy import complex_limits, promotion
 from tracer.numpy.base import ArrayLike
 from tracer.numpy.convert import as_array, as_arrays, broadcast, broadcast_shape, convert
 from tracer.numpy.dispatch import apply, compound
@@ -33,24 +33,32 @@ from tracer.numpy.ufunc import (
 if TYPE_CHECKING:
     from tracer.numpy.array import Array
 
-exp = float_unary("exp", ops.exponential, "e to the power of the element.")
-expm1 = float_unary("expm1", ops.exponential_minus_one, "exp(x) - 1, exact near zero.")
-log = float_unary("log", ops.log, "Natural logarithm.")
-log1p = float_unary("log1p", ops.log_plus_one, "log(1 + x), exact near zero.")
-sqrt = float_unary("sqrt", ops.sqrt, "Square root.")
+exp = float_unary("exp", ops.exponential, "e to the power of the element.", complex_limits.exp)
+expm1 = float_unary(
+    "expm1", ops.exponential_minus_one, "exp(x) - 1, exact near zero.", complex_limits.expm1
+)
+log = float_unary("log", ops.log, "Natural logarithm.", complex_limits.log)
+log1p = float_unary("log1p", ops.log_plus_one, "log(1 + x), exact near zero.", complex_limits.log)
+sqrt = float_unary("sqrt", ops.sqrt, "Square root.", complex_limits.sqrt)
 cbrt = float_unary("cbrt", ops.cbrt, "Cube root.")
 sin = float_unary("sin", ops.sine, "Sine.")
 cos = float_unary("cos", ops.cosine, "Cosine.")
 tan = float_unary("tan", ops.tan, "Tangent.")
 arcsin = asin = float_unary("arcsin", ops.asin, "Inverse sine.")
-arccos = acos = float_unary("arccos", ops.acos, "Inverse cosine.")
+arccos = acos = float_unary("arccos", ops.acos, "Inverse cosine.", complex_limits.acos)
 arctan = atan = float_unary("arctan", ops.atan, "Inverse tangent.")
-sinh = float_unary("sinh", ops.sinh, "Hyperbolic sine.")
-cosh = float_unary("cosh", ops.cosh, "Hyperbolic cosine.")
-tanh = float_unary("tanh", ops.tanh, "Hyperbolic tangent.")
-arcsinh = asinh = float_unary("arcsinh", ops.asinh, "Inverse hyperbolic sine.")
-arccosh = acosh = float_unary("arccosh", ops.acosh, "Inverse hyperbolic cosine.")
-arctanh = atanh = float_unary("arctanh", ops.atanh, "Inverse hyperbolic tangent.")
+sinh = float_unary("sinh", ops.sinh, "Hyperbolic sine.", complex_limits.sinh)
+cosh = float_unary("cosh", ops.cosh, "Hyperbolic cosine.", complex_limits.cosh)
+tanh = float_unary("tanh", ops.tanh, "Hyperbolic tangent.", complex_limits.tanh)
+arcsinh = asinh = float_unary(
+    "arcsinh", ops.asinh, "Inverse hyperbolic sine.", complex_limits.asinh
+)
+arccosh = acosh = float_unary(
+    "arccosh", ops.acosh, "Inverse hyperbolic cosine.", complex_limits.acosh
+)
+arctanh = atanh = float_unary(
+    "arctanh", ops.atanh, "Inverse hyperbolic tangent.", complex_limits.atanh
+)
 
 
 def _scaled(name: str, factor: float, summary: str) -> Unary:

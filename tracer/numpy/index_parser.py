@@ -67,6 +67,30 @@ def parse(shape: tuple[int, ...], index: Any) -> Plan:
     return parser.finish()
 
 
+def has_truth(index: Any) -> bool:
+    """Tell whether an index holds a single truth value, which is a mask of no axes."""
+    return any(map(_is_truth, index)) if isinstance(index, tuple) else _is_truth(index)
+
+
+def _is_truth(item: Any) -> bool:
+    if isinstance(item, bool):
+        return True
+    is_scalar = isinstance(item, np.ndarray | np.generic | ArrayBase) and item.ndim == 0
+    return bool(is_scalar and item.dtype.kind == "b")
+
+
+def replace_truths(shape: tuple[int, ...], index: Any) -> tuple[tuple[int, ...], tuple[Any, ...]]:
+    """Return a shape with an axis of size one for each truth value, and an index of that axis."""
+    items = list(index) if isinstance(index, tuple) else [index]
+    sizes = list(shape)
+    for position, item in enumerate(items):
+        if _is_truth(item):
+            before = [part if _is_truth(part) else _normalized(part) for part in items]
+            sizes.insert(_axis_of(before, position, tuple(sizes)), 1)
+            items[position] = np.zeros(1 if item else 0, np.int64)
+    return tuple(sizes), tuple(items)
+
+
 def _as_items(index: Any) -> list[Any]:
     items = list(index) if isinstance(index, tuple) else [index]
     return [_normalized(item) for item in items]
@@ -101,6 +125,8 @@ def _consumed(item: Any) -> int:
     """Return how many axes an item stands for."""
     if item is None or item is Ellipsis:
         return 0
+    if isinstance(item, bool):
+        return 0
     return int(item.ndim) if _is_mask(item) else 1
 
 
@@ -124,18 +150,17 @@ def _axis_of(items: list[Any], position: int, shape: tuple[int, ...]) -> int:
 
 
 def _mask_indices(mask: Any, axis: int, shape: tuple[int, ...]) -> tuple[np.ndarray[Any, Any], ...]:
-    if mask.ndim == 0:
-        raise ArrayIndexError(
-            "a single truth value is no index here",
-            mend="use x[None] for True, or tracer.numpy.where(condition, x, y)",
-        )
     if isinstance(mask, ArrayBase) and mask.is_traced:
         raise TracingError(
             f"an index with a traced mask, {mask.type} (made at {made_at(mask)}): "  # type: ignore[arg-type]
             "the shape of the result would depend on values",
             mend="use tracer.numpy.where(mask, x, 0), or x.at[mask].set(number)",
         )
-    if mask.shape != shape[axis : axis + mask.ndim]:
+    # As in NumPy a mask without elements along an axis fits any size of it.
+    sizes = shape[axis : axis + mask.ndim]
+    if len(sizes) != mask.ndim or any(
+        size not in (0, wanted) for size, wanted in zip(mask.shape, sizes, strict=True)
+    ):
         raise ArrayIndexError(
             f"a mask of shape {mask.shape} does not fit the axes of shape {shape} from {axis} on",
             mend="give a mask of the shape of the axes that it stands for",

@@ -26,7 +26,7 @@ from tracer.numpy.convert import (
     scalar,
 )
 from tracer.numpy.dispatch import apply, compound
-from tracer.numpy.index_parser import Plan, parse
+from tracer.numpy.index_parser import Plan, has_truth, parse, replace_truths
 from tracer.numpy.promotion import weak_class
 from tracer.numpy.ufunc import select
 from tracer.numpy.window import INDEX_DTYPE, Window, wrap_negative
@@ -70,6 +70,9 @@ class Gather:
 
 def get_item(x: Array, index: Any) -> Array:
     """Return `x[index]`."""
+    if has_truth(index):
+        shape, index = replace_truths(x.shape, index)
+        x = reshape(x, shape)
     plan = parse(x.shape, index)
     shape = _result_shape(plan)
     if not plan.arrays:
@@ -154,6 +157,9 @@ def _scatter(
 
 def update_item(x: Array, index: Any, value: ArrayLike, combiner: str = REPLACE) -> Array:
     """Return `x` with `x[index]` replaced by, or combined with, `value`."""
+    if has_truth(index):
+        shape, index = replace_truths(x.shape, index)
+        return reshape(update_item(reshape(x, shape), index, value, combiner), x.shape)
     update = _as_update(x, value)
     if _is_single_mask(index):
         mask = as_array(index)

@@ -202,9 +202,33 @@ def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
     return bool(np.can_cast(source, target, casting=casting))  # type: ignore[arg-type]
 
 
-def finfo(dtype: Any) -> Any:
-    """Return the limits of a float dtype, as `numpy.finfo` does; of bfloat16 and float8 too."""
-    return ml_dtypes.finfo(real_dtype(_strong_dtype(dtype)))  # type: ignore[no-untyped-call]
+class FloatLimits:
+    """Limits of a float dtype: `eps`, `max`, `min`, `smallest_normal`, ... as Python floats."""
+
+    __slots__ = ("_limits", "dtype")
+
+    def __init__(self, dtype: Dtype) -> None:
+        self._limits = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
+        self.dtype = dtype
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._limits, name)
+        return value if isinstance(value, int) else float(value)
+
+    def __repr__(self) -> str:
+        return (
+            f"finfo(resolution={self.resolution}, min={self.min}, max={self.max}, "
+            f"dtype={self.dtype})"
+        )
+
+
+def finfo(dtype: Any) -> FloatLimits:
+    """Return the limits of a float dtype, as `numpy.finfo` does; of bfloat16 and float8 too.
+
+    The numbers are Python floats, as the array API standard has it, so that arrays that they are
+    combined with keep their dtype.
+    """
+    return FloatLimits(real_dtype(_strong_dtype(dtype)))
 
 
 def iinfo(dtype: Any) -> Any:

@@ -173,7 +173,7 @@ def _floored(x: Array) -> Array:
     return apply(ops.floor, x)
 
 
-def meshgrid(*xi: ArrayLike, indexing: str = "xy", sparse: bool = False) -> tuple[Array, ...]:
+def meshgrid(*xi: ArrayLike, indexing: str = "xy", sparse: bool = False) -> list[Array]:
     """Return coordinate arrays of a grid.
 
     Parameters
@@ -187,8 +187,8 @@ def meshgrid(*xi: ArrayLike, indexing: str = "xy", sparse: bool = False) -> tupl
 
     Returns
     -------
-    tuple of Array
-        One for each argument.
+    list of Array
+        One for each argument (a list, as the array API standard has it; NumPy's is a tuple).
     """
     if indexing not in ("xy", "ij"):
         raise ArgumentError(f"indexing {indexing!r} is not known", mend='use "xy" or "ij"')
@@ -196,11 +196,11 @@ def meshgrid(*xi: ArrayLike, indexing: str = "xy", sparse: bool = False) -> tupl
     order = list(range(len(arrays)))
     if indexing == "xy" and len(arrays) > 1:
         order[:2] = [1, 0]
-    placed = [
+    grids = [
         reshape(x, tuple(x.size if axis == place else 1 for axis in range(len(arrays))))
         for x, place in zip(arrays, order, strict=True)
     ]
     if sparse:
-        return tuple(placed)
-    shape = broadcast_shape("meshgrid", *[x.shape for x in placed])
-    return tuple(broadcast(x, shape) for x in placed)
+        return grids
+    shape = broadcast_shape("meshgrid", *[x.shape for x in grids])
+    return [broadcast(x, shape) for x in grids]

@@ -220,11 +220,11 @@ def broadcast_to(array: ArrayLike, shape: Any) -> Array:
     return broadcast(x, sizes)
 
 
-def broadcast_arrays(*args: ArrayLike) -> tuple[Array, ...]:
-    """Broadcast arrays to their common shape."""
+def broadcast_arrays(*args: ArrayLike) -> list[Array]:
+    """Broadcast arrays to their common shape; a list, as the array API standard has it."""
     arrays = [as_array(arg) for arg in args]
     shape = broadcast_shapes(*[array.shape for array in arrays])
-    return tuple(broadcast(array, shape) for array in arrays)
+    return [broadcast(array, shape) for array in arrays]
 
 
 def broadcast_shapes(*args: Any) -> tuple[int, ...]:

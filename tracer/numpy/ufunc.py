@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 Unary = Callable[[ArrayLike], "Array"]
 Binary = Callable[[ArrayLike, ArrayLike], "Array"]
+Limits = Callable[["Array", "Array"], "Array"]
 
 _UNARY_DOC = """{summary}
 
@@ -104,11 +105,16 @@ def named(function: Any, name: str, doc: str) -> Any:
     return function
 
 
-def float_unary(name: str, op: Op, summary: str) -> Unary:
-    """Make a function that computes in floats: exp, sin, ..."""
+def float_unary(name: str, op: Op, summary: str, limits: Limits | None = None) -> Unary:
+    """Make a function that computes in floats: exp, sin, ...
+
+    `limits(x, result)` corrects the result for complex `x` at infinities and NaN.
+    """
 
     def body(x: Array) -> Array:
-        return apply(op, convert(x, promotion.float_ufunc_dtype(x.dtype)))
+        x = convert(x, promotion.float_ufunc_dtype(x.dtype))
+        result = apply(op, x)
+        return result if limits is None or not is_complex(x) else limits(x, result)
 
     return unary(
         name, body, summary, returns="Floats; integers become float16, float32 or float64 by width."
