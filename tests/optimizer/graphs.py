@@ -1,0 +1,58 @@
+"""Small graphs for the tests of this folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tracer.ir import Graph, ShapeDtype, interpret, parse_graph, print_graph, verify
+from tracer.optimizer.passes import Pass, PassLog
+from tracer.trace import trace
+
+Array = np.ndarray[Any, Any]
+
+
+def traced(function: Callable[..., Any], *types: tuple[Any, Any]) -> Graph:
+    """Return the graph of a function written with tracer.numpy."""
+    return trace(function, [ShapeDtype(*type) for type in types]).graph
+
+
+def of(*arrays: Array) -> list[tuple[Any, Any]]:
+    """Return shape and dtype of arrays, for `traced`."""
+    return [(array.shape, array.dtype) for array in arrays]
+
+
+def apply(item: Pass, graph: Graph) -> tuple[Graph, PassLog]:
+    """Run one pass and verify what comes out."""
+    log = PassLog()
+    result = item.run(graph, log)
+    verify(result)
+    return result, log
+
+
+def text(graph: Graph) -> str:
+    """Print without source lines."""
+    return print_graph(graph, sources=False).strip()
+
+
+def rewritten(item: Pass, before: str) -> str:
+    """Parse a graph, run one pass, print the result."""
+    return text(apply(item, parse_graph(before))[0])
+
+
+def ops_of(graph: Graph) -> list[str]:
+    """Return the names of the ops, bodies included."""
+    names = []
+    for node in graph.nodes:
+        names.append(node.name)
+        for bodies in node.bodies.values():
+            for body in bodies if isinstance(bodies, tuple) else (bodies,):
+                names += ops_of(body)
+    return names
+
+
+def evaluated(graph: Graph, *arrays: Array) -> list[Array]:
+    """Interpret a graph on arrays."""
+    return interpret(graph, arrays)
