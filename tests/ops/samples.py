@@ -187,6 +187,10 @@ def _decompositions() -> dict[str, list[Sample]]:
     return {
         "lu": [sample(x) for x in (square, tall, wide, turned, *empty)]
         + [sample(np.zeros((2, 2)), smooth=False)],
+        "pivots_to_permutation": [
+            sample(np.array([[2, 3, 2], [1, 1, 4], [0, 1, 2]], np.int32), size=5),
+            sample(np.zeros((2, 0), np.int32), size=3),
+        ],
         "lu_solve": [
             _factored(a, real(*a.shape[:-1], 2) * a.flat[0], transpose=transpose)
             for a in (square, turned)

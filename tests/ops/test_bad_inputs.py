@@ -154,6 +154,8 @@ BAD: list[tuple[Op, tuple[ShapeDtype, ...], dict[str, Any], type[Exception], str
         "transpose_a",
     ),
     (ops.lu, (t(3),), {}, ShapeError, "matrices"),
+    (ops.pivots_to_permutation, (t(2),), {"size": 2}, DTypeError, "int32"),
+    (ops.pivots_to_permutation, (t(3, dtype=I32),), {"size": 2}, ShapeError, "exchange"),
     (ops.qr, (t(2, 2, dtype="int32"),), {"full_matrices": False}, DTypeError, "int32"),
     (ops.eigh, (X,), {"compute_vectors": True}, ShapeError, "square"),
     (ops.eig, (X,), {"compute_vectors": True}, ShapeError, "square"),

@@ -42,7 +42,7 @@ from tracer.ops.gather import gather
 from tracer.ops.index import dynamic_slice, dynamic_update_slice
 from tracer.ops.join import concatenate, pad, slice
 from tracer.ops.linalg import cholesky, triangular_solve
-from tracer.ops.lu import lu
+from tracer.ops.lu import lu, pivots_to_permutation
 from tracer.ops.lu_solve import lu_solve
 from tracer.ops.pseudo_inverse import pseudo_inverse
 from tracer.ops.qr import qr
@@ -181,6 +181,7 @@ __all__ = [
     "optimization_barrier",
     "or_",
     "pad",
+    "pivots_to_permutation",
     "plain_call",
     "polygamma",
     "popcnt",

@@ -6,15 +6,16 @@ are not square.
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 import scipy.linalg
 
 from tracer import ops
-from tracer.ir import Builder, Cost, Graph, Op, ShapeDtype, Value
+from tracer.errors import DTypeError, ShapeError
+from tracer.ir import AxisRule, Builder, Cost, Graph, Label, Op, ShapeDtype, Value
 from tracer.ir.op import Types
+from tracer.ops.elementwise import INTEGER
 from tracer.ops.helpers import (
     full_like,
     matrix_multiply,
@@ -29,10 +30,64 @@ from tracer.ops.matrix_rules import (
     matrix_axes,
     require_matrices,
 )
-from tracer.ops.rules import moved_bytes
+from tracer.ops.rules import data_movement_cost, moved_bytes
 
 Array = np.ndarray[Any, Any]
 Cotangent = Value | None
+
+
+def _infer_permutation(pivots: ShapeDtype, *, size: int) -> ShapeDtype:
+    if pivots.dtype != INT32:
+        raise DTypeError(
+            f"pivots_to_permutation takes int32, not {pivots.dtype}", mend="convert first"
+        )
+    if not pivots.ndim or pivots.shape[-1] > size:
+        raise ShapeError(
+            f"pivots_to_permutation: {pivots} exchange more than {size} rows",
+            mend="give the pivots of lu along the last axis, and the number of rows as size",
+        )
+    return pivots.resized(pivots.ndim - 1, size)
+
+
+def _evaluate_permutation(pivots: Array, *, size: int) -> Array:
+    permutation = np.empty((*pivots.shape[:-1], size), np.int32)
+    permutation[...] = np.arange(size)
+    for place in np.ndindex(*pivots.shape[:-1]):
+        for row, other in enumerate(pivots[place]):
+            permutation[place][[row, other]] = permutation[place][[other, row]]
+    return permutation
+
+
+def _lower_permutation(b: Any, types: Types, pivots: Any, *, size: int) -> Any:
+    """Exchange the rows in order, in a loop."""
+    del size  # the types say it
+    (type,) = types
+    permutation = b.iota(type, type.ndim - 1)
+    if pivots.type.size == 0:
+        return permutation
+    condition, body = _exchanges(pivots.type, type)
+    counter = ShapeDtype((), INT32)
+    carry = (b.splat(0, counter), pivots, permutation)
+    return b.while_((counter, pivots.type, type), carry, condition, body)[2]
+
+
+def _permutation_axes(operands: Types, results: Types, **_: Any) -> AxisRule:
+    batch: tuple[Label, ...] = tuple(range(operands[0].ndim - 1))
+    labels: frozenset[Label] = frozenset(("pivot", "row"))
+    return AxisRule(((*batch, "pivot"),), ((*batch, "row"),), whole=labels)
+
+
+pivots_to_permutation: Op = Op(
+    "pivots_to_permutation",
+    doc="The permutation of `size` rows that exchanging row i with row pivots[i], in order, makes.",
+    infer=_infer_permutation,
+    evaluate=_evaluate_permutation,
+    lower=_lower_permutation,
+    vjp=INTEGER,
+    axes=_permutation_axes,
+    cost=data_movement_cost,
+    fusion="opaque",
+)
 
 
 def _infer_lu(a: ShapeDtype) -> Types:
@@ -42,34 +97,25 @@ def _infer_lu(a: ShapeDtype) -> Types:
     return a, pivots, ShapeDtype((*batch, m), INT32)
 
 
-def _factor(matrix: Array) -> tuple[Array, Array, Array]:
-    permutation = np.arange(len(matrix), dtype=np.int32)
+def _factor(matrix: Array) -> tuple[Array, Array]:
     if matrix.size == 0:
-        return matrix, np.zeros(0, np.int32), permutation
+        return matrix, np.zeros(0, np.int32)
     (getrf,) = scipy.linalg.get_lapack_funcs(("getrf",), (matrix,))
     packed, pivots, _ = getrf(matrix)
-    for row, other in enumerate(pivots):
-        permutation[[row, other]] = permutation[[other, row]]
-    return packed, pivots, permutation
+    return packed, pivots
 
 
 def _evaluate_lu(a: Array) -> tuple[Array, ...]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        return evaluate_each(_factor, a, _infer_lu(ShapeDtype(a.shape, a.dtype)))
+    types = _infer_lu(ShapeDtype(a.shape, a.dtype))
+    packed, pivots = evaluate_each(_factor, a, types[:2])
+    return packed, pivots, _evaluate_permutation(pivots, size=a.shape[-2])
 
 
 def _lower_lu(b: Any, types: Types, a: Any) -> tuple[Any, ...]:
-    permutation = b.iota(types[2], types[2].ndim - 1)
     if types[0].size == 0:
-        return a, b.splat(0, types[1]), permutation
+        return a, b.splat(0, types[1]), b.iota(types[2], types[2].ndim - 1)
     packed, pivots = b.lu(types[:2], a)
-    condition, body = _exchanges(types[1], types[2])
-    start = b.splat(0, ShapeDtype((), INT32))
-    carry = (start, pivots, permutation)
-    types_of_carry = (ShapeDtype((), INT32), types[1], types[2])
-    _, _, permutation = b.while_(types_of_carry, carry, condition, body)
-    return packed, pivots, permutation
+    return packed, pivots, _lower_permutation(b, types[2:], pivots, size=types[2].shape[-1])
 
 
 def _exchanges(pivots: ShapeDtype, permutation: ShapeDtype) -> tuple[Graph, Graph]:
@@ -193,4 +239,4 @@ lu: Op = Op(
     fusion="opaque",
 )
 
-__all__ = ["inverse_permutation", "lu", "take_rows"]
+__all__ = ["inverse_permutation", "lu", "pivots_to_permutation", "take_rows"]
