@@ -1,4 +1,4 @@
-"""Functions of neural networks: activations, softmax, one-hot codes, attention."""
+"""Functions of neural networks: activations, convolution, pooling, normalisation, attention."""
 
 from tracer.nn.activations import (
     elu,
@@ -14,14 +14,23 @@ from tracer.nn.activations import (
     softplus,
 )
 from tracer.nn.attention import dot_product_attention
+from tracer.nn.convolution import conv, conv_general_dilated
+from tracer.nn.normalization import batch_norm, layer_norm
+from tracer.nn.pooling import avg_pool, max_pool
 
 __all__ = [
+    "avg_pool",
+    "batch_norm",
+    "conv",
+    "conv_general_dilated",
     "dot_product_attention",
     "elu",
     "gelu",
+    "layer_norm",
     "leaky_relu",
     "log_sigmoid",
     "log_softmax",
+    "max_pool",
     "one_hot",
     "relu",
     "sigmoid",

@@ -59,6 +59,7 @@ from tracer.numpy.arithmetic import (
 )
 from tracer.numpy.array import Array, TracedArray
 from tracer.numpy.contraction import dot, inner, matmul, outer, tensordot, vdot, vecdot
+from tracer.numpy.correlation import convolve, correlate
 from tracer.numpy.creation import (
     array,
     asarray,
@@ -287,8 +288,10 @@ __all__ = [
     "concatenate",
     "conj",
     "conjugate",
+    "convolve",
     "copy",
     "copysign",
+    "correlate",
     "cos",
     "cosh",
     "count_nonzero",

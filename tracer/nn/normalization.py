@@ -1,0 +1,140 @@
+"""Normalisation of features."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tracer import numpy as tnp
+from tracer.errors import ShapeError
+from tracer.numpy import promotion
+from tracer.numpy.base import ArrayLike
+from tracer.numpy.convert import as_array, convert, normalize_axes, normalize_axis
+
+if TYPE_CHECKING:
+    from tracer.numpy.array import Array
+
+
+def batch_norm(
+    x: ArrayLike,
+    mean: ArrayLike,
+    variance: ArrayLike,
+    scale: ArrayLike | None = None,
+    offset: ArrayLike | None = None,
+    *,
+    axis: int = -1,
+    epsilon: float = 1e-5,
+) -> Array:
+    """Shift and scale features by given statistics: those of the batch, or running ones.
+
+    Parameters
+    ----------
+    x : array_like
+        Numbers.
+    mean, variance : array_like, shape (features,)
+        What each feature is normalised by.
+    scale, offset : array_like, shape (features,), optional
+        What each normalised feature is multiplied by, and what is added.
+    axis : int
+        The axis of the features.
+    epsilon : float
+        Added to the variance.
+
+    Returns
+    -------
+    Array, the shape of `x`
+        `(x - mean) / sqrt(variance + epsilon) * scale + offset`.
+
+    Raises
+    ------
+    ShapeError
+        An array that is not one number for each feature, or an axis that `x` has not.
+
+    References
+    ----------
+    Ioffe, Szegedy, Batch Normalization, ICML 2015.
+
+    Examples
+    --------
+    >>> import tracer.nn
+    >>> import tracer.numpy as tnp
+    >>> x = tnp.array([[1.0, 10.0], [3.0, 30.0]])
+    >>> y = tracer.nn.batch_norm(x, x.mean(0), x.var(0), epsilon=0.0)
+    >>> y.tolist()
+    [[-1.0, -1.0], [1.0, 1.0]]
+    """
+    array = _floats(x)
+    place = normalize_axis(axis, array.ndim)
+    factor = tnp.sqrt(_along(array, "variance", variance, place) + float(epsilon))
+    result = (array - _along(array, "mean", mean, place)) / factor
+    if scale is not None:
+        result = result * _along(array, "scale", scale, place)
+    return result if offset is None else result + _along(array, "offset", offset, place)
+
+
+def layer_norm(
+    x: ArrayLike,
+    scale: ArrayLike | None = None,
+    offset: ArrayLike | None = None,
+    *,
+    axis: int | Sequence[int] = -1,
+    epsilon: float = 1e-5,
+) -> Array:
+    """Shift and scale each element of a batch to mean 0 and variance 1 over its features.
+
+    Parameters
+    ----------
+    x : array_like
+        Numbers.
+    scale, offset : array_like, broadcasting to the shape of `x`, optional
+        What the normalised features are multiplied by, and what is added.
+    axis : int or sequence of int
+        The axes of the features.
+    epsilon : float
+        Added to the variance.
+
+    Returns
+    -------
+    Array, the shape of `x`
+        `(x - mean) / sqrt(variance + epsilon) * scale + offset`.
+
+    Raises
+    ------
+    ShapeError
+        Shapes that do not broadcast, or an axis that `x` has not.
+
+    References
+    ----------
+    Ba, Kiros, Hinton, Layer Normalization, 2016.
+
+    Examples
+    --------
+    >>> import tracer.nn
+    >>> import tracer.numpy as tnp
+    >>> tracer.nn.layer_norm(tnp.array([[1.0, 3.0], [10.0, 30.0]]), epsilon=0.0).tolist()
+    [[-1.0, 1.0], [-1.0, 1.0]]
+    """
+    array = _floats(x)
+    axes = normalize_axes(axis, array.ndim)
+    centred = array - tnp.mean(array, axis=axes, keepdims=True)
+    variance = tnp.mean(centred * centred, axis=axes, keepdims=True)
+    result = centred / tnp.sqrt(variance + float(epsilon))
+    if scale is not None:
+        result = result * as_array(scale)
+    return result if offset is None else result + as_array(offset)
+
+
+def _floats(x: ArrayLike) -> Array:
+    array = as_array(x)
+    return convert(array, promotion.division_dtype(array.dtype))
+
+
+def _along(x: Array, name: str, value: ArrayLike, axis: int) -> Array:
+    """Lay one number for each feature along the axis of the features."""
+    array = as_array(value)
+    if array.shape != (x.shape[axis],):
+        raise ShapeError(
+            f"batch_norm: {name} of shape {array.shape} for {x.shape[axis]} features",
+            mend="give one number for each feature, as an array of one dimension",
+        )
+    return array.reshape(tuple(-1 if i == axis else 1 for i in range(x.ndim)))
