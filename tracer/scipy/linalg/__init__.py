@@ -1,0 +1,36 @@
+"""Linear algebra: `tracer.scipy.linalg`, as `scipy.linalg`, over batches.
+
+Failures raise `LinAlgError` for concrete arrays; inside a traced function the results are not
+finite. Arguments that only steer SciPy's memory (`overwrite_a`, `check_finite`) have no effect.
+"""
+
+from tracer.scipy.linalg.construction import block_diag, toeplitz
+from tracer.scipy.linalg.decompositions import det, eigh, inv, lu, lu_factor, qr, svd
+from tracer.scipy.linalg.functions import expm
+from tracer.scipy.linalg.systems import (
+    cho_factor,
+    cho_solve,
+    cholesky,
+    lu_solve,
+    solve,
+    solve_triangular,
+)
+
+__all__ = [
+    "block_diag",
+    "cho_factor",
+    "cho_solve",
+    "cholesky",
+    "det",
+    "eigh",
+    "expm",
+    "inv",
+    "lu",
+    "lu_factor",
+    "lu_solve",
+    "qr",
+    "solve",
+    "solve_triangular",
+    "svd",
+    "toeplitz",
+]

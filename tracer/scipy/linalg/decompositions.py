@@ -1,0 +1,217 @@
+"""Decompositions and what they give: LU, QR, singular values, eigenvalues, inverse, determinant."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tracer import ops
+from tracer.errors import ArgumentError
+from tracer.ir import as_dtype
+from tracer.numpy import linalg as _linalg
+from tracer.numpy.base import ArrayLike
+from tracer.numpy.convert import convert
+from tracer.numpy.dispatch import apply_many, compound
+from tracer.numpy.linalg.checks import adjoint, matrices, square_matrices
+from tracer.numpy.matrices import eye, tril, triu
+from tracer.numpy.sorting import argsort
+from tracer.scipy.linalg.systems import cholesky, solve_triangular
+
+if TYPE_CHECKING:
+    from tracer.numpy.array import Array
+
+
+def lu_factor(
+    a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True
+) -> tuple[Array, Array]:
+    """LU decomposition with row exchanges, for `lu_solve`.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., m, n)
+        Matrices.
+    overwrite_a, check_finite : bool
+        Accepted, without effect.
+
+    Returns
+    -------
+    lu : Array, shape (..., m, n)
+        U in the upper triangle, L below it; its diagonal of ones is not stored.
+    piv : Array of int32, shape (..., min(m, n))
+        Row i was exchanged with row piv[i].
+    """
+    del overwrite_a, check_finite
+    packed, pivots, _ = _lu(matrices("lu_factor", a))
+    return packed, pivots
+
+
+@compound
+def _lu(x: Array) -> tuple[Array, ...]:
+    return apply_many(ops.lu, x)
+
+
+def lu(
+    a: ArrayLike,
+    permute_l: bool = False,
+    overwrite_a: bool = False,
+    check_finite: bool = True,
+    p_indices: bool = False,
+) -> tuple[Array, ...]:
+    """LU decomposition a = P L U.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., m, n)
+        Matrices.
+    permute_l : bool
+        Return P L in place of P and L.
+    overwrite_a, check_finite : bool
+        Accepted, without effect.
+    p_indices : bool
+        Return P as the numbers p with a = L[p] U.
+
+    Returns
+    -------
+    tuple of Array
+        (P, L, U), or (P L, U) for `permute_l`. L is (..., m, k) with a diagonal of ones and U
+        (..., k, n), k = min(m, n).
+    """
+    del overwrite_a, check_finite
+    packed, _, permutation = _lu(matrices("lu", a))
+    m, n = packed.shape[-2:]
+    k = min(m, n)
+    lower = tril(packed[..., :k], -1) + eye(m, k, dtype=packed.dtype)
+    upper = triu(packed[..., :k, :])
+    places = argsort(permutation, -1)
+    rows = eye(m, dtype=packed.dtype)[places]
+    if permute_l:
+        return rows @ lower, upper
+    if p_indices:
+        return convert(places, as_dtype("int32")), lower, upper
+    return rows, lower, upper
+
+
+def qr(
+    a: ArrayLike,
+    overwrite_a: bool = False,
+    lwork: int | None = None,
+    mode: str = "full",
+    pivoting: bool = False,
+    check_finite: bool = True,
+) -> tuple[Array, ...]:
+    """QR decomposition.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., m, n)
+        Matrices.
+    overwrite_a, lwork, check_finite
+        Accepted, without effect.
+    mode : {"full", "r", "economic"}
+        Square Q, no Q, or min(m, n) columns of Q.
+    pivoting : bool
+        Not supported.
+
+    Returns
+    -------
+    tuple of Array
+        (Q, R), or (R,) for "r".
+
+    Raises
+    ------
+    ArgumentError
+        Another mode, or pivoting.
+    """
+    del overwrite_a, lwork, check_finite
+    if pivoting:
+        raise ArgumentError("qr with pivoting is not supported", mend="use svd for the rank")
+    modes = {"full": "complete", "r": "complete", "economic": "reduced"}
+    if mode not in modes:
+        raise ArgumentError(f"qr has no mode {mode!r}", mend=f"use one of {list(modes)}")
+    q, r = _linalg.qr(a, modes[mode])
+    return (r,) if mode == "r" else (q, r)
+
+
+def svd(
+    a: ArrayLike,
+    full_matrices: bool = True,
+    compute_uv: bool = True,
+    overwrite_a: bool = False,
+    check_finite: bool = True,
+    lapack_driver: str = "gesdd",
+) -> Any:
+    """Singular value decomposition; (U, s, Vh), or s alone. See `tracer.numpy.linalg.svd`."""
+    del overwrite_a, check_finite
+    if lapack_driver != "gesdd":
+        raise ArgumentError(f"svd has no driver {lapack_driver!r}", mend='use "gesdd"')
+    found = _linalg.svd(a, full_matrices, compute_uv)
+    return tuple(found) if compute_uv else found
+
+
+def eigh(
+    a: ArrayLike,
+    b: ArrayLike | None = None,
+    *,
+    lower: bool = True,
+    eigvals_only: bool = False,
+    type: int = 1,
+) -> Any:
+    """Eigenvalues and eigenvectors of Hermitian matrices, or of pairs of them: a v = w b v.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., n, n)
+        Hermitian matrices.
+    b : array_like, shape (..., n, n), optional
+        Positive definite matrices; the identity by default.
+    lower : bool
+        Whether the lower or the upper triangles are read.
+    eigvals_only : bool
+        Return the eigenvalues alone.
+    type : {1}
+        The problem a v = w b v; others are not supported.
+
+    Returns
+    -------
+    w : Array of reals, shape (..., n)
+        The eigenvalues in ascending order.
+    v : Array, shape (..., n, n)
+        The eigenvectors as columns, with v^H b v = 1.
+
+    Raises
+    ------
+    LinAlgError
+        (Concrete arrays) it does not converge, or `b` is not positive definite.
+    ArgumentError
+        `type` is not 1.
+
+    Notes
+    -----
+    With the Cholesky factor L of `b` it solves L^-1 a L^-H y = w y, v = L^-H y.
+    """
+    if type != 1:
+        raise ArgumentError(f"eigh has no problem of type {type!r}", mend="use type=1")
+    if b is None:
+        uplo = "L" if lower else "U"
+        return _linalg.eigvalsh(a, uplo) if eigvals_only else tuple(_linalg.eigh(a, uplo))
+    matrix = square_matrices("eigh", a)
+    matrix = matrix if lower else adjoint(matrix)
+    whole = tril(matrix) + adjoint(tril(matrix, -1))
+    factor = cholesky(b if lower else adjoint(square_matrices("eigh", b)), lower=True)
+    half = solve_triangular(factor, whole, lower=True)
+    reduced = solve_triangular(factor, adjoint(half), lower=True)
+    if eigvals_only:
+        return _linalg.eigvalsh(reduced)
+    values, vectors = _linalg.eigh(reduced)
+    return values, solve_triangular(factor, vectors, trans="C", lower=True)
+
+
+def inv(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> Array:
+    """Inverse of square matrices; see `tracer.numpy.linalg.inv`."""
+    del overwrite_a, check_finite
+    return _linalg.inv(a)
+
+
+def det(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> Array:
+    """Return the determinants of square matrices; see `tracer.numpy.linalg.det`."""
+    del overwrite_a, check_finite
+    return _linalg.det(a)
