@@ -4,7 +4,7 @@ The public names. Arrays and functions of them live in `tracer.numpy`.
 """
 
 from tracer import eager as _eager  # installs the evaluator of concrete arrays
-from tracer import nn, numpy, scipy, tree
+from tracer import nn, numpy, random, scipy, tree
 from tracer.api import CompiledFunction, compile
 from tracer.control import (
     associative_scan,
@@ -41,6 +41,8 @@ from tracer.optimizer.plan import Plan
 from tracer.transforms import (
     check_grads,
     checkpoint,
+    checkpoint_name,
+    checkpoint_policies,
     custom_vjp,
     grad,
     hessian,
@@ -84,6 +86,8 @@ __all__ = [
     "associative_scan",
     "check_grads",
     "checkpoint",
+    "checkpoint_name",
+    "checkpoint_policies",
     "compile",
     "cond",
     "custom_vjp",
@@ -100,6 +104,7 @@ __all__ = [
     "map",
     "nn",
     "numpy",
+    "random",
     "register_pytree_node",
     "scan",
     "scipy",

@@ -265,6 +265,14 @@ def _control() -> dict[str, list[Sample]]:
         F3,
         F3,
     )
+    moved = graph(
+        lambda x, t: [
+            ops.sine(ops.multiply(x, x)),
+            ops.multiply(t, ops.multiply(ops.add(x, x), ops.cosine(ops.multiply(x, x)))),
+        ],
+        F3,
+        F3,
+    )
     counts = {"length": 4, "num_consts": 1, "num_carry": 1}
     return {
         "while": [sample(np.int32(0), real(3), condition=condition, body=body)],
@@ -275,7 +283,12 @@ def _control() -> dict[str, list[Sample]]:
             sample(real(3), real(3), real(4, 3), body=step, reverse=reverse, **counts)
             for reverse in (False, True)
         ],
-        "checkpoint": [sample(real(3), body=squared, prevent_cse=flag) for flag in (True, False)],
+        "checkpoint": [
+            sample(real(3), body=squared, prevent_cse=len(policy) > 1, policy=policy)
+            for policy in (("nothing",), ("everything",), ("dots",), ("names", "square"))
+        ],
+        "checkpoint_name": [sample(real(3), name="square")],
+        "custom_jvp_call": [sample(real(3), body=squared, rule=moved, differentiable=1)],
         "custom_vjp_call": [
             sample(real(3), body=squared, forward=kept, backward=rule, differentiable=1)
         ],

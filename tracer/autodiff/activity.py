@@ -55,9 +55,7 @@ def active_outputs(graph: Graph, wrt: Sequence[bool]) -> tuple[bool, ...]:
     return tuple(value in active for value in graph.outputs)
 
 
-def wanted_inputs(
-    graph: Graph, wrt: Sequence[bool], outputs: Sequence[bool]
-) -> tuple[bool, ...]:
+def wanted_inputs(graph: Graph, wrt: Sequence[bool], outputs: Sequence[bool]) -> tuple[bool, ...]:
     """Tell for each input flagged in `wrt` whether an output flagged in `outputs` needs it."""
     active = active_values(graph, positions(wrt))
     wanted = wanted_values(graph, active, positions(outputs))

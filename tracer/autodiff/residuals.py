@@ -9,7 +9,7 @@ min-cut partitioner of functorch (He & Yu, 2022), of which this is the greedy fo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from tracer.ir import Graph, Node, Value
 
@@ -26,7 +26,11 @@ integrator: 1.36 times the operations of JAX, which keeps all, for the gradient 
 
 
 def cut(
-    whole: Graph, primals: Sequence[Value], seeds: Sequence[Value], free: Sequence[Value]
+    whole: Graph,
+    primals: Sequence[Value],
+    seeds: Sequence[Value],
+    free: Sequence[Value],
+    saves: Callable[[Node], bool] | None = None,
 ) -> tuple[list[Node], list[Value]]:
     """Cut a graph whose outputs are cotangents.
 
@@ -38,6 +42,9 @@ def cut(
         The inputs of the forward half, and the cotangents.
     free : sequence of Value
         Those of `primals` that cost nothing to keep.
+    saves : callable, optional
+        Tells for a forward node whether its results may be kept, in place of the choice that is
+        made here; the results of all others are computed again.
 
     Returns
     -------
@@ -46,29 +53,41 @@ def cut(
     list of Value
         What it takes from the forward half, inputs included, in order.
     """
-    later, crossing = _frontier(whole, seeds)
+    again = _grows if saves is None else lambda node: not saves(node)
+    later, crossing = _frontier(whole, seeds, again)
+    if saves is None:
+        _compute_again(whole, later, crossing, free)
     order = {node: i for i, node in enumerate(whole.nodes)}
-    at_hand = crossing.union(free)
-    for value in sorted(_results(crossing), key=lambda v: (order[v.node], v.index)):
-        again = _nodes_again(value, at_hand)
-        if again is None:
-            continue
-        crossing.remove(value)
-        at_hand.remove(value)
-        later |= again
-        read = {operand for node in again for operand in node.operands}
-        crossing |= read.intersection(free)
     used = [value for value in primals if value in crossing]
     kept = sorted(_results(crossing), key=lambda v: (order[v.node], v.index))
     return [node for node in whole.nodes if node in later], [*used, *kept]
+
+
+def _compute_again(
+    whole: Graph, later: set[Node], crossing: set[Value], free: Sequence[Value]
+) -> None:
+    """Take from `crossing` what follows cheaply from the rest of it, in order."""
+    order = {node: i for i, node in enumerate(whole.nodes)}
+    at_hand = crossing.union(free)
+    for value in sorted(_results(crossing), key=lambda v: (order[v.node], v.index)):
+        nodes = _nodes_again(value, at_hand)
+        if nodes is None:
+            continue
+        crossing.remove(value)
+        at_hand.remove(value)
+        later |= nodes
+        read = {operand for node in nodes for operand in node.operands}
+        crossing |= read.intersection(free)
 
 
 def _results(values: Iterable[Value]) -> list[Value]:
     return [value for value in values if value.node.op is not None]
 
 
-def _frontier(whole: Graph, seeds: Sequence[Value]) -> tuple[set[Node], set[Value]]:
-    """Return the nodes that depend on a cotangent or grow their operands, and what they read."""
+def _frontier(
+    whole: Graph, seeds: Sequence[Value], again: Callable[[Node], bool]
+) -> tuple[set[Node], set[Value]]:
+    """Return the nodes that depend on a cotangent or are to run again, and what they read."""
     dependent: set[Value] = set(seeds)
     later: set[Node] = set()
     for node in whole.nodes:
@@ -82,7 +101,7 @@ def _frontier(whole: Graph, seeds: Sequence[Value]) -> tuple[set[Node], set[Valu
         value = demanded.pop()
         if value in crossing or value.node in later:
             continue
-        if value.node.op is not None and _grows(value.node):
+        if value.node.op is not None and again(value.node):
             later.add(value.node)
             demanded.extend(value.node.operands)
         else:

@@ -124,6 +124,7 @@ def pull_back(
     outputs: Sequence[int] | None = None,
     *,
     free: Sequence[int] | None = None,
+    saves: Callable[[Node], bool] | None = None,
 ) -> PullBack:
     """Return the vector-Jacobian product cut in two, so that the forward half runs once.
 
@@ -133,6 +134,9 @@ def pull_back(
         See `vjp_graph`.
     free : sequence of int, optional
         Positions of the inputs that cost nothing to keep for the backward half; by default all.
+    saves : callable, optional
+        Tells for a forward node whether its results may be kept for the backward half, which
+        then computes all others again; see `residuals.cut` for what is done by default.
 
     Returns
     -------
@@ -149,7 +153,7 @@ def pull_back(
         cotangents = _instantiate(sweep.backward(seeds), graph, wrt)
     whole = builder.finish(cotangents)
     cheap = primals if free is None else [primals[i] for i in free]
-    later, residuals = cut(whole, primals, seeds, cheap)
+    later, residuals = cut(whole, primals, seeds, cheap, saves)
     used = tuple(i for i, value in enumerate(primals) if value in residuals)
     kept = [value for value in residuals if value.node.op is not None]
     backward = _isolate([*[primals[i] for i in used], *kept, *seeds], later, cotangents)

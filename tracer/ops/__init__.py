@@ -24,7 +24,8 @@ from tracer.ops.binary import (
     subtract,
     xor,
 )
-from tracer.ops.call import checkpoint, custom_vjp_call, plain_call
+from tracer.ops.call import custom_jvp_call, custom_vjp_call, plain_call
+from tracer.ops.checkpoint import checkpoint, checkpoint_name
 from tracer.ops.compare import bitcast_convert, clamp, compare, convert, select
 from tracer.ops.contract import dot_general
 from tracer.ops.control import case, optimization_barrier, while_
@@ -133,6 +134,7 @@ __all__ = [
     "cbrt",
     "ceil",
     "checkpoint",
+    "checkpoint_name",
     "cholesky",
     "clamp",
     "compare",
@@ -147,6 +149,7 @@ __all__ = [
     "cumulative_maximum",
     "cumulative_minimum",
     "cumulative_multiply",
+    "custom_jvp_call",
     "custom_vjp_call",
     "digamma",
     "divide",

@@ -195,6 +195,25 @@ def _summed_where_shared(batching: Batching, backward: Graph, given: Flags, want
         return builder.finish(results)
 
 
+def batch_custom_jvp_call(
+    operands: tuple[Value, ...],
+    batching: Batching,
+    *,
+    body: Graph,
+    rule: Graph,
+    differentiable: int,
+) -> Results:
+    """Batch both bodies; a tangent is batched as its operand, and all results are."""
+    size, flags = batching.size, batching.batched
+    arguments = zip(flags, body.inputs[:differentiable], strict=False)
+    tangents = tuple(flag for flag, x in arguments if is_inexact(x.dtype))
+    batched_body, _ = batching.batch_graph(body, flags, size, (True,) * len(body.outputs))
+    everything = (True,) * len(rule.outputs)
+    batched_rule, _ = batching.batch_graph(rule, (*flags, *tangents), size, everything)
+    params = {"body": batched_body, "rule": batched_rule, "differentiable": differentiable}
+    return as_tuple(ops.custom_jvp_call(*operands, **params))
+
+
 def batch_barrier(operands: tuple[Value, ...], batching: Batching) -> Results:
     """Hold the operands back as they are."""
     return as_tuple(batching.op(*operands))
@@ -204,6 +223,7 @@ __all__ = [
     "batch_barrier",
     "batch_call",
     "batch_case",
+    "batch_custom_jvp_call",
     "batch_custom_vjp_call",
     "batch_scan",
     "batch_while",

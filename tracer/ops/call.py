@@ -1,10 +1,8 @@
-"""Calls of a body that matter to differentiation only: checkpoint and custom_vjp_call.
+"""Calls of a body with a derivative rule of the user's own. They matter to differentiation only.
 
 All expand to their body; the passes and the lowering never need to know them.
 
-Sources: Griewank & Walther, "Algorithm 799: revolve" (2000) and Chen et al., "Training Deep Nets
-with Sublinear Memory Cost" (2016) for checkpoint; `jax.checkpoint` and `jax.custom_vjp` for names
-and semantics.
+Source: `jax.custom_vjp` and `jax.custom_jvp` for names and semantics.
 """
 
 from __future__ import annotations
@@ -12,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tracer import ops
 from tracer.errors import NotDifferentiableError, ShapeError
 from tracer.ir import Cost, Graph, NotDifferentiable, Op, ShapeDtype, Value
-from tracer.ops.batch_control import batch_call, batch_custom_vjp_call
+from tracer.ops.batch_control import batch_call, batch_custom_jvp_call, batch_custom_vjp_call
 from tracer.ops.bodies import evaluate_body, graph_cost, inline, lower_expansion
 from tracer.ops.helpers import full
 from tracer.ops.rules import is_inexact, whole_axes
@@ -50,7 +47,7 @@ def _cost(operands: Any, results: Any, *, body: Graph, **_: Any) -> Cost:
     return graph_cost(body)
 
 
-def _call(
+def call_record(
     name: str,
     doc: str,
     *,
@@ -58,6 +55,7 @@ def _call(
     vjp: NotDifferentiable = _BY_LINEARIZE,
     batch: Callable[..., Any] = batch_call,
 ) -> Op:
+    """Return the record of an op that computes what its `body` computes."""
     return Op(
         name,
         doc=doc,
@@ -71,44 +69,6 @@ def _call(
         expand=_expand,
         batch=batch,
     )
-
-
-def _linearize_checkpoint(
-    rules: Any,
-    active: Sequence[bool],
-    wanted: Sequence[bool],
-    *operands: Value,
-    body: Graph,
-    prevent_cse: bool,
-) -> tuple[tuple[Value, ...], Callable[[Cotangents], Cotangents]]:
-    """Keep the operands only; the backward pass runs the body again.
-
-    The barrier holds the operands back until the cotangents are there. Without it the compiler
-    would merge the second run with the first and keep every intermediate after all.
-    """
-    wrt = [i for i, flag in enumerate(active) if flag]
-
-    def pull_back(g: Cotangents) -> Cotangents:
-        seeded = [i for i, cotangent in enumerate(g) if cotangent is not None]
-        given = [cotangent for cotangent in g if cotangent is not None]
-        backward = rules.vjp_graph(body, wrt, seeded)
-        again: Sequence[Value] = [*operands, *given]
-        if prevent_cse:
-            again = ops.optimization_barrier(*again)
-        # The backward pass is a checkpoint itself, so that gradients of gradients keep no more.
-        results = checkpoint(*again, body=backward, prevent_cse=prevent_cse)
-        found = dict(zip(wrt, results, strict=True))
-        return tuple(found.get(i) for i in range(len(operands)))
-
-    return checkpoint(*operands, body=body, prevent_cse=prevent_cse), pull_back
-
-
-checkpoint: Op = _call(
-    "checkpoint",
-    "Calls `body`; a gradient keeps its operands only and computes the body again. "
-    "`prevent_cse`: keep the compiler from merging the two computations.",
-    linearize=_linearize_checkpoint,
-)
 
 
 def _linearize_custom(
@@ -149,7 +109,7 @@ def _inexact(value: Value) -> bool:
     return is_inexact(value.dtype)
 
 
-custom_vjp_call: Op = _call(
+custom_vjp_call: Op = call_record(
     "custom_vjp_call",
     "Calls `body`. Its gradient runs `forward` instead, which gives the results and residuals, "
     "then `backward`: (closed-over operands, residuals, cotangents of the inexact results) -> "
@@ -158,14 +118,86 @@ custom_vjp_call: Op = _call(
     linearize=_linearize_custom,
     batch=batch_custom_vjp_call,
 )
-plain_call: Op = _call(
+
+
+def _linearize_custom_jvp(
+    rules: Any,
+    active: Sequence[bool],
+    wanted: Sequence[bool],
+    *operands: Value,
+    body: Graph,
+    rule: Graph,
+    differentiable: int,
+) -> tuple[tuple[Value, ...], Callable[[Cotangents], Cotangents]]:
+    """Run the rule in place of the body; transpose its tangents for the backward pass."""
+    if any(active[differentiable:]):
+        raise NotDifferentiableError(
+            "a custom_jvp function closes over a value that is being differentiated; its rule "
+            "has no tangent of that value",
+            mend="pass the value as an argument of the function",
+        )
+    own = len(body.outputs)
+    movable = [i for i in range(differentiable) if _inexact(operands[i])]
+    tangents = [len(operands) + k for k, i in enumerate(movable) if active[i]]
+    seeds = {own + k: i for k, i in enumerate(_inexact_outputs(body)) if wanted[i]}
+    halves = rules.pull_back(rule, tangents, [*seeds])
+    _require_linear(halves, len(operands))
+    # A linear function has the same transpose everywhere: nothing reads the zeros.
+    point = [*operands, *(full(0, type) for type in rule.input_types[len(operands) :])]
+    outputs = inline(halves.forward, point)
+
+    def pull_back(g: Cotangents) -> Cotangents:
+        given = [
+            full(0, rule.outputs[k].type) if (cotangent := g[i]) is None else cotangent
+            for k, i in seeds.items()
+        ]
+        read = [point[i] for i in halves.inputs]
+        found = inline(halves.backward, [*read, *outputs[len(rule.outputs) :], *given])
+        by_operand = dict(zip([i for i in movable if active[i]], found, strict=True))
+        return tuple(by_operand.get(i) for i in range(len(operands)))
+
+    return tuple(outputs[:own]), pull_back
+
+
+def _inexact_outputs(body: Graph) -> list[int]:
+    return [i for i, value in enumerate(body.outputs) if _inexact(value)]
+
+
+def _require_linear(halves: Any, first: int) -> None:
+    """Raise when the transpose of a rule reads one of the tangents, from input `first` on."""
+    forward = halves.forward
+    moved = set(forward.inputs[first:])
+    for node in forward.nodes:
+        if any(value in moved for value in node.operands):
+            moved.update(node.results)
+    residuals = forward.outputs[len(forward.outputs) - halves.residuals :]
+    read = [*(forward.inputs[i] for i in halves.inputs), *(residuals if halves.residuals else ())]
+    if any(value in moved for value in read):
+        raise NotDifferentiableError(
+            "the rule of a custom_jvp function is not linear in the tangents, so it has no "
+            "transpose",
+            mend="return a tangent that is a sum of the given tangents, each times something "
+            "that does not depend on any tangent",
+        )
+
+
+custom_jvp_call: Op = call_record(
+    "custom_jvp_call",
+    "Calls `body`. A derivative runs `rule` instead: (operands, tangents of the inexact ones among "
+    "the first `differentiable` operands) -> (results, tangents of the inexact results); the other "
+    "operands are values that the functions close over.",
+    linearize=_linearize_custom_jvp,
+    batch=batch_custom_jvp_call,
+)
+plain_call: Op = call_record(
     "plain_call",
     "Calls `body`, and has no gradient.",
     vjp=NotDifferentiable(
-        "a custom_vjp function that calls itself in its own rule is differentiated more often "
+        "a function that calls itself in its own derivative rule is differentiated more often "
         "than was prepared for",
-        mend="compute the result in fwd and bwd directly, without calling the function",
+        mend="compute the result in the rule (custom_vjp, custom_jvp) directly, without calling "
+        "the function",
     ),
 )
 
-__all__ = ["checkpoint", "custom_vjp_call", "plain_call"]
+__all__ = ["call_record", "custom_jvp_call", "custom_vjp_call", "plain_call"]

@@ -6,16 +6,19 @@ its own, the graph is compiled and kept by its fingerprint.
 """
 
 from tracer.transforms.checking import check_grads
-from tracer.transforms.checkpoint import checkpoint, stop_gradient
+from tracer.transforms.checkpoint import checkpoint, checkpoint_name, stop_gradient
 from tracer.transforms.custom import custom_vjp
 from tracer.transforms.gradient import grad, value_and_grad
 from tracer.transforms.jacobian import hessian, jacfwd, jacobian, jacrev
 from tracer.transforms.linear import jvp, linearize, vjp
+from tracer.transforms.policies import checkpoint_policies
 from tracer.transforms.vectorized import vmap
 
 __all__ = [
     "check_grads",
     "checkpoint",
+    "checkpoint_name",
+    "checkpoint_policies",
     "custom_vjp",
     "grad",
     "hessian",
