@@ -38,6 +38,7 @@ ROOMS: dict[str, set[str]] = {
     "optimizer": SHARED | {"ops", "ir"},
     "scipy": SHARED | {"numpy", "ops", "ir"},
     "nn": SHARED | {"numpy", "scipy", "ops", "ir"},
+    "random": SHARED | {"numpy", "scipy", "control", "ops", "ir"},
     "trace": SHARED | {"numpy", "ir"},
     "control": SHARED | COMPOSERS | {"transforms"},
     "transforms": SHARED | COMPOSERS,

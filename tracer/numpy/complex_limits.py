@@ -92,7 +92,7 @@ def tanh(z: Array, result: Array) -> Array:
 
 
 def log(z: Array, result: Array) -> Array:
-    """The absolute value is infinite when either part is."""
+    """Infinite is the absolute value when either part is."""
     x, y = _parts(z)
     infinite = apply(ops.or_, _is_infinite(x), _is_infinite(y))
     unknown = apply(ops.or_, _is_nan(x), _is_nan(y))
@@ -100,7 +100,7 @@ def log(z: Array, result: Array) -> Array:
 
 
 def sqrt(z: Array, result: Array) -> Array:
-    """The root of an infinite real part has one infinite part."""
+    """One part of the root of an infinite real part is infinite."""
     x, y = _parts(z)
     unknown = _is_nan(y)
     result = _put(result, _both(_is(x, math.inf), unknown), math.inf, math.nan)
@@ -126,7 +126,7 @@ def asinh(z: Array, result: Array) -> Array:
 
 
 def atanh(z: Array, result: Array) -> Array:
-    """The real part vanishes on the imaginary axis and at infinity; else NaN stays NaN."""
+    """On the imaginary axis and at infinity the real part vanishes; else NaN stays NaN."""
     x, y = _parts(z)
     unknown = _is_nan(y)
     zero = select(has_sign(x), full_like(x, -0.0), full_like(x, 0.0))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tracer import ops
-from tracer.errors import ShapeError
+from tracer.errors import ArrayIndexError, ShapeError
 from tracer.ir import Op
 from tracer.numpy import window as windows
 from tracer.numpy.base import ArrayBase, ArrayLike
@@ -123,6 +123,8 @@ def _index_vectors(x: Array, indices: tuple[Array, ...], gather: Gather) -> Arra
 @compound
 def _gather(x: Array, *indices: Array, gather: Gather) -> Array:
     vectors = _index_vectors(x, indices, gather)
+    if _without_elements(x, vectors, gather):
+        return _nothing(x, vectors, gather)
     sizes = tuple(1 if axis in gather.axes else size for axis, size in enumerate(x.shape))
     return apply(
         ops.gather,
@@ -136,11 +138,31 @@ def _gather(x: Array, *indices: Array, gather: Gather) -> Array:
     )
 
 
+def _without_elements(x: Array, vectors: Array, gather: Gather) -> bool:
+    """Tell whether an axis that is indexed is empty: then nothing can be taken from it."""
+    if 0 not in [x.shape[axis] for axis in gather.axes]:
+        return False
+    if vectors.size:
+        raise ArrayIndexError(
+            f"index out of bounds: an axis of shape {x.shape} has no elements",
+            mend="give no indices of an empty axis",
+        )
+    return True
+
+
+def _nothing(x: Array, vectors: Array, gather: Gather) -> Array:
+    rest = [size for axis, size in enumerate(x.shape) if axis not in gather.axes]
+    shape = (*rest[: gather.place], *vectors.shape[:-1], *rest[gather.place :])
+    return broadcast(scalar(0, x.dtype), shape)
+
+
 @compound
 def _scatter(
     x: Array, updates: Array, *indices: Array, gather: Gather, combiner: str, unique: bool
 ) -> Array:
     vectors = _index_vectors(x, indices, gather)
+    if _without_elements(x, vectors, gather):
+        return x
     return apply(
         ops.scatter,
         x,

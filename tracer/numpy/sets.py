@@ -252,7 +252,8 @@ def _combined(
     values = take(ordered, where(places < 0, 0, places))
     # As in JAX the end repeats the smallest element when nothing else is asked for.
     filling = values[:1] if fill_value is None else full_of(values, fill_value)
-    return where(places < 0, filling, values)
+    result: Array = where(places < 0, filling, values)
+    return result
 
 
 def union1d(

@@ -1,0 +1,61 @@
+"""Random numbers of explicit keys: names and signatures are those of `jax.random`.
+
+A key is an array of two uint32 words. A function that draws takes a key, and draws the same
+numbers for the same key and shape: eagerly, compiled, under `vmap`, on every device, and in
+whatever parts a memory limit has an array computed. So a key is used once; `split` makes new ones.
+
+`key`, `split`, `fold_in`, `bits`, `uniform`, `randint`, `bernoulli` and `permutation` give the bits
+that JAX gives with `jax_enable_x64` (and its default generator, partitionable threefry2x32); where
+a logarithm or an inverse error function is taken, `normal`, `gumbel`, `exponential`, `categorical`,
+..., the numbers agree up to its rounding. `gamma` and its kin have JAX's distributions and numbers
+of their own.
+"""
+
+from tracer.random.continuous import (
+    cauchy,
+    exponential,
+    gumbel,
+    laplace,
+    logistic,
+    normal,
+    truncated_normal,
+    uniform,
+)
+from tracer.random.discrete import (
+    bernoulli,
+    categorical,
+    choice,
+    permutation,
+    rademacher,
+    randint,
+)
+from tracer.random.gamma import beta, dirichlet, gamma, loggamma
+from tracer.random.threefry import PRNGKey, bits, fold_in, key, key_data, split, wrap_key_data
+
+__all__ = [
+    "PRNGKey",
+    "bernoulli",
+    "beta",
+    "bits",
+    "categorical",
+    "cauchy",
+    "choice",
+    "dirichlet",
+    "exponential",
+    "fold_in",
+    "gamma",
+    "gumbel",
+    "key",
+    "key_data",
+    "laplace",
+    "loggamma",
+    "logistic",
+    "normal",
+    "permutation",
+    "rademacher",
+    "randint",
+    "split",
+    "truncated_normal",
+    "uniform",
+    "wrap_key_data",
+]

@@ -1,0 +1,244 @@
+"""Floats of the usual distributions, each from one array of uniform numbers."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tracer import ops
+from tracer.errors import DTypeError
+from tracer.ir import as_dtype
+from tracer.numpy import promotion
+from tracer.numpy.array import apply
+from tracer.numpy.base import ArrayLike
+from tracer.numpy.convert import as_array, broadcast, convert, scalar
+from tracer.numpy.creation import checked_shape
+from tracer.numpy.dispatch import compound
+from tracer.numpy.elementwise import nextafter
+from tracer.numpy.promotion import Dtype
+from tracer.numpy.rounding import clip
+from tracer.numpy.shaping import broadcast_shapes, broadcast_to
+from tracer.numpy.ufunc import full_like
+from tracer.random.threefry import checked_key, random_bits, split
+from tracer.scipy.special import erf
+
+if TYPE_CHECKING:
+    from tracer.numpy.array import Array
+
+_ROOT_2 = math.sqrt(2)
+
+
+def float_dtype(name: str, dtype: Any) -> Dtype:
+    """Return a dtype argument, which must be of floats."""
+    wanted = as_dtype(dtype)
+    if wanted.kind not in "fV":
+        raise DTypeError(f"{name} of dtype {wanted}", mend="use a float dtype")
+    return wanted
+
+
+def uniform(
+    key: ArrayLike,
+    shape: Any = (),
+    dtype: Any = float,
+    minval: ArrayLike = 0.0,
+    maxval: ArrayLike = 1.0,
+) -> Array:
+    """Return numbers that lie evenly in [minval, maxval).
+
+    Parameters
+    ----------
+    key : Array of uint32, shape (2,)
+        The key.
+    shape : int or tuple of int
+        Of the result.
+    dtype : dtype
+        A float dtype; float64 by default.
+    minval, maxval : array_like
+        Ends of the interval, broadcast to the shape.
+
+    Returns
+    -------
+    Array, shape `shape`
+        The numbers.
+
+    Examples
+    --------
+    >>> import tracer
+    >>> key = tracer.random.key(0)
+    >>> float(tracer.random.uniform(key, dtype="float32"))
+    0.947667...
+    """
+    wanted, sizes = float_dtype("uniform", dtype), checked_shape(shape)
+    low, high = [broadcast_to(as_array(end).astype(wanted), sizes) for end in (minval, maxval)]
+    return _uniform(checked_key(key), low, high)
+
+
+@compound
+def _uniform(key: Array, low: Array, high: Array) -> Array:
+    unit = _unit(key, shape=low.shape, dtype=low.dtype)
+    span = apply(ops.subtract, high, low)
+    # Rounding may reach below the lower end.
+    return apply(ops.maximum, low, apply(ops.add, apply(ops.multiply, unit, span), low))
+
+
+@compound
+def _unit(key: Array, *, shape: tuple[int, ...], dtype: Dtype) -> Array:
+    """Return floats in [0, 1): random mantissas of floats in [1, 2), less one."""
+    width = 8 * dtype.itemsize
+    mantissa = int(promotion.finfo(dtype).nmant)
+    # A mantissa of fewer than 8 bits is drawn as a byte, whatever the width of the float.
+    drawn = 8 if mantissa < 8 else width
+    bits = random_bits(key, shape=shape, width=drawn)
+    bits = convert(bits, as_dtype(f"uint{width}"))
+    one = int(np.ones((), dtype).view(f"uint{width}"))
+    bits = apply(ops.shift_right_logical, bits, full_like(bits, drawn - mantissa))
+    bits = apply(ops.or_, bits, full_like(bits, one))
+    floats = apply(ops.bitcast_convert, bits, dtype=dtype)
+    return apply(ops.subtract, floats, full_like(floats, 1))
+
+
+def normal(key: ArrayLike, shape: Any = (), dtype: Any = float) -> Array:
+    """Return numbers of the standard normal distribution.
+
+    Parameters
+    ----------
+    key : Array of uint32, shape (2,)
+        The key.
+    shape : int or tuple of int
+        Of the result.
+    dtype : dtype
+        A float dtype, or a complex one: then real and imaginary part have variance 1/2.
+
+    Returns
+    -------
+    Array, shape `shape`
+        The numbers, by the inverse of the distribution function.
+    """
+    wanted, sizes = as_dtype(dtype), checked_shape(shape)
+    if wanted.kind != "c":
+        return _normal(checked_key(key), shape=sizes, dtype=float_dtype("normal", wanted))
+    part = promotion.real_dtype(wanted)
+    first, second = split(key)
+    real, imag = [_normal(one, shape=sizes, dtype=part) for one in (first, second)]
+    return _complex_normal(real, imag)
+
+
+@compound
+def _normal(key: Array, *, shape: tuple[int, ...], dtype: Dtype) -> Array:
+    # Open at -1, where the inverse is infinite.
+    lowest = float(np.nextafter(np.asarray(-1, dtype), np.asarray(0, dtype)))
+    low, high = [broadcast(scalar(end, dtype), shape) for end in (lowest, 1.0)]
+    inverse = apply(ops.erf_inv, _uniform(key, low, high))
+    return apply(ops.multiply, full_like(inverse, _ROOT_2), inverse)
+
+
+@compound
+def _complex_normal(real: Array, imag: Array) -> Array:
+    parts = [apply(ops.divide, part, full_like(part, _ROOT_2)) for part in (real, imag)]
+    return apply(ops.complex, *parts)
+
+
+def truncated_normal(
+    key: ArrayLike, lower: ArrayLike, upper: ArrayLike, shape: Any = None, dtype: Any = float
+) -> Array:
+    """Return normal numbers given that they lie between `lower` and `upper`.
+
+    Parameters
+    ----------
+    key : Array of uint32, shape (2,)
+        The key.
+    lower, upper : array_like
+        The bounds, broadcast to the shape.
+    shape : int or tuple of int, optional
+        Of the result; that of the bounds by default.
+    dtype : dtype
+        A float dtype.
+
+    Returns
+    -------
+    Array, shape `shape`
+        Numbers strictly between the bounds.
+    """
+    wanted = float_dtype("truncated_normal", dtype)
+    low, high = as_array(lower).astype(wanted), as_array(upper).astype(wanted)
+    sizes = broadcast_shapes(low.shape, high.shape) if shape is None else checked_shape(shape)
+    drawn = uniform(key, sizes, wanted, erf(low / _ROOT_2), erf(high / _ROOT_2))
+    result = _scaled_inverse(drawn)
+    return clip(result, nextafter(low, low + math.inf), nextafter(high, high - math.inf))
+
+
+@compound
+def _scaled_inverse(x: Array) -> Array:
+    inverse = apply(ops.erf_inv, x)
+    return apply(ops.multiply, full_like(inverse, _ROOT_2), inverse)
+
+
+def exponential(key: ArrayLike, shape: Any = (), dtype: Any = float) -> Array:
+    """Return numbers of the exponential distribution with mean 1; see `uniform`."""
+    wanted = float_dtype("exponential", dtype)
+    return _exponential(checked_key(key), shape=checked_shape(shape), dtype=wanted)
+
+
+@compound
+def _exponential(key: Array, *, shape: tuple[int, ...], dtype: Dtype) -> Array:
+    unit = _unit(key, shape=shape, dtype=dtype)
+    return apply(ops.negate, apply(ops.log_plus_one, apply(ops.negate, unit)))
+
+
+def gumbel(key: ArrayLike, shape: Any = (), dtype: Any = float) -> Array:
+    """Return numbers of the standard Gumbel distribution; see `uniform`."""
+    wanted = float_dtype("gumbel", dtype)
+    return _gumbel(checked_key(key), shape=checked_shape(shape), dtype=wanted)
+
+
+@compound
+def _gumbel(key: Array, *, shape: tuple[int, ...], dtype: Dtype) -> Array:
+    smallest = float(promotion.finfo(dtype).smallest_normal)
+    low, high = [broadcast(scalar(end, dtype), shape) for end in (smallest, 1.0)]
+    inner = apply(ops.negate, apply(ops.log, _uniform(key, low, high)))
+    return apply(ops.negate, apply(ops.log, inner))
+
+
+def laplace(key: ArrayLike, shape: Any = (), dtype: Any = float) -> Array:
+    """Return numbers of the Laplace distribution with scale 1; see `uniform`."""
+    wanted = float_dtype("laplace", dtype)
+    return _laplace(checked_key(key), shape=checked_shape(shape), dtype=wanted)
+
+
+@compound
+def _laplace(key: Array, *, shape: tuple[int, ...], dtype: Dtype) -> Array:
+    lowest = -1.0 + float(promotion.finfo(dtype).epsneg)
+    low, high = [broadcast(scalar(end, dtype), shape) for end in (lowest, 1.0)]
+    unit = _uniform(key, low, high)
+    size = apply(ops.log_plus_one, apply(ops.negate, apply(ops.abs, unit)))
+    return apply(ops.multiply, apply(ops.sign, unit), size)
+
+
+def cauchy(key: ArrayLike, shape: Any = (), dtype: Any = float) -> Array:
+    """Return numbers of the standard Cauchy distribution; see `uniform`."""
+    wanted = float_dtype("cauchy", dtype)
+    return _cauchy(checked_key(key), shape=checked_shape(shape), dtype=wanted)
+
+
+@compound
+def _cauchy(key: Array, *, shape: tuple[int, ...], dtype: Dtype) -> Array:
+    low = broadcast(scalar(float(promotion.finfo(dtype).eps), dtype), shape)
+    unit = _uniform(key, low, full_like(low, 1))
+    centred = apply(ops.subtract, unit, full_like(unit, 0.5))
+    return apply(ops.tan, apply(ops.multiply, centred, full_like(unit, math.pi)))
+
+
+def logistic(key: ArrayLike, shape: Any = (), dtype: Any = float) -> Array:
+    """Return numbers of the standard logistic distribution; see `uniform`."""
+    wanted = float_dtype("logistic", dtype)
+    return _logistic(checked_key(key), shape=checked_shape(shape), dtype=wanted)
+
+
+@compound
+def _logistic(key: Array, *, shape: tuple[int, ...], dtype: Dtype) -> Array:
+    low = broadcast(scalar(float(promotion.finfo(dtype).tiny), dtype), shape)
+    unit = _uniform(key, low, full_like(low, 1))
+    rest = apply(ops.subtract, full_like(unit, 1), unit)
+    return apply(ops.log, apply(ops.divide, unit, rest))

@@ -1,0 +1,129 @@
+"""The gamma distribution and its kin: by rejection, so drawn in a loop.
+
+References
+----------
+Marsaglia, Tsang: A simple method for generating gamma variables. ACM TOMS 26(3), 2000.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tracer.control import while_loop
+from tracer.numpy.base import ArrayLike
+from tracer.numpy.convert import as_array
+from tracer.numpy.creation import checked_shape, zeros
+from tracer.numpy.elementwise import exp, log, log1p, logaddexp, sqrt, where
+from tracer.numpy.logic import logical_and, logical_not, logical_or
+from tracer.numpy.reductions import all
+from tracer.numpy.shaping import broadcast_shapes, broadcast_to
+from tracer.random.continuous import float_dtype, normal, uniform
+from tracer.random.threefry import checked_key, fold_in, split
+from tracer.scipy.special import logsumexp
+
+if TYPE_CHECKING:
+    from tracer.numpy.array import Array
+
+
+def gamma(key: ArrayLike, a: ArrayLike, shape: Any = None, dtype: Any = float) -> Array:
+    """Return numbers of the gamma distribution with scale 1.
+
+    Parameters
+    ----------
+    key : Array of uint32, shape (2,)
+        The key.
+    a : array_like
+        The shape parameter, positive, broadcast to the shape.
+    shape : int or tuple of int, optional
+        Of the result; that of `a` by default.
+    dtype : dtype
+        A float dtype.
+
+    Returns
+    -------
+    Array, shape `shape`
+        The numbers. There is no gradient with respect to `a`: reverse mode cannot go through the
+        loop of rejections.
+    """
+    return exp(loggamma(key, a, shape, dtype))
+
+
+def loggamma(key: ArrayLike, a: ArrayLike, shape: Any = None, dtype: Any = float) -> Array:
+    """Return logarithms of gamma numbers, exact where those would underflow; see `gamma`."""
+    wanted = float_dtype("gamma", dtype)
+    parameter = as_array(a).astype(wanted)
+    sizes = parameter.shape if shape is None else checked_shape(shape)
+    parameter = broadcast_to(parameter, sizes)
+    boost_key, loop_key = split(checked_key(key))
+    # Of a parameter below 1 a sample is that of a + 1 times u ** (1 / a).
+    is_small = parameter < 1
+    main = _log_large(loop_key, where(is_small, parameter + 1, parameter))
+    unit = uniform(boost_key, sizes, wanted)
+    boost = where(is_small, log1p(-unit) / where(is_small, parameter, 1), 0)
+    return main + boost
+
+
+def _log_large(key: Array, a: Array) -> Array:
+    """Draw for parameters of at least 1: each trial accepts more than 95 percent."""
+    third = a - 1 / 3
+    scale = 1 / sqrt(9 * third)
+
+    def unfinished(carry: Any) -> Any:
+        _, accepted, _ = carry
+        return logical_not(all(accepted))
+
+    def trial(carry: Any) -> Any:
+        step, accepted, found = carry
+        normal_key, uniform_key = split(fold_in(key, step))
+        x = normal(normal_key, a.shape, a.dtype)
+        cubed_root = 1 + scale * x
+        is_positive = cubed_root > 0
+        log_v = 3 * log(where(is_positive, cubed_root, 1))
+        unit = uniform(uniform_key, a.shape, a.dtype)
+        bound = x * x / 2 + third * (1 - exp(log_v) + log_v)
+        fits = logical_and(is_positive, log1p(-unit) < bound)
+        fresh = logical_and(fits, logical_not(accepted))
+        found = where(fresh, log(third) + log_v, found)
+        return step + 1, logical_or(accepted, fits), found
+
+    start = (zeros((), "uint32"), zeros(a.shape, bool), zeros(a.shape, a.dtype))
+    return while_loop(unfinished, trial, start)[2]  # type: ignore[no-any-return]
+
+
+def beta(
+    key: ArrayLike, a: ArrayLike, b: ArrayLike, shape: Any = None, dtype: Any = float
+) -> Array:
+    """Return numbers of the beta distribution; see `gamma` for the parameters."""
+    wanted = float_dtype("beta", dtype)
+    first, second = as_array(a).astype(wanted), as_array(b).astype(wanted)
+    sizes = broadcast_shapes(first.shape, second.shape) if shape is None else checked_shape(shape)
+    keys = split(key)
+    log_a = loggamma(keys[0], first, sizes, wanted)
+    log_b = loggamma(keys[1], second, sizes, wanted)
+    return exp(log_a - logaddexp(log_a, log_b))
+
+
+def dirichlet(key: ArrayLike, alpha: ArrayLike, shape: Any = None, dtype: Any = float) -> Array:
+    """Return vectors of the Dirichlet distribution.
+
+    Parameters
+    ----------
+    key : Array of uint32, shape (2,)
+        The key.
+    alpha : array_like, shape (..., n)
+        Positive parameters.
+    shape : int or tuple of int, optional
+        Of the batch; that of `alpha` without its last axis by default.
+    dtype : dtype
+        A float dtype.
+
+    Returns
+    -------
+    Array, shape (*shape, n)
+        Vectors of positive numbers whose sum is 1.
+    """
+    wanted = float_dtype("dirichlet", dtype)
+    parameter = as_array(alpha).astype(wanted)
+    batch = parameter.shape[:-1] if shape is None else checked_shape(shape)
+    logs = loggamma(key, parameter, (*batch, parameter.shape[-1]), wanted)
+    return exp(logs - logsumexp(logs, axis=-1, keepdims=True))
