@@ -13,8 +13,9 @@ import numpy as np
 
 from tracer import ops
 from tracer.errors import DTypeError, ShapeError
-from tracer.ir import AxisRule, Cost, Label, Op, ShapeDtype, Value
+from tracer.ir import AxisRule, Batching, Cost, Label, Op, ShapeDtype, Value
 from tracer.ir.op import Types
+from tracer.ops.batch import all_with_axis, fold_batch, unfold_batch
 from tracer.ops.bodies import lower_expansion
 from tracer.ops.helpers import matrix_multiply, matrix_transpose
 from tracer.ops.lu import inverse_permutation, take_rows
@@ -137,6 +138,16 @@ def _lu_solve_cost(operands: Types, results: Types, **_: Any) -> Cost:
     return Cost(flops, moved_bytes(operands[1:], results), 2 * b.nbytes)
 
 
+def _batch_lu_solve(operands: tuple[Value, ...], batching: Batching, *, transpose: bool) -> Value:
+    """Elements that share the matrix become more right-hand sides of it."""
+    if any(batching.batched[:3]):
+        return lu_solve(*all_with_axis(operands, batching), transpose=transpose)  # type: ignore[no-any-return]
+    *matrix, b = operands
+    axis = len(b.shape) - 2
+    solution = lu_solve(*matrix, fold_batch(b, axis), transpose=transpose)
+    return unfold_batch(solution, axis, batching.size)
+
+
 lu_solve: Op = Op(
     "lu_solve",
     doc="Solve a x = b (a^T x = b if `transpose`) with the factors and the permutation of lu(a). "
@@ -150,6 +161,7 @@ lu_solve: Op = Op(
     cost=_lu_solve_cost,
     fusion="opaque",
     expand=_expand_lu_solve,
+    batch=_batch_lu_solve,
 )
 
 __all__ = ["lu_solve"]
