@@ -220,7 +220,7 @@ class _Search:
         saved = region.saved_bytes(self.stored)
         if saved <= 0:
             return "every value on the way has to be stored"
-        loops, _ = plan_loops(self.subject, region)
+        loops, _, _ = plan_loops(self.subject, region)
         fits = self._slice_bytes(region, loops) <= self.settings.budget_bytes
         return _Candidate(region, axis, fits, saved, _loop_flops(loops))
 

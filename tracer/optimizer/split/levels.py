@@ -11,6 +11,7 @@ The level of a node counts the loops that must have finished before it can be co
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tracer.ir import Label, Node, Value
@@ -103,10 +104,19 @@ class Levels:
         return not self._is_never_stored(node) and self.done[node] <= level
 
 
-def plan_loops(subject: Subject, region: Region) -> tuple[list[Loop], Levels]:
-    """Group a region's heads into loops, and drop heads whose results only their loop uses."""
+def plan_loops(subject: Subject, region: Region) -> tuple[list[Loop], Levels, set[Node]]:
+    """Group a region's heads into loops, and drop heads whose results only their loop uses.
+
+    Returns
+    -------
+    list of Loop
+    Levels
+    set of Node
+        The nodes that are still computed outside of loops.
+    """
     levels = Levels(subject, region)
-    required = {head for head in region.heads if _is_used_outside(subject, region, head)}
+    outside: set[Node] = set()
+    required = _needed_heads(region, subject.outputs, outside)
     loops: list[Loop] = []
     for level in sorted({levels.start[head] for head in region.heads}, reverse=True):
         heads = {h: label for h, label in region.heads.items() if levels.start[h] == level}
@@ -114,18 +124,25 @@ def plan_loops(subject: Subject, region: Region) -> tuple[list[Loop], Levels]:
         if not heads:
             continue
         needed, read = _collect(subject, levels, heads, level)
-        required |= read & region.heads.keys()
+        required |= _needed_heads(region, read, outside)
         order = sorted(needed, key=subject.position.__getitem__)
         nodes = tuple((node, label) for node in order for label in sorted(needed[node], key=str))
         loops.append(Loop(level, heads, nodes))
-    return loops[::-1], levels
+    return loops[::-1], levels, outside
 
 
-def _is_used_outside(subject: Subject, region: Region, head: Node) -> bool:
-    if head in subject.outputs:
-        return True
-    inside = region.virtual.keys() | region.heads.keys()
-    return any(user not in inside for user, _, _ in subject.users(head))
+def _needed_heads(region: Region, nodes: Iterable[Node], seen: set[Node]) -> set[Node]:
+    """Return the heads that some nodes need outside of loops, directly or through others."""
+    found: set[Node] = set()
+    stack = list(nodes)
+    while stack:
+        node = stack.pop()
+        if node in region.heads:
+            found.add(node)
+        elif node not in seen:
+            seen.add(node)
+            stack.extend(value.node for value in node.operands)
+    return found
 
 
 def _collect(

@@ -247,16 +247,14 @@ def split_region(
     `chunk_of` gives the slice size of each loop; `transform` may rewrite each body. The mapping
     leads from the old values that are still stored to the new ones.
     """
-    loops, levels = plan_loops(subject, region)
+    loops, levels, outside = plan_loops(subject, region)
     done = levels.done
     mapping: dict[Value, Value] = {}
     emitted = []
     with Builder() as builder:
         for value in subject.graph.inputs:
             mapping[value] = builder.input(value.type, value.node.source)
-        waiting = [
-            n for n in subject.graph.nodes if n not in region.heads and n not in region.virtual
-        ]
+        waiting = [node for node in subject.graph.nodes if node in outside]
         waiting.sort(key=lambda node: done[node])  # stable: keeps the graph's order in a level
         for loop in loops:
             waiting = _copy_ready(builder, waiting, mapping, done, loop.level)
