@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from tracer.lowering.builder import StableHloBuilder
 
 
+_SMALL_LOOP_BYTES = 1024
+"""What XLA:CPU's pass `small-while-loop-hoisting` is configured with (cpu_compiler.cc)."""
+
+
 class ControlBuilder(BaseBuilder):
     """Builder methods of ops whose parameters are Graphs, and of the barrier.
 
@@ -27,6 +31,7 @@ class ControlBuilder(BaseBuilder):
     def __init__(self, platform: str) -> None:
         super().__init__(platform)
         self.path = ""
+        self._loops = 0
 
     def _lower_body(self, block: Any, name: str, body: Graph, operands: Sequence[Operand]) -> None:
         with ir.InsertionPoint(block):
@@ -44,12 +49,14 @@ class ControlBuilder(BaseBuilder):
         """Emit `while` with the Graphs as its regions."""
         carry = [self.tensor_type(type) for type in types]
         op = hlo.WhileOp(carry, [x.raw for x in operands])
+        self._loops += 1
         for name, region, graph in (
             ("condition", op.cond, condition),
             ("body", op.body, body),
         ):
             block = region.blocks.append(*carry)
             self._lower_body(block, name, graph, [Operand(raw) for raw in block.arguments])
+        self._loops -= 1
         return tuple(Operand(raw) for raw in op.results)
 
     def case(
@@ -67,6 +74,13 @@ class ControlBuilder(BaseBuilder):
         return tuple(Operand(raw) for raw in op.results)
 
     def optimization_barrier(self, operands: Sequence[Operand]) -> tuple[Operand, ...]:
-        """Emit `optimization_barrier`."""
+        """Emit `optimization_barrier`.
+
+        XLA:CPU makes one function of a loop that touches less than a kilobyte, and its emitter of
+        such functions ends the process at a barrier. So barriers that small are left out of loops.
+        """
+        small = sum(x.type.nbytes for x in operands) <= _SMALL_LOOP_BYTES
+        if self._loops and small and self.platform == "cpu":
+            return tuple(operands)
         op = hlo.OptimizationBarrierOp([x.raw for x in operands])
         return tuple(Operand(raw) for raw in op.results)

@@ -8,6 +8,7 @@ its own, the graph is compiled and kept by its fingerprint.
 from tracer.transforms.checking import check_grads
 from tracer.transforms.checkpoint import checkpoint, checkpoint_name, stop_gradient
 from tracer.transforms.custom import custom_vjp
+from tracer.transforms.custom_forward import custom_jvp
 from tracer.transforms.gradient import grad, value_and_grad
 from tracer.transforms.jacobian import hessian, jacfwd, jacobian, jacrev
 from tracer.transforms.linear import jvp, linearize, vjp
@@ -19,6 +20,7 @@ __all__ = [
     "checkpoint",
     "checkpoint_name",
     "checkpoint_policies",
+    "custom_jvp",
     "custom_vjp",
     "grad",
     "hessian",

@@ -133,7 +133,7 @@ def checkpoint(
     0.36
     """
     if fun is None:
-        return functools.partial(  # type: ignore[return-value]
+        return functools.partial(
             checkpoint, prevent_cse=prevent_cse, policy=policy, static_argnums=static_argnums
         )
     check_callable("checkpoint", fun)

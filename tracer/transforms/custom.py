@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,10 +33,37 @@ _ORDERS = 4
 
 
 class _Depth(threading.local):
-    """How many calls of one function in its own rule are being traced in this thread."""
+    """How many calls of each function in its own rule are being traced in this thread."""
 
     def __init__(self) -> None:
-        self.value = 0
+        self.of: dict[int, int] = {}
+
+
+_DEPTH = _Depth()
+
+
+@contextlib.contextmanager
+def limited_depth(function: object) -> Iterator[bool]:
+    """Count a call of a function within its own rule; yields whether it may have a rule still."""
+    depth = _DEPTH.of.get(id(function), 0)
+    _DEPTH.of[id(function)] = depth + 1
+    try:
+        yield depth < _ORDERS
+    finally:
+        if depth:
+            _DEPTH.of[id(function)] = depth
+        else:
+            del _DEPTH.of[id(function)]
+
+
+def call_plain(
+    name: str, fun: Callable[..., Any], args: Sequence[Any], fixed: Sequence[int]
+) -> Any:
+    """Emit a call without a gradient."""
+    given = [i for i in range(len(args)) if i not in fixed]
+    traced = trace_in(name, fun, args, given, {})
+    results = apply_many(ops.plain_call, *traced.arrays, body=traced.graph)
+    return tree.unflatten(traced.out_tree, results)
 
 
 class custom_vjp:  # noqa: N801 - a decorator, named as in JAX
@@ -67,14 +95,11 @@ class custom_vjp:  # noqa: N801 - a decorator, named as in JAX
     1.0
     """
 
-    def __init__(
-        self, fun: Callable[..., Any], nondiff_argnums: int | Sequence[int] = ()
-    ) -> None:
+    def __init__(self, fun: Callable[..., Any], nondiff_argnums: int | Sequence[int] = ()) -> None:
         check_callable("custom_vjp", fun)
         functools.update_wrapper(self, fun)
         self.fun = fun
         self.nondiff_argnums = check_argnums("custom_vjp", nondiff_argnums)
-        self._depth = _Depth()
         self.fwd: Callable[..., Any] | None = None
         self.bwd: Callable[..., Any] | None = None
 
@@ -102,22 +127,13 @@ class custom_vjp:  # noqa: N801 - a decorator, named as in JAX
             )
         if current_recording() is None:
             return self.fun(*args, **kwargs)
-        positional = _bind(self.fun, args, kwargs)
+        positional = bind("custom_vjp", self.fun, args, kwargs)
         fixed = resolve_argnums("custom_vjp", self.nondiff_argnums, len(positional))
-        if self._depth.value >= _ORDERS:
-            return self._call_plain(positional, fixed)
-        self._depth.value += 1
-        try:
+        with limited_depth(self) as may_differentiate:
+            if not may_differentiate:
+                return call_plain(self._name, self.fun, positional, fixed)
             functions = (self.fun, self.fwd, self.bwd)
             return _Call(self._name, functions, positional, fixed).emit()
-        finally:
-            self._depth.value -= 1
-
-    def _call_plain(self, args: Sequence[Any], fixed: Sequence[int]) -> Any:
-        given = [i for i in range(len(args)) if i not in fixed]
-        traced = trace_in(self._name, self.fun, args, given, {})
-        results = apply_many(ops.plain_call, *traced.arrays, body=traced.graph)
-        return tree.unflatten(traced.out_tree, results)
 
     @property
     def _name(self) -> str:
@@ -177,9 +193,9 @@ class _Call:
         types = [array.type for array in operands]
         ends = [count, len(self.body.arrays), len(operands) - len(captured), len(operands)]
         arguments = list(range(count))
-        body = _with_inputs(self.body.graph, types, [*arguments, *range(ends[0], ends[1])])
-        forward = _with_inputs(self.forward.graph, types, [*arguments, *range(ends[1], ends[2])])
-        backward = _with_inputs(
+        body = with_inputs(self.body.graph, types, [*arguments, *range(ends[0], ends[1])])
+        forward = with_inputs(self.forward.graph, types, [*arguments, *range(ends[1], ends[2])])
+        backward = with_inputs(
             backward,
             [*types[count:], *backward.input_types[: len(backward.inputs) - len(captured)]],
             [
@@ -251,14 +267,16 @@ def _leaves_like(what: str, argument: Any, cotangent: Any) -> list[Array]:
     return [checked_leaf(what, leaf, t) for t, leaf in pairs if carries_gradient(t.dtype)]
 
 
-def _with_inputs(graph: Graph, types: Sequence[ShapeDtype], positions: Sequence[int]) -> Graph:
+def with_inputs(graph: Graph, types: Sequence[ShapeDtype], positions: Sequence[int]) -> Graph:
     """Return a graph with inputs of `types`, of which those at `positions` are read."""
     with Builder() as builder:
         inputs = [builder.input(type) for type in types]
         return builder.finish(builder.inline(graph, [inputs[i] for i in positions]))
 
 
-def _bind(fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Sequence[Any]:
+def bind(
+    name: str, fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
+) -> Sequence[Any]:
     """Return all arguments by position, defaults included, as the rule expects them."""
     try:
         signature = inspect.signature(fun)
@@ -268,8 +286,8 @@ def _bind(fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) 
     bound.apply_defaults()
     if bound.kwargs:
         raise ArgumentError(
-            f"custom_vjp: the arguments {sorted(bound.kwargs)} can be given by keyword only",
-            mend="make them positional: a gradient rule takes its arguments by position",
+            f"{name}: the arguments {sorted(bound.kwargs)} can be given by keyword only",
+            mend="make them positional: a rule takes its arguments by position",
         )
     return bound.args
 
@@ -278,4 +296,4 @@ def _shown(types: Sequence[ShapeDtype]) -> str:
     return f"({', '.join(map(str, types))})"
 
 
-__all__ = ["custom_vjp"]
+__all__ = ["bind", "call_plain", "custom_vjp", "limited_depth", "with_inputs"]
