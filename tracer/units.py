@@ -65,9 +65,9 @@ def _parse_text(size: str) -> int:
 
 
 def _as_integer(size: Any) -> int:
+    if isinstance(size, bool):
+        raise ArgumentError(f"{size!r} is not a size in bytes", mend=_MEND)
     try:
-        if isinstance(size, bool):
-            raise TypeError("a bool is not a size")
         return operator.index(size)
     except TypeError as error:
         raise ArgumentError(f"{size!r} is not a size in bytes", mend=_MEND) from error
