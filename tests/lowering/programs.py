@@ -54,6 +54,28 @@ def solved(a: Value, x: Value) -> list[Value]:
     return [ops.triangular_solve(ops.cholesky(a), x, transpose_a="NO_TRANSPOSE", **params)]
 
 
+def convolved(x: Value, kernel: Value, *, stride: int = 1, groups: int = 1) -> list[Value]:
+    """Convolve images with the features last; windows of the size of the kernel, padded by one."""
+    result = ops.convolution(
+        x,
+        kernel,
+        lhs_axes=(0, 3, 1, 2),
+        rhs_axes=(3, 2, 0, 1),
+        result_axes=(0, 3, 1, 2),
+        window_strides=(1, 1),
+        padding=((1, stride), (1, stride)),
+        lhs_dilation=(stride, stride),
+        rhs_dilation=(1, 1),
+        feature_group_count=groups,
+        batch_group_count=1,
+    )
+    return [result]
+
+
+IMAGES = ((16, 56, 56, 64), "f4")
+SMALL_IMAGES = ((16, 28, 28, 64), "f4")
+
+
 Program = tuple[Callable[..., Sequence[Value]], Types, dict[str, Any]]
 HEADS = ((8, 1024, 64), "f4")
 PROGRAMS: dict[str, Program] = {
@@ -71,6 +93,22 @@ PROGRAMS: dict[str, Program] = {
     "transposed product": (lambda x, y: [dot(x, y, lhs=0, rhs=0)], [((1500, 1500), "f4")] * 2, {}),
     "stable sort of pairs": (sorted_pairs, [((1_000_000,), "f4")], {}),
     "top k": (lambda x: ops.top_k(x, k=1000), [((4_000_000,), "f4")], {}),
+    "convolution": (convolved, [IMAGES, ((3, 3, 64, 64), "f4")], {}),
+    "transposed convolution": (
+        lambda x, kernel: convolved(x, kernel, stride=2),
+        [SMALL_IMAGES, ((3, 3, 64, 64), "f4")],
+        {},
+    ),
+    "grouped convolution": (
+        lambda x, kernel: convolved(x, kernel, groups=2),
+        [IMAGES, ((3, 3, 32, 64), "f4")],
+        {},
+    ),
+    "depthwise convolution": (
+        lambda x, kernel: convolved(x, kernel, groups=64),
+        [IMAGES, ((3, 3, 1, 64), "f4")],
+        {},
+    ),
     "cholesky and solve": (solved, [((1000, 1000), "f8"), ((1000, 200), "f8")], {}),
 }
 

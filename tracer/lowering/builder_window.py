@@ -8,14 +8,18 @@ from typing import Any
 import numpy as np
 
 from tracer.ir import ShapeDtype
+from tracer.lowering.builder_control import ControlBuilder
 from tracer.lowering.builder_regions import Combiner, RegionBuilder
 from tracer.lowering.shims import hlo, ir
 from tracer.lowering.values import Operand, wide_dtype
 
 Padding = Sequence[tuple[int, int]]
 
+_DIRECT_FEATURES = 4
+"""Features of a group up to which XLA:CPU's plain loops beat Eigen, which takes group by group."""
 
-class WindowBuilder(RegionBuilder):
+
+class WindowBuilder(RegionBuilder, ControlBuilder):
     """Emits convolutions and windowed reductions."""
 
     def reduce_window(
@@ -68,6 +72,14 @@ class WindowBuilder(RegionBuilder):
         wide = type.with_dtype(wide_dtype(type.dtype))
         x, y = (self.convert(operand.type.with_dtype(wide.dtype), operand) for operand in (x, y))
         rhs_output, rhs_input, *rhs_spatial = rhs_axes
+        is_direct = False
+        if self.platform == "cpu" and wide.dtype == np.float32:
+            is_direct = feature_group_count > 1 and y.shape[rhs_input] <= _DIRECT_FEATURES
+            if is_direct:
+                y = self._mirrored(y, rhs_spatial)
+            elif max(lhs_dilation, default=1) > 1:
+                x = self._spread(x, lhs_axes[2:], lhs_dilation)
+                lhs_dilation = [1] * len(lhs_dilation)
         numbers = hlo.ConvDimensionNumbers.get(
             lhs_axes[0],
             lhs_axes[1],
@@ -91,9 +103,31 @@ class WindowBuilder(RegionBuilder):
             padding=_padding(padding),
             lhs_dilation=list(lhs_dilation),
             rhs_dilation=list(rhs_dilation),
+            window_reversal=[is_direct] * len(rhs_spatial),
             precision_config=ir.ArrayAttr.get([highest, highest]),
         )
         return self.convert(type, Operand(result))
+
+    def _mirrored(self, y: Operand, axes: Sequence[int]) -> Operand:
+        """Mirror a kernel that the convolution mirrors back: Eigen leaves such to plain loops.
+
+        Without the barrier XLA would take both mirrors away.
+        """
+        (mirrored,) = self.optimization_barrier((self.reverse(y, sorted(axes)),))
+        return mirrored
+
+    def _spread(self, x: Operand, axes: Sequence[int], dilation: Sequence[int]) -> Operand:
+        """Write the zeros between the elements out: Eigen would write every window out instead.
+
+        Without the barrier XLA would put the dilation back into the convolution.
+        """
+        none = [0] * x.type.ndim
+        interior = list(none)
+        for axis, step in zip(axes, dilation, strict=True):
+            interior[axis] = step - 1
+        zero = self.splat(0, x.type.with_shape(()))
+        (spread,) = self.optimization_barrier((self.pad(x, zero, none, none, interior),))
+        return spread
 
 
 def _padding(padding: Padding) -> Any:

@@ -38,6 +38,11 @@ _TOP_K_BYTES = 4
 _LAPACK_BYTES = 16 << 20
 """OpenBLAS packs into buffers of a fixed size."""
 _LAPACK_MATRICES = 4
+_LAPACK_SQUARES = {"gesdd": 6, "syevd": 2, "heevd": 2, "geev": 3}
+"""Workspace of the iterative routines, in squares of the smaller side of the matrix."""
+_VALUES_ONLY = re.compile(r"\bmode = 78\b")  # "N": no vectors
+_CONVOLUTION_BYTES = 2 << 20
+"""Eigen packs a convolution's operands block by block; results of groups are written twice."""
 _OVERLAPPING = 2
 """XLA:CPU may run independent kernels at the same time."""
 _NOT_STORED = {"parameter", "constant", "broadcast", "iota", "bitcast", "get-tuple-element"}
@@ -98,8 +103,9 @@ def hidden_scratch(hlo: str) -> int:
 
     Notes
     -----
-    Modelled are products (Eigen and YNNPACK pack their operands), stable sorts, top-k, LAPACK,
-    and fusions that XLA hands to a library as a whole, whose intermediate arrays it does not see.
+    Modelled are products (Eigen and YNNPACK pack their operands), convolutions, stable sorts,
+    top-k, LAPACK, and fusions that XLA hands to a library as a whole, whose intermediate arrays it
+    does not see.
     """
     computations = _parse(hlo)
     fused = {
@@ -253,8 +259,25 @@ def _custom_call(computation: _Computation, call: _Instruction, _: dict[str, _Co
         return _TOP_K_BYTES * (first.shape[-1] if first.shape else 1)
     if target[1].startswith("lapack_"):
         matrix = max(math.prod(array.shape[-2:]) * array.itemsize for array in operands)
-        return min(_LAPACK_BYTES, _LAPACK_MATRICES * matrix)
+        packing = min(_LAPACK_BYTES, _LAPACK_MATRICES * matrix)
+        return packing + _lapack_workspace(target[1], first, call.attributes)
     return 0
+
+
+def _lapack_workspace(target: str, matrix: _Array, attributes: str) -> int:
+    if _VALUES_ONLY.search(attributes):
+        return 0
+    routine = target.removesuffix("_ffi")[len("lapack_") + 1 :]
+    square = min(matrix.shape[-2:]) ** 2 * matrix.itemsize
+    return _LAPACK_SQUARES.get(routine, 0) * square
+
+
+def _convolution(computation: _Computation, found: _Instruction, _: dict[str, _Computation]) -> int:
+    if "rhs_reversal" in found.attributes:
+        return 0
+    touched = found.nbytes + sum(array.nbytes for array in computation.arrays(found))
+    groups = found.nbytes if "feature_group_count" in found.attributes else 0
+    return groups + min(_CONVOLUTION_BYTES, touched)
 
 
 def _threads() -> int:
@@ -263,6 +286,7 @@ def _threads() -> int:
 
 _SCRATCH: dict[str, Callable[[_Computation, _Instruction, dict[str, _Computation]], int]] = {
     "dot": _eigen_dot,
+    "convolution": _convolution,
     "fusion": _fusion,
     "sort": _sort,
     "custom-call": _custom_call,

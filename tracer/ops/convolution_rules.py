@@ -1,0 +1,174 @@
+"""Parameters, types, axes and cost of a convolution."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from tracer import ops
+from tracer.errors import ArgumentError, ShapeError
+from tracer.ir import AxisRule, Cost, Label, ShapeDtype, Value
+from tracer.ir.op import Types
+from tracer.ops.rules import is_float, moved_bytes, own_label, require_kind, require_same_dtypes
+from tracer.ops.window import Pairs, Sizes, Windows, dilated
+
+NAME = "convolution"
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """The parameters of a convolution."""
+
+    lhs_axes: Sizes
+    rhs_axes: Sizes
+    result_axes: Sizes
+    window_strides: Sizes
+    padding: Pairs
+    lhs_dilation: Sizes
+    rhs_dilation: Sizes
+    feature_group_count: int
+    batch_group_count: int
+
+    @cached_property
+    def groups(self) -> int:
+        """Independent convolutions side by side: of features, or of parts of the batch."""
+        return self.feature_group_count * self.batch_group_count
+
+    def windows(self, rhs: ShapeDtype | Value) -> Windows:
+        """Return the windows over the spatial axes."""
+        return Windows(
+            self.sizes(rhs, self.rhs_axes)[2:],
+            self.window_strides,
+            self.lhs_dilation,
+            self.rhs_dilation,
+            self.padding,
+        )
+
+    @staticmethod
+    def sizes(x: ShapeDtype | Value, axes: Sizes) -> Sizes:
+        """Return sizes in the order of `axes`."""
+        return tuple(x.shape[axis] for axis in axes)
+
+    def apply(self, lhs: Value, rhs: Value) -> Value:
+        """Emit the convolution."""
+        return ops.convolution(lhs, rhs, **vars(replace(self)))  # type: ignore[no-any-return]
+
+
+def infer(lhs: ShapeDtype, rhs: ShapeDtype, **params: Any) -> ShapeDtype:
+    """Return the type of the result; see `Op.infer`."""
+    p = Parameters(**params)
+    require_same_dtypes(NAME, (lhs, rhs))
+    require_kind(NAME, lhs, "iufc")
+    _check_axes(p, lhs, rhs)
+    batch, features, *spatial = p.sizes(lhs, p.lhs_axes)
+    outputs, inputs, *_ = p.sizes(rhs, p.rhs_axes)
+    _check_groups(p, batch, features, outputs, inputs)
+    windows = p.windows(rhs)
+    windows.check(NAME, spatial)
+    sizes = (batch // p.batch_group_count, outputs, *windows.counts(spatial))
+    return lhs.with_shape(sizes[i] for i in np.argsort(p.result_axes))
+
+
+def _check_axes(p: Parameters, lhs: ShapeDtype, rhs: ShapeDtype) -> None:
+    wanted = list(range(lhs.ndim))
+    if lhs.ndim < 2 or rhs.ndim != lhs.ndim:
+        raise ShapeError(
+            f"convolution of {lhs} with a kernel {rhs}: both need a batch or output axis, a "
+            "feature axis and equally many spatial axes",
+            mend="give operands of the same number of dimensions, two or more",
+        )
+    for axes in (p.lhs_axes, p.rhs_axes, p.result_axes):
+        if sorted(axes) != wanted:
+            raise ShapeError(
+                f"convolution: {axes} is no order of {lhs.ndim} axes",
+                mend=f"name each of the axes 0 to {lhs.ndim - 1} once",
+            )
+
+
+def _check_groups(p: Parameters, batch: int, features: int, outputs: int, inputs: int) -> None:
+    of_features, of_batch = p.feature_group_count, p.batch_group_count
+    if min(of_features, of_batch) < 1 or (of_features > 1 and of_batch > 1):
+        raise ArgumentError(
+            f"convolution: {of_features} feature groups and {of_batch} batch groups",
+            mend="give counts of 1 or more, one of which is 1",
+        )
+    if features != inputs * of_features:
+        raise ShapeError(
+            f"convolution: the operand has {features} features, the kernel takes {inputs} in each "
+            f"of {of_features} groups",
+            mend="the features must be the kernel's input features times the groups",
+        )
+    if outputs % p.groups or batch % of_batch:
+        raise ShapeError(
+            f"convolution: {outputs} output features and a batch of {batch} do not divide into "
+            f"{of_features} feature groups and {of_batch} batch groups",
+            mend="choose sizes that are multiples of the number of groups",
+        )
+
+
+def axes(operands: Types, results: Types, **params: Any) -> AxisRule:
+    """Batch and output features are parallel, input features are summed.
+
+    Groups keep the axes that they divide whole. So does the window, except along axes where it is
+    one element in place.
+    """
+    p = Parameters(**params)
+    spatial = range(len(p.lhs_axes) - 2)
+    lhs: list[Label] = ["batch", "input", *(own_label(0, i) for i in spatial)]
+    rhs: list[Label] = ["output", "input", *(own_label(1, i) for i in spatial)]
+    out: list[Label] = ["batch", "output", *(own_label(2, i) for i in spatial)]
+    whole: set[Label] = {*lhs[2:], *rhs[2:], *out[2:]}
+    for i in set(spatial) - set(p.windows(operands[1]).sliding_axes):
+        whole -= {lhs[2 + i], out[2 + i]}
+        out[2 + i] = lhs[2 + i]
+    if p.feature_group_count > 1:
+        lhs[1] = "features"
+        whole |= {"features", "input", "output"}
+    if p.batch_group_count > 1:
+        lhs[0] = "batches"
+        whole |= {"batches", "batch", "output"}
+    reduced: dict[Label, str] = {} if "input" in whole else {"input": "add"}
+    return AxisRule(
+        (_in_place(lhs, p.lhs_axes), _in_place(rhs, p.rhs_axes)),
+        (_in_place(out, p.result_axes),),
+        reduced,
+        frozenset(whole),
+    )
+
+
+def _in_place(labels: list[Label], axes: Sizes) -> tuple[Label, ...]:
+    return tuple(labels[i] for i in np.argsort(axes))
+
+
+def cost(operands: Types, results: Types, **params: Any) -> Cost:
+    """Two flops for each term, eight when complex; scratch for copies into XLA:CPU's layout."""
+    p = Parameters(**params)
+    lhs, rhs = operands
+    terms = results[0].size * rhs.size // max(1, p.sizes(rhs, p.rhs_axes)[0])
+    flops = (8 if lhs.dtype.kind == "c" else 2) * terms
+    return Cost(flops, moved_bytes(operands, results), _copied_bytes(p, lhs, rhs, results[0]))
+
+
+def _copied_bytes(p: Parameters, lhs: ShapeDtype, rhs: ShapeDtype, result: ShapeDtype) -> int:
+    """Bound what the CPU copies: into its layout, into float32, and apart where it is dilated.
+
+    The layout has the features last and in the kernel the spatial axes first. The copy of the
+    result may take over that of an operand; docs/memory-model.md has the measurements.
+    """
+    if not is_float(lhs.dtype) or lhs.dtype.itemsize > 4:
+        return 0
+    last = len(p.lhs_axes) - 1
+    spatial = tuple(range(1, last))
+    is_narrow = lhs.dtype.itemsize < 4
+    batch, features, *sizes = p.sizes(lhs, p.lhs_axes)
+    spaced = math.prod(map(dilated, sizes, p.lhs_dilation)) * batch * features
+    spread = spaced if spaced > lhs.size else 0
+    of_lhs = 4 * lhs.size if is_narrow or p.lhs_axes != (0, last, *spatial) else 0
+    in_order = p.rhs_axes == (last, last - 1, *range(last - 1))
+    of_rhs = 0 if in_order and not is_narrow else 4 * rhs.size
+    of_result = 4 * result.size if is_narrow or p.result_axes != (0, last, *spatial) else 0
+    return 4 * spread + of_rhs + of_result + (of_lhs if of_lhs > of_result else 0)
