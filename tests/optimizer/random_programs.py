@@ -448,7 +448,7 @@ def arrays_for(graph: Graph, seed: int) -> list[Array]:
 
 
 def settings() -> st.SearchStrategy[SplitSettings]:
-    """Draw split settings so small that small programs are split, tiled and left with remainders."""
+    """Draw settings so small that small programs are split, tiled and left with remainders."""
     small = st.sampled_from([0, 1, 8, 40, 100, 300, 1000, 4000])
     return st.builds(
         SplitSettings,
