@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from tracer import lowering, tree
@@ -11,10 +12,12 @@ from tracer.errors import ArgumentError, MemoryLimitError
 from tracer.ir import Graph, ShapeDtype
 from tracer.numpy.array import Array
 from tracer.optimizer.liveness import Liveness
+from tracer.optimizer.passes import PassRow
 from tracer.optimizer.pipeline import Candidate, Planner, PlannerOptions
 from tracer.optimizer.plan import Plan, timeline_of
 from tracer.options import AUTO, CompileOptions
 from tracer.signature import Call
+from tracer.trace import Traced
 from tracer.units import format_bytes
 
 
@@ -54,23 +57,9 @@ def build_program(call: Call, options: CompileOptions, name: str) -> Program:
     MemoryLimitError
         No program for it keeps the limit.
     """
-    device = lowering.find_device(options.device)
-    traced = call.traced
-    donated = _donated_leaves(call, options.donate_argnums)
-    limit = lowering.free_bytes(device) if options.limit == AUTO else options.limit
-    assert not isinstance(limit, str)
-    planner = Planner(
-        traced.graph,
-        PlannerOptions(
-            limit_bytes=limit,
-            threshold_bytes=options.threshold_bytes,
-            split_bytes=options.split_bytes,
-            cache_bytes=lowering.cache_bytes(device),
-            donated=frozenset(donated),
-        ),
-    )
-    compiler = _Compiler(planner, device, donated, limit, name)
-    candidate, execute = compiler.compile()
+    compilers = _Compilers(call, options, name)
+    compiler, candidate, execute = compilers.compile()
+    traced, device = compiler.traced, compiler.device
     return Program(
         execute=execute,
         captured=tuple(traced.captured),
@@ -78,11 +67,79 @@ def build_program(call: Call, options: CompileOptions, name: str) -> Program:
         output_devices=(device,) * len(traced.graph.outputs),
         out_tree=traced.out_tree,
         is_single=tree.is_leaf(traced.out_tree),
-        donated=donated,
+        donated=compiler.donated,
         device=device,
         graph=candidate.graph,
-        plan=_plan(planner, candidate, execute, compiler.minimum_bytes),
+        plan=_plan(compilers, compiler, candidate, execute),
     )
+
+
+class _Compilers:
+    """The program as it was traced and, where that does not fit, with scans in segments."""
+
+    def __init__(self, call: Call, options: CompileOptions, name: str) -> None:
+        self.call, self.options, self.name = call, options, name
+        self.donated = _donated_leaves(call, options.donate_argnums)
+        self.device = lowering.find_device(options.device)
+        limit = options.limit
+        self.limit = lowering.free_bytes(self.device) if limit == AUTO else limit
+        self.plain = self._compiler(call.traced)
+
+    @cached_property
+    def segmented(self) -> _Compiler | None:
+        """Traced again, with scans in segments; None if there is no scan that this changes."""
+        traced = self.call.traced_in_segments
+        return None if traced is None else self._compiler(traced)
+
+    def compile(self) -> tuple[_Compiler, Candidate, lowering.Executable]:
+        """Return the first compiler that keeps the limit, with its program."""
+        try:
+            return self.plain, *self.plain.compile()
+        except MemoryLimitError as error:
+            if self.segmented is None:
+                raise
+            first = error
+        try:
+            return self.segmented, *self.segmented.compile()
+        except MemoryLimitError as second:
+            raise min(first, second, key=lambda error: error.minimum_bytes) from None
+
+    def minimum_bytes(self) -> int:
+        """Return the smallest limit that is known to be met, in bytes."""
+        found = self.plain.minimum_bytes()
+        return found if self.segmented is None else min(found, self.segmented.minimum_bytes())
+
+    def segmentation_row(self) -> PassRow:
+        """Return the line of the plan's table that says what the segments changed."""
+        assert self.segmented is not None
+        before, after = self.plain.planner.rows[0], self.segmented.planner.rows[0]
+        return PassRow(
+            name="segment scans",
+            seconds=0.0,
+            peak_bytes_before=before.peak_bytes_before,
+            peak_bytes_after=after.peak_bytes_before,
+            flops_before=before.flops_before,
+            flops_after=after.flops_before,
+            nodes_before=before.nodes_before,
+            nodes_after=after.nodes_before,
+            applied=("traced again: scans are differentiated in segments",),
+            refusals=(),
+        )
+
+    def _compiler(self, traced: Traced) -> _Compiler:
+        limit = self.limit
+        assert not isinstance(limit, str)
+        planner = Planner(
+            traced.graph,
+            PlannerOptions(
+                limit_bytes=limit,
+                threshold_bytes=self.options.threshold_bytes,
+                split_bytes=self.options.split_bytes,
+                cache_bytes=lowering.cache_bytes(self.device),
+                donated=frozenset(self.donated),
+            ),
+        )
+        return _Compiler(traced, planner, self.device, self.donated, limit, self.name)
 
 
 class _Compiler:
@@ -90,12 +147,14 @@ class _Compiler:
 
     def __init__(
         self,
+        traced: Traced,
         planner: Planner,
         device: lowering.Device,
         donated: tuple[int, ...],
         limit: int | None,
         name: str,
     ) -> None:
+        self.traced = traced
         self.planner = planner
         self.device = device
         self.donated = donated
@@ -173,23 +232,26 @@ class _Compiler:
 
 
 def _plan(
-    planner: Planner,
+    compilers: _Compilers,
+    compiler: _Compiler,
     candidate: Candidate,
     execute: lowering.Executable,
-    find_minimum: Callable[[], int],
 ) -> Plan:
-    donated = planner.options.donated
+    planner = compiler.planner
+    rows = candidate.rows
+    if compiler is not compilers.plain:
+        rows = (compilers.segmentation_row(), *rows)
     return Plan(
         limit_bytes=planner.options.limit_bytes,
         peak_bytes=candidate.peak_bytes,
-        baseline_peak_bytes=planner.baseline_peak_bytes,
+        baseline_peak_bytes=compilers.plain.planner.baseline_peak_bytes,
         compiled_bytes=execute.memory.peak_bytes,
         argument_bytes=sum(type.nbytes for type in candidate.graph.input_types),
         output_bytes=sum(type.nbytes for type in candidate.graph.output_types),
-        passes=candidate.rows,
+        passes=rows,
         loops=candidate.loops,
-        timeline=timeline_of(candidate.graph, donated),
-        find_minimum=find_minimum,
+        timeline=timeline_of(candidate.graph, planner.options.donated),
+        find_minimum=compilers.minimum_bytes,
     )
 
 

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from tracer import tree
+from tracer.autodiff import segment_scans
 from tracer.errors import ArgumentError, DTypeError
 from tracer.ir import ShapeDtype
 from tracer.numpy.array import Array, apply_graph
@@ -53,6 +54,16 @@ class Call:
     @cached_property
     def traced(self) -> Traced:
         """The function's graph for these types."""
+        return self._trace()
+
+    @cached_property
+    def traced_in_segments(self) -> Traced | None:
+        """The graph with scans differentiated in segments; None if there is nothing to segment."""
+        with segment_scans():
+            traced = self._trace()
+        return None if traced.graph.fingerprint == self.traced.graph.fingerprint else traced
+
+    def _trace(self) -> Traced:
         args, kwargs = tree.unflatten(self.structure, self.types)
         return trace(self.function, args, kwargs)
 

@@ -8,10 +8,12 @@ half needs from the forward half (the residuals).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from tracer.autodiff.activity import active_outputs, wanted_inputs
 from tracer.autodiff.residuals import cut
+from tracer.autodiff.segments import scans_are_segmented, segment_scans
 from tracer.autodiff.sweep import Sweep, inexact_positions, instantiate
 from tracer.ir import Builder, Graph, Node, Value
 from tracer.ops.helpers import full
@@ -193,14 +195,20 @@ class ReverseRules:
     ----------
     vjp_graph, pull_back, active_outputs, wanted_inputs : callable
         The functions of these names.
+    scans_are_segmented, segment_scans : callable
+        See `segments`.
     """
 
     vjp_graph: Callable[..., Graph]
     pull_back: Callable[..., PullBack]
     active_outputs: Callable[..., tuple[bool, ...]]
     wanted_inputs: Callable[..., tuple[bool, ...]]
+    scans_are_segmented: Callable[[], bool]
+    segment_scans: Callable[[bool], AbstractContextManager[None]]
 
 
-RULES = ReverseRules(vjp_graph, pull_back, active_outputs, wanted_inputs)
+RULES = ReverseRules(
+    vjp_graph, pull_back, active_outputs, wanted_inputs, scans_are_segmented, segment_scans
+)
 
 __all__ = ["RULES", "PullBack", "pull_back", "value_and_gradient", "vjp_graph"]

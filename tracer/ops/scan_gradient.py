@@ -17,6 +17,7 @@ from tracer import ops
 from tracer.ir import Builder, Graph, Op, Value
 from tracer.ops.bodies import inline
 from tracer.ops.helpers import full
+from tracer.ops.scan_segments import segment_size, segmented_scan
 
 Cotangents = tuple[Value | None, ...]
 Flags = Sequence[bool]
@@ -44,6 +45,11 @@ def linearize_scan(
     halves = rules.pull_back(body, wrt, seeded, free=free)
     plan = _Plan(body, halves, wrt, seeded, num_consts, num_carry)
     counts = {"num_consts": num_consts, "num_carry": num_carry}
+    size = _segment_size(plan, params["length"]) if rules.scans_are_segmented() else None
+    if size is not None:
+        types = [value.type for value in operands]
+        segmented = segmented_scan(types, size=size, body=body, **counts, **params)
+        return _linearize_segments(rules, segmented, active, wanted, operands)
     results = scan(*operands, body=plan.forward_body, **counts, **params)
     own = len(body.outputs)
     invariants = inline(plan.prologue, operands[:num_consts])
@@ -63,6 +69,32 @@ def linearize_scan(
         return plan.cotangents(found, len(operands))
 
     return tuple(results[:own]), pull_back
+
+
+def _segment_size(plan: _Plan, length: int) -> int | None:
+    carry = plan.body.input_types[plan.num_consts : plan.num_consts + plan.num_carry]
+    kept = sum(value.type.nbytes for value in plan.kept)
+    return segment_size(length, sum(type.nbytes for type in carry), kept)
+
+
+def _linearize_segments(
+    rules: Any, segmented: Graph, active: Flags, wanted: Flags, operands: Sequence[Value]
+) -> tuple[tuple[Value, ...], Callable[[Cotangents], Cotangents]]:
+    """Emit the scan in segments; see `scan_segments`. Loops within a step are not cut again."""
+    wrt, seeded = _positions(active), _positions(wanted)
+    with rules.segment_scans(False):
+        halves = rules.pull_back(segmented, wrt, seeded)
+    outputs = inline(halves.forward, operands)
+    own = len(segmented.outputs)
+
+    def pull_back(g: Cotangents) -> Cotangents:
+        seeds = [_or_zeros(g[i], outputs[i]) for i in seeded]
+        read = [operands[i] for i in halves.inputs]
+        found = inline(halves.backward, [*read, *outputs[own:], *seeds])
+        by_operand = dict(zip(wrt, found, strict=True))
+        return tuple(by_operand.get(i) for i in range(len(operands)))
+
+    return tuple(outputs[:own]), pull_back
 
 
 def _positions(flags: Flags) -> tuple[int, ...]:
