@@ -112,6 +112,12 @@ def test_general_eigenvalues(n, dtype, rng):
     close(np.linalg.norm(vectors, axis=-2), np.ones((2, n), vectors.real.dtype))
 
 
+def test_narrow_floats_have_complex_eigenvalues(rng):
+    a = matrix(rng, (3, 3), "float16")
+    values, vectors = linalg.eig(a)
+    assert values.dtype == vectors.dtype == linalg.eigvals(a).dtype == np.complex64
+
+
 def test_results_have_names(rng):
     a = hermitian(rng, (3, 3))
     assert linalg.qr(a)._fields == np.linalg.qr(a)._fields

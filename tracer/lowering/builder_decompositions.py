@@ -105,15 +105,13 @@ class DecompositionBuilder(LinalgBuilder):
         dtype = lapack_dtype(x.type.dtype)
         wide = x.type.with_dtype(dtype)
         *batch, m, n = wide.shape
-        k = min(m, n)
         if len(types) == 1:
-            mode, (left, values, right) = (
-                "N",
-                (wide.with_shape((*batch, m, k)), types[0], wide.with_shape((*batch, k, n))),
-            )
+            # The vectors are results that LAPACK does not touch then.
+            mode, values, left = "N", types[0], wide.with_shape((*batch, 1, 1))
+            right = left
         else:
             left, values, right = types
-            mode = "S" if left.shape[-1] == right.shape[-2] == k else "A"
+            mode = "S" if left.shape[-1] == right.shape[-2] == min(m, n) else "A"
         wanted = [wide, values.with_dtype(_real(dtype)), left.with_dtype(dtype)]
         _, found, u, vh, info = self._lapack(
             "gesdd_ffi",

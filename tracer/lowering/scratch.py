@@ -38,7 +38,7 @@ _TOP_K_BYTES = 4
 _LAPACK_BYTES = 16 << 20
 """OpenBLAS packs into buffers of a fixed size."""
 _LAPACK_MATRICES = 4
-_LAPACK_SQUARES = {"gesdd": 6, "syevd": 2, "heevd": 2, "geev": 3}
+_LAPACK_SQUARES = {"gesdd": 4, "syevd": 2, "heevd": 2, "geev": 3}
 """Workspace of the iterative routines, in squares of the smaller side of the matrix."""
 _VALUES_ONLY = re.compile(r"\bmode = 78\b")  # "N": no vectors
 _CONVOLUTION_BYTES = 2 << 20

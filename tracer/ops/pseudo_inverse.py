@@ -86,7 +86,7 @@ def _cost(operands: Types, results: Types, *, rtol: float) -> Cost:
     del rtol
     a = operands[0]
     k = min(a.shape[-2:])
-    scratch = a.nbytes + 7 * k * k * a.dtype.itemsize
+    scratch = a.nbytes + 4 * k * k * a.dtype.itemsize
     return Cost(24 * a.size * k, moved_bytes(operands, results), scratch)
 
 

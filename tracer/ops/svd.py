@@ -172,7 +172,7 @@ def _cost(operands: Types, results: Types, *, full_matrices: bool, compute_vecto
     a = operands[0]
     k = min(a.shape[-2:])
     flops = (22 if compute_vectors else 4) * a.size * k
-    squares = 7 * k * k * a.dtype.itemsize
+    squares = 4 * k * k * a.dtype.itemsize
     return Cost(flops, moved_bytes(operands, results), a.nbytes + squares)
 
 

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tracer import ops
 from tracer.errors import ArgumentError
+from tracer.numpy import promotion
 from tracer.numpy.base import ArrayLike
+from tracer.numpy.convert import convert
 from tracer.numpy.dispatch import apply, apply_many, compound
 from tracer.numpy.linalg.checks import (
     adjoint,
@@ -115,16 +117,24 @@ def eig(a: ArrayLike) -> EigResult:
     -----
     The gradient is not finite where two eigenvalues are equal.
     """
-    values, vectors, failed = _eig(square_matrices("eig", a), compute_vectors=True)
+    values, vectors, failed = _eig(_general("eig", a), compute_vectors=True)
     refuse_unconverged(failed, "eig")
     return EigResult(values, vectors)
 
 
 def eigvals(a: ArrayLike) -> Array:
     """Eigenvalues of square matrices, always complex; see `eig`."""
-    values, failed = _eig(square_matrices("eigvals", a), compute_vectors=False)
+    values, failed = _eig(_general("eigvals", a), compute_vectors=False)
     refuse_unconverged(failed, "eigvals")
     return values
+
+
+def _general(name: str, a: ArrayLike) -> Array:
+    """Return square matrices in a dtype that has a complex one."""
+    x = square_matrices(name, a)
+    if x.dtype.kind == "c":
+        return x
+    return convert(x, promotion.real_dtype(promotion.complex_dtype(x.dtype)))
 
 
 @compound

@@ -1,0 +1,182 @@
+"""LAPACK's decompositions and the Fourier transform through XLA: batches, dtypes, failures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tracer import lowering, ops
+from tracer.errors import LoweringError
+from tracer.ir import Builder, Graph, ShapeDtype
+
+BATCHES = [(), (2, 3), (0,)]
+DTYPES = {"f4": 1e-4, "f8": 1e-11, "c8": 1e-4, "c16": 1e-11, "f2": 3e-2}
+VECTORS = {"compute_vectors": True}
+
+
+def random(rng: Any, name: str, *shape: int) -> Any:
+    x = rng.standard_normal(shape)
+    wanted = np.dtype(name)
+    return (x + 1j * rng.standard_normal(shape) if wanted.kind == "c" else x).astype(wanted)
+
+
+def adjoint(x: Any) -> Any:
+    return np.swapaxes(x, -1, -2).conj()
+
+
+def close(found: Any, wanted: Any, name: str) -> None:
+    wide = np.complex128
+    np.testing.assert_allclose(
+        found.astype(wide), wanted.astype(wide), rtol=DTYPES[name], atol=10 * DTYPES[name]
+    )
+
+
+@pytest.mark.parametrize("shape", [(4, 4), (5, 3), (3, 5), (1, 1), (0, 2), (2, 0)])
+@pytest.mark.parametrize(
+    ("name", "batch"), [("f4", ()), ("f8", (2, 3)), ("c8", (0,)), ("c16", (2,)), ("f2", (3,))]
+)
+def test_factors_multiply_to_the_matrix(
+    run: Any, rng: Any, name: str, batch: tuple[int, ...], shape: tuple[int, int]
+) -> None:
+    a = random(rng, name, *batch, *shape)
+    full = {"full_matrices": True}
+    packed, pivots, rows, q, r, q_full, r_full, u, s, vh, u_full, _, vh_full, values = run(
+        lambda x: [
+            *ops.lu(x),
+            *ops.qr(x, full_matrices=False),
+            *ops.qr(x, **full),
+            *ops.svd(x, full_matrices=False, **VECTORS),
+            *ops.svd(x, **full, **VECTORS),
+            ops.svd(x, full_matrices=False, compute_vectors=False),
+        ],
+        a,
+    )
+    m, n = shape
+    k = min(shape)
+    lower = np.tril(packed[..., :k], -1) + np.eye(m, k, dtype=packed.dtype)
+    permuted = np.take_along_axis(a, rows[..., None], -2)
+    close(lower @ np.triu(packed[..., :k, :]), permuted, name)
+    assert pivots.shape == (*batch, k)
+    assert (pivots >= np.arange(k)).all()
+    close(q @ r, a, name)
+    close(q_full @ r_full, a, name)
+    close((u * s[..., None, :].astype(a.dtype)) @ vh, a, name)
+    close(adjoint(u_full) @ u_full, np.broadcast_to(np.eye(m), (*batch, m, m)), name)
+    close(adjoint(vh_full) @ vh_full, np.broadcast_to(np.eye(n), (*batch, n, n)), name)
+    close(values, s, name)
+
+
+@pytest.mark.parametrize("n", [4, 1, 0])
+@pytest.mark.parametrize("batch", BATCHES)
+@pytest.mark.parametrize("name", ["f4", "f8", "c8", "c16"])
+def test_eigenvectors_are_scaled_by_the_matrix(
+    run: Any, rng: Any, name: str, batch: tuple[int, ...], n: int
+) -> None:
+    a = random(rng, name, *batch, n, n)
+    junk = np.where(np.tri(n, dtype=bool), a + adjoint(a), np.nan).astype(a.dtype)
+    w, v, values, general, right, alone = run(
+        lambda x, y: [
+            *ops.eigh(x, **VECTORS),
+            ops.eigh(x, compute_vectors=False),
+            *ops.eig(y, **VECTORS),
+            ops.eig(y, compute_vectors=False),
+        ],
+        junk,
+        a,
+    )
+    hermitian = (a + adjoint(a)).astype(v.dtype)
+    close(hermitian @ v, v * w[..., None, :].astype(v.dtype), name)
+    close(values, w, name)
+    close(a.astype(right.dtype) @ right, right * general[..., None, :], name)
+    close(np.prod(alone, -1), np.prod(general, -1), name)
+
+
+def test_a_matrix_that_fails_is_nan_alone(run: Any) -> None:
+    a = np.stack([np.eye(3), np.full((3, 3), np.nan), 2 * np.eye(3)])
+    found = run(
+        lambda x: [
+            *ops.eig(x, **VECTORS),
+            *ops.svd(x, full_matrices=False, **VECTORS),
+            ops.svd(x, full_matrices=False, compute_vectors=False),
+            ops.eigh(x, compute_vectors=False),
+        ],
+        a,
+    )
+    for result in found:
+        assert np.isfinite(result[[0, 2]]).all()
+        assert np.isnan(result[1]).any()
+
+
+def test_long_permutations(run: Any, rng: Any) -> None:
+    a = rng.standard_normal((2, 300, 300))
+    packed, _, rows = run(lambda x: [*ops.lu(x)], a)
+    lower = np.tril(packed, -1) + np.eye(300)
+    np.testing.assert_allclose(
+        lower @ np.triu(packed), np.take_along_axis(a, rows[..., None], -2), atol=1e-10
+    )
+
+
+@pytest.mark.parametrize("name", ["c8", "c16"])
+@pytest.mark.parametrize("lengths", [(8,), (7,), (1,), (4, 5), (3, 2, 5)])
+def test_fourier_transforms(run: Any, rng: Any, name: str, lengths: tuple[int, ...]) -> None:
+    x = random(rng, name, 2, *lengths)
+    real = np.ascontiguousarray(x.real)
+    axes = tuple(range(1, x.ndim))
+    forward, backward, half, whole = run(
+        lambda x, y: [
+            ops.fft(x, kind="FFT", lengths=lengths),
+            ops.fft(x, kind="IFFT", lengths=lengths),
+            ops.fft(y, kind="RFFT", lengths=lengths),
+            ops.fft(ops.fft(y, kind="RFFT", lengths=lengths), kind="IRFFT", lengths=lengths),
+        ],
+        x,
+        real,
+    )
+    close(forward, np.fft.fftn(x, axes=axes), name)
+    close(backward, np.fft.ifftn(x, axes=axes), name)
+    close(half, np.fft.rfftn(real, axes=axes), name)
+    close(whole, real, name)
+    assert forward.dtype == half.dtype == x.dtype
+
+
+def graph_of(build: Any, type: ShapeDtype) -> Graph:
+    with Builder() as builder:
+        found = build(builder.input(type))
+        return builder.finish(found if isinstance(found, tuple) else [found])
+
+
+@pytest.mark.parametrize("name", ["lu", "qr", "eigh", "eig", "svd"])
+def test_other_devices_are_refused_by_name(name: str) -> None:
+    params: dict[str, dict[str, bool]] = {
+        "qr": {"full_matrices": False},
+        "eigh": VECTORS,
+        "eig": VECTORS,
+        "svd": {"full_matrices": False, **VECTORS},
+    }
+    type = ShapeDtype((3, 3), "float32")
+    graph = graph_of(lambda x: getattr(ops, name)(x, **params.get(name, {})), type)
+    with pytest.raises(LoweringError, match=f"{name} runs on the CPU only"):
+        lowering.module.lower_graph(graph, "gpu")
+
+
+def test_workspaces_are_counted() -> None:
+    type = ShapeDtype((700, 700), "float64")
+
+    def scratch(build: Any) -> int:
+        memory = lowering.compile_graph(graph_of(build, type)).memory
+        assert memory.scratch_bytes is not None
+        return memory.scratch_bytes
+
+    values = scratch(lambda x: ops.svd(x, full_matrices=False, compute_vectors=False))
+    vectors = scratch(lambda x: ops.svd(x, full_matrices=False, compute_vectors=True))
+    assert vectors - values == 4 * type.nbytes
+    assert scratch(lambda x: ops.eigh(x, compute_vectors=False)) == values
+    assert scratch(lambda x: ops.eigh(x, compute_vectors=True)) - values == 2 * type.nbytes
+
+
+def test_singular_values_alone_store_no_vectors() -> None:
+    type = ShapeDtype((300, 300), "float64")
+    graph = graph_of(lambda x: ops.svd(x, full_matrices=False, compute_vectors=False), type)
+    assert lowering.compile_graph(graph).memory.temporary_bytes < 1.1 * type.nbytes
