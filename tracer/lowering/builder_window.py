@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,22 @@ Padding = Sequence[tuple[int, int]]
 
 _DIRECT_FEATURES = 4
 """Features of a group up to which XLA:CPU's plain loops beat Eigen, which takes group by group."""
+
+
+@dataclass(frozen=True)
+class _Form:
+    """The parameters of a convolution, as in the op record."""
+
+    lhs_axes: tuple[int, ...]
+    rhs_axes: tuple[int, ...]
+    result_axes: tuple[int, ...]
+    window_strides: list[int]
+    padding: list[tuple[int, int]]
+    lhs_dilation: list[int]
+    rhs_dilation: list[int]
+    feature_group_count: int
+    batch_group_count: int
+    is_mirrored: bool = False
 
 
 class WindowBuilder(RegionBuilder, ControlBuilder):
@@ -71,42 +88,79 @@ class WindowBuilder(RegionBuilder, ControlBuilder):
         """
         wide = type.with_dtype(wide_dtype(type.dtype))
         x, y = (self.convert(operand.type.with_dtype(wide.dtype), operand) for operand in (x, y))
-        rhs_output, rhs_input, *rhs_spatial = rhs_axes
-        is_direct = False
-        if self.platform == "cpu" and wide.dtype == np.float32:
-            is_direct = feature_group_count > 1 and y.shape[rhs_input] <= _DIRECT_FEATURES
-            if is_direct:
-                y = self._mirrored(y, rhs_spatial)
-            elif max(lhs_dilation, default=1) > 1:
-                x = self._spread(x, lhs_axes[2:], lhs_dilation)
-                lhs_dilation = [1] * len(lhs_dilation)
+        form = _Form(
+            tuple(lhs_axes),
+            tuple(rhs_axes),
+            tuple(result_axes),
+            list(window_strides),
+            list(padding),
+            list(lhs_dilation),
+            list(rhs_dilation),
+            feature_group_count,
+            batch_group_count,
+        )
+        if self.platform != "cpu" or wide.dtype != np.float32:
+            result = self._convolution(wide, x, y, form)
+        elif feature_group_count > 1 and y.shape[rhs_axes[1]] <= _DIRECT_FEATURES:
+            mirrored = self._mirrored(y, rhs_axes[2:])
+            result = self._convolution(wide, x, mirrored, replace(form, is_mirrored=True))
+        else:
+            result = self._eigen_convolution(wide, x, y, form)
+        return self.convert(type, result)
+
+    def _eigen_convolution(self, type: ShapeDtype, x: Operand, y: Operand, form: _Form) -> Operand:
+        """Bring the operands into Eigen's layout, features last.
+
+        XLA:CPU does so by itself only outside of loops; elsewhere its plain loops are slow.
+        """
+        last = type.ndim - 1
+        spatial = tuple(range(1, last))
+        layout = (0, last, *spatial)
+        batch, features, *places = form.lhs_axes
+        x = self._ordered(x, (batch, *places, features))
+        if max(form.lhs_dilation, default=1) > 1:
+            x = self._spread(x, spatial, form.lhs_dilation)
+        outputs, inputs, *places = form.rhs_axes
+        y = self._ordered(y, (*places, inputs, outputs))
+        order = (form.result_axes[0], *form.result_axes[2:], form.result_axes[1])
+        form = replace(
+            form,
+            lhs_axes=layout,
+            rhs_axes=(last, last - 1, *range(last - 1)),
+            result_axes=layout,
+            lhs_dilation=[1] * len(spatial),
+        )
+        ordered = type.with_shape(type.shape[axis] for axis in order)
+        result = self._convolution(ordered, x, y, form)
+        return self._ordered(result, [int(axis) for axis in np.argsort(order)])
+
+    def _ordered(self, x: Operand, permutation: Sequence[int]) -> Operand:
+        is_in_order = list(permutation) == list(range(len(permutation)))
+        return x if is_in_order else self.transpose(x, permutation)
+
+    def _convolution(self, type: ShapeDtype, x: Operand, y: Operand, form: _Form) -> Operand:
+        outputs, inputs, *spatial = form.rhs_axes
         numbers = hlo.ConvDimensionNumbers.get(
-            lhs_axes[0],
-            lhs_axes[1],
-            list(lhs_axes[2:]),
-            rhs_input,
-            rhs_output,
-            rhs_spatial,
-            result_axes[0],
-            result_axes[1],
-            list(result_axes[2:]),
+            *(*form.lhs_axes[:2], list(form.lhs_axes[2:])),
+            *(inputs, outputs, spatial),
+            *(*form.result_axes[:2], list(form.result_axes[2:])),
         )
         highest = hlo.PrecisionAttr.get("HIGHEST")
         result = hlo.convolution(
-            self.tensor_type(wide),
+            self.tensor_type(type),
             x.raw,
             y.raw,
             numbers,
-            feature_group_count,
-            batch_group_count,
-            window_strides=list(window_strides),
-            padding=_padding(padding),
-            lhs_dilation=list(lhs_dilation),
-            rhs_dilation=list(rhs_dilation),
-            window_reversal=[is_direct] * len(rhs_spatial),
+            form.feature_group_count,
+            form.batch_group_count,
+            window_strides=form.window_strides,
+            padding=_padding(form.padding),
+            lhs_dilation=form.lhs_dilation,
+            rhs_dilation=form.rhs_dilation,
+            window_reversal=[form.is_mirrored] * len(spatial),
             precision_config=ir.ArrayAttr.get([highest, highest]),
         )
-        return self.convert(type, Operand(result))
+        return Operand(result)
 
     def _mirrored(self, y: Operand, axes: Sequence[int]) -> Operand:
         """Mirror a kernel that the convolution mirrors back: Eigen leaves such to plain loops.
