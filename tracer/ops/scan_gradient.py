@@ -44,7 +44,7 @@ def linearize_scan(
     free = [i for i in range(len(body.inputs)) if i not in carry]
     halves = rules.pull_back(body, wrt, seeded, free=free)
     plan = _Plan(body, halves, wrt, seeded, num_consts, num_carry)
-    counts = {"num_consts": num_consts, "num_carry": num_carry}
+    counts: dict[str, Any] = {"num_consts": num_consts, "num_carry": num_carry}
     size = _segment_size(plan, params["length"]) if rules.scans_are_segmented() else None
     if size is not None:
         types = [value.type for value in operands]
