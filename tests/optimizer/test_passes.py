@@ -130,7 +130,7 @@ def test_refusals_of_split_name_the_use_that_forbids_it() -> None:
 
     log = PassLog()
     before = traced(factored, ((64,), "float32"))
-    after, rows = split_graph(before, SplitSettings(1000, 1000, 1000), log)
+    _after, rows = split_graph(before, SplitSettings(1000, 1000, 1000), log)
     reasons = [str(refusal) for refusal in log.refusals]
     assert any("cholesky needs the axis whole" in reason for reason in reasons)
     assert any("in factored" in reason for reason in reasons)

@@ -1,0 +1,148 @@
+"""The plan: for machines, for people, as a picture; and the smallest limit, which is met."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tracer
+import tracer.numpy as tnp
+from tracer.ir import ShapeDtype
+
+pytestmark = pytest.mark.xla
+FLOAT = "float32"
+
+
+def kernel_product(x: Any, v: Any) -> Any:
+    distances = ((x[:, None, :] - x[None, :, :]) ** 2).sum(-1)
+    return tnp.exp(-distances) @ v
+
+
+def attention(q: Any, k: Any, v: Any) -> Any:
+    return tracer.nn.softmax(q @ k.T) @ v
+
+
+def factored(x: Any) -> Any:
+    return tnp.linalg.cholesky(tnp.exp(-((x[:, None] - x[None, :]) ** 2)) + tnp.eye(len(x)))
+
+
+POINTS = (ShapeDtype((2000, 3), FLOAT), ShapeDtype((2000,), FLOAT))
+HEADS = (ShapeDtype((1000, 16), FLOAT),) * 3
+PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[ShapeDtype, ...]]] = {
+    "kernel": (kernel_product, POINTS),
+    "kernel gradient": (tracer.grad(lambda x, v: (kernel_product(x, v) ** 2).sum()), POINTS),
+    "attention": (attention, HEADS),
+    "attention gradient": (tracer.grad(lambda *a: (attention(*a) ** 2).sum(), (0, 1, 2)), HEADS),
+    "cholesky": (factored, (ShapeDtype((500,), FLOAT),)),
+    "element-wise": (lambda x: tnp.sin(x) + 1, (ShapeDtype((1000,), FLOAT),)),
+}
+
+
+def line_of(function: Callable[..., Any], text: str) -> int:
+    lines, first = inspect.getsourcelines(function)
+    return first + next(i for i, line in enumerate(lines) if text in line)
+
+
+@pytest.fixture(scope="module")
+def plan() -> tracer.Plan:
+    return tracer.compile(kernel_product, memory_limit="1MB").plan(*POINTS)
+
+
+def test_to_dict_is_json(plan: tracer.Plan) -> None:
+    found = json.loads(json.dumps(plan.to_dict()))
+    assert found["limit_bytes"] == 1_000_000
+    assert found["compiled_bytes"] <= 1_000_000
+    assert found["minimum_bytes"] <= found["compiled_bytes"]
+    assert found["argument_bytes"] == 4 * 2000 * 4
+    assert found["output_bytes"] == 2000 * 4
+    assert [row["name"] for row in found["passes"]][0] == "expand"
+    (loop,) = found["loops"]
+    assert loop["trips"] * loop["chunk"] + loop["remainder"] == 2000
+    assert found["timeline"]
+    assert max(entry["live_bytes"] for entry in found["timeline"]) <= found["peak_bytes"]
+
+
+def test_print_says_limit_loops_and_lines(plan: tracer.Plan) -> None:
+    text = str(plan)
+    assert "limit            1 MB" in text
+    number = line_of(kernel_product, "tnp.exp")
+    assert f"test_plan.py:{number} in kernel_product: return tnp.exp(-distances) @ v" in text
+    assert "not stored: float32[2000,2000] of exponential" in text
+    for row in plan.passes:
+        assert row.name in text
+
+
+def test_without_a_limit_print_says_so() -> None:
+    text = str(tracer.compile(lambda x: x + 1).plan(ShapeDtype((3,), FLOAT)))
+    assert "limit            none" in text
+    assert "loops: none" in text
+
+
+@pytest.mark.parametrize("ending", ["png", "svg"])
+def test_plot_writes_a_picture(plan: tracer.Plan, tmp_path: Path, ending: str) -> None:
+    pytest.importorskip("matplotlib")
+    path = tmp_path / f"plan.{ending}"
+    plan.plot(str(path))
+    start = path.read_bytes()[:200]
+    assert start.startswith(b"\x89PNG") if ending == "png" else b"<?xml" in start
+
+
+def test_plot_of_an_empty_program(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    path = tmp_path / "plan.png"
+    tracer.compile(lambda x: x).plan(ShapeDtype((3,), FLOAT)).plot(str(path))
+    assert path.stat().st_size > 1000
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_minimum_is_met_and_a_tenth_less_is_refused(name: str) -> None:
+    function, types = PROGRAMS[name]
+    minimum = tracer.compile(function).plan(*types).minimum_bytes
+    met = tracer.compile(function, memory_limit=minimum).plan(*types)
+    assert met.compiled_bytes <= minimum
+    assert met.minimum_bytes <= minimum
+    less = int(0.9 * met.minimum_bytes)
+    with pytest.raises(tracer.MemoryLimitError) as caught:
+        tracer.compile(function, memory_limit=less).plan(*types)
+    error = caught.value
+    assert error.limit_bytes == less
+    assert less < error.minimum_bytes <= minimum
+    assert str(error.minimum_bytes) in error.mend
+    assert error.binding in str(error)
+
+
+def test_the_refused_limit_names_the_tensor_and_the_line() -> None:
+    with pytest.raises(tracer.MemoryLimitError) as caught:
+        tracer.compile(factored, memory_limit="2MB").plan(ShapeDtype((700,), FLOAT))
+    text = str(caught.value)
+    assert "float32[700,700]" in caught.value.binding
+    assert f"test_plan.py:{line_of(factored, 'cholesky')} in factored" in text
+    assert "factored cannot run within memory_limit 2 MB" in text
+
+
+def test_arguments_alone_may_bind() -> None:
+    with pytest.raises(tracer.MemoryLimitError, match="arguments and results alone") as caught:
+        tracer.compile(lambda x: x + 1, memory_limit="1kB").plan(ShapeDtype((1000,), FLOAT))
+    assert caught.value.minimum_bytes >= 8000
+
+
+@pytest.mark.parametrize("name", ["kernel", "attention", "kernel gradient", "attention gradient"])
+def test_each_limit_above_the_minimum_is_met_with_the_same_numbers(name: str) -> None:
+    function, types = PROGRAMS[name]
+    rng = np.random.default_rng(3)
+    arrays = [rng.standard_normal(type.shape).astype(type.dtype) / 4 for type in types]
+    plain = tracer.compile(function)
+    want = tracer.tree.leaves(plain(*arrays))
+    minimum = plain.plan(*types).minimum_bytes
+    for factor in (1.0, 1.3, 2, 5, 20):
+        compiled = tracer.compile(function, memory_limit=int(factor * minimum))
+        assert compiled.plan(*types).compiled_bytes <= factor * minimum
+        for got, expected in zip(tracer.tree.leaves(compiled(*arrays)), want, strict=True):
+            scale = float(np.abs(np.asarray(expected)).max())
+            np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5 * scale)
