@@ -13,6 +13,7 @@ from tracer.transforms.gradient import grad, value_and_grad
 from tracer.transforms.jacobian import hessian, jacfwd, jacobian, jacrev
 from tracer.transforms.linear import jvp, linearize, vjp
 from tracer.transforms.policies import checkpoint_policies
+from tracer.transforms.transpose import linear_transpose
 from tracer.transforms.vectorized import vmap
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "jacobian",
     "jacrev",
     "jvp",
+    "linear_transpose",
     "linearize",
     "stop_gradient",
     "value_and_grad",
