@@ -25,12 +25,15 @@ class Framework:
     control: ModuleType
     transforms: ModuleType
     nn: ModuleType
+    conv_general_dilated: Callable[..., Any]
 
 
 def tracer_framework() -> Framework:
     import tracer
 
-    return Framework(tracer.numpy, tracer.scipy, tracer, tracer, tracer.nn)
+    return Framework(
+        tracer.numpy, tracer.scipy, tracer, tracer, tracer.nn, tracer.nn.conv_general_dilated
+    )
 
 
 def jax_framework() -> Framework:
@@ -41,7 +44,7 @@ def jax_framework() -> Framework:
     import jax.scipy.special
 
     jax.config.update("jax_enable_x64", True)
-    return Framework(jax.numpy, jax.scipy, jax.lax, jax, jax.nn)
+    return Framework(jax.numpy, jax.scipy, jax.lax, jax, jax.nn, jax.lax.conv_general_dilated)
 
 
 @dataclass(frozen=True)

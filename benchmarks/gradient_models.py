@@ -40,7 +40,7 @@ def convolutional_network(fw: Framework) -> Callable[..., Any]:
     def loss(parameters: Any, images: Any, targets: Any) -> Any:
         x = images
         for kernel, scale, shift in parameters["layers"]:
-            x = fw.control.conv_general_dilated(x, kernel, (2, 2), "SAME")
+            x = fw.conv_general_dilated(x, kernel, (2, 2), "SAME")
             x = fw.nn.relu(normalised(x, scale[:, None, None], shift[:, None, None]))
         features = xp.mean(x, axis=(2, 3))
         return xp.mean((features @ parameters["head"] - targets) ** 2)

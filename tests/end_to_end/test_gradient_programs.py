@@ -19,15 +19,9 @@ def inputs_of(program: Program) -> tuple[Any, ...]:
     return program.inputs(np.random.default_rng(7), min(program.size, 25))
 
 
-def program_named(name: str) -> Program:
-    if name == "convolutional network" and not hasattr(tracer.nn, "conv_general_dilated"):
-        pytest.skip("there is no convolution yet")
-    return PROGRAMS[name]
-
-
 @pytest.mark.parametrize("name", [name for name in PROGRAMS if "1,000" not in name])
 def test_gradient_against_differences(name: str) -> None:
-    program = program_named(name)
+    program = PROGRAMS[name]
     loss, (first, *others) = program.loss(tracer_framework()), inputs_of(program)
     tracer.check_grads(lambda x: loss(x, *others), (first,), order=1)
 
@@ -35,7 +29,7 @@ def test_gradient_against_differences(name: str) -> None:
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_value_and_derivative_against_jax(name: str) -> None:
     jax = pytest.importorskip("jax")
-    program = program_named(name)
+    program = PROGRAMS[name]
     ours, theirs = tracer_framework(), jax_framework()
     arguments = inputs_of(program)
 
