@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from tracer import lowering
+from tracer.batching import batch_graph
 from tracer.errors import DeviceError, TracerError
 from tracer.ir import Graph, ShapeDtype
 from tracer.numpy.array import Array
@@ -90,6 +92,10 @@ class LoweringEvaluator:
     def to_dlpack(self, array: ArrayBase) -> Any:
         """Return a DLPack capsule of the data."""
         return lowering.to_dlpack(array._buffer)
+
+    def batch(self, graph: Graph, batched: Sequence[bool], size: int) -> Graph:
+        """Return a graph of a whole batch: chosen inputs and all outputs get a first axis."""
+        return batch_graph(graph, batched, size, [True] * len(graph.output_types))[0]
 
     def devices(self) -> list[Any]:
         """Return the devices of this process, the default one first."""

@@ -6,6 +6,7 @@ installs itself when `tracer` is imported.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -45,6 +46,9 @@ class Evaluator(Protocol):
 
     def to_dlpack(self, array: ArrayBase) -> Any:
         """Return a DLPack capsule of the data of a concrete array."""
+
+    def batch(self, graph: Graph, batched: Sequence[bool], size: int) -> Graph:
+        """Return a graph of a whole batch: chosen inputs and all outputs get a first axis."""
 
     def devices(self) -> list[Any]:
         """Return the devices of this process, the default one first."""

@@ -6,18 +6,21 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from tracer import ops
+from tracer.errors import ArgumentError
 from tracer.numpy.base import ArrayLike
 from tracer.numpy.convert import (
     as_array,
     normalize_axes,
 )
+from tracer.numpy.cumulative import cumprod, cumsum
 from tracer.numpy.dispatch import compound
-from tracer.numpy.extremes import max, min
+from tracer.numpy.extremes import argmax, argmin, max, min
 from tracer.numpy.logic import isnan, logical_not
 from tracer.numpy.reductions import (
     Axis,
     prod,
     reduce,
+    refuse_out,
     sum,
 )
 from tracer.numpy.statistics import mean, root, var
@@ -95,3 +98,48 @@ def _replace_nan(x: Array, *, value: float) -> Array:
 def _nan_where_all(x: Array, found: Array, *, axes: Axes, keepdims: bool) -> Array:
     none_left = reduce(ops.reduce_and, compare(x, x, "NE"), axes, keepdims)
     return select(none_left, full_like(found, math.nan), found)
+
+
+def nanargmax(
+    a: ArrayLike, axis: int | None = None, out: None = None, *, keepdims: bool = False
+) -> Array:
+    """Return the index of the largest element that is not NaN; see `argmax`.
+
+    Raises
+    ------
+    ArgumentError
+        A concrete slice is all NaN; a traced one gives index 0.
+    """
+    return _nan_place(a, axis, out, keepdims, -math.inf)
+
+
+def nanargmin(
+    a: ArrayLike, axis: int | None = None, out: None = None, *, keepdims: bool = False
+) -> Array:
+    """Return the index of the smallest element that is not NaN; see `nanargmax`."""
+    return _nan_place(a, axis, out, keepdims, math.inf)
+
+
+def _nan_place(a: ArrayLike, axis: int | None, out: None, keepdims: bool, identity: float) -> Array:
+    refuse_out(out)
+    x = as_array(a)
+    function = argmax if identity < 0 else argmin
+    if x.dtype.kind in "biu":
+        return function(x, axis, keepdims=keepdims)
+    if not x.is_traced and bool(isnan(x).all(axis).any()):
+        raise ArgumentError(
+            "nanargmax or nanargmin of a slice that is all NaN", mend="leave such slices out"
+        )
+    return function(_replace_nan(x, value=identity), axis, keepdims=keepdims)
+
+
+def nancumsum(a: ArrayLike, axis: int | None = None, dtype: Any = None, out: None = None) -> Array:
+    """Return running sums with zeros for NaN; see `cumsum`."""
+    x = as_array(a)
+    return cumsum(x if x.dtype.kind in "biu" else _replace_nan(x, value=0.0), axis, dtype, out)
+
+
+def nancumprod(a: ArrayLike, axis: int | None = None, dtype: Any = None, out: None = None) -> Array:
+    """Return running products with ones for NaN; see `cumprod`."""
+    x = as_array(a)
+    return cumprod(x if x.dtype.kind in "biu" else _replace_nan(x, value=1.0), axis, dtype, out)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tracer import ops
-from tracer.errors import ShapeError
+from tracer.errors import ArgumentError, ShapeError
 from tracer.ir import as_dtype
+from tracer.numpy import promotion
 from tracer.numpy.base import ArrayLike
 from tracer.numpy.convert import as_array, convert, normalize_axis, reshape
 from tracer.numpy.dispatch import apply, apply_many, compound
+from tracer.numpy.elementwise import imag, real
 from tracer.numpy.ranges import iota
 from tracer.numpy.shaping import moveaxis
+from tracer.numpy.taking import take_along_axis
 from tracer.numpy.ufunc import full_like
 
 if TYPE_CHECKING:
@@ -169,3 +172,38 @@ def _top_k(x: Array, *, k: int, axis: int) -> tuple[Array, Array]:
     values, indices = apply_many(ops.top_k, moveaxis(x, axis, -1), k=k)
     wide = convert(indices, _INT64)
     return moveaxis(values, -1, axis), moveaxis(wide, -1, axis)
+
+
+def partition(a: ArrayLike, kth: Any, axis: int | None = -1, kind: str = "introselect") -> Array:
+    """Return an array in which the elements at `kth` stand where sorting puts them.
+
+    Smaller ones come before, others after them: it is the sorted array, whatever `kth` is.
+    """
+    del kind
+    x, number = _sorted_axis(as_array(a), axis)
+    _require_places(kth, x.shape[number])
+    return sort(x, number)
+
+
+def argpartition(a: ArrayLike, kth: Any, axis: int | None = -1, kind: str = "introselect") -> Array:
+    """Return the indices that `partition` an array; they are those that sort it."""
+    del kind
+    x, number = _sorted_axis(as_array(a), axis)
+    _require_places(kth, x.shape[number])
+    return argsort(x, number)
+
+
+def _require_places(kth: Any, size: int) -> None:
+    places = kth if isinstance(kth, tuple | list) else (kth,)
+    if any(not -size <= int(place) < size for place in places):
+        raise ArgumentError(
+            f"partition at {kth} of {size} elements", mend=f"give {-size} to {size - 1}"
+        )
+
+
+def sort_complex(a: ArrayLike) -> Array:
+    """Sort by the real parts, and by the imaginary parts where those are equal; complex result."""
+    x = as_array(a)
+    x = convert(x, promotion.promote_types(promotion.complex_dtype(x.dtype), "complex64"))
+    order = lexsort((imag(x), real(x)))
+    return take_along_axis(x, order, -1)

@@ -10,7 +10,6 @@ from tracer.errors import ShapeError
 from tracer.ir import as_dtype
 from tracer.numpy import promotion
 from tracer.numpy.base import ArrayLike
-from tracer.numpy.contraction import matmul
 from tracer.numpy.convert import (
     as_array,
     broadcast,
@@ -248,31 +247,3 @@ def _spread_weights(x: Array, weights: Array, axes: Axes) -> Array:
             mend=f"give weights of shape {x.shape} or {sizes}",
         )
     return reshape(weights, kept_shape(x.shape, tuple(set(range(x.ndim)) - set(axes))))
-
-
-def cov(m: ArrayLike, *, rowvar: bool = True, bias: bool = False, ddof: int | None = None) -> Array:
-    """Covariance matrix of variables in rows (or columns); see `numpy.cov`.
-
-    Parameters
-    ----------
-    m : array_like, shape (variables, observations) or (observations,)
-        The data.
-    rowvar : bool
-        Whether a row is a variable.
-    bias : bool
-        Divide by the number of observations instead of one less.
-    ddof : int, optional
-        Overrides what `bias` says: divide by the number of observations less this.
-
-    Returns
-    -------
-    Array, shape (variables, variables) or ()
-        The covariances.
-    """
-    x = as_array(m)
-    x = convert(x, promotion.promote_types(x.dtype, "float64"))
-    rows = reshape(x, (1, x.size)) if x.ndim < 2 else x if rowvar else x.T
-    freedom = rows.shape[1] - ((0 if bias else 1) if ddof is None else ddof)
-    centered = rows - mean(rows, 1, keepdims=True)
-    result = matmul(centered, centered.T.conj()) / freedom
-    return result.squeeze()

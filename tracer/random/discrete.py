@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tracer import ops
 from tracer.errors import ArgumentError, DTypeError, ShapeError
 from tracer.ir import as_dtype
@@ -214,7 +216,7 @@ def permutation(key: ArrayLike, x: Any, axis: int = 0, independent: bool = False
 
 def _population(name: str, x: Any) -> Array:
     """Return the array that is drawn from; an integer n stands for arange(n)."""
-    if not isinstance(x, ArrayBase) and hasattr(x, "__index__"):
+    if not isinstance(x, ArrayBase | np.ndarray) and hasattr(x, "__index__"):
         return arange(x.__index__())
     array = as_array(x)
     if array.ndim:
@@ -297,4 +299,5 @@ def _chosen(key: ArrayLike, count: int, draws: int, replace: bool, p: ArrayLike 
         return top_k(gumbel(key, (count,), chances.dtype) + log(chances), draws)[1]
     total = cumsum(chances)
     place = searchsorted(total, total[-1] * (1 - uniform(key, (draws,), chances.dtype)))
-    return where(place < count, place, count - 1)
+    inside: Array = where(place < count, place, count - 1)
+    return inside

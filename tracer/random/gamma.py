@@ -60,7 +60,7 @@ def loggamma(key: ArrayLike, a: ArrayLike, shape: Any = None, dtype: Any = float
     main = _log_large(loop_key, where(is_small, parameter + 1, parameter))
     unit = uniform(boost_key, sizes, wanted)
     boost = where(is_small, log1p(-unit) / where(is_small, parameter, 1), 0)
-    return main + boost
+    return main + as_array(boost)
 
 
 def _log_large(key: Array, a: Array) -> Array:

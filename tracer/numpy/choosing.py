@@ -1,0 +1,275 @@
+"""Choosing between arrays by conditions and numbers, and writing into parts of arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tracer.errors import ArgumentError, DTypeError
+from tracer.numpy import promotion
+from tracer.numpy.base import ArrayBase, ArrayLike
+from tracer.numpy.convert import (
+    as_array,
+    as_arrays,
+    broadcast,
+    broadcast_shape,
+    convert,
+    normalize_axis,
+    reshape,
+)
+from tracer.numpy.creation import zeros
+from tracer.numpy.dispatch import compound
+from tracer.numpy.elementwise import where
+from tracer.numpy.joining import stack
+from tracer.numpy.reductions import refuse_out
+from tracer.numpy.rounding import clip
+from tracer.numpy.shaping import broadcast_to
+from tracer.numpy.taking import take_along_axis
+
+if TYPE_CHECKING:
+    from tracer.numpy.array import Array
+
+
+def select(
+    condlist: Sequence[ArrayLike], choicelist: Sequence[ArrayLike], default: ArrayLike = 0
+) -> Array:
+    """Return from each place the first choice whose condition holds; see `numpy.select`.
+
+    Parameters
+    ----------
+    condlist : sequence of array_like of bool
+        The conditions.
+    choicelist : sequence of array_like
+        As many arrays.
+    default : array_like
+        Where no condition holds.
+
+    Returns
+    -------
+    Array, the broadcast shape
+        The chosen elements.
+    """
+    if len(condlist) != len(choicelist) or not condlist:
+        raise ArgumentError(
+            f"select: {len(condlist)} conditions for {len(choicelist)} choices",
+            mend="give one condition for each choice, at least one",
+        )
+    conditions = [as_array(condition) for condition in condlist]
+    if any(condition.dtype.kind != "b" for condition in conditions):
+        raise DTypeError("select takes conditions of bool", mend="compare first: x != 0")
+    *choices, result = as_arrays(*choicelist, default)
+    dtype = promotion.result_type(*choicelist, default)
+    result = convert(result, dtype)
+    for condition, choice in zip(conditions[::-1], choices[::-1], strict=True):
+        result = where(condition, convert(choice, dtype), result)
+    return result
+
+
+def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") -> Array:
+    """Return from each place the element of the choice that `a` numbers; see `numpy.choose`.
+
+    Parameters
+    ----------
+    a : array_like of int
+        Numbers of choices.
+    choices : sequence of array_like
+        Broadcast together with `a`.
+    out : None
+        Refused: arrays are not written in place.
+    mode : {"raise", "wrap", "clip"}
+        What happens to numbers out of bounds; traced ones are not checked.
+
+    Returns
+    -------
+    Array, the broadcast shape
+        The chosen elements.
+    """
+    refuse_out(out)
+    number = as_array(a)
+    options = as_arrays(*choices)
+    count = len(options)
+    if mode == "wrap":
+        number = number % count
+    elif mode == "clip":
+        number = clip(number, 0, count - 1)
+    elif not number.is_traced and bool(((number < 0) | (number >= count)).any()):
+        raise ArgumentError(
+            f"choose: a number is out of bounds for {count} choices", mend='use mode="clip"'
+        )
+    shape = broadcast_shape("choose", number.shape, *[option.shape for option in options])
+    dtype = promotion.result_type(*options)
+    rows = stack([broadcast(convert(option, dtype), shape) for option in options])
+    return take_along_axis(rows, broadcast(number, shape)[None], 0)[0]
+
+
+def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Array:
+    """Compute a function that is given piece by piece; see `numpy.piecewise`.
+
+    Parameters
+    ----------
+    x : array_like
+        The domain.
+    condlist : sequence of array_like of bool
+        Where each piece holds; the last one that does counts.
+    funclist : sequence of callable or number
+        One for each piece, and perhaps one more for elsewhere. Each callable is computed on all
+        of `x`, so it must bear it (its gradient too).
+    *args, **kw
+        Passed to the callables.
+
+    Returns
+    -------
+    Array
+        The shape and dtype of `x`.
+    """
+    domain = as_array(x)
+    single = isinstance(condlist, ArrayBase | np.ndarray) and condlist.ndim == domain.ndim
+    single = single or isinstance(condlist, bool)
+    conditions = [as_array(condlist)] if single else [as_array(one) for one in condlist]
+    count = len(conditions)
+    if len(funclist) not in (count, count + 1):
+        raise ArgumentError(
+            f"piecewise: {len(funclist)} functions for {count} conditions",
+            mend=f"give {count}, or {count + 1} with one for elsewhere",
+        )
+    pieces = [piece(domain, *args, **kw) if callable(piece) else piece for piece in funclist]
+    values = [convert(as_array(piece), domain.dtype) for piece in pieces]
+    result = values[count] if len(values) > count else convert(as_array(0), domain.dtype)
+    result = broadcast_to(result, domain.shape)
+    for condition, value in zip(conditions, values, strict=False):
+        result = where(condition, value, result)
+    return result
+
+
+def put_along_axis(arr: Any, indices: ArrayLike, values: ArrayLike, axis: int | None) -> None:
+    """Write values along an axis at indices that differ from place to place, into `arr`.
+
+    Parameters
+    ----------
+    arr : Array
+        Gets a new buffer; arrays that shared the old one do not change.
+    indices : array_like of int
+        As many axes as `arr`.
+    values : array_like
+        Broadcast to the indices.
+    axis : int or None
+        The axis; None writes into the flattened array.
+    """
+    target = _target("put_along_axis", arr)
+    index = as_array(indices)
+    if axis is None:
+        flat = target.ravel().at[index.ravel()].set(broadcast_to(values, index.shape).ravel())
+        target[...] = reshape(flat, target.shape)
+        return
+    number = normalize_axis(axis, target.ndim)
+    grid = tuple(
+        index if i == number else _range_along(size, i, target.ndim)
+        for i, size in enumerate(target.shape)
+    )
+    target[grid] = values
+
+
+def _range_along(size: int, axis: int, ndim: int) -> np.ndarray[Any, Any]:
+    return np.arange(size).reshape(tuple(size if i == axis else 1 for i in range(ndim)))
+
+
+def _target(name: str, value: Any) -> Array:
+    if not isinstance(value, ArrayBase):
+        raise DTypeError(
+            f"{name} writes into an Array, not a {type(value).__name__}",
+            mend="make one with tracer.numpy.array(x)",
+        )
+    return value  # type: ignore[return-value]
+
+
+def fill_diagonal(a: Any, val: ArrayLike, wrap: bool = False) -> None:
+    """Write a value on the main diagonal of `a`, which gets a new buffer.
+
+    `wrap`, as in NumPy, goes on below in a tall matrix.
+    """
+    target = _target("fill_diagonal", a)
+    if target.ndim < 2 or (target.ndim > 2 and len(set(target.shape)) != 1):
+        raise ArgumentError(
+            f"fill_diagonal of shape {target.shape}",
+            mend="give a matrix, or an array of equal sizes",
+        )
+    step = 1 + int(np.cumprod(target.shape[:0:-1]).sum())
+    end = target.size
+    if target.ndim == 2:
+        step = target.shape[1] + 1
+        end = target.size if wrap else min(target.size, target.shape[1] ** 2)
+    places = np.arange(0, end, step)
+    values = as_array(val).ravel()
+    values = values if values.size == 1 else values[np.arange(places.size) % values.size]
+    target[...] = reshape(target.ravel().at[places].set(values), target.shape)
+
+
+def put(a: Any, ind: ArrayLike, v: ArrayLike, mode: str = "raise") -> None:
+    """Write values at flat indices of `a`, which gets a new buffer; see `numpy.put`."""
+    target = _target("put", a)
+    index = as_array(ind).ravel()
+    if mode == "clip":
+        index = clip(index, 0, target.size - 1)
+    elif mode == "wrap":
+        index = index % target.size
+    elif not index.is_traced and bool(((index < -target.size) | (index >= target.size)).any()):
+        raise ArgumentError(
+            f"put: an index is out of bounds for {target.size} elements", mend='use mode="clip"'
+        )
+    values = as_array(v).ravel()
+    if values.size and index.size:
+        repeated = values[np.arange(index.size) % values.size]
+        target[...] = reshape(target.ravel().at[index].set(repeated), target.shape)
+
+
+def putmask(a: Any, mask: ArrayLike, values: ArrayLike) -> None:
+    """Write where a mask holds what stands at the same place in repeated values."""
+    target = _target("putmask", a)
+    source = as_array(values).ravel()
+    repeated = source[np.arange(target.size) % source.size].reshape(target.shape)
+    target[...] = where(as_array(mask), convert(repeated, target.dtype), target)
+
+
+def place(arr: Any, mask: ArrayLike, vals: ArrayLike) -> None:
+    """Write values, one after the other, where a mask holds; see `numpy.place`."""
+    target = _target("place", arr)
+    source = as_array(vals).ravel()
+    target[...] = _placed(target, as_array(mask), convert(source, target.dtype))
+
+
+@compound
+def _placed(target: Array, mask: Array, source: Array) -> Array:
+    flat = reshape(mask.astype(bool), (mask.size,))
+    number = (flat.astype(int).cumsum() - 1) % source.size
+    chosen: Array = where(flat, source[number], reshape(target, (target.size,)))
+    return reshape(chosen, target.shape)
+
+
+def copyto(dst: Any, src: ArrayLike, casting: str = "same_kind", where: ArrayLike = True) -> None:
+    """Write an array into another, where a mask holds; see `numpy.copyto`."""
+    target, source = _target("copyto", dst), as_array(src)
+    weak = promotion.weak_class(src) is not None
+    if not weak and not promotion.can_cast(source.dtype, target.dtype, casting):
+        raise DTypeError(
+            f"copyto cannot cast {source.dtype} to {target.dtype} by the rule {casting!r}",
+            mend='convert with astype, or use casting="unsafe"',
+        )
+    chosen = _where(where, convert(source, target.dtype), target)
+    target[...] = broadcast_to(chosen, target.shape)
+
+
+def _where(condition: ArrayLike, x: Array, y: Array) -> Array:
+    result: Array = where(condition, x, y)
+    return result
+
+
+def resize(a: ArrayLike, new_shape: Any) -> Array:
+    """Return the elements, repeated as often as necessary, in a new shape."""
+    source = as_array(a).ravel()
+    shape = tuple(np.atleast_1d(new_shape).tolist())
+    size = int(np.prod(shape, dtype=np.int64))
+    if not source.size:
+        return zeros(shape, source.dtype)
+    return reshape(source[np.arange(size) % source.size], shape)

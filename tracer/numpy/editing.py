@@ -1,0 +1,190 @@
+"""Arrays with parts put in, left out, cut or put together from blocks; windows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tracer.errors import DTypeError, ShapeError
+from tracer.numpy.base import ArrayBase, ArrayLike
+from tracer.numpy.convert import as_array, convert, normalize_axis, reshape
+from tracer.numpy.dispatch import from_host
+from tracer.numpy.joining import concatenate
+from tracer.numpy.positions import concrete
+from tracer.numpy.shaping import broadcast_to, moveaxis, ravel
+from tracer.numpy.splitting import split
+from tracer.numpy.taking import take
+
+if TYPE_CHECKING:
+    from tracer.numpy.array import Array
+
+_MEND = "give integers that are known while tracing"
+
+
+def _places(name: str, obj: Any, size: int) -> Any:
+    """Return what `insert` and `delete` take as places: a slice, or concrete indices."""
+    if isinstance(obj, slice):
+        return np.arange(size)[obj]
+    return concrete(name, obj, _MEND) if isinstance(obj, ArrayBase) else np.asarray(obj)
+
+
+def delete(arr: ArrayLike, obj: Any, axis: int | None = None) -> Array:
+    """Return an array without some slices along an axis.
+
+    Parameters
+    ----------
+    arr : array_like
+        Any array.
+    obj : int or slice or array_like of int or bool
+        Which are left out; concrete.
+    axis : int, optional
+        The axis; the flattened array by default.
+
+    Returns
+    -------
+    Array
+        What stays.
+    """
+    x = ravel(arr) if axis is None else as_array(arr)
+    number = normalize_axis(axis or 0, x.ndim)
+    size = x.shape[number]
+    places = _places("delete", obj, size)
+    if places.size == 0:
+        return x._snapshot()
+    return take(x, from_host(np.delete(np.arange(size), places)), number)
+
+
+def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None) -> Array:
+    """Return an array with values put in before indices along an axis.
+
+    Parameters
+    ----------
+    arr : array_like
+        Any array.
+    obj : int or slice or array_like of int
+        Before which indices; concrete.
+    values : array_like
+        Broadcast to the new slices, in the dtype of `arr`.
+    axis : int, optional
+        The axis; the flattened array by default.
+
+    Returns
+    -------
+    Array
+        The longer array.
+    """
+    x = ravel(arr) if axis is None else as_array(arr)
+    number = normalize_axis(axis or 0, x.ndim)
+    size = x.shape[number]
+    places = _places("insert", obj, size)
+    count = places.size
+    new = convert(as_array(values), x.dtype)
+    if places.ndim == 0 and new.ndim:
+        # A single place takes all slices of the values, whose first axis stands for the axis.
+        new = new if new.ndim < x.ndim else moveaxis(new, 0, number)
+        count = new.shape[number] if new.ndim == x.ndim else 1
+    shape = (*x.shape[:number], count, *x.shape[number + 1 :])
+    # NumPy's own rule, applied to the places: the new slices come after the old ones.
+    order = np.insert(np.arange(size), places, size + np.arange(count))
+    joined = concatenate([x, broadcast_to(new, shape)], number)
+    return take(joined, from_host(order), number)
+
+
+def trim_zeros(filt: ArrayLike, trim: str = "fb") -> Array:
+    """Return a concrete vector without its zeros in front ("f") and at the end ("b")."""
+    x = as_array(filt)
+    places = np.flatnonzero(concrete("trim_zeros", x, "cut it with a slice of known size"))
+    if not places.size:
+        return x[:0]
+    first = int(places[0]) if "f" in trim.lower() else 0
+    last = int(places[-1]) + 1 if "b" in trim.lower() else x.size
+    return x[first:last]
+
+
+def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
+    """Move an axis back until it stands before another one; see `numpy.rollaxis`."""
+    x = as_array(a)
+    number = normalize_axis(axis, x.ndim)
+    place = start + x.ndim if start < 0 else start
+    if not 0 <= place <= x.ndim:
+        raise ShapeError(f"rollaxis to {start} of {x.ndim} axes", mend="give an axis")
+    return moveaxis(x, number, place - 1 if number < place else place)
+
+
+def dsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
+    """Cut along the third axis; see `split`."""
+    x = as_array(ary)
+    if x.ndim < 3:
+        raise ShapeError(f"dsplit of shape {x.shape}", mend="give three or more axes")
+    return split(x, indices_or_sections, 2)
+
+
+def block(arrays: Any) -> Array:
+    """Put an array together from nested lists of blocks; see `numpy.block`.
+
+    Parameters
+    ----------
+    arrays : nested list of array_like
+        The innermost lists are joined along the last axis, the next ones along the one before.
+
+    Returns
+    -------
+    Array
+        The whole.
+    """
+    depth = _depth(arrays)
+    leaves: list[Array] = []
+    _collect(arrays, leaves)
+    return _joined(arrays, depth, max([depth, *[leaf.ndim for leaf in leaves]]))
+
+
+def _depth(arrays: Any) -> int:
+    if not isinstance(arrays, list):
+        return 0
+    depths = {_depth(part) for part in arrays}
+    if len(depths) != 1:
+        raise ShapeError("block of lists of different depths", mend="nest all blocks equally")
+    return 1 + depths.pop()
+
+
+def _collect(arrays: Any, leaves: list[Array]) -> None:
+    if isinstance(arrays, list):
+        for part in arrays:
+            _collect(part, leaves)
+    elif isinstance(arrays, tuple):
+        raise DTypeError("block takes lists, not tuples", mend="write [...] for (...)")
+    else:
+        leaves.append(as_array(arrays))
+
+
+def _joined(arrays: Any, depth: int, ndim: int) -> Array:
+    if depth == 0:
+        leaf = as_array(arrays)
+        return reshape(leaf, (1,) * (ndim - leaf.ndim) + leaf.shape)
+    return concatenate([_joined(part, depth - 1, ndim) for part in arrays], ndim - depth)
+
+
+def bartlett(M: int) -> Array:  # noqa: N803 - NumPy's name
+    """Return the Bartlett window of `M` points."""
+    return from_host(np.bartlett(M))
+
+
+def blackman(M: int) -> Array:  # noqa: N803
+    """Return the Blackman window of `M` points."""
+    return from_host(np.blackman(M))
+
+
+def hamming(M: int) -> Array:  # noqa: N803
+    """Return the Hamming window of `M` points."""
+    return from_host(np.hamming(M))
+
+
+def hanning(M: int) -> Array:  # noqa: N803
+    """Return the Hann window of `M` points."""
+    return from_host(np.hanning(M))
+
+
+def kaiser(M: int, beta: float) -> Array:  # noqa: N803
+    """Return the Kaiser window of `M` points; `beta` is a Python number."""
+    return from_host(np.kaiser(M, beta))

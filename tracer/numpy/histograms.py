@@ -1,0 +1,223 @@
+"""Counting into bins, and interpolating between points."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tracer.errors import ArgumentError, ShapeError, TracingError
+from tracer.ir import as_dtype
+from tracer.numpy import promotion
+from tracer.numpy.base import ArrayBase, ArrayLike
+from tracer.numpy.convert import as_array, convert, reshape
+from tracer.numpy.creation import full_like
+from tracer.numpy.elementwise import where
+from tracer.numpy.extremes import max, min
+from tracer.numpy.logic import logical_and
+from tracer.numpy.ranges import linspace
+from tracer.numpy.repeating import diff
+from tracer.numpy.searching import bincount, searchsorted
+
+if TYPE_CHECKING:
+    from tracer.numpy.array import Array
+
+_DEFAULT_BINS = 10
+
+
+def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Array:
+    """Return the number of the bin in which each element lies.
+
+    Parameters
+    ----------
+    x : array_like
+        Real numbers.
+    bins : array_like, one axis
+        The edges, increasing or decreasing.
+    right : bool
+        Whether a bin holds its upper edge in place of its lower one.
+
+    Returns
+    -------
+    Array of int64, the shape of `x`
+        0 before the first edge, `len(bins)` after the last one.
+    """
+    edges, values = as_array(bins), as_array(x)
+    if edges.ndim != 1:
+        raise ShapeError(f"digitize with bins of shape {edges.shape}", mend="give a vector")
+    sides = ("left", "right") if right else ("right", "left")
+    upward = searchsorted(edges, values, sides[0])
+    if edges.size < 2:
+        return upward
+    downward = edges.size - searchsorted(edges[::-1], values, sides[1])
+    return where(edges[-1] >= edges[0], upward, downward)  # type: ignore[no-any-return]
+
+
+def histogram_bin_edges(
+    a: ArrayLike,
+    bins: Any = _DEFAULT_BINS,
+    range: Any = None,  # noqa: A002 - NumPy's name
+    weights: ArrayLike | None = None,
+) -> Array:
+    """Return the edges of the bins that `histogram` uses; see there."""
+    del weights
+    if isinstance(bins, str):
+        if isinstance(a, ArrayBase) and a.is_traced:
+            raise TracingError(
+                f"histogram with bins={bins!r} of a traced array: the number of bins would "
+                "depend on values",
+                mend="give the number of bins, or their edges",
+            )
+        return as_array(np.histogram_bin_edges(np.asarray(as_array(a)), bins, range))
+    if not hasattr(bins, "__index__") or np.ndim(bins):
+        return as_array(bins)
+    count = int(bins)
+    if count < 1:
+        raise ArgumentError(f"histogram of {count} bins", mend="give 1 or more")
+    low, high = _interval(as_array(a), range)
+    edges: Array = linspace(low, high, count + 1)
+    return edges
+
+
+def _interval(x: Array, limits: Any) -> tuple[Any, Any]:
+    if limits is not None:
+        low, high = (as_array(limit) for limit in limits)
+    elif x.size == 0:
+        low, high = as_array(0.0), as_array(1.0)
+    else:
+        low, high = min(x), max(x)
+    wide = promotion.result_type(x, 1.0)
+    wide = promotion.division_dtype(wide)
+    low, high = convert(low, wide), convert(high, wide)
+    # A single value gets a bin around it.
+    half = where(low == high, 0.5, 0.0)
+    return low - half, high + half
+
+
+def histogram(
+    a: ArrayLike,
+    bins: Any = _DEFAULT_BINS,
+    range: Any = None,  # noqa: A002 - NumPy's name
+    density: bool | None = None,
+    weights: ArrayLike | None = None,
+) -> tuple[Array, Array]:
+    """Count the elements in bins.
+
+    Parameters
+    ----------
+    a : array_like
+        Real numbers.
+    bins : int or array_like or str
+        The number of equal bins, or their edges; the name of a rule for concrete arrays.
+    range : pair, optional
+        The first and the last edge of equal bins; by default those of the data.
+    density : bool, optional
+        Divide by the width of the bins and the total.
+    weights : array_like, optional
+        Added up in place of ones.
+
+    Returns
+    -------
+    counts : Array
+        int64; the dtype of the weights; float64 of a density.
+    edges : Array
+        One more than there are bins; the last bin holds its upper edge too.
+    """
+    x = reshape(as_array(a), (as_array(a).size,))
+    edges = histogram_bin_edges(x, bins, range)
+    counts = _counts((x,), (edges,), weights)
+    if density:
+        total = counts.sum()
+        counts = counts / diff(edges) / total
+    return counts, edges
+
+
+def _counts(
+    coordinates: Sequence[Array], edges: Sequence[Array], weights: ArrayLike | None
+) -> Array:
+    """Count points in the cells of a grid."""
+    shape = tuple(edge.size - 1 for edge in edges)
+    cell, inside = full_like(coordinates[0], 0, "int64"), full_like(coordinates[0], True, "bool")
+    for x, edge, size in zip(coordinates, edges, shape, strict=True):
+        place = searchsorted(edge, x, "right") - 1
+        place = where(x == edge[-1], size - 1, place)
+        inside = logical_and(inside, logical_and(place >= 0, place < size))
+        cell = cell * size + place
+    total = int(np.prod(shape, dtype=np.int64))
+    # What lies outside is counted in one more cell, which is cut off.
+    cell = where(inside, cell, total)
+    if weights is None:
+        return reshape(bincount(cell, minlength=total + 1)[:total], shape)
+    w = reshape(as_array(weights), coordinates[0].shape)
+    counts = full_like(w, 0, shape=(total + 1,)).at[cell].add(w)
+    return reshape(counts[:total], shape)
+
+
+def histogramdd(
+    sample: Any,
+    bins: Any = _DEFAULT_BINS,
+    range: Any = None,  # noqa: A002 - NumPy's name
+    density: bool | None = None,
+    weights: ArrayLike | None = None,
+) -> tuple[Array, list[Array]]:
+    """Count points in the cells of a grid; see `numpy.histogramdd`.
+
+    Parameters
+    ----------
+    sample : array_like, shape (points, axes), or a sequence of vectors, one for each axis
+        The coordinates.
+    bins : int or sequence
+        For all axes, or for each: the number of bins or their edges.
+    range : sequence of pairs, optional
+        The first and the last edge along each axis.
+    density : bool, optional
+        Divide by the volume of the cells and the total.
+    weights : array_like, optional
+        Added up in place of ones.
+
+    Returns
+    -------
+    counts : Array of float64
+        One axis for each coordinate.
+    edges : list of Array
+        Along each axis.
+    """
+    if isinstance(sample, list | tuple):
+        points = [as_array(column) for column in sample]
+    else:
+        table = as_array(sample)
+        points = [table[:, axis] for axis in np.arange(table.shape[1]).tolist()]
+    count = len(points)
+    each = [bins] * count if hasattr(bins, "__index__") and not np.ndim(bins) else list(bins)
+    limits = [None] * count if range is None else list(range)
+    if len(each) != count or len(limits) != count:
+        raise ArgumentError(
+            f"histogramdd of {count} axes with {len(each)} bins and {len(limits)} ranges",
+            mend="give one for each axis",
+        )
+    edges = [histogram_bin_edges(*axis) for axis in zip(points, each, limits, strict=True)]
+    counts = convert(_counts(points, edges, weights), as_dtype("float64"))
+    if density:
+        total = counts.sum()
+        for axis, edge in enumerate(edges):
+            sizes = tuple(edge.size - 1 if i == axis else 1 for i in np.arange(count))
+            counts = counts / reshape(diff(edge), sizes)
+        counts = counts / total
+    return counts, edges
+
+
+def histogram2d(
+    x: ArrayLike,
+    y: ArrayLike,
+    bins: Any = _DEFAULT_BINS,
+    range: Any = None,  # noqa: A002 - NumPy's name
+    density: bool | None = None,
+    weights: ArrayLike | None = None,
+) -> tuple[Array, Array, Array]:
+    """Count points of a plane in the cells of a grid; see `histogramdd`."""
+    is_number = hasattr(bins, "__index__") and not np.ndim(bins)
+    if not is_number and len(bins) not in (1, 2):
+        bins = [bins, bins]
+    counts, edges = histogramdd([as_array(x), as_array(y)], bins, range, density, weights)
+    return counts, edges[0], edges[1]

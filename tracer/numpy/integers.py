@@ -1,0 +1,237 @@
+"""Integers and the parts of floats: gcd, lcm, bits, exponents, packed bits."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tracer import ops
+from tracer.errors import ArgumentError, DTypeError
+from tracer.ir import as_dtype
+from tracer.numpy import promotion
+from tracer.numpy.base import ArrayLike
+from tracer.numpy.convert import as_array, convert
+from tracer.numpy.dispatch import apply, compound
+from tracer.numpy.elementwise import nextafter
+from tracer.numpy.joining import concatenate
+from tracer.numpy.rounding import trunc
+from tracer.numpy.ufunc import (
+    align,
+    binary,
+    compare,
+    full_like,
+    has_sign,
+    is_integer,
+    operands,
+    real_floats,
+    select,
+    unary,
+)
+
+if TYPE_CHECKING:
+    from tracer.numpy.array import Array
+
+_STEPS_PER_BIT = 1.4404
+"""Euclid's algorithm takes at most log(n) / log(golden ratio) steps (Lame, 1844)."""
+
+
+def _aligned_integers(name: str, x: Array, y: Array) -> tuple[Array, Array]:
+    x, y = align(name, x, y)
+    if not is_integer(x.dtype):
+        raise DTypeError(f"{name} takes integers, not {x.dtype}", mend="convert with astype")
+    return x, y
+
+
+def _gcd(x: Array, y: Array) -> Array:
+    x, y = _aligned_integers("gcd", x, y)
+    zero = full_like(x, 0)
+    for _ in range(math.ceil(8 * x.dtype.itemsize * _STEPS_PER_BIT) + 1):
+        at_zero = compare(y, zero, "EQ")
+        rest = apply(ops.remainder, x, select(at_zero, full_like(y, 1), y))
+        x, y = select(at_zero, x, y), select(at_zero, zero, rest)
+    return x if x.dtype.kind == "u" else apply(ops.abs, x)
+
+
+gcd = binary("gcd", _gcd, "Greatest common divisor.")
+
+
+def _lcm(x: Array, y: Array) -> Array:
+    x, y = _aligned_integers("lcm", x, y)
+    divisor = _gcd(x, y)
+    at_zero = compare(divisor, full_like(divisor, 0), "EQ")
+    part = apply(ops.divide, x, select(at_zero, full_like(divisor, 1), divisor))
+    product = apply(ops.multiply, part, y)
+    return product if x.dtype.kind == "u" else apply(ops.abs, product)
+
+
+lcm = binary("lcm", _lcm, "Least common multiple.")
+
+
+def _bitwise_count(x: Array) -> Array:
+    if x.dtype.kind not in "biu":
+        raise DTypeError(f"bitwise_count takes integers, not {x.dtype}", mend="use astype")
+    if x.dtype.kind == "b":
+        return convert(x, as_dtype("uint8"))
+    size = x if x.dtype.kind == "u" else apply(ops.abs, x)
+    return convert(apply(ops.popcnt, size), as_dtype("uint8"))
+
+
+bitwise_count = unary("bitwise_count", _bitwise_count, "Ones in the binary form of |x|; uint8.")
+
+
+def _heaviside(x: Array, y: Array) -> Array:
+    dtype = promotion.float_ufunc_dtype(promotion.promote_types(x.dtype, y.dtype))
+    x, y = align("heaviside", real_floats("heaviside", x), real_floats("heaviside", y), dtype)
+    zero, one = full_like(x, 0), full_like(x, 1)
+    result = select(compare(x, zero, "LT"), zero, one)
+    result = select(compare(x, zero, "EQ"), y, result)
+    return select(compare(x, x, "NE"), x, result)
+
+
+heaviside = binary("heaviside", _heaviside, "0 below zero, 1 above, x2 at zero.")
+
+
+def _logaddexp2(x: Array, y: Array) -> Array:
+    dtype = promotion.float_ufunc_dtype(promotion.promote_types(x.dtype, y.dtype))
+    x, y = align("logaddexp2", real_floats("logaddexp2", x), real_floats("logaddexp2", y), dtype)
+    larger = apply(ops.maximum, x, y)
+    difference = apply(ops.subtract, x, y)
+    distance = apply(ops.negate, apply(ops.abs, difference))
+    shrunk = apply(ops.exponential, apply(ops.multiply, distance, full_like(x, math.log(2))))
+    grown = apply(ops.divide, apply(ops.log_plus_one, shrunk), full_like(x, math.log(2)))
+    # Equal infinities: their difference is NaN.
+    is_nan = compare(difference, difference, "NE")
+    return select(is_nan, apply(ops.add, x, y), apply(ops.add, larger, grown))
+
+
+logaddexp2 = binary("logaddexp2", _logaddexp2, "log2(2**x1 + 2**x2), without overflow.")
+
+
+def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """Return x1 * 2**x2 for integers x2, without overflow on the way; see `numpy.ldexp`."""
+    return _ldexp(*operands(x1, x2))
+
+
+@compound
+def _ldexp(x: Array, exponent: Array) -> Array:
+    if not is_integer(exponent.dtype) and exponent.dtype.kind != "b":
+        raise DTypeError(f"ldexp takes integer exponents, not {exponent.dtype}", mend="use astype")
+    x = real_floats("ldexp", x)
+    x, wide = align("ldexp", x, convert(exponent, x.dtype), x.dtype)
+    # In four steps, so that no power of two overflows or vanishes by itself.
+    limits = promotion.finfo(x.dtype)
+    bound = 4 * (int(limits.maxexp) - 2)
+    wide = apply(ops.clamp, full_like(wide, -bound), wide, full_like(wide, bound))
+    quarter = apply(ops.floor, apply(ops.divide, wide, full_like(wide, 4)))
+    rest = apply(ops.subtract, wide, apply(ops.multiply, quarter, full_like(wide, 3)))
+    for step in (quarter, quarter, quarter, rest):
+        x = apply(ops.multiply, x, apply(ops.power, full_like(step, 2), step))
+    return x
+
+
+def frexp(x: ArrayLike, /) -> tuple[Array, Array]:
+    """Return mantissas in [0.5, 1) and int32 exponents of two; see `numpy.frexp`."""
+    return _frexp(as_array(x))
+
+
+@compound
+def _frexp(x: Array) -> tuple[Array, Array]:
+    x = real_floats("frexp", x)
+    width = 8 * x.dtype.itemsize
+    limits = promotion.finfo(x.dtype)
+    mantissa, bias = int(limits.nmant), int(limits.maxexp) - 2
+    # Subnormal numbers are scaled up first: their exponent bits are all zero.
+    tiny = compare(apply(ops.abs, x), full_like(x, float(limits.smallest_normal)), "LT")
+    scaled = select(tiny, apply(ops.multiply, x, full_like(x, 2.0 ** (mantissa + 1))), x)
+    kind = as_dtype(f"uint{width}")
+    bits = apply(ops.bitcast_convert, scaled, dtype=kind)
+    mask = (1 << (width - mantissa - 1)) - 1
+    raw = apply(ops.shift_right_logical, bits, full_like(bits, mantissa))
+    raw = apply(ops.and_, raw, full_like(raw, mask))
+    kept = apply(ops.and_, bits, full_like(bits, (1 << width) - 1 - (mask << mantissa)))
+    half = apply(ops.or_, kept, full_like(bits, bias << mantissa))
+    exponent = apply(ops.subtract, convert(raw, as_dtype("int32")), _int32(raw, bias))
+    shifted = apply(ops.subtract, exponent, _int32(raw, mantissa + 1))
+    exponent = select(tiny, shifted, exponent)
+    plain = apply(ops.and_, apply(ops.is_finite, x), compare(x, full_like(x, 0), "NE"))
+    fraction = apply(ops.bitcast_convert, half, dtype=x.dtype)
+    return select(plain, fraction, x), select(plain, exponent, _int32(raw, 0))
+
+
+def _int32(like: Array, value: int) -> Array:
+    return full_like(convert(like, as_dtype("int32")), value)
+
+
+def modf(x: ArrayLike, /) -> tuple[Array, Array]:
+    """Return the fractional and the integral part, both with the sign of `x`."""
+    return _modf(as_array(x))
+
+
+@compound
+def _modf(x: Array) -> tuple[Array, Array]:
+    x = real_floats("modf", x)
+    whole = trunc(x)
+    infinite = compare(apply(ops.abs, x), full_like(x, math.inf), "EQ")
+    rest = select(infinite, full_like(x, 0), apply(ops.subtract, x, whole))
+    size = apply(ops.abs, rest)
+    negative = has_sign(x)
+    return select(negative, apply(ops.negate, size), size), _signed(whole, negative)
+
+
+def _signed(x: Array, negative: Array) -> Array:
+    size = apply(ops.abs, x)
+    return select(negative, apply(ops.negate, size), size)
+
+
+def _spacing(x: Array) -> Array:
+    x = real_floats("spacing", x)
+    infinity = full_like(x, math.inf)
+    outward = select(has_sign(x), apply(ops.negate, infinity), infinity)
+    result = apply(ops.subtract, nextafter(x, outward), x)
+    return select(apply(ops.is_finite, x), result, full_like(x, math.nan))
+
+
+spacing = unary("spacing", _spacing, "Distance to the next float away from zero.")
+
+
+def packbits(a: ArrayLike, /, axis: int | None = None, bitorder: str = "big") -> Array:
+    """Pack truth values into the bits of uint8; see `numpy.packbits`."""
+    x = as_array(a)
+    x = x.ravel() if axis is None else x
+    rows = (x != 0).swapaxes(-1, -1 if axis is None else axis)
+    missing = -rows.shape[-1] % 8
+    if missing:
+        padding = np.zeros((*rows.shape[:-1], missing), bool)
+        rows = concatenate([rows, padding], -1)
+    groups = rows.reshape((*rows.shape[:-1], rows.shape[-1] // 8, 8))
+    packed = (groups * _bit_values(bitorder)).sum(-1, dtype="uint8")
+    return packed.swapaxes(-1, -1 if axis is None else axis)
+
+
+def unpackbits(
+    a: ArrayLike, /, axis: int | None = None, count: int | None = None, bitorder: str = "big"
+) -> Array:
+    """Unpack the bits of uint8 into zeros and ones; see `numpy.unpackbits`."""
+    x = as_array(a)
+    if x.dtype != np.uint8:
+        raise DTypeError(f"unpackbits takes uint8, not {x.dtype}", mend="use astype(uint8)")
+    x = x.ravel() if axis is None else x
+    rows = x.swapaxes(-1, -1 if axis is None else axis)
+    ones = ((rows[..., None] & _bit_values(bitorder)) != 0).astype("uint8")
+    flat = ones.reshape((*rows.shape[:-1], 8 * rows.shape[-1]))
+    if count is not None:
+        missing = count - flat.shape[-1]
+        if count >= 0 and missing > 0:
+            zeros = np.zeros((*flat.shape[:-1], missing), np.uint8)
+            flat = concatenate([flat, zeros], -1)
+        flat = flat[..., :count]
+    return flat.swapaxes(-1, -1 if axis is None else axis)
+
+
+def _bit_values(bitorder: str) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+    if bitorder not in ("big", "little"):
+        raise ArgumentError(f"bitorder {bitorder!r} is not known", mend='use "big" or "little"')
+    values = np.array([1 << bit for bit in range(8)], np.uint8)
+    return values[::-1] if bitorder == "big" else values
