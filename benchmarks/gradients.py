@@ -1,7 +1,9 @@
 """Gradients beside JAX's: operations by XLA's count, and seconds to trace and lower.
 
 Targets: at most 1.1 times JAX's operations, and no more seconds. XLA counts the body of a loop
-once, for both alike, and transcendental functions apart.
+once, for both alike, and transcendental functions apart. The sorted loss is above the target: its
+sort without a gradient works on integers of the same order (8 operations per element that XLA
+counts), which takes a quarter of the time of the comparison of floats.
 """
 
 from __future__ import annotations
