@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import tracer
 import tracer.numpy as tnp
 from tests.numpy.oracle import assert_same, interpreted, sample
 from tracer.errors import ArgumentError, LinAlgError, ShapeError, TracingError
@@ -117,7 +118,9 @@ def test_cholesky(dtype, upper, rng):
 def test_cholesky_eagerly(rng):
     a = _positive_definite(rng)
     assert_same(tnp.linalg.cholesky(a), np.linalg.cholesky(a))
-    assert bool(tnp.isnan(tnp.linalg.cholesky(-a)).any())
+    with pytest.raises(LinAlgError, match="positive definite"):
+        tnp.linalg.cholesky(-a)
+    assert bool(tnp.isnan(tracer.compile(tnp.linalg.cholesky)(-a)).any())
     with pytest.raises(LinAlgError, match="square"):
         tnp.linalg.cholesky(tnp.ones((2, 3)))
 
@@ -146,7 +149,7 @@ def test_matrix_norms(order, rng):
 
 
 def test_norms_that_there_are_not():
-    with pytest.raises(ArgumentError, match="not available"):
-        tnp.linalg.norm(np.ones((2, 2)), "nuc")
+    with pytest.raises(ArgumentError, match="nuclear"):
+        tnp.linalg.norm(np.ones((2, 2)), "nuclear")
     with pytest.raises(ArgumentError, match="not one of vectors"):
         tnp.linalg.norm(np.ones(2), "fro", 0)

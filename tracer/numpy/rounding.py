@@ -91,12 +91,12 @@ def _round(x: Array, *, decimals: int) -> Array:
 
 def clip(
     a: ArrayLike,
-    min: ArrayLike | None = None,
-    max: ArrayLike | None = None,
-    out: None = None,
-    *,
     a_min: ArrayLike | None = None,
     a_max: ArrayLike | None = None,
+    out: None = None,
+    *,
+    min: ArrayLike | None = None,
+    max: ArrayLike | None = None,
 ) -> Array:
     """Limit the elements to an interval.
 
@@ -104,13 +104,13 @@ def clip(
     ----------
     a : array_like
         Numbers.
-    min, max : array_like or None
-        Bounds, broadcast together with `a`; None leaves that side open. Where `min` exceeds `max`
-        the result is `max`.
+    a_min, a_max : array_like or None
+        Bounds, broadcast together with `a`; None leaves that side open. Where the lower exceeds
+        the upper the result is the upper.
     out : None
         Refused: arrays are not written in place.
-    a_min, a_max : array_like or None
-        NumPy's old names of `min` and `max`.
+    min, max : array_like or None
+        The array API's names of `a_min` and `a_max`.
 
     Returns
     -------
