@@ -137,6 +137,17 @@ def test_a_batch_of_kernels(rng):
     np.testing.assert_allclose(np.asarray(got), wanted)
 
 
+def test_dropout():
+    x = np.full((100, 50), 3.0, "float32")
+    y = np.asarray(nn.dropout(tracer.random.key(1), x, rate=0.25))
+    assert y.dtype == np.float32
+    assert set(np.unique(y)) == {0.0, 4.0}
+    assert abs((y == 0).mean() - 0.25) < 0.03
+    same = tracer.compile(lambda key, x: nn.dropout(key, x, rate=0.25))(tracer.random.key(1), x)
+    np.testing.assert_array_equal(np.asarray(same), y)
+    np.testing.assert_array_equal(np.asarray(nn.dropout(tracer.random.key(1), x, rate=0.0)), x)
+
+
 X, KERNEL = np.ones((1, 4, 4, 2)), np.ones((3, 3, 2, 1))
 BAD = [
     (lambda: nn.conv(X, KERNEL, padding="ALL"), ArgumentError, "no padding 'ALL'"),
@@ -169,6 +180,7 @@ BAD = [
     (lambda: nn.max_pool(X * 1j, 2), DTypeError, "not complex"),
     (lambda: nn.avg_pool(X, (2, 0)), ArgumentError, "not positive"),
     (lambda: nn.batch_norm(X, np.ones(3), np.ones(2)), ShapeError, "mean of shape (3,)"),
+    (lambda: nn.dropout(tracer.random.key(0), X, rate=1.0), ArgumentError, "rate of 1.0"),
     (lambda: nn.layer_norm(X, axis=4), AxisError, "axis 4"),
 ]
 

@@ -9,6 +9,7 @@ import numpy as np
 
 import tracer
 import tracer.numpy as tnp
+from tracer import nn
 
 Run = Callable[[], Any]
 
@@ -52,3 +53,18 @@ def _points(n: int) -> tuple[Any, ...]:
         rng.standard_normal((n, 3), dtype=np.float32),
         rng.standard_normal(n, dtype=np.float32),
     )
+
+
+def network_gradient(batch: int, limit: int | None) -> Run:
+    """Return the first kernel's gradient in a small network on images of 32 x 32 x 3, float32."""
+    rng = np.random.default_rng(0)
+    kernels = [
+        rng.standard_normal((3, 3, *sizes), dtype=np.float32) for sizes in ((3, 16), (16, 8))
+    ]
+    images = rng.standard_normal((batch, 32, 32, 3), dtype=np.float32)
+
+    def loss(first: Any, second: Any, images: Any) -> Any:
+        hidden = nn.max_pool(nn.relu(nn.conv(images, first)), 2)
+        return (nn.avg_pool(nn.conv(hidden, second, strides=2), 2) ** 2).sum()
+
+    return compiled(tracer.grad(loss), limit, *kernels, images)

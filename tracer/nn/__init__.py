@@ -15,6 +15,7 @@ from tracer.nn.activations import (
 )
 from tracer.nn.attention import dot_product_attention
 from tracer.nn.convolution import conv, conv_general_dilated
+from tracer.nn.dropout import dropout
 from tracer.nn.normalization import batch_norm, layer_norm
 from tracer.nn.pooling import avg_pool, max_pool
 
@@ -24,6 +25,7 @@ __all__ = [
     "conv",
     "conv_general_dilated",
     "dot_product_attention",
+    "dropout",
     "elu",
     "gelu",
     "layer_norm",
