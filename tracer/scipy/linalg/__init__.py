@@ -7,14 +7,8 @@ finite. Arguments that only steer SciPy's memory (`overwrite_a`, `check_finite`)
 from tracer.scipy.linalg.construction import block_diag, toeplitz
 from tracer.scipy.linalg.decompositions import det, eigh, inv, lu, lu_factor, qr, svd
 from tracer.scipy.linalg.functions import expm
-from tracer.scipy.linalg.systems import (
-    cho_factor,
-    cho_solve,
-    cholesky,
-    lu_solve,
-    solve,
-    solve_triangular,
-)
+from tracer.scipy.linalg.systems import lu_solve, solve
+from tracer.scipy.linalg.triangular import cho_factor, cho_solve, cholesky, solve_triangular
 
 __all__ = [
     "block_diag",

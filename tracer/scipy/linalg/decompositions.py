@@ -14,7 +14,7 @@ from tracer.numpy.dispatch import apply_many, compound
 from tracer.numpy.linalg.checks import adjoint, matrices, square_matrices
 from tracer.numpy.matrices import eye, tril, triu
 from tracer.numpy.sorting import argsort
-from tracer.scipy.linalg.systems import cholesky, solve_triangular
+from tracer.scipy.linalg.triangular import cholesky, solve_triangular
 
 if TYPE_CHECKING:
     from tracer.numpy.array import Array

@@ -1,37 +1,28 @@
-"""Linear systems: general, triangular, and with a decomposition at hand."""
+"""Linear systems: of a known structure, and with an LU decomposition at hand."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tracer import ops
 from tracer.errors import ArgumentError
 from tracer.ir import as_dtype
 from tracer.numpy import linalg as _linalg
-from tracer.numpy import promotion
 from tracer.numpy.base import ArrayLike
 from tracer.numpy.convert import as_array, broadcast, broadcast_shape, convert, reshape
 from tracer.numpy.dispatch import apply, compound
 from tracer.numpy.elementwise import conjugate
-from tracer.numpy.linalg.checks import any_of, refuse_singular, square_matrices
+from tracer.numpy.linalg.checks import square_matrices
 from tracer.numpy.linalg.solving import require_rows
-from tracer.numpy.matrices import diagonal, tril, triu
+from tracer.numpy.matrices import tril, triu
 from tracer.numpy.shaping import expand_dims, matrix_transpose, swapaxes
 from tracer.numpy.sorting import argsort
 from tracer.numpy.taking import take_along_axis
-from tracer.numpy.ufunc import compare, full_like
+from tracer.scipy.linalg.triangular import cho_factor, cho_solve, solve_triangular
 
 if TYPE_CHECKING:
     from tracer.numpy.array import Array
 
-_TRANSPOSES = {
-    0: "NO_TRANSPOSE",
-    1: "TRANSPOSE",
-    2: "ADJOINT",
-    "N": "NO_TRANSPOSE",
-    "T": "TRANSPOSE",
-    "C": "ADJOINT",
-}
 _STRUCTURES = (
     "general",
     "diagonal",
@@ -48,71 +39,6 @@ _TRANSPOSED = {
     "upper triangular": "lower triangular",
     "lower triangular": "upper triangular",
 }
-
-
-def cholesky(
-    a: ArrayLike, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
-) -> Array:
-    """Cholesky factor of symmetric (Hermitian) positive definite matrices.
-
-    Parameters
-    ----------
-    a : array_like, shape (..., n, n)
-        Only the triangle that `lower` names is read.
-    lower : bool
-        Return L with a = L L^H instead of U with a = U^H U.
-    overwrite_a, check_finite : bool
-        Accepted, without effect.
-
-    Returns
-    -------
-    Array, shape (..., n, n)
-        The factor, zero in the other triangle. Inside a traced function NaN where the matrix is
-        not positive definite.
-
-    Raises
-    ------
-    LinAlgError
-        The matrices are not square, or (concrete arrays) one is not positive definite.
-    """
-    del overwrite_a, check_finite
-    return _linalg.cholesky(a, upper=not lower)
-
-
-def cho_factor(
-    a: ArrayLike, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
-) -> tuple[Array, bool]:
-    """Return the Cholesky factor and `lower`, for `cho_solve`; the other triangle is zero."""
-    return cholesky(a, lower, overwrite_a, check_finite), lower
-
-
-def cho_solve(
-    c_and_lower: tuple[ArrayLike, bool],
-    b: ArrayLike,
-    overwrite_b: bool = False,
-    check_finite: bool = True,
-) -> Array:
-    """Solve a x = b, given the Cholesky factor of `a`.
-
-    Parameters
-    ----------
-    c_and_lower : tuple of (array_like, bool)
-        What `cho_factor` returns.
-    b : array_like, shape (n,) or (..., n, m)
-        Right-hand sides.
-    overwrite_b, check_finite : bool
-        Accepted, without effect.
-
-    Returns
-    -------
-    Array, the shape of `b`
-        The solutions.
-    """
-    del overwrite_b, check_finite
-    factor, lower = c_and_lower
-    first, second = (0, 2) if lower else (2, 0)
-    half = solve_triangular(factor, b, trans=first, lower=lower)
-    return solve_triangular(factor, half, trans=second, lower=lower)
 
 
 def lu_solve(
@@ -247,81 +173,3 @@ def _from_triangle(x: Array, *, lower: bool, conjugated: bool) -> Array:
     triangle, strict = (tril(x), tril(x, -1)) if lower else (triu(x), triu(x, 1))
     mirrored = swapaxes(strict, -1, -2)
     return triangle + (conjugate(mirrored) if conjugated else mirrored)
-
-
-def solve_triangular(
-    a: ArrayLike,
-    b: ArrayLike,
-    trans: Any = 0,
-    lower: bool = False,
-    unit_diagonal: bool = False,
-    overwrite_b: bool = False,
-    check_finite: bool = True,
-) -> Array:
-    """Solve a x = b for triangular matrices.
-
-    Parameters
-    ----------
-    a : array_like, shape (..., n, n)
-        Only the triangle that `lower` names is read.
-    b : array_like, shape (n,) or (..., n, m)
-        Right-hand sides.
-    trans : {0, 1, 2, "N", "T", "C"}
-        Solve with `a`, its transpose or its adjoint.
-    lower : bool
-        Whether the lower triangle holds the matrix.
-    unit_diagonal : bool
-        Take the diagonal as ones without reading it.
-    overwrite_b, check_finite : bool
-        Accepted, without effect.
-
-    Returns
-    -------
-    Array, the shape of `b`
-        The solutions. Inside a traced function not finite where the diagonal has a zero.
-
-    Raises
-    ------
-    LinAlgError
-        The matrices are not square, or (concrete arrays) the diagonal of one has a zero.
-    ShapeError
-        The sizes of `a` and `b` do not agree.
-    """
-    del overwrite_b, check_finite
-    if trans not in _TRANSPOSES:
-        raise ArgumentError(f"trans {trans!r} is not known", mend="use 0, 1, 2, 'N', 'T' or 'C'")
-    matrix, rhs = square_matrices("solve_triangular", a), as_array(b)
-    require_rows("solve_triangular", matrix, rhs)
-    solution, failed = _solve(
-        matrix,
-        rhs,
-        lower=bool(lower),
-        unit_diagonal=bool(unit_diagonal),
-        transpose_a=_TRANSPOSES[trans],
-    )
-    refuse_singular(failed, "solve_triangular")
-    return solution
-
-
-@compound
-def _solve(
-    a: Array, b: Array, *, lower: bool, unit_diagonal: bool, transpose_a: str
-) -> tuple[Array, Array]:
-    dtype = promotion.division_dtype(promotion.promote_types(a.dtype, b.dtype))
-    a, b = convert(a, dtype), convert(b, dtype)
-    columns = reshape(b, (b.size, 1)) if b.ndim == 1 else b
-    batch = broadcast_shape("solve_triangular", a.shape[:-2], columns.shape[:-2])
-    result = apply(
-        ops.triangular_solve,
-        broadcast(a, (*batch, *a.shape[-2:])),
-        broadcast(columns, (*batch, *columns.shape[-2:])),
-        left_side=True,
-        lower=lower,
-        unit_diagonal=unit_diagonal,
-        transpose_a=transpose_a,
-    )
-    pivots = diagonal(a, 0, -2, -1)
-    if unit_diagonal:  # what stands there is not read
-        pivots = full_like(pivots, 1)
-    failed = any_of(compare(pivots, full_like(pivots, 0), "EQ"))
-    return (reshape(result, result.shape[:-1]) if b.ndim == 1 else result), failed
