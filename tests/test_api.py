@@ -217,9 +217,7 @@ def test_the_outer_limit_rules() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["", "4 potatoes", "GB", "-1GB", -5, "1e", 1.5, [4]])
-@pytest.mark.parametrize(
-    "option", ["memory_limit", "tensor_size_threshold", "tensor_split_size"]
-)
+@pytest.mark.parametrize("option", ["memory_limit", "tensor_size_threshold", "tensor_split_size"])
 def test_sizes_that_make_no_sense(option: str, wrong: Any) -> None:
     with pytest.raises(tracer.TracerError):
         tracer.compile(outer_sum, **{option: wrong})
