@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 
 from tests.ops.samples_window import CHANNELS_LAST, MIXED, window_samples
+from tests.ops.sampling import Sample
 from tests.ops.test_conventions import cotangents
-from tracer import ops
+from tests.ops.test_every_op import assert_close, graph_of, types_of
+from tracer import lowering, ops
+from tracer.batching import batch_graph
 from tracer.errors import ArgumentError, DTypeError, ShapeError
-from tracer.ir import Builder, Op, ShapeDtype
+from tracer.ir import Builder, Op, ShapeDtype, as_dtype
 
 ONES = {"window_strides": (1,), "base_dilation": (1,), "window_dilation": (1,)}
 NO_PADDING = {"padding": ((0, 0),)}
@@ -160,6 +163,37 @@ def test_windows_agree_with_jax(name: str, rng: np.random.Generator) -> None:
     (got,) = cotangents(op, x, **params, **ones)
     # Ties: XLA's select_and_scatter chooses the first place too.
     np.testing.assert_allclose(got, np.asarray(wanted))
+
+
+@pytest.mark.xla
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_single_precision_takes_other_ways_on_the_cpu(dtype: str) -> None:
+    """Eigen's layout, written out zeros and plain loops: every sample, alone and as a batch."""
+    samples = [sample for sample in window_samples()["convolution"] if sample.smooth]
+    samples = [sample for sample in samples if sample.operands[0].dtype == np.float64]
+    cases = [
+        Sample(tuple(x.astype(as_dtype(dtype)) for x in sample.operands), sample.params)
+        for sample in samples
+    ]
+    with Builder() as builder:
+        inputs = [[builder.input(type) for type in types_of(case.operands)] for case in cases]
+        pairs = list(zip(inputs, cases, strict=True))
+        outputs = [ops.convolution(*values, **case.params) for values, case in pairs]
+        for values, case in pairs:
+            batched, _ = batch_graph(graph_of(ops.convolution, case), [True, False], 2)
+            stacked = ops.broadcast_in_dim(
+                values[0],
+                shape=(2, *values[0].shape),
+                dimensions=tuple(range(1, 1 + len(values[0].shape))),
+            )
+            outputs += builder.inline(batched, [stacked, values[1]])
+        graph = builder.finish(outputs)
+    buffers = [lowering.to_device(x) for case in cases for x in case.operands]
+    found = [lowering.to_host(x) for x in lowering.compile_graph(graph)(*buffers)]
+    for i, case in enumerate(cases):
+        wanted = ops.convolution.evaluate(*case.operands, **case.params)
+        assert_close(found[i], wanted, str(case.params))
+        assert_close(found[len(cases) + i], np.stack([wanted] * 2), str(case.params))
 
 
 def test_layouts_are_transposes(rng: np.random.Generator) -> None:

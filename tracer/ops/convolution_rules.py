@@ -17,6 +17,7 @@ from tracer.ops.rules import is_float, moved_bytes, own_label, require_kind, req
 from tracer.ops.window import Pairs, Sizes, Windows, dilated
 
 NAME = "convolution"
+_PACKED_BYTES = 2 << 20
 
 
 @dataclass(frozen=True)
@@ -145,16 +146,16 @@ def _in_place(labels: list[Label], axes: Sizes) -> tuple[Label, ...]:
 
 
 def cost(operands: Types, results: Types, **params: Any) -> Cost:
-    """Two flops for each term, eight when complex; scratch for copies into XLA:CPU's layout."""
+    """Two flops for each term, eight when complex; scratch for XLA:CPU's copies."""
     p = Parameters(**params)
     lhs, rhs = operands
     terms = results[0].size * rhs.size // max(1, p.sizes(rhs, p.rhs_axes)[0])
     flops = (8 if lhs.dtype.kind == "c" else 2) * terms
-    return Cost(flops, moved_bytes(operands, results), _copied_bytes(p, lhs, rhs, results[0]))
+    return Cost(flops, moved_bytes(operands, results), _scratch(p, lhs, rhs, results[0]))
 
 
-def _copied_bytes(p: Parameters, lhs: ShapeDtype, rhs: ShapeDtype, result: ShapeDtype) -> int:
-    """Bound what the CPU copies: into its layout, into float32, and apart where it is dilated.
+def _scratch(p: Parameters, lhs: ShapeDtype, rhs: ShapeDtype, result: ShapeDtype) -> int:
+    """Bound what the CPU copies: into its layout, into float32, apart if dilated, and in blocks.
 
     The layout has the features last and in the kernel the spatial axes first. The copy of the
     result may take over that of an operand; docs/memory-model.md has the measurements.
@@ -171,4 +172,6 @@ def _copied_bytes(p: Parameters, lhs: ShapeDtype, rhs: ShapeDtype, result: Shape
     in_order = p.rhs_axes == (last, last - 1, *range(last - 1))
     of_rhs = 0 if in_order and not is_narrow else 4 * rhs.size
     of_result = 4 * result.size if is_narrow or p.result_axes != (0, last, *spatial) else 0
-    return 4 * spread + of_rhs + of_result + (of_lhs if of_lhs > of_result else 0)
+    packed = min(_PACKED_BYTES, 4 * (lhs.size + rhs.size + result.size))
+    copies = of_rhs + of_result + (of_lhs if of_lhs > of_result else 0)
+    return 4 * spread + copies + packed
