@@ -125,8 +125,7 @@ def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, 
         The shape and dtype of `x`.
     """
     domain = as_array(x)
-    single = isinstance(condlist, ArrayBase | np.ndarray) and condlist.ndim == domain.ndim
-    single = single or isinstance(condlist, bool)
+    single = _axes(condlist) == 0 or (_axes(condlist[0]) == 0 and domain.ndim > 0)
     conditions = [as_array(condlist)] if single else [as_array(one) for one in condlist]
     count = len(conditions)
     if len(funclist) not in (count, count + 1):
@@ -141,6 +140,10 @@ def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, 
     for condition, value in zip(conditions, values, strict=False):
         result = where(condition, value, result)
     return result
+
+
+def _axes(value: Any) -> int:
+    return value.ndim if isinstance(value, ArrayBase) else np.ndim(value)
 
 
 def put_along_axis(arr: Any, indices: ArrayLike, values: ArrayLike, axis: int | None) -> None:

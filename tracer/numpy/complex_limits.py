@@ -110,12 +110,16 @@ def sqrt(z: Array, result: Array) -> Array:
 def acos(z: Array, result: Array) -> Array:
     """On the imaginary axis the real part is a quarter turn."""
     x, y = _parts(z)
+    nowhere = _both(apply(ops.is_finite, x), _is_nan(y))
+    result = _put(result, nowhere, math.nan, math.nan)
     return _put(result, _both(_is(x, 0.0), _is_nan(y)), math.pi / 2, math.nan)
 
 
 def acosh(z: Array, result: Array) -> Array:
     """On the imaginary axis the imaginary part is a quarter turn."""
     x, y = _parts(z)
+    nowhere = _both(apply(ops.is_finite, x), _is_nan(y))
+    result = _put(result, nowhere, math.nan, math.nan)
     return _put(result, _both(_is(x, 0.0), _is_nan(y)), math.nan, math.pi / 2)
 
 

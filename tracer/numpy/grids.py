@@ -62,7 +62,12 @@ def ix_(*args: ArrayLike) -> tuple[Array, ...]:
     """Return index arrays whose product is a grid: `x[ix_([0, 1], [2, 3])]`; see `numpy.ix_`."""
     results = []
     for axis, value in enumerate(args):
-        index = as_array(np.asarray(value, np.int64) if _is_empty(value) else value)
+        # Lists stay on the host, where the places of true elements can be found.
+        plain = value if isinstance(value, ArrayBase) else np.asarray(value)
+        plain = np.asarray(value, np.int64) if _is_empty(value) else plain
+        if isinstance(plain, np.ndarray) and plain.dtype.kind == "b" and plain.ndim == 1:
+            plain = np.flatnonzero(plain)
+        index = as_array(plain)
         if index.ndim != 1:
             raise ShapeError(f"ix_ of shape {index.shape}", mend="give vectors")
         if index.dtype.kind == "b":

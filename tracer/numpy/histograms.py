@@ -46,11 +46,11 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Array:
     edges, values = as_array(bins), as_array(x)
     if edges.ndim != 1:
         raise ShapeError(f"digitize with bins of shape {edges.shape}", mend="give a vector")
-    sides = ("left", "right") if right else ("right", "left")
-    upward = searchsorted(edges, values, sides[0])
+    side = "left" if right else "right"
+    upward = searchsorted(edges, values, side)
     if edges.size < 2:
         return upward
-    downward = edges.size - searchsorted(edges[::-1], values, sides[1])
+    downward = edges.size - searchsorted(edges[::-1], values, side)
     return where(edges[-1] >= edges[0], upward, downward)  # type: ignore[no-any-return]
 
 
@@ -91,7 +91,7 @@ def _interval(x: Array, limits: Any) -> tuple[Any, Any]:
     wide = promotion.division_dtype(wide)
     low, high = convert(low, wide), convert(high, wide)
     # A single value gets a bin around it.
-    half = where(low == high, 0.5, 0.0)
+    half = convert(where(low == high, 0.5, 0.0), wide)
     return low - half, high + half
 
 

@@ -92,7 +92,8 @@ def issubdtype(arg1: Any, arg2: Any) -> bool:
 
     The extension floats (bfloat16, float8) are floating.
     """
-    first = as_dtype(arg1) if not isinstance(arg1, type) else arg1
+    abstract = isinstance(arg1, type) and getattr(np, arg1.__name__, None) is arg1
+    first = arg1 if abstract else as_dtype(arg1)
     is_extension = isinstance(first, np.dtype) and first.kind == "V"
     is_class = isinstance(arg2, type) and issubclass(arg2, np.generic)
     if is_extension and is_class and arg2 in (np.floating, np.inexact, np.number, np.generic):

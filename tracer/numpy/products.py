@@ -66,7 +66,7 @@ def cross(
     y0, y1, y2 = _components(y)
     last = x0 * y1 - x1 * y0
     if x.shape[-1] == 2 and y.shape[-1] == 2:
-        return last
+        return as_array(last)
     first = _difference(_times(x1, y2), _times(x2, y1))
     second = _difference(_times(x2, y0), _times(x0, y2))
     return moveaxis(stack([first, second, last], -1), -1, axisc)

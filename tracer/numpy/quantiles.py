@@ -16,7 +16,7 @@ from tracer import ops
 from tracer.errors import ArgumentError, DTypeError, ShapeError
 from tracer.ir import as_dtype
 from tracer.numpy import promotion
-from tracer.numpy.base import ArrayBase, ArrayLike
+from tracer.numpy.base import ArrayLike
 from tracer.numpy.convert import (
     as_array,
     broadcast,
@@ -169,8 +169,10 @@ def nanpercentile(
     return _quantiles("nanpercentile", a, part, axis, out, method, keepdims, skips_nan=True)
 
 
-def _hundredth(q: ArrayLike) -> Any:
-    return q / 100 if isinstance(q, int | float | ArrayBase) else np.asarray(q) / 100
+def _hundredth(q: Any) -> Any:
+    if isinstance(q, int | float):
+        return q / 100
+    return as_array(q) / 100.0
 
 
 def _quantiles(
@@ -213,8 +215,8 @@ def _require_levels(name: str, levels: Array) -> None:
     host = np.asarray(levels).astype(float)
     if not np.all((host >= 0) & (host <= 1)):
         raise ArgumentError(
-            f"{name} {host} is not between its bounds",
-            mend="give quantiles from 0 to 1, percentiles from 0 to 100",
+            f"{name} {host} is not between 0 and 1",
+            mend="give quantiles from 0 to 1, percentiles (here divided by 100) from 0 to 100",
         )
 
 

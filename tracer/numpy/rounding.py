@@ -91,12 +91,12 @@ def _round(x: Array, *, decimals: int) -> Array:
 
 def clip(
     a: ArrayLike,
-    a_min: ArrayLike | None = None,
-    a_max: ArrayLike | None = None,
-    out: None = None,
-    *,
     min: ArrayLike | None = None,
     max: ArrayLike | None = None,
+    out: None = None,
+    *,
+    a_min: ArrayLike | None = None,
+    a_max: ArrayLike | None = None,
 ) -> Array:
     """Limit the elements to an interval.
 
@@ -104,13 +104,13 @@ def clip(
     ----------
     a : array_like
         Numbers.
-    a_min, a_max : array_like or None
+    min, max : array_like or None
         Bounds, broadcast together with `a`; None leaves that side open. Where the lower exceeds
-        the upper the result is the upper.
+        the upper the result is the upper. The array API standard asks for these names here.
     out : None
         Refused: arrays are not written in place.
-    min, max : array_like or None
-        The array API's names of `a_min` and `a_max`.
+    a_min, a_max : array_like or None
+        NumPy's names of `min` and `max`.
 
     Returns
     -------
