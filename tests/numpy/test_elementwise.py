@@ -108,6 +108,9 @@ SPECIAL = np.array([0.0, -0.0, 1.0, -1.0, 2.5, -2.5, np.inf, -np.inf, np.nan])
 def test_special_floats(name, is_eager):
     x, y = SPECIAL[:, None], SPECIAL[None, :]
     expected = quietly(numpy_twin(name), x, y)
+    if name == "floor_divide":
+        # The array API standard: inf // 1 is inf and 1 // -inf is -0, where NumPy has NaN and -1.
+        expected = np.where(np.isfinite(x) & np.isfinite(y), expected, quietly(np.divide, x, y))
     function = our_function(name)
     ours = np.asarray(function(x, y)) if is_eager else interpreted(function, x, y)[0]
     np.testing.assert_allclose(ours, expected, rtol=1e-15)

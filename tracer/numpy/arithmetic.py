@@ -142,7 +142,11 @@ def _floor_divide_floats(x: Array, y: Array) -> Array:
     return select(plain, rounded, apply(ops.divide, x, y))
 
 
-floor_divide = binary("floor_divide", _floor_divide, "Quotient rounded down.")
+floor_divide = binary(
+    "floor_divide",
+    _floor_divide,
+    "Quotient rounded down; with an infinite operand the quotient itself, unlike in NumPy.",
+)
 
 
 def divmod(x1: ArrayLike, x2: ArrayLike, /) -> tuple[Array, Array]:  # noqa: A001 - NumPy's name

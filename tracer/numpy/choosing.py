@@ -143,7 +143,10 @@ def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, 
 
 
 def _axes(value: Any) -> int:
-    return value.ndim if isinstance(value, ArrayBase) else np.ndim(value)
+    """Count axes without a look at values; a list has at least one."""
+    if isinstance(value, ArrayBase):
+        return value.ndim
+    return 1 if isinstance(value, list | tuple) else np.ndim(value)
 
 
 def put_along_axis(arr: Any, indices: ArrayLike, values: ArrayLike, axis: int | None) -> None:

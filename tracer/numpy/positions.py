@@ -195,8 +195,8 @@ def compress(
     taken = take(x, maximum(places, 0), number)
     shape = (places.size, *(1,) * (x.ndim - number - 1))
     filling = full_of(taken, fill_value)
-    chosen: Array = where(reshape(places >= 0, shape), taken, filling)
-    return chosen
+    result: Array = where(reshape(places >= 0, shape), taken, filling)
+    return result
 
 
 def full_of(x: Array, value: Any) -> Array:
