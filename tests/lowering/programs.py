@@ -109,6 +109,25 @@ PROGRAMS: dict[str, Program] = {
         [IMAGES, ((3, 3, 1, 64), "f4")],
         {},
     ),
+    "convolution of volumes": (
+        lambda x, kernel: [
+            ops.convolution(
+                x,
+                kernel,
+                lhs_axes=(0, 4, 1, 2, 3),
+                rhs_axes=(4, 3, 0, 1, 2),
+                result_axes=(0, 4, 1, 2, 3),
+                window_strides=(1, 1, 1),
+                padding=((1, 1),) * 3,
+                lhs_dilation=(1, 1, 1),
+                rhs_dilation=(1, 1, 1),
+                feature_group_count=1,
+                batch_group_count=1,
+            )
+        ],
+        [((4, 24, 24, 24, 16), "f4"), ((3, 3, 3, 16, 32), "f4")],
+        {},
+    ),
     "cholesky and solve": (solved, [((1000, 1000), "f8"), ((1000, 200), "f8")], {}),
 }
 

@@ -42,7 +42,10 @@ _LAPACK_SQUARES = {"gesdd": 4, "syevd": 2, "heevd": 2, "geev": 3}
 """Workspace of the iterative routines, in squares of the smaller side of the matrix."""
 _VALUES_ONLY = re.compile(r"\bmode = 78\b")  # "N": no vectors
 _CONVOLUTION_BYTES = 2 << 20
-"""Eigen packs a convolution's operands block by block; results of groups are written twice."""
+"""Eigen packs a convolution's operands block by block."""
+_EIGEN_ITEMSIZE, _IMAGE_AXES, _FEW_FEATURES = 4, 4, 8
+"""Convolutions of other widths take plain loops. Results with more axes, of groups, or with few
+features are written twice."""
 _OVERLAPPING = 2
 """XLA:CPU may run independent kernels at the same time."""
 _NOT_STORED = {"parameter", "constant", "broadcast", "iota", "bitcast", "get-tuple-element"}
@@ -273,11 +276,16 @@ def _lapack_workspace(target: str, matrix: _Array, attributes: str) -> int:
 
 
 def _convolution(computation: _Computation, found: _Instruction, _: dict[str, _Computation]) -> int:
-    if "rhs_reversal" in found.attributes:
+    result = found.results[0]
+    if result.itemsize != _EIGEN_ITEMSIZE or "rhs_reversal" in found.attributes:
         return 0
     touched = found.nbytes + sum(array.nbytes for array in computation.arrays(found))
-    groups = found.nbytes if "feature_group_count" in found.attributes else 0
-    return groups + min(_CONVOLUTION_BYTES, touched)
+    is_written_twice = (
+        "feature_group_count" in found.attributes
+        or len(result.shape) > _IMAGE_AXES
+        or result.shape[-1] < _FEW_FEATURES
+    )
+    return min(_CONVOLUTION_BYTES, touched) + (found.nbytes if is_written_twice else 0)
 
 
 def _threads() -> int:

@@ -18,6 +18,7 @@ from tracer.ops.window import Pairs, Sizes, Windows, dilated
 
 NAME = "convolution"
 _PACKED_BYTES = 2 << 20
+_FEW_FEATURES = 8
 
 
 @dataclass(frozen=True)
@@ -173,5 +174,7 @@ def _scratch(p: Parameters, lhs: ShapeDtype, rhs: ShapeDtype, result: ShapeDtype
     of_rhs = 0 if in_order and not is_narrow else 4 * rhs.size
     of_result = 4 * result.size if is_narrow or p.result_axes != (0, last, *spatial) else 0
     packed = min(_PACKED_BYTES, 4 * (lhs.size + rhs.size + result.size))
+    if len(spatial) > 2 or p.sizes(rhs, p.rhs_axes)[0] < _FEW_FEATURES:
+        packed += 4 * result.size
     copies = of_rhs + of_result + (of_lhs if of_lhs > of_result else 0)
     return 4 * spread + copies + packed
