@@ -306,3 +306,34 @@ def test_sums_of_narrow_floats_do_not_stop_to_grow() -> None:
     ones = np.ones(3000, np.float16)
     # Each slice is rounded to 11 bits; their sum must not lose more than a few of those roundings.
     np.testing.assert_allclose(evaluated(graph, ones)[0], 3000 * np.e, rtol=2e-3)
+
+
+def test_long_chains_that_are_read_along_two_axes_need_no_stack() -> None:
+    def chained(x):
+        values = x[:, None] * x[None, :]
+        for _ in range(1500):
+            values = tnp.sin(values)
+        return (values + values.T) @ x
+
+    before = traced(chained, ((12,), "float32"))
+    graph, (row,) = split(before, 100, 100, 100)
+    assert row.trips >= 2
+    x = np.linspace(-1, 1, 12, dtype=np.float32)
+    np.testing.assert_allclose(evaluated(graph, x)[0], evaluated(before, x)[0], rtol=1e-5)
+
+
+def test_remainders_along_every_axis_come_to_an_end() -> None:
+    """Results and reads of earlier loops are never seeds: this used to go on for ever."""
+
+    def outer(x):
+        k = tnp.tanh(x[0][:, None] * x[0][None, :])
+        return tnp.tanh(k[:, :, None] - k.max(1)[None, None, :]) * 0.5
+
+    before = traced(outer, ((1, 5), "float64"))
+    for threshold in (0, 8, 40):
+        for trust_fusion in (True, False):
+            chosen = SplitSettings(threshold, 64, 200, trust_fusion=trust_fusion)
+            graph, rows = split_graph(before, chosen, PassLog())
+            assert len(rows) < 20
+            x = np.linspace(-1, 1, 5)[None]
+            np.testing.assert_allclose(evaluated(graph, x)[0], evaluated(before, x)[0], rtol=1e-12)

@@ -123,10 +123,15 @@ class Liveness:
 
     def death(self, value: Value) -> int:
         """Position of the last read of a value; past the end for outputs."""
-        if value in self.outputs:
-            return len(self.graph.nodes)
-        last = max((self.last_read[user] for user in self.users.get(value, ())), default=-1)
-        return max((last, *map(self.death, self.renamed.get(value, ()))))
+        last = -1
+        names = [value]
+        while names:
+            name = names.pop()
+            if name in self.outputs:
+                return len(self.graph.nodes)
+            last = max((last, *(self.last_read[user] for user in self.users.get(name, ()))))
+            names.extend(self.renamed.get(name, ()))
+        return last
 
     def buffers_read(self, node: Node) -> dict[Value, bool]:
         """Return the stored values a stored node reads, and whether only in its own element order.

@@ -60,6 +60,14 @@ class Levels:
             else:
                 self.start[node] = self._emission_level(node, label, 0)
                 self.done[node] = self.start[node] + (node in region.heads)
+                self._remember_slices(node)
+
+    def _remember_slices(self, node: Node) -> None:
+        """Find the levels of all slices of a virtual node now: a long chain then needs no stack."""
+        rule = self.subject.rule(node)
+        for label in {label for labels in rule.results for label in labels}:
+            if rule.is_parallel(label):
+                self._slices[node, label] = self._emission_level(node, label, 0)
 
     def _done(self, value: Value) -> int:
         return self.done.get(value.node, 0)
