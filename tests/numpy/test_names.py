@@ -117,6 +117,8 @@ CASES = {
     "block flat": (lambda n, x: n.block([x, x]), (V,)),
     "partition": (lambda n, x: n.sort(n.partition(x, 2)[:, :3], 1), (X,)),
     "argpartition": (lambda n, x: n.sort(n.argpartition(x, 2)[:, :3], 1), (X,)),
+    "sort complex": (lambda n, x: n.sort(x.round(), 0), (Z,)),
+    "argsort complex": (lambda n, x: n.argsort(x.round(), kind="stable"), (Z,)),
     "sort_complex": (lambda n, x: n.sort_complex(x.round()), (Z,)),
     "kron": (lambda n, x, y: n.kron(x, y), (X, N)),
     "kron axes": (lambda n, x, y: n.kron(x, y), (V, X)),

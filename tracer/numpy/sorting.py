@@ -43,7 +43,7 @@ def sort(
     Parameters
     ----------
     a : array_like
-        Real numbers or bools.
+        Numbers or bools; complex ones are sorted by their real, then their imaginary parts.
     axis : int or None
         The axis; None sorts the flattened array.
     kind : str, optional
@@ -60,6 +60,8 @@ def sort(
     """
     del kind, stable
     x, number = _sorted_axis(as_array(a), axis)
+    if x.dtype.kind == "c":
+        return take_along_axis(x, argsort(x, number, descending=descending), number)
     return _sort(x, axis=number, descending=bool(descending))
 
 
@@ -82,7 +84,7 @@ def argsort(
     Parameters
     ----------
     a : array_like
-        Real numbers or bools.
+        Numbers or bools; complex ones are sorted by their real, then their imaginary parts.
     axis : int or None
         The axis; None sorts the flattened array.
     kind : str, optional
@@ -99,6 +101,9 @@ def argsort(
     """
     del kind, stable
     x, number = _sorted_axis(as_array(a), axis)
+    if x.dtype.kind == "c":
+        parts = (-imag(x), -real(x)) if descending else (imag(x), real(x))
+        return lexsort(parts, number)
     return _argsort(x, axis=number, descending=bool(descending))
 
 
