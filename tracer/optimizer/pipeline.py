@@ -1,7 +1,9 @@
 """The order of the passes, with a reason for each place.
 
-1. *expand* writes ops that only matter to differentiation (checkpoint, custom_vjp) with the ops
-   they stand for, so that no later pass needs to know them.
+1. *fuse scans* before loops are written out: a scan over what another one stacks, as in forward
+   mode, joins it, and nothing is stacked. Then *expand* writes ops that only matter to
+   differentiation (checkpoint, custom_vjp) with the ops they stand for, so that no later pass
+   needs to know them.
 2. *common subexpressions* and *constant folding* first: the patterns below see one node for one
    value, and numbers where the user wrote numbers.
 3. *unroll short reductions* before *match contractions*: with few features the direct form of a
@@ -17,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tracer.ir import Builder, Graph, Node, Value, rebuild
+from tracer.optimizer.fuse_scans import FUSE_SCANS
 from tracer.optimizer.liveness import Liveness, LiveTensor, graph_flops
 from tracer.optimizer.match import CONTRACTIONS, UNROLL
 from tracer.optimizer.passes import Pass, PassLog, PassManager, PassRow
@@ -69,6 +72,7 @@ def expand_calls(graph: Graph, log: PassLog) -> Graph:
 
 EXPAND = Pass("expand", expand_calls)
 STANDARD_PASSES = (
+    FUSE_SCANS,
     EXPAND,
     COMMON_SUBEXPRESSIONS,
     CONSTANT_FOLDING,
