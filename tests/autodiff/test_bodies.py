@@ -69,9 +69,7 @@ def test_scan_sums_no_cotangents_that_are_not_asked_about() -> None:
 
 
 def test_scan_hoists_what_depends_on_constants_only() -> None:
-    body = build(
-        lambda w, c, x: [ops.multiply(matmul(c, matmul(w, w)), x)], MATRIX, VECTOR, VECTOR
-    )
+    body = build(lambda w, c, x: [ops.multiply(matmul(c, matmul(w, w)), x)], MATRIX, VECTOR, VECTOR)
     graph = build(
         lambda w, c, xs: ops.scan(
             w, c, xs, body=body, length=4, num_consts=1, num_carry=1, reverse=False
@@ -123,9 +121,7 @@ def test_scan_in_a_scan() -> None:
     inner = build(step, MATRIX, VECTOR, VECTOR)
 
     def outer_step(w: Value, xs: Value, c: Value) -> list[Value]:
-        last, ys = ops.scan(
-            w, c, xs, body=inner, length=4, num_consts=1, num_carry=1, reverse=True
-        )
+        last, ys = ops.scan(w, c, xs, body=inner, length=4, num_consts=1, num_carry=1, reverse=True)
         return [last, total(ys)]
 
     outer = build(outer_step, MATRIX, STACK, VECTOR)

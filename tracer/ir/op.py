@@ -139,8 +139,9 @@ class Op:
         False for ops that must not be removed or merged.
     linearize : callable, optional
         For ops that hold bodies or whose gradient wants more of them than their results, in
-        place of `vjp`: `(rules, active, wanted, *operands, **params) -> (results, pull_back)`. It emits the op so that the backward pass finds what
-        it needs, and returns `pull_back(g) -> tuple of (Value or None)`. `rules` is the
+        place of `vjp`: `(rules, active, wanted, *operands, **params) -> (results, pull_back)`.
+        It emits the op so that the backward pass finds what it needs, and returns
+        `pull_back(g) -> tuple of (Value or None)`. `rules` is the
         differentiator (`autodiff.ReverseRules`, received so that ops need not import it),
         `active` tells for each operand whether its cotangent is asked for, `wanted` for each
         result whether a cotangent may come.
