@@ -140,6 +140,8 @@ def reduction(
 
 
 def _extremum_vjp(g: Value, out: Value, x: Value, *, axes: Axes) -> tuple[Value]:
+    if x.type.size == 0:  # 0 / 0 places would reach forward mode as NaN
+        return (helpers.zeros_like(x),)
     reached = ops.compare(x, spread_back(out, x.shape, axes), direction="EQ")
     count = ops.reduce_add(helpers.convert(reached, x.dtype), axes=axes)
     return (helpers.where(reached, spread_back(ops.divide(g, count), x.shape, axes)),)
