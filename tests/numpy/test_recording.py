@@ -9,7 +9,7 @@ import pytest
 
 import tracer
 import tracer.numpy as tnp
-from tests.numpy.oracle import assert_same
+from tests.numpy.oracle import assert_same, interpreted
 from tracer.errors import DTypeError, TracingError
 from tracer.numpy.array import TracedArray
 from tracer.numpy.dispatch import apply_graph
@@ -150,7 +150,7 @@ NEEDS_DATA = {
     "numpy": (lambda x: np.sin(np.asarray(x)), "NumPy array", "tracer.numpy"),
     "in": (lambda x: 3 in x, r"bool\(\)", "where"),
     "format": (lambda x: f"{x[0]:.2f}", r"format\(\)", "outside"),
-    "device": (lambda x: x.device, "device", "outside"),
+    "to_device": (lambda x: x.to_device("cpu:0"), r"to_device\(\)", "outside"),
     "dlpack": (lambda x: x.__dlpack__(), "__dlpack__", "outside"),
     "pickle": (lambda x: x.__reduce__(), "pickling", "outside"),
 }
@@ -167,6 +167,18 @@ def test_what_needs_data_is_refused_with_a_mend(name):
     assert "float32" in text or "bool[" in text or "int64[" in text
     assert caught.value.where.file == __file__
     assert isinstance(caught.value, TypeError)
+
+
+def test_the_device_of_a_traced_array_is_the_programs():
+    def like(x):
+        assert x.device is None
+        assert x.to_device(x.device) is x
+        ones = tnp.ones(x.shape, x.dtype, device=x.device)
+        return x + ones * tnp.arange(3, dtype=x.dtype, device=x.device)
+
+    values = np.arange(3, dtype="float32")
+    (result,) = interpreted(like, values)
+    assert_same(result, 2 * values)
 
 
 def test_traced_arrays_print_their_type_and_origin():

@@ -216,9 +216,12 @@ class TracedArray(Array):
         raise escaped(self)
 
     @property
-    def device(self) -> Any:
-        """Unknown before the program is compiled."""
-        raise self._no_data("device")
+    def device(self) -> None:
+        """None: the device is chosen when the program is compiled, and every part runs there.
+
+        So `zeros(n, device=x.device)` is as good inside a traced function as outside of it.
+        """
+        return
 
     _device = device
 
@@ -266,8 +269,10 @@ class TracedArray(Array):
         return self._snapshot()
 
     def to_device(self, device: Any, /, *, stream: Any = None) -> Array:
-        """Refused: the program runs on one device."""
-        del device, stream
+        """Refused unless `device` is None: the program runs on one device."""
+        del stream
+        if device is None:
+            return self
         raise self._no_data("to_device()")
 
     def __dlpack__(self, **_: Any) -> Any:

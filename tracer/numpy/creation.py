@@ -32,6 +32,7 @@ def array(
     dtype: Any = None,
     *,
     copy: bool | None = True,
+    order: str | None = "K",
     ndmin: int = 0,
     device: Any = None,
 ) -> Array:
@@ -46,6 +47,8 @@ def array(
     copy : bool or None
         False and None share the data of an Array of the right dtype; data from the host is copied
         in any case.
+    order : {"K", "C", "A"}, optional
+        Without effect; "F" is refused: arrays have no memory order of their own.
     ndmin : int
         Axes of size one are put in front until there are so many.
     device : Device or str, optional
@@ -61,7 +64,7 @@ def array(
     DTypeError
         Ragged lists, strings, objects, and dtypes that are not supported.
     """
-    result = asarray(object, dtype, device=device)
+    result = asarray(object, dtype, order, device=device)
     if result is object and copy:
         result = result.copy()
     if result.ndim < ndmin:
@@ -70,7 +73,12 @@ def array(
 
 
 def asarray(
-    a: ArrayLike, dtype: Any = None, *, copy: bool | None = None, device: Any = None
+    a: ArrayLike,
+    dtype: Any = None,
+    order: str | None = None,
+    *,
+    copy: bool | None = None,
+    device: Any = None,
 ) -> Array:
     """Return an Array of the data, itself when it is one of that dtype.
 
@@ -80,6 +88,8 @@ def asarray(
         Numbers, nested lists, NumPy arrays, Arrays.
     dtype : dtype, optional
         Of the result.
+    order : {"K", "C", "A"}, optional
+        Without effect; "F" is refused: arrays have no memory order of their own.
     copy : bool, optional
         True copies in any case; False refuses to copy.
     device : Device or str, optional
@@ -97,6 +107,7 @@ def asarray(
     ArgumentError
         `copy` is False and the data has to be copied.
     """
+    _require_order(order)
     wanted = None if dtype is None else as_dtype(dtype)
     if isinstance(a, ArrayBase) or (isinstance(a, list | tuple) and not _is_host_data(a)):
         result = as_array(a)
@@ -107,6 +118,14 @@ def asarray(
     if copy is False:
         raise _copy_refused(a)
     return from_host(host_array(a, wanted), device)
+
+
+def _require_order(order: str | None) -> None:
+    if order not in (None, "C", "K", "A"):
+        raise ArgumentError(
+            f"order={order!r}: arrays have no memory order of their own",
+            mend="leave it out; what is computed does not depend on it",
+        )
 
 
 def _copy_refused(value: Any) -> ArgumentError:
@@ -165,12 +184,19 @@ def placed(x: Array, device: Any) -> Array:
     return x if device is None else x.to_device(device)
 
 
-def copy(a: ArrayLike) -> Array:
+def copy(a: ArrayLike, order: str | None = "K") -> Array:
     """Return a copy with memory of its own."""
-    return array(a, copy=True)
+    return array(a, copy=True, order=order)
 
 
-def full(shape: Any, fill_value: ArrayLike, dtype: Any = None, *, device: Any = None) -> Array:
+def full(
+    shape: Any,
+    fill_value: ArrayLike,
+    dtype: Any = None,
+    order: str | None = "C",
+    *,
+    device: Any = None,
+) -> Array:
     """Fill a new array with a value.
 
     Parameters
@@ -181,6 +207,8 @@ def full(shape: Any, fill_value: ArrayLike, dtype: Any = None, *, device: Any = 
         Broadcast to the shape.
     dtype : dtype, optional
         Of the result; that of `fill_value` by default.
+    order : {"K", "C", "A"}, optional
+        Without effect; "F" is refused: arrays have no memory order of their own.
     device : Device or str, optional
         Where the array goes.
 
@@ -189,6 +217,7 @@ def full(shape: Any, fill_value: ArrayLike, dtype: Any = None, *, device: Any = 
     Array, shape `shape`
         The filled array.
     """
+    _require_order(order)
     sizes = checked_shape(shape)
     if promotion.weak_class(fill_value) is None:
         value = as_array(fill_value)
@@ -214,33 +243,52 @@ def checked_shape(shape: Any) -> tuple[int, ...]:
     return sizes
 
 
-def zeros(shape: Any, dtype: Any = None, *, device: Any = None) -> Array:
+def zeros(
+    shape: Any, dtype: Any = None, order: str | None = "C", *, device: Any = None
+) -> Array:
     """Return zeros of a shape; float64 by default."""
-    return full(shape, 0, float if dtype is None else dtype, device=device)
+    return full(shape, 0, float if dtype is None else dtype, order, device=device)
 
 
-def ones(shape: Any, dtype: Any = None, *, device: Any = None) -> Array:
+def ones(
+    shape: Any, dtype: Any = None, order: str | None = "C", *, device: Any = None
+) -> Array:
     """Return ones of a shape; float64 by default."""
-    return full(shape, 1, float if dtype is None else dtype, device=device)
+    return full(shape, 1, float if dtype is None else dtype, order, device=device)
 
 
 empty = zeros
 
 
-def zeros_like(a: ArrayLike, dtype: Any = None, *, shape: Any = None, device: Any = None) -> Array:
+def zeros_like(
+    a: ArrayLike,
+    dtype: Any = None,
+    order: str | None = "K",
+    *,
+    shape: Any = None,
+    device: Any = None,
+) -> Array:
     """Return zeros of the shape and dtype of `a`, unless others are given."""
-    return full_like(a, 0, dtype, shape=shape, device=device)
+    return full_like(a, 0, dtype, order, shape=shape, device=device)
 
 
-def ones_like(a: ArrayLike, dtype: Any = None, *, shape: Any = None, device: Any = None) -> Array:
+def ones_like(
+    a: ArrayLike,
+    dtype: Any = None,
+    order: str | None = "K",
+    *,
+    shape: Any = None,
+    device: Any = None,
+) -> Array:
     """Return ones of the shape and dtype of `a`, unless others are given."""
-    return full_like(a, 1, dtype, shape=shape, device=device)
+    return full_like(a, 1, dtype, order, shape=shape, device=device)
 
 
 def full_like(
     a: ArrayLike,
     fill_value: ArrayLike,
     dtype: Any = None,
+    order: str | None = "K",
     *,
     shape: Any = None,
     device: Any = None,
@@ -248,7 +296,7 @@ def full_like(
     """Return an array of the shape and dtype of `a`, filled with a value."""
     x = as_array(a)
     sizes = x.shape if shape is None else shape
-    return full(sizes, fill_value, x.dtype if dtype is None else dtype, device=device)
+    return full(sizes, fill_value, x.dtype if dtype is None else dtype, order, device=device)
 
 
 empty_like = zeros_like

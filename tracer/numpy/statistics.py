@@ -204,9 +204,10 @@ def average(
     a: ArrayLike,
     axis: Axis = None,
     weights: ArrayLike | None = None,
+    returned: bool = False,
     *,
     keepdims: bool = False,
-) -> Array:
+) -> Any:
     """Weighted mean of the elements over axes.
 
     Parameters
@@ -217,25 +218,30 @@ def average(
         Axes to average over; all by default.
     weights : array_like, optional
         Of the shape of `a`, or one for each index along the single `axis`.
+    returned : bool
+        Return the sums of the weights too, in the shape of the averages.
     keepdims : bool
         Keep the axes with size one.
 
     Returns
     -------
-    Array
+    Array, or a tuple of two
         sum(a * weights) / sum(weights).
     """
     x = as_array(a)
-    if weights is None:
-        return mean(x, axis, keepdims=keepdims)
-    w = as_array(weights)
     axes = normalize_axes(axis, x.ndim)
+    if weights is None:
+        result = mean(x, axes, keepdims=keepdims)
+        count = x.size // max(1, result.size)
+        return (result, full_like(result, count)) if returned else result
+    w = as_array(weights)
     if w.shape != x.shape:
         w = _spread_weights(x, w, axes)
     dtype = promotion.division_dtype(promotion.promote_types(x.dtype, w.dtype))
     w = convert(w, dtype)
     total = sum(convert(x, dtype) * w, axes, keepdims=keepdims)
-    return total / sum(broadcast(w, x.shape), axes, keepdims=keepdims)
+    scale = sum(broadcast(w, x.shape), axes, keepdims=keepdims)
+    return (total / scale, scale) if returned else total / scale
 
 
 def _spread_weights(x: Array, weights: Array, axes: Axes) -> Array:

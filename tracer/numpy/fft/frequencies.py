@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tracer.errors import ArgumentError
+from tracer.errors import ArgumentError, DTypeError
+from tracer.ir import as_dtype
 from tracer.numpy.base import ArrayLike
-from tracer.numpy.convert import as_array, normalize_axes
+from tracer.numpy.convert import as_array, convert, normalize_axes
+from tracer.numpy.creation import placed
 from tracer.numpy.joining import concatenate
 from tracer.numpy.ranges import arange
 from tracer.numpy.repeating import roll
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
     from tracer.numpy.array import Array
 
 
-def fftfreq(n: int, d: float = 1.0, device: Any = None) -> Array:
+def fftfreq(n: int, d: float = 1.0, device: Any = None, *, dtype: Any = None) -> Array:
     """Return the frequencies of the elements of `fft`, in cycles per unit of the spacing.
 
     Parameters
@@ -24,37 +26,48 @@ def fftfreq(n: int, d: float = 1.0, device: Any = None) -> Array:
         Number of points.
     d : float
         Spacing of the points.
-    device : None
-        Accepted for NumPy's sake; None.
+    device : Device or str, optional
+        Where the array goes.
+    dtype : dtype, optional
+        A real floating dtype; float64 by default.
 
     Returns
     -------
-    Array of float64, shape (n,)
+    Array of floats, shape (n,)
         0, 1, ..., then the negative ones, divided by n d.
+
+    Raises
+    ------
+    ArgumentError
+        `n` is not a positive integer.
+    DTypeError
+        `dtype` is not a real floating dtype.
     """
-    _require_no_device(device)
     count = _as_count(n)
     positive = (count - 1) // 2 + 1
     places = concatenate([arange(0, positive), arange(-(count // 2), 0)])
-    return places * (1.0 / (count * d))
+    return _scaled(places, count * d, dtype, device)
 
 
-def rfftfreq(n: int, d: float = 1.0, device: Any = None) -> Array:
+def rfftfreq(n: int, d: float = 1.0, device: Any = None, *, dtype: Any = None) -> Array:
     """Return the frequencies of the elements of `rfft`, n // 2 + 1 of them; see `fftfreq`."""
-    _require_no_device(device)
     count = _as_count(n)
-    return arange(0, count // 2 + 1) * (1.0 / (count * d))
+    return _scaled(arange(0, count // 2 + 1), count * d, dtype, device)
+
+
+def _scaled(places: Array, length: float, dtype: Any, device: Any) -> Array:
+    wanted = as_dtype("float64" if dtype is None else dtype)
+    if wanted.kind in "biuc":
+        raise DTypeError(
+            f"frequencies are real floating numbers, not {wanted}", mend="give float32 or float64"
+        )
+    return placed(convert(places * (1.0 / length), wanted), device)
 
 
 def _as_count(n: Any) -> int:
     if not hasattr(n, "__index__") or n.__index__() < 1:
         raise ArgumentError(f"frequencies of {n!r} points", mend="give a positive integer")
     return int(n.__index__())
-
-
-def _require_no_device(device: object) -> None:
-    if device is not None:
-        raise ArgumentError("device= is not supported here", mend="use array.to_device(device)")
 
 
 def fftshift(x: ArrayLike, axes: Any = None) -> Array:

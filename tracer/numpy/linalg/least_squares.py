@@ -14,7 +14,9 @@ from tracer.numpy.base import ArrayLike
 from tracer.numpy.contraction import matmul
 from tracer.numpy.convert import as_array, broadcast, convert, reshape
 from tracer.numpy.dispatch import apply, apply_many, compound
+from tracer.numpy.elementwise import where
 from tracer.numpy.linalg.checks import (
+    adjoint,
     any_of,
     matrices,
     refuse_unconverged,
@@ -34,12 +36,12 @@ def pinv(a: ArrayLike, rcond: Any = None, hermitian: bool = False, *, rtol: Any 
     ----------
     a : array_like, shape (..., m, n)
         Matrices.
-    rcond : float, optional
-        Singular values up to `rcond` times the largest count as zero; 1e-15 by default, as in
-        NumPy.
+    rcond : float or array_like, optional
+        Singular values up to `rcond` times the largest count as zero, one number for all matrices
+        or one for each; 1e-15 by default, as in NumPy.
     hermitian : bool
         Accepted; the singular values are computed in the same way.
-    rtol : float or None, optional
+    rtol : float or array_like or None, optional
         Another name of `rcond`; None means max(m, n) times the precision of the dtype.
 
     Returns
@@ -56,7 +58,8 @@ def pinv(a: ArrayLike, rcond: Any = None, hermitian: bool = False, *, rtol: Any 
 
     Notes
     -----
-    The gradient is Golub and Pereyra's, for matrices whose rank does not change nearby.
+    The gradient is Golub and Pereyra's, for matrices whose rank does not change nearby. With one
+    tolerance for each matrix it is that of `svd`, which equal singular values make infinite.
     """
     del hermitian
     x = matrices("pinv", a)
@@ -64,7 +67,11 @@ def pinv(a: ArrayLike, rcond: Any = None, hermitian: bool = False, *, rtol: Any 
         raise ArgumentError("pinv got both rcond and rtol", mend="give one of them")
     given = rcond if rtol is ... else rtol
     default = 1e-15 if rtol is ... else precision(x)
-    result, failed = _pinv(x, rtol=float(default if given is None else given))
+    cut = default if given is None else given
+    if isinstance(cut, int | float | np.number):
+        result, failed = _pinv(x, rtol=float(cut))
+    else:
+        result, failed = _pinv_each(x, as_array(cut))
     refuse_unconverged(failed, "pinv")
     return result
 
@@ -78,6 +85,18 @@ def precision(x: Array) -> float:
 def _pinv(x: Array, *, rtol: float) -> tuple[Array, Array]:
     result = apply(ops.pseudo_inverse, x, rtol=rtol)
     return result, any_of(compare(result, result, "NE"))
+
+
+@compound
+def _pinv_each(x: Array, rtol: Array) -> tuple[Array, Array]:
+    left, values, right = apply_many(ops.svd, x, full_matrices=False, compute_vectors=True)
+    failed = any_of(compare(values, values, "NE"))
+    bound = values[..., :1] * convert(rtol, values.dtype)[..., None]
+    kept = values > bound
+    # The gradient of the branch that is not taken would be infinite at zero.
+    inverses = where(kept, 1 / where(kept, values, 1), where(values == values, 0, values))
+    scaled = adjoint(right) * convert(inverses, x.dtype)[..., None, :]
+    return matmul(scaled, adjoint(left)), failed
 
 
 def lstsq(a: ArrayLike, b: ArrayLike, rcond: float | None = None) -> tuple[Array, ...]:

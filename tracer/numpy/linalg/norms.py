@@ -213,7 +213,7 @@ def matrix_rank(
     tol: Any = None,
     hermitian: bool = False,
     *,
-    rtol: float | None = None,
+    rtol: ArrayLike | None = None,
 ) -> Array:
     """Rank of matrices: how many singular values count as not zero.
 
@@ -225,9 +225,9 @@ def matrix_rank(
         Singular values up to this one count as zero.
     hermitian : bool
         The matrices are Hermitian, which is faster.
-    rtol : float, optional
-        The same, as a multiple of the largest one; by default max(m, n) times the precision of
-        the dtype.
+    rtol : float or array_like, optional
+        The same, as a multiple of the largest one, for all matrices or for each; by default
+        max(m, n) times the precision of the dtype.
 
     Returns
     -------
@@ -251,7 +251,12 @@ def matrix_rank(
         return zeros(x.shape[:-2], as_dtype("int64"))
     values = svd(x, compute_uv=False, hermitian=hermitian)
     if tol is None:
-        bound = values[..., :1] * (precision(x) if rtol is None else rtol)
+        bound = values[..., :1] * (precision(x) if rtol is None else _per_row(rtol))
     else:
-        bound = expand_dims(as_array(tol), -1)
+        bound = _per_row(tol)
     return count_nonzero(values > bound, -1)
+
+
+def _per_row(tolerance: ArrayLike) -> ArrayLike:
+    """Lay one tolerance for each matrix along its singular values; a number is for all."""
+    return tolerance if isinstance(tolerance, int | float) else expand_dims(as_array(tolerance), -1)
