@@ -125,6 +125,16 @@ def test_an_error_while_tracing_leaves_nothing_behind() -> None:
     np.testing.assert_array_equal(tracer.compile(lambda x: x + 1)(X), X + 1)
 
 
+@pytest.mark.parametrize("make", [np.ones, tnp.ones])
+def test_an_error_of_the_function_comes_alone(make: Any) -> None:
+    def fails(x: Any) -> Any:
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine") as caught:
+        tracer.compile(fails)(make(3))
+    assert caught.value.__context__ is None
+
+
 def test_the_name_and_doc_stay() -> None:
     def documented(x: Any) -> Any:
         """Say it."""
@@ -251,6 +261,18 @@ def test_the_environment_gives_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRACER_MEMORY_LIMIT", "much")
     with pytest.raises(tracer.ArgumentError, match="much"):
         tracer.compile(outer_sum)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [("TRACER_MEMORY_LIMIT", "much"), ("TRACER_FLAGS", "--tensor_split_size=much")],
+)
+def test_a_wrong_size_in_the_environment_names_the_variable(
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(tracer.ArgumentError, match=f"'much'.*{variable}"):
+        tracer.compile(lambda x: x)
 
 
 def test_the_flags_of_the_paper(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 import ast
 import builtins
+import pickle
 import re
 from pathlib import Path
 
@@ -43,6 +44,29 @@ def test_every_error_says_how_to_mend() -> None:
         place for place, _, call in calls if not any(k.arg in ("mend", None) for k in call.keywords)
     ]
     assert not without, without
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        tracer.ShapeError("shapes differ", mend="reshape one"),
+        errors.AxisError("no axis 3", mend="use axis 0"),
+        tracer.MemoryLimitError(
+            "too small", mend="raise it", limit_bytes=1, minimum_bytes=2, binding="float32[9]"
+        ),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_errors_come_back_from_worker_processes(error: tracer.TracerError) -> None:
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is type(error)
+    assert vars(again) == vars(error)
+    assert str(again) == str(error)
+
+
+def test_all_errors_are_public() -> None:
+    public = {name for name in OURS if issubclass(getattr(errors, name), tracer.TracerError)}
+    assert public <= set(tracer.__all__)
 
 
 def kernel(x):

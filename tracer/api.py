@@ -40,10 +40,11 @@ class CompiledFunction:
             return self._call_nested(args, kwargs)
         try:
             # No more than one attribute of each array: jax does this in C++.
-            program = self._flat_programs[tuple([a._type for a in args])]
+            program: Program | None = self._flat_programs[tuple([a._type for a in args])]
         except (KeyError, AttributeError):
-            return self._call_nested(args, kwargs)
-        return self._run(program, args)
+            program = None
+        # Outside of the except clause, which would put itself above the user's own errors.
+        return self._call_nested(args, kwargs) if program is None else self._run(program, args)
 
     def _call_nested(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         positions = self._options.static_argnums
@@ -51,10 +52,10 @@ class CompiledFunction:
             dynamic, statics = (args, ()) if not positions else split_statics(args, positions)
             leaves, structure = tree.flatten((dynamic, kwargs))
             types = tuple([leaf._type for leaf in leaves])
-            program = self._programs[program_key(structure, types, statics)]
+            program: Program | None = self._programs[program_key(structure, types, statics)]
         except (KeyError, AttributeError, ArgumentError):
-            return self._call_slowly(args, kwargs)
-        return self._run(program, leaves)
+            program = None
+        return self._call_slowly(args, kwargs) if program is None else self._run(program, leaves)
 
     def _call_slowly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         call = self._read(args, kwargs)

@@ -6,6 +6,10 @@ so code written against NumPy keeps catching it.
 
 from __future__ import annotations
 
+import functools
+import inspect
+from typing import Any
+
 import numpy as np
 
 from tracer.source import Source, user_source
@@ -36,6 +40,13 @@ class TracerError(Exception):
             lines.append(f"  where: {self.where}")
         lines.append(f"  mend:  {self.mend}")
         return "\n".join(lines)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Exceptions come back from pickles through their positional arguments alone; without
+        # this, an error in a worker process would break the pool that it is reported through.
+        known = inspect.signature(type(self)).parameters
+        given = {name: value for name, value in vars(self).items() if name in known}
+        return functools.partial(type(self), **given), (), vars(self)
 
 
 class ShapeError(TracerError, ValueError):

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from tracer.errors import ArgumentError
 from tracer.units import parse_bytes, parse_flags
 
 AUTO = "auto"
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -40,10 +41,10 @@ def compile_options(
     `TRACER_FLAGS="--tensor_size_threshold=1GB --tensor_split_size=500MB"` are the two options of
     Artemev et al. 2022.
     """
-    flags = parse_flags(os.environ.get("TRACER_FLAGS", ""))
-    if memory_limit is None:
-        memory_limit = os.environ.get("TRACER_MEMORY_LIMIT") or None
-    limit = memory_limit if memory_limit in (None, AUTO) else parse_bytes(memory_limit)
+    flags = _from_environment("TRACER_FLAGS", parse_flags) or {}
+    limit = _limit(memory_limit)
+    if limit is None:
+        limit = _from_environment("TRACER_MEMORY_LIMIT", _limit)
     threshold = _bytes(tensor_size_threshold, flags.get("tensor_size_threshold"))
     split = _bytes(tensor_split_size, flags.get("tensor_split_size"))
     donate = _positions("donate_argnums", donate_argnums)
@@ -54,6 +55,23 @@ def compile_options(
             mend="a static argument has no memory to donate: name it in one of the two only",
         )
     return CompileOptions(limit, donate, static, device, threshold, split)
+
+
+def _limit(value: int | str | None) -> int | str | None:
+    return value if value is None or value == AUTO else parse_bytes(value)
+
+
+def _from_environment(variable: str, read: Callable[[str], Result]) -> Result | None:
+    """Read a variable of the environment; None where it is not set. Errors name it."""
+    text = os.environ.get(variable)
+    if not text:
+        return None
+    try:
+        return read(text)
+    except ArgumentError as error:
+        raise ArgumentError(
+            f"{error.what} (in the environment variable {variable})", mend=error.mend
+        ) from error
 
 
 def _bytes(argument: int | str | None, flag: int | None) -> int | None:

@@ -169,7 +169,8 @@ def _leaf(path: str, leaf: Any) -> Any:
     except DTypeError as error:
         raise DTypeError(
             f"argument {_argument(path)} is no array: {error.what}",
-            mend=f"{error.mend}; or name the argument in static_argnums",
+            mend=f"{error.mend}; or name the argument in static_argnums, or register its class as "
+            "a container of arrays with tracer.register_pytree_node",
         ) from error
 
 

@@ -143,10 +143,6 @@ class Graph:
             for position, data in edges.items():
                 yield user, position, data["result"]
 
-    def has_cycle(self) -> bool:
-        """Tell whether the graph is no DAG (only a broken pass can make one)."""
-        return not nx.is_directed_acyclic_graph(self.dag)
-
     @property
     def input_types(self) -> tuple[ShapeDtype, ...]:
         """Types of the inputs."""

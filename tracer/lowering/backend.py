@@ -35,7 +35,6 @@ def _return_freed_blocks() -> None:
 _M_MMAP_THRESHOLD = -3  # malloc.h
 _CLIENT_FACTORIES: dict[str, Callable[[], Any]] = {"cpu": _make_cpu_client}
 """How to make the client of each platform, in order of preference for the default device."""
-_EXTRAS = {"gpu": "tracer[cuda]", "cuda": "tracer[cuda]", "tpu": "tracer[tpu]"}
 
 
 @dataclass(frozen=True)
@@ -136,13 +135,8 @@ def find_device(device: Device | str | None) -> Device:
     for found in _devices():
         if device in (str(found), found.platform):
             return found
-    platform = str(device).partition(":")[0]
-    extra = _EXTRAS.get(platform)
-    install = f', or install the support for it: pip install "{extra}"' if extra else ""
     names = ", ".join(map(str, _devices()))
-    raise DeviceError(
-        f"there is no device {device!r}; found: {names}", mend=f"use one of {names}{install}"
-    )
+    raise DeviceError(f"there is no device {device!r}; found: {names}", mend=f"use one of {names}")
 
 
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
