@@ -86,7 +86,7 @@ def jacrev(
         for type in results:
             check_output_dtype(name, type, holomorphic)
 
-    return _jacobian("jacrev", fun, argnums, has_aux, holomorphic, check, reverse_jacobian)
+    return _jacobian("jacrev", fun, argnums, has_aux, check, reverse_jacobian)
 
 
 def jacfwd(
@@ -132,7 +132,7 @@ def jacfwd(
             # Real arguments move complex results too.
             check_output_dtype(name, type, holomorphic or dtype_kind(type.dtype) == "c")
 
-    return _jacobian("jacfwd", fun, argnums, has_aux, holomorphic, check, forward_jacobian)
+    return _jacobian("jacfwd", fun, argnums, has_aux, check, forward_jacobian)
 
 
 jacobian = jacrev
@@ -178,7 +178,6 @@ def _jacobian(
     fun: Callable[..., Any],
     argnums: int | Sequence[int],
     has_aux: bool,
-    holomorphic: bool,
     check: Callable[[str, Traced, Sequence[ShapeDtype]], None],
     make_graph: MakeGraph,
 ) -> Callable[..., Any]:
