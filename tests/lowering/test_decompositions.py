@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -180,3 +181,19 @@ def test_singular_values_alone_store_no_vectors() -> None:
     type = ShapeDtype((300, 300), "float64")
     graph = graph_of(lambda x: ops.svd(x, full_matrices=False, compute_vectors=False), type)
     assert lowering.compile_graph(graph).memory.temporary_bytes < 1.1 * type.nbytes
+
+
+@pytest.mark.skipif(lowering.shims.VERSION < (0, 10), reason="batches run in the kernel there")
+def test_no_kernel_waits_for_threads_that_wait_for_it() -> None:
+    """A batch in one LAPACK call blocks a thread of XLA's pool; two of them block two threads."""
+
+    def build(x: Any) -> Any:
+        return (*ops.lu(x), ops.cholesky(x), *ops.eigh(x, **VECTORS), *ops.eig(x, **VECTORS))
+
+    text = lowering.compile_graph(graph_of(build, ShapeDtype((2, 5, 3, 3), "float64"))).hlo()
+    calls = [line for line in text.splitlines() if 'custom_call_target="lapack_' in line]
+    assert len(calls) == 4
+    for call in calls:
+        result = call.split(" custom-call(")[0]
+        assert "[3,3]" in result
+        assert not re.search(r"\[(10|2,5),", result)
