@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import threading
+import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -31,6 +33,11 @@ class CompiledFunction:
         self._options = options
         self._programs: dict[Any, Program] = {}
         self._flat_programs: dict[tuple[Any, ...], Program] = {}
+        self._lock = threading.RLock()
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        """Bind to an instance, so that a method can be compiled like a function."""
+        return self if instance is None else types.MethodType(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run on arrays (or anything array-like); returns what the function returns."""
@@ -103,8 +110,12 @@ class CompiledFunction:
     def _program(self, call: Call) -> Program:
         program = self._programs.get(call.key)
         if program is None:
-            program = build_program(call, self._options, self._name)
-            self._programs[call.key] = program
+            # Threads that make the first call together trace and compile once.
+            with self._lock:
+                program = self._programs.get(call.key)
+                if program is None:
+                    program = build_program(call, self._options, self._name)
+                    self._programs[call.key] = program
         return program
 
     def _program_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:

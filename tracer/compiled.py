@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,6 +17,7 @@ from tracer.optimizer.pipeline import Candidate, Planner, PlannerOptions
 from tracer.optimizer.plan import Plan, timeline_of
 from tracer.options import AUTO, CompileOptions
 from tracer.signature import Call
+from tracer.source import Source
 from tracer.trace import Traced
 from tracer.units import format_bytes
 
@@ -178,10 +179,11 @@ class _Compiler:
         return candidate, execute
 
     def smallest(self) -> tuple[Candidate, lowering.Executable]:
-        """Return the program with the smallest peak, compiled."""
+        """Return the program with the smallest peak, compiled; the limit plays no part."""
         if self._smallest is None:
             candidate = self.planner.smallest()
-            self._smallest = candidate, self._compile(candidate)
+            both = (self._compile_with(candidate, True), self._compile_with(candidate, False))
+            self._smallest = candidate, min(both, key=lambda execute: execute.memory.peak_bytes)
         return self._smallest
 
     def minimum_bytes(self) -> int:
@@ -190,34 +192,29 @@ class _Compiler:
         return found if self._accepted_bytes is None else min(found, self._accepted_bytes)
 
     def _compile(self, candidate: Candidate) -> lowering.Executable:
-        """Compile with the schedule that takes less memory.
+        """Compile with the schedule that keeps the limit.
 
         XLA's default CPU schedule runs producers early and may keep them all alive; the
         memory-optimised one is a heuristic that is sometimes worse, so the count decides.
         """
-        compile_with: Callable[[Any], lowering.Executable] = lambda extra: lowering.compile_graph(  # noqa: E731
-            candidate.graph, device=self.device, donate=self.donated, options=extra
-        )
         if self.limit is None:
-            return compile_with({})
-        careful = compile_with(lowering.memory_optimized_options())
+            return self._compile_with(candidate, False)
+        careful = self._compile_with(candidate, True)
         if careful.memory.peak_bytes <= self.limit:
             return careful
-        plain = compile_with({})
+        plain = self._compile_with(candidate, False)
         return min(careful, plain, key=lambda execute: execute.memory.peak_bytes)
+
+    def _compile_with(self, candidate: Candidate, careful: bool) -> lowering.Executable:
+        options = lowering.memory_optimized_options() if careful else {}
+        return lowering.compile_graph(
+            candidate.graph, device=self.device, donate=self.donated, options=options
+        )
 
     def _infeasible(self, candidate: Candidate, execute: lowering.Executable) -> MemoryLimitError:
         assert self.limit is not None
         minimum = execute.memory.peak_bytes
-        fixed = self.planner.fixed_bytes
-        tensors = Liveness(candidate.graph, frozenset(self.donated)).live_at_peak()
-        if fixed > self.limit or not tensors:
-            binding = f"the arguments and results alone take {format_bytes(fixed)}"
-            source = None
-        else:
-            binding = f"{tensors[0]}, {format_bytes(tensors[0].nbytes)}"
-            source = tensors[0].source
-        why = self.planner.why_not_split(tensors[0]) if source else None
+        binding, source, why = self._binding(candidate, execute)
         reason = f"\n  not split: {why}" if why else ""
         return MemoryLimitError(
             f"{self.name} cannot run within memory_limit {format_bytes(self.limit)}: its smallest "
@@ -229,6 +226,27 @@ class _Compiler:
             binding=binding,
             where=source,
         )
+
+    def _binding(
+        self, candidate: Candidate, execute: lowering.Executable
+    ) -> tuple[str, Source | None, str | None]:
+        """Return what stands in the way, the user's line, and why it was not split."""
+        assert self.limit is not None
+        fixed, scratch = self.planner.fixed_bytes, execute.memory.scratch_bytes
+        tensors = Liveness(candidate.graph, frozenset(self.donated)).live_at_peak()
+        if fixed > self.limit or not tensors:
+            types = (*candidate.graph.input_types, *candidate.graph.output_types)
+            largest = max(types, key=lambda type: type.nbytes, default="nothing")
+            alone = f"the arguments and results alone take {format_bytes(fixed)}"
+            return f"{alone}, the largest of them is {largest}", None, None
+        tensor = tensors[0]
+        if scratch > tensor.nbytes:
+            named = (
+                f"{format_bytes(scratch)} of scratch that libraries take (products, sorts, LAPACK)"
+            )
+            return f"{named}, beside {tensor}", tensor.source, None
+        named = f"{tensor}, {format_bytes(tensor.nbytes)}"
+        return named, tensor.source, self.planner.why_not_split(tensor)
 
 
 def _plan(

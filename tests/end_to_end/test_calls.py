@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 import sys
+import threading
 from typing import Any
 
 import numpy as np
@@ -136,3 +138,36 @@ def test_arrays_on_another_device() -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_threads_that_call_first_together_trace_once() -> None:
+    traced = []
+
+    def function(x):
+        traced.append(1)
+        return tnp.exp(x[:, None] - x[None, :]).sum(1)
+
+    compiled = tracer.compile(function)
+    results: list[Any] = []
+    x = np.zeros(50)
+    threads = [threading.Thread(target=lambda: results.append(compiled(x))) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(traced) == 1
+    assert len(results) == 6
+    assert all(float(result[0]) == 50.0 for result in results)
+
+
+def test_a_method_can_be_compiled() -> None:
+    class Model:
+        def __init__(self, factor):
+            self.factor = factor
+
+        @functools.partial(tracer.compile, static_argnums=0)
+        def scale(self, x):
+            return self.factor * x
+
+    assert float(Model(3.0).scale(2.0)) == 6.0
+    assert float(Model(4.0).scale(2.0)) == 8.0

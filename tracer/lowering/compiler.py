@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,7 +17,9 @@ from tracer.lowering.module import lower_graph
 
 _Key = tuple[str, Device, tuple[int, ...], tuple[tuple[str, Any], ...]]
 _DISABLED_PASSES = "xla_disable_hlo_passes"
-_CACHE: dict[_Key, Executable] = {}
+_CACHE: OrderedDict[_Key, Executable] = OrderedDict()
+_CACHE_SIZE = 4096
+"""Programs kept; the one that was asked for longest ago goes first. Their users keep theirs."""
 _LOCK = threading.Lock()
 
 
@@ -58,12 +61,17 @@ def compile_graph(
     positions = _check_donate(graph, donate)
     overrides = dict(options or {})
     key = (graph.fingerprint, place, positions, tuple(sorted(overrides.items())))
-    found = _CACHE.get(key)
-    if found is None:
-        # Compiled outside of the lock, so that threads compile side by side.
-        made = _compile(graph, place, positions, overrides)
-        with _LOCK:
-            found = _CACHE.setdefault(key, made)
+    with _LOCK:
+        found = _CACHE.get(key)
+        if found is not None:
+            _CACHE.move_to_end(key)
+            return found
+    # Compiled outside of the lock, so that threads compile side by side.
+    made = _compile(graph, place, positions, overrides)
+    with _LOCK:
+        found = _CACHE.setdefault(key, made)
+        if len(_CACHE) > _CACHE_SIZE:
+            _CACHE.popitem(last=False)
     return found
 
 

@@ -35,7 +35,8 @@ class Plan:
     limit_bytes : int or None
         The limit asked for, in bytes.
     peak_bytes : int
-        Predicted peak of the whole program: arguments, results, temporaries and scratch.
+        Predicted peak of the whole program: arguments, results, temporaries and scratch. A
+        prediction: `compiled_bytes` is what was held against the limit.
     baseline_peak_bytes : int
         Predicted peak of the program as written, without any pass.
     compiled_bytes : int
@@ -71,7 +72,7 @@ class Plan:
 
     @cached_property
     def minimum_bytes(self) -> int:
-        """The smallest limit that can be met, in bytes; found by compiling the smallest program.
+        """The smallest limit that is known to be met, in bytes, found by compiling.
 
         The first access takes the time of one compilation.
         """
@@ -136,7 +137,10 @@ def _memory_lines(plan: Plan) -> list[str]:
         ("  arguments", format_bytes(plan.argument_bytes)),
         ("  results", format_bytes(plan.output_bytes)),
         ("as written", f"{format_bytes(plan.baseline_peak_bytes)} (predicted, without passes)"),
-        ("compiled", f"{format_bytes(plan.compiled_bytes)} (XLA's count plus library scratch)"),
+        (
+            "compiled",
+            f"{format_bytes(plan.compiled_bytes)} (XLA's count plus library scratch)",
+        ),
         ("smallest limit", format_bytes(plan.minimum_bytes)),
     ]
     return ["memory", *(f"  {name:<16} {value}" for name, value in rows)]
