@@ -240,12 +240,11 @@ class _Compiler:
             alone = f"the arguments and results alone take {format_bytes(fixed)}"
             return f"{alone}, the largest of them is {largest}", None, None
         tensor = tensors[0]
+        named = f"{tensor}, {format_bytes(tensor.nbytes)}"
         if scratch > tensor.nbytes:
             named = (
-                f"{format_bytes(scratch)} of scratch that libraries take (products, sorts, LAPACK)"
+                f"{format_bytes(scratch)} of library scratch (products, sorts, LAPACK) and {named}"
             )
-            return f"{named}, beside {tensor}", tensor.source, None
-        named = f"{tensor}, {format_bytes(tensor.nbytes)}"
         return named, tensor.source, self.planner.why_not_split(tensor)
 
 
