@@ -61,11 +61,12 @@ def test_clamp_at_a_bound_has_no_gradient() -> None:
 
 
 def test_slopes_at_zero_are_finite() -> None:
-    assert cotangents(ops.abs, np.zeros(1))[0].tolist() == [0]
+    assert cotangents(ops.abs, np.array([0.0, -0.0]))[0].tolist() == [1, 1]
     assert cotangents(ops.abs, np.zeros(1, complex))[0].tolist() == [0]
-    by_base, by_exponent = cotangents(ops.power, np.array([0.0, 0.0, 2.0]), np.array([2.0, 0, 0]))
-    assert by_base.tolist() == [0, 0, 0]
-    np.testing.assert_allclose(by_exponent, [0, 0, np.log(2)])
+    bases, exponents = np.array([0.0, 0.0, 2.0, np.inf]), np.array([2.0, 0, 0, 0])
+    by_base, by_exponent = cotangents(ops.power, bases, exponents)
+    assert by_base.tolist() == [0, 0, 0, 0]
+    np.testing.assert_allclose(by_exponent, [0, 0, np.log(2), np.inf])
 
 
 def test_products_with_zeros_have_exact_gradients() -> None:

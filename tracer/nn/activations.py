@@ -11,6 +11,7 @@ from tracer.numpy import promotion
 from tracer.numpy.base import ArrayLike
 from tracer.numpy.convert import as_array, broadcast, convert, normalize_axis, reshape
 from tracer.numpy.dispatch import apply, compound
+from tracer.numpy.elementwise import logaddexp
 from tracer.numpy.ranges import iota
 from tracer.numpy.reductions import Axis
 from tracer.numpy.ufunc import compare, full_like, select, unary
@@ -41,8 +42,7 @@ def _silu(x: Array) -> Array:
 
 def _softplus(x: Array) -> Array:
     x = _as_floats(x)
-    tail = apply(ops.log_plus_one, apply(ops.exponential, apply(ops.negate, apply(ops.abs, x))))
-    return apply(ops.add, _relu(x), tail)
+    return logaddexp(x, full_like(x, 0))
 
 
 def _log_sigmoid(x: Array) -> Array:

@@ -99,9 +99,11 @@ def _remainder(x: Array, y: Array) -> Array:
         return select(at_zero, full_like(x, 0), result)
     result = apply(ops.remainder, x, y)
     shifted = select(_signs_differ(result, y), apply(ops.add, result, y), result)
-    # A zero remainder has the sign of the divisor, as in Python.
+    # A zero remainder has the sign of the divisor, as in Python. Not a constant, which has no
+    # gradient: |r| is 0 with slope 1, and -|-r| is -0 with slope 1.
+    below = apply(ops.negate, apply(ops.abs, apply(ops.negate, result)))
     zero = full_like(y, 0)
-    signed_zero = select(compare(y, zero, "LT"), full_like(y, -0.0), zero)
+    signed_zero = select(compare(y, zero, "LT"), below, apply(ops.abs, result))
     return select(compare(result, zero, "EQ"), signed_zero, shifted)
 
 

@@ -117,13 +117,16 @@ def _hypot(x: Array, y: Array) -> Array:
 
 
 def _logaddexp(x: Array, y: Array) -> Array:
-    larger = apply(ops.maximum, x, y)
-    difference = apply(ops.subtract, x, y)
-    distance = apply(ops.negate, apply(ops.abs, difference))
-    result = apply(ops.add, larger, apply(ops.log_plus_one, apply(ops.exponential, distance)))
-    # Equal infinities: their difference is NaN.
-    is_nan = compare(difference, difference, "NE")
-    return select(is_nan, apply(ops.add, x, y), result)
+    larger, distance = larger_and_distance(x, y)
+    return apply(ops.add, larger, apply(ops.log_plus_one, apply(ops.exponential, distance)))
+
+
+def larger_and_distance(x: Array, y: Array) -> tuple[Array, Array]:
+    """Return max(x, y) and -|x - y|, whose slope at ties is 0; 0 also between equal infinities."""
+    larger, smaller = apply(ops.maximum, x, y), apply(ops.minimum, x, y)
+    distance = apply(ops.subtract, smaller, larger)
+    is_equal = compare(smaller, larger, "EQ")
+    return larger, select(is_equal, full_like(distance, 0), distance)
 
 
 def _copysign(x: Array, y: Array) -> Array:

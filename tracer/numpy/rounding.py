@@ -132,7 +132,8 @@ def _clip(x: Array, low: Array, high: Array) -> Array:
     dtype = promotion.result_type(x, low, high)
     shape = broadcast_shape("clip", x.shape, low.shape, high.shape)
     low, x, high = [broadcast(convert(part, dtype), shape) for part in (low, x, high)]
-    return apply(ops.clamp, low, x, high)
+    # Not `clamp`, which has no gradient at a bound: as in JAX it is halved there.
+    return apply(ops.minimum, apply(ops.maximum, x, low), high)
 
 
 def nan_to_num(

@@ -88,7 +88,8 @@ def _power_vjp(g: Value, out: Value, x: Value, y: Value) -> tuple[Value, Value]:
     x_is_zero = ops.compare(x, zeros_like(x), direction="EQ")
     exponent = ops.select(y_is_zero, ones_like(y), shift(y, -1))
     base = ops.select(x_is_zero, ones_like(x), x)
-    by_base = ops.multiply(g, ops.multiply(y, ops.power(x, exponent)))
+    slope = ops.multiply(y, ops.power(x, exponent))
+    by_base = ops.multiply(g, ops.select(y_is_zero, zeros_like(y), slope))
     return by_base, ops.multiply(g, ops.multiply(out, ops.log(base)))
 
 

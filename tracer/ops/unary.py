@@ -25,9 +25,10 @@ BOOL = np.dtype(bool)
 
 
 def _abs_vjp(g: Value, out: Value, x: Value) -> tuple[Value]:
-    """`g * sign(x)`; for complex x `g * conj(x) / |x|`, and 0 at 0, as JAX."""
+    """`g` or `-g`, 1 at 0; for complex x `g * conj(x) / |x|`, and 0 at 0: as JAX."""
     if x.dtype.kind != "c":
-        return (ops.multiply(g, ops.sign(x)),)
+        is_positive = ops.compare(x, zeros_like(x), direction="GE")
+        return (ops.select(is_positive, g, ops.negate(g)),)
     at_zero = ops.compare(out, zeros_like(out), direction="EQ")
     weight = ops.divide(g, ops.select(at_zero, full_like(out, 1), out))
     real, imag = ops.real(x), ops.imag(x)

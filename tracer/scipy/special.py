@@ -24,6 +24,7 @@ from tracer.numpy.convert import (
     scalar,
 )
 from tracer.numpy.dispatch import apply, compound
+from tracer.numpy.elementwise import logaddexp
 from tracer.numpy.reductions import Axis, kept_shape, reduce
 from tracer.numpy.ufunc import (
     Binary,
@@ -64,24 +65,28 @@ def _logit(x: Array) -> Array:
 
 def _log_expit(x: Array) -> Array:
     x = _floats("log_expit", x)
-    tail = apply(ops.log_plus_one, apply(ops.exponential, apply(ops.negate, apply(ops.abs, x))))
-    return apply(ops.subtract, apply(ops.minimum, x, full_like(x, 0)), tail)
+    less = apply(ops.negate, x)
+    return apply(ops.negate, logaddexp(less, full_like(x, 0)))
 
 
 def _entr(x: Array) -> Array:
     x = _floats("entr", x)
-    value = apply(ops.negate, _x_log(x, x, ops.log))
+    value = apply(ops.negate, _x_log(x, x, ops.log, 0.0))
     return select(compare(x, full_like(x, 0), "LT"), full_like(x, -math.inf), value)
 
 
-def _x_log(x: Array, y: Array, logarithm: Op) -> Array:
-    """Return x * log(y), and 0 where x is 0 (also for its gradient)."""
-    at_zero = compare(x, full_like(x, 0), "EQ")
-    safe = select(at_zero, full_like(y, 1), y)
-    value = apply(ops.multiply, x, apply(logarithm, safe))
+def _x_log(x: Array, y: Array, logarithm: Op, pole: float) -> Array:
+    """Return x * log(y), and 0 where x is 0; where also log(y) is not finite, so is the gradient.
+
+    The logarithm is finite between `pole` and infinity.
+    """
+    above = compare(y, full_like(y, pole), "GT")
+    is_regular = apply(ops.and_, above, compare(y, full_like(y, math.inf), "LT"))
     # NaN in y stays NaN.
-    is_nan = compare(y, y, "NE")
-    return select(is_nan, y, select(at_zero, full_like(x, 0), value))
+    is_regular = apply(ops.or_, is_regular, compare(y, y, "NE"))
+    at_limit = apply(ops.and_, compare(x, full_like(x, 0), "EQ"), apply(ops.not_, is_regular))
+    safe = select(at_limit, full_like(y, pole + 1), y)
+    return apply(ops.multiply, x, apply(logarithm, safe))
 
 
 def _ndtr(x: Array) -> Array:
@@ -125,10 +130,12 @@ def _rel_entr(x: Array, y: Array) -> Array:
 
 
 xlogy = _special_binary(
-    "xlogy", lambda x, y: _x_log(x, y, ops.log), "x * log(y), and 0 where x is 0."
+    "xlogy", lambda x, y: _x_log(x, y, ops.log, 0.0), "x * log(y), and 0 where x is 0."
 )
 xlog1py = _special_binary(
-    "xlog1py", lambda x, y: _x_log(x, y, ops.log_plus_one), "x * log1p(y), and 0 where x is 0."
+    "xlog1py",
+    lambda x, y: _x_log(x, y, ops.log_plus_one, -1.0),
+    "x * log1p(y), and 0 where x is 0.",
 )
 betaln = _special_binary("betaln", _betaln, "Logarithm of the beta function.")
 rel_entr = _special_binary("rel_entr", _rel_entr, "x log(x / y), the terms of a divergence.")
