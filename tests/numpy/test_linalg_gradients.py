@@ -196,3 +196,19 @@ def test_second_order(rng):
             wanted = jax.grad(lambda v: slope(jax.numpy, jax.grad, v))(x)
         found = tracer.grad(lambda v: slope(tnp, tracer.grad, v))(tnp.asarray(x))
         np.testing.assert_allclose(np.asarray(found), np.asarray(wanted), rtol=1e-7, atol=1e-8)
+
+
+def test_determinants_of_singular_matrices():
+    """Rows 0 and 3 are equal, the rank is 3: against cofactors by minors."""
+    x = np.array([[2.0, 1, 1, 0], [1, 3, 0, 1], [0, 1, 2, 1], [2, 1, 1, 0]])
+
+    def minor(i, j):
+        return (-1) ** (i + j) * np.linalg.det(np.delete(np.delete(x, i, 0), j, 1))
+
+    wanted = [[minor(i, j) for j in range(4)] for i in range(4)]
+    found = tracer.grad(linalg.det)(tnp.asarray(x))
+    np.testing.assert_allclose(np.asarray(found), wanted, atol=1e-12)
+    lost = tracer.grad(linalg.det)(tnp.asarray(np.diag([1.0, 0, 2, 3])))
+    assert np.isnan(np.asarray(lost)).any()
+    small = tracer.grad(linalg.det)(tnp.asarray(np.diag([1.0, 0, 2])))
+    np.testing.assert_array_equal(np.asarray(small), np.diag([0.0, 2, 0]))

@@ -75,6 +75,18 @@ def matrix_samples() -> dict[str, list[Sample]]:
             sample(np.array([[2, 3, 2], [1, 1, 4], [0, 1, 2]], np.int32), size=5),
             sample(np.zeros((2, 0), np.int32), size=3),
         ],
+        "determinant": [
+            *(sample(x) for x in (square, turned, square[None] * 1.5, *empty[::2])),
+            sample(np.ones((1, 1))),
+            sample(square[..., :2, :2]),
+            sample(well_conditioned(5, 5)),
+            sample(well_conditioned(2, 4, 4) * (1 + 0.5j)),
+            sample(np.diag([2.0, 0.0, 3.0])),
+            sample(np.ones((3, 3))),
+            sample(
+                np.array([[2.0, 1, 1, 0], [1, 3, 0, 1], [0, 1, 2, 1], [2, 1, 1, 0]]), smooth=False
+            ),
+        ],
         "lu_solve": [
             _factored(a, real(*a.shape[:-1], 2) * a.flat[0], transpose=transpose)
             for a in (square, turned)

@@ -37,6 +37,7 @@ from tracer.ops.cumulative import (
     cumulative_minimum,
     cumulative_multiply,
 )
+from tracer.ops.determinant import determinant
 from tracer.ops.eigen import eig, eigh
 from tracer.ops.fft import fft
 from tracer.ops.gather import gather
@@ -151,6 +152,7 @@ __all__ = [
     "cumulative_multiply",
     "custom_jvp_call",
     "custom_vjp_call",
+    "determinant",
     "digamma",
     "divide",
     "dot_general",

@@ -49,16 +49,10 @@ def det(a: ArrayLike) -> Array:
 
     Notes
     -----
-    The gradient at a singular matrix is not finite. Where determinants over- or underflow, use
-    `slogdet`.
+    The gradient is right at singular matrices too, but NaN for more than three rows where a pivot
+    before the last is exactly zero. Where determinants over- or underflow, use `slogdet`.
     """
-    return _det(square_matrices("det", a))
-
-
-@compound
-def _det(x: Array) -> Array:
-    pivots, parity = _pivots(x)
-    return apply(ops.multiply, prod(pivots, -1), parity)
+    return apply(ops.determinant, square_matrices("det", a))
 
 
 def _pivots(x: Array) -> tuple[Array, Array]:
