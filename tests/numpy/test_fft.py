@@ -107,6 +107,15 @@ def test_batches_of_nothing():
             getattr(tnp.fft, name)(np.zeros((2, 0)))
 
 
+@pytest.mark.parametrize("name", ["fftfreq", "rfftfreq"])
+def test_dtypes_of_frequencies(name):
+    expected = getattr(np.fft, name)(7, 0.1).astype("float32")
+    found = getattr(tnp.fft, name)(7, 0.1, dtype="float32", device=tracer.default_device())
+    assert_same(found, expected)
+    with pytest.raises(DTypeError):
+        getattr(tnp.fft, name)(7, dtype=int)
+
+
 @pytest.mark.parametrize("n", [1, 4, 5])
 def test_frequencies_and_shifts(n, rng):
     assert_same(tnp.fft.fftfreq(n, 0.1), np.fft.fftfreq(n, 0.1))

@@ -147,6 +147,17 @@ CASES = {
     "vectorize several": (lambda n, x: n.vectorize(lambda a: (a + 1, -a))(x), (X,)),
     "quantile": (lambda n, x: n.quantile(x, [0.1, 0.5, 0.9]), (X,)),
     "quantile axis": (lambda n, x: n.quantile(x, [[0.0, 1.0]], axis=1, keepdims=True), (X,)),
+    "average returned": (lambda n, x: n.average(x, 1, returned=True), (X,)),
+    "average weights returned": (
+        lambda n, x, w: n.average(x, 1, w, True, keepdims=True),
+        (X, V[:6] ** 2),
+    ),
+    "pinv tolerances": (lambda n, x, r: n.linalg.pinv(x, r), (X.reshape(2, 3, 4), V[:2] ** 2)),
+    "pinv rtol": (lambda n, x, r: n.linalg.pinv(x, rtol=r), (Z, np.array(0.3))),
+    "matrix_rank tolerances": (
+        lambda n, x, r: n.linalg.matrix_rank(x, rtol=r),
+        (X.reshape(2, 3, 4), np.array([0.5, 1e-3])),
+    ),
     "percentile": (lambda n, x: n.percentile(x, [5, 50], axis=0), (X,)),
     "percentile float32": (lambda n, x: n.percentile(x, 30, axis=0), (F32,)),
     "percentile nan": (lambda n, x: n.percentile(x, 30, axis=0), (HOLES,)),
@@ -179,6 +190,9 @@ METHODS = [
     "median_unbiased",
     "normal_unbiased",
     "interpolated_inverted_cdf",
+    "inverted_cdf",
+    "averaged_inverted_cdf",
+    "closest_observation",
 ]
 
 
@@ -212,6 +226,16 @@ def test_methods_of_quantiles(function, method):
     levels = np.array([0.0, 0.13, 0.5, 0.77, 1.0])
     found = getattr(tnp, function)(tnp.asarray(X), levels, axis=1, method=method)
     assert_same(found, getattr(np, function)(X, levels, axis=1, method=method))
+    for data in (N, N.astype("int8"), HOLES[0, :4], F32):
+        for q in (0.5, 0.25, np.linspace(0, 1, 9)):
+            expected = quietly(getattr(np, function), data, q, axis=-1, method=method)
+            (traced,) = interpreted(
+                lambda x, q=q: getattr(tnp, function)(x, q, axis=-1, method=method), data
+            )
+            assert np.asarray(traced).dtype == np.asarray(expected).dtype
+            # NumPy subtracts neighbours in the dtype of the data.
+            tolerance = 1e-6 if data.dtype == np.float32 else 1e-12
+            np.testing.assert_allclose(traced, expected, rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int64", "uint64"])
@@ -347,6 +371,7 @@ def test_shapes_that_depend_on_values_are_refused_in_a_trace(function):
         (lambda: tnp.quantile(X, 1.5), ArgumentError),
         (lambda: tnp.quantile(X, 0.5, method="none"), ArgumentError),
         (lambda: tnp.quantile(Z, 0.5), DTypeError),
+        (lambda: tnp.nanpercentile(X, 50, weights=X), ArgumentError),
         (lambda: tnp.interp(X, SORTED, V), ShapeError),
         (lambda: tnp.select([X > 0], []), ArgumentError),
         (lambda: tnp.choose(N, [N]), ArgumentError),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import tracer
 import tracer.numpy as tnp
 from tests.numpy.oracle import assert_same, interpreted
 from tracer.errors import ArgumentError, DTypeError, ShapeError, TracingError
@@ -203,11 +204,94 @@ def test_shape_errors(call, message):
     assert caught.value.where is not None
 
 
+def _frame(vector, widths, axis, options):
+    vector[: widths[0]] = options.get("value", 8)
+    vector[len(vector) - widths[1] :] = axis
+
+
+PADS = {
+    "constant pairs": {"constant_values": ((1, 2), (3, 4))},
+    "constant pair": {"constant_values": (5, 6)},
+    "linear_ramp": {},
+    "linear_ramp ends": {"end_values": ((1, -2), (30, 4))},
+    "maximum": {},
+    "maximum length": {"stat_length": 1},
+    "mean": {},
+    "mean length": {"stat_length": ((1, 2), (9, 3))},
+    "median": {},
+    "median length": {"stat_length": (2, 3)},
+    "minimum": {},
+    "minimum length": {"stat_length": 2},
+    "reflect": {},
+    "reflect odd": {"reflect_type": "odd"},
+    "symmetric even": {"reflect_type": "even"},
+    "symmetric odd": {"reflect_type": "odd"},
+    "edge": {},
+    "wrap": {},
+}
+
+
+@pytest.mark.parametrize("widths", [2, ((5, 1), (0, 9)), {1: (3, 0)}, {-2: 2}])
+@pytest.mark.parametrize("dtype", ["uint8", "float32"])
+@pytest.mark.parametrize("name", PADS)
+def test_modes_of_padding(name, dtype, widths):
+    x = np.random.default_rng(1).integers(0, 50, (3, 4)).astype(dtype)
+    mode = name.split(" ", maxsplit=1)[0]
+    by_axis = widths
+    if isinstance(widths, dict):
+        by_axis = [(0, 0), (3, 0)] if 1 in widths else [(2, 2), (0, 0)]
+    with np.errstate(all="ignore"):
+        options = {
+            key: np.asarray(value).astype(dtype) if key == "end_values" else value
+            for key, value in PADS[name].items()
+        }
+        expected = np.pad(x, by_axis, mode, **options)
+    (traced,) = interpreted(lambda v: tnp.pad(v, widths, mode, **options), x)
+    for found in (traced, np.asarray(tnp.pad(tnp.asarray(x), widths, mode, **options))):
+        if mode == "linear_ramp" and found.dtype.kind in "iu":
+            # The order in which NumPy multiplies hangs on whether any slope is zero: a number
+            # just off an integer is cut to another one.
+            assert found.dtype == expected.dtype
+            np.testing.assert_allclose(found.astype(int), expected.astype(int), atol=1)
+        else:
+            assert_same(found, expected)
+
+
+def test_padding_by_a_function_and_with_nothing_in_particular():
+    assert_same(tnp.pad(tnp.asarray(X), 2, _frame, value=3), np.pad(X, 2, _frame, value=3))
+    assert (
+        tnp.pad(X, ((1, 0), (0, 2), (3, 3)), "empty").shape
+        == np.pad(X, ((1, 0), (0, 2), (3, 3)), "empty").shape
+    )
+    assert_same(tnp.pad(np.zeros((0, 2)), ((0, 0), (1, 2)), "mean"), np.zeros((0, 5)))
+
+
+def test_memory_order_is_accepted():
+    for order in ("C", "K", "A"):
+        assert_same(tnp.array(X, order=order), X)
+        assert_same(tnp.asarray(np.asfortranarray(X), None, order), X)
+        assert_same(tnp.full((2, 3), 7, None, order), np.full((2, 3), 7))
+        assert_same(tnp.ones_like(X, None, order), np.ones_like(X))
+
+
 def test_argument_errors():
     with pytest.raises(ArgumentError, match="pad mode"):
         tnp.pad(X, 1, mode="magic")
     with pytest.raises(ArgumentError, match="does not take stat_length"):
         tnp.pad(X, 1, stat_length=2)
+    with pytest.raises(ArgumentError, match="stat_length 0"):
+        tnp.pad(X, 1, "maximum", stat_length=0)
+    with pytest.raises(ArgumentError, match="negative"):
+        tnp.pad(X, -1)
+    with pytest.raises(ArgumentError, match="nothing to repeat"):
+        tnp.pad(X[:0], 1, "edge")
+    with pytest.raises(ArgumentError, match="reflect_type"):
+        tnp.pad(X, 1, "reflect", reflect_type="strange")
+    with pytest.raises(TracingError, match="in place"):
+        trace(lambda x: tnp.pad(x, 1, _frame), [tracer.ShapeDtype((3,), "int32")])
+    for refused in (tnp.zeros, tnp.ones, tnp.array, tnp.asarray, tnp.zeros_like, tnp.copy):
+        with pytest.raises(ArgumentError, match="order='F'"):
+            refused((2, 3), order="F")
     with pytest.raises(ArgumentError, match="order"):
         tnp.reshape(X, (4, 6), order="X")
     with pytest.raises(ArgumentError, match="step 0"):

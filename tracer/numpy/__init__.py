@@ -247,6 +247,7 @@ from tracer.numpy.nan_reductions import (
     nansum,
     nanvar,
 )
+from tracer.numpy.padding import pad
 from tracer.numpy.polynomials import (
     poly,
     polyadd,
@@ -289,7 +290,7 @@ from tracer.numpy.quantiles import (
 )
 from tracer.numpy.ranges import arange, linspace, meshgrid
 from tracer.numpy.reductions import all, any, count_nonzero, prod, sum
-from tracer.numpy.repeating import diff, pad, repeat, roll, tile
+from tracer.numpy.repeating import diff, repeat, roll, tile
 from tracer.numpy.rounding import around, ceil, clip, fix, floor, nan_to_num, rint, round, trunc
 from tracer.numpy.searching import bincount, searchsorted
 from tracer.numpy.sets import (
@@ -338,6 +339,9 @@ from tracer.numpy.sorting import (
 from tracer.numpy.splitting import array_split, hsplit, split, unstack, vsplit
 from tracer.numpy.statistics import average, mean, std, var
 from tracer.numpy.taking import take, take_along_axis
+from tracer.numpy.ufunc_methods import attach as _attach_ufunc_methods
+
+_attach_ufunc_methods()
 
 ndarray = Array
 __array_api_version__ = "2024.12"

@@ -243,16 +243,12 @@ def checked_shape(shape: Any) -> tuple[int, ...]:
     return sizes
 
 
-def zeros(
-    shape: Any, dtype: Any = None, order: str | None = "C", *, device: Any = None
-) -> Array:
+def zeros(shape: Any, dtype: Any = None, order: str | None = "C", *, device: Any = None) -> Array:
     """Return zeros of a shape; float64 by default."""
     return full(shape, 0, float if dtype is None else dtype, order, device=device)
 
 
-def ones(
-    shape: Any, dtype: Any = None, order: str | None = "C", *, device: Any = None
-) -> Array:
+def ones(shape: Any, dtype: Any = None, order: str | None = "C", *, device: Any = None) -> Array:
     """Return ones of a shape; float64 by default."""
     return full(shape, 1, float if dtype is None else dtype, order, device=device)
 

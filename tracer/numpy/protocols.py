@@ -27,7 +27,11 @@ class NumpyProtocols(ArrayBase):
         """Compute a ufunc of NumPy with the function of that name in `tracer.numpy`."""
         out = kwargs.pop("out", None)
         ours = _counterpart(None, ufunc.__name__)
-        if method != "__call__" or ours is None:
+        if method != "__call__":
+            # `numpy.add.at(ndarray, ...)` changes the ndarray, which is the user's.
+            is_ours = method != "at" or isinstance(inputs[0], ArrayBase)
+            ours = getattr(ours, method, None) if is_ours else None
+        if ours is None:
             name = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
             return _on_host(getattr(ufunc, method), name, inputs, {**kwargs, **_given(out)})
         result = ours(*inputs, **kwargs)

@@ -16,6 +16,7 @@ from tracer import ops
 from tracer.errors import ArgumentError, DTypeError, ShapeError
 from tracer.ir import as_dtype
 from tracer.numpy import promotion
+from tracer.numpy.arithmetic import remainder
 from tracer.numpy.base import ArrayLike
 from tracer.numpy.convert import (
     as_array,
@@ -47,8 +48,13 @@ _PLOTTING_POSITIONS = {
     "median_unbiased": (1 / 3, 1 / 3),
     "normal_unbiased": (3 / 8, 3 / 8),
     "interpolated_inverted_cdf": (0.0, 1.0),
+    "inverted_cdf": (0.0, 1.0),
+    "averaged_inverted_cdf": (0.0, 1.0),
+    "closest_observation": (-0.5, 1.5),
 }
 """alpha and beta of each method: where in the sorted sample a quantile lies."""
+_CHOOSING = ("lower", "higher", "nearest", "inverted_cdf", "closest_observation")
+"""The methods whose result is an element, of the dtype of the data."""
 
 
 def median(
@@ -89,6 +95,8 @@ def quantile(
     overwrite_input: bool = False,
     method: str = "linear",
     keepdims: bool = False,
+    *,
+    weights: None = None,
 ) -> Array:
     """Return quantiles over axes.
 
@@ -106,15 +114,21 @@ def quantile(
         Without effect.
     method : str
         "linear", "lower", "higher", "nearest", "midpoint", "weibull", "hazen",
-        "median_unbiased", "normal_unbiased" or "interpolated_inverted_cdf".
+        "median_unbiased", "normal_unbiased", "interpolated_inverted_cdf", "inverted_cdf",
+        "averaged_inverted_cdf" or "closest_observation".
     keepdims : bool
         Keep the axes with size one.
+    weights : None
+        Refused: weighted quantiles are not supported.
 
     Returns
     -------
-    Array of floats
-        The shape of `q`, then the axes that stay. NaN where there is a NaN.
+    Array
+        The shape of `q`, then the axes that stay. NaN where there is a NaN. Floats, and the dtype
+        of `a` for the methods that choose an element: "lower", "higher", "nearest",
+        "inverted_cdf", "closest_observation".
     """
+    _refuse_weights("quantile", weights)
     return _quantiles("quantile", a, q, axis, out, method, keepdims, skips_nan=False)
 
 
@@ -126,8 +140,11 @@ def percentile(
     overwrite_input: bool = False,
     method: str = "linear",
     keepdims: bool = False,
+    *,
+    weights: None = None,
 ) -> Array:
     """Return percentiles over axes: `quantile(a, q / 100)`."""
+    _refuse_weights("percentile", weights)
     return _quantiles("percentile", a, _hundredth(q), axis, out, method, keepdims, skips_nan=False)
 
 
@@ -150,8 +167,11 @@ def nanquantile(
     overwrite_input: bool = False,
     method: str = "linear",
     keepdims: bool = False,
+    *,
+    weights: None = None,
 ) -> Array:
     """Return quantiles of what is not NaN, NaN where all is; see `quantile`."""
+    _refuse_weights("nanquantile", weights)
     return _quantiles("nanquantile", a, q, axis, out, method, keepdims, skips_nan=True)
 
 
@@ -163,10 +183,21 @@ def nanpercentile(
     overwrite_input: bool = False,
     method: str = "linear",
     keepdims: bool = False,
+    *,
+    weights: None = None,
 ) -> Array:
     """Return percentiles of what is not NaN, NaN where all is; see `percentile`."""
+    _refuse_weights("nanpercentile", weights)
     part = _hundredth(q)
     return _quantiles("nanpercentile", a, part, axis, out, method, keepdims, skips_nan=True)
+
+
+def _refuse_weights(name: str, weights: object) -> None:
+    if weights is not None:
+        raise ArgumentError(
+            f"{name} does not take weights",
+            mend="sort by argsort, and look 'q' up in the cumulative sum of the weights",
+        )
 
 
 def _hundredth(q: Any) -> Any:
@@ -202,7 +233,7 @@ def _quantiles(
     # A Python number takes the dtype of the data.
     levels = convert(as_array(q), wide) if isinstance(q, int | float) else as_array(q)
     _require_levels(name, levels)
-    rows = _rows(x, axes=axes, dtype=wide)
+    rows = _rows(x, axes=axes, dtype=x.dtype if method in _CHOOSING else wide)
     result = _of_rows(rows, levels, method=method, skips_nan=skips_nan)
     if not keepdims:
         return result
@@ -234,25 +265,28 @@ def _rows(x: Array, *, axes: Axes, dtype: promotion.Dtype) -> Array:
 
 @compound
 def _of_rows(rows: Array, levels: Array, *, method: str, skips_nan: bool) -> Array:
-    wide = promotion.promote_types(rows.dtype, promotion.division_dtype(levels.dtype))
+    wide = promotion.division_dtype(rows.dtype)
+    wide = promotion.promote_types(wide, promotion.division_dtype(levels.dtype))
     is_nan = compare(rows, rows, "NE")
     count = (~is_nan).sum(-1, keepdims=True) if skips_nan else as_array(rows.shape[-1])
     exact = promotion.promote_types(wide, as_dtype("float32"))
     flat = convert(reshape(levels, (levels.size,)), exact)
     alpha, beta = _PLOTTING_POSITIONS[method]
     place = convert(count, exact) * flat + (alpha + flat * (1 - alpha - beta)) - 1
-    place = clip(place, 0, convert(count, exact) - 1)
-    low, high = _neighbours(place, method)
     shape = (*rows.shape[:-1], levels.size)
-    weight = convert(0.5 * (high - low) if method == "midpoint" else place - low, wide)
+    low, high, weight = _neighbours(place, convert(count, exact) - 1, method)
     below, above = [
-        convert(take_along_axis(rows, broadcast(convert(clip(i, 0, None), _INT64), shape)), wide)
+        take_along_axis(rows, broadcast(convert(clip(i, 0, None), _INT64), shape))
         for i in (low, high)
     ]
-    result = where(low == high, below, below + (above - below) * weight)
-    none_left = is_nan[..., :1] if skips_nan else is_nan[..., -1:]
-    # A product with NaN would hand NaN to the gradient of every element.
-    result = select(broadcast(none_left, shape), full_like(result, math.nan), result)
+    result = below
+    if method not in _CHOOSING:
+        below, above = convert(below, wide), convert(above, wide)
+        result = where(low == high, below, below + (above - below) * convert(weight, wide))
+    if result.dtype.kind not in "biu":
+        none_left = is_nan[..., :1] if skips_nan else is_nan[..., -1:]
+        # A product with NaN would hand NaN to the gradient of every element.
+        result = select(broadcast(none_left, shape), full_like(result, math.nan), result)
     moved = transpose(result, (len(shape) - 1, *range(len(shape) - 1)))
     return reshape(moved, (*levels.shape, *rows.shape[:-1]))
 
@@ -260,12 +294,23 @@ def _of_rows(rows: Array, levels: Array, *, method: str, skips_nan: bool) -> Arr
 _INT64 = as_dtype("int64")
 
 
-def _neighbours(place: Array, method: str) -> tuple[Array, Array]:
-    """Return the places in the sorted sample between which a quantile is interpolated."""
-    if method == "lower":
-        return floor(place), floor(place)
-    if method == "higher":
-        return ceil(place), ceil(place)
-    if method == "nearest":
-        return rint(place), rint(place)
-    return floor(place), ceil(place)
+def _neighbours(place: Array, last: Array, method: str) -> tuple[Array, Array, Array]:
+    """Return the places in the sorted sample around a quantile, and the weight of the second."""
+    if method == "closest_observation":
+        before = floor(place)
+        # Of two equally close ones the one of even rank, which counts from one.
+        is_even = (place == before) & (remainder(before, 2) == 1)
+        chosen = clip(where(is_even, before, before + 1), 0, last)
+        return chosen, chosen, chosen
+    if method == "averaged_inverted_cdf":
+        is_exact = place == floor(place)
+        return clip(ceil(place), 0, last), clip(floor(place) + 1, 0, last), 0.5 * is_exact
+    place = clip(place, 0, last)
+    rounding = _ROUNDING.get(method)
+    if rounding is not None:
+        return rounding(place), rounding(place), place
+    low, high = floor(place), ceil(place)
+    return low, high, 0.5 * (high - low) if method == "midpoint" else place - low
+
+
+_ROUNDING = {"lower": floor, "higher": ceil, "nearest": rint, "inverted_cdf": ceil}

@@ -1,4 +1,4 @@
-"""Repeating and moving elements: tile, repeat, roll, pad, diff."""
+"""Repeating and moving elements: tile, repeat, roll, diff."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from tracer.numpy.convert import (
     as_array,
     as_shape,
     broadcast,
-    convert,
     normalize_axis,
     reshape,
 )
@@ -144,78 +143,6 @@ def slice_axis(x: Array, axis: int, start: int, limit: int) -> Array:
     starts, limits = [0] * x.ndim, list(x.shape)
     starts[axis], limits[axis] = start, limit
     return apply(ops.slice, x, start=tuple(starts), limit=tuple(limits), strides=(1,) * x.ndim)
-
-
-def pad(array: ArrayLike, pad_width: Any, mode: str = "constant", **kwargs: Any) -> Array:
-    """Add elements at the ends of axes.
-
-    Parameters
-    ----------
-    array : array_like
-        What is padded.
-    pad_width : int or pair or sequence of pairs of int
-        How many elements before and after each axis.
-    mode : {"constant", "edge", "reflect", "symmetric", "wrap"}
-        What is added; see `numpy.pad`.
-    **kwargs
-        `constant_values`, a number, for mode "constant"; 0 by default.
-
-    Returns
-    -------
-    Array
-        The padded array.
-    """
-    x = as_array(array)
-    widths = _pad_widths(pad_width, x.ndim)
-    if min([width for pair in widths for width in pair], default=0) < 0:
-        raise ArgumentError(f"negative pad_width {pad_width}", mend="give 0 or more")
-    if mode == "constant":
-        value = kwargs.pop("constant_values", 0)
-        _require_no_options(mode, kwargs)
-        filling = convert(as_array(value), x.dtype)
-        return _pad(x, filling, widths=tuple((low, high) for low, high in widths))
-    _require_no_options(mode, kwargs)
-    if mode not in ("edge", "reflect", "symmetric", "wrap"):
-        raise ArgumentError(
-            f"pad mode {mode!r} is not known", mend="use constant, edge, reflect, symmetric or wrap"
-        )
-    x = x._snapshot()
-    for axis, (low, high) in enumerate(widths):
-        if low or high:
-            # NumPy's own rule, applied to the positions.
-            places = np.pad(np.arange(x.shape[axis]), (low, high), mode=mode)  # type: ignore[call-overload]
-            x = x[(slice(None),) * axis + (places,)]
-    return x
-
-
-def _pad_widths(pad_width: Any, ndim: int) -> list[list[int]]:
-    widths = np.asarray(pad_width)
-    if widths.dtype.kind not in "iu" or widths.shape not in ((), (1,), (2,), (1, 2), (ndim, 2)):
-        raise ArgumentError(
-            f"pad_width {pad_width!r} does not fit {ndim} axes",
-            mend="give an integer, a pair (before, after), or one pair for each axis",
-        )
-    return np.broadcast_to(widths, (ndim, 2)).tolist()  # type: ignore[no-any-return]
-
-
-def _require_no_options(mode: str, options: dict[str, Any]) -> None:
-    if options:
-        raise ArgumentError(
-            f"pad mode {mode!r} does not take {', '.join(sorted(options))}",
-            mend="leave it out; constant takes constant_values",
-        )
-
-
-@compound
-def _pad(x: Array, value: Array, *, widths: tuple[tuple[int, int], ...]) -> Array:
-    return apply(
-        ops.pad,
-        x,
-        value,
-        low=tuple(low for low, _ in widths),
-        high=tuple(high for _, high in widths),
-        interior=(0,) * x.ndim,
-    )
 
 
 def diff(

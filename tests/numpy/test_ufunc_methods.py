@@ -1,0 +1,109 @@
+"""`add.reduce` and its like against NumPy's, called by our names and by NumPy's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tracer
+import tracer.numpy as tnp
+from tests.numpy.oracle import assert_same, interpreted, sample
+from tracer.errors import ArgumentError, DTypeError, TracingError
+
+NAMES = ("add", "multiply", "maximum", "minimum", "logical_and", "logical_or")
+DTYPES = ("bool", "int8", "uint16", "int64", "float32", "float64")
+REDUCTIONS = {
+    "first axis": {},
+    "axis": {"axis": -1},
+    "axes": {"axis": (0, 1), "keepdims": True},
+    "all": {"axis": None},
+    "none": {"axis": ()},
+    "dtype": {"dtype": "float64"},
+}
+
+
+@pytest.mark.parametrize("options", REDUCTIONS)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", NAMES)
+def test_reduce(name, dtype, options, rng):
+    x = sample(rng, (3, 4), dtype)
+    chosen = dict(REDUCTIONS[options])
+    if "dtype" in chosen and name.startswith("logical"):
+        chosen["dtype"] = bool
+    expected = getattr(np, name).reduce(x, **chosen)
+    assert_same(getattr(tnp, name).reduce(tnp.asarray(x), **chosen), expected)
+    assert_same(getattr(np, name).reduce(tnp.asarray(x), **chosen), expected)
+    (traced,) = interpreted(lambda v: getattr(np, name).reduce(v, **chosen), x)
+    assert_same(traced, expected)
+
+
+@pytest.mark.parametrize("axis", [0, -1])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", NAMES)
+def test_accumulate_and_outer(name, dtype, axis, rng):
+    x, y = sample(rng, (3, 4), dtype), sample(rng, (2,), dtype)
+    ours, numpys = getattr(tnp, name), getattr(np, name)
+    assert_same(ours.accumulate(tnp.asarray(x), axis), numpys.accumulate(x, axis))
+    (traced,) = interpreted(lambda v: numpys.accumulate(v, axis=axis), x)
+    assert_same(traced, numpys.accumulate(x, axis))
+    for second in (y, 1):
+        assert_same(ours.outer(tnp.asarray(x), second), numpys.outer(x, second))
+        assert_same(numpys.outer(tnp.asarray(x), second), numpys.outer(x, second))
+    assert_same(ours.outer(2, tnp.asarray(y)), numpys.outer(2, y))
+
+
+@pytest.mark.parametrize("name", NAMES[:4])
+def test_at(name):
+    x, places, values = np.arange(1.0, 6.0), np.array([0, 3, 0, -1]), np.array([7.0, 0.5, 2.0, 3.0])
+    expected, ours = x.copy(), tnp.array(x)
+    getattr(np, name).at(expected, places, values)
+    other = ours.copy()
+    getattr(np, name).at(ours, places, values)
+    getattr(tnp, name).at(other, places, values)
+    assert_same(ours, expected)
+    assert_same(other, expected)
+    host = x.copy()
+    getattr(np, name).at(host, places, tnp.asarray(values))
+    assert_same(host, expected)
+
+    def traced(v):
+        getattr(tnp, name).at(v, places, values)
+        return v
+
+    assert_same(interpreted(traced, x)[0], expected)
+
+
+def test_options():
+    x = np.arange(6.0).reshape(2, 3)
+    mask = x > 1
+    assert_same(
+        tnp.add.reduce(x, 1, initial=3.0, where=mask), np.add.reduce(x, 1, initial=3.0, where=mask)
+    )
+    assert_same(
+        tnp.maximum.reduce(x, initial=2.5, where=mask),
+        np.maximum.reduce(x, initial=2.5, where=mask),
+    )
+    assert_same(tnp.logical_and.reduce(x, 1, where=mask), np.logical_and.reduce(x, 1, where=mask))
+    assert_same(tnp.add.reduce(3.0), np.add.reduce(3.0))
+    assert_same(tnp.add.accumulate(x, 1, "float32"), np.add.accumulate(x, 1, "float32"))
+
+
+def test_what_is_refused():
+    x = tnp.arange(3.0)
+    with pytest.raises(ArgumentError, match="initial"):
+        tnp.logical_or.reduce(x, initial=True)
+    with pytest.raises(DTypeError, match="truth values"):
+        tnp.logical_and.accumulate(x, dtype=float)
+    with pytest.raises(ArgumentError, match="0-d"):
+        tnp.add.accumulate(tnp.asarray(1.0))
+    with pytest.raises(DTypeError, match=r"add\.at"):
+        tnp.add.at(np.zeros(3), 0, 1)
+    with pytest.raises(ArgumentError, match="out="):
+        tnp.add.reduce(x, out=x)
+    with pytest.raises(TracingError, match=r"subtract\.reduce"):
+        tracer.compile(np.subtract.reduce)(x)
+
+
+def test_gradient_of_a_reduction():
+    gradient = tracer.grad(lambda v: np.multiply.reduce(v))(np.array([2.0, 3.0, 5.0]))
+    assert_same(gradient, np.array([15.0, 10.0, 6.0]))

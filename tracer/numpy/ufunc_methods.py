@@ -1,0 +1,158 @@
+"""The methods of NumPy's ufuncs: `add.reduce`, `add.accumulate`, `add.outer`, `add.at`.
+
+The functions of this package are plain functions; those with two arguments that are associative
+carry these methods as attributes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from tracer import ops
+from tracer.errors import ArgumentError, DTypeError
+from tracer.ir import Op, as_dtype
+from tracer.numpy import arithmetic, logic
+from tracer.numpy.base import ArrayBase, ArrayLike
+from tracer.numpy.convert import as_array, convert, normalize_axis, reshape
+from tracer.numpy.cumulative import cumprod, cumsum
+from tracer.numpy.dispatch import apply, compound
+from tracer.numpy.extremes import max, min
+from tracer.numpy.reductions import Axis, all, any, prod, refuse_out, sum
+from tracer.numpy.ufunc import Binary, is_nonzero
+
+if TYPE_CHECKING:
+    from tracer.numpy.array import Array
+
+Method = Callable[..., Any]
+Along = Callable[["Array", int, Any], "Array"]
+
+
+def _reduction(name: str, over_axes: Method, *, takes_dtype: bool, has_initial: bool) -> Method:
+    def reduce(
+        array: ArrayLike,
+        axis: Axis = 0,
+        dtype: Any = None,
+        out: None = None,
+        keepdims: bool = False,
+        initial: ArrayLike | None = None,
+        where: Any = True,
+    ) -> Array:
+        refuse_out(out)
+        x = as_array(array)
+        options: dict[str, Any] = {"keepdims": keepdims}
+        if takes_dtype:
+            options["dtype"] = dtype
+        elif dtype is not None:
+            x = _as(name, x, dtype, is_logical=not has_initial)
+        if has_initial:
+            options["initial"] = initial
+        elif initial is not None:
+            raise ArgumentError(
+                f"{name}.reduce does not take initial", mend=f"write {name}(initial, result)"
+            )
+        if where is not True:
+            options["where"] = where
+        # NumPy lets a number of no axes be reduced over axis 0.
+        return over_axes(x, () if not x.ndim and axis in (0, -1) else axis, **options)  # type: ignore[no-any-return]
+
+    return _documented(reduce, name, "Combine all elements along axes, the first by default.")
+
+
+def _running(name: str, along: Along) -> Method:
+    def accumulate(array: ArrayLike, axis: int = 0, dtype: Any = None, out: None = None) -> Array:
+        refuse_out(out)
+        x = as_array(array)
+        if not x.ndim:
+            raise ArgumentError(f"{name}.accumulate of a 0-d array", mend="give an array with axes")
+        return along(x, normalize_axis(axis, x.ndim), dtype)
+
+    return _documented(accumulate, name, "Combine the elements up to each one along an axis.")
+
+
+def _outer(name: str, function: Binary) -> Method:
+    def outer(A: ArrayLike, B: ArrayLike, /) -> Array:  # noqa: N803 - NumPy's names
+        x, y = as_array(A), as_array(B)
+        return function(reshape(x, (*x.shape, *(1,) * y.ndim)), y)
+
+    return _documented(outer, name, "Combine each element of one array with each of another.")
+
+
+def _at(name: str, update: str) -> Method:
+    def at(a: ArrayLike, indices: Any, b: ArrayLike, /) -> None:
+        if not isinstance(a, ArrayBase):
+            raise DTypeError(
+                f"{name}.at changes an array of tracer, not a {type(a).__name__}",
+                mend=f"use numpy.{name}.at, or a = tracer.numpy.array(a) first",
+            )
+        target = as_array(a)
+        target[...] = getattr(target.at[indices], update)(b)
+
+    return _documented(at, name, "Combine numbers with parts of an array, which then holds them.")
+
+
+def _documented(method: Any, name: str, summary: str) -> Method:
+    method.__qualname__ = f"{name}.{method.__name__}"
+    method.__doc__ = f"{summary}\n\nSee Also\n--------\nnumpy.ufunc.{method.__name__}\n"
+    return method  # type: ignore[no-any-return]
+
+
+def _as(name: str, x: Array, dtype: Any, *, is_logical: bool) -> Array:
+    wanted = x.dtype if dtype is None else as_dtype(dtype)
+    if not is_logical:
+        return convert(x, wanted)
+    if dtype is not None and wanted.kind != "b":
+        raise DTypeError(
+            f"{name} gives truth values, not {wanted}", mend="use astype on the result"
+        )
+    return _truths(x)
+
+
+def _running_extreme(name: str, op: Op, *, is_logical: bool = False) -> Along:
+    def along(x: Array, axis: int, dtype: Any) -> Array:
+        return _accumulate(_as(name, x, dtype, is_logical=is_logical), op=op, axis=axis)
+
+    return along
+
+
+@compound
+def _truths(x: Array) -> Array:
+    return is_nonzero(x)
+
+
+@compound
+def _accumulate(x: Array, *, op: Op, axis: int) -> Array:
+    if x.dtype.kind != "b":
+        return apply(op, x, axis=axis, reverse=False)
+    numbers = apply(op, convert(x, as_dtype("int8")), axis=axis, reverse=False)
+    return convert(numbers, x.dtype)
+
+
+def _attach(
+    function: Any,
+    over_axes: Method,
+    along: Along,
+    *,
+    update: str | None = None,
+    takes_dtype: bool = False,
+    has_initial: bool = True,
+) -> None:
+    name = function.__name__
+    function.reduce = _reduction(name, over_axes, takes_dtype=takes_dtype, has_initial=has_initial)
+    function.accumulate = _running(name, along)
+    function.outer = _outer(name, function)
+    if update is not None:
+        function.at = _at(name, update)
+
+
+def attach() -> None:
+    """Give the associative functions their methods."""
+    _attach(arithmetic.add, sum, cumsum, update="add", takes_dtype=True)
+    _attach(arithmetic.multiply, prod, cumprod, update="multiply", takes_dtype=True)
+    highest, lowest = ops.cumulative_maximum, ops.cumulative_minimum
+    _attach(arithmetic.maximum, max, _running_extreme("maximum", highest), update="max")
+    _attach(arithmetic.minimum, min, _running_extreme("minimum", lowest), update="min")
+    both = _running_extreme("logical_and", lowest, is_logical=True)
+    either = _running_extreme("logical_or", highest, is_logical=True)
+    _attach(logic.logical_and, all, both, has_initial=False)
+    _attach(logic.logical_or, any, either, has_initial=False)
