@@ -50,6 +50,11 @@ def test_running_maximum_credits_the_first_place() -> None:
     assert got.tolist() == [0, 0, 0, 0, 5]
 
 
+def test_the_largest_credit_the_lowest_index() -> None:
+    x, g = np.array([2.0, 2, 1, 3, 3]), np.array([1.0, 2, 3])
+    assert cotangents(ops.top_k, x, g=g, k=3)[0].tolist() == [3, 0, 0, 1, 2]
+
+
 def test_clamp_at_a_bound_has_no_gradient() -> None:
     low, x, high = np.zeros(5), np.array([-1.0, 0.0, 0.5, 1.0, 2.0]), np.ones(5)
     for got, wanted in zip(
