@@ -284,6 +284,7 @@ SAMPLES: dict[str, list[Sample]] = {
     "maximum": [*pairs(R, U), sample(BOOLS, ~BOOLS)],
     "minimum": [*pairs(R, U), sample(BOOLS, ~BOOLS)],
     "atan2": pairs(R, P, edges=False),
+    "log_add_exp": pairs(R, P, edges=False),
     "and": BIT_PAIRS,
     "or": BIT_PAIRS,
     "xor": BIT_PAIRS,

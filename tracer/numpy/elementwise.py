@@ -116,19 +116,6 @@ def _hypot(x: Array, y: Array) -> Array:
     return select(is_infinite, infinity, result)
 
 
-def _logaddexp(x: Array, y: Array) -> Array:
-    larger, distance = larger_and_distance(x, y)
-    return apply(ops.add, larger, apply(ops.log_plus_one, apply(ops.exponential, distance)))
-
-
-def larger_and_distance(x: Array, y: Array) -> tuple[Array, Array]:
-    """Return max(x, y) and -|x - y|, whose slope at ties is 0; 0 also between equal infinities."""
-    larger, smaller = apply(ops.maximum, x, y), apply(ops.minimum, x, y)
-    distance = apply(ops.subtract, smaller, larger)
-    is_equal = compare(smaller, larger, "EQ")
-    return larger, select(is_equal, full_like(distance, 0), distance)
-
-
 def _copysign(x: Array, y: Array) -> Array:
     size = apply(ops.abs, x)
     return select(has_sign(y), apply(ops.negate, size), size)
@@ -138,7 +125,11 @@ arctan2 = atan2 = _float_binary(
     "arctan2", lambda x, y: apply(ops.atan2, x, y), "Angle of the point (x2, x1)."
 )
 hypot = _float_binary("hypot", _hypot, "Length of the vector (x1, x2), without overflow.")
-logaddexp = _float_binary("logaddexp", _logaddexp, "log(exp(x1) + exp(x2)), without overflow.")
+logaddexp = _float_binary(
+    "logaddexp",
+    lambda x, y: apply(ops.log_add_exp, x, y),
+    "log(exp(x1) + exp(x2)), without overflow.",
+)
 copysign = _float_binary("copysign", _copysign, "The size of x1 with the sign of x2.")
 nextafter = _float_binary(
     "nextafter", lambda x, y: apply(ops.next_after, x, y), "The next float after x1 towards x2."

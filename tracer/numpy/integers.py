@@ -14,7 +14,7 @@ from tracer.numpy import promotion
 from tracer.numpy.base import ArrayLike
 from tracer.numpy.convert import as_array, convert
 from tracer.numpy.dispatch import apply, compound
-from tracer.numpy.elementwise import larger_and_distance, nextafter
+from tracer.numpy.elementwise import nextafter
 from tracer.numpy.joining import concatenate
 from tracer.numpy.rounding import trunc
 from tracer.numpy.ufunc import (
@@ -96,10 +96,9 @@ heaviside = binary("heaviside", _heaviside, "0 below zero, 1 above, x2 at zero."
 def _logaddexp2(x: Array, y: Array) -> Array:
     dtype = promotion.float_ufunc_dtype(promotion.promote_types(x.dtype, y.dtype))
     x, y = align("logaddexp2", real_floats("logaddexp2", x), real_floats("logaddexp2", y), dtype)
-    larger, distance = larger_and_distance(x, y)
-    shrunk = apply(ops.exponential, apply(ops.multiply, distance, full_like(x, math.log(2))))
-    grown = apply(ops.divide, apply(ops.log_plus_one, shrunk), full_like(x, math.log(2)))
-    return apply(ops.add, larger, grown)
+    scale = full_like(x, math.log(2))
+    total = apply(ops.log_add_exp, apply(ops.multiply, x, scale), apply(ops.multiply, y, scale))
+    return apply(ops.divide, total, scale)
 
 
 logaddexp2 = binary("logaddexp2", _logaddexp2, "log2(2**x1 + 2**x2), without overflow.")

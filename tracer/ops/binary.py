@@ -218,6 +218,36 @@ next_after: Op = elementwise(
 )
 
 
+def _log_add_exp_vjp(g: Value, out: Value, x: Value, y: Value) -> tuple[Value, Value]:
+    """Weigh by exp(x - out) and exp(y - out), each to full relative accuracy."""
+    difference = ops.subtract(x, y)
+    # Equal infinities, whose difference is NaN, share evenly.
+    is_number = ops.compare(difference, difference, direction="EQ")
+    difference = where(is_number, difference)
+    weights = ops.logistic(difference), ops.logistic(ops.negate(difference))
+    return ops.multiply(g, weights[0]), ops.multiply(g, weights[1])
+
+
+def _lower_log_add_exp(b: Any, x: Any, y: Any) -> Any:
+    difference = b.subtract(x, y)
+    is_number = b.compare("EQ", difference, difference)
+    distance = b.select(is_number, b.abs(difference), b.splat(0, x.type))
+    return b.add(b.maximum(x, y), b.log_plus_one(b.exponential(b.negate(distance))))
+
+
+log_add_exp: Op = elementwise(
+    "log_add_exp",
+    2,
+    np.logaddexp,
+    _log_add_exp_vjp,
+    doc="log(exp(x) + exp(y)) without overflow. One op, as its derivatives through maximum and "
+    "abs would be wrong at ties and cost several times as much.",
+    kinds="f",
+    flops=25,
+    composed=_lower_log_add_exp,
+)
+
+
 def _complex(x: Array, y: Array) -> Any:
     result = np.empty(x.shape, complex_dtype(x.dtype))
     result.real, result.imag = x, y

@@ -37,6 +37,7 @@ def elementwise(
     dtype: Callable[[np.dtype[Any]], np.dtype[Any]] | None = None,
     lower_name: str | None = None,
     widen: bool = True,
+    composed: Callable[..., Any] | None = None,
 ) -> Op:
     """Make the record of an element-wise op on operands of one shape and dtype.
 
@@ -62,8 +63,13 @@ def elementwise(
         Name of the builder method.
     widen : bool
         Evaluate 8 and 16 bit floats in float32, as XLA does, and round once.
+    composed : callable, optional
+        `(builder, *operands)`: lowers a function that StableHLO does not have.
     """
     method = lower_name or name
+
+    def emit(b: Any, *operands: Any) -> Any:
+        return getattr(b, method)(*operands) if composed is None else composed(b, *operands)
 
     def infer(*types: ShapeDtype) -> ShapeDtype:
         require_operand_count(name, types, arity)
@@ -82,9 +88,8 @@ def elementwise(
         # XLA knows only some functions of 8 bit floats, and computes those in float32 itself.
         if widen and is_float(operands[0].dtype) and operands[0].dtype.itemsize == 1:
             wide = ShapeDtype(types[0].shape, np.float32)
-            result = getattr(b, method)(*(b.convert(wide, x) for x in operands))
-            return b.convert(types[0], result)
-        return getattr(b, method)(*operands)
+            return b.convert(types[0], emit(b, *(b.convert(wide, x) for x in operands)))
+        return emit(b, *operands)
 
     return Op(
         name,
