@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import tracer.numpy as tnp
 from tracer import ops
 from tracer.ir import Op
 from tracer.numpy import promotion
@@ -37,6 +38,7 @@ from tracer.numpy.ufunc import (
     select,
     unary,
 )
+from tracer.scipy.bessel import i0e, i1e
 
 if TYPE_CHECKING:
     from tracer.numpy.array import Array
@@ -99,6 +101,25 @@ logit = unary("logit", _logit, "Inverse of expit, log(x / (1 - x)).", returns="F
 log_expit = unary("log_expit", _log_expit, "Logarithm of expit.", returns="Floats.")
 entr = unary("entr", _entr, "-x log(x), 0 at 0 and -inf below.", returns="Floats.")
 ndtr = unary("ndtr", _ndtr, "Cumulative distribution of the standard normal.", returns="Floats.")
+
+
+def _log_ndtr(x: Array) -> Array:
+    """Take three forms: log1p above 0, the logarithm between, a series below (DLMF 7.12.1)."""
+    x = _floats("log_ndtr", x)
+    lowest = -20.0 if x.dtype.itemsize == 8 else -10.0
+    # `where`, as the gradients of maximum and clip are halved at the borders themselves.
+    above = tnp.log1p(-_ndtr(-tnp.where(x > 0.0, x, 0.0)))
+    between = tnp.log(_ndtr(tnp.where((x < lowest) | (x > 0.0), 0.0, x)))
+    far = tnp.where(x < lowest, x, lowest)
+    inverse = 1 / (far * far)
+    series = 1 - inverse * (1 - inverse * (3 - inverse * (15 - inverse * 105)))
+    below = -0.5 * far * far - tnp.log(-far) - 0.5 * math.log(2 * math.pi) + tnp.log(series)
+    return tnp.where(x > 0.0, above, tnp.where(x < lowest, below, between))
+
+
+log_ndtr = unary(
+    "log_ndtr", _log_ndtr, "Logarithm of ndtr, accurate in both tails.", returns="Floats."
+)
 
 
 def _special_binary(name: str, body: Callable[[Array, Array], Array], summary: str) -> Binary:
@@ -251,7 +272,10 @@ __all__ = [
     "erfinv",
     "expit",
     "gammaln",
+    "i0e",
+    "i1e",
     "log_expit",
+    "log_ndtr",
     "log_softmax",
     "logit",
     "logsumexp",
