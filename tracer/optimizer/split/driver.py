@@ -61,6 +61,7 @@ class _Candidate:
     axis: int
     fits: bool
     saved_bytes: int
+    kept_bytes: int
     flops: int
 
 
@@ -188,8 +189,8 @@ class _Search:
     def best(self, seed: Node) -> _Candidate | None:
         """Return the best axis to cut a seed along, or None and keep the reason.
 
-        Among axes that fit the budget and save about the most bytes, the one that computes least
-        again wins, then the one that lies outermost in memory.
+        Among axes that fit the budget, leave nothing large stored that another axis would not, and
+        save about the most bytes, the one that computes least again wins, then the outermost.
         """
         candidates, reasons = [], []
         for axis, label in enumerate(self.subject.rule(seed).results[0]):
@@ -204,6 +205,8 @@ class _Search:
             self.refused.setdefault(what, (reason, seed.source))
             return None
         fitting = [c for c in candidates if c.fits] or candidates
+        least = min(candidate.kept_bytes for candidate in fitting) + self.settings.threshold_bytes
+        fitting = [c for c in fitting if c.kept_bytes <= least]
         most = max(candidate.saved_bytes for candidate in fitting)
         about_most = [c for c in fitting if c.saved_bytes >= _ABOUT * most]
         return min(about_most, key=lambda candidate: (candidate.flops, candidate.axis))
@@ -222,7 +225,12 @@ class _Search:
             return "every value on the way has to be stored"
         loops, _, _ = plan_loops(self.subject, region)
         fits = self._slice_bytes(region, loops) <= self.settings.budget_bytes
-        return _Candidate(region, axis, fits, saved, _loop_flops(loops))
+        return _Candidate(region, axis, fits, saved, self._kept_bytes(region), _loop_flops(loops))
+
+    def _kept_bytes(self, region: Region) -> int:
+        """Return the bytes of large values that the region has to store all the same."""
+        kept = (region.virtual.keys() & region.heads.keys()) - self.subject.outputs
+        return sum(type.nbytes for node in kept for type in node.types)
 
     def _slice_bytes(self, region: Region, loops: list[Loop]) -> float:
         """Return a bound on the bytes of one element's slices in the largest loop."""
