@@ -185,3 +185,17 @@ def test_what_looks_at_values_says_so_in_a_trace():
     extra = pytest.importorskip("array_api_extra")
     with pytest.raises(TracingError, match="the shape of the result would depend on values"):
         tracer.compile(lambda a: extra.setdiff1d(a, a[:5]))(V)
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    "float16 bfloat16 float32 float64 int32 int64 uint8 bool complex64 complex128".split(),
+)
+def test_dlpack_with_torch_both_ways(dtype) -> None:
+    torch = pytest.importorskip("torch")
+    theirs = torch.arange(6).reshape(2, 3).to(getattr(torch, dtype))
+    ours = tnp.from_dlpack(theirs)
+    assert str(ours.dtype) == dtype
+    assert bool((torch.from_dlpack(ours) == theirs).all())
+    theirs[0, 0] = 1  # ours is a copy: never memory that its owner may change
+    assert not bool(np.asarray(ours.astype("bool"))[0, 0])
