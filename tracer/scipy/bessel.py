@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import tracer.numpy as tnp
 from tracer.numpy import promotion
 from tracer.numpy.convert import convert
-from tracer.numpy.ufunc import real_floats, unary
+from tracer.numpy.ufunc import real_floats, select, unary
 
 if TYPE_CHECKING:
     from tracer.numpy.array import Array
@@ -154,14 +154,14 @@ def _far(x: Array, coefficients: tuple[float, ...]) -> Array:
 
 def _i0e(x: Array) -> Array:
     size = tnp.abs(_floats("i0e", x))
-    return tnp.where(size > _BORDER, _far(size, _I0_LARGE), _near(size, _I0_SMALL))
+    return select(size > _BORDER, _far(size, _I0_LARGE), _near(size, _I0_SMALL))
 
 
 def _i1e(x: Array) -> Array:
     x = _floats("i1e", x)
     size = tnp.abs(x)
     far = tnp.sign(x) * _far(size, _I1_LARGE)
-    return tnp.where(size > _BORDER, far, x * _near(size, _I1_SMALL))
+    return select(size > _BORDER, far, x * _near(size, _I1_SMALL))
 
 
 i0e = unary("i0e", _i0e, "Modified Bessel function of order 0 times exp(-|x|).", returns="Floats.")

@@ -114,7 +114,7 @@ def _log_ndtr(x: Array) -> Array:
     inverse = 1 / (far * far)
     series = 1 - inverse * (1 - inverse * (3 - inverse * (15 - inverse * 105)))
     below = -0.5 * far * far - tnp.log(-far) - 0.5 * math.log(2 * math.pi) + tnp.log(series)
-    return tnp.where(x > 0.0, above, tnp.where(x < lowest, below, between))
+    return select(x > 0.0, above, select(x < lowest, below, between))
 
 
 log_ndtr = unary(
