@@ -19,7 +19,8 @@ from tracer.errors import (
     ExecutionError,
     LoweringError,
 )
-from tracer.ir import SUPPORTED_DTYPES, ShapeDtype
+from tracer.ir import SUPPORTED_DTYPES, Builder, Graph, ShapeDtype
+from tracer.lowering import compiler
 from tracer.lowering.module import match_donations
 
 VECTOR = ((1000,), "f4")
@@ -279,3 +280,19 @@ def test_hlo_maps_back_to_nodes(graph: Any) -> None:
     assert lowering.node_path("while.5/body/add.2") == (5, "body", 2)
     assert lowering.node_path("something else") == ()
     assert lowering.node_path("") == ()
+
+
+def test_the_cache_keeps_the_programs_asked_for_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    def program(size: int) -> Graph:
+        with Builder() as builder:
+            x = builder.input(ShapeDtype((size,), "float32"))
+            return builder.finish([ops.add(x, x)])
+
+    lowering.clear_cache()
+    monkeypatch.setattr(compiler, "_CACHE_SIZE", 2)
+    first = lowering.compile_graph(program(1))
+    lowering.compile_graph(program(2))
+    assert lowering.compile_graph(program(1)) is first
+    lowering.compile_graph(program(3))  # the second one goes
+    assert len(compiler._CACHE) == 2
+    assert lowering.compile_graph(program(1)) is first

@@ -1,0 +1,38 @@
+"""Which program the planner prefers: axes that store nothing, slices where they are faster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tracer.numpy as tnp
+from tracer.ir import Graph, ShapeDtype
+from tracer.optimizer.pipeline import Planner, PlannerOptions
+from tracer.trace import trace
+
+N, FEATURES = 1000, 64
+MATRIX_BYTES = 4 * N * N
+
+
+def neighbours() -> Graph:
+    def function(queries: Any, points: Any) -> Any:
+        distances = tnp.sqrt(((queries[:, None, :] - points[None, :, :]) ** 2).sum(-1))
+        return tnp.top_k(-distances, 10)
+
+    points = ShapeDtype((N, FEATURES), "float32")
+    return trace(function, [points, points]).graph
+
+
+def test_the_smallest_program_stores_no_matrix() -> None:
+    # Cutting along the points would store the distances for top_k; cutting the queries does not.
+    planner = Planner(neighbours(), PlannerOptions(limit_bytes=2_000_000))
+    assert planner.smallest().peak_bytes < MATRIX_BYTES / 2
+
+
+def test_a_program_that_fits_is_split_when_it_outgrows_the_cache() -> None:
+    graph = neighbours()
+    roomy = 100 * MATRIX_BYTES
+    small = Planner(graph, PlannerOptions(limit_bytes=roomy, cache_bytes=MATRIX_BYTES // 2))
+    large = Planner(graph, PlannerOptions(limit_bytes=roomy, cache_bytes=2 * MATRIX_BYTES))
+    assert next(small.candidates()).loops
+    assert not next(large.candidates()).loops
+    assert not next(Planner(graph, PlannerOptions()).candidates()).loops
