@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import functools
-import inspect
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,59 +10,21 @@ import numpy as np
 from tracer import ops, tree
 from tracer.autodiff.activity import carries_gradient
 from tracer.errors import ArgumentError, DTypeError, ShapeError
-from tracer.ir import Builder, Graph, ShapeDtype
+from tracer.ir import Graph, ShapeDtype
 from tracer.numpy.array import Array
 from tracer.numpy.convert import as_array
 from tracer.numpy.dispatch import apply_many
-from tracer.numpy.recording import Recording, current_recording
+from tracer.numpy.recording import Recording
 from tracer.transforms.arguments import (
-    check_argnums,
     check_callable,
     checked_leaf,
     describe,
-    resolve_argnums,
     trace_in,
 )
-
-_ORDERS = 4
-"""How often a function may be differentiated when it calls itself in its own rule."""
+from tracer.transforms.custom_rule import CustomRule, with_inputs
 
 
-class _Depth(threading.local):
-    """How many calls of each function in its own rule are being traced in this thread."""
-
-    def __init__(self) -> None:
-        self.of: dict[int, int] = {}
-
-
-_DEPTH = _Depth()
-
-
-@contextlib.contextmanager
-def limited_depth(function: object) -> Iterator[bool]:
-    """Count a call of a function within its own rule; yields whether it may have a rule still."""
-    depth = _DEPTH.of.get(id(function), 0)
-    _DEPTH.of[id(function)] = depth + 1
-    try:
-        yield depth < _ORDERS
-    finally:
-        if depth:
-            _DEPTH.of[id(function)] = depth
-        else:
-            del _DEPTH.of[id(function)]
-
-
-def call_plain(
-    name: str, fun: Callable[..., Any], args: Sequence[Any], fixed: Sequence[int]
-) -> Any:
-    """Emit a call without a gradient."""
-    given = [i for i in range(len(args)) if i not in fixed]
-    traced = trace_in(name, fun, args, given, {})
-    results = apply_many(ops.plain_call, *traced.arrays, body=traced.graph)
-    return tree.unflatten(traced.out_tree, results)
-
-
-class custom_vjp:  # noqa: N801 - a decorator, named as in JAX
+class custom_vjp(CustomRule):  # noqa: N801 - a decorator, named as in JAX
     """A function with a gradient rule of its own.
 
     Parameters
@@ -96,10 +54,7 @@ class custom_vjp:  # noqa: N801 - a decorator, named as in JAX
     """
 
     def __init__(self, fun: Callable[..., Any], nondiff_argnums: int | Sequence[int] = ()) -> None:
-        check_callable("custom_vjp", fun)
-        functools.update_wrapper(self, fun)
-        self.fun = fun
-        self.nondiff_argnums = check_argnums("custom_vjp", nondiff_argnums)
+        super().__init__("custom_vjp", fun, nondiff_argnums)
         self.fwd: Callable[..., Any] | None = None
         self.bwd: Callable[..., Any] | None = None
 
@@ -115,9 +70,6 @@ class custom_vjp:  # noqa: N801 - a decorator, named as in JAX
         check_callable("defvjp", bwd)
         self.fwd, self.bwd = fwd, bwd
 
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
-        return self if instance is None else functools.partial(self, instance)
-
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Compute the function; inside of a trace, with its gradient rule."""
         if self.fwd is None or self.bwd is None:
@@ -125,19 +77,7 @@ class custom_vjp:  # noqa: N801 - a decorator, named as in JAX
                 f"custom_vjp: {self._name} has no gradient rule yet",
                 mend=f"call {self._name}.defvjp(fwd, bwd) before the function",
             )
-        if current_recording() is None:
-            return self.fun(*args, **kwargs)
-        positional = bind("custom_vjp", self.fun, args, kwargs)
-        fixed = resolve_argnums("custom_vjp", self.nondiff_argnums, len(positional))
-        with limited_depth(self) as may_differentiate:
-            if not may_differentiate:
-                return call_plain(self._name, self.fun, positional, fixed)
-            functions = (self.fun, self.fwd, self.bwd)
-            return _Call(self._name, functions, positional, fixed).emit()
-
-    @property
-    def _name(self) -> str:
-        return getattr(self.fun, "__name__", "the function")
+        return self._record(_Call, (self.fwd, self.bwd), args, kwargs)
 
 
 class _Call:
@@ -267,33 +207,5 @@ def _leaves_like(what: str, argument: Any, cotangent: Any) -> list[Array]:
     return [checked_leaf(what, leaf, t) for t, leaf in pairs if carries_gradient(t.dtype)]
 
 
-def with_inputs(graph: Graph, types: Sequence[ShapeDtype], positions: Sequence[int]) -> Graph:
-    """Return a graph with inputs of `types`, of which those at `positions` are read."""
-    with Builder() as builder:
-        inputs = [builder.input(type) for type in types]
-        return builder.finish(builder.inline(graph, [inputs[i] for i in positions]))
-
-
-def bind(
-    name: str, fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
-) -> Sequence[Any]:
-    """Return all arguments by position, defaults included, as the rule expects them."""
-    try:
-        signature = inspect.signature(fun)
-    except ValueError:
-        return args
-    bound = signature.bind(*args, **kwargs)
-    bound.apply_defaults()
-    if bound.kwargs:
-        raise ArgumentError(
-            f"{name}: the arguments {sorted(bound.kwargs)} can be given by keyword only",
-            mend="make them positional: a rule takes its arguments by position",
-        )
-    return bound.args
-
-
 def _shown(types: Sequence[ShapeDtype]) -> str:
     return f"({', '.join(map(str, types))})"
-
-
-__all__ = ["bind", "call_plain", "custom_vjp", "limited_depth", "with_inputs"]

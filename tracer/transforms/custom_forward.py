@@ -15,19 +15,17 @@ from tracer.ir import Graph, ShapeDtype
 from tracer.numpy.array import Array
 from tracer.numpy.convert import as_array
 from tracer.numpy.dispatch import apply_many
-from tracer.numpy.recording import Recording, current_recording
+from tracer.numpy.recording import Recording
 from tracer.transforms.arguments import (
-    check_argnums,
     check_callable,
     checked_leaf,
     describe,
-    resolve_argnums,
     trace_in,
 )
-from tracer.transforms.custom import bind, call_plain, limited_depth, with_inputs
+from tracer.transforms.custom_rule import CustomRule, with_inputs
 
 
-class custom_jvp:  # noqa: N801 - a decorator, named as in JAX
+class custom_jvp(CustomRule):  # noqa: N801 - a decorator, named as in JAX
     """A function with a rule for its tangents of its own.
 
     Parameters
@@ -58,10 +56,7 @@ class custom_jvp:  # noqa: N801 - a decorator, named as in JAX
     """
 
     def __init__(self, fun: Callable[..., Any], nondiff_argnums: int | Sequence[int] = ()) -> None:
-        check_callable("custom_jvp", fun)
-        functools.update_wrapper(self, fun)
-        self.fun = fun
-        self.nondiff_argnums = check_argnums("custom_jvp", nondiff_argnums)
+        super().__init__("custom_jvp", fun, nondiff_argnums)
         self.jvp: Callable[..., Any] | None = None
 
     def defjvp(self, jvp: Callable[..., Any]) -> Callable[..., Any]:
@@ -111,9 +106,6 @@ class custom_jvp:  # noqa: N801 - a decorator, named as in JAX
 
         self.jvp = rule
 
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
-        return self if instance is None else functools.partial(self, instance)
-
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Compute the function; inside of a trace, with its rule."""
         if self.jvp is None:
@@ -121,18 +113,7 @@ class custom_jvp:  # noqa: N801 - a decorator, named as in JAX
                 f"custom_jvp: {self._name} has no rule yet",
                 mend=f"call {self._name}.defjvp(jvp) before the function",
             )
-        if current_recording() is None:
-            return self.fun(*args, **kwargs)
-        positional = bind("custom_jvp", self.fun, args, kwargs)
-        fixed = resolve_argnums("custom_jvp", self.nondiff_argnums, len(positional))
-        with limited_depth(self) as may_differentiate:
-            if not may_differentiate:
-                return call_plain(self._name, self.fun, positional, fixed)
-            return _Call(self._name, (self.fun, self.jvp), positional, fixed).emit()
-
-    @property
-    def _name(self) -> str:
-        return getattr(self.fun, "__name__", "the function")
+        return self._record(_Call, (self.jvp,), args, kwargs)
 
 
 class _Call:
