@@ -44,6 +44,11 @@ def never(**_: Any) -> bool:
     return False
 
 
+def always(**_: Any) -> bool:
+    """Say yes, whatever the parameters."""
+    return True
+
+
 @dataclass(frozen=True)
 class Chunk:
     """One slice of an op along a labelled axis, for `Op.slice` rules.
@@ -135,6 +140,8 @@ class Op:
     tests_equality : callable
         `(**params) -> bool`: the result hangs on equality of the operands to the last digit, so a
         recomputed operand must not meet a value derived from its first computation.
+    commutes : callable
+        `(**params) -> bool`: the two operands may change places, bit for bit.
     pure : bool
         False for ops that must not be removed or merged.
     linearize : callable, optional
@@ -167,6 +174,7 @@ class Op:
     reuses: tuple[int, ...] = ()
     fusion: Fusion = "opaque"
     tests_equality: Callable[..., bool] = never
+    commutes: Callable[..., bool] = never
     pure: bool = True
     linearize: Callable[..., Any] | None = None
     expand: Callable[..., tuple[Value, ...]] | None = None

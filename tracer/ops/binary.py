@@ -109,7 +109,7 @@ def _atan2_vjp(g: Value, out: Value, x: Value, y: Value) -> tuple[Value, Value]:
     return ops.multiply(weight, y), ops.negate(ops.multiply(weight, x))
 
 
-add: Op = elementwise("add", 2, np.add, lambda g, out, x, y: (g, g), doc="x + y.")
+add: Op = elementwise("add", 2, np.add, lambda g, out, x, y: (g, g), doc="x + y.", commutes=True)
 subtract: Op = elementwise(
     "subtract", 2, np.subtract, lambda g, out, x, y: (g, ops.negate(g)), doc="x - y."
 )
@@ -119,6 +119,7 @@ multiply: Op = elementwise(
     np.multiply,
     lambda g, out, x, y: (ops.multiply(g, y), ops.multiply(g, x)),
     doc="x * y.",
+    commutes=True,
 )
 
 
@@ -160,6 +161,7 @@ maximum: Op = elementwise(
     _extremum_vjp("GE"),
     doc="The larger one; NaN if one is NaN.",
     kinds="biuf",
+    commutes=True,
 )
 minimum: Op = elementwise(
     "minimum",
@@ -168,6 +170,7 @@ minimum: Op = elementwise(
     _extremum_vjp("LE"),
     doc="The smaller one; NaN if one is NaN.",
     kinds="biuf",
+    commutes=True,
 )
 atan2: Op = elementwise(
     "atan2",
@@ -179,13 +182,33 @@ atan2: Op = elementwise(
     flops=25,
 )
 and_: Op = elementwise(
-    "and", 2, np.bitwise_and, INTEGER, doc="Logical or bitwise and.", kinds="biu", lower_name="and_"
+    "and",
+    2,
+    np.bitwise_and,
+    INTEGER,
+    doc="Logical or bitwise and.",
+    kinds="biu",
+    lower_name="and_",
+    commutes=True,
 )
 or_: Op = elementwise(
-    "or", 2, np.bitwise_or, INTEGER, doc="Logical or bitwise or.", kinds="biu", lower_name="or_"
+    "or",
+    2,
+    np.bitwise_or,
+    INTEGER,
+    doc="Logical or bitwise or.",
+    kinds="biu",
+    lower_name="or_",
+    commutes=True,
 )
 xor: Op = elementwise(
-    "xor", 2, np.bitwise_xor, INTEGER, doc="Logical or bitwise exclusive or.", kinds="biu"
+    "xor",
+    2,
+    np.bitwise_xor,
+    INTEGER,
+    doc="Logical or bitwise exclusive or.",
+    kinds="biu",
+    commutes=True,
 )
 shift_left: Op = elementwise(
     "shift_left", 2, _shift_left, INTEGER, doc="x << y; 0 when y is out of range.", kinds="iu"

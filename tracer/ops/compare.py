@@ -63,6 +63,7 @@ compare: Op = Op(
     cost=elementwise_cost(1),
     fusion="loop",
     tests_equality=lambda *, direction: direction in ("EQ", "NE"),
+    commutes=lambda *, direction: direction in ("EQ", "NE"),
 )
 
 

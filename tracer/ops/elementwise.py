@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tracer.ir import NotDifferentiable, Op, ShapeDtype
-from tracer.ir.op import Types
+from tracer.ir.op import Types, always, never
 from tracer.ops.rules import (
     elementwise_axes,
     elementwise_cost,
@@ -38,6 +38,7 @@ def elementwise(
     lower_name: str | None = None,
     widen: bool = True,
     composed: Callable[..., Any] | None = None,
+    commutes: bool = False,
 ) -> Op:
     """Make the record of an element-wise op on operands of one shape and dtype.
 
@@ -65,6 +66,8 @@ def elementwise(
         Evaluate 8 and 16 bit floats in float32, as XLA does, and round once.
     composed : callable, optional
         `(builder, *operands)`: lowers a function that StableHLO does not have.
+    commutes : bool
+        The operands may change places.
     """
     method = lower_name or name
 
@@ -102,4 +105,5 @@ def elementwise(
         cost=elementwise_cost(flops),
         reuses=tuple(range(arity)) if dtype is None else (),
         fusion="loop",
+        commutes=always if commutes else never,
     )

@@ -1,0 +1,88 @@
+"""A rewrite rule as data: what is matched, what stands in its place, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tracer.ir import Graph, ShapeDtype, Value
+
+Types = tuple[ShapeDtype, ...]
+Numbers = Mapping[str, Any]
+"""What a pattern needs besides arrays: an axis, a count; read off the program."""
+Spelling = Callable[[Types, Numbers], Graph]
+"""Returns the graph of an expression with one result for leaves of these types."""
+Purpose = Literal["cost", "accuracy"]
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A place in a program where a pattern stands.
+
+    Attributes
+    ----------
+    root : Value
+        What the pattern computes.
+    leaves : tuple of Value
+        What the pattern's variables are, in order.
+    numbers : mapping
+        The other parameters of the pattern.
+    inner : tuple of Value
+        The values of the program that the pattern's own nodes stand for, the root among them.
+    """
+
+    root: Value
+    leaves: tuple[Value, ...]
+    numbers: Numbers
+    inner: tuple[Value, ...]
+
+
+Guard = Callable[[Bound], str | None]
+"""Returns the reason why a rule must not be applied here, or None."""
+
+
+def no_numbers(root: Value) -> Numbers:
+    """Say that a pattern has arrays only."""
+    return {}
+
+
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """One rewrite.
+
+    Parameters
+    ----------
+    name : str
+        By which it is switched off.
+    patterns : tuple of callable
+        Spellings of what is replaced.
+    replacement : callable
+        The spelling of what stands in its place.
+    samples : tuple of tuple of ShapeDtype
+        Types of the leaves, one tuple for each rank at which the pattern is another sequence of
+        ops. The pattern matches at any sizes.
+    source : str
+        Where the identity and its numerical behaviour are described.
+    guards : tuple of callable
+        All must agree.
+    numbers : callable
+        `root value -> numbers` of the pattern at that place.
+    sample_numbers : mapping
+        Numbers that go with the samples.
+    at_hand : callable, optional
+        A spelling of a value that the program must compute anyway for the rule to hold or to pay.
+    purpose : {"cost", "accuracy"}
+        A rule for accuracy is applied wherever its guards agree, one for cost where it saves.
+    """
+
+    name: str
+    patterns: tuple[Spelling, ...]
+    replacement: Spelling
+    samples: tuple[Types, ...]
+    source: str
+    guards: tuple[Guard, ...] = ()
+    numbers: Callable[[Value], Numbers] = no_numbers
+    sample_numbers: Numbers | None = None
+    at_hand: Spelling | None = None
+    purpose: Purpose = "cost"
