@@ -156,6 +156,7 @@ def compile(
     device: Any = None,
     tensor_size_threshold: int | str | None = None,
     tensor_split_size: int | str | None = None,
+    split: str = "auto",
 ) -> CompiledFunction:
     """Compile a function of arrays, to run within a byte limit.
 
@@ -178,6 +179,9 @@ def compile(
         paper).
     tensor_split_size : int or str, optional
         The most that a slice of such a tensor may take.
+    split : {"auto", "never"}
+        "auto" computes large values in slices where the limit asks for it, and, with a limit or
+        without, where the time model says that it is faster. "never" leaves the program whole.
 
     Returns
     -------
@@ -216,6 +220,6 @@ def compile(
         )
     options = compile_options(
         memory_limit, donate_argnums, static_argnums, device, tensor_size_threshold,
-        tensor_split_size,
+        tensor_split_size, split,
     )  # fmt: skip
     return CompiledFunction(fn, options)

@@ -8,10 +8,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from tracer import rules
 from tracer.errors import ArgumentError
 from tracer.units import parse_bytes, parse_flags
 
 AUTO = "auto"
+_SPLIT = {AUTO: True, "never": False}
 Result = TypeVar("Result")
 
 
@@ -25,6 +27,8 @@ class CompileOptions:
     device: Any
     threshold_bytes: int | None
     split_bytes: int | None
+    split: bool
+    disabled_rules: frozenset[str] = frozenset()
 
 
 def compile_options(
@@ -34,19 +38,21 @@ def compile_options(
     device: Any,
     tensor_size_threshold: int | str | None,
     tensor_split_size: int | str | None,
+    split: str,
 ) -> CompileOptions:
     """Check the arguments of `compile`; the environment fills in what is None.
 
     `TRACER_MEMORY_LIMIT` gives a limit to a script that is not changed at all, and
     `TRACER_FLAGS="--tensor_size_threshold=1GB --tensor_split_size=500MB"` are the two options of
-    Artemev et al. 2022.
+    Artemev et al. 2022. `TRACER_DISABLE_RULES="inverse-times,log1p"` switches rewrites off.
     """
     flags = _from_environment("TRACER_FLAGS", parse_flags) or {}
     limit = _limit(memory_limit)
     if limit is None:
         limit = _from_environment("TRACER_MEMORY_LIMIT", _limit)
+    disabled = _from_environment("TRACER_DISABLE_RULES", rules.rule_names) or frozenset()
     threshold = _bytes(tensor_size_threshold, flags.get("tensor_size_threshold"))
-    split = _bytes(tensor_split_size, flags.get("tensor_split_size"))
+    split_size = _bytes(tensor_split_size, flags.get("tensor_split_size"))
     donate = _positions("donate_argnums", donate_argnums)
     static = _positions("static_argnums", static_argnums)
     if set(donate) & set(static):
@@ -54,7 +60,15 @@ def compile_options(
             f"argument {min(set(donate) & set(static))} is both donated and static",
             mend="a static argument has no memory to donate: name it in one of the two only",
         )
-    return CompileOptions(limit, donate, static, device, threshold, split)
+    if split not in _SPLIT:
+        raise ArgumentError(
+            f"split is {' or '.join(map(repr, _SPLIT))}, not {split!r}",
+            mend='leave it out: "auto" computes in slices where the limit asks for it or it is '
+            "faster",
+        )
+    return CompileOptions(
+        limit, donate, static, device, threshold, split_size, _SPLIT[split], disabled
+    )
 
 
 def _limit(value: int | str | None) -> int | str | None:

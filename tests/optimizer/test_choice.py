@@ -7,6 +7,7 @@ from typing import Any
 import tracer.numpy as tnp
 from tracer.ir import Graph, ShapeDtype
 from tracer.optimizer.pipeline import Planner, PlannerOptions
+from tracer.optimizer.speed import Machine
 from tracer.trace import trace
 
 N, FEATURES = 1000, 64
@@ -31,8 +32,8 @@ def test_the_smallest_program_stores_no_matrix() -> None:
 def test_a_program_that_fits_is_split_when_it_outgrows_the_cache() -> None:
     graph = neighbours()
     roomy = 100 * MATRIX_BYTES
-    small = Planner(graph, PlannerOptions(limit_bytes=roomy, cache_bytes=MATRIX_BYTES // 2))
-    large = Planner(graph, PlannerOptions(limit_bytes=roomy, cache_bytes=2 * MATRIX_BYTES))
+    small = Planner(graph, PlannerOptions(limit_bytes=roomy, machine=Machine(cache_bytes=MATRIX_BYTES // 2)))
+    large = Planner(graph, PlannerOptions(limit_bytes=roomy, machine=Machine(cache_bytes=2 * MATRIX_BYTES)))
     assert next(small.candidates()).loops
     assert not next(large.candidates()).loops
     assert not next(Planner(graph, PlannerOptions()).candidates()).loops

@@ -18,6 +18,7 @@ from tracer.ir import Graph, interpret, verify, verify_same_signature
 from tracer.optimizer.match import contraction, unroll
 from tracer.optimizer.passes import PassLog, PassManager
 from tracer.optimizer.pipeline import STANDARD_PASSES, Planner, PlannerOptions
+from tracer.optimizer.speed import Machine
 from tracer.optimizer.split import SplitSettings, split_graph
 
 FLOAT_TOLERANCE = 1e-9
@@ -107,7 +108,7 @@ def test_every_candidate_of_the_planner(kind: str, tolerance: float) -> None:
         limit = max(1, int(0.7 * unlimited.baseline_peak_bytes))
         planner = Planner(
             program.graph,
-            PlannerOptions(limit_bytes=limit, cache_bytes=chosen.working_set_bytes),
+            PlannerOptions(limit_bytes=limit, machine=Machine(cache_bytes=chosen.working_set_bytes)),
         )
         for candidate in planner.candidates():
             assert candidate.peak_bytes <= limit

@@ -145,7 +145,7 @@ class AxisRule:
 
     A label that stands in a result is *parallel*: slices of the operands along it (of those that
     have it) give the slice of the result. A label that stands in operands only is *reduced* with
-    the named combiner, or *whole*: the op needs that axis entire. A label in a result only is
+    the named op, its combiner or the one whose `merge` says how, or *whole*: the op needs that axis entire. A label in a result only is
     generated (broadcast, iota) and parallel, unless it is listed as whole.
 
     Parameters
@@ -153,7 +153,8 @@ class AxisRule:
     operands, results : tuple of tuple of label
         One label for each axis.
     reduced : mapping of label to str
-        Combiner of partial results: the name of an associative op ("add", "maximum", ...).
+        What joins partial results: the name of an associative op ("add", "maximum", ...), or of
+        an op that states a `Merge` ("argmax", "top_k", ...).
     whole : frozenset of label
         Axes that must not be cut.
     """
@@ -170,8 +171,21 @@ class AxisRule:
 
 @dataclass(frozen=True)
 class Cost:
-    """What one op costs: floating-point operations, bytes moved, hidden scratch bytes."""
+    """What one op costs.
+
+    Attributes
+    ----------
+    flops : int
+        Floating-point operations.
+    bytes : int
+        Bytes read and written.
+    scratch : int
+        Hidden bytes that a library takes while the op runs.
+    product_flops : int
+        Those of `flops` that run at the speed of matrix products.
+    """
 
     flops: int = 0
     bytes: int = 0
     scratch: int = 0
+    product_flops: int = 0

@@ -4,7 +4,14 @@ It knows StableHLO, XLA's clients and their memory; it knows no op by name (ops 
 through the builder) and nothing of NumPy's manners or of jax.
 """
 
-from tracer.lowering.backend import Device, cache_bytes, default_device, devices, find_device
+from tracer.lowering.backend import (
+    Device,
+    cache_bytes,
+    core_count,
+    default_device,
+    devices,
+    find_device,
+)
 from tracer.lowering.compiler import clear_cache, compile_graph, stablehlo
 from tracer.lowering.executable import Executable
 from tracer.lowering.free_memory import free_bytes
@@ -28,6 +35,7 @@ __all__ = [
     "cache_bytes",
     "clear_cache",
     "compile_graph",
+    "core_count",
     "default_device",
     "devices",
     "find_device",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -157,3 +158,8 @@ def cache_bytes(device: Device | str | None = None) -> int:
         text = file.read_text(encoding="ascii").strip()
         sizes.append(int(text[:-1]) * units[text[-1]] if text[-1] in units else int(text))
     return max(sizes, default=_USUAL_CACHE_BYTES)
+
+
+def core_count() -> int:
+    """Return how many cores this process may use; XLA's CPU client starts as many threads."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

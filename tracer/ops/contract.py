@@ -182,7 +182,8 @@ def _cost(operands: Types, results: Types, **axes: Axes) -> Cost:
         )
         if not _is_matrix_like(type.ndim, batch, inner)
     )
-    return Cost(flops, moved_bytes(operands, results), scratch + _packing_bytes(x, y, axes))
+    scratch += _packing_bytes(x, y, axes)
+    return Cost(flops, moved_bytes(operands, results), scratch, product_flops=flops)
 
 
 def _packing_bytes(x: ShapeDtype, y: ShapeDtype, axes: Mapping[str, Axes]) -> int:

@@ -152,7 +152,8 @@ def cost(operands: Types, results: Types, **params: Any) -> Cost:
     lhs, rhs = operands
     terms = results[0].size * rhs.size // max(1, p.sizes(rhs, p.rhs_axes)[0])
     flops = (8 if lhs.dtype.kind == "c" else 2) * terms
-    return Cost(flops, moved_bytes(operands, results), _scratch(p, lhs, rhs, results[0]))
+    scratch = _scratch(p, lhs, rhs, results[0])
+    return Cost(flops, moved_bytes(operands, results), scratch, product_flops=flops)
 
 
 def _scratch(p: Parameters, lhs: ShapeDtype, rhs: ShapeDtype, result: ShapeDtype) -> int:

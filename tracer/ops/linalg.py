@@ -74,7 +74,8 @@ def _cholesky_vjp(g: Value, out: Value, a: Value) -> tuple[Value]:
 
 def _cholesky_cost(operands: Types, results: Types) -> Cost:
     n = operands[0].shape[-1]
-    return Cost(operands[0].size * n // 3, moved_bytes(operands, results), operands[0].nbytes)
+    flops = operands[0].size * n // 3
+    return Cost(flops, moved_bytes(operands, results), operands[0].nbytes, product_flops=flops)
 
 
 cholesky: Op = Op(
@@ -187,7 +188,8 @@ def _solve_axes(operands: Types, results: Types, *, left_side: bool, **_: Any) -
 
 def _solve_cost(operands: Types, results: Types, **_: Any) -> Cost:
     a, x = operands
-    return Cost(a.shape[-1] * x.size, moved_bytes(operands, results), x.nbytes)
+    flops = a.shape[-1] * x.size
+    return Cost(flops, moved_bytes(operands, results), x.nbytes, product_flops=flops)
 
 
 def _batch_solve(

@@ -6,7 +6,8 @@
    needs to know them.
 2. *common subexpressions* and *constant folding* first: the patterns below see one node for one
    value, and numbers where the user wrote numbers.
-3. *unroll short reductions* before *match contractions*: with few features the direct form of a
+3. *apply rules* (`tracer.rules`, handed in) while the program is still as it was written. Then
+   *unroll short reductions* before *match contractions*: with few features the direct form of a
    distance is nearly as fast as norms and a product, and loses no digits. What is left, among it
    the gradients of distances, becomes products.
 4. *common subexpressions* again: the rewrites make alike pieces (norms, centres).
@@ -18,12 +19,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tracer.ir import Builder, Graph, Node, Value, rebuild
+from tracer.ir import Graph
+from tracer.optimizer.expand import EXPAND
 from tracer.optimizer.fuse_scans import FUSE_SCANS
-from tracer.optimizer.liveness import Liveness, LiveTensor, graph_flops
+from tracer.optimizer.liveness import Liveness, LiveTensor
 from tracer.optimizer.match import CONTRACTIONS, UNROLL
 from tracer.optimizer.passes import Pass, PassLog, PassManager, PassRow
 from tracer.optimizer.simplify import COMMON_SUBEXPRESSIONS, CONSTANT_FOLDING
+from tracer.optimizer.sink import sink_pass
+from tracer.optimizer.speed import DEFAULT_MACHINE, Machine, estimate_seconds
 from tracer.optimizer.split import LoopRow, SplitSettings, split_graph
 
 
@@ -41,49 +45,48 @@ class Candidate:
 class PlannerOptions:
     """What the user asked of the planner, in bytes.
 
-    `cache_bytes` is the last-level cache of the device, `threshold_bytes` and `split_bytes` are
-    the two options of the paper.
+    `threshold_bytes` and `split_bytes` are the two options of the paper. `machine` is what the
+    device can do; `split` is False when nothing is to be computed in slices. Values of more than
+    `sink_bytes` that loops and branches do not change are computed inside of these; None: they
+    are handed in. `match` are the algebraic rewrites that are switched on.
     """
 
     limit_bytes: int | None = None
     threshold_bytes: int | None = None
     split_bytes: int | None = None
-    cache_bytes: int = 32 << 20
+    machine: Machine = DEFAULT_MACHINE
+    split: bool = True
+    match: tuple[Pass, ...] = (UNROLL, CONTRACTIONS)
     donated: frozenset[int] = frozenset()
+    sink_bytes: int | None = None
 
 
-def expand_calls(graph: Graph, log: PassLog) -> Graph:
-    """Write ops that have an expansion with other ops, until none is left."""
-    while True:
-
-        def rewrite(
-            builder: Builder, node: Node, operands: tuple[Value, ...]
-        ) -> Sequence[Value] | None:
-            if node.op is None or node.op.expand is None:
-                return None
-            log.applied.append(f"{node.name} {node.types[0]}")
-            return node.op.expand(*operands, **node.params)
-
-        result = rebuild(graph, rewrite)
-        if result is graph:
-            return graph
-        graph = result
+def standard_passes(match: Sequence[Pass] = (UNROLL, CONTRACTIONS)) -> tuple[Pass, ...]:
+    """Return the passes with these algebraic rewrites among them."""
+    return (
+        FUSE_SCANS,
+        EXPAND,
+        COMMON_SUBEXPRESSIONS,
+        CONSTANT_FOLDING,
+        *match,
+        COMMON_SUBEXPRESSIONS,
+    )
 
 
-EXPAND = Pass("expand", expand_calls)
-STANDARD_PASSES = (
-    FUSE_SCANS,
-    EXPAND,
-    COMMON_SUBEXPRESSIONS,
-    CONSTANT_FOLDING,
-    UNROLL,
-    CONTRACTIONS,
-    COMMON_SUBEXPRESSIONS,
-)
+STANDARD_PASSES = standard_passes()
 
 
-# A split that repeats at most this share of the operations pays for itself.
-_FEW_AGAIN = 1.05
+def _passes(options: PlannerOptions) -> Sequence[Pass]:
+    passes = standard_passes(options.match)
+    if options.sink_bytes is None:
+        return passes
+    place = passes.index(EXPAND) + 1
+    return (*passes[:place], sink_pass(options.sink_bytes), *passes[place:])
+
+
+# A program that fits is split when that takes at most this share of its time, by the model: the
+# model's own error is about that.
+_WORTHWHILE = 0.85
 # Tried when no setting that is derived from the limit fits; the same for every limit, so that the
 # smallest limit that can be met does not hang on the one that was asked for.
 _TIGHT_SETTINGS = tuple(
@@ -112,7 +115,7 @@ class Planner:
         self.options = options
         self.traced = graph
         manager = PassManager()
-        self.graph = manager.run(graph, STANDARD_PASSES)
+        self.graph = manager.run(graph, _passes(options))
         self.rows = tuple(manager.rows)
         self.baseline_peak_bytes = Liveness(graph, options.donated).peak_bytes
 
@@ -126,15 +129,15 @@ class Planner:
     def candidates(self) -> Iterator[Candidate]:
         """Yield programs that are predicted to keep the limit, the fastest first."""
         limit = self.options.limit_bytes
+        unsplit = self._candidate(self.graph, self.rows, ())
+        if not self.options.split:
+            yield unsplit
+            return
         if self.options.threshold_bytes is not None:
             yield self._split(self._user_settings(self.options.threshold_bytes))
-        else:
-            unsplit = self._candidate(self.graph, self.rows, ())
-            if limit is None:
-                yield unsplit
-            elif unsplit.peak_bytes <= limit:
-                yield from self._faster_than(unsplit, limit)
-                yield unsplit
+        elif limit is None or unsplit.peak_bytes <= limit:
+            yield from self._faster_than(unsplit)
+            yield unsplit
         if limit is None:
             return
         for settings in (*self._limit_settings(limit), *_TIGHT_SETTINGS):
@@ -142,19 +145,24 @@ class Planner:
             if candidate.peak_bytes <= limit:
                 yield candidate
 
-    def _faster_than(self, unsplit: Candidate, limit: int) -> Iterator[Candidate]:
-        """Yield a split program, although the whole one fits, when it is faster by the model.
+    def _faster_than(self, unsplit: Candidate) -> Iterator[Candidate]:
+        """Yield a split program, although the whole one may run, when it is faster by the model.
 
         Values that fit no cache travel to memory and back; computed in slices they stay in the
         cache: measured 13 times faster for a kernel product (`python -m benchmarks kernel`).
-        Recomputing would cost some of that again.
         """
-        cache = self.options.cache_bytes
-        room = max(1, limit - self.fixed_bytes)
-        settings = SplitSettings(cache, max(1, min(cache // 4, room)), room)
+        limit, machine = self.options.limit_bytes, self.options.machine
+        threshold = machine.cache_bytes // 2
+        stored = Liveness(unsplit.graph).stored
+        if all(type.nbytes <= threshold for node in stored for type in node.types):
+            return
+        room = machine.cache_bytes if limit is None else max(1, limit - self.fixed_bytes)
+        settings = SplitSettings(threshold, machine.cache_bytes // 4, room, machine=machine)
         candidate = self._split(settings)
-        few_again = graph_flops(candidate.graph) <= _FEW_AGAIN * graph_flops(unsplit.graph)
-        if candidate.loops and few_again and candidate.peak_bytes <= limit:
+        if not candidate.loops or (limit is not None and candidate.peak_bytes > limit):
+            return
+        whole, sliced = (estimate_seconds(c.graph, machine) for c in (unsplit, candidate))
+        if sliced < _WORTHWHILE * whole:
             yield candidate
 
     def smallest(self) -> Candidate:
@@ -163,6 +171,8 @@ class Planner:
         The limit plays no part, so that the answer is the same for every limit.
         """
         found = [self._candidate(self.graph, self.rows, ())]
+        if not self.options.split:
+            return found[0]
         found.extend(map(self._split, (*_TIGHT_SETTINGS, *_SMALLEST_SETTINGS)))
         return min(found, key=lambda candidate: candidate.peak_bytes)
 
@@ -183,16 +193,17 @@ class Planner:
                 budget = max(1, room // 2 if share == 4 else room // 4)
                 yield SplitSettings(
                     threshold_bytes=max(1 << 12, room // share),
-                    working_set_bytes=max(1, min(self.options.cache_bytes // 4, budget)),
+                    working_set_bytes=max(1, min(self.options.machine.cache_bytes // 4, budget)),
                     budget_bytes=budget,
                     split_bytes=self.options.split_bytes,
                     trust_fusion=trust_fusion,
+                    machine=self.options.machine,
                 )
 
     def _user_settings(self, threshold: int) -> SplitSettings:
         split = self.options.split_bytes or threshold
         return SplitSettings(
-            threshold, min(split, max(1, self.options.cache_bytes // 4)), split, split
+            threshold, min(split, max(1, self.options.machine.cache_bytes // 4)), split, split
         )
 
     def _split(self, settings: SplitSettings) -> Candidate:

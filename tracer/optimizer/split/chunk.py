@@ -1,16 +1,18 @@
 """How many elements of the axis one trip of a loop computes.
 
 The fastest slice is not the largest that fits: slices whose working set stays in the last-level
-cache beat both tiny ones (loop overhead) and large ones (memory traffic); `docs/memory-model.md`
-has the measurements. So the slice is chosen for a working set, and capped by the byte budget.
+cache beat both tiny ones (the price of a kernel, operands that are packed in each trip) and large
+ones (memory traffic); `docs/memory-model.md` has the measurements. So sizes around a working set
+are priced with the time model (`optimizer/speed.py`), and capped by the byte budget.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tracer.ir import Builder
+from tracer.ir import Builder, Graph
 from tracer.optimizer.liveness import body_extra_bytes
+from tracer.optimizer.speed import DEFAULT_MACHINE, Machine, trip_seconds
 from tracer.optimizer.split.levels import Loop
 from tracer.optimizer.split.loop import SliceEmitter, build_body, carry_types
 from tracer.optimizer.split.region import Region, Subject
@@ -37,6 +39,8 @@ class SplitSettings:
     trust_fusion : bool
         Cut only what the peak model says is stored; else every value above the threshold, as if
         XLA fused nothing.
+    machine : Machine
+        What decides between slice sizes.
     """
 
     threshold_bytes: int
@@ -44,6 +48,11 @@ class SplitSettings:
     budget_bytes: int
     split_bytes: int | None = None
     trust_fusion: bool = True
+    machine: Machine = DEFAULT_MACHINE
+
+
+# Working sets that are tried, beside the one that is aimed for.
+_SHARES = (0.25, 0.5, 1.0, 2.0)
 
 
 def slice_bytes(subject: Subject, region: Region, loop: Loop) -> float:
@@ -57,17 +66,33 @@ def slice_bytes(subject: Subject, region: Region, loop: Loop) -> float:
 
 
 def _trip_bytes(subject: Subject, region: Region, loop: Loop, chunk: int) -> int:
+    return body_extra_bytes(_body(subject, region, loop, chunk))
+
+
+def _body(subject: Subject, region: Region, loop: Loop, chunk: int) -> Graph:
     emitter = SliceEmitter(subject, region, loop)
     with Builder() as scratch:
         carries = [scratch.input(type) for type in carry_types(subject, loop)]
-        body, _ = build_body(emitter, carries, chunk, region.length)
-    return body_extra_bytes(body)
+        return build_body(emitter, carries, chunk, region.length)[0]
 
 
 def choose_chunk(subject: Subject, region: Region, loop: Loop, settings: SplitSettings) -> int:
-    """Return the slice size for a loop under the settings."""
+    """Return the slice size for a loop that is fastest by the time model, under the settings."""
     each = slice_bytes(subject, region, loop)
-    rows = int(settings.working_set_bytes / each)
+    sizes = {_rows(region, each, share * settings.working_set_bytes, settings) for share in _SHARES}
+    if len(sizes) == 1:
+        return sizes.pop()
+
+    def seconds(rows: int) -> float:
+        body = _body(subject, region, loop, rows)
+        return trip_seconds(body, settings.machine) * region.length / rows
+
+    return min(sorted(sizes, reverse=True), key=seconds)
+
+
+def _rows(region: Region, each: float, working_set: float, settings: SplitSettings) -> int:
+    """Return the slice size for a working set in bytes; one element more takes `each` of them."""
+    rows = int(min(working_set, settings.budget_bytes) / each)
     if rows < _MINIMUM_ROWS:
         rows = min(_MINIMUM_ROWS, int(settings.budget_bytes / each))
     if settings.split_bytes is not None:

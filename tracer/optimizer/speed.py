@@ -1,0 +1,155 @@
+"""The time model: about how long a graph runs, to choose between programs that compute the same.
+
+A program is a sequence of kernels, one for each stored value with the producers that XLA computes
+inside it (`liveness`). A kernel takes the longer of its arithmetic and its memory traffic, plus a
+fixed price for being started (the roofline model: Williams, Waterman, Patterson, *Roofline*, CACM
+2009). What makes slices faster than whole values is the traffic: buffers that stay in the cache
+are read and written there, and a loop's buffers are the same ones in every trip, while each large
+temporary of a program is fresh memory, which the operating system has to clear page by page.
+
+Only ratios of these seconds mean anything; `python -m benchmarks.speed_model` compares them with
+measured ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tracer.ir import Graph, Node
+from tracer.optimizer.liveness import Liveness
+from tracer.optimizer.loops import trip_count
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What a device can do, in bytes, seconds, and per second.
+
+    The defaults are measured with jaxlib 0.10.2 on 2 cores of an AMD EPYC of family 26
+    (docs/memory-model.md has the rows); `cache_bytes` and `cores` are read from the machine.
+
+    Attributes
+    ----------
+    cores : int
+        Cores that a kernel may use.
+    cache_bytes : int
+        The last-level cache.
+    product_rate, vector_rate : float
+        Operations a second of one core, single precision: in large matrix products, and in
+        element-wise arithmetic.
+    product_element_seconds : float
+        What each element of a product's result costs one core besides: thin products are slow.
+    cache_rate, memory_rate, fresh_rate : float
+        Bytes a second of all cores: within the cache, to memory, and to memory that is written
+        for the first time.
+    kernel_seconds : float
+        To start one kernel.
+    """
+
+    cores: int = 2
+    cache_bytes: int = 32 << 20
+    product_rate: float = 2.2e11
+    vector_rate: float = 2.5e10
+    product_element_seconds: float = 1.5e-9
+    cache_rate: float = 1.5e11
+    memory_rate: float = 4.5e10
+    fresh_rate: float = 5e9
+    kernel_seconds: float = 2e-6
+
+
+DEFAULT_MACHINE = Machine()
+
+
+# Work below this runs on one core: to wake the others takes as long.
+_PARALLEL_FLOPS = 1 << 16
+
+
+class _Kernels:
+    """The kernels of one graph; `in_loop`: its buffers are used again in every trip."""
+
+    def __init__(self, graph: Graph, machine: Machine, in_loop: bool) -> None:
+        self.graph = graph
+        self.machine = machine
+        self.in_loop = in_loop
+        self.live = Liveness(graph)
+
+    def seconds(self) -> float:
+        return sum(self._kernel(node) for node in self.graph.nodes if node in self.live.stored)
+
+    def _kernel(self, node: Node) -> float:
+        trips = trip_count(node)
+        bodies = [
+            body
+            for bodies in node.bodies.values()
+            for body in (bodies if isinstance(bodies, tuple) else (bodies,))
+        ]
+        if bodies:
+            # Of a conditional one branch runs; a loop's condition costs nothing beside its body.
+            return (trips or 1) * max(trip_seconds(body, self.machine) for body in bodies)
+        nodes = self._fused(node)
+        compute = sum(map(self._compute, nodes))
+        traffic = sum(self._traffic(item, item is node) for item in nodes)
+        return self.machine.kernel_seconds + compute + traffic
+
+    def _fused(self, node: Node) -> set[Node]:
+        """Return a stored node with the producers that are computed inside of its kernel."""
+        found = {node}
+        stack = [node]
+        while stack:
+            for value in stack.pop().operands:
+                producer = value.node
+                if producer.op is not None and not self.live.is_stored(value):
+                    if producer not in found:
+                        found.add(producer)
+                        stack.append(producer)
+        return found
+
+    def _compute(self, node: Node) -> float:
+        assert node.op is not None
+        machine, cost = self.machine, node.op.cost(node.operand_types, node.types, **node.params)
+        cores = machine.cores if cost.flops > _PARALLEL_FLOPS else 1
+        width = max(1.0, node.types[0].dtype.itemsize / 4)
+        seconds = (cost.flops - cost.product_flops) / machine.vector_rate * width
+        if cost.product_flops:
+            elements = sum(type.size for type in node.types)
+            seconds += cost.product_flops / machine.product_rate * width
+            seconds += elements * machine.product_element_seconds
+        return seconds / cores
+
+    def _traffic(self, node: Node, is_stored: bool) -> float:
+        """Return the seconds to move what a node reads from buffers, writes, and packs."""
+        assert node.op is not None
+        machine, cost = self.machine, node.op.cost(node.operand_types, node.types, **node.params)
+        total = 0.0
+        moved = cost.bytes
+        for type in node.types:
+            if is_stored:
+                total += min(cost.bytes, type.nbytes) / self._write_rate(type.nbytes)
+            moved -= type.nbytes
+        for value in node.operands:
+            if not self.live.is_stored(value):
+                moved -= value.type.nbytes
+        largest = max((v.type.nbytes for v in node.operands if self.live.is_stored(v)), default=0)
+        total += max(0, moved) / self._read_rate(min(largest, max(0, moved)))
+        return total + 2 * cost.scratch / machine.cache_rate
+
+    def _read_rate(self, nbytes: int) -> float:
+        return self.machine.cache_rate if self._stays(nbytes) else self.machine.memory_rate
+
+    def _write_rate(self, nbytes: int) -> float:
+        if self._stays(nbytes):
+            return self.machine.cache_rate
+        return self.machine.memory_rate if self.in_loop else self.machine.fresh_rate
+
+    def _stays(self, nbytes: int) -> bool:
+        """Tell whether a buffer is still in the cache when it is used next."""
+        return nbytes <= self.machine.cache_bytes // 4
+
+
+def estimate_seconds(graph: Graph, machine: Machine) -> float:
+    """Return about how long a graph runs, in seconds; ratios of them are what it is for."""
+    return _Kernels(graph, machine, in_loop=False).seconds()
+
+
+def trip_seconds(body: Graph, machine: Machine) -> float:
+    """Return about how long one trip of a loop takes, in seconds."""
+    return _Kernels(body, machine, in_loop=True).seconds()
