@@ -26,13 +26,20 @@ class Framework:
     transforms: ModuleType
     nn: ModuleType
     conv_general_dilated: Callable[..., Any]
+    top_k: Callable[..., Any]
 
 
 def tracer_framework() -> Framework:
     import tracer
 
     return Framework(
-        tracer.numpy, tracer.scipy, tracer, tracer, tracer.nn, tracer.nn.conv_general_dilated
+        tracer.numpy,
+        tracer.scipy,
+        tracer,
+        tracer,
+        tracer.nn,
+        tracer.nn.conv_general_dilated,
+        tracer.numpy.top_k,
     )
 
 
@@ -44,7 +51,15 @@ def jax_framework() -> Framework:
     import jax.scipy.special
 
     jax.config.update("jax_enable_x64", True)
-    return Framework(jax.numpy, jax.scipy, jax.lax, jax, jax.nn, jax.lax.conv_general_dilated)
+    return Framework(
+        jax.numpy,
+        jax.scipy,
+        jax.lax,
+        jax,
+        jax.nn,
+        jax.lax.conv_general_dilated,
+        jax.lax.top_k,
+    )
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""How a careful user of JAX splits the same programs by hand."""
