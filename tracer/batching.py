@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tracer.errors import VerifyError
-from tracer.ir import AxisRule, Batching, Builder, Graph, Label, Node, Op, ShapeDtype, Value
+from tracer.ir import Batching, Builder, Graph, Label, Node, Op, ShapeDtype, Value
 from tracer.ops.batch import all_with_axis, with_axis
 from tracer.ops.helpers import full
 
@@ -133,7 +133,7 @@ def _with_axis(type: ShapeDtype, size: int) -> ShapeDtype:
 
 def _is_one_more_axis(old: Node, new: Node) -> bool:
     """Tell whether the axis rules differ by one parallel axis in front of everything."""
-    before, after = _axis_rule(old), _axis_rule(new)
+    before, after = old.axes, new.axes
     rows = [*before.operands, *before.results]
     longer = [*after.operands, *after.results]
     front: set[Label] = {row[0] for row in longer}
@@ -149,11 +149,6 @@ def _is_one_more_axis(old: Node, new: Node) -> bool:
         and (label in before.whole) == (other in after.whole)
         for label, other in names.items()
     )
-
-
-def _axis_rule(node: Node) -> AxisRule:
-    assert node.op is not None
-    return node.op.axes(node.operand_types, node.types, **node.params)
 
 
 __all__ = ["batch_graph"]

@@ -16,7 +16,7 @@ import networkx as nx
 import numpy as np
 
 from tracer.errors import VerifyError
-from tracer.ir.types import ShapeDtype
+from tracer.ir.types import AxisRule, Cost, ShapeDtype
 from tracer.source import Source, user_source
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Value:
 class Node:
     """One application of an op. `op` is None for an input of the graph."""
 
-    __slots__ = ("op", "operands", "params", "results", "source", "types")
+    __slots__ = ("_rules", "op", "operands", "params", "results", "source", "types")
 
     def __init__(
         self,
@@ -71,6 +71,24 @@ class Node:
         self.types = types
         self.source = source
         self.results = tuple(Value(self, i) for i in range(len(types)))
+        self._rules: dict[str, Any] = {}
+
+    @property
+    def cost(self) -> Cost:
+        """What one run of the op costs, by its record; worked out once."""
+        return self._ruled("cost", self.op.cost if self.op is not None else None)
+
+    @property
+    def axes(self) -> AxisRule:
+        """How the axes of operands and results correspond, by the op's record."""
+        return self._ruled("axes", self.op.axes if self.op is not None else None)
+
+    def _ruled(self, name: str, rule: Callable[..., Any] | None) -> Any:
+        found = self._rules.get(name)
+        if found is None:
+            assert rule is not None, "an input has no rules"
+            found = self._rules[name] = rule(self.operand_types, self.types, **self.params)
+        return found
 
     @property
     def name(self) -> str:
@@ -245,6 +263,9 @@ class Builder:
         """Add a copy of `node` on other operands of the same types; returns all its results."""
         params = {**node.params, **changed} if changed else node.params
         new = Node(node.op, operands, params, node.types, node.source)
+        if params is node.params:
+            # The same op on the same types: what its record says of it stays true.
+            new._rules = node._rules
         self.nodes.append(new)
         return new.results
 

@@ -18,15 +18,12 @@ def evaluate_body(body: Graph, arrays: Sequence[Any]) -> tuple[Any, ...]:
 
 def graph_cost(graph: Graph) -> Cost:
     """Sum the costs of a graph's nodes; scratch is the largest, since nodes run in turn."""
-    costs = [
-        node.op.cost(node.operand_types, node.types, **node.params)
-        for node in graph.nodes
-        if node.op is not None
-    ]
+    costs = [node.cost for node in graph.nodes]
     return Cost(
         sum(cost.flops for cost in costs),
         sum(cost.bytes for cost in costs),
         max((cost.scratch for cost in costs), default=0),
+        sum(cost.product_flops for cost in costs),
     )
 
 

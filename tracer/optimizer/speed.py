@@ -71,6 +71,8 @@ class _Kernels:
         self.machine = machine
         self.in_loop = in_loop
         self.live = Liveness(graph)
+        self._computes: dict[Node, float] = {}
+        """Producers are part of several kernels; each is priced once."""
 
     def seconds(self) -> float:
         return sum(self._kernel(node) for node in self.graph.nodes if node in self.live.stored)
@@ -104,8 +106,12 @@ class _Kernels:
         return found
 
     def _compute(self, node: Node) -> float:
-        assert node.op is not None
-        machine, cost = self.machine, node.op.cost(node.operand_types, node.types, **node.params)
+        if node not in self._computes:
+            self._computes[node] = self._priced(node)
+        return self._computes[node]
+
+    def _priced(self, node: Node) -> float:
+        machine, cost = self.machine, node.cost
         cores = machine.cores if cost.flops > _PARALLEL_FLOPS else 1
         width = max(1.0, node.types[0].dtype.itemsize / 4)
         seconds = (cost.flops - cost.product_flops) / machine.vector_rate * width
@@ -117,8 +123,7 @@ class _Kernels:
 
     def _traffic(self, node: Node, is_stored: bool) -> float:
         """Return the seconds to move what a node reads from buffers, writes, and packs."""
-        assert node.op is not None
-        machine, cost = self.machine, node.op.cost(node.operand_types, node.types, **node.params)
+        machine, cost = self.machine, node.cost
         total = 0.0
         moved = cost.bytes
         for type in node.types:

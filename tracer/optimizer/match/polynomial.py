@@ -16,6 +16,7 @@ from tracer.optimizer.simplify import constant_value
 
 MAXIMUM_MONOMIALS = 8
 MAXIMUM_DEGREE = 8
+MAXIMUM_DEPTH = 100
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,7 @@ class Monomial:
 
 
 Polynomial = tuple[Monomial, ...]
+Read = Callable[[Value], Polynomial]
 
 
 class NoPolynomial(Exception):
@@ -71,19 +73,39 @@ def read_polynomial(value: Value) -> Polynomial:
         A factor is as large as the expression, the op is not arithmetic, or the expansion has
         too many terms.
     """
-    node = value.node
-    leaf = _read_leaf(value)
-    if leaf is not None:
-        return leaf
-    reader = _READERS.get(node.op) if node.op is not None else None
-    if reader is None:
-        raise NoPolynomial(f"{node.name} is as large as the sum and is no polynomial")
-    result = reader(node)
-    if len(result) > MAXIMUM_MONOMIALS:
-        raise NoPolynomial(f"it expands into more than {MAXIMUM_MONOMIALS} terms")
-    if any(len(monomial.leaves) > MAXIMUM_DEGREE for monomial in result):
-        raise NoPolynomial(f"its degree is above {MAXIMUM_DEGREE}")
-    return result
+    return _Reader().read(value)
+
+
+class _Reader:
+    """Reads one expression; a value that is used twice is read once."""
+
+    def __init__(self) -> None:
+        self.known: dict[Value, Polynomial] = {}
+        self.depth = 0
+
+    def read(self, value: Value) -> Polynomial:
+        if value not in self.known:
+            if self.depth >= MAXIMUM_DEPTH:
+                raise NoPolynomial(f"it is more than {MAXIMUM_DEPTH} operations deep")
+            self.depth += 1
+            self.known[value] = self._read(value)
+            self.depth -= 1
+        return self.known[value]
+
+    def _read(self, value: Value) -> Polynomial:
+        node = value.node
+        leaf = _read_leaf(value)
+        if leaf is not None:
+            return leaf
+        reader = _READERS.get(node.op) if node.op is not None else None
+        if reader is None:
+            raise NoPolynomial(f"{node.name} is as large as the sum and is no polynomial")
+        result = reader(node, self.read)
+        if len(result) > MAXIMUM_MONOMIALS:
+            raise NoPolynomial(f"it expands into more than {MAXIMUM_MONOMIALS} terms")
+        if any(len(monomial.leaves) > MAXIMUM_DEGREE for monomial in result):
+            raise NoPolynomial(f"its degree is above {MAXIMUM_DEGREE}")
+        return result
 
 
 def _read_leaf(value: Value) -> Polynomial | None:
@@ -103,14 +125,14 @@ def _long_axes(broadcast: Node) -> tuple[int, ...]:
     return tuple(dimension for dimension, size in pairs if size > 1)
 
 
-def _sum(node: Node) -> Polynomial:
-    left, right = map(read_polynomial, node.operands)
+def _sum(node: Node, read: Read) -> Polynomial:
+    left, right = map(read, node.operands)
     left, right = _centred(left, right, is_sum=True) or (left, right)
     return collect((*left, *right))
 
 
-def _difference(node: Node) -> Polynomial:
-    left, right = map(read_polynomial, node.operands)
+def _difference(node: Node, read: Read) -> Polynomial:
+    left, right = map(read, node.operands)
     left, right = _centred(left, right, is_sum=False) or (left, right)
     return collect((*left, *_scaled(right, -1.0)))
 
@@ -135,19 +157,19 @@ def _centred(
     return x, y
 
 
-def _negated(node: Node) -> Polynomial:
-    return _scaled(read_polynomial(node.operands[0]), -1.0)
+def _negated(node: Node, read: Read) -> Polynomial:
+    return _scaled(read(node.operands[0]), -1.0)
 
 
-def _product(node: Node) -> Polynomial:
+def _product(node: Node, read: Read) -> Polynomial:
     left, right = node.operands
     if left is right and left.node.op is ops.abs:
         left = right = left.node.operands[0]
-    return _multiplied(read_polynomial(left), read_polynomial(right))
+    return _multiplied(read(left), read(right))
 
 
-def _quotient(node: Node) -> Polynomial:
-    above, below = map(read_polynomial, node.operands)
+def _quotient(node: Node, read: Read) -> Polynomial:
+    above, below = map(read, node.operands)
     if len(below) != 1 or below[0].coefficient == 0:
         raise NoPolynomial("it divides by a sum")
     (monomial,) = below
@@ -155,19 +177,19 @@ def _quotient(node: Node) -> Polynomial:
     return _multiplied(above, (Monomial(1.0 / monomial.coefficient, flipped),))
 
 
-def _power(node: Node) -> Polynomial:
+def _power(node: Node, read: Read) -> Polynomial:
     base, exponent = node.operands
     if base.node.op is ops.abs:
         base = base.node.operands[0]
-    number = read_polynomial(exponent)
+    number = read(exponent)
     # Exactly 2: any other power is another function (0.5 has no expansion, 2.0000001 no square).
     if len(number) != 1 or number[0].leaves or number[0].coefficient != 2.0:
         raise NoPolynomial("its exponent is not exactly 2")
-    factor = read_polynomial(base)
+    factor = read(base)
     return _multiplied(factor, factor)
 
 
-_READERS: dict[Op, Callable[[Node], Polynomial]] = {
+_READERS: dict[Op, Callable[[Node, Read], Polynomial]] = {
     ops.add: _sum,
     ops.subtract: _difference,
     ops.negate: _negated,

@@ -20,17 +20,18 @@ def grow_region(
     """
     kept: dict[Node, Conflict] = {}
     while True:
-        try:
-            region = _Growth(subject, is_large, kept.keys()).grow(seed, label)
-            _check_emission(subject, region)
-            _check_equalities(subject, region)
-        except Conflict as conflict:
+        growth = _Growth(subject, is_large, kept.keys())
+        region = growth.grow(seed, label)
+        # All that one attempt finds, so that a long graph does not take an attempt for each.
+        found = growth.conflicts or _emission_conflicts(subject, region)
+        found = found or _equality_conflicts(subject, region)
+        for conflict in found:
             if conflict.node is seed or conflict.node in kept:
                 return conflict
-            kept[conflict.node] = conflict
-            continue
-        region.kept.update(kept)
-        return region
+        if not found:
+            region.kept.update((node, kept[node]) for node in kept if node in region.heads)
+            return region
+        kept.update((conflict.node, conflict) for conflict in found)
 
 
 class _Growth:
@@ -41,6 +42,7 @@ class _Growth:
         self.is_large = is_large
         self.stored = kept | subject.outputs
         self.queue: list[tuple[Node, Label, bool]] = []
+        self.conflicts: list[Conflict] = []
 
     def grow(self, seed: Node, label: Label) -> Region:
         self.region = region = Region(_label_size(self.subject.rule(seed), seed, label))
@@ -55,7 +57,9 @@ class _Growth:
                 region.heads[node] = label
             self._look_up(node, label)
             if is_virtual and node not in self.stored:
-                self._look_down(node, label)
+                conflict = self._look_down(node, label)
+                if conflict is not None:
+                    self.conflicts.append(conflict)
         return region
 
     def _look_up(self, node: Node, label: Label) -> None:
@@ -69,17 +73,20 @@ class _Growth:
             if rule.is_parallel(produced):
                 self.queue.append((producer, produced, True))
 
-    def _look_down(self, node: Node, label: Label) -> None:
-        """Take every use of a virtual node into the region."""
+    def _look_down(self, node: Node, label: Label) -> Conflict | None:
+        """Take every use of a virtual node into the region, or say which one forbids it."""
         rule = self.subject.rule(node)
+        used_by: list[tuple[Node, Label, bool]] = []
         for user, position, index in self.subject.users(node):
             if label not in rule.results[index]:
-                raise Conflict(node, user, f"result {index} of {node.name} lacks the axis")
+                return Conflict(node, user, f"result {index} of {node.name} lacks the axis")
             used = self.subject.rule(user).operands[position][rule.results[index].index(label)]
             if used in self.subject.rule(user).whole:
-                raise Conflict(node, user, f"{user.name} needs the axis whole")
+                return Conflict(node, user, f"{user.name} needs the axis whole")
             parallel = self.subject.rule(user).is_parallel(used)
-            self.queue.append((user, used, parallel and self.is_large(user)))
+            used_by.append((user, used, parallel and self.is_large(user)))
+        self.queue.extend(used_by)
+        return None
 
 
 def _label_size(rule: AxisRule, node: Node, label: Label) -> int:
@@ -89,8 +96,9 @@ def _label_size(rule: AxisRule, node: Node, label: Label) -> int:
     raise AssertionError("a seed's label stands in its results")
 
 
-def _check_emission(subject: Subject, region: Region) -> None:
-    """Raise `Conflict` where a virtual value is needed whole or cannot be cut as needed."""
+def _emission_conflicts(subject: Subject, region: Region) -> list[Conflict]:
+    """Return where virtual values are needed whole or cannot be cut as needed."""
+    found: dict[Node, Conflict] = {}
     seen: set[tuple[Node, Label]] = set()
     stack = list(region.heads.items())
     while stack:
@@ -103,15 +111,19 @@ def _check_emission(subject: Subject, region: Region) -> None:
             if producer not in region.virtual or producer in region.heads:
                 continue
             if axis is None:
-                raise Conflict(producer, node, f"{node.name} needs it whole")
+                found.setdefault(producer, Conflict(producer, node, f"{node.name} needs it whole"))
+                continue
             wanted = subject.rule(producer).results[value.index][axis]
-            if not subject.rule(producer).is_parallel(wanted):
-                raise Conflict(producer, node, f"{producer.name} cannot be cut along that axis")
-            stack.append((producer, wanted))
+            if subject.rule(producer).is_parallel(wanted):
+                stack.append((producer, wanted))
+            else:
+                reason = f"{producer.name} cannot be cut along that axis"
+                found.setdefault(producer, Conflict(producer, node, reason))
+    return list(found.values())
 
 
-def _check_equalities(subject: Subject, region: Region) -> None:
-    """Raise `Conflict` where a recomputed value is compared for equality with an earlier loop's.
+def _equality_conflicts(subject: Subject, region: Region) -> list[Conflict]:
+    """Return where a recomputed value is compared for equality with an earlier loop's.
 
     Two loops may round a value differently in its last digit, and then `x == max(x)`, the heart
     of a maximum's gradient, holds nowhere. Within one loop both sides see the same value.
@@ -124,11 +136,13 @@ def _check_equalities(subject: Subject, region: Region) -> None:
         and is_inexact(node.operand_types[0].dtype)
     ]
     if not compared:
-        return
+        return []
     levels = Levels(subject, region)
     for node in compared:
         for value in node.operands:
             producer = value.node
             virtual = producer in region.virtual and producer not in region.heads
             if virtual and levels.start[node] > levels.start[producer]:
-                raise Conflict(producer, node, "another loop's result is compared with it")
+                # One at a time: to store one changes the levels of the others.
+                return [Conflict(producer, node, "another loop's result is compared with it")]
+    return []

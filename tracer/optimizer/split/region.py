@@ -16,7 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Set
 from dataclasses import dataclass, field
 
-from tracer.ir import AxisRule, Graph, Label, Node, Value
+from tracer.ir import AxisRule, Graph, Label, Merge, Node, Value, registry
+from tracer.ir.combining import Order
 from tracer.ops.rules import whole_axes
 
 LargeTest = Callable[[Node], bool]
@@ -72,9 +73,8 @@ class Subject:
         """Return the axis rule of a node."""
         found = self._rules.get(node)
         if found is None:
-            assert node.op is not None
-            axes = whole_axes if node in self.pieces.folds else node.op.axes
-            found = axes(node.operand_types, node.types, **node.params)
+            is_fold = node in self.pieces.folds
+            found = whole_axes(node.operand_types, node.types) if is_fold else node.axes
             self._rules[node] = found
         return found
 
@@ -89,6 +89,18 @@ class Subject:
         for position, value in enumerate(node.operands):
             labels = self.rule(node).operands[position]
             yield position, value, labels.index(label) if label in labels else None
+
+
+def merge_of(subject: Subject, head: Node, label: Label) -> Merge | None:
+    """Return the merge of a head that has one for this axis."""
+    name = subject.rule(head).reduced.get(label)
+    return None if name is None else registry()[name].merge
+
+
+def order_of(subject: Subject, head: Node, label: Label) -> Order:
+    """Return in which order the slices of a head have to come."""
+    merge = merge_of(subject, head, label)
+    return "any" if merge is None else merge.order(**head.params)
 
 
 @dataclass
