@@ -29,10 +29,10 @@ def contract(factors: Sequence[Factor], kept: Axes) -> Factor:
     if len(remaining) == 1:
         value, axes = remaining[0]
         return _ordered(sum_over(value, axes, kept), tuple(a for a in axes if a in kept), kept)
-    for pair in _path(remaining, kept):
-        chosen = [remaining.pop(position) for position in sorted(pair, reverse=True)]
+    for positions in _path(remaining, kept):
+        chosen = [remaining.pop(position) for position in sorted(positions, reverse=True)]
         later = {axis for _, axes in remaining for axis in axes} | set(kept)
-        remaining.append(_pair(chosen[1], chosen[0], later) if len(chosen) == 2 else chosen[0])
+        remaining.append(pair(chosen[1], chosen[0], later) if len(chosen) == 2 else chosen[0])
     value, axes = remaining[0]
     return _ordered(sum_over(value, axes, kept), tuple(a for a in axes if a in kept), kept)
 
@@ -46,7 +46,7 @@ def _path(factors: Sequence[Factor], kept: Axes) -> list[tuple[int, ...]]:
     return list(path)
 
 
-def _pair(left: Factor, right: Factor, later: set[int]) -> Factor:
+def pair(left: Factor, right: Factor, later: set[int]) -> Factor:
     """Multiply two factors and sum over the axes that nobody needs later."""
     x, x_axes = _without_private(left, right[1], later)
     y, y_axes = _without_private(right, x_axes, later)

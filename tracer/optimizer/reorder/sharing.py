@@ -1,0 +1,119 @@
+"""Products that are needed anyway: in the same chain twice, in another chain, as an output."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable
+from functools import cache
+from typing import Any
+
+from tracer.optimizer.reorder.order import MAXIMUM_EXACT, Contraction, Plan, best_plans, rank
+from tracer.optimizer.reorder.product import Factor, Product
+
+Key = Hashable
+"""Equal exactly for partial products of the same leaves over the same axes, whatever their names;
+A.T @ B and B.T @ A have one key."""
+
+
+class Subproducts:
+    """Names for the partial products of one product that do not hang on its labels."""
+
+    def __init__(self, product: Product, contraction: Contraction) -> None:
+        self.factors = product.factors
+        self.contraction = contraction
+        self.of = cache(self._of)
+
+    def _of(self, members: int) -> tuple[Key, tuple[int, ...]]:
+        """Return the key of a set of factors, and the labels it keeps in the key's own order."""
+        kept = self.contraction.axes(members)
+        chosen = [f for position, f in enumerate(self.factors) if members >> position & 1]
+        chosen.sort(key=lambda factor: self._shape(factor, kept))
+        numbers: dict[int, int] = {}
+        for factor in chosen:
+            for label in factor.labels:
+                numbers.setdefault(label, len(numbers))
+        entries = tuple(
+            (
+                factor.number,
+                tuple(
+                    (None if p.label is None else numbers[p.label], p.start, p.stride)
+                    for p in factor.places
+                ),
+            )
+            for factor in chosen
+        )
+        order = tuple([label for label in numbers if kept >> label & 1])
+        # The sizes tell apart slices that begin alike.
+        sizes = tuple((self.contraction.sizes[label], kept >> label & 1) for label in numbers)
+        return (entries, sizes), order
+
+    def _shape(self, factor: Factor, kept: int) -> tuple[Any, ...]:
+        """Return what a factor looks like without the names of its axes, to sort by."""
+        places = tuple(
+            (-1 if p.label is None else kept >> p.label & 1, p.start, p.stride)
+            for p in factor.places
+        )
+        return factor.number, places
+
+    def key(self, members: int) -> Key:
+        """Return the key of a set of factors."""
+        return self.of(members)[0]
+
+    def repeated(self) -> dict[Key, int]:
+        """Return the products that occur twice without sharing a factor, and one occurrence."""
+        count = len(self.factors)
+        values = {factor.value for factor in self.factors}
+        if len(values) == count or count > MAXIMUM_EXACT:
+            return {}
+        seen: dict[Key, list[int]] = {}
+        for members in range(3, self.contraction.everything):
+            if 2 <= members.bit_count() <= count // 2:
+                seen.setdefault(self.key(members), []).append(members)
+        return {
+            key: sets[0]
+            for key, sets in seen.items()
+            if any(not first & second for first in sets for second in sets)
+        }
+
+
+def cheapest(
+    product: Product,
+    contraction: Contraction,
+    available: Collection[Key] = (),
+    *,
+    by_bytes: bool = False,
+) -> Plan:
+    """Return the best order when products in `available` cost nothing and repeated ones cost once.
+
+    Repeated products are granted one after the other, each time the one that saves most: the best
+    set of them would have to be searched among all.
+    """
+    names = Subproducts(product, contraction)
+    granted: set[Key] = set(available)
+    plans = best_plans(contraction, by_bytes=by_bytes, is_free=_is_free(names, granted))
+    best, paid = plans[contraction.everything], 0
+    repeated = names.repeated() if not by_bytes else {}
+    while repeated:
+        trials = []
+        for key, members in repeated.items():
+            trial = best_plans(contraction, is_free=_is_free(names, granted | {key}))
+            full = trial[contraction.everything]
+            flops = full.flops + paid + plans[members].flops
+            trials.append((Plan(full.tree, full.members, flops, *_bytes(full)), key, trial))
+        found, key, trial = min(trials, key=lambda item: rank(item[0], by_bytes=False))
+        if found.flops >= best.flops:
+            break
+        paid = found.flops - trial[contraction.everything].flops
+        best, plans = found, trial
+        granted.add(key)
+        del repeated[key]
+    return best
+
+
+def _bytes(plan: Plan) -> tuple[int, int]:
+    return plan.peak_bytes, plan.kept_bytes
+
+
+def _is_free(names: Subproducts, granted: Collection[Key]) -> Callable[[int], bool]:
+    if not granted:
+        return lambda members: False
+    return lambda members: members.bit_count() > 1 and names.key(members) in granted
