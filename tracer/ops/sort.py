@@ -26,6 +26,7 @@ from tracer.ops.rules import (
     require_same_shapes,
     widened,
 )
+from tracer.ops.top_k_stages import lower_top_k, top_k_cost
 
 Array = np.ndarray[Any, Any]
 Cotangents = tuple[Value | None, ...]
@@ -205,20 +206,15 @@ def _top_k_axes(operands: Types, results: Types, *, k: int) -> AxisRule:
     return own_axis_rule(operands, results, operands[0].ndim - 1)
 
 
-def _top_k_cost(operands: Types, results: Types, *, k: int) -> Cost:
-    steps = max(k, 1).bit_length()
-    return Cost(operands[0].size * steps, moved_bytes(operands, results))
-
-
 top_k: Op = Op(
     "top_k",
     doc="The k largest elements of the last axis in descending order, and their int32 indices. "
     "Ties: lowest index first; NaN counts as largest.",
     infer=_infer_top_k,
     evaluate=_evaluate_top_k,
-    lower=lambda b, types, x, *, k: b.top_k(types, x, k),
+    lower=lower_top_k,
     vjp=_top_k_vjp,
     axes=_top_k_axes,
-    cost=_top_k_cost,
+    cost=top_k_cost,
     fusion="opaque",
 )
