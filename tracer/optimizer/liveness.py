@@ -1,9 +1,9 @@
-"""The peak model: which values XLA stores, when they live, and how many bytes that takes.
+"""The peak model: when stored values live, and how many bytes that takes.
 
-XLA computes element-wise producers inside their consumers (Snider & Liang 2023, "Operator Fusion
-in XLA"), lets results take over dying operands, and keeps loop carries in place. The model mirrors
-those three rules over the graph's own order. What XLA decides otherwise shows up in the compiled
-program's count, which the planner compares with this prediction afterwards.
+XLA computes element-wise producers inside their consumers (`optimizer/storage.py`), lets results
+take over dying operands, and keeps loop carries in place. The model mirrors those rules over the
+graph's own order. What XLA decides otherwise shows up in the compiled program's count, which the
+planner compares with this prediction afterwards. docs/memory-model.md has the measurements.
 """
 
 from __future__ import annotations
@@ -13,11 +13,8 @@ from functools import cached_property
 
 from tracer.ir import Cost, Graph, Node, Value
 from tracer.optimizer.loops import passed_through, trip_count
+from tracer.optimizer.storage import stored_nodes
 from tracer.source import Source
-
-# Above this many operations per element XLA stores a value with several users, rather than
-# computing it again in each (HloInstruction fusion's notion of an expensive op).
-_EXPENSIVE_FLOPS = 4
 
 
 @dataclass(frozen=True)
@@ -69,41 +66,12 @@ class Liveness:
                 self.users.setdefault(value, []).append(node)
             for index in passed_through(node):
                 self.renamed.setdefault(node.operands[index], []).append(node.results[index])
-        self.stored: set[Node] = set()
-        self._store_nodes()
+        self.stored = stored_nodes(graph, self.users, self.outputs)
         self.last_read = self._last_reads()
 
     def is_stored(self, value: Value) -> bool:
         """Tell whether the value has a buffer of its own."""
         return value in self.inputs or value.node in self.stored
-
-    def _store_nodes(self) -> None:
-        chains = _chain_flops(self.graph)
-        demanded: set[Node] = set()
-        """Views whose operand must have a buffer, because a consumer reads memory through them."""
-        for node in reversed(self.graph.nodes):
-            assert node.op is not None
-            kind = node.op.fusion
-            if kind in ("opaque", "reduce"):
-                self.stored.add(node)
-            elif self._is_read_from_memory(node, demanded, chains[node]):
-                (demanded if kind == "view" else self.stored).add(node)
-
-    def _is_read_from_memory(self, node: Node, demanded: set[Node], chain_flops: float) -> bool:
-        assert node.op is not None
-        expensive = _flops_per_element(node) >= _EXPENSIVE_FLOPS
-        readers: set[Node] = set()
-        for value in node.results:
-            if value in self.outputs:
-                return True
-            for user in self.users.get(value, ()):
-                assert user.op is not None
-                if user.op.fusion == "opaque" or user in demanded:
-                    return True
-                if expensive and user.types[0].size > value.type.size:
-                    return True
-                readers.add(user)
-        return chain_flops >= _EXPENSIVE_FLOPS and len(readers) > 1
 
     def _last_reads(self) -> dict[Node, int]:
         """Position at which a node's operands are read for the last time.
@@ -263,7 +231,7 @@ def node_cost(node: Node) -> Cost:
     assert node.op is not None
     trips = trip_count(node)
     if trips is None:
-        return node.op.cost(node.operand_types, node.types, **node.params)
+        return node.cost
     costs = [node_cost(inner) for inner in node.params["body"].nodes]
     return Cost(
         trips * sum(cost.flops for cost in costs),
@@ -286,25 +254,3 @@ def node_count(graph: Graph) -> int:
             for body in bodies if isinstance(bodies, tuple) else (bodies,):
                 count += node_count(body)
     return count
-
-
-def _chain_flops(graph: Graph) -> dict[Node, float]:
-    """Return the operations per element of each node and the producers fused into it."""
-    chains: dict[Node, float] = {}
-    for node in graph.nodes:
-        assert node.op is not None
-        total = _flops_per_element(node)
-        if node.op.fusion in ("loop", "view"):
-            producers = {value.node for value in node.operands}
-            total += sum(
-                chains[producer]
-                for producer in producers
-                if producer.op is not None and producer.op.fusion in ("loop", "view")
-            )
-        chains[node] = min(total, _EXPENSIVE_FLOPS)
-    return chains
-
-
-def _flops_per_element(node: Node) -> float:
-    size = max(1, node.types[0].size)
-    return node_cost(node).flops / size

@@ -1,0 +1,166 @@
+"""Which values XLA stores, and which it computes inside of the kernels that read them.
+
+XLA fuses a loop op into every kernel that reads it and computes it again in each, but for two
+cases: the op is *expensive* (a quotient, an exponential; not a sum) and would be computed more than
+once, by several kernels or by one that broadcasts it; or it reads more than it makes, and another
+of its readers waits for what comes of it, so that it could not be fused everywhere. These are the
+rules of `InstructionFusion` (`ShouldFuse`, `IsExpensive`, `ReusesOperandElements`,
+`ComputeGloballyUnfusible`; xla/service/instruction_fusion.cc); Snider & Liang, "Operator Fusion in
+XLA" (2023), describe them. A kernel is known here by the node it writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
+
+from tracer.ir import Graph, Node, Value
+
+# Operations per element from which on XLA calls an op expensive: from a quotient on. Checked for
+# every loop op; sine, cosine and tangent, which are computed twice all the same, are taken as
+# expensive.
+_EXPENSIVE_FLOPS = 4
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """How a value that is not stored is computed: by which kernel, and whether once per element."""
+
+    kernel: Node | None
+    """The only kernel that computes it; None when several do."""
+    is_repeated: bool
+    """The kernel reads elements more than once: it broadcasts them."""
+
+
+def stored_nodes(
+    graph: Graph, users: Mapping[Value, Sequence[Node]], outputs: Set[Value]
+) -> set[Node]:
+    """Return the nodes whose results have buffers of their own.
+
+    Parameters
+    ----------
+    graph : Graph
+    users : mapping
+        The nodes that read each value.
+    outputs : set of Value
+        The graph's outputs.
+    """
+    return _Fusion(graph, users, outputs).run()
+
+
+class _Fusion:
+    """One sweep from the outputs to the inputs, as XLA's pass goes."""
+
+    def __init__(
+        self, graph: Graph, users: Mapping[Value, Sequence[Node]], outputs: Set[Value]
+    ) -> None:
+        self.graph = graph
+        self.users = users
+        self.outputs = outputs
+        self.stored: set[Node] = set()
+        self.demanded: set[Node] = set()
+        """Views whose operand must have a buffer, because a consumer reads memory through them."""
+        self.readings: dict[Node, _Reading] = {}
+        self.bits, self.before = _barriers_before(graph)
+        self.behind: dict[Node, int] = {}
+        """The barriers that come after a node, as bits."""
+
+    def run(self) -> set[Node]:
+        for node in reversed(self.graph.nodes):
+            assert node.op is not None
+            kind = node.op.fusion
+            readers = [user for value in node.results for user in self.users.get(value, ())]
+            self.behind[node] = behind = self._barriers_behind(readers)
+            if kind in ("opaque", "reduce"):
+                self.stored.add(node)
+            elif self._is_read_from_memory(node, readers) or self._is_needed_later(
+                node, readers, behind
+            ):
+                (self.demanded if kind == "view" else self.stored).add(node)
+        return self.stored
+
+    def _barriers_behind(self, readers: Sequence[Node]) -> int:
+        found = 0
+        for user in readers:
+            found |= self.behind[user] | self.bits.get(user, 0)
+        return found
+
+    def _is_read_from_memory(self, node: Node, readers: Sequence[Node]) -> bool:
+        if any(value in self.outputs for value in node.results):
+            return True
+        size = node.types[0].size
+        kernels: set[Node | None] = set()
+        is_repeated = False
+        for user in readers:
+            assert user.op is not None
+            if user.op.fusion == "opaque" or user in self.demanded:
+                return True
+            reading = self.readings.get(user)
+            kernels.add(user if reading is None else reading.kernel)
+            is_repeated |= user.types[0].size > size
+            is_repeated |= reading is not None and reading.is_repeated
+        kernel = next(iter(kernels)) if len(kernels) == 1 else None
+        if (kernel is None or is_repeated) and _is_expensive(node):
+            return True
+        self.readings[node] = _Reading(kernel, is_repeated)
+        return False
+
+    def _is_needed_later(self, node: Node, readers: Sequence[Node], behind: int) -> bool:
+        """Tell whether a reader waits for what comes of the node, and recomputing it costs reads.
+
+        The forward values that a backward pass reads are of this kind.
+        """
+        if not any(behind & self.before[user] for user in readers):
+            return False
+        needed = _read_bytes(node)
+        return needed > sum(type.nbytes for type in node.types)
+
+
+def _barriers_before(graph: Graph) -> tuple[dict[Node, int], dict[Node, int]]:
+    """Return a bit for each node that nothing is fused across, and those before each node."""
+    bits: dict[Node, int] = {}
+    before: dict[Node, int] = {}
+    for node in graph.nodes:
+        assert node.op is not None
+        found = 0
+        for value in node.operands:
+            found |= before.get(value.node, 0) | bits.get(value.node, 0)
+        before[node] = found
+        if node.op.fusion in ("opaque", "reduce"):
+            bits[node] = 1 << len(bits)
+    return bits, before
+
+
+def _read_bytes(node: Node) -> int:
+    """Return the bytes that computing a node again reads; 0 when it has one operand of its size.
+
+    What is generated (broadcasts, iota) is read for nothing, and so are operands of lower rank.
+    """
+    rank = node.types[0].ndim
+    full = [v for v in node.operands if v.type.ndim >= rank and not _is_generated(v.node)]
+    if len(full) <= 1:
+        return 0
+    return sum(value.type.nbytes for value in set(node.operands))
+
+
+def _is_generated(node: Node) -> bool:
+    """Tell whether a loop op makes more elements than it reads: a broadcast, a constant."""
+    if node.op is None or node.op.fusion != "loop":
+        return False
+    return sum(value.type.size for value in node.operands) < node.types[0].size
+
+
+def _is_expensive(node: Node) -> bool:
+    assert node.op is not None
+    cost = node.cost
+    per_element = cost.flops / max(1, node.types[0].size)
+    if per_element == _EXPENSIVE_FLOPS and _is_splat(node.operands[-1].node):
+        return False  # XLA multiplies by the reciprocal of a constant.
+    return per_element >= _EXPENSIVE_FLOPS
+
+
+def _is_splat(node: Node) -> bool:
+    """Tell whether a node is one constant number for all elements."""
+    while node.operands and len(node.operands) == 1 and node.operands[0].type.size == 1:
+        node = node.operands[0].node
+    return node.op is not None and not node.operands and node.types[0].size == 1
