@@ -47,7 +47,7 @@ ROOMS: dict[str, set[str]] = {
     "api": SHARED | COMPOSERS | {"control", "transforms", "eager", "optimizer", "lowering", "rules"},
 }
 """What each room may import, besides itself."""
-SAME_ROOM = {"compiled": "api", "options": "api", "signature": "api"}
+SAME_ROOM = {"compiled": "api", "options": "api", "retracing": "api", "signature": "api"}
 """Files that share a room with the one that names it."""
 ENTRANCE = "__init__"
 """tracer/__init__.py: it gathers the public names and no room may import it."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from tracer import lowering, tree
+from tracer import lowering, rules, tree
 from tracer.errors import ArgumentError, MemoryLimitError
 from tracer.ir import Graph, ShapeDtype
 from tracer.numpy.array import Array
@@ -15,7 +15,9 @@ from tracer.optimizer.liveness import Liveness
 from tracer.optimizer.passes import PassRow
 from tracer.optimizer.pipeline import Candidate, Planner, PlannerOptions
 from tracer.optimizer.plan import Plan, timeline_of
+from tracer.optimizer.speed import Machine
 from tracer.options import AUTO, CompileOptions
+from tracer.retracing import FRUGAL_MODES, PLAIN, Mode, has_loops, modes
 from tracer.signature import Call
 from tracer.source import Source
 from tracer.trace import Traced
@@ -76,7 +78,7 @@ def build_program(call: Call, options: CompileOptions, name: str) -> Program:
 
 
 class _Compilers:
-    """The program as it was traced and, where that does not fit, with scans in segments."""
+    """The program as it was traced and, where that does not fit, as other modes trace it."""
 
     def __init__(self, call: Call, options: CompileOptions, name: str) -> None:
         self.call, self.options, self.name = call, options, name
@@ -84,50 +86,71 @@ class _Compilers:
         self.device = lowering.find_device(options.device)
         limit = options.limit
         self.limit = lowering.free_bytes(self.device) if limit == AUTO else limit
-        self.plain = self._compiler(call.traced)
-
-    @cached_property
-    def segmented(self) -> _Compiler | None:
-        """Traced again, with scans in segments; None if there is no scan that this changes."""
-        traced = self.call.traced_in_segments
-        return None if traced is None else self._compiler(traced)
+        self.plain = self._compiler(call.traced, PLAIN)
+        self._found: dict[Mode, _Compiler] = {}
 
     def compile(self) -> tuple[_Compiler, Candidate, lowering.Executable]:
         """Return the first compiler that keeps the limit, with its program."""
-        try:
-            return self.plain, *self.plain.compile()
-        except MemoryLimitError as error:
-            if self.segmented is None:
-                raise
-            first = error
-        try:
-            return self.segmented, *self.segmented.compile()
-        except MemoryLimitError as second:
-            raise min(first, second, key=lambda error: error.minimum_bytes) from None
+        for compiler in self._tried():
+            found = compiler.compile()
+            if found is not None:
+                return compiler, *found
+        return self._smallest, *self._smallest.compile_smallest()
 
     def minimum_bytes(self) -> int:
         """Return the smallest limit that is known to be met, in bytes."""
-        found = self.plain.minimum_bytes()
-        return found if self.segmented is None else min(found, self.segmented.minimum_bytes())
+        accepted = [c.accepted_bytes for c in (self.plain, *self._found.values())]
+        smallest = self._smallest.smallest()[1].memory.peak_bytes
+        return min(smallest, *(found for found in accepted if found is not None))
 
-    def segmentation_row(self) -> PassRow:
-        """Return the line of the plan's table that says what the segments changed."""
-        assert self.segmented is not None
-        before, after = self.plain.planner.rows[0], self.segmented.planner.rows[0]
-        return PassRow(
-            name="segment scans",
-            seconds=0.0,
-            peak_bytes_before=before.peak_bytes_before,
-            peak_bytes_after=after.peak_bytes_before,
-            flops_before=before.flops_before,
-            flops_after=after.flops_before,
-            nodes_before=before.nodes_before,
-            nodes_after=after.nodes_before,
-            applied=("traced again: scans are differentiated in segments",),
-            refusals=(),
-        )
+    def mode_row(self, compiler: _Compiler) -> PassRow | None:
+        """Return the line of the plan's table that says what a mode changed; None without one."""
+        if compiler is self.plain:
+            return None
+        mode = next(mode for mode, found in self._found.items() if found is compiler)
+        return mode.row(self.plain.planner, compiler.planner)
 
-    def _compiler(self, traced: Traced) -> _Compiler:
+    def _tried(self) -> Iterator[_Compiler]:
+        """Yield the compilers, those that compute least first, each made when it is asked for."""
+        yield self.plain
+        if isinstance(self.limit, int):
+            yield from self._in_modes(modes(self.limit - self.plain.planner.fixed_bytes))
+
+    @cached_property
+    def _smallest(self) -> _Compiler:
+        """The compiler of the program with the smallest predicted peak; no limit plays a part."""
+        compilers = [self.plain, *self._in_modes(FRUGAL_MODES)]
+        compilers.sort(key=lambda compiler: compiler.planner.floor_bytes)
+        best = compilers[0]
+        for compiler in compilers[1:]:
+            least = best.planner.smallest().peak_bytes
+            if compiler.planner.floor_bytes < least > compiler.planner.smallest().peak_bytes:
+                best = compiler
+        return best
+
+    def _in_modes(self, modes: Iterable[Mode]) -> Iterator[_Compiler]:
+        """Yield a compiler for every mode that changes something, each program once."""
+        if not has_loops(self.call.traced.graph):
+            return
+        yielded = {self.plain}
+        for mode in modes:
+            if mode not in self._found:
+                traced = self.call.traced_to_keep_less(
+                    mode.large_bytes, in_segments=mode.in_segments
+                )
+                self._found[mode] = self._known(self._compiler(traced, mode))
+            found = self._found[mode]
+            if found not in yielded:
+                yielded.add(found)
+                yield found
+
+    def _known(self, compiler: _Compiler) -> _Compiler:
+        """Return the compiler of the same program that there is already, or else this one."""
+        mine = compiler.planner.graph.fingerprint
+        known = (self.plain, *self._found.values())
+        return next((c for c in known if c.planner.graph.fingerprint == mine), compiler)
+
+    def _compiler(self, traced: Traced, mode: Mode) -> _Compiler:
         limit = self.limit
         assert not isinstance(limit, str)
         planner = Planner(
@@ -136,8 +159,13 @@ class _Compilers:
                 limit_bytes=limit,
                 threshold_bytes=self.options.threshold_bytes,
                 split_bytes=self.options.split_bytes,
-                cache_bytes=lowering.cache_bytes(self.device),
+                machine=Machine(
+                    cores=lowering.core_count(), cache_bytes=lowering.cache_bytes(self.device)
+                ),
+                split=self.options.split,
+                match=rules.matching(self.options.disabled_rules),
                 donated=frozenset(self.donated),
+                sink_bytes=mode.large_bytes,
             ),
         )
         return _Compiler(traced, planner, self.device, self.donated, limit, self.name)
@@ -162,20 +190,32 @@ class _Compiler:
         self.limit = limit
         self.name = name
         self._smallest: tuple[Candidate, lowering.Executable] | None = None
-        self._accepted_bytes: int | None = None
+        self.accepted_bytes: int | None = None
 
-    def compile(self) -> tuple[Candidate, lowering.Executable]:
-        """Return the first candidate that keeps the limit, compiled."""
+    def compile(self) -> tuple[Candidate, lowering.Executable] | None:
+        """Return the first candidate that keeps the limit, compiled; None if there is none."""
+        if self.limit is not None and self.planner.floor_bytes > self.limit:
+            return None
         for candidate in self.planner.candidates():
             execute = self._compile(candidate)
             if self.limit is None or execute.memory.peak_bytes <= self.limit:
-                self._accepted_bytes = execute.memory.peak_bytes
+                self.accepted_bytes = execute.memory.peak_bytes
                 return candidate, execute
+        return None
+
+    def compile_smallest(self) -> tuple[Candidate, lowering.Executable]:
+        """Return the smallest program, compiled.
+
+        Raises
+        ------
+        MemoryLimitError
+            It is above the limit.
+        """
         candidate, execute = self.smallest()
         assert self.limit is not None
         if execute.memory.peak_bytes > self.limit:
             raise self._infeasible(candidate, execute)
-        self._accepted_bytes = execute.memory.peak_bytes
+        self.accepted_bytes = execute.memory.peak_bytes
         return candidate, execute
 
     def smallest(self) -> tuple[Candidate, lowering.Executable]:
@@ -185,11 +225,6 @@ class _Compiler:
             both = (self._compile_with(candidate, True), self._compile_with(candidate, False))
             self._smallest = candidate, min(both, key=lambda execute: execute.memory.peak_bytes)
         return self._smallest
-
-    def minimum_bytes(self) -> int:
-        """Return the smallest limit that is known to be met, in bytes."""
-        found = self.smallest()[1].memory.peak_bytes
-        return found if self._accepted_bytes is None else min(found, self._accepted_bytes)
 
     def _compile(self, candidate: Candidate) -> lowering.Executable:
         """Compile with the schedule that keeps the limit.
@@ -255,9 +290,8 @@ def _plan(
     execute: lowering.Executable,
 ) -> Plan:
     planner = compiler.planner
-    rows = candidate.rows
-    if compiler is not compilers.plain:
-        rows = (compilers.segmentation_row(), *rows)
+    mode_row = compilers.mode_row(compiler)
+    rows = candidate.rows if mode_row is None else (mode_row, *candidate.rows)
     return Plan(
         limit_bytes=planner.options.limit_bytes,
         peak_bytes=candidate.peak_bytes,

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from tracer import tree
-from tracer.autodiff import segment_scans
+from tracer.autodiff import recompute_large, segment_scans
 from tracer.errors import ArgumentError, DTypeError
 from tracer.ir import ShapeDtype
 from tracer.numpy.array import Array, apply_graph
@@ -56,12 +56,18 @@ class Call:
         """The function's graph for these types."""
         return self._trace()
 
-    @cached_property
-    def traced_in_segments(self) -> Traced | None:
-        """The graph with scans differentiated in segments; None if there is nothing to segment."""
-        with segment_scans():
-            traced = self._trace()
-        return None if traced.graph.fingerprint == self.traced.graph.fingerprint else traced
+    def traced_to_keep_less(self, large: int | None, *, in_segments: bool) -> Traced:
+        """Trace again, so that scans keep less for their gradient.
+
+        Parameters
+        ----------
+        large : int or None
+            They keep no values of more bytes than these; see `autodiff.recompute_large`.
+        in_segments : bool
+            See `autodiff.segment_scans`.
+        """
+        with recompute_large(large), segment_scans(in_segments):
+            return self._trace()
 
     def _trace(self) -> Traced:
         args, kwargs = tree.unflatten(self.structure, self.types)

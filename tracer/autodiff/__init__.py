@@ -13,7 +13,7 @@ from tracer.autodiff.reverse import (
     value_and_gradient,
     vjp_graph,
 )
-from tracer.autodiff.segments import segment_scans
+from tracer.autodiff.segments import recompute_large, segment_scans
 
 __all__ = [
     "PullBack",
@@ -22,6 +22,7 @@ __all__ = [
     "jvp_graph",
     "pull_back",
     "push_forward",
+    "recompute_large",
     "segment_scans",
     "value_and_gradient",
     "vjp_graph",

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from tracer.ir import Graph, Node, Value
+from tracer.ops.sink_guard import tests_floats
 
 _FLOPS_AGAIN = 32
 """Operations per element that may be spent on not keeping a value, as two sines cost."""
@@ -31,6 +32,7 @@ def cut(
     seeds: Sequence[Value],
     free: Sequence[Value],
     saves: Callable[[Node], bool] | None = None,
+    drops: Callable[[Node], bool] | None = None,
 ) -> tuple[list[Node], list[Value]]:
     """Cut a graph whose outputs are cotangents.
 
@@ -45,6 +47,8 @@ def cut(
     saves : callable, optional
         Tells for a forward node whether its results may be kept, in place of the choice that is
         made here; the results of all others are computed again.
+    drops : callable, optional
+        Tells for a forward node that its results must not be kept, whatever is chosen for others.
 
     Returns
     -------
@@ -53,10 +57,20 @@ def cut(
     list of Value
         What it takes from the forward half, inputs included, in order.
     """
-    again = _grows if saves is None else lambda node: not saves(node)
-    later, crossing = _frontier(whole, seeds, again)
-    if saves is None:
-        _compute_again(whole, later, crossing, free)
+    forced: set[Node] = set()
+
+    def again(node: Node) -> bool:
+        by_default = _grows(node) if saves is None else not saves(node)
+        return by_default or node in forced or (drops is not None and drops(node))
+
+    while True:
+        later, crossing = _frontier(whole, seeds, again)
+        if saves is None:
+            _compute_again(whole, later, crossing, free)
+        compared = _compared_with_again(whole, seeds, later)
+        if compared <= later:
+            break
+        forced |= compared
     order = {node: i for i, node in enumerate(whole.nodes)}
     used = [value for value in primals if value in crossing]
     kept = sorted(_results(crossing), key=lambda v: (order[v.node], v.index))
@@ -78,6 +92,30 @@ def _compute_again(
         later |= nodes
         read = {operand for node in nodes for operand in node.operands}
         crossing |= read.intersection(free)
+
+
+def _compared_with_again(whole: Graph, seeds: Sequence[Value], later: set[Node]) -> set[Node]:
+    """Return the nodes between a value that is computed again and a test for equality.
+
+    A value that is computed again may differ in its last digit. Where it is compared with what was
+    computed from it, as the gradient of a maximum does, that has to be computed again too.
+    """
+    behind: set[Value] = set()
+    for node in reversed(whole.nodes):
+        if (node in later and tests_floats(node)) or any(v in behind for v in node.results):
+            behind.update(node.operands)
+    if not behind:
+        return set()
+    dependent, changed = set(seeds), set[Value]()
+    found: set[Node] = set()
+    for node in whole.nodes:
+        if any(value in dependent for value in node.operands):
+            dependent.update(node.results)
+        elif node in later or any(value in changed for value in node.operands):
+            changed.update(node.results)
+            if any(value in behind for value in node.results):
+                found.add(node)
+    return found
 
 
 def _results(values: Iterable[Value]) -> list[Value]:
@@ -134,7 +172,7 @@ def _nodes_again(value: Value, available: set[Value]) -> set[Node] | None:
         if node.op is None or not _is_fused(node):
             return None
         nodes.add(node)
-        cost = node.op.cost(node.operand_types, node.types, **node.params)
+        cost = node.cost
         flops += max(cost.flops, node.types[0].size)
         computing += cost.flops > 0
         if flops > budget or computing > _NODES_AGAIN:

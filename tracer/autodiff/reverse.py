@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from tracer.autodiff.activity import active_outputs, wanted_inputs
 from tracer.autodiff.residuals import cut
-from tracer.autodiff.segments import scans_are_segmented, segment_scans
+from tracer.autodiff.segments import large_bytes, scans_are_segmented, segment_scans
 from tracer.autodiff.sweep import Sweep, inexact_positions, instantiate
 from tracer.ir import Builder, Graph, Node, Value
 from tracer.ops.helpers import full
@@ -127,6 +127,7 @@ def pull_back(
     *,
     free: Sequence[int] | None = None,
     saves: Callable[[Node], bool] | None = None,
+    drops: Callable[[Node], bool] | None = None,
 ) -> PullBack:
     """Return the vector-Jacobian product cut in two, so that the forward half runs once.
 
@@ -139,6 +140,8 @@ def pull_back(
     saves : callable, optional
         Tells for a forward node whether its results may be kept for the backward half, which
         then computes all others again; see `residuals.cut` for what is done by default.
+    drops : callable, optional
+        Tells for a forward node that its results must not be kept, besides what is done by default.
 
     Returns
     -------
@@ -155,7 +158,7 @@ def pull_back(
         cotangents = _instantiate(sweep.backward(seeds), graph, wrt)
     whole = builder.finish(cotangents)
     cheap = primals if free is None else [primals[i] for i in free]
-    later, residuals = cut(whole, primals, seeds, cheap, saves)
+    later, residuals = cut(whole, primals, seeds, cheap, saves, drops)
     used = tuple(i for i, value in enumerate(primals) if value in residuals)
     kept = [value for value in residuals if value.node.op is not None]
     backward = _isolate([*[primals[i] for i in used], *kept, *seeds], later, cotangents)
@@ -195,7 +198,7 @@ class ReverseRules:
     ----------
     vjp_graph, pull_back, active_outputs, wanted_inputs : callable
         The functions of these names.
-    scans_are_segmented, segment_scans : callable
+    scans_are_segmented, segment_scans, large_bytes : callable
         See `segments`.
     """
 
@@ -205,10 +208,17 @@ class ReverseRules:
     wanted_inputs: Callable[..., tuple[bool, ...]]
     scans_are_segmented: Callable[[], bool]
     segment_scans: Callable[[bool], AbstractContextManager[None]]
+    large_bytes: Callable[[], int | None]
 
 
 RULES = ReverseRules(
-    vjp_graph, pull_back, active_outputs, wanted_inputs, scans_are_segmented, segment_scans
+    vjp_graph,
+    pull_back,
+    active_outputs,
+    wanted_inputs,
+    scans_are_segmented,
+    segment_scans,
+    large_bytes,
 )
 
 __all__ = ["RULES", "PullBack", "pull_back", "value_and_gradient", "vjp_graph"]

@@ -1,4 +1,7 @@
-"""Whether scans are differentiated in segments, which keeps less and computes steps twice."""
+"""How scans are differentiated when memory is short: in segments, without large residuals.
+
+Both keep less and compute more. They are for the whole of a trace, so they are context variables.
+"""
 
 from __future__ import annotations
 
@@ -31,4 +34,30 @@ def segment_scans(on: bool = True) -> Iterator[None]:
         _SEGMENTED.reset(token)
 
 
-__all__ = ["scans_are_segmented", "segment_scans"]
+_LARGE: ContextVar[int | None] = ContextVar("large bytes", default=None)
+
+
+def large_bytes() -> int | None:
+    """Return the bytes above which scans that are differentiated now compute values again."""
+    return _LARGE.get()
+
+
+@contextmanager
+def recompute_large(threshold: int | None) -> Iterator[None]:
+    """Differentiate the scans that are met within the context without keeping large values.
+
+    Parameters
+    ----------
+    threshold : int or None
+        In bytes. The steps compute larger invariants themselves (`ops.sink`), so that cotangents
+        of these are not summed over the steps but pulled back in each; and the backward steps
+        compute larger residuals again. None keeps them all.
+    """
+    token = _LARGE.set(threshold)
+    try:
+        yield
+    finally:
+        _LARGE.reset(token)
+
+
+__all__ = ["large_bytes", "recompute_large", "scans_are_segmented", "segment_scans"]

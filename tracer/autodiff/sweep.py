@@ -11,9 +11,11 @@ from collections.abc import Callable, Sequence
 
 from tracer import ops
 from tracer.autodiff.activity import active_values, carries_gradient, wanted_values
+from tracer.autodiff.segments import large_bytes
 from tracer.errors import NotDifferentiableError, VerifyError
 from tracer.ir import Builder, Graph, Node, NotDifferentiable, ShapeDtype, Value
 from tracer.ops.helpers import full
+from tracer.ops.sink import sink_invariants
 
 Cotangents = Sequence[Value | None]
 
@@ -47,6 +49,10 @@ class Sweep:
         outputs: Sequence[int],
         rules: object,
     ) -> None:
+        threshold = large_bytes()
+        if threshold is not None:
+            # Before differentiation: then cotangents of invariants are pulled back in each step.
+            graph = sink_invariants(graph, lambda type: type.nbytes > threshold)
         self.builder = builder
         self.graph = graph
         self.wrt = tuple(wrt)

@@ -13,6 +13,7 @@ from tracer.ir import Cost, Graph, NotDifferentiable, Op, ShapeDtype, Value
 from tracer.ir.op import Types
 from tracer.ops.batch_control import batch_barrier, batch_case, batch_while
 from tracer.ops.bodies import evaluate_body, graph_cost
+from tracer.ops.generator import Generator
 from tracer.ops.rules import as_tuple, whole_axes
 
 Array = np.ndarray[Any, Any]
@@ -60,6 +61,31 @@ def _while_cost(operands: Types, results: Types, *, condition: Graph, body: Grap
     )
 
 
+def _handed_on(count: int, *, condition: Graph, body: Graph) -> list[int]:
+    return [i for i in range(count) if body.outputs[i] is body.inputs[i]]
+
+
+def _sink_while(
+    operands: Sequence[Value],
+    leaves: Sequence[Value],
+    generator: Generator,
+    *,
+    condition: Graph,
+    body: Graph,
+) -> list[Value]:
+    place = len(operands)
+    results = iter(
+        ops.while_(
+            *generator.remaining(operands),
+            *leaves,
+            condition=generator.body(condition, place=place),
+            body=generator.body(body, place=place, carried=True),
+        )
+    )
+    sunk = generator.sunk
+    return [value if i in sunk else next(results) for i, value in enumerate(operands)]
+
+
 while_: Op = Op(
     "while",
     doc="Apply `body` to the carried operands as long as `condition` holds for them.",
@@ -75,6 +101,8 @@ while_: Op = Op(
     cost=_while_cost,
     fusion="opaque",
     batch=batch_while,
+    invariants=_handed_on,
+    sink=_sink_while,
 )
 
 
@@ -142,6 +170,19 @@ def _linearize_case(
     return ops.case(index, *operands, branches=branches), pull_back
 
 
+def _sink_case(
+    operands: Sequence[Value],
+    leaves: Sequence[Value],
+    generator: Generator,
+    *,
+    branches: tuple[Graph, ...],
+) -> Sequence[Value]:
+    """Only the branch that is taken computes what was sunk."""
+    inside = generator.behind(1)
+    bodies = tuple(inside.body(branch, place=len(operands) - 1) for branch in branches)
+    return as_tuple(ops.case(*generator.remaining(operands), *leaves, branches=bodies))
+
+
 case: Op = Op(
     "case",
     doc="Apply the branch at `index` to the operands; an index out of bounds takes the last one.",
@@ -154,6 +195,8 @@ case: Op = Op(
     fusion="opaque",
     linearize=_linearize_case,
     batch=batch_case,
+    invariants=lambda count, **_: range(1, count),
+    sink=_sink_case,
 )
 optimization_barrier: Op = Op(
     "optimization_barrier",

@@ -17,8 +17,9 @@ from tracer.errors import ShapeError
 from tracer.ir import Builder, Cost, Graph, NotDifferentiable, Op, ShapeDtype, Value
 from tracer.ops.batch_control import batch_scan
 from tracer.ops.bodies import evaluate_body, graph_cost, inline, lower_expansion
+from tracer.ops.generator import Generator
 from tracer.ops.helpers import full, reshape, scalar
-from tracer.ops.rules import moved_bytes, whole_axes
+from tracer.ops.rules import as_tuple, moved_bytes, whole_axes
 from tracer.ops.scan_gradient import linearize_scan
 
 Types = Sequence[ShapeDtype]
@@ -168,6 +169,28 @@ def _linearize(*arguments: Any, **params: Any) -> Any:
     return linearize_scan(scan, *arguments, **params)
 
 
+def _sink(
+    operands: Sequence[Value],
+    leaves: Sequence[Value],
+    generator: Generator,
+    *,
+    body: Graph,
+    num_consts: int,
+    **params: Any,
+) -> Sequence[Value]:
+    consts = generator.remaining(operands[:num_consts])
+    return as_tuple(
+        scan(
+            *consts,
+            *leaves,
+            *operands[num_consts:],
+            body=generator.body(body, place=num_consts),
+            num_consts=len(consts) + len(leaves),
+            **params,
+        )
+    )
+
+
 scan: Op = Op(
     "scan",
     doc="Runs `body`: (constants, carry, slices) -> (carry, results) `length` times; operands "
@@ -183,6 +206,8 @@ scan: Op = Op(
     linearize=_linearize,
     expand=_expand,
     batch=batch_scan,
+    invariants=lambda count, *, num_consts, **_: range(num_consts),
+    sink=_sink,
 )
 
 __all__ = ["scan", "stacked"]

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from tracer import ops
-from tracer.ir import Builder, Graph, Op, Value
+from tracer.ir import Builder, Graph, Node, Op, Value
 from tracer.ops.bodies import inline
 from tracer.ops.helpers import full
 from tracer.ops.scan_segments import segment_size, segmented_scan
@@ -42,7 +42,8 @@ def linearize_scan(
     wrt, seeded = _positions(flags), _positions(seeds)
     carry = range(num_consts, num_consts + num_carry)
     free = [i for i in range(len(body.inputs)) if i not in carry]
-    halves = rules.pull_back(body, wrt, seeded, free=free)
+    drops = _large_results(rules, body, num_consts, num_carry, params["length"])
+    halves = rules.pull_back(body, wrt, seeded, free=free, drops=drops)
     plan = _Plan(body, halves, wrt, seeded, num_consts, num_carry)
     counts: dict[str, Any] = {"num_consts": num_consts, "num_carry": num_carry}
     size = _segment_size(plan, params["length"]) if rules.scans_are_segmented() else None
@@ -69,6 +70,25 @@ def linearize_scan(
         return plan.cotangents(found, len(operands))
 
     return tuple(results[:own]), pull_back
+
+
+def _large_results(
+    rules: Any, body: Graph, num_consts: int, num_carry: int, length: int
+) -> Callable[[Node], bool] | None:
+    """Return a test for values of a step that are too large to be kept; None: all are kept.
+
+    Those of one step are too large, or those of all steps where keeping the carry takes less.
+    """
+    threshold = rules.large_bytes()
+    if threshold is None:
+        return None
+    carry = body.input_types[num_consts : num_consts + num_carry]
+    each = max(threshold // length, sum(type.nbytes for type in carry))
+
+    def is_large(node: Node) -> bool:
+        return max(type.nbytes for type in node.types) > min(threshold, each)
+
+    return is_large
 
 
 def _segment_size(plan: _Plan, length: int) -> int | None:

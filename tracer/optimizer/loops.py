@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tracer import ops
-from tracer.ir import Node
+from tracer.ir import Graph, Node
 
 
 def trip_count(node: Node) -> int | None:
@@ -34,6 +34,22 @@ def passed_through(node: Node) -> frozenset[int]:
     body = node.params["body"]
     pairs = enumerate(zip(body.inputs, body.outputs, strict=True))
     return frozenset(index for index, (before, after) in pairs if before is after)
+
+
+def unsplit_bytes(graph: Graph, donated: frozenset[int] = frozenset()) -> int:
+    """Return the most bytes that one loop or branch reads: whole, so no split goes below.
+
+    Inputs count too, unless they are donated. What bodies hold besides can often be split.
+    """
+    kept = {value for i, value in enumerate(graph.inputs) if i not in donated}
+    most = 0
+    for node in graph.nodes:
+        if node.op is not None and node.op.invariants is not None:
+            most = max(most, sum(value.type.nbytes for value in kept.union(node.operands)))
+            for bodies in node.bodies.values():
+                for body in bodies if isinstance(bodies, tuple) else (bodies,):
+                    most = max(most, unsplit_bytes(body))
+    return most
 
 
 def _integer(node: Node) -> int | None:

@@ -1,0 +1,54 @@
+"""Whether a body compares what it would compute again with what the first computation gave.
+
+A value that is computed again may differ in its last digit, and then `x == max(x)` holds nowhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from tracer.ir import Graph, Node, Value
+from tracer.ops.generator import Generator
+from tracer.ops.rules import is_inexact
+
+
+def meets_itself(graph: Graph, node: Node, generator: Generator) -> bool:
+    """Tell whether a body of `node` tests a sunk operand against what was computed from it outside.
+
+    Within one run of a body both sides of a test see the same value, however it was computed.
+    """
+    before = _dependent(graph.nodes, {v for inner in generator.nodes for v in inner.results})
+    given = {i for i, v in enumerate(node.operands) if v in before and i not in generator.sunk}
+    if not given and not any(leaf in before for leaf in generator.leaves):
+        return False
+    return any(_tests_equality(body) for body in _bodies(node))
+
+
+def tests_floats(node: Node) -> bool:
+    """Tell whether a node hangs on two floats being equal to the last digit."""
+    assert node.op is not None
+    exact = node.op.tests_equality(**node.params)
+    return exact and is_inexact(node.operand_types[0].dtype)
+
+
+def _tests_equality(body: Graph) -> bool:
+    return any(
+        tests_floats(node) or any(_tests_equality(inner) for inner in _bodies(node))
+        for node in body.nodes
+    )
+
+
+def _bodies(node: Node) -> Iterable[Graph]:
+    for bodies in node.bodies.values():
+        yield from bodies if isinstance(bodies, tuple) else (bodies,)
+
+
+def _dependent(nodes: Iterable[Node], roots: Collection[Value]) -> set[Value]:
+    reached = set(roots)
+    for node in nodes:
+        if any(value in reached for value in node.operands):
+            reached.update(node.results)
+    return reached
+
+
+__all__ = ["meets_itself", "tests_floats"]
