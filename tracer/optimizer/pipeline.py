@@ -10,21 +10,26 @@
    *unroll short reductions* before *match contractions*: with few features the direct form of a
    distance is nearly as fast as norms and a product, and loses no digits. What is left, among it
    the gradients of distances, becomes products.
-4. *common subexpressions* again: the rewrites make alike pieces (norms, centres).
-5. *split* last: it wants the smallest program.
+4. *reorder chains* after the matches, which make products; it takes each tree of them in its best
+   order, and under a limit that the fastest would break the bytes between them decide.
+5. *common subexpressions* again: the rewrites make alike pieces (norms, centres).
+6. *split* last: it wants the smallest program.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from tracer.ir import Graph
 from tracer.optimizer.expand import EXPAND
 from tracer.optimizer.fuse_scans import FUSE_SCANS
+from tracer.optimizer.loops import unsplit_bytes
 from tracer.optimizer.liveness import Liveness, LiveTensor
 from tracer.optimizer.match import CONTRACTIONS, UNROLL
 from tracer.optimizer.passes import Pass, PassLog, PassManager, PassRow
+from tracer.optimizer.reorder import chains_pass
 from tracer.optimizer.simplify import COMMON_SUBEXPRESSIONS, CONSTANT_FOLDING
 from tracer.optimizer.sink import sink_pass
 from tracer.optimizer.speed import DEFAULT_MACHINE, Machine, estimate_seconds
@@ -61,14 +66,17 @@ class PlannerOptions:
     sink_bytes: int | None = None
 
 
-def standard_passes(match: Sequence[Pass] = (UNROLL, CONTRACTIONS)) -> tuple[Pass, ...]:
-    """Return the passes with these algebraic rewrites among them."""
+def standard_passes(
+    match: Sequence[Pass] = (UNROLL, CONTRACTIONS), limit_bytes: int | None = None
+) -> tuple[Pass, ...]:
+    """Return the passes with these algebraic rewrites among them, for a limit."""
     return (
         FUSE_SCANS,
         EXPAND,
         COMMON_SUBEXPRESSIONS,
         CONSTANT_FOLDING,
         *match,
+        chains_pass(limit_bytes),
         COMMON_SUBEXPRESSIONS,
     )
 
@@ -77,7 +85,7 @@ STANDARD_PASSES = standard_passes()
 
 
 def _passes(options: PlannerOptions) -> Sequence[Pass]:
-    passes = standard_passes(options.match)
+    passes = standard_passes(options.match, options.limit_bytes)
     if options.sink_bytes is None:
         return passes
     place = passes.index(EXPAND) + 1
@@ -125,6 +133,11 @@ class Planner:
         graph = self.graph
         inputs = sum(type.nbytes for type in graph.input_types)
         return inputs + sum(type.nbytes for type in graph.output_types)
+
+    @cached_property
+    def floor_bytes(self) -> int:
+        """Bytes that no plan goes below: arguments, results, and what loops and branches read."""
+        return max(self.fixed_bytes, unsplit_bytes(self.graph, self.options.donated))
 
     def candidates(self) -> Iterator[Candidate]:
         """Yield programs that are predicted to keep the limit, the fastest first."""
