@@ -36,7 +36,7 @@ from tracer.optimizer.reorder.sharing import Key, Subproducts, cheapest
 
 # A smaller saving is not worth another rounding.
 MINIMUM_FLOPS = 1 << 12
-_WORTHWHILE = 0.95
+WORTHWHILE = 0.95
 _MAXIMUM_READERS = 8
 """Chains that may compute a shared result again."""
 _SMALLEST_RANGE = 1e38
@@ -86,7 +86,7 @@ class _Trees:
                 continue
             product = self.read(root)
             read.update(product.nodes)
-            if product.multiplies_matrices and _is_readable(product):
+            if product.nodes and product.multiplies_matrices and _is_readable(product):
                 self.products[root] = product
                 self.inside.update(product.nodes)
 
@@ -185,21 +185,21 @@ class _Search:
         if self.by_bytes:
             return (after.peak_bytes, after.flops) < (before.peak_bytes, before.flops)
         saved = before.flops - after.flops
-        return saved >= MINIMUM_FLOPS and after.flops <= _WORTHWHILE * before.flops
+        return saved >= MINIMUM_FLOPS and after.flops <= WORTHWHILE * before.flops
 
     def _inline_shared(self) -> None:
         """Compute a shared product again in each of its chains where that takes less."""
         readers = self.trees.readers()
         for root in list(self.decisions):
             value = root.results[0]
-            roots = readers.get(value, [])
+            roots = [r for r in readers.get(value, ()) if r in self.decisions]
             if not 0 < len(roots) <= _MAXIMUM_READERS or not self.trees.is_only_multiplied(value):
                 continue
             key = _shared_key(self.decisions[root].product)
             trial = {r: self._decide_inlined(r, value, key) for r in roots}
             old = sum(self.decisions[r].price.flops for r in (root, *roots))
             new = sum(decision.price.flops for decision in trial.values())
-            if old - new >= MINIMUM_FLOPS and new <= _WORTHWHILE * old:
+            if old - new >= MINIMUM_FLOPS and new <= WORTHWHILE * old:
                 self.decisions.update(trial)
                 del self.decisions[root]
                 self.available[key] -= 1

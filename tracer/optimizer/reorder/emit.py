@@ -46,14 +46,16 @@ class Emitter:
     def emit(self, tree: Tree) -> Value:
         """Write the whole product and return the root's new value."""
         value, axes, _ = self._tree(tree)
-        if self.scaled is None:
-            value = self._scaled(value)
+        value = value if self.scaled is not None else self._scaled(value)
         return self._as_root(value, axes)
 
     def known_result(self) -> Value | None:
         """Return the root's value when another chain has computed it, or None."""
         found = self._known(self.contraction.everything)
-        return None if found is None else self._as_root(*found)
+        if found is None:
+            return None
+        value, axes = found
+        return self._as_root(self._scaled(value), axes)
 
     def learn(self, value: Value) -> None:
         """Remember the root's value, which was computed as written."""
