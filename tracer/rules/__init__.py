@@ -14,9 +14,15 @@ from tracer.optimizer.match import CONTRACTIONS, UNROLL
 from tracer.optimizer.match.rule import Rule
 from tracer.optimizer.match.rules import rules_pass
 from tracer.optimizer.passes import Pass
-from tracer.rules import products, solving
+from tracer.rules import diagonal, products, selection, solving, stable
 
-RULES: tuple[Rule, ...] = (*products.RULES, *solving.RULES)
+RULES: tuple[Rule, ...] = (
+    *products.RULES,
+    *diagonal.RULES,
+    *solving.RULES,
+    *selection.RULES,
+    *stable.RULES,
+)
 PASSES: tuple[Pass, ...] = (UNROLL, CONTRACTIONS)
 """Rewrites of families of expressions that no finite list of patterns describes."""
 

@@ -3,23 +3,84 @@
 from __future__ import annotations
 
 import tracer.numpy as tnp
+from tracer.numpy import linalg
+from tracer.numpy.array import Array
 from tracer.rules.notation import rule
 
 _IDENTITIES = "Petersen & Pedersen, The Matrix Cookbook (2012), section 1.1"
+_ASSOCIATIVE = "Barthels, Copik, Bientinesi, The Generalized Matrix Chain Algorithm (CGO 2018)"
 
-TRACE_OF_PRODUCT = rule(
-    "trace-of-product",
-    [lambda a, b: tnp.trace(a @ b), lambda a, b: tnp.sum(tnp.diagonal(a @ b))],
-    lambda a, b: tnp.sum(a * b.T),
-    samples=["ij ji", "ii ii"],
-    source=_IDENTITIES,
-)
-DIAGONAL_OF_PRODUCT = rule(
-    "diagonal-of-product",
-    [lambda a, b: tnp.diagonal(a @ b)],
-    lambda a, b: tnp.sum(a * b.T, axis=1),
-    samples=["ij ji", "ii ii"],
-    source=_IDENTITIES,
-)
 
-RULES = (TRACE_OF_PRODUCT, DIAGONAL_OF_PRODUCT)
+def _kronecker_product(a: Array, b: Array, c: Array) -> Array:
+    """Return kron(a, b) @ c, for a vector or a matrix, as two products."""
+    rows = tnp.reshape(c, (a.shape[1], b.shape[1], *c.shape[1:]))
+    if c.ndim == 1:
+        return linalg.multi_dot([a, rows, b.T]).ravel()
+    product = tnp.einsum("ij,kl,jlr->ikr", a, b, rows)
+    return tnp.reshape(product, (a.shape[0] * b.shape[0], c.shape[1]))
+
+
+RULES = (
+    rule(
+        "trace-of-product",
+        [
+            lambda a, b: tnp.trace(a @ b, axis1=-2, axis2=-1),
+            lambda a, b: tnp.sum((a @ b) * tnp.eye(a.shape[0], dtype=a.dtype)),
+        ],
+        lambda a, b: tnp.sum(a * tnp.swapaxes(b, -1, -2), axis=(-1, -2)),
+        samples=["ij ji", "bij bji"],
+        source=_IDENTITIES,
+    ),
+    rule(
+        "diagonal-of-product",
+        [lambda a, b: tnp.diagonal(a @ b, axis1=-2, axis2=-1)],
+        lambda a, b: tnp.sum(a * tnp.swapaxes(b, -1, -2), axis=-1),
+        samples=["ij ji", "bij bji"],
+        source=_IDENTITIES,
+    ),
+    rule(
+        "column-sums-of-product",
+        [lambda a, b: tnp.sum(a @ b, axis=-2)],
+        lambda a, b: tnp.matmul(tnp.sum(a, axis=-2, keepdims=True), b)[..., 0, :],
+        samples=["ij jk", "bij bjk"],
+        source=_ASSOCIATIVE,
+    ),
+    rule(
+        "row-sums-of-product",
+        [lambda a, b: tnp.sum(a @ b, axis=-1)],
+        lambda a, b: tnp.matmul(a, tnp.sum(b, axis=-1, keepdims=True))[..., 0],
+        samples=["ij jk", "bij bjk"],
+        source=_ASSOCIATIVE,
+    ),
+    rule(
+        "sum-of-product",
+        [lambda a, b: tnp.sum(a @ b, axis=(-2, -1))],
+        lambda a, b: tnp.sum(tnp.sum(a, axis=-2) * tnp.sum(b, axis=-1), axis=-1),
+        samples=["ij jk", "bij bjk"],
+        source=_ASSOCIATIVE,
+    ),
+    rule(
+        "product-with-ones",
+        [
+            lambda a: a @ tnp.ones(a.shape[-1], dtype=a.dtype),
+            lambda a: (a @ tnp.ones((a.shape[-1], 1), dtype=a.dtype))[..., 0],
+        ],
+        lambda a: tnp.sum(a, axis=-1),
+        samples=["ij", "bij"],
+        source=_IDENTITIES,
+    ),
+    rule(
+        "ones-times",
+        [lambda a: tnp.ones(a.shape[0], dtype=a.dtype) @ a],
+        lambda a: tnp.sum(a, axis=0),
+        samples=["ij"],
+        source=_IDENTITIES,
+    ),
+    rule(
+        "kronecker-times",
+        [lambda a, b, c: tnp.kron(a, b) @ c],
+        _kronecker_product,
+        samples=["ij kl (jl)", "ij kl (jl)r"],
+        source="Van Loan, The ubiquitous Kronecker product (2000), section 2",
+    ),
+)

@@ -69,11 +69,31 @@ class Pricing:
 
     def saving(self, candidates: Sequence[Candidate]) -> float:
         """Return the work that is saved when the candidates are applied together."""
-        return _work(self.dying(candidates), self.live) - sum(map(self._added, candidates))
+        dying = self.dying(candidates)
+        added = sum(map(self._added, candidates))
+        return _work(dying, self.live) - added + self._no_longer_stored(candidates, dying)
 
     def _added(self, candidate: Candidate) -> float:
         lacking, _ = self.numbering.missing(candidate.replacement, candidate.bound.leaves)
         return _work(lacking, Liveness(candidate.replacement))
+
+    def _no_longer_stored(self, candidates: Sequence[Candidate], dying: set[Node]) -> float:
+        """Return the bytes of leaves that were stored for what dies only, written and read."""
+        total = 0
+        for candidate in candidates:
+            readers = Liveness(candidate.replacement).users
+            inputs = zip(candidate.bound.leaves, candidate.replacement.inputs, strict=True)
+            for leaf, entry in inputs:
+                fusible = leaf.node.op is not None and leaf.node.op.fusion == "loop"
+                free = fusible and self.live.is_stored(leaf) and self._is_unused(leaf, dying)
+                if free and not any(_reads_memory(user) for user in readers.get(entry, ())):
+                    total += 2 * leaf.type.nbytes
+        return total
+
+
+def _reads_memory(node: Node) -> bool:
+    assert node.op is not None
+    return node.op.fusion in ("opaque", "view")
 
 
 def _is_hidden(node: Node) -> bool:

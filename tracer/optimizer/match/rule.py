@@ -13,7 +13,7 @@ Numbers = Mapping[str, Any]
 """What a pattern needs besides arrays: an axis, a count; read off the program."""
 Spelling = Callable[[Types, Numbers], Graph]
 """Returns the graph of an expression with one result for leaves of these types."""
-Purpose = Literal["cost", "accuracy"]
+Purpose = Literal["cost", "accuracy", "measured"]
 
 
 @dataclass(frozen=True)
@@ -68,12 +68,13 @@ class Rule:
         All must agree.
     numbers : callable
         `root value -> numbers` of the pattern at that place.
-    sample_numbers : mapping
-        Numbers that go with the samples.
+    sample_numbers : tuple of mapping
+        Numbers that go with the samples, each at which the pattern is another sequence of ops.
     at_hand : callable, optional
         A spelling of a value that the program must compute anyway for the rule to hold or to pay.
-    purpose : {"cost", "accuracy"}
-        A rule for accuracy is applied wherever its guards agree, one for cost where it saves.
+    purpose : {"cost", "accuracy", "measured"}
+        A rule for cost is applied where it saves by the cost rules of the op records, one for
+        accuracy wherever its guards agree, and so one whose guards hold measured limits.
     """
 
     name: str
@@ -83,6 +84,6 @@ class Rule:
     source: str
     guards: tuple[Guard, ...] = ()
     numbers: Callable[[Value], Numbers] = no_numbers
-    sample_numbers: Numbers | None = None
+    sample_numbers: tuple[Numbers, ...] = ({},)
     at_hand: Spelling | None = None
     purpose: Purpose = "cost"

@@ -1,39 +1,26 @@
 """Apply rules to a graph until none pays.
 
 Rules are indexed by the op at the root of their patterns, so that each node of a program is
-compared with the few rules that could stand there. A pattern is traced once for each sample of its
-leaves' types; where that skeleton of ops fits, it is traced again with the types found there, and
-the rule matches only if the program computes exactly this: every op, parameter, constant and type.
-Of rules that compete for the same nodes the one that saves most is taken.
+compared with the few rules that could stand there (`skeleton` says how). Of rules that compete for
+the same nodes the one that saves most is taken; of two that need no price (for accuracy, say),
+the one that matches more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import islice
 
 from tracer.errors import TracerError
 from tracer.ir import Builder, Graph, Node, Op, Value
-from tracer.optimizer.expand import expand_calls
-from tracer.optimizer.match.normal_form import fold_transposes, normalize_products
+from tracer.optimizer.match.normal_form import fold_transposes
 from tracer.optimizer.match.pricing import Candidate, Pricing
-from tracer.optimizer.match.rule import Bound, Rule, Spelling
-from tracer.optimizer.match.structure import Binding, bindings, root_of
+from tracer.optimizer.match.rule import Rule
+from tracer.optimizer.match.skeleton import Skeleton, normal_form, skeletons
+from tracer.optimizer.match.structure import root_of
 from tracer.optimizer.passes import Pass, PassLog, Refusal
-from tracer.optimizer.simplify import eliminate_common_subexpressions, fold_constants
 
 RULES_PASS_NAME = "apply rules"
 _MAXIMUM_ROUNDS = 16
-# A pattern of commuting ops on equal operands fits in many ways that bind the same leaves.
-_MAXIMUM_BINDINGS = 16
-
-
-@dataclass(frozen=True)
-class _Skeleton:
-    rule: Rule
-    pattern: Spelling
-    graph: Graph
 
 
 class RuleIndex:
@@ -46,42 +33,15 @@ class RuleIndex:
     """
 
     def __init__(self, rules: Iterable[Rule]) -> None:
-        self._skeletons: dict[Op, list[_Skeleton]] = {}
+        self._entries: dict[Op, list[tuple[Rule, Skeleton]]] = {}
         for rule in rules:
-            seen = set()
-            for pattern in rule.patterns:
-                for types in rule.samples:
-                    graph = normal_form(pattern(types, rule.sample_numbers or {}))
-                    key = _shape_of(graph)
-                    op = root_of(graph).node.op
-                    assert op is not None, f"the pattern of {rule.name} is a variable"
-                    if (pattern, key) not in seen:
-                        seen.add((pattern, key))
-                        skeleton = _Skeleton(rule, pattern, graph)
-                        self._skeletons.setdefault(op, []).append(skeleton)
+            for skeleton in skeletons(rule.patterns, rule.samples, rule.sample_numbers):
+                self._entries.setdefault(skeleton.op, []).append((rule, skeleton))
 
-    def skeletons(self, node: Node) -> Sequence[_Skeleton]:
-        """Return the patterns whose root is this node's op."""
+    def entries(self, node: Node) -> Sequence[tuple[Rule, Skeleton]]:
+        """Return the patterns whose root is this node's op, with their rules."""
         assert node.op is not None
-        return self._skeletons.get(node.op, ())
-
-
-def normal_form(graph: Graph) -> Graph:
-    """Return a graph in the form in which patterns and programs are compared."""
-    log = PassLog()
-    graph = normalize_products(expand_calls(graph, log))
-    return fold_constants(eliminate_common_subexpressions(graph, log), log)
-
-
-def _shape_of(graph: Graph) -> tuple[object, ...]:
-    """Return which op stands on which: patterns that agree in it have the same skeleton."""
-    number = {value: i for i, value in enumerate(graph.inputs)}
-    rows: list[object] = []
-    for node in graph.nodes:
-        rows.append((node.op, tuple([number[value] for value in node.operands])))
-        for value in node.results:
-            number[value] = len(number)
-    return (*rows, number[graph.outputs[0]])
+        return self._entries.get(node.op, ())
 
 
 def rules_pass(rules: Sequence[Rule]) -> Pass:
@@ -128,19 +88,33 @@ class _Round:
             for value in node.results
             for candidate in self._at(value)
         ]
-        accuracy = [item for item in candidates if item.rule.purpose == "accuracy"]
-        priced = [([item], self.pricing.saving([item])) for item in self._cheap(candidates)]
-        paying = sorted((row for row in priced if row[1] > 0), key=lambda row: -row[1])
+        guarded = [item for item in candidates if item.rule.purpose != "cost"]
+        guarded.sort(key=lambda item: -len(item.bound.inner))
         chosen: list[Candidate] = []
-        for group in [[item] for item in accuracy] + [group for group, _ in paying]:
+        for candidate in guarded:
+            self._take([candidate], chosen)
+        cheaper = [item for item in candidates if item.rule.purpose == "cost"]
+        for group in self._paying(cheaper):
             self._take(group, chosen)
-        for (candidate,), saving in priced:
-            if saving <= 0:
-                self._refuse(candidate.rule, candidate.bound.root, "it would save nothing")
         return chosen
 
-    def _cheap(self, candidates: Iterable[Candidate]) -> list[Candidate]:
-        return [item for item in candidates if item.rule.purpose == "cost"]
+    def _paying(self, candidates: Sequence[Candidate]) -> list[list[Candidate]]:
+        """Return what saves work, the most first: single rewrites, then some only together.
+
+        Two that replace all users of an expensive value save it together, while one alone would
+        have to leave it.
+        """
+        single = [([item], self.pricing.saving([item])) for item in candidates]
+        paying = [row for row in single if row[1] > 0]
+        others = [group[0] for group, saving in single if saving <= 0]
+        for group in _sharing(others):
+            saving = self.pricing.saving(group)
+            if saving > 0:
+                paying.append((group, saving))
+            else:
+                for item in group:
+                    self._refuse(item.rule, item.bound.root, "it would save nothing")
+        return [group for group, _ in sorted(paying, key=lambda row: -row[1])]
 
     def _take(self, group: Sequence[Candidate], chosen: list[Candidate]) -> None:
         """Add candidates unless a chosen one replaces or reads what they make superfluous."""
@@ -157,59 +131,57 @@ class _Round:
     def _at(self, root: Value) -> Iterator[Candidate]:
         """Yield the rules that match at a value, each once."""
         seen = set()
-        for skeleton in self.index.skeletons(root.node):
-            if skeleton.rule in seen:
-                continue
-            for loose in islice(bindings(skeleton.graph, root, exact=False), _MAXIMUM_BINDINGS):
-                candidate = self._checked(skeleton, root, loose)
-                if candidate is not None:
-                    seen.add(skeleton.rule)
+        for rule, skeleton in self.index.entries(root.node):
+            for leaves in () if rule in seen else skeleton.loose_leaves(root):
+                candidate = self._checked(rule, skeleton, root, leaves)
+                if isinstance(candidate, Candidate):
+                    seen.add(rule)
                     yield candidate
                     break
+                self._refuse(rule, root, candidate)
 
-    def _checked(self, skeleton: _Skeleton, root: Value, loose: Binding) -> Candidate | None:
-        rule = skeleton.rule
-        leaves = _leaves(skeleton.graph, loose)
-        if leaves is None:
-            return None
-        bound = self._bound(skeleton, root, leaves)
-        if isinstance(bound, str):
-            self._refuse(rule, root, bound)
-            return None
+    def _checked(
+        self, rule: Rule, skeleton: Skeleton, root: Value, leaves: tuple[Value, ...]
+    ) -> Candidate | str:
+        """Return what the rule would do here; a string says why it does not apply."""
+        try:
+            bound = skeleton.bound(root, leaves, rule.numbers(root))
+        except TracerError as error:
+            return f"the pattern does not exist for these types: {error.what}"
+        if bound is None:
+            return "the ops are those of the pattern, a parameter, constant or type is not"
         types = tuple([leaf.type for leaf in leaves])
         for guard in rule.guards:
             reason = guard(bound)
             if reason is not None:
-                self._refuse(rule, root, reason)
-                return None
+                return reason
         if rule.at_hand is not None:
             wanted = normal_form(rule.at_hand(types, bound.numbers))
             if not self.pricing.numbering.has(wanted, leaves):
-                self._refuse(rule, root, f"{root_of(wanted).node.name} is not at hand")
-                return None
-        return Candidate(rule, bound, normal_form(rule.replacement(types, bound.numbers)))
-
-    def _bound(self, skeleton: _Skeleton, root: Value, leaves: tuple[Value, ...]) -> Bound | str:
-        """Compare with the pattern at the types found here; a string says why it differs."""
-        numbers = skeleton.rule.numbers(root)
-        try:
-            wanted = normal_form(skeleton.pattern(tuple([v.type for v in leaves]), numbers))
-        except TracerError as error:
-            return f"the pattern does not exist for these types: {error.what}"
-        for exact in islice(bindings(wanted, root, exact=True), _MAXIMUM_BINDINGS):
-            if _leaves(wanted, exact) == leaves:
-                inner = tuple([v for k, v in exact.items() if k.node.op is not None])
-                return Bound(root, leaves, numbers, inner)
-        return "the ops are those of the pattern, a parameter, constant or type is not"
+                return f"{root_of(wanted).node.name} of it is not at hand"
+        replacement = normal_form(rule.replacement(types, bound.numbers))
+        if replacement.outputs[0].type is not root.type:
+            return f"the replacement would be {replacement.outputs[0].type}"
+        return Candidate(rule, bound, replacement)
 
     def _refuse(self, rule: Rule, root: Value, reason: str) -> None:
         self.log.refuse(f"{rule.name} at {root.node.name} {root.type}", reason, root.node.source)
 
 
-def _leaves(pattern: Graph, found: Binding) -> tuple[Value, ...] | None:
-    """Return what the leaves are, None when the pattern does not use them all."""
-    values = [found.get(value) for value in pattern.inputs]
-    return None if None in values else tuple([value for value in values if value is not None])
+def _sharing(candidates: Sequence[Candidate]) -> list[list[Candidate]]:
+    """Group candidates that match some of the same nodes, one candidate for each root."""
+    groups: list[tuple[set[Node], list[Candidate]]] = []
+    roots: set[Value] = set()
+    for item in candidates:
+        if item.bound.root in roots:
+            continue
+        roots.add(item.bound.root)
+        nodes, together = {value.node for value in item.bound.inner}, [item]
+        for other in [group for group in groups if group[0] & nodes]:
+            groups.remove(other)
+            nodes, together = nodes | other[0], other[1] + together
+        groups.append((nodes, together))
+    return [together for _, together in groups]
 
 
 def _replaced(graph: Graph, chosen: Sequence[Candidate]) -> Graph:
