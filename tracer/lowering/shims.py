@@ -27,6 +27,9 @@ from jaxlib.mlir.dialects import stablehlo as hlo
 
 VERSION: tuple[int, ...] = tuple(jaxlib.version.__version_info__)
 
+PRODUCTS_BY_YNNPACK = VERSION >= (0, 10)
+"""Whether XLA:CPU gives products to YNNPACK; before, all go to Eigen."""
+
 _PASSES_THAT_DROP_BARRIERS = "cse_barrier_expander"
 _PASSES_THAT_UNFUSE_REDUCTIONS = "tree_reduction_rewriter"
 
@@ -198,6 +201,7 @@ def require_lapack() -> Callable[[str, np.dtype[Any]], str]:
 
 
 __all__ = [
+    "PRODUCTS_BY_YNNPACK",
     "VERSION",
     "Aval",
     "Buffer",

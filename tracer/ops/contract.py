@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from tracer.errors import ShapeError
 from tracer.ir import AxisRule, Batching, Cost, Label, Op, ShapeDtype, Value
 from tracer.ir.op import Types
 from tracer.ops.batch import behind, move_axis
+from tracer.ops.product import free_axes, lower_product, product_scratch
 from tracer.ops.rules import (
     moved_bytes,
     require_axes,
@@ -23,11 +23,6 @@ from tracer.ops.rules import (
 
 Array = np.ndarray[Any, Any]
 Axes = tuple[int, ...]
-
-
-def free_axes(ndim: int, batch: Axes, contracting: Axes) -> Axes:
-    """Return the axes that are neither batch nor contracting axes."""
-    return tuple(axis for axis in range(ndim) if axis not in batch and axis not in contracting)
 
 
 def _infer(
@@ -174,38 +169,8 @@ def _cost(operands: Types, results: Types, **axes: Axes) -> Cost:
     x, y = operands
     terms = results[0].size * size_of(x, axes["lhs_contracting"])
     flops = (8 if x.dtype.kind == "c" else 2) * terms
-    scratch = sum(
-        type.nbytes
-        for type, batch, inner in (
-            (x, axes["lhs_batch"], axes["lhs_contracting"]),
-            (y, axes["rhs_batch"], axes["rhs_contracting"]),
-        )
-        if not _is_matrix_like(type.ndim, batch, inner)
-    )
-    scratch += _packing_bytes(x, y, axes)
+    scratch = product_scratch(x, y, **axes)
     return Cost(flops, moved_bytes(operands, results), scratch, product_flops=flops)
-
-
-def _packing_bytes(x: ShapeDtype, y: ShapeDtype, axes: Mapping[str, Axes]) -> int:
-    """Bound what CPU libraries pack operands into, one product at a time.
-
-    Fitted in docs/memory-model.md: Eigen, which takes products with a transposed left operand,
-    packs blocks of both operands; YNNPACK packs columns of the right one.
-    """
-    batch, inner = (size_of(x, axes[name]) for name in ("lhs_batch", "lhs_contracting"))
-    each = max(1, batch * inner)
-    rows, columns = x.size // each, y.size // each
-    if x.ndim - 1 not in axes["lhs_contracting"]:
-        return (rows + columns) * min(2 * inner, 768) * x.dtype.itemsize
-    at_a_time = max(256, (1 << 17) // max(1, inner))
-    return batch * inner * min(columns, at_a_time) * x.dtype.itemsize
-
-
-def _is_matrix_like(ndim: int, batch: Sequence[int], inner: Sequence[int]) -> bool:
-    """Tell whether the axes lie as (batch, free, inner) or (batch, inner, free): no copy needed."""
-    free = free_axes(ndim, tuple(batch), tuple(inner))
-    order = tuple(range(ndim))
-    return order in ((*batch, *free, *inner), (*batch, *inner, *free))
 
 
 def _batch(
@@ -252,9 +217,7 @@ dot_general: Op = Op(
     "result: batch, free axes of the left, free axes of the right operand.",
     infer=_infer,
     evaluate=_evaluate,
-    lower=lambda b, types, x, y, *, lhs_batch, rhs_batch, lhs_contracting, rhs_contracting: (
-        b.dot_general(types[0], x, y, lhs_batch, rhs_batch, lhs_contracting, rhs_contracting)
-    ),
+    lower=lower_product,
     vjp=_vjp,
     axes=_axes,
     cost=_cost,

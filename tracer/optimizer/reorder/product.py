@@ -11,14 +11,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+import ml_dtypes
+
 from tracer import ops
 from tracer.ir import Node, Op, Value
-from tracer.ops.contract import free_axes
+from tracer.ops.product import free_axes
 from tracer.ops.reduce import kept_axes
-from tracer.ops.rules import dtype_kind, is_inexact
+from tracer.ops.rules import dtype_kind, is_float, is_inexact
 from tracer.optimizer.simplify import constant_value
 
 MAXIMUM_FACTORS = 32
+_SMALLEST_RANGE = 1e38
 
 
 @dataclass(frozen=True)
@@ -95,12 +98,19 @@ class Reader:
         Numbers of the leaves of all trees; extended here.
     inlined : frozenset of Value
         Results to read through all the same.
+    instead : mapping of Value to Value, optional
+        Leaves in whose place others are read.
     """
 
     def __init__(
-        self, uses: Mapping[Value, int], numbers: dict[Value, int], inlined: frozenset[Value]
+        self,
+        uses: Mapping[Value, int],
+        numbers: dict[Value, int],
+        inlined: frozenset[Value] = frozenset(),
+        instead: Mapping[Value, Value] | None = None,
     ) -> None:
         self.uses = uses
+        self.instead = instead or {}
         self.numbers = numbers
         self.inlined = inlined
         self.sizes: dict[int, int] = {}
@@ -115,6 +125,7 @@ class Reader:
         stack = [(root.results[0], places, True)]
         while stack:
             value, where, is_own = stack.pop()
+            value = self.instead.get(value, value)
             is_full = len(self.factors) + len(stack) >= MAXIMUM_FACTORS - 1
             opened = None
             if not is_full:
@@ -268,3 +279,14 @@ _READERS: dict[Op, Callable[[Reader, Node, Places], Parts | None]] = {
 def is_read(node: Node) -> bool:
     """Tell whether a node can be the root of a tree."""
     return node.op in _READERS and node.op not in VIEWS
+
+
+def is_readable(product: Product) -> bool:
+    """Tell whether a product may be computed in another order at all.
+
+    float16 and float8 are left alone: what is finite in one order may overflow in another.
+    """
+    if not product.nodes or not product.factors or 0 in product.sizes.values():
+        return False
+    dtype = product.root.types[0].dtype
+    return not is_float(dtype) or float(ml_dtypes.finfo(dtype).max) > _SMALLEST_RANGE  # type: ignore[no-untyped-call]

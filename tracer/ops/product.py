@@ -1,0 +1,187 @@
+"""What a general product is as a product of matrices: its scratch, and how it is lowered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from tracer.ir import ShapeDtype
+from tracer.ops.product_form import PLAIN, ProductForm, Sizes, choose_form, form_bytes
+from tracer.ops.rules import is_float, size_of
+
+Axes = tuple[int, ...]
+_COMPUTED_ITEMSIZE = 4
+"""XLA:CPU multiplies narrower floats as float32."""
+
+
+def free_axes(ndim: int, batch: Axes, contracting: Axes) -> Axes:
+    """Return the axes that are neither batch nor contracting axes."""
+    return tuple(axis for axis in range(ndim) if axis not in batch and axis not in contracting)
+
+
+@dataclass(frozen=True)
+class _Side:
+    """One operand of a product, with its batch and contracted axes."""
+
+    type: ShapeDtype
+    batch: Axes
+    inner: Axes
+
+    @property
+    def free(self) -> Axes:
+        return free_axes(self.type.ndim, self.batch, self.inner)
+
+    @property
+    def is_inner_last(self) -> bool:
+        """Tell whether the axes lie as (batch, free, inner)."""
+        return (*self.batch, *self.free, *self.inner) == tuple(range(self.type.ndim))
+
+    @property
+    def is_matrix_like(self) -> bool:
+        """Tell whether they lie so or as (batch, inner, free): then XLA makes no copy."""
+        is_inner_first = (*self.batch, *self.inner, *self.free) == tuple(range(self.type.ndim))
+        return self.is_inner_last or is_inner_first
+
+
+class _Product(NamedTuple):
+    """A product of matrices: how large, and where the contracted axes are.
+
+    What is not like a matrix is copied, to contracted axes last on the left, first on the right.
+    """
+
+    sizes: Sizes
+    left_inner_last: bool
+    right_inner_last: bool
+
+    @property
+    def form(self) -> ProductForm:
+        return choose_form(self.sizes, **self.places)
+
+    @property
+    def places(self) -> dict[str, bool]:
+        return {
+            "left_inner_last": self.left_inner_last,
+            "right_inner_last": self.right_inner_last,
+        }
+
+
+def _product(left: _Side, right: _Side) -> _Product:
+    batch, inner = size_of(left.type, left.batch), size_of(left.type, left.inner)
+    sizes = Sizes(
+        batch,
+        size_of(left.type, left.free),
+        inner,
+        size_of(right.type, right.free),
+        max(_COMPUTED_ITEMSIZE, left.type.dtype.itemsize),
+    )
+    return _Product(
+        sizes,
+        left.is_inner_last or not left.is_matrix_like,
+        right.is_inner_last and right.is_matrix_like,
+    )
+
+
+def product_scratch(
+    x: ShapeDtype,
+    y: ShapeDtype,
+    *,
+    lhs_batch: Axes,
+    rhs_batch: Axes,
+    lhs_contracting: Axes,
+    rhs_contracting: Axes,
+) -> int:
+    """Bound what a product stores besides operands and result: copies into order and packing."""
+    left, right = _Side(x, lhs_batch, lhs_contracting), _Side(y, rhs_batch, rhs_contracting)
+    copies = sum(side.type.nbytes for side in (left, right) if not side.is_matrix_like)
+    product = _product(left, right)
+    form = product.form if is_float(x.dtype) else PLAIN
+    return copies + form_bytes(form, product.sizes, **product.places)
+
+
+def lower_product(
+    b: Any,
+    types: tuple[ShapeDtype, ...],
+    x: Any,
+    y: Any,
+    *,
+    lhs_batch: Axes,
+    rhs_batch: Axes,
+    lhs_contracting: Axes,
+    rhs_contracting: Axes,
+) -> Any:
+    """Lower a product, in the form that is fastest where the form matters."""
+    left, right = (
+        _Side(x.type, lhs_batch, lhs_contracting),
+        _Side(y.type, rhs_batch, rhs_contracting),
+    )
+    if b.prefers_rows_in_products and is_float(types[0].dtype):
+        (x, left), (y, right) = _behind_transpose(b, x, left), _behind_transpose(b, y, right)
+        product = _product(left, right)
+        form = product.form
+        if form != PLAIN:
+            return _lower_form(b, types[0], (x, y), (left, right), product, form)
+    return b.dot_general(types[0], x, y, left.batch, right.batch, left.inner, right.inner)
+
+
+def _behind_transpose(b: Any, x: Any, side: _Side) -> tuple[Any, _Side]:
+    """Read the operand of a transpose in place of its result: XLA would do so anyway."""
+    found = b.behind_transpose(x)
+    if found is None:
+        return x, side
+    source, permutation = found
+    batch, free, inner = (
+        tuple(permutation[axis] for axis in axes) for axes in (side.batch, side.free, side.inner)
+    )
+    before = _Side(source.type, batch, inner)
+    return (source, before) if before.free == free and before.is_matrix_like else (x, side)
+
+
+def _lower_form(
+    b: Any,
+    type: ShapeDtype,
+    operands: tuple[Any, Any],
+    sides: tuple[_Side, _Side],
+    product: _Product,
+    form: ProductForm,
+) -> Any:
+    sizes = product.sizes
+    lead = (sizes.batch,) if sizes.batch != 1 else ()
+    matrices = [
+        _matrix(b, x, side, lead, inner_last, transposes)
+        for x, side, inner_last, transposes in zip(
+            operands,
+            sides,
+            product[1:],
+            (form.transposes_left, form.transposes_right),
+            strict=True,
+        )
+    ]
+    shape = (sizes.rows, sizes.columns)
+    if form.is_swapped:
+        matrices, shape = matrices[::-1], shape[::-1]
+    (x, inner_x), (y, inner_y) = matrices
+    batch = tuple(range(len(lead)))
+    result = type.with_shape((*lead, *shape))
+    found = b.dot_general(result, x, y, batch, batch, (inner_x,), (inner_y,))
+    if form.is_swapped:
+        found = b.transpose(found, (*batch, len(lead) + 1, len(lead)))
+    return b.reshape(type, found)
+
+
+def _matrix(
+    b: Any, x: Any, side: _Side, lead: Axes, is_inner_last: bool, transposes: bool
+) -> tuple[Any, int]:
+    """Return an operand as (batch, rows, columns) or (rows, columns), and its contracted axis.
+
+    XLA would take a transpose back into the product, were there no barrier.
+    """
+    rest = (side.free, side.inner) if is_inner_last else (side.inner, side.free)
+    order = (*side.batch, *rest[0], *rest[1])
+    if order != tuple(range(side.type.ndim)):
+        x = b.transpose(x, order)
+    shape = (*lead, *(size_of(side.type, axes) for axes in rest))
+    x = b.reshape(side.type.with_shape(shape), x)
+    if transposes:
+        swapped = b.transpose(x, (*range(len(lead)), len(lead) + 1, len(lead)))
+        (x,) = b.optimization_barrier((swapped,))
+    return x, len(lead) + (is_inner_last != transposes)
