@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -21,7 +22,7 @@ from tracer.autodiff import value_and_gradient
 from tracer.ir import Builder, Graph, ShapeDtype, Value, interpret, verify_same_signature
 from tracer.optimizer.liveness import graph_flops, peak_bytes
 from tracer.optimizer.passes import PassManager
-from tracer.optimizer.reorder import chains, chains_pass
+from tracer.optimizer.reorder import chains, chains_pass, cost
 from tracer.optimizer.reorder.order import Contraction, Tree, best_plans
 from tracer.optimizer.reorder.product import Reader
 from tracer.optimizer.simplify import COMMON_SUBEXPRESSIONS
@@ -36,7 +37,7 @@ SUM = N**2
 def _savings_of_any_size():
     """Hypothesis allows no function-scoped fixture here."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(chains, "MINIMUM_FLOPS", 1)
+        patch.setattr(cost, "MINIMUM_FLOPS", 1)
         yield
 
 
@@ -163,6 +164,42 @@ BEST: dict[str, tuple[Callable[..., Any], list[Any], int]] = {
         [MATRIX, MATRIX, VECTOR],
         MATRIX_VECTOR,
     ),
+    "gradient with ones": (
+        tracer.grad(lambda a, x, y: (a @ x).sum() + (a @ y).sum()),
+        [MATRIX] * 3,
+        3 * SUM,
+    ),
+    "common factor": (lambda a, b, c: a @ b + a @ c, [MATRIX] * 3, MATRIX_MATRIX + SUM),
+    "common factor, transposed": (
+        lambda a, b, c: (b @ a).T - a.T @ c * 2.0,
+        [MATRIX] * 3,
+        MATRIX_MATRIX + 2 * SUM,
+    ),
+    "common factor of three": (
+        lambda a, b, c, d: b @ a - c @ a + d + b @ c @ a,
+        [MATRIX] * 4,
+        2 * MATRIX_MATRIX + 3 * SUM,
+    ),
+    "common factor of chains": (
+        lambda a, b, c, v, w: a @ b @ v + a @ c @ w,
+        [MATRIX, MATRIX, MATRIX, VECTOR, VECTOR],
+        3 * MATRIX_VECTOR + N,
+    ),
+    "common factor in a batch": (
+        lambda a, b, c: a @ b + a @ c,
+        [(7, N, N), MATRIX, MATRIX],
+        7 * MATRIX_MATRIX + SUM,
+    ),
+    "multiplied out": (
+        lambda d, h, x: (d - h.T @ h) @ x,
+        [MATRIX, MATRIX, VECTOR],
+        3 * MATRIX_VECTOR + N,
+    ),
+    "multiplied out, all negative": (
+        lambda a, b, c, d, x: (-(a @ b) - c @ d).T @ x,
+        [MATRIX] * 4 + [VECTOR],
+        4 * MATRIX_VECTOR + 2 * N,
+    ),
     "einsum": (
         lambda a, b, v: tnp.einsum("ij,jk->ik", a, b) @ v,
         [MATRIX, MATRIX, VECTOR],
@@ -221,6 +258,11 @@ LEFT_ALONE: dict[str, tuple[Callable[..., Any], list[Any]]] = {
         lambda a, b, c, d: ((a @ b) @ c, (a @ b) @ d),
         [MATRIX] * 4,
     ),
+    "different factors": (lambda a, b, c: a @ b + c @ a, [MATRIX] * 3),
+    "factor on another side": (lambda a, b, c: a @ b + a.T @ c, [MATRIX] * 3),
+    "term needed elsewhere": (lambda a, b, c: (a @ b + a @ c, a @ b), [MATRIX] * 3),
+    "sum of matrices": (lambda a, b, x: (a + b) @ x, [MATRIX, MATRIX, VECTOR]),
+    "cheaper as a sum": (lambda d, h, x: (d + h.T @ h) @ x, [MATRIX] * 3),
     "not linear between": (lambda a, b, v: tnp.tanh(a @ b) @ v, [MATRIX, MATRIX, VECTOR]),
     "maximum of rows": (lambda a, b: (a @ b).max(1), [MATRIX, MATRIX]),
     "divided by a vector": (lambda a, b, v: ((a @ b) / v) @ v, [MATRIX, MATRIX, VECTOR]),
@@ -305,7 +347,7 @@ def test_under_a_limit_the_bytes_decide() -> None:
 def chain_graph(sizes: list[int], dtype: str = "float64") -> Graph:
     """Build the product of matrices from left to right; a vector is the last factor."""
     with Builder() as builder:
-        shapes = [*zip(sizes[:-1], sizes[1:], strict=True), (sizes[-1],)]
+        shapes = [*itertools.pairwise(sizes), (sizes[-1],)]
         factors = [builder.input(ShapeDtype(shape, dtype)) for shape in shapes]
         return builder.finish([functools.reduce(times, factors)])
 
@@ -350,7 +392,7 @@ def contraction_of(graph: Graph) -> Contraction:
 @given(st.lists(st.integers(2, 30), min_size=3, max_size=9))
 def test_a_chain_of_up_to_eight_matrices_is_as_in_exhaustive_search(sizes: list[int]) -> None:
     with Builder() as builder:
-        shapes = zip(sizes[:-1], sizes[1:], strict=True)
+        shapes = itertools.pairwise(sizes)
         factors = [builder.input(ShapeDtype(shape, "float64")) for shape in shapes]
         graph = builder.finish([functools.reduce(times, factors)])
     contraction = contraction_of(graph)
@@ -397,8 +439,8 @@ def contractions(draw: Any) -> Graph:
 @given(st.data())
 def test_emitted_operations_are_those_predicted(data: st.DataObject) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(chains, "WORTHWHILE", 1e9)
-        patch.setattr(chains, "MINIMUM_FLOPS", -(1 << 60))
+        patch.setattr(cost, "WORTHWHILE", 1e9)
+        patch.setattr(cost, "MINIMUM_FLOPS", -(1 << 60))
         patch.setattr(chains.Product, "multiplies_matrices", True)
         graph = data.draw(contractions())
         log_line = apply(chains_pass(), graph)[1].applied[0]
@@ -411,14 +453,14 @@ def test_long_chains_are_ordered_by_the_library() -> None:
     graph = chain_graph(sizes)
     after = reordered(graph)
     # A vector at the end: right to left is the best.
-    assert graph_flops(after) == sum(2 * a * b for a, b in zip(sizes[:-1], sizes[1:], strict=True))
+    assert graph_flops(after) == sum(2 * a * b for a, b in itertools.pairwise(sizes))
 
 
 @pytest.fixture
 def _everything_is_rewritten():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(chains, "WORTHWHILE", 1e9)
-        patch.setattr(chains, "MINIMUM_FLOPS", -(1 << 60))
+        patch.setattr(cost, "WORTHWHILE", 1e9)
+        patch.setattr(cost, "MINIMUM_FLOPS", -(1 << 60))
         patch.setattr(chains.Product, "multiplies_matrices", True)
         yield
 

@@ -21,25 +21,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-import ml_dtypes
-
 from tracer.ir import Graph, Node, Value, current_builder
-from tracer.ops.rules import is_float
 from tracer.optimizer.liveness import peak_bytes
 from tracer.optimizer.match.rewrite import Replacement, replace_nodes
 from tracer.optimizer.passes import Pass, PassLog
+from tracer.optimizer.reorder import cost
 from tracer.optimizer.reorder.cost import Price, planned, written
 from tracer.optimizer.reorder.emit import Emitter, Known
 from tracer.optimizer.reorder.order import Contraction, Plan, Tree
-from tracer.optimizer.reorder.product import VIEWS, Product, Reader, is_read
+from tracer.optimizer.reorder.product import VIEWS, Product, Reader, is_read, is_readable
 from tracer.optimizer.reorder.sharing import Key, Subproducts, cheapest
+from tracer.optimizer.reorder.sums import rearrange_sums
 
-# A smaller saving is not worth another rounding.
-MINIMUM_FLOPS = 1 << 12
-WORTHWHILE = 0.95
 _MAXIMUM_READERS = 8
 """Chains that may compute a shared result again."""
-_SMALLEST_RANGE = 1e38
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
@@ -54,6 +49,7 @@ def chains_pass(limit_bytes: int | None = None) -> Pass:
 
 def reorder_chains(graph: Graph, log: PassLog, *, limit_bytes: int | None = None) -> Graph:
     """Compute products in the order with the fewest operations, or the fewest bytes."""
+    graph = rearrange_sums(graph, log)
     trees = _Trees(graph)
     if not trees.products:
         return graph
@@ -86,7 +82,7 @@ class _Trees:
                 continue
             product = self.read(root)
             read.update(product.nodes)
-            if product.nodes and product.multiplies_matrices and _is_readable(product):
+            if product.multiplies_matrices and is_readable(product):
                 self.products[root] = product
                 self.inside.update(product.nodes)
 
@@ -123,12 +119,6 @@ class _Trees:
             for value in {factor.value for factor in product.factors}:
                 found.setdefault(value, []).append(root)
         return found
-
-
-def _is_readable(product: Product) -> bool:
-    dtype = product.root.types[0].dtype
-    has_range = not is_float(dtype) or float(ml_dtypes.finfo(dtype).max) > _SMALLEST_RANGE  # type: ignore[no-untyped-call]
-    return bool(product.factors) and 0 not in product.sizes.values() and has_range
 
 
 @dataclass
@@ -184,8 +174,7 @@ class _Search:
     def _is_better(self, after: Price, before: Price) -> bool:
         if self.by_bytes:
             return (after.peak_bytes, after.flops) < (before.peak_bytes, before.flops)
-        saved = before.flops - after.flops
-        return saved >= MINIMUM_FLOPS and after.flops <= WORTHWHILE * before.flops
+        return cost.is_worthwhile(before.flops, after.flops)
 
     def _inline_shared(self) -> None:
         """Compute a shared product again in each of its chains where that takes less."""
@@ -199,7 +188,7 @@ class _Search:
             trial = {r: self._decide_inlined(r, value, key) for r in roots}
             old = sum(self.decisions[r].price.flops for r in (root, *roots))
             new = sum(decision.price.flops for decision in trial.values())
-            if old - new >= MINIMUM_FLOPS and new <= WORTHWHILE * old:
+            if cost.is_worthwhile(old, new):
                 self.decisions.update(trial)
                 del self.decisions[root]
                 self.available[key] -= 1
@@ -217,9 +206,13 @@ class _Search:
 
 def _is_plain(product: Product) -> bool:
     """Tell whether there is one way only to compute a product: nothing to choose."""
-    is_whole = all(p.start == 0 and p.stride == 1 for f in product.factors for p in f.places)
     work = sum(node.op not in VIEWS for node in product.nodes)
-    return len(product.factors) <= 2 and work == 1 and is_whole and not product.scalars
+    if len(product.factors) != 2 or work != 1 or product.scalars:
+        return False
+    left, right = (set(factor.labels) for factor in product.factors)
+    kept = set(product.kept)
+    is_whole = all(p.start == 0 and p.stride == 1 for f in product.factors for p in f.places)
+    return is_whole and left - right <= kept and right - left <= kept and kept <= left | right
 
 
 def _shared_key(product: Product) -> Key | None:
@@ -271,7 +264,7 @@ def _report(decision: _Decision, log: PassLog) -> None:
             f"{subject}: {_order_text(decision.plan.tree)}, {before.flops:,} -> {after.flops:,} "
             f"operations, {before.peak_bytes:,} -> {after.peak_bytes:,} bytes between"
         )
-    elif not _is_plain(product):
+    elif len(product.factors) > 2:
         reason = f"another order takes {after.flops:,} of {before.flops:,} operations"
         log.refuse(subject, reason, product.root.source)
 

@@ -9,6 +9,9 @@ from tracer.optimizer.liveness import node_cost
 from tracer.optimizer.reorder.order import Contraction, Plan
 from tracer.optimizer.reorder.product import Product
 
+# A smaller saving is not worth another rounding.
+MINIMUM_FLOPS = 1 << 12
+WORTHWHILE = 0.95
 _DIVISION_FLOPS = 4
 
 
@@ -18,6 +21,11 @@ class Price:
 
     flops: int
     peak_bytes: int
+
+
+def is_worthwhile(before: int, after: int) -> bool:
+    """Tell whether another order saves enough operations."""
+    return before - after >= MINIMUM_FLOPS and after <= WORTHWHILE * before
 
 
 def written(product: Product) -> Price:

@@ -45,9 +45,13 @@ class Emitter:
 
     def emit(self, tree: Tree) -> Value:
         """Write the whole product and return the root's new value."""
+        return reshape(self.emit_kept(tree), self.product.root.types[0].shape)
+
+    def emit_kept(self, tree: Tree) -> Value:
+        """Write the whole product, with the axes that are kept and no others."""
         value, axes, _ = self._tree(tree)
         value = value if self.scaled is not None else self._scaled(value)
-        return self._as_root(value, axes)
+        return self._ordered(value, axes)
 
     def known_result(self) -> Value | None:
         """Return the root's value when another chain has computed it, or None."""
@@ -55,7 +59,8 @@ class Emitter:
         if found is None:
             return None
         value, axes = found
-        return self._as_root(self._scaled(value), axes)
+        value = self._ordered(self._scaled(value), axes)
+        return reshape(value, self.product.root.types[0].shape)
 
     def learn(self, value: Value) -> None:
         """Remember the root's value, which was computed as written."""
@@ -112,15 +117,15 @@ class Emitter:
         kept = tuple(label for label in axes if bits >> label & 1)
         return sum_over(value, axes, kept), kept
 
-    def _as_root(self, value: Value, axes: tuple[int, ...]) -> Value:
-        """Put the axes in order, repeat along those that no factor has, add those of size one."""
+    def _ordered(self, value: Value, axes: tuple[int, ...]) -> Value:
+        """Put the axes in order and repeat along those that no factor has."""
         (type,) = self.product.root.types
         kept = self.product.kept
         shape = tuple(self.product.sizes[label] for label in kept)
         present = tuple(label for label in kept if label in axes)
         if axes != present:
             value = ops.transpose(value, permutation=tuple(map(axes.index, present)))
-        return reshape(expand(value, present, type.with_shape(shape), kept), type.shape)
+        return expand(value, present, type.with_shape(shape), kept)
 
     def _is_named(self, members: int) -> bool:
         """Tell whether a partial product can be shared: no number is multiplied into it."""
