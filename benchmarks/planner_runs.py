@@ -26,7 +26,7 @@ def ours(name: str, size: str, limit: str | None = None) -> Run:
     program = tracer.compile(workload.program(tracer_framework()), memory_limit=limit)
     inputs = tracer.tree.map(tracer.numpy.asarray, make_inputs(workload, size))
     program.plan(*inputs)
-    _warm_up()
+    warm_up()
 
     def run() -> Any:
         results = program(*inputs)
@@ -37,7 +37,7 @@ def ours(name: str, size: str, limit: str | None = None) -> Run:
     return run
 
 
-def _warm_up() -> None:
+def warm_up() -> None:
     """Have XLA load and start what it starts lazily, so that it is not counted as the program's."""
     import tracer
     import tracer.numpy as tnp
@@ -73,7 +73,7 @@ def by_hand(name: str, size: str, cap_bytes: int) -> Run:
 def _warm_seconds(run: Run, *, enough: float) -> float:
     first = _seconds(run)
     # The first call includes no compilation: a candidate that is far behind stays behind.
-    return first if first > min(_SLOW_SECONDS, 3 * enough) else min(first, _seconds(run))
+    return first if first > min(_SLOW_SECONDS, 1.5 * enough) else min(first, _seconds(run))
 
 
 def _seconds(run: Run) -> float:

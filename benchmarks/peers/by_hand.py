@@ -88,7 +88,7 @@ def _forms(make: Make, batches: tuple[int, ...], forms: Mapping[str, Program]) -
 
 
 def _kernels() -> Iterator[tuple[str, Any]]:
-    se, batches = squared_exponential, (32, 100, 320)
+    se, batches = squared_exponential, (64, 200)
     products = {"products": by_products}
     for name in ("kernel", "kernel, d = 1", "kernel, f64"):
         yield name, _forms(partial(_kernel, se), batches, FORMS)
@@ -104,7 +104,7 @@ def _kernels() -> Iterator[tuple[str, Any]]:
 
 
 def _neighbours() -> Iterator[tuple[str, Any]]:
-    batches = (4, 16, 64)
+    batches = (4, 32)
     for k in (1, 10, 100):
         plural = "s" if k > 1 else ""
         yield f"{k} neighbour{plural}, L2", _forms(partial(_nearest, k), batches, FORMS)

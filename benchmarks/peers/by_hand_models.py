@@ -147,14 +147,14 @@ def _bound(batch: int) -> Program:
 
 
 PROGRAMS: Mapping[str, tuple[Callable[[int], Program], tuple[int, ...]]] = {
-    "attention": (_attention(False), (32, 128, 512)),
-    "attention, causal": (_attention(True), (32, 128, 512)),
-    "attention gradient": (_attention_gradient(False), (32, 128, 512)),
-    "attention gradient, causal": (_attention_gradient(True), (32, 128, 512)),
-    "contrastive gradient": (_contrastive, (64, 256, 1024)),
-    "cross-entropy gradient": (_cross_entropy, (16, 64, 256)),
-    "perceptron gradient": (_perceptron, (512, 2048, 8192)),
-    "convolution gradient": (_convolution, (16, 64, 256)),
-    "k-means step": (_means_step, (100, 400, 1600)),
-    "sparse GP gradient": (_bound, (500, 1000, 2500)),
+    "attention": (_attention(False), (64, 256)),
+    "attention, causal": (_attention(True), (64, 256)),
+    "attention gradient": (_attention_gradient(False), (64, 256)),
+    "attention gradient, causal": (_attention_gradient(True), (64, 256)),
+    "contrastive gradient": (_contrastive, (128, 512)),
+    "cross-entropy gradient": (_cross_entropy, (32, 128)),
+    "perceptron gradient": (_perceptron, (1024, 8192)),
+    "convolution gradient": (_convolution, (32, 128)),
+    "k-means step": (_means_step, (200, 1000)),
+    "sparse GP gradient": (_bound, (500, 2500)),
 }

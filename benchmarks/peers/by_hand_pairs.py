@@ -89,7 +89,7 @@ def _correlation_maxima(batch: int) -> Program:
     return program
 
 
-_ROWS = (32, 100, 320)
+_ROWS = (64, 200)
 PROGRAMS: Mapping[str, tuple[Callable[[int], Program], tuple[int, ...]]] = {
     "log density": (_log_density, _ROWS),
     "mean discrepancy": (_mean_discrepancy, _ROWS),

@@ -24,7 +24,8 @@ def compiled(function: Callable[..., Any], limit: int | None, *arrays: Any) -> R
     """Return a run of `function`, compiled now, on arrays that are on the device now."""
     warm_up()
     placed = [tnp.asarray(array) for array in arrays]
-    program = tracer.compile(function, memory_limit=limit)
+    split = "never" if limit is None else "auto"
+    program = tracer.compile(function, memory_limit=limit, split=split)
     program.plan(*placed)
     return lambda: np.asarray(program(*placed))
 

@@ -1,0 +1,31 @@
+"""In a process whose address space is capped the whole program dies, and the sliced one finishes.
+
+The cap is the kernel's (RLIMIT_AS, as `ulimit -v` sets it), above what is mapped after set-up.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.measure import measure
+
+PROGRAMS = Path(__file__).parent / "capped.py"
+MB = 1_000_000
+N = 10_000
+CAP = 300 * MB
+"""Less than one matrix of N x N numbers; threads and malloc map more than they touch."""
+
+pytestmark = pytest.mark.xla
+
+
+@pytest.mark.parametrize("program", ["kernel_product", "kernel_gradient", "correlation_maxima"])
+def test_only_the_sliced_program_finishes(program: str) -> None:
+    target = f"{PROGRAMS}:{program}"
+    sliced, whole = (
+        measure(target, arguments={"n": N, "limit": limit}, repeats=1, cap_bytes=CAP)
+        for limit in (50 * MB, None)
+    )
+    assert sliced.fits, f"{sliced.status}: {sliced.reason}"
+    assert whole.status == "does not fit", f"{whole.status}: {whole.reason}"

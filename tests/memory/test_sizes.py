@@ -1,0 +1,107 @@
+"""Axes of zero and one elements under a limit, and limits that only just fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tracer
+import tracer.numpy as tnp
+from tracer import MemoryLimitError, ShapeDtype, nn
+
+pytestmark = pytest.mark.xla
+
+Function = Callable[..., Any]
+
+
+def kernel_product(x: Any, y: Any, v: Any) -> Any:
+    return tnp.exp(-0.5 * ((x[:, None, :] - y[None, :, :]) ** 2).sum(-1)) @ v
+
+
+def attention(q: Any, k: Any, v: Any) -> Any:
+    return nn.softmax(q @ k.T, axis=-1) @ v
+
+
+def loss(x: Any, y: Any, v: Any) -> Any:
+    return (kernel_product(x, y, v) ** 2).sum()
+
+
+def nearest(x: Any, y: Any, v: Any) -> Any:
+    return tnp.top_k(-((x[:, None, :] - y[None, :, :]) ** 2).sum(-1), 3)
+
+
+def by_numpy(x: Any, y: Any, v: Any) -> Any:
+    return np.exp(-0.5 * ((x[:, None, :] - y[None, :, :]) ** 2).sum(-1)) @ v
+
+
+@pytest.mark.parametrize("d", [0, 1, 3])
+@pytest.mark.parametrize(("n", "m"), [(0, 0), (0, 3_000), (3_000, 0), (1, 300_000), (300_000, 1)])
+def test_zero_and_one(n: int, m: int, d: int) -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((n, d)), rng.standard_normal((m, d))
+    v = rng.standard_normal(m)
+    # Whatever is fixed, and a few slices: a matrix of 300,000 numbers takes 2.4 MB.
+    limit = 8 * (n + m) * (d + 1) + 1_000_000
+    program = tracer.compile(kernel_product, memory_limit=limit)
+    np.testing.assert_allclose(
+        np.asarray(program(x, y, v)), by_numpy(x, y, v), rtol=1e-10, atol=1e-9
+    )
+    slopes = tracer.compile(tracer.grad(loss, argnums=(0, 2)), memory_limit=2 * limit)(x, y, v)
+    assert [slope.shape for slope in slopes] == [x.shape, v.shape]
+    if 0 in (n, m):
+        assert not any(np.asarray(slope).any() for slope in slopes)
+
+
+def _floats(*shape: int) -> ShapeDtype:
+    return ShapeDtype(shape, "float32")
+
+
+PROGRAMS: dict[str, tuple[Function, tuple[ShapeDtype, ...]]] = {
+    "kernel product": (
+        kernel_product,
+        (_floats(1_500, 3), _floats(1_500, 3), _floats(1_500)),
+    ),
+    "its gradient": (
+        tracer.grad(loss),
+        (_floats(800, 3), _floats(800, 3), _floats(800)),
+    ),
+    "attention": (attention, (_floats(900, 16),) * 3),
+    "nearest": (
+        nearest,
+        (_floats(400, 12), _floats(2_000, 12), _floats(2_000)),
+    ),
+    "sort": (lambda x: tnp.sort(x[:, None] * x[None, :], axis=0)[::7], (_floats(900),)),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_limit_that_only_just_fits(name: str, rng: np.random.Generator) -> None:
+    function, types = PROGRAMS[name]
+    free = tracer.compile(function, split="never")
+    minimum = tracer.compile(function).plan(*types).minimum_bytes
+    tight = tracer.compile(function, memory_limit=minimum)
+    plan = tight.plan(*types)
+    assert plan.loops
+    assert plan.compiled_bytes <= minimum
+    arrays = [rng.standard_normal(one.shape).astype(one.dtype) for one in types]
+    pairs = zip(tracer.tree.leaves(tight(*arrays)), tracer.tree.leaves(free(*arrays)), strict=True)
+    for found, expected in pairs:
+        largest = float(np.abs(np.asarray(expected)).max())
+        np.testing.assert_allclose(
+            np.asarray(found), np.asarray(expected), rtol=1e-4, atol=1e-5 * largest
+        )
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_tenth_less_than_the_smallest_is_refused(name: str) -> None:
+    function, types = PROGRAMS[name]
+    minimum = tracer.compile(function).plan(*types).minimum_bytes
+    with pytest.raises(MemoryLimitError) as caught:
+        tracer.compile(function, memory_limit=int(0.9 * minimum)).plan(*types)
+    error = caught.value
+    assert error.limit_bytes < error.minimum_bytes <= minimum
+    assert error.binding
+    tracer.compile(function, memory_limit=error.minimum_bytes).plan(*types)
