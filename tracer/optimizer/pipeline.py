@@ -27,7 +27,7 @@ from tracer.optimizer.expand import EXPAND
 from tracer.optimizer.fuse_scans import FUSE_SCANS
 from tracer.optimizer.loops import unsplit_bytes
 from tracer.optimizer.liveness import Liveness, LiveTensor
-from tracer.optimizer.match import CONTRACTIONS, UNROLL
+from tracer.optimizer.match import CONTRACTIONS, INNER_PRODUCTS, UNROLL
 from tracer.optimizer.passes import Pass, PassLog, PassManager, PassRow
 from tracer.optimizer.reorder import chains_pass
 from tracer.optimizer.simplify import COMMON_SUBEXPRESSIONS, CONSTANT_FOLDING
@@ -61,13 +61,14 @@ class PlannerOptions:
     split_bytes: int | None = None
     machine: Machine = DEFAULT_MACHINE
     split: bool = True
-    match: tuple[Pass, ...] = (UNROLL, CONTRACTIONS)
+    match: tuple[Pass, ...] = (INNER_PRODUCTS, UNROLL, CONTRACTIONS)
     donated: frozenset[int] = frozenset()
     sink_bytes: int | None = None
 
 
 def standard_passes(
-    match: Sequence[Pass] = (UNROLL, CONTRACTIONS), limit_bytes: int | None = None
+    match: Sequence[Pass] = (INNER_PRODUCTS, UNROLL, CONTRACTIONS),
+    limit_bytes: int | None = None,
 ) -> tuple[Pass, ...]:
     """Return the passes with these algebraic rewrites among them, for a limit."""
     return (

@@ -10,7 +10,7 @@ import difflib
 import functools
 
 from tracer.errors import ArgumentError
-from tracer.optimizer.match import CONTRACTIONS, UNROLL
+from tracer.optimizer.match import CONTRACTIONS, INNER_PRODUCTS, UNROLL
 from tracer.optimizer.match.rule import Rule
 from tracer.optimizer.match.rules import rules_pass
 from tracer.optimizer.passes import Pass
@@ -23,7 +23,7 @@ RULES: tuple[Rule, ...] = (
     *selection.RULES,
     *stable.RULES,
 )
-PASSES: tuple[Pass, ...] = (UNROLL, CONTRACTIONS)
+PASSES: tuple[Pass, ...] = (INNER_PRODUCTS, UNROLL, CONTRACTIONS)
 """Rewrites of families of expressions that no finite list of patterns describes."""
 
 
