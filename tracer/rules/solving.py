@@ -40,6 +40,14 @@ RULES = (
         guards=[inexact],
     ),
     rule(
+        "solve-then-product",
+        [lambda a, b, c: linalg.solve(a, b) @ c],
+        lambda a, b, c: linalg.solve(a, b @ c),
+        samples=["ii ij j", "ii ij jk"],
+        source="Barthels, Copik, Bientinesi, The Generalized Matrix Chain Algorithm (CGO 2018)",
+        guards=[inexact],
+    ),
+    rule(
         "solve-with-factor",
         [lambda t, b: linalg.solve(t @ t.T, b)],
         lambda t, b: cho_solve((t, True), b),

@@ -146,8 +146,8 @@ class _Round:
         """Return what the rule would do here; a string says why it does not apply."""
         try:
             bound = skeleton.bound(root, leaves, rule.numbers(root))
-        except TracerError as error:
-            return f"the pattern does not exist for these types: {error.what}"
+        except (TracerError, IndexError) as error:  # a.shape[1] of a vector is an IndexError
+            return f"the pattern does not exist for these types: {error.args[0]}"
         if bound is None:
             return "the ops are those of the pattern, a parameter, constant or type is not"
         types = tuple([leaf.type for leaf in leaves])

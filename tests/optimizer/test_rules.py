@@ -1,0 +1,217 @@
+"""Rules: each is applied to what people write, computes the same, and keeps gradients right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tracer
+import tracer.numpy as tnp
+from tests.optimizer.graphs import text
+from tests.optimizer.rule_cases import CASES, FLOAT, Case, N, floats, sample_arrays
+from tracer.errors import ArgumentError
+from tracer.ir import Graph, ShapeDtype, interpret, verify, verify_same_signature
+from tracer.numpy import linalg
+from tracer.optimizer.match.rules import rules_pass
+from tracer.optimizer.passes import PassLog
+from tracer.rules import NAMES, RULES, matching, rule_names
+from tracer.trace import trace
+
+APPLY = rules_pass(RULES)
+GOLDEN = Path(__file__).with_name("rules_golden.txt")
+Types = tuple[ShapeDtype, ...]
+
+
+def rewritten(function: Callable[..., Any], types: Types) -> tuple[Graph, Graph, PassLog]:
+    """Return a program, what the rules make of it, and the log."""
+    before, log = trace(function, types).graph, PassLog()
+    after = APPLY.run(before, log)
+    verify(after)
+    verify_same_signature(before, after)
+    return before, after, log
+
+
+def applied(log: PassLog) -> list[str]:
+    return [line.split(":")[0] for line in log.applied]
+
+
+def in_double(types: Types) -> Types:
+    return tuple(t.with_dtype("float64") if t.dtype == FLOAT else t for t in types)
+
+
+def named(case: Case) -> str:
+    return case[0]
+
+
+@pytest.mark.parametrize("case", CASES, ids=named)
+def test_rule_is_applied_and_computes_the_same(case: Case) -> None:
+    name, function, types = case
+    before, after, log = rewritten(function, types)
+    assert name in applied(log)
+    arrays = sample_arrays(types)
+    exact = trace(function, in_double(types)).graph
+    wide = [a.astype("float64") if a.dtype == FLOAT else a for a in arrays]
+    for plain, got, wanted in zip(
+        interpret(before, arrays), interpret(after, arrays), interpret(exact, wide), strict=True
+    ):
+        assert got.dtype == plain.dtype
+        scale = np.max(np.abs(wanted)) if wanted.size else 1.0
+        np.testing.assert_allclose(got, wanted, rtol=2e-4, atol=2e-5 * max(1.0, float(scale)))
+
+
+@pytest.mark.parametrize("case", CASES, ids=named)
+def test_nothing_is_left_to_rewrite(case: Case) -> None:
+    """What the rules wrote is final: they come to an end, and would not change it again."""
+    _, function, types = case
+    after = rewritten(function, types)[1]
+    assert APPLY.run(after, PassLog()) is after
+
+
+def test_every_rule_has_a_case_a_source_and_its_own_name() -> None:
+    names = [rule.name for rule in RULES]
+    assert len(set(names)) == len(names)
+    assert set(names) == {name for name, _, _ in CASES}
+    assert all(rule.source and rule.samples for rule in RULES)
+
+
+def golden_text() -> str:
+    """Return before and after of the first case of each rule."""
+    sections: dict[str, str] = {}
+    for name, function, types in CASES:
+        if name not in sections:
+            before, after, _ = rewritten(function, types)
+            sections[name] = f"## {name}\n{text(before)}\n=>\n{text(after)}\n"
+    return "\n".join(sections.values())
+
+
+def test_golden_text() -> None:
+    """`python -m tests.optimizer.test_rules` writes the file anew; read its diff."""
+    assert golden_text() == GOLDEN.read_text()
+
+
+def scalar(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a scalar of a function's results, with weights that differ."""
+
+    def weighed(*args: Any) -> Any:
+        results = function(*args)
+        many = results if isinstance(results, tuple) else (results,)
+        return sum(tnp.sum(tnp.sin(y.ravel() + tnp.arange(y.size, dtype=y.dtype))) for y in many)
+
+    return weighed
+
+
+SMOOTH = [case for case in CASES if case[2][0].dtype == FLOAT and "places" not in case[0]]
+
+
+@pytest.mark.parametrize("case", SMOOTH, ids=named)
+def test_gradients_stay_right(case: Case) -> None:
+    _, function, types = case
+    types = in_double(types)
+    arrays = sample_arrays(types)
+    gradient = tracer.grad(scalar(function), argnums=tuple(range(len(types))))
+    before, after, _ = rewritten(gradient, types)
+    for got, wanted in zip(interpret(after, arrays), interpret(before, arrays), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-7, atol=1e-8 * (1 + np.abs(wanted).max()))
+
+
+def test_a_value_that_is_needed_elsewhere_is_priced() -> None:
+    def program(a: Any, b: Any) -> Any:
+        inverse = linalg.inv(a)
+        return inverse, inverse @ b
+
+    before, after, log = rewritten(program, (floats(N, N), floats(N)))
+    assert after is before
+    assert [r.reason for r in log.refusals if "inverse-times" in r.subject] == [
+        "it would save nothing"
+    ]
+
+
+def test_rewrites_that_pay_only_together_are_taken_together() -> None:
+    def program(a: Any, b: Any, c: Any) -> Any:
+        inverse = linalg.inv(a)
+        return inverse @ b, inverse @ c
+
+    _, after, log = rewritten(program, (floats(N, N), floats(N), floats(N)))
+    assert applied(log) == ["inverse-times", "inverse-times"]
+    assert [node.name for node in after.nodes].count("lu") == 1
+
+
+def test_the_larger_saving_wins_not_the_order_of_the_rules() -> None:
+    """trace(diag(w) @ A) could be a scaled matrix; the trace of a product needs no matrix."""
+    _, after, _ = rewritten(lambda w, a: tnp.sum(tnp.diag(w) @ a), (floats(N), floats(N, N)))
+    assert max(t.size for node in after.nodes for t in node.types) <= N * N
+    assert "dot_general" not in [node.name for node in after.nodes]
+
+
+def test_users_lines_are_kept() -> None:
+    after = rewritten(lambda a, b: linalg.inv(a) @ b, (floats(N, N), floats(N)))[1]
+    assert {node.source.file for node in after.nodes if node.source} == {__file__}
+    assert all(node.source for node in after.nodes)
+
+
+def test_a_program_without_matches_comes_back_as_it_was() -> None:
+    before, after, log = rewritten(lambda a, b: a.T @ b + 1, (floats(9, N), floats(9, N)))
+    assert after is before
+    assert not log.applied
+
+
+def test_bodies_of_loops_are_rewritten() -> None:
+    def program(a: Any, x: Any) -> Any:
+        return tracer.fori_loop(0, 3, lambda i, y: linalg.inv(a) @ y, x)
+
+    graph = trace(program, (floats(N, N), floats(N))).graph
+    names = [
+        node.name
+        for row in tracer.compile(program).graph(floats(N, N), floats(N)).nodes
+        for body in row.bodies.values()
+        for inner in (body if isinstance(body, tuple) else (body,))
+        for node in inner.nodes
+    ]
+    assert graph.nodes
+    assert "dot_general" not in names
+
+
+def test_names_switch_rules_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    def rewrites() -> list[str]:
+        compiled = tracer.compile(lambda a, b: tnp.log(1 + linalg.inv(a) @ b))
+        rows = compiled.plan(floats(N, N), floats(N)).passes
+        return [line.split(":")[0] for row in rows if "rules" in row.name for line in row.applied]
+
+    monkeypatch.delenv("TRACER_DISABLE_RULES", raising=False)
+    assert rewrites() == ["log1p", "inverse-times"]
+    monkeypatch.setenv("TRACER_DISABLE_RULES", "log1p, expm1")
+    assert rewrites() == ["inverse-times"]
+
+
+def test_the_older_passes_have_names_too() -> None:
+    off = rule_names("match-contractions,unroll-short-reductions")
+    names = [item.name for item in matching(off)]
+    assert names[0] == "apply rules"
+    assert not {"match contractions", "unroll short reductions"} & set(names)
+    assert len(names) == len(matching()) - 2
+    assert matching(NAMES) == ()
+
+
+def test_an_unknown_name_is_an_error_that_says_where(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRACER_DISABLE_RULES", "inverse-time")
+    with pytest.raises(ArgumentError, match="no rewrite rule 'inverse-time'") as caught:
+        tracer.compile(tnp.sin)
+    assert "TRACER_DISABLE_RULES" in str(caught.value)
+    assert "did you mean inverse-times?" in caught.value.mend
+
+
+def test_the_plan_shows_rewrites_and_refusals() -> None:
+    plan = tracer.compile(lambda a, b: (linalg.inv(a) @ b, tnp.log(b + 2))).plan(
+        floats(N, N), floats(N)
+    )
+    (row,) = [row for row in plan.passes if row.name == "apply rules"]
+    assert [line.split(":")[0] for line in row.applied] == ["inverse-times"]
+    assert any("log1p at log" in str(r) and "constant" in r.reason for r in row.refusals)
+
+
+if __name__ == "__main__":
+    GOLDEN.write_text(golden_text())
