@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from benchmarks import compile_time, gradients, kernel, overhead
+from benchmarks import compile_time, gradients, kernel, linear_algebra, overhead
 
 SIZES: dict[str, dict[str, dict[str, Any]]] = {
     "small": {
@@ -16,14 +16,22 @@ SIZES: dict[str, dict[str, dict[str, Any]]] = {
         "kernel": {"n": 4_000, "rounds": 3},
         "compile_time": {"repeats": 1},
         "gradients": {"rounds": 1},
+        "linear_algebra": {"n": 300, "rounds": 3},
     },
-    "full": {"overhead": {}, "kernel": {}, "compile_time": {}, "gradients": {}},
+    "full": {
+        "overhead": {},
+        "kernel": {},
+        "compile_time": {},
+        "gradients": {},
+        "linear_algebra": {},
+    },
 }
 MAINS = {
     "overhead": overhead.main,
     "kernel": kernel.main,
     "compile_time": compile_time.main,
     "gradients": gradients.main,
+    "linear_algebra": linear_algebra.main,
 }
 
 
