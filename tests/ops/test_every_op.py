@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.ops.samples import SAMPLES, Sample
-from tracer import lowering
+from tracer import lowering, ops
 from tracer.autodiff import vjp_graph
 from tracer.errors import DTypeError, NotDifferentiableError
 from tracer.ir import (
@@ -27,6 +27,7 @@ from tracer.ir import (
     interpret,
     registry,
 )
+from tracer.ops.helpers import slice_axis
 from tracer.ops.rules import dtype_kind, is_inexact
 
 Array = np.ndarray[Any, Any]
@@ -295,6 +296,9 @@ def test_slices_join_to_the_whole(name: str, sample: Sample) -> None:
     for label, sizes in sizes_by_label(rule, (*operands, *results)).items():
         if label in rule.whole or sizes == {0}:
             continue
+        combiner = rule.reduced.get(label)
+        if combiner is not None and registry()[combiner].merge is not None:
+            continue  # test_merged_slices_give_the_whole
         parts = [emit_slice(op, sample, rule, label, *cut) for cut in cuts(max(sizes))]
         for i, (pieces, whole) in enumerate(zip(zip(*parts, strict=True), wanted, strict=True)):
             if label in rule.reduced:
@@ -304,6 +308,58 @@ def test_slices_join_to_the_whole(name: str, sample: Sample) -> None:
             else:
                 joined = np.concatenate(pieces, rule.results[i].index(label))
             assert_close(joined, np.asarray(whole), f"{name} along {label}")
+
+
+MERGED = [case for case in CASES if registry()[case.values[0]].merge is not None]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+@pytest.mark.parametrize(("name", "sample"), MERGED)
+def test_merged_slices_give_the_whole(name: str, sample: Sample, size: int) -> None:
+    """Fold slices of `size` elements, the last one shorter, into the state of the op's merge."""
+    op, operands = registry()[name], types_of(sample.operands)
+    results = result_types(op, sample)
+    rule = op.axes(operands, results, **sample.params)
+    wanted = as_tuple(op.evaluate(*sample.operands, **sample.params))
+    for label, sizes in sizes_by_label(rule, (*operands, *results)).items():
+        if rule.reduced.get(label) == name:
+            got = merged(op, sample, rule, label, max(sizes), size)
+            for x, y in zip(got, wanted, strict=True):
+                assert_close(x, np.asarray(y), f"{name} along {label} by {size}")
+
+
+def merged(
+    op: Op, sample: Sample, rule: AxisRule, label: Label, length: int, size: int
+) -> list[Any]:
+    assert op.merge is not None
+    merge = op.merge
+    operands, results = types_of(sample.operands), result_types(op, sample)
+    backward = merge.order(**sample.params) == "backward"
+    # Backwards the slice that is shorter comes first, not last.
+    starts = range(length % size or 0, length, size) if backward else range(0, length, size)
+    cuts = [(start, min(start + size, length)) for start in starts]
+    if backward:
+        cuts = [*cuts[::-1], *([(0, length % size)] if length % size else [])]
+    with Builder() as builder:
+        values = [builder.input(type) for type in operands]
+        kept = tuple(x if i in merge.replaced else None for i, x in enumerate(values))
+        state = merge.initial(kept, operands, results, **sample.params)
+        types = [value.type for value in state]
+        for start, stop in cuts:
+            parts = [
+                None if i in merge.replaced else cut_along(x, labels, label, start, stop)
+                for i, (x, labels) in enumerate(zip(values, rule.operands, strict=True))
+            ]
+            place = ops.constant(value=np.array(start, np.int32))
+            chunk = Chunk(op, label, place, stop - start, operands, results, rule)
+            state = merge.fold(state, tuple(parts), chunk, **sample.params)
+            assert [value.type for value in state] == types
+        graph = builder.finish(merge.finish(state, **sample.params))
+    return interpret(graph, [np.asarray(x) for x in sample.operands])
+
+
+def cut_along(x: Value, labels: Sequence[Label], label: Label, start: int, stop: int) -> Value:
+    return slice_axis(x, labels.index(label), start, stop) if label in labels else x
 
 
 # Costs and reuse.

@@ -1,5 +1,6 @@
 """The intermediate representation: types, op records, graphs. It knows no particular op."""
 
+from tracer.ir.combining import Merge, Response
 from tracer.ir.graph import (
     Builder,
     Graph,
@@ -36,9 +37,11 @@ __all__ = [
     "Cost",
     "Graph",
     "Label",
+    "Merge",
     "Node",
     "NotDifferentiable",
     "Op",
+    "Response",
     "ShapeDtype",
     "Value",
     "as_dtype",

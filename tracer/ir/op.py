@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from tracer.errors import VerifyError
 from tracer.ir import graph as _graph
+from tracer.ir.combining import Merge, Response
 from tracer.ir.types import AxisRule, Cost, ShapeDtype
 
 if TYPE_CHECKING:
@@ -160,6 +161,18 @@ class Op:
         have one more axis in front. Each result has that axis in front too, or its old type when
         it does not depend on it. None: the axis rule says it all, since a further leading axis
         leaves the parameters as they are.
+    invariants : callable, optional
+        For loops and branches: `(number of operands, **params) -> positions` of the operands that
+        every run of the bodies is given unchanged.
+    sink : callable, optional
+        For loops and branches: `(operands, leaves, generator, **params) -> results`: emit the op
+        with bodies that compute some of the invariants themselves, from `leaves`; see
+        `ops.generator`.
+    merge : Merge, optional
+        How slices along an axis that goes come together. None, for the op that an axis rule names
+        as a combiner: the op itself joins two partial results.
+    response : Response, optional
+        How the result changes when operands are shifted or multiplied. None: not known.
     """
 
     name: str
@@ -179,6 +192,10 @@ class Op:
     linearize: Callable[..., Any] | None = None
     expand: Callable[..., tuple[Value, ...]] | None = None
     batch: Callable[..., Any] | None = None
+    merge: Merge | None = None
+    response: Response | None = None
+    invariants: Callable[..., Iterable[int]] | None = None
+    sink: Callable[..., Sequence[Value]] | None = None
 
     def __post_init__(self) -> None:
         """Enter the op into the registry."""

@@ -145,8 +145,9 @@ class AxisRule:
 
     A label that stands in a result is *parallel*: slices of the operands along it (of those that
     have it) give the slice of the result. A label that stands in operands only is *reduced* with
-    the named op, its combiner or the one whose `merge` says how, or *whole*: the op needs that axis entire. A label in a result only is
-    generated (broadcast, iota) and parallel, unless it is listed as whole.
+    the named op, its combiner or the one whose `merge` says how, or *whole*: the op needs that axis
+    entire. A label in a result only is generated (broadcast, iota) and parallel, unless it is
+    listed as whole.
 
     Parameters
     ----------

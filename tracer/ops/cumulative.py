@@ -15,18 +15,22 @@ from typing import Any
 import numpy as np
 
 from tracer import ops
-from tracer.ir import AxisRule, Cost, Op, ShapeDtype, Value
+from tracer.ir import AxisRule, Cost, Op, ShapeDtype, Value, registry
 from tracer.ir.op import Types
 from tracer.ops import helpers
 from tracer.ops.batch import leading
+from tracer.ops.merges import running
 from tracer.ops.reduce import highest, lowest
-from tracer.ops.rules import moved_bytes, own_axis_rule, require_axes, require_kind, widened
+from tracer.ops.rules import merged_axis_rule, moved_bytes, require_axes, require_kind, widened
 
 Array = np.ndarray[Any, Any]
 
 
-def _axes(operands: Types, results: Types, *, axis: int, reverse: bool) -> AxisRule:
-    return own_axis_rule(operands, results, axis)
+def _axes(name: str) -> Callable[..., AxisRule]:
+    def rule(operands: Types, results: Types, *, axis: int, reverse: bool) -> AxisRule:
+        return merged_axis_rule(name, operands, results, axis)
+
+    return rule
 
 
 def _cost(operands: Types, results: Types, *, axis: int, reverse: bool) -> Cost:
@@ -84,9 +88,10 @@ def cumulative(
         evaluate=evaluate_along,
         lower=lower,
         vjp=vjp,
-        axes=_axes,
+        axes=_axes(name),
         cost=_cost,
         batch=leading("axis"),
+        merge=running(lambda: registry()[combiner], identity),
     )
 
 

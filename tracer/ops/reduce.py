@@ -14,11 +14,13 @@ import numpy as np
 
 from tracer import ops
 from tracer.errors import DTypeError, ShapeError
-from tracer.ir import AxisRule, Cost, NotDifferentiable, Op, ShapeDtype, Value, as_dtype
+from tracer.ir import AxisRule, Cost, Merge, NotDifferentiable, Op, ShapeDtype, Value, as_dtype
+from tracer.ir.combining import TOTAL, Response
 from tracer.ir.op import Types
 from tracer.ops import helpers
 from tracer.ops.batch import leading
 from tracer.ops.elementwise import INTEGER, Vjp
+from tracer.ops.merges import first_extreme
 from tracer.ops.rules import (
     dtype_kind,
     moved_bytes,
@@ -83,6 +85,7 @@ def reduction(
     doc: str,
     kinds: str,
     method: str | None = None,
+    response: Response | None = None,
 ) -> Op:
     """Make the record of a reduction over the parameter `axes`.
 
@@ -104,6 +107,8 @@ def reduction(
         Dtype kinds taken.
     method : str, optional
         Builder method of the combiner, when its name differs.
+    response : Response, optional
+        See `Op.response`.
     """
 
     def infer(x: ShapeDtype, *, axes: Axes) -> ShapeDtype:
@@ -136,6 +141,7 @@ def reduction(
         ),
         fusion="reduce",
         batch=leading("axes"),
+        response=response,
     )
 
 
@@ -179,6 +185,7 @@ reduce_add: Op = reduction(
     lambda g, out, x, *, axes: (spread_back(g, x.shape, axes),),
     doc="Sum over axes.",
     kinds="iufc",
+    response=TOTAL,
 )
 reduce_multiply: Op = reduction(
     "reduce_multiply",
@@ -278,12 +285,13 @@ def _lower_arg(direction: str, identity: Callable[[np.dtype[Any]], Any]) -> Call
     return lower
 
 
-def _arg_axes(
-    operands: Types, results: Types, *, axis: int, index_dtype: np.dtype[Any]
-) -> AxisRule:
-    labels = tuple(own_label(0, i) if i == axis else i for i in range(operands[0].ndim))
-    kept = tuple(label for i, label in enumerate(labels) if i != axis)
-    return AxisRule((labels,), (kept,), whole=frozenset({labels[axis]}))
+def _arg_axes(name: str) -> Callable[..., AxisRule]:
+    def rule(operands: Types, results: Types, *, axis: int, index_dtype: np.dtype[Any]) -> AxisRule:
+        labels = tuple(own_label(0, i) if i == axis else i for i in range(operands[0].ndim))
+        kept = tuple(label for i, label in enumerate(labels) if i != axis)
+        return AxisRule((labels,), (kept,), {labels[axis]: name})
+
+    return rule
 
 
 def _evaluate_arg(find: Callable[..., Any]) -> Callable[..., Any]:
@@ -293,7 +301,9 @@ def _evaluate_arg(find: Callable[..., Any]) -> Callable[..., Any]:
     return evaluate
 
 
-def _arg(name: str, find: Callable[..., Any], lower: Callable[..., Any], doc: str) -> Op:
+def _arg(
+    name: str, find: Callable[..., Any], lower: Callable[..., Any], merge: Merge, doc: str
+) -> Op:
     return Op(
         name,
         doc=doc,
@@ -301,12 +311,13 @@ def _arg(name: str, find: Callable[..., Any], lower: Callable[..., Any], doc: st
         evaluate=_evaluate_arg(find),
         lower=lower,
         vjp=NotDifferentiable("an index does not move with the values", zero=True),
-        axes=_arg_axes,
+        axes=_arg_axes(name),
         cost=lambda operands, results, **_: Cost(
             2 * operands[0].size, moved_bytes(operands, results)
         ),
         fusion="reduce",
         batch=leading("axis"),
+        merge=merge,
     )
 
 
@@ -314,11 +325,13 @@ argmax: Op = _arg(
     "argmax",
     np.argmax,
     _lower_arg("GT", lowest),
+    first_extreme("GT", lambda: reduce_maximum, lowest),
     "Index of the largest element along one axis; the first of several; NaN counts as largest.",
 )
 argmin: Op = _arg(
     "argmin",
     np.argmin,
     _lower_arg("LT", highest),
+    first_extreme("LT", lambda: reduce_minimum, highest),
     "Index of the smallest element along one axis; the first of several; NaN counts as smallest.",
 )

@@ -159,6 +159,13 @@ def own_axis_rule(operands: Types, results: Types, axis: int) -> AxisRule:
     return AxisRule(rows[: len(operands)], rows[len(operands) :], whole=whole)
 
 
+def merged_axis_rule(name: str, operands: Types, results: Types, axis: int) -> AxisRule:
+    """Every axis is parallel but `axis`: slices of the operands along it merge as `name` states."""
+    rule = own_axis_rule(operands, results, axis)
+    reduced = {row[axis]: name for row in rule.operands}
+    return AxisRule(rule.operands, rule.results, reduced, rule.whole - reduced.keys())
+
+
 def resized_param(key: str) -> Callable[..., Any]:
     """Return a slice rule for ops that state the result's shape in parameter `key`."""
 

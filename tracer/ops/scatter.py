@@ -27,6 +27,7 @@ from tracer.ops.gather import (
     require_indices,
     window_places,
 )
+from tracer.ops.merges import INTO_OPERAND
 from tracer.ops.rules import (
     is_inexact,
     own_label,
@@ -264,7 +265,10 @@ def _axes(
     scatter_indices_batching_dims: Sizes = (),
     **_: Any,
 ) -> AxisRule:
-    """Axes that every window covers entirely are parallel, and so are batching axes."""
+    """Axes that every window covers entirely are parallel, and so are batching axes.
+
+    Slices of the updates, with their indices, go into the operand one after the other.
+    """
     x, indices, updates = operands
     labels: tuple[Label, ...] = tuple(range(x.ndim))
     index_labels: list[Label] = [own_label(1, axis) for axis in range(indices.ndim)]
@@ -282,8 +286,15 @@ def _axes(
     ):
         whole -= {axis, index_labels[place], update_labels[batch[position]]}
         index_labels[place] = update_labels[batch[position]] = axis
+    reduced: dict[Label, str] = {}
+    addressing = remaining_axes(indices.ndim, (index_vector_dim,))
+    for axis, place in zip(addressing, batch, strict=True):
+        if index_labels[axis] in whole:
+            whole -= {index_labels[axis], update_labels[place]}
+            index_labels[axis] = update_labels[place]
+            reduced[update_labels[place]] = "scatter"
     rows = (labels, tuple(index_labels), tuple(update_labels))
-    return AxisRule(rows, (labels,), whole=frozenset(whole))
+    return AxisRule(rows, (labels,), reduced, whole=frozenset(whole))
 
 
 def _cost(operands: Types, results: Types, *, input_batching_dims: Sizes = (), **_: Any) -> Cost:
@@ -305,4 +316,5 @@ scatter: Op = Op(
     reuses=(0,),
     fusion="opaque",
     batch=batch_scatter,
+    merge=INTO_OPERAND,
 )

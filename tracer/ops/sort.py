@@ -16,9 +16,12 @@ from tracer.ir import AxisRule, Cost, NotDifferentiable, Op, ShapeDtype, Value
 from tracer.ir.op import Types
 from tracer.ops import helpers
 from tracer.ops.batch import leading
+from tracer.ops.merges import largest_k
+from tracer.ops.reduce import lowest
 from tracer.ops.rules import (
     is_float,
     is_inexact,
+    merged_axis_rule,
     moved_bytes,
     own_axis_rule,
     require_axes,
@@ -203,7 +206,10 @@ def _top_k_vjp(
 
 
 def _top_k_axes(operands: Types, results: Types, *, k: int) -> AxisRule:
-    return own_axis_rule(operands, results, operands[0].ndim - 1)
+    axis = operands[0].ndim - 1
+    if not k:
+        return own_axis_rule(operands, results, axis)
+    return merged_axis_rule("top_k", operands, results, axis)
 
 
 top_k: Op = Op(
@@ -217,4 +223,5 @@ top_k: Op = Op(
     axes=_top_k_axes,
     cost=top_k_cost,
     fusion="opaque",
+    merge=largest_k(lowest),
 )

@@ -49,6 +49,8 @@ def _is_candidate(subject: Subject, node: Node) -> bool:
     rule = subject.rule(node)
     if node.op.fusion != "reduce" or len(rule.reduced) != 1 or len(node.operands) != 1:
         return False
+    if registry()[rule.reduced[next(iter(rule.reduced))]].merge is not None:
+        return False  # terms do not simply join
     type = node.operands[0].type
     if is_float(type.dtype) and type.dtype.itemsize < 4:
         return False  # a reduction adds these in float32; term by term each sum would be rounded

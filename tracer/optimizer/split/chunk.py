@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from tracer.ir import Builder, Graph
 from tracer.optimizer.liveness import body_extra_bytes
 from tracer.optimizer.speed import DEFAULT_MACHINE, Machine, trip_seconds
+from tracer.optimizer.split.carry import carry_types
 from tracer.optimizer.split.levels import Loop
-from tracer.optimizer.split.loop import SliceEmitter, build_body, carry_types
+from tracer.optimizer.split.loop import SliceEmitter, build_body
 from tracer.optimizer.split.region import Region, Subject
 
 # Fewer rows than this make matrix products slow; exceed the cache before going below it.

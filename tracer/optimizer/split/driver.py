@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 
@@ -225,7 +226,8 @@ class _Search:
             return "every value on the way has to be stored"
         loops, _, _ = plan_loops(self.subject, region)
         fits = self._slice_bytes(region, loops) <= self.settings.budget_bytes
-        return _Candidate(region, axis, fits, saved, self._kept_bytes(region), _loop_flops(loops))
+        kept, again = self._kept_bytes(region), _repeated_flops(loops)
+        return _Candidate(region, axis, fits, saved, kept, again)
 
     def _kept_bytes(self, region: Region) -> int:
         """Return the bytes of large values that the region has to store all the same."""
@@ -244,8 +246,10 @@ def _largest(node: Node) -> int:
     return max(type.nbytes for type in node.types)
 
 
-def _loop_flops(loops: list[Loop]) -> int:
-    return sum(node_cost(node).flops for loop in loops for node, _ in loop.nodes)
+def _repeated_flops(loops: list[Loop]) -> int:
+    """Return the operations of nodes that were computed before, in an earlier loop."""
+    times = Counter(node for loop in loops for node, _ in loop.nodes)
+    return sum((count - 1) * node_cost(node).flops for node, count in times.items())
 
 
 def _row(region: Region, stored: Set[Node], emitted: Emitted, extra_flops: int) -> LoopRow:

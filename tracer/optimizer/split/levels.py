@@ -11,11 +11,11 @@ The level of a node counts the loops that must have finished before it can be co
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from tracer.ir import Label, Node, Value
-from tracer.optimizer.split.region import Region, Subject
+from tracer.optimizer.split.region import Region, Subject, order_of
 
 # Chains of small nodes between two heads are followed this far.
 _MAXIMUM_CHAIN = 100
@@ -27,12 +27,14 @@ _NEVER = 1 << 30
 class Loop:
     """One loop of a region: heads computed together, and the slices they need.
 
-    `nodes` holds (node, label) pairs in execution order.
+    `nodes` holds (node, label) pairs in execution order. A backward loop begins with the last
+    slice.
     """
 
     level: int
     heads: dict[Node, Label]
     nodes: tuple[tuple[Node, Label], ...]
+    is_backward: bool = False
 
 
 class Levels:
@@ -129,14 +131,28 @@ def plan_loops(subject: Subject, region: Region) -> tuple[list[Loop], Levels, se
     for level in sorted({levels.start[head] for head in region.heads}, reverse=True):
         heads = {h: label for h, label in region.heads.items() if levels.start[h] == level}
         heads = {h: label for h, label in heads.items() if h in required}
-        if not heads:
-            continue
-        needed, read = _collect(subject, levels, heads, level)
-        required |= _needed_heads(region, read, outside)
-        order = sorted(needed, key=subject.position.__getitem__)
-        nodes = tuple((node, label) for node in order for label in sorted(needed[node], key=str))
-        loops.append(Loop(level, heads, nodes))
+        for is_backward, group in _by_direction(subject, heads):
+            needed, read = _collect(subject, levels, group, level)
+            required |= _needed_heads(region, read, outside)
+            order = sorted(needed, key=subject.position.__getitem__)
+            nodes = tuple((node, mark) for node in order for mark in sorted(needed[node], key=str))
+            loops.append(Loop(level, group, nodes, is_backward))
     return loops[::-1], levels, outside
+
+
+def _by_direction(
+    subject: Subject, heads: dict[Node, Label]
+) -> Iterator[tuple[bool, dict[Node, Label]]]:
+    """Yield heads that can share a loop: with slices from the first one, or from the last."""
+    orders = {head: order_of(subject, head, label) for head, label in heads.items()}
+    # Heads that do not mind go forward, unless that were a loop for them alone.
+    backward = {"backward"} if "forward" in orders.values() else {"backward", "any"}
+    if "backward" not in orders.values():
+        backward = set()
+    for is_backward in (False, True):
+        group = {h: label for h, label in heads.items() if (orders[h] in backward) == is_backward}
+        if group:
+            yield is_backward, group
 
 
 def _needed_heads(region: Region, nodes: Iterable[Node], seen: set[Node]) -> set[Node]:

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
 
 import numpy as np
 
 from tracer import ops
-from tracer.ir import Builder, Chunk, Graph, Label, Node, ShapeDtype, Value, registry
-from tracer.ops.helpers import convert, full
-from tracer.ops.rules import is_float
+from tracer.ir import Builder, Chunk, Graph, Label, Node, ShapeDtype, Value
+from tracer.ops.rules import as_tuple
+from tracer.optimizer.split.carry import (
+    Resolve,
+    finished,
+    fold_parts,
+    initial_carries,
+    slice_starts,
+    state_types,
+)
 from tracer.optimizer.split.levels import Loop, plan_loops
-from tracer.optimizer.split.region import Pieces, Region, Subject
+from tracer.optimizer.split.region import Pieces, Region, Subject, merge_of
 
-Resolve = Callable[[Value], Value]
 Transform = Callable[[Graph, Pieces], Graph]
 """Rewrites a body; told which of its nodes put the slices together."""
 
@@ -42,6 +47,7 @@ class SliceEmitter:
         self.region = region
         self.loop = loop
         self.reads: list[Node] = []
+        self.counts = [len(state_types(subject, head, label)) for head, label in loop.heads.items()]
 
     @property
     def combiners(self) -> tuple[str, ...]:
@@ -50,6 +56,14 @@ class SliceEmitter:
             self.subject.rule(head).reduced.get(label, "write")
             for head, label in self.loop.heads.items()
         )
+
+    def states(self, carries: Sequence[Value]) -> dict[Node, tuple[Value, ...]]:
+        """Cut a loop's carries into the states of its heads."""
+        left = iter(carries)
+        return {
+            head: tuple(islice(left, count))
+            for head, count in zip(self.loop.heads, self.counts, strict=True)
+        }
 
     def emit(
         self, builder: Builder, start: Value, size: int, outer: Resolve, carries: list[Value]
@@ -67,7 +81,7 @@ class SliceEmitter:
         outer : callable
             Gives the value, in this builder, of a value that is stored outside of the loop.
         carries : list of Value
-            Accumulators and full results so far, one for each result of each head.
+            The states of the heads so far.
 
         Returns
         -------
@@ -76,90 +90,57 @@ class SliceEmitter:
         """
         self.builder, self.start, self.size, self.outer = builder, start, size, outer
         self.reads = []
-        slices: dict[tuple[Node, Label], tuple[Value, ...]] = {}
+        self.slices: dict[tuple[Node, Label], tuple[Value, ...]] = {}
+        states = self.states(carries)
         for node, label in self.loop.nodes:
             builder.source = node.source
-            slices[node, label] = self._emit_node(node, label, slices)
-        return self._fold(slices, carries)
+            if self.loop.heads.get(node) == label:
+                states[node] = self._fold(node, label, states[node])
+            else:
+                self._emit_slice(node, self._chunk(node, label))
+        return [value for head in self.loop.heads for value in states[head]]
 
-    def _emit_node(
-        self, node: Node, label: Label, slices: dict[tuple[Node, Label], tuple[Value, ...]]
-    ) -> tuple[Value, ...]:
+    def _chunk(self, node: Node, label: Label) -> Chunk:
         assert node.op is not None
-        operands = []
-        for _, value, axis in self.subject.sliced_operands(node, label):
+        rule = self.subject.rule(node)
+        return Chunk(node.op, label, self.start, self.size, node.operand_types, node.types, rule)
+
+    def _fold(self, head: Node, label: Label, state: tuple[Value, ...]) -> tuple[Value, ...]:
+        chunk = self._chunk(head, label)
+        merge = merge_of(self.subject, head, label)
+        if merge is None:
+            parts = self._emit_slice(head, chunk)
+            return fold_parts(self.subject, head, chunk, state, parts)
+        operands = self._operands(head, label, merge.replaced)
+        return merge.fold(state, operands, chunk, **head.params)
+
+    def _emit_slice(self, node: Node, chunk: Chunk) -> tuple[Value, ...]:
+        results = chunk.op.slice(self._operands(node, chunk.label), chunk, **node.params)
+        self.slices[node, chunk.label] = as_tuple(results)
+        return self.slices[node, chunk.label]
+
+    def _operands(
+        self, node: Node, label: Label, replaced: tuple[int, ...] = ()
+    ) -> tuple[Value | None, ...]:
+        operands: list[Value | None] = []
+        for position, value, axis in self.subject.sliced_operands(node, label):
             key = (value.node, self.subject.label_of(value, axis)) if axis is not None else None
-            if axis is None:
+            if position in replaced:
+                operands.append(None)
+            elif axis is None:
                 operands.append(self.outer(value))
-            elif key in slices:
-                operands.append(slices[key][value.index])
+            elif key in self.slices:
+                operands.append(self.slices[key][value.index])
             else:
                 operands.append(self._slice_stored(self.outer(value), axis))
-        chunk = Chunk(
-            node.op, label, self.start, self.size, node.operand_types, node.types,
-            self.subject.rule(node),
-        )  # fmt: skip
-        results = node.op.slice(tuple(operands), chunk, **node.params)
-        return results if isinstance(results, tuple) else (results,)
+        return tuple(operands)
 
     def _slice_stored(self, value: Value, axis: int) -> Value:
         sizes = value.type.resized(axis, self.size).shape
-        part: Value = ops.dynamic_slice(value, *self._starts(value, axis), sizes=sizes)
+        starts = slice_starts(self.start, value, axis)
+        part: Value = ops.dynamic_slice(value, *starts, sizes=sizes)
         self.reads.append(part.node)
         return part
-
-    def _starts(self, value: Value, axis: int) -> list[Value]:
-        zero = ops.constant(value=np.zeros((), self.start.dtype))
-        return [self.start if i == axis else zero for i in range(value.type.ndim)]
-
-    def _fold(
-        self, slices: dict[tuple[Node, Label], tuple[Value, ...]], carries: list[Value]
-    ) -> list[Value]:
-        folded: list[Value] = []
-        for head, label in self.loop.heads.items():
-            rule = self.subject.rule(head)
-            for index, part in enumerate(slices[head, label]):
-                carry = carries[len(folded)]
-                self.builder.source = head.source
-                if label in rule.reduced:
-                    wide = convert(part, carry.dtype)
-                    folded.append(registry()[rule.reduced[label]](carry, wide))
-                else:
-                    starts = self._starts(carry, rule.results[index].index(label))
-                    folded.append(ops.dynamic_update_slice(carry, part, *starts))
-        return folded
-
-
-def carry_types(subject: Subject, loop: Loop) -> list[ShapeDtype]:
-    """Return the types of a loop's carries: every result of every head.
-
-    Accumulators of 8 and 16 bit floats are float32, as they are within one reduction: a sum of
-    many slices would otherwise stop to grow.
-    """
-    types = []
-    for head, label in loop.heads.items():
-        is_accumulated = label in subject.rule(head).reduced
-        for type in head.types:
-            narrow = is_float(type.dtype) and type.dtype.itemsize < 4
-            types.append(type.with_dtype(np.float32) if is_accumulated and narrow else type)
-    return types
-
-
-def initial_carries(subject: Subject, loop: Loop) -> list[Value]:
-    """Emit the carries' initial values: identities for accumulators, zeros for full results."""
-    types = iter(carry_types(subject, loop))
-    initial = []
-    for head, label in loop.heads.items():
-        combiner = subject.rule(head).reduced.get(label)
-        for type in islice(types, len(head.types)):
-            start = 0 if combiner is None else _identity(combiner, type.dtype)
-            initial.append(full(start, type))
-    return initial
-
-
-def _identity(combiner: str, dtype: np.dtype[Any]) -> Any:
-    """Return the identity of a combiner: what its reduction gives for no elements."""
-    return registry()[f"reduce_{combiner}"].evaluate(np.empty((0,), dtype), axes=(0,))
 
 
 def emit_loop(
@@ -172,11 +153,17 @@ def emit_loop(
     """Write a loop over slices of `chunk` elements, and the remainder after it.
 
     Every element is computed exactly once, so sums see no slice twice.
+
+    Returns
+    -------
+    list of Value
+        The final states of the heads.
+    Emitted
     """
     loop, length = emitter.loop, emitter.region.length
     trips, remainder = divmod(length, chunk)
     builder.source = next(iter(loop.heads)).source
-    carries = initial_carries(emitter.subject, loop)
+    carries = initial_carries(emitter.subject, loop, outer)
     body, invariants = build_body(emitter, carries, chunk, length)
     folds = {value.node for value in body.outputs[1 : 1 + len(carries)]}
     body = transform(body, Pieces(folds))
@@ -189,11 +176,10 @@ def emit_loop(
     carries = list(results[1 : 1 + len(carries)])
     reads: frozenset[Node] = frozenset()
     if remainder:
-        start = ops.constant(value=np.array(trips * chunk, _index_dtype(length)))
+        first = 0 if loop.is_backward else trips * chunk
+        start = ops.constant(value=np.array(first, _index_dtype(length)))
         carries = emitter.emit(builder, start, remainder, outer, carries)
         reads = frozenset(emitter.reads)
-    dtypes = [type.dtype for head in loop.heads for type in head.types]
-    carries = [convert(value, dtype) for value, dtype in zip(carries, dtypes, strict=True)]
     return carries, Emitted(loop, body, trips, chunk, remainder, emitter.combiners, reads)
 
 
@@ -222,6 +208,9 @@ def build_body(
             return invariants[value]
 
         start = ops.multiply(index, ops.constant(value=np.array(chunk, index.dtype)))
+        if emitter.loop.is_backward:
+            last = ops.constant(value=np.array(length - chunk, index.dtype))
+            start = ops.subtract(last, start)
         folded = emitter.emit(body, start, chunk, outer, inner)
         one = ops.constant(value=np.ones((), index.dtype))
         carried = [v for v, inside in invariants.items() if inside.node.op is None]
@@ -262,8 +251,9 @@ def split_region(
             carries, record = emit_loop(
                 builder, emitter, chunk_of(loop), mapping.__getitem__, transform
             )
-            results = (value for head in loop.heads for value in head.results)
-            mapping.update(zip(results, carries, strict=True))
+            for head, state in emitter.states(carries).items():
+                results = finished(subject, head, loop.heads[head], state)
+                mapping.update(zip(head.results, results, strict=True))
             emitted.append(record)
         _copy_ready(builder, waiting, mapping, done, len(subject.graph.nodes))
     return builder.finish([mapping[value] for value in subject.graph.outputs]), emitted, mapping
