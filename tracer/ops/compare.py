@@ -61,6 +61,7 @@ compare: Op = Op(
     vjp=STEP,
     axes=elementwise_axes,
     cost=elementwise_cost(1),
+    reuses=(0, 1),
     fusion="loop",
     tests_equality=lambda *, direction: direction in ("EQ", "NE"),
     commutes=lambda *, direction: direction in ("EQ", "NE"),
@@ -84,7 +85,7 @@ select: Op = Op(
     vjp=lambda g, out, pred, x, y: (None, where(pred, g), ops.select(pred, zeros_like(g), g)),
     axes=elementwise_axes,
     cost=elementwise_cost(1),
-    reuses=(1, 2),
+    reuses=(0, 1, 2),
     fusion="loop",
 )
 
@@ -160,6 +161,7 @@ convert: Op = Op(
     ),
     axes=elementwise_axes,
     cost=elementwise_cost(1),
+    reuses=(0,),
     fusion="loop",
 )
 

@@ -103,7 +103,7 @@ def elementwise(
         vjp=vjp,
         axes=elementwise_axes,
         cost=elementwise_cost(flops),
-        reuses=tuple(range(arity)) if dtype is None else (),
+        reuses=tuple(range(arity)),
         fusion="loop",
         commutes=always if commutes else never,
     )

@@ -12,7 +12,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tracer.ir import Cost, Graph, Node, Value
-from tracer.optimizer.loops import passed_through, trip_count
+from tracer.optimizer.buffers import Buffer, live_bytes, move_into_results, places_in
+from tracer.optimizer.loops import (
+    carried_operands,
+    is_computed,
+    is_in_loop,
+    passed_through,
+    trip_count,
+)
 from tracer.optimizer.storage import stored_nodes
 from tracer.source import Source
 
@@ -50,10 +57,15 @@ class Liveness:
         The program or a loop's body.
     donated : frozenset of int
         Inputs whose buffers may be overwritten once they are dead.
+    is_body : bool
+        The graph's inputs and results are the carries of a loop or belong to a branch.
     """
 
-    def __init__(self, graph: Graph, donated: frozenset[int] = frozenset()) -> None:
+    def __init__(
+        self, graph: Graph, donated: frozenset[int] = frozenset(), *, is_body: bool = False
+    ) -> None:
         self.graph = graph
+        self.is_body = is_body
         self.position = {node: i for i, node in enumerate(graph.nodes)}
         self.outputs = set(graph.outputs)
         self.inputs = {value: i for i, value in enumerate(graph.inputs)}
@@ -122,51 +134,85 @@ class Liveness:
         return found
 
     @cached_property
+    def buffers(self) -> dict[Value, Buffer]:
+        """The buffer of every stored value, arguments included."""
+        end = len(self.graph.nodes)
+        found: dict[Value, Buffer] = {}
+        for value, index in self.inputs.items():
+            death = self.death(value) if index in self.donated else end
+            found[value] = Buffer(value.type.nbytes, 0, death, is_argument=True, values=[value])
+        for node in self.graph.nodes:
+            if node in self.stored:
+                self._allocate(node, found)
+        return found
+
+    def _allocate(self, node: Node, found: dict[Value, Buffer]) -> None:
+        """Give the results of a node buffers: those of dying operands, or new ones."""
+        now = self.position[node]
+        if carried_operands(node):
+            places = self._carries(node, found)
+        else:
+            available = [
+                found[value]
+                for value, in_order in self.buffers_read(node).items()
+                if in_order and found[value].death <= now
+            ]
+            places = places_in(available, node.types)
+        for result, place in zip(node.results, places, strict=True):
+            buffer = place or Buffer(result.type.nbytes, now, now)
+            buffer.values.append(result)
+            # Also a result that nothing reads is written.
+            buffer.death = max(buffer.death, now, self.death(result))
+            found[result] = buffer
+
+    def _carries(self, loop: Node, found: dict[Value, Buffer]) -> list[Buffer | None]:
+        """Return the buffer for each carry of a loop; None where its start is needed afterwards."""
+        now = self.position[loop]
+        unchanged = passed_through(loop)
+        taken: set[Buffer] = set()
+        places: list[Buffer | None] = [None] * len(loop.results)
+        # Carries that change come first: those that do not may share what is left.
+        for index in sorted(range(len(places)), key=unchanged.__contains__):
+            operand = self.root(loop.operands[index])
+            buffer = found[operand]
+            if buffer in taken or (index not in unchanged and buffer.death > now):
+                continue
+            if is_in_loop(buffer.values) and is_computed(operand):
+                # A kernel may write over a loop's result, but not for another loop's carry.
+                buffer = found[operand] = buffer.split(operand, self.position[operand.node])
+            if index not in unchanged:
+                taken.add(buffer)
+            places[index] = buffer
+        return places
+
+    def root(self, value: Value) -> Value:
+        """Return the stored value whose buffer a value's elements are in, through views."""
+        while not self.is_stored(value):
+            value = value.node.operands[0]
+        return value
+
+    @cached_property
     def timeline(self) -> tuple[Moment, ...]:
         """Bytes alive at each stored node, arguments included."""
-        moments, live = [], sum(type.nbytes for type in self.graph.input_types)
-        dying: dict[int, list[Value]] = {}
-        for value, index in self.inputs.items():
-            if index in self.donated:
-                dying.setdefault(self.death(value), []).append(value)
-        taken: set[Value] = set()
-        for node in self.graph.nodes:
-            now = self.position[node]
-            if node in self.stored:
-                live += self._allocated(node, now, taken)
-                moments.append(Moment(node, live + self._scratch(node)))
-                for value in node.results:
-                    dying.setdefault(max(self.death(value), now), []).append(value)
-            live -= sum(v.type.nbytes for v in dying.pop(now, ()) if v not in taken)
-        return tuple(moments)
+        live = live_bytes(self._allocations(), len(self.graph.nodes))
+        nodes = [node for node in self.graph.nodes if node in self.stored]
+        return tuple(
+            Moment(node, live[self.position[node]] + self._scratch(node)) for node in nodes
+        )
 
-    def _allocated(self, node: Node, now: int, taken: set[Value]) -> int:
-        """Bytes of new buffers for a node's results; dying operands that it takes over are free."""
-        available = [
-            value
-            for value, in_order in self.buffers_read(node).items()
-            if in_order and value not in taken and self._is_free_after(value, now)
-        ]
-        total = 0
-        unchanged = passed_through(node)
-        for result in node.results:
-            if result.index in unchanged:
-                taken.add(result)
-                continue
-            reused = next((v for v in available if v.type.nbytes == result.type.nbytes), None)
-            if reused is None:
-                total += result.type.nbytes
-            else:
-                # The buffer lives on under the result's name.
-                available.remove(reused)
-                taken.add(reused)
-        return total
-
-    def _is_free_after(self, value: Value, now: int) -> bool:
-        index = self.inputs.get(value)
-        if index is not None and index not in self.donated:
-            return False
-        return self.death(value) <= now
+    def _allocations(self) -> list[Buffer]:
+        """Return the buffers as XLA allocates them: arguments, results of programs, the rest."""
+        end = len(self.graph.nodes)
+        buffers = list(dict.fromkeys(self.buffers.values()))
+        whole = [buffer for buffer in buffers if buffer.is_argument]
+        others = [buffer for buffer in buffers if not buffer.is_argument]
+        if not self.is_body:
+            results = [b for b in others if b.death >= end]
+            others = [b for b in others if b.death < end]
+            places = move_into_results(others, results)
+            others = [b for b in others if b not in places]
+            whole += results
+        return [*(Buffer(buffer.nbytes, 0, end) for buffer in whole), *others]
 
     def _scratch(self, node: Node) -> int:
         scratch = node_cost(node).scratch
@@ -191,9 +237,7 @@ class Liveness:
         total = 0
         claimed = {v for v, index in self.inputs.items() if index not in self.donated}
         for output in self.graph.outputs:
-            buffer = output
-            while not self.is_stored(buffer):
-                buffer = buffer.node.operands[0]
+            buffer = self.root(output)
             total += output.type.nbytes if buffer in claimed else 0
             claimed.add(buffer)
         return total
@@ -202,7 +246,8 @@ class Liveness:
         """Return the values stored at the peak, largest first."""
         if not self.timeline:
             return []
-        peak = max(self.timeline, key=lambda moment: moment.live_bytes)
+        # The last of equals: results that are not written yet have no tensor in them.
+        peak = max(reversed(self.timeline), key=lambda moment: moment.live_bytes)
         now = self.position[peak.node]
         tensors = [
             LiveTensor(value, value.type.nbytes)
@@ -217,7 +262,7 @@ class Liveness:
 def body_extra_bytes(body: Graph) -> int:
     """Bytes a loop's body or a branch needs beyond its inputs, which are the caller's buffers."""
     inputs = sum(type.nbytes for type in body.input_types)
-    live = Liveness(body, frozenset(range(len(body.inputs))))
+    live = Liveness(body, frozenset(range(len(body.inputs))), is_body=True)
     return max(0, max((moment.live_bytes for moment in live.timeline), default=inputs) - inputs)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tracer import ops
-from tracer.ir import Graph, Node
+from tracer.ir import Graph, Node, Value
 
 
 def trip_count(node: Node) -> int | None:
@@ -34,6 +36,21 @@ def passed_through(node: Node) -> frozenset[int]:
     body = node.params["body"]
     pairs = enumerate(zip(body.inputs, body.outputs, strict=True))
     return frozenset(index for index, (before, after) in pairs if before is after)
+
+
+def carried_operands(node: Node) -> tuple[Value, ...]:
+    """Return the operands whose memory a loop's results have, one for each result."""
+    return node.operands if node.op is ops.while_ else ()
+
+
+def is_in_loop(values: Sequence[Value]) -> bool:
+    """Tell whether one of the values is a loop's carry."""
+    return any(value.node.op is ops.while_ for value in values)
+
+
+def is_computed(value: Value) -> bool:
+    """Tell whether a kernel of element-wise ops makes the value."""
+    return value.node.op is not None and value.node.op.fusion == "loop"
 
 
 def unsplit_bytes(graph: Graph, donated: frozenset[int] = frozenset()) -> int:
