@@ -55,14 +55,14 @@ def _measured(row: Row) -> str:
     if "failed" in row:
         return "failed"
     if row.get("measured_bytes") is None:
-        return str(row["ours_status"]).split(":")[0]
+        return str(row["memory_status"])
     return format_bytes(row["measured_bytes"])
 
 
 def _ratio(row: Row, peer: str) -> str:
     if row[peer] is None:
-        return str(row[f"{peer}_status"]).split(":")[0]
-    return f"{row[peer]:.3f} s" if row["ours"] is None else f"{row[peer] / row['ours']:.2f}"
+        return str(row[f"{peer}_status"])
+    return f"{row[peer]:.3f} s" if row["ours"] is None else f"{row[f'{peer}_ratio']:.2f}"
 
 
 def _error(row: Row) -> str:
@@ -87,9 +87,9 @@ def summary(rows: Sequence[Row]) -> list[str]:
     for peer, said, bar in (("jax", "unlimited jax", 1.1), ("by_hand", "jax by hand", 1.3)):
         both = [row for row in rows if row["ours"] is not None and row[peer] is not None]
         if both:
-            slowest = max(both, key=lambda row: float(row["ours"] / row[peer]))
-            ratio = slowest["ours"] / slowest[peer]
-            slower = sum(row["ours"] > bar * row[peer] for row in both)
+            slowest = max(both, key=lambda row: 1 / float(row[f"{peer}_ratio"]))
+            ratio = 1 / slowest[f"{peer}_ratio"]
+            slower = sum(bar * row[f"{peer}_ratio"] < 1 for row in both)
             lines.append(
                 f"ours / {said}: at most {ratio:.2f} ({_name(slowest)}); "
                 f"above {bar} for {slower} of {len(both)}"
