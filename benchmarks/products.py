@@ -91,27 +91,27 @@ def multiply(case: Case, x: Value, y: Value) -> Value:
 
 
 def looped(case: Case) -> Graph:
-    """Return a graph that takes the product TRIPS times; barriers keep it in the loop."""
-    types = [ShapeDtype(case.shape(letters), case.dtype) for letters in case.operands]
-    scalar, count = ShapeDtype((), case.dtype), ShapeDtype((), np.int32)
+    """Return a graph that takes the product TRIPS times; a barrier keeps it in the loop.
+
+    The result is carried, so that it lies there in the order of its axes.
+    """
+    types = [ShapeDtype(case.shape(letters), case.dtype) for letters in (*case.operands, "mn")]
+    count = ShapeDtype((), np.int32)
     with Builder() as builder:
-        step, *_ = [builder.input(type) for type in (count, scalar, *types)]
+        step, *_ = [builder.input(type) for type in (count, *types)]
         limit = ops.constant(value=np.int32(TRIPS))
         condition = builder.finish([ops.compare(step, limit, direction="LT")])
     with Builder() as builder:
-        step, total, x, y = (builder.input(type) for type in (count, scalar, *types))
-        total_, x_, y_ = ops.optimization_barrier(total, x, y)
-        (result,) = ops.optimization_barrier(multiply(case, x_, y_))
-        ndim = len(result.shape)
-        first = ops.slice(result, start=(0,) * ndim, limit=(1,) * ndim, strides=(1,) * ndim)
-        total_ = ops.add(total_, ops.reshape(first, shape=()))
-        following = ops.add(step, ops.constant(value=np.int32(1)))
-        body = builder.finish([following, total_, x, y])
+        step, x, y, _ = (builder.input(type) for type in (count, *types))
+        now, x_, y_ = ops.optimization_barrier(step, x, y)
+        following = ops.add(now, ops.constant(value=np.int32(1)))
+        body = builder.finish([following, x, y, multiply(case, x_, y_)])
     with Builder() as builder:
-        operands = [builder.input(type) for type in types]
-        start = [ops.constant(value=np.zeros((), dtype)) for dtype in (np.int32, scalar.dtype)]
-        results = ops.while_(*start, *operands, condition=condition, body=body)
-        return builder.finish([results[1]])
+        operands = [builder.input(type) for type in types[:2]]
+        zero = ops.constant(value=np.zeros(types[2].shape, types[2].dtype))
+        start = ops.constant(value=np.int32(0))
+        results = ops.while_(start, *operands, zero, condition=condition, body=body)
+        return builder.finish([results[3]])
 
 
 @contextmanager

@@ -27,7 +27,7 @@ _IN_CACHE = 1 << 16
 """Elements of a left operand that Eigen packs within the core's own cache."""
 
 # Nanoseconds, measured on two cores of an AMD EPYC machine; only their ratios matter.
-_TRANSPOSE_BYTE, _PAGE_BYTE, _PACK_BYTE = 0.11, 0.25, 0.02
+_TRANSPOSE_BYTE, _PAGE_BYTE, _PACK_BYTE = 0.11, 0.25, 0.06
 _PACK_TRANSPOSED, _PACK_TRANSPOSED_WIDE = 0.1, 4.0
 _EIGEN, _EIGEN_BATCH, _EIGEN_BATCH_IN_CACHE = 2.4, 1.5, 0.6
 
@@ -183,4 +183,6 @@ def _packing(right_inner_last: bool, size: Sizes) -> float:
         each += _PACK_TRANSPOSED_WIDE if size.itemsize >= _WIDE else _PACK_TRANSPOSED
     at_a_time = min(size.columns, max(_COLUMNS, _ELEMENTS // size.inner))
     nbytes = size.batch * size.inner * at_a_time * size.itemsize
-    return each * size.right + (_PAGE_BYTE * nbytes if nbytes > _PAGED_BYTES else 0.0)
+    # A batch is packed into one block; of single products a block was never new pages.
+    is_paged = size.batch > 1 and nbytes > _PAGED_BYTES
+    return each * size.right + is_paged * nbytes * _PAGE_BYTE
