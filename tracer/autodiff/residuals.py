@@ -68,7 +68,7 @@ def cut(
         if saves is None:
             _compute_again(whole, later, crossing, free)
         compared = _compared_with_again(whole, seeds, later)
-        if compared <= later:
+        if compared <= later | forced:
             break
         forced |= compared
     order = {node: i for i, node in enumerate(whole.nodes)}
@@ -95,10 +95,11 @@ def _compute_again(
 
 
 def _compared_with_again(whole: Graph, seeds: Sequence[Value], later: set[Node]) -> set[Node]:
-    """Return the nodes between a value that is computed again and a test for equality.
+    """Return nodes that a test for equality asks to run again, because it compares anew.
 
     A value that is computed again may differ in its last digit. Where it is compared with what was
-    computed from it, as the gradient of a maximum does, that has to be computed again too.
+    computed from it, as the gradient of a maximum does, that has to be computed again too; and so
+    has what follows from a test that runs again, such as the number of ties.
     """
     behind: set[Value] = set()
     for node in reversed(whole.nodes):
@@ -106,14 +107,18 @@ def _compared_with_again(whole: Graph, seeds: Sequence[Value], later: set[Node])
             behind.update(node.operands)
     if not behind:
         return set()
-    dependent, changed = set(seeds), set[Value]()
+    dependent, changed, tested = set(seeds), set[Value](), set[Value]()
     found: set[Node] = set()
     for node in whole.nodes:
         if any(value in dependent for value in node.operands):
             dependent.update(node.results)
-        elif node in later or any(value in changed for value in node.operands):
+            continue
+        follows = any(value in tested for value in node.operands)
+        if follows or (node in later and tests_floats(node)):
+            tested.update(node.results)
+        if node in later or any(value in changed for value in node.operands):
             changed.update(node.results)
-            if any(value in behind for value in node.results):
+            if follows or any(value in behind for value in node.results):
                 found.add(node)
     return found
 

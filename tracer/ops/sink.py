@@ -72,9 +72,7 @@ def _sink_level(graph: Graph, is_large: LargeTest, report: Report) -> Graph:
     return builder.finish([values[value] for value in graph.outputs])
 
 
-def _generator(
-    graph: Graph, node: Node, is_large: LargeTest, report: Report
-) -> Generator | None:
+def _generator(graph: Graph, node: Node, is_large: LargeTest, report: Report) -> Generator | None:
     """Return how the bodies of a node can compute its large operands, None if there are none."""
     if node.op is None or node.op.invariants is None:
         return None
@@ -146,7 +144,7 @@ def _why_once(node: Node) -> str | None:
     assert node.op is not None
     if not node.op.pure:
         return f"{node.op.name} must not run again"
-    if node.bodies and node.op.expand is None or node.op.invariants is not None:
+    if node.op.invariants is not None or (node.bodies and node.op.expand is None):
         return f"it is the result of a {node.op.name}"
     if node.op is ops.constant:
         return "it is a constant array"
