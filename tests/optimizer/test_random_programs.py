@@ -18,6 +18,7 @@ from tracer.ir import Graph, interpret, verify, verify_same_signature
 from tracer.optimizer.match import contraction, unroll
 from tracer.optimizer.passes import PassLog, PassManager
 from tracer.optimizer.pipeline import STANDARD_PASSES, Planner, PlannerOptions
+from tracer.optimizer.reorder import cost
 from tracer.optimizer.speed import Machine
 from tracer.optimizer.split import SplitSettings, split_graph
 
@@ -32,6 +33,7 @@ def _matches_of_any_size():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(contraction, "MINIMUM_ELEMENTS", 1)
         patch.setattr(unroll, "MINIMUM_ELEMENTS", 1)
+        patch.setattr(cost, "MINIMUM_FLOPS", 1)
         yield
 
 
