@@ -77,18 +77,15 @@ def _large_results(
 ) -> Callable[[Node], bool] | None:
     """Return a test for values of a step that are too large to be kept; None: all are kept.
 
-    Those of one step are too large, or those of all steps where keeping the carry takes less.
+    They are larger than the carry, from which the step computes them, and those of all steps are
+    large together.
     """
-    threshold = rules.large_bytes()
+    threshold: int | None = rules.large_bytes()
     if threshold is None:
         return None
     carry = body.input_types[num_consts : num_consts + num_carry]
-    each = max(threshold // length, sum(type.nbytes for type in carry))
-
-    def is_large(node: Node) -> bool:
-        return max(type.nbytes for type in node.types) > min(threshold, each)
-
-    return is_large
+    limit = max(threshold // length, sum(type.nbytes for type in carry))
+    return lambda node: max(type.nbytes for type in node.types) > limit
 
 
 def _segment_size(plan: _Plan, length: int) -> int | None:

@@ -9,7 +9,7 @@ Deep Nets with Sublinear Memory Cost" (2016).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tracer import ops
 from tracer.ir import Builder, Graph, Node, ShapeDtype, Value, map_bodies
@@ -60,7 +60,7 @@ def _sink_level(graph: Graph, is_large: LargeTest, report: Report) -> Graph:
             operands = [values[value] for value in node.operands]
             generator = found[node]
             if generator is None:
-                results = builder.copy(node, tuple(operands))
+                results: Sequence[Value] = builder.copy(node, tuple(operands))
             else:
                 assert node.op is not None
                 assert node.op.sink is not None
