@@ -127,6 +127,8 @@ def jax_run(expression: Expression, arrays: list[Any]) -> Function:
 def torch_run(expression: Expression, arrays: list[Any]) -> Function:
     import torch
 
+    # Dynamo counts compilations by code object and gives up after eight of this lambda.
+    torch.compiler.reset()
     program = torch.compile(lambda *a: expression.function(torch, *a))
     given = [torch.from_numpy(array) for array in arrays]
 
