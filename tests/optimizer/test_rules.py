@@ -142,9 +142,45 @@ def test_rewrites_that_pay_only_together_are_taken_together() -> None:
 
 def test_the_larger_saving_wins_not_the_order_of_the_rules() -> None:
     """trace(diag(w) @ A) could be a scaled matrix; the trace of a product needs no matrix."""
-    _, after, _ = rewritten(lambda w, a: tnp.sum(tnp.diag(w) @ a), (floats(N), floats(N, N)))
-    assert max(t.size for node in after.nodes for t in node.types) <= N * N
+    program = (lambda w, a: tnp.trace(tnp.diag(w) @ a), (floats(N), floats(N, N)))
+    _, after, log = rewritten(*program)
+    assert applied(log)[0] == "trace-of-product"
     assert "dot_general" not in [node.name for node in after.nodes]
+
+
+ENDS: list[Callable[..., Any]] = [
+    lambda x: tnp.sort(x)[:4],
+    lambda x: tnp.sort(x)[-4:],
+    lambda x: tnp.sort(x)[::-1][:4],
+    lambda x: tnp.argsort(x)[:4],
+    lambda x: tnp.argsort(-x)[:4],
+]
+ROWS = [
+    np.array([0.0, -0.0, np.inf, np.nan, -np.inf, 1, 2] * 6, FLOAT),
+    np.array([np.inf, np.nan] * 2 + [np.nan] * 30 + [1.0] + [np.inf] * 10, FLOAT),
+    np.concatenate([np.zeros(20, FLOAT), -np.zeros(20, FLOAT)]),
+    np.concatenate([-np.zeros(20, FLOAT), np.zeros(20, FLOAT)]),
+]
+
+
+@pytest.mark.xla
+@pytest.mark.parametrize("function", ENDS)
+def test_ends_of_a_sort_keep_ties_nan_and_infinity(function: Callable[..., Any]) -> None:
+    for row in ROWS:
+        compiled = tracer.compile(function)
+        np.testing.assert_array_equal(compiled(row), function(tnp.asarray(row)))
+        assert "sort" not in [node.name for node in compiled.graph(row).nodes]
+
+
+@pytest.mark.xla
+def test_what_overflowed_no_longer_does() -> None:
+    x = np.array([1000.0, 999.0], FLOAT)
+    assert np.isfinite(tracer.compile(lambda x: tnp.log(tnp.sum(tnp.exp(x))))(x))
+    large = np.eye(200, dtype=FLOAT) * 1000
+    log_determinant = tracer.compile(lambda a: tnp.log(linalg.det(a)))
+    np.testing.assert_allclose(log_determinant(large), 200 * np.log(1000.0), rtol=1e-5)
+    assert np.isnan(log_determinant(np.diag([-1.0, 2, 3]).astype(FLOAT)))
+    assert np.isneginf(log_determinant(np.diag([0.0, 2, 3]).astype(FLOAT)))
 
 
 def test_users_lines_are_kept() -> None:

@@ -123,20 +123,6 @@ NEAR_MISSES: list[tuple[str, Callable[..., Any], tuple[ShapeDtype, ...], str | N
         (floats(N, 9), floats(9, N)),
         DIFFERS,
     ),
-    ("column-sums-of-product", lambda a, b: (a @ b).max(0), (floats(N, 9), floats(9, N)), None),
-    (
-        "column-sums-of-product",
-        lambda a, b: (a @ b).sum(0),
-        (floats(3, N, 9), floats(3, 9, N)),
-        DIFFERS,
-    ),
-    ("sum-of-product", lambda a, b: tnp.prod(a @ b), (floats(N, 9), floats(9, N)), None),
-    (
-        "product-with-ones",
-        lambda a, b: (a * b) @ tnp.full(9, 2.0, dtype="float32"),
-        (floats(N, 9), floats(N, 9)),
-        DIFFERS,
-    ),
     ("diagonal-times", lambda w, a: tnp.diag(w, 1) @ a, (floats(N - 1), floats(N, 9)), None),
     (
         "diagonal-times",
@@ -206,11 +192,10 @@ def test_a_near_miss_is_not_rewritten(
     assert reason is None or any(reason in found for found in reasons)
 
 
-@pytest.mark.parametrize("name", ["trace-of-product", "sum-of-product", "diagonal-times"])
+@pytest.mark.parametrize("name", ["trace-of-product", "diagonal-times"])
 def test_exact_identities_hold_for_integers_too(name: str) -> None:
     programs: dict[str, tuple[Callable[..., Any], tuple[ShapeDtype, ...]]] = {
         "trace-of-product": (lambda a, b: tnp.trace(a @ b), (integers(N, N), integers(N, N))),
-        "sum-of-product": (lambda a, b: tnp.sum(a @ b), (integers(N, N), integers(N, N))),
         "diagonal-times": (lambda w, a: tnp.diag(w) @ a, (integers(N), integers(N, N))),
     }
     function, types = programs[name]

@@ -10,7 +10,7 @@ from typing import Any
 
 from tracer.ir import Graph, ShapeDtype, Value
 from tracer.optimizer.match.rule import Guard, Numbers, Purpose, Rule, Spelling, Types, no_numbers
-from tracer.optimizer.match.skeleton import Skeleton, skeletons
+from tracer.optimizer.match.skeleton import Skeleton, normal_form, skeletons
 from tracer.trace import trace
 
 _SIZES = {letter: size for size, letter in enumerate("bijklmnr", start=2)}
@@ -21,11 +21,11 @@ Function = Callable[..., Any]
 
 
 def spelling(function: Function) -> Spelling:
-    """Return the spelling that traces a function of arrays and keyword numbers."""
+    """Return the spelling that traces a function of arrays and keyword numbers, once for each."""
 
-    @functools.lru_cache(maxsize=256)
+    @functools.lru_cache(maxsize=1024)
     def traced(types: Types, numbers: tuple[tuple[str, Any], ...]) -> Graph:
-        return trace(functools.partial(function, **dict(numbers)), types).graph
+        return normal_form(trace(functools.partial(function, **dict(numbers)), types).graph)
 
     def spell(types: Types, numbers: Numbers) -> Graph:
         return traced(types, tuple(sorted(numbers.items())))

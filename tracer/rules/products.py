@@ -1,4 +1,8 @@
-"""Parts of a matrix product that need not the whole product. Exact but for the order of sums."""
+"""Parts of a matrix product that need not the whole product. Exact but for the order of sums.
+
+Sums of products over an axis and products with a vector of ones need no rule: the passes that
+reorder chains and write out inner products treat them.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,6 @@ from tracer.numpy.array import Array
 from tracer.rules.notation import rule
 
 _IDENTITIES = "Petersen & Pedersen, The Matrix Cookbook (2012), section 1.1"
-_ASSOCIATIVE = "Barthels, Copik, Bientinesi, The Generalized Matrix Chain Algorithm (CGO 2018)"
 
 
 def _kronecker_product(a: Array, b: Array, c: Array) -> Array:
@@ -36,44 +39,6 @@ RULES = (
         [lambda a, b: tnp.diagonal(a @ b, axis1=-2, axis2=-1)],
         lambda a, b: tnp.sum(a * tnp.swapaxes(b, -1, -2), axis=-1),
         samples=["ij ji", "bij bji"],
-        source=_IDENTITIES,
-    ),
-    rule(
-        "column-sums-of-product",
-        [lambda a, b: tnp.sum(a @ b, axis=-2)],
-        lambda a, b: tnp.matmul(tnp.sum(a, axis=-2, keepdims=True), b)[..., 0, :],
-        samples=["ij jk", "bij bjk"],
-        source=_ASSOCIATIVE,
-    ),
-    rule(
-        "row-sums-of-product",
-        [lambda a, b: tnp.sum(a @ b, axis=-1)],
-        lambda a, b: tnp.matmul(a, tnp.sum(b, axis=-1, keepdims=True))[..., 0],
-        samples=["ij jk", "bij bjk"],
-        source=_ASSOCIATIVE,
-    ),
-    rule(
-        "sum-of-product",
-        [lambda a, b: tnp.sum(a @ b, axis=(-2, -1))],
-        lambda a, b: tnp.sum(tnp.sum(a, axis=-2) * tnp.sum(b, axis=-1), axis=-1),
-        samples=["ij jk", "bij bjk"],
-        source=_ASSOCIATIVE,
-    ),
-    rule(
-        "product-with-ones",
-        [
-            lambda a: a @ tnp.ones(a.shape[-1], dtype=a.dtype),
-            lambda a: (a @ tnp.ones((a.shape[-1], 1), dtype=a.dtype))[..., 0],
-        ],
-        lambda a: tnp.sum(a, axis=-1),
-        samples=["ij", "bij"],
-        source=_IDENTITIES,
-    ),
-    rule(
-        "ones-times",
-        [lambda a: tnp.ones(a.shape[0], dtype=a.dtype) @ a],
-        lambda a: tnp.sum(a, axis=0),
-        samples=["ij"],
         source=_IDENTITIES,
     ),
     rule(

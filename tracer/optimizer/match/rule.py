@@ -12,7 +12,7 @@ Types = tuple[ShapeDtype, ...]
 Numbers = Mapping[str, Any]
 """What a pattern needs besides arrays: an axis, a count; read off the program."""
 Spelling = Callable[[Types, Numbers], Graph]
-"""Returns the graph of an expression with one result for leaves of these types."""
+"""Returns the graph of an expression for leaves of these types: one result, in normal form."""
 Purpose = Literal["cost", "accuracy", "measured"]
 
 

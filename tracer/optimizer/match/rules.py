@@ -90,13 +90,13 @@ class _Round:
         ]
         guarded = [item for item in candidates if item.rule.purpose != "cost"]
         guarded.sort(key=lambda item: -len(item.bound.inner))
-        chosen: list[Candidate] = []
+        taken = _Taken(self.pricing)
         for candidate in guarded:
-            self._take([candidate], chosen)
+            taken.add([candidate])
         cheaper = [item for item in candidates if item.rule.purpose == "cost"]
         for group in self._paying(cheaper):
-            self._take(group, chosen)
-        return chosen
+            taken.add(group)
+        return taken.candidates
 
     def _paying(self, candidates: Sequence[Candidate]) -> list[list[Candidate]]:
         """Return what saves work, the most first: single rewrites, then some only together.
@@ -115,18 +115,6 @@ class _Round:
                 for item in group:
                     self._refuse(item.rule, item.bound.root, "it would save nothing")
         return [group for group, _ in sorted(paying, key=lambda row: -row[1])]
-
-    def _take(self, group: Sequence[Candidate], chosen: list[Candidate]) -> None:
-        """Add candidates unless a chosen one replaces or reads what they make superfluous."""
-        dying = self.pricing.dying(group)
-        roots = {candidate.bound.root for candidate in group}
-        for other in chosen:
-            others = self.pricing.dying([other])
-            reads = {leaf.node for leaf in other.bound.leaves}
-            ours = {leaf.node for candidate in group for leaf in candidate.bound.leaves}
-            if other.bound.root in roots or dying & (others | reads) or others & ours:
-                return
-        chosen += group
 
     def _at(self, root: Value) -> Iterator[Candidate]:
         """Yield the rules that match at a value, each once."""
@@ -156,16 +144,39 @@ class _Round:
             if reason is not None:
                 return reason
         if rule.at_hand is not None:
-            wanted = normal_form(rule.at_hand(types, bound.numbers))
+            wanted = rule.at_hand(types, bound.numbers)
             if not self.pricing.numbering.has(wanted, leaves):
                 return f"{root_of(wanted).node.name} of it is not at hand"
-        replacement = normal_form(rule.replacement(types, bound.numbers))
+        replacement = rule.replacement(types, bound.numbers)
         if replacement.outputs[0].type is not root.type:
             return f"the replacement would be {replacement.outputs[0].type}"
         return Candidate(rule, bound, replacement)
 
     def _refuse(self, rule: Rule, root: Value, reason: str) -> None:
         self.log.refuse(f"{rule.name} at {root.node.name} {root.type}", reason, root.node.source)
+
+
+class _Taken:
+    """Rewrites that are applied in one round, none of which spoils another's price."""
+
+    def __init__(self, pricing: Pricing) -> None:
+        self.candidates: list[Candidate] = []
+        self._pricing = pricing
+        self._dying: set[Node] = set()
+        self._read: set[Node] = set()
+        self._roots: set[Value] = set()
+
+    def add(self, group: Sequence[Candidate]) -> None:
+        """Take a group unless a taken one replaces or reads what it makes superfluous."""
+        dying = self._pricing.dying(group)
+        roots = {item.bound.root for item in group}
+        read = {leaf.node for item in group for leaf in item.bound.leaves}
+        if roots & self._roots or dying & (self._dying | self._read) or read & self._dying:
+            return
+        self.candidates += group
+        self._dying |= dying
+        self._read |= read
+        self._roots |= roots
 
 
 def _sharing(candidates: Sequence[Candidate]) -> list[list[Candidate]]:

@@ -61,7 +61,7 @@ class Skeleton:
             The expression does not exist for the leaves' types.
         """
         types = tuple([leaf.type for leaf in leaves])
-        wanted = normal_form(self.pattern(types, numbers))
+        wanted = self.pattern(types, numbers)
         for found in islice(bindings(wanted, root, exact=True), _MAXIMUM_BINDINGS):
             if _leaves(wanted, found) == leaves:
                 inner = tuple([v for k, v in found.items() if k.node.op is not None])
@@ -85,7 +85,7 @@ def skeletons(
         for types in samples:
             for chosen in numbers:
                 try:
-                    graph = normal_form(pattern(types, chosen))
+                    graph = pattern(types, chosen)
                 except TracerError as error:
                     errors.append(error)
                 else:
