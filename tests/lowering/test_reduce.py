@@ -107,3 +107,21 @@ def test_blocks_are_divisors() -> None:
             for block in _blocks(shape, (axis,)).values():
                 assert size % block == 0
                 assert block < size
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [
+        ((3000, 3001), (0, 1)),
+        ((1_000_003, 3), (0, 1)),
+        ((3, 900_001), (0, 1)),
+        ((300, 70, 301), (0, 1)),
+    ],
+)
+def test_a_long_sum_keeps_its_digits(
+    run: Any, rng: Any, shape: tuple[int, ...], axes: tuple[int, ...]
+) -> None:
+    # One chain of nine million float32 terms would be wrong by 1e-5.
+    x = rng.random(shape, dtype=np.float32)
+    (found,) = run(lambda x: [ops.reduce_add(x, axes=axes)], x)
+    np.testing.assert_allclose(found, x.sum(axes, dtype=np.float64), rtol=1e-6)

@@ -44,6 +44,8 @@ _LEADING = _Blocks(smallest=8, best=24, largest=64, worthwhile=65)
 _LAST = _Blocks(smallest=64, best=256, largest=1024, worthwhile=2048)
 
 
+# Rows of a sum over a whole matrix stay whole up to this length: there are partial results enough.
+_LONGEST_ROW = 1 << 14
 _PAD_TO = 32
 _CHEAP_FLOPS = 8
 """Operations for each element, in what is fused into a reduction, that padding may slow down."""
@@ -160,7 +162,7 @@ def _is_cheap(value: Value) -> bool:
         if node in seen or node.op is None or node.op.fusion != "loop":
             continue
         seen.add(node)
-        cost = node.op.cost(node.operand_types, node.types, **node.params)
+        cost = node.cost
         flops += cost.flops // max(1, node.types[0].size)
         stack.extend(operand.node for operand in node.operands)
     return flops <= _CHEAP_FLOPS
@@ -184,6 +186,8 @@ def _cut(shape: Sequence[int], axes: Sequence[int], blocks: dict[int, int]) -> _
             cut.shape.append(size // blocks[axis])
             cut.partial.append(size // blocks[axis])
             size = blocks[axis]
+            if size == 1:
+                continue
         if axis in axes:
             cut.first_axes.append(len(cut.shape))
         else:
@@ -193,15 +197,31 @@ def _cut(shape: Sequence[int], axes: Sequence[int], blocks: dict[int, int]) -> _
 
 
 def _blocks(shape: Sequence[int], axes: Sequence[int]) -> dict[int, int]:
-    """Return the size of the blocks for each reduced axis that is cut."""
+    """Return the size of the blocks for each reduced axis that is cut.
+
+    A block of one element leaves an axis to the second stage: a sum over a whole matrix is one of
+    its rows first, since a single chain of so many terms would lose digits.
+    """
     blocks: dict[int, int] = {}
-    for axis in axes:
+    terms, longest = 1, _longest_row(shape, axes)
+    for axis in sorted(axes, reverse=True):
+        size: int | None = None
         is_leading = _is_leading(shape, axes, axis)
-        if is_leading or axis == max(axes):
-            size = (_LEADING if is_leading else _LAST).size(shape[axis])
-            if size is not None:
-                blocks[axis] = size
+        kind = _LEADING if is_leading else _LAST
+        if terms >= kind.smallest:
+            size = 1 if terms * shape[axis] >= kind.worthwhile and shape[axis] > 1 else None
+        elif is_leading or shape[axis] > longest:
+            size = kind.size(shape[axis])
+        if size is not None:
+            blocks[axis] = size
+        terms *= blocks.get(axis, shape[axis])
     return blocks
+
+
+def _longest_row(shape: Sequence[int], axes: Sequence[int]) -> int:
+    """Return up to which length the last reduced axis is summed at once."""
+    is_row = any(shape[axis] >= _LAST.smallest for axis in axes if axis != max(axes))
+    return _LONGEST_ROW if is_row else 0
 
 
 def _is_leading(shape: Sequence[int], axes: Sequence[int], axis: int) -> bool:
