@@ -21,6 +21,7 @@ from tracer.ops import helpers
 from tracer.ops.batch import leading
 from tracer.ops.elementwise import INTEGER, Vjp
 from tracer.ops.merges import first_extreme
+from tracer.ops.packed_extreme import fits, lower_packed
 from tracer.ops.rules import (
     dtype_kind,
     moved_bytes,
@@ -270,10 +271,12 @@ def first_of(direction: str) -> Callable[..., tuple[Any, Any]]:
 
 
 def _lower_arg(direction: str, identity: Callable[[np.dtype[Any]], Any]) -> Callable[..., Any]:
-    """Lower to one reduction over (value, index) pairs."""
+    """Lower to one reduction: over packed integers, or over (value, index) pairs."""
 
     def lower(b: Any, types: Types, x: Any, *, axis: int, index_dtype: np.dtype[Any]) -> Any:
         type = x.type
+        if b.platform == "cpu" and fits(type, axis):
+            return lower_packed(b, types[0], x, axis=axis, largest=direction == "GT")
         indices = b.iota(type.with_dtype(index_dtype), axis)
         initial = b.splat(identity(type.dtype), ShapeDtype((), type.dtype))
         zero = b.splat(0, ShapeDtype((), index_dtype))
