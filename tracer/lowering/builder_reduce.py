@@ -28,6 +28,8 @@ class _Blocks:
     best: int
     largest: int
     worthwhile: int
+    pad_to: int
+    """Multiple to which an axis without a good divisor is lengthened."""
 
     def size(self, axis_size: int) -> int | None:
         """Return the divisor of an axis to cut it by, if there is a good one."""
@@ -40,13 +42,12 @@ class _Blocks:
 # A block of a leading axis keeps one cache line alive for each of its rows, and rows whose distance
 # is a power of two share a few places in the cache. One of the last axis is read in order: it only
 # has to be long enough to be worth a partial result.
-_LEADING = _Blocks(smallest=8, best=24, largest=64, worthwhile=65)
-_LAST = _Blocks(smallest=64, best=256, largest=1024, worthwhile=2048)
+_LEADING = _Blocks(smallest=8, best=24, largest=64, worthwhile=65, pad_to=32)
+_LAST = _Blocks(smallest=64, best=256, largest=1024, worthwhile=2048, pad_to=256)
 
 
 # Rows of a sum over a whole matrix stay whole up to this length: there are partial results enough.
 _LONGEST_ROW = 1 << 14
-_PAD_TO = 32
 _CHEAP_FLOPS = 8
 """Operations for each element, in what is fused into a reduction, that padding may slow down."""
 
@@ -123,13 +124,13 @@ class ReduceBuilder(RegionBuilder, ControlBuilder):
     def _pad(
         self, operands: Sequence[Operand], initial_values: Sequence[Operand], axes: Sequence[int]
     ) -> Sequence[Operand]:
-        """Lengthen leading axes that have no good divisor by what changes no result."""
+        """Lengthen axes that have no good divisor by what changes no result."""
         shape = operands[0].shape
         high = [0] * len(shape)
         for axis in axes:
-            blocks = _LEADING if _is_leading(shape, axes, axis) else None
-            if blocks and shape[axis] >= blocks.worthwhile and blocks.size(shape[axis]) is None:
-                high[axis] = -shape[axis] % _PAD_TO
+            blocks = _LEADING if _is_leading(shape, axes, axis) else _LAST
+            if shape[axis] >= blocks.worthwhile and blocks.size(shape[axis]) is None:
+                high[axis] = -shape[axis] % blocks.pad_to
         if not any(high):
             return operands
         none = [0] * len(shape)
