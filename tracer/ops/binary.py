@@ -12,6 +12,7 @@ import numpy as np
 
 from tracer import ops
 from tracer.ir import Op, Value
+from tracer.ir.combining import DIFFERENCE, PRODUCT, QUOTIENT, SUM
 from tracer.ops.elementwise import INTEGER, elementwise
 from tracer.ops.helpers import ones_like, scale, shift, where, zeros_like
 from tracer.ops.rules import complex_dtype
@@ -109,9 +110,22 @@ def _atan2_vjp(g: Value, out: Value, x: Value, y: Value) -> tuple[Value, Value]:
     return ops.multiply(weight, y), ops.negate(ops.multiply(weight, x))
 
 
-add: Op = elementwise("add", 2, np.add, lambda g, out, x, y: (g, g), doc="x + y.", commutes=True)
+add: Op = elementwise(
+    "add",
+    2,
+    np.add,
+    lambda g, out, x, y: (g, g),
+    doc="x + y.",
+    commutes=True,
+    response=SUM,
+)
 subtract: Op = elementwise(
-    "subtract", 2, np.subtract, lambda g, out, x, y: (g, ops.negate(g)), doc="x - y."
+    "subtract",
+    2,
+    np.subtract,
+    lambda g, out, x, y: (g, ops.negate(g)),
+    doc="x - y.",
+    response=DIFFERENCE,
 )
 multiply: Op = elementwise(
     "multiply",
@@ -120,6 +134,7 @@ multiply: Op = elementwise(
     lambda g, out, x, y: (ops.multiply(g, y), ops.multiply(g, x)),
     doc="x * y.",
     commutes=True,
+    response=PRODUCT,
 )
 
 
@@ -135,6 +150,7 @@ divide: Op = elementwise(
     _divide_vjp,
     doc="x / y; truncates toward zero for integers, x / 0 is -1 there.",
     flops=4,
+    response=QUOTIENT,
 )
 remainder: Op = elementwise(
     "remainder",

@@ -10,6 +10,7 @@ import numpy as np
 from tracer import ops
 from tracer.errors import ArgumentError, DTypeError
 from tracer.ir import NotDifferentiable, Op, ShapeDtype, Value, as_dtype
+from tracer.ir.combining import SAME_ELEMENTS
 from tracer.ops.elementwise import STEP
 from tracer.ops.helpers import convert as convert_value
 from tracer.ops.helpers import where, zeros_like
@@ -163,6 +164,7 @@ convert: Op = Op(
     cost=elementwise_cost(1),
     reuses=(0,),
     fusion="loop",
+    response=SAME_ELEMENTS,
 )
 
 

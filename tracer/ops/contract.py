@@ -9,6 +9,7 @@ import numpy as np
 from tracer import ops
 from tracer.errors import ShapeError
 from tracer.ir import AxisRule, Batching, Cost, Label, Op, ShapeDtype, Value
+from tracer.ir.combining import PRODUCT
 from tracer.ir.op import Types
 from tracer.ops.batch import behind, move_axis
 from tracer.ops.product import free_axes, lower_product, product_scratch
@@ -223,4 +224,5 @@ dot_general: Op = Op(
     cost=_cost,
     fusion="opaque",
     batch=_batch,
+    response=PRODUCT,
 )

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tracer.ir import NotDifferentiable, Op, ShapeDtype
+from tracer.ir import NotDifferentiable, Op, Response, ShapeDtype
 from tracer.ir.op import Types, always, never
 from tracer.ops.rules import (
     elementwise_axes,
@@ -39,6 +39,7 @@ def elementwise(
     widen: bool = True,
     composed: Callable[..., Any] | None = None,
     commutes: bool = False,
+    response: Response | None = None,
 ) -> Op:
     """Make the record of an element-wise op on operands of one shape and dtype.
 
@@ -68,6 +69,8 @@ def elementwise(
         `(builder, *operands)`: lowers a function that StableHLO does not have.
     commutes : bool
         The operands may change places.
+    response : Response, optional
+        See `Op.response`.
     """
     method = lower_name or name
 
@@ -106,4 +109,5 @@ def elementwise(
         reuses=tuple(range(arity)),
         fusion="loop",
         commutes=always if commutes else never,
+        response=response,
     )

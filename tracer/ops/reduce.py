@@ -15,7 +15,7 @@ import numpy as np
 from tracer import ops
 from tracer.errors import DTypeError, ShapeError
 from tracer.ir import AxisRule, Cost, Merge, NotDifferentiable, Op, ShapeDtype, Value, as_dtype
-from tracer.ir.combining import TOTAL, Response
+from tracer.ir.combining import AT_LEAST, AT_MOST, TOTAL, Response
 from tracer.ir.op import Types
 from tracer.ops import helpers
 from tracer.ops.batch import leading
@@ -205,6 +205,7 @@ reduce_maximum: Op = reduction(
     _extremum_vjp,
     doc="Largest element over axes; NaN if one is NaN; -infinity of nothing.",
     kinds="biuf",
+    response=AT_LEAST,
 )
 reduce_minimum: Op = reduction(
     "reduce_minimum",
@@ -214,6 +215,7 @@ reduce_minimum: Op = reduction(
     _extremum_vjp,
     doc="Smallest element over axes; NaN if one is NaN; infinity of nothing.",
     kinds="biuf",
+    response=AT_MOST,
 )
 reduce_and: Op = reduction(
     "reduce_and",
@@ -276,7 +278,8 @@ def _lower_arg(direction: str, identity: Callable[[np.dtype[Any]], Any]) -> Call
     def lower(b: Any, types: Types, x: Any, *, axis: int, index_dtype: np.dtype[Any]) -> Any:
         type = x.type
         if b.platform == "cpu" and fits(type, axis):
-            return lower_packed(b, types[0], x, axis=axis, largest=direction == "GT")
+            _, index = lower_packed(b, x, axis=axis, largest=direction == "GT")
+            return b.convert(types[0], index)
         indices = b.iota(type.with_dtype(index_dtype), axis)
         initial = b.splat(identity(type.dtype), ShapeDtype((), type.dtype))
         zero = b.splat(0, ShapeDtype((), index_dtype))

@@ -10,6 +10,7 @@ import numpy as np
 from tracer import ops
 from tracer.errors import ShapeError
 from tracer.ir import AxisRule, Op, ShapeDtype, Value
+from tracer.ir.combining import SAME_ELEMENTS
 from tracer.ir.op import Types
 from tracer.ops import helpers
 from tracer.ops.batch import leading
@@ -83,6 +84,7 @@ broadcast_in_dim: Op = Op(
     slice=resized_param("shape"),
     fusion="loop",
     batch=leading("dimensions", shape=None, dimensions=0),
+    response=SAME_ELEMENTS,
 )
 
 
@@ -158,6 +160,7 @@ reshape: Op = Op(
     reuses=(0,),
     fusion="view",
     batch=leading(shape=None),
+    response=SAME_ELEMENTS,
 )
 
 
@@ -187,6 +190,7 @@ transpose: Op = Op(
     cost=data_movement_cost,
     fusion="loop",
     batch=leading("permutation", permutation=0),
+    response=SAME_ELEMENTS,
 )
 
 
@@ -208,4 +212,5 @@ reverse: Op = Op(
     cost=data_movement_cost,
     fusion="loop",
     batch=leading("dimensions"),
+    response=SAME_ELEMENTS,
 )

@@ -13,6 +13,7 @@ from scipy import special
 
 from tracer import ops
 from tracer.ir import NotDifferentiable, Op, Value
+from tracer.ir.combining import EXPONENTIAL, NEGATION, SAME_ELEMENTS
 from tracer.ops.elementwise import INTEGER, STEP, elementwise
 from tracer.ops.helpers import full_like, scale, shift, square, zeros_like
 from tracer.ops.rules import (
@@ -68,7 +69,12 @@ abs: Op = elementwise(
     dtype=real_dtype,
 )
 negate: Op = elementwise(
-    "negate", 1, np.negative, lambda g, out, x: (ops.negate(g),), doc="-x; wraps for unsigned."
+    "negate",
+    1,
+    np.negative,
+    lambda g, out, x: (ops.negate(g),),
+    doc="-x; wraps for unsigned.",
+    response=NEGATION,
 )
 sign: Op = elementwise(
     "sign", 1, _sign, _sign_vjp, doc="-1, 0 or 1; x / |x| for complex x.", kinds="ifc"
@@ -81,6 +87,7 @@ exponential: Op = elementwise(
     doc="e to the power x.",
     kinds="fc",
     flops=12,
+    response=EXPONENTIAL,
 )
 exponential_minus_one: Op = elementwise(
     "exponential_minus_one",
@@ -205,4 +212,5 @@ stop_gradient: Op = Op(
     cost=elementwise_cost(0),
     reuses=(0,),
     fusion="loop",
+    response=SAME_ELEMENTS,
 )

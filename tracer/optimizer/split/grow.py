@@ -6,7 +6,7 @@ from collections.abc import Set
 
 from tracer.ir import AxisRule, Label, Node
 from tracer.ops.rules import is_inexact
-from tracer.optimizer.split.levels import Levels
+from tracer.optimizer.split.levels import plan_loops
 from tracer.optimizer.split.region import Conflict, LargeTest, Region, Subject
 
 
@@ -137,7 +137,7 @@ def _equality_conflicts(subject: Subject, region: Region) -> list[Conflict]:
     ]
     if not compared:
         return []
-    levels = Levels(subject, region)
+    _, levels, _ = plan_loops(subject, region)
     for node in compared:
         for value in node.operands:
             producer = value.node

@@ -11,11 +11,14 @@ The level of a node counts the loops that must have finished before it can be co
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 from tracer.ir import Label, Node, Value
+from tracer.optimizer.liveness import node_cost
 from tracer.optimizer.split.region import Region, Subject, order_of
+from tracer.optimizer.split.response import Reference
+from tracer.optimizer.split.streaming import Stream, find_stream
 
 # Chains of small nodes between two heads are followed this far.
 _MAXIMUM_CHAIN = 100
@@ -28,13 +31,14 @@ class Loop:
     """One loop of a region: heads computed together, and the slices they need.
 
     `nodes` holds (node, label) pairs in execution order. A backward loop begins with the last
-    slice.
+    slice. `streams` says how heads are put right that run before what they read is there.
     """
 
     level: int
     heads: dict[Node, Label]
     nodes: tuple[tuple[Node, Label], ...]
     is_backward: bool = False
+    streams: Mapping[Node, Stream] = field(default_factory=dict)
 
 
 class Levels:
@@ -46,11 +50,17 @@ class Levels:
         Level at which a region's node can run in a loop.
     done : dict of Node to int
         Level at which a node's stored result is there: one later than `start` for heads.
+    streams : dict of Node to Stream
+        Heads that run before what they read is there, as `streaming` may allow.
+    references : dict of (level, Value) to Reference
+        What stands in for values in the loops of a level.
     """
 
-    def __init__(self, subject: Subject, region: Region) -> None:
+    def __init__(self, subject: Subject, region: Region, *, streaming: bool) -> None:
         self.subject = subject
         self.region = region
+        self.streams: dict[Node, Stream] = {}
+        self.references: dict[tuple[int, Value], Reference] = {}
         self.start: dict[Node, int] = {}
         self.done: dict[Node, int] = {}
         self._slices: dict[tuple[Node, Label], int] = {}
@@ -61,8 +71,25 @@ class Levels:
                 self.start[node] = self.done[node] = level
             else:
                 self.start[node] = self._emission_level(node, label, 0)
-                self.done[node] = self.start[node] + (node in region.heads)
+                if streaming and 0 < self.start[node] < _NEVER and node in region.heads:
+                    self._stream(node, label)
+                self.done[node] = self._done_after(node)
                 self._remember_slices(node)
+
+    def _stream(self, head: Node, label: Label) -> None:
+        """Let a head run in an earlier loop, if its sum can be put right."""
+        found = find_stream(self, head, label, self.start[head])
+        if found is not None:
+            self.streams[head] = found
+            self.start[head] = found.level
+            for value, reference in found.references.items():
+                self.references[found.level, value] = reference
+
+    def _done_after(self, node: Node) -> int:
+        level = self.start[node] + (node in self.region.heads)
+        stream = self.streams.get(node)
+        read = () if stream is None else stream.references
+        return max((level, *(self._done(value) for value in read)))
 
     def _remember_slices(self, node: Node) -> None:
         """Find the levels of all slices of a virtual node now: a long chain then needs no stack."""
@@ -75,7 +102,7 @@ class Levels:
         return self.done.get(value.node, 0)
 
     def _whole_level(self, value: Value) -> int:
-        return _NEVER if self._is_never_stored(value.node) else self._done(value)
+        return _NEVER if self.is_never_stored(value.node) else self._done(value)
 
     def slice_level(self, value: Value, axis: int, depth: int = 0) -> int:
         """Return the level at which the slice of a value along an axis can be had."""
@@ -83,7 +110,7 @@ class Levels:
         if node.op is None:
             return 0
         label = self.subject.rule(node).results[value.index][axis]
-        stored = None if self._is_never_stored(node) else self.done[node]
+        stored = None if self.is_never_stored(node) else self.done[node]
         if not self.subject.rule(node).is_parallel(label):
             return _NEVER if stored is None else stored
         if stored == 0:
@@ -95,7 +122,8 @@ class Levels:
             computed = self._slices[node, label] = self._emission_level(node, label, depth + 1)
         return computed if stored is None else min(stored, computed)
 
-    def _is_never_stored(self, node: Node) -> bool:
+    def is_never_stored(self, node: Node) -> bool:
+        """Tell whether a node's result is virtual only."""
         return node in self.region.virtual and node not in self.region.heads
 
     def _emission_level(self, node: Node, label: Label, depth: int) -> int:
@@ -107,15 +135,21 @@ class Levels:
                 level = max(level, self.slice_level(value, axis, depth))
         return level
 
+    def is_stored_by(self, value: Value, level: int) -> bool:
+        """Tell whether a value is there, whole, before the loops of a level."""
+        return self._whole_level(value) <= level
+
     def is_read(self, node: Node, level: int) -> bool:
         """Tell whether a loop at `level` reads a slice of the stored result, not computing it."""
         if node.op is None:
             return True
-        return not self._is_never_stored(node) and self.done[node] <= level
+        return not self.is_never_stored(node) and self.done[node] <= level
 
 
 def plan_loops(subject: Subject, region: Region) -> tuple[list[Loop], Levels, set[Node]]:
     """Group a region's heads into loops, and drop heads whose results only their loop uses.
+
+    Sums stream along with the maximum they hang on where that saves operations.
 
     Returns
     -------
@@ -124,20 +158,53 @@ def plan_loops(subject: Subject, region: Region) -> tuple[list[Loop], Levels, se
     set of Node
         The nodes that are still computed outside of loops.
     """
-    levels = Levels(subject, region)
+    plain = _group(Levels(subject, region, streaming=False))
+    if len(plain[0]) < 2:
+        return plain
+    levels = Levels(subject, region, streaming=True)
+    if not levels.streams:
+        return plain
+    streaming = _group(levels)
+    return streaming if _flops(streaming[0]) < _flops(plain[0]) else plain
+
+
+def _flops(loops: list[Loop]) -> int:
+    return sum(node_cost(node).flops for loop in loops for node, _ in loop.nodes)
+
+
+def _group(levels: Levels) -> tuple[list[Loop], Levels, set[Node]]:
+    region = levels.region
     outside: set[Node] = set()
-    required = _needed_heads(region, subject.outputs, outside)
+    required = _needed_heads(region, levels.subject.outputs, outside)
     loops: list[Loop] = []
     for level in sorted({levels.start[head] for head in region.heads}, reverse=True):
-        heads = {h: label for h, label in region.heads.items() if levels.start[h] == level}
-        heads = {h: label for h, label in heads.items() if h in required}
-        for is_backward, group in _by_direction(subject, heads):
-            needed, read = _collect(subject, levels, group, level)
-            required |= _needed_heads(region, read, outside)
-            order = sorted(needed, key=subject.position.__getitem__)
-            nodes = tuple((node, mark) for node in order for mark in sorted(needed[node], key=str))
-            loops.append(Loop(level, group, nodes, is_backward))
+        here = {h: label for h, label in region.heads.items() if levels.start[h] == level}
+        # What a streaming head reads may call for more heads of its own loop.
+        while True:
+            heads = {h: label for h, label in here.items() if h in required}
+            new = _group_level(levels, heads, level)
+            needed = set(_needed_heads(region, new[1], outside))
+            if needed <= required:
+                break
+            required |= needed
+        loops += new[0]
+    outside |= levels.streams.keys() & required
     return loops[::-1], levels, outside
+
+
+def _group_level(
+    levels: Levels, heads: dict[Node, Label], level: int
+) -> tuple[list[Loop], set[Node]]:
+    """Return the loops of one level, and the nodes whose stored results they need."""
+    subject, loops, read = levels.subject, [], set()
+    for is_backward, group in _by_direction(subject, heads):
+        needed, more = _collect(subject, levels, group, level)
+        read |= more
+        order = sorted(needed, key=subject.position.__getitem__)
+        nodes = tuple((node, mark) for node in order for mark in sorted(needed[node], key=str))
+        streams = {head: levels.streams[head] for head in group if head in levels.streams}
+        loops.append(Loop(level, group, nodes, is_backward, streams))
+    return loops, read
 
 
 def _by_direction(

@@ -10,6 +10,7 @@ import numpy as np
 
 from tracer import ops
 from tracer.ir import Builder, Chunk, Graph, Label, Node, ShapeDtype, Value
+from tracer.ops.helpers import convert
 from tracer.ops.rules import as_tuple
 from tracer.optimizer.split.carry import (
     Resolve,
@@ -19,8 +20,10 @@ from tracer.optimizer.split.carry import (
     slice_starts,
     state_types,
 )
-from tracer.optimizer.split.levels import Loop, plan_loops
+from tracer.optimizer.split.levels import Levels, Loop, plan_loops
 from tracer.optimizer.split.region import Pieces, Region, Subject, merge_of
+from tracer.optimizer.split.rescale import reference_value, rescaled, settled
+from tracer.optimizer.split.streaming import references_of
 
 Transform = Callable[[Graph, Pieces], Graph]
 """Rewrites a body; told which of its nodes put the slices together."""
@@ -47,6 +50,7 @@ class SliceEmitter:
         self.region = region
         self.loop = loop
         self.reads: list[Node] = []
+        self.references = references_of(loop.streams.values())
         self.counts = [len(state_types(subject, head, label)) for head, label in loop.heads.items()]
 
     @property
@@ -54,6 +58,7 @@ class SliceEmitter:
         """How each head's results are assembled: "write", or the op that accumulates them."""
         return tuple(
             self.subject.rule(head).reduced.get(label, "write")
+            + (", rescaled" if head in self.loop.streams else "")
             for head, label in self.loop.heads.items()
         )
 
@@ -91,28 +96,39 @@ class SliceEmitter:
         self.builder, self.start, self.size, self.outer = builder, start, size, outer
         self.reads = []
         self.slices: dict[tuple[Node, Label], tuple[Value, ...]] = {}
-        states = self.states(carries)
+        self.before = self.states(carries)
+        self.after: dict[Node, tuple[Value, ...]] = {}
         for node, label in self.loop.nodes:
             builder.source = node.source
             if self.loop.heads.get(node) == label:
-                states[node] = self._fold(node, label, states[node])
+                self.after[node] = self._fold(node, label)
             else:
                 self._emit_slice(node, self._chunk(node, label))
-        return [value for head in self.loop.heads for value in states[head]]
+        return [value for head in self.loop.heads for value in self.after[head]]
 
     def _chunk(self, node: Node, label: Label) -> Chunk:
         assert node.op is not None
         rule = self.subject.rule(node)
         return Chunk(node.op, label, self.start, self.size, node.operand_types, node.types, rule)
 
-    def _fold(self, head: Node, label: Label, state: tuple[Value, ...]) -> tuple[Value, ...]:
-        chunk = self._chunk(head, label)
+    def _fold(self, head: Node, label: Label) -> tuple[Value, ...]:
+        """Add a slice's part to the state of a head."""
+        chunk, state = self._chunk(head, label), self.before[head]
         merge = merge_of(self.subject, head, label)
-        if merge is None:
-            parts = self._emit_slice(head, chunk)
-            return fold_parts(self.subject, head, chunk, state, parts)
-        operands = self._operands(head, label, merge.replaced)
-        return merge.fold(state, operands, chunk, **head.params)
+        if merge is not None:
+            operands = self._operands(head, label, merge.replaced)
+            return merge.fold(state, operands, chunk, **head.params)
+        parts = self._emit_slice(head, chunk)
+        stream = self.loop.streams.get(head)
+        if stream is not None:
+            state = (rescaled(state[0], stream.factors, self._running_before, self._running),)
+        return fold_parts(self.subject, head, chunk, state, parts)
+
+    def _running_before(self, value: Value) -> Value:
+        return self.before[value.node][value.index]
+
+    def _running(self, value: Value) -> Value:
+        return self.after[value.node][value.index]
 
     def _emit_slice(self, node: Node, chunk: Chunk) -> tuple[Value, ...]:
         results = chunk.op.slice(self._operands(node, chunk.label), chunk, **node.params)
@@ -127,6 +143,8 @@ class SliceEmitter:
             key = (value.node, self.subject.label_of(value, axis)) if axis is not None else None
             if position in replaced:
                 operands.append(None)
+            elif value in self.references and axis is None:
+                operands.append(reference_value(self.references[value], self._running))
             elif axis is None:
                 operands.append(self.outer(value))
             elif key in self.slices:
@@ -237,41 +255,63 @@ def split_region(
     leads from the old values that are still stored to the new ones.
     """
     loops, levels, outside = plan_loops(subject, region)
-    done = levels.done
     mapping: dict[Value, Value] = {}
     emitted = []
     with Builder() as builder:
         for value in subject.graph.inputs:
             mapping[value] = builder.input(value.type, value.node.source)
         waiting = [node for node in subject.graph.nodes if node in outside]
-        waiting.sort(key=lambda node: done[node])  # stable: keeps the graph's order in a level
+        copying = _Copying(builder, waiting, mapping, levels)
+        sums = copying.sums
         for loop in loops:
-            waiting = _copy_ready(builder, waiting, mapping, done, loop.level)
+            copying.ready(loop.level)
             emitter = SliceEmitter(subject, region, loop)
             carries, record = emit_loop(
                 builder, emitter, chunk_of(loop), mapping.__getitem__, transform
             )
             for head, state in emitter.states(carries).items():
+                if head in loop.streams:
+                    sums[head] = state[0]
+                    continue
                 results = finished(subject, head, loop.heads[head], state)
                 mapping.update(zip(head.results, results, strict=True))
             emitted.append(record)
-        _copy_ready(builder, waiting, mapping, done, len(subject.graph.nodes))
+        copying.ready(len(subject.graph.nodes))
     return builder.finish([mapping[value] for value in subject.graph.outputs]), emitted, mapping
 
 
-def _copy_ready(
-    builder: Builder,
-    waiting: list[Node],
-    mapping: dict[Value, Value],
-    done: dict[Node, int],
-    level: int,
-) -> list[Node]:
-    """Copy the nodes that can run at `level`; return those that cannot yet."""
-    count = 0
-    for node in waiting:
-        if done[node] > level:
-            break
-        operands = tuple([mapping[value] for value in node.operands])
-        mapping.update(zip(node.results, builder.copy(node, operands), strict=True))
-        count += 1
-    return waiting[count:]
+class _Copying:
+    """Copies what stays outside of loops, as soon as what it needs is there.
+
+    Attributes
+    ----------
+    sums : dict of Node to Value
+        What loops added for heads whose sums are still to be put right.
+    """
+
+    def __init__(
+        self, builder: Builder, nodes: list[Node], mapping: dict[Value, Value], levels: Levels
+    ) -> None:
+        self.builder, self.mapping, self.levels = builder, mapping, levels
+        # A stable sort: within a level the graph's order stays.
+        self.waiting = sorted(nodes, key=levels.done.__getitem__)
+        self.sums: dict[Node, Value] = {}
+
+    def ready(self, level: int) -> None:
+        """Copy the nodes that can run at `level`."""
+        count = 0
+        for node in self.waiting:
+            if self.levels.done[node] > level:
+                break
+            self.mapping.update(zip(node.results, self._results(node), strict=True))
+            count += 1
+        self.waiting = self.waiting[count:]
+
+    def _results(self, node: Node) -> tuple[Value, ...]:
+        stream = self.levels.streams.get(node)
+        if stream is None:
+            operands = tuple([self.mapping[value] for value in node.operands])
+            return self.builder.copy(node, operands)
+        self.builder.source = node.source
+        total = settled(self.sums[node], stream.factors, self.mapping.__getitem__)
+        return (convert(total, node.types[0].dtype),)
