@@ -82,6 +82,23 @@ def test_zeros_of_both_signs_tie() -> None:
         check(name, x, 1, "uint8")
 
 
+@pytest.mark.parametrize("dtype", [*FLOATS[:4], "uint8", "int32", "uint32"], ids=str)
+def test_the_largest_one_is_a_reduction_too(dtype: Any) -> None:
+    rng = np.random.default_rng(0)
+    x = (100 * rng.standard_normal((6, 300))).astype(dtype)
+    if np.dtype(dtype).kind not in "iu":
+        x[1, 5:9] = -np.nan
+        x[2] = -np.inf
+    with Builder() as builder:
+        program = builder.finish(list(ops.top_k(builder.input(ShapeDtype(x.shape, dtype)), k=1)))
+    executable = lowering.compile_graph(program)
+    assert "TopK" not in executable.hlo()
+    values, indices = map(lowering.to_host, executable(lowering.to_device(x)))
+    wanted = ops.top_k.evaluate(x, k=1)
+    np.testing.assert_array_equal(indices, wanted[1])
+    np.testing.assert_array_equal(values.astype("f8"), wanted[0].astype("f8"))
+
+
 def test_it_is_one_reduction_of_one_array() -> None:
     """Pairs are not vectorised; what computes the elements stays fused, so nothing is stored."""
     with Builder() as builder:

@@ -27,16 +27,22 @@ def fits(type: ShapeDtype, axis: int) -> bool:
     return type.dtype.itemsize * 8 <= _WIDTH and type.shape[axis] <= _LOWER
 
 
-def lower_packed(b: Any, result: ShapeDtype, x: Any, *, axis: int, largest: bool) -> Any:
-    """Emit the index of the first largest (or smallest) element along an axis; NaN is either."""
+def lower_packed(b: Any, x: Any, *, axis: int, largest: bool) -> tuple[Any, Any]:
+    """Emit the first largest (or smallest) element along an axis, and its int32 index.
+
+    NaN is both largest and smallest.
+    """
     keys = b.convert(x.type.with_dtype(_INT64), _keys(b, x, largest=largest))
     upper = b.shift_left(keys, b.splat(_WIDTH, keys.type))
     places = b.subtract(b.splat(_LOWER, keys.type), b.iota(keys.type, axis))
-    wide = result.with_dtype(_INT64)
+    wide = keys.type.with_shape((*x.shape[:axis], *x.shape[axis + 1 :]))
     lowest = b.splat(np.iinfo(_INT64).min, wide.with_shape(()))
     (found,) = b.reduce((wide,), (b.or_(upper, places),), (lowest,), (axis,), _larger)
-    place = b.and_(found, b.splat(_LOWER, wide))
-    return b.convert(result, b.subtract(b.splat(_LOWER, wide), place))
+    narrow = wide.with_dtype(_INT32)
+    key = b.convert(narrow, b.shift_right_arithmetic(found, b.splat(_WIDTH, wide)))
+    place = b.convert(narrow, b.and_(found, b.splat(_LOWER, wide)))
+    value = _value(b, key, wide.with_dtype(x.dtype), largest=largest)
+    return value, b.subtract(b.splat(_LOWER, narrow), place)
 
 
 def _larger(b: Any, x: Any, y: Any) -> tuple[Any]:
@@ -50,19 +56,38 @@ def _keys(b: Any, x: Any, *, largest: bool) -> Any:
         return keys if largest else b.not_(keys)
     x = b.convert(x.type.with_dtype(np.float32), x)
     type = x.type.with_dtype(_INT32)
-    top = b.splat(_LOWER, type)
-    bits = b.bitcast_convert(type, x)
-    # Bit patterns of negative numbers descend: flip all bits but the sign.
-    sign = b.shift_right_arithmetic(bits, b.splat(_WIDTH - 1, type))
-    keys = b.xor(bits, b.and_(sign, top))
+    keys = _flipped(b, b.bitcast_convert(type, x))
     # -0 equals +0.
     keys = b.select(b.compare("EQ", keys, b.splat(-1, type)), b.splat(0, type), keys)
     keys = keys if largest else b.not_(keys)
-    return b.select(b.compare("NE", x, x), top, keys)
+    return b.select(b.compare("NE", x, x), b.splat(_LOWER, type), keys)
+
+
+def _flipped(b: Any, bits: Any) -> Any:
+    """Flip all bits but the sign of negative numbers, whose bit patterns descend; or flip back."""
+    sign = b.shift_right_arithmetic(bits, b.splat(_WIDTH - 1, bits.type))
+    return b.xor(bits, b.and_(sign, b.splat(_LOWER, bits.type)))
+
+
+def _value(b: Any, key: Any, type: ShapeDtype, *, largest: bool) -> Any:
+    """Return the element that a key stands for."""
+    original = key if largest else b.not_(key)
+    if not is_float(type.dtype):
+        if type.dtype == np.uint32:
+            return b.bitcast_convert(type, _with_other_sign(b, original))
+        return b.convert(type, original)
+    wide = type.with_dtype(np.float32)
+    is_nan = b.compare("EQ", key, b.splat(_LOWER, key.type))
+    number = b.bitcast_convert(wide, _flipped(b, original))
+    return b.convert(type, b.select(is_nan, b.splat(np.nan, wide), number))
+
+
+def _with_other_sign(b: Any, x: Any) -> Any:
+    return b.xor(x, b.splat(np.iinfo(_INT32).min, x.type))
 
 
 def _integer_keys(b: Any, x: Any) -> Any:
     type = x.type.with_dtype(_INT32)
     if x.dtype == np.uint32:
-        return b.xor(b.bitcast_convert(type, x), b.splat(np.iinfo(_INT32).min, type))
+        return _with_other_sign(b, b.bitcast_convert(type, x))
     return b.convert(type, x)

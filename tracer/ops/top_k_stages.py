@@ -28,6 +28,7 @@ import numpy as np
 
 from tracer.ir import Cost, ShapeDtype
 from tracer.ir.op import Types
+from tracer.ops.packed_extreme import fits, lower_packed
 from tracer.ops.reduce import lowest
 from tracer.ops.rules import is_float, moved_bytes
 
@@ -78,7 +79,10 @@ def _stages(size: int, k: int) -> _Stages | None:
 
 
 def lower_top_k(b: Any, types: Types, x: Any, *, k: int) -> tuple[Any, Any]:
-    """Lower `top_k`, in two stages where rows are long."""
+    """Lower `top_k`: as a reduction if k is 1, in two stages where rows are long."""
+    if b.platform == "cpu" and _is_reduction(x.type, k):
+        value, index = lower_packed(b, x, axis=len(x.shape) - 1, largest=True)
+        return b.reshape(types[0], value), b.reshape(types[1], index)
     wide = x.type.with_dtype(_ordered_alike(x.dtype))
     if b.platform != "cpu" or _stages(x.shape[-1], k) is None:
         return b.top_k(types, x, k)  # type: ignore[no-any-return]
@@ -87,6 +91,10 @@ def lower_top_k(b: Any, types: Types, x: Any, *, k: int) -> tuple[Any, Any]:
     values, indices = _top_k_of_rows(b, flat, k)
     values = b.convert(values.type.with_dtype(x.dtype), values)
     return b.reshape(types[0], values), b.reshape(types[1], indices)
+
+
+def _is_reduction(type: ShapeDtype, k: int) -> bool:
+    return k == 1 and fits(type, type.ndim - 1)
 
 
 def _ordered_alike(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -186,7 +194,7 @@ def top_k_cost(operands: Types, results: Types, *, k: int) -> Cost:
     (x,), steps = operands, max(k, 1).bit_length()
     moved = moved_bytes(operands, results)
     stages = _stages(x.shape[-1], k)
-    if stages is None:
+    if stages is None or _is_reduction(x, k):
         return Cost(x.size * steps, moved)
     seen = x.size // x.shape[-1] * (stages.count + stages.candidates)
     # Both stages' arrays, and two int32 for each index that is gathered by.
