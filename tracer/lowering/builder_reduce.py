@@ -28,8 +28,6 @@ class _Blocks:
     best: int
     largest: int
     worthwhile: int
-    pad_to: int
-    """Multiple to which an axis without a good divisor is lengthened."""
 
     def size(self, axis_size: int) -> int | None:
         """Return the divisor of an axis to cut it by, if there is a good one."""
@@ -42,12 +40,13 @@ class _Blocks:
 # A block of a leading axis keeps one cache line alive for each of its rows, and rows whose distance
 # is a power of two share a few places in the cache. One of the last axis is read in order: it only
 # has to be long enough to be worth a partial result.
-_LEADING = _Blocks(smallest=8, best=24, largest=64, worthwhile=65, pad_to=32)
-_LAST = _Blocks(smallest=64, best=256, largest=1024, worthwhile=2048, pad_to=256)
+_LEADING = _Blocks(smallest=8, best=24, largest=64, worthwhile=65)
+_LAST = _Blocks(smallest=64, best=256, largest=1024, worthwhile=2048)
 
 
 # Rows of a sum over a whole matrix stay whole up to this length: there are partial results enough.
 _LONGEST_ROW = 1 << 14
+_PAD_TO = 32
 _CHEAP_FLOPS = 8
 """Operations for each element, in what is fused into a reduction, that padding may slow down."""
 
@@ -111,6 +110,9 @@ class ReduceBuilder(RegionBuilder, ControlBuilder):
         if is_cpu and may_pad:
             operands = self._pad(operands, initial_values, axes)
         blocks = _blocks(operands[0].shape, axes) if is_cpu else {}
+        tail = _tail_axis(operands[0].shape, axes, blocks) if is_cpu and may_pad else None
+        if tail is not None:
+            return self._reduce_with_tail(reduction, operands, axes, tail)
         if not blocks:
             return self.reduce_at_once(types, operands, initial_values, axes, combiner)
         cut = _cut(operands[0].shape, axes, blocks)
@@ -124,13 +126,13 @@ class ReduceBuilder(RegionBuilder, ControlBuilder):
     def _pad(
         self, operands: Sequence[Operand], initial_values: Sequence[Operand], axes: Sequence[int]
     ) -> Sequence[Operand]:
-        """Lengthen axes that have no good divisor by what changes no result."""
+        """Lengthen leading axes that have no good divisor by what changes no result."""
         shape = operands[0].shape
         high = [0] * len(shape)
         for axis in axes:
-            blocks = _LEADING if _is_leading(shape, axes, axis) else _LAST
-            if shape[axis] >= blocks.worthwhile and blocks.size(shape[axis]) is None:
-                high[axis] = -shape[axis] % blocks.pad_to
+            blocks = _LEADING if _is_leading(shape, axes, axis) else None
+            if blocks and shape[axis] >= blocks.worthwhile and blocks.size(shape[axis]) is None:
+                high[axis] = -shape[axis] % _PAD_TO
         if not any(high):
             return operands
         none = [0] * len(shape)
@@ -138,6 +140,36 @@ class ReduceBuilder(RegionBuilder, ControlBuilder):
             self.pad(x, value, none, high, none)
             for x, value in zip(operands, initial_values, strict=True)
         ]
+
+    def _reduce_with_tail(
+        self, reduction: _Reduction, operands: Sequence[Operand], axes: tuple[int, ...], axis: int
+    ) -> tuple[Operand, ...]:
+        """Reduce a long axis without a good divisor: most of it in blocks, the rest at once.
+
+        To lengthen it instead takes ten times as long: rows are no longer read as vectors.
+        """
+        shape = operands[0].shape
+        stop = shape[axis] - shape[axis] % _LAST.best
+        zeros, ones = [0] * len(shape), [1] * len(shape)
+        split = [stop if i == axis else 0 for i in range(len(shape))]
+        end = [stop if i == axis else size for i, size in enumerate(shape)]
+        head = [self.slice(x, zeros, end, ones) for x in operands]
+        tail = [self.slice(x, split, shape, ones) for x in operands]
+        found = (
+            self._reduce_in_stages(reduction, head, axes, may_pad=False),
+            self.reduce_at_once(
+                reduction.types, tail, reduction.initial_values, axes, reduction.combiner
+            ),
+        )
+        columns = [
+            [self.reshape(type.with_shape((*type.shape, 1)), x) for x in pair]
+            for type, *pair in zip(reduction.types, *found, strict=True)
+        ]
+        last = len(reduction.types[0].shape)
+        pairs = [self.concatenate(pair, last) for pair in columns]
+        return self.reduce_at_once(
+            reduction.types, pairs, reduction.initial_values, (last,), reduction.combiner
+        )
 
 
 @dataclass(frozen=True)
@@ -217,6 +249,13 @@ def _blocks(shape: Sequence[int], axes: Sequence[int]) -> dict[int, int]:
             blocks[axis] = size
         terms *= blocks.get(axis, shape[axis])
     return blocks
+
+
+def _tail_axis(shape: Sequence[int], axes: Sequence[int], blocks: dict[int, int]) -> int | None:
+    """Return a reduced axis, read in order, that is long and that no divisor cuts well."""
+    longest = max(_longest_row(shape, axes), _LAST.worthwhile - 1)
+    uncut = [a for a in axes if a not in blocks and not _is_leading(shape, axes, a)]
+    return next((a for a in uncut if shape[a] > longest and _LAST.size(shape[a]) is None), None)
 
 
 def _longest_row(shape: Sequence[int], axes: Sequence[int]) -> int:
