@@ -115,8 +115,8 @@ def test_vectors_and_small_products_are_plain() -> None:
         assert choose_form(sizes, left_inner_last=False, right_inner_last=False) == PLAIN
 
 
-def test_a_wide_right_operand_with_contracted_axes_last_comes_first() -> None:
-    """YNNPACK takes a float64 product of this layout, but transposes element by element."""
+def test_packing_that_needs_new_pages_is_avoided() -> None:
+    """The smaller operand stands on the right, when YNNPACK would pack the other in one block."""
     sizes = Sizes(1, 3, 2048, 256, 8)
     form = choose_form(sizes, left_inner_last=True, right_inner_last=True)
     assert form.is_swapped

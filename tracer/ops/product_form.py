@@ -9,18 +9,24 @@ xla/backends/cpu/ynn_support.cc; the figures are in docs/memory-model.md). `x^T 
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass
 from functools import lru_cache
 
 _PLAIN_FLOPS = 1 << 18
 """Below, a product takes a few microseconds in any form."""
-_WIDE = 8
-"""Width in bytes of the floats whose right operand YNNPACK transposes slowly."""
 _PAGED_BYTES = 1 << 20
 """Blocks above this size are new pages of the system in every call (docs/memory-model.md)."""
+_LONG_COLUMN = 1 << 14
+"""Bytes of a column of the right operand from which single products are packed in one block."""
 _COLUMNS, _ELEMENTS = 256, 1 << 17
 """Columns of the right operand that YNNPACK packs at a time, or elements if that is more."""
-_EIGEN_DEPTH = 768
+_THREAD_COLUMNS, _THREAD_COLUMNS_OF_ONE = 64, 32
+"""Columns that each thread packs at least, of a batch of products and of one."""
+_EIGEN_DEPTH, _EIGEN_SHALLOW = 768, 64
+_EIGEN_BLOCK, _EIGEN_LOCAL = 40_000, 1 << 17
+"""Elements of a block of the left operand, and what the threads hold at a time of blocks."""
+_THREADS = os.cpu_count() or 1
 _SMALL_SHARE = 4
 """A copy is small when it takes less than this part of operands and result."""
 _IN_CACHE = 1 << 16
@@ -28,7 +34,7 @@ _IN_CACHE = 1 << 16
 
 # Nanoseconds, measured on two cores of an AMD EPYC machine; only their ratios matter.
 _TRANSPOSE_BYTE, _PAGE_BYTE, _PACK_BYTE = 0.11, 0.25, 0.06
-_PACK_TRANSPOSED, _PACK_TRANSPOSED_WIDE = 0.1, 4.0
+_PACK_TRANSPOSED_BYTE = 0.025
 _EIGEN, _EIGEN_BATCH, _EIGEN_BATCH_IN_CACHE = 2.4, 1.5, 0.6
 
 
@@ -127,13 +133,33 @@ def form_bytes(
     The bounds of the packing are fitted in docs/memory-model.md.
     """
     first, _, size = _ordered(form, sizes, left_inner_last, right_inner_last)
-    if first:
-        packed = min(size.columns, max(_COLUMNS, _ELEMENTS // max(1, size.inner)))
-        packing = size.batch * size.inner * packed
-    else:
-        packing = (sizes.left + sizes.right) // max(1, sizes.inner)
-        packing *= min(2 * sizes.inner, _EIGEN_DEPTH)
-    return (_transposed(form, sizes) + packing) * sizes.itemsize
+    packed = _packed_by_library(size) if first else _packed_by_eigen(size)
+    return (_transposed(form, sizes) + packed) * sizes.itemsize
+
+
+def _packed_by_library(size: Sizes) -> int:
+    """Bound the elements that YNNPACK packs; products with a vector have no packing."""
+    if 1 in (size.rows, size.columns):
+        return 0
+    each = _THREAD_COLUMNS_OF_ONE if size.batch == 1 else _THREAD_COLUMNS
+    at_a_time = max(each * _THREADS, _ELEMENTS // max(1, size.inner))
+    return size.batch * size.inner * min(size.columns, at_a_time)
+
+
+def _packed_by_eigen(size: Sizes) -> int:
+    """Bound the elements that Eigen packs.
+
+    A long left operand is packed block by block within each thread when there are enough blocks
+    for all threads (`parallelize_by_sharding_dim_only` in Eigen's TensorContractionThreadPool.h).
+    """
+    if 1 in (size.rows, size.columns):
+        return 0
+    if size.batch > 1:
+        return (size.rows + size.columns) * _THREADS * min(8 * size.inner, _EIGEN_DEPTH)
+    is_long = size.rows > 8 * size.columns and size.inner >= _EIGEN_SHALLOW
+    if is_long and size.rows * size.inner >= 8 * _THREADS * _EIGEN_BLOCK:
+        return size.columns * min(size.inner, _EIGEN_DEPTH) + _EIGEN_LOCAL
+    return (size.rows + size.columns) * min(size.inner * 4 // 3, _EIGEN_DEPTH)
 
 
 def _transposed(form: ProductForm, sizes: Sizes) -> int:
@@ -180,9 +206,10 @@ def _packing(right_inner_last: bool, size: Sizes) -> float:
     """Estimate YNNPACK's packing of the right operand, which it may have to transpose."""
     each = size.itemsize * _PACK_BYTE
     if right_inner_last:
-        each += _PACK_TRANSPOSED_WIDE if size.itemsize >= _WIDE else _PACK_TRANSPOSED
+        each += size.itemsize * _PACK_TRANSPOSED_BYTE
     at_a_time = min(size.columns, max(_COLUMNS, _ELEMENTS // size.inner))
     nbytes = size.batch * size.inner * at_a_time * size.itemsize
-    # A batch is packed into one block; of single products a block was never new pages.
-    is_paged = size.batch > 1 and nbytes > _PAGED_BYTES
+    # Of a single product with short columns the blocks are smaller.
+    has_large_blocks = size.batch > 1 or size.inner * size.itemsize >= _LONG_COLUMN
+    is_paged = has_large_blocks and nbytes >= _PAGED_BYTES
     return each * size.right + is_paged * nbytes * _PAGE_BYTE
