@@ -82,7 +82,7 @@ class _Sums:
                 yield value, is_negative
 
     def _product(self, value: Value) -> Product | None:
-        if value.node.op is None or self.uses[value] != 1:
+        if value.node.op is None or len(value.node.types) > 1 or self.uses[value] != 1:
             return None
         product = Reader(self.uses, self.numbers).read(value.node)
         return product if is_readable(product) and product.multiplies_matrices else None
