@@ -71,3 +71,19 @@ def test_the_expansion_as_written_would_break_the_bound() -> None:
     squares = (x**2).sum(1)[:, None] + (y**2).sum(1) - np.float32(2) * (x @ y.T)
     error = np.abs(squares - in_float64(x, y)) / (EPS * squared_spread(x, y))
     assert error.max() > 1e3
+
+
+@pytest.mark.parametrize(("features", "largest"), [(12, 2), (64, 16), (10, 255)])
+def test_whole_numbers_keep_their_ties(features: int, largest: int) -> None:
+    # Without the centre on a grid the shift rounds, and equal distances are no longer equal.
+    rng = np.random.default_rng(features)
+    x, y = (
+        rng.integers(0, largest, (n, features)).astype(np.float32) for n in (POINTS, 10 * POINTS)
+    )
+    nearest = tracer.compile(lambda x, y: tnp.top_k(-SPELLINGS["differences"](x, y), 20))
+    assert "match contractions" in {row.name for row in nearest.plan(x, y).passes if row.applied}
+    values, indices = nearest(x, y)
+    expected = in_float64(x, y)
+    order = np.argsort(expected, axis=1, kind="stable")[:, :20]
+    np.testing.assert_array_equal(indices, order)
+    np.testing.assert_array_equal(-np.asarray(values), np.take_along_axis(expected, order, 1))

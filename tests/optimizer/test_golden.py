@@ -281,8 +281,8 @@ def test_a_trip_above_the_budget_is_cut_along_a_second_axis() -> None:
         *[((n,), "float32") for n in (64, 64, 64)],
     )
     graph, rows = split(before, 100, 100, 100)
-    assert [row.trips for row in rows] == [64, 8]
-    assert [row.chunk for row in rows] == [1, 8]
+    assert [row.trips for row in rows] == [64, 5]
+    assert [row.chunk for row in rows] == [1, 12]
     (outer,) = [node for node in graph.nodes if node.bodies]
     assert any(node.bodies for node in outer.params["body"].nodes)
     arrays = [np.linspace(-1, 1, n, dtype=np.float32) for n in (64, 64, 64)]

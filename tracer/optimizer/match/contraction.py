@@ -23,6 +23,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import ml_dtypes
+import numpy as np
 
 from tracer import ops
 from tracer.ir import Graph, Node, ShapeDtype, Value
@@ -137,10 +138,28 @@ def _centre(
     total = sum_over(value, centre.axes, centre.shared)
     count = math.prod(shape[axis] for axis in centre.axes if axis not in centre.shared)
     mean = ops.divide(total, full_like(total, count))
+    axes = tuple(axis for axis in centre.axes if axis in centre.shared)
+    distances = ops.abs(ops.subtract(value, expand(mean, axes, value.type, centre.axes)))
+    private = tuple(i for i, axis in enumerate(centre.axes) if axis not in centre.shared)
+    point = _on_grid(mean, ops.reduce_maximum(distances, axes=private))
     # A centre that is not finite would spoil every row; no shift at all is always allowed.
-    finite = ops.is_finite(mean)
-    mean = ops.select(finite, mean, full_like(mean, 0))
-    return mean, tuple(axis for axis in centre.axes if axis in centre.shared)
+    return ops.select(ops.is_finite(point), point, full_like(point, 0)), axes
+
+
+def _on_grid(mean: Value, spread: Value) -> Value:
+    """Round a centre to a multiple of a power of two, about a twentieth of the spread.
+
+    Whole numbers stay whole, or sixteenths, when they are moved by it: distances between them, and
+    ties between those, are then as exact as by differences.
+    """
+    info = ml_dtypes.finfo(spread.dtype)  # type: ignore[no-untyped-call]
+    unsigned = np.dtype(f"uint{info.bits}")
+    exponent = ((1 << (info.bits - 1)) - 1) >> info.nmant << info.nmant
+    bits = ops.bitcast_convert(spread, dtype=unsigned)
+    power = ops.bitcast_convert(ops.and_(bits, full_like(bits, exponent)), dtype=spread.dtype)
+    step = ops.multiply(power, full_like(power, 0.0625))
+    point = ops.multiply(ops.round_nearest_even(ops.divide(mean, step)), step)
+    return ops.select(ops.compare(step, full_like(step, 0), direction="GT"), point, mean)  # type: ignore[no-any-return]
 
 
 def _squeezed(value: Value, axes: tuple[int, ...], shape: tuple[int, ...]) -> Value:
