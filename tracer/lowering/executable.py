@@ -8,10 +8,13 @@ from typing import Any
 
 from tracer.ir import Graph
 from tracer.lowering import shims
-from tracer.lowering.backend import Device
+from tracer.lowering.backend import Device, blocks_kept
 from tracer.lowering.failures import execution_failure
 from tracer.lowering.memory import MemoryStats, measure
 from tracer.lowering.shims import Buffer
+
+_NEW_PAGES_BYTES = 1 << 20
+"""Blocks of this size are given back to the system when they are freed (`backend`)."""
 
 
 class Executable:
@@ -64,7 +67,11 @@ class Executable:
             XLA failed, for one because the device is out of memory.
         """
         try:
-            results = self._execute(buffers).consume_with_handlers(self._handlers)
+            if self._packs:
+                with blocks_kept():
+                    results = self._execute(buffers).consume_with_handlers(self._handlers)
+            else:
+                results = self._execute(buffers).consume_with_handlers(self._handlers)
         except (RuntimeError, TypeError) as error:
             raise execution_failure(error, buffers) from error
         if self.donate:
@@ -73,6 +80,11 @@ class Executable:
                 # gone in any case, so that a program does not work by luck.
                 buffers[position].delete()
         return results  # type: ignore[no-any-return]
+
+    @cached_property
+    def _packs(self) -> bool:
+        """Whether libraries make blocks that would be new pages each time."""
+        return self.memory.scratch_bytes >= _NEW_PAGES_BYTES
 
     @cached_property
     def memory(self) -> MemoryStats:
