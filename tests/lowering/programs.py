@@ -144,11 +144,15 @@ def executable_of(name: str) -> lowering.Executable:
 
 
 def program(name: str) -> Callable[[], Any]:
-    """Set up in the child: warm up the libraries on small products, compile, copy arguments."""
+    """Set up in the child: warm up the libraries on small products, compile, copy arguments.
+
+    The second product is below the size from which it would be rewritten for YNNPACK, so Eigen
+    takes it, and with it oneDNN: 8 MB of code, once per process (docs/memory-model.md).
+    """
     with Builder() as builder:
-        x = builder.input(ShapeDtype((64, 64), "f4"))
+        x = builder.input(ShapeDtype((48, 48), "f4"))
         warm = builder.finish([dot(x, x, lhs=1, rhs=0), dot(x, x, lhs=0, rhs=0)])
-    for buffer in lowering.compile_graph(warm)(lowering.to_device(np.ones((64, 64), "f4"))):
+    for buffer in lowering.compile_graph(warm)(lowering.to_device(np.ones((48, 48), "f4"))):
         lowering.to_host(buffer)
     executable = executable_of(name)
     arguments = [lowering.to_device(np.ones(*type)) for type in PROGRAMS[name][1]]

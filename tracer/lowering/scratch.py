@@ -26,17 +26,21 @@ _LIST = r"=\{([\d,]*)\}"
 
 _STATED_WIDTH = re.compile(r"^[a-z]+(\d+)")
 
-_EIGEN_DEPTH, _EIGEN_COPIES = 768, 2
-"""Rows of the contracted axis that Eigen packs at a time, and how often, for one product."""
-_EIGEN_BATCH_COPIES = 12
-"""The same for each thread when there are several products."""
-_YNN_COLUMNS, _YNN_ELEMENTS = 256, 1 << 17
-"""Columns of the right operand that YNNPACK packs at a time, or elements if that is more."""
+_EIGEN_DEPTH = 768
+"""Rows of the contracted axis that Eigen packs at a time, for one product."""
+_EIGEN_BATCH_COPIES = 8
+"""How often each thread packs when there are several products."""
+_EIGEN_LONG, _EIGEN_SHALLOW, _EIGEN_TASKS, _EIGEN_BLOCK, _EIGEN_LOCAL = 8, 64, 8, 40_000, 1 << 17
+"""A left operand with this many times the rows of the other side, and this many blocks for each
+thread, is packed block by block: Eigen's `parallelize_by_sharding_dim_only`."""
+_YNN_COLUMNS, _YNN_COLUMNS_OF_ONE, _YNN_ELEMENTS = 64, 32, 1 << 17
+"""Columns of the right operand that each thread of YNNPACK packs at a time, of a batch of products
+and of one; or elements if that is more."""
 _SORT_BYTES = 16
 """Bytes for each element and operand of a line in a stable sort's buffer."""
 _TOP_K_BYTES = 4
-_LAPACK_BYTES = 16 << 20
-"""OpenBLAS packs into buffers of a fixed size."""
+_PANEL_ROWS, _PANEL_ELEMENTS = 384, 3 << 16
+"""Rows of the panel that OpenBLAS packs, and elements of its block of the other side."""
 _LAPACK_MATRICES = 4
 _LAPACK_SQUARES = {"gesdd": 4, "syevd": 2, "heevd": 2, "geev": 3}
 """Workspace of the iterative routines, in squares of the smaller side of the matrix."""
@@ -192,17 +196,23 @@ def _product(computation: _Computation, dot: _Instruction) -> _Product:
 
 def _eigen_dot(computation: _Computation, dot: _Instruction, _: dict[str, _Computation]) -> int:
     p = _product(computation, dot)
-    if p.batch == 1:
-        depth = min(_EIGEN_COPIES * p.k, _EIGEN_DEPTH)
-    else:
+    if 1 in (p.m, p.n):
+        return 0
+    if p.batch > 1:
         depth = _threads() * min(_EIGEN_BATCH_COPIES * p.k, _EIGEN_DEPTH)
-    return (p.m + p.n) * depth * p.itemsize
+        return (p.m + p.n) * depth * p.itemsize
+    is_long = p.m > _EIGEN_LONG * p.n and p.k >= _EIGEN_SHALLOW
+    if is_long and p.m * p.k >= _EIGEN_TASKS * _threads() * _EIGEN_BLOCK:
+        return (p.n * min(p.k, _EIGEN_DEPTH) + _EIGEN_LOCAL) * p.itemsize
+    return (p.m + p.n) * min(p.k * 4 // 3, _EIGEN_DEPTH) * p.itemsize
 
 
 def _ynn_dot(computation: _Computation, dot: _Instruction) -> int:
     p = _product(computation, dot)
-    at_a_time = max(_YNN_COLUMNS, 64 * _threads(), _YNN_ELEMENTS // max(1, p.k))
-    columns = min(p.n, at_a_time)
+    if 1 in (p.m, p.n):
+        return 0
+    each = _YNN_COLUMNS if p.batch > 1 else _YNN_COLUMNS_OF_ONE
+    columns = min(p.n, max(each * _threads(), _YNN_ELEMENTS // max(1, p.k)))
     return p.batch * p.k * columns * p.itemsize
 
 
@@ -261,10 +271,18 @@ def _custom_call(computation: _Computation, call: _Instruction, _: dict[str, _Co
     if target[1] == "TopK":
         return _TOP_K_BYTES * (first.shape[-1] if first.shape else 1)
     if target[1].startswith("lapack_"):
-        matrix = max(math.prod(array.shape[-2:]) * array.itemsize for array in operands)
-        packing = min(_LAPACK_BYTES, _LAPACK_MATRICES * matrix)
-        return packing + _lapack_workspace(target[1], first, call.attributes)
+        workspace = _lapack_workspace(target[1], first, call.attributes)
+        return _lapack_packing(operands) + workspace
     return 0
+
+
+def _lapack_packing(operands: list[_Array]) -> int:
+    """Bound the panels that OpenBLAS packs: as wide as the widest operand."""
+    first = operands[0]
+    width = max(max(array.shape[-2:], default=1) for array in operands)
+    largest = max(math.prod(array.shape[-2:]) for array in operands)
+    panel = min(_PANEL_ROWS, *first.shape[-2:]) * width + _PANEL_ELEMENTS
+    return first.itemsize * min(panel, _LAPACK_MATRICES * largest)
 
 
 def _lapack_workspace(target: str, matrix: _Array, attributes: str) -> int:

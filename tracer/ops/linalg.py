@@ -24,7 +24,7 @@ from tracer.ops.helpers import (
     scale,
     triangle,
 )
-from tracer.ops.matrix_rules import matrix_axes, require_square
+from tracer.ops.matrix_rules import lapack_packing, matrix_axes, require_square
 from tracer.ops.rules import moved_bytes, own_label, require_same_dtypes, widened
 
 Array = np.ndarray[Any, Any]
@@ -75,7 +75,8 @@ def _cholesky_vjp(g: Value, out: Value, a: Value) -> tuple[Value]:
 def _cholesky_cost(operands: Types, results: Types) -> Cost:
     n = operands[0].shape[-1]
     flops = operands[0].size * n // 3
-    return Cost(flops, moved_bytes(operands, results), operands[0].nbytes, product_flops=flops)
+    scratch = operands[0].nbytes + lapack_packing(operands[0], n)
+    return Cost(flops, moved_bytes(operands, results), scratch, product_flops=flops)
 
 
 cholesky: Op = Op(
@@ -187,9 +188,12 @@ def _solve_axes(operands: Types, results: Types, *, left_side: bool, **_: Any) -
 
 
 def _solve_cost(operands: Types, results: Types, **_: Any) -> Cost:
+    """Count transposed copies: of the matrix, which is gone before the result's is written."""
     a, x = operands
     flops = a.shape[-1] * x.size
-    return Cost(flops, moved_bytes(operands, results), x.nbytes, product_flops=flops)
+    width = max(1, x.size * a.shape[-1] // max(1, a.size))
+    scratch = max(a.nbytes, x.nbytes) + lapack_packing(a, width)
+    return Cost(flops, moved_bytes(operands, results), scratch, product_flops=flops)
 
 
 def _batch_solve(

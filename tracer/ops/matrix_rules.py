@@ -18,6 +18,10 @@ Array = np.ndarray[Any, Any]
 INT32 = np.dtype(np.int32)
 
 
+_PANEL_ROWS, _PANEL_ELEMENTS = 384, 3 << 16
+"""Rows of the panel that OpenBLAS packs, and elements of its block of the other side."""
+
+
 def require_matrices(name: str, a: ShapeDtype) -> None:
     """Raise unless `a` holds matrices of floats or complex numbers in its last two axes."""
     require_kind(name, a, "fc")
@@ -72,6 +76,26 @@ def evaluate_each(
         for result, value in zip(results, found, strict=True):
             result[place] = value
     return results
+
+
+def lapack_packing(matrix: ShapeDtype, width: int) -> int:
+    """Bound what OpenBLAS packs for one call of LAPACK: a panel of the other operand.
+
+    Parameters
+    ----------
+    matrix : ShapeDtype
+        The matrix that is decomposed or solved with.
+    width : int
+        Columns of what it is multiplied with: right-hand sides, or its own.
+
+    Returns
+    -------
+    int
+        Bytes; fitted in docs/memory-model.md.
+    """
+    rows, itemsize = min(matrix.shape[-2:]), matrix.dtype.itemsize
+    panel = min(rows, _PANEL_ROWS) * width + _PANEL_ELEMENTS
+    return itemsize * min(panel, 4 * rows * max(rows, width))
 
 
 def identity_array(type: ShapeDtype) -> Array:

@@ -151,12 +151,23 @@ def _linearize_sort(
     return results, pull_back
 
 
-def _sort_cost(operands: Types, results: Types, *, dimension: int, **_: Any) -> Cost:
-    """About n log2 n comparisons along the axis; many floats are sorted as integers in a copy."""
+_STABLE_BYTES = 16
+"""Bytes for each element and operand in the buffer of a stable sort."""
+
+
+def _sort_cost(
+    operands: Types, results: Types, *, dimension: int, is_stable: bool, **_: Any
+) -> Cost:
+    """About n log2 n comparisons along the axis; many floats are sorted as integers in a copy.
+
+    A stable sort of several operands goes through a buffer for one line (docs/memory-model.md).
+    """
     size = operands[0].shape[dimension]
     steps = max(size - 1, 0).bit_length()
     is_copied = _is_sorted_as_integers(operands, operands[0].size)
     scratch = operands[0].nbytes if is_copied else 0
+    if is_stable and len(operands) > 1:
+        scratch += _STABLE_BYTES * len(operands) * size
     return Cost(operands[0].size * steps, (1 + steps) * moved_bytes(operands, results), scratch)
 
 
