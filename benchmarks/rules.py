@@ -68,6 +68,10 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Shape | str, ...]]] = {
     "log-of-determinant": (lambda a: tnp.log(linalg.det(a)), ((N, N),)),
     "trace-of-product": (lambda a, b: tnp.trace(a @ b), ((N, N), (N, N))),
     "diagonal-of-product": (lambda a, b: tnp.diag(a @ b), ((N, N), (N, N))),
+    "diagonal-of-sum": (lambda a, b: tnp.trace(a @ b + a), ((N, N), (N, N))),
+    "diagonal-of-difference": (lambda a, b: tnp.trace(a @ b - a), ((N, N), (N, N))),
+    "diagonal-of-elementwise-product": (lambda a, b: tnp.diag((a @ b) * a), ((N, N), (N, N))),
+    "diagonal-of-quotient": (lambda a, b: tnp.diag((a @ b) / a), ((N, N), (N, N))),
     "kronecker-times": (lambda a, b, v: tnp.kron(a, b) @ v, ((60, 60), (60, 60), (3600,))),
     "diagonal-times": (lambda w, a: tnp.diag(w) @ a, ((N,), (N, N))),
     "times-diagonal": (lambda x, w: x.T @ tnp.diag(w) @ x, ((N, 100), (N,))),
@@ -93,6 +97,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Shape | str, ...]]] = {
     "log-sigmoid": (lambda x: tnp.log(nn.sigmoid(x)), ((N, N),)),
     "log-sum-exp": (lambda x: tnp.log(tnp.sum(tnp.exp(x), axis=1)), ((N, N),)),
     "softmax": (_naive_softmax, ((N, N),)),
+    "power-by-multiplication": (lambda x: (x * x) ** 1.5, ((N, N),)),
     "log-softmax": (lambda x: tnp.log(nn.softmax(x, axis=1)), ((N, N),)),
 }
 

@@ -121,6 +121,26 @@ PRODUCTS: list[Case] = [
         (floats(4, 5), floats(6, 7), floats(35)),
     ),
     (
+        "diagonal-of-sum",
+        lambda a, b, c: tnp.trace(a @ b + c),
+        (floats(N, N), floats(N, N), floats(N, N)),
+    ),
+    (
+        "diagonal-of-difference",
+        lambda a, b, c: tnp.diag(a - b @ c),
+        (floats(N, N), floats(N, N), floats(N, N)),
+    ),
+    (
+        "diagonal-of-elementwise-product",
+        lambda a, b, c: tnp.diag((a @ b) * c),
+        (floats(N, 9), floats(9, N), floats(N, N)),
+    ),
+    (
+        "diagonal-of-quotient",
+        lambda a, b, c: tnp.diag((a @ b) / c),
+        (floats(N, 9), floats(9, N), floats(N, N)),
+    ),
+    (
         "kronecker-times",
         lambda a, b, c: tnp.kron(a, b) @ c,
         (floats(4, 5), floats(6, 7), floats(35, 3)),
@@ -209,7 +229,15 @@ STABLE: list[Case] = [
     ("log-softmax", lambda x: tnp.log(_naive_softmax(x, 0)), (floats(4, N),)),
 ]
 
-CASES: list[Case] = SOLVING + PRODUCTS + DIAGONAL + SELECTION + STABLE
+POWERS: list[Case] = [
+    ("power-by-multiplication", lambda x: x**4, (floats(N),)),
+    ("power-by-multiplication", lambda x: tnp.power(x, 7.0), (floats(4, N),)),
+    ("power-by-multiplication", lambda x: (1 + x * x) ** -0.5, (floats(4, N),)),
+    ("power-by-multiplication", lambda x: (x * x) ** 1.5, (floats(N),)),
+    ("power-by-multiplication", lambda x: (x * x) ** 2.5, (floats(),)),
+]
+
+CASES: list[Case] = SOLVING + PRODUCTS + DIAGONAL + SELECTION + STABLE + POWERS
 
 
 def sample_arrays(types: tuple[ShapeDtype, ...], seed: int = 0) -> list[np.ndarray[Any, Any]]:

@@ -173,6 +173,17 @@ def test_ends_of_a_sort_keep_ties_nan_and_infinity(function: Callable[..., Any])
 
 
 @pytest.mark.xla
+@pytest.mark.parametrize("n", [4, 5, -0.5, 1.5, 2.5])
+def test_powers_of_zeros_infinities_and_negative_numbers(n: float) -> None:
+    x = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, -2.0, 1.0, 3.0], FLOAT)
+    got = np.asarray(tracer.compile(lambda x: x**n)(x))
+    with np.errstate(all="ignore"):
+        wanted = x ** np.float32(n)
+    np.testing.assert_allclose(got, wanted, rtol=1e-6)
+    np.testing.assert_array_equal(np.signbit(got)[:4], np.signbit(wanted)[:4])
+
+
+@pytest.mark.xla
 def test_what_overflowed_no_longer_does() -> None:
     x = np.array([1000.0, 999.0], FLOAT)
     assert np.isfinite(tracer.compile(lambda x: tnp.log(tnp.sum(tnp.exp(x))))(x))

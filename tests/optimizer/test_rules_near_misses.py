@@ -35,6 +35,15 @@ def _eye(x: Any) -> Any:
 
 
 NEAR_MISSES: list[tuple[str, Callable[..., Any], tuple[ShapeDtype, ...], str | None]] = [
+    ("power-by-multiplication", lambda x: x**3, (floats(N),), None),
+    ("power-by-multiplication", lambda x: x**4.000001, (floats(N),), "exponent 4"),
+    ("power-by-multiplication", lambda x: x**9, (floats(N),), "exponent 9"),
+    ("power-by-multiplication", lambda x: x**4, (integers(N),), None),
+    ("power-by-multiplication", lambda x: x**4, (complexes(N),), None),
+    ("power-by-multiplication", lambda x: 4**x, (floats(N),), None),
+    ("power-by-multiplication", lambda x, y: x**y, (floats(N), floats(N)), None),
+    ("power-by-multiplication", lambda x: x ** tnp.array([4.0, 5.0]), (floats(2),), None),
+    ("diagonal-of-sum", lambda a, b: tnp.diagonal(a + b, 1), (floats(N, N), floats(N, N)), DIFFERS),
     ("log1p", lambda x: tnp.log(1.0000001 + x), (floats(N),), DIFFERS),
     ("log1p", lambda x: tnp.log(2 + x), (floats(N),), DIFFERS),
     ("log1p", lambda x: tnp.log(1 + x), (complexes(N),), DIFFERS),

@@ -14,7 +14,7 @@ from tracer.optimizer.match import CONTRACTIONS, INNER_PRODUCTS, UNROLL
 from tracer.optimizer.match.rule import Rule
 from tracer.optimizer.match.rules import rules_pass
 from tracer.optimizer.passes import Pass
-from tracer.rules import diagonal, products, selection, solving, stable
+from tracer.rules import diagonal, powers, products, selection, solving, stable
 
 RULES: tuple[Rule, ...] = (
     *products.RULES,
@@ -22,6 +22,7 @@ RULES: tuple[Rule, ...] = (
     *solving.RULES,
     *selection.RULES,
     *stable.RULES,
+    *powers.RULES,
 )
 PASSES: tuple[Pass, ...] = (INNER_PRODUCTS, UNROLL, CONTRACTIONS)
 """Rewrites of families of expressions that no finite list of patterns describes."""

@@ -11,6 +11,13 @@ from tracer.numpy import linalg
 from tracer.numpy.array import Array
 from tracer.rules.notation import rule
 
+_ELEMENTWISE = {
+    "sum": tnp.add,
+    "difference": tnp.subtract,
+    "elementwise-product": tnp.multiply,
+    "quotient": tnp.divide,
+}
+"""What the diagonal of needs the diagonals of the operands only."""
 _IDENTITIES = "Petersen & Pedersen, The Matrix Cookbook (2012), section 1.1"
 
 
@@ -40,6 +47,18 @@ RULES = (
         lambda a, b: tnp.sum(a * tnp.swapaxes(b, -1, -2), axis=-1),
         samples=["ij ji", "bij bji"],
         source=_IDENTITIES,
+    ),
+    *(
+        rule(
+            f"diagonal-of-{name}",
+            [lambda a, b, f=function: tnp.diagonal(f(a, b), axis1=-2, axis2=-1)],
+            lambda a, b, f=function: f(
+                tnp.diagonal(a, axis1=-2, axis2=-1), tnp.diagonal(b, axis1=-2, axis2=-1)
+            ),
+            samples=["ij ij"],
+            source="element by element",
+        )
+        for name, function in _ELEMENTWISE.items()
     ),
     rule(
         "kronecker-times",
