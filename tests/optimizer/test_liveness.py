@@ -219,3 +219,71 @@ def test_prediction_is_close_to_the_count_of_xla() -> None:
     head = "program                     predicted    counted    scratch  ratio"
     table = "\n".join([head, *rows])
     assert not wrong, f"{wrong} outside of {LOW} to {HIGH}:\n{table}"
+
+
+def reductions(function: Callable[[Any], Any]) -> float:
+    """Matrices stored beside the argument when rows and columns of a value are summed."""
+
+    def both(x: Any) -> Any:
+        y = function(x)
+        return y.sum(0), y.sum(1)
+
+    graph = traced(both, MATRIX)
+    return sum(type.nbytes == UNIT for node in Liveness(graph).stored for type in node.types)
+
+
+def test_cheap_values_are_computed_again_by_each_reduction() -> None:
+    assert reductions(lambda x: (x + 1) * 2 - x) == 0
+    assert reductions(lambda x: x / 3) == 0
+
+
+def test_expensive_values_are_stored_for_several_kernels() -> None:
+    assert reductions(tnp.exp) == 1
+    assert reductions(lambda x: 1 / x) == 1
+    assert reductions(lambda x: tnp.exp(x) + 1) == 1
+
+
+def test_a_forward_value_that_a_backward_pass_reads_is_stored() -> None:
+    """`x + y` reads more than it makes, and its second reader waits for what becomes of it."""
+
+    def stored(late: bool) -> int:
+        def function(x: Any, y: Any) -> Any:
+            total = x + y
+            peak = total.max()
+            return (total * peak).sum() if late else peak
+
+        nodes = Liveness(traced(function, MATRIX, MATRIX)).stored
+        return sum(type.nbytes == UNIT for node in nodes for type in node.types)
+
+    assert stored(late=False) == 0
+    assert stored(late=True) == 1
+
+
+def test_what_a_library_reads_keeps_what_kernels_compute_it_from() -> None:
+    """`2 e` is stored for the product; its sum is computed from `e`, which stays."""
+
+    def function(x: Any, summed: bool) -> Any:
+        e = tnp.sort(x, axis=0)
+        y = 2 * e
+        product = (y @ x).sum()
+        return (product, (y * product).sum()) if summed else product
+
+    apart = units(lambda x: function(x, summed=True), MATRIX)
+    assert apart >= units(lambda x: function(x, summed=False), MATRIX) + 1
+
+
+def test_results_are_there_from_the_beginning() -> None:
+    """Two complex spectra beside the argument and a real result that neither fits into."""
+    found = units(lambda x: tnp.abs(tnp.fft.fft2(tnp.fft.fft2(x))), MATRIX)
+    assert found >= 6
+
+
+def test_a_kernel_between_two_loops_has_a_buffer_of_its_own() -> None:
+    def loop(c: Any, x: Any) -> Any:
+        return tracer.fori_loop(0, 9, lambda i, c: tnp.tanh(c) + x, c)
+
+    def planned(function: Callable[[Any], Any]) -> float:
+        return peak_bytes(PassManager().run(traced(function, MATRIX), STANDARD_PASSES)) / UNIT
+
+    assert planned(lambda x: loop(loop(2 * x, x), x).sum()) < 2.2
+    assert 3 <= planned(lambda x: loop(tnp.sin(loop(2 * x, x)), x).sum()) < 3.2

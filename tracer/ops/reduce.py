@@ -76,6 +76,27 @@ def _reduce_axes(combiner: str) -> Callable[..., AxisRule]:
     return rule
 
 
+# On CPU long axes are reduced in stages of about this size (lowering/builder_reduce.py).
+_LEADING_BLOCK, _LONG_LEADING = 24, 65
+_LAST_BLOCK, _LONG_LAST = 256, 2048
+
+
+def _reduce_cost(operands: Types, results: Types, *, axes: Axes) -> Cost:
+    """One operation for each element; scratch for what the first of the stages leaves."""
+    x = operands[0]
+    blocks = 1
+    for axis in axes:
+        is_leading = any(x.shape[i] > 1 for i in range(axis + 1, x.ndim) if i not in axes)
+        if is_leading and x.shape[axis] >= _LONG_LEADING:
+            blocks *= _LEADING_BLOCK
+        elif axis == max(axes) and not is_leading and x.shape[axis] >= _LONG_LAST:
+            blocks *= _LAST_BLOCK
+    if results[0].size == 1 and blocks > 1:
+        blocks = max(blocks, x.shape[max(axes)])  # a sum over everything keeps whole rows apart
+    partial = x.size // blocks * max(4, x.dtype.itemsize) if blocks > 1 else 0
+    return Cost(x.size, moved_bytes(operands, results), partial)
+
+
 def reduction(
     name: str,
     combiner: str,
@@ -137,9 +158,7 @@ def reduction(
         lower=lower,
         vjp=vjp,
         axes=_reduce_axes(combiner),
-        cost=lambda operands, results, *, axes: Cost(
-            operands[0].size, moved_bytes(operands, results)
-        ),
+        cost=_reduce_cost,
         fusion="reduce",
         batch=leading("axes"),
         response=response,

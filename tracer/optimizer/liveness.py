@@ -20,7 +20,7 @@ from tracer.optimizer.loops import (
     passed_through,
     trip_count,
 )
-from tracer.optimizer.storage import stored_nodes
+from tracer.optimizer.storage import is_fused, stored_nodes
 from tracer.source import Source
 
 
@@ -78,12 +78,15 @@ class Liveness:
                 self.users.setdefault(value, []).append(node)
             for index in passed_through(node):
                 self.renamed.setdefault(node.operands[index], []).append(node.results[index])
-        self.stored = stored_nodes(graph, self.users, self.outputs)
+        self.stored, self.again = stored_nodes(graph, self.users, self.outputs)
         self.last_read = self._last_reads()
 
     def is_stored(self, value: Value) -> bool:
         """Tell whether the value has a buffer of its own."""
         return value in self.inputs or value.node in self.stored
+
+    def _readers(self, node: Node) -> list[Node]:
+        return [user for value in node.results for user in self.users.get(value, ())]
 
     def _last_reads(self) -> dict[Node, int]:
         """Position at which a node's operands are read for the last time.
@@ -95,10 +98,11 @@ class Liveness:
         for node in reversed(self.graph.nodes):
             last[node] = self.position[node]
             if node not in self.stored:
-                users = (user for value in node.results for user in self.users.get(value, ()))
-                last[node] = max((last[user] for user in users), default=last[node])
+                last[node] = max((last[user] for user in self._readers(node)), default=last[node])
                 if any(value in self.outputs for value in node.results):
                     last[node] = end
+            elif node in self.again:
+                last[node] = max(last[user] for user in self._readers(node) if is_fused(user))
         return last
 
     def death(self, value: Value) -> int:

@@ -34,8 +34,10 @@ class _Reading:
 
 def stored_nodes(
     graph: Graph, users: Mapping[Value, Sequence[Node]], outputs: Set[Value]
-) -> set[Node]:
-    """Return the nodes whose results have buffers of their own.
+) -> tuple[set[Node], set[Node]]:
+    """Return the nodes whose results have buffers, and those of them that kernels compute again.
+
+    A cheap value that a library reads is stored for it, and other kernels compute it all the same.
 
     Parameters
     ----------
@@ -46,6 +48,12 @@ def stored_nodes(
         The graph's outputs.
     """
     return _Fusion(graph, users, outputs).run()
+
+
+def is_fused(node: Node) -> bool:
+    """Tell whether a kernel that computes the node can compute its operands too."""
+    assert node.op is not None
+    return node.op.fusion in ("loop", "reduce")
 
 
 class _Fusion:
@@ -60,12 +68,14 @@ class _Fusion:
         self.stored: set[Node] = set()
         self.demanded: set[Node] = set()
         """Views whose operand must have a buffer, because a consumer reads memory through them."""
+        self.again: set[Node] = set()
+        """Stored nodes that kernels compute again rather than read."""
         self.readings: dict[Node, _Reading] = {}
         self.bits, self.before = _barriers_before(graph)
         self.behind: dict[Node, int] = {}
         """The barriers that come after a node, as bits."""
 
-    def run(self) -> set[Node]:
+    def run(self) -> tuple[set[Node], set[Node]]:
         for node in reversed(self.graph.nodes):
             assert node.op is not None
             kind = node.op.fusion
@@ -77,7 +87,15 @@ class _Fusion:
                 node, readers, behind
             ):
                 (self.demanded if kind == "view" else self.stored).add(node)
-        return self.stored
+                if kind == "loop" and self._is_computed_again(node, readers):
+                    self.again.add(node)
+        return self.stored, self.again
+
+    def _is_computed_again(self, node: Node, readers: Sequence[Node]) -> bool:
+        others = [user for user in readers if is_fused(user) and user not in self.demanded]
+        if not node.operands or len(others) in (0, len(readers)) or _is_expensive(node):
+            return False
+        return _read_bytes(node) <= sum(type.nbytes for type in node.types)
 
     def _barriers_behind(self, readers: Sequence[Node]) -> int:
         found = 0
@@ -97,6 +115,8 @@ class _Fusion:
                 return True
             reading = self.readings.get(user)
             kernels.add(user if reading is None else reading.kernel)
+            if user in self.again:
+                kernels.add(None)
             is_repeated |= user.types[0].size > size
             is_repeated |= reading is not None and reading.is_repeated
         kernel = next(iter(kernels)) if len(kernels) == 1 else None
