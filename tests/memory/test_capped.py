@@ -20,7 +20,14 @@ CAP = 300 * MB
 pytestmark = pytest.mark.xla
 
 
-@pytest.mark.parametrize("program", ["kernel_product", "kernel_gradient", "correlation_maxima"])
+@pytest.mark.parametrize(
+    "program",
+    [
+        "kernel_product",
+        pytest.param("kernel_gradient", marks=pytest.mark.slow),
+        pytest.param("correlation_maxima", marks=pytest.mark.slow),
+    ],
+)
 def test_only_the_sliced_program_finishes(program: str) -> None:
     target = f"{PROGRAMS}:{program}"
     sliced, whole = (

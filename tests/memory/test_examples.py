@@ -18,7 +18,7 @@ MB = 1_000_000
     [
         ("kernel", 10_000, 40 * MB, 4 * 10_000**2),
         ("neighbours", 20_000, 40 * MB, 4 * 2_000 * 20_000),
-        ("sparse-gp", 40_000, 40 * MB, 8 * 200 * 40_000),
+        pytest.param("sparse-gp", 40_000, 40 * MB, 8 * 200 * 40_000, marks=pytest.mark.slow),
     ],
 )
 def test_stays_within_the_limit(problem: str, n: int, limit_bytes: int, largest_bytes: int) -> None:

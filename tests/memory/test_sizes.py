@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -77,11 +78,18 @@ PROGRAMS: dict[str, tuple[Function, tuple[ShapeDtype, ...]]] = {
 }
 
 
+@functools.cache
+def minimum_bytes(name: str) -> int:
+    """Return the smallest limit that the plan names; finding it takes seconds."""
+    function, types = PROGRAMS[name]
+    return tracer.compile(function).plan(*types).minimum_bytes
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_limit_that_only_just_fits(name: str, rng: np.random.Generator) -> None:
     function, types = PROGRAMS[name]
     free = tracer.compile(function, split="never")
-    minimum = tracer.compile(function).plan(*types).minimum_bytes
+    minimum = minimum_bytes(name)
     tight = tracer.compile(function, memory_limit=minimum)
     plan = tight.plan(*types)
     assert plan.loops
@@ -98,7 +106,7 @@ def test_a_limit_that_only_just_fits(name: str, rng: np.random.Generator) -> Non
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_tenth_less_than_the_smallest_is_refused(name: str) -> None:
     function, types = PROGRAMS[name]
-    minimum = tracer.compile(function).plan(*types).minimum_bytes
+    minimum = minimum_bytes(name)
     with pytest.raises(MemoryLimitError) as caught:
         tracer.compile(function, memory_limit=int(0.9 * minimum)).plan(*types)
     error = caught.value
