@@ -122,6 +122,8 @@ class _Sums:
                 )
                 for term in terms
             ]
+            if not all(each.factors for each in products):
+                continue  # a term that is a number alone leaves nothing to put in order
             additions = len(terms) - 1
             before = price(product) + additions * factor.value.type.size
             before += sum(price(term.product) for term in terms if term.product)
