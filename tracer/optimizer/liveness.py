@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from weakref import WeakKeyDictionary
 
 from tracer.ir import Cost, Graph, Node, Value
 from tracer.optimizer.buffers import Buffer, live_bytes, move_into_results, places_in
@@ -265,9 +266,17 @@ class Liveness:
 
 def body_extra_bytes(body: Graph) -> int:
     """Bytes a loop's body or a branch needs beyond its inputs, which are the caller's buffers."""
-    inputs = sum(type.nbytes for type in body.input_types)
-    live = Liveness(body, frozenset(range(len(body.inputs))), is_body=True)
-    return max(0, max((moment.live_bytes for moment in live.timeline), default=inputs) - inputs)
+    found = _EXTRA_BYTES.get(body)
+    if found is None:
+        inputs = sum(type.nbytes for type in body.input_types)
+        live = Liveness(body, frozenset(range(len(body.inputs))), is_body=True)
+        most = max((moment.live_bytes for moment in live.timeline), default=inputs)
+        found = _EXTRA_BYTES[body] = max(0, most - inputs)
+    return found
+
+
+_EXTRA_BYTES: WeakKeyDictionary[Graph, int] = WeakKeyDictionary()
+"""Graphs do not change, and programs that are compared share bodies."""
 
 
 def peak_bytes(graph: Graph, donated: frozenset[int] = frozenset()) -> int:

@@ -130,7 +130,7 @@ class _Fusion:
 
         The forward values that a backward pass reads are of this kind.
         """
-        if not any(behind & self.before[user] for user in readers):
+        if len(readers) < 2 or not any(behind & self.before[user] for user in readers):
             return False
         needed = _read_bytes(node)
         return needed > sum(type.nbytes for type in node.types)
