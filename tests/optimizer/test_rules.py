@@ -78,6 +78,13 @@ def test_every_rule_has_a_case_a_source_and_its_own_name() -> None:
     assert all(rule.source and rule.samples for rule in RULES)
 
 
+def test_the_documentation_lists_every_rule() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "rules.md").read_text()
+    assert {
+        name for name in NAMES if f"| {name} |" not in page and f"*{name}*" not in page
+    } == set()
+
+
 def golden_text() -> str:
     """Return before and after of the first case of each rule."""
     sections: dict[str, str] = {}
