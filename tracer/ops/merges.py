@@ -44,10 +44,10 @@ def first_extreme(direction: str, reduce: Callable[[], Op], identity: Identity) 
     """
 
     def initial(operands: Any, types: Types, results: Types, *, axis: int, **_: Any) -> State:
-        # The last index there is: it loses every tie.
+        # Where all elements are as bad as the identity, the first of them is at 0.
         indices = results[0].with_dtype(_index_dtype(types[0].shape[axis]))
         value = helpers.full(identity(types[0].dtype), results[0].with_dtype(types[0].dtype))
-        return value, helpers.full(np.iinfo(indices.dtype).max, indices)
+        return value, helpers.full(0, indices)
 
     def fold(state: State, operands: State, chunk: Chunk, *, axis: int, **_: Any) -> State:
         (x, i), (part,) = state, operands
