@@ -10,7 +10,6 @@ import numpy as np
 
 from tracer import ops
 from tracer.ir import Builder, Chunk, Graph, Label, Node, ShapeDtype, Value
-from tracer.ops.helpers import convert
 from tracer.ops.rules import as_tuple
 from tracer.optimizer.split.carry import (
     Resolve,
@@ -20,9 +19,10 @@ from tracer.optimizer.split.carry import (
     slice_starts,
     state_types,
 )
-from tracer.optimizer.split.levels import Levels, Loop, plan_loops
+from tracer.optimizer.split.copying import Copying
+from tracer.optimizer.split.levels import Loop, plan_loops
 from tracer.optimizer.split.region import Pieces, Region, Subject, merge_of
-from tracer.optimizer.split.rescale import reference_value, rescaled, settled
+from tracer.optimizer.split.rescale import reference_value, rescaled
 from tracer.optimizer.split.streaming import references_of
 
 Transform = Callable[[Graph, Pieces], Graph]
@@ -261,7 +261,7 @@ def split_region(
         for value in subject.graph.inputs:
             mapping[value] = builder.input(value.type, value.node.source)
         waiting = [node for node in subject.graph.nodes if node in outside]
-        copying = _Copying(builder, waiting, mapping, levels)
+        copying = Copying(builder, waiting, mapping, levels)
         sums = copying.sums
         for loop in loops:
             copying.ready(loop.level)
@@ -278,40 +278,3 @@ def split_region(
             emitted.append(record)
         copying.ready(len(subject.graph.nodes))
     return builder.finish([mapping[value] for value in subject.graph.outputs]), emitted, mapping
-
-
-class _Copying:
-    """Copies what stays outside of loops, as soon as what it needs is there.
-
-    Attributes
-    ----------
-    sums : dict of Node to Value
-        What loops added for heads whose sums are still to be put right.
-    """
-
-    def __init__(
-        self, builder: Builder, nodes: list[Node], mapping: dict[Value, Value], levels: Levels
-    ) -> None:
-        self.builder, self.mapping, self.levels = builder, mapping, levels
-        # A stable sort: within a level the graph's order stays.
-        self.waiting = sorted(nodes, key=levels.done.__getitem__)
-        self.sums: dict[Node, Value] = {}
-
-    def ready(self, level: int) -> None:
-        """Copy the nodes that can run at `level`."""
-        count = 0
-        for node in self.waiting:
-            if self.levels.done[node] > level:
-                break
-            self.mapping.update(zip(node.results, self._results(node), strict=True))
-            count += 1
-        self.waiting = self.waiting[count:]
-
-    def _results(self, node: Node) -> tuple[Value, ...]:
-        stream = self.levels.streams.get(node)
-        if stream is None:
-            operands = tuple([self.mapping[value] for value in node.operands])
-            return self.builder.copy(node, operands)
-        self.builder.source = node.source
-        total = settled(self.sums[node], stream.factors, self.mapping.__getitem__)
-        return (convert(total, node.types[0].dtype),)
