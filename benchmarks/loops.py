@@ -31,6 +31,15 @@ def squared_distances(x: Any, y: Any) -> Any:
     return ((x[:, None, :] - y[None, :, :]) ** 2).sum(-1)
 
 
+def without_gradient(x: Any) -> Any:
+    """Return the array as a constant of differentiation, as log-sum-exp treats its maximum."""
+    if isinstance(x, np.ndarray):
+        return x
+    import tracer
+
+    return tracer.stop_gradient(x)
+
+
 def sinkhorn(np_: Any, scan: Any, x: Any, y: Any) -> Any:
     """Return the cost of entropic transport between two clouds, after 50 iterations of scaling."""
     cost = squared_distances(x, y)
@@ -51,7 +60,7 @@ def sinkhorn_in_logarithms(np_: Any, scan: Any, x: Any, y: Any) -> Any:
     a, b = np_.log(np_.ones_like(x[:, 0]) / len(x)), np_.log(np_.ones_like(y[:, 0]) / len(y))
 
     def log_sum(z: Any, axis: int) -> Any:
-        most = z.max(axis=axis, keepdims=True)
+        most = without_gradient(z.max(axis=axis, keepdims=True))
         return np_.log(np_.exp(z - most).sum(axis)) + most.squeeze(axis)
 
     def step(potentials: Any, _: None) -> Any:
