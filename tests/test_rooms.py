@@ -40,14 +40,22 @@ ROOMS: dict[str, set[str]] = {
     "nn": SHARED | {"numpy", "scipy", "random", "ops", "ir"},
     "random": SHARED | {"numpy", "scipy", "control", "ops", "ir"},
     "trace": SHARED | {"numpy", "ir"},
-    "rules": SHARED | {"optimizer", "trace", "numpy", "scipy", "nn", "ops", "ir"},
+    "rules": SHARED | {"optimizer", "transforms", "trace", "numpy", "scipy", "nn", "ops", "ir"},
     "control": SHARED | COMPOSERS | {"transforms"},
     "transforms": SHARED | COMPOSERS,
     "eager": SHARED | COMPOSERS | {"lowering"},
-    "api": SHARED | COMPOSERS | {"control", "transforms", "eager", "optimizer", "lowering", "rules"},
+    "api": SHARED
+    | COMPOSERS
+    | {"control", "transforms", "eager", "optimizer", "lowering", "rules"},
 }
 """What each room may import, besides itself."""
-SAME_ROOM = {"compiled": "api", "options": "api", "retracing": "api", "signature": "api"}
+SAME_ROOM = {
+    "compiled": "api",
+    "closed_loop": "api",
+    "options": "api",
+    "retracing": "api",
+    "signature": "api",
+}
 """Files that share a room with the one that names it."""
 ENTRANCE = "__init__"
 """tracer/__init__.py: it gathers the public names and no room may import it."""

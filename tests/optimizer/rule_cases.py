@@ -11,6 +11,7 @@ import tracer.numpy as tnp
 from tracer import nn
 from tracer.ir import ShapeDtype
 from tracer.numpy import linalg
+from tracer.transforms import grad
 
 Case = tuple[str, Callable[..., Any], tuple[ShapeDtype, ...]]
 FLOAT = "float32"
@@ -229,6 +230,40 @@ STABLE: list[Case] = [
     ("log-softmax", lambda x: tnp.log(_naive_softmax(x, 0)), (floats(4, N),)),
 ]
 
+
+def gradient(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the gradient of a weighed sum of a function's results."""
+    return lambda x, w: grad(lambda x: tnp.sum(w * function(x)))(x)
+
+
+GRADIENTS: list[Case] = [
+    (
+        "softplus-gradient",
+        gradient(lambda x: tnp.log(1 + tnp.exp(x))),
+        (floats(4, N), floats(4, N)),
+    ),
+    (
+        "log-sum-exp-gradient",
+        gradient(lambda x: tnp.log(tnp.sum(tnp.exp(x), axis=1))),
+        (floats(4, N), floats(4)),
+    ),
+    (
+        "log-sum-exp-gradient",
+        gradient(lambda x: tnp.log(tnp.sum(tnp.exp(x), axis=0, keepdims=True))),
+        (floats(4, N), floats(1, N)),
+    ),
+    (
+        "softmax-gradient",
+        gradient(lambda x: _naive_softmax(x, 1)),
+        (floats(4, N), floats(4, N)),
+    ),
+    (
+        "log-softmax-gradient",
+        gradient(lambda x: tnp.log(_naive_softmax(x, 0))),
+        (floats(4, N), floats(4, N)),
+    ),
+]
+
 POWERS: list[Case] = [
     ("power-by-multiplication", lambda x: x**4, (floats(N),)),
     ("power-by-multiplication", lambda x: tnp.power(x, 7.0), (floats(4, N),)),
@@ -237,7 +272,7 @@ POWERS: list[Case] = [
     ("power-by-multiplication", lambda x: (x * x) ** 2.5, (floats(),)),
 ]
 
-CASES: list[Case] = SOLVING + PRODUCTS + DIAGONAL + SELECTION + STABLE + POWERS
+CASES: list[Case] = SOLVING + PRODUCTS + DIAGONAL + SELECTION + STABLE + GRADIENTS + POWERS
 
 
 def sample_arrays(types: tuple[ShapeDtype, ...], seed: int = 0) -> list[np.ndarray[Any, Any]]:

@@ -13,12 +13,14 @@ import tracer
 import tracer.numpy as tnp
 from tests.optimizer.graphs import text
 from tests.optimizer.rule_cases import CASES, FLOAT, Case, N, floats, sample_arrays
+from tracer import nn
 from tracer.errors import ArgumentError
 from tracer.ir import Graph, ShapeDtype, interpret, verify, verify_same_signature
 from tracer.numpy import linalg
 from tracer.optimizer.match.rules import rules_pass
 from tracer.optimizer.passes import PassLog
 from tracer.rules import NAMES, RULES, matching, rule_names
+from tracer.scipy import special
 from tracer.trace import trace
 
 APPLY = rules_pass(RULES)
@@ -155,6 +157,10 @@ def test_the_larger_saving_wins_not_the_order_of_the_rules() -> None:
     assert "dot_general" not in [node.name for node in after.nodes]
 
 
+def _naive_softmax(x: Any) -> Any:
+    return tnp.exp(x) / tnp.sum(tnp.exp(x), axis=-1, keepdims=True)
+
+
 ENDS: list[Callable[..., Any]] = [
     lambda x: tnp.sort(x)[:4],
     lambda x: tnp.sort(x)[-4:],
@@ -188,6 +194,27 @@ def test_powers_of_zeros_infinities_and_negative_numbers(n: float) -> None:
         wanted = x ** np.float32(n)
     np.testing.assert_allclose(got, wanted, rtol=1e-6)
     np.testing.assert_array_equal(np.signbit(got)[:4], np.signbit(wanted)[:4])
+
+
+@pytest.mark.xla
+@pytest.mark.parametrize(
+    ("naive", "stable"),
+    [
+        (lambda x: tnp.log(1 + tnp.exp(x)), nn.softplus),
+        (lambda x: tnp.log(tnp.sum(tnp.exp(x), axis=1)), lambda x: special.logsumexp(x, axis=1)),
+        (lambda x: tnp.log(_naive_softmax(x)), nn.log_softmax),
+        (_naive_softmax, nn.softmax),
+    ],
+)
+def test_gradients_no_longer_overflow_either(
+    naive: Callable[..., Any], stable: Callable[..., Any]
+) -> None:
+    x = np.array([[1000.0, 999.0, 0.0], [1.0, 2.0, 3.0]], FLOAT)
+    got, wanted = (
+        np.asarray(tracer.compile(tracer.grad(lambda x, f=f: tnp.sum(f(x)[..., 0] ** 2)))(x))
+        for f in (naive, stable)
+    )
+    np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.xla

@@ -13,7 +13,7 @@ from tracer.optimizer.match.rule import Guard, Numbers, Purpose, Rule, Spelling,
 from tracer.optimizer.match.skeleton import Skeleton, normal_form, skeletons
 from tracer.trace import trace
 
-_SIZES = {letter: size for size, letter in enumerate("bijklmnr", start=2)}
+_SIZES = {letter: size for size, letter in enumerate("ubijklmnr", start=1)}
 _AXIS = re.compile(r"\(([a-z]+)\)|([a-z])")
 _FLOATS = ("float32",)
 

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from tracer import ops
 from tracer.ir import Node, Value
 from tracer.optimizer.match.rule import Numbers
 
@@ -39,6 +40,12 @@ def reduced_axes_kept(root: Value) -> Numbers:
     numbers = reduced_axes(root)
     inner = next((n for n in producers(root) if "axes" in n.params), root.node)
     return {**numbers, "keepdims": root.type.ndim > inner.types[0].ndim}
+
+
+def gradient_axes_kept(root: Value) -> Numbers:
+    """Return the same of the reduction in whose gradient `root` stands: kept axes are reshaped."""
+    is_kept = any(node.op is ops.reshape for node in producers(root, 3))
+    return {**reduced_axes(root), "keepdims": is_kept}
 
 
 def size_of_result(axis: int) -> Callable[[Value], Numbers]:
