@@ -76,12 +76,14 @@ class Node:
     @property
     def cost(self) -> Cost:
         """What one run of the op costs, by its record; worked out once."""
-        return self._ruled("cost", self.op.cost if self.op is not None else None)
+        found: Cost = self._ruled("cost", self.op.cost if self.op is not None else None)
+        return found
 
     @property
     def axes(self) -> AxisRule:
         """How the axes of operands and results correspond, by the op's record."""
-        return self._ruled("axes", self.op.axes if self.op is not None else None)
+        found: AxisRule = self._ruled("axes", self.op.axes if self.op is not None else None)
+        return found
 
     def _ruled(self, name: str, rule: Callable[..., Any] | None) -> Any:
         found = self._rules.get(name)

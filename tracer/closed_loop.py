@@ -1,0 +1,282 @@
+"""The closed loop of planning: candidates are compiled until XLA's own count keeps the limit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from tracer import lowering, rules
+from tracer.errors import ArgumentError, MemoryLimitError
+from tracer.optimizer.liveness import Liveness
+from tracer.optimizer.passes import PassRow
+from tracer.optimizer.pipeline import Candidate, Planner, PlannerOptions
+from tracer.optimizer.speed import Machine
+from tracer.options import AUTO, CompileOptions
+from tracer.retracing import FRUGAL_MODES, PLAIN, Mode, has_loops, modes
+from tracer.signature import Call
+from tracer.source import Source
+from tracer.trace import Traced
+from tracer.units import format_bytes
+
+_TENTH_LESS = 0.9
+# How often a tenth less is tried for the smallest limit.
+_MAXIMUM_ROUNDS = 8
+# After a program that took more than was predicted, predictions are asked to be lower by as much,
+# less this: programs differ in how far off their predictions are.
+_SLACK = 1.15
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """A compiled candidate, and the compiler that it comes from."""
+
+    compiler: Compiler
+    candidate: Candidate
+    execute: lowering.Executable
+
+    @property
+    def nbytes(self) -> int:
+        """XLA's count and the modelled scratch, in bytes."""
+        return self.execute.memory.peak_bytes
+
+
+class Compilers:
+    """The program as it was traced and, where that does not fit, as other modes trace it."""
+
+    def __init__(self, call: Call, options: CompileOptions, name: str) -> None:
+        self.call, self.options, self.name = call, options, name
+        self.donated = _donated_leaves(call, options.donate_argnums)
+        self.device = lowering.find_device(options.device)
+        limit = options.limit
+        self.limit = lowering.free_bytes(self.device) if limit == AUTO else limit
+        self.plain = self._compiler(call.traced, PLAIN)
+        self._found: dict[Mode, Compiler] = {}
+        self._accepted: Found | None = None
+
+    def compile(self) -> Found:
+        """Return the first program that keeps the limit, compiled, with its compiler.
+
+        Raises
+        ------
+        MemoryLimitError
+            The smallest program that is known is above the limit.
+        """
+        found = self._first() or self._least
+        assert not isinstance(self.limit, str)
+        if self.limit is not None and found.nbytes > self.limit:
+            raise infeasible(self.name, self.limit, found)
+        self._accepted = found
+        return found
+
+    def minimum_bytes(self) -> int:
+        """Return the smallest limit that is known to be met, in bytes."""
+        least = self._least.nbytes
+        return least if self._accepted is None else min(least, self._accepted.nbytes)
+
+    def _first(self) -> Found | None:
+        """Return the first program that keeps the limit, of those that are planned for it."""
+        for compiler in self._tried():
+            found = compiler.compile()
+            if found is not None:
+                return found
+        return None
+
+    @cached_property
+    def _least(self) -> Found:
+        """The smallest program that is known; the limit plays no part.
+
+        From the planner's smallest one, limits a tenth lower are tried as long as they are met:
+        at nine tenths of what is found here a limit is refused.
+        """
+        found = self._with_limit(1)._smallest.smallest()
+        for _ in range(_MAXIMUM_ROUNDS if self.options.split else 0):
+            lower = self._with_limit(int(_TENTH_LESS * found.nbytes))._first()
+            if lower is None:
+                break
+            found = lower
+        return found
+
+    def _with_limit(self, limit: int) -> Compilers:
+        return Compilers(self.call, replace(self.options, limit=limit), self.name)
+
+    def mode_row(self, compiler: Compiler) -> PassRow | None:
+        """Return the line of the plan's table that says what a mode changed; None without one."""
+        if compiler.mode is PLAIN:
+            return None
+        return compiler.mode.row(self.plain.planner, compiler.planner)
+
+    def _tried(self) -> Iterator[Compiler]:
+        """Yield the compilers, those that compute least first, each made when it is asked for."""
+        yield self.plain
+        if isinstance(self.limit, int):
+            yield from self._in_modes(modes(self.limit - self.plain.planner.fixed_bytes))
+
+    @cached_property
+    def _smallest(self) -> Compiler:
+        """The compiler of the program with the smallest predicted peak; no limit plays a part."""
+        compilers = [self.plain, *self._in_modes(FRUGAL_MODES)]
+        compilers.sort(key=lambda compiler: compiler.planner.floor_bytes)
+        best = compilers[0]
+        for compiler in compilers[1:]:
+            least = best.planner.smallest().peak_bytes
+            if compiler.planner.floor_bytes < least > compiler.planner.smallest().peak_bytes:
+                best = compiler
+        return best
+
+    def _in_modes(self, modes: Iterable[Mode]) -> Iterator[Compiler]:
+        """Yield a compiler for every mode that changes something, each program once."""
+        if not has_loops(self.call.traced.graph):
+            return
+        yielded = {self.plain}
+        for mode in modes:
+            if mode not in self._found:
+                traced = self.call.traced_to_keep_less(
+                    mode.large_bytes, in_segments=mode.in_segments
+                )
+                self._found[mode] = self._known(self._compiler(traced, mode))
+            found = self._found[mode]
+            if found not in yielded:
+                yielded.add(found)
+                yield found
+
+    def _known(self, compiler: Compiler) -> Compiler:
+        """Return the compiler of the same program that there is already, or else this one."""
+        mine = compiler.planner.graph.fingerprint
+        known = (self.plain, *self._found.values())
+        return next((c for c in known if c.planner.graph.fingerprint == mine), compiler)
+
+    def _compiler(self, traced: Traced, mode: Mode) -> Compiler:
+        limit = self.limit
+        assert not isinstance(limit, str)
+        planner = Planner(
+            traced.graph,
+            PlannerOptions(
+                limit_bytes=limit,
+                threshold_bytes=self.options.threshold_bytes,
+                split_bytes=self.options.split_bytes,
+                machine=Machine(
+                    cores=lowering.core_count(), cache_bytes=lowering.cache_bytes(self.device)
+                ),
+                split=self.options.split,
+                match=rules.matching(self.options.disabled_rules),
+                donated=frozenset(self.donated),
+                sink_bytes=mode.large_bytes,
+            ),
+        )
+        return Compiler(traced, planner, mode, self.device, self.donated, limit)
+
+
+class Compiler:
+    """Tries the planner's candidates until XLA's own count confirms one."""
+
+    def __init__(
+        self,
+        traced: Traced,
+        planner: Planner,
+        mode: Mode,
+        device: lowering.Device,
+        donated: tuple[int, ...],
+        limit: int | None,
+    ) -> None:
+        self.traced = traced
+        self.planner = planner
+        self.device = device
+        self.donated = donated
+        self.limit = limit
+        self.mode = mode
+        self._smallest: Found | None = None
+
+    def compile(self) -> Found | None:
+        """Return the first candidate that keeps the limit, compiled; None if there is none.
+
+        A compiled program that takes more than was predicted tightens what is asked of the next
+        predictions, so that few programs are compiled in vain.
+        """
+        if self.limit is not None and self.planner.floor_bytes > self.limit:
+            return None
+        asked = float("inf") if self.limit is None else self.limit
+        for candidate in self.planner.candidates():
+            if candidate.peak_bytes > asked:
+                continue
+            found = Found(self, candidate, self._compile(candidate))
+            if self.limit is None or found.nbytes <= self.limit:
+                return found
+            asked = min(asked, _SLACK * self.limit * candidate.peak_bytes / found.nbytes)
+        return None
+
+    def smallest(self) -> Found:
+        """Return the program with the smallest peak, compiled; the limit plays no part."""
+        if self._smallest is None:
+            candidate = self.planner.smallest()
+            both = (self._compile_with(candidate, True), self._compile_with(candidate, False))
+            best = min(both, key=lambda execute: execute.memory.peak_bytes)
+            self._smallest = Found(self, candidate, best)
+        return self._smallest
+
+    def _compile(self, candidate: Candidate) -> lowering.Executable:
+        """Compile with the schedule that keeps the limit.
+
+        XLA's default CPU schedule runs producers early and may keep them all alive; the
+        memory-optimised one is a heuristic that is sometimes worse, so the count decides.
+        """
+        if self.limit is None:
+            return self._compile_with(candidate, False)
+        careful = self._compile_with(candidate, True)
+        if careful.memory.peak_bytes <= self.limit:
+            return careful
+        plain = self._compile_with(candidate, False)
+        return min(careful, plain, key=lambda execute: execute.memory.peak_bytes)
+
+    def _compile_with(self, candidate: Candidate, careful: bool) -> lowering.Executable:
+        options = lowering.memory_optimized_options() if careful else {}
+        return lowering.compile_graph(
+            candidate.graph, device=self.device, donate=self.donated, options=options
+        )
+
+
+def infeasible(name: str, limit: int, found: Found) -> MemoryLimitError:
+    """Return the error that says what stands in the way of a limit, where, and what is possible."""
+    minimum = found.nbytes
+    binding, source, why = _binding(limit, found)
+    reason = f"\n  not split: {why}" if why else ""
+    return MemoryLimitError(
+        f"{name} cannot run within memory_limit {format_bytes(limit)}: its smallest "
+        f"program takes {format_bytes(minimum)}\n  binding: {binding}{reason}",
+        mend=f"memory_limit={minimum} is the smallest limit that can be met; smaller "
+        "arguments, or donate_argnums for those that may be overwritten, lower it",
+        limit_bytes=limit,
+        minimum_bytes=minimum,
+        binding=binding,
+        where=source,
+    )
+
+
+def _binding(limit: int, found: Found) -> tuple[str, Source | None, str | None]:
+    """Return what stands in the way, the user's line, and why it was not split."""
+    planner, graph = found.compiler.planner, found.candidate.graph
+    scratch = found.execute.memory.scratch_bytes
+    tensors = Liveness(graph, frozenset(found.compiler.donated)).live_at_peak()
+    if planner.fixed_bytes > limit or not tensors:
+        types = (*graph.input_types, *graph.output_types)
+        largest = max(types, key=lambda type: type.nbytes, default="nothing")
+        alone = f"the arguments and results alone take {format_bytes(planner.fixed_bytes)}"
+        return f"{alone}, the largest of them is {largest}", None, None
+    tensor = tensors[0]
+    named = f"{tensor}, {format_bytes(tensor.nbytes)}"
+    if scratch > tensor.nbytes:
+        named = f"{format_bytes(scratch)} of library scratch (products, sorts, LAPACK) and {named}"
+    return named, tensor.source, planner.why_not_split(tensor)
+
+
+def _donated_leaves(call: Call, donate_argnums: tuple[int, ...]) -> tuple[int, ...]:
+    leaves: list[int] = []
+    for position in donate_argnums:
+        if position >= len(call.leaf_ranges):
+            raise ArgumentError(
+                f"donate_argnums names argument {position}, but the call has "
+                f"{len(call.leaf_ranges)} positional arguments",
+                mend="pass the donated argument by position",
+            )
+        leaves.extend(range(*call.leaf_ranges[position]))
+    return tuple(leaves)
