@@ -1,7 +1,7 @@
 """Powers by multiplication where XLA calls the power function.
 
 Measured on a CPU (docs/rules.md): XLA writes squares, cubes and square roots with products and
-roots itself; the exponents here take six to ten times as long as their products. A product of n
+roots itself; the exponents here take about three times as long as their products. A product of n
 factors is off by at most n roundings, where the power function is off by about one.
 """
 
