@@ -113,6 +113,12 @@ NEAR_MISSES: list[tuple[str, Callable[..., Any], tuple[ShapeDtype, ...], str | N
         "not known to be symmetric",
     ),
     (
+        "determinant-with-cholesky",
+        lambda x: (linalg.cholesky(x @ x.T), linalg.det(x @ x.T)),
+        (floats(N, 5),),
+        "positive definite",
+    ),
+    (
         "log-determinant-with-cholesky",
         with_cholesky(lambda a: linalg.slogdet(a * -2.0)[1]),
         (floats(N, N),),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import enum
+
 import numpy as np
 
 import tracer.numpy as tnp
@@ -82,10 +84,16 @@ def known_triangular(bound: Bound) -> str | None:
 
 
 def known_positive(bound: Bound) -> str | None:
-    """Demand that the first leaf is symmetric and positive semi-definite by the way it is made."""
-    if _is_positive(seen_through(bound.leaves[0])):
+    """Demand that the first leaf is symmetric and positive definite by the way it is made."""
+    if _definiteness(seen_through(bound.leaves[0])) is _Definiteness.DEFINITE:
         return None
     return "the matrix is not known to be symmetric and positive definite"
+
+
+class _Definiteness(enum.IntEnum):
+    UNKNOWN = 0
+    SEMI = 1
+    DEFINITE = 2
 
 
 _LOWER = Expression([tnp.tril], ["ij", "ii"])
@@ -94,15 +102,20 @@ _SUM = Expression([lambda a, b: a + b], ["ij ij"])
 _SCALED = Expression([lambda a, c: a * c, lambda a, c: a / c], ["ij ."])
 
 
-def _is_positive(value: Value) -> bool:
-    """Tell whether a matrix is X X^T, a positive multiple of I or of such, or a sum of them."""
-    if _GRAM.leaves_at(value) is not None or _is_positive_identity(value):
-        return True
+def _definiteness(value: Value) -> _Definiteness:
+    """Read X X^T as semi-definite, c I as definite, and positive multiples and sums of these."""
+    if _is_positive_identity(value):
+        return _Definiteness.DEFINITE
+    if _GRAM.leaves_at(value) is not None:
+        return _Definiteness.SEMI
     parts = _SUM.leaves_at(value)
     if parts is not None:
-        return all(map(_is_positive, parts))
+        found = [_definiteness(seen_through(part)) for part in parts]
+        return max(found) if min(found) > _Definiteness.UNKNOWN else _Definiteness.UNKNOWN
     scaled = _SCALED.leaves_at(value)
-    return scaled is not None and _is_positive(scaled[0]) and _is_positive_number(scaled[1])
+    if scaled is not None and _is_positive_number(scaled[1]):
+        return _definiteness(seen_through(scaled[0]))
+    return _Definiteness.UNKNOWN
 
 
 def _is_positive_identity(value: Value) -> bool:
