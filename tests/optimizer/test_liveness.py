@@ -14,7 +14,14 @@ from tests.optimizer.graphs import traced
 from tests.optimizer.random_programs import Program, programs
 from tracer import lowering
 from tracer.ir import Graph
-from tracer.optimizer.liveness import Liveness, graph_flops, node_cost, node_count, peak_bytes
+from tracer.optimizer.liveness import (
+    Liveness,
+    graph_flops,
+    largest_packings,
+    node_cost,
+    node_count,
+    peak_bytes,
+)
 from tracer.optimizer.passes import PassManager
 from tracer.optimizer.pipeline import STANDARD_PASSES
 
@@ -48,18 +55,44 @@ def packing() -> float:
 
 
 def test_a_chain_of_products_keeps_two_at_a_time() -> None:
-    """The argument, and two of the three products at any time."""
-    assert units(lambda x: x @ x @ x @ x, MATRIX) == 3 + packing()
+    """The argument, two of the three products at any time, and what two of them pack."""
+    assert units(lambda x: x @ x @ x @ x, MATRIX) == 3 + 2 * packing()
 
 
 def test_a_diamond_keeps_both_sides() -> None:
-    """x, a = x @ x, then a @ a and a @ x side by side, and their sum in place of one."""
+    """x, a = x @ x, then a @ a and a @ x side by side, and their sum in place of one.
+
+    Both pack at the same time.
+    """
 
     def diamond(x):
         a = x @ x
         return (a @ a) + (a @ x)
 
-    assert units(diamond, MATRIX) == 4 + packing()
+    assert units(diamond, MATRIX) == 4 + 2 * packing()
+
+
+def test_packings_of_a_loop_and_of_what_stands_beside_it_add_up() -> None:
+    """Two kernels may run at a time; a third that packs adds nothing."""
+
+    def beside(x, products):
+        total = tracer.fori_loop(0, 3, lambda i, c: c @ c, x)
+        for _ in range(products):
+            total = total + (x @ x.T) * 0.5
+        return total
+
+    def most(products: int) -> tuple[int, ...]:
+        return largest_packings(traced(lambda x: beside(x, products), MATRIX))
+
+    one = packing() * UNIT
+    assert most(0) == (one,)
+    assert most(1) == most(3) == (one, one)
+
+
+def test_scratch_that_xla_counts_is_no_packing() -> None:
+    """Cholesky's copy of the matrix is in XLA's count; the panels that LAPACK packs are not."""
+    (node,) = (n for n in traced(tnp.linalg.cholesky, MATRIX).nodes if n.cost.packing)
+    assert node.cost.scratch - node.cost.packing == UNIT
 
 
 def test_reductions_take_their_operand_in() -> None:

@@ -184,9 +184,13 @@ class Cost:
         Hidden bytes that a library takes while the op runs.
     product_flops : int
         Those of `flops` that run at the speed of matrix products.
+    packing : int
+        Those of `scratch` that a library allocates itself: no count of XLA's has them, and ops
+        that run at the same time have them together.
     """
 
     flops: int = 0
     bytes: int = 0
     scratch: int = 0
     product_flops: int = 0
+    packing: int = 0

@@ -58,6 +58,7 @@ def _while_cost(operands: Types, results: Types, *, condition: Graph, body: Grap
         sum(cost.flops for cost in costs),
         sum(cost.bytes for cost in costs),
         max(cost.scratch for cost in costs),
+        packing=max(cost.packing for cost in costs),
     )
 
 
@@ -141,6 +142,7 @@ def _case_cost(operands: Types, results: Types, *, branches: tuple[Graph, ...]) 
         max(cost.flops for cost in costs),
         max(cost.bytes for cost in costs),
         max(cost.scratch for cost in costs),
+        packing=max(cost.packing for cost in costs),
     )
 
 

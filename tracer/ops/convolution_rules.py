@@ -152,12 +152,24 @@ def cost(operands: Types, results: Types, **params: Any) -> Cost:
     lhs, rhs = operands
     terms = results[0].size * rhs.size // max(1, p.sizes(rhs, p.rhs_axes)[0])
     flops = (8 if lhs.dtype.kind == "c" else 2) * terms
-    scratch = _scratch(p, lhs, rhs, results[0])
-    return Cost(flops, moved_bytes(operands, results), scratch, product_flops=flops)
+    packing = _packing(p, lhs, rhs, results[0])
+    scratch = packing + _copies(p, lhs, rhs, results[0])
+    moved = moved_bytes(operands, results)
+    return Cost(flops, moved, scratch, product_flops=flops, packing=packing)
 
 
-def _scratch(p: Parameters, lhs: ShapeDtype, rhs: ShapeDtype, result: ShapeDtype) -> int:
-    """Bound what the CPU copies: into its layout, into float32, apart if dilated, and in blocks.
+def _packing(p: Parameters, lhs: ShapeDtype, rhs: ShapeDtype, result: ShapeDtype) -> int:
+    """Bound what the CPU's library takes itself: blocks, and results that it writes twice."""
+    if not is_float(lhs.dtype) or lhs.dtype.itemsize > 4:
+        return 0
+    packed = min(_PACKED_BYTES, 4 * (lhs.size + rhs.size + result.size))
+    if len(p.lhs_axes) > 4 or p.sizes(rhs, p.rhs_axes)[0] < _FEW_FEATURES:
+        packed += 4 * result.size
+    return packed
+
+
+def _copies(p: Parameters, lhs: ShapeDtype, rhs: ShapeDtype, result: ShapeDtype) -> int:
+    """Bound what the CPU copies: into its layout, into float32, and apart if dilated.
 
     The layout has the features last and in the kernel the spatial axes first. The copy of the
     result may take over that of an operand; docs/memory-model.md has the measurements.
@@ -174,8 +186,4 @@ def _scratch(p: Parameters, lhs: ShapeDtype, rhs: ShapeDtype, result: ShapeDtype
     in_order = p.rhs_axes == (last, last - 1, *range(last - 1))
     of_rhs = 0 if in_order and not is_narrow else 4 * rhs.size
     of_result = 4 * result.size if is_narrow or p.result_axes != (0, last, *spatial) else 0
-    packed = min(_PACKED_BYTES, 4 * (lhs.size + rhs.size + result.size))
-    if len(spatial) > 2 or p.sizes(rhs, p.rhs_axes)[0] < _FEW_FEATURES:
-        packed += 4 * result.size
-    copies = of_rhs + of_result + (of_lhs if of_lhs > of_result else 0)
-    return 4 * spread + copies + packed
+    return 4 * spread + of_rhs + of_result + (of_lhs if of_lhs > of_result else 0)

@@ -75,8 +75,10 @@ def _cholesky_vjp(g: Value, out: Value, a: Value) -> tuple[Value]:
 def _cholesky_cost(operands: Types, results: Types) -> Cost:
     n = operands[0].shape[-1]
     flops = operands[0].size * n // 3
-    scratch = operands[0].nbytes + lapack_packing(operands[0], n)
-    return Cost(flops, moved_bytes(operands, results), scratch, product_flops=flops)
+    packing = lapack_packing(operands[0], n)
+    scratch = operands[0].nbytes + packing
+    moved = moved_bytes(operands, results)
+    return Cost(flops, moved, scratch, product_flops=flops, packing=packing)
 
 
 cholesky: Op = Op(
@@ -192,8 +194,10 @@ def _solve_cost(operands: Types, results: Types, **_: Any) -> Cost:
     a, x = operands
     flops = a.shape[-1] * x.size
     width = max(1, x.size * a.shape[-1] // max(1, a.size))
-    scratch = max(a.nbytes, x.nbytes) + lapack_packing(a, width)
-    return Cost(flops, moved_bytes(operands, results), scratch, product_flops=flops)
+    packing = lapack_packing(a, width)
+    scratch = max(a.nbytes, x.nbytes) + packing
+    moved = moved_bytes(operands, results)
+    return Cost(flops, moved, scratch, product_flops=flops, packing=packing)
 
 
 def _batch_solve(

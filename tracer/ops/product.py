@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from tracer.ir import ShapeDtype
-from tracer.ops.product_form import PLAIN, ProductForm, Sizes, choose_form, form_bytes
+from tracer.ops.product_form import PLAIN, ProductForm, Sizes, choose_form, form_bytes, packed_bytes
 from tracer.ops.rules import is_float, size_of
 
 Axes = tuple[int, ...]
@@ -96,6 +96,21 @@ def product_scratch(
     product = _product(left, right)
     form = product.form if is_float(x.dtype) else PLAIN
     return copies + form_bytes(form, product.sizes, **product.places)
+
+
+def product_packing(
+    x: ShapeDtype,
+    y: ShapeDtype,
+    *,
+    lhs_batch: Axes,
+    rhs_batch: Axes,
+    lhs_contracting: Axes,
+    rhs_contracting: Axes,
+) -> int:
+    """Bound what the library packs: the part of the scratch that XLA does not count."""
+    product = _product(_Side(x, lhs_batch, lhs_contracting), _Side(y, rhs_batch, rhs_contracting))
+    form = product.form if is_float(x.dtype) else PLAIN
+    return packed_bytes(form, product.sizes, **product.places)
 
 
 def lower_product(

@@ -128,13 +128,18 @@ def choose_form(sizes: Sizes, *, left_inner_last: bool, right_inner_last: bool) 
 def form_bytes(
     form: ProductForm, sizes: Sizes, *, left_inner_last: bool, right_inner_last: bool
 ) -> int:
-    """Bound what a form stores besides operands and result: transposes and the library's packing.
+    """Bound what a form stores besides operands and result: transposes, and what is packed."""
+    places = {"left_inner_last": left_inner_last, "right_inner_last": right_inner_last}
+    return _transposed(form, sizes) * sizes.itemsize + packed_bytes(form, sizes, **places)
 
-    The bounds of the packing are fitted in docs/memory-model.md.
-    """
+
+def packed_bytes(
+    form: ProductForm, sizes: Sizes, *, left_inner_last: bool, right_inner_last: bool
+) -> int:
+    """Bound what the library packs; the bounds are fitted in docs/memory-model.md."""
     first, _, size = _ordered(form, sizes, left_inner_last, right_inner_last)
     packed = _packed_by_library(size) if first else _packed_by_eigen(size)
-    return (_transposed(form, sizes) + packed) * sizes.itemsize
+    return packed * sizes.itemsize
 
 
 def _packed_by_library(size: Sizes) -> int:

@@ -166,9 +166,11 @@ def _sort_cost(
     steps = max(size - 1, 0).bit_length()
     is_copied = _is_sorted_as_integers(operands, operands[0].size)
     scratch = operands[0].nbytes if is_copied else 0
+    packing = 0
     if is_stable and len(operands) > 1:
-        scratch += _STABLE_BYTES * len(operands) * size
-    return Cost(operands[0].size * steps, (1 + steps) * moved_bytes(operands, results), scratch)
+        packing = _STABLE_BYTES * len(operands) * size
+    moved = (1 + steps) * moved_bytes(operands, results)
+    return Cost(operands[0].size * steps, moved, scratch + packing, packing=packing)
 
 
 sort: Op = Op(

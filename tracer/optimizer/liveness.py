@@ -8,6 +8,7 @@ planner compares with this prediction afterwards. docs/memory-model.md has the m
 
 from __future__ import annotations
 
+import heapq
 from dataclasses import dataclass
 from functools import cached_property
 from weakref import WeakKeyDictionary
@@ -23,6 +24,9 @@ from tracer.optimizer.loops import (
 )
 from tracer.optimizer.storage import is_fused, stored_nodes
 from tracer.source import Source
+
+_OVERLAPPING = 2
+"""XLA:CPU may run kernels that do not read each other at the same time."""
 
 
 @dataclass(frozen=True)
@@ -198,12 +202,15 @@ class Liveness:
 
     @cached_property
     def timeline(self) -> tuple[Moment, ...]:
-        """Bytes alive at each stored node, arguments included."""
+        """Bytes alive at each stored node, arguments and the node's own scratch included."""
+        return tuple(Moment(node, alive + _packing(node)) for node, alive in self._counted)
+
+    @cached_property
+    def _counted(self) -> list[tuple[Node, int]]:
+        """Bytes alive at each stored node, without what libraries allocate themselves."""
         live = live_bytes(self._allocations(), len(self.graph.nodes))
         nodes = [node for node in self.graph.nodes if node in self.stored]
-        return tuple(
-            Moment(node, live[self.position[node]] + self._scratch(node)) for node in nodes
-        )
+        return [(node, live[self.position[node]] + self._scratch(node)) for node in nodes]
 
     def _allocations(self) -> list[Buffer]:
         """Return the buffers as XLA allocates them: arguments, results of programs, the rest."""
@@ -220,18 +227,21 @@ class Liveness:
         return [*(Buffer(buffer.nbytes, 0, end) for buffer in whole), *others]
 
     def _scratch(self, node: Node) -> int:
-        scratch = node_cost(node).scratch
-        for bodies in node.bodies.values():
-            for body in bodies if isinstance(bodies, tuple) else (bodies,):
-                scratch = max(scratch, body_extra_bytes(body))
-        return scratch
+        bodies = _bodies(node)
+        if bodies:
+            return max(_body_needs(body).counted for body in bodies)
+        return node.cost.scratch - node.cost.packing
 
     @cached_property
     def peak_bytes(self) -> int:
-        """The most bytes alive at any step: arguments, results, temporaries, scratch."""
+        """The most bytes alive at any step: arguments, results, temporaries, scratch.
+
+        Libraries' own memory is that of the two ops that take most of it, wherever they are: XLA
+        may run ops that do not read each other at the same time.
+        """
         arguments = sum(type.nbytes for type in self.graph.input_types)
-        peak = max((moment.live_bytes for moment in self.timeline), default=arguments)
-        return peak + self._copied_bytes()
+        peak = max((alive for _, alive in self._counted), default=arguments)
+        return peak + self._copied_bytes() + sum(largest_packings(self.graph))
 
     def _copied_bytes(self) -> int:
         """Bytes of outputs that need a buffer besides the one their elements are in.
@@ -264,19 +274,57 @@ class Liveness:
         return sorted(tensors, key=lambda tensor: -tensor.nbytes)
 
 
+@dataclass(frozen=True)
+class _Needs:
+    """What a body needs beyond its inputs: in XLA's count, and the largest needs of libraries."""
+
+    counted: int
+    packings: tuple[int, ...]
+
+
 def body_extra_bytes(body: Graph) -> int:
     """Bytes a loop's body or a branch needs beyond its inputs, which are the caller's buffers."""
-    found = _EXTRA_BYTES.get(body)
+    needs = _body_needs(body)
+    return needs.counted + sum(needs.packings)
+
+
+def _body_needs(body: Graph) -> _Needs:
+    found = _BODY_NEEDS.get(body)
     if found is None:
         inputs = sum(type.nbytes for type in body.input_types)
         live = Liveness(body, frozenset(range(len(body.inputs))), is_body=True)
-        most = max((moment.live_bytes for moment in live.timeline), default=inputs)
-        found = _EXTRA_BYTES[body] = max(0, most - inputs)
+        most = max((alive for _, alive in live._counted), default=inputs)
+        found = _BODY_NEEDS[body] = _Needs(max(0, most - inputs), largest_packings(body))
     return found
 
 
-_EXTRA_BYTES: WeakKeyDictionary[Graph, int] = WeakKeyDictionary()
+_BODY_NEEDS: WeakKeyDictionary[Graph, _Needs] = WeakKeyDictionary()
 """Graphs do not change, and programs that are compared share bodies."""
+
+
+def largest_packings(graph: Graph) -> tuple[int, ...]:
+    """Return the largest amounts that libraries allocate at a time, bodies included."""
+    found: list[int] = []
+    for node in graph.nodes:
+        bodies = _bodies(node)
+        if bodies:
+            for body in bodies:
+                found.extend(_body_needs(body).packings)
+        elif node.cost.packing:
+            found.append(node.cost.packing)
+    return tuple(heapq.nlargest(_OVERLAPPING, found))
+
+
+def _packing(node: Node) -> int:
+    bodies = _bodies(node)
+    return max((sum(_body_needs(body).packings) for body in bodies), default=node.cost.packing)
+
+
+def _bodies(node: Node) -> list[Graph]:
+    found: list[Graph] = []
+    for bodies in node.bodies.values():
+        found.extend(bodies if isinstance(bodies, tuple) else (bodies,))
+    return found
 
 
 def peak_bytes(graph: Graph, donated: frozenset[int] = frozenset()) -> int:
@@ -295,6 +343,7 @@ def node_cost(node: Node) -> Cost:
         trips * sum(cost.flops for cost in costs),
         trips * sum(cost.bytes for cost in costs),
         max((cost.scratch for cost in costs), default=0),
+        packing=max((cost.packing for cost in costs), default=0),
     )
 
 
