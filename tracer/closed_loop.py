@@ -202,6 +202,9 @@ class Compiler:
             found = Found(self, candidate, self._compile(candidate))
             if self.limit is None or found.nbytes <= self.limit:
                 return found
+            ordered = self._in_our_order(found, self.limit)
+            if ordered is not None and ordered.nbytes <= self.limit:
+                return ordered
             asked = min(asked, _SLACK * self.limit * candidate.peak_bytes / found.nbytes)
         return None
 
@@ -211,8 +214,20 @@ class Compiler:
             candidate = self.planner.smallest()
             both = (self._compile_with(candidate, True), self._compile_with(candidate, False))
             best = min(both, key=lambda execute: execute.memory.peak_bytes)
-            self._smallest = Found(self, candidate, best)
+            found = Found(self, candidate, best)
+            ordered = self._in_our_order(found, found.nbytes)
+            both_orders = (found, ordered or found)
+            self._smallest = min(both_orders, key=lambda found: found.nbytes)
         return self._smallest
+
+    def _in_our_order(self, found: Found, room: int) -> Found | None:
+        """Return the same program where XLA has to keep our order, if that may fit in the room."""
+        candidate = self.planner.ordered(found.candidate)
+        if candidate is None or candidate.peak_bytes > room:
+            return None
+        both = (self._compile_with(candidate, careful) for careful in (True, False))
+        best = min(both, key=lambda execute: execute.memory.peak_bytes)
+        return Found(self, candidate, best)
 
     def _compile(self, candidate: Candidate) -> lowering.Executable:
         """Compile with the schedule that keeps the limit.

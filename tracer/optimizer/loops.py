@@ -30,7 +30,9 @@ def trip_count(node: Node) -> int | None:
 
 
 def passed_through(node: Node) -> frozenset[int]:
-    """Return the carries that a loop's body hands on unchanged: they share the operand's memory."""
+    """Return the results that share the operand's memory: carries handed on, a barrier's values."""
+    if node.op is ops.optimization_barrier:
+        return frozenset(range(len(node.results)))
     if node.op is not ops.while_:
         return frozenset()
     body = node.params["body"]
@@ -39,8 +41,8 @@ def passed_through(node: Node) -> frozenset[int]:
 
 
 def carried_operands(node: Node) -> tuple[Value, ...]:
-    """Return the operands whose memory a loop's results have, one for each result."""
-    return node.operands if node.op is ops.while_ else ()
+    """Return the operands whose memory a loop's or barrier's results have, one for each."""
+    return node.operands if node.op in (ops.while_, ops.optimization_barrier) else ()
 
 
 def is_in_loop(values: Sequence[Value]) -> bool:

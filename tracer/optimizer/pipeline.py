@@ -13,7 +13,9 @@
 4. *reorder chains* after the matches, which make products; it takes each tree of them in its best
    order, and under a limit that the fastest would break the bytes between them decide.
 5. *common subexpressions* again: the rewrites make alike pieces (norms, centres).
-6. *split* last: it wants the smallest program.
+6. *split*: it wants the smallest program.
+7. *schedule* last, and only for a program that is above the limit in its own or in XLA's order: the
+   barriers that keep the order are in the way of every other pass.
 """
 
 from __future__ import annotations
@@ -25,11 +27,11 @@ from functools import cached_property
 from tracer.ir import Graph
 from tracer.optimizer.expand import EXPAND
 from tracer.optimizer.fuse_scans import FUSE_SCANS
-from tracer.optimizer.loops import unsplit_bytes
 from tracer.optimizer.liveness import Liveness, LiveTensor
+from tracer.optimizer.loops import unsplit_bytes
 from tracer.optimizer.match import CONTRACTIONS, INNER_PRODUCTS, UNROLL
 from tracer.optimizer.passes import Pass, PassLog, PassManager, PassRow
-from tracer.optimizer.reorder import chains_pass
+from tracer.optimizer.reorder import chains_pass, force_order
 from tracer.optimizer.simplify import COMMON_SUBEXPRESSIONS, CONSTANT_FOLDING
 from tracer.optimizer.sink import sink_pass
 from tracer.optimizer.speed import DEFAULT_MACHINE, Machine, estimate_seconds
@@ -44,6 +46,8 @@ class Candidate:
     rows: tuple[PassRow, ...]
     loops: tuple[LoopRow, ...]
     peak_bytes: int
+    is_ordered: bool = False
+    """XLA is made to keep the graph's order."""
 
 
 @dataclass(frozen=True)
@@ -154,10 +158,33 @@ class Planner:
             yield unsplit
         if limit is None:
             return
+        if self.options.threshold_bytes is None and unsplit.peak_bytes > limit:
+            ordered = self.ordered(unsplit)
+            if ordered is not None and ordered.peak_bytes <= limit:
+                yield ordered
         for settings in (*self._limit_settings(limit), *_TIGHT_SETTINGS):
             candidate = self._split(settings)
             if candidate.peak_bytes <= limit:
                 yield candidate
+
+    def ordered(self, candidate: Candidate) -> Candidate | None:
+        """Return the same program in an order with a small peak that XLA has to keep.
+
+        None when it has one already, or when there is nothing to gain from an order.
+        """
+        if candidate.is_ordered:
+            return None
+
+        def run(graph: Graph, log: PassLog) -> Graph:
+            return force_order(graph, log, self.options.donated)
+
+        manager = PassManager()
+        graph = manager.run(candidate.graph, (Pass("schedule", run, bodies=False),))
+        if graph is candidate.graph:
+            return None
+        peak = Liveness(graph, self.options.donated).peak_bytes
+        rows = (*candidate.rows, *manager.rows)
+        return Candidate(graph, rows, candidate.loops, peak, is_ordered=True)
 
     def _faster_than(self, unsplit: Candidate) -> Iterator[Candidate]:
         """Yield a split program, although the whole one may run, when it is faster by the model.
