@@ -272,15 +272,19 @@ def _custom_call(computation: _Computation, call: _Instruction, _: dict[str, _Co
         return _TOP_K_BYTES * (first.shape[-1] if first.shape else 1)
     if target[1].startswith("lapack_"):
         workspace = _lapack_workspace(target[1], first, call.attributes)
-        return _lapack_packing(operands) + workspace
+        return _lapack_packing(target[1], operands) + workspace
     return 0
 
 
-def _lapack_packing(operands: list[_Array]) -> int:
-    """Bound the panels that OpenBLAS packs: as wide as the widest operand."""
+def _lapack_packing(target: str, operands: list[_Array]) -> int:
+    """Bound the panels that OpenBLAS packs: as wide as the right-hand sides, or the matrix."""
     first = operands[0]
-    width = max(max(array.shape[-2:], default=1) for array in operands)
     largest = max(math.prod(array.shape[-2:]) for array in operands)
+    if "trsm" in target and len(operands) > 1:
+        width = math.prod(operands[1].shape[-2:]) // max(1, first.shape[-1])
+        largest = max(first.shape[-1] * width, math.prod(first.shape[-2:]))
+    else:
+        width = max(max(array.shape[-2:], default=1) for array in operands)
     panel = min(_PANEL_ROWS, *first.shape[-2:]) * width + _PANEL_ELEMENTS
     return first.itemsize * min(panel, _LAPACK_MATRICES * largest)
 

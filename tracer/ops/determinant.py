@@ -24,7 +24,14 @@ from tracer.ops.helpers import (
     where,
 )
 from tracer.ops.lu import take_rows
-from tracer.ops.matrix_rules import INT32, evaluate_each, identity, matrix_axes, require_square
+from tracer.ops.matrix_rules import (
+    INT32,
+    evaluate_each,
+    identity,
+    lapack_packing,
+    matrix_axes,
+    require_square,
+)
 from tracer.ops.rules import moved_bytes
 
 Array = np.ndarray[Any, Any]
@@ -155,7 +162,8 @@ def _linearize(
 def _cost(operands: Types, results: Types) -> Cost:
     a = operands[0]
     flops = a.size * a.shape[-1] * 2 // 3
-    return Cost(flops, moved_bytes(operands, results), 2 * a.nbytes)
+    packing = lapack_packing(a, a.shape[-1])
+    return Cost(flops, moved_bytes(operands, results), a.nbytes + packing, packing=packing)
 
 
 determinant: Op = Op(

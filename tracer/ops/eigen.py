@@ -41,6 +41,7 @@ from tracer.ops.matrix_rules import (
     diagonal_matrix,
     evaluate_each,
     inverse_differences,
+    lapack_packing,
     matrix_axes,
     real_type,
     require_square,
@@ -116,8 +117,8 @@ def _eigh_cost(operands: Types, results: Types, *, compute_vectors: bool) -> Cos
     """Count LAPACK's steps; its workspace is twice the matrix with vectors."""
     a = operands[0]
     flops = (9 if compute_vectors else 2) * a.size * a.shape[-1]
-    scratch = (3 if compute_vectors else 1) * a.nbytes
-    return Cost(flops, moved_bytes(operands, results), scratch)
+    packing = lapack_packing(a, a.shape[-1]) + (2 * a.nbytes if compute_vectors else 0)
+    return Cost(flops, moved_bytes(operands, results), a.nbytes + packing, packing=packing)
 
 
 eigh: Op = Op(
@@ -203,7 +204,8 @@ def _normalised(g: Value, vectors: Value) -> Value:
 def _eig_cost(operands: Types, results: Types, *, compute_vectors: bool) -> Cost:
     a = operands[0]
     flops = (25 if compute_vectors else 10) * a.size * a.shape[-1]
-    return Cost(flops, moved_bytes(operands, results), 3 * a.nbytes)
+    packing = lapack_packing(a, a.shape[-1]) + 3 * a.nbytes
+    return Cost(flops, moved_bytes(operands, results), 3 * a.nbytes + packing, packing=packing)
 
 
 eig: Op = Op(

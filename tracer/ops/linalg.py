@@ -24,7 +24,7 @@ from tracer.ops.helpers import (
     scale,
     triangle,
 )
-from tracer.ops.matrix_rules import lapack_packing, matrix_axes, require_square
+from tracer.ops.matrix_rules import lapack_packing, matrix_axes, require_square, widened_bytes
 from tracer.ops.rules import moved_bytes, own_label, require_same_dtypes, widened
 
 Array = np.ndarray[Any, Any]
@@ -76,7 +76,7 @@ def _cholesky_cost(operands: Types, results: Types) -> Cost:
     n = operands[0].shape[-1]
     flops = operands[0].size * n // 3
     packing = lapack_packing(operands[0], n)
-    scratch = operands[0].nbytes + packing
+    scratch = widened_bytes(operands[0]) + packing
     moved = moved_bytes(operands, results)
     return Cost(flops, moved, scratch, product_flops=flops, packing=packing)
 
@@ -190,12 +190,12 @@ def _solve_axes(operands: Types, results: Types, *, left_side: bool, **_: Any) -
 
 
 def _solve_cost(operands: Types, results: Types, **_: Any) -> Cost:
-    """Count transposed copies: of the matrix, which is gone before the result's is written."""
+    """LAPACK solves in place; only narrow floats are copied, to wider ones."""
     a, x = operands
     flops = a.shape[-1] * x.size
     width = max(1, x.size * a.shape[-1] // max(1, a.size))
     packing = lapack_packing(a, width)
-    scratch = max(a.nbytes, x.nbytes) + packing
+    scratch = widened_bytes(a) + widened_bytes(x) + packing
     moved = moved_bytes(operands, results)
     return Cost(flops, moved, scratch, product_flops=flops, packing=packing)
 

@@ -20,6 +20,8 @@ INT32 = np.dtype(np.int32)
 
 _PANEL_ROWS, _PANEL_ELEMENTS = 384, 3 << 16
 """Rows of the panel that OpenBLAS packs, and elements of its block of the other side."""
+_LAPACK_ITEMSIZE = 4
+"""LAPACK knows no narrower floats."""
 
 
 def require_matrices(name: str, a: ShapeDtype) -> None:
@@ -96,6 +98,11 @@ def lapack_packing(matrix: ShapeDtype, width: int) -> int:
     rows, itemsize = min(matrix.shape[-2:]), matrix.dtype.itemsize
     panel = min(rows, _PANEL_ROWS) * width + _PANEL_ELEMENTS
     return itemsize * min(panel, 4 * rows * max(rows, width))
+
+
+def widened_bytes(x: ShapeDtype) -> int:
+    """Return the bytes of the copy that LAPACK is given of narrow floats; 0 for others."""
+    return 0 if x.dtype.itemsize >= _LAPACK_ITEMSIZE else _LAPACK_ITEMSIZE * x.size
 
 
 def identity_array(type: ShapeDtype) -> Array:

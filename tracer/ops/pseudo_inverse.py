@@ -21,6 +21,7 @@ from tracer.ops.matrix_rules import (
     as_columns,
     as_dtype_of,
     evaluate_each,
+    lapack_packing,
     matrix_axes,
     require_matrices,
 )
@@ -86,8 +87,11 @@ def _cost(operands: Types, results: Types, *, rtol: float) -> Cost:
     del rtol
     a = operands[0]
     k = min(a.shape[-2:])
-    scratch = a.nbytes + 4 * k * k * a.dtype.itemsize
-    return Cost(24 * a.size * k, moved_bytes(operands, results), scratch)
+    squares = k * k * a.dtype.itemsize
+    # LAPACK's, of the singular values and of the product of the factors.
+    packing = 2 * lapack_packing(a, max(a.shape[-2:])) + 4 * squares
+    scratch = a.nbytes + 3 * squares + packing
+    return Cost(24 * a.size * k, moved_bytes(operands, results), scratch, packing=packing)
 
 
 pseudo_inverse: Op = Op(

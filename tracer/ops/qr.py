@@ -29,6 +29,7 @@ from tracer.ops.matrix_rules import (
     adjoint,
     evaluate_each,
     identity_array,
+    lapack_packing,
     matrix_axes,
     require_matrices,
 )
@@ -114,7 +115,9 @@ def _cost(operands: Types, results: Types, *, full_matrices: bool) -> Cost:
     del full_matrices
     a, q = operands[0], results[0]
     flops = 2 * (a.size + q.size) * min(a.shape[-2:])
-    return Cost(flops, moved_bytes(operands, results), 2 * a.nbytes + q.nbytes)
+    # Two calls of LAPACK, of which each packs.
+    packing = 2 * lapack_packing(a, max(a.shape[-2:]))
+    return Cost(flops, moved_bytes(operands, results), q.nbytes + packing, packing=packing)
 
 
 qr: Op = Op(
