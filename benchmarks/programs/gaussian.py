@@ -135,7 +135,7 @@ WORKLOADS: Mapping[str, Workload] = {
     "exact GP": Workload(
         evidence,
         _exact_inputs,
-        sizes({"n": 1_500}, {"n": 4_000}, {"n": 4_000}, ("20MB", "140.8MB", "140.8MB")),
+        sizes({"n": 1_500}, {"n": 4_000}, {"n": 4_000}, ("26MB", "145MB", "145MB")),
         _check_evidence,
         1e-9,
     ),

@@ -122,3 +122,26 @@ def test_scratch_of_stable_sorts() -> None:
 def test_the_two_largest_needs_add_up() -> None:
     both = hidden_scratch(hlo(library=True, stable=True))
     assert both == hidden_scratch(hlo(library=True)) + hidden_scratch(hlo(stable=True))
+
+
+def test_a_factor_takes_the_place_of_its_matrix(graph: Any) -> None:
+    """Cholesky and a solve with its factor hold one matrix: nothing is turned over or masked."""
+    n = 600
+
+    def evidence(x: Any, y: Any) -> Any:
+        rows = ops.broadcast_in_dim(x, shape=(n, n), dimensions=(0,))
+        columns = ops.broadcast_in_dim(x, shape=(n, n), dimensions=(1,))
+        factor = ops.cholesky(ops.exponential(ops.negate(ops.abs(ops.subtract(rows, columns)))))
+        return [
+            ops.triangular_solve(
+                factor,
+                y,
+                left_side=True,
+                lower=True,
+                unit_diagonal=False,
+                transpose_a="NO_TRANSPOSE",
+            )
+        ]
+
+    executable = lowering.compile_graph(graph(evidence, ((n,), "f8"), ((n, 1), "f8")))
+    assert executable.memory.temporary_bytes < 1.1 * 8 * n * n

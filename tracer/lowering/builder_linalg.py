@@ -36,23 +36,52 @@ class LinalgBuilder(BaseBuilder):
             return self.splat(0, type)
         wide = type.with_dtype(lapack_dtype(type.dtype))
         operand = self.convert(wide, x)
-        factor = (
-            self._lapack_cholesky(wide, operand)
-            if self.platform == "cpu"
-            else Operand(hlo.cholesky(operand.raw, lower=ir.BoolAttr.get(True)))
-        )
+        if self.platform == "cpu":
+            return self.convert(type, self._lapack_cholesky(wide, operand))
+        factor = Operand(hlo.cholesky(operand.raw, lower=ir.BoolAttr.get(True)))
         return self.convert(type, self._triangle(wide, factor, lower=True))
 
     def _lapack_cholesky(self, type: ShapeDtype, x: Operand) -> Operand:
         batch = ShapeDtype(type.shape[:-2], _INT32)
-        factor, info = self._lapack(
-            "potrf_ffi", type.dtype, [x], [type, batch], {"uplo": "L"}, alias={0: 0}
+        # LAPACK leaves the other triangle alone. It is cleared before, where that is part of the
+        # computation of `x`; afterwards it would take a second matrix.
+        flipped = self._flipped(self._triangle(type, x, lower=True))
+        upper, info = self._lapack(
+            "potrf_ffi",
+            type.dtype,
+            [flipped],
+            [flipped.type, batch],
+            {"uplo": "U"},
+            alias={0: 0},
+            by_columns=False,
         )
+        factor = self._flipped(upper)
+        if batch.ndim == 0:
+            return self._spoiled_unless_zero(info, factor)
         is_definite = self.compare("EQ", info, self.splat(0, batch))
         is_definite = self.broadcast_in_dim(
             type.with_dtype(np.bool_), is_definite, range(batch.ndim)
         )
-        return self.select(is_definite, factor, self.splat(np.nan, type))
+        spoiled = self._triangle(type, self.splat(np.nan, type), lower=True)
+        return self.select(is_definite, factor, spoiled)
+
+    def _spoiled_unless_zero(self, info: Operand, x: Operand) -> Operand:
+        """Fill the lower triangle `x` with NaN, in place, if `info` is not zero.
+
+        A loop of no or one trip: XLA gives the result of a select a buffer of its own.
+        """
+        carry = [info, x]
+        types = [self.tensor_type(value.type) for value in carry]
+        loop = hlo.WhileOp(types, [value.raw for value in carry])
+        condition = loop.cond.blocks.append(*types)
+        with ir.InsertionPoint(condition):
+            zero = self.splat(0, info.type)
+            hlo.return_([self.compare("NE", Operand(condition.arguments[0]), zero).raw])
+        body = loop.body.blocks.append(*types)
+        with ir.InsertionPoint(body):
+            spoiled = self._triangle(x.type, self.splat(np.nan, x.type), lower=True)
+            hlo.return_([self.splat(0, info.type).raw, spoiled.raw])
+        return Operand(loop.results[1])
 
     def _triangle(self, type: ShapeDtype, x: Operand, *, lower: bool) -> Operand:
         indices = type.with_dtype(_INT32)
@@ -94,16 +123,32 @@ class LinalgBuilder(BaseBuilder):
                 hlo.TransposeAttr.get(transpose_a),
             )
             return self.convert(type, Operand(solution))
+        # The transposed problem: y' op(a)' = x'.
         flags = {
-            "side": "L" if left_side else "R",
-            "uplo": "L" if lower else "U",
+            "side": "R" if left_side else "L",
+            "uplo": "U" if lower else "L",
             "trans_x": _TRANSPOSES[transpose_a],
             "diag": "U" if unit_diagonal else "N",
         }
+        matrix, right = self._flipped(matrix), self._flipped(right)
         (solved,) = self._lapack(
-            "trsm_ffi", wide.dtype, [matrix, right], [wide], flags, alias={1: 0}
+            "trsm_ffi",
+            wide.dtype,
+            [matrix, right],
+            [right.type],
+            flags,
+            alias={1: 0},
+            by_columns=False,
         )
-        return self.convert(type, solved)
+        return self.convert(type, self._flipped(solved))
+
+    def _flipped(self, x: Operand) -> Operand:
+        """Return the same memory as LAPACK sees it: by columns, so the transpose.
+
+        XLA keeps matrices by rows. To let it turn them over would take a second matrix.
+        """
+        *batch, rows, columns = x.shape
+        return self.reshape(x.type.with_shape((*batch, columns, rows)), x)
 
     def _lapack(
         self,
@@ -114,9 +159,16 @@ class LinalgBuilder(BaseBuilder):
         flags: Mapping[str, str],
         *,
         alias: Mapping[int, int],
+        by_columns: bool = True,
     ) -> tuple[Operand, ...]:
-        """Emit a LAPACK call; `alias` maps operands to the results that take their buffers."""
-        call = functools.partial(self._lapack_call, routine, dtype, flags=flags, alias=alias)
+        """Emit a LAPACK call; `alias` maps operands to the results that take their buffers.
+
+        Matrices are handed over by columns, as LAPACK wants them, or, without `by_columns`, as they
+        are: by rows.
+        """
+        call = functools.partial(
+            self._lapack_call, routine, dtype, flags=flags, alias=alias, by_columns=by_columns
+        )
         leading = max(x.type.ndim for x in operands) - 2
         if VERSION < _PARALLEL_SINCE or math.prod(operands[0].shape[:leading]) == 1:
             return call(operands, results)
@@ -194,6 +246,7 @@ class LinalgBuilder(BaseBuilder):
         *,
         flags: Mapping[str, str],
         alias: Mapping[int, int],
+        by_columns: bool,
     ) -> tuple[Operand, ...]:
         target = require_lapack()(routine, dtype)
         byte = ir.IntegerType.get_unsigned(8)
@@ -208,8 +261,12 @@ class LinalgBuilder(BaseBuilder):
                 {name: ir.IntegerAttr.get(byte, ord(flag)) for name, flag in flags.items()}
             ),
             called_computations=ir.ArrayAttr.get([]),
-            operand_layouts=ir.ArrayAttr.get([_layout(x.type.ndim, rank) for x in operands]),
-            result_layouts=ir.ArrayAttr.get([_layout(type.ndim, rank) for type in results]),
+            operand_layouts=ir.ArrayAttr.get(
+                [_layout(x.type.ndim, rank, by_columns) for x in operands]
+            ),
+            result_layouts=ir.ArrayAttr.get(
+                [_layout(type.ndim, rank, by_columns) for type in results]
+            ),
             output_operand_aliases=ir.ArrayAttr.get(
                 [
                     hlo.OutputOperandAlias.get(
@@ -229,10 +286,10 @@ def _joined(type: ShapeDtype, leading: int, count: int) -> ShapeDtype:
     return type.with_shape((count, *type.shape[leading:]))
 
 
-def _layout(ndim: int, rank: int) -> Any:
-    """Return a layout, minor to major: column-major for matrices (arrays of full rank)."""
+def _layout(ndim: int, rank: int, by_columns: bool) -> Any:
+    """Return a layout, minor to major; matrices are arrays of full rank."""
     order = list(range(ndim - 1, -1, -1))
-    if ndim == rank:
+    if ndim == rank and by_columns:
         order[:2] = order[1::-1]
     return ir.DenseIntElementsAttr.get(np.array(order, np.int64), type=ir.IndexType.get())
 
