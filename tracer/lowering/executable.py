@@ -83,8 +83,11 @@ class Executable:
 
     @cached_property
     def _packs(self) -> bool:
-        """Whether libraries make blocks that would be new pages each time."""
-        return self.memory.scratch_bytes >= _NEW_PAGES_BYTES
+        """Whether products make blocks that would be new pages each time.
+
+        Convolutions are no faster for it, and leave freed blocks in the heap of each thread.
+        """
+        return self.memory.product_bytes >= _NEW_PAGES_BYTES
 
     @cached_property
     def memory(self) -> MemoryStats:

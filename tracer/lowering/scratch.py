@@ -10,21 +10,17 @@ import heapq
 import math
 import os
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Callable
+from dataclasses import dataclass
 
-_HEADER = re.compile(r"^(?:ENTRY )?%?([\w.\-]+) \(.*\{\s*$")
-_INSTRUCTION = re.compile(r"^\s+(ROOT )?%?([\w.\-]+) = (.+?) ([a-z][\w\-]*)\((.*)$")
-_ARRAY = re.compile(r"(\w+)\[([\d,]*)\]")
-_NAME = re.compile(r"%([\w.\-]+)")
+from tracer.lowering.hlo_text import Array, Computation, Instruction, axes_of, parse
+
 _CALLED = re.compile(r"calls=%?([\w.\-]+)")
 _APPLIED = re.compile(r"to_apply=%?([\w.\-]+)")
+_KERNEL_LABELS = re.compile(r"dim_labels=\w+_(\w+)->")
 _TARGET = re.compile(r'custom_call_target="([^"]+)"')
 _LIBRARY = re.compile(r'"kind":"__\w+_fusion"')
-_LIST = r"=\{([\d,]*)\}"
 
-_STATED_WIDTH = re.compile(r"^[a-z]+(\d+)")
 
 _EIGEN_DEPTH = 768
 """Rows of the contracted axis that Eigen packs at a time, for one product."""
@@ -56,57 +52,28 @@ _NOT_STORED = {"parameter", "constant", "broadcast", "iota", "bitcast", "get-tup
 
 
 @dataclass(frozen=True)
-class _Array:
-    shape: tuple[int, ...]
-    itemsize: int
+class Hidden:
+    """Bounds on the bytes that the kernels of a program allocate themselves.
 
-    @property
-    def nbytes(self) -> int:
-        return math.prod(self.shape) * self.itemsize
+    Attributes
+    ----------
+    scratch : int
+        The two largest needs together, since two kernels may run at the same time.
+    products : int
+        The largest need of a product: a block of new pages in every run of its kernel.
+    """
 
-
-@dataclass(frozen=True)
-class _Instruction:
-    name: str
-    opcode: str
-    is_root: bool
-    results: list[_Array]
-    operands: list[str]
-    attributes: str
-
-    @property
-    def nbytes(self) -> int:
-        return sum(result.nbytes for result in self.results)
+    scratch: int
+    products: int
 
 
-@dataclass
-class _Computation:
-    name: str
-    instructions: list[_Instruction] = field(default_factory=list)
-
-    @cached_property
-    def results(self) -> dict[str, list[_Array]]:
-        """What each instruction gives; read once the computation is complete."""
-        return {found.name: found.results for found in self.instructions}
-
-    def arrays(self, instruction: _Instruction) -> list[_Array]:
-        """Return the operands of an instruction; tuples are left out."""
-        found = [self.results[name] for name in instruction.operands]
-        return [results[0] for results in found if len(results) == 1]
-
-
-def hidden_scratch(hlo: str) -> int:
-    """Return a bound on the bytes that kernels of an optimised CPU program allocate themselves.
+def hidden_memory(hlo: str) -> Hidden:
+    """Bound the bytes that kernels of an optimised CPU program allocate themselves.
 
     Parameters
     ----------
     hlo : str
         Optimised HLO as text.
-
-    Returns
-    -------
-    int
-        The two largest needs together, since two kernels may run at the same time.
 
     Notes
     -----
@@ -114,7 +81,7 @@ def hidden_scratch(hlo: str) -> int:
     top-k, LAPACK, and fusions that XLA hands to a library as a whole, whose intermediate arrays it
     does not see.
     """
-    computations = _parse(hlo)
+    computations = parse(hlo)
     fused = {
         name
         for computation in computations.values()
@@ -123,51 +90,21 @@ def hidden_scratch(hlo: str) -> int:
         for name in _CALLED.findall(instruction.attributes)
     }
     needs = [
-        _SCRATCH[instruction.opcode](computation, instruction, computations)
+        (_SCRATCH[found.opcode](computation, found, computations), found.opcode in _PRODUCTS)
         for computation in computations.values()
         if computation.name not in fused
-        for instruction in computation.instructions
-        if instruction.opcode in _SCRATCH
+        for found in computation.instructions
+        if found.opcode in _SCRATCH
     ]
-    return sum(heapq.nlargest(_OVERLAPPING, needs))
+    return Hidden(
+        sum(heapq.nlargest(_OVERLAPPING, (need for need, _ in needs))),
+        max((need for need, is_product in needs if is_product), default=0),
+    )
 
 
-def _parse(hlo: str) -> dict[str, _Computation]:
-    computations: dict[str, _Computation] = {}
-    current = _Computation("")
-    for line in hlo.splitlines():
-        if match := _INSTRUCTION.match(line):
-            root, name, result, opcode, rest = match.groups()
-            operands, _, attributes = rest.partition(")")
-            current.instructions.append(
-                _Instruction(
-                    name,
-                    opcode,
-                    root is not None,
-                    list(_arrays(result)),
-                    _NAME.findall(operands),
-                    attributes,
-                )
-            )
-        elif match := _HEADER.match(line):
-            current = computations[match[1]] = _Computation(match[1])
-    return computations
-
-
-def _arrays(text: str) -> Iterator[_Array]:
-    for dtype, sizes in _ARRAY.findall(text):
-        yield _Array(tuple(int(n) for n in sizes.split(",") if n), _itemsize(dtype))
-
-
-def _itemsize(dtype: str) -> int:
-    """Return the bytes of an element: HLO's names state bits ("f32", "bf16", "f8e4m3fn")."""
-    width = _STATED_WIDTH.match(dtype)
-    return max(1, int(width[1]) // 8) if width else 1
-
-
-def _axes(attributes: str, key: str) -> list[int]:
-    found = re.search(key + _LIST, attributes)
-    return [int(n) for n in found[1].split(",") if n] if found else []
+def hidden_scratch(hlo: str) -> int:
+    """Return the two largest needs of the kernels of an optimised CPU program, in bytes."""
+    return hidden_memory(hlo).scratch
 
 
 @dataclass(frozen=True)
@@ -181,10 +118,10 @@ class _Product:
     itemsize: int
 
 
-def _product(computation: _Computation, dot: _Instruction) -> _Product:
+def _product(computation: Computation, dot: Instruction) -> _Product:
     lhs, rhs = computation.arrays(dot)
-    batch = math.prod(lhs.shape[i] for i in _axes(dot.attributes, "lhs_batch_dims"))
-    k = math.prod(lhs.shape[i] for i in _axes(dot.attributes, "lhs_contracting_dims"))
+    batch = math.prod(lhs.shape[i] for i in axes_of(dot.attributes, "lhs_batch_dims"))
+    k = math.prod(lhs.shape[i] for i in axes_of(dot.attributes, "lhs_contracting_dims"))
     return _Product(
         batch,
         math.prod(lhs.shape) // max(1, batch * k),
@@ -194,7 +131,7 @@ def _product(computation: _Computation, dot: _Instruction) -> _Product:
     )
 
 
-def _eigen_dot(computation: _Computation, dot: _Instruction, _: dict[str, _Computation]) -> int:
+def _eigen_dot(computation: Computation, dot: Instruction, _: dict[str, Computation]) -> int:
     p = _product(computation, dot)
     if 1 in (p.m, p.n):
         return 0
@@ -207,7 +144,7 @@ def _eigen_dot(computation: _Computation, dot: _Instruction, _: dict[str, _Compu
     return (p.m + p.n) * min(p.k * 4 // 3, _EIGEN_DEPTH) * p.itemsize
 
 
-def _ynn_dot(computation: _Computation, dot: _Instruction) -> int:
+def _ynn_dot(computation: Computation, dot: Instruction) -> int:
     p = _product(computation, dot)
     if 1 in (p.m, p.n):
         return 0
@@ -216,7 +153,7 @@ def _ynn_dot(computation: _Computation, dot: _Instruction) -> int:
     return p.batch * p.k * columns * p.itemsize
 
 
-def _fusion(_: _Computation, fusion: _Instruction, computations: dict[str, _Computation]) -> int:
+def _fusion(_: Computation, fusion: Instruction, computations: dict[str, Computation]) -> int:
     """Bound a library's fusion: what it keeps while it walks the body, nothing done in place."""
     if not _LIBRARY.search(fusion.attributes):
         return 0
@@ -227,7 +164,7 @@ def _fusion(_: _Computation, fusion: _Instruction, computations: dict[str, _Comp
     return _live_peak(body) + packing
 
 
-def _live_peak(body: _Computation) -> int:
+def _live_peak(body: Computation) -> int:
     """Return the largest sum of intermediates alive in one step of a fused computation."""
     sizes = {
         found.name: 0 if found.is_root or found.opcode in _NOT_STORED else found.nbytes
@@ -244,11 +181,11 @@ def _live_peak(body: _Computation) -> int:
     return peak
 
 
-def _sort(_: _Computation, sort: _Instruction, computations: dict[str, _Computation]) -> int:
+def _sort(_: Computation, sort: Instruction, computations: dict[str, Computation]) -> int:
     """Bound the buffer of a stable sort; lines are sorted one after the other."""
     if "is_stable=true" not in sort.attributes:
         return 0
-    axes = _axes(sort.attributes, "dimensions")
+    axes = axes_of(sort.attributes, "dimensions")
     line = sort.results[0].shape[axes[0]] if axes else 1
     comparator = computations[_APPLIED.findall(sort.attributes)[0]]
     if len(sort.results) == 1 and _is_plain(comparator):
@@ -257,12 +194,12 @@ def _sort(_: _Computation, sort: _Instruction, computations: dict[str, _Computat
     return _SORT_BYTES * len(sort.results) * line
 
 
-def _is_plain(comparator: _Computation) -> bool:
+def _is_plain(comparator: Computation) -> bool:
     *parameters, compare = comparator.instructions
     return compare.opcode == "compare" and all(p.opcode == "parameter" for p in parameters)
 
 
-def _custom_call(computation: _Computation, call: _Instruction, _: dict[str, _Computation]) -> int:
+def _custom_call(computation: Computation, call: Instruction, _: dict[str, Computation]) -> int:
     target = _TARGET.search(call.attributes)
     operands = computation.arrays(call)
     if target is None or not operands:
@@ -276,7 +213,7 @@ def _custom_call(computation: _Computation, call: _Instruction, _: dict[str, _Co
     return 0
 
 
-def _lapack_packing(target: str, operands: list[_Array]) -> int:
+def _lapack_packing(target: str, operands: list[Array]) -> int:
     """Bound the panels that OpenBLAS packs: as wide as the right-hand sides, or the matrix."""
     first = operands[0]
     largest = max(math.prod(array.shape[-2:]) for array in operands)
@@ -289,7 +226,7 @@ def _lapack_packing(target: str, operands: list[_Array]) -> int:
     return first.itemsize * min(panel, _LAPACK_MATRICES * largest)
 
 
-def _lapack_workspace(target: str, matrix: _Array, attributes: str) -> int:
+def _lapack_workspace(target: str, matrix: Array, attributes: str) -> int:
     if _VALUES_ONLY.search(attributes):
         return 0
     routine = target.removesuffix("_ffi")[len("lapack_") + 1 :]
@@ -297,24 +234,29 @@ def _lapack_workspace(target: str, matrix: _Array, attributes: str) -> int:
     return _LAPACK_SQUARES.get(routine, 0) * square
 
 
-def _convolution(computation: _Computation, found: _Instruction, _: dict[str, _Computation]) -> int:
+def _convolution(computation: Computation, found: Instruction, _: dict[str, Computation]) -> int:
     result = found.results[0]
     if result.itemsize != _EIGEN_ITEMSIZE or "rhs_reversal" in found.attributes:
         return 0
-    touched = found.nbytes + sum(array.nbytes for array in computation.arrays(found))
+    kernel = computation.arrays(found)[1]
+    labels = _KERNEL_LABELS.search(found.attributes)
+    features = kernel.shape[labels[1].index("o")] if labels else 1
+    # One row for every place of the result, with all that its window covers.
+    windows = kernel.nbytes // max(1, features) * (math.prod(result.shape) // max(1, features))
     is_written_twice = (
         "feature_group_count" in found.attributes
         or len(result.shape) > _IMAGE_AXES
         or result.shape[-1] < _FEW_FEATURES
     )
-    return min(_CONVOLUTION_BYTES, touched) + (found.nbytes if is_written_twice else 0)
+    packed = min(_CONVOLUTION_BYTES, windows + kernel.nbytes + found.nbytes)
+    return packed + (found.nbytes if is_written_twice else 0)
 
 
 def _threads() -> int:
     return os.cpu_count() or 1
 
 
-_SCRATCH: dict[str, Callable[[_Computation, _Instruction, dict[str, _Computation]], int]] = {
+_SCRATCH: dict[str, Callable[[Computation, Instruction, dict[str, Computation]], int]] = {
     "dot": _eigen_dot,
     "convolution": _convolution,
     "fusion": _fusion,
@@ -322,3 +264,5 @@ _SCRATCH: dict[str, Callable[[_Computation, _Instruction, dict[str, _Computation
     "custom-call": _custom_call,
 }
 """HLO's opcodes whose kernels allocate."""
+_PRODUCTS = {"dot", "fusion"}
+"""Of these, those that the heap keeps blocks for: libraries' fusions have products in them."""

@@ -162,8 +162,11 @@ def _packing(p: Parameters, lhs: ShapeDtype, rhs: ShapeDtype, result: ShapeDtype
     """Bound what the CPU's library takes itself: blocks, and results that it writes twice."""
     if not is_float(lhs.dtype) or lhs.dtype.itemsize > 4:
         return 0
-    packed = min(_PACKED_BYTES, 4 * (lhs.size + rhs.size + result.size))
-    if len(p.lhs_axes) > 4 or p.sizes(rhs, p.rhs_axes)[0] < _FEW_FEATURES:
+    features = max(1, p.sizes(rhs, p.rhs_axes)[0])
+    # One row for every place of the result, with all that its window covers.
+    windows = rhs.size // features * (result.size // features)
+    packed = min(_PACKED_BYTES, 4 * (windows + rhs.size + result.size))
+    if len(p.lhs_axes) > 4 or features < _FEW_FEATURES:
         packed += 4 * result.size
     return packed
 
