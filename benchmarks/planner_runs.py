@@ -21,12 +21,13 @@ _SLOW_SECONDS = 20
 def ours(name: str, size: str, limit: str | None = None) -> Run:
     """Return a run of the program by tracer, compiled now, its arguments on the device."""
     import tracer
+    from benchmarks.warm_up import load_libraries
 
     workload = WORKLOADS[name]
     program = tracer.compile(workload.program(tracer_framework()), memory_limit=limit)
     inputs = tracer.tree.map(tracer.numpy.asarray, make_inputs(workload, size))
     program.plan(*inputs)
-    warm_up()
+    load_libraries()
 
     def run() -> Any:
         results = program(*inputs)
@@ -35,16 +36,6 @@ def ours(name: str, size: str, limit: str | None = None) -> Run:
         return results
 
     return run
-
-
-def warm_up() -> None:
-    """Have XLA load and start what it starts lazily, so that it is not counted as the program's."""
-    import tracer
-    import tracer.numpy as tnp
-
-    x = tnp.ones((64, 64), "float32")
-    warm = tracer.compile(lambda x: tnp.top_k(tnp.exp(x @ x), 2)[0])
-    warm(x).block_until_ready()
 
 
 def unlimited_jax(name: str, size: str, cap_bytes: int) -> Run:

@@ -9,20 +9,15 @@ import numpy as np
 
 import tracer
 import tracer.numpy as tnp
+from benchmarks.warm_up import load_libraries
 from tracer import nn
 
 Run = Callable[[], Any]
 
 
-def warm_up() -> None:
-    """Compile and run a small program: it loads XLA's libraries, which are not the program."""
-    x = tnp.ones((4, 4))
-    np.asarray(tracer.compile(lambda x: tnp.exp(x @ x).sum())(x))
-
-
 def compiled(function: Callable[..., Any], limit: int | None, *arrays: Any) -> Run:
     """Return a run of `function`, compiled now, on arrays that are on the device now."""
-    warm_up()
+    load_libraries()
     placed = [tnp.asarray(array) for array in arrays]
     split = "never" if limit is None else "auto"
     program = tracer.compile(function, memory_limit=limit, split=split)

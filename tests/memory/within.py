@@ -10,7 +10,7 @@ A test is a function that a child process calls, and one line::
 
     # tests/memory/programs.py
     def kernel_product(n, limit):
-        warm_up()                        # load XLA's libraries: they are not the program
+        load_libraries()                 # of XLA: they are not the program
         x = tnp.asarray(...)
         f = tracer.compile(predict, memory_limit=limit)
         f.plan(x, y, v)                  # compile now: compilation is set-up, not the program
@@ -35,7 +35,7 @@ from benchmarks.measure import Measurement, measure
 NOISE_BYTES = 1_000_000
 """What may be measured beyond the program. With jaxlib 0.10.2 on 2 cores a program of 4 x 4 numbers
 adds 16 kB when another small program ran before it in set-up, and 9 MB when it is the first to run
-(libraries that load lazily): hence `warm_up` in the example, which runs any small product."""
+(libraries that load lazily): hence `benchmarks.warm_up` in the example."""
 
 
 def runs_within(
