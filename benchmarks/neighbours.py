@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 
 from benchmarks.measure import measure
-from benchmarks.warm_up import load_libraries
 from examples.display import print_table
 from tracer.units import format_bytes
 
@@ -46,6 +45,7 @@ def points(case: str, data: str | None, n: int) -> tuple[Points, Points]:
 def ours(queries: Points, data: Points, limit: str) -> Search:
     import tracer
     import tracer.numpy as tnp
+    from benchmarks.warm_up import load_libraries
 
     def program(queries: Any, data: Any) -> Any:
         return tnp.top_k(-((queries[:, None, :] - data[None, :, :]) ** 2).sum(-1), K)
