@@ -160,6 +160,7 @@ class Compilers:
                 ),
                 split=self.options.split,
                 match=rules.matching(self.options.disabled_rules),
+                disabled=self.options.disabled_rules,
                 donated=frozenset(self.donated),
                 sink_bytes=mode.large_bytes,
             ),
@@ -223,7 +224,7 @@ class Compiler:
     def _in_our_order(self, found: Found, room: int) -> Found | None:
         """Return the same program where XLA has to keep our order, if that may fit in the room."""
         candidate = self.planner.ordered(found.candidate)
-        if candidate is None or candidate.peak_bytes > room:
+        if candidate is None or candidate.peak_bytes > min(room, _TENTH_LESS * found.nbytes):
             return None
         both = (self._compile_with(candidate, careful) for careful in (True, False))
         best = min(both, key=lambda execute: execute.memory.peak_bytes)

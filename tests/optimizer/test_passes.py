@@ -148,3 +148,18 @@ def test_rows_of_the_planner_are_plain() -> None:
     planner = Planner(traced(lambda x: (x @ x).sum(), ((8, 8), "float32")), PlannerOptions())
     assert [row.name for row in planner.rows] == [item.name for item in STANDARD_PASSES]
     assert json.dumps([row.applied for row in planner.rows])
+
+
+def test_passes_are_switched_off_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    import tracer
+    import tracer.numpy as tnp
+
+    a, v = tnp.ones((300, 300)), tnp.ones(300)
+
+    def applied() -> set[str]:
+        plan = tracer.compile(lambda a, v: a @ a @ v).plan(a, v)
+        return {row.name for row in plan.passes if row.applied}
+
+    assert "reorder chains" in applied()
+    monkeypatch.setenv("TRACER_DISABLE_RULES", "reorder-chains, match-contractions")
+    assert "reorder chains" not in applied()

@@ -66,6 +66,11 @@ class Pass:
     exact: bool = True
     bodies: bool = True
 
+    @property
+    def option(self) -> str:
+        """The name as it is written to switch the pass off."""
+        return "-".join(self.name.split())
+
 
 @dataclass(frozen=True)
 class PassRow:

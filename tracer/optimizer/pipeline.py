@@ -57,7 +57,8 @@ class PlannerOptions:
     `threshold_bytes` and `split_bytes` are the two options of the paper. `machine` is what the
     device can do; `split` is False when nothing is to be computed in slices. Values of more than
     `sink_bytes` that loops and branches do not change are computed inside of these; None: they
-    are handed in. `match` are the algebraic rewrites that are switched on.
+    are handed in. `match` are the algebraic rewrites that are switched on; passes whose names (with
+    hyphens) are in `disabled` are left out.
     """
 
     limit_bytes: int | None = None
@@ -66,6 +67,7 @@ class PlannerOptions:
     machine: Machine = DEFAULT_MACHINE
     split: bool = True
     match: tuple[Pass, ...] = (INNER_PRODUCTS, UNROLL, CONTRACTIONS)
+    disabled: frozenset[str] = frozenset()
     donated: frozenset[int] = frozenset()
     sink_bytes: int | None = None
 
@@ -87,10 +89,16 @@ def standard_passes(
 
 
 STANDARD_PASSES = standard_passes()
+OPTIONAL_PASSES = frozenset(item.option for item in STANDARD_PASSES if item is not EXPAND)
+"""Names by which passes can be switched off; the ops that *expand* writes out have no lowering."""
 
 
 def _passes(options: PlannerOptions) -> Sequence[Pass]:
-    passes = standard_passes(options.match, options.limit_bytes)
+    passes = tuple(
+        item
+        for item in standard_passes(options.match, options.limit_bytes)
+        if item.option not in options.disabled
+    )
     if options.sink_bytes is None:
         return passes
     place = passes.index(EXPAND) + 1

@@ -14,6 +14,7 @@ from tracer.optimizer.match import CONTRACTIONS, INNER_PRODUCTS, UNROLL
 from tracer.optimizer.match.rule import Rule
 from tracer.optimizer.match.rules import rules_pass
 from tracer.optimizer.passes import Pass
+from tracer.optimizer.pipeline import OPTIONAL_PASSES
 from tracer.rules import diagonal, powers, products, selection, solving, stable
 
 RULES: tuple[Rule, ...] = (
@@ -28,13 +29,7 @@ PASSES: tuple[Pass, ...] = (INNER_PRODUCTS, UNROLL, CONTRACTIONS)
 """Rewrites of families of expressions that no finite list of patterns describes."""
 
 
-def _written(name: str) -> str:
-    return "-".join(name.split())
-
-
-NAMES: frozenset[str] = frozenset([rule.name for rule in RULES]) | frozenset(
-    _written(item.name) for item in PASSES
-)
+NAMES: frozenset[str] = frozenset([rule.name for rule in RULES]) | OPTIONAL_PASSES
 """What can be switched off."""
 
 
@@ -72,7 +67,7 @@ def rule_names(text: str) -> frozenset[str]:
 def matching(disabled: frozenset[str] = frozenset()) -> tuple[Pass, ...]:
     """Return the passes that rewrite expressions, without those that are switched off."""
     enabled = tuple(rule for rule in RULES if rule.name not in disabled)
-    passes = tuple(item for item in PASSES if _written(item.name) not in disabled)
+    passes = tuple(item for item in PASSES if item.option not in disabled)
     return (rules_pass(enabled), *passes) if enabled else passes
 
 
