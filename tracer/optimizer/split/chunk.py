@@ -8,9 +8,11 @@ are priced with the time model (`optimizer/speed.py`), and capped by the byte bu
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 
-from tracer.ir import Builder, Graph
+from tracer.ir import Builder, Graph, Value
+from tracer.ir.graph import param_key
 from tracer.optimizer.liveness import body_extra_bytes
 from tracer.optimizer.speed import DEFAULT_MACHINE, Machine, trip_seconds
 from tracer.optimizer.split.carry import carry_types
@@ -75,6 +77,22 @@ def _body(subject: Subject, region: Region, loop: Loop, chunk: int) -> Graph:
     with Builder() as scratch:
         carries = [scratch.input(type) for type in carry_types(subject, loop)]
         return build_body(emitter, carries, chunk, region.length)[0]
+
+
+def signature(loop: Loop) -> Hashable:
+    """Return what is equal for loops of a region that compute the same from other values."""
+    if loop.streams:
+        return id(loop)
+    numbers: dict[Value, int] = {}
+    parts: list[Hashable] = [loop.is_backward]
+    for node, label in loop.nodes:
+        read = tuple(numbers.setdefault(value, len(numbers)) for value in node.operands)
+        made = tuple(numbers.setdefault(value, len(numbers)) for value in node.results)
+        params = tuple((key, param_key(value)) for key, value in sorted(node.params.items()))
+        is_head = loop.heads.get(node) == label
+        parts.append((node.name, params, node.types, label, is_head, read, made))
+    names = tuple((value.type, value.node.name) for value in numbers)
+    return (names, tuple(loop.heads.values()), *parts)
 
 
 def choose_chunk(subject: Subject, region: Region, loop: Loop, settings: SplitSettings) -> int:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Hashable, Iterable, Mapping, Set
 from dataclasses import dataclass
 
 from tracer.ir import Graph, Label, Node, Value, map_bodies
 from tracer.optimizer.liveness import Liveness, body_extra_bytes, graph_flops, node_cost
 from tracer.optimizer.passes import PassLog
-from tracer.optimizer.split.chunk import SplitSettings, choose_chunk
+from tracer.optimizer.split.chunk import SplitSettings, choose_chunk, signature
 from tracer.optimizer.split.grow import grow_region
-from tracer.optimizer.split.levels import Loop, plan_loops
+from tracer.optimizer.split.levels import Loop, LoopPlan, plan_loops
 from tracer.optimizer.split.loop import Emitted, split_region
 from tracer.optimizer.split.region import NO_PIECES, Conflict, Pieces, Region, Subject
 from tracer.source import Source
@@ -59,6 +59,7 @@ _ABOUT = 0.8
 @dataclass(frozen=True)
 class _Candidate:
     region: Region
+    plan: LoopPlan
     axis: int
     fits: bool
     saved_bytes: int
@@ -108,14 +109,19 @@ def _apply(
     """
     subject, settings, region = search.subject, search.settings, candidate.region
     inner: list[LoopRow] = []
+    chunks: dict[Hashable, int] = {}
 
     def chunk_of(loop: Loop) -> int:
-        return choose_chunk(subject, region, loop, settings)
+        # Once for loops that are alike: those of a program whose steps were written out.
+        alike = signature(loop)
+        if alike not in chunks:
+            chunks[alike] = choose_chunk(subject, region, loop, settings)
+        return chunks[alike]
 
     def transform(body: Graph, pieces: Pieces) -> Graph:
         return _tile(body, settings, log, inner, depth, pieces)
 
-    graph, emitted, mapping = split_region(subject, region, chunk_of, transform)
+    graph, emitted, mapping = split_region(subject, region, candidate.plan, chunk_of, transform)
     for node, conflict in region.kept.items():
         log.refuse(f"{node.types[0]} of {node.name}", f"stored, {conflict}", node.source)
     extra = max(0, graph_flops(graph) - graph_flops(subject.graph))
@@ -224,10 +230,10 @@ class _Search:
         saved = region.saved_bytes(self.stored)
         if saved <= 0:
             return "every value on the way has to be stored"
-        loops, _, _ = plan_loops(self.subject, region)
-        fits = self._slice_bytes(region, loops) <= self.settings.budget_bytes
-        kept, again = self._kept_bytes(region), _repeated_flops(loops)
-        return _Candidate(region, axis, fits, saved, kept, again)
+        plan = plan_loops(self.subject, region)
+        fits = self._slice_bytes(region, plan.loops) <= self.settings.budget_bytes
+        kept, again = self._kept_bytes(region), _repeated_flops(plan.loops)
+        return _Candidate(region, plan, axis, fits, saved, kept, again)
 
     def _kept_bytes(self, region: Region) -> int:
         """Return the bytes of large values that the region has to store all the same."""

@@ -137,7 +137,7 @@ def _equality_conflicts(subject: Subject, region: Region) -> list[Conflict]:
     ]
     if not compared:
         return []
-    _, levels, _ = plan_loops(subject, region)
+    levels = plan_loops(subject, region).levels
     for node in compared:
         for value in node.operands:
             producer = value.node

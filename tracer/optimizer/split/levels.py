@@ -54,6 +54,8 @@ class Levels:
         Heads that run before what they read is there, as `streaming` may allow.
     references : dict of (level, Value) to Reference
         What stands in for values in the loops of a level.
+    heads : dict of int to list of Node
+        The heads that start at each level.
     """
 
     def __init__(self, subject: Subject, region: Region, *, streaming: bool) -> None:
@@ -61,6 +63,7 @@ class Levels:
         self.region = region
         self.streams: dict[Node, Stream] = {}
         self.references: dict[tuple[int, Value], Reference] = {}
+        self.heads: dict[int, list[Node]] = {}
         self.start: dict[Node, int] = {}
         self.done: dict[Node, int] = {}
         self._slices: dict[tuple[Node, Label], int] = {}
@@ -73,6 +76,8 @@ class Levels:
                 self.start[node] = self._emission_level(node, label, 0)
                 if streaming and 0 < self.start[node] < _NEVER and node in region.heads:
                     self._stream(node, label)
+                if node in region.heads:
+                    self.heads.setdefault(self.start[node], []).append(node)
                 self.done[node] = self._done_after(node)
                 self._remember_slices(node)
 
@@ -146,33 +151,35 @@ class Levels:
         return not self.is_never_stored(node) and self.done[node] <= level
 
 
-def plan_loops(subject: Subject, region: Region) -> tuple[list[Loop], Levels, set[Node]]:
+@dataclass(frozen=True)
+class LoopPlan:
+    """The loops of a region in order, and the nodes that are still computed `outside` of them."""
+
+    loops: list[Loop]
+    levels: Levels
+    outside: set[Node]
+
+
+def plan_loops(subject: Subject, region: Region) -> LoopPlan:
     """Group a region's heads into loops, and drop heads whose results only their loop uses.
 
     Sums stream along with the maximum they hang on where that saves operations.
-
-    Returns
-    -------
-    list of Loop
-    Levels
-    set of Node
-        The nodes that are still computed outside of loops.
     """
     plain = _group(Levels(subject, region, streaming=False))
-    if len(plain[0]) < 2:
+    if len(plain.loops) < 2:
         return plain
     levels = Levels(subject, region, streaming=True)
     if not levels.streams:
         return plain
     streaming = _group(levels)
-    return streaming if _flops(streaming[0]) < _flops(plain[0]) else plain
+    return streaming if _flops(streaming.loops) < _flops(plain.loops) else plain
 
 
 def _flops(loops: list[Loop]) -> int:
     return sum(node_cost(node).flops for loop in loops for node, _ in loop.nodes)
 
 
-def _group(levels: Levels) -> tuple[list[Loop], Levels, set[Node]]:
+def _group(levels: Levels) -> LoopPlan:
     region = levels.region
     outside: set[Node] = set()
     required = _needed_heads(region, levels.subject.outputs, outside)
@@ -189,7 +196,7 @@ def _group(levels: Levels) -> tuple[list[Loop], Levels, set[Node]]:
             required |= needed
         loops += new[0]
     outside |= levels.streams.keys() & required
-    return loops[::-1], levels, outside
+    return LoopPlan(loops[::-1], levels, outside)
 
 
 def _group_level(

@@ -20,7 +20,7 @@ from tracer.optimizer.split.carry import (
     state_types,
 )
 from tracer.optimizer.split.copying import Copying
-from tracer.optimizer.split.levels import Loop, plan_loops
+from tracer.optimizer.split.levels import Loop, LoopPlan
 from tracer.optimizer.split.region import Pieces, Region, Subject, merge_of
 from tracer.optimizer.split.rescale import reference_value, rescaled
 from tracer.optimizer.split.streaming import references_of
@@ -246,6 +246,7 @@ def _build_condition(body: Graph, trips: int) -> Graph:
 def split_region(
     subject: Subject,
     region: Region,
+    plan: LoopPlan,
     chunk_of: Callable[[Loop], int],
     transform: Transform,
 ) -> tuple[Graph, list[Emitted], Mapping[Value, Value]]:
@@ -254,16 +255,15 @@ def split_region(
     `chunk_of` gives the slice size of each loop; `transform` may rewrite each body. The mapping
     leads from the old values that are still stored to the new ones.
     """
-    loops, levels, outside = plan_loops(subject, region)
     mapping: dict[Value, Value] = {}
     emitted = []
     with Builder() as builder:
         for value in subject.graph.inputs:
             mapping[value] = builder.input(value.type, value.node.source)
-        waiting = [node for node in subject.graph.nodes if node in outside]
-        copying = Copying(builder, waiting, mapping, levels)
+        waiting = [node for node in subject.graph.nodes if node in plan.outside]
+        copying = Copying(builder, waiting, mapping, plan.levels)
         sums = copying.sums
-        for loop in loops:
+        for loop in plan.loops:
             copying.ready(loop.level)
             emitter = SliceEmitter(subject, region, loop)
             carries, record = emit_loop(

@@ -17,6 +17,14 @@ class Refused(Exception):
     """The change of a value is not known."""
 
 
+class Lost(Refused):
+    """The change of a value is not known, in no earlier loop either.
+
+    What stands in for a value in one loop does so in all earlier ones, and what one loop computes
+    they compute too. So a refusal for which it does not matter *how* the value changes stays.
+    """
+
+
 class Late(Exception):
     """A value that was taken for a factor is added or subtracted."""
 
@@ -100,7 +108,7 @@ def moved(
         for term in old:
             places = follow(term.places, term.reference.value.shape)
             if places is None:
-                raise Refused
+                raise Lost
             found.append(replace(term, places=places))
         return tuple(found)
 
@@ -131,8 +139,17 @@ def combined(node: Node, operands: Sequence[Change]) -> Change:
     else:
         found = _alike(operands, response)
     if found is None and is_real:
-        raise Refused
+        raise Refused if _may_pass(node) else Lost
     return found or Change()
+
+
+def _may_pass(node: Node) -> bool:
+    """Tell whether any change of the operands gives a known change of the result."""
+    assert node.op is not None
+    response = node.op.response
+    if response is None or len(node.types) != 1 or not is_float(node.types[0].dtype):
+        return False
+    return bool(response.signs or response.powers or response.is_exponential)
 
 
 def _sum(operands: Sequence[Change], response: Response) -> Change | None:

@@ -17,6 +17,7 @@ zero, so that no difference of infinities arises on the way.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -27,6 +28,7 @@ from tracer.optimizer.split.response import (
     Anchored,
     Change,
     Late,
+    Lost,
     Reference,
     Refused,
     Term,
@@ -67,12 +69,15 @@ def find_stream(levels: Levels, head: Node, label: Label, level: int) -> Stream 
     adds_up = response is not None and response.signs == (1, 1)
     if not adds_up or len(head.types) != 1 or not is_float(head.types[0].dtype):
         return None
-    earlier = {levels.start[h] for h in levels.region.heads if h in levels.start}
-    for candidate in sorted(number for number in earlier if number < level):
-        found = _Derivation(levels, candidate).of_head(head, label)
-        if found is not None:
-            return Stream(candidate, found)
-    return None
+    found = None
+    for candidate in sorted((n for n in levels.heads if n < level), reverse=True):
+        try:
+            factors = _Derivation(levels, candidate).of_head(head, label)
+        except Lost:
+            break  # in the loops before it, too
+        if factors is not None:
+            found = Stream(candidate, factors)
+    return found
 
 
 class _Derivation:
@@ -82,12 +87,9 @@ class _Derivation:
         self.levels = levels
         self.subject = levels.subject
         self.level = level
-        self.anchors = [
-            head
-            for head, label in levels.region.heads.items()
-            if levels.start.get(head) == level and _is_anchor(head, label, levels)
-        ]
+        self.anchors = {head for head in levels.heads[level] if _is_anchor(head, levels)}
         self.shifted: set[Value] = set()
+        self.wholes: dict[tuple[Node, Label, int], Change] = {}
 
     def of_head(self, head: Node, label: Label) -> tuple[Term, ...] | None:
         while True:
@@ -98,6 +100,8 @@ class _Derivation:
                 if late.value in self.shifted:
                     return None
                 self.shifted.add(late.value)
+            except Lost:
+                raise
             except Refused:
                 return None
 
@@ -113,38 +117,50 @@ class _Derivation:
         return found.factors or None
 
     def _in_order(self, head: Node, label: Label) -> list[tuple[Node, Label]]:
-        """Return the slices to compute, those that others need first."""
-        found: set[tuple[Node, Label]] = set()
-        stack = [(head, label)]
-        while stack:
-            item = stack.pop()
-            if item in found:
-                continue
-            found.add(item)
-            for _, value, axis in self.subject.sliced_operands(*item):
-                if axis is not None and not self.levels.is_read(value.node, self.level):
+        """Return the slices to compute, those that others need first.
+
+        What refuses it is mostly near the head, so the walk begins there, and looks at what is
+        read whole as it goes.
+        """
+        found = {(head, label)}
+        queue = deque(found)
+        self.wholes = {}
+        while queue:
+            node, mark = queue.popleft()
+            for position, value, axis in self.subject.sliced_operands(node, mark):
+                if axis is None:
+                    self.wholes[node, mark, position] = self._moved(
+                        node, position, self._of_whole(value)
+                    )
+                elif not self.levels.is_read(value.node, self.level):
                     wanted = self.subject.rule(value.node).results[value.index][axis]
                     if not self.subject.rule(value.node).is_parallel(wanted):
-                        raise Refused
-                    stack.append((value.node, wanted))
+                        raise Lost
+                    if (value.node, wanted) not in found:
+                        found.add((value.node, wanted))
+                        queue.append((value.node, wanted))
         return sorted(found, key=lambda item: self.subject.position[item[0]])
 
     def _of_node(
         self, node: Node, label: Label, changes: dict[tuple[Node, Label], Change]
     ) -> Change:
-        rule = self.subject.rule(node)
         operands = []
         for position, value, axis in self.subject.sliced_operands(node, label):
             if axis is None:
-                change = self._of_whole(value)
-            else:
-                made = self.subject.label_of(value, axis)
-                change = Change()
-                if made is not None:
-                    change = changes.get((value.node, made), change)
-            change = self._tied(value, change)
-            operands.append(moved(change, value.type, rule.operands[position], rule.results[0]))
+                operands.append(self.wholes[node, label, position])
+                continue
+            made = self.subject.label_of(value, axis)
+            change = Change()
+            if made is not None:
+                change = changes.get((value.node, made), change)
+            operands.append(self._moved(node, position, change))
         return combined(node, operands)
+
+    def _moved(self, node: Node, position: int, change: Change) -> Change:
+        """Return the change of an operand in terms of the axes of the node's result."""
+        rule, value = self.subject.rule(node), node.operands[position]
+        change = self._tied(value, change)
+        return moved(change, value.type, rule.operands[position], rule.results[0])
 
     def _tied(self, value: Value, change: Change) -> Change:
         """Mark an operand of a maximum: it cannot be larger than that."""
@@ -162,7 +178,7 @@ class _Derivation:
         if levels.is_stored_by(value, self.level):
             return Change()
         if levels.is_never_stored(value.node) or not is_float(value.dtype):
-            raise Refused
+            raise Lost
         axes = tuple(range(value.type.ndim))
         anchored = self._anchored(value)
         if anchored is not None:
@@ -199,8 +215,9 @@ def _anchored_at(maximum: Value, places: tuple[int | None, ...]) -> Anchored | N
     return Anchored(maximum, places)
 
 
-def _is_anchor(head: Node, label: Label, levels: Levels) -> bool:
+def _is_anchor(head: Node, levels: Levels) -> bool:
     assert head.op is not None
+    label = levels.region.heads[head]
     response = head.op.response
     return (
         response is not None
