@@ -32,8 +32,12 @@ def test_the_smallest_program_stores_no_matrix() -> None:
 def test_a_program_that_fits_is_split_when_it_outgrows_the_cache() -> None:
     graph = neighbours()
     roomy = 100 * MATRIX_BYTES
-    small = Planner(graph, PlannerOptions(limit_bytes=roomy, machine=Machine(cache_bytes=MATRIX_BYTES // 2)))
-    large = Planner(graph, PlannerOptions(limit_bytes=roomy, machine=Machine(cache_bytes=2 * MATRIX_BYTES)))
+    small = Planner(
+        graph, PlannerOptions(limit_bytes=roomy, machine=Machine(cache_bytes=MATRIX_BYTES // 2))
+    )
+    large = Planner(
+        graph, PlannerOptions(limit_bytes=roomy, machine=Machine(cache_bytes=2 * MATRIX_BYTES))
+    )
     assert next(small.candidates()).loops
     assert not next(large.candidates()).loops
     assert not next(Planner(graph, PlannerOptions()).candidates()).loops

@@ -110,7 +110,9 @@ def test_every_candidate_of_the_planner(kind: str, tolerance: float) -> None:
         limit = max(1, int(0.7 * unlimited.baseline_peak_bytes))
         planner = Planner(
             program.graph,
-            PlannerOptions(limit_bytes=limit, machine=Machine(cache_bytes=chosen.working_set_bytes)),
+            PlannerOptions(
+                limit_bytes=limit, machine=Machine(cache_bytes=chosen.working_set_bytes)
+            ),
         )
         for candidate in planner.candidates():
             assert candidate.peak_bytes <= limit
