@@ -186,7 +186,8 @@ class Liveness:
             buffer = found[operand]
             if buffer in taken or (index not in unchanged and buffer.death > now):
                 continue
-            if is_in_loop(buffer.values) and is_computed(operand):
+            is_loop = len(unchanged) < len(places)
+            if is_loop and is_computed(operand) and is_in_loop(buffer.values):
                 # A kernel may write over a loop's result, but not for another loop's carry.
                 buffer = found[operand] = buffer.split(operand, self.position[operand.node])
             if index not in unchanged:

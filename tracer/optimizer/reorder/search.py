@@ -35,7 +35,7 @@ def candidate_orders(graph: TaskGraph) -> list[list[int]]:
     bound = graph.lower_bound()
     if graph.peak(own) <= bound:
         return [own]
-    orders = [own, *heuristic_orders(graph)]
+    orders = [list(each) for each in dict.fromkeys(map(tuple, [own, *heuristic_orders(graph)]))]
     orders.sort(key=graph.peak)
     if len(graph) <= _MOST_EXACT and graph.peak(orders[0]) > bound:
         exact = exact_order(graph)

@@ -28,6 +28,8 @@ from tracer.optimizer.reorder.tasks import TaskGraph
 # The smallest values, as many as have this share of the temporaries' peak all together, come when
 # XLA likes.
 _SMALL_SHARE = 16
+# Tasks that one barrier waits for, the last ones.
+_MOST_WAITED_FOR = 16
 # Lowering leaves barriers of at most this many bytes out of loops.
 _SMALL_BARRIER_BYTES = 1024
 # A partial sum is stored when that frees this many times its own bytes.
@@ -162,26 +164,31 @@ def _ties(tasks: TaskGraph, least: int) -> dict[int, _Tie]:
     before: list[int] = []
     """For each task those that come before it in the data flow, as bits."""
     ties: dict[int, _Tie] = {}
-    freed: list[int] = []
-    is_closed = True
-    live = 0
-    for i, (_, after) in enumerate(tasks.run(range(len(tasks)))):
-        task = tasks.tasks[i]
+    done: list[int] = []
+    """Readers of large values that are dead; of two that follow each other the later one."""
+    for i, task in enumerate(tasks.tasks):
         behind = _behind(task.needs, before)
         if sum(tasks.sizes[value] for value in task.writes) + task.scratch >= least:
-            waits_for = [k for k in freed if not behind >> k & 1]
+            waits_for = [k for k in done if not behind >> k & 1]
             leaf = _leaf(tasks, i)
             if waits_for and leaf is not None:
                 ties[i] = _Tie(leaf, tuple(_result(tasks, k) for k in waits_for))
                 behind |= _behind(waits_for, before)
-            is_closed = True
-        # Half: next to what a task frees it may leave something small.
-        if live - after >= least // 2:
-            freed = [i] if is_closed else [*freed, i]
-            is_closed = False
-        live = after
         before.append(behind)
+        for reader in _readers_of_what_dies(tasks, i, least):
+            implied = before[reader]
+            done = [k for k in done if not implied >> k & 1 and k != reader][-_MOST_WAITED_FOR:]
+            done.append(reader)
     return ties
+
+
+def _readers_of_what_dies(tasks: TaskGraph, i: int, least: int) -> list[int]:
+    """Return all readers of the large values that task `i` is the last one to read."""
+    found: set[int] = set()
+    for value in tasks.tasks[i].reads:
+        if tasks.sizes[value] >= least and max(tasks.readers[value]) == i:
+            found |= tasks.readers[value]
+    return sorted(found)
 
 
 def _behind(needs: Iterable[int], before: Sequence[int]) -> int:
