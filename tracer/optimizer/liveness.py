@@ -9,18 +9,19 @@ planner compares with this prediction afterwards. docs/memory-model.md has the m
 from __future__ import annotations
 
 import heapq
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from weakref import WeakKeyDictionary
 
-from tracer.ir import Cost, Graph, Node, Value
+from tracer.ir import Graph, Node, Value
 from tracer.optimizer.buffers import Buffer, live_bytes, move_into_results, places_in
+from tracer.optimizer.costs import graph_flops, node_cost, node_count
 from tracer.optimizer.loops import (
     carried_operands,
     is_computed,
     is_in_loop,
     passed_through,
-    trip_count,
 )
 from tracer.optimizer.storage import is_fused, stored_nodes
 from tracer.source import Source
@@ -53,6 +54,10 @@ class LiveTensor:
         return f"{self.value.type} of {self.value.node.name}"
 
 
+Order = Callable[["Liveness"], list[Node]]
+"""Puts the stored nodes into another order than the graph's own."""
+
+
 class Liveness:
     """Storage and lifetimes of the values of a graph, in the graph's own order.
 
@@ -64,13 +69,21 @@ class Liveness:
         Inputs whose buffers may be overwritten once they are dead.
     is_body : bool
         The graph's inputs and results are the carries of a loop or belong to a branch.
+    order : callable, optional
+        `(Liveness in the graph's own order) -> stored nodes in another order`, of bodies too.
     """
 
     def __init__(
-        self, graph: Graph, donated: frozenset[int] = frozenset(), *, is_body: bool = False
+        self,
+        graph: Graph,
+        donated: frozenset[int] = frozenset(),
+        *,
+        is_body: bool = False,
+        order: Order | None = None,
     ) -> None:
         self.graph = graph
         self.is_body = is_body
+        self.order = order
         self.position = {node: i for i, node in enumerate(graph.nodes)}
         self.outputs = set(graph.outputs)
         self.inputs = {value: i for i, value in enumerate(graph.inputs)}
@@ -84,7 +97,15 @@ class Liveness:
             for index in passed_through(node):
                 self.renamed.setdefault(node.operands[index], []).append(node.results[index])
         self.stored, self.again = stored_nodes(graph, self.users, self.outputs)
+        self._read: dict[Node, dict[Value, bool]] = {}
         self.last_read = self._last_reads()
+        self.schedule = [node for node in graph.nodes if node in self.stored]
+        if order is not None:
+            self.schedule = order(self)
+            # What is not stored has no place: it is computed where it is read.
+            self.position = dict.fromkeys(graph.nodes, -1)
+            self.position.update((node, i) for i, node in enumerate(self.schedule))
+            self.last_read = self._last_reads()
 
     def is_stored(self, value: Value) -> bool:
         """Tell whether the value has a buffer of its own."""
@@ -127,6 +148,11 @@ class Liveness:
 
         The node may write its result over those that are True.
         """
+        if node not in self._read:
+            self._read[node] = self._find_buffers_read(node)
+        return self._read[node]
+
+    def _find_buffers_read(self, node: Node) -> dict[Value, bool]:
         found: dict[Value, bool] = {}
         stack = [(node, True)]
         seen: set[tuple[Node, bool]] = set()
@@ -150,9 +176,8 @@ class Liveness:
         for value, index in self.inputs.items():
             death = self.death(value) if index in self.donated else end
             found[value] = Buffer(value.type.nbytes, 0, death, is_argument=True, values=[value])
-        for node in self.graph.nodes:
-            if node in self.stored:
-                self._allocate(node, found)
+        for node in self.schedule:
+            self._allocate(node, found)
         return found
 
     def _allocate(self, node: Node, found: dict[Value, Buffer]) -> None:
@@ -210,8 +235,7 @@ class Liveness:
     def _counted(self) -> list[tuple[Node, int]]:
         """Bytes alive at each stored node, without what libraries allocate themselves."""
         live = live_bytes(self._allocations(), len(self.graph.nodes))
-        nodes = [node for node in self.graph.nodes if node in self.stored]
-        return [(node, live[self.position[node]] + self._scratch(node)) for node in nodes]
+        return [(node, live[self.position[node]] + self._scratch(node)) for node in self.schedule]
 
     def _allocations(self) -> list[Buffer]:
         """Return the buffers as XLA allocates them: arguments, results of programs, the rest."""
@@ -230,7 +254,7 @@ class Liveness:
     def _scratch(self, node: Node) -> int:
         bodies = _bodies(node)
         if bodies:
-            return max(_body_needs(body).counted for body in bodies)
+            return max(_body_needs(body, self.order).counted for body in bodies)
         return node.cost.scratch - node.cost.packing
 
     @cached_property
@@ -267,10 +291,9 @@ class Liveness:
         now = self.position[peak.node]
         tensors = [
             LiveTensor(value, value.type.nbytes)
-            for node in self.graph.nodes[: now + 1]
-            if node in self.stored
+            for node in self.schedule
             for value in node.results
-            if self.death(value) >= now
+            if self.position[node] <= now <= self.death(value)
         ]
         return sorted(tensors, key=lambda tensor: -tensor.nbytes)
 
@@ -289,17 +312,18 @@ def body_extra_bytes(body: Graph) -> int:
     return needs.counted + sum(needs.packings)
 
 
-def _body_needs(body: Graph) -> _Needs:
-    found = _BODY_NEEDS.get(body)
-    if found is None:
+def _body_needs(body: Graph, order: Order | None = None) -> _Needs:
+    known = _BODY_NEEDS.setdefault(body, {})
+    if order not in known:
         inputs = sum(type.nbytes for type in body.input_types)
-        live = Liveness(body, frozenset(range(len(body.inputs))), is_body=True)
+        donated = frozenset(range(len(body.inputs)))
+        live = Liveness(body, donated, is_body=True, order=order)
         most = max((alive for _, alive in live._counted), default=inputs)
-        found = _BODY_NEEDS[body] = _Needs(max(0, most - inputs), largest_packings(body))
-    return found
+        known[order] = _Needs(max(0, most - inputs), largest_packings(body))
+    return known[order]
 
 
-_BODY_NEEDS: WeakKeyDictionary[Graph, _Needs] = WeakKeyDictionary()
+_BODY_NEEDS: WeakKeyDictionary[Graph, dict[Order | None, _Needs]] = WeakKeyDictionary()
 """Graphs do not change, and programs that are compared share bodies."""
 
 
@@ -333,32 +357,15 @@ def peak_bytes(graph: Graph, donated: frozenset[int] = frozenset()) -> int:
     return Liveness(graph, donated).peak_bytes
 
 
-def node_cost(node: Node) -> Cost:
-    """Return the cost of one node; a loop of known length counts every trip."""
-    assert node.op is not None
-    trips = trip_count(node)
-    if trips is None:
-        return node.cost
-    costs = [node_cost(inner) for inner in node.params["body"].nodes]
-    return Cost(
-        trips * sum(cost.flops for cost in costs),
-        trips * sum(cost.bytes for cost in costs),
-        max((cost.scratch for cost in costs), default=0),
-        packing=max((cost.packing for cost in costs), default=0),
-    )
-
-
-def graph_flops(graph: Graph) -> int:
-    """Return the floating-point operations of a graph, in all trips of its loops."""
-    return sum(node_cost(node).flops for node in graph.nodes)
-
-
-def node_count(graph: Graph) -> int:
-    """Return the number of nodes, bodies included."""
-    count = 0
-    for node in graph.nodes:
-        count += 1
-        for bodies in node.bodies.values():
-            for body in bodies if isinstance(bodies, tuple) else (bodies,):
-                count += node_count(body)
-    return count
+__all__ = [
+    "LiveTensor",
+    "Liveness",
+    "Moment",
+    "Order",
+    "body_extra_bytes",
+    "graph_flops",
+    "largest_packings",
+    "node_cost",
+    "node_count",
+    "peak_bytes",
+]
