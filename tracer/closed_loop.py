@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 from tracer import lowering, rules
 from tracer.errors import ArgumentError, MemoryLimitError
+from tracer.ir import Graph
 from tracer.optimizer.liveness import Liveness
 from tracer.optimizer.passes import PassRow
 from tracer.optimizer.pipeline import Candidate, Planner, PlannerOptions
@@ -210,12 +212,10 @@ class Compiler:
         return None
 
     def smallest(self) -> Found:
-        """Return the program with the smallest peak, compiled; the limit plays no part."""
+        """Return the program with the smallest predicted peak, compiled."""
         if self._smallest is None:
             candidate = self.planner.smallest()
-            both = (self._compile_with(candidate, True), self._compile_with(candidate, False))
-            best = min(both, key=lambda execute: execute.memory.peak_bytes)
-            found = Found(self, candidate, best)
+            found = Found(self, candidate, self._compile(candidate))
             ordered = self._in_our_order(found, found.nbytes)
             both_orders = (found, ordered or found)
             self._smallest = min(both_orders, key=lambda found: found.nbytes)
@@ -226,29 +226,39 @@ class Compiler:
         candidate = self.planner.ordered(found.candidate)
         if candidate is None or candidate.peak_bytes > min(room, _TENTH_LESS * found.nbytes):
             return None
-        both = (self._compile_with(candidate, careful) for careful in (True, False))
-        best = min(both, key=lambda execute: execute.memory.peak_bytes)
-        return Found(self, candidate, best)
+        return Found(self, candidate, self._compile(candidate))
 
     def _compile(self, candidate: Candidate) -> lowering.Executable:
-        """Compile with the schedule that keeps the limit.
+        """Compile with the options that keep the limit; the smallest where none does."""
+        compiled = []
+        for options in self._attempts(candidate.graph):
+            execute = lowering.compile_graph(
+                candidate.graph, device=self.device, donate=self.donated, options=options
+            )
+            if self.limit is None or execute.memory.peak_bytes <= self.limit:
+                return execute
+            compiled.append(execute)
+        return min(compiled, key=lambda execute: execute.memory.peak_bytes)
+
+    def _attempts(self, graph: Graph) -> Iterator[dict[str, Any]]:
+        """Yield XLA's options, in the order to try them.
 
         XLA's default CPU schedule runs producers early and may keep them all alive; the
-        memory-optimised one is a heuristic that is sometimes worse, so the count decides.
+        memory-optimised one is a heuristic that is sometimes worse, so the count decides. What a
+        loop computes again on purpose XLA moves out of it and stores, unless that is forbidden.
         """
         if self.limit is None:
-            return self._compile_with(candidate, False)
-        careful = self._compile_with(candidate, True)
-        if careful.memory.peak_bytes <= self.limit:
-            return careful
-        plain = self._compile_with(candidate, False)
-        return min(careful, plain, key=lambda execute: execute.memory.peak_bytes)
-
-    def _compile_with(self, candidate: Candidate, careful: bool) -> lowering.Executable:
-        options = lowering.memory_optimized_options() if careful else {}
-        return lowering.compile_graph(
-            candidate.graph, device=self.device, donate=self.donated, options=options
-        )
+            yield {}
+            return
+        careful, inside = lowering.memory_optimized_options(), lowering.unmoved_code_options()
+        if self.mode.large_bytes is not None:
+            yield careful | inside
+            yield inside
+            return
+        yield careful
+        yield {}
+        if any(node.bodies for node in graph.nodes):
+            yield careful | inside
 
 
 def infeasible(name: str, limit: int, found: Found) -> MemoryLimitError:

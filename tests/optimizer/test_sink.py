@@ -254,3 +254,24 @@ def _stacked(graph: Graph) -> int:
     """Return the bytes that scans carry, stack and read."""
     scans = [node for node in graph.nodes if node.name == "scan"]
     return sum(type.nbytes for node in scans for type in (*node.operand_types, *node.types))
+
+
+@pytest.mark.xla
+def test_xla_does_not_move_the_matrix_out_of_the_loop_again() -> None:
+    # All of a step fuses into its sums; XLA would compute the matrix once, before the loop.
+    n = 400
+
+    def potentials(x: Any, y: Any) -> Any:
+        cost = ((x[:, None, :] - y[None, :, :]) ** 2).sum(-1)
+
+        def step(potential: Any, _: Any) -> tuple[Any, None]:
+            scores = tracer.scipy.special.logsumexp(potential[None, :] - cost, axis=1)
+            return tracer.scipy.special.logsumexp(scores[None, :] - cost.T, axis=1), None
+
+        return tracer.scan(step, tnp.zeros_like(x[:, 0]), None, length=5)[0]
+
+    x, y = np.random.default_rng(0).standard_normal((2, n, 3), dtype=np.float32)
+    limited = tracer.compile(potentials, memory_limit=2 * n * n)
+    assert limited.plan(x, y).compiled_bytes <= 2 * n * n
+    expected = tracer.compile(potentials, split="never")(x, y)
+    np.testing.assert_allclose(limited(x, y), expected, rtol=1e-5)

@@ -16,7 +16,7 @@ from tracer.lowering.compiler import clear_cache, compile_graph, stablehlo
 from tracer.lowering.executable import Executable
 from tracer.lowering.free_memory import free_bytes
 from tracer.lowering.memory import MemoryStats
-from tracer.lowering.shims import Buffer, memory_optimized_options
+from tracer.lowering.shims import Buffer, memory_optimized_options, unmoved_code_options
 from tracer.lowering.transfer import (
     block_until_ready,
     from_dlpack,
@@ -47,4 +47,5 @@ __all__ = [
     "to_device",
     "to_dlpack",
     "to_host",
+    "unmoved_code_options",
 ]

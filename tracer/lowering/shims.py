@@ -107,6 +107,20 @@ def memory_optimized_options() -> dict[str, Any]:
     return {"xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"}
 
 
+def unmoved_code_options() -> dict[str, Any]:
+    """Return the compile options that keep XLA from moving code out of loops.
+
+    It moves whatever does not change from trip to trip, and stores it, however large: also what a
+    loop computes again so that it need not be stored.
+
+    Returns
+    -------
+    dict
+        For `compile_graph(..., options=...)`.
+    """
+    return {"xla_disable_hlo_passes": "while-loop-invariant-code-motion"}
+
+
 def default_options(platform: str) -> dict[str, Any]:
     """Return the options that every program is compiled with, unless the caller sets them.
 
