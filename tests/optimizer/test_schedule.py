@@ -181,8 +181,8 @@ def test_bodies_are_ordered_too() -> None:
     ("function", "ratio"),
     [
         (tracer.grad(sums_of_products), 3),
-        (tracer.grad(sums_of_running_sums), 3),
-        (tracer.value_and_grad(sums_of_products), 3),
+        (tracer.grad(sums_of_running_sums), 4),
+        (tracer.value_and_grad(sums_of_products), 5),
     ],
 )
 def test_xla_takes_several_times_less_in_our_order(
@@ -257,3 +257,32 @@ def test_forced_programs_run_with_the_same_results() -> None:
     buffers = [lowering.to_device(array, device) for array in arrays]
     got, want = (lowering.to_host(lowering.compile_graph(g)(*buffers)[0]) for g in (forced, graph))
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+
+
+def test_the_pass_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRACER_DISABLE_RULES", "schedule")
+    limit = (COUNT + 1 + 8) * UNIT
+    generator = np.random.default_rng(0)
+    arrays = [generator.normal(size=shape).astype(dtype) for shape, dtype in (MATRIX, STACK)]
+    never = tracer.compile(tracer.grad(sums_of_products), memory_limit=limit, split="never")
+    with pytest.raises(tracer.MemoryLimitError):
+        never(*arrays)
+
+
+def test_all_readers_of_a_value_come_before_the_next_large_one() -> None:
+    """The value's sum frees nothing, as the gradient reads it too, but XLA must not put it off."""
+    graph, _ = apply(
+        COMMON_SUBEXPRESSIONS, traced(tracer.value_and_grad(sums_of_products), MATRIX, STACK)
+    )
+    forced, _ = apply(FORCE, graph)
+    sums = [node for node in forced.nodes if node.op is ops.reduce_add]
+    barriers = [node for node in forced.nodes if node.op is ops.optimization_barrier]
+    waited_for = {value.node for barrier in barriers for value in barrier.operands}
+    assert len(waited_for.intersection(sums)) >= COUNT - 1
+
+
+def test_without_a_limit_xla_keeps_its_order() -> None:
+    generator = np.random.default_rng(0)
+    arrays = [generator.normal(size=shape).astype(dtype) for shape, dtype in (MATRIX, STACK)]
+    plan = tracer.compile(products_then_sums).plan(*arrays)
+    assert "schedule" not in [row.name for row in plan.passes]

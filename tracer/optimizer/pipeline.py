@@ -21,7 +21,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from tracer.ir import Graph
@@ -31,7 +31,7 @@ from tracer.optimizer.liveness import Liveness, LiveTensor
 from tracer.optimizer.loops import unsplit_bytes
 from tracer.optimizer.match import CONTRACTIONS, INNER_PRODUCTS, UNROLL
 from tracer.optimizer.passes import Pass, PassLog, PassManager, PassRow
-from tracer.optimizer.reorder import chains_pass, force_order
+from tracer.optimizer.reorder import SCHEDULE, chains_pass, force_order
 from tracer.optimizer.simplify import COMMON_SUBEXPRESSIONS, CONSTANT_FOLDING
 from tracer.optimizer.sink import sink_pass
 from tracer.optimizer.speed import DEFAULT_MACHINE, Machine, estimate_seconds
@@ -89,7 +89,9 @@ def standard_passes(
 
 
 STANDARD_PASSES = standard_passes()
-OPTIONAL_PASSES = frozenset(item.option for item in STANDARD_PASSES if item is not EXPAND)
+OPTIONAL_PASSES = frozenset(
+    item.option for item in (*STANDARD_PASSES, SCHEDULE) if item is not EXPAND
+)
 """Names by which passes can be switched off; the ops that *expand* writes out have no lowering."""
 
 
@@ -178,16 +180,17 @@ class Planner:
     def ordered(self, candidate: Candidate) -> Candidate | None:
         """Return the same program in an order with a small peak that XLA has to keep.
 
-        None when it has one already, or when there is nothing to gain from an order.
+        None when it has one already, when there is nothing to gain from an order, or when the pass
+        is switched off.
         """
-        if candidate.is_ordered:
+        if candidate.is_ordered or SCHEDULE.option in self.options.disabled:
             return None
 
         def run(graph: Graph, log: PassLog) -> Graph:
             return force_order(graph, log, self.options.donated)
 
         manager = PassManager()
-        graph = manager.run(candidate.graph, (Pass("schedule", run, bodies=False),))
+        graph = manager.run(candidate.graph, (replace(SCHEDULE, run=run),))
         if graph is candidate.graph:
             return None
         peak = Liveness(graph, self.options.donated).peak_bytes
