@@ -63,7 +63,7 @@ class Chunk:
     start : Value
         First index of the slice along the label, a scalar int32 or int64.
     size : int
-        Elements in the slice.
+        Elements in the slice; blocks along a label of `AxisRule.steps`, and `start` counts these.
     operand_types, result_types : tuple of ShapeDtype
         The types of the whole, unsliced op.
     rule : AxisRule
@@ -82,6 +82,14 @@ class Chunk:
     def result_axis(self) -> int:
         """Axis of the first result that is sliced."""
         return self.rule.results[0].index(self.label)
+
+    @property
+    def result_size(self) -> int:
+        """Elements of the first result's slice along the label."""
+        steps = self.rule.steps.get(self.label)
+        if steps is None:
+            return self.size
+        return self.size * (self.result_types[0].shape[self.result_axis] // steps)
 
 
 @dataclass(frozen=True)

@@ -158,12 +158,17 @@ class AxisRule:
         an op that states a `Merge` ("argmax", "top_k", ...).
     whole : frozenset of label
         Axes that must not be cut.
+    steps : mapping of label to int
+        For a label whose axes differ in size, as where a reshape merges or splits them: into how
+        many blocks each is cut, of which the first has the same elements in all of them, and so
+        on. Slices hold whole blocks. Other labels take an element per step.
     """
 
     operands: tuple[tuple[Label, ...], ...]
     results: tuple[tuple[Label, ...], ...]
     reduced: Mapping[Label, str] = field(default_factory=dict)
     whole: frozenset[Label] = frozenset()
+    steps: Mapping[Label, int] = field(default_factory=dict)
 
     def is_parallel(self, label: Label) -> bool:
         """Tell whether slices along `label` can be computed one by one."""

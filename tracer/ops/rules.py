@@ -171,7 +171,7 @@ def resized_param(key: str) -> Callable[..., Any]:
 
     def slice_rule(operands: tuple[Any, ...], chunk: Chunk, **params: Any) -> Any:
         shape = list(params[key])
-        shape[chunk.result_axis] = chunk.size
+        shape[chunk.result_axis] = chunk.result_size
         return chunk.op(*operands, **{**params, key: tuple(shape)})
 
     return slice_rule

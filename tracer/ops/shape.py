@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import gcd
 from typing import Any
 
 import numpy as np
 
 from tracer import ops
 from tracer.errors import ShapeError
-from tracer.ir import AxisRule, Op, ShapeDtype, Value
+from tracer.ir import AxisRule, Label, Op, ShapeDtype, Value
 from tracer.ir.combining import SAME_ELEMENTS
 from tracer.ir.op import Types
 from tracer.ops import helpers
@@ -137,6 +138,35 @@ def _end_of_group(before: Sequence[int], after: Sequence[int], i: int, j: int) -
     return i, j
 
 
+def matching_blocks(before: Sequence[int], after: Sequence[int]) -> list[tuple[int, int, int]]:
+    """Return (axis, axis, blocks) for the outermost axes of groups that a reshape merges or splits.
+
+    Elements are in row-major order, so equal shares of the outermost axes are the same elements.
+
+    Examples
+    --------
+    >>> matching_blocks((8, 512, 64), (4096, 64)), matching_blocks((6, 4), (4, 6))
+    ([(0, 0, 8)], [(0, 0, 2)])
+    """
+    if 0 in before:
+        return []
+    found = []
+    i = j = 0
+    while i < len(before) and j < len(after):
+        if before[i] == after[j]:
+            i, j = i + 1, j + 1
+        elif before[i] == 1:
+            i += 1
+        elif after[j] == 1:
+            j += 1
+        else:
+            blocks = gcd(before[i], after[j])
+            if blocks > 1:
+                found.append((i, j, blocks))
+            i, j = _end_of_group(before, after, i, j)
+    return found
+
+
 def _reshape_axes(operands: Types, results: Types, *, shape: Sizes) -> AxisRule:
     labels_in = [own_label(0, axis) for axis in range(operands[0].ndim)]
     labels_out = [own_label(1, axis) for axis in range(len(shape))]
@@ -144,7 +174,12 @@ def _reshape_axes(operands: Types, results: Types, *, shape: Sizes) -> AxisRule:
     for i, j in matching_axes(operands[0].shape, shape):
         whole -= {labels_in[i], labels_out[j]}
         labels_in[i] = labels_out[j]
-    return AxisRule((tuple(labels_in),), (tuple(labels_out),), whole=frozenset(whole))
+    steps: dict[Label, int] = {}
+    for i, j, blocks in matching_blocks(operands[0].shape, shape):
+        whole -= {labels_in[i], labels_out[j]}
+        labels_in[i] = labels_out[j]
+        steps[labels_out[j]] = blocks
+    return AxisRule((tuple(labels_in),), (tuple(labels_out),), whole=frozenset(whole), steps=steps)
 
 
 reshape: Op = Op(

@@ -82,12 +82,20 @@ def fold_parts(
             combine(total, convert(part, total.dtype))
             for total, part in zip(state, parts, strict=True)
         )
-    return tuple(
-        ops.dynamic_update_slice(
-            whole, part, *slice_starts(chunk.start, whole, labels.index(chunk.label))
-        )
-        for whole, part, labels in zip(state, parts, rule.results, strict=True)
-    )
+    steps = subject.steps(head, chunk.label)
+    written = []
+    for whole, part, labels in zip(state, parts, rule.results, strict=True):
+        axis = labels.index(chunk.label)
+        start = multiple(chunk.start, whole.shape[axis] // steps)
+        written.append(ops.dynamic_update_slice(whole, part, *slice_starts(start, whole, axis)))
+    return tuple(written)
+
+
+def multiple(start: Value, block: int) -> Value:
+    """Return where a slice begins in elements, if a step takes a block of them."""
+    if block == 1:
+        return start
+    return ops.multiply(start, ops.constant(value=np.array(block, start.dtype)))  # type: ignore[no-any-return]
 
 
 def slice_starts(start: Value, value: Value, axis: int) -> list[Value]:

@@ -1,4 +1,4 @@
-"""How many elements of the axis one trip of a loop computes.
+"""How many steps along the axis one trip of a loop computes: elements, or blocks of them.
 
 The fastest slice is not the largest that fits: slices whose working set stays in the last-level
 cache beat both tiny ones (the price of a kernel, operands that are packed in each trip) and large
@@ -112,8 +112,9 @@ def choose_chunk(subject: Subject, region: Region, loop: Loop, settings: SplitSe
 def _rows(region: Region, each: float, working_set: float, settings: SplitSettings) -> int:
     """Return the slice size for a working set in bytes; one element more takes `each` of them."""
     rows = int(min(working_set, settings.budget_bytes) / each)
-    if rows < _MINIMUM_ROWS:
-        rows = min(_MINIMUM_ROWS, int(settings.budget_bytes / each))
+    least = max(1, _MINIMUM_ROWS * region.length // region.extent)
+    if rows < least:
+        rows = min(least, int(settings.budget_bytes / each))
     if settings.split_bytes is not None:
         largest = max(type.nbytes for node in region.virtual for type in node.types)
         rows = min(rows, settings.split_bytes * region.length // max(1, largest))

@@ -125,7 +125,7 @@ def _apply(
     for node, conflict in region.kept.items():
         log.refuse(f"{node.types[0]} of {node.name}", f"stored, {conflict}", node.source)
     extra = max(0, graph_flops(graph) - graph_flops(subject.graph))
-    rows = [_row(region, search.trusted, item, extra) for item in emitted]
+    rows = [_row(subject, region, search.trusted, item, extra) for item in emitted]
     log.applied.extend(f"{row.axis}: {row.trips} trips of {row.chunk}" for row in rows)
     folds = _carried_over((*subject.pieces.folds, *region.heads), mapping)
     reads = _carried_over(subject.pieces.reads, mapping).union(*(item.reads for item in emitted))
@@ -219,12 +219,22 @@ class _Search:
         return min(about_most, key=lambda candidate: (candidate.flops, candidate.axis))
 
     def _candidate(self, seed: Node, axis: int, label: Label) -> _Candidate | str:
-        length = seed.types[0].shape[axis]
+        """Return what cutting a seed along an axis gives, or why it cannot be done.
+
+        In the largest steps that the reshapes on the way ask for, if they fit the budget.
+        """
         if not self.subject.rule(seed).is_parallel(label):
             return f"{seed.name} needs it whole"
-        if length < 2:
+        if seed.types[0].shape[axis] < 2:
             return "it has one element"
-        region = grow_region(self.subject, seed, label, self.is_large)
+        first = found = self._grown(seed, axis, label, 2)
+        steps = self.subject.steps(seed, label)
+        while isinstance(found, _Candidate) and found.region.length < steps and not found.fits:
+            found = self._grown(seed, axis, label, found.region.length + 1)
+        return found if isinstance(found, _Candidate) and found.fits else first
+
+    def _grown(self, seed: Node, axis: int, label: Label, shortest: int) -> _Candidate | str:
+        region = grow_region(self.subject, seed, label, self.is_large, shortest)
         if isinstance(region, Conflict):
             return str(region)
         saved = region.saved_bytes(self.stored)
@@ -258,7 +268,19 @@ def _repeated_flops(loops: list[Loop]) -> int:
     return sum((count - 1) * node_cost(node).flops for node, count in times.items())
 
 
-def _row(region: Region, stored: Set[Node], emitted: Emitted, extra_flops: int) -> LoopRow:
+def _blocks(subject: Subject, region: Region, node: Node) -> str:
+    """Return the steps along the axis, and what each takes of the node if more than an element."""
+    label = region.virtual.get(node, region.heads.get(node))
+    labels = subject.rule(node).results[0]
+    if label not in labels or node.types[0].shape[labels.index(label)] == region.length:
+        return str(region.length)
+    size = node.types[0].shape[labels.index(label)] // region.length
+    return f"{region.length} blocks of {size}"
+
+
+def _row(
+    subject: Subject, region: Region, stored: Set[Node], emitted: Emitted, extra_flops: int
+) -> LoopRow:
     inside = {node for node, _ in emitted.loop.nodes if node in region.virtual}
     virtual = sorted(inside & stored or inside, key=lambda node: -_largest(node))
     first = virtual[0] if virtual else next(iter(emitted.loop.heads))
@@ -266,7 +288,7 @@ def _row(region: Region, stored: Set[Node], emitted: Emitted, extra_flops: int) 
     after = body_extra_bytes(emitted.body)
     return LoopRow(
         tensors=tuple((f"{node.types[0]} of {node.name}", node.source) for node in virtual),
-        axis=f"axis of {region.length} of {first.types[0]}{place}",
+        axis=f"axis of {_blocks(subject, region, first)} of {first.types[0]}{place}",
         chunk=emitted.chunk,
         trips=emitted.trips,
         remainder=emitted.remainder,

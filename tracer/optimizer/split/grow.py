@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Set
+from math import gcd
 
-from tracer.ir import AxisRule, Label, Node
+from tracer.ir import Label, Node
 from tracer.ops.rules import is_inexact
 from tracer.optimizer.split.levels import plan_loops
 from tracer.optimizer.split.region import Conflict, LargeTest, Region, Subject
 
 
 def grow_region(
-    subject: Subject, seed: Node, label: Label, is_large: LargeTest
+    subject: Subject, seed: Node, label: Label, is_large: LargeTest, shortest: int = 2
 ) -> Region | Conflict:
     """Grow the region of one seed along one axis, or say which use forbids it.
 
     Values that turn out to be needed whole are stored (they become heads) and the region is
-    grown again, until nothing changes or the seed itself has to be stored.
+    grown again, until nothing changes or the seed itself has to be stored. Where it meets a
+    reshape that merges or splits the axis, it goes on in larger steps, but not in fewer than
+    `shortest`.
     """
     kept: dict[Node, Conflict] = {}
+    length = subject.steps(seed, label)
     while True:
-        growth = _Growth(subject, is_large, kept.keys())
-        region = growth.grow(seed, label)
+        growth = _Growth(subject, is_large, kept.keys(), shortest)
+        region = growth.grow(seed, label, length)
+        if growth.length < length:
+            length, kept = growth.length, {}
+            continue
         # All that one attempt finds, so that a long graph does not take an attempt for each.
         found = growth.conflicts or _emission_conflicts(subject, region)
         found = found or _equality_conflicts(subject, region)
@@ -30,6 +37,7 @@ def grow_region(
                 return conflict
         if not found:
             region.kept.update((node, kept[node]) for node in kept if node in region.heads)
+            region.extent = _extent(subject, region)
             return region
         kept.update((conflict.node, conflict) for conflict in found)
 
@@ -37,15 +45,19 @@ def grow_region(
 class _Growth:
     """One attempt at a region, with the nodes that are known to need storage."""
 
-    def __init__(self, subject: Subject, is_large: LargeTest, kept: Set[Node]) -> None:
+    def __init__(
+        self, subject: Subject, is_large: LargeTest, kept: Set[Node], shortest: int
+    ) -> None:
         self.subject = subject
         self.is_large = is_large
         self.stored = kept | subject.outputs
+        self.shortest = shortest
         self.queue: list[tuple[Node, Label, bool]] = []
         self.conflicts: list[Conflict] = []
 
-    def grow(self, seed: Node, label: Label) -> Region:
-        self.region = region = Region(_label_size(self.subject.rule(seed), seed, label))
+    def grow(self, seed: Node, label: Label, length: int) -> Region:
+        self.length = length
+        self.region = region = Region(length)
         self.queue.append((seed, label, True))
         while self.queue:
             node, label, is_virtual = self.queue.pop()
@@ -70,7 +82,7 @@ class _Growth:
                 continue
             rule = self.subject.rule(producer)
             produced = rule.results[value.index][axis]
-            if rule.is_parallel(produced):
+            if rule.is_parallel(produced) and self._takes_steps(producer, produced):
                 self.queue.append((producer, produced, True))
 
     def _look_down(self, node: Node, label: Label) -> Conflict | None:
@@ -83,17 +95,34 @@ class _Growth:
             used = self.subject.rule(user).operands[position][rule.results[index].index(label)]
             if used in self.subject.rule(user).whole:
                 return Conflict(node, user, f"{user.name} needs the axis whole")
+            if not self._takes_steps(user, used):
+                steps = self.subject.steps(user, used)
+                return Conflict(node, user, f"{user.name} cuts the axis in {steps} blocks only")
             parallel = self.subject.rule(user).is_parallel(used)
             used_by.append((user, used, parallel and self.is_large(user)))
         self.queue.extend(used_by)
         return None
 
+    def _takes_steps(self, node: Node, label: Label) -> bool:
+        """Tell whether a node can be cut in the region's steps, or will be in larger ones."""
+        steps = self.subject.steps(node, label)
+        if steps % self.region.length == 0:
+            return True
+        longer = gcd(self.length, steps)
+        if longer < self.shortest:
+            return False
+        self.length = longer
+        return True
 
-def _label_size(rule: AxisRule, node: Node, label: Label) -> int:
-    for labels, type in zip(rule.results, node.types, strict=True):
-        if label in labels:
-            return type.shape[labels.index(label)]
-    raise AssertionError("a seed's label stands in its results")
+
+def _extent(subject: Subject, region: Region) -> int:
+    found = region.length
+    for node, label in (*region.virtual.items(), *region.heads.items()):
+        rule, types = subject.rule(node), (*node.types, *node.operand_types)
+        for labels, type in zip((*rule.results, *rule.operands), types, strict=True):
+            if label in labels:
+                found = max(found, type.shape[labels.index(label)])
+    return found
 
 
 def _emission_conflicts(subject: Subject, region: Region) -> list[Conflict]:
@@ -114,7 +143,7 @@ def _emission_conflicts(subject: Subject, region: Region) -> list[Conflict]:
                 found.setdefault(producer, Conflict(producer, node, f"{node.name} needs it whole"))
                 continue
             wanted = subject.rule(producer).results[value.index][axis]
-            if subject.rule(producer).is_parallel(wanted):
+            if subject.can_cut(producer, wanted, region.length):
                 stack.append((producer, wanted))
             else:
                 reason = f"{producer.name} cannot be cut along that axis"

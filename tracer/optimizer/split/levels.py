@@ -100,7 +100,7 @@ class Levels:
         """Find the levels of all slices of a virtual node now: a long chain then needs no stack."""
         rule = self.subject.rule(node)
         for label in {label for labels in rule.results for label in labels}:
-            if rule.is_parallel(label):
+            if self.subject.can_cut(node, label, self.region.length):
                 self._slices[node, label] = self._emission_level(node, label, 0)
 
     def _done(self, value: Value) -> int:
@@ -116,7 +116,7 @@ class Levels:
             return 0
         label = self.subject.rule(node).results[value.index][axis]
         stored = None if self.is_never_stored(node) else self.done[node]
-        if not self.subject.rule(node).is_parallel(label):
+        if not self.subject.can_cut(node, label, self.region.length):
             return _NEVER if stored is None else stored
         if stored == 0:
             return 0

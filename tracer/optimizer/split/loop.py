@@ -16,6 +16,7 @@ from tracer.optimizer.split.carry import (
     finished,
     fold_parts,
     initial_carries,
+    multiple,
     slice_starts,
     state_types,
 )
@@ -31,7 +32,10 @@ Transform = Callable[[Graph, Pieces], Graph]
 
 @dataclass(frozen=True)
 class Emitted:
-    """A loop as it was written into the graph; `reads` cut the remainder's slices."""
+    """A loop as it was written into the graph.
+
+    `reads` cut the remainder's slices, or give the carries their initial values.
+    """
 
     loop: Loop
     body: Graph
@@ -80,9 +84,9 @@ class SliceEmitter:
         builder : Builder
             Where the nodes go.
         start : Value
-            First index, a scalar int32 or int64.
+            First step, a scalar int32 or int64.
         size : int
-            Elements of the slice.
+            Steps of the slice.
         outer : callable
             Gives the value, in this builder, of a value that is stored outside of the loop.
         carries : list of Value
@@ -95,6 +99,7 @@ class SliceEmitter:
         """
         self.builder, self.start, self.size, self.outer = builder, start, size, outer
         self.reads = []
+        self.starts: dict[int, Value] = {1: start}
         self.slices: dict[tuple[Node, Label], tuple[Value, ...]] = {}
         self.before = self.states(carries)
         self.after: dict[Node, tuple[Value, ...]] = {}
@@ -109,7 +114,15 @@ class SliceEmitter:
     def _chunk(self, node: Node, label: Label) -> Chunk:
         assert node.op is not None
         rule = self.subject.rule(node)
-        return Chunk(node.op, label, self.start, self.size, node.operand_types, node.types, rule)
+        start, size = self._share(self.subject.steps(node, label))
+        return Chunk(node.op, label, start, size, node.operand_types, node.types, rule)
+
+    def _share(self, length: int) -> tuple[Value, int]:
+        """Return where the slice begins on an axis of this length, and how long it is there."""
+        block = length // self.region.length
+        if block not in self.starts:
+            self.starts[block] = multiple(self.start, block)
+        return self.starts[block], block * self.size
 
     def _fold(self, head: Node, label: Label) -> tuple[Value, ...]:
         """Add a slice's part to the state of a head."""
@@ -154,8 +167,9 @@ class SliceEmitter:
         return tuple(operands)
 
     def _slice_stored(self, value: Value, axis: int) -> Value:
-        sizes = value.type.resized(axis, self.size).shape
-        starts = slice_starts(self.start, value, axis)
+        start, size = self._share(value.shape[axis])
+        sizes = value.type.resized(axis, size).shape
+        starts = slice_starts(start, value, axis)
         part: Value = ops.dynamic_slice(value, *starts, sizes=sizes)
         self.reads.append(part.node)
         return part
@@ -168,7 +182,7 @@ def emit_loop(
     outer: Resolve,
     transform: Transform,
 ) -> tuple[list[Value], Emitted]:
-    """Write a loop over slices of `chunk` elements, and the remainder after it.
+    """Write a loop over slices of `chunk` steps, and the remainder after it.
 
     Every element is computed exactly once, so sums see no slice twice.
 
@@ -181,7 +195,9 @@ def emit_loop(
     loop, length = emitter.loop, emitter.region.length
     trips, remainder = divmod(length, chunk)
     builder.source = next(iter(loop.heads)).source
+    before = len(builder.nodes)
     carries = initial_carries(emitter.subject, loop, outer)
+    reads = set(builder.nodes[before:])
     body, invariants = build_body(emitter, carries, chunk, length)
     folds = {value.node for value in body.outputs[1 : 1 + len(carries)]}
     body = transform(body, Pieces(folds))
@@ -192,13 +208,13 @@ def emit_loop(
     ]
     results = ops.while_(*operands, condition=_build_condition(body, trips), body=body)
     carries = list(results[1 : 1 + len(carries)])
-    reads: frozenset[Node] = frozenset()
     if remainder:
         first = 0 if loop.is_backward else trips * chunk
-        start = ops.constant(value=np.array(first, _index_dtype(length)))
+        start = ops.constant(value=np.array(first, _index_dtype(emitter.region.extent)))
         carries = emitter.emit(builder, start, remainder, outer, carries)
-        reads = frozenset(emitter.reads)
-    return carries, Emitted(loop, body, trips, chunk, remainder, emitter.combiners, reads)
+        reads.update(emitter.reads)
+    combiners, pieces = emitter.combiners, frozenset(reads)
+    return carries, Emitted(loop, body, trips, chunk, remainder, combiners, pieces)
 
 
 def _index_dtype(length: int) -> type[np.signedinteger]:
@@ -212,7 +228,7 @@ def build_body(
     invariants: dict[Value, Value] = {}
     with Builder() as body:
         body.source = carries[0].node.source
-        index = body.input(ShapeDtype((), _index_dtype(length)))
+        index = body.input(ShapeDtype((), _index_dtype(emitter.region.extent)))
         inner = [body.input(value.type, value.node.source) for value in carries]
 
         def outer(value: Value) -> Value:

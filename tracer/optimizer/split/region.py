@@ -34,7 +34,8 @@ class Pieces:
         result, so they count as needing every axis whole.
     reads : set of Node
         Cut a slice out of a stored value. They never call for a loop of their own, which would
-        begin with other such reads, and so on without end.
+        begin with other such reads, and so on without end. Nor does what a loop's results begin
+        with: the results take over its memory.
     """
 
     folds: Set[Node] = frozenset()
@@ -61,6 +62,7 @@ class Subject:
         self.outputs = {value.node for value in graph.outputs}
         self._users: dict[Node, list[tuple[Node, int, int]]] = {}
         self._rules: dict[Node, AxisRule] = {}
+        self._steps: dict[tuple[Node, Label], int] = {}
         for node in graph.nodes:
             for position, value in enumerate(node.operands):
                 self._users.setdefault(value.node, []).append((node, position, value.index))
@@ -78,6 +80,24 @@ class Subject:
             self._rules[node] = found
         return found
 
+    def steps(self, node: Node, label: Label) -> int:
+        """Return into how many slices at most a node can be cut along a label."""
+        found = self._steps.get((node, label))
+        if found is None:
+            rule = self.rule(node)
+            found = rule.steps.get(label)
+            if found is None:
+                found = _axis_size(node, rule, label)
+            self._steps[node, label] = found
+        return found
+
+    def can_cut(self, node: Node, label: Label, length: int) -> bool:
+        """Tell whether slices of a node along a label can be computed one by one in a region.
+
+        A loop of `length` steps takes an equal share of every axis in each of them.
+        """
+        return self.rule(node).is_parallel(label) and self.steps(node, label) % length == 0
+
     def label_of(self, value: Value, axis: int) -> Label | None:
         """Return the label of a result's axis; None for an input, which has no rule."""
         if value.node.op is None:
@@ -89,6 +109,14 @@ class Subject:
         for position, value in enumerate(node.operands):
             labels = self.rule(node).operands[position]
             yield position, value, labels.index(label) if label in labels else None
+
+
+def _axis_size(node: Node, rule: AxisRule, label: Label) -> int:
+    types = (*node.types, *node.operand_types)
+    for labels, type in zip((*rule.results, *rule.operands), types, strict=True):
+        if label in labels:
+            return type.shape[labels.index(label)]
+    raise AssertionError("a label stands in its node's axis rule")
 
 
 def merge_of(subject: Subject, head: Node, label: Label) -> Merge | None:
@@ -110,7 +138,9 @@ class Region:
     Attributes
     ----------
     length : int
-        Size of the axis.
+        Steps that the loops can take: each takes an equal share of the axis of every node.
+    extent : int
+        Elements of the longest of these axes.
     virtual : dict of Node to label
         Nodes whose results are not stored, with the label their users slice.
     heads : dict of Node to label
@@ -120,6 +150,7 @@ class Region:
     """
 
     length: int
+    extent: int = 0
     virtual: dict[Node, Label] = field(default_factory=dict)
     heads: dict[Node, Label] = field(default_factory=dict)
     kept: dict[Node, Conflict] = field(default_factory=dict)

@@ -93,7 +93,7 @@ class Change:
 
 
 def moved(
-    change: Change, type: ShapeDtype, labels: tuple[Label, ...], results: tuple[Label, ...]
+    change: Change, type: ShapeDtype, labels: tuple[Label | None, ...], results: tuple[Label, ...]
 ) -> Change:
     """Return the change of an operand in terms of the result's axes, by the axis rule's labels."""
     to = [results.index(label) if label in results else None for label in labels]

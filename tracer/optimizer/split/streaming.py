@@ -134,7 +134,7 @@ class _Derivation:
                     )
                 elif not self.levels.is_read(value.node, self.level):
                     wanted = self.subject.rule(value.node).results[value.index][axis]
-                    if not self.subject.rule(value.node).is_parallel(wanted):
+                    if not self.subject.can_cut(value.node, wanted, self.levels.region.length):
                         raise Lost
                     if (value.node, wanted) not in found:
                         found.add((value.node, wanted))
@@ -160,7 +160,9 @@ class _Derivation:
         """Return the change of an operand in terms of the axes of the node's result."""
         rule, value = self.subject.rule(node), node.operands[position]
         change = self._tied(value, change)
-        return moved(change, value.type, rule.operands[position], rule.results[0])
+        # An axis that goes on as a part of another one does not stand there.
+        labels = tuple(None if x in rule.steps else x for x in rule.operands[position])
+        return moved(change, value.type, labels, rule.results[0])
 
     def _tied(self, value: Value, change: Change) -> Change:
         """Mark an operand of a maximum: it cannot be larger than that."""
@@ -203,6 +205,7 @@ class _Derivation:
             seen.add(node)
             rule = self.subject.rule(node)
             where = dict(zip(rule.results[found.index], places, strict=True))
+            where = {label: place for label, place in where.items() if label not in rule.steps}
             for operand, labels in zip(node.operands, rule.operands, strict=True):
                 stack.append((operand, tuple(where.get(label) for label in labels)))
         return None
