@@ -9,7 +9,6 @@ planner compares with this prediction afterwards. docs/memory-model.md has the m
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from weakref import WeakKeyDictionary
@@ -17,13 +16,13 @@ from weakref import WeakKeyDictionary
 from tracer.ir import Graph, Node, Value
 from tracer.optimizer.buffers import Buffer, live_bytes, move_into_results, places_in
 from tracer.optimizer.costs import graph_flops, node_cost, node_count
+from tracer.optimizer.lifetimes import Lifetimes, Order
 from tracer.optimizer.loops import (
     carried_operands,
     is_computed,
     is_in_loop,
     passed_through,
 )
-from tracer.optimizer.storage import is_fused, stored_nodes
 from tracer.source import Source
 
 _OVERLAPPING = 2
@@ -54,12 +53,8 @@ class LiveTensor:
         return f"{self.value.type} of {self.value.node.name}"
 
 
-Order = Callable[["Liveness"], list[Node]]
-"""Puts the stored nodes into another order than the graph's own."""
-
-
-class Liveness:
-    """Storage and lifetimes of the values of a graph, in the graph's own order.
+class Liveness(Lifetimes):
+    """Buffers of the values of a graph, and the bytes alive at each step of an order.
 
     Parameters
     ----------
@@ -70,7 +65,7 @@ class Liveness:
     is_body : bool
         The graph's inputs and results are the carries of a loop or belong to a branch.
     order : callable, optional
-        `(Liveness in the graph's own order) -> stored nodes in another order`, of bodies too.
+        `(lifetimes in the graph's own order) -> stored nodes in another order`, of bodies too.
     """
 
     def __init__(
@@ -81,92 +76,10 @@ class Liveness:
         is_body: bool = False,
         order: Order | None = None,
     ) -> None:
-        self.graph = graph
         self.is_body = is_body
         self.order = order
-        self.position = {node: i for i, node in enumerate(graph.nodes)}
-        self.outputs = set(graph.outputs)
-        self.inputs = {value: i for i, value in enumerate(graph.inputs)}
         self.donated = donated
-        self.users: dict[Value, list[Node]] = {}
-        self.renamed: dict[Value, list[Value]] = {}
-        """Loop results that are their operand's memory under another name."""
-        for node in graph.nodes:
-            for value in node.operands:
-                self.users.setdefault(value, []).append(node)
-            for index in passed_through(node):
-                self.renamed.setdefault(node.operands[index], []).append(node.results[index])
-        self.stored, self.again = stored_nodes(graph, self.users, self.outputs)
-        self._read: dict[Node, dict[Value, bool]] = {}
-        self.last_read = self._last_reads()
-        self.schedule = [node for node in graph.nodes if node in self.stored]
-        if order is not None:
-            self.schedule = order(self)
-            # What is not stored has no place: it is computed where it is read.
-            self.position = dict.fromkeys(graph.nodes, -1)
-            self.position.update((node, i) for i, node in enumerate(self.schedule))
-            self.last_read = self._last_reads()
-
-    def is_stored(self, value: Value) -> bool:
-        """Tell whether the value has a buffer of its own."""
-        return value in self.inputs or value.node in self.stored
-
-    def _readers(self, node: Node) -> list[Node]:
-        return [user for value in node.results for user in self.users.get(value, ())]
-
-    def _last_reads(self) -> dict[Node, int]:
-        """Position at which a node's operands are read for the last time.
-
-        A node that is not stored reads when its readers do; a view that is an output, never last.
-        """
-        end = len(self.graph.nodes)
-        last: dict[Node, int] = {}
-        for node in reversed(self.graph.nodes):
-            last[node] = self.position[node]
-            if node not in self.stored:
-                last[node] = max((last[user] for user in self._readers(node)), default=last[node])
-                if any(value in self.outputs for value in node.results):
-                    last[node] = end
-            elif node in self.again:
-                last[node] = max(last[user] for user in self._readers(node) if is_fused(user))
-        return last
-
-    def death(self, value: Value) -> int:
-        """Position of the last read of a value; past the end for outputs."""
-        last = -1
-        names = [value]
-        while names:
-            name = names.pop()
-            if name in self.outputs:
-                return len(self.graph.nodes)
-            last = max((last, *(self.last_read[user] for user in self.users.get(name, ()))))
-            names.extend(self.renamed.get(name, ()))
-        return last
-
-    def buffers_read(self, node: Node) -> dict[Value, bool]:
-        """Return the stored values a stored node reads, and whether only in its own element order.
-
-        The node may write its result over those that are True.
-        """
-        if node not in self._read:
-            self._read[node] = self._find_buffers_read(node)
-        return self._read[node]
-
-    def _find_buffers_read(self, node: Node) -> dict[Value, bool]:
-        found: dict[Value, bool] = {}
-        stack = [(node, True)]
-        seen: set[tuple[Node, bool]] = set()
-        while stack:
-            current, in_order = stack.pop()
-            assert current.op is not None
-            for position, value in enumerate(current.operands):
-                same = in_order and position in current.op.reuses
-                if self.is_stored(value):
-                    found[value] = found.get(value, True) and same
-                elif (value.node, same) not in seen:
-                    seen.add((value.node, same))
-                    stack.append((value.node, same))
-        return found
+        super().__init__(graph, order)
 
     @cached_property
     def buffers(self) -> dict[Value, Buffer]:
@@ -219,12 +132,6 @@ class Liveness:
                 taken.add(buffer)
             places[index] = buffer
         return places
-
-    def root(self, value: Value) -> Value:
-        """Return the stored value whose buffer a value's elements are in, through views."""
-        while not self.is_stored(value):
-            value = value.node.operands[0]
-        return value
 
     @cached_property
     def timeline(self) -> tuple[Moment, ...]:

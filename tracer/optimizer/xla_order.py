@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tracer.ir import Graph, Node
+from tracer.optimizer.lifetimes import Lifetimes
 from tracer.optimizer.liveness import Liveness
 
 Needs = Mapping[Node, Sequence[Node]]
@@ -37,7 +38,7 @@ def compiled_peak_bytes(
     return Liveness(graph, donated, order=order).peak_bytes
 
 
-def depth_first(live: Liveness) -> list[Node]:
+def depth_first(live: Lifetimes) -> list[Node]:
     """Return the stored nodes in the order of XLA's scheduler for memory."""
     needs = _needs(live)
     ends = _ends(live, needs)
@@ -62,7 +63,7 @@ def depth_first(live: Liveness) -> list[Node]:
     return list(order)
 
 
-def breadth_first(live: Liveness) -> list[Node]:
+def breadth_first(live: Lifetimes) -> list[Node]:
     """Return the stored nodes in the order of XLA's scheduler for concurrency."""
     needs = _needs(live)
     waiting = {node: len(before) for node, before in needs.items()}
@@ -94,7 +95,7 @@ class _Weight:
         return -self.readers, -self.nbytes
 
 
-def _needs(live: Liveness) -> Needs:
+def _needs(live: Lifetimes) -> Needs:
     """Return the stored nodes that each stored node reads."""
     return {
         node: list(dict.fromkeys(v.node for v in live.buffers_read(node) if v.node in live.stored))
@@ -103,7 +104,7 @@ def _needs(live: Liveness) -> Needs:
     }
 
 
-def _ends(live: Liveness, needs: Needs) -> list[Node]:
+def _ends(live: Lifetimes, needs: Needs) -> list[Node]:
     """Return the nodes that the results lie in."""
     return list(dict.fromkeys(n for v in live.graph.outputs if (n := live.root(v).node) in needs))
 
