@@ -22,7 +22,12 @@ from tracer.ops import helpers
 from tracer.optimizer.liveness import Liveness
 from tracer.optimizer.passes import Pass, PassLog
 from tracer.optimizer.reorder import SCHEDULE, force_order, schedule
-from tracer.optimizer.reorder.search import candidate_orders, exact_order, heuristic_orders
+from tracer.optimizer.reorder.search import (
+    beam_order,
+    candidate_orders,
+    exact_order,
+    heuristic_orders,
+)
 from tracer.optimizer.reorder.tasks import TaskGraph
 from tracer.optimizer.simplify import COMMON_SUBEXPRESSIONS
 
@@ -112,7 +117,13 @@ def test_the_exact_search_finds_what_trying_all_orders_finds(graph: Graph) -> No
 @given(small_graphs(24))
 def test_every_order_that_is_proposed_is_topological(graph: Graph) -> None:
     tasks = TaskGraph(Liveness(graph))
-    for order in heuristic_orders(tasks):
+    orders = heuristic_orders(tasks)
+    least = min(map(tasks.peak, orders))
+    found = beam_order(tasks, least)
+    if found is not None:
+        assert tasks.peak(found) < least
+        orders.append(found)
+    for order in orders:
         assert sorted(order) == list(range(len(tasks)))
         place = {i: position for position, i in enumerate(order)}
         assert all(place[n] < place[i] for i in order for n in tasks.tasks[i].needs)
