@@ -64,6 +64,33 @@ def kernel_after_chain(nodes: int) -> Graph:
     return trace(function, [ShapeDtype((2000,), "float32")]).graph
 
 
+def unrolled(nodes: int) -> Graph:
+    """The gradient of a loop that was written out: steps that all read one large value."""
+
+    def loss(x: Any) -> Any:
+        kernel = tnp.exp(-((x[:, None] - x[None, :]) ** 2))
+        u = v = tnp.ones(2000, "float32")
+        for _ in range(nodes // 20):
+            u = 1 / (kernel @ v)
+            v = 1 / (kernel.T @ u)
+        return (u * v).sum()
+
+    return trace(tracer.grad(loss), [ShapeDtype((2000,), "float32")]).graph
+
+
+def shared_features(nodes: int) -> Graph:
+    """A deep network whose layers mix the features, with rows that are large."""
+
+    def loss(weights: Any, x: Any) -> Any:
+        for w in weights:
+            hidden = tnp.tanh(x @ w)
+            x = x + 0.5 * hidden - tnp.exp(-hidden).mean(-1, keepdims=True)
+        return (x**2).sum()
+
+    square, rows = ShapeDtype((64, 64), "float32"), ShapeDtype((1 << 13, 64), "float32")
+    return trace(tracer.grad(loss), [[square] * (nodes // 35), rows]).graph
+
+
 def seconds(function: Callable[[], Any], runs: int = 3) -> float:
     """Return this process's own time, without collections, which the heap's size would add."""
     best = float("inf")
@@ -107,6 +134,20 @@ def test_tracing_is_not_quadratic() -> None:
 def test_splitting_one_value_is_not_quadratic_in_the_rest() -> None:
     chosen = SplitSettings(1 << 20, 1 << 20, 1 << 20)
     assert ratio(kernel_after_chain, lambda g: split_graph(g, chosen, PassLog())) < HIGHEST_RATIO
+
+
+@pytest.mark.parametrize("make", [unrolled, shared_features], ids=["unrolled", "deep"])
+def test_splitting_a_long_program_is_not_quadratic(make: Callable[[int], Graph]) -> None:
+    """Every step has a loop of its own, or hundreds of nodes share one."""
+    few, many = make(FEW // 8), make(MANY // 8)
+    assert 1.8 <= len(many.nodes) / len(few.nodes) <= 2.2
+    chosen = SplitSettings(1 << 20, 1 << 20, 1 << 20)
+
+    def split(graph: Graph) -> None:
+        _, rows = split_graph(graph, chosen, PassLog())
+        assert rows
+
+    assert seconds(lambda: split(many)) / seconds(lambda: split(few)) < HIGHEST_RATIO
 
 
 @pytest.mark.xla

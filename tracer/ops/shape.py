@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import gcd
 from typing import Any
 
@@ -107,21 +107,40 @@ def matching_axes(before: Sequence[int], after: Sequence[int]) -> list[tuple[int
     >>> matching_axes((2, 3, 4, 5), (2, 12, 5))
     [(0, 0), (3, 2)]
     """
+    return [(i, j) for i, j in _first_axes(before, after) if before[i] == after[j]]
+
+
+def matching_blocks(before: Sequence[int], after: Sequence[int]) -> list[tuple[int, int, int]]:
+    """Return (axis, axis, blocks) for the outermost axes of groups that a reshape merges or splits.
+
+    Elements are in row-major order, so equal shares of the outermost axes are the same elements.
+
+    Examples
+    --------
+    >>> matching_blocks((8, 512, 64), (4096, 64)), matching_blocks((6, 4), (4, 6))
+    ([(0, 0, 8)], [(0, 0, 2)])
+    """
+    pairs = [(i, j) for i, j in _first_axes(before, after) if before[i] != after[j]]
+    found = [(i, j, gcd(before[i], after[j])) for i, j in pairs]
+    return [(i, j, blocks) for i, j, blocks in found if blocks > 1]
+
+
+def _first_axes(before: Sequence[int], after: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yield the outermost axes of the shortest groups with equal products, from the outside."""
     if 0 in before:
-        return []
-    pairs = []
+        return
     i = j = 0
     while i < len(before) and j < len(after):
         if before[i] == after[j]:
-            pairs.append((i, j))
+            yield i, j
             i, j = i + 1, j + 1
         elif before[i] == 1:
             i += 1
         elif after[j] == 1:
             j += 1
         else:
+            yield i, j
             i, j = _end_of_group(before, after, i, j)
-    return pairs
 
 
 def _end_of_group(before: Sequence[int], after: Sequence[int], i: int, j: int) -> tuple[int, int]:
@@ -136,35 +155,6 @@ def _end_of_group(before: Sequence[int], after: Sequence[int], i: int, j: int) -
             right *= after[j]
             j += 1
     return i, j
-
-
-def matching_blocks(before: Sequence[int], after: Sequence[int]) -> list[tuple[int, int, int]]:
-    """Return (axis, axis, blocks) for the outermost axes of groups that a reshape merges or splits.
-
-    Elements are in row-major order, so equal shares of the outermost axes are the same elements.
-
-    Examples
-    --------
-    >>> matching_blocks((8, 512, 64), (4096, 64)), matching_blocks((6, 4), (4, 6))
-    ([(0, 0, 8)], [(0, 0, 2)])
-    """
-    if 0 in before:
-        return []
-    found = []
-    i = j = 0
-    while i < len(before) and j < len(after):
-        if before[i] == after[j]:
-            i, j = i + 1, j + 1
-        elif before[i] == 1:
-            i += 1
-        elif after[j] == 1:
-            j += 1
-        else:
-            blocks = gcd(before[i], after[j])
-            if blocks > 1:
-                found.append((i, j, blocks))
-            i, j = _end_of_group(before, after, i, j)
-    return found
 
 
 def _reshape_axes(operands: Types, results: Types, *, shape: Sizes) -> AxisRule:

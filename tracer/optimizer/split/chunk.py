@@ -9,7 +9,7 @@ are priced with the time model (`optimizer/speed.py`), and capped by the byte bu
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tracer.ir import Builder, Graph, Value
 from tracer.ir.graph import param_key
@@ -58,14 +58,18 @@ class SplitSettings:
 _SHARES = (0.25, 0.5, 1.0, 2.0)
 
 
-def slice_bytes(subject: Subject, region: Region, loop: Loop) -> float:
-    """Return the bytes that one more element of the axis adds to a trip's working set."""
+def slice_bytes(subject: Subject, region: Region, loop: Loop) -> tuple[float, float]:
+    """Return the bytes that each element of the axis adds to a trip, and those of a trip of none.
+
+    The latter are what a trip holds whatever its slice: small squares, scratch of libraries.
+    """
     small = min(region.length, _MINIMUM_ROWS)
     large = min(region.length, 2 * small)
     at_small, at_large = (_trip_bytes(subject, region, loop, size) for size in (small, large))
     if large == small:
-        return max(1.0, at_small / small)
-    return max(1.0, (at_large - at_small) / (large - small))
+        return max(1.0, at_small / small), 0.0
+    each = max(1.0, (at_large - at_small) / (large - small))
+    return each, max(0.0, at_small - each * small)
 
 
 def _trip_bytes(subject: Subject, region: Region, loop: Loop, chunk: int) -> int:
@@ -97,8 +101,16 @@ def signature(loop: Loop) -> Hashable:
 
 def choose_chunk(subject: Subject, region: Region, loop: Loop, settings: SplitSettings) -> int:
     """Return the slice size for a loop that is fastest by the time model, under the settings."""
-    each = slice_bytes(subject, region, loop)
-    sizes = {_rows(region, each, share * settings.working_set_bytes, settings) for share in _SHARES}
+    each, always = slice_bytes(subject, region, loop)
+    budget = settings.budget_bytes
+    # Above the budget a trip is cut along another axis, which computes things again.
+    budget = budget - int(always) if always < budget / 2 else budget
+    sizes = {
+        _rows(
+            region, each, share * settings.working_set_bytes, replace(settings, budget_bytes=budget)
+        )
+        for share in _SHARES
+    }
     if len(sizes) == 1:
         return sizes.pop()
 

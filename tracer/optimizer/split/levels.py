@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 from tracer.ir import Label, Node, Value
 from tracer.optimizer.liveness import node_cost
@@ -184,8 +185,10 @@ def _group(levels: Levels) -> LoopPlan:
     outside: set[Node] = set()
     required = _needed_heads(region, levels.subject.outputs, outside)
     loops: list[Loop] = []
-    for level in sorted({levels.start[head] for head in region.heads}, reverse=True):
-        here = {h: label for h, label in region.heads.items() if levels.start[h] == level}
+    by_level: dict[int, dict[Node, Label]] = {}
+    for head, label in region.heads.items():
+        by_level.setdefault(levels.start[head], {})[head] = label
+    for level, here in sorted(by_level.items(), key=itemgetter(0), reverse=True):
         # What a streaming head reads may call for more heads of its own loop.
         while True:
             heads = {h: label for h, label in here.items() if h in required}
