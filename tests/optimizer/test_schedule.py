@@ -17,7 +17,7 @@ from tests.optimizer.graphs import apply, evaluated, of, ops_of, traced
 from tests.optimizer.random_programs import Program, programs
 from tracer import lowering, ops
 from tracer.autodiff import value_and_gradient
-from tracer.ir import Builder, Graph, ShapeDtype, Value, verify
+from tracer.ir import Builder, Graph, Node, ShapeDtype, Value, verify
 from tracer.ops import helpers
 from tracer.optimizer.liveness import Liveness
 from tracer.optimizer.passes import Pass, PassLog
@@ -70,6 +70,17 @@ def topological_orders(tasks: TaskGraph) -> Iterator[list[int]]:
         place = {i: position for position, i in enumerate(order)}
         if all(place[n] < place[i] for i in order for n in tasks.tasks[i].needs):
             yield list(order)
+
+
+def ancestors(node: Node) -> set[Node]:
+    found: set[Node] = set()
+    stack = [node]
+    while stack:
+        for value in stack.pop().operands:
+            if value.node not in found:
+                found.add(value.node)
+                stack.append(value.node)
+    return found
 
 
 @st.composite
@@ -268,6 +279,18 @@ def test_forced_programs_run_with_the_same_results() -> None:
     buffers = [lowering.to_device(array, device) for array in arrays]
     got, want = (lowering.to_host(lowering.compile_graph(g)(*buffers)[0]) for g in (forced, graph))
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+
+
+def test_a_value_is_read_by_all_before_it_is_written_over() -> None:
+    def program(x: Any, y: Any) -> Any:
+        kernel = tnp.exp(x @ y)
+        return (tnp.tanh(kernel) @ y[:, :4]).sum(), (kernel * kernel).sum(axis=0)
+
+    graph = traced(program, MATRIX, MATRIX)
+    forced, _ = apply(FORCE, graph)
+    (square_sum,) = (n for n in forced.nodes if n.op is ops.reduce_add and n.params["axes"] == (0,))
+    (tanh,) = (node for node in forced.nodes if node.op is ops.tanh)
+    assert square_sum in ancestors(tanh)
 
 
 def test_the_pass_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,8 @@ from collections.abc import Callable, Sequence
 
 from tracer.optimizer.reorder.tasks import TaskGraph
 
+# A gain of at most this share of the peak is not looked for.
+_NEGLIGIBLE = 256
 # Sets of finished tasks that the exact search looks at before it gives up: about 50 ms.
 _MOST_SETS = 2000
 # Graphs of more tasks are too large for it in any case.
@@ -36,7 +38,7 @@ def candidate_orders(graph: TaskGraph) -> list[list[int]]:
     """
     own = list(range(len(graph)))
     bound = graph.lower_bound()
-    if graph.peak(own) <= bound:
+    if graph.peak(own) <= bound + bound // _NEGLIGIBLE:
         return [own]
     orders = [list(each) for each in dict.fromkeys(map(tuple, [own, *heuristic_orders(graph)]))]
     orders.sort(key=graph.peak)

@@ -169,23 +169,26 @@ def _ties(tasks: TaskGraph, least: int) -> dict[int, _Tie]:
     for i, task in enumerate(tasks.tasks):
         behind = _behind(task.needs, before)
         if sum(tasks.sizes[value] for value in task.writes) + task.scratch >= least:
-            waits_for = [k for k in done if not behind >> k & 1]
+            # What it writes over has been read by all others.
+            over = _readers_of_what_dies(tasks, i, least, [read for _, read in task.reuses])
+            others = dict.fromkeys([*done, *over])
+            waits_for = [k for k in others if k != i and not behind >> k & 1]
             leaf = _leaf(tasks, i)
             if waits_for and leaf is not None:
                 ties[i] = _Tie(leaf, tuple(_result(tasks, k) for k in waits_for))
                 behind |= _behind(waits_for, before)
         before.append(behind)
-        for reader in _readers_of_what_dies(tasks, i, least):
+        for reader in _readers_of_what_dies(tasks, i, least, task.reads):
             implied = before[reader]
             done = [k for k in done if not implied >> k & 1 and k != reader][-_MOST_WAITED_FOR:]
             done.append(reader)
     return ties
 
 
-def _readers_of_what_dies(tasks: TaskGraph, i: int, least: int) -> list[int]:
-    """Return all readers of the large values that task `i` is the last one to read."""
+def _readers_of_what_dies(tasks: TaskGraph, i: int, least: int, values: Iterable[int]) -> list[int]:
+    """Return all readers of those values that are large and that task `i` is the last to read."""
     found: set[int] = set()
-    for value in tasks.tasks[i].reads:
+    for value in values:
         if tasks.sizes[value] >= least and max(tasks.readers[value]) == i:
             found |= tasks.readers[value]
     return sorted(found)
