@@ -162,7 +162,18 @@ class Liveness(Lifetimes):
         bodies = _bodies(node)
         if bodies:
             return max(_body_needs(body, self.order).counted for body in bodies)
-        return node.cost.scratch - node.cost.packing
+        return node.cost.scratch - node.cost.packing + self._copied_for_product(node)
+
+    def _copied_for_product(self, node: Node) -> int:
+        """Bytes of a computed value that XLA writes out before it transposes it for a product.
+
+        The transposed form is the node's result; what is transposed would be computed inside of it,
+        but XLA computes it in its own layout first.
+        """
+        if not _only_moves(node) or self.is_stored(node.operands[0]):
+            return 0
+        is_multiplied = any(user.cost.product_flops for user in self._readers(node))
+        return node.operands[0].type.nbytes if is_multiplied else 0
 
     @cached_property
     def peak_bytes(self) -> int:
@@ -250,6 +261,13 @@ def largest_packings(graph: Graph) -> tuple[int, ...]:
 def _packing(node: Node) -> int:
     bodies = _bodies(node)
     return max((sum(_body_needs(body).packings) for body in bodies), default=node.cost.packing)
+
+
+def _only_moves(node: Node) -> bool:
+    """Tell whether a loop op puts the elements of its one operand into other places."""
+    assert node.op is not None
+    is_one = node.op.fusion == "loop" and len(node.operands) == 1 and not node.op.reuses
+    return is_one and node.cost.flops == 0 and node.operands[0].type.size == node.types[0].size
 
 
 def _bodies(node: Node) -> list[Graph]:
