@@ -48,18 +48,20 @@ def _use_one_arena() -> None:
 
 
 @contextmanager
-def blocks_kept() -> Iterator[None]:
-    """Let freed blocks of up to 8 MiB stay with glibc for a while; then give all back.
+def blocks_kept(nbytes: int) -> Iterator[None]:
+    """Let freed blocks of that size, at most 8 MiB, stay with glibc for a while; then give back.
 
     A library that packs operands into a new block for each product would wait for new pages in
-    every trip of a loop: batched products took up to 7 times the processor's time so.
+    every trip of a loop: batched products took up to 7 times the processor's time so. Larger blocks
+    go back at once: among small ones they leave gaps in the heap that nothing fits.
     """
     mallopt, trim = getattr(_LIBC, "mallopt", None), getattr(_LIBC, "malloc_trim", None)
     if mallopt is None or trim is None:
         yield
         return
-    mallopt(_M_MMAP_THRESHOLD, _KEPT_BYTES)
-    mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
+    kept = min(_KEPT_BYTES, nbytes + _HEADER_BYTES)
+    mallopt(_M_MMAP_THRESHOLD, kept)
+    mallopt(_M_TRIM_THRESHOLD, kept)
     try:
         yield
     finally:
@@ -69,7 +71,7 @@ def blocks_kept() -> Iterator[None]:
 
 _LIBC = ctypes.CDLL(None)
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # malloc.h
-_KEPT_BYTES = 8 << 20
+_KEPT_BYTES, _HEADER_BYTES = 8 << 20, 4 << 10
 _CLIENT_FACTORIES: dict[str, Callable[[], Any]] = {"cpu": _make_cpu_client}
 """How to make the client of each platform, in order of preference for the default device."""
 

@@ -68,7 +68,7 @@ class Executable:
         """
         try:
             if self._packs:
-                with blocks_kept():
+                with blocks_kept(self.memory.product_bytes):
                     results = self._execute(buffers).consume_with_handlers(self._handlers)
             else:
                 results = self._execute(buffers).consume_with_handlers(self._handlers)
