@@ -11,7 +11,7 @@ import pytest
 from benchmarks.measure import measure
 from tests.lowering import programs
 from tracer import lowering, ops
-from tracer.lowering.scratch import hidden_scratch
+from tracer.lowering.scratch import hidden_memory, hidden_scratch
 
 NOISE_BYTES = 1_500_000
 TARGET = f"{Path(__file__).parent / 'programs.py'}:program"
@@ -117,6 +117,11 @@ def test_scratch_of_our_own_fusions_is_none() -> None:
 
 def test_scratch_of_stable_sorts() -> None:
     assert hidden_scratch(hlo(stable=True)) == 7 * 8
+
+
+def test_blocks_are_kept_for_products_only() -> None:
+    assert hidden_memory(hlo(library=True)).products == hidden_scratch(hlo(library=True))
+    assert hidden_memory(hlo(stable=True)).products == 0 < hidden_scratch(hlo(stable=True))
 
 
 def test_the_two_largest_needs_add_up() -> None:
