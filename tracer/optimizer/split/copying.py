@@ -22,14 +22,17 @@ class Copying:
     ) -> None:
         self.builder, self.mapping, self.levels = builder, mapping, levels
         # A stable sort: within a level the graph's order stays.
-        self.waiting = sorted(nodes, key=levels.done.__getitem__)
+        self.waiting = sorted(nodes, key=self._level)
         self.sums: dict[Node, Value] = {}
+
+    def _level(self, node: Node) -> int:
+        return self.levels.done.get(node, 0)
 
     def ready(self, level: int) -> None:
         """Copy the nodes that can run at `level`."""
         count = 0
         for node in self.waiting:
-            if self.levels.done[node] > level:
+            if self._level(node) > level:
                 break
             self.mapping.update(zip(node.results, self._results(node), strict=True))
             count += 1

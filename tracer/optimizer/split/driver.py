@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Set
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 
-from tracer.ir import Graph, Label, Node, Value, map_bodies
-from tracer.optimizer.liveness import Liveness, body_extra_bytes, graph_flops, node_cost
+from tracer.ir import Graph, Node, Value, map_bodies
+from tracer.optimizer.liveness import body_extra_bytes
 from tracer.optimizer.passes import PassLog
 from tracer.optimizer.split.chunk import SplitSettings, choose_chunk, signature
-from tracer.optimizer.split.grow import grow_region
-from tracer.optimizer.split.levels import Loop, LoopPlan, plan_loops
-from tracer.optimizer.split.loop import Emitted, split_region
-from tracer.optimizer.split.region import NO_PIECES, Conflict, Pieces, Region, Subject
+from tracer.optimizer.split.levels import Loop
+from tracer.optimizer.split.loop import Emitted
+from tracer.optimizer.split.region import NO_PIECES, Pieces, Region, Subject
+from tracer.optimizer.split.rewrite import Rewrite, Written, write_regions
+from tracer.optimizer.split.search import Candidate, Search, largest_bytes
 from tracer.source import Source
 
 
@@ -52,19 +52,6 @@ class LoopRow:
 _MAXIMUM_DEPTH = 2
 # An inner loop has to take a trip's bytes below this share.
 _WORTHWHILE = 0.75
-# Axes whose saving is at least this share of the best one's compete by flops.
-_ABOUT = 0.8
-
-
-@dataclass(frozen=True)
-class _Candidate:
-    region: Region
-    plan: LoopPlan
-    axis: int
-    fits: bool
-    saved_bytes: int
-    kept_bytes: int
-    flops: int
 
 
 def split_graph(
@@ -83,11 +70,11 @@ def split_graph(
     refused: dict[str, tuple[str, Source | None]] = {}
     graph = map_bodies(graph, lambda body: _tile(body, settings, log, rows, depth))
     while True:
-        search = _Search(Subject(graph, pieces), settings, refused)
-        candidate = next((found for found in map(search.best, search.seeds()) if found), None)
-        if candidate is None:
+        search = Search(Subject(graph, pieces), settings, refused)
+        candidates = search.batch()
+        if not candidates:
             break
-        graph, new, pieces = _apply(search, candidate, log, depth)
+        graph, new, pieces = _apply(search, candidates, log, depth)
         rows.extend(new)
     for what, (reason, source) in refused.items():
         log.refuse(what, reason, source)
@@ -95,41 +82,58 @@ def split_graph(
 
 
 def _apply(
-    search: _Search, candidate: _Candidate, log: PassLog, depth: int
+    search: Search, candidates: list[Candidate], log: PassLog, depth: int
 ) -> tuple[Graph, list[LoopRow], Pieces]:
-    """Write the loops of one candidate.
+    """Write the loops of candidates whose spans are apart.
 
     Returns
     -------
     Graph
     list of LoopRow
-        Its loops, inner ones last.
+        The loops of each candidate, inner ones last.
     Pieces
         What this and earlier splits wrote around the loops.
     """
-    subject, settings, region = search.subject, search.settings, candidate.region
-    inner: list[LoopRow] = []
-    chunks: dict[Hashable, int] = {}
+    subject = search.subject
+    inner: dict[Region, list[LoopRow]] = {item.region: [] for item in candidates}
+    everything = range(len(subject.graph.nodes)) if len(candidates) == 1 else None
+
+    def rewrite(item: Candidate) -> Rewrite:
+        def transform(body: Graph, pieces: Pieces) -> Graph:
+            return _tile(body, search.settings, log, inner[item.region], depth, pieces)
+
+        span = everything or subject.span(item.region)
+        return Rewrite(item.region, item.plan, span, _chunks(search, item.region), transform)
+
+    in_order = sorted(map(rewrite, candidates), key=lambda item: item.span.start)
+    graph, written, mapping = write_regions(subject, in_order)
+    of_region = {item.region: new for item, new in zip(in_order, written, strict=True)}
+    rows: list[LoopRow] = []
+    for region, more in inner.items():
+        new = [_row(search, region, of_region[region], item) for item in of_region[region].loops]
+        for node, conflict in region.kept.items():
+            log.refuse(f"{node.types[0]} of {node.name}", f"stored, {conflict}", node.source)
+        log.applied.extend(f"{row.axis}: {row.trips} trips of {row.chunk}" for row in new)
+        rows += [*new, *more]
+    heads = (head for region in inner for head in region.heads)
+    folds = _carried_over((*subject.pieces.folds, *heads), mapping)
+    made = (loop.reads for new in written for loop in new.loops)
+    reads = _carried_over(subject.pieces.reads, mapping).union(*made)
+    return graph, rows, Pieces(folds, reads)
+
+
+def _chunks(search: Search, region: Region) -> Callable[[Loop], int]:
+    """Return what gives the slice size of each loop of a region."""
+    known: dict[Hashable, int] = {}
 
     def chunk_of(loop: Loop) -> int:
         # Once for loops that are alike: those of a program whose steps were written out.
         alike = signature(loop)
-        if alike not in chunks:
-            chunks[alike] = choose_chunk(subject, region, loop, settings)
-        return chunks[alike]
+        if alike not in known:
+            known[alike] = choose_chunk(search.subject, region, loop, search.settings)
+        return known[alike]
 
-    def transform(body: Graph, pieces: Pieces) -> Graph:
-        return _tile(body, settings, log, inner, depth, pieces)
-
-    graph, emitted, mapping = split_region(subject, region, candidate.plan, chunk_of, transform)
-    for node, conflict in region.kept.items():
-        log.refuse(f"{node.types[0]} of {node.name}", f"stored, {conflict}", node.source)
-    extra = max(0, graph_flops(graph) - graph_flops(subject.graph))
-    rows = [_row(subject, region, search.trusted, item, extra) for item in emitted]
-    log.applied.extend(f"{row.axis}: {row.trips} trips of {row.chunk}" for row in rows)
-    folds = _carried_over((*subject.pieces.folds, *region.heads), mapping)
-    reads = _carried_over(subject.pieces.reads, mapping).union(*(item.reads for item in emitted))
-    return graph, [*rows, *inner], Pieces(folds, reads)
+    return chunk_of
 
 
 def _carried_over(nodes: Iterable[Node], mapping: Mapping[Value, Value]) -> set[Node]:
@@ -159,115 +163,6 @@ def _tile(
     return tiled
 
 
-class _Search:
-    """Looks for the region to rewrite next."""
-
-    def __init__(
-        self,
-        subject: Subject,
-        settings: SplitSettings,
-        refused: dict[str, tuple[str, Source | None]],
-    ) -> None:
-        self.subject = subject
-        self.settings = settings
-        self.refused = refused
-        self.trusted = Liveness(subject.graph).stored
-        everything = set(subject.graph.nodes)
-        self.stored = self.trusted if settings.trust_fusion else everything
-
-    def is_large(self, node: Node) -> bool:
-        """Tell whether a node's result is above the threshold."""
-        return _largest(node) > self.settings.threshold_bytes
-
-    def seeds(self) -> list[Node]:
-        """Return nodes whose stored results are above the threshold, largest first."""
-        large = [
-            node
-            for node in self.subject.graph.nodes
-            if node in self.stored
-            and node not in self.subject.outputs
-            and node not in self.subject.pieces.folds
-            and node not in self.subject.pieces.reads
-            and not node.bodies
-            and self.is_large(node)
-        ]
-        return sorted(large, key=lambda node: -_largest(node))
-
-    def best(self, seed: Node) -> _Candidate | None:
-        """Return the best axis to cut a seed along, or None and keep the reason.
-
-        Among axes that fit the budget, leave nothing large stored that another axis would not, and
-        save about the most bytes, the one that computes least again wins, then the outermost.
-        """
-        candidates, reasons = [], []
-        for axis, label in enumerate(self.subject.rule(seed).results[0]):
-            found = self._candidate(seed, axis, label)
-            if isinstance(found, str):
-                reasons.append(f"axis {axis}: {found}")
-            else:
-                candidates.append(found)
-        if not candidates:
-            what = f"{seed.types[0]} of {seed.name}"
-            reason = "; ".join(reasons) or "it has no axis to cut"
-            self.refused.setdefault(what, (reason, seed.source))
-            return None
-        fitting = [c for c in candidates if c.fits] or candidates
-        least = min(candidate.kept_bytes for candidate in fitting) + self.settings.threshold_bytes
-        fitting = [c for c in fitting if c.kept_bytes <= least]
-        most = max(candidate.saved_bytes for candidate in fitting)
-        about_most = [c for c in fitting if c.saved_bytes >= _ABOUT * most]
-        return min(about_most, key=lambda candidate: (candidate.flops, candidate.axis))
-
-    def _candidate(self, seed: Node, axis: int, label: Label) -> _Candidate | str:
-        """Return what cutting a seed along an axis gives, or why it cannot be done.
-
-        In the largest steps that the reshapes on the way ask for, if they fit the budget.
-        """
-        if not self.subject.rule(seed).is_parallel(label):
-            return f"{seed.name} needs it whole"
-        if seed.types[0].shape[axis] < 2:
-            return "it has one element"
-        first = found = self._grown(seed, axis, label, 2)
-        steps = self.subject.steps(seed, label)
-        while isinstance(found, _Candidate) and found.region.length < steps and not found.fits:
-            found = self._grown(seed, axis, label, found.region.length + 1)
-        return found if isinstance(found, _Candidate) and found.fits else first
-
-    def _grown(self, seed: Node, axis: int, label: Label, shortest: int) -> _Candidate | str:
-        region = grow_region(self.subject, seed, label, self.is_large, shortest)
-        if isinstance(region, Conflict):
-            return str(region)
-        saved = region.saved_bytes(self.stored)
-        if saved <= 0:
-            return "every value on the way has to be stored"
-        plan = plan_loops(self.subject, region)
-        fits = self._slice_bytes(region, plan.loops) <= self.settings.budget_bytes
-        kept, again = self._kept_bytes(region), _repeated_flops(plan.loops)
-        return _Candidate(region, plan, axis, fits, saved, kept, again)
-
-    def _kept_bytes(self, region: Region) -> int:
-        """Return the bytes of large values that the region has to store all the same."""
-        kept = (region.virtual.keys() & region.heads.keys()) - self.subject.outputs
-        return sum(type.nbytes for node in kept for type in node.types)
-
-    def _slice_bytes(self, region: Region, loops: list[Loop]) -> float:
-        """Return a bound on the bytes of one element's slices in the largest loop."""
-        totals = [
-            sum(_largest(node) for node, _ in loop.nodes if node in self.stored) for loop in loops
-        ]
-        return max(totals) / region.length
-
-
-def _largest(node: Node) -> int:
-    return max(type.nbytes for type in node.types)
-
-
-def _repeated_flops(loops: list[Loop]) -> int:
-    """Return the operations of nodes that were computed before, in an earlier loop."""
-    times = Counter(node for loop in loops for node, _ in loop.nodes)
-    return sum((count - 1) * node_cost(node).flops for node, count in times.items())
-
-
 def _blocks(subject: Subject, region: Region, node: Node) -> str:
     """Return the steps along the axis, and what each takes of the node if more than an element."""
     label = region.virtual.get(node, region.heads.get(node))
@@ -278,22 +173,20 @@ def _blocks(subject: Subject, region: Region, node: Node) -> str:
     return f"{region.length} blocks of {size}"
 
 
-def _row(
-    subject: Subject, region: Region, stored: Set[Node], emitted: Emitted, extra_flops: int
-) -> LoopRow:
+def _row(search: Search, region: Region, written: Written, emitted: Emitted) -> LoopRow:
     inside = {node for node, _ in emitted.loop.nodes if node in region.virtual}
-    virtual = sorted(inside & stored or inside, key=lambda node: -_largest(node))
+    virtual = sorted(inside & search.trusted or inside, key=lambda node: -largest_bytes(node))
     first = virtual[0] if virtual else next(iter(emitted.loop.heads))
     place = f" ({first.source})" if first.source else ""
     after = body_extra_bytes(emitted.body)
     return LoopRow(
         tensors=tuple((f"{node.types[0]} of {node.name}", node.source) for node in virtual),
-        axis=f"axis of {_blocks(subject, region, first)} of {first.types[0]}{place}",
+        axis=f"axis of {_blocks(search.subject, region, first)} of {first.types[0]}{place}",
         chunk=emitted.chunk,
         trips=emitted.trips,
         remainder=emitted.remainder,
         combiners=emitted.combiners,
-        bytes_before=sum(_largest(node) for node in virtual),
+        bytes_before=sum(largest_bytes(node) for node in virtual),
         bytes_after=after,
-        extra_flops=extra_flops,
+        extra_flops=written.extra_flops,
     )

@@ -68,11 +68,12 @@ class Levels:
         self.start: dict[Node, int] = {}
         self.done: dict[Node, int] = {}
         self._slices: dict[tuple[Node, Label], int] = {}
-        for node in subject.graph.nodes:
+        self.span = subject.span(region)
+        """Positions from the region's first node to its last: what lies before has level 0."""
+        for node in subject.graph.nodes[self.span.start : self.span.stop]:
             label = region.heads.get(node, region.virtual.get(node))
             if label is None:
-                level = max((self._done(value) for value in node.operands), default=0)
-                self.start[node] = self.done[node] = level
+                self._enter(node)
             else:
                 self.start[node] = self._emission_level(node, label, 0)
                 if streaming and 0 < self.start[node] < _NEVER and node in region.heads:
@@ -81,6 +82,15 @@ class Levels:
                     self.heads.setdefault(self.start[node], []).append(node)
                 self.done[node] = self._done_after(node)
                 self._remember_slices(node)
+
+    def _enter(self, node: Node) -> None:
+        level = max([self._done(value) for value in node.operands], default=0)
+        self.start[node] = self.done[node] = level
+
+    def complete(self) -> None:
+        """Find the levels of the nodes behind the region, too."""
+        for node in self.subject.graph.nodes[self.span.stop :]:
+            self._enter(node)
 
     def _stream(self, head: Node, label: Label) -> None:
         """Let a head run in an earlier loop, if its sum can be put right."""
@@ -116,7 +126,7 @@ class Levels:
         if node.op is None:
             return 0
         label = self.subject.rule(node).results[value.index][axis]
-        stored = None if self.is_never_stored(node) else self.done[node]
+        stored = None if self.is_never_stored(node) else self._done(value)
         if not self.subject.can_cut(node, label, self.region.length):
             return _NEVER if stored is None else stored
         if stored == 0:
@@ -149,12 +159,15 @@ class Levels:
         """Tell whether a loop at `level` reads a slice of the stored result, not computing it."""
         if node.op is None:
             return True
-        return not self.is_never_stored(node) and self.done[node] <= level
+        return not self.is_never_stored(node) and self.done.get(node, 0) <= level
 
 
 @dataclass(frozen=True)
 class LoopPlan:
-    """The loops of a region in order, and the nodes that are still computed `outside` of them."""
+    """The loops of a region in order, and the nodes that are still computed `outside` of them.
+
+    These are nodes within the region's span; all others are outside anyway.
+    """
 
     loops: list[Loop]
     levels: Levels
@@ -183,7 +196,7 @@ def _flops(loops: list[Loop]) -> int:
 def _group(levels: Levels) -> LoopPlan:
     region = levels.region
     outside: set[Node] = set()
-    required = _needed_heads(region, levels.subject.outputs, outside)
+    required = _needed_heads(levels, _read_behind(levels), outside)
     loops: list[Loop] = []
     by_level: dict[int, dict[Node, Label]] = {}
     for head, label in region.heads.items():
@@ -193,7 +206,7 @@ def _group(levels: Levels) -> LoopPlan:
         while True:
             heads = {h: label for h, label in here.items() if h in required}
             new = _group_level(levels, heads, level)
-            needed = set(_needed_heads(region, new[1], outside))
+            needed = _needed_heads(levels, new[1], outside)
             if needed <= required:
                 break
             required |= needed
@@ -232,15 +245,27 @@ def _by_direction(
             yield is_backward, group
 
 
-def _needed_heads(region: Region, nodes: Iterable[Node], seen: set[Node]) -> set[Node]:
+def _read_behind(levels: Levels) -> list[Node]:
+    """Return the nodes within the region's span that are results or read behind it."""
+    subject, span = levels.subject, levels.span
+    return [
+        node
+        for node in subject.graph.nodes[span.start : span.stop]
+        if node in subject.outputs
+        or any(subject.position[user] >= span.stop for user, _, _ in subject.users(node))
+    ]
+
+
+def _needed_heads(levels: Levels, nodes: Iterable[Node], seen: set[Node]) -> set[Node]:
     """Return the heads that some nodes need outside of loops, directly or through others."""
     found: set[Node] = set()
+    position, first = levels.subject.position, levels.span.start
     stack = list(nodes)
     while stack:
         node = stack.pop()
-        if node in region.heads:
+        if node in levels.region.heads:
             found.add(node)
-        elif node not in seen:
+        elif node not in seen and position.get(node, -1) >= first:
             seen.add(node)
             stack.extend(value.node for value in node.operands)
     return found

@@ -1,8 +1,8 @@
-"""Rewrite a region into loops: the bodies, the carries and the new graph."""
+"""Write one loop of a region: its body, its carries and the remainder."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -13,15 +13,13 @@ from tracer.ir import Builder, Chunk, Graph, Label, Node, ShapeDtype, Value
 from tracer.ops.rules import as_tuple
 from tracer.optimizer.split.carry import (
     Resolve,
-    finished,
     fold_parts,
     initial_carries,
     multiple,
     slice_starts,
     state_types,
 )
-from tracer.optimizer.split.copying import Copying
-from tracer.optimizer.split.levels import Loop, LoopPlan
+from tracer.optimizer.split.levels import Loop
 from tracer.optimizer.split.region import Pieces, Region, Subject, merge_of
 from tracer.optimizer.split.rescale import reference_value, rescaled
 from tracer.optimizer.split.streaming import references_of
@@ -257,40 +255,3 @@ def _build_condition(body: Graph, trips: int) -> Graph:
         inputs = [builder.input(type) for type in body.input_types]
         stop = ops.constant(value=np.array(trips, inputs[0].dtype))
         return builder.finish([ops.compare(inputs[0], stop, direction="LT")])
-
-
-def split_region(
-    subject: Subject,
-    region: Region,
-    plan: LoopPlan,
-    chunk_of: Callable[[Loop], int],
-    transform: Transform,
-) -> tuple[Graph, list[Emitted], Mapping[Value, Value]]:
-    """Return the graph with the region's virtual values computed in loops.
-
-    `chunk_of` gives the slice size of each loop; `transform` may rewrite each body. The mapping
-    leads from the old values that are still stored to the new ones.
-    """
-    mapping: dict[Value, Value] = {}
-    emitted = []
-    with Builder() as builder:
-        for value in subject.graph.inputs:
-            mapping[value] = builder.input(value.type, value.node.source)
-        waiting = [node for node in subject.graph.nodes if node in plan.outside]
-        copying = Copying(builder, waiting, mapping, plan.levels)
-        sums = copying.sums
-        for loop in plan.loops:
-            copying.ready(loop.level)
-            emitter = SliceEmitter(subject, region, loop)
-            carries, record = emit_loop(
-                builder, emitter, chunk_of(loop), mapping.__getitem__, transform
-            )
-            for head, state in emitter.states(carries).items():
-                if head in loop.streams:
-                    sums[head] = state[0]
-                    continue
-                results = finished(subject, head, loop.heads[head], state)
-                mapping.update(zip(head.results, results, strict=True))
-            emitted.append(record)
-        copying.ready(len(subject.graph.nodes))
-    return builder.finish([mapping[value] for value in subject.graph.outputs]), emitted, mapping

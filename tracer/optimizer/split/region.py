@@ -98,6 +98,11 @@ class Subject:
         """
         return self.rule(node).is_parallel(label) and self.steps(node, label) % length == 0
 
+    def span(self, region: Region) -> range:
+        """Return the positions from a region's first node to its last."""
+        places = [self.position[node] for node in (*region.virtual, *region.heads)]
+        return range(min(places), max(places) + 1)
+
     def label_of(self, value: Value, axis: int) -> Label | None:
         """Return the label of a result's axis; None for an input, which has no rule."""
         if value.node.op is None:
@@ -131,7 +136,7 @@ def order_of(subject: Subject, head: Node, label: Label) -> Order:
     return "any" if merge is None else merge.order(**head.params)
 
 
-@dataclass
+@dataclass(eq=False)
 class Region:
     """Nodes that share one loop axis.
 
