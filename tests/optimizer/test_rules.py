@@ -127,6 +127,29 @@ def test_gradients_stay_right(case: Case) -> None:
         np.testing.assert_allclose(got, wanted, rtol=1e-7, atol=1e-8 * (1 + np.abs(wanted).max()))
 
 
+@pytest.mark.parametrize("rows", [1, 3, 5, 9])
+@pytest.mark.parametrize("function", [tnp.trace, tnp.diagonal])
+def test_products_of_a_diagonal_need_not_be_square(function: Callable[..., Any], rows: int) -> None:
+    types = (floats(rows, 7), floats(7, 5))
+    before, after, log = rewritten(lambda a, b: function(a @ b), types)
+    assert applied(log) == [
+        {tnp.trace: "trace-of-product", tnp.diagonal: "diagonal-of-product"}[function]
+    ]
+    arrays = sample_arrays(types)
+    first, second = (interpret(graph, arrays)[0] for graph in (before, after))
+    np.testing.assert_allclose(second, first, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])
+def test_one_hot_codes_of_narrow_indices(dtype: str) -> None:
+    i, n = np.array([0, 5, 127, 100], dtype), 70_000 if dtype == "int16" else 300
+    rows, sums = tracer.compile(
+        lambda i, m, g: (nn.one_hot(i, n, dtype="float32") @ m, nn.one_hot(i, n).T @ g)
+    )(i, np.arange(n, dtype="float32"), np.ones(4, "float32"))
+    np.testing.assert_array_equal(np.asarray(rows), i)
+    np.testing.assert_array_equal(np.flatnonzero(np.asarray(sums)), sorted(i))
+
+
 def test_a_value_that_is_needed_elsewhere_is_priced() -> None:
     def program(a: Any, b: Any) -> Any:
         inverse = linalg.inv(a)

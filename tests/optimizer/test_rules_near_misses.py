@@ -74,6 +74,18 @@ NEAR_MISSES: list[tuple[str, Callable[..., Any], tuple[ShapeDtype, ...], str | N
         (floats(4, N), floats(4, N)),
         None,
     ),
+    (
+        "softmax",  # the sum of each row divides a column
+        lambda x: tnp.exp(x) / tnp.sum(tnp.exp(x), axis=1),
+        (floats(N, N),),
+        DIFFERS,
+    ),
+    (
+        "softmax",
+        lambda x: tnp.exp(x) / tnp.sum(tnp.exp(x), axis=1),
+        (floats(N, N, N),),
+        DIFFERS,
+    ),
     ("inverse-times", lambda a, b: linalg.inv(a) * b, (floats(N, N), floats(N, N)), None),
     ("inverse-times", lambda a, b: linalg.pinv(a) @ b, (floats(N, N), floats(N)), None),
     (

@@ -30,6 +30,18 @@ def _kronecker_product(a: Array, b: Array, c: Array) -> Array:
     return tnp.reshape(product, (a.shape[0] * b.shape[0], c.shape[1]))
 
 
+def _diagonal_terms(a: Array, b: Array) -> Array:
+    """Return products whose sums over the last axis are the diagonal of a @ b, square or not."""
+    columns = tnp.swapaxes(b, -1, -2)
+    n = min(a.shape[-2], columns.shape[-2])
+    terms: Array = _first_rows(a, n) * _first_rows(columns, n)
+    return terms
+
+
+def _first_rows(a: Array, n: int) -> Array:
+    return a if a.shape[-2] == n else a[..., :n, :]
+
+
 RULES = (
     rule(
         "trace-of-product",
@@ -37,14 +49,14 @@ RULES = (
             lambda a, b: tnp.trace(a @ b, axis1=-2, axis2=-1),
             lambda a, b: tnp.sum((a @ b) * tnp.eye(a.shape[0], dtype=a.dtype)),
         ],
-        lambda a, b: tnp.sum(a * tnp.swapaxes(b, -1, -2), axis=(-1, -2)),
+        lambda a, b: tnp.sum(_diagonal_terms(a, b), axis=(-1, -2)),
         samples=["ij ji", "bij bji"],
         source=_IDENTITIES,
     ),
     rule(
         "diagonal-of-product",
         [lambda a, b: tnp.diagonal(a @ b, axis1=-2, axis2=-1)],
-        lambda a, b: tnp.sum(a * tnp.swapaxes(b, -1, -2), axis=-1),
+        lambda a, b: tnp.sum(_diagonal_terms(a, b), axis=-1),
         samples=["ij ji", "bij bji"],
         source=_IDENTITIES,
     ),

@@ -22,8 +22,14 @@ _LOOKUP = "Goodfellow, Bengio, Courville, Deep Learning (2016), section 12.4.2: 
 _SELECT = "Knuth, The Art of Computer Programming 3 (1998), section 5.3.3"
 
 
+def _wide(i: Array) -> Array:
+    """Return indices in a type that holds every size."""
+    return i.astype("int32") if i.dtype.itemsize < 4 else i
+
+
 def _chosen(i: Array, m: Array) -> Array:
     """Return rows of m, zeros where an index is out of range."""
+    i = _wide(i)
     inside = (i >= 0) & (i < m.shape[0])
     rows = m[tnp.clip(i, 0, m.shape[0] - 1)]
     chosen: Array = tnp.where(tnp.reshape(inside, i.shape + (1,) * (m.ndim - 1)), rows, 0)
@@ -32,6 +38,7 @@ def _chosen(i: Array, m: Array) -> Array:
 
 def _scattered(i: Array, g: Array, n: int) -> Array:
     """Return sums of the rows of g by index; rows whose index is out of range are dropped."""
+    i = _wide(i)
     place = tnp.where((i >= 0) & (i < n), i, n)
     return tnp.zeros((n + 1, *g.shape[1:]), dtype=g.dtype).at[place].add(g)[:n]
 

@@ -132,7 +132,8 @@ RULES = (
         "softmax",
         [
             _softmax,
-            lambda x, *, axis: tnp.exp(x) / tnp.sum(tnp.exp(x), axis=axis),
+            # Without kept axes the sum is broadcast from the right: right for leading axes only.
+            lambda x, *, axis: tnp.exp(x) / tnp.sum(tnp.exp(x), axis=tuple(range(len(axis)))),
         ],
         lambda x, *, axis: nn.softmax(x, axis=axis),
         samples=["ij", "i"],

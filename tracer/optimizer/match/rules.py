@@ -147,7 +147,10 @@ class _Round:
             wanted = rule.at_hand(types, bound.numbers)
             if not self.pricing.numbering.has(wanted, leaves):
                 return f"{root_of(wanted).node.name} of it is not at hand"
-        replacement = rule.replacement(types, bound.numbers)
+        try:
+            replacement = rule.replacement(types, bound.numbers)
+        except TracerError as error:
+            return f"the replacement does not exist for these types: {error.args[0]}"
         if replacement.outputs[0].type is not root.type:
             return f"the replacement would be {replacement.outputs[0].type}"
         return Candidate(rule, bound, replacement)
