@@ -80,7 +80,7 @@ def branches(x):
 
 
 def sorts_everything(x):
-    return tnp.sort(tnp.exp(x[:, None] - x[None, :]).ravel())[0]
+    return tnp.sort(tnp.exp(x[:, None] - x[None, :]).ravel())[::1000].max()
 
 
 LEAKED = []

@@ -231,7 +231,8 @@ class Planner:
     def why_not_split(self, tensor: LiveTensor) -> str | None:
         """Return the reason why a tensor of the smallest program could not be cut, if known."""
         rows = self._split(_TIGHT_SETTINGS[-1]).rows
-        refusals = [refusal for row in rows for refusal in row.refusals]
+        # Other passes refuse rewrites, which is no reason for a tensor to be stored.
+        refusals = [refusal for row in rows if row.name == "split" for refusal in row.refusals]
         same_value = [refusal for refusal in refusals if refusal.subject == str(tensor)]
         same_line = [refusal for refusal in refusals if refusal.source == tensor.source]
         found = next(iter(same_value or same_line), None)

@@ -62,13 +62,13 @@ def carry_types(subject: Subject, loop: Loop) -> list[ShapeDtype]:
     ]
 
 
-def initial_carries(subject: Subject, loop: Loop, outer: Resolve) -> list[Value]:
-    """Emit the carries' initial values."""
-    return [
-        value
-        for head, label in loop.heads.items()
-        for value in initial_state(subject, head, label, outer)
-    ]
+def initial_carries(builder: Builder, subject: Subject, loop: Loop, outer: Resolve) -> list[Value]:
+    """Emit the carries' initial values, each with the line of what is computed in its place."""
+    carries: list[Value] = []
+    for head, label in loop.heads.items():
+        builder.source = head.source
+        carries += initial_state(subject, head, label, outer)
+    return carries
 
 
 def fold_parts(

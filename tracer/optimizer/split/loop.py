@@ -192,10 +192,10 @@ def emit_loop(
     """
     loop, length = emitter.loop, emitter.region.length
     trips, remainder = divmod(length, chunk)
-    builder.source = next(iter(loop.heads)).source
     before = len(builder.nodes)
-    carries = initial_carries(emitter.subject, loop, outer)
+    carries = initial_carries(builder, emitter.subject, loop, outer)
     reads = set(builder.nodes[before:])
+    builder.source = next(iter(loop.heads)).source
     body, invariants = build_body(emitter, carries, chunk, length)
     folds = {value.node for value in body.outputs[1 : 1 + len(carries)]}
     body = transform(body, Pieces(folds))
