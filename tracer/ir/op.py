@@ -143,7 +143,8 @@ class Op:
     slice : callable
         `(operand slices, chunk, **params) -> Value | tuple`: emit the op on one slice.
     reuses : tuple of int
-        Operands whose buffer the (first) result may take over.
+        Operands that are read in the order in which the (first) result is written, each element
+        before it: the result may take over the buffer of one that has as many bytes.
     fusion : {"loop", "view", "reduce", "opaque"}
         How XLA materialises it; see `Fusion`.
     tests_equality : callable
