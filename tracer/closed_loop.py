@@ -208,17 +208,23 @@ class Compiler:
             ordered = self._in_our_order(found, self.limit)
             if ordered is not None and ordered.nbytes <= self.limit:
                 return ordered
-            asked = min(asked, _SLACK * self.limit * candidate.peak_bytes / found.nbytes)
+            if candidate.loops:  # What is stored whole says nothing about slices.
+                asked = min(asked, _SLACK * self.limit * candidate.peak_bytes / found.nbytes)
         return None
 
     def smallest(self) -> Found:
-        """Return the program with the smallest predicted peak, compiled."""
+        """Return the program with the smallest predicted peak, compiled.
+
+        If XLA counts less for the smallest program of the other kind (whole, with loops), that.
+        """
         if self._smallest is None:
             candidate = self.planner.smallest()
             found = Found(self, candidate, self._compile(candidate))
-            ordered = self._in_our_order(found, found.nbytes)
-            both_orders = (found, ordered or found)
-            self._smallest = min(both_orders, key=lambda found: found.nbytes)
+            known = [found, self._in_our_order(found, found.nbytes)]
+            other = self.planner.smallest_of_other_kind(candidate)
+            if other is not None and (candidate.loops or found.nbytes > candidate.peak_bytes):
+                known.append(Found(self, other, self._compile(other)))
+            self._smallest = min(filter(None, known), key=lambda found: found.nbytes)
         return self._smallest
 
     def _in_our_order(self, found: Found, room: int) -> Found | None:

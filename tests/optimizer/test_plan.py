@@ -35,6 +35,15 @@ def factored(x: Any) -> Any:
     return tnp.linalg.cholesky(covariance).sum()
 
 
+def triangles(x: Any) -> Any:
+    kernel = tnp.exp(-((x[:, None, :] - x[None, :, :]) ** 2).sum(-1))
+    return tnp.tril(kernel).sum(1) + tnp.triu(kernel, 2).sum(0)
+
+
+def bins(x: Any, y: Any) -> Any:
+    return tnp.searchsorted(tnp.linspace(0, 10, 30), x[:, None] - y).sum(1)
+
+
 POINTS = (ShapeDtype((2000, 3), FLOAT), ShapeDtype((2000,), FLOAT))
 HEADS = (ShapeDtype((1000, 16), FLOAT),) * 3
 PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[ShapeDtype, ...]]] = {
@@ -43,6 +52,9 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[ShapeDtype, ...]]] = {
     "attention": (attention, HEADS),
     "attention gradient": (tracer.grad(lambda *a: (attention(*a) ** 2).sum(), (0, 1, 2)), HEADS),
     "cholesky": (factored, (ShapeDtype((500,), FLOAT),)),
+    # The model takes more for stored than XLA stores, and less.
+    "triangles": (triangles, (ShapeDtype((701, 3), FLOAT),)),
+    "bins": (bins, (ShapeDtype((301,), FLOAT), ShapeDtype((203,), FLOAT))),
     "element-wise": (lambda x: tnp.sin(x) + 1, (ShapeDtype((1000,), FLOAT),)),
 }
 
@@ -121,6 +133,26 @@ def test_the_minimum_is_met_and_a_tenth_less_is_refused(name: str) -> None:
     assert less < error.minimum_bytes <= minimum
     assert str(error.minimum_bytes) in error.mend
     assert error.binding in str(error)
+
+
+@pytest.mark.parametrize(("name", "share"), [("triangles", 1.0), ("bins", 0.1)])
+def test_the_minimum_is_below_the_whole_program_where_the_model_errs(
+    name: str, share: float
+) -> None:
+    function, types = PROGRAMS[name]
+    whole = tracer.compile(function, split="never").plan(*types).compiled_bytes
+    with pytest.raises(tracer.MemoryLimitError) as caught:
+        tracer.compile(function, memory_limit=1).plan(*types)
+    assert caught.value.minimum_bytes <= share * whole
+
+
+def test_print_shows_the_largest_tensors_only() -> None:
+    function, types = PROGRAMS["bins"]
+    plan = tracer.compile(function, memory_limit="100kB").plan(*types)
+    hidden = sum(len(row.tensors) - 8 for row in plan.loops if len(row.tensors) > 8)
+    assert hidden > 0
+    assert str(plan).count("not stored:") < 10 * len(plan.loops)
+    assert "more, see plan.loops" in str(plan)
 
 
 def test_the_refused_limit_names_the_tensor_and_the_line() -> None:

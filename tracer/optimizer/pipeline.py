@@ -222,11 +222,24 @@ class Planner:
 
         The limit plays no part, so that the answer is the same for every limit.
         """
-        found = [self._candidate(self.graph, self.rows, ())]
+        whole = self._candidate(self.graph, self.rows, ())
+        return min([whole, *self._smallest_split], key=lambda candidate: candidate.peak_bytes)
+
+    def smallest_of_other_kind(self, candidate: Candidate) -> Candidate | None:
+        """Return the whole program for one with loops, else the smallest with loops, if any.
+
+        Where the model is wrong about what XLA stores, it is wrong about one of them.
+        """
+        if candidate.loops:
+            return self._candidate(self.graph, self.rows, ())
+        split = [found for found in self._smallest_split if found.loops]
+        return min(split, key=lambda candidate: candidate.peak_bytes, default=None)
+
+    @cached_property
+    def _smallest_split(self) -> list[Candidate]:
         if not self.options.split:
-            return found[0]
-        found.extend(map(self._split, (*_TIGHT_SETTINGS, *_SMALLEST_SETTINGS)))
-        return min(found, key=lambda candidate: candidate.peak_bytes)
+            return []
+        return list(map(self._split, (*_TIGHT_SETTINGS, *_SMALLEST_SETTINGS)))
 
     def why_not_split(self, tensor: LiveTensor) -> str | None:
         """Return the reason why a tensor of the smallest program could not be cut, if known."""

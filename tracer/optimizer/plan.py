@@ -15,6 +15,7 @@ from tracer.source import Source
 from tracer.units import format_bytes
 
 _SHOWN_REFUSALS = 4
+_SHOWN_TENSORS = 8
 
 
 @dataclass(frozen=True)
@@ -171,7 +172,10 @@ def _loop_lines(plan: Plan) -> list[str]:
             f"    {format_bytes(row.bytes_before)} in full, {format_bytes(row.bytes_after)} "
             f"a trip; results: {', '.join(row.combiners)}; extra flops: {row.extra_flops:,}"
         )
-        for tensor, source in row.tensors:
+        for tensor, source in row.tensors[:_SHOWN_TENSORS]:
             place = f"  ({source})" if source else ""
             lines.append(f"    not stored: {tensor}{place}")
+        if len(row.tensors) > _SHOWN_TENSORS:
+            more = len(row.tensors) - _SHOWN_TENSORS
+            lines.append(f"    not stored: {more} more, see plan.loops")
     return lines
