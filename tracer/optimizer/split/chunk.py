@@ -54,6 +54,8 @@ class SplitSettings:
     machine: Machine = DEFAULT_MACHINE
 
 
+# What a trip takes does not quite grow with its slice: so often it is corrected.
+_CORRECTIONS = 2
 # Working sets that are tried, beside the one that is aimed for.
 _SHARES = (0.25, 0.5, 1.0, 2.0)
 
@@ -103,22 +105,23 @@ def choose_chunk(subject: Subject, region: Region, loop: Loop, settings: SplitSe
     """Return the slice size for a loop that is fastest by the time model, under the settings."""
     each, always = slice_bytes(subject, region, loop)
     budget = settings.budget_bytes
-    # Above the budget a trip is cut along another axis, which computes things again.
-    budget = budget - int(always) if always < budget / 2 else budget
-    sizes = {
-        _rows(
-            region, each, share * settings.working_set_bytes, replace(settings, budget_bytes=budget)
-        )
-        for share in _SHARES
-    }
-    if len(sizes) == 1:
-        return sizes.pop()
+    room = replace(settings, budget_bytes=budget - int(always) if always < budget / 2 else budget)
+    shares = (share * settings.working_set_bytes for share in _SHARES)
+    sizes = sorted({_rows(region, each, share, room) for share in shares}, reverse=True)
 
     def seconds(rows: int) -> float:
         body = _body(subject, region, loop, rows)
         return trip_seconds(body, settings.machine) * region.length / rows
 
-    return min(sorted(sizes, reverse=True), key=seconds)
+    rows = min(sizes, key=seconds) if len(sizes) > 1 else sizes[0]
+    # Above the budget a trip is cut again, which computes things again: better a smaller one.
+    for _ in range(_CORRECTIONS):
+        taken = _trip_bytes(subject, region, loop, rows)
+        smaller = balanced(region.length, max(1, rows * budget // taken))
+        if taken <= budget or smaller < rows // 4:
+            break
+        rows = smaller
+    return rows
 
 
 def _rows(region: Region, each: float, working_set: float, settings: SplitSettings) -> int:
