@@ -12,7 +12,7 @@ from tracer.errors import ArgumentError, MemoryLimitError
 from tracer.ir import Graph
 from tracer.optimizer.liveness import Liveness
 from tracer.optimizer.passes import PassRow
-from tracer.optimizer.pipeline import Candidate, Planner, PlannerOptions
+from tracer.optimizer.pipeline import Candidate, Known, Planner, PlannerOptions
 from tracer.optimizer.speed import Machine
 from tracer.options import AUTO, CompileOptions
 from tracer.retracing import FRUGAL_MODES, PLAIN, Mode, has_loops, modes
@@ -46,8 +46,11 @@ class Found:
 class Compilers:
     """The program as it was traced and, where that does not fit, as other modes trace it."""
 
-    def __init__(self, call: Call, options: CompileOptions, name: str) -> None:
+    def __init__(
+        self, call: Call, options: CompileOptions, name: str, known: Known | None = None
+    ) -> None:
         self.call, self.options, self.name = call, options, name
+        self._splits: Known = {} if known is None else known
         self.donated = _donated_leaves(call, options.donate_argnums)
         self.device = lowering.find_device(options.device)
         limit = options.limit
@@ -100,7 +103,7 @@ class Compilers:
         return found
 
     def _with_limit(self, limit: int) -> Compilers:
-        return Compilers(self.call, replace(self.options, limit=limit), self.name)
+        return Compilers(self.call, replace(self.options, limit=limit), self.name, self._splits)
 
     def mode_row(self, compiler: Compiler) -> PassRow | None:
         """Return the line of the plan's table that says what a mode changed; None without one."""
@@ -166,6 +169,7 @@ class Compilers:
                 donated=frozenset(self.donated),
                 sink_bytes=mode.large_bytes,
             ),
+            self._splits,
         )
         return Compiler(traced, planner, mode, self.device, self.donated, limit)
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 import tracer.numpy as tnp
 from tracer.ir import Graph, ShapeDtype
-from tracer.optimizer.pipeline import Planner, PlannerOptions
+from tracer.optimizer import pipeline
+from tracer.optimizer.pipeline import Known, Planner, PlannerOptions
 from tracer.optimizer.speed import Machine
 from tracer.trace import trace
 
@@ -41,3 +44,16 @@ def test_a_program_that_fits_is_split_when_it_outgrows_the_cache() -> None:
     assert next(small.candidates()).loops
     assert not next(large.candidates()).loops
     assert not next(Planner(graph, PlannerOptions()).candidates()).loops
+
+
+def test_planners_for_other_limits_share_split_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = neighbours()
+    known: Known = {}
+    first = Planner(graph, PlannerOptions(limit_bytes=1), known).smallest().loops
+
+    def fail(*_: object) -> None:
+        raise AssertionError("split again")
+
+    monkeypatch.setattr(pipeline, "split_graph", fail)
+    second = Planner(graph, PlannerOptions(limit_bytes=2), known).smallest().loops
+    assert second == first

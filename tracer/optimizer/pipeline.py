@@ -123,6 +123,9 @@ _SMALLEST_SETTINGS = tuple(
 )
 
 
+Known = dict[tuple[str, SplitSettings], tuple[tuple[PassRow, ...], "Candidate"]]
+
+
 class Planner:
     """Finds programs for a graph under a byte limit, the fastest first.
 
@@ -132,10 +135,14 @@ class Planner:
         The traced program.
     options : PlannerOptions
         The limit and the user's thresholds.
+    known : dict, optional
+        Split programs that planners with other limits found, and that this one finds: the same
+        settings on the same graph, which is most of a planner's time when limits are tight.
     """
 
-    def __init__(self, graph: Graph, options: PlannerOptions) -> None:
+    def __init__(self, graph: Graph, options: PlannerOptions, known: Known | None = None) -> None:
         self.options = options
+        self._known: Known = {} if known is None else known
         self.traced = graph
         manager = PassManager()
         self.graph = manager.run(graph, _passes(options))
@@ -273,6 +280,13 @@ class Planner:
         )
 
     def _split(self, settings: SplitSettings) -> Candidate:
+        key = (self.graph.fingerprint, settings)
+        if key not in self._known:
+            self._known[key] = self._split_anew(settings)
+        rows, candidate = self._known[key]
+        return replace(candidate, rows=(*self.rows, *rows))
+
+    def _split_anew(self, settings: SplitSettings) -> tuple[tuple[PassRow, ...], Candidate]:
         loops: list[LoopRow] = []
 
         def run(graph: Graph, log: PassLog) -> Graph:
@@ -283,7 +297,8 @@ class Planner:
         manager = PassManager()
         split = Pass("split", run, exact=False, bodies=False)
         graph = manager.run(self.graph, (split, COMMON_SUBEXPRESSIONS))
-        return self._candidate(graph, (*self.rows, *manager.rows), tuple(loops))
+        rows = tuple(manager.rows)
+        return rows, self._candidate(graph, rows, tuple(loops))
 
     def _candidate(
         self, graph: Graph, rows: tuple[PassRow, ...], loops: tuple[LoopRow, ...]
