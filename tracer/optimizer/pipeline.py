@@ -262,8 +262,8 @@ class Planner:
         """Yield settings from the fastest to the tightest: the share of the room a trip takes."""
         room = max(1, limit - self.fixed_bytes)
         for trust_fusion in (True, False):
-            for share in (4, 16, 64):
-                budget = max(1, room // 2 if share == 4 else room // 4)
+            for share, part in ((4, 0.875), (4, 0.5), (16, 0.25), (64, 0.25)):
+                budget = max(1, int(part * room))
                 yield SplitSettings(
                     threshold_bytes=max(1 << 12, room // share),
                     working_set_bytes=max(1, min(self.options.machine.cache_bytes // 4, budget)),

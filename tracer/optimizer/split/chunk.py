@@ -113,15 +113,17 @@ def choose_chunk(subject: Subject, region: Region, loop: Loop, settings: SplitSe
         body = _body(subject, region, loop, rows)
         return trip_seconds(body, settings.machine) * region.length / rows
 
-    rows = min(sizes, key=seconds) if len(sizes) > 1 else sizes[0]
-    # Above the budget a trip is cut again, which computes things again: better a smaller one.
-    for _ in range(_CORRECTIONS):
+    chosen = rows = min(sizes, key=seconds) if len(sizes) > 1 else sizes[0]
+    # Above the budget a trip is cut again, which computes things again: better a smaller one, but
+    # only if that is within the budget.
+    for _ in range(_CORRECTIONS + 1):
         taken = _trip_bytes(subject, region, loop, rows)
-        smaller = balanced(region.length, max(1, rows * budget // taken))
-        if taken <= budget or smaller < rows // 4:
+        if taken <= budget:
+            return rows
+        rows = balanced(region.length, max(1, rows * budget // taken))
+        if rows < chosen // 4:
             break
-        rows = smaller
-    return rows
+    return chosen
 
 
 def _rows(region: Region, each: float, working_set: float, settings: SplitSettings) -> int:
