@@ -239,6 +239,7 @@ def test_a_forward_pass_runs_within_a_limit(rng):
     )
     plan = limited.plan(*arguments)
     assert plan.compiled_bytes <= 3_000_000
-    assert all("axis of 64" in loop.axis for loop in plan.loops)
+    # The batch is cut first; a trip may be cut again.
+    assert "axis of 64" in plan.loops[0].axis
     assert plan.loops
     np.testing.assert_allclose(float(limited(*arguments)), float(whole(*arguments)), rtol=1e-6)

@@ -262,7 +262,7 @@ class Planner:
         """Yield settings from the fastest to the tightest: the share of the room a trip takes."""
         room = max(1, limit - self.fixed_bytes)
         for trust_fusion in (True, False):
-            for share, part in ((4, 0.875), (4, 0.5), (16, 0.25), (64, 0.25)):
+            for share, part in ((4, 0.875), (4, 0.5), (16, 0.5), (16, 0.25), (64, 0.25)):
                 budget = max(1, int(part * room))
                 yield SplitSettings(
                     threshold_bytes=max(1 << 12, room // share),
