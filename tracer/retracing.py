@@ -78,9 +78,8 @@ def has_loops(graph: Graph) -> bool:
     for node in graph.nodes:
         if node.op is not None and node.op.invariants is not None:
             return True
-        for bodies in node.bodies.values():
-            if any(map(has_loops, bodies if isinstance(bodies, tuple) else (bodies,))):
-                return True
+        if any(map(has_loops, node.body_graphs)):
+            return True
     return False
 
 

@@ -13,7 +13,7 @@ from benchmarks.products import LAYOUTS, Case, as_written, multiply
 from tracer import lowering, ops
 from tracer.ir import Builder, Graph, ShapeDtype, Value
 from tracer.lowering import shims
-from tracer.ops.product import product_packing, product_scratch
+from tracer.ops.product import product_memory
 from tracer.ops.product_form import PLAIN, Sizes, choose_form
 
 ynnpack = pytest.mark.skipif(
@@ -153,8 +153,7 @@ def test_scratch_bounds_what_xla_counts_and_the_library_packs(
     graph = graph_of(case)
     memory = lowering.compile_graph(graph).memory
     (node,) = graph.nodes
-    bound = product_scratch(*graph.input_types, **node.params)
-    packing = product_packing(*graph.input_types, **node.params)
+    bound, packing = product_memory(*graph.input_types, **node.params)
     assert memory.temporary_bytes <= bound - packing + 4096
     assert memory.scratch_bytes <= packing
 

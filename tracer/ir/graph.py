@@ -112,6 +112,14 @@ class Node:
             or (isinstance(value, tuple) and value and isinstance(value[0], Graph))
         }
 
+    @property
+    def body_graphs(self) -> tuple[Graph, ...]:
+        """The same Graphs without their names, one after the other."""
+        found: list[Graph] = []
+        for bodies in self.bodies.values():
+            found.extend(bodies if isinstance(bodies, tuple) else (bodies,))
+        return tuple(found)
+
     def __repr__(self) -> str:
         return f"<{self.name}: {', '.join(map(str, self.types))}>"
 

@@ -81,7 +81,7 @@ def _product(left: _Side, right: _Side) -> _Product:
     )
 
 
-def product_scratch(
+def product_memory(
     x: ShapeDtype,
     y: ShapeDtype,
     *,
@@ -89,28 +89,22 @@ def product_scratch(
     rhs_batch: Axes,
     lhs_contracting: Axes,
     rhs_contracting: Axes,
-) -> int:
-    """Bound what a product stores besides operands and result: copies into order and packing."""
+) -> tuple[int, int]:
+    """Bound what a product stores besides operands and result.
+
+    Returns
+    -------
+    int
+        Bytes of copies into order and of packing.
+    int
+        Bytes that the library packs: the part of those that XLA does not count.
+    """
     left, right = _Side(x, lhs_batch, lhs_contracting), _Side(y, rhs_batch, rhs_contracting)
     copies = sum(side.type.nbytes for side in (left, right) if not side.is_matrix_like)
     product = _product(left, right)
     form = product.form if is_float(x.dtype) else PLAIN
-    return copies + form_bytes(form, product.sizes, **product.places)
-
-
-def product_packing(
-    x: ShapeDtype,
-    y: ShapeDtype,
-    *,
-    lhs_batch: Axes,
-    rhs_batch: Axes,
-    lhs_contracting: Axes,
-    rhs_contracting: Axes,
-) -> int:
-    """Bound what the library packs: the part of the scratch that XLA does not count."""
-    product = _product(_Side(x, lhs_batch, lhs_contracting), _Side(y, rhs_batch, rhs_contracting))
-    form = product.form if is_float(x.dtype) else PLAIN
-    return packed_bytes(form, product.sizes, **product.places)
+    scratch = copies + form_bytes(form, product.sizes, **product.places)
+    return scratch, packed_bytes(form, product.sizes, **product.places)
 
 
 def lower_product(

@@ -21,7 +21,7 @@ def meets_itself(graph: Graph, node: Node, generator: Generator) -> bool:
     given = {i for i, v in enumerate(node.operands) if v in before and i not in generator.sunk}
     if not given and not any(leaf in before for leaf in generator.leaves):
         return False
-    return any(_tests_equality(body) for body in _bodies(node))
+    return any(_tests_equality(body) for body in node.body_graphs)
 
 
 def tests_floats(node: Node) -> bool:
@@ -33,14 +33,9 @@ def tests_floats(node: Node) -> bool:
 
 def _tests_equality(body: Graph) -> bool:
     return any(
-        tests_floats(node) or any(_tests_equality(inner) for inner in _bodies(node))
+        tests_floats(node) or any(_tests_equality(inner) for inner in node.body_graphs)
         for node in body.nodes
     )
-
-
-def _bodies(node: Node) -> Iterable[Graph]:
-    for bodies in node.bodies.values():
-        yield from bodies if isinstance(bodies, tuple) else (bodies,)
 
 
 def _dependent(nodes: Iterable[Node], roots: Collection[Value]) -> set[Value]:

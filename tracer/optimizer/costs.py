@@ -31,7 +31,5 @@ def node_count(graph: Graph) -> int:
     count = 0
     for node in graph.nodes:
         count += 1
-        for bodies in node.bodies.values():
-            for body in bodies if isinstance(bodies, tuple) else (bodies,):
-                count += node_count(body)
+        count += sum(map(node_count, node.body_graphs))
     return count

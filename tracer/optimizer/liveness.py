@@ -159,7 +159,7 @@ class Liveness(Lifetimes):
         return [*(Buffer(buffer.nbytes, 0, end) for buffer in whole), *others]
 
     def _scratch(self, node: Node) -> int:
-        bodies = _bodies(node)
+        bodies = node.body_graphs
         if bodies:
             return max(_body_needs(body, self.order).counted for body in bodies)
         return node.cost.scratch - node.cost.packing + self._copied_for_product(node)
@@ -249,7 +249,7 @@ def largest_packings(graph: Graph) -> tuple[int, ...]:
     """Return the largest amounts that libraries allocate at a time, bodies included."""
     found: list[int] = []
     for node in graph.nodes:
-        bodies = _bodies(node)
+        bodies = node.body_graphs
         if bodies:
             for body in bodies:
                 found.extend(_body_needs(body).packings)
@@ -259,7 +259,7 @@ def largest_packings(graph: Graph) -> tuple[int, ...]:
 
 
 def _packing(node: Node) -> int:
-    bodies = _bodies(node)
+    bodies = node.body_graphs
     return max((sum(_body_needs(body).packings) for body in bodies), default=node.cost.packing)
 
 
@@ -268,13 +268,6 @@ def _only_moves(node: Node) -> bool:
     assert node.op is not None
     is_one = node.op.fusion == "loop" and len(node.operands) == 1 and not node.op.reuses
     return is_one and node.cost.flops == 0 and node.operands[0].type.size == node.types[0].size
-
-
-def _bodies(node: Node) -> list[Graph]:
-    found: list[Graph] = []
-    for bodies in node.bodies.values():
-        found.extend(bodies if isinstance(bodies, tuple) else (bodies,))
-    return found
 
 
 def peak_bytes(graph: Graph, donated: frozenset[int] = frozenset()) -> int:

@@ -65,9 +65,7 @@ def unsplit_bytes(graph: Graph, donated: frozenset[int] = frozenset()) -> int:
     for node in graph.nodes:
         if node.op is not None and node.op.invariants is not None:
             most = max(most, sum(value.type.nbytes for value in kept.union(node.operands)))
-            for bodies in node.bodies.values():
-                for body in bodies if isinstance(bodies, tuple) else (bodies,):
-                    most = max(most, unsplit_bytes(body))
+            most = max((most, *map(unsplit_bytes, node.body_graphs)))
     return most
 
 

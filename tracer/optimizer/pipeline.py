@@ -161,10 +161,14 @@ class Planner:
         """Bytes that no plan goes below: arguments, results, and what loops and branches read."""
         return max(self.fixed_bytes, unsplit_bytes(self.graph, self.options.donated))
 
+    @cached_property
+    def _whole(self) -> Candidate:
+        """The program without loops of the planner's."""
+        return self._candidate(self.graph, self.rows, ())
+
     def candidates(self) -> Iterator[Candidate]:
         """Yield programs that are predicted to keep the limit, the fastest first."""
-        limit = self.options.limit_bytes
-        unsplit = self._candidate(self.graph, self.rows, ())
+        limit, unsplit = self.options.limit_bytes, self._whole
         if not self.options.split:
             yield unsplit
             return
@@ -229,8 +233,7 @@ class Planner:
 
         The limit plays no part, so that the answer is the same for every limit.
         """
-        whole = self._candidate(self.graph, self.rows, ())
-        return min([whole, *self._smallest_split], key=lambda candidate: candidate.peak_bytes)
+        return min([self._whole, *self._smallest_split], key=lambda candidate: candidate.peak_bytes)
 
     def smallest_of_other_kind(self, candidate: Candidate) -> Candidate | None:
         """Return the whole program for one with loops, else the smallest with loops, if any.
@@ -238,7 +241,7 @@ class Planner:
         Where the model is wrong about what XLA stores, it is wrong about one of them.
         """
         if candidate.loops:
-            return self._candidate(self.graph, self.rows, ())
+            return self._whole
         split = [found for found in self._smallest_split if found.loops]
         return min(split, key=lambda candidate: candidate.peak_bytes, default=None)
 

@@ -1,11 +1,12 @@
 """The time model: about how long a graph runs, to choose between programs that compute the same.
 
 A program is a sequence of kernels, one for each stored value with the producers that XLA computes
-inside it (`liveness`). A kernel takes the longer of its arithmetic and its memory traffic, plus a
-fixed price for being started (the roofline model: Williams, Waterman, Patterson, *Roofline*, CACM
-2009). What makes slices faster than whole values is the traffic: buffers that stay in the cache
-are read and written there, and a loop's buffers are the same ones in every trip, while each large
-temporary of a program is fresh memory, which the operating system has to clear page by page.
+inside it (`liveness`). A kernel takes its arithmetic and its memory traffic, the terms of the
+roofline model (Williams, Waterman, Patterson, *Roofline*, CACM 2009), and a fixed price for being
+started. The terms are added up: to clear new pages does not overlap with arithmetic. What makes
+slices faster than whole values is the traffic: buffers that stay in the cache are read and written
+there, and a loop's buffers are the same ones in every trip, while each large temporary of a program
+is fresh memory, which the operating system has to clear page by page.
 
 Only ratios of these seconds mean anything; `python -m benchmarks.speed_model` compares them with
 measured ones.
@@ -79,14 +80,10 @@ class _Kernels:
 
     def _kernel(self, node: Node) -> float:
         trips = trip_count(node)
-        bodies = [
-            body
-            for bodies in node.bodies.values()
-            for body in (bodies if isinstance(bodies, tuple) else (bodies,))
-        ]
-        if bodies:
+        if node.body_graphs:
             # Of a conditional one branch runs; a loop's condition costs nothing beside its body.
-            return (trips or 1) * max(trip_seconds(body, self.machine) for body in bodies)
+            longest = max(trip_seconds(body, self.machine) for body in node.body_graphs)
+            return (trips or 1) * longest
         nodes = self._fused(node)
         compute = sum(map(self._compute, nodes))
         traffic = sum(self._traffic(item, item is node) for item in nodes)

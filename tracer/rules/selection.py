@@ -14,8 +14,9 @@ import tracer.numpy as tnp
 from tracer import nn
 from tracer.ir import Value
 from tracer.numpy.array import Array
+from tracer.optimizer.match.rule import Rule
 from tracer.rules.guards import few_of_many
-from tracer.rules.notation import rule
+from tracer.rules.notation import Function, rule
 from tracer.rules.places import size_of_result
 
 _LOOKUP = "Goodfellow, Bengio, Courville, Deep Learning (2016), section 12.4.2: one-hot as look-up"
@@ -66,6 +67,21 @@ def _last_size(root: Value) -> dict[str, Any]:
     return {"k": root.shape[-1] if root.shape else 0}
 
 
+def _of_sorted(name: str, patterns: list[Function], replacement: Function) -> Rule:
+    """Return a rule that takes the first or last `k` of a sorted last axis by a selection."""
+    return rule(
+        name,
+        patterns,
+        replacement,
+        samples=["j", "ij"],
+        numbers=_last_size,
+        sample_numbers=[{"k": 2}],
+        source=_SELECT,
+        guards=[few_of_many],
+        purpose="measured",
+    )
+
+
 RULES = (
     rule(
         "one-hot-times",
@@ -97,51 +113,27 @@ RULES = (
         sample_numbers=[{"n": 9}],
         source=_LOOKUP,
     ),
-    rule(
+    _of_sorted(
         "largest-of-sorted",
         [lambda x, *, k: tnp.sort(x, axis=-1)[..., x.shape[-1] - k :]],
         lambda x, *, k: tnp.flip(tnp.top_k(x, k)[0], axis=-1),
-        samples=["j", "ij"],
-        numbers=_last_size,
-        sample_numbers=[{"k": 2}],
-        source=_SELECT,
-        guards=[few_of_many],
-        purpose="measured",
     ),
-    rule(
+    _of_sorted(
         "largest-of-sorted-descending",
         [
             lambda x, *, k: tnp.sort(x, axis=-1)[..., ::-1][..., :k],
             lambda x, *, k: tnp.flip(tnp.sort(x, axis=-1)[..., x.shape[-1] - k :], axis=-1),
         ],
         lambda x, *, k: tnp.top_k(x, k)[0],
-        samples=["j", "ij"],
-        numbers=_last_size,
-        sample_numbers=[{"k": 2}],
-        source=_SELECT,
-        guards=[few_of_many],
-        purpose="measured",
     ),
-    rule(
+    _of_sorted(
         "smallest-of-sorted",
         [lambda x, *, k: tnp.sort(x, axis=-1)[..., :k]],
         lambda x, *, k: _smallest(x, k),
-        samples=["j", "ij"],
-        numbers=_last_size,
-        sample_numbers=[{"k": 2}],
-        source=_SELECT,
-        guards=[few_of_many],
-        purpose="measured",
     ),
-    rule(
+    _of_sorted(
         "places-of-smallest",
         [lambda x, *, k: tnp.argsort(x, axis=-1)[..., :k]],
         lambda x, *, k: _smallest_places(x, k),
-        samples=["j", "ij"],
-        numbers=_last_size,
-        sample_numbers=[{"k": 2}],
-        source=_SELECT,
-        guards=[few_of_many],
-        purpose="measured",
     ),
 )

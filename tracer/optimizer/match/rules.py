@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tracer.errors import TracerError
-from tracer.ir import Builder, Graph, Node, Op, Value
+from tracer.ir import Builder, Graph, Node, Op, Value, current_builder
 from tracer.optimizer.match.normal_form import fold_transposes
 from tracer.optimizer.match.pricing import Candidate, Pricing
+from tracer.optimizer.match.rewrite import Replacement, replace_nodes
 from tracer.optimizer.match.rule import Rule
 from tracer.optimizer.match.skeleton import Skeleton, normal_form, skeletons
 from tracer.optimizer.match.structure import root_of
@@ -199,19 +200,20 @@ def _sharing(candidates: Sequence[Candidate]) -> list[list[Candidate]]:
 
 
 def _replaced(graph: Graph, chosen: Sequence[Candidate]) -> Graph:
-    by_root: Mapping[Value, Candidate] = {item.bound.root: item for item in chosen}
-    mapping: dict[Value, Value] = {}
-    with Builder() as builder:
-        for value in graph.inputs:
-            mapping[value] = builder.input(value.type, value.node.source)
-        for node in graph.nodes:
-            builder.source = node.source
-            results = builder.copy(node, tuple([mapping[value] for value in node.operands]))
-            mapping.update(zip(node.results, results, strict=True))
-            for value in node.results:
-                if value in by_root:
-                    mapping[value] = _emitted(builder, by_root[value], mapping)
-    return builder.finish([mapping[value] for value in graph.outputs])
+    by_root = {item.bound.root: item for item in chosen}
+
+    def replacement(node: Node) -> Replacement:
+        def emit(mapping: Mapping[Value, Value]) -> Sequence[Value]:
+            builder = current_builder()
+            kept = builder.copy(node, tuple([mapping[value] for value in node.operands]))
+            return [
+                _emitted(builder, by_root[old], mapping) if old in by_root else new
+                for old, new in zip(node.results, kept, strict=True)
+            ]
+
+        return emit
+
+    return replace_nodes(graph, {root.node: replacement(root.node) for root in by_root})
 
 
 def _emitted(builder: Builder, item: Candidate, mapping: Mapping[Value, Value]) -> Value:

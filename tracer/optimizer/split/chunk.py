@@ -8,7 +8,8 @@ are priced with the time model (`optimizer/speed.py`), and capped by the byte bu
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+import functools
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 
 from tracer.ir import Builder, Graph, Value
@@ -60,22 +61,18 @@ _CORRECTIONS = 2
 _SHARES = (0.25, 0.5, 1.0, 2.0)
 
 
-def slice_bytes(subject: Subject, region: Region, loop: Loop) -> tuple[float, float]:
+def slice_bytes(region: Region, body: Callable[[int], Graph]) -> tuple[float, float]:
     """Return the bytes that each element of the axis adds to a trip, and those of a trip of none.
 
     The latter are what a trip holds whatever its slice: small squares, scratch of libraries.
     """
     small = min(region.length, _MINIMUM_ROWS)
     large = min(region.length, 2 * small)
-    at_small, at_large = (_trip_bytes(subject, region, loop, size) for size in (small, large))
+    at_small, at_large = (body_extra_bytes(body(size)) for size in (small, large))
     if large == small:
         return max(1.0, at_small / small), 0.0
     each = max(1.0, (at_large - at_small) / (large - small))
     return each, max(0.0, at_small - each * small)
-
-
-def _trip_bytes(subject: Subject, region: Region, loop: Loop, chunk: int) -> int:
-    return body_extra_bytes(_body(subject, region, loop, chunk))
 
 
 def _body(subject: Subject, region: Region, loop: Loop, chunk: int) -> Graph:
@@ -103,21 +100,25 @@ def signature(loop: Loop) -> Hashable:
 
 def choose_chunk(subject: Subject, region: Region, loop: Loop, settings: SplitSettings) -> int:
     """Return the slice size for a loop that is fastest by the time model, under the settings."""
-    each, always = slice_bytes(subject, region, loop)
+
+    @functools.cache
+    def body(rows: int) -> Graph:
+        return _body(subject, region, loop, rows)
+
+    each, always = slice_bytes(region, body)
     budget = settings.budget_bytes
     room = replace(settings, budget_bytes=budget - int(always) if always < budget / 2 else budget)
     shares = (share * settings.working_set_bytes for share in _SHARES)
     sizes = sorted({_rows(region, each, share, room) for share in shares}, reverse=True)
 
     def seconds(rows: int) -> float:
-        body = _body(subject, region, loop, rows)
-        return trip_seconds(body, settings.machine) * region.length / rows
+        return trip_seconds(body(rows), settings.machine) * region.length / rows
 
     chosen = rows = min(sizes, key=seconds) if len(sizes) > 1 else sizes[0]
     # Above the budget a trip is cut again, which computes things again: better a smaller one, but
     # only if that is within the budget.
     for _ in range(_CORRECTIONS + 1):
-        taken = _trip_bytes(subject, region, loop, rows)
+        taken = body_extra_bytes(body(rows))
         if taken <= budget:
             return rows
         rows = balanced(region.length, max(1, rows * budget // taken))

@@ -6,7 +6,7 @@ from collections.abc import Set
 from math import gcd
 
 from tracer.ir import Label, Node
-from tracer.ops.rules import is_inexact
+from tracer.ops.sink_guard import tests_floats
 from tracer.optimizer.split.levels import plan_loops
 from tracer.optimizer.split.region import Conflict, LargeTest, Region, Subject
 
@@ -160,9 +160,7 @@ def _equality_conflicts(subject: Subject, region: Region) -> list[Conflict]:
     compared = [
         node
         for node in (*region.virtual, *region.heads)
-        if node.op is not None
-        and node.op.tests_equality(**node.params)
-        and is_inexact(node.operand_types[0].dtype)
+        if node.op is not None and tests_floats(node)
     ]
     if not compared:
         return []
