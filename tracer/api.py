@@ -157,6 +157,7 @@ def compile(
     tensor_size_threshold: int | str | None = None,
     tensor_split_size: int | str | None = None,
     split: str = "auto",
+    passes: str | Sequence[str] | None = None,
 ) -> CompiledFunction:
     """Compile a function of arrays, to run within a byte limit.
 
@@ -182,6 +183,11 @@ def compile(
     split : {"auto", "never"}
         "auto" computes large values in slices where the limit asks for it, and, with a limit or
         without, where the time model says that it is faster. "never" leaves the program whole.
+    passes : str or sequence of str, optional
+        Which passes and rewrite rules run, by the names that the plan shows with hyphens for
+        blanks. `"-reorder-chains,-log1p"` leaves these out; names without a minus run alone, with
+        those passes that no program can do without. `TRACER_PASSES` in the environment does the
+        same for all programs. docs/passes.md lists them.
 
     Returns
     -------
@@ -220,6 +226,6 @@ def compile(
         )
     options = compile_options(
         memory_limit, donate_argnums, static_argnums, device, tensor_size_threshold,
-        tensor_split_size, split,
+        tensor_split_size, split, passes,
     )  # fmt: skip
     return CompiledFunction(fn, options)

@@ -135,6 +135,8 @@ class Compilers:
             return
         yielded = {self.plain}
         for mode in modes:
+            if mode.options & self.options.disabled:
+                continue
             if mode not in self._found:
                 traced = self.call.traced_to_keep_less(
                     mode.large_bytes, in_segments=mode.in_segments
@@ -164,8 +166,8 @@ class Compilers:
                     cores=lowering.core_count(), cache_bytes=lowering.cache_bytes(self.device)
                 ),
                 split=self.options.split,
-                match=rules.matching(self.options.disabled_rules),
-                disabled=self.options.disabled_rules,
+                match=rules.matching(self.options.disabled),
+                disabled=self.options.disabled,
                 donated=frozenset(self.donated),
                 sink_bytes=mode.large_bytes,
             ),

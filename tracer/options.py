@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from tracer import rules
 from tracer.errors import ArgumentError
+from tracer.optimizer.pipeline import SPLIT_NAME
 from tracer.units import parse_bytes, parse_flags
 
 AUTO = "auto"
@@ -28,7 +29,7 @@ class CompileOptions:
     threshold_bytes: int | None
     split_bytes: int | None
     split: bool
-    disabled_rules: frozenset[str] = frozenset()
+    disabled: frozenset[str] = frozenset()
 
 
 def compile_options(
@@ -39,18 +40,22 @@ def compile_options(
     tensor_size_threshold: int | str | None,
     tensor_split_size: int | str | None,
     split: str,
+    passes: str | Sequence[str] | None = None,
 ) -> CompileOptions:
     """Check the arguments of `compile`; the environment fills in what is None.
 
     `TRACER_MEMORY_LIMIT` gives a limit to a script that is not changed at all, and
     `TRACER_FLAGS="--tensor_size_threshold=1GB --tensor_split_size=500MB"` are the two options of
-    Artemev et al. 2022. `TRACER_DISABLE_RULES="inverse-times,log1p"` switches rewrites off.
+    Artemev et al. 2022. `TRACER_PASSES="-split,-log1p"` is `passes` for all programs together, and
+    `TRACER_DISABLE_RULES="inverse-times,log1p"` the same without the minus.
     """
     flags = _from_environment("TRACER_FLAGS", parse_flags) or {}
     limit = _limit(memory_limit)
     if limit is None:
         limit = _from_environment("TRACER_MEMORY_LIMIT", _limit)
     disabled = _from_environment("TRACER_DISABLE_RULES", rules.rule_names) or frozenset()
+    disabled |= _from_environment("TRACER_PASSES", rules.switched_off) or frozenset()
+    disabled |= frozenset() if passes is None else rules.switched_off(passes)
     threshold = _bytes(tensor_size_threshold, flags.get("tensor_size_threshold"))
     split_size = _bytes(tensor_split_size, flags.get("tensor_split_size"))
     donate = _positions("donate_argnums", donate_argnums)
@@ -66,9 +71,8 @@ def compile_options(
             mend='leave it out: "auto" computes in slices where the limit asks for it or it is '
             "faster",
         )
-    return CompileOptions(
-        limit, donate, static, device, threshold, split_size, _SPLIT[split], disabled
-    )
+    in_slices = _SPLIT[split] and SPLIT_NAME not in disabled
+    return CompileOptions(limit, donate, static, device, threshold, split_size, in_slices, disabled)
 
 
 def _limit(value: int | str | None) -> int | str | None:

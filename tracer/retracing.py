@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tracer.ir import Graph
 from tracer.optimizer.passes import PassRow
-from tracer.optimizer.pipeline import Planner
+from tracer.optimizer.pipeline import RECOMPUTE_IN_LOOPS, SEGMENT_SCANS, Planner
 
 _SHARE = 16
 """First, loops compute values again that would take more than this part of the room."""
@@ -31,16 +31,21 @@ class Mode:
     large_bytes: int | None = None
     in_segments: bool = False
 
+    @property
+    def options(self) -> frozenset[str]:
+        """The names that switch off what it does."""
+        names = {RECOMPUTE_IN_LOOPS: self.large_bytes is not None, SEGMENT_SCANS: self.in_segments}
+        return frozenset(name for name, on in names.items() if on)
+
     def row(self, before: Planner, after: Planner) -> PassRow:
         """Return the line of the plan's table that says what the mode changed."""
         means = {
             "loops compute large invariants and residuals again": self.large_bytes is not None,
             "scans are differentiated in segments": self.in_segments,
         }
-        names = {"recompute in loops": self.large_bytes, "segment scans": self.in_segments}
         old, new = before.rows[0], after.rows[0]
         return PassRow(
-            name=", ".join(name for name, on in names.items() if on),
+            name=", ".join(name.replace("-", " ") for name in sorted(self.options)),
             seconds=0.0,
             peak_bytes_before=old.peak_bytes_before,
             peak_bytes_after=new.peak_bytes_before,

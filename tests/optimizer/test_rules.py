@@ -82,9 +82,7 @@ def test_every_rule_has_a_case_a_source_and_its_own_name() -> None:
 
 def test_the_documentation_lists_every_rule() -> None:
     page = (Path(__file__).parents[2] / "docs" / "rules.md").read_text()
-    assert {
-        name for name in NAMES if f"| {name} |" not in page and f"*{name}*" not in page
-    } == set()
+    assert {rule.name for rule in RULES if f"| {rule.name} |" not in page} == set()
 
 
 def golden_text() -> str:
@@ -302,7 +300,7 @@ def test_the_older_passes_have_names_too() -> None:
 
 def test_an_unknown_name_is_an_error_that_says_where(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRACER_DISABLE_RULES", "inverse-time")
-    with pytest.raises(ArgumentError, match="no rewrite rule 'inverse-time'") as caught:
+    with pytest.raises(ArgumentError, match="no pass or rewrite rule 'inverse-time'") as caught:
         tracer.compile(tnp.sin)
     assert "TRACER_DISABLE_RULES" in str(caught.value)
     assert "did you mean inverse-times?" in caught.value.mend

@@ -89,9 +89,12 @@ def standard_passes(
 
 
 STANDARD_PASSES = standard_passes()
+SPLIT_NAME = "split"
+RECOMPUTE_IN_LOOPS, SEGMENT_SCANS = "recompute-in-loops", "segment-scans"
+"""Names of the ways to trace again (`tracer.retracing`), as they are written to switch them off."""
 OPTIONAL_PASSES = frozenset(
     item.option for item in (*STANDARD_PASSES, SCHEDULE) if item is not EXPAND
-)
+) | {SPLIT_NAME, RECOMPUTE_IN_LOOPS, SEGMENT_SCANS}
 """Names by which passes can be switched off; the ops that *expand* writes out have no lowering."""
 
 
@@ -298,7 +301,7 @@ class Planner:
             return result
 
         manager = PassManager()
-        split = Pass("split", run, exact=False, bodies=False)
+        split = Pass(SPLIT_NAME, run, exact=False, bodies=False)
         graph = manager.run(self.graph, (split, COMMON_SUBEXPRESSIONS))
         rows = tuple(manager.rows)
         return rows, self._candidate(graph, rows, tuple(loops))

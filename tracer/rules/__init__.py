@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+from collections.abc import Sequence
 
 from tracer.errors import ArgumentError
 from tracer.optimizer.match import CONTRACTIONS, INNER_PRODUCTS, UNROLL
@@ -29,7 +30,9 @@ PASSES: tuple[Pass, ...] = (INNER_PRODUCTS, UNROLL, CONTRACTIONS)
 """Rewrites of families of expressions that no finite list of patterns describes."""
 
 
-NAMES: frozenset[str] = frozenset([rule.name for rule in RULES]) | OPTIONAL_PASSES
+_RULE_NAMES = frozenset(rule.name for rule in RULES)
+_ALL_RULES = rules_pass(RULES).option
+NAMES: frozenset[str] = _RULE_NAMES | OPTIONAL_PASSES
 """What can be switched off."""
 
 
@@ -52,15 +55,58 @@ def rule_names(text: str) -> frozenset[str]:
     >>> sorted(rule_names("inverse-times, match-contractions"))
     ['inverse-times', 'match-contractions']
     """
-    names = frozenset(word.strip() for word in text.split(",") if word.strip())
+    return _known(_words(text))
+
+
+def switched_off(passes: str | Sequence[str]) -> frozenset[str]:
+    """Return the passes and rules that a selection leaves out.
+
+    Parameters
+    ----------
+    passes : str or sequence of str
+        Names, separated by commas in a str. With a minus in front of each, these are left out;
+        without, these run and no others that can be switched off. "apply-rules" is all rules.
+
+    Raises
+    ------
+    ArgumentError
+        There is no pass or rule of that name, or only some names have a minus.
+
+    Examples
+    --------
+    >>> from tracer.rules import NAMES, switched_off
+    >>> sorted(switched_off("-schedule, -log1p"))
+    ['log1p', 'schedule']
+    >>> sorted(NAMES - switched_off(["split", "fuse-scans"]))
+    ['fuse-scans', 'split']
+    """
+    words = _words(passes) if isinstance(passes, str) else tuple(map(str, passes))
+    out = [word for word in words if word.startswith("-")]
+    if not out:
+        return NAMES - _known(words)
+    if len(out) < len(words):
+        raise ArgumentError(
+            f"passes {', '.join(map(repr, words))}: some have a minus, others have none",
+            mend="write a minus before each name, or before none to run only these",
+        )
+    return _known([word[1:] for word in out])
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(",") if word.strip())
+
+
+def _known(words: Sequence[str]) -> frozenset[str]:
+    """Return the names, all rules for their pass; refuse those that nothing has."""
+    names = frozenset(words) - {_ALL_RULES}
     for name in sorted(names - NAMES):
         close = difflib.get_close_matches(name, NAMES, n=1)
         guess = f"did you mean {close[0]}? " if close else ""
         raise ArgumentError(
-            f"there is no rewrite rule {name!r}",
-            mend=f"{guess}the names are {', '.join(sorted(NAMES))}",
+            f"there is no pass or rewrite rule {name!r}",
+            mend=f"{guess}the names are {', '.join(sorted(NAMES | {_ALL_RULES}))}",
         )
-    return names
+    return names | _RULE_NAMES if _ALL_RULES in words else names
 
 
 @functools.lru_cache(maxsize=16)
@@ -71,4 +117,4 @@ def matching(disabled: frozenset[str] = frozenset()) -> tuple[Pass, ...]:
     return (rules_pass(enabled), *passes) if enabled else passes
 
 
-__all__ = ["NAMES", "PASSES", "RULES", "matching", "rule_names"]
+__all__ = ["NAMES", "PASSES", "RULES", "matching", "rule_names", "switched_off"]
