@@ -60,6 +60,9 @@ def blocks_kept(nbytes: int) -> Iterator[None]:
         yield
         return
     kept = min(_KEPT_BYTES, nbytes + _HEADER_BYTES)
+    # Results of an earlier call, as large as what is kept, were in the heap: aligned requests of
+    # the same size do not fit the gap that they left (glibc before 2.38).
+    trim(0)
     mallopt(_M_MMAP_THRESHOLD, kept)
     mallopt(_M_TRIM_THRESHOLD, kept)
     try:
