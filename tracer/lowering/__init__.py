@@ -5,16 +5,17 @@ through the builder) and nothing of NumPy's manners or of jax.
 """
 
 from tracer.lowering.backend import (
-    Device,
-    cache_bytes,
-    core_count,
     default_device,
     devices,
     find_device,
+    set_default_device,
 )
 from tracer.lowering.compiler import clear_cache, compile_graph, stablehlo
+from tracer.lowering.copies import ArrayCopy, Place
+from tracer.lowering.device import Device
 from tracer.lowering.executable import Executable
 from tracer.lowering.free_memory import free_bytes
+from tracer.lowering.hardware import machine_facts
 from tracer.lowering.memory import MemoryStats
 from tracer.lowering.shims import Buffer, memory_optimized_options, unmoved_code_options
 from tracer.lowering.transfer import (
@@ -27,22 +28,24 @@ from tracer.lowering.transfer import (
 from tracer.lowering.walk import node_path
 
 __all__ = [
+    "ArrayCopy",
     "Buffer",
     "Device",
     "Executable",
     "MemoryStats",
+    "Place",
     "block_until_ready",
-    "cache_bytes",
     "clear_cache",
     "compile_graph",
-    "core_count",
     "default_device",
     "devices",
     "find_device",
     "free_bytes",
     "from_dlpack",
+    "machine_facts",
     "memory_optimized_options",
     "node_path",
+    "set_default_device",
     "stablehlo",
     "to_device",
     "to_dlpack",

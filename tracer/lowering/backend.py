@@ -1,160 +1,180 @@
-"""Clients and the devices that they own. The only file that knows how to make a client."""
+"""The devices that programs can run on, or be compiled for: found when first asked for."""
 
 from __future__ import annotations
 
-import ctypes
 import os
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
+import warnings
+from collections.abc import Iterable
 from typing import Any
 
 from tracer.errors import DeviceError
-from tracer.lowering.shims import OneDevice, xla_client
+from tracer.lowering import plugins, processes
+from tracer.lowering.clients import PLATFORMS
+from tracer.lowering.device import Device
+from tracer.lowering.shims import OneDevice
+from tracer.lowering.targets import TARGETS, Target, absent_devices
+
+_ALIASES = {"cuda": "gpu"}
 
 
-def _make_cpu_client() -> Any:
-    """Make the CPU client in the form that keeps a memory limit over calls in a row.
-
-    An asynchronous client frees a call's temporaries on a thread of its own, after the result is
-    there, so the next call allocates a second block; and glibc keeps freed blocks of up to 32 MB
-    in each thread's arena. Measured (docs/memory-model.md): 20 calls of a program planned to
-    9.2 MB took 17 to 42 MB so, and 9.0 MB with a synchronous client that returns blocks at once.
-    """
-    _return_freed_blocks()
-    _use_one_arena()
-    return xla_client.make_cpu_client(asynchronous=False)
-
-
-def _return_freed_blocks() -> None:
-    """Have glibc map blocks of 1 MiB and more, so that freeing one gives it back at once."""
-    mallopt = getattr(_LIBC, "mallopt", None)
-    if mallopt is not None:  # another C library has other rules
-        mallopt(_M_MMAP_THRESHOLD, 1 << 20)
-        mallopt(_M_TRIM_THRESHOLD, 1 << 17)
-
-
-def _use_one_arena() -> None:
-    """Have XLA's threads allocate from one heap: each heap keeps the most that it ever held.
-
-    Which thread packs for which product is chance: with a heap for each the same program took 18.7
-    to 27.7 MB, and is no slower with one (docs/memory-model.md).
-    """
-    mallopt = getattr(_LIBC, "mallopt", None)
-    if mallopt is not None:
-        mallopt(_M_ARENA_MAX, 1)
-
-
-@contextmanager
-def blocks_kept(nbytes: int) -> Iterator[None]:
-    """Let freed blocks of that size, at most 8 MiB, stay with glibc for a while; then give back.
-
-    A library that packs operands into a new block for each product would wait for new pages in
-    every trip of a loop: batched products took up to 7 times the processor's time so. Larger blocks
-    go back at once: among small ones they leave gaps in the heap that nothing fits.
-    """
-    mallopt, trim = getattr(_LIBC, "mallopt", None), getattr(_LIBC, "malloc_trim", None)
-    if mallopt is None or trim is None:
-        yield
-        return
-    kept = min(_KEPT_BYTES, nbytes + _HEADER_BYTES)
-    # Results of an earlier call, as large as what is kept, were in the heap: aligned requests of
-    # the same size do not fit the gap that they left (glibc before 2.38).
-    trim(0)
-    mallopt(_M_MMAP_THRESHOLD, kept)
-    mallopt(_M_TRIM_THRESHOLD, kept)
-    try:
-        yield
-    finally:
-        _return_freed_blocks()
-        trim(0)
-
-
-_LIBC = ctypes.CDLL(None)
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # malloc.h
-_KEPT_BYTES, _HEADER_BYTES = 8 << 20, 4 << 10
-_CLIENT_FACTORIES: dict[str, Callable[[], Any]] = {"cpu": _make_cpu_client}
-"""How to make the client of each platform, in order of preference for the default device."""
-
-
-@dataclass(frozen=True)
-class Device:
-    """One device that programs can run on.
-
-    Attributes
-    ----------
-    platform : str
-        "cpu", "gpu" or "tpu".
-    id : int
-        Its number on the platform.
-    kind : str
-        The maker's name for it.
-
-    Examples
-    --------
-    >>> from tracer import lowering
-    >>> str(lowering.devices()[0])
-    'cpu:0'
-    """
-
-    platform: str
-    id: int
-    kind: str = field(compare=False)
-    raw: Any = field(compare=False, repr=False)
-    sharding: OneDevice = field(compare=False, repr=False)
-
-    @property
-    def client(self) -> Any:
-        """The XLA client that owns the device."""
-        return self.raw.client
-
-    def __str__(self) -> str:
-        return f"{self.platform}:{self.id}"
-
-
-class _Devices:
-    """The devices of this process, found when first asked for."""
+class _Search:
+    """The devices of each platform, looked for once, and why there are none."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._found: tuple[Device, ...] | None = None
+        self._lock = threading.RLock()
+        self._found: dict[str, tuple[Device, ...]] = {}
+        self._absent: dict[str, tuple[Device, ...]] = {}
+        self._default: Device | None = None
+        self.reasons: dict[str, DeviceError] = {}
 
-    def __call__(self) -> tuple[Device, ...]:
-        if self._found is None:
+    def on(self, platform: str) -> tuple[Device, ...]:
+        """Return the devices of one platform."""
+        if platform not in self._found:
             with self._lock:
-                if self._found is None:
-                    self._found = tuple(
-                        Device(platform, raw.id, raw.device_kind, raw, OneDevice(raw))
-                        for platform, make_client in _CLIENT_FACTORIES.items()
-                        for raw in make_client().local_devices()
-                    )
-        return self._found
+                if platform not in self._found:
+                    self._found[platform] = self._look(platform)
+        return self._found[platform]
+
+    def everywhere(self) -> tuple[Device, ...]:
+        """Return all devices, those of the preferred platform first."""
+        return tuple(device for platform in PLATFORMS for device in self.on(platform))
+
+    def _look(self, platform: str) -> tuple[Device, ...]:
+        rules = PLATFORMS[platform]
+        if not rules.is_attached():
+            self.reasons[platform] = DeviceError(
+                f"looked for {rules.sought}, found none", mend="run on a machine that has one"
+            )
+            return ()
+        try:
+            raws = rules.make_client().devices()
+        except (DeviceError, RuntimeError) as error:
+            self._miss(platform, error)
+            return ()
+        return tuple(_device(platform, raw) for raw in raws)
+
+    def _miss(self, platform: str, error: Exception) -> None:
+        """Keep the reason why a device that is attached cannot be used, and say so once."""
+        if not isinstance(error, DeviceError):
+            error = DeviceError(
+                f"XLA cannot use the {platform.upper()}: {error}",
+                mend="check the driver with the maker's tool (nvidia-smi, tpu-info)",
+            )
+        self.reasons[platform] = error
+        warnings.warn(
+            f"a {platform.upper()} seems to be attached, but it is not used: {error.what}\n"
+            f"  mend:  {error.mend}",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+
+    def default(self) -> Device:
+        """Return the chosen device, or the first of this process on the preferred platform."""
+        if self._default is None:
+            with self._lock:
+                if self._default is None:
+                    wanted = os.environ.get("TRACER_DEVICE")
+                    self._default = find_device(wanted) if wanted else self._first()
+        return self._default
+
+    def _first(self) -> Device:
+        return next(device for device in self.everywhere() if device.is_local)
+
+    def set_default(self, device: Device | None) -> None:
+        self._default = device
+
+    def absent(self, machine: str, plugin: plugins.Plugin, target: Target) -> tuple[Device, ...]:
+        """Return the devices of a machine that is not here; the same ones every time."""
+        with self._lock:
+            if machine not in self._absent:
+                topology = machine.split(":")[2:]
+                raws = absent_devices(plugin, target, topology[0] if topology else None)
+                self._absent[machine] = tuple(
+                    _device(plugin.platform, raw, machine, target) for raw in raws
+                )
+            return self._absent[machine]
+
+    def forget(self) -> None:
+        """Forget all devices, as several processes begin or cease to work together."""
+        with self._lock:
+            self._found.clear()
+            self._default = None
 
 
-_devices = _Devices()
+def _device(platform: str, raw: Any, machine: str = "", target: Target | None = None) -> Device:
+    return Device(
+        platform, raw.id, raw.device_kind, raw, OneDevice(raw), machine, target, raw.process_index
+    )
+
+
+_SEARCH = _Search()
+processes.when_changed(_SEARCH.forget)
 
 
 def devices(platform: str | None = None) -> list[Device]:
-    """Return the devices of this process.
+    """Return devices.
 
     Parameters
     ----------
     platform : str, optional
-        Only those of one platform.
+        Only those of one platform ("cpu", "gpu", "tpu"), or those of a machine that is not here
+        ("tpu:v5e", "tpu:v5e:4x4", "cuda:h100:8"), for which programs can be compiled.
 
     Returns
     -------
     list of Device
-        The default device first.
+        Of this process, and of those that work with it (`tracer.distributed`); the preferred
+        platform first.
+
+    Raises
+    ------
+    DeviceError
+        There is no such platform or machine, or no compiler for it.
     """
-    return [d for d in _devices() if platform is None or d.platform == platform]
+    if platform is None:
+        return list(_SEARCH.everywhere())
+    name = _ALIASES.get(platform, platform)
+    if name in PLATFORMS:
+        return list(_SEARCH.on(name))
+    found = _described(platform)
+    if found is None:
+        raise _unknown(platform)
+    return list(found)
 
 
 def default_device() -> Device:
-    """Return the device that is used when none is named."""
-    return _devices()[0]
+    """Return the device that is used when none is named.
+
+    Set by `set_default_device`, or by `TRACER_DEVICE` in the environment; else the first one of
+    the preferred platform: TPU, GPU, CPU.
+    """
+    return _SEARCH.default()
+
+
+def set_default_device(device: Device | str | None) -> None:
+    """Set the device that is used when none is named.
+
+    Parameters
+    ----------
+    device : Device or str or None
+        Such as "cpu:1"; None: as at the start.
+
+    Raises
+    ------
+    DeviceError
+        There is no such device here.
+    """
+    if device is None:
+        _SEARCH.set_default(None)
+        return
+    found = find_device(device)
+    if not found.is_local:
+        raise DeviceError(
+            f"{found} cannot be the default device: nothing can run there from this process",
+            mend="name it in tracer.compile(..., device=...)",
+        )
+    _SEARCH.set_default(found)
 
 
 def find_device(device: Device | str | None) -> Device:
@@ -163,44 +183,76 @@ def find_device(device: Device | str | None) -> Device:
     Parameters
     ----------
     device : Device or str or None
-        Such as "cpu" (the first one) or "cpu:0"; None is the default device.
+        Such as "cpu" (the first one), "gpu:0", or "tpu:v5e", a device that is not here; None is
+        the default device.
 
     Raises
     ------
     DeviceError
-        There is no such device; the message names those that there are.
+        There is no such device; says what was looked for, what was found, and what to install.
     """
     if isinstance(device, Device):
         return device
     if device is None:
         return default_device()
-    for found in _devices():
-        if device in (str(found), found.platform):
-            return found
-    names = ", ".join(map(str, _devices()))
-    raise DeviceError(f"there is no device {device!r}; found: {names}", mend=f"use one of {names}")
+    if not isinstance(device, str):
+        raise DeviceError(
+            f"{device!r} is no device", mend="give a Device or its name, such as 'cpu:0'"
+        )
+    name, _, number = device.partition(":")
+    platform = _ALIASES.get(name, name)
+    if platform in PLATFORMS:
+        wanted = f"{platform}:{number}" if number else None
+        local = (found for found in _SEARCH.on(platform) if wanted or found.is_local)
+        for found in local:
+            if wanted in (None, str(found)):
+                return found
+    machine, _, position = device.partition("/")
+    described = _described(machine)
+    if (
+        described is not None
+        and (position or "0").isdigit()
+        and int(position or 0) < len(described)
+    ):
+        return described[int(position or 0)]
+    raise _unknown(device)
 
 
-_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
-_USUAL_CACHE_BYTES = 32 << 20
+def _described(machine: str) -> tuple[Device, ...] | None:
+    """Return the devices of a machine that is not here; None if this is no name of one."""
+    name, *rest = machine.split(":")
+    platform = _ALIASES.get(name, name)
+    target = TARGETS.get(platform, {}).get(rest[0] if rest else "")
+    if target is None or len(rest) > 2:
+        return None
+    name = ":".join((platform, *rest))
+    return _SEARCH.absent(name, plugins.plugin_of(platform), target)
 
 
-def cache_bytes(device: Device | str | None = None) -> int:
-    """Return the bytes of the largest cache of a device, which loops should stay within.
-
-    On a CPU it is read from the machine (Linux); 32 MiB, a usual last-level cache and about an
-    accelerator's, where it cannot be read.
-    """
-    if find_device(device).platform != "cpu":
-        return _USUAL_CACHE_BYTES
-    units = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-    sizes = []
-    for file in _CACHES.glob("index*/size"):
-        text = file.read_text(encoding="ascii").strip()
-        sizes.append(int(text[:-1]) * units[text[-1]] if text[-1] in units else int(text))
-    return max(sizes, default=_USUAL_CACHE_BYTES)
+def _unknown(device: str) -> DeviceError:
+    """Return the error for a device that there is not: what was looked for, found, to install."""
+    platform = _ALIASES.get(device.split(":")[0], device.split(":")[0])
+    names = ", ".join(map(str, _SEARCH.everywhere()))
+    what, mends = f"there is no device {device!r}", [f"use one of {names}"]
+    if platform in plugins.PLUGINS:
+        what += f": {_why_none(platform)}"
+        targets = ", ".join(f"{platform}:{name}" for name in TARGETS[platform])
+        mends = [*_installs(platform), *mends, f"compile ahead of time for one of {targets}"]
+    return DeviceError(f"{what}; found: {names}", mend="; or ".join(mends))
 
 
-def core_count() -> int:
-    """Return how many cores this process may use; XLA's CPU client starts as many threads."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def _why_none(platform: str) -> str:
+    reasons = [_SEARCH.reasons[platform].what] if platform in _SEARCH.reasons else []
+    try:
+        plugins.plugin_of(platform)
+    except DeviceError as error:
+        if error.what not in reasons:
+            reasons.append(error.what)
+    return "; ".join(reasons) or "there is no device of that number"
+
+
+def _installs(platform: str) -> Iterable[str]:
+    try:
+        plugins.plugin_of(platform)
+    except DeviceError as error:
+        yield error.mend

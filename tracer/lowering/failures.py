@@ -8,6 +8,7 @@ from typing import Any
 
 from tracer.errors import (
     ArgumentError,
+    DeviceError,
     DonatedArrayError,
     DTypeError,
     ExecutionError,
@@ -60,6 +61,15 @@ def execution_failure(error: Exception, buffers: Sequence[Any] = ()) -> TracerEr
     return ExecutionError(
         f"XLA failed to run the program: {text}",
         mend="check the arguments' device and types; if they are right, report it as a bug",
+    )
+
+
+def absent(device: Any) -> DeviceError:
+    """Return the error for running, or putting data, on a device that is not here."""
+    return DeviceError(
+        f"{device} is not here: programs are compiled for it, and cannot run in this process",
+        mend="read .plan(...), .stablehlo(...) and .hlo(...) of the compiled function; to run it, "
+        f"compile with device='{device.platform}:0' on a machine that has one",
     )
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 
-from tracer.lowering.backend import Device, default_device
+from tracer.lowering.backend import default_device
+from tracer.lowering.device import Device
 
 
 def free_bytes(device: Device | None = None) -> int:

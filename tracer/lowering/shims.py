@@ -91,8 +91,8 @@ def bool_constant(array: np.ndarray[Any, Any], type: Any) -> Any:
     )
 
 
-def memory_optimized_options() -> dict[str, Any]:
-    """Return the compile options that make XLA:CPU schedule for memory.
+def memory_optimized_options(platform: str = "cpu") -> dict[str, Any]:
+    """Return the compile options that make XLA schedule for memory; none where it does anyway.
 
     By default XLA:CPU orders instructions for concurrency, breadth first, and ignores both memory
     and the order of the program. This is a heuristic of XLA's and sometimes worse.
@@ -102,6 +102,8 @@ def memory_optimized_options() -> dict[str, Any]:
     dict
         For `compile_graph(..., options=...)`.
     """
+    if platform != "cpu":
+        return {}
     if VERSION < (0, 9, 1):
         return {"xla_cpu_enable_concurrency_optimized_scheduler": False}
     return {"xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"}
@@ -192,6 +194,32 @@ def device_list(device: Any) -> Any:
     return _jax.DeviceList((device,))
 
 
+def distributed_runtime(
+    address: str, count: int, index: int, timeout: int, heartbeat: int
+) -> tuple[Any, Any, Any]:
+    """Join the processes that meet at an address.
+
+    Returns the connection, the meeting point (None but in process 0), and what moves data between
+    CPUs.
+    """
+    service = None
+    if index == 0:
+        port = address.rsplit(":", 1)[1]
+        service = _jax.get_distributed_runtime_service(
+            f"[::]:{port}", count, heartbeat_timeout=heartbeat, shutdown_timeout=timeout
+        )
+    client = _jax.get_distributed_runtime_client(
+        address,
+        index,
+        init_timeout=timeout,
+        shutdown_timeout=timeout,
+        heartbeat_timeout=heartbeat,
+        use_compression=True,
+    )
+    client.connect()
+    return client, service, _jax.make_gloo_tcp_collectives(distributed_client=client)
+
+
 _LAPACK_LOCK = threading.Lock()
 _LAPACK_READY = threading.Event()
 
@@ -226,6 +254,7 @@ __all__ = [
     "default_options",
     "device_list",
     "disabled_passes",
+    "distributed_runtime",
     "export_dlpack",
     "func",
     "hlo",

@@ -9,8 +9,9 @@ import numpy as np
 from tracer.errors import DeviceError, DonatedArrayError, DTypeError
 from tracer.ir.types import SUPPORTED_DTYPES, as_dtype
 from tracer.lowering import shims
-from tracer.lowering.backend import Device, default_device, find_device
-from tracer.lowering.failures import execution_failure
+from tracer.lowering.backend import default_device, find_device
+from tracer.lowering.device import Device
+from tracer.lowering.failures import absent, execution_failure
 from tracer.lowering.shims import Buffer
 
 _DLPACK_HOST_MEMORY = (1, 3)
@@ -43,6 +44,8 @@ def to_device(array: np.ndarray[Any, Any], device: Device | None = None) -> Buff
         # Big-endian arrays would be taken as they are, without an error and with wrong numbers.
         array = array.astype(as_dtype(array.dtype))
     place = default_device() if device is None else device
+    if not place.is_present:
+        raise absent(place)
     try:
         return shims.put(array, place.sharding, place.raw)
     except RuntimeError as error:

@@ -1,0 +1,79 @@
+"""What a device can do, for the planner's time model: read from the machine or from data sheets."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from tracer.lowering.backend import find_device
+from tracer.lowering.device import Device
+from tracer.lowering.targets import TARGETS, Target
+
+_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+_USUAL_CACHE_BYTES = 32 << 20
+_USUAL = {"gpu": "a100", "tpu": "v5e"}
+"""Stands for a device of a platform whose kind is not among the targets."""
+_LAUNCH_SECONDS = {"gpu": 5e-6, "tpu": 1e-6}
+"""To start a kernel: the host launches a GPU's one by one, a TPU runs its program on its own."""
+
+
+def machine_facts(device: Device | str | None = None) -> dict[str, Any]:
+    """Return what a device can do: the fields of `optimizer.speed.Machine` that are known.
+
+    Parameters
+    ----------
+    device : Device or str, optional
+        The default device when None.
+
+    Returns
+    -------
+    dict
+        Of a CPU its cores and its largest cache, as the machine says them. Of a GPU or TPU its
+        rates by the maker's data sheet and the memory close to its arithmetic (second-level
+        cache; a TPU core's vector memory): nothing there clears pages or wakes cores one by one.
+    """
+    place = find_device(device)
+    if place.platform == "cpu":
+        return {"cores": core_count(), "cache_bytes": cache_bytes()}
+    target = target_of(place)
+    return {
+        "cores": 1,
+        "cache_bytes": target.cache_bytes,
+        "product_rate": target.product_rate,
+        "vector_rate": target.vector_rate,
+        "product_element_seconds": 0.0,
+        "cache_rate": 4 * target.memory_rate,
+        "memory_rate": target.memory_rate,
+        "fresh_rate": target.memory_rate,
+        "kernel_seconds": _LAUNCH_SECONDS[place.platform],
+    }
+
+
+def target_of(device: Device) -> Target:
+    """Return the numbers of a GPU or TPU, found by what its maker calls it."""
+    if device.target is not None:
+        return device.target
+    known = TARGETS[device.platform]
+    kind = device.kind.lower().replace(" ", "").replace("lite", "e")
+    return next(
+        (target for name, target in known.items() if name in kind), known[_USUAL[device.platform]]
+    )
+
+
+def cache_bytes() -> int:
+    """Return the bytes of the CPU's largest cache, which loops should stay within.
+
+    Read from the machine (Linux); 32 MiB, a usual last-level cache, where it cannot be read.
+    """
+    units = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+    sizes = []
+    for file in _CACHES.glob("index*/size"):
+        text = file.read_text(encoding="ascii").strip()
+        sizes.append(int(text[:-1]) * units[text[-1]] if text[-1] in units else int(text))
+    return max(sizes, default=_USUAL_CACHE_BYTES)
+
+
+def core_count() -> int:
+    """Return how many cores this process may use; XLA's CPU client starts as many threads."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,170 @@
+"""Several processes that work together, through XLA's own distributed runtime.
+
+One process serves as the meeting point; all find each other's devices there, and programs on CPUs
+move data between processes with gloo.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tracer.errors import ArgumentError, DeviceError
+from tracer.lowering.shims import distributed_runtime
+
+_DEVICES_VARIABLE = "TRACER_CPU_DEVICES"
+
+
+@dataclass
+class _Group:
+    """Those that work together, and which of them this process is."""
+
+    client: Any
+    service: Any
+    collectives: Any
+    index: int
+    count: int
+    cpu_devices: int
+
+
+_GROUP: list[_Group] = []
+_LISTENERS: list[Callable[[], None]] = []
+_LOCK = threading.Lock()
+
+
+def when_changed(listener: Callable[[], None]) -> None:
+    """Have `listener` called when processes begin or cease to work together."""
+    _LISTENERS.append(listener)
+
+
+def process_index() -> int:
+    """Return the number of this process among those that work together."""
+    return _GROUP[0].index if _GROUP else 0
+
+
+def process_count() -> int:
+    """Return how many processes work together."""
+    return _GROUP[0].count if _GROUP else 1
+
+
+def distributed_client() -> Any:
+    """Return XLA's connection to the other processes; None when there are none."""
+    return _GROUP[0].client if _GROUP else None
+
+
+def cpu_client_options() -> dict[str, Any]:
+    """Return how many devices the CPU client makes, and whom it works with."""
+    options: dict[str, Any] = {}
+    count = os.environ.get(_DEVICES_VARIABLE)
+    if count is not None:
+        if not count.isdigit() or int(count) < 1:
+            raise ArgumentError(
+                f"{_DEVICES_VARIABLE}={count!r} is no number of devices",
+                mend=f"set it to a positive number, such as {_DEVICES_VARIABLE}=8",
+            )
+        options["num_devices"] = int(count)
+    if _GROUP:
+        group = _GROUP[0]
+        options.update(
+            distributed_client=group.client,
+            node_id=group.index,
+            num_nodes=group.count,
+            collectives=group.collectives,
+        )
+        options.setdefault("num_devices", group.cpu_devices)
+    return options
+
+
+def initialize(
+    coordinator_address: str,
+    num_processes: int,
+    process_id: int,
+    *,
+    initialization_timeout: int = 60,
+    heartbeat_timeout: int = 100,
+    cpu_devices: int = 1,
+) -> None:
+    """Join the processes that work together; call it first in each of them.
+
+    Parameters
+    ----------
+    coordinator_address : str
+        Host and port of process 0, such as "127.0.0.1:1234".
+    num_processes : int
+        How many there are.
+    process_id : int
+        The number of this one, from 0.
+    initialization_timeout : int
+        Seconds to wait for the others.
+    heartbeat_timeout : int
+        Seconds after which a process that has fallen silent is taken for dead; the others then
+        end with a message.
+    cpu_devices : int
+        CPU devices of each process.
+
+    Raises
+    ------
+    ArgumentError
+        The numbers make no sense.
+    DeviceError
+        The process belongs to others already, or they did not come in time.
+    """
+    if num_processes < 1 or not 0 <= process_id < num_processes:
+        raise ArgumentError(
+            f"process_id={process_id} is none of {num_processes} processes",
+            mend="number the processes from 0 to num_processes - 1",
+        )
+    if ":" not in coordinator_address:
+        raise ArgumentError(
+            f"coordinator_address={coordinator_address!r} has no port",
+            mend="give host and port of process 0, such as '127.0.0.1:1234'",
+        )
+    with _LOCK:
+        if _GROUP:
+            raise DeviceError(
+                "this process works with others already",
+                mend="call tracer.distributed.initialize once, or shutdown() before",
+            )
+        try:
+            client, service, collectives = distributed_runtime(
+                coordinator_address, num_processes, process_id, initialization_timeout,
+                heartbeat_timeout,
+            )  # fmt: skip
+        except RuntimeError as error:
+            raise DeviceError(
+                f"process {process_id} of {num_processes} could not join the others at "
+                f"{coordinator_address} within {initialization_timeout} s: {error}",
+                mend="start all processes, process 0 on the machine that the address names, with "
+                "the same num_processes",
+            ) from error
+        _GROUP.append(_Group(client, service, collectives, process_id, num_processes, cpu_devices))
+        atexit.register(shutdown)
+    _changed()
+
+
+def shutdown() -> None:
+    """Leave the processes that work together; waits until all leave."""
+    with _LOCK:
+        if not _GROUP:
+            return
+        group = _GROUP.pop()
+        atexit.unregister(shutdown)
+    _changed()
+    try:
+        group.client.shutdown()
+    except RuntimeError as error:
+        raise DeviceError(
+            f"process {group.index} could not leave the others: {error}",
+            mend="another process ended before: its own message says why",
+        ) from error
+    if group.service is not None:
+        group.service.shutdown()
+
+
+def _changed() -> None:
+    for listener in _LISTENERS:
+        listener()
