@@ -50,8 +50,11 @@ ROOMS: dict[str, set[str]] = {
 }
 """What each room may import, besides itself."""
 SAME_ROOM = {
+    "alias_rows": "api",
+    "bucket": "api",
     "compiled": "api",
     "closed_loop": "api",
+    "donation": "api",
     "options": "api",
     "retracing": "api",
     "signature": "api",

@@ -21,6 +21,7 @@ from tracer.errors import (
     AxisError,
     DeviceError,
     DonatedArrayError,
+    DonationWarning,
     DTypeError,
     ExecutionError,
     ExportError,
@@ -36,7 +37,7 @@ from tracer.errors import (
     VerifyError,
 )
 from tracer.ir import ShapeDtype
-from tracer.lowering import default_device, devices
+from tracer.lowering import default_device, devices, set_default_device
 from tracer.numpy.array import Array
 from tracer.optimizer.plan import Plan
 from tracer.transforms import (
@@ -73,6 +74,7 @@ __all__ = [
     "DTypeError",
     "DeviceError",
     "DonatedArrayError",
+    "DonationWarning",
     "ExecutionError",
     "ExportError",
     "GradientCheckError",
@@ -114,6 +116,7 @@ __all__ = [
     "register_pytree_node",
     "scan",
     "scipy",
+    "set_default_device",
     "stop_gradient",
     "switch",
     "tree",

@@ -10,6 +10,7 @@ from typing import Any
 
 from tracer import tree
 from tracer.compiled import Program, build_program
+from tracer.donation import given_twice
 from tracer.errors import ArgumentError, DeviceError, DTypeError, TracerError
 from tracer.ir import Graph
 from tracer.numpy.array import Array
@@ -89,7 +90,8 @@ class CompiledFunction:
 
     def _check_arrays(self, program: Program, arrays: Sequence[Array]) -> None:
         """Raise the error that says which array a program could not take, if there is one."""
-        for array in (*arrays, *program.captured):
+        given = (*arrays, *program.captured)
+        for array in given:
             if array.is_deleted():
                 raise deleted_error(array) from None
             if array.device is not program.device:
@@ -99,6 +101,9 @@ class CompiledFunction:
                     mend=f"move it with x.to_device({str(program.device)!r}), or compile with "
                     f"device={str(array.device)!r}",
                 ) from None
+        twice = given_twice(self._name, program.names, program.donated, given)
+        if twice is not None:
+            raise twice from None
 
     def _read(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
         return read_call(self._function, self._options.static_argnums, args, kwargs)
@@ -152,6 +157,7 @@ def compile(
     *,
     memory_limit: int | str | None = None,
     donate_argnums: int | Sequence[int] = (),
+    donate_argnames: str | Sequence[str] = (),
     static_argnums: int | Sequence[int] = (),
     device: Any = None,
     tensor_size_threshold: int | str | None = None,
@@ -170,7 +176,12 @@ def compile(
         "4GB" (4e9 bytes), "4GiB" (2**32), or "auto" for what the device has free. By default
         there is no limit (or `TRACER_MEMORY_LIMIT` in the environment).
     donate_argnums : int or tuple of int
-        Positional arguments whose memory the results may take over. They cannot be used after.
+        Arguments whose memory the results may take over. They cannot be used after the call. One
+        that no result can take over is freed after the call, and a `DonationWarning` says why.
+        NumPy arrays are copied to the device as ever, and only the copy is donated.
+    donate_argnames : str or tuple of str
+        The same by name. Arguments that are named in one of the two are donated whether they are
+        passed by position or by name.
     static_argnums : int or tuple of int
         Positional arguments that are no arrays; hashable. Each value compiles anew.
     device : str or Device, optional
@@ -225,7 +236,7 @@ def compile(
             mend="pass the function itself: tracer.compile(f), not tracer.compile(f(x))",
         )
     options = compile_options(
-        memory_limit, donate_argnums, static_argnums, device, tensor_size_threshold,
-        tensor_split_size, split, passes,
+        fn, memory_limit, donate_argnums, donate_argnames, static_argnums, device,
+        tensor_size_threshold, tensor_split_size, split, passes,
     )  # fmt: skip
     return CompiledFunction(fn, options)

@@ -8,8 +8,10 @@ from functools import cached_property
 from typing import Any
 
 from tracer import lowering, rules
-from tracer.errors import ArgumentError, MemoryLimitError
+from tracer.donation import donated_leaves
+from tracer.errors import MemoryLimitError
 from tracer.ir import Graph
+from tracer.optimizer.alias import match_donations
 from tracer.optimizer.liveness import Liveness
 from tracer.optimizer.passes import PassRow
 from tracer.optimizer.pipeline import Candidate, Known, Planner, PlannerOptions
@@ -51,7 +53,7 @@ class Compilers:
     ) -> None:
         self.call, self.options, self.name = call, options, name
         self._splits: Known = {} if known is None else known
-        self.donated = _donated_leaves(call, options.donate_argnums)
+        self.donated = donated_leaves(call, options.donation)
         self.device = lowering.find_device(options.device)
         limit = options.limit
         self.limit = lowering.free_bytes(self.device) if limit == AUTO else limit
@@ -162,9 +164,7 @@ class Compilers:
                 limit_bytes=limit,
                 threshold_bytes=self.options.threshold_bytes,
                 split_bytes=self.options.split_bytes,
-                machine=Machine(
-                    cores=lowering.core_count(), cache_bytes=lowering.cache_bytes(self.device)
-                ),
+                machine=Machine(**lowering.machine_facts(self.device)),
                 split=self.options.split,
                 match=rules.matching(self.options.disabled),
                 disabled=self.options.disabled,
@@ -242,10 +242,15 @@ class Compiler:
 
     def _compile(self, candidate: Candidate) -> lowering.Executable:
         """Compile with the options that keep the limit; the smallest where none does."""
+        aliases = match_donations(candidate.graph, self.donated).pairs
         compiled = []
         for options in self._attempts(candidate.graph):
             execute = lowering.compile_graph(
-                candidate.graph, device=self.device, donate=self.donated, options=options
+                candidate.graph,
+                device=self.device,
+                donate=self.donated,
+                aliases=aliases,
+                options=options,
             )
             if self.limit is None or execute.memory.peak_bytes <= self.limit:
                 return execute
@@ -262,13 +267,15 @@ class Compiler:
         if self.limit is None:
             yield {}
             return
-        careful, inside = lowering.memory_optimized_options(), lowering.unmoved_code_options()
+        careful = lowering.memory_optimized_options(self.device.platform)
+        inside = lowering.unmoved_code_options()
         if self.mode.large_bytes is not None:
             yield careful | inside
             yield inside
             return
         yield careful
-        yield {}
+        if careful:
+            yield {}
         if any(node.bodies for node in graph.nodes):
             yield careful | inside
 
@@ -305,16 +312,3 @@ def _binding(limit: int, found: Found) -> tuple[str, Source | None, str | None]:
     if scratch > tensor.nbytes:
         named = f"{format_bytes(scratch)} of library scratch (products, sorts, LAPACK) and {named}"
     return named, tensor.source, planner.why_not_split(tensor)
-
-
-def _donated_leaves(call: Call, donate_argnums: tuple[int, ...]) -> tuple[int, ...]:
-    leaves: list[int] = []
-    for position in donate_argnums:
-        if position >= len(call.leaf_ranges):
-            raise ArgumentError(
-                f"donate_argnums names argument {position}, but the call has "
-                f"{len(call.leaf_ranges)} positional arguments",
-                mend="pass the donated argument by position",
-            )
-        leaves.extend(range(*call.leaf_ranges[position]))
-    return tuple(leaves)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from tracer import lowering, tree
+from tracer.alias_rows import Compiled, alias_report, unused_rows
 from tracer.closed_loop import Compilers, Found
+from tracer.donation import warn_unused
 from tracer.ir import Graph, ShapeDtype
 from tracer.numpy.array import Array
+from tracer.optimizer.alias import match_donations
 from tracer.optimizer.plan import Plan, timeline_of
 from tracer.options import CompileOptions
 from tracer.signature import Call
@@ -26,6 +30,7 @@ class Program:
     out_tree: tree.Structure
     is_single: bool
     donated: tuple[int, ...]
+    names: tuple[str, ...]
     device: lowering.Device
     graph: Graph
     plan: Plan
@@ -55,6 +60,8 @@ def build_program(call: Call, options: CompileOptions, name: str) -> Program:
     found = compilers.compile()
     compiler, candidate, execute = found.compiler, found.candidate, found.execute
     traced, device = compiler.traced, compiler.device
+    compiled = _compiled(call, found)
+    warn_unused(name, unused_rows(compiled) if compiler.donated else ())
     return Program(
         execute=execute,
         captured=tuple(traced.captured),
@@ -63,16 +70,30 @@ def build_program(call: Call, options: CompileOptions, name: str) -> Program:
         out_tree=traced.out_tree,
         is_single=tree.is_leaf(traced.out_tree),
         donated=compiler.donated,
+        names=compiled.arguments,
         device=device,
         graph=candidate.graph,
-        plan=_plan(compilers, found),
+        plan=_plan(compilers, found, compiled),
     )
 
 
-def _plan(
-    compilers: Compilers,
-    found: Found,
-) -> Plan:
+def _compiled(call: Call, found: Found) -> Compiled:
+    """Return the program with its arguments and results as the user knows them."""
+    compiler, graph = found.compiler, found.candidate.graph
+    captured = tuple(f"the captured {type}" for type in graph.input_types[len(call.names) :])
+    out_tree = compiler.traced.out_tree
+    paths = tree.flatten_with_paths(tree.unflatten(out_tree, range(out_tree.num_leaves)))[0]
+    return Compiled(
+        graph,
+        found.execute,
+        match_donations(graph, compiler.donated),
+        (*call.names, *captured),
+        tuple(f"result{path}" for path in paths),
+        len(call.names),
+    )
+
+
+def _plan(compilers: Compilers, found: Found, compiled: Compiled) -> Plan:
     compiler, candidate = found.compiler, found.candidate
     planner = compiler.planner
     mode_row = compilers.mode_row(compiler)
@@ -88,4 +109,5 @@ def _plan(
         loops=candidate.loops,
         timeline=timeline_of(candidate.graph, planner.options.donated),
         find_minimum=compilers.minimum_bytes,
+        find_aliases=partial(alias_report, compiled),
     )

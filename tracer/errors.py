@@ -89,6 +89,10 @@ class DonatedArrayError(TracerError, RuntimeError):
     """An array was used after its memory had been donated to a compiled function."""
 
 
+class DonationWarning(UserWarning):
+    """Donated memory is freed after the call, but no result could take it over."""
+
+
 class ExportError(TracerError, BufferError):
     """Memory that cannot be shared with another library the way it was asked for."""
 

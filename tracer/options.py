@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from tracer import rules
+from tracer.donation import Donation, resolve_donation
 from tracer.errors import ArgumentError
 from tracer.optimizer.pipeline import SPLIT_NAME
 from tracer.units import parse_bytes, parse_flags
@@ -23,7 +24,7 @@ class CompileOptions:
     """Checked options; sizes in bytes, `limit` is None, a number or "auto"."""
 
     limit: int | str | None
-    donate_argnums: tuple[int, ...]
+    donation: Donation
     static_argnums: tuple[int, ...]
     device: Any
     threshold_bytes: int | None
@@ -33,8 +34,10 @@ class CompileOptions:
 
 
 def compile_options(
+    fn: Callable[..., Any],
     memory_limit: int | str | None,
     donate_argnums: int | Sequence[int],
+    donate_argnames: str | Sequence[str],
     static_argnums: int | Sequence[int],
     device: Any,
     tensor_size_threshold: int | str | None,
@@ -58,11 +61,12 @@ def compile_options(
     disabled |= frozenset() if passes is None else rules.switched_off(passes)
     threshold = _bytes(tensor_size_threshold, flags.get("tensor_size_threshold"))
     split_size = _bytes(tensor_split_size, flags.get("tensor_split_size"))
-    donate = _positions("donate_argnums", donate_argnums)
+    positions = _positions("donate_argnums", donate_argnums)
+    donation = resolve_donation(fn, positions, donate_argnames)
     static = _positions("static_argnums", static_argnums)
-    if set(donate) & set(static):
+    if set(donation.positions) & set(static):
         raise ArgumentError(
-            f"argument {min(set(donate) & set(static))} is both donated and static",
+            f"argument {min(set(donation.positions) & set(static))} is both donated and static",
             mend="a static argument has no memory to donate: name it in one of the two only",
         )
     if split not in _SPLIT:
@@ -72,7 +76,9 @@ def compile_options(
             "faster",
         )
     in_slices = _SPLIT[split] and SPLIT_NAME not in disabled
-    return CompileOptions(limit, donate, static, device, threshold, split_size, in_slices, disabled)
+    return CompileOptions(
+        limit, donation, static, device, threshold, split_size, in_slices, disabled
+    )
 
 
 def _limit(value: int | str | None) -> int | str | None:

@@ -36,6 +36,10 @@ class Call:
         Positions and values of the static arguments.
     leaf_ranges : tuple of (int, int)
         First and last-plus-one leaf of each positional argument; static ones have none.
+    keyword_ranges : dict of str to (int, int)
+        The same for keyword arguments.
+    names : tuple of str
+        Each leaf as the user knows it, such as "argument 0['w']".
     """
 
     function: Callable[..., Any]
@@ -44,7 +48,16 @@ class Call:
     types: tuple[ShapeDtype, ...]
     statics: tuple[tuple[int, Any], ...]
     leaf_ranges: tuple[tuple[int, int], ...]
+    keyword_ranges: dict[str, tuple[int, int]]
     is_flat: bool
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Each leaf as the user knows it."""
+        leaves = tree.unflatten(self.structure, range(len(self.leaves)))
+        paths = tree.flatten_with_paths(leaves)[0]
+        dynamic = [i for i in range(len(self.leaf_ranges)) if i not in dict(self.statics)]
+        return tuple(_spelled(path, dynamic) for path in paths)
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -123,6 +136,7 @@ def read_call(
         tuple(_type(leaf) for leaf in leaves),
         statics,
         _leaf_ranges(args, static_argnums),
+        _keyword_ranges(kwargs, len(leaves)),
         not statics and not kwargs and len(leaves) == len(args),
     )
 
@@ -215,3 +229,20 @@ def _leaf_ranges(
         ranges.append((start, start + count))
         start += count
     return tuple(ranges)
+
+
+def _keyword_ranges(kwargs: dict[str, Any], stop: int) -> dict[str, tuple[int, int]]:
+    ranges: dict[str, tuple[int, int]] = {}
+    # Keywords are the last leaves, in the order of their names.
+    for name in sorted(kwargs, reverse=True):
+        start = stop - len(tree.leaves(kwargs[name]))
+        ranges[name] = (start, stop)
+        stop = start
+    return ranges
+
+
+def _spelled(path: str, positions: list[int]) -> str:
+    """Return a path within (args, kwargs) as words: "argument 2['w']", "argument 'state'"."""
+    kind, _, rest = path[1:].partition("]")
+    place, _, inner = rest[1:].partition("]")
+    return f"argument {positions[int(place)] if kind == '0' else place}{inner}"

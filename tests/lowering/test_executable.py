@@ -21,7 +21,6 @@ from tracer.errors import (
 )
 from tracer.ir import SUPPORTED_DTYPES, Builder, Graph, ShapeDtype
 from tracer.lowering import compiler
-from tracer.lowering.module import match_donations
 
 VECTOR = ((1000,), "f4")
 
@@ -66,7 +65,7 @@ def test_empty_and_scalar_arrays(run: Any, shape: tuple[int, ...]) -> None:
 
 
 def test_donated_memory_is_reused(graph: Any) -> None:
-    executable = lowering.compile_graph(graph(doubled, VECTOR), donate=(0,))
+    executable = lowering.compile_graph(graph(doubled, VECTOR), donate=(0,), aliases={0: 0})
     x = put(3)
     pointer = x.unsafe_buffer_pointer()
     (result,) = executable(x)
@@ -78,7 +77,7 @@ def test_donated_memory_is_reused(graph: Any) -> None:
 
 
 def test_using_a_donated_buffer_is_an_error(graph: Any) -> None:
-    executable = lowering.compile_graph(graph(doubled, VECTOR), donate=(0,))
+    executable = lowering.compile_graph(graph(doubled, VECTOR), donate=(0,), aliases={0: 0})
     x = put(3)
     executable(x)
     with pytest.raises(DonatedArrayError, match="argument 0"):
@@ -103,20 +102,28 @@ def test_a_donated_buffer_without_a_use_is_gone_too(graph: Any) -> None:
 def test_donation_leaves_views_of_the_host_alone(graph: Any) -> None:
     x = put(3)
     view = lowering.to_host(x)
-    (result,) = lowering.compile_graph(graph(doubled, VECTOR), donate=(0,))(x)
+    (result,) = lowering.compile_graph(graph(doubled, VECTOR), donate=(0,), aliases={0: 0})(x)
     assert x.is_deleted()
     assert result.unsafe_buffer_pointer() != view.ctypes.data
     assert (view == 3).all()
 
 
-def test_donations_prefer_the_same_type_and_then_the_same_size() -> None:
-    wide, flat = ShapeDtype((2, 3), "f4"), ShapeDtype((6,), "i4")
-    other = ShapeDtype((7,), "f4")
-    assert match_donations([wide, flat], [flat, wide], [0, 1]) == {0: 1, 1: 0}
-    assert match_donations([wide], [other, flat], [0]) == {0: 1}
-    assert match_donations([wide, wide], [wide], [0, 1]) == {0: 0}
-    empty = ShapeDtype((0,), "f4")
-    assert match_donations([empty], [empty], [0]) == {}
+@pytest.mark.parametrize(
+    "aliases", [{1: 0}, {0: 1}, {0: 0, 1: 0}, {2: 0}], ids=["size", "result", "twice", "kept"]
+)
+def test_aliases_that_cannot_be(graph: Any, aliases: Any) -> None:
+    made = graph(lambda x, y, z: [ops.add(x, z)], VECTOR, ((7,), "f4"), VECTOR)
+    with pytest.raises(ArgumentError, match="cannot have its memory"):
+        lowering.compile_graph(made, donate=(0, 1), aliases=aliases)
+
+
+def test_aliases_are_what_xla_keeps(graph: Any) -> None:
+    made = graph(lambda x, y: [ops.negate(y), ops.abs(x)], VECTOR, VECTOR)
+    pairs = {0: 1, 1: 0}
+    assert lowering.compile_graph(made, donate=(0, 1), aliases=pairs).aliases == pairs
+    assert lowering.compile_graph(made, donate=(0, 1)).aliases == {}
+    one = graph(doubled, VECTOR)
+    assert lowering.compile_graph(one, donate=(0,), aliases={0: 0}).aliases == {0: 0}
 
 
 def test_donate_out_of_range(graph: Any) -> None:

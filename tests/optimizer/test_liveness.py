@@ -14,6 +14,7 @@ from tests.optimizer.graphs import traced
 from tests.optimizer.random_programs import Program, programs
 from tracer import lowering
 from tracer.ir import Graph
+from tracer.optimizer.alias import match_donations
 from tracer.optimizer.liveness import (
     Liveness,
     graph_flops,
@@ -248,7 +249,10 @@ def test_prediction_is_close_to_the_count_of_xla() -> None:
         graph = PassManager().run(traced(function, *types), STANDARD_PASSES)
         predicted = peak_bytes(graph, frozenset(donated))
         memory = lowering.compile_graph(
-            graph, donate=donated, options=lowering.memory_optimized_options()
+            graph,
+            donate=donated,
+            aliases=match_donations(graph, donated).pairs,
+            options=lowering.memory_optimized_options(),
         ).memory
         ratio = predicted / memory.peak_bytes
         rows.append(

@@ -10,12 +10,14 @@ from typing import Any
 from tracer.errors import ArgumentError
 from tracer.ir import Graph
 from tracer.lowering import shims
-from tracer.lowering.backend import Device, find_device
+from tracer.lowering.backend import find_device
+from tracer.lowering.device import Device
 from tracer.lowering.executable import Executable
 from tracer.lowering.failures import compile_failure
 from tracer.lowering.module import lower_graph
 
-_Key = tuple[str, Device, tuple[int, ...], tuple[tuple[str, Any], ...]]
+_Aliases = tuple[tuple[int, int], ...]
+_Key = tuple[str, Device, tuple[int, ...], _Aliases, tuple[tuple[str, Any], ...]]
 _DISABLED_PASSES = "xla_disable_hlo_passes"
 _CACHE: OrderedDict[_Key, Executable] = OrderedDict()
 _CACHE_SIZE = 4096
@@ -28,6 +30,7 @@ def compile_graph(
     *,
     device: Device | str | None = None,
     donate: Sequence[int] = (),
+    aliases: Mapping[int, int] | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Executable:
     """Compile a graph, or return the executable of an equal one that was compiled before.
@@ -39,7 +42,10 @@ def compile_graph(
     device : Device or str, optional
         Where it will run; the default device when None.
     donate : sequence of int
-        Inputs whose memory the program may take over. Their buffers cannot be used after a call.
+        Inputs whose memory is given away. Their buffers cannot be used after a call.
+    aliases : mapping of int to int, optional
+        For donated inputs the result of as many bytes that takes over the memory. That of other
+        donated inputs is freed after the call.
     options : mapping, optional
         XLA's compile options by their full names.
 
@@ -53,21 +59,23 @@ def compile_graph(
     LoweringError
         StableHLO or XLA does not accept the program.
     ArgumentError
-        `donate` is no position of an input, or XLA has no such option.
+        `donate` is no position of an input, `aliases` pairs what does not fit, or XLA has no such
+        option.
     DeviceError
         There is no such device.
     """
     place = find_device(device)
     positions = _check_donate(graph, donate)
+    pairs = _check_aliases(graph, positions, aliases or {})
     overrides = dict(options or {})
-    key = (graph.fingerprint, place, positions, tuple(sorted(overrides.items())))
+    key = (graph.fingerprint, place, positions, pairs, tuple(sorted(overrides.items())))
     with _LOCK:
         found = _CACHE.get(key)
         if found is not None:
             _CACHE.move_to_end(key)
             return found
     # Compiled outside of the lock, so that threads compile side by side.
-    made = _compile(graph, place, positions, overrides)
+    made = _compile(graph, place, positions, pairs, overrides)
     with _LOCK:
         found = _CACHE.setdefault(key, made)
         if len(_CACHE) > _CACHE_SIZE:
@@ -96,17 +104,39 @@ def _check_donate(graph: Graph, donate: Sequence[int]) -> tuple[int, ...]:
     return positions
 
 
+def _check_aliases(graph: Graph, donate: tuple[int, ...], aliases: Mapping[int, int]) -> _Aliases:
+    pairs = tuple(sorted(aliases.items()))
+    for argument, result in pairs:
+        is_there = argument in donate and 0 <= result < len(graph.outputs)
+        if (
+            not is_there
+            or graph.inputs[argument].type.nbytes != graph.outputs[result].type.nbytes
+            or len(set(aliases.values())) < len(pairs)
+        ):
+            raise ArgumentError(
+                f"aliases={dict(aliases)} pairs input {argument} with result {result}, which "
+                "cannot have its memory",
+                mend="pair donated inputs with results of as many bytes, each once",
+            )
+    return pairs
+
+
 def _compile(
-    graph: Graph, device: Device, donate: tuple[int, ...], overrides: dict[str, Any]
+    graph: Graph,
+    device: Device,
+    donate: tuple[int, ...],
+    aliases: _Aliases,
+    overrides: dict[str, Any],
 ) -> Executable:
-    module = lower_graph(graph, device.platform, donate)
+    module = lower_graph(graph, device.platform, dict(aliases))
     options = shims.compile_options(_all_options(device, overrides), device.raw)
     try:
         with module.context:
-            raw = device.client.compile_and_load(module, shims.device_list(device.raw), options)
+            compile = device.client.compile_and_load if device.is_present else device.client.compile
+            raw = compile(module, shims.device_list(device.raw), options)
     except RuntimeError as error:
         raise compile_failure(error) from error
-    return Executable(raw, graph, device, donate)
+    return Executable(raw, graph, device, donate, dict(aliases))
 
 
 def _all_options(device: Device, overrides: dict[str, Any]) -> dict[str, Any]:

@@ -73,6 +73,15 @@ def absent(device: Any) -> DeviceError:
     )
 
 
+def given_twice(position: int) -> DonatedArrayError:
+    """Return the error for a buffer that is donated and an argument a second time."""
+    return DonatedArrayError(
+        f"argument {position} is donated, and the same memory is passed a second time (as another "
+        "argument or as an array that the function captured), so it would be given away in use",
+        mend="pass a copy in one of the two places (x.copy()), or do not donate it",
+    )
+
+
 def compile_failure(error: Exception) -> TracerError:
     """Return our error for what XLA raised while it compiled a program."""
     text = _first_line(error)

@@ -11,6 +11,7 @@ from functools import cached_property
 _HEADER = re.compile(r"^(?:ENTRY )?%?([\w.\-]+) \(.*\{\s*$")
 _INSTRUCTION = re.compile(r"^\s+(ROOT )?%?([\w.\-]+) = (.+?) ([a-z][\w\-]*)\((.*)$")
 _ARRAY = re.compile(r"(\w+)\[([\d,]*)\]")
+_LAYOUT = re.compile(r"\]\{([\d,]*)")
 _NAME = re.compile(r"%([\w.\-]+)")
 _LIST = r"=\{([\d,]*)\}"
 _STATED_WIDTH = re.compile(r"^[a-z]+(\d+)")
@@ -39,6 +40,10 @@ class Instruction:
     results: list[Array]
     operands: list[str]
     attributes: str
+    argument: int | None = None
+    """Number of a parameter."""
+    layout: str = ""
+    """The axes of the first result as they lie in memory, the fastest first."""
 
     @property
     def nbytes(self) -> int:
@@ -80,6 +85,8 @@ def parse(hlo: str) -> dict[str, Computation]:
                     list(_arrays(result)),
                     _NAME.findall(operands),
                     attributes,
+                    int(operands) if opcode == "parameter" else None,
+                    layout[1] if (layout := _LAYOUT.search(result)) else "",
                 )
             )
         elif match := _HEADER.match(line):

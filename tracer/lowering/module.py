@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from tracer.errors import LoweringError
-from tracer.ir import Graph, ShapeDtype
+from tracer.ir import Graph
 from tracer.lowering.builder import StableHloBuilder
 from tracer.lowering.shims import func, ir, make_context
 from tracer.lowering.values import Operand
@@ -17,7 +17,7 @@ _ENTRY = "main"
 _OP_NAME = re.compile(r'error: "([^"]+)"')
 
 
-def lower_graph(graph: Graph, platform: str, donate: Sequence[int] = ()) -> Any:
+def lower_graph(graph: Graph, platform: str, aliases: Mapping[int, int] | None = None) -> Any:
     """Lower a graph to StableHLO for a platform.
 
     Parameters
@@ -26,8 +26,9 @@ def lower_graph(graph: Graph, platform: str, donate: Sequence[int] = ()) -> Any:
         What to lower.
     platform : str
         "cpu", "gpu" or "tpu".
-    donate : sequence of int
-        Inputs whose memory the program may take over.
+    aliases : mapping of int to int, optional
+        The result that takes over the memory of an input. XLA is not told of other donated inputs:
+        it would pair them with any result of their size, and copy.
 
     Returns
     -------
@@ -52,7 +53,7 @@ def lower_graph(graph: Graph, platform: str, donate: Sequence[int] = ()) -> Any:
             func.ReturnOp([output.raw for output in outputs])
         signature = ir.FunctionType.get(inputs, [output.raw.type for output in outputs])
         entry.attributes["function_type"] = ir.TypeAttr.get(signature)
-        entry.attributes["arg_attrs"] = _donation(graph, donate)
+        entry.attributes["arg_attrs"] = _donation(graph, aliases or {})
         _verify(module, graph)
     return module
 
@@ -73,49 +74,10 @@ def _verify(module: Any, graph: Graph) -> None:
         ) from error
 
 
-def _donation(graph: Graph, donate: Sequence[int]) -> Any:
-    """Return the attributes of the entry's arguments that say which memory may be reused."""
-    aliases = match_donations(graph.input_types, graph.output_types, donate)
+def _donation(graph: Graph, aliases: Mapping[int, int]) -> Any:
+    """Return the attributes of the entry's arguments that say which result has their memory."""
     attributes: list[dict[str, Any]] = [{} for _ in graph.inputs]
-    for position in donate:
-        if position in aliases:
-            index = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), aliases[position])
-            attributes[position] = {"tf.aliasing_output": index}
-        else:
-            attributes[position] = {"jax.buffer_donor": ir.BoolAttr.get(True)}
+    for position, result in aliases.items():
+        index = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), result)
+        attributes[position] = {"tf.aliasing_output": index}
     return ir.ArrayAttr.get([ir.DictAttr.get(attribute) for attribute in attributes])
-
-
-def match_donations(
-    inputs: Sequence[ShapeDtype], outputs: Sequence[ShapeDtype], donate: Sequence[int]
-) -> dict[int, int]:
-    """Pair donated inputs with the outputs that take over their memory.
-
-    Outputs of the same type are preferred to those of the same size in bytes; among equals the
-    order decides, since a training step returns its state in the order it took it.
-
-    Returns
-    -------
-    dict
-        Position of the output for each donated input that has one.
-    """
-    aliases: dict[int, int] = {}
-    free = dict(enumerate(outputs))
-    for is_match in (_same_type, _same_size):
-        for position in donate:
-            if position in aliases or inputs[position].nbytes == 0:
-                continue
-            for index, type in free.items():
-                if is_match(inputs[position], type):
-                    aliases[position] = index
-                    del free[index]
-                    break
-    return aliases
-
-
-def _same_type(donated: ShapeDtype, output: ShapeDtype) -> bool:
-    return donated is output
-
-
-def _same_size(donated: ShapeDtype, output: ShapeDtype) -> bool:
-    return donated.nbytes == output.nbytes

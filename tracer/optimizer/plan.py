@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from tracer.ir import Graph
+from tracer.optimizer.alias_report import AliasReport
 from tracer.optimizer.liveness import Liveness
 from tracer.optimizer.passes import PassRow
 from tracer.optimizer.split import LoopRow
@@ -70,6 +71,7 @@ class Plan:
     loops: tuple[LoopRow, ...]
     timeline: tuple[TimelineEntry, ...]
     find_minimum: Callable[[], int] = field(repr=False, compare=False)
+    find_aliases: Callable[[], AliasReport] = field(default=AliasReport, repr=False, compare=False)
 
     @cached_property
     def minimum_bytes(self) -> int:
@@ -78,6 +80,11 @@ class Plan:
         The first access takes the time of one compilation.
         """
         return self.find_minimum()
+
+    @cached_property
+    def aliases(self) -> AliasReport:
+        """Which values share memory and which are copied, read from the compiled program."""
+        return self.find_aliases()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as plain numbers, strings, lists and dicts (JSON-able)."""
@@ -88,11 +95,13 @@ class Plan:
         result: dict[str, Any] = {name: getattr(self, name) for name in names}
         result["passes"] = [_plain(row) for row in self.passes]
         result["loops"] = [_plain(row) for row in self.loops]
+        result["aliases"] = _plain(self.aliases)
         result["timeline"] = [_plain(entry) for entry in self.timeline]
         return result
 
     def __str__(self) -> str:
-        return "\n".join([*_memory_lines(self), *_pass_lines(self), *_loop_lines(self)])
+        parts = (_memory_lines(self), _pass_lines(self), _loop_lines(self), self.aliases.lines())
+        return "\n".join(line for part in parts for line in part)
 
     def plot(self, path: str) -> None:
         """Draw the bytes alive over the schedule, with the limit, to an image file.
