@@ -148,18 +148,57 @@ def graph_of(build: Any, type: ShapeDtype) -> Graph:
         return builder.finish(found if isinstance(found, tuple) else [found])
 
 
-@pytest.mark.parametrize("name", ["lu", "qr", "eigh", "eig", "svd"])
-def test_other_devices_are_refused_by_name(name: str) -> None:
-    params: dict[str, dict[str, bool]] = {
-        "qr": {"full_matrices": False},
-        "eigh": VECTORS,
-        "eig": VECTORS,
-        "svd": {"full_matrices": False, **VECTORS},
-    }
-    type = ShapeDtype((3, 3), "float32")
-    graph = graph_of(lambda x: getattr(ops, name)(x, **params.get(name, {})), type)
-    with pytest.raises(LoweringError, match=f"{name} runs on the CPU only"):
-        lowering.module.lower_graph(graph, "gpu")
+_ON_GPU = {
+    "lu": "cusolver_getrf_ffi",
+    "qr": "cusolver_orgqr_ffi",
+    "eigh": "cusolver_syevd_ffi",
+    "svd": "cusolver_gesvd_ffi",
+}
+_ON_TPU = {"lu": "LuDecomposition", "qr": "ProductOfElementary", "eigh": "Eigh"}
+_PARAMS: dict[str, dict[str, bool]] = {
+    "qr": {"full_matrices": False},
+    "eigh": VECTORS,
+    "eig": VECTORS,
+    "svd": {"full_matrices": False, **VECTORS},
+}
+
+
+def lowered(name: str, platform: str, dtype: str = "float32") -> str:
+    type = ShapeDtype((3, 3), dtype)
+    graph = graph_of(lambda x: getattr(ops, name)(x, **_PARAMS.get(name, {})), type)
+    return str(lowering.module.lower_graph(graph, platform))
+
+
+@pytest.mark.parametrize(("name", "target"), _ON_GPU.items())
+def test_gpus_call_cusolver(name: str, target: str) -> None:
+    assert target in lowered(name, "gpu", "float64")
+
+
+@pytest.mark.parametrize(("name", "target"), _ON_TPU.items())
+def test_tpus_call_what_their_compiler_brings(name: str, target: str) -> None:
+    assert target in lowered(name, "tpu")
+
+
+@pytest.mark.parametrize(
+    ("name", "platform", "dtype"),
+    [
+        ("eig", "gpu", "float32"),
+        ("eig", "tpu", "float32"),
+        ("svd", "tpu", "float32"),
+        ("lu", "tpu", "float64"),
+        ("eigh", "tpu", "complex128"),
+    ],
+)
+def test_other_devices_refuse_by_name(name: str, platform: str, dtype: str) -> None:
+    with pytest.raises(LoweringError, match=rf"no {name} on a|{name} of {dtype} does not run"):
+        lowered(name, platform, dtype)
+
+
+def test_tpus_refuse_wide_fourier_transforms() -> None:
+    type = ShapeDtype((8,), "complex128")
+    graph = graph_of(lambda x: ops.fft(x, kind="FFT", lengths=(8,)), type)
+    with pytest.raises(LoweringError, match="complex128 on a TPU"):
+        lowering.module.lower_graph(graph, "tpu")
 
 
 def test_workspaces_are_counted() -> None:

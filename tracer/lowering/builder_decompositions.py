@@ -1,4 +1,4 @@
-"""Builder methods of LAPACK's decompositions, and of the Fourier transform."""
+"""Builder methods of decompositions, by the platform's library, and of the Fourier transform."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ import numpy as np
 
 from tracer.errors import LoweringError
 from tracer.ir import ShapeDtype
-from tracer.lowering.builder_linalg import LinalgBuilder, lapack_dtype
+from tracer.lowering.builder_gpu import GpuBuilder
+from tracer.lowering.builder_linalg import lapack_dtype
+from tracer.lowering.builder_tpu import TpuBuilder
 from tracer.lowering.shims import hlo
-from tracer.lowering.values import Operand
+from tracer.lowering.values import Operand, real_dtype
 
 _INT32 = np.dtype(np.int32)
 _TRANSFORMS = ("FFT", "IFFT", "RFFT", "IRFFT")
 Types = Sequence[ShapeDtype]
 
 
-class DecompositionBuilder(LinalgBuilder):
+class DecompositionBuilder(GpuBuilder, TpuBuilder):
     """LU, QR, eigenvalue and singular value decompositions of the last two axes.
 
     A decomposition that does not converge gives NaN.
@@ -25,46 +27,65 @@ class DecompositionBuilder(LinalgBuilder):
 
     def lu(self, types: Types, x: Operand) -> tuple[Operand, ...]:
         """Emit the factors in one array, and the pivots counted from zero."""
-        self._require_cpu("lu")
         packed, pivots = types
-        wide = packed.with_dtype(lapack_dtype(packed.dtype))
-        batch = ShapeDtype(packed.shape[:-2], _INT32)
-        factors, rows, _ = self._lapack(
-            "getrf_ffi",
-            wide.dtype,
-            [self.convert(wide, x)],
-            [wide, pivots, batch],
-            {},
-            alias={0: 0},
-        )
+        wide = packed.with_dtype(self.linalg_dtype("lu", packed.dtype))
+        operand = self.convert(wide, x)
+        if self.platform == "tpu":
+            factors, rows = self.tpu_lu(wide, pivots, operand)
+            return self.convert(packed, factors), rows
+        if self.platform == "gpu":
+            factors, rows, _ = self.gpu_lu(wide, pivots, operand)
+        else:
+            batch = ShapeDtype(packed.shape[:-2], _INT32)
+            results = [wide, pivots, batch]
+            factors, rows, _ = self._lapack(
+                "getrf_ffi", wide.dtype, [operand], results, {}, alias={0: 0}
+            )
         return self.convert(packed, factors), self.subtract(rows, self.splat(1, pivots))
 
     def qr(self, types: Types, x: Operand) -> tuple[Operand, ...]:
         """Emit Q and R; the types say whether Q is square."""
-        self._require_cpu("qr")
         q_type, r_type = types
         if x.type.size == 0:
             return self._identity(q_type), self.splat(0, r_type)
-        dtype = lapack_dtype(q_type.dtype)
-        wide, q_wide = x.type.with_dtype(dtype), q_type.with_dtype(dtype)
+        dtype = self.linalg_dtype("qr", q_type.dtype, is_emulated=True)
+        wide = x.type.with_dtype(dtype)
         batch, (m, n), inner = wide.shape[:-2], wide.shape[-2:], q_type.shape[-1]
         scales = ShapeDtype((*batch, min(m, n)), dtype)
-        packed, factors = self._lapack(
-            "geqrf_ffi", dtype, [self.convert(wide, x)], [wide, scales], {}, alias={0: 0}
-        )
-        routine = "ungqr_ffi" if dtype.kind == "c" else "orgqr_ffi"
-        reflectors = self._with_columns(packed, inner)
-        (q,) = self._lapack(routine, dtype, [reflectors, factors], [q_wide], {}, alias={0: 0})
+        packed, factors = self._reflectors(self.convert(wide, x), scales)
+        q = self._product_of_reflectors(self._with_columns(packed, inner), factors)
         rows = self._first(packed, wide.ndim - 2, inner)
         r = self._triangle(r_type.with_dtype(dtype), rows, lower=False)
         return self.convert(q_type, q), self.convert(r_type, r)
 
+    def _reflectors(self, x: Operand, scales: ShapeDtype) -> tuple[Operand, ...]:
+        if self.platform == "tpu":
+            return self.tpu_reflectors(x, scales)
+        if self.platform == "gpu":
+            return self.gpu_reflectors(x, scales)
+        return self._lapack("geqrf_ffi", x.dtype, [x], [x.type, scales], {}, alias={0: 0})
+
+    def _product_of_reflectors(self, x: Operand, scales: Operand) -> Operand:
+        if self.platform == "tpu":
+            return self.tpu_product_of_reflectors(x, scales)
+        if self.platform == "gpu":
+            return self.gpu_product_of_reflectors(x, scales)
+        routine = "ungqr_ffi" if x.dtype.kind == "c" else "orgqr_ffi"
+        (q,) = self._lapack(routine, x.dtype, [x, scales], [x.type], {}, alias={0: 0})
+        return q
+
     def eigh(self, types: Types, x: Operand) -> tuple[Operand, ...]:
         """Emit the eigenvalues, and the eigenvectors when there is a second type."""
-        self._require_cpu("eigh")
-        dtype = lapack_dtype(x.type.dtype)
+        dtype = self.linalg_dtype("eigh", x.type.dtype)
         wide = x.type.with_dtype(dtype)
-        values = types[0].with_dtype(_real(dtype))
+        values = types[0].with_dtype(real_dtype(dtype))
+        if self.platform == "tpu":
+            vectors, found = self.tpu_eigh(self.convert(wide, x), values)
+            results = zip(types, (found, vectors), strict=False)
+            return tuple(self.convert(type, result) for type, result in results)
+        if self.platform == "gpu":
+            vectors, found, info = self.gpu_eigh(self.convert(wide, x), values)
+            return self._converged(types, info, [found, vectors])
         routine = "heevd_ffi" if dtype.kind == "c" else "syevd_ffi"
         batch = ShapeDtype(wide.shape[:-2], _INT32)
         flags = {"mode": "N" if len(types) == 1 else "V", "uplo": "L"}
@@ -75,7 +96,8 @@ class DecompositionBuilder(LinalgBuilder):
 
     def eig(self, types: Types, x: Operand) -> tuple[Operand, ...]:
         """Emit the eigenvalues, and the right eigenvectors when there is a second type."""
-        self._require_cpu("eig")
+        if self.platform != "cpu":
+            raise self.refuse("eig", "eigh for a symmetric matrix")
         dtype = lapack_dtype(x.type.dtype)
         wide = x.type.with_dtype(dtype)
         vectors = wide.with_dtype(types[0].dtype)
@@ -96,7 +118,8 @@ class DecompositionBuilder(LinalgBuilder):
 
     def svd(self, types: Types, x: Operand) -> tuple[Operand, ...]:
         """Emit U, s and V^H, or s alone when there is one type."""
-        self._require_cpu("svd")
+        if self.platform == "tpu":
+            raise self.refuse("svd", "eigh of x.T @ x")
         if x.type.size == 0:
             return tuple(
                 self.splat(0, type) if type.ndim < x.type.ndim else self._identity(type)
@@ -104,6 +127,9 @@ class DecompositionBuilder(LinalgBuilder):
             )
         dtype = lapack_dtype(x.type.dtype)
         wide = x.type.with_dtype(dtype)
+        if self.platform == "gpu":
+            *results, info = self.gpu_svd(types, self.convert(wide, x))
+            return self._converged(types, info, results)
         *batch, m, n = wide.shape
         if len(types) == 1:
             # The vectors are results that LAPACK does not touch then.
@@ -112,7 +138,7 @@ class DecompositionBuilder(LinalgBuilder):
         else:
             left, values, right = types
             mode = "S" if left.shape[-1] == right.shape[-2] == min(m, n) else "A"
-        wanted = [wide, values.with_dtype(_real(dtype)), left.with_dtype(dtype)]
+        wanted = [wide, values.with_dtype(real_dtype(dtype)), left.with_dtype(dtype)]
         _, found, u, vh, info = self._lapack(
             "gesdd_ffi",
             dtype,
@@ -129,6 +155,12 @@ class DecompositionBuilder(LinalgBuilder):
         if kind not in _TRANSFORMS:
             raise LoweringError(
                 f"{kind!r} is no kind of fft", mend=f"use one of {', '.join(_TRANSFORMS)}"
+            )
+        if self.platform == "tpu" and real_dtype(x.dtype) == np.float64:
+            raise LoweringError(
+                f"there is no Fourier transform of {x.dtype} on a TPU",
+                mend="convert with astype('complex64') or astype('float32'), or compile for a CPU "
+                "or a GPU",
             )
         return Operand(hlo.fft(x.raw, hlo.FftTypeAttr.get(kind), list(lengths)))
 
@@ -163,14 +195,3 @@ class DecompositionBuilder(LinalgBuilder):
         none = [0] * ndim
         zero = self.splat(0, ShapeDtype((), x.dtype))
         return self.pad(x, zero, none, [*none[:-1], missing], none)
-
-    def _require_cpu(self, name: str) -> None:
-        if self.platform != "cpu":
-            raise LoweringError(
-                f"{name} runs on the CPU only, not on {self.platform}",
-                mend="move the arrays to the CPU, or use cholesky and triangular solves",
-            )
-
-
-def _real(dtype: np.dtype[np.generic]) -> np.dtype[np.generic]:
-    return np.empty(0, dtype).real.dtype

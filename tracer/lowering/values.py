@@ -89,6 +89,11 @@ def tensor_type(type: ShapeDtype) -> Any:
     return ir.RankedTensorType.get(type.shape, element_type(type.dtype))
 
 
+def real_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the dtype of the real parts."""
+    return np.empty(0, dtype).real.dtype
+
+
 def wide_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """Return the dtype to sum in: float32 for narrower floats."""
     is_narrow_float = dtype.kind in "fV" and dtype.itemsize < 4
