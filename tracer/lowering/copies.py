@@ -23,6 +23,10 @@ _INDEX = re.compile(r"index=(\d+)")
 _CALLED = re.compile(r"(?:body|calls|to_apply)=%?([\w.\-]+)")
 _BRANCHES = re.compile(r"branch_computations=\{([^}]*)\}")
 _TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"')
+_ENTRY_KIND = "entry"
+_RUNS = {"while", "call", "conditional"}
+_LOOPS = {"while", "call"}
+"""A small loop is a call of a computation with the loop in it."""
 _SAME_MEMORY = {"bitcast", "copy", "opt-barrier"}
 
 
@@ -80,34 +84,37 @@ def copies_of(hlo: str) -> list[ArrayCopy]:
     """Return the arrays that a program copies, in the order of the text."""
     computations = parse(hlo)
     entry = _ENTRY.search(hlo)
-    return list(_Reader(computations).copies(entry[1], "", 1)) if entry else []
+    return list(_Reader(computations).copies(entry[1], _ENTRY_KIND, "", 1)) if entry else []
 
 
 class _Reader:
     def __init__(self, computations: dict[str, Computation]) -> None:
         self.computations = computations
 
-    def copies(self, name: str, loop: str, times: int) -> Iterator[ArrayCopy]:
-        """Yield the copies of a computation and of those that it runs; `loop` is the one around."""
-        computation = self.computations[name]
-        scope = _Scope(computation, loop)
-        for found in computation.instructions:
+    def copies(self, name: str, kind: str, caller: str, times: int) -> Iterator[ArrayCopy]:
+        """Yield the copies of a computation and of those that it runs.
+
+        `kind` is the kind of instruction that runs it, `caller` the `op_name` of that.
+        """
+        scope = _Scope(self.computations[name], kind, caller)
+        for found in scope.by_name.values():
             if found.opcode == "copy" and not scope.is_copied_again(found):
                 source, target = scope.source(found), scope.target(found)
                 turned = scope.by_name[found.operands[0]].layout != found.layout
                 yield ArrayCopy(found.nbytes, times, source, target, turned)
-            if found.opcode in ("while", "call", "conditional"):
+            if found.opcode in _RUNS:
                 trips = _TRIPS.search(found.attributes)
-                inner = _name(found) if found.opcode == "while" else loop
+                inner = times * int(trips[1] if trips else 1)
                 for called in _called(found):
-                    yield from self.copies(called, inner, times * int(trips[1] if trips else 1))
+                    yield from self.copies(called, found.opcode, _name(found), inner)
 
 
 class _Scope:
     """The instructions of one computation by name, and who reads them."""
 
-    def __init__(self, computation: Computation, loop: str) -> None:
-        self.loop = loop
+    def __init__(self, computation: Computation, kind: str, caller: str) -> None:
+        self.kind = kind
+        self.caller = caller
         self.by_name = {found.name: found for found in computation.instructions}
         self.users: dict[str, list[Instruction]] = {}
         for found in computation.instructions:
@@ -124,9 +131,7 @@ class _Scope:
         while found.opcode in _SAME_MEMORY and found.operands:
             found = self.by_name[found.operands[0]]
         if found.opcode == "parameter":
-            if not self.loop:
-                return Place("argument", found.argument or 0)
-            return Place("carry", 0, self.loop)
+            return self._outside("argument", found.argument or 0)
         if found.opcode == "constant":
             return Place("constant")
         if found.opcode == "get-tuple-element":
@@ -138,8 +143,8 @@ class _Scope:
         index = int(stated[1]) if stated else 0
         whole = self.by_name[found.operands[0]]
         if whole.opcode == "parameter":
-            return Place("carry", index, self.loop)
-        kind = "loop" if whole.opcode == "while" else "value"
+            return self._outside("argument", index)
+        kind = "loop" if whole.opcode in _LOOPS else "value"
         return Place(kind, index if kind == "loop" else 0, _name(whole))
 
     def target(self, copy: Instruction) -> Place:
@@ -156,12 +161,19 @@ class _Scope:
             name = user.name
 
     def _root(self, index: int) -> Place:
-        return Place("carry", index, self.loop) if self.loop else Place("result", index)
+        return self._outside("result", index)
+
+    def _outside(self, kind: str, index: int) -> Place:
+        """Return what a parameter or a root of this computation is to the program."""
+        if self.kind == _ENTRY_KIND:
+            return Place(kind, index)
+        is_carry = self.kind == "while"
+        return Place("carry", index, self.caller) if is_carry else Place("value", 0, self.caller)
 
     def _tuple(self, found: Instruction, index: int) -> Place:
         if found.is_root:
             return self._root(index)
-        loops = [user for user in self.users.get(found.name, []) if user.opcode == "while"]
+        loops = [user for user in self.users.get(found.name, []) if user.opcode in _LOOPS]
         return Place("loop", index, _name(loops[0])) if loops else Place("value", 0, _name(found))
 
 
