@@ -11,7 +11,7 @@ from typing import Any
 from tracer import tree
 from tracer.compiled import Program, build_program
 from tracer.donation import given_twice
-from tracer.errors import ArgumentError, DeviceError, DTypeError, TracerError
+from tracer.errors import ArgumentError, DeviceError, DTypeError, OutOfMemoryError, TracerError
 from tracer.ir import Graph
 from tracer.numpy.array import Array
 from tracer.numpy.base import deleted_error
@@ -79,6 +79,9 @@ class CompiledFunction:
             buffers += program.captured_buffers()
         try:
             results = program.execute(*buffers)
+        except OutOfMemoryError as error:
+            error.plan = program.plan
+            raise
         except (TracerError, TypeError, ValueError):
             # Only now, as the good path has no time to look at each array.
             self._check_arrays(program, arrays)
@@ -90,6 +93,8 @@ class CompiledFunction:
 
     def _check_arrays(self, program: Program, arrays: Sequence[Array]) -> None:
         """Raise the error that says which array a program could not take, if there is one."""
+        if not program.device.is_present:
+            return
         given = (*arrays, *program.captured)
         for array in given:
             if array.is_deleted():

@@ -9,7 +9,7 @@ from typing import Any
 
 from tracer import lowering, rules
 from tracer.donation import donated_leaves
-from tracer.errors import MemoryLimitError
+from tracer.errors import MemoryLimitError, OutOfMemoryError
 from tracer.ir import Graph
 from tracer.optimizer.alias import match_donations
 from tracer.optimizer.liveness import Liveness
@@ -195,6 +195,7 @@ class Compiler:
         self.limit = limit
         self.mode = mode
         self._smallest: Found | None = None
+        self._refusals: list[OutOfMemoryError] = []
 
     def compile(self) -> Found | None:
         """Return the first candidate that keeps the limit, compiled; None if there is none.
@@ -208,7 +209,9 @@ class Compiler:
         for candidate in self.planner.candidates():
             if candidate.peak_bytes > asked:
                 continue
-            found = Found(self, candidate, self._compile(candidate))
+            found = self._found(candidate)
+            if found is None:
+                continue
             if self.limit is None or found.nbytes <= self.limit:
                 return found
             ordered = self._in_our_order(found, self.limit)
@@ -225,12 +228,17 @@ class Compiler:
         """
         if self._smallest is None:
             candidate = self.planner.smallest()
-            found = Found(self, candidate, self._compile(candidate))
-            known = [found, self._in_our_order(found, found.nbytes)]
+            found = self._found(candidate)
+            known = [found, found and self._in_our_order(found, found.nbytes)]
             other = self.planner.smallest_of_other_kind(candidate)
-            if other is not None and (candidate.loops or found.nbytes > candidate.peak_bytes):
-                known.append(Found(self, other, self._compile(other)))
-            self._smallest = min(filter(None, known), key=lambda found: found.nbytes)
+            if other is not None and (
+                candidate.loops or found is None or found.nbytes > candidate.peak_bytes
+            ):
+                known.append(self._found(other))
+            compiled = list(filter(None, known))
+            if not compiled:
+                raise self._refusals[-1]
+            self._smallest = min(compiled, key=lambda found: found.nbytes)
         return self._smallest
 
     def _in_our_order(self, found: Found, room: int) -> Found | None:
@@ -238,7 +246,15 @@ class Compiler:
         candidate = self.planner.ordered(found.candidate)
         if candidate is None or candidate.peak_bytes > min(room, _TENTH_LESS * found.nbytes):
             return None
-        return Found(self, candidate, self._compile(candidate))
+        return self._found(candidate)
+
+    def _found(self, candidate: Candidate) -> Found | None:
+        """Compile a candidate; None where the device's compiler says that it does not fit."""
+        try:
+            return Found(self, candidate, self._compile(candidate))
+        except OutOfMemoryError as error:
+            self._refusals.append(error)
+            return None
 
     def _compile(self, candidate: Candidate) -> lowering.Executable:
         """Compile with the options that keep the limit; the smallest where none does."""

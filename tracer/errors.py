@@ -117,6 +117,26 @@ class ExecutionError(TracerError, RuntimeError):
     """XLA failed while it ran a program (out of memory on the device, for one)."""
 
 
+class OutOfMemoryError(ExecutionError, MemoryError):
+    """The device has less memory than a program needs, by its compiler or as it ran.
+
+    Attributes
+    ----------
+    plan : Plan or None
+        What the program was planned to take.
+    """
+
+    def __init__(
+        self, what: str, *, mend: str, where: Source | None = None, plan: Any = None
+    ) -> None:
+        super().__init__(what, mend=mend, where=where)
+        self.plan = plan
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        return text if self.plan is None else f"{text}\n  plan:  {str(self.plan).splitlines()[0]}"
+
+
 class MemoryLimitError(TracerError, MemoryError):
     """The byte limit cannot be met; raised before anything runs.
 

@@ -177,7 +177,7 @@ def test_unknown_options_are_refused_by_name(graph: Any) -> None:
 def test_unknown_devices_name_those_found(graph: Any, name: str) -> None:
     with pytest.raises(DeviceError, match="cpu:0") as caught:
         lowering.compile_graph(graph(doubled, VECTOR), device=name)
-    assert caught.value.mend == "use one of cpu:0"
+    assert "use one of cpu:0" in caught.value.mend
 
 
 def test_devices_have_names_and_compare_by_them() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tracer.errors import DeviceError
-from tracer.lowering import plugins, processes
+from tracer.lowering import plugins
 from tracer.lowering.clients import PLATFORMS
 from tracer.lowering.device import Device
 from tracer.lowering.shims import OneDevice
@@ -95,12 +95,6 @@ class _Search:
                 )
             return self._absent[machine]
 
-    def forget(self) -> None:
-        """Forget all devices, as several processes begin or cease to work together."""
-        with self._lock:
-            self._found.clear()
-            self._default = None
-
 
 def _device(platform: str, raw: Any, machine: str = "", target: Target | None = None) -> Device:
     return Device(
@@ -109,7 +103,6 @@ def _device(platform: str, raw: Any, machine: str = "", target: Target | None = 
 
 
 _SEARCH = _Search()
-processes.when_changed(_SEARCH.forget)
 
 
 def devices(platform: str | None = None) -> list[Device]:

@@ -13,11 +13,19 @@ from tracer.errors import (
     DTypeError,
     ExecutionError,
     LoweringError,
+    OutOfMemoryError,
     TracerError,
 )
 
 _BYTES = re.compile(r"(\d+)\s*bytes")
 _DONATED = re.compile(r"deleted|donate", re.IGNORECASE)
+_GONE = re.compile(
+    r"CUDA_ERROR_(NO_DEVICE|DEVICE_UNAVAILABLE|DEINITIALIZED|ECC_UNCORRECTABLE|LAUNCH_FAILED|"
+    r"HARDWARE_STACK_ERROR|SYSTEM_NOT_READY)|\bUNAVAILABLE\b|device is (lost|gone|halted)|"
+    r"Gloo|heartbeat|Connection (closed|reset)",
+    re.IGNORECASE,
+)
+"""What drivers and the distributed runtime say of a device or a process that was lost."""
 _BAD_VALUE = re.compile(r"While setting option (\w+), (.*)")
 _NO_OPTION = re.compile(r"No such compile option: '?([\w.]+)'?")
 
@@ -41,9 +49,15 @@ def execution_failure(error: Exception, buffers: Sequence[Any] = ()) -> TracerEr
     if "RESOURCE_EXHAUSTED" in text or isinstance(error, MemoryError):
         found = _BYTES.search(str(error))
         size = f" ({found[1]} bytes could not be allocated)" if found else ""
-        return ExecutionError(
+        return OutOfMemoryError(
             f"the device ran out of memory{size}",
             mend="compile with memory_limit= below the device's free bytes, or free other arrays",
+        )
+    if _GONE.search(text):
+        return DeviceError(
+            f"the device is gone, or a process that works with this one: {text}",
+            mend="start the program again; check the device with the maker's tool (nvidia-smi, "
+            "tpu-info), and the messages of the other processes",
         )
     if isinstance(error, TypeError):
         kinds = ", ".join(type(buffer).__name__ for buffer in buffers)
@@ -96,7 +110,7 @@ def compile_failure(error: Exception) -> TracerError:
             mend="give a value of the option's type; those of enumerations by their full name",
         )
     if "RESOURCE_EXHAUSTED" in text:
-        return LoweringError(
+        return OutOfMemoryError(
             f"the program does not fit on the device: {text}",
             mend="compile with memory_limit= below the device's free bytes",
         )

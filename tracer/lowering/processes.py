@@ -9,7 +9,6 @@ from __future__ import annotations
 import atexit
 import os
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,13 +31,9 @@ class _Group:
 
 
 _GROUP: list[_Group] = []
-_LISTENERS: list[Callable[[], None]] = []
 _LOCK = threading.Lock()
-
-
-def when_changed(listener: Callable[[], None]) -> None:
-    """Have `listener` called when processes begin or cease to work together."""
-    _LISTENERS.append(listener)
+_STARTED = threading.Event()
+"""Set when a client is made: it cannot join other processes any more."""
 
 
 def process_index() -> int:
@@ -59,6 +54,7 @@ def distributed_client() -> Any:
 def cpu_client_options() -> dict[str, Any]:
     """Return how many devices the CPU client makes, and whom it works with."""
     options: dict[str, Any] = {}
+    _STARTED.set()
     count = os.environ.get(_DEVICES_VARIABLE)
     if count is not None:
         if not count.isdigit() or int(count) < 1:
@@ -129,6 +125,11 @@ def initialize(
                 "this process works with others already",
                 mend="call tracer.distributed.initialize once, or shutdown() before",
             )
+        if _STARTED.is_set():
+            raise DeviceError(
+                "devices are in use already, so this process cannot join others any more",
+                mend="call tracer.distributed.initialize before anything is computed",
+            )
         try:
             client, service, collectives = distributed_runtime(
                 coordinator_address, num_processes, process_id, initialization_timeout,
@@ -143,7 +144,6 @@ def initialize(
             ) from error
         _GROUP.append(_Group(client, service, collectives, process_id, num_processes, cpu_devices))
         atexit.register(shutdown)
-    _changed()
 
 
 def shutdown() -> None:
@@ -153,7 +153,6 @@ def shutdown() -> None:
             return
         group = _GROUP.pop()
         atexit.unregister(shutdown)
-    _changed()
     try:
         group.client.shutdown()
     except RuntimeError as error:
@@ -163,8 +162,3 @@ def shutdown() -> None:
         ) from error
     if group.service is not None:
         group.service.shutdown()
-
-
-def _changed() -> None:
-    for listener in _LISTENERS:
-        listener()
