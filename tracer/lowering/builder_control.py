@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tracer.lowering.builder import StableHloBuilder
 
 
-_SMALL_LOOP_BYTES = 1024
+SMALL_LOOP_BYTES = 1024
 """What XLA:CPU's pass `small-while-loop-hoisting` is configured with (cpu_compiler.cc)."""
 
 
@@ -79,7 +79,7 @@ class ControlBuilder(BaseBuilder):
         XLA:CPU makes one function of a loop that touches less than a kilobyte, and its emitter of
         such functions ends the process at a barrier. So barriers that small are left out of loops.
         """
-        small = sum(x.type.nbytes for x in operands) <= _SMALL_LOOP_BYTES
+        small = sum(x.type.nbytes for x in operands) <= SMALL_LOOP_BYTES
         if self._loops and small and self.platform == "cpu":
             return tuple(operands)
         op = hlo.OptimizationBarrierOp([x.raw for x in operands])

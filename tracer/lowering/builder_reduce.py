@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tracer.ir import Node, ShapeDtype, Value
-from tracer.lowering.builder_control import ControlBuilder
+from tracer.lowering.builder_mask import MaskBuilder
 from tracer.lowering.builder_regions import Combiner, RegionBuilder
 from tracer.lowering.values import Operand, wide_dtype
 
@@ -51,7 +51,7 @@ _CHEAP_FLOPS = 8
 """Operations for each element, in what is fused into a reduction, that padding may slow down."""
 
 
-class ReduceBuilder(RegionBuilder, ControlBuilder):
+class ReduceBuilder(RegionBuilder, MaskBuilder):
     """Builder method `reduce`.
 
     Attributes
@@ -80,7 +80,7 @@ class ReduceBuilder(RegionBuilder, ControlBuilder):
         wide = [type.with_dtype(wide_dtype(type.dtype)) for type in types]
         operands = [
             self.convert(x.type.with_dtype(type.dtype), x)
-            for x, type in zip(operands, wide, strict=True)
+            for x, type in zip(self.with_stored_fill(operands), wide, strict=True)
         ]
         initial_values = [
             self.convert(type.with_shape(()), x)
