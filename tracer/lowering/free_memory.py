@@ -6,6 +6,7 @@ import os
 
 from tracer.lowering.backend import default_device
 from tracer.lowering.device import Device
+from tracer.lowering.hardware import target_of
 
 
 def free_bytes(device: Device | None = None) -> int:
@@ -13,14 +14,17 @@ def free_bytes(device: Device | None = None) -> int:
 
     Notes
     -----
-    On CPU the smaller of the machine's available memory and what is left of the limit of the
-    control group (a container's limit).
+    Of a GPU or TPU what its allocator may still hand out. On CPU the smaller of the machine's
+    available memory and what is left of the limit of the control group (a container's limit),
+    shared evenly by the CPU devices of the process. Of a device that is not here all its memory.
     """
     place = default_device() if device is None else device
+    if not place.is_present:
+        return target_of(place).memory_bytes
     stats = place.raw.memory_stats()
     if stats:
         return int(stats["bytes_limit"]) - int(stats["bytes_in_use"])
-    return _free_host_bytes()
+    return _free_host_bytes() // len(place.client.local_devices())
 
 
 def _free_host_bytes() -> int:
