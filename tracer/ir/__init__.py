@@ -1,6 +1,6 @@
 """The intermediate representation: types, op records, graphs. It knows no particular op."""
 
-from tracer.ir.combining import Merge, Response
+from tracer.ir.combining import Merge, Piece, Response
 from tracer.ir.graph import (
     Builder,
     Graph,
@@ -41,6 +41,7 @@ __all__ = [
     "Node",
     "NotDifferentiable",
     "Op",
+    "Piece",
     "Response",
     "ShapeDtype",
     "Value",

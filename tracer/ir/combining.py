@@ -54,6 +54,32 @@ class Merge:
 
 
 @dataclass(frozen=True)
+class Piece:
+    """A run of elements along one axis of a result that stand together in one operand.
+
+    Every other axis of the operand is the result's, cut as `cut` says. A scalar operand fills the
+    run.
+
+    Attributes
+    ----------
+    operand : int
+        Position of the operand.
+    start : int
+        Its first element, along the same axis.
+    size : int
+        Elements in the run.
+    cut : tuple of (int, int, int)
+        Start, limit and stride along each axis, of which that of the run itself plays no part.
+        Empty: the other axes are whole.
+    """
+
+    operand: int
+    start: int
+    size: int
+    cut: tuple[tuple[int, int, int], ...] = ()
+
+
+@dataclass(frozen=True)
 class Response:
     """How an op's result changes when operands are shifted or multiplied, exact arithmetic assumed.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tracer.errors import VerifyError
 from tracer.ir import graph as _graph
-from tracer.ir.combining import Merge, Response
+from tracer.ir.combining import Merge, Piece, Response
 from tracer.ir.types import AxisRule, Cost, ShapeDtype
 
 if TYPE_CHECKING:
@@ -182,6 +182,11 @@ class Op:
         as a combiner: the op itself joins two partial results.
     response : Response, optional
         How the result changes when operands are shifted or multiplied. None: not known.
+    pieces : callable, optional
+        For ops that put arrays together or take them apart: `(operand types, result types, axis,
+        constants, **params) -> sequence of Piece, or None`: which runs of operands stand side by
+        side along an axis of the result. `constants` are the operands that are known arrays, None
+        for others. None as the answer: the axis rule says it all, or nobody does.
     """
 
     name: str
@@ -203,6 +208,7 @@ class Op:
     batch: Callable[..., Any] | None = None
     merge: Merge | None = None
     response: Response | None = None
+    pieces: Callable[..., Sequence[Piece] | None] | None = None
     invariants: Callable[..., Iterable[int]] | None = None
     sink: Callable[..., Sequence[Value]] | None = None
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from tracer import ops
 from tracer.errors import ShapeError
-from tracer.ir import AxisRule, Chunk, Cost, Label, Op, ShapeDtype, Value
+from tracer.ir import AxisRule, Chunk, Cost, Label, Op, Piece, ShapeDtype, Value
 from tracer.ir.op import Types
 from tracer.ops import helpers
 from tracer.ops.batch_index import batch_dynamic_slice, batch_dynamic_update_slice
@@ -85,6 +85,26 @@ def _slice_dynamic_slice(operands: tuple[Value, ...], chunk: Chunk, *, sizes: Si
     return ops.dynamic_slice(*operands, sizes=(*sizes[:axis], chunk.size, *sizes[axis + 1 :]))
 
 
+def _known_start(x: ShapeDtype, window: ShapeDtype, axis: int, start: Array | None) -> int | None:
+    """Return where a window begins along an axis that alone it does not span, if that is known."""
+    others = (i for i in range(x.ndim) if i != axis)
+    if start is None or any(x.shape[i] != window.shape[i] for i in others):
+        return None
+    return min(max(int(start), 0), x.shape[axis] - window.shape[axis])
+
+
+def _dynamic_slice_pieces(
+    operands: Types,
+    results: Types,
+    axis: int,
+    constants: Sequence[Array | None],
+    *,
+    sizes: Sizes,
+) -> list[Piece] | None:
+    start = _known_start(operands[0], results[0], axis, constants[1 + axis])
+    return None if start is None else [Piece(0, start, sizes[axis])]
+
+
 dynamic_slice: Op = Op(
     "dynamic_slice",
     doc="The window of the given sizes that starts at scalar operands, clamped to lie inside.",
@@ -97,6 +117,7 @@ dynamic_slice: Op = Op(
     slice=_slice_dynamic_slice,
     fusion="loop",
     batch=batch_dynamic_slice,
+    pieces=_dynamic_slice_pieces,
 )
 
 
@@ -127,6 +148,21 @@ def _update_axes(operands: Types, results: Types) -> AxisRule:
     return AxisRule(rows, (tuple(outer),), whole=frozenset(whole))
 
 
+def _update_pieces(
+    operands: Types, results: Types, axis: int, constants: Sequence[Array | None]
+) -> list[Piece] | None:
+    x, update = operands[:2]
+    start = _known_start(x, update, axis, constants[2 + axis])
+    if start is None:
+        return None
+    stop = start + update.shape[axis]
+    return [
+        Piece(0, 0, start),
+        Piece(1, 0, update.shape[axis]),
+        Piece(0, stop, x.shape[axis] - stop),
+    ]
+
+
 dynamic_update_slice: Op = Op(
     "dynamic_update_slice",
     doc="The first operand with a window replaced by the second, at scalar starts (clamped).",
@@ -139,4 +175,5 @@ dynamic_update_slice: Op = Op(
     reuses=(0,),
     fusion="opaque",
     batch=batch_dynamic_update_slice,
+    pieces=_update_pieces,
 )

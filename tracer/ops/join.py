@@ -10,7 +10,7 @@ import numpy as np
 
 from tracer import ops
 from tracer.errors import ShapeError
-from tracer.ir import AxisRule, Batching, Op, ShapeDtype, Value
+from tracer.ir import AxisRule, Batching, Op, Piece, ShapeDtype, Value
 from tracer.ir.op import Types
 from tracer.ops import helpers
 from tracer.ops.batch import leading, spread_leading
@@ -62,6 +62,14 @@ def _concatenate_axes(operands: Types, results: Types, *, dimension: int) -> Axi
     return AxisRule(tuple(rows[:-1]), (rows[-1],), whole=whole)
 
 
+def _concatenate_pieces(
+    operands: Types, results: Types, axis: int, constants: Any, *, dimension: int
+) -> list[Piece] | None:
+    if axis != dimension:
+        return None
+    return [Piece(i, 0, type.shape[axis]) for i, type in enumerate(operands)]
+
+
 concatenate: Op = Op(
     "concatenate",
     doc="Join arrays along one axis.",
@@ -73,6 +81,7 @@ concatenate: Op = Op(
     cost=data_movement_cost,
     fusion="loop",
     batch=leading("dimension"),
+    pieces=_concatenate_pieces,
 )
 
 
@@ -140,6 +149,24 @@ def _pad_axes(
     return kept_axes_rule(operands, results, untouched)
 
 
+def _pad_pieces(
+    operands: Types,
+    results: Types,
+    axis: int,
+    constants: Any,
+    *,
+    low: Sizes,
+    high: Sizes,
+    interior: Sizes,
+) -> list[Piece] | None:
+    others = [i for i in range(len(low)) if i != axis]
+    if any(low[i] or high[i] or interior[i] for i in others) or interior[axis]:
+        return None
+    before, after = max(low[axis], 0), max(high[axis], 0)
+    kept = results[0].shape[axis] - before - after
+    return [Piece(1, 0, before), Piece(0, max(-low[axis], 0), kept), Piece(1, 0, after)]
+
+
 def _batch_pad(operands: tuple[Value, ...], batching: Batching, **params: Sizes) -> Value:
     """Pad along the old axes; choose by element where the padding differs."""
     x, padding = operands
@@ -169,6 +196,7 @@ pad: Op = Op(
     cost=data_movement_cost,
     fusion="loop",
     batch=_batch_pad,
+    pieces=_pad_pieces,
 )
 
 
@@ -207,6 +235,24 @@ def _slice_axes(
     )
 
 
+def _slice_pieces(
+    operands: Types,
+    results: Types,
+    axis: int,
+    constants: Any,
+    *,
+    start: Sizes,
+    limit: Sizes,
+    strides: Sizes,
+) -> list[Piece] | None:
+    if strides[axis] != 1:
+        return None
+    cut = tuple(zip(start, limit, strides, strict=True))
+    others = (i for i in range(results[0].ndim) if i != axis)
+    is_whole = all(operands[0].shape[i] == results[0].shape[i] for i in others)
+    return [Piece(0, start[axis], limit[axis] - start[axis], () if is_whole else cut)]
+
+
 slice: Op = Op(
     "slice",
     doc="The elements start, start + stride, ... below limit along each axis.",
@@ -221,4 +267,5 @@ slice: Op = Op(
     slice=resized_param("limit"),
     fusion="loop",
     batch=leading(start=0, limit=None, strides=1),
+    pieces=_slice_pieces,
 )

@@ -12,7 +12,9 @@
    the gradients of distances, becomes products.
 4. *reorder chains* after the matches, which make products; it takes each tree of them in its best
    order, and under a limit that the fastest would break the bytes between them decide.
-5. *common subexpressions* again: the rewrites make alike pieces (norms, centres).
+5. *scalar replacement* once loops are `while` and starts are constants, and after *unroll short
+   reductions*, which takes sums over a state's few parts apart. Then
+   *common subexpressions* again: the rewrites make alike pieces (norms, centres).
 6. *split*: it wants the smallest program.
 7. *schedule* last, and only for a program that is above the limit in its own or in XLA's order: the
    barriers that keep the order are in the way of every other pass.
@@ -28,6 +30,7 @@ from tracer.ir import Graph
 from tracer.optimizer.expand import EXPAND
 from tracer.optimizer.fuse_scans import FUSE_SCANS
 from tracer.optimizer.liveness import Liveness, LiveTensor
+from tracer.optimizer.loop_fusion import scalar_replacement_pass
 from tracer.optimizer.loops import unsplit_bytes
 from tracer.optimizer.match import CONTRACTIONS, INNER_PRODUCTS, UNROLL
 from tracer.optimizer.passes import Pass, PassLog, PassManager, PassRow
@@ -84,6 +87,7 @@ def standard_passes(
         CONSTANT_FOLDING,
         *match,
         chains_pass(limit_bytes),
+        scalar_replacement_pass(limit_bytes),
         COMMON_SUBEXPRESSIONS,
     )
 
