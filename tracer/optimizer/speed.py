@@ -155,3 +155,9 @@ def estimate_seconds(graph: Graph, machine: Machine) -> float:
 def trip_seconds(body: Graph, machine: Machine) -> float:
     """Return about how long one trip of a loop takes, in seconds."""
     return _Kernels(body, machine, in_loop=True).seconds()
+
+
+def kernel_seconds(graph: Graph, machine: Machine) -> dict[Node, float]:
+    """Return about how long each kernel of a graph takes, by the stored node that it writes."""
+    kernels = _Kernels(graph, machine, in_loop=False)
+    return {node: kernels._kernel(node) for node in graph.nodes if node in kernels.live.stored}

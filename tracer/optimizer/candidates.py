@@ -1,0 +1,107 @@
+"""Candidates of the planner, and the settings with which programs are split."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from tracer.ir import Graph
+from tracer.optimizer.passes import PassRow
+from tracer.optimizer.rematerialise import Search
+from tracer.optimizer.speed import Machine
+from tracer.optimizer.split import LoopRow, SplitSettings
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One program that computes what the user asked for, and what it is predicted to take."""
+
+    graph: Graph
+    rows: tuple[PassRow, ...]
+    loops: tuple[LoopRow, ...]
+    peak_bytes: int
+    is_ordered: bool = False
+    """XLA is made to keep the graph's order."""
+
+
+Split = tuple[tuple[PassRow, ...], Candidate]
+
+
+@dataclass
+class Known:
+    """What planners of the same call for other limits found, and this one need not find again.
+
+    Attributes
+    ----------
+    splits : dict
+        Split programs, by the fingerprint of the graph and the settings.
+    searches : dict
+        Searches for what to compute again, by the graph's fingerprint.
+    seconds : dict
+        Times by the time model, by the graph's fingerprint.
+    prefixes : dict
+        Programs after the passes that hang on no limit, with the passes' rows.
+    """
+
+    splits: dict[tuple[str, SplitSettings], Split] = field(default_factory=dict)
+    searches: dict[str, Search] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    prefixes: dict[tuple[str, int | None], tuple[Graph, tuple[PassRow, ...]]] = field(
+        default_factory=dict
+    )
+
+
+# The same for every limit, so that the smallest limit that can be met does not hang on the one that
+# was asked for. Small slices of everything make few loops that compute little again.
+TIGHT_SETTINGS = tuple(
+    SplitSettings(threshold, working_set, working_set, trust_fusion=False)
+    for working_set in (1 << 22, 1 << 20, 1 << 18)
+    for threshold in (1 << 22, 1 << 18, 1 << 14)
+    if threshold <= working_set
+)
+SMALLEST_SETTINGS = tuple(
+    SplitSettings(threshold, 1, 1, trust_fusion=False) for threshold in (1 << 12, 1 << 16, 1 << 20)
+)
+
+
+def limit_settings(
+    room: int, machine: Machine, split_bytes: int | None = None
+) -> Iterator[SplitSettings]:
+    """Yield settings from the fastest to the tightest: the share of the room a trip takes.
+
+    Parameters
+    ----------
+    room : int
+        The bytes of the limit that arguments and results leave.
+    machine : Machine
+        What decides between slice sizes.
+    split_bytes : int, optional
+        The most that a slice of one tensor may take.
+    """
+    for trust_fusion in (True, False):
+        for share, part in ((4, 0.875), (4, 0.5), (16, 0.5), (16, 0.25), (64, 0.25)):
+            budget = max(1, int(part * room))
+            yield SplitSettings(
+                threshold_bytes=max(1 << 12, room // share),
+                working_set_bytes=max(1, min(machine.cache_bytes // 4, budget)),
+                budget_bytes=budget,
+                split_bytes=split_bytes,
+                trust_fusion=trust_fusion,
+                machine=machine,
+            )
+
+
+def user_settings(threshold: int, split_bytes: int | None, machine: Machine) -> SplitSettings:
+    """Return the settings for the paper's two options."""
+    split = split_bytes or threshold
+    return SplitSettings(threshold, min(split, max(1, machine.cache_bytes // 4)), split, split)
+
+
+__all__ = [
+    "SMALLEST_SETTINGS",
+    "TIGHT_SETTINGS",
+    "Candidate",
+    "Known",
+    "limit_settings",
+    "user_settings",
+]

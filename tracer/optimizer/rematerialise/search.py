@@ -1,0 +1,134 @@
+"""Drop values at the peak, again and again, until the prediction is within the limit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tracer.ir import Graph, Node, Value
+from tracer.optimizer.costs import node_cost
+from tracer.optimizer.liveness import Liveness
+from tracer.optimizer.rematerialise.choose import Peak, Program, choices, reading
+from tracer.optimizer.rematerialise.replay import Replay, inside, replay
+from tracer.optimizer.speed import Machine, kernel_seconds
+
+# Values of less than this part of the peak are left alone: each has its own barrier and kernel.
+_SMALL_SHARE = 512
+# Values that are dropped and then tried without, the dearest first.
+_MOST_TAKEN_BACK = 24
+
+
+@dataclass(frozen=True)
+class Found:
+    """A program with values that are computed again.
+
+    Attributes
+    ----------
+    graph : Graph
+    drops : dict of Node to int
+        The nodes of the old program, with the last task that reads the first computation.
+    peak_bytes : int
+        By the peak model.
+    """
+
+    graph: Graph
+    drops: dict[Node, int]
+    peak_bytes: int
+
+
+class Search:
+    """Looks for the values of one program to compute again.
+
+    Parameters
+    ----------
+    graph : Graph
+        The program.
+    donated : frozenset of int
+        Inputs whose memory may be overwritten.
+    machine : Machine
+        What decides between values.
+    """
+
+    def __init__(self, graph: Graph, donated: frozenset[int], machine: Machine) -> None:
+        self.donated = donated
+        self.live = Liveness(graph, donated)
+        self.program = Program(self.live, kernel_seconds(graph, machine))
+
+    def run(self, limit: int) -> Found:
+        """Return the program that keeps the limit at the least cost, or the smallest one found."""
+        best = Found(self.live.graph, {}, self.live.peak_bytes)
+        current = best
+        while current.peak_bytes > limit:
+            more = self._more(current, limit)
+            if more is None:
+                return best
+            current = more
+            best = min(best, current, key=lambda found: found.peak_bytes)
+        return self._with_less(current, limit)
+
+    def flops(self, node: Node) -> int:
+        """Return the operations that computing a value again takes."""
+        return sum(node_cost(inner).flops for inner in inside(node, self.live))
+
+    def refusals(self, found: Found) -> dict[Node, str]:
+        """Return what is large and alive at the peak of a program, and why it is left alone."""
+        _, made, live = self._written(found.drops)
+        peak = _peak(made, live)
+        least = found.peak_bytes // _SMALL_SHARE
+        return {
+            node: reason
+            for node, reason in self.program.refused.items()
+            if sum(type.nbytes for type in node.types) > least
+            and self.program.time[node] <= peak.time
+            and any(max(peak.reads.get(value, [0])) > peak.time for value in node.results)
+        }
+
+    def _written(self, drops: dict[Node, int]) -> tuple[Found, Replay, Liveness]:
+        made = replay(self.live, drops)
+        live = Liveness(made.graph, self.donated)
+        return Found(made.graph, drops, live.peak_bytes), made, live
+
+    def _more(self, found: Found, limit: int) -> Found | None:
+        """Drop values that free what is too much at the peak; None if there are none."""
+        _, made, live = self._written(found.drops)
+        peak = _peak(made, live)
+        least = max(1, found.peak_bytes // _SMALL_SHARE)
+        excess = found.peak_bytes - limit
+        drops = dict(found.drops)
+        while excess > 0:
+            ranked = choices(self.program, peak, drops, least)
+            if not ranked:
+                break
+            chosen = dict.fromkeys(ranked[0].nodes, peak.time)
+            if replay(self.live, {**drops, **chosen}).meets_itself:
+                why = "it is compared for equality with what its first computation gave"
+                self.program.refused.update(dict.fromkeys(ranked[0].nodes, why))
+                continue
+            drops |= chosen
+            excess -= ranked[0].freed_bytes
+        return self._written(drops)[0] if len(drops) > len(found.drops) else None
+
+    def _with_less(self, found: Found, limit: int) -> Found:
+        """Take back what was dropped and need not be, the dearest first."""
+        seconds = self.program.seconds
+        dearest = sorted(found.drops, key=lambda node: -seconds[node])[:_MOST_TAKEN_BACK]
+        for node in dearest:
+            fewer = {other: time for other, time in found.drops.items() if other is not node}
+            tried, made, _ = self._written(fewer)
+            if tried.peak_bytes <= limit and not made.meets_itself:
+                found = tried
+        return found
+
+
+def _peak(made: Replay, live: Liveness) -> Peak:
+    """Find the peak, and when the first computations are read."""
+    moment = max(live.timeline, key=lambda moment: moment.live_bytes)
+    reads: dict[Value, list[int]] = {}
+    for node in live.schedule:
+        for name in reading(live, node):
+            value = made.origin.get(name)
+            if value is not None:
+                reads.setdefault(value, []).append(made.times[node])
+    return Peak(made.times[moment.node], reads)
+
+
+__all__ = ["Found", "Search"]
