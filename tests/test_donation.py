@@ -237,7 +237,7 @@ def test_a_carry_that_is_read_after_its_next_value_is_written() -> None:
     report = tracer.compile(program, donate_argnums=(0, 1)).plan(LARGE, LARGE).aliases
     found = [copy for copy in report.copies if copy.times == 10]
     assert found
-    assert "of a loop, float32[1000,50] is copied in each trip" in found[0].what
+    assert "a carry of a loop, float32[1000,50] is copied in each trip" in found[0].what
 
 
 def test_updates_in_place_are_listed_with_their_line() -> None:

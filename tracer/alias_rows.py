@@ -151,7 +151,9 @@ class _Explained:
         if place.kind == "result":
             return self.program.results[place.index]
         if node is not None and place.kind in ("carry", "loop"):
-            return f"the carry {place.index} of a loop, {node.types[place.index]}"
+            # XLA leaves out carries that nothing reads, so that positions do not tell which it is.
+            types = {str(type) for type in node.types if type.nbytes == self.copy.nbytes}
+            return f"a carry of a loop, {' or '.join(sorted(types))}" if types else "a carry"
         return f"a value of {node.name}" if node is not None else "a constant"
 
     def _node(self, place: Place) -> Node | None:

@@ -250,6 +250,7 @@ class Compiler:
 
     def _found(self, candidate: Candidate) -> Found | None:
         """Compile a candidate; None where the device's compiler says that it does not fit."""
+        candidate = self.planner.kept_in_place(candidate)
         try:
             return Found(self, candidate, self._compile(candidate))
         except OutOfMemoryError as error:

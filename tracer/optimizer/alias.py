@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from tracer.ir import Graph, Node, ShapeDtype, Value
+from tracer.optimizer.in_place import Precedence
 from tracer.optimizer.liveness import Liveness
 
 _RENAMED, _IN_PLACE, _AFTERWARDS, _OVERLAPPING = range(4)
@@ -104,7 +105,7 @@ class _Matching:
         for node in self.live.schedule:
             for value in self.live.buffers_read(node).keys() & self.readers.keys():
                 self.readers[value].append(node)
-        self._before: dict[Node, set[Node]] = {}
+        self.precedence = Precedence(self.live)
         self.free: dict[int, list[int]] = {}
         """Results that no input has, by their bytes."""
         for index, type in enumerate(graph.output_types):
@@ -144,22 +145,9 @@ class _Matching:
             return _OVERLAPPING
         if live.buffers[root] is live.buffers[donated]:
             return _IN_PLACE
-        before = self._all_before(root.node)
-        is_free = all(reader in before for reader in self.readers[donated])
+        first = self.precedence.comes_first
+        is_free = all(first(reader, root.node) for reader in self.readers[donated])
         return _AFTERWARDS if is_free else _OVERLAPPING
-
-    def _all_before(self, node: Node) -> set[Node]:
-        """Return everything that a node waits for."""
-        found = self._before.get(node)
-        if found is None:
-            found = self._before[node] = set()
-            stack = [node]
-            while stack:
-                for value in stack.pop().operands:
-                    if value.node not in found:
-                        found.add(value.node)
-                        stack.append(value.node)
-        return found
 
     def _reason(self, position: int) -> str:
         type = self.graph.inputs[position].type

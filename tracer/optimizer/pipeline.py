@@ -18,6 +18,8 @@
 6. *split*: it wants the smallest program.
 7. *schedule* last, and only for a program that is above the limit in its own or in XLA's order: the
    barriers that keep the order are in the way of every other pass.
+8. *keep in place* for the program that is compiled, after everything that moves values: it needs
+   the order and the buffers of the model as they stay, and its barriers would be in the way too.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from functools import cached_property
 from tracer.ir import Graph
 from tracer.optimizer.expand import EXPAND
 from tracer.optimizer.fuse_scans import FUSE_SCANS
+from tracer.optimizer.in_place import IN_PLACE_NAME, in_place_pass
 from tracer.optimizer.liveness import Liveness, LiveTensor
 from tracer.optimizer.loop_fusion import scalar_replacement_pass
 from tracer.optimizer.loops import unsplit_bytes
@@ -98,7 +101,7 @@ RECOMPUTE_IN_LOOPS, SEGMENT_SCANS = "recompute-in-loops", "segment-scans"
 """Names of the ways to trace again (`tracer.retracing`), as they are written to switch them off."""
 OPTIONAL_PASSES = frozenset(
     item.option for item in (*STANDARD_PASSES, SCHEDULE) if item is not EXPAND
-) | {SPLIT_NAME, RECOMPUTE_IN_LOOPS, SEGMENT_SCANS}
+) | {SPLIT_NAME, IN_PLACE_NAME, RECOMPUTE_IN_LOOPS, SEGMENT_SCANS}
 """Names by which passes can be switched off; the ops that *expand* writes out have no lowering."""
 
 
@@ -214,6 +217,15 @@ class Planner:
         peak = Liveness(graph, self.options.donated).peak_bytes
         rows = (*candidate.rows, *manager.rows)
         return Candidate(graph, rows, candidate.loops, peak, is_ordered=True)
+
+    def kept_in_place(self, candidate: Candidate) -> Candidate:
+        """Return the same program where XLA copies no memory that the model shares."""
+        keep = in_place_pass(self.options.donated)
+        if keep.option in self.options.disabled:
+            return candidate
+        manager = PassManager()
+        graph = manager.run(candidate.graph, (keep,))
+        return replace(candidate, graph=graph, rows=(*candidate.rows, *manager.rows))
 
     def _faster_than(self, unsplit: Candidate) -> Iterator[Candidate]:
         """Yield a split program, although the whole one may run, when it is faster by the model.
