@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from tracer.errors import LoweringError
 from tracer.ir import Graph, ShapeDtype
 from tracer.lowering.builder_base import BaseBuilder
-from tracer.lowering.shims import hlo, ir
+from tracer.lowering.placement import sharding_attribute
+from tracer.lowering.shims import hlo, ir, sdy
 from tracer.lowering.values import Operand
 from tracer.lowering.walk import lower_nodes
 
@@ -26,11 +28,14 @@ class ControlBuilder(BaseBuilder):
     ----------
     path : str
         Name of the node that is being lowered; see `walk.node_path`.
+    mesh_axes : tuple of str
+        The axes of the mesh that the program is meant for; empty for one device.
     """
 
     def __init__(self, platform: str) -> None:
         super().__init__(platform)
         self.path = ""
+        self.mesh_axes: tuple[str, ...] = ()
         self._loops = 0
 
     def _lower_body(self, block: Any, name: str, body: Graph, operands: Sequence[Operand]) -> None:
@@ -72,6 +77,47 @@ class ControlBuilder(BaseBuilder):
             # Branches have no block arguments: they read the operands from outside.
             self._lower_body(region.blocks.append(), f"branches[{number}]", branch, operands)
         return tuple(Operand(raw) for raw in op.results)
+
+    def shard(
+        self,
+        types: Sequence[ShapeDtype],
+        operands: Sequence[Operand],
+        body: Graph,
+        operand_axes: Sequence[int | None],
+        result_axes: Sequence[int],
+    ) -> tuple[Operand, ...]:
+        """Emit a body that each device of the mesh runs on its own part of the operands.
+
+        The axes are those that the parts are cut along; None for operands that are given whole.
+        """
+        if not self.mesh_axes:
+            raise LoweringError(
+                "the program is cut for several devices, and compiled for one",
+                mend="compile it for a mesh of as many devices",
+            )
+        op = sdy.ManualComputationOp(
+            [self.tensor_type(type) for type in types],
+            [x.raw for x in operands],
+            self._cut([x.type.ndim for x in operands], operand_axes),
+            self._cut([type.ndim for type in types], result_axes),
+            sdy.ManualAxesAttr.get([ir.StringAttr.get(name) for name in self.mesh_axes]),
+        )
+        block = op.body.blocks.append(*[self.tensor_type(type) for type in body.input_types])
+        with ir.InsertionPoint(block):
+            arguments = [Operand(raw) for raw in block.arguments]
+            path = f"{self.path}/body/"
+            results = lower_nodes(cast("StableHloBuilder", self), body, arguments, path=path)
+            sdy.ReturnOp([result.raw for result in results])
+        return tuple(Operand(raw) for raw in op.results_)
+
+    def _cut(self, ndims: Sequence[int], axes: Sequence[int | None]) -> Any:
+        """Return Shardy's attribute of values that are cut along one axis each, or whole."""
+        return sdy.TensorShardingPerValueAttr.get(
+            [
+                sharding_attribute([self.mesh_axes if i == axis else () for i in range(ndim)])
+                for ndim, axis in zip(ndims, axes, strict=True)
+            ]
+        )
 
     def optimization_barrier(self, operands: Sequence[Operand]) -> tuple[Operand, ...]:
         """Emit `optimization_barrier`.

@@ -15,9 +15,10 @@ from tracer.lowering.device import Device
 from tracer.lowering.executable import Executable
 from tracer.lowering.failures import compile_failure
 from tracer.lowering.module import lower_graph
+from tracer.lowering.placement import Placement, chosen_outputs
 
 _Aliases = tuple[tuple[int, int], ...]
-_Key = tuple[str, Device, tuple[int, ...], _Aliases, tuple[tuple[str, Any], ...]]
+_Key = tuple[str, Device, Placement | None, tuple[int, ...], _Aliases, tuple[tuple[str, Any], ...]]
 _DISABLED_PASSES = "xla_disable_hlo_passes"
 _CACHE: OrderedDict[_Key, Executable] = OrderedDict()
 _CACHE_SIZE = 4096
@@ -32,6 +33,7 @@ def compile_graph(
     donate: Sequence[int] = (),
     aliases: Mapping[int, int] | None = None,
     options: Mapping[str, Any] | None = None,
+    placement: Placement | None = None,
 ) -> Executable:
     """Compile a graph, or return the executable of an equal one that was compiled before.
 
@@ -48,6 +50,8 @@ def compile_graph(
         donated inputs is freed after the call.
     options : mapping, optional
         XLA's compile options by their full names.
+    placement : Placement, optional
+        How inputs and outputs lie on a mesh of devices, in place of `device`.
 
     Returns
     -------
@@ -64,18 +68,20 @@ def compile_graph(
     DeviceError
         There is no such device.
     """
-    place = find_device(device)
+    place = find_device(device) if placement is None else placement.mesh.flat[0]
     positions = _check_donate(graph, donate)
     pairs = _check_aliases(graph, positions, aliases or {})
     overrides = dict(options or {})
-    key = (graph.fingerprint, place, positions, pairs, tuple(sorted(overrides.items())))
+    key = (
+        graph.fingerprint, place, placement, positions, pairs, tuple(sorted(overrides.items()))
+    )  # fmt: skip
     with _LOCK:
         found = _CACHE.get(key)
         if found is not None:
             _CACHE.move_to_end(key)
             return found
     # Compiled outside of the lock, so that threads compile side by side.
-    made = _compile(graph, place, positions, pairs, overrides)
+    made = _compile(graph, place, placement, positions, pairs, overrides)
     with _LOCK:
         found = _CACHE.setdefault(key, made)
         if len(_CACHE) > _CACHE_SIZE:
@@ -89,9 +95,12 @@ def clear_cache() -> None:
         _CACHE.clear()
 
 
-def stablehlo(graph: Graph, *, device: Device | str | None = None) -> str:
+def stablehlo(
+    graph: Graph, *, device: Device | str | None = None, placement: Placement | None = None
+) -> str:
     """Return the StableHLO text of a graph."""
-    return str(lower_graph(graph, find_device(device).platform))
+    platform = find_device(device).platform if placement is None else placement.mesh.platform
+    return str(lower_graph(graph, platform, placement=placement))
 
 
 def _check_donate(graph: Graph, donate: Sequence[int]) -> tuple[int, ...]:
@@ -124,19 +133,27 @@ def _check_aliases(graph: Graph, donate: tuple[int, ...], aliases: Mapping[int, 
 def _compile(
     graph: Graph,
     device: Device,
+    placement: Placement | None,
     donate: tuple[int, ...],
     aliases: _Aliases,
     overrides: dict[str, Any],
 ) -> Executable:
-    module = lower_graph(graph, device.platform, dict(aliases))
-    options = shims.compile_options(_all_options(device, overrides), device.raw)
+    module = lower_graph(graph, device.platform, dict(aliases), placement)
+    raws = [place.raw for place in ((device,) if placement is None else placement.mesh.flat)]
+    options = shims.compile_options(
+        _all_options(device, overrides), raws, is_partitioned=placement is not None
+    )
     try:
         with module.context:
             compile = device.client.compile_and_load if device.is_present else device.client.compile
-            raw = compile(module, shims.device_list(device.raw), options)
+            raw = compile(module, shims.device_list(*raws), options)
     except RuntimeError as error:
         raise compile_failure(error) from error
-    return Executable(raw, graph, device, donate, dict(aliases))
+    if placement is None:
+        return Executable(raw, graph, device, donate, dict(aliases))
+    outputs = chosen_outputs(raw, placement, graph.output_types)
+    known = Placement(placement.mesh, placement.inputs, outputs)
+    return Executable(raw, graph, device, donate, dict(aliases), known)
 
 
 def _all_options(device: Device, overrides: dict[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -13,6 +14,8 @@ from tracer.lowering.copies import ArrayCopy, aliases_of, copies_of
 from tracer.lowering.device import Device
 from tracer.lowering.failures import absent, execution_failure, given_twice
 from tracer.lowering.memory import MemoryStats, measure
+from tracer.lowering.placement import Placement
+from tracer.lowering.sharded import xla_sharding
 from tracer.lowering.shims import Buffer
 
 _NEW_PAGES_BYTES = 1 << 20
@@ -32,6 +35,8 @@ class Executable:
         Where it runs.
     donate : tuple of int
         Inputs whose buffers are given away at each call.
+    placement : Placement or None
+        How inputs and outputs lie on a mesh of devices; then `device` is its first one.
     """
 
     def __init__(
@@ -41,18 +46,28 @@ class Executable:
         device: Device,
         donate: Sequence[int],
         aliases: Mapping[int, int],
+        placement: Placement | None = None,
     ) -> None:
         self.raw = raw
         self.device = device
+        self.placement = placement
         self.donate = tuple(donate)
         self._freed = tuple(position for position in donate if position not in aliases)
         """Donated inputs that XLA does not know of."""
         self.input_types = graph.input_types
         self.output_types = graph.output_types
         self._execute = raw.execute_sharded if device.is_present else self._refuse
+        shardings: list[Any] = [device.sharding] * len(graph.output_types)
+        if placement is not None:
+            shardings = [
+                xla_sharding(sharding, type.ndim)
+                for sharding, type in zip(placement.outputs, graph.output_types, strict=True)
+            ]
+            if device.is_present and device.platform == "cpu":
+                self._execute = self._one_at_a_time
         self._handlers = [
-            shims.result_handler(type.shape, type.dtype, device.sharding)
-            for type in graph.output_types
+            shims.result_handler(type.shape, type.dtype, sharding)
+            for type, sharding in zip(graph.output_types, shardings, strict=True)
         ]
 
     def __call__(self, *buffers: Buffer) -> list[Buffer]:
@@ -100,6 +115,14 @@ class Executable:
             if sum(buffer is buffers[position] for buffer in buffers) > 1:
                 raise given_twice(position)
 
+    def _one_at_a_time(self, buffers: Sequence[Buffer]) -> Any:
+        """Run on several CPU devices, to the end.
+
+        Their parts wait for one another on the threads of one pool: the parts of two runs at a
+        time wait for ever.
+        """
+        return _Waiting(self.raw, buffers)
+
     def _refuse(self, _: Sequence[Buffer]) -> Any:
         raise absent(self.device)
 
@@ -129,3 +152,23 @@ class Executable:
     def hlo(self) -> str:
         """Return the optimised HLO as text, in the order of execution."""
         return str(self.raw.hlo_modules()[0].to_string())
+
+
+class _Waiting:
+    """A run on several CPU devices, in the form of jaxlib's results."""
+
+    def __init__(self, raw: Any, buffers: Sequence[Buffer]) -> None:
+        self._raw, self._buffers = raw, buffers
+
+    def consume_with_handlers(self, handlers: list[Any]) -> list[Buffer]:
+        """Run, and wait for all results."""
+        with _ONE_RUN:
+            results: list[Buffer] = self._raw.execute_sharded(self._buffers).consume_with_handlers(
+                handlers
+            )
+            for result in results:
+                result.block_until_ready()
+        return results
+
+
+_ONE_RUN = threading.Lock()

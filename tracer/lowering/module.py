@@ -9,6 +9,7 @@ from typing import Any
 from tracer.errors import LoweringError
 from tracer.ir import Graph
 from tracer.lowering.builder import StableHloBuilder
+from tracer.lowering.placement import Placement, declare_mesh, sharding_attributes
 from tracer.lowering.shims import func, ir, make_context
 from tracer.lowering.values import Operand
 from tracer.lowering.walk import lower_nodes, node_path
@@ -17,7 +18,12 @@ _ENTRY = "main"
 _OP_NAME = re.compile(r'error: "([^"]+)"')
 
 
-def lower_graph(graph: Graph, platform: str, aliases: Mapping[int, int] | None = None) -> Any:
+def lower_graph(
+    graph: Graph,
+    platform: str,
+    aliases: Mapping[int, int] | None = None,
+    placement: Placement | None = None,
+) -> Any:
     """Lower a graph to StableHLO for a platform.
 
     Parameters
@@ -29,6 +35,8 @@ def lower_graph(graph: Graph, platform: str, aliases: Mapping[int, int] | None =
     aliases : mapping of int to int, optional
         The result that takes over the memory of an input. XLA is not told of other donated inputs:
         it would pair them with any result of their size, and copy.
+    placement : Placement, optional
+        How the inputs and outputs lie on a mesh of devices.
 
     Returns
     -------
@@ -41,6 +49,8 @@ def lower_graph(graph: Graph, platform: str, aliases: Mapping[int, int] | None =
         StableHLO does not accept an op.
     """
     b = StableHloBuilder(platform)
+    if placement is not None:
+        b.mesh_axes = placement.mesh.axis_names
     with make_context(), ir.Location.unknown():
         module = ir.Module.create()
         module.operation.attributes["sym_name"] = ir.StringAttr.get("tracer")
@@ -53,7 +63,10 @@ def lower_graph(graph: Graph, platform: str, aliases: Mapping[int, int] | None =
             func.ReturnOp([output.raw for output in outputs])
         signature = ir.FunctionType.get(inputs, [output.raw.type for output in outputs])
         entry.attributes["function_type"] = ir.TypeAttr.get(signature)
-        entry.attributes["arg_attrs"] = _donation(graph, aliases or {})
+        arguments = _donation(graph, aliases or {})
+        if placement is not None:
+            _place(module, entry, graph, placement, arguments)
+        entry.attributes["arg_attrs"] = _dictionaries(arguments)
         _verify(module, graph)
     return module
 
@@ -74,10 +87,27 @@ def _verify(module: Any, graph: Graph) -> None:
         ) from error
 
 
-def _donation(graph: Graph, aliases: Mapping[int, int]) -> Any:
+def _place(
+    module: Any, entry: Any, graph: Graph, placement: Placement, arguments: list[dict[str, Any]]
+) -> None:
+    """Write how inputs and outputs lie on the mesh."""
+    declare_mesh(module, placement.mesh)
+    for known, more in zip(
+        arguments, sharding_attributes(placement.inputs, graph.input_types), strict=True
+    ):
+        known.update(more)
+    results = sharding_attributes(placement.outputs, graph.output_types)
+    entry.attributes["res_attrs"] = _dictionaries(results)
+
+
+def _dictionaries(attributes: list[dict[str, Any]]) -> Any:
+    return ir.ArrayAttr.get([ir.DictAttr.get(attribute) for attribute in attributes])
+
+
+def _donation(graph: Graph, aliases: Mapping[int, int]) -> list[dict[str, Any]]:
     """Return the attributes of the entry's arguments that say which result has their memory."""
     attributes: list[dict[str, Any]] = [{} for _ in graph.inputs]
     for position, result in aliases.items():
         index = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), result)
         attributes[position] = {"tf.aliasing_output": index}
-    return ir.ArrayAttr.get([ir.DictAttr.get(attribute) for attribute in attributes])
+    return attributes

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 # XLA's C++ logs lines at start-up, and each failure a second time before it raises; must be set
@@ -22,7 +22,7 @@ from jaxlib import _jax, lapack, xla_client
 from jaxlib._jax import Array as Buffer  # type: ignore[import-not-found]
 from jaxlib.mlir import ir
 from jaxlib.mlir._mlir_libs import _jax_mlir_ext
-from jaxlib.mlir.dialects import chlo, func
+from jaxlib.mlir.dialects import chlo, func, sdy
 from jaxlib.mlir.dialects import stablehlo as hlo
 
 VERSION: tuple[int, ...] = tuple(jaxlib.version.__version_info__)
@@ -56,6 +56,25 @@ class OneDevice(_jax.SingleDeviceSharding):  # type: ignore[misc]
         return xla_client.HloSharding.replicate()
 
 
+class SeveralDevices(_jax.GSPMDSharding):  # type: ignore[misc]
+    """The sharding of an array that lies on several devices, with what C++ reads besides."""
+
+    memory_kind = None
+
+    @property
+    def num_devices(self) -> int:
+        """How many devices there are."""
+        return len(self._internal_device_list)
+
+    def _to_xla_hlo_sharding(self, ndim: int) -> Any:
+        return self._hlo_sharding
+
+
+def several_devices(devices: list[Any], sharding: Any) -> SeveralDevices:
+    """Return the sharding over a list of devices that an `OpSharding` says."""
+    return SeveralDevices(device_list(*devices), xla_client.HloSharding.from_proto(sharding))
+
+
 def make_context() -> Any:
     """Return a new MLIR context that knows StableHLO and CHLO.
 
@@ -66,6 +85,7 @@ def make_context() -> Any:
     context.load_all_available_dialects()
     hlo.register_dialect(context)
     chlo.register_dialect(context)
+    sdy.register_dialect(context)
     return context
 
 
@@ -147,13 +167,22 @@ def disabled_passes(platform: str) -> tuple[str, ...]:
     return (_PASSES_THAT_DROP_BARRIERS, _PASSES_THAT_UNFUSE_REDUCTIONS)
 
 
-def compile_options(overrides: dict[str, Any], device: Any) -> Any:
-    """Return XLA's options for a program on one device, with named overrides."""
+def compile_options(
+    overrides: dict[str, Any], devices: Sequence[Any], *, is_partitioned: bool
+) -> Any:
+    """Return XLA's options for one program on some devices, with named overrides."""
     options = xla_client.CompileOptions()
     options.env_option_overrides = list(overrides.items())
+    if is_partitioned:
+        options.num_partitions = len(devices)
+        build = options.executable_build_options
+        build.num_partitions = len(devices)
+        build.use_spmd_partitioning = True
+        build.use_shardy_partitioner = True
+        build.allow_spmd_sharding_propagation_to_output = [True]
     # Without an assignment a program compiled for another device still runs on device 0.
     options.device_assignment = xla_client.DeviceAssignment.create(
-        np.array([[device.id]], dtype=np.int32)
+        np.array([[device.id for device in devices]], dtype=np.int32)
     )
     return options
 
@@ -173,7 +202,28 @@ def put(array: np.ndarray[Any, Any], sharding: OneDevice, device: Any) -> Buffer
     return buffer
 
 
-def result_handler(shape: tuple[int, ...], dtype: np.dtype[Any], sharding: OneDevice) -> Any:
+def put_parts(
+    shape: tuple[int, ...],
+    parts: list[np.ndarray[Any, Any]],
+    sharding: SeveralDevices,
+    devices: list[Any],
+) -> Buffer:
+    """Copy the parts of an array to devices."""
+    buffer: Buffer = _jax.batched_device_put(
+        Aval(shape, parts[0].dtype),
+        sharding,
+        parts,
+        devices,
+        True,
+        force_copy=True,
+        enable_x64=True,
+    )
+    return buffer
+
+
+def result_handler(
+    shape: tuple[int, ...], dtype: np.dtype[Any], sharding: OneDevice | SeveralDevices
+) -> Any:
     """Return what turns one output of an execution into a Buffer."""
     return _jax.array_result_handler(Aval(shape, dtype), sharding, True, True)
 
@@ -189,9 +239,9 @@ def import_dlpack(capsule: Any, device: Any) -> Buffer:
     return buffer
 
 
-def device_list(device: Any) -> Any:
-    """Return jaxlib's list of one device."""
-    return _jax.DeviceList((device,))
+def device_list(*devices: Any) -> Any:
+    """Return jaxlib's list of devices."""
+    return _jax.DeviceList(devices)
 
 
 def distributed_runtime(
@@ -248,6 +298,7 @@ __all__ = [
     "Aval",
     "Buffer",
     "OneDevice",
+    "SeveralDevices",
     "bool_constant",
     "chlo",
     "compile_options",
@@ -263,7 +314,10 @@ __all__ = [
     "make_context",
     "memory_optimized_options",
     "put",
+    "put_parts",
     "require_lapack",
     "result_handler",
+    "sdy",
+    "several_devices",
     "xla_client",
 ]

@@ -70,6 +70,8 @@ from tracer.ops.reduce_window import (
 from tracer.ops.scan import scan
 from tracer.ops.scatter import scatter
 from tracer.ops.shape import broadcast_in_dim, reshape, reverse, transpose
+from tracer.ops.shard import shard
+from tracer.ops.small_call import small_call
 from tracer.ops.sort import sort, top_k
 from tracer.ops.special import (
     digamma,
@@ -216,6 +218,7 @@ __all__ = [
     "scan",
     "scatter",
     "select",
+    "shard",
     "shift_left",
     "shift_right_arithmetic",
     "shift_right_logical",
@@ -223,6 +226,7 @@ __all__ = [
     "sine",
     "sinh",
     "slice",
+    "small_call",
     "sort",
     "sqrt",
     "stop_gradient",

@@ -1,0 +1,295 @@
+"""Meshes of devices, and how an array lies on one: JAX's names and meaning.
+
+A `PartitionSpec` says for each axis of an array along which axes of the mesh it is cut; what is not
+named is whole on every device.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from tracer.errors import ArgumentError, DeviceError, ShapeError
+from tracer.lowering.backend import devices as all_devices
+from tracer.lowering.device import Device
+
+AxisNames = tuple[str, ...]
+Spec = tuple[AxisNames, ...]
+"""For each axis of an array the axes of the mesh that cut it, the slowest first."""
+
+
+class PartitionSpec(tuple[Any, ...]):
+    """Along which axes of a mesh each axis of an array is cut.
+
+    Parameters
+    ----------
+    *parts : str, tuple of str or None
+        For each axis of the array a name, several, or None for one that is whole. Axes that are
+        left out at the end are whole.
+
+    Examples
+    --------
+    >>> from tracer.sharding import PartitionSpec
+    >>> PartitionSpec("data", None)
+    PartitionSpec('data', None)
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, *parts: str | Sequence[str] | None) -> PartitionSpec:
+        """Make a spec of its parts."""
+        return super().__new__(
+            cls,
+            tuple(part if part is None or isinstance(part, str) else tuple(part) for part in parts),
+        )
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        return tuple(self)
+
+    def __repr__(self) -> str:
+        return f"PartitionSpec({', '.join(map(repr, self))})"
+
+
+@dataclass(frozen=True, eq=False)
+class Mesh:
+    """Devices in a grid whose axes have names.
+
+    Parameters
+    ----------
+    devices : ndarray of Device
+        One axis for each name. Lists of devices or their names will do.
+    axis_names : str or sequence of str
+        The names.
+
+    Examples
+    --------
+    >>> import tracer
+    >>> from tracer.sharding import Mesh
+    >>> Mesh(tracer.devices("cpu")[:1], "data")
+    Mesh(data=1 of cpu:0)
+    """
+
+    devices: np.ndarray[Any, Any]
+    axis_names: AxisNames
+
+    def __init__(self, devices: Any, axis_names: str | Sequence[str]) -> None:
+        from tracer.lowering.backend import find_device
+
+        grid = np.array(devices, dtype=object)
+        names = (axis_names,) if isinstance(axis_names, str) else tuple(axis_names)
+        found = np.empty(grid.shape, dtype=object)
+        for place, device in np.ndenumerate(grid):
+            found[place] = find_device(device)
+        if found.ndim != len(names) or len(set(names)) < len(names):
+            raise ArgumentError(
+                f"a mesh of {found.ndim} axes has the names {names}",
+                mend="give each axis of the array of devices a name of its own",
+            )
+        flat = list(found.flat)
+        if not flat or len(set(flat)) < len(flat):
+            raise ArgumentError(
+                f"a mesh needs devices, each once, not {', '.join(map(str, flat)) or 'none'}",
+                mend="give tracer.devices() in the shape of the mesh",
+            )
+        if len({(device.platform, device.machine) for device in flat}) > 1:
+            raise DeviceError(
+                f"a mesh of different devices: {', '.join(map(str, flat))}",
+                mend="make it of the devices of one platform: tracer.devices('cpu')",
+            )
+        found.flags.writeable = False
+        object.__setattr__(self, "devices", found)
+        object.__setattr__(self, "axis_names", names)
+
+    @cached_property
+    def flat(self) -> tuple[Device, ...]:
+        """The devices in row-major order."""
+        return tuple(self.devices.flat)
+
+    @cached_property
+    def shape(self) -> dict[str, int]:
+        """The size of each axis, by name."""
+        return dict(zip(self.axis_names, self.devices.shape, strict=True))
+
+    @property
+    def size(self) -> int:
+        """How many devices there are."""
+        return int(self.devices.size)
+
+    @property
+    def platform(self) -> str:
+        """The platform of all its devices."""
+        return self.flat[0].platform
+
+    @property
+    def is_present(self) -> bool:
+        """Whether programs can run on it."""
+        return self.flat[0].is_present
+
+    @cached_property
+    def local(self) -> tuple[Device, ...]:
+        """The devices of this process, in row-major order."""
+        return tuple(device for device in self.flat if device.is_local)
+
+    @cached_property
+    def _key(self) -> tuple[Any, ...]:
+        return self.flat, self.devices.shape, self.axis_names
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Mesh) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __str__(self) -> str:
+        axes = ", ".join(f"{name}={size}" for name, size in self.shape.items())
+        return f"Mesh({axes} of {self.flat[0]}{'...' if self.size > 1 else ''})"
+
+    __repr__ = __str__
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Mesh, (np.vectorize(str, otypes=[object])(self.devices), self.axis_names)
+
+
+def make_mesh(
+    axis_shapes: Sequence[int],
+    axis_names: Sequence[str],
+    *,
+    devices: Sequence[Device] | None = None,
+) -> Mesh:
+    """Return a mesh of the first devices there are.
+
+    Parameters
+    ----------
+    axis_shapes : sequence of int
+        The size of each axis.
+    axis_names : sequence of str
+        Their names.
+    devices : sequence of Device, optional
+        Of these; by default those of the default device's platform.
+
+    Raises
+    ------
+    DeviceError
+        There are not as many devices.
+    """
+    from tracer.lowering.backend import default_device
+
+    there = list(all_devices(default_device().platform) if devices is None else devices)
+    needed = math.prod(axis_shapes)
+    if needed > len(there):
+        raise DeviceError(
+            f"a mesh of {tuple(axis_shapes)} takes {needed} devices, there are {len(there)}",
+            mend="make it smaller; on CPUs set TRACER_CPU_DEVICES in the environment to have more",
+        )
+    return Mesh(np.array(there[:needed], dtype=object).reshape(tuple(axis_shapes)), axis_names)
+
+
+@dataclass(frozen=True, repr=False)
+class NamedSharding:
+    """How an array lies on a mesh.
+
+    Attributes
+    ----------
+    mesh : Mesh
+    spec : PartitionSpec
+    """
+
+    mesh: Mesh
+    spec: PartitionSpec
+
+    def __post_init__(self) -> None:
+        """Check that the mesh has the axes, each used once."""
+        spec = self.spec if isinstance(self.spec, PartitionSpec) else PartitionSpec(*self.spec)
+        object.__setattr__(self, "spec", spec)
+        used = [name for names in self._parts() for name in names]
+        for name in used:
+            if name not in self.mesh.shape:
+                raise ArgumentError(
+                    f"{spec} names the axis {name!r}, which {self.mesh} does not have",
+                    mend=f"use its axes: {', '.join(self.mesh.axis_names)}",
+                )
+            if used.count(name) > 1:
+                raise ArgumentError(
+                    f"{spec} cuts along {name!r} twice",
+                    mend="let each axis of the mesh cut one axis of the array",
+                )
+
+    def _parts(self) -> Spec:
+        return tuple(
+            () if part is None else (part,) if isinstance(part, str) else part for part in self.spec
+        )
+
+    @property
+    def platform(self) -> str:
+        """The platform of the mesh's devices."""
+        return self.mesh.platform
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        """Whether every device has the whole array."""
+        return all(self.mesh.shape[name] == 1 for names in self._parts() for name in names)
+
+    @property
+    def is_fully_addressable(self) -> bool:
+        """Whether this process owns all devices of the mesh."""
+        return len(self.mesh.local) == self.mesh.size
+
+    def parts(self, ndim: int) -> Spec:
+        """Return, for each of `ndim` axes, the mesh axes that cut it."""
+        found = self._parts()
+        if len(found) > ndim:
+            raise ShapeError(
+                f"{self.spec} is for {len(found)} axes, the array has {ndim}",
+                mend="give as many parts as the array has axes, or fewer",
+            )
+        return (*found, *[()] * (ndim - len(found)))
+
+    def shards(self, axis_names: AxisNames) -> int:
+        """Return into how many parts these mesh axes cut."""
+        return math.prod(self.mesh.shape[name] for name in axis_names)
+
+    def shard_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """Return the shape of each device's part of an array.
+
+        Raises
+        ------
+        ShapeError
+            An axis cannot be cut into equal parts.
+        """
+        sizes = []
+        for axis, (size, names) in enumerate(zip(shape, self.parts(len(shape)), strict=True)):
+            count = self.shards(names)
+            if size % count:
+                along = " x ".join(map(repr, names))
+                more = -(-size // count) * count
+                raise ShapeError(
+                    f"axis {axis} of shape {tuple(shape)} has {size} elements, which {along} of "
+                    f"{self.mesh} does not cut into {count} equal parts",
+                    mend=f"pad the axis to {more} elements, or cut another one",
+                )
+            sizes.append(size // count)
+        return tuple(sizes)
+
+    def places(self, shape: Sequence[int]) -> Iterator[tuple[Device, tuple[slice, ...]]]:
+        """Yield each device of the mesh with the part of an array that lies there."""
+        local = self.shard_shape(shape)
+        parts = self.parts(len(shape))
+        for place, device in np.ndenumerate(self.mesh.devices):
+            at = dict(zip(self.mesh.axis_names, place, strict=True))
+            index = []
+            for size, names in zip(local, parts, strict=True):
+                number = 0
+                for name in names:
+                    number = number * self.mesh.shape[name] + at[name]
+                index.append(slice(number * size, (number + 1) * size))
+            yield device, tuple(index)
+
+    def __str__(self) -> str:
+        return f"{self.spec} on {self.mesh}"
+
+    __repr__ = __str__
