@@ -61,15 +61,12 @@ def keep_in_place(
 
 
 def _readers_first(live: Liveness) -> Graph | None:
-    """Return the graph with results over arguments after the other readers of these, if any."""
+    """Return the graph with results after the other readers of what they write over, if any."""
     after: dict[int, list[Node]] = {}
     for node in live.schedule:
         if any(live.users.get(value) for value in node.results):
             continue
-        reads = live.buffers_read(node).items()
-        over = [v for v, in_order in reads if in_order and v.type is node.types[0]]
-        deaths = [live.death(v) for v in over if live.inputs.get(v) in live.donated]
-        last = min(deaths, default=0)
+        last = _last_reader(live, node)
         if live.position[node] < last < len(live.graph.nodes):
             after.setdefault(last, []).append(node)
     if not after:
@@ -81,6 +78,18 @@ def _readers_first(live: Liveness) -> Graph | None:
             order.append(node)
         order.extend(after.get(position, ()))
     return Graph(live.graph.inputs, live.graph.outputs, order)
+
+
+def _last_reader(live: Liveness, node: Node) -> int:
+    """Return where the memory that a result has to be written over is read for the last time."""
+    if node.body_graphs or _updates_a_part(node):
+        roots = {live.root(value) for value in node.operands}
+        over = {v for v in roots if v not in live.inputs or live.inputs[v] in live.donated}
+        deaths = [live.death(v) for v in over if v.type.nbytes >= _SMALLEST]
+        return max((death for death in deaths if death < len(live.graph.nodes)), default=0)
+    reads = live.buffers_read(node).items()
+    donated = [v for v, in_order in reads if in_order and live.inputs.get(v) in live.donated]
+    return min((live.death(v) for v in donated if v.type is node.types[0]), default=0)
 
 
 @dataclass(frozen=True)
