@@ -47,6 +47,7 @@ def take_turns(
     enough_seconds: float,
     cap_bytes: int,
     timeout: float,
+    pythons: Mapping[str, str] | None = None,
 ) -> dict[str, Contender]:
     """Start every target, let each run once to warm up, then time them in turns.
 
@@ -62,8 +63,14 @@ def take_turns(
         Address space that the calls of each process may add.
     timeout : float
         Seconds for a set-up, or one call.
+    pythons : mapping of str to str, optional
+        The interpreters of those that do not run in this one.
     """
-    children = {name: _Child(*order, cap_bytes, timeout) for name, order in orders.items()}
+    others = pythons or {}
+    children = {
+        name: _Child(*order, cap_bytes, timeout, others.get(name, sys.executable))
+        for name, order in orders.items()
+    }
     try:
         for child in children.values():
             child.set_up()
@@ -89,12 +96,18 @@ def ratio(peer: Contender, ours: Contender) -> float | None:
 
 class _Child:
     def __init__(
-        self, target: str, arguments: Mapping[str, Any], cap_bytes: int, timeout: float
+        self,
+        target: str,
+        arguments: Mapping[str, Any],
+        cap_bytes: int,
+        timeout: float,
+        python: str,
     ) -> None:
         self.order = json.dumps(
             {"target": target, "arguments": dict(arguments), "cap_bytes": cap_bytes}
         )
         self.timeout = timeout
+        self.python = python
         self.found = Contender("ok", "", [])
         self.process: subprocess.Popen[str] | None = None
         # Not a pipe: a talkative library would fill it and wait.
@@ -103,7 +116,7 @@ class _Child:
     def set_up(self) -> None:
         """Start the process and wait until it is ready; they are set up one after another."""
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.turns", self.order],
+            [self.python, "-m", "benchmarks.turns", self.order],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.log,
