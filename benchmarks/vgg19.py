@@ -21,7 +21,6 @@ import importlib.util
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
