@@ -44,9 +44,11 @@ ROOMS: dict[str, set[str]] = {
     "control": SHARED | COMPOSERS | {"transforms"},
     "transforms": SHARED | COMPOSERS,
     "eager": SHARED | COMPOSERS | {"lowering"},
+    "sharding": SHARED | {"numpy", "lowering", "ir"},
+    "distributed": {"lowering"},
     "api": SHARED
     | COMPOSERS
-    | {"control", "transforms", "eager", "optimizer", "lowering", "rules"},
+    | {"control", "transforms", "eager", "optimizer", "lowering", "rules", "sharding"},
 }
 """What each room may import, besides itself."""
 SAME_ROOM = {
@@ -58,6 +60,7 @@ SAME_ROOM = {
     "options": "api",
     "retracing": "api",
     "signature": "api",
+    "spreading": "api",
 }
 """Files that share a room with the one that names it."""
 ENTRANCE = "__init__"

@@ -3,8 +3,8 @@
 The public names. Arrays and functions of them live in `tracer.numpy`.
 """
 
+from tracer import distributed, nn, numpy, random, scipy, sharding, tree
 from tracer import eager as _eager  # installs the evaluator of concrete arrays
-from tracer import nn, numpy, random, scipy, tree
 from tracer.api import CompiledFunction, compile
 from tracer.control import (
     associative_scan,
@@ -41,6 +41,7 @@ from tracer.ir import ShapeDtype
 from tracer.lowering import default_device, devices, set_default_device
 from tracer.numpy.array import Array
 from tracer.optimizer.plan import Plan
+from tracer.sharding import device_put
 from tracer.transforms import (
     check_grads,
     checkpoint,
@@ -101,7 +102,9 @@ __all__ = [
     "custom_jvp",
     "custom_vjp",
     "default_device",
+    "device_put",
     "devices",
+    "distributed",
     "fori_loop",
     "grad",
     "hessian",
@@ -119,6 +122,7 @@ __all__ = [
     "scan",
     "scipy",
     "set_default_device",
+    "sharding",
     "stop_gradient",
     "switch",
     "tree",

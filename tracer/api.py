@@ -6,6 +6,7 @@ import functools
 import threading
 import types
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tracer import tree
@@ -13,11 +14,13 @@ from tracer.compiled import Program, build_program
 from tracer.donation import given_twice
 from tracer.errors import ArgumentError, DeviceError, DTypeError, OutOfMemoryError, TracerError
 from tracer.ir import Graph
+from tracer.lowering import Mesh
 from tracer.numpy.array import Array
 from tracer.numpy.base import deleted_error
 from tracer.numpy.recording import _LOCAL
 from tracer.optimizer.plan import Plan
 from tracer.options import CompileOptions, compile_options
+from tracer.sharding import resolve_spread
 from tracer.signature import Call, program_key, read_call, split_statics
 
 
@@ -67,16 +70,23 @@ class CompiledFunction:
 
     def _call_slowly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         call = self._read(args, kwargs)
-        arrays = call.arrays(self._options.device)
-        program = self._program(call)
+        if self._options.spread is None:
+            arrays = call.arrays(self._options.device)
+            program = self._program(call)
+        else:
+            program = self._program(call)
+            arrays = call.arrays(*program.input_places)
         if call.is_flat and all(type(item) is Array for item in args):
             self._flat_programs[call.types] = program
         return self._run(program, arrays)
 
     def _run(self, program: Program, arrays: Sequence[Array]) -> Any:
-        buffers = [a._buffer for a in arrays]
-        if program.captured:
-            buffers += program.captured_buffers()
+        if program.input_places:
+            buffers = program.placed_buffers(arrays, self._name)
+        else:
+            buffers = [a._buffer for a in arrays]
+            if program.captured:
+                buffers += program.captured_buffers()
         try:
             results = program.execute(*buffers)
         except OutOfMemoryError as error:
@@ -99,7 +109,7 @@ class CompiledFunction:
         for array in given:
             if array.is_deleted():
                 raise deleted_error(array) from None
-            if array.device is not program.device:
+            if not program.input_places and array.device is not program.device:
                 raise DeviceError(
                     f"{self._name} is compiled for {program.device}, and an array, {array.type}, "
                     f"is on {array.device}",
@@ -169,6 +179,9 @@ def compile(
     tensor_split_size: int | str | None = None,
     split: str = "auto",
     passes: str | Sequence[str] | None = None,
+    mesh: Mesh | None = None,
+    in_shardings: Any = None,
+    out_shardings: Any = None,
 ) -> CompiledFunction:
     """Compile a function of arrays, to run within a byte limit.
 
@@ -204,6 +217,13 @@ def compile(
         blanks. `"-reorder-chains,-log1p"` leaves these out; names without a minus run alone, with
         those passes that no program can do without. `TRACER_PASSES` in the environment does the
         same for all programs. docs/passes.md lists them.
+    mesh : Mesh, optional
+        Several devices (`tracer.sharding`) that run the program together; the limit is that of
+        each. The planner spreads the axes that it would split for memory.
+    in_shardings, out_shardings : optional
+        How arguments and results lie on the mesh: a `NamedSharding` or `PartitionSpec` for all,
+        or containers of them like the arguments and results, as deep as is wanted. None in
+        `in_shardings`: whole on every device; in `out_shardings`: as XLA likes it.
 
     Returns
     -------
@@ -244,4 +264,10 @@ def compile(
         fn, memory_limit, donate_argnums, donate_argnames, static_argnums, device,
         tensor_size_threshold, tensor_split_size, split, passes,
     )  # fmt: skip
-    return CompiledFunction(fn, options)
+    spread = resolve_spread(mesh, in_shardings, out_shardings)
+    if spread is not None and device is not None:
+        raise ArgumentError(
+            f"device={device!r} beside a mesh",
+            mend="leave device out: the mesh says where the program runs",
+        )
+    return CompiledFunction(fn, replace(options, spread=spread))

@@ -11,12 +11,16 @@ from tracer import lowering, tree
 from tracer.alias_rows import Compiled, alias_report, unused_rows
 from tracer.closed_loop import Compilers, Found
 from tracer.donation import warn_unused
+from tracer.errors import DeviceError
 from tracer.ir import Graph, ShapeDtype
+from tracer.lowering import absent
 from tracer.numpy.array import Array
 from tracer.optimizer.alias import match_donations
 from tracer.optimizer.plan import Plan, timeline_of
 from tracer.options import CompileOptions
+from tracer.sharding import Spread
 from tracer.signature import Call
+from tracer.spreading import Spreader
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +30,7 @@ class Program:
     execute: lowering.Executable
     captured: tuple[Array, ...]
     output_types: tuple[ShapeDtype, ...]
-    output_devices: tuple[lowering.Device, ...]
+    output_devices: tuple[lowering.Device | lowering.NamedSharding, ...]
     out_tree: tree.Structure
     is_single: bool
     donated: tuple[int, ...]
@@ -34,6 +38,8 @@ class Program:
     device: lowering.Device
     graph: Graph
     plan: Plan
+    input_places: tuple[lowering.NamedSharding, ...] = ()
+    """How the arguments and captured arrays lie on a mesh; empty for a program on one device."""
 
     def captured_buffers(self) -> Sequence[Any]:
         """Return the buffers of the arrays that the function closed over."""
@@ -45,7 +51,23 @@ class Program:
 
     def stablehlo(self) -> str:
         """Return the program's StableHLO text."""
-        return lowering.stablehlo(self.graph, device=self.device)
+        return lowering.stablehlo(
+            self.graph, device=self.device, placement=self.execute.placement
+        )
+
+    def placed_buffers(self, arrays: Sequence[Array], name: str) -> list[Any]:
+        """Return the buffers of a program on a mesh; arrays of one device are spread over it.
+
+        Raises
+        ------
+        DeviceError
+            An array lies in other parts, or on a device outside of the mesh.
+        """
+        given = (*arrays, *self.captured)
+        return [
+            _on_mesh(array, place, name)._buffer
+            for array, place in zip(given, self.input_places, strict=True)
+        ]
 
 
 def build_program(call: Call, options: CompileOptions, name: str) -> Program:
@@ -56,6 +78,8 @@ def build_program(call: Call, options: CompileOptions, name: str) -> Program:
     MemoryLimitError
         No program for it keeps the limit.
     """
+    if options.spread is not None:
+        return _build_spread(call, options, name, options.spread)
     compilers = Compilers(call, options, name)
     found = compilers.compile()
     compiler, candidate, execute = found.compiler, found.candidate, found.execute
@@ -74,6 +98,57 @@ def build_program(call: Call, options: CompileOptions, name: str) -> Program:
         device=device,
         graph=candidate.graph,
         plan=_plan(compilers, found, compiled),
+    )
+
+
+def _build_spread(call: Call, options: CompileOptions, name: str, spread: Spread) -> Program:
+    """Trace, plan, compile and check one signature for a mesh."""
+    spreader = Spreader(call, options, name, spread)
+    found = spreader.compile()
+    candidate, traced, execute = found.candidate, spreader.traced, found.execute
+    assert execute.placement is not None
+    outputs = tuple(filter(None, execute.placement.outputs))
+    view = candidate.view
+    return Program(
+        execute=execute,
+        captured=tuple(traced.captured),
+        output_types=traced.graph.output_types,
+        output_devices=outputs,
+        out_tree=traced.out_tree,
+        is_single=tree.is_leaf(traced.out_tree),
+        donated=spreader.donated,
+        names=call.names,
+        device=execute.device,
+        graph=candidate.graph,
+        plan=Plan(
+            limit_bytes=spreader.limit,
+            peak_bytes=candidate.peak_bytes,
+            baseline_peak_bytes=spreader.planner.baseline_peak_bytes,
+            compiled_bytes=found.nbytes,
+            argument_bytes=sum(type.nbytes for type in view.input_types),
+            output_bytes=sum(type.nbytes for type in view.output_types),
+            passes=candidate.rows,
+            loops=candidate.loops,
+            timeline=timeline_of(view, frozenset()),
+            find_minimum=lambda: found.nbytes,
+            devices=(str(spread.mesh), *candidate.axes),
+        ),
+        input_places=execute.placement.inputs,
+    )
+
+
+def _on_mesh(array: Array, place: lowering.NamedSharding, name: str) -> Array:
+    """Return an array as it is to lie on a mesh."""
+    if array.device == place or array.is_deleted():
+        return array
+    if not place.mesh.is_present:
+        raise absent(place.mesh.flat[0])
+    if array.device in place.mesh.flat:
+        return array.to_device(place)
+    raise DeviceError(
+        f"{name} takes an array, {array.type}, as {place}, and it is on {array.device}",
+        mend="place it first: tracer.device_put(x, sharding), with the sharding that the program "
+        "is compiled for",
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from tracer import lowering
 from tracer.batching import batch_graph
-from tracer.errors import DeviceError, TracerError
+from tracer.errors import DeviceError, ExportError, TracerError
 from tracer.ir import Graph, ShapeDtype
 from tracer.numpy.array import Array
 from tracer.numpy.base import ArrayBase, deleted_error
@@ -38,6 +38,8 @@ class EagerProgram:
             The arrays lie on different devices.
         """
         device = self._device
+        if not arrays and device is not lowering.default_device():
+            return EagerProgram(self._graph, lowering.default_device())()
         buffers = []
         for array in arrays:
             buffers.append(array._buffer)
@@ -57,12 +59,40 @@ class EagerProgram:
 
     def _elsewhere(self, arrays: tuple[ArrayBase, ...]) -> list[Array]:
         devices = {array._device for array in arrays}
+        if any(isinstance(device, lowering.NamedSharding) for device in devices):
+            return self._on_mesh(arrays)
         if len(devices) > 1:
             raise DeviceError(
                 f"arrays on different devices: {', '.join(sorted(map(str, devices)))}",
                 mend="move them to one device with array.to_device(device)",
             )
         return EagerProgram(self._graph, devices.pop())(*arrays)
+
+    def _on_mesh(self, arrays: tuple[ArrayBase, ...]) -> list[Array]:
+        """Run on arrays that lie in parts on a mesh; XLA chooses how the results lie.
+
+        Scalars of elsewhere go to every device of it.
+        """
+        mesh = next(array._device.mesh for array in arrays if hasattr(array._device, "mesh"))
+        whole = lowering.NamedSharding(mesh, lowering.PartitionSpec())
+        evaluator, placed = LoweringEvaluator(), []
+        for array in arrays:
+            if not isinstance(array._device, lowering.NamedSharding) and array.size == 1:
+                array = evaluator.to_device(array, whole)
+            if getattr(array._device, "mesh", None) != mesh:
+                raise DeviceError(
+                    f"arrays in different places: {array.type} is on {array._device}, and others "
+                    f"on {mesh}",
+                    mend="place them on one mesh: tracer.device_put(x, NamedSharding(mesh, "
+                    "PartitionSpec(...)))",
+                )
+            placed.append(array)
+        inputs = tuple(array._device for array in placed)
+        placement = lowering.Placement(mesh, inputs, (None,) * len(self._types))
+        execute = lowering.compile_graph(self._graph, placement=placement)
+        results = execute(*[array._buffer for array in placed])
+        assert execute.placement is not None
+        return list(map(Array, results, self._types, execute.placement.outputs))
 
 
 class LoweringEvaluator:
@@ -73,12 +103,17 @@ class LoweringEvaluator:
         return EagerProgram(graph, lowering.default_device())
 
     def from_host(self, value: np.ndarray[Any, Any], device: Any = None) -> Array:
-        """Copy a NumPy array to a device (a Device, its name, or None for the default one)."""
+        """Copy a NumPy array to a device (a Device, its name, None for the default one) or mesh."""
+        type = ShapeDtype(value.shape, value.dtype)
+        if isinstance(device, lowering.NamedSharding):
+            return Array(lowering.put_sharded(value, device), type, device)
         place = lowering.find_device(device)
-        return Array(lowering.to_device(value, place), ShapeDtype(value.shape, value.dtype), place)
+        return Array(lowering.to_device(value, place), type, place)
 
     def to_host(self, array: ArrayBase) -> np.ndarray[Any, Any]:
         """Return a read-only NumPy array of the data; blocks."""
+        if isinstance(array._device, lowering.NamedSharding):
+            return lowering.get_sharded(array._buffer, array._device, array.shape, array.dtype)
         return lowering.to_host(array._buffer)
 
     def wait(self, array: ArrayBase) -> None:
@@ -87,10 +122,15 @@ class LoweringEvaluator:
 
     def to_device(self, array: ArrayBase, device: Any) -> Array:
         """Copy an array to a device."""
-        return self.from_host(lowering.to_host(array._buffer), device)
+        return self.from_host(self.to_host(array), device)
 
     def to_dlpack(self, array: ArrayBase) -> Any:
         """Return a DLPack capsule of the data."""
+        if isinstance(array._device, lowering.NamedSharding):
+            raise ExportError(
+                f"an array that lies in parts, {array._device}, cannot be shared through DLPack",
+                mend="bring it to one device first: x.to_device('cpu:0')",
+            )
         return lowering.to_dlpack(array._buffer)
 
     def batch(self, graph: Graph, batched: Sequence[bool], size: int) -> Graph:

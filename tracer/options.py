@@ -12,6 +12,7 @@ from tracer import rules
 from tracer.donation import Donation, resolve_donation
 from tracer.errors import ArgumentError
 from tracer.optimizer.pipeline import SPLIT_NAME
+from tracer.sharding import Spread
 from tracer.units import parse_bytes, parse_flags
 
 AUTO = "auto"
@@ -31,6 +32,7 @@ class CompileOptions:
     split_bytes: int | None
     split: bool
     disabled: frozenset[str] = frozenset()
+    spread: Spread | None = None
 
 
 def compile_options(

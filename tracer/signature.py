@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -92,8 +93,10 @@ class Call:
         outputs = apply_graph(traced.graph, [*self.arrays(None), *traced.captured])
         return tree.unflatten(traced.out_tree, outputs)
 
-    def arrays(self, device: Any) -> list[Array]:
-        """Return the arguments as arrays on a device; NumPy arrays are copied.
+    def arrays(self, *places: Any) -> list[Array]:
+        """Return the arguments as arrays; NumPy arrays are copied to a device.
+
+        `places` is that of all of them, or one for each (and more, of captured arrays).
 
         Raises
         ------
@@ -101,7 +104,8 @@ class Call:
             There is a `ShapeDtype` among them: it has no data to run on.
         """
         arrays = []
-        for leaf in self.leaves:
+        each = itertools.repeat(places[0]) if len(places) == 1 else places
+        for leaf, device in zip(self.leaves, each, strict=False):
             if isinstance(leaf, ShapeDtype):
                 raise ArgumentError(
                     f"cannot run on {leaf!r}: it has no data",

@@ -14,9 +14,13 @@ from tracer.lowering.compiler import clear_cache, compile_graph, stablehlo
 from tracer.lowering.copies import ArrayCopy, Place
 from tracer.lowering.device import Device
 from tracer.lowering.executable import Executable
+from tracer.lowering.failures import absent
 from tracer.lowering.free_memory import free_bytes
 from tracer.lowering.hardware import machine_facts
 from tracer.lowering.memory import MemoryStats
+from tracer.lowering.mesh import Mesh, NamedSharding, PartitionSpec, make_mesh
+from tracer.lowering.placement import Placement
+from tracer.lowering.sharded import get_sharded, local_buffers, put_sharded
 from tracer.lowering.shims import Buffer, memory_optimized_options, unmoved_code_options
 from tracer.lowering.transfer import (
     block_until_ready,
@@ -33,7 +37,12 @@ __all__ = [
     "Device",
     "Executable",
     "MemoryStats",
+    "Mesh",
+    "NamedSharding",
+    "PartitionSpec",
     "Place",
+    "Placement",
+    "absent",
     "block_until_ready",
     "clear_cache",
     "compile_graph",
@@ -42,9 +51,13 @@ __all__ = [
     "find_device",
     "free_bytes",
     "from_dlpack",
+    "get_sharded",
+    "local_buffers",
     "machine_facts",
+    "make_mesh",
     "memory_optimized_options",
     "node_path",
+    "put_sharded",
     "set_default_device",
     "stablehlo",
     "to_device",

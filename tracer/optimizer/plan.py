@@ -51,6 +51,9 @@ class Plan:
         One row for each loop made by splitting.
     timeline : tuple of TimelineEntry
         Bytes alive over the predicted schedule.
+    devices : tuple of str
+        For a program on several devices: the mesh, then what is spread over it, along which axis.
+        The bytes are those of each device.
 
     Examples
     --------
@@ -71,6 +74,7 @@ class Plan:
     loops: tuple[LoopRow, ...]
     timeline: tuple[TimelineEntry, ...]
     find_minimum: Callable[[], int] = field(repr=False, compare=False)
+    devices: tuple[str, ...] = ()
     find_aliases: Callable[[], AliasReport] = field(default=AliasReport, repr=False, compare=False)
 
     @cached_property
@@ -93,6 +97,7 @@ class Plan:
             "argument_bytes output_bytes"
         ).split()
         result: dict[str, Any] = {name: getattr(self, name) for name in names}
+        result["devices"] = list(self.devices)
         result["passes"] = [_plain(row) for row in self.passes]
         result["loops"] = [_plain(row) for row in self.loops]
         result["aliases"] = _plain(self.aliases)
@@ -100,7 +105,8 @@ class Plan:
         return result
 
     def __str__(self) -> str:
-        parts = (_memory_lines(self), _pass_lines(self), _loop_lines(self), self.aliases.lines())
+        made = (_memory_lines, _device_lines, _pass_lines, _loop_lines)
+        parts = (*(lines(self) for lines in made), self.aliases.lines())
         return "\n".join(line for part in parts for line in part)
 
     def plot(self, path: str) -> None:
@@ -154,6 +160,15 @@ def _memory_lines(plan: Plan) -> list[str]:
         ("smallest limit", format_bytes(plan.minimum_bytes)),
     ]
     return ["memory", *(f"  {name:<16} {value}" for name, value in rows)]
+
+
+def _device_lines(plan: Plan) -> list[str]:
+    if not plan.devices:
+        return []
+    mesh, *axes = plan.devices
+    lines = [f"devices: {mesh}; the bytes above are those of each"]
+    lines.extend(f"  spread: {axis}" for axis in axes)
+    return lines if axes else [*lines, "  spread: by XLA, from the arguments' shardings"]
 
 
 def _pass_lines(plan: Plan) -> list[str]:

@@ -174,13 +174,13 @@ class LoopPlan:
     outside: set[Node]
 
 
-def plan_loops(subject: Subject, region: Region) -> LoopPlan:
+def plan_loops(subject: Subject, region: Region, *, may_stream: bool = True) -> LoopPlan:
     """Group a region's heads into loops, and drop heads whose results only their loop uses.
 
-    Sums stream along with the maximum they hang on where that saves operations.
+    Sums stream along with the maximum they hang on where that saves operations, if that is allowed.
     """
     plain = _group(Levels(subject, region, streaming=False))
-    if len(plain.loops) < 2:
+    if len(plain.loops) < 2 or not may_stream:
         return plain
     levels = Levels(subject, region, streaming=True)
     if not levels.streams:

@@ -161,8 +161,12 @@ class SliceEmitter:
             elif key in self.slices:
                 operands.append(self.slices[key][value.index])
             else:
-                operands.append(self._slice_stored(self.outer(value), axis))
+                operands.append(self._slice_of(value, axis))
         return tuple(operands)
+
+    def _slice_of(self, value: Value, axis: int) -> Value:
+        """Return the slice of a value that is stored outside of the loop."""
+        return self._slice_stored(self.outer(value), axis)
 
     def _slice_stored(self, value: Value, axis: int) -> Value:
         start, size = self._share(value.shape[axis])

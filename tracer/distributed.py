@@ -1,0 +1,9 @@
+"""Programs that several processes run together, with JAX's names.
+
+Every process runs the same script, calls `initialize` first, and makes the same calls on the same
+meshes. `tracer.devices()` then are those of all processes.
+"""
+
+from tracer.lowering.processes import initialize, process_count, process_index, shutdown
+
+__all__ = ["initialize", "process_count", "process_index", "shutdown"]

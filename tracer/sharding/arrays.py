@@ -1,0 +1,82 @@
+"""Put arrays on devices, and look at the parts that lie on them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tracer import lowering, tree
+from tracer.errors import DeviceError
+from tracer.numpy.array import Array
+from tracer.numpy.base import ArrayBase
+from tracer.numpy.convert import host_array
+from tracer.numpy.dispatch import from_host
+
+
+def device_put(x: Any, device: Any = None) -> Any:
+    """Return arrays on a device, or in parts on a mesh.
+
+    Parameters
+    ----------
+    x : array-like, or nested containers of them
+        In a run of several processes every process gives the same values.
+    device : Device, str, NamedSharding, or containers of these, optional
+        Where to: one place for all, or one for each array, in the same containers. By default
+        arrays stay where they are, and others go to the default device.
+
+    Returns
+    -------
+    Array, or containers of them
+
+    Raises
+    ------
+    ShapeError
+        A mesh does not cut an axis into equal parts.
+    DeviceError
+        There is no such device here.
+
+    Examples
+    --------
+    >>> import tracer, tracer.numpy as tnp
+    >>> from tracer.sharding import Mesh, NamedSharding, PartitionSpec
+    >>> mesh = Mesh(tracer.devices("cpu")[:1], "data")
+    >>> x = tracer.device_put(tnp.arange(4), NamedSharding(mesh, PartitionSpec("data")))
+    >>> x.device.spec
+    PartitionSpec('data')
+    """
+    leaves, structure = tree.flatten(x)
+    if tree.is_leaf(tree.flatten(device)[1]) or device is None:
+        places = [device] * len(leaves)
+    else:
+        places = tree.leaves(device)
+        if len(places) != len(leaves):
+            raise DeviceError(
+                f"{len(places)} places for {len(leaves)} arrays",
+                mend="give one place for all, or one for each array",
+            )
+    return tree.unflatten(structure, list(map(_placed, leaves, places)))
+
+
+def _placed(leaf: Any, place: Any) -> Array:
+    if isinstance(leaf, Array):
+        return leaf if place is None else leaf.to_device(place)
+    if isinstance(leaf, ArrayBase):
+        return leaf  # type: ignore[return-value]
+    return from_host(host_array(leaf), place)
+
+
+def local_parts(x: Array) -> list[tuple[Any, tuple[slice, ...], np.ndarray[Any, Any]]]:
+    """Return the parts of an array that lie on the devices of this process.
+
+    Returns
+    -------
+    list of (Device, tuple of slice, ndarray)
+        Where each part lies, which part of the whole array it is, and its values.
+    """
+    place = x.device
+    if not isinstance(place, lowering.NamedSharding):
+        return [(place, tuple(slice(0, size) for size in x.shape), np.asarray(x))]
+    places = [found for found in place.places(x.shape) if found[0].is_local]
+    parts = lowering.local_buffers(x._buffer)
+    return [(*found, part) for found, part in zip(places, parts, strict=True)]

@@ -1,0 +1,309 @@
+"""From one traced call to a program on a mesh whose every device keeps the byte limit.
+
+The axes that the planner would split for memory are spread over the devices first; what a device's
+part still stores above the limit is computed in slices, in loops inside of it. XLA's partitioner
+places the rest, and its own count of bytes for each device decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from tracer import lowering, rules, tree
+from tracer.donation import donated_leaves
+from tracer.errors import MemoryLimitError, OutOfMemoryError
+from tracer.ir import Graph, ShapeDtype
+from tracer.lowering import NamedSharding, PartitionSpec, Placement
+from tracer.optimizer.alias import match_donations
+from tracer.optimizer.liveness import Liveness
+from tracer.optimizer.passes import Pass, PassLog, PassManager, PassRow
+from tracer.optimizer.pipeline import Planner, PlannerOptions
+from tracer.optimizer.shard import device_view, input_axes, output_axes, shard_graph
+from tracer.optimizer.simplify import COMMON_SUBEXPRESSIONS
+from tracer.optimizer.speed import Machine
+from tracer.optimizer.split import LoopRow, SplitSettings, split_graph
+from tracer.options import AUTO, CompileOptions
+from tracer.sharding import Spread
+from tracer.signature import Call
+from tracer.units import format_bytes
+
+# The share of the room that a value may take before it is cut, and that a loop's trip may take.
+_SHARES = ((4, 0.875), (4, 0.5), (16, 0.5), (16, 0.25), (64, 0.25), (256, 0.125))
+_LEAST_BYTES = 1 << 12
+
+
+@dataclass(frozen=True)
+class SpreadCandidate:
+    """A program for a mesh.
+
+    Attributes
+    ----------
+    graph : Graph
+        What all devices compute together.
+    view : Graph
+        What one of them does.
+    placement : Placement
+    rows, loops : tuple
+        For the plan.
+    axes : tuple of str
+        What is spread, along which axis.
+    """
+
+    graph: Graph
+    view: Graph
+    placement: Placement
+    rows: tuple[PassRow, ...]
+    loops: tuple[LoopRow, ...]
+    axes: tuple[str, ...]
+
+    @cached_property
+    def peak_bytes(self) -> int:
+        """The predicted peak of one device."""
+        return Liveness(self.view).peak_bytes
+
+
+@dataclass(frozen=True)
+class SpreadFound:
+    """A candidate that is compiled."""
+
+    candidate: SpreadCandidate
+    execute: lowering.Executable
+
+    @property
+    def nbytes(self) -> int:
+        """XLA's count for each device and the modelled scratch, in bytes."""
+        return self.execute.memory.peak_bytes
+
+
+class Spreader:
+    """Finds a program for a mesh under a limit for each device."""
+
+    def __init__(self, call: Call, options: CompileOptions, name: str, spread: Spread) -> None:
+        self.call, self.options, self.name, self.spread = call, options, name, spread
+        self.mesh = spread.mesh
+        device = self.mesh.flat[0]
+        limit = options.limit
+        assert limit is None or limit == AUTO or isinstance(limit, int)
+        self.limit: int | None = lowering.free_bytes(device) if isinstance(limit, str) else limit
+        self.donated = donated_leaves(call, options.donation)
+        self.traced = call.traced
+        self.machine = Machine(**lowering.machine_facts(device))
+        self.planner = Planner(
+            self.traced.graph,
+            PlannerOptions(
+                limit_bytes=self.limit,
+                machine=self.machine,
+                split=False,
+                match=rules.matching(options.disabled),
+                disabled=options.disabled,
+                donated=frozenset(self.donated),
+            ),
+        )
+        self.graph = self.planner.graph
+
+    def compile(self) -> SpreadFound:
+        """Return the first program that keeps the limit on every device, compiled.
+
+        Raises
+        ------
+        MemoryLimitError
+            None that is known does.
+        OutOfMemoryError
+            The device's compiler says that none fits.
+        """
+        compiled: list[SpreadFound] = []
+        refused: list[OutOfMemoryError] = []
+        for candidate in self._candidates():
+            try:
+                found = SpreadFound(candidate, self._compile(candidate))
+            except OutOfMemoryError as error:
+                refused.append(error)
+                continue
+            if self.limit is None or found.nbytes <= self.limit:
+                return found
+            compiled.append(found)
+        if not compiled:
+            raise refused[-1]
+        raise self._infeasible(min(compiled, key=lambda found: found.nbytes))
+
+    def _compile(self, candidate: SpreadCandidate) -> lowering.Executable:
+        aliases = match_donations(candidate.graph, self.donated).pairs
+        placement = candidate.placement
+        outputs = list(placement.outputs)
+        pairs = {}
+        for argument, result in aliases.items():
+            # Memory is taken over where argument and result lie alike.
+            if outputs[result] is None:
+                outputs[result] = placement.inputs[argument]
+            if outputs[result] == placement.inputs[argument]:
+                pairs[argument] = result
+        return lowering.compile_graph(
+            candidate.graph,
+            donate=self.donated,
+            aliases=pairs,
+            options=self._xla_options,
+            placement=Placement(placement.mesh, placement.inputs, tuple(outputs)),
+        )
+
+    @property
+    def _xla_options(self) -> dict[str, Any]:
+        if self.limit is None:
+            return {}
+        return lowering.memory_optimized_options(self.mesh.platform)
+
+    def _candidates(self) -> Iterator[SpreadCandidate]:
+        """Yield programs, each once: as the user placed it, then as the planner spreads it."""
+        seen: set[str] = set()
+        if not self.spread.is_automatic or self.mesh.size == 1:
+            yield self._candidate(self.graph, self.planner.rows, (), ())
+        if not self.options.split and not self.spread.is_automatic:
+            return
+        least: SpreadCandidate | None = None
+        for settings in self._settings():
+            for candidate in self._spread(settings):
+                if candidate.graph.fingerprint in seen:
+                    continue
+                seen.add(candidate.graph.fingerprint)
+                if least is None or candidate.peak_bytes < least.peak_bytes:
+                    least = candidate
+                if self.limit is None or candidate.peak_bytes <= self.limit:
+                    yield candidate
+        if least is not None:
+            # The model may be wrong about the smallest one.
+            yield least
+
+    def _settings(self) -> Iterator[SplitSettings]:
+        largest = max((type.nbytes for node in self.graph.nodes for type in node.types), default=0)
+        even = max(_LEAST_BYTES, largest // (2 * self.mesh.size))
+        cache = self.machine.cache_bytes // 4
+        if self.limit is None:
+            yield SplitSettings(even, cache, largest + 1, machine=self.machine)
+            return
+        room = max(1, self.limit - self._fixed_bytes)
+        for share, part in _SHARES:
+            budget = max(1, int(part * room))
+            yield SplitSettings(
+                min(even, max(_LEAST_BYTES, room // share)),
+                max(1, min(cache, budget)),
+                budget,
+                trust_fusion=share < _SHARES[-1][0],
+                machine=self.machine,
+            )
+
+    @cached_property
+    def _fixed_bytes(self) -> int:
+        """Bytes of each device's arguments and results, as the first settings place them."""
+        settings = SplitSettings(
+            max(_LEAST_BYTES, max((t.nbytes for t in self.graph.input_types), default=0) // 4), 1, 1
+        )
+        view = self._sharded(settings)[0].view
+        types: tuple[ShapeDtype, ...] = (*view.input_types, *view.output_types)
+        return sum(type.nbytes for type in types)
+
+    def _spread(self, settings: SplitSettings) -> Iterator[SpreadCandidate]:
+        """Yield the program spread by settings, then with loops in its parts."""
+        candidate, rows = self._sharded(settings)
+        yield candidate
+        if self.limit is None or not self.options.split:
+            return
+        loops: list[LoopRow] = []
+
+        def run(graph: Graph, log: PassLog) -> Graph:
+            result, found = split_graph(graph, settings, log)
+            loops.extend(found)
+            return result
+
+        manager = PassManager()
+        split = Pass("split", run, exact=False, bodies=False)
+        graph = manager.run(candidate.graph, (split, COMMON_SUBEXPRESSIONS))
+        yield self._candidate(graph, (*rows, *manager.rows), tuple(loops), candidate.axes)
+
+    def _sharded(self, settings: SplitSettings) -> tuple[SpreadCandidate, tuple[PassRow, ...]]:
+        def run(graph: Graph, log: PassLog) -> Graph:
+            return shard_graph(graph, self.mesh.size, settings, log)
+
+        manager = PassManager()
+        shard = Pass("shard", run, exact=False, bodies=False)
+        passes = (shard, COMMON_SUBEXPRESSIONS) if self.mesh.size > 1 else ()
+        graph = manager.run(self.graph, passes)
+        rows = (*self.planner.rows, *manager.rows)
+        axes = tuple(manager.rows[0].applied) if manager.rows else ()
+        return self._candidate(graph, rows, (), axes), rows
+
+    def _candidate(
+        self,
+        graph: Graph,
+        rows: tuple[PassRow, ...],
+        loops: tuple[LoopRow, ...],
+        axes: tuple[str, ...],
+    ) -> SpreadCandidate:
+        inputs, outputs = input_axes(graph), output_axes(graph)
+        placement = self._placement(graph, inputs, outputs)
+        given = zip(placement.inputs, graph.input_types, strict=True)
+        cut = tuple(_single_axis(sharding, type, self.mesh.size) for sharding, type in given)
+        view = device_view(graph, cut, outputs, self.mesh.size)
+        return SpreadCandidate(graph, view, placement, rows, loops, axes)
+
+    def _placement(
+        self, graph: Graph, inputs: tuple[int | None, ...], outputs: tuple[int | None, ...]
+    ) -> Placement:
+        spread, whole = self.spread, NamedSharding(self.mesh, PartitionSpec())
+        placed: list[NamedSharding | None]
+        if spread.is_automatic:
+            chosen = [
+                self._along(axis, type)
+                for axis, type in zip(inputs, graph.input_types, strict=True)
+            ]
+        else:
+            args, _ = tree.unflatten(self.call.structure, self.call.types)
+            chosen = spread.of_arguments(args)
+            chosen += [whole] * (len(graph.inputs) - len(chosen))
+        if spread.results is None and spread.is_automatic:
+            placed = [
+                self._along(axis, type)
+                for axis, type in zip(outputs, graph.output_types, strict=True)
+            ]
+        else:
+            paths = tree.unflatten(self.traced.out_tree, list(graph.output_types))
+            placed = spread.of_results(paths)
+        for sharding, type in zip(
+            (*chosen, *placed), (*graph.input_types, *graph.output_types), strict=True
+        ):
+            if sharding is not None:
+                sharding.shard_shape(type.shape)  # says which axis cannot be cut
+        return Placement(self.mesh, tuple(chosen), tuple(placed))
+
+    def _along(self, axis: int | None, type: ShapeDtype) -> NamedSharding:
+        """Return the sharding over all devices of the mesh along one axis; None: whole on each."""
+        if axis is None or type.shape[axis] % self.mesh.size:
+            return NamedSharding(self.mesh, PartitionSpec())
+        names = self.mesh.axis_names
+        part = names[0] if len(names) == 1 else names
+        return NamedSharding(self.mesh, PartitionSpec(*[None] * axis, part))
+
+    def _infeasible(self, found: SpreadFound) -> MemoryLimitError:
+        assert isinstance(self.limit, int)
+        tensors = Liveness(found.candidate.view).live_at_peak()
+        binding = f"{tensors[0]}, {format_bytes(tensors[0].nbytes)}" if tensors else "its arguments"
+        return MemoryLimitError(
+            f"{self.name} cannot run within memory_limit {format_bytes(self.limit)} on each of "
+            f"{self.mesh}: its smallest program takes {format_bytes(found.nbytes)}\n"
+            f"  binding: {binding}",
+            mend=f"memory_limit={found.nbytes} is the smallest limit that is known to be met; more "
+            "devices, or smaller arguments, lower it",
+            limit_bytes=self.limit,
+            minimum_bytes=found.nbytes,
+            binding=binding,
+            where=tensors[0].source if tensors else None,
+        )
+
+
+def _single_axis(sharding: NamedSharding, type: ShapeDtype, count: int) -> int | None:
+    """Return the axis that is cut over all devices, if there is one."""
+    for axis, names in enumerate(sharding.parts(type.ndim)):
+        if sharding.shards(names) == count > 1:
+            return axis
+    return None
