@@ -5,11 +5,8 @@ from __future__ import annotations
 from tracer.lowering.builder_calls import CallBuilder
 from tracer.lowering.builder_decompositions import DecompositionBuilder
 from tracer.lowering.builder_product import ProductBuilder
-from tracer.lowering.builder_reduce import ReduceBuilder
 from tracer.lowering.builder_window import WindowBuilder
 
 
-class StableHloBuilder(
-    CallBuilder, ReduceBuilder, WindowBuilder, ProductBuilder, DecompositionBuilder
-):
+class StableHloBuilder(CallBuilder, WindowBuilder, ProductBuilder, DecompositionBuilder):
     """Emits StableHLO by name. The protocol is in docs/architecture.md."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -9,6 +11,7 @@ import numpy as np
 from tracer.errors import LoweringError
 from tracer.ir import ShapeDtype
 from tracer.lowering.builder_library import LibraryBuilder
+from tracer.lowering.builder_solve import SolveBuilder
 from tracer.lowering.shims import hlo, ir
 from tracer.lowering.values import Operand, real_dtype
 
@@ -16,7 +19,7 @@ _INT32 = np.dtype(np.int32)
 _TRANSPOSES = {"NO_TRANSPOSE": "N", "TRANSPOSE": "T", "ADJOINT": "C"}
 
 
-class LinalgBuilder(LibraryBuilder):
+class LinalgBuilder(LibraryBuilder, SolveBuilder):
     """Builder methods of matrix decompositions and solvers."""
 
     def linalg_dtype(
@@ -115,8 +118,13 @@ class LinalgBuilder(LibraryBuilder):
         lower: bool,
         unit_diagonal: bool,
         transpose_a: str,
+        by_blocks: bool = False,
     ) -> Operand:
-        """Emit the solution of `op(a) y = x`, or `y op(a) = x` unless `left_side`."""
+        """Emit the solution of `op(a) y = x`, or `y op(a) = x` unless `left_side`.
+
+        Libraries pack panels of the matrix; `by_blocks`, for one real system with one right-hand
+        side, does not where LAPACK would.
+        """
         # XLA ends the process on an unknown name.
         if transpose_a not in _TRANSPOSES:
             raise LoweringError(
@@ -145,17 +153,27 @@ class LinalgBuilder(LibraryBuilder):
             "trans_x": _TRANSPOSES[transpose_a],
             "diag": "U" if unit_diagonal else "N",
         }
+        solve = functools.partial(self._lapack_solve, flags=flags)
+        if not by_blocks:
+            return self.convert(type, solve(matrix, right))
+        by_columns = transpose_a != "NO_TRANSPOSE"
+        solved = self.solve_by_blocks(
+            matrix, right, by_columns=by_columns, forward=lower != by_columns, solve=solve
+        )
+        return self.convert(type, solved)
+
+    def _lapack_solve(self, matrix: Operand, right: Operand, flags: Mapping[str, str]) -> Operand:
         matrix, right = self._flipped(matrix), self._flipped(right)
         (solved,) = self._lapack(
             "trsm_ffi",
-            wide.dtype,
+            right.dtype,
             [matrix, right],
             [right.type],
             flags,
             alias={1: 0},
             by_columns=False,
         )
-        return self.convert(type, self._flipped(solved))
+        return self._flipped(solved)
 
     def _flipped(self, x: Operand) -> Operand:
         """Return the same memory as LAPACK sees it: by columns, so the transpose.

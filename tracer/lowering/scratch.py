@@ -37,6 +37,9 @@ _SORT_BYTES = 16
 _TOP_K_BYTES = 4
 _PANEL_ROWS, _PANEL_ELEMENTS = 384, 3 << 16
 """Rows of the panel that OpenBLAS packs, and elements of its block of the other side."""
+_BLOCK_BYTES = 860_000
+"""Bytes of the block of right-hand sides that each thread packs."""
+_FROM_THE_RIGHT = re.compile(r"\bside = 82\b")  # "R"
 _LAPACK_MATRICES = 4
 _LAPACK_SQUARES = {"gesdd": 4, "syevd": 2, "heevd": 2, "geev": 3}
 """Workspace of the iterative routines, in squares of the smaller side of the matrix."""
@@ -209,6 +212,8 @@ def _custom_call(computation: Computation, call: Instruction, _: dict[str, Compu
         return _TOP_K_BYTES * (first.shape[-1] if first.shape else 1)
     if target[1].startswith("lapack_"):
         workspace = _lapack_workspace(target[1], first, call.attributes)
+        if "trsm" in target[1] and _FROM_THE_RIGHT.search(call.attributes):
+            return _packed_triangle(*operands[:2])
         return _lapack_packing(target[1], operands) + workspace
     return 0
 
@@ -224,6 +229,13 @@ def _lapack_packing(target: str, operands: list[Array]) -> int:
         width = max(max(array.shape[-2:], default=1) for array in operands)
     panel = min(_PANEL_ROWS, *first.shape[-2:]) * width + _PANEL_ELEMENTS
     return first.itemsize * min(panel, _LAPACK_MATRICES * largest)
+
+
+def _packed_triangle(matrix: Array, right: Array) -> int:
+    """Bound the panels of a triangular matrix that each thread with right-hand sides packs."""
+    n = matrix.shape[-1]
+    threads = min(math.prod(right.shape[-2:]) // max(1, n), _threads())
+    return threads * (matrix.itemsize * min(n, _PANEL_ROWS) * n + _BLOCK_BYTES)
 
 
 def _lapack_workspace(target: str, matrix: Array, attributes: str) -> int:

@@ -24,10 +24,17 @@ from tracer.ops.helpers import (
     scale,
     triangle,
 )
-from tracer.ops.matrix_rules import lapack_packing, matrix_axes, require_square, widened_bytes
+from tracer.ops.matrix_rules import (
+    lapack_packing,
+    matrix_axes,
+    matrix_packing,
+    require_square,
+    widened_bytes,
+)
 from tracer.ops.rules import moved_bytes, own_label, require_same_dtypes, widened
 
 Array = np.ndarray[Any, Any]
+_LARGE_MATRIX = 512
 _TRANSPOSES = ("NO_TRANSPOSE", "TRANSPOSE", "ADJOINT")
 
 
@@ -189,12 +196,28 @@ def _solve_axes(operands: Types, results: Types, *, left_side: bool, **_: Any) -
     return AxisRule((matrix, (*batch, *rows[0])), ((*batch, *rows[1]),), whole=whole)
 
 
-def _solve_cost(operands: Types, results: Types, **_: Any) -> Cost:
+def _is_by_blocks(a: ShapeDtype, x: ShapeDtype, *, left_side: bool) -> bool:
+    """Tell whether there is one right-hand side, and a matrix of which LAPACK would pack much."""
+    is_one = left_side and a.ndim == 2 and x.shape[-1] == 1
+    return is_one and a.shape[0] >= _LARGE_MATRIX and a.dtype.kind == "f"
+
+
+def _lower_solve(b: Any, types: Types, a: Any, x: Any, *, left_side: bool, **params: Any) -> Any:
+    by_blocks = _is_by_blocks(a.type, x.type, left_side=left_side)
+    return b.triangular_solve(types[0], a, x, left_side=left_side, by_blocks=by_blocks, **params)
+
+
+def _solve_cost(operands: Types, results: Types, *, left_side: bool, **_: Any) -> Cost:
     """LAPACK solves in place; only narrow floats are copied, to wider ones."""
     a, x = operands
     flops = a.shape[-1] * x.size
     width = max(1, x.size * a.shape[-1] // max(1, a.size))
-    packing = lapack_packing(a, width)
+    if _is_by_blocks(a, x, left_side=left_side):
+        packing = 0
+    elif left_side:
+        packing = matrix_packing(a, width)
+    else:
+        packing = lapack_packing(a, width)
     scratch = widened_bytes(a) + widened_bytes(x) + packing
     moved = moved_bytes(operands, results)
     return Cost(flops, moved, scratch, product_flops=flops, packing=packing)
@@ -226,7 +249,7 @@ triangular_solve: Op = Op(
     "not. Only the named triangle of a is read.",
     infer=_infer_solve,
     evaluate=_evaluate_solve,
-    lower=lambda b, types, a, x, **params: b.triangular_solve(types[0], a, x, **params),
+    lower=_lower_solve,
     vjp=_solve_vjp,
     axes=_solve_axes,
     cost=_solve_cost,

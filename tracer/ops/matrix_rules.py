@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +21,8 @@ INT32 = np.dtype(np.int32)
 
 _PANEL_ROWS, _PANEL_ELEMENTS = 384, 3 << 16
 """Rows of the panel that OpenBLAS packs, and elements of its block of the other side."""
+_BLOCK_BYTES = 860_000
+"""Bytes of the block of right-hand sides that each thread packs."""
 _LAPACK_ITEMSIZE = 4
 """LAPACK knows no narrower floats."""
 
@@ -98,6 +101,29 @@ def lapack_packing(matrix: ShapeDtype, width: int) -> int:
     rows, itemsize = min(matrix.shape[-2:]), matrix.dtype.itemsize
     panel = min(rows, _PANEL_ROWS) * width + _PANEL_ELEMENTS
     return itemsize * min(panel, 4 * rows * max(rows, width))
+
+
+def matrix_packing(matrix: ShapeDtype, width: int) -> int:
+    """Bound what OpenBLAS packs to solve with a triangular matrix from the left.
+
+    Right-hand sides lie by rows, which is from the right for LAPACK. Each thread that has some of
+    them packs the matrix for itself, panel by panel.
+
+    Parameters
+    ----------
+    matrix : ShapeDtype
+        The triangular matrix.
+    width : int
+        Right-hand sides.
+
+    Returns
+    -------
+    int
+        Bytes; fitted in docs/memory-model.md.
+    """
+    n = matrix.shape[-1]
+    threads = min(width, os.cpu_count() or 1)
+    return threads * (matrix.dtype.itemsize * min(n, _PANEL_ROWS) * n + _BLOCK_BYTES)
 
 
 def widened_bytes(x: ShapeDtype) -> int:
