@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import threading
 from dataclasses import dataclass
 from typing import Any
@@ -32,6 +33,7 @@ class _Group:
 
 _GROUP: list[_Group] = []
 _LOCK = threading.Lock()
+_FAILED = threading.Event()
 _STARTED = threading.Event()
 """Set when a client is made: it cannot join other processes any more."""
 
@@ -143,7 +145,28 @@ def initialize(
                 "the same num_processes",
             ) from error
         _GROUP.append(_Group(client, service, collectives, process_id, num_processes, cpu_devices))
-        atexit.register(shutdown)
+        atexit.register(_leave)
+        _note_failures()
+
+
+def _leave() -> None:
+    """Leave the others at the end of the program, unless it failed: they then wait in vain.
+
+    They are told by its silence, and end with a message of XLA's.
+    """
+    if _GROUP and not _FAILED.is_set():
+        shutdown()
+
+
+def _note_failures() -> None:
+    """Have it known at the end of the program that it failed."""
+    before = sys.excepthook
+
+    def hook(*found: Any) -> None:
+        _FAILED.set()
+        before(*found)
+
+    sys.excepthook = hook
 
 
 def shutdown() -> None:
@@ -152,7 +175,7 @@ def shutdown() -> None:
         if not _GROUP:
             return
         group = _GROUP.pop()
-        atexit.unregister(shutdown)
+        atexit.unregister(_leave)
     try:
         group.client.shutdown()
     except RuntimeError as error:

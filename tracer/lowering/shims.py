@@ -245,7 +245,11 @@ def device_list(*devices: Any) -> Any:
 
 
 def distributed_runtime(
-    address: str, count: int, index: int, timeout: int, heartbeat: int
+    address: str,
+    count: int,
+    index: int,
+    timeout: int,
+    heartbeat: int,
 ) -> tuple[Any, Any, Any]:
     """Join the processes that meet at an address.
 
@@ -264,6 +268,8 @@ def distributed_runtime(
         init_timeout=timeout,
         shutdown_timeout=timeout,
         heartbeat_timeout=heartbeat,
+        # A process that fails must not wait for the others as it ends.
+        shutdown_on_destruction=False,
         use_compression=True,
     )
     client.connect()
