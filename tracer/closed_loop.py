@@ -250,7 +250,7 @@ class Compiler:
 
     def _found(self, candidate: Candidate) -> Found | None:
         """Compile a candidate; None where the device's compiler says that it does not fit."""
-        candidate = self.planner.kept_in_place(candidate)
+        candidate = self.planner.kept_in_place(self.planner.in_small_calls(candidate))
         try:
             return Found(self, candidate, self._compile(candidate))
         except OutOfMemoryError as error:

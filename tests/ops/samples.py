@@ -171,6 +171,11 @@ def _control() -> dict[str, list[Sample]]:
         F3,
         F3,
     )
+    halves = graph(
+        lambda x, y: [x, ops.reshape(ops.multiply(ops.reduce_add(x, axes=(0,)), y), shape=(3, 1))],
+        ShapeDtype((2, 3), np.float64),
+        F3,
+    )
     counts = {"length": 4, "num_consts": 1, "num_carry": 1}
     return {
         "while": [sample(np.int32(0), real(3), condition=condition, body=body)],
@@ -191,7 +196,12 @@ def _control() -> dict[str, list[Sample]]:
             sample(real(3), body=squared, forward=kept, backward=rule, differentiable=1)
         ],
         "plain_call": [sample(real(3), body=squared)],
+        "small_call": [sample(real(3), body=squared)],
         "optimization_barrier": [sample(R, INTS), sample(R)],
+        "shard": [
+            sample(real(4, 3), real(3), body=halves, count=2, operand_axes=(0, None),
+                   result_axes=(0, 1)),
+        ],
     }
 
 

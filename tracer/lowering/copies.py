@@ -91,12 +91,15 @@ class _Reader:
     def __init__(self, computations: dict[str, Computation]) -> None:
         self.computations = computations
 
-    def copies(self, name: str, kind: str, caller: str, times: int) -> Iterator[ArrayCopy]:
+    def copies(
+        self, name: str, kind: str, caller: str, times: int, outside: _Caller | None = None
+    ) -> Iterator[ArrayCopy]:
         """Yield the copies of a computation and of those that it runs.
 
-        `kind` is the kind of instruction that runs it, `caller` the `op_name` of that.
+        `kind` is the kind of instruction that runs it, `caller` the `op_name` of that, `outside`
+        the instruction itself.
         """
-        scope = _Scope(self.computations[name], kind, caller)
+        scope = _Scope(self.computations[name], kind, caller, outside)
         for found in scope.by_name.values():
             if found.opcode == "copy" and not scope.is_copied_again(found):
                 source, target = scope.source(found), scope.target(found)
@@ -106,15 +109,27 @@ class _Reader:
                 trips = _TRIPS.search(found.attributes)
                 inner = times * int(trips[1] if trips else 1)
                 for called in _called(found):
-                    yield from self.copies(called, found.opcode, _name(found), inner)
+                    by = _Caller(scope, found)
+                    yield from self.copies(called, found.opcode, _name(found), inner, by)
+
+
+@dataclass(frozen=True)
+class _Caller:
+    """An instruction that runs another computation, and where it stands."""
+
+    scope: _Scope
+    instruction: Instruction
 
 
 class _Scope:
     """The instructions of one computation by name, and who reads them."""
 
-    def __init__(self, computation: Computation, kind: str, caller: str) -> None:
+    def __init__(
+        self, computation: Computation, kind: str, caller: str, outside: _Caller | None
+    ) -> None:
         self.kind = kind
         self.caller = caller
+        self.outside = outside
         self.by_name = {found.name: found for found in computation.instructions}
         self.users: dict[str, list[Instruction]] = {}
         for found in computation.instructions:
@@ -127,10 +142,17 @@ class _Scope:
         return len(users) == 1 and users[0].opcode == "copy"
 
     def source(self, copy: Instruction) -> Place:
-        found = self.by_name[copy.operands[0]]
+        return self._made_by(copy.operands[0])
+
+    def _made_by(self, name: str) -> Place:
+        found = self.by_name[name]
         while found.opcode in _SAME_MEMORY and found.operands:
             found = self.by_name[found.operands[0]]
         if found.opcode == "parameter":
+            if self.kind == "call" and self.outside is not None:
+                # What a call is given is what its caller has.
+                call = self.outside.instruction
+                return self.outside.scope._made_by(call.operands[found.argument or 0])
             return self._outside("argument", found.argument or 0)
         if found.opcode == "constant":
             return Place("constant")

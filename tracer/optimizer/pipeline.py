@@ -18,7 +18,8 @@
 6. *split*: it wants the smallest program.
 7. *schedule* last, and only for a program that is above the limit in its own or in XLA's order: the
    barriers that keep the order are in the way of every other pass.
-8. *keep in place* for the program that is compiled, after everything that moves values: it needs
+8. *small calls* for the program that is compiled: every other pass reads loops as they are.
+9. *keep in place* for the program that is compiled, after everything that moves values: it needs
    the order and the buffers of the model as they stay, and its barriers would be in the way too.
 """
 
@@ -33,7 +34,11 @@ from tracer.optimizer.expand import EXPAND
 from tracer.optimizer.fuse_scans import FUSE_SCANS
 from tracer.optimizer.in_place import IN_PLACE_NAME, in_place_pass
 from tracer.optimizer.liveness import Liveness, LiveTensor
-from tracer.optimizer.loop_fusion import scalar_replacement_pass
+from tracer.optimizer.loop_fusion import (
+    SMALL_CALLS_NAME,
+    scalar_replacement_pass,
+    small_calls_pass,
+)
 from tracer.optimizer.loops import unsplit_bytes
 from tracer.optimizer.match import CONTRACTIONS, INNER_PRODUCTS, UNROLL
 from tracer.optimizer.passes import Pass, PassLog, PassManager, PassRow
@@ -101,7 +106,7 @@ RECOMPUTE_IN_LOOPS, SEGMENT_SCANS = "recompute-in-loops", "segment-scans"
 """Names of the ways to trace again (`tracer.retracing`), as they are written to switch them off."""
 OPTIONAL_PASSES = frozenset(
     item.option for item in (*STANDARD_PASSES, SCHEDULE) if item is not EXPAND
-) | {SPLIT_NAME, IN_PLACE_NAME, RECOMPUTE_IN_LOOPS, SEGMENT_SCANS}
+) | {SPLIT_NAME, IN_PLACE_NAME, SMALL_CALLS_NAME, RECOMPUTE_IN_LOOPS, SEGMENT_SCANS}
 """Names by which passes can be switched off; the ops that *expand* writes out have no lowering."""
 
 
@@ -217,6 +222,21 @@ class Planner:
         peak = Liveness(graph, self.options.donated).peak_bytes
         rows = (*candidate.rows, *manager.rows)
         return Candidate(graph, rows, candidate.loops, peak, is_ordered=True)
+
+    def in_small_calls(self, candidate: Candidate) -> Candidate:
+        """Return the same program with loops of small kernels as one function each."""
+        item = small_calls_pass(self.options.machine, self.options.donated)
+        limit = self.options.limit_bytes
+        # What a call is given it may not write over: that takes the state of a loop once more.
+        if item.option in self.options.disabled or (limit is not None and candidate.is_ordered):
+            return candidate
+        manager = PassManager()
+        graph = manager.run(candidate.graph, (item,))
+        peak = Liveness(graph, self.options.donated).peak_bytes
+        rows = (*candidate.rows, *manager.rows)
+        if limit is not None and peak > min(limit, candidate.peak_bytes):
+            return candidate
+        return replace(candidate, graph=graph, rows=rows)
 
     def kept_in_place(self, candidate: Candidate) -> Candidate:
         """Return the same program where XLA copies no memory that the model shares."""

@@ -61,7 +61,7 @@ DEFAULT_MACHINE = Machine()
 
 
 # Work below this runs on one core: to wake the others takes as long.
-_PARALLEL_FLOPS = 1 << 16
+PARALLEL_FLOPS = 1 << 16
 
 
 class _Kernels:
@@ -109,7 +109,7 @@ class _Kernels:
 
     def _priced(self, node: Node) -> float:
         machine, cost = self.machine, node.cost
-        cores = machine.cores if cost.flops > _PARALLEL_FLOPS else 1
+        cores = machine.cores if cost.flops > PARALLEL_FLOPS else 1
         width = max(1.0, node.types[0].dtype.itemsize / 4)
         seconds = (cost.flops - cost.product_flops) / machine.vector_rate * width
         if cost.product_flops:
