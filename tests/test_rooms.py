@@ -53,7 +53,7 @@ ROOMS: dict[str, set[str]] = {
 """What each room may import, besides itself."""
 SAME_ROOM = {
     "alias_rows": "api",
-    "bucket": "api",
+    "bucketing": "api",
     "compiled": "api",
     "closed_loop": "api",
     "donation": "api",

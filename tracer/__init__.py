@@ -6,6 +6,7 @@ The public names. Arrays and functions of them live in `tracer.numpy`.
 from tracer import distributed, nn, numpy, random, scipy, sharding, tree
 from tracer import eager as _eager  # installs the evaluator of concrete arrays
 from tracer.api import CompiledFunction, compile
+from tracer.bucketing import BucketedFunction, bucket
 from tracer.control import (
     associative_scan,
     cond,
@@ -72,6 +73,7 @@ __all__ = [
     "Array",
     "ArrayIndexError",
     "AxisError",
+    "BucketedFunction",
     "CompiledFunction",
     "DTypeError",
     "DeviceError",
@@ -93,6 +95,7 @@ __all__ = [
     "TracingError",
     "VerifyError",
     "associative_scan",
+    "bucket",
     "check_grads",
     "checkpoint",
     "checkpoint_name",

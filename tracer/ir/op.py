@@ -180,6 +180,9 @@ class Op:
     merge : Merge, optional
         How slices along an axis that goes come together. None, for the op that an axis rule names
         as a combiner: the op itself joins two partial results.
+    neutral : callable, optional
+        `(operand types, **params) -> tuple of scalars`, one for each operand: operands that hold it
+        behind the end of a reduced axis give the same results as without these elements.
     response : Response, optional
         How the result changes when operands are shifted or multiplied. None: not known.
     pieces : callable, optional
@@ -208,6 +211,7 @@ class Op:
     batch: Callable[..., Any] | None = None
     merge: Merge | None = None
     response: Response | None = None
+    neutral: Callable[..., tuple[Any, ...]] | None = None
     pieces: Callable[..., Sequence[Piece] | None] | None = None
     invariants: Callable[..., Iterable[int]] | None = None
     sink: Callable[..., Sequence[Value]] | None = None

@@ -92,6 +92,7 @@ def cumulative(
         cost=_cost,
         batch=leading("axis"),
         merge=running(lambda: registry()[combiner], identity),
+        neutral=lambda types, **_: (identity(types[0].dtype),),
     )
 
 

@@ -162,6 +162,7 @@ def reduction(
         fusion="reduce",
         batch=leading("axes"),
         response=response,
+        neutral=lambda types, **_: (identity(types[0].dtype),),
     )
 
 
@@ -327,7 +328,12 @@ def _evaluate_arg(find: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _arg(
-    name: str, find: Callable[..., Any], lower: Callable[..., Any], merge: Merge, doc: str
+    name: str,
+    find: Callable[..., Any],
+    lower: Callable[..., Any],
+    merge: Merge,
+    last: Callable[[np.dtype[Any]], Any],
+    doc: str,
 ) -> Op:
     return Op(
         name,
@@ -343,6 +349,7 @@ def _arg(
         fusion="reduce",
         batch=leading("axis"),
         merge=merge,
+        neutral=lambda types, **_: (last(types[0].dtype),),
     )
 
 
@@ -351,6 +358,7 @@ argmax: Op = _arg(
     np.argmax,
     _lower_arg("GT", lowest),
     first_extreme("GT", lambda: reduce_maximum, lowest),
+    lowest,
     "Index of the largest element along one axis; the first of several; NaN counts as largest.",
 )
 argmin: Op = _arg(
@@ -358,5 +366,6 @@ argmin: Op = _arg(
     np.argmin,
     _lower_arg("LT", highest),
     first_extreme("LT", lambda: reduce_minimum, highest),
+    highest,
     "Index of the smallest element along one axis; the first of several; NaN counts as smallest.",
 )

@@ -237,4 +237,5 @@ top_k: Op = Op(
     cost=top_k_cost,
     fusion="opaque",
     merge=largest_k(lowest),
+    neutral=lambda types, **_: (lowest(types[0].dtype),),
 )
