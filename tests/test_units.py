@@ -41,7 +41,22 @@ def test_parse_bytes(size: int | str, wanted: int) -> None:
 
 @pytest.mark.parametrize(
     "size",
-    ["", "GB", "4 gb", "4 XB", "-4GB", "0", "0GB", "0.4B", "nan", "inf", "4GB 5GB", "1e", "٤GB"]
+    [
+        "",
+        "GB",
+        "1.5",
+        "4 gb",
+        "4 XB",
+        "-4GB",
+        "0",
+        "0GB",
+        "0.4B",
+        "nan",
+        "inf",
+        "4GB 5GB",
+        "1e",
+        "٤GB",
+    ]
     + [0, -1, True, np.bool_(True), None, 1.5, float("nan"), float("inf"), b"4GB", [4]],
 )
 def test_parse_bytes_refuses(size: Any) -> None:

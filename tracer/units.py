@@ -31,8 +31,8 @@ def parse_bytes(size: int | str) -> int:
     ----------
     size : int or str
         A number of bytes, or a string with a unit: powers of 1000 (kB or KB, MB, GB, TB) or of
-        1024 (KiB, MiB, GiB, TiB). Digits without a unit are bytes. Fractions of a byte are
-        dropped, so that a limit never grows.
+        1024 (KiB, MiB, GiB, TiB). Digits without a unit are bytes, and a whole number. With a unit,
+        fractions of a byte are dropped, so that a limit never grows.
 
     Returns
     -------
@@ -42,7 +42,8 @@ def parse_bytes(size: int | str) -> int:
     Raises
     ------
     ArgumentError
-        Anything else: zero, a negative number, NaN, a bool, a unit not named above.
+        Anything else: zero, a negative number, NaN, a bool, a unit not named above, or a fraction
+        without a unit.
 
     Examples
     --------
@@ -61,7 +62,10 @@ def _parse_text(size: str) -> int:
     if match is None or match[2] not in _UNITS:
         raise ArgumentError(f"{size!r} is not a size in bytes", mend=_MEND)
     # Exact: 0.1GB must be 100000000, which floats do not promise.
-    return int(Fraction(match[1]) * _UNITS[match[2]])
+    number = Fraction(match[1]) * _UNITS[match[2]]
+    if not match[2] and number.denominator != 1:
+        raise ArgumentError(f"{size!r} has no unit, and bytes are whole numbers", mend=_MEND)
+    return int(number)
 
 
 def _as_integer(size: Any) -> int:

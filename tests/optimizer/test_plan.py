@@ -14,6 +14,7 @@ import pytest
 import tracer
 import tracer.numpy as tnp
 from tracer import rules
+from tracer.errors import ArgumentError
 from tracer.ir import ShapeDtype
 from tracer.optimizer.pipeline import standard_passes
 
@@ -185,3 +186,12 @@ def test_each_limit_above_the_minimum_is_met_with_the_same_numbers(name: str) ->
         for got, expected in zip(tracer.tree.leaves(compiled(*arrays)), want, strict=True):
             scale = float(np.abs(np.asarray(expected)).max())
             np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5 * scale)
+
+
+def test_plot_refuses_endings_that_it_cannot_write(plan: tracer.Plan, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    with pytest.raises(ArgumentError, match="cannot write 'doc' files") as caught:
+        plan.plot(str(tmp_path / "plan.doc"))
+    assert "png" in caught.value.mend
+    with pytest.raises(FileNotFoundError):
+        plan.plot(str(tmp_path / "missing" / "plan.png"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tracer.errors import ArgumentError
@@ -22,7 +23,14 @@ def draw_timeline(plan: Plan, path: str) -> None:
             mend="pip install 'tracer[plot]'",
         ) from error
     figure = Figure(figsize=(9, 4.5), layout="constrained")
-    FigureCanvasAgg(figure)
+    canvas = FigureCanvasAgg(figure)
+    formats = canvas.get_supported_filetypes()
+    ending = Path(path).suffix[1:].lower()
+    if ending and ending not in formats:
+        raise ArgumentError(
+            f"plan.plot cannot write {ending!r} files",
+            mend=f"end the name of the file in one of {', '.join(sorted(formats))}",
+        )
     axes = figure.subplots()
     live = [entry.live_bytes / 1e6 for entry in plan.timeline]
     axes.fill_between(range(len(live)), live, step="mid", alpha=0.4, label="predicted, alive")

@@ -120,7 +120,9 @@ class Plan:
         Raises
         ------
         ArgumentError
-            matplotlib is not installed.
+            matplotlib is not installed, or writes no files of this ending.
+        OSError
+            The file cannot be written.
         """
         from tracer.optimizer.picture import draw_timeline
 
