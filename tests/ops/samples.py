@@ -173,7 +173,7 @@ def _control() -> dict[str, list[Sample]]:
     )
     halves = graph(
         lambda x, y: [x, ops.reshape(ops.multiply(ops.reduce_add(x, axes=(0,)), y), shape=(3, 1))],
-        ShapeDtype((2, 3), np.float64),
+        ((2, 3), np.float64),
         F3,
     )
     counts = {"length": 4, "num_consts": 1, "num_carry": 1}
@@ -199,8 +199,14 @@ def _control() -> dict[str, list[Sample]]:
         "small_call": [sample(real(3), body=squared)],
         "optimization_barrier": [sample(R, INTS), sample(R)],
         "shard": [
-            sample(real(4, 3), real(3), body=halves, count=2, operand_axes=(0, None),
-                   result_axes=(0, 1)),
+            sample(
+                real(4, 3),
+                real(3),
+                body=halves,
+                count=2,
+                operand_axes=(0, None),
+                result_axes=(0, 1),
+            ),
         ],
     }
 

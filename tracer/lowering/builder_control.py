@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from tracer.errors import LoweringError
 from tracer.ir import Graph, ShapeDtype
 from tracer.lowering.builder_base import BaseBuilder
 from tracer.lowering.placement import sharding_attribute
@@ -88,13 +87,11 @@ class ControlBuilder(BaseBuilder):
     ) -> tuple[Operand, ...]:
         """Emit a body that each device of the mesh runs on its own part of the operands.
 
-        The axes are those that the parts are cut along; None for operands that are given whole.
+        The axes are those that the parts are cut along; None for operands that are given whole. A
+        program for one device computes all parts in turn.
         """
         if not self.mesh_axes:
-            raise LoweringError(
-                "the program is cut for several devices, and compiled for one",
-                mend="compile it for a mesh of as many devices",
-            )
+            return self._in_turn(types, operands, body, operand_axes, result_axes)
         op = sdy.ManualComputationOp(
             [self.tensor_type(type) for type in types],
             [x.raw for x in operands],
@@ -109,6 +106,35 @@ class ControlBuilder(BaseBuilder):
             results = lower_nodes(cast("StableHloBuilder", self), body, arguments, path=path)
             sdy.ReturnOp([result.raw for result in results])
         return tuple(Operand(raw) for raw in op.results_)
+
+    def _in_turn(
+        self,
+        types: Sequence[ShapeDtype],
+        operands: Sequence[Operand],
+        body: Graph,
+        operand_axes: Sequence[int | None],
+        result_axes: Sequence[int],
+    ) -> tuple[Operand, ...]:
+        first = result_axes[0]
+        count = types[0].shape[first] // body.output_types[0].shape[first]
+        found = []
+        for number in range(count):
+            given = [
+                x if axis is None else self._part(x, axis, number, count)
+                for x, axis in zip(operands, operand_axes, strict=True)
+            ]
+            path = f"{self.path}/body/"
+            found.append(lower_nodes(cast("StableHloBuilder", self), body, given, path=path))
+        return tuple(
+            self.concatenate(parts, axis)
+            for parts, axis in zip(zip(*found, strict=True), result_axes, strict=True)
+        )
+
+    def _part(self, x: Operand, axis: int, number: int, count: int) -> Operand:
+        size = x.shape[axis] // count
+        start, limit = [0] * len(x.shape), list(x.shape)
+        start[axis], limit[axis] = number * size, (number + 1) * size
+        return self.slice(x, start, limit, [1] * len(start))
 
     def _cut(self, ndims: Sequence[int], axes: Sequence[int | None]) -> Any:
         """Return Shardy's attribute of values that are cut along one axis each, or whole."""

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tracer.errors import ShapeError
-from tracer.ir import Cost, Graph, NotDifferentiable, Op, ShapeDtype
+from tracer.ir import Batching, Cost, Graph, NotDifferentiable, Op, ShapeDtype, Value
 from tracer.ir.op import Types
 from tracer.ops.bodies import evaluate_body, graph_cost
 from tracer.ops.rules import whole_axes
@@ -80,6 +80,30 @@ def _lower(
     return results
 
 
+def _batch(
+    operands: Sequence[Value],
+    batching: Batching,
+    *,
+    body: Graph,
+    count: int,
+    operand_axes: Axes,
+    result_axes: tuple[int, ...],
+) -> Any:
+    wanted = [True] * len(body.outputs)
+    batched, _ = batching.batch_graph(body, batching.batched, batching.size, wanted)
+    shifted = tuple(
+        axis + 1 if flag and axis is not None else axis
+        for axis, flag in zip(operand_axes, batching.batched, strict=True)
+    )
+    return batching.op(
+        *operands,
+        body=batched,
+        count=count,
+        operand_axes=shifted,
+        result_axes=tuple(axis + 1 for axis in result_axes),
+    )
+
+
 shard: Op = Op(
     "shard",
     doc="Apply `body` to each of `count` parts of the operands, and join its results.",
@@ -93,4 +117,5 @@ shard: Op = Op(
     axes=whole_axes,
     cost=_cost,
     fusion="opaque",
+    batch=_batch,
 )
