@@ -1,0 +1,193 @@
+"""The shard pass: the same values, parts of the right size, and refusals with their reason."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import settings as run_settings
+from hypothesis import strategies as st
+
+import tracer.numpy as tnp
+from tests.optimizer.graphs import of, ops_of, traced
+from tests.optimizer.random_programs import Program, programs, settings
+from tracer import nn
+from tracer.autodiff import value_and_gradient
+from tracer.errors import ShapeError
+from tracer.ir import Builder, Graph, ShapeDtype, interpret, verify, verify_same_signature
+from tracer.ops import add, shard
+from tracer.optimizer.liveness import Liveness
+from tracer.optimizer.passes import PassLog
+from tracer.optimizer.shard import device_view, input_axes, output_axes, shard_graph
+from tracer.optimizer.split import SplitSettings, split_graph
+
+SETTINGS = SplitSettings(1 << 10, 1 << 14, 1 << 14)
+TOLERANCE = 1e-9
+
+
+def kernel_product(x: Any, y: Any, v: Any) -> Any:
+    return tnp.exp(-((x[:, None, :] - y[None, :, :]) ** 2).sum(-1)) @ v
+
+
+def points(n: int = 64) -> list[Any]:
+    rng = np.random.default_rng(3)
+    return [rng.standard_normal(shape) for shape in ((n, 2), (n, 2), (n, 3))]
+
+
+def sharded(
+    graph: Graph, count: int = 4, chosen: SplitSettings = SETTINGS
+) -> tuple[Graph, PassLog]:
+    log = PassLog()
+    result = shard_graph(graph, count, chosen, log)
+    verify(result)
+    verify_same_signature(graph, result)
+    return result, log
+
+
+def assert_same(before: Graph, after: Graph, arrays: Any, tolerance: float = TOLERANCE) -> None:
+    wanted = interpret(before, arrays)
+    for got, want in zip(interpret(after, arrays), wanted, strict=True):
+        np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance)
+
+
+def test_rows_are_spread_and_inputs_with_them() -> None:
+    arrays = points()
+    graph = traced(kernel_product, *of(*arrays))
+    result, log = sharded(graph)
+    assert_same(graph, result, arrays)
+    assert ops_of(result).count("shard") == 1
+    assert input_axes(result) == (0, None, None)
+    assert output_axes(result) == (0,)
+    (line,) = log.applied
+    assert "4 devices, 16 on each" in line
+    assert "kernel_product" in line
+
+
+def test_a_device_takes_a_share_of_the_memory() -> None:
+    arrays = points(256)
+    graph = traced(kernel_product, *of(*arrays))
+    result, _ = sharded(graph, 8)
+    view = device_view(result, input_axes(result), output_axes(result), 8)
+    verify(view)
+    assert view.input_types[0].shape == (32, 2)
+    assert view.output_types[0].shape == (32, 3)
+    assert 6 * Liveness(view).peak_bytes < Liveness(graph).peak_bytes
+
+
+def test_parts_are_split_in_loops() -> None:
+    arrays = points()
+    graph = traced(kernel_product, *of(*arrays))
+    result, _ = sharded(graph)
+    split, rows = split_graph(result, SplitSettings(1 << 10, 1 << 11, 1 << 11), PassLog())
+    verify(split)
+    assert_same(graph, split, arrays)
+    assert rows
+    (node,) = [node for node in split.nodes if node.op is shard]
+    assert "while" in ops_of(node.params["body"])
+
+
+def test_sums_over_the_axis_are_reduced_outside() -> None:
+    x = np.random.default_rng(0).standard_normal((64, 8))
+
+    def gram(x: Any) -> Any:
+        z = tnp.tanh(tnp.exp(x * 0.1) @ x.T[:, :8])
+        return z.T @ z
+
+    graph = traced(gram, *of(x))
+    result, _ = sharded(graph)
+    assert_same(graph, result, [x])
+    assert output_axes(result) == (None,)
+    assert ops_of(result)[-1] == "reduce_add"
+
+
+def test_narrow_sums_are_added_in_float32() -> None:
+    graph = traced(lambda x: tnp.sum(x @ x.T), ((64, 16), np.float16))
+    result, _ = sharded(graph)
+    (node,) = [node for node in result.nodes if node.op is shard]
+    assert node.types[0] == ShapeDtype((4,), np.float32)
+    assert result.output_types == (ShapeDtype((), np.float16),)
+
+
+def test_softmax_waits_for_its_maximum_in_turns() -> None:
+    """Along the reduced axis the maximum is known to all before the sums are made."""
+    x = np.random.default_rng(1).standard_normal((2, 512))
+    graph = traced(lambda x: nn.softmax(tnp.sinh(x), axis=1), *of(x))
+    result, log = sharded(graph)
+    assert_same(graph, result, [x])
+    assert any("turns" in line for line in log.applied)
+
+
+def test_no_equal_parts_no_shard() -> None:
+    arrays = points(63)
+    graph = traced(kernel_product, *of(*arrays))
+    result, log = sharded(graph, 8)
+    assert result is graph
+    assert any("63 cannot be cut into 8 equal parts" in row.reason for row in log.refusals)
+
+
+def test_another_axis_is_taken_where_one_does_not_divide() -> None:
+    rng = np.random.default_rng(2)
+    arrays = [rng.standard_normal(shape) for shape in ((63, 2), (64, 2), (64, 3))]
+    graph = traced(kernel_product, *of(*arrays))
+    result, log = sharded(graph, 8)
+    assert_same(graph, result, arrays)
+    assert "axis of 64" in log.applied[0]
+
+
+def test_merges_in_an_order_of_their_own_are_refused() -> None:
+    graph = traced(lambda x: tnp.cumsum(tnp.sin(x) * 2), ((4096,), np.float64))
+    result, log = sharded(graph)
+    assert result is graph
+    assert any("one after the other" in row.reason for row in log.refusals)
+
+
+def test_small_values_stay_where_they_are() -> None:
+    graph = traced(lambda x: tnp.sin(x) @ x.T, ((8, 4), np.float64))
+    assert sharded(graph)[0] is graph
+
+
+def test_operands_have_to_be_cut_equally() -> None:
+    with Builder() as builder:
+        x = builder.input(ShapeDtype((3,), np.float64))
+        body = builder.finish([add(x, x)])
+    with Builder() as builder, pytest.raises(ShapeError, match="cannot be cut into 2 equal parts"):
+        shard(
+            builder.input(ShapeDtype((5,), np.float64)),
+            body=body, count=2, operand_axes=(0,), result_axes=(0,),
+        )  # fmt: skip
+
+
+counts = st.sampled_from([2, 3, 4])
+
+
+def assert_spread_is_same(
+    program: Program, graph: Graph, count: int, chosen: SplitSettings, tolerance: float
+) -> None:
+    result, log = sharded(graph, count, chosen)
+    assert bool(log.applied) == (result is not graph)
+    assert_same(graph, result, program.arrays, tolerance)
+    split, _ = split_graph(result, chosen, PassLog())
+    verify(split)
+    assert_same(graph, split, program.arrays, tolerance)
+    verify(device_view(result, input_axes(result), output_axes(result), count))
+
+
+@run_settings(max_examples=100)
+@given(programs("integer"), counts, settings())
+def test_random_integers_exactly(program: Program, count: int, chosen: SplitSettings) -> None:
+    assert_spread_is_same(program, program.graph, count, chosen, 0)
+
+
+@run_settings(max_examples=100)
+@given(programs("float"), counts, settings())
+def test_random_floats(program: Program, count: int, chosen: SplitSettings) -> None:
+    assert_spread_is_same(program, program.graph, count, chosen, TOLERANCE)
+
+
+@run_settings(max_examples=50)
+@given(programs("smooth", maximum_steps=8), counts, settings())
+def test_random_gradients(program: Program, count: int, chosen: SplitSettings) -> None:
+    graph = value_and_gradient(program.graph, range(len(program.graph.inputs)))
+    assert_spread_is_same(program, graph, count, chosen, TOLERANCE)
