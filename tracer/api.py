@@ -97,7 +97,7 @@ class CompiledFunction:
             self._check_arrays(program, arrays)
             raise
         for position in program.donated:
-            arrays[position]._mark_donated(f"the call of {self._name} that it was donated to")
+            arrays[position]._buffer = program.gone
         outputs = list(map(Array, results, program.output_types, program.output_devices))
         return outputs[0] if program.is_single else program.unflatten(outputs)
 

@@ -15,6 +15,7 @@ from tracer.errors import DeviceError
 from tracer.ir import Graph, ShapeDtype
 from tracer.lowering import absent
 from tracer.numpy.array import Array
+from tracer.numpy.base import Deleted
 from tracer.optimizer.alias import match_donations
 from tracer.optimizer.plan import Plan, timeline_of
 from tracer.options import CompileOptions
@@ -34,6 +35,7 @@ class Program:
     out_tree: tree.Structure
     is_single: bool
     donated: tuple[int, ...]
+    gone: Deleted
     names: tuple[str, ...]
     device: lowering.Device
     graph: Graph
@@ -94,6 +96,7 @@ def build_program(call: Call, options: CompileOptions, name: str) -> Program:
         out_tree=traced.out_tree,
         is_single=tree.is_leaf(traced.out_tree),
         donated=compiler.donated,
+        gone=Deleted(f"the call of {name} that it was donated to"),
         names=compiled.arguments,
         device=device,
         graph=candidate.graph,

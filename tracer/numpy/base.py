@@ -97,10 +97,6 @@ class ArrayBase:
         self._buffer.delete()
         self._buffer = Deleted("delete()")
 
-    def _mark_donated(self, by: str) -> None:
-        """Forget the buffer, which the call named by `by` took over."""
-        self._buffer = Deleted(by)
-
     def block_until_ready(self) -> Any:
         """Wait until the data is computed; returns the array itself."""
         self._require_alive()
