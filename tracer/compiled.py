@@ -96,7 +96,7 @@ def build_program(call: Call, options: CompileOptions, name: str) -> Program:
         out_tree=traced.out_tree,
         is_single=tree.is_leaf(traced.out_tree),
         donated=compiler.donated,
-        gone=Deleted(f"the call of {name} that it was donated to"),
+        gone=_gone(name),
         names=compiled.arguments,
         device=device,
         graph=candidate.graph,
@@ -120,6 +120,7 @@ def _build_spread(call: Call, options: CompileOptions, name: str, spread: Spread
         out_tree=traced.out_tree,
         is_single=tree.is_leaf(traced.out_tree),
         donated=spreader.donated,
+        gone=_gone(name),
         names=call.names,
         device=execute.device,
         graph=candidate.graph,
@@ -153,6 +154,10 @@ def _on_mesh(array: Array, place: lowering.NamedSharding, name: str) -> Array:
         mend="place it first: tracer.device_put(x, sharding), with the sharding that the program "
         "is compiled for",
     )
+
+
+def _gone(name: str) -> Deleted:
+    return Deleted(f"the call of {name} that it was donated to")
 
 
 def _compiled(call: Call, found: Found) -> Compiled:
