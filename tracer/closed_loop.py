@@ -12,9 +12,10 @@ from tracer.donation import donated_leaves
 from tracer.errors import MemoryLimitError, OutOfMemoryError
 from tracer.ir import Graph
 from tracer.optimizer.alias import match_donations
+from tracer.optimizer.candidates import Candidate, Known
 from tracer.optimizer.liveness import Liveness
 from tracer.optimizer.passes import PassRow
-from tracer.optimizer.pipeline import Candidate, Known, Planner, PlannerOptions
+from tracer.optimizer.pipeline import Planner, PlannerOptions
 from tracer.optimizer.speed import Machine
 from tracer.options import AUTO, CompileOptions
 from tracer.retracing import FRUGAL_MODES, PLAIN, Mode, has_loops, modes
@@ -49,10 +50,12 @@ class Compilers:
     """The program as it was traced and, where that does not fit, as other modes trace it."""
 
     def __init__(
-        self, call: Call, options: CompileOptions, name: str, known: Known | None = None
+        self, call: Call, options: CompileOptions, name: str, others: Compilers | None = None
     ) -> None:
         self.call, self.options, self.name = call, options, name
-        self._splits: Known = {} if known is None else known
+        # What was found for other limits.
+        self._planned = Known() if others is None else others._planned
+        self._traces: dict[Mode, Traced] = {} if others is None else others._traces
         self.donated = donated_leaves(call, options.donation)
         self.device = lowering.find_device(options.device)
         limit = options.limit
@@ -105,7 +108,7 @@ class Compilers:
         return found
 
     def _with_limit(self, limit: int) -> Compilers:
-        return Compilers(self.call, replace(self.options, limit=limit), self.name, self._splits)
+        return Compilers(self.call, replace(self.options, limit=limit), self.name, self)
 
     def mode_row(self, compiler: Compiler) -> PassRow | None:
         """Return the line of the plan's table that says what a mode changed; None without one."""
@@ -140,14 +143,18 @@ class Compilers:
             if mode.options & self.options.disabled:
                 continue
             if mode not in self._found:
-                traced = self.call.traced_to_keep_less(
-                    mode.large_bytes, in_segments=mode.in_segments
-                )
-                self._found[mode] = self._known(self._compiler(traced, mode))
+                self._found[mode] = self._known(self._compiler(self._traced(mode), mode))
             found = self._found[mode]
             if found not in yielded:
                 yielded.add(found)
                 yield found
+
+    def _traced(self, mode: Mode) -> Traced:
+        if mode not in self._traces:
+            self._traces[mode] = self.call.traced_to_keep_less(
+                mode.large_bytes, in_segments=mode.in_segments
+            )
+        return self._traces[mode]
 
     def _known(self, compiler: Compiler) -> Compiler:
         """Return the compiler of the same program that there is already, or else this one."""
@@ -171,7 +178,7 @@ class Compilers:
                 donated=frozenset(self.donated),
                 sink_bytes=mode.large_bytes,
             ),
-            self._splits,
+            self._planned,
         )
         return Compiler(traced, planner, mode, self.device, self.donated, limit)
 

@@ -9,7 +9,8 @@ import pytest
 import tracer.numpy as tnp
 from tracer.ir import Graph, ShapeDtype
 from tracer.optimizer import pipeline
-from tracer.optimizer.pipeline import Known, Planner, PlannerOptions
+from tracer.optimizer.candidates import Known
+from tracer.optimizer.pipeline import Planner, PlannerOptions
 from tracer.optimizer.speed import Machine
 from tracer.trace import trace
 
@@ -48,7 +49,7 @@ def test_a_program_that_fits_is_split_when_it_outgrows_the_cache() -> None:
 
 def test_planners_for_other_limits_share_split_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = neighbours()
-    known: Known = {}
+    known = Known()
     first = Planner(graph, PlannerOptions(limit_bytes=1), known).smallest().loops
 
     def fail(*_: object) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from tracer.ir import Graph
 from tracer.optimizer.passes import PassRow
-from tracer.optimizer.rematerialise import Search
+from tracer.optimizer.rematerialise import Rematerialiser
 from tracer.optimizer.speed import Machine
 from tracer.optimizer.split import LoopRow, SplitSettings
 
@@ -35,8 +35,8 @@ class Known:
     ----------
     splits : dict
         Split programs, by the fingerprint of the graph and the settings.
-    searches : dict
-        Searches for what to compute again, by the graph's fingerprint.
+    rematerialiser : Rematerialiser or None
+        What computes values again; it knows the programs it has looked at.
     seconds : dict
         Times by the time model, by the graph's fingerprint.
     prefixes : dict
@@ -44,11 +44,11 @@ class Known:
     """
 
     splits: dict[tuple[str, SplitSettings], Split] = field(default_factory=dict)
-    searches: dict[str, Search] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     prefixes: dict[tuple[str, int | None], tuple[Graph, tuple[PassRow, ...]]] = field(
         default_factory=dict
     )
+    rematerialiser: Rematerialiser | None = None
 
 
 # The same for every limit, so that the smallest limit that can be met does not hang on the one that

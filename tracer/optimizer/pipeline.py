@@ -15,23 +15,38 @@
 5. *scalar replacement* once loops are `while` and starts are constants, and after *unroll short
    reductions*, which takes sums over a state's few parts apart. Then
    *common subexpressions* again: the rewrites make alike pieces (norms, centres).
-6. *split*: it wants the smallest program.
-7. *schedule* last, and only for a program that is above the limit in its own or in XLA's order: the
+6. *horizontal fusion* when alike pieces are one node each, and before *split*, which sees the packed
+   arrays: they are small ones.
+7. *split*: it wants the smallest program. *rematerialise* beside it and before *schedule*: for a
+   program that is above the limit, whole or split, whichever the time model finds faster.
+   *fusion merger* for the whole program only: slices stay in the cache, and the barriers that keep
+   its copies apart end the regions that *split* follows.
+8. *schedule* last, and only for a program that is above the limit in its own or in XLA's order: the
    barriers that keep the order are in the way of every other pass.
-8. *small calls* for the program that is compiled: every other pass reads loops as they are.
 9. *keep in place* for the program that is compiled, after everything that moves values: it needs
    the order and the buffers of the model as they stay, and its barriers would be in the way too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from tracer.ir import Graph
+from tracer.optimizer.candidates import (
+    SMALLEST_SETTINGS,
+    TIGHT_SETTINGS,
+    Candidate,
+    Known,
+    limit_settings,
+    user_settings,
+)
 from tracer.optimizer.expand import EXPAND
 from tracer.optimizer.fuse_scans import FUSE_SCANS
+from tracer.optimizer.fusion.duplicate import FUSION_MERGER, duplicate_pass
+from tracer.optimizer.fusion.horizontal import horizontal_pass
 from tracer.optimizer.in_place import IN_PLACE_NAME, in_place_pass
 from tracer.optimizer.liveness import Liveness, LiveTensor
 from tracer.optimizer.loop_fusion import (
@@ -42,23 +57,12 @@ from tracer.optimizer.loop_fusion import (
 from tracer.optimizer.loops import unsplit_bytes
 from tracer.optimizer.match import CONTRACTIONS, INNER_PRODUCTS, UNROLL
 from tracer.optimizer.passes import Pass, PassLog, PassManager, PassRow
+from tracer.optimizer.rematerialise import REMATERIALISE_NAME, Rematerialiser
 from tracer.optimizer.reorder import SCHEDULE, chains_pass, force_order
 from tracer.optimizer.simplify import COMMON_SUBEXPRESSIONS, CONSTANT_FOLDING
 from tracer.optimizer.sink import sink_pass
 from tracer.optimizer.speed import DEFAULT_MACHINE, Machine, estimate_seconds
 from tracer.optimizer.split import LoopRow, SplitSettings, split_graph
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """One program that computes what the user asked for, and what it is predicted to take."""
-
-    graph: Graph
-    rows: tuple[PassRow, ...]
-    loops: tuple[LoopRow, ...]
-    peak_bytes: int
-    is_ordered: bool = False
-    """XLA is made to keep the graph's order."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +101,7 @@ def standard_passes(
         chains_pass(limit_bytes),
         scalar_replacement_pass(limit_bytes),
         COMMON_SUBEXPRESSIONS,
+        horizontal_pass(limit_bytes),
     )
 
 
@@ -105,8 +110,15 @@ SPLIT_NAME = "split"
 RECOMPUTE_IN_LOOPS, SEGMENT_SCANS = "recompute-in-loops", "segment-scans"
 """Names of the ways to trace again (`tracer.retracing`), as they are written to switch them off."""
 OPTIONAL_PASSES = frozenset(
-    item.option for item in (*STANDARD_PASSES, SCHEDULE) if item is not EXPAND
-) | {SPLIT_NAME, IN_PLACE_NAME, SMALL_CALLS_NAME, RECOMPUTE_IN_LOOPS, SEGMENT_SCANS}
+    item.option for item in (*STANDARD_PASSES, FUSION_MERGER, SCHEDULE) if item is not EXPAND
+) | {
+    SPLIT_NAME,
+    IN_PLACE_NAME,
+    SMALL_CALLS_NAME,
+    REMATERIALISE_NAME,
+    RECOMPUTE_IN_LOOPS,
+    SEGMENT_SCANS,
+}
 """Names by which passes can be switched off; the ops that *expand* writes out have no lowering."""
 
 
@@ -125,20 +137,12 @@ def _passes(options: PlannerOptions) -> Sequence[Pass]:
 # A program that fits is split when that takes at most this share of its time, by the model: the
 # model's own error is about that.
 _WORTHWHILE = 0.85
-# Tried when no setting that is derived from the limit fits; the same for every limit, so that the
-# smallest limit that can be met does not hang on the one that was asked for.
-_TIGHT_SETTINGS = tuple(
-    SplitSettings(threshold, working_set, working_set, trust_fusion=False)
-    for working_set in (1 << 22, 1 << 20, 1 << 18)
-    for threshold in (1 << 22, 1 << 18, 1 << 14)
-    if threshold <= working_set
-)
-_SMALLEST_SETTINGS = tuple(
-    SplitSettings(threshold, 1, 1, trust_fusion=False) for threshold in (1 << 12, 1 << 16, 1 << 20)
-)
-
-
-Known = dict[tuple[str, SplitSettings], tuple[tuple[PassRow, ...], "Candidate"]]
+# A candidate that takes at most this many times the whole program's time is tried at once.
+_CLOSE = 1.25
+# Values are computed again until the prediction is this share of the limit: XLA may take more.
+_SHARES_OF_LIMIT = (1.0, 0.85)
+# Split programs above the limit that have values computed again, the fastest ones.
+_MOST_COMBINED = 3
 
 
 class Planner:
@@ -150,26 +154,39 @@ class Planner:
         The traced program.
     options : PlannerOptions
         The limit and the user's thresholds.
-    known : dict, optional
-        Split programs that planners with other limits found, and that this one finds: the same
-        settings on the same graph, which is most of a planner's time when limits are tight.
+    known : Known, optional
+        What planners with other limits found, and this one too: most of a planner's time when
+        limits are tight.
     """
 
     def __init__(self, graph: Graph, options: PlannerOptions, known: Known | None = None) -> None:
         self.options = options
-        self._known: Known = {} if known is None else known
+        self._known = Known() if known is None else known
         self.traced = graph
-        manager = PassManager()
-        self.graph = manager.run(graph, _passes(options))
-        self.rows = tuple(manager.rows)
+        self.graph, self.rows = self._optimised(graph)
         self.baseline_peak_bytes = Liveness(graph, options.donated).peak_bytes
 
-    @property
+    def _optimised(self, graph: Graph) -> tuple[Graph, tuple[PassRow, ...]]:
+        """Run the passes; those before the first that hangs on the limit once for all limits."""
+        passes = _passes(self.options)
+        names = {chains_pass(None).option, scalar_replacement_pass(None).option}
+        place = next((i for i, item in enumerate(passes) if item.option in names), len(passes))
+        key, known = (graph.fingerprint, self.options.sink_bytes), self._known.prefixes
+        if key not in known:
+            before = PassManager()
+            known[key] = (before.run(graph, passes[:place]), tuple(before.rows))
+        prefix, rows = known[key]
+        after = PassManager()
+        return after.run(prefix, passes[place:]), (*rows, *after.rows)
+
+    @cached_property
     def fixed_bytes(self) -> int:
-        """Bytes of arguments and results: no plan takes less."""
+        """Bytes of arguments and results, those once that share memory: no plan takes less."""
         graph = self.graph
         inputs = sum(type.nbytes for type in graph.input_types)
-        return inputs + sum(type.nbytes for type in graph.output_types)
+        free = Counter(graph.input_types[i].nbytes for i in self.options.donated)
+        outputs = Counter(type.nbytes for type in graph.output_types)
+        return inputs + sum(nbytes * count for nbytes, count in (outputs - free).items())
 
     @cached_property
     def floor_bytes(self) -> int:
@@ -179,29 +196,115 @@ class Planner:
     @cached_property
     def _whole(self) -> Candidate:
         """The program without loops of the planner's."""
-        return self._candidate(self.graph, self.rows, ())
+        if FUSION_MERGER.option in self.options.disabled:
+            return self._candidate(self.graph, self.rows, ())
+        manager = PassManager()
+        graph = manager.run(self.graph, (duplicate_pass(self.options.machine),))
+        return self._candidate(graph, (*self.rows, *manager.rows), ())
 
     def candidates(self) -> Iterator[Candidate]:
         """Yield programs that are predicted to keep the limit, the fastest first."""
-        limit, unsplit = self.options.limit_bytes, self._whole
-        if not self.options.split:
+        limit, unsplit, threshold = self._limit, self._whole, self.options.threshold_bytes
+        if threshold is not None and self.options.split:
+            split_bytes = self.options.split_bytes
+            yield self._split(user_settings(threshold, split_bytes, self.options.machine))
+        elif limit is None or unsplit.peak_bytes <= limit or not self.options.split:
+            yield from self._faster_than(unsplit) if self.options.split else ()
             yield unsplit
-            return
-        if self.options.threshold_bytes is not None:
-            yield self._split(self._user_settings(self.options.threshold_bytes))
-        elif limit is None or unsplit.peak_bytes <= limit:
-            yield from self._faster_than(unsplit)
-            yield unsplit
-        if limit is None:
-            return
-        if self.options.threshold_bytes is None and unsplit.peak_bytes > limit:
-            ordered = self.ordered(unsplit)
-            if ordered is not None and ordered.peak_bytes <= limit:
-                yield ordered
-        for settings in (*self._limit_settings(limit), *_TIGHT_SETTINGS):
-            candidate = self._split(settings)
+        if limit is not None:
+            tried = {unsplit.graph.fingerprint}
+            for ways in (self._fast_ways(limit), self._small_ways(limit)):
+                for candidate in self._fastest_first(ways, limit):
+                    if candidate.graph.fingerprint not in tried:
+                        tried.add(candidate.graph.fingerprint)
+                        yield candidate
+
+    @property
+    def _limit(self) -> int | None:
+        return self.options.limit_bytes
+
+    def _fastest_first(self, ways: Iterable[Candidate], limit: int) -> Iterator[Candidate]:
+        """Yield those that keep the limit; those that are close to the whole program at once."""
+        close = _CLOSE * self._seconds(self._whole)
+        others = []
+        for candidate in ways:
             if candidate.peak_bytes <= limit:
-                yield candidate
+                if self._seconds(candidate) <= close:
+                    yield candidate
+                else:
+                    others.append(candidate)
+        yield from sorted(others, key=self._seconds)
+
+    def _seconds(self, candidate: Candidate) -> float:
+        known, key = self._known.seconds, candidate.graph.fingerprint
+        if key not in known:
+            known[key] = estimate_seconds(candidate.graph, self.options.machine)
+        return known[key]
+
+    def _fast_ways(self, limit: int) -> Iterator[Candidate]:
+        """Yield the whole program in our order, with values computed again, split, and both."""
+        whole, settings = self._whole, [*self._limit_settings(limit)]
+        if whole.peak_bytes > limit and self.options.threshold_bytes is None:
+            ordered = self.ordered(whole)
+            yield from () if ordered is None else (ordered,)
+        yield from self._splits(settings[:1])
+        yield from self._in_two_sizes(whole, limit)
+        yield from (split := [*self._splits(TIGHT_SETTINGS[:2])])
+        yield from self._combined(split, limit)
+        yield from self._splits(settings[1 : len(settings) // 2])
+
+    def _small_ways(self, limit: int) -> Iterator[Candidate]:
+        """Yield what is split most, and other split programs with values computed again."""
+        settings = [*self._limit_settings(limit)]
+        half = len(settings) // 2
+        split = [*self._splits((*settings[half:], *TIGHT_SETTINGS[2:]))]
+        yield from split
+        yield from self._combined([*split, *self._splits(settings[:half])], limit)
+
+    def _combined(self, split: Iterable[Candidate], limit: int) -> Iterator[Candidate]:
+        """Yield split programs with values computed again, those that take least time first."""
+        over = [found for found in split if found.loops and found.peak_bytes > limit]
+        for candidate in sorted(over, key=self._seconds)[:_MOST_COMBINED]:
+            yield from self._in_two_sizes(candidate, limit)
+
+    def _in_two_sizes(self, candidate: Candidate, limit: int) -> Iterator[Candidate]:
+        """Yield a program with values computed again for a limit, and for less: XLA may take more.
+
+        None where it is above the limit all the same.
+        """
+        for share in _SHARES_OF_LIMIT:
+            found = self._rematerialised(candidate, int(share * limit))
+            if found is None or found.peak_bytes > limit:
+                break
+            yield found
+
+    def _limit_settings(self, limit: int) -> Iterator[SplitSettings]:
+        room = max(1, limit - self.fixed_bytes)
+        return limit_settings(room, self.options.machine, self.options.split_bytes)
+
+    def _splits(self, settings: Iterable[SplitSettings]) -> Iterator[Candidate]:
+        if self.options.split:
+            yield from map(self._split, settings)
+
+    def _rematerialised(self, candidate: Candidate, limit: int) -> Candidate | None:
+        """Return a program with values computed again until it keeps a limit, or is smallest.
+
+        None where there is nothing to compute again, or the pass is switched off.
+        """
+        disabled = self.options.disabled
+        if REMATERIALISE_NAME in disabled or candidate.peak_bytes <= limit:
+            return None
+        order = SCHEDULE.option not in disabled
+        if self._known.rematerialiser is None:
+            self._known.rematerialiser = Rematerialiser(self.options.machine, order)
+        manager = PassManager()
+        again = self._known.rematerialiser.as_pass(limit, self.options.donated)
+        graph = manager.run(candidate.graph, (again,))
+        if graph is candidate.graph:
+            return None
+        peak = Liveness(graph, self.options.donated).peak_bytes
+        rows = (*candidate.rows, *manager.rows)
+        return Candidate(graph, rows, candidate.loops, peak, is_ordered=order)
 
     def ordered(self, candidate: Candidate) -> Candidate | None:
         """Return the same program in an order with a small peak that XLA has to keep.
@@ -272,7 +375,10 @@ class Planner:
 
         The limit plays no part, so that the answer is the same for every limit.
         """
-        return min([self._whole, *self._smallest_split], key=lambda candidate: candidate.peak_bytes)
+        return min(
+            [self._whole, *self._smallest_split, *self._smallest_rematerialised],
+            key=lambda candidate: candidate.peak_bytes,
+        )
 
     def smallest_of_other_kind(self, candidate: Candidate) -> Candidate | None:
         """Return the whole program for one with loops, else the smallest with loops, if any.
@@ -288,11 +394,18 @@ class Planner:
     def _smallest_split(self) -> list[Candidate]:
         if not self.options.split:
             return []
-        return list(map(self._split, (*_TIGHT_SETTINGS, *_SMALLEST_SETTINGS)))
+        return list(map(self._split, (*TIGHT_SETTINGS, *SMALLEST_SETTINGS)))
+
+    @cached_property
+    def _smallest_rematerialised(self) -> list[Candidate]:
+        """The whole program and the smallest split one, with values computed again."""
+        split = min(self._smallest_split, key=lambda found: found.peak_bytes, default=self._whole)
+        starts = {start.graph: start for start in (self._whole, split)}.values()
+        return [found for start in starts if (found := self._rematerialised(start, 1)) is not None]
 
     def why_not_split(self, tensor: LiveTensor) -> str | None:
         """Return the reason why a tensor of the smallest program could not be cut, if known."""
-        rows = self._split(_TIGHT_SETTINGS[-1]).rows
+        rows = self._split(TIGHT_SETTINGS[-1]).rows
         # Other passes refuse rewrites, which is no reason for a tensor to be stored.
         refusals = [refusal for row in rows if row.name == "split" for refusal in row.refusals]
         same_value = [refusal for refusal in refusals if refusal.subject == str(tensor)]
@@ -300,32 +413,11 @@ class Planner:
         found = next(iter(same_value or same_line), None)
         return None if found is None else f"{found.subject}: {found.reason}"
 
-    def _limit_settings(self, limit: int) -> Iterator[SplitSettings]:
-        """Yield settings from the fastest to the tightest: the share of the room a trip takes."""
-        room = max(1, limit - self.fixed_bytes)
-        for trust_fusion in (True, False):
-            for share, part in ((4, 0.875), (4, 0.5), (16, 0.5), (16, 0.25), (64, 0.25)):
-                budget = max(1, int(part * room))
-                yield SplitSettings(
-                    threshold_bytes=max(1 << 12, room // share),
-                    working_set_bytes=max(1, min(self.options.machine.cache_bytes // 4, budget)),
-                    budget_bytes=budget,
-                    split_bytes=self.options.split_bytes,
-                    trust_fusion=trust_fusion,
-                    machine=self.options.machine,
-                )
-
-    def _user_settings(self, threshold: int) -> SplitSettings:
-        split = self.options.split_bytes or threshold
-        return SplitSettings(
-            threshold, min(split, max(1, self.options.machine.cache_bytes // 4)), split, split
-        )
-
     def _split(self, settings: SplitSettings) -> Candidate:
-        key = (self.graph.fingerprint, settings)
-        if key not in self._known:
-            self._known[key] = self._split_anew(settings)
-        rows, candidate = self._known[key]
+        key, known = (self.graph.fingerprint, settings), self._known.splits
+        if key not in known:
+            known[key] = self._split_anew(settings)
+        rows, candidate = known[key]
         return replace(candidate, rows=(*self.rows, *rows))
 
     def _split_anew(self, settings: SplitSettings) -> tuple[tuple[PassRow, ...], Candidate]:

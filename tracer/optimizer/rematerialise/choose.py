@@ -87,8 +87,15 @@ class Program:
             return "it is made of nothing that a barrier could hold back"
         return None
 
-    def run_bytes(self, nodes: Iterable[Node], drops: Drops) -> int:
-        """Return the bytes of what is dropped and made of these nodes, or they of it."""
+    def touches(self, nodes: Iterable[Node], others: set[Node]) -> bool:
+        """Tell whether nodes are among others, are made of them, or they of them."""
+        return any(
+            node in others or any(other in others for other in self._neighbours[node])
+            for node in nodes
+        )
+
+    def run(self, nodes: Iterable[Node], drops: Drops) -> set[Node]:
+        """Return nodes with all that is dropped and made of them, or they of it."""
         found = set(nodes)
         stack = list(found)
         while stack:
@@ -96,7 +103,7 @@ class Program:
                 if other in drops and other not in found:
                     found.add(other)
                     stack.append(other)
-        return sum(map(_nbytes, found))
+        return found
 
 
 @dataclass(frozen=True)
@@ -135,7 +142,7 @@ def _choice(program: Program, peak: Peak, drops: Drops, node: Node) -> Choice | 
     nodes, kept = _made_of(program, peak, drops, node)
     seconds = sum(program.seconds[item] for item in nodes)
     freed -= kept
-    run = program.run_bytes(nodes, drops)
+    run = sum(map(_nbytes, program.run(nodes, drops)))
     return Choice(nodes, freed, seconds, freed * freed / (seconds * max(1, run)))
 
 

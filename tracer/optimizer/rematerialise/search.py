@@ -7,12 +7,17 @@ from dataclasses import dataclass
 from tracer.ir import Graph, Node, Value
 from tracer.optimizer.costs import node_cost
 from tracer.optimizer.liveness import Liveness
-from tracer.optimizer.rematerialise.choose import Peak, Program, choices, reading
+from tracer.optimizer.rematerialise.choose import Choice, Peak, Program, choices, reading
+from tracer.optimizer.rematerialise.lineage import Lineage
 from tracer.optimizer.rematerialise.replay import Replay, inside, replay
 from tracer.optimizer.speed import Machine, kernel_seconds
 
 # Values of less than this part of the peak are left alone: each has its own barrier and kernel.
 _SMALL_SHARE = 512
+# The part of the peak that is freed at a time.
+_STEPS = 12
+# Choices with at least this share of the best one's score are taken with it.
+_ABOUT = 0.7
 # Values that are dropped and then tried without, the dearest first.
 _MOST_TAKEN_BACK = 24
 
@@ -46,11 +51,17 @@ class Search:
         Inputs whose memory may be overwritten.
     machine : Machine
         What decides between values.
+    is_body : bool
+        The graph is the body of a loop or a branch.
     """
 
-    def __init__(self, graph: Graph, donated: frozenset[int], machine: Machine) -> None:
+    def __init__(
+        self, graph: Graph, donated: frozenset[int], machine: Machine, *, is_body: bool = False
+    ) -> None:
         self.donated = donated
-        self.live = Liveness(graph, donated)
+        self.is_body = is_body
+        self.live = Liveness(graph, donated, is_body=is_body)
+        self._tests_equality = Lineage(graph).is_needed
         self.program = Program(self.live, kernel_seconds(graph, machine))
 
     def run(self, limit: int) -> Found:
@@ -72,6 +83,8 @@ class Search:
     def refusals(self, found: Found) -> dict[Node, str]:
         """Return what is large and alive at the peak of a program, and why it is left alone."""
         _, made, live = self._written(found.drops)
+        if not live.timeline:
+            return {}
         peak = _peak(made, live)
         least = found.peak_bytes // _SMALL_SHARE
         return {
@@ -84,28 +97,61 @@ class Search:
 
     def _written(self, drops: dict[Node, int]) -> tuple[Found, Replay, Liveness]:
         made = replay(self.live, drops)
-        live = Liveness(made.graph, self.donated)
+        live = Liveness(made.graph, self.donated, is_body=self.is_body)
         return Found(made.graph, drops, live.peak_bytes), made, live
 
     def _more(self, found: Found, limit: int) -> Found | None:
-        """Drop values that free what is too much at the peak; None if there are none."""
+        """Drop values that free some of what is too much at the peak; None if there are none.
+
+        Only some: the peak moves to where they are computed again, where others free more.
+        """
         _, made, live = self._written(found.drops)
+        if not live.timeline:
+            return None
         peak = _peak(made, live)
         least = max(1, found.peak_bytes // _SMALL_SHARE)
-        excess = found.peak_bytes - limit
+        excess = min(found.peak_bytes - limit, found.peak_bytes // _STEPS)
         drops = dict(found.drops)
         while excess > 0:
-            ranked = choices(self.program, peak, drops, least)
-            if not ranked:
+            freed = self._drop(self.ranked(peak, drops, least), peak, drops, excess)
+            if freed is None:
                 break
-            chosen = dict.fromkeys(ranked[0].nodes, peak.time)
-            if replay(self.live, {**drops, **chosen}).meets_itself:
+            excess -= freed
+        return self._written(drops)[0] if len(drops) > len(found.drops) else None
+
+    def ranked(self, peak: Peak, drops: dict[Node, int], least: int) -> list[Choice]:
+        """Return what to drop at a peak to free at least that many bytes each, best first."""
+        return choices(self.program, peak, drops, least)
+
+    def _drop(
+        self, ranked: list[Choice], peak: Peak, drops: dict[Node, int], excess: int
+    ) -> int | None:
+        """Drop the best choices, as long as they are about as good and no part of one run.
+
+        Returns
+        -------
+        int or None
+            The bytes freed; None if there is no choice.
+        """
+        freed = 0
+        taken: set[Node] = set()
+        for choice in ranked:
+            if freed >= excess or choice.score < _ABOUT * ranked[0].score:
+                break
+            if self.program.touches(choice.nodes, taken):
+                continue
+            chosen = dict.fromkeys(choice.nodes, peak.time)
+            if self._meets_itself({**drops, **chosen}):
                 why = "it is compared for equality with what its first computation gave"
-                self.program.refused.update(dict.fromkeys(ranked[0].nodes, why))
+                self.program.refused.update(dict.fromkeys(choice.nodes, why))
                 continue
             drops |= chosen
-            excess -= ranked[0].freed_bytes
-        return self._written(drops)[0] if len(drops) > len(found.drops) else None
+            taken |= choice.nodes
+            freed += choice.freed_bytes
+        return freed if ranked else None
+
+    def _meets_itself(self, drops: dict[Node, int]) -> bool:
+        return self._tests_equality and replay(self.live, drops).meets_itself
 
     def _with_less(self, found: Found, limit: int) -> Found:
         """Take back what was dropped and need not be, the dearest first."""
