@@ -17,7 +17,7 @@ from typing import Any
 
 from benchmarks.framework import jax_framework, tracer_framework
 from benchmarks.measure import measure
-from benchmarks.programs.training import TRAINING, adam_step, make, many_steps
+from benchmarks.programs.adam import TRAINING, adam_step, make, many_steps
 from benchmarks.race import has_jax, print_race, race
 from examples.display import print_table
 from tracer.units import format_bytes
