@@ -17,8 +17,8 @@ from tracer.optimizer.alias_report import (
     updates_of,
 )
 
-_SMALLEST_COPY = 1024
-"""Copies below this are loop counters and other scalars."""
+_SMALLEST_COPY = 4096
+"""Copies below this, of counters and biases, cost less than what would avoid them."""
 
 
 @dataclass(frozen=True, eq=False)

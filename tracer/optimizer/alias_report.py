@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from tracer.ir import Graph
 from tracer.optimizer.liveness import Liveness
+from tracer.optimizer.loops import passed_through
 from tracer.source import Source
 from tracer.units import format_bytes
 
@@ -143,6 +144,8 @@ def _updates(live: Liveness, *, in_loop: bool) -> Iterator[UpdateRow]:
     for buffer in dict.fromkeys(live.buffers.values()):
         for before, after in zip(buffer.values, buffer.values[1:], strict=False):
             node = after.node
+            if after.index in passed_through(node):
+                continue  # The same value under another name.
             name = f"{after.type} of {node.name}"
             over = f"that of {before.node.name}"
             yield UpdateRow(name, over, after.type.nbytes, in_loop, node.source)
