@@ -17,11 +17,11 @@ GRAVITY, CART, POLE, HALF_LENGTH, FORCE, STEP = 9.8, 1.0, 0.1, 0.5, 10.0, 0.02
 FARTHEST, STEEPEST = 2.4, 12 * 2 * np.pi / 360
 POOL = 64
 """Rows of the pools; step i uses row i modulo this."""
-WITHOUT = "-scalar-replacement,-small-calls"
+WITHOUT = "-scalar-replacement,-small-calls,-loop-interchange"
 PASSES = {
     "naive": WITHOUT,
-    "naive, scalar replacement": "-small-calls",
-    "naive, small calls too": None,
+    "naive, scalar replacement": "-small-calls,-loop-interchange",
+    "naive, small calls too": "-loop-interchange",
     "naive, all passes": None,
     "without concatenate, by hand": WITHOUT,
     "by hand, unrolled by 10": WITHOUT,

@@ -257,12 +257,30 @@ class Compiler:
 
     def _found(self, candidate: Candidate) -> Found | None:
         """Compile a candidate; None where the device's compiler says that it does not fit."""
+        found, candidate = self._in_lanes(candidate)
+        if found is not None:
+            return found
         candidate = self.planner.kept_in_place(self.planner.in_small_calls(candidate))
         try:
             return Found(self, candidate, self._compile(candidate))
         except OutOfMemoryError as error:
             self._refusals.append(error)
             return None
+
+    def _in_lanes(self, candidate: Candidate) -> tuple[Found | None, Candidate]:
+        """Compile a candidate in lanes, where that pays and keeps the limit."""
+        if self.device.platform != "cpu" or not self.device.is_present:
+            return None, candidate
+        candidate, lanes = self.planner.in_lanes(candidate)
+        if lanes is None:
+            return None, candidate
+        options = next(self._attempts(candidate.graph))
+        execute = lowering.compile_lanes(
+            lanes.graphs, lanes.join, device=self.device, options=options
+        )
+        if self.limit is not None and execute.memory.peak_bytes > self.limit:
+            return None, candidate
+        return Found(self, candidate, execute), candidate
 
     def _compile(self, candidate: Candidate) -> lowering.Executable:
         """Compile with the options that keep the limit; the smallest where none does."""

@@ -17,6 +17,7 @@ from tracer.lowering.executable import Executable
 from tracer.lowering.failures import absent
 from tracer.lowering.free_memory import free_bytes
 from tracer.lowering.hardware import machine_facts
+from tracer.lowering.lanes import compile_lanes
 from tracer.lowering.memory import MemoryStats
 from tracer.lowering.mesh import Mesh, NamedSharding, PartitionSpec, make_mesh
 from tracer.lowering.placement import Placement
@@ -46,6 +47,7 @@ __all__ = [
     "block_until_ready",
     "clear_cache",
     "compile_graph",
+    "compile_lanes",
     "default_device",
     "devices",
     "find_device",

@@ -23,7 +23,9 @@
    its copies apart end the regions that *split* follows.
 8. *schedule* last, and only for a program that is above the limit in its own or in XLA's order: the
    barriers that keep the order are in the way of every other pass.
-9. *keep in place* for the program that is compiled, after everything that moves values: it needs
+9. *loop interchange* makes several programs of the one that is compiled, so no pass that looks at
+   the whole can follow; *small calls* in each, as every other pass reads loops as they are.
+10. *keep in place* for the program that is compiled, after everything that moves values: it needs
    the order and the buffers of the model as they stay, and its barriers would be in the way too.
 """
 
@@ -50,7 +52,10 @@ from tracer.optimizer.fusion.horizontal import horizontal_pass
 from tracer.optimizer.in_place import IN_PLACE_NAME, in_place_pass
 from tracer.optimizer.liveness import Liveness, LiveTensor
 from tracer.optimizer.loop_fusion import (
+    INTERCHANGE_NAME,
     SMALL_CALLS_NAME,
+    Lanes,
+    interchange_row,
     scalar_replacement_pass,
     small_calls_pass,
 )
@@ -115,6 +120,7 @@ OPTIONAL_PASSES = frozenset(
     SPLIT_NAME,
     IN_PLACE_NAME,
     SMALL_CALLS_NAME,
+    INTERCHANGE_NAME,
     REMATERIALISE_NAME,
     RECOMPUTE_IN_LOOPS,
     SEGMENT_SCANS,
@@ -325,6 +331,24 @@ class Planner:
         peak = Liveness(graph, self.options.donated).peak_bytes
         rows = (*candidate.rows, *manager.rows)
         return Candidate(graph, rows, candidate.loops, peak, is_ordered=True)
+
+    def in_lanes(self, candidate: Candidate) -> tuple[Candidate, Lanes | None]:
+        """Return a program's lanes, if that pays; the candidate has a line that says why not."""
+        options = self.options
+        if INTERCHANGE_NAME in options.disabled or options.donated or candidate.is_ordered:
+            return candidate, None
+        row, lanes = interchange_row(candidate.graph, options.machine)
+        candidate = replace(candidate, rows=(*candidate.rows, row))
+        if lanes is None or (options.limit_bytes or row.peak_bytes_after) < row.peak_bytes_after:
+            return candidate, None
+        calls = small_calls_pass(replace(options.machine, cores=1))
+        items = (COMMON_SUBEXPRESSIONS, calls)
+        finishing = [item for item in items if item.option not in options.disabled]
+        manager = PassManager()
+        graphs = tuple(manager.run(graph, finishing) for graph in lanes.graphs)
+        peak = max(candidate.peak_bytes, row.peak_bytes_after)
+        rows = (*candidate.rows, *manager.rows[: len(finishing)])
+        return replace(candidate, rows=rows, peak_bytes=peak), replace(lanes, graphs=graphs)
 
     def in_small_calls(self, candidate: Candidate) -> Candidate:
         """Return the same program with loops of small kernels as one function each."""

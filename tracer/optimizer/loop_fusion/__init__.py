@@ -1,6 +1,14 @@
-"""Loops whose state is taken apart, and loops that run as one function."""
+"""Loops whose state is taken apart, loops that run as one function, and loops in lanes."""
 
+from tracer.optimizer.loop_fusion.interchange import INTERCHANGE_NAME, Lanes, interchange_row
 from tracer.optimizer.loop_fusion.scalar_replacement import scalar_replacement_pass
 from tracer.optimizer.loop_fusion.small_calls import SMALL_CALLS_NAME, small_calls_pass
 
-__all__ = ["SMALL_CALLS_NAME", "scalar_replacement_pass", "small_calls_pass"]
+__all__ = [
+    "INTERCHANGE_NAME",
+    "SMALL_CALLS_NAME",
+    "Lanes",
+    "interchange_row",
+    "scalar_replacement_pass",
+    "small_calls_pass",
+]

@@ -21,8 +21,9 @@ from tracer import ops
 from tracer.ir import Builder, Graph, Node, ShapeDtype, Value
 from tracer.ops.helpers import reshape, slice_axis
 from tracer.optimizer.loop_fusion.cuts import find_cuts
+from tracer.optimizer.loop_fusion.recipes import joined
 from tracer.optimizer.loop_fusion.runs import is_assembled, pieces_of
-from tracer.optimizer.loop_fusion.windows import SplitInput, WindowEmitter, joined
+from tracer.optimizer.loop_fusion.windows import SplitInput, WindowEmitter
 from tracer.optimizer.loops import trip_count
 from tracer.optimizer.passes import Pass, PassLog
 

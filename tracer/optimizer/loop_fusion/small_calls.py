@@ -138,7 +138,7 @@ def _shown(node: Node, machine: Machine) -> str:
 
 def _why_not(node: Node, machine: Machine) -> str | None:
     for graph in node.body_graphs:
-        why = _unfit(graph)
+        why = unfit(graph)
         if why is not None:
             return why
     trips = trip_count(node)
@@ -151,7 +151,7 @@ def _why_not(node: Node, machine: Machine) -> str | None:
     return None if starts > saved else _shown(node, machine)
 
 
-def _unfit(graph: Graph) -> str | None:
+def unfit(graph: Graph) -> str | None:
     """Return why a graph cannot be part of one function, or None."""
     for node in graph.nodes:
         why = _unfit_node(node)
@@ -166,7 +166,7 @@ def _unfit_node(node: Node) -> str | None:
     if not op.pure:
         return f"{op.name} keeps an order, which one function would not"
     if node.body_graphs:
-        return next(filter(None, map(_unfit, node.body_graphs)), None)
+        return next(filter(None, map(unfit, node.body_graphs)), None)
     if op.fusion not in _FUSIBLE and op.pieces is None:
         return f"{op.name} calls a library or is no plain loop"
     type = node.types[0]
@@ -175,4 +175,4 @@ def _unfit_node(node: Node) -> str | None:
     return None
 
 
-__all__ = ["SMALL_CALLS_NAME", "small_calls_pass"]
+__all__ = ["SMALL_CALLS_NAME", "small_calls_pass", "unfit"]

@@ -8,27 +8,24 @@ op runs on windows of its operands.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 from tracer import ops
-from tracer.ir import Builder, Chunk, Graph, Label, Node, Piece, Value
-from tracer.ops.helpers import scalar, slice_axis, spread
+from tracer.ir import Builder, Graph, Node, Value
+from tracer.ops.helpers import slice_axis
+from tracer.optimizer.loop_fusion.recipes import (
+    ELEMENT_WISE,
+    Recipe,
+    Request,
+    Window,
+    by_pieces,
+    joined,
+    takes_apart,
+    window_recipe,
+)
 from tracer.optimizer.loop_fusion.runs import pieces_of, taken_apart
-
-Window = tuple[int, int, int] | None
-"""(axis, start, size), or None for the whole value."""
-Request = tuple[Value, Window]
-Emit = Callable[[Sequence[Value]], Value]
-
-
-@dataclass(frozen=True)
-class _Recipe:
-    """How a window is made: of these windows of other values, by this function."""
-
-    needs: tuple[Request, ...]
-    emit: Emit
 
 
 @dataclass(frozen=True)
@@ -53,17 +50,32 @@ class WindowEmitter:
         What is copied.
     split : mapping of Value to SplitInput
         Inputs that come as parts.
+    held : mapping of Value to Window, optional
+        Inputs of which only a window is given, and none but windows in it are read.
+    kinds : collection of str, optional
+        Kinds of ops (`Op.fusion`) that may run on windows; others run on whole operands.
 
     Attributes
     ----------
+    asked : dict
+        The windows that are needed of each value.
     joined : dict of Value to str
         Split inputs that something needs in one piece, with the name of the op that does: they are
         put together again.
     """
 
-    def __init__(self, graph: Graph, split: Mapping[Value, SplitInput]) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        split: Mapping[Value, SplitInput],
+        held: Mapping[Value, Window] | None = None,
+        kinds: Collection[str] = ELEMENT_WISE,
+    ) -> None:
         self.graph = graph
         self.split = split
+        self.held = held or {}
+        self.kinds = kinds
+        self.asked: dict[Value, dict[Window, None]] = {}
         self.joined: dict[Value, str] = {}
         self._places = {
             value: {axis for axis, _ in places}
@@ -71,28 +83,57 @@ class WindowEmitter:
             for value, places in taken_apart(graph, carry, given.axis)[1].items()
         }
         """Axes of values along which they belong to the parts of a split input."""
-        self._recipes: dict[Request, _Recipe] = {}
+        self._recipes: dict[Request, Recipe] = {}
         self._order: dict[Node, list[tuple[int, Window]]] = {}
 
     def request(self, outputs: Iterable[Request]) -> None:
         """Work out what the requests need, down to the inputs."""
-        asked: dict[Value, dict[Window, None]] = {}
         for value, window in outputs:
-            asked.setdefault(value, {})[_normal(value, window)] = None
+            self._ask(value, window)
         for node in reversed(self.graph.nodes):
+            loop = self._loop_recipes(node)
             for value in node.results:
-                for window, recipe in self._recipes_of(value, list(asked.get(value, ()))):
+                windows = list(self.asked.get(value, ()))
+                for window, recipe in loop.get(value) or self._recipes_of(value, windows):
                     self._recipes[value, window] = recipe
                     self._order.setdefault(node, []).append((value.index, window))
                     for needed, part in recipe.needs:
                         if needed is not value:
-                            asked.setdefault(needed, {})[_normal(needed, part)] = None
+                            self._ask(needed, part)
                         self._note_join(needed, part, node.name)
 
-    def _recipes_of(self, value: Value, windows: list[Window]) -> list[tuple[Window, _Recipe]]:
+    def _ask(self, value: Value, window: Window) -> None:
+        self.asked.setdefault(value, {})[_normal(value, window)] = None
+
+    def _loop_recipes(self, node: Node) -> dict[Value, list[tuple[Window, Recipe]]]:
+        """Return how windows of a loop's carries are made: by a loop over windows, if it can be."""
+        if node.op is not ops.while_:
+            return {}
+        asked = {value.index: list(self.asked.get(value, ())) for value in node.results}
+        wanted = {index: found[0] for index, found in asked.items() if len(found) == 1}
+        several = any(len(found) > 1 for found in asked.values())
+        if several or all(window is None for window in wanted.values()):
+            return {}
+        windows = loop_windows(node, wanted, self.kinds)
+        if windows is None:
+            return {}
+        needs = tuple([(node.operands[index], window) for index, window in windows.items()])
+        places = {index: place for place, index in enumerate(windows)}
+
+        def made(operands: Sequence[Value], index: int) -> Value:
+            if node not in self._copies:
+                self._copies[node] = emit_loop(node, windows, operands, self.kinds)
+            return self._copies[node][places[index]]
+
+        return {
+            node.results[index]: [(window, Recipe(needs, partial(made, index=index)))]
+            for index, window in wanted.items()
+        }
+
+    def _recipes_of(self, value: Value, windows: list[Window]) -> list[tuple[Window, Recipe]]:
         """Return how the windows of a value are made, in an order in which they can be."""
         parts = [window for window in windows if window is not None]
-        made = [(window, _recipe(value.node, window)) for window in parts]
+        made = [(window, window_recipe(value.node, window, self.kinds)) for window in parts]
         if all(recipe is not None for _, recipe in made):
             found = [(window, recipe) for window, recipe in made if recipe is not None]
             whole = [(None, self._whole(value, parts))] if None in windows else []
@@ -133,6 +174,10 @@ class WindowEmitter:
 
     def _input(self, value: Value, window: Window) -> Value:
         given = self._given[value]
+        held = self.held.get(value)
+        if held is not None:
+            assert window is not None
+            return _cut(given[0], (window[0], window[1] - held[1], window[2]))
         if value not in self.split:
             return given[0] if window is None else _cut(given[0], window)
         split = self.split[value]
@@ -147,24 +192,24 @@ class WindowEmitter:
                 found.append(slice_axis(part, axis, low - first, high - first))
         return joined(found, axis)
 
-    def _whole(self, value: Value, windows: Sequence[Window]) -> _Recipe:
+    def _whole(self, value: Value, windows: Sequence[Window]) -> Recipe:
         """Return how a whole value is made: of windows that are made anyway, if they cover it."""
         node = value.node
         parts = _cover(value, windows)
         if parts:
             axis = parts[0][0]
             needs: list[Request] = [(value, part) for part in parts]
-            return _Recipe(tuple(needs), lambda operands: joined(operands, axis))
+            return Recipe(tuple(needs), lambda operands: joined(operands, axis))
         if len(node.types) == 1:
             parted = {axis for operand in node.operands for axis in self._places.get(operand, ())}
             for axis in sorted(range(node.types[0].ndim), key=lambda axis: axis not in parted):
                 pieces = pieces_of(node, axis)
-                if pieces is not None and _takes_apart(node, pieces, axis):
-                    recipe = _by_pieces(node, (axis, 0, node.types[0].shape[axis]))
+                if pieces is not None and takes_apart(node, pieces, axis):
+                    recipe = by_pieces(node, (axis, 0, node.types[0].shape[axis]))
                     if recipe is not None:
                         return recipe
         whole: list[Request] = [(operand, None) for operand in node.operands]
-        return _Recipe(tuple(whole), lambda operands: self._copy(node, operands)[value.index])
+        return Recipe(tuple(whole), lambda operands: self._copy(node, operands)[value.index])
 
     def _copy(self, node: Node, operands: Sequence[Value]) -> Sequence[Value]:
         if node not in self._copies:
@@ -172,22 +217,57 @@ class WindowEmitter:
         return self._copies[node]
 
 
-def _recipe(node: Node, window: tuple[int, int, int]) -> _Recipe | None:
-    """Return how a window is made of windows of the operands, None if it is cut from the whole."""
-    if len(node.types) > 1 or node.bodies:
-        return None
-    return _by_pieces(node, window) or _by_axis_rule(node, window)
+def _cut_recipe(value: Value, window: Window) -> Recipe:
+    return Recipe(((value, None),), lambda operands: _cut(operands[0], window))
 
 
-def _cut_recipe(value: Value, window: Window) -> _Recipe:
-    return _Recipe(((value, None),), lambda operands: _cut(operands[0], window))
+def loop_windows(
+    node: Node, wanted: Mapping[int, Window], kinds: Collection[str]
+) -> dict[int, Window] | None:
+    """Return the windows of its carries that a loop over windows has, None if there is none.
+
+    A carry that the wanted ones do not hang on is left out. One that has to be whole makes those
+    whole that it is computed from.
+    """
+    body, condition = node.params["body"], node.params["condition"]
+    windows = dict(wanted)
+    test = WindowEmitter(condition, {}, kinds=kinds)
+    test.request([(condition.outputs[0], None)])
+    windows.update((i, None) for i, value in enumerate(condition.inputs) if value in test.asked)
+    is_settled = False
+    while not is_settled:
+        inner = WindowEmitter(body, {}, kinds=kinds)
+        inner.request([(body.outputs[i], window) for i, window in windows.items()])
+        before = dict(windows)
+        for i, value in enumerate(body.inputs):
+            found = set(inner.asked.get(value, ()))
+            if found:
+                (window,) = found if len(found) == 1 else (None,)
+                windows[i] = window if windows.get(i, window) == window else None
+        is_settled = windows == before
+    return windows if all(windows[i] == window for i, window in wanted.items()) else None
 
 
-def joined(parts: Sequence[Value], axis: int) -> Value:
-    """Put values side by side along an axis."""
-    if len(parts) == 1:
-        return parts[0]
-    return ops.concatenate(*parts, dimension=axis)  # type: ignore[no-any-return]
+def emit_loop(
+    node: Node, windows: Mapping[int, Window], operands: Sequence[Value], kinds: Collection[str]
+) -> Sequence[Value]:
+    """Write a loop over windows of its carries; returns the carries that are kept."""
+    types = [value.type for value in operands]
+    graphs = {}
+    for name in ("condition", "body"):
+        graph: Graph = node.params[name]
+        held = {graph.inputs[i]: window for i, window in windows.items() if window is not None}
+        asked = windows if name == "body" else {0: None}
+        wanted = [(graph.outputs[i], window) for i, window in asked.items()]
+        emitter = WindowEmitter(graph, {}, held, kinds)
+        emitter.request(wanted)
+        with Builder() as builder:
+            inputs = [builder.input(type) for type in types]
+            given = {graph.inputs[i]: [x] for i, x in zip(windows, inputs, strict=True)}
+            emitter.emit(builder, given)
+            graphs[name] = builder.finish([emitter.value(*request) for request in wanted])
+    results: Sequence[Value] = ops.while_(*operands, **graphs)
+    return results
 
 
 def _normal(value: Value, window: Window) -> Window:
@@ -215,100 +295,4 @@ def _cover(value: Value, windows: Sequence[Window]) -> list[tuple[int, int, int]
     return parts if place == value.shape[parts[0][0]] else []
 
 
-def _takes_apart(node: Node, pieces: Sequence[Piece], axis: int) -> bool:
-    """Tell whether the op leaves out some of an operand that it reads, as a slice does."""
-    whole = (node.operands[piece.operand].shape for piece in pieces)
-    return any(
-        shape and piece.size < shape[axis] for piece, shape in zip(pieces, whole, strict=True)
-    )
-
-
-def _by_pieces(node: Node, window: tuple[int, int, int]) -> _Recipe | None:
-    axis, start, size = window
-    pieces = pieces_of(node, axis)
-    if pieces is None:
-        return None
-    needs: list[Request] = []
-    runs: list[tuple[Piece, int]] = []
-    place = 0
-    for piece in pieces:
-        low, high = max(start, place), min(start + size, place + piece.size)
-        operand = node.operands[piece.operand]
-        if low < high:
-            run = (axis, piece.start + low - place, high - low)
-            needs.append((operand, run if operand.shape else None))
-            runs.append((piece, high - low))
-        place += piece.size
-
-    def emit(operands: Sequence[Value]) -> Value:
-        filled = [
-            _filled(value, piece, axis, node.types[0].resized(axis, length).shape)
-            for value, (piece, length) in zip(operands, runs, strict=True)
-        ]
-        return joined(filled, axis)
-
-    return _Recipe(tuple(needs), emit) if needs else None
-
-
-def _filled(run: Value, piece: Piece, axis: int, shape: tuple[int, ...]) -> Value:
-    """Return a run of a result: cut along its other axes, or filled with a scalar."""
-    if not run.shape:
-        return spread(run, shape)
-    if not piece.cut:
-        return run
-    own = (0, run.shape[axis], 1)
-    cut = [own if i == axis else item for i, item in enumerate(piece.cut)]
-    start, limit, strides = zip(*cut, strict=True)
-    return ops.slice(run, start=start, limit=limit, strides=strides)  # type: ignore[no-any-return]
-
-
-def _by_axis_rule(node: Node, window: tuple[int, int, int]) -> _Recipe | None:
-    """Run the op on windows of its operands, where that gives the same bits: element by element."""
-    assert node.op is not None
-    if node.op.fusion not in ("loop", "view") or not node.op.pure:
-        return None
-    axis, start, size = window
-    rule = node.axes
-    label = rule.results[0][axis]
-    block = node.types[0].shape[axis] // rule.steps.get(label, node.types[0].shape[axis])
-    if not rule.is_parallel(label) or start % block or size % block:
-        return None
-    needs = []
-    for operand, labels in zip(node.operands, rule.operands, strict=True):
-        part = _operand_window(operand, labels, label, (start // block, size // block), rule.steps)
-        if part is not None and part[0] < 0:
-            return None
-        needs.append((operand, part))
-    op, types = node.op, (node.operand_types, node.types)
-
-    def emit(operands: Sequence[Value]) -> Value:
-        first = scalar(start // block, _INDEX)
-        chunk = Chunk(op, label, first, size // block, *types, rule)
-        result: Value = op.slice(tuple(operands), chunk, **node.params)
-        return result
-
-    return _Recipe(tuple(needs), emit)
-
-
-_INDEX: Any = "int32"
-
-
-def _operand_window(
-    operand: Value,
-    labels: Sequence[Label],
-    label: Label,
-    run: tuple[int, int],
-    steps: Mapping[Label, int],
-) -> Window:
-    """Return the window of an operand for a run of steps; a negative axis: there is none."""
-    places = [i for i, name in enumerate(labels) if name == label]
-    if not places:
-        return None
-    if len(places) > 1:
-        return (-1, 0, 0)
-    axis = places[0]
-    block = operand.shape[axis] // steps.get(label, operand.shape[axis])
-    return (axis, run[0] * block, run[1] * block)
-
-
-__all__ = ["SplitInput", "Window", "WindowEmitter", "joined"]
+__all__ = ["SplitInput", "WindowEmitter"]
