@@ -68,8 +68,8 @@ def _batch() -> tuple[Any, ...]:
 _BATCH = (None, PartitionSpec("data"), PartitionSpec("data"))
 CASES: dict[str, tuple[Callable[..., Any], Callable[[], tuple[Any, ...]], Any, str | None]] = {
     "kernel product": (matern, _points, None, "3MB"),
-    "SGPR bound": (_bound, _regression, None, "2MB"),
-    "SGPR gradient": (tracer.grad(_bound, argnums=(2, 3)), _regression, None, "3MB"),
+    "SGPR bound": (_bound, _regression, None, "4MB"),
+    "SGPR gradient": (tracer.grad(_bound, argnums=(2, 3)), _regression, None, "6MB"),
     "training step": (training_step, _batch, _BATCH, None),
 }
 """In float64: function, inputs, how they lie (None: the planner's choice), limit of each device."""

@@ -16,6 +16,7 @@ from tracer.control import (
     switch,
     while_loop,
 )
+from tracer.eager import set_default_device
 from tracer.errors import (
     ArgumentError,
     ArrayIndexError,
@@ -39,7 +40,7 @@ from tracer.errors import (
     VerifyError,
 )
 from tracer.ir import ShapeDtype
-from tracer.lowering import default_device, devices, set_default_device
+from tracer.lowering import default_device, devices
 from tracer.numpy.array import Array
 from tracer.optimizer.plan import Plan
 from tracer.sharding import device_put

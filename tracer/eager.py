@@ -9,10 +9,11 @@ import numpy as np
 
 from tracer import lowering
 from tracer.batching import batch_graph
-from tracer.errors import DeviceError, ExportError, TracerError
+from tracer.errors import DeviceError, TracerError
 from tracer.ir import Graph, ShapeDtype
 from tracer.numpy.array import Array
 from tracer.numpy.base import ArrayBase, deleted_error
+from tracer.numpy.convert import forget_scalars
 from tracer.numpy.evaluation import set_evaluator
 
 
@@ -58,7 +59,9 @@ class EagerProgram:
         ]
 
     def _elsewhere(self, arrays: tuple[ArrayBase, ...]) -> list[Array]:
-        devices = {array._device for array in arrays}
+        default = lowering.default_device()
+        # Python's numbers are 0-d arrays of the default device: they follow the others.
+        devices = {a._device for a in arrays if a.ndim or a._device is not default} or {default}
         if any(isinstance(device, lowering.NamedSharding) for device in devices):
             return self._on_mesh(arrays)
         if len(devices) > 1:
@@ -66,7 +69,10 @@ class EagerProgram:
                 f"arrays on different devices: {', '.join(sorted(map(str, devices)))}",
                 mend="move them to one device with array.to_device(device)",
             )
-        return EagerProgram(self._graph, devices.pop())(*arrays)
+        (device,) = devices
+        evaluator = LoweringEvaluator()
+        placed = [a if a._device is device else evaluator.to_device(a, device) for a in arrays]
+        return EagerProgram(self._graph, device)(*placed)
 
     def _on_mesh(self, arrays: tuple[ArrayBase, ...]) -> list[Array]:
         """Run on arrays that lie in parts on a mesh; XLA chooses how the results lie.
@@ -77,6 +83,8 @@ class EagerProgram:
         whole = lowering.NamedSharding(mesh, lowering.PartitionSpec())
         evaluator, placed = LoweringEvaluator(), []
         for array in arrays:
+            if array.is_deleted():
+                raise deleted_error(array)
             if not isinstance(array._device, lowering.NamedSharding) and array.size == 1:
                 array = evaluator.to_device(array, whole)
             if getattr(array._device, "mesh", None) != mesh:
@@ -93,6 +101,24 @@ class EagerProgram:
         results = execute(*[array._buffer for array in placed])
         assert execute.placement is not None
         return list(map(Array, results, self._types, execute.placement.outputs))
+
+
+def set_default_device(device: lowering.Device | str | None) -> None:
+    """Set the device that is used when none is named.
+
+    Parameters
+    ----------
+    device : Device or str or None
+        Such as "gpu:1"; None: as at the start (`TRACER_DEVICE` in the environment, or the first
+        TPU, GPU or CPU).
+
+    Raises
+    ------
+    DeviceError
+        There is no such device here.
+    """
+    lowering.set_default_device(device)
+    forget_scalars()
 
 
 class LoweringEvaluator:
@@ -126,11 +152,6 @@ class LoweringEvaluator:
 
     def to_dlpack(self, array: ArrayBase) -> Any:
         """Return a DLPack capsule of the data."""
-        if isinstance(array._device, lowering.NamedSharding):
-            raise ExportError(
-                f"an array that lies in parts, {array._device}, cannot be shared through DLPack",
-                mend="bring it to one device first: x.to_device('cpu:0')",
-            )
         return lowering.to_dlpack(array._buffer)
 
     def batch(self, graph: Graph, batched: Sequence[bool], size: int) -> Graph:

@@ -43,16 +43,21 @@ class PartitionSpec(tuple[Any, ...]):
 
     def __new__(cls, *parts: str | Sequence[str] | None) -> PartitionSpec:
         """Make a spec of its parts."""
-        return super().__new__(
-            cls,
-            tuple(part if part is None or isinstance(part, str) else tuple(part) for part in parts),
-        )
+        return super().__new__(cls, tuple(map(_plain_part, parts)))
 
     def __getnewargs__(self) -> tuple[Any, ...]:
         return tuple(self)
 
     def __repr__(self) -> str:
         return f"PartitionSpec({', '.join(map(repr, self))})"
+
+
+def _plain_part(part: str | Sequence[str] | None) -> Any:
+    """Return a part in its only form: one name is no tuple, none is None."""
+    if part is None or isinstance(part, str):
+        return part
+    names = tuple(part)
+    return None if not names else names[0] if len(names) == 1 else names
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,12 +152,20 @@ class Mesh:
 
     def __str__(self) -> str:
         axes = ", ".join(f"{name}={size}" for name, size in self.shape.items())
-        return f"Mesh({axes} of {self.flat[0]}{'...' if self.size > 1 else ''})"
+        return f"Mesh({axes} of {_shown(self.flat)})"
 
     __repr__ = __str__
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Mesh, (np.vectorize(str, otypes=[object])(self.devices), self.axis_names)
+
+
+def _shown(devices: tuple[Device, ...]) -> str:
+    first, last = devices[0], devices[-1]
+    in_order = [device.id for device in devices] == list(range(first.id, first.id + len(devices)))
+    if len(devices) > 2 and in_order:
+        return f"{first} to {last}"
+    return ", ".join(map(str, devices))
 
 
 def make_mesh(
@@ -189,7 +202,7 @@ def make_mesh(
     return Mesh(np.array(there[:needed], dtype=object).reshape(tuple(axis_shapes)), axis_names)
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class NamedSharding:
     """How an array lies on a mesh.
 
@@ -288,6 +301,19 @@ class NamedSharding:
                     number = number * self.mesh.shape[name] + at[name]
                 index.append(slice(number * size, (number + 1) * size))
             yield device, tuple(index)
+
+    @cached_property
+    def _key(self) -> tuple[Any, ...]:
+        parts = list(self._parts())
+        while parts and not parts[-1]:  # what is left out is whole
+            parts.pop()
+        return self.mesh, tuple(parts)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, NamedSharding) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
 
     def __str__(self) -> str:
         return f"{self.spec} on {self.mesh}"

@@ -56,7 +56,8 @@ def put_sharded(array: np.ndarray[Any, Any], sharding: NamedSharding) -> Buffer:
     try:
         return shims.put_parts(
             array.shape,
-            [np.ascontiguousarray(array[index]).reshape(array[index].shape) for _, index in places],
+            # Copies, as jaxlib fails when some parts are one piece of memory ("bad_function_call").
+            [np.array(array[index], order="C") for _, index in places],
             xla_sharding(sharding, array.ndim),
             [device.raw for device, _ in places],
         )

@@ -118,6 +118,11 @@ def scalar(value: Any, dtype: Dtype) -> Array:
     return found
 
 
+def forget_scalars() -> None:
+    """Forget the shared 0-d Arrays: they lie on what was the default device."""
+    _SCALARS.clear()
+
+
 def as_arrays(*values: ArrayLike) -> tuple[Array, ...]:
     """Return array-likes as Arrays; Python numbers take the dtype of the rest (NEP 50)."""
     classes = [promotion.weak_class(value) for value in values]

@@ -20,6 +20,11 @@ _DEVICE_CODES = {"cpu": _HOST, "gpu": 2, "cuda": 2, "rocm": 10}
 
 def device_code(device: Any) -> tuple[int, int]:
     """Return the DLPack code of a device and its number."""
+    if hasattr(device, "mesh"):
+        raise ExportError(
+            f"an array that lies in parts, {device}, cannot be shared through DLPack",
+            mend="bring it to one device first: x.to_device('cpu:0')",
+        )
     return _DEVICE_CODES.get(device.platform, _HOST), device.id
 
 

@@ -1,0 +1,43 @@
+"""Runs `on_eight_devices.py` in a process whose CPU client makes eight devices."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env={**os.environ, **environment},
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+
+
+@pytest.mark.xla
+def test_on_eight_devices() -> None:
+    command = [
+        sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider",
+        "tests/devices/on_eight_devices.py",
+    ]  # fmt: skip
+    done = subprocess.run(
+        command, cwd=ROOT, env={**os.environ, "TRACER_CPU_DEVICES": "8"},
+        capture_output=True, text=True, timeout=600,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
+
+
+def test_xlas_own_flag_makes_devices_too() -> None:
+    flags = "--xla_force_host_platform_device_count=3"
+    done = run("import tracer; print(len(tracer.devices()))", XLA_FLAGS=flags)
+    assert done.stdout.split() == ["3"], done.stderr
+
+
+def test_a_number_that_is_none_is_refused() -> None:
+    done = run("import tracer; tracer.devices()", TRACER_CPU_DEVICES="many")
+    assert "TRACER_CPU_DEVICES='many' is no number of devices" in done.stderr
