@@ -121,6 +121,11 @@ def checkpoint(
 
     Notes
     -----
+    `fun` is called when it is traced, and only then: what it does besides computing (printing,
+    appending to a list) happens once for each trace, not again when the backward pass computes it.
+
+    Notes
+    -----
     Between the forward and the backward pass only the arguments of `fun`, the arrays it closes
     over, and what the policy keeps stay in memory. The price is one more evaluation of the rest.
 
