@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import atexit
 import os
+import socket
 import sys
 import threading
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -133,11 +135,13 @@ def initialize(
                 mend="call tracer.distributed.initialize before anything is computed",
             )
         try:
+            if process_id:
+                _wait_for(coordinator_address, initialization_timeout)
             client, service, collectives = distributed_runtime(
                 coordinator_address, num_processes, process_id, initialization_timeout,
                 heartbeat_timeout,
             )  # fmt: skip
-        except RuntimeError as error:
+        except (RuntimeError, OSError) as error:
             raise DeviceError(
                 f"process {process_id} of {num_processes} could not join the others at "
                 f"{coordinator_address} within {initialization_timeout} s: {error}",
@@ -147,6 +151,24 @@ def initialize(
         _GROUP.append(_Group(client, service, collectives, process_id, num_processes, cpu_devices))
         atexit.register(_leave)
         _note_failures()
+
+
+def _wait_for(address: str, seconds: float) -> None:
+    """Wait until somebody listens at an address: XLA would end the process if nobody does."""
+    host, port = address.rsplit(":", 1)
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            socket.create_connection((host, int(port)), timeout=seconds).close()
+        except OSError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(_PAUSE_SECONDS)
+        else:
+            return
+
+
+_PAUSE_SECONDS = 0.1
 
 
 def _leave() -> None:

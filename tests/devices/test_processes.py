@@ -1,0 +1,97 @@
+"""Several processes on this machine: they compute what one device computes, and none hangs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from benchmarks.device_processes import CASES, ROOT, free_address, run_processes
+
+pytestmark = pytest.mark.xla
+SECONDS = 180
+
+
+def results_of(name: str, count: int) -> list[dict[str, Any]]:
+    """Run a case in some processes; all must end well."""
+    found = []
+    for status, output, errors in run_processes(name, count, seconds=SECONDS):
+        assert status == 0, errors[-4000:]
+        found.append(json.loads(output.splitlines()[-1]))
+    return found
+
+
+def check(name: str, count: int) -> None:
+    results = results_of(name, count)
+    assert all(result == results[0] for result in results)
+    (first, *_) = results
+    assert first["difference"] < 1e-9
+    assert first["collectives"]
+    assert first["limit_bytes"] is None or first["counted_bytes"] <= first["limit_bytes"]
+
+
+@pytest.mark.parametrize("name", ["SGPR bound", "training step"])
+def test_two_processes(name: str) -> None:
+    check(name, 2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
+def test_four_processes(name: str) -> None:
+    check(name, 4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("dying", "how"), [(1, "dies"), (0, "dies"), (1, "fails")])
+def test_the_others_end_with_a_message(dying: int, how: str) -> None:
+    found = run_processes("training step", 2, seconds=90, dying=dying, how=how)
+    ended = found[dying]
+    assert ended[0] == (3 if how == "dies" else 1)
+    assert ("this process fails" in ended[2]) == (how == "fails")
+    status, _, errors = found[1 - dying]
+    assert status not in (None, 0), "it hangs, or does not notice"
+    assert "another task died" in errors or "is gone" in errors
+
+
+def run(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ("'127.0.0.1:1', 2, 2", "process_id=2 is none of 2 processes"),
+        ("'127.0.0.1', 2, 0", "has no port"),
+        (f"'{free_address()}', 2, 1, initialization_timeout=1", "could not join the others"),
+    ],
+)
+def test_bad_input(arguments: str, text: str) -> None:
+    done = run(f"import tracer; tracer.distributed.initialize({arguments})")
+    assert done.returncode
+    assert text in done.stderr
+
+
+def test_processes_join_before_anything_runs() -> None:
+    done = run(
+        "import tracer; tracer.numpy.zeros(3)\n"
+        f"tracer.distributed.initialize('{free_address()}', 1, 0)"
+    )
+    assert "devices are in use already" in done.stderr
+
+
+def test_one_process_alone() -> None:
+    done = run(
+        "import tracer, numpy as np\n"
+        "from tracer.sharding import *\n"
+        f"tracer.distributed.initialize('{free_address()}', 1, 0, cpu_devices=4)\n"
+        "assert tracer.distributed.process_count() == 1 + tracer.distributed.process_index()\n"
+        "mesh = Mesh(tracer.devices(), 'x')\n"
+        "x = tracer.device_put(np.arange(8.0), NamedSharding(mesh, PartitionSpec('x')))\n"
+        "print(float(x.sum()), len(local_parts(x)))"
+    )
+    assert "28.0 4" in done.stdout, done.stderr
