@@ -1,0 +1,181 @@
+"""What each fusion pass buys: seconds and XLA's bytes of temporaries, with the pass on and off.
+
+Both forms are compiled in one process and called in turns; ratios are of medians::
+
+    python -m benchmarks.fusion
+    python -m benchmarks.fusion --size small
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import tracer
+import tracer.numpy as tnp
+from benchmarks.race import race, short_time
+from examples.display import print_table
+
+SIZES = {
+    "small": {"n": 600, "count": 40, "rounds": 3},
+    "full": {"n": 3_000, "count": 200, "rounds": 9},
+}
+MERGER, CONCATENATE = "fusion-merger", "reduce-through-concatenate"
+HORIZONTAL = "horizontal-fusion"
+HEADER = ("pass", "program", "off", "on", "off / on", "temporaries off", "on")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One program with one pass off and on: seconds, and bytes of temporaries."""
+
+    option: str
+    program: str
+    seconds: tuple[float, float]
+    temporary_bytes: tuple[int, int]
+
+    @property
+    def ratio(self) -> float:
+        """Seconds without the pass over those with it."""
+        return self.seconds[0] / self.seconds[1]
+
+
+def sums_both_ways(x: Any) -> Any:
+    """Return sums over rows and columns of an exponential."""
+    y = tnp.exp(x)
+    return y.sum(1), y.sum(0)
+
+
+def moments_of_quotient(x: Any) -> Any:
+    """Return three sums of a quotient."""
+    y = 1 / (1 + x * x)
+    return y.sum(1), y.sum(0), (y * y).sum(1)
+
+
+def normalised(x: Any) -> Any:
+    """Return a softmax: its exponential lies where the result will, so it stays stored."""
+    shares = tnp.exp(x - x.max(1, keepdims=True))
+    return shares / shares.sum(1, keepdims=True)
+
+
+def moments_of_joined(x: Any) -> Any:
+    """Return sums of a concatenation and of its squares."""
+    both = tnp.concatenate([x * 2, x + 1], 1)
+    return both.sum(1), (both * both).sum(1)
+
+
+def extremes_of_joined(x: Any) -> Any:
+    """Return sums and extremes of rows that are stacked."""
+    both = tnp.concatenate([x * 2, x + 1], 0)
+    return both.sum(1), both.max(1)
+
+
+def products_of_rows(x: Any, y: Any) -> Any:
+    """Return the products of matrices in two stacks, one by one."""
+    return tnp.stack([x[i] @ y[i] for i in range(x.shape[0])])
+
+
+def functions_of_rows(x: Any) -> Any:
+    """Return an element-wise function of each matrix of a stack, one by one."""
+    return tnp.stack([tnp.tanh(x[i]) * 2 + x[i] for i in range(x.shape[0])])
+
+
+def networks(x: Any, first: Any, second: Any) -> Any:
+    """Return an ensemble of small networks on the same points."""
+    return [tnp.tanh(x @ w) @ v for w, v in zip(first, second, strict=True)]
+
+
+def descent(parameters: Any, targets: Any) -> Any:
+    """Take 200 steps of gradient descent with momentum for many arrays."""
+
+    def step(_: Any, state: Any) -> Any:
+        now, speed = state
+        speed = [0.9 * v + (p - t) for p, v, t in zip(now, speed, targets, strict=True)]
+        return [p - 0.01 * v for p, v in zip(now, speed, strict=True)], speed
+
+    zeros = [tnp.zeros_like(p) for p in parameters]
+    return tracer.fori_loop(0, 200, step, (parameters, zeros))
+
+
+def programs(n: int, count: int) -> list[tuple[str, Callable[..., Any], tuple[Any, ...]]]:
+    """Return a pass, a program that it is for, and arguments."""
+    rng = np.random.default_rng(0)
+
+    def random(*shape: int) -> Any:
+        return tnp.asarray(rng.standard_normal(shape).astype(np.float32))
+
+    x, stack, other = random(n, n), random(count, 16, 16), random(count, 16, 16)
+    arrays = [[random(4 + i % 60) for i in range(count)] for _ in range(2)]
+    ensemble = (random(10, 16), [random(16, 16) for _ in range(count)])
+    return [
+        (MERGER, sums_both_ways, (x,)),
+        (MERGER, moments_of_quotient, (x,)),
+        (MERGER, normalised, (x,)),
+        (CONCATENATE, moments_of_joined, (x,)),
+        (CONCATENATE, extremes_of_joined, (x,)),
+        (HORIZONTAL, products_of_rows, (stack, other)),
+        (HORIZONTAL, functions_of_rows, (stack,)),
+        (HORIZONTAL, networks, (*ensemble, [random(16, 4) for _ in range(count)])),
+        (HORIZONTAL, descent, (arrays[0], arrays[1])),
+    ]
+
+
+def table(*, n: int, count: int, rounds: int) -> list[Row]:
+    """Compile each program with its pass off and on, check that they agree, and time both."""
+    rows = []
+    for option, function, arguments in programs(n, count):
+        # Whole programs: what slices do to these is another table (benchmarks.planner).
+        off, on = (
+            tracer.compile(function, split="never", passes=passes)
+            for passes in (f"-{option}", None)
+        )
+        _check(off(*arguments), on(*arguments))
+        runs = {"off": partial(off, *arguments), "on": partial(on, *arguments)}
+        times = race(runs, rounds=rounds, calls=1 + 20 // rounds)
+        seconds = times["off"].median, times["on"].median
+        memory = _temporary_bytes(off, arguments), _temporary_bytes(on, arguments)
+        rows.append(Row(option, function.__name__, seconds, memory))
+    return rows
+
+
+def _check(first: Any, second: Any) -> None:
+    pairs = zip(*(tracer.tree.flatten(values)[0] for values in (first, second)), strict=True)
+    for one, other in pairs:
+        scale = float(np.abs(np.asarray(one)).max())
+        np.testing.assert_allclose(np.asarray(one), np.asarray(other), atol=1e-4 * scale)
+
+
+def _temporary_bytes(compiled: Any, arguments: Any) -> int:
+    plan = compiled.plan(*arguments)
+    leaves = tracer.tree.flatten(arguments)[0]
+    graph = compiled.graph(*arguments)
+    results = sum(type.nbytes for type in graph.output_types)
+    return max(0, plan.compiled_bytes - sum(leaf.type.nbytes for leaf in leaves) - results)
+
+
+def main(size: str = "full") -> list[Row]:
+    """Print the table."""
+    rows = table(**SIZES[size])
+    cells = [
+        (
+            row.option,
+            row.program,
+            *map(short_time, row.seconds),
+            f"{row.ratio:.2f}",
+            *(f"{nbytes / 1e6:.3g} MB" for nbytes in row.temporary_bytes),
+        )
+        for row in rows
+    ]
+    print_table("Fusion passes off and on", HEADER, cells)
+    return rows
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--size", choices=SIZES, default="full")
+    main(parser.parse_args().size)
