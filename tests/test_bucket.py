@@ -56,6 +56,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "a gradient": tracer.grad(lambda x: (tnp.tanh(x) ** 2).mean()),
     "random numbers": lambda x: tracer.random.normal(tracer.random.key(0), x.shape) + x,
     "a constant result": lambda x: tnp.ones(x.shape[0]),
+    "the first rows": lambda x: (x[0], x[:1] * 2, x[1:2] + x.sum(0)),
     "broken axes": lambda x: x[:, None, :] - x[None],
 }
 
@@ -66,7 +67,7 @@ def test_results_are_those_of_the_exact_size(name: str) -> None:
     f, exact = tracer.bucket(function, sizes=(12, 24)), tracer.compile(function)
     for n in (2, 5, 8, 12, 1, 17):
         x = RNG.normal(size=(n, 3))
-        if n == 1 and name in ("variance of a sample", "largest few"):
+        if n == 1 and name in ("variance of a sample", "largest few", "the first rows"):
             continue
         assert_close(f(x), exact(x))
     assert set(f.compiled_sizes) <= {1, 12, 24}
@@ -96,6 +97,7 @@ REFUSED: dict[str, tuple[Callable[..., Any], str]] = {
     "a loop": (lambda x: tracer.scan(lambda c, r: (c + r, c), x[0], x)[0], "whole|another size"),
     "a branch": (lambda x: x * 2 if x.shape[0] < 6 else x, "something else for another size"),
     "rows by number": (lambda x: x[tnp.argmax(x, axis=0)], "needs the axis whole"),
+    "rows that are not always there": (lambda x: x[2:6], "another size|one of 5"),
     "a median": (lambda x: tnp.median(x, axis=0), "another size|whole"),
     "a convolution": (lambda x: tnp.convolve(x[:, 0], tnp.ones(3), "same"), "whole|another size"),
 }
@@ -134,8 +136,8 @@ STEPS: list[Callable[[Any], Any]] = [
     lambda x: x[:, ::-1] + x[:, :1],
     lambda x: x / (1 + tnp.abs(x).sum(1, keepdims=True)),
     lambda x: tnp.log1p(tnp.abs(x)) * tnp.arange(x.shape[0])[:, None],
-    lambda x: x[::-1],
     lambda x: x + x[0],
+    lambda x: x[::-1],
 ]
 
 
@@ -151,7 +153,7 @@ def test_random_programs_are_exact_or_refused(steps: list[int], n: int) -> None:
     try:
         found = tracer.bucket(program, sizes=(8,))(x)
     except tracer.ArgumentError:
-        assert {10, 11} & set(steps)
+        assert len(STEPS) - 1 in steps
         return
     assert_close(found, tracer.compile(program)(x))
 

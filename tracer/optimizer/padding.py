@@ -19,7 +19,7 @@ import numpy as np
 
 from tracer import ops
 from tracer.errors import ArgumentError
-from tracer.ir import Builder, Graph, Node, ShapeDtype, Value, param_key
+from tracer.ir import Builder, Graph, Label, Node, ShapeDtype, Value, param_key
 from tracer.ops.helpers import full
 
 Array = np.ndarray[Any, Any]
@@ -241,11 +241,11 @@ class _Masking:
         if not any(padded) and not any(results):
             return tuple(operands)
         rule = node.axes
-        for row, axes in zip((*rule.operands, *rule.results), (*padded, *results), strict=True):
+        rows = zip((*rule.operands, *rule.results), (*padded, *results), strict=True)
+        for place, (row, axes) in enumerate(rows):
             for axis in axes:
-                if row[axis] in rule.whole or row[axis] in rule.steps:
-                    if self._follows(node, row[axis]):
-                        continue
+                is_whole = row[axis] in rule.whole or row[axis] in rule.steps
+                if is_whole and not self._is_proven(node, place, axis, row[axis]):
                     raise refused(node, "it needs the axis whole")
         for place, axes in enumerate(padded):
             for axis in axes:
@@ -253,11 +253,24 @@ class _Masking:
                     operands[place] = self._mask(node, place, operands[place], axis)
         return tuple(operands)
 
-    def _follows(self, node: Node, label: Any) -> bool:
-        """Tell whether a label is that of a running result, next to its masked operand."""
+    def _is_proven(self, node: Node, place: int, axis: int, label: Label) -> bool:
+        """Tell whether an axis that is no parallel one does no harm.
+
+        It is that of a running result, next to its masked operand, or elements of an operand are
+        taken from it that are in front of the end for the exact size too.
+        """
         assert node.op is not None
-        rule = node.axes
-        return node.op.neutral is not None and all(label not in row for row in rule.operands)
+        if place >= len(node.operands):
+            return node.op.neutral is not None and all(label not in r for r in node.axes.operands)
+        if node.op.pieces is None or axis >= node.types[0].ndim:
+            return False
+        unknown = (None,) * len(node.operands)
+        types = node.operand_types, node.types
+        pieces = node.op.pieces(*types, axis, unknown, **node.params)
+        taken = [piece for piece in pieces or () if piece.operand == place]
+        ends = [piece.start + piece.size for piece in taken]
+        is_kept = axis not in self.found.padded_axes(node.results[0])
+        return pieces is not None and is_kept and all(end <= self.found.size for end in ends)
 
     def _padded_at(self, use: Use) -> tuple[int, ...]:
         value = self._read_at(use)
