@@ -91,7 +91,7 @@ def networks(x: Any, first: Any, second: Any) -> Any:
 
 
 def descent(parameters: Any, targets: Any) -> Any:
-    """Take 200 steps of gradient descent with momentum for many arrays."""
+    """Take 2,000 steps of gradient descent with momentum for many arrays."""
 
     def step(_: Any, state: Any) -> Any:
         now, speed = state
@@ -99,7 +99,7 @@ def descent(parameters: Any, targets: Any) -> Any:
         return [p - 0.01 * v for p, v in zip(now, speed, strict=True)], speed
 
     zeros = [tnp.zeros_like(p) for p in parameters]
-    return tracer.fori_loop(0, 200, step, (parameters, zeros))
+    return tracer.fori_loop(0, 2_000, step, (parameters, zeros))
 
 
 def programs(n: int, count: int) -> list[tuple[str, Callable[..., Any], tuple[Any, ...]]]:

@@ -74,7 +74,7 @@ def adam(state: Any, targets: Any) -> Any:
 
 def train(parameters: Any, first: Any, second: Any, targets: Any) -> Any:
     start = (1.0, parameters, first, second)
-    return tracer.fori_loop(0, 5, lambda _, state: adam(state, targets), start)[1:]
+    return tracer.fori_loop(0, 100, lambda _, state: adam(state, targets), start)[1:]
 
 
 def training_arrays(shapes: Any) -> Any:
@@ -94,7 +94,7 @@ def test_an_optimisers_state_is_carried_as_one_array_for_each_kind() -> None:
 
 def test_golden_text_of_a_packed_loop() -> None:
     def loop(values: Any) -> Any:
-        return tracer.fori_loop(0, 3, lambda _, xs: [tnp.sin(x) for x in xs], values)
+        return tracer.fori_loop(0, 100, lambda _, xs: [tnp.sin(x) for x in xs], values)
 
     _, after, _ = fused(loop, [random(2), random(1, 3), random(4), random(2, 2)])
     (node,) = [node for node in after.nodes if node.op is ops.while_]
@@ -116,7 +116,7 @@ def test_carries_that_other_ops_of_the_body_read_are_cut_out_for_them() -> None:
             largest = tnp.max(xs[1])
             return [x - 0.1 * tnp.tanh(x) * largest for x in xs]
 
-        return tracer.fori_loop(0, 3, step, values)
+        return tracer.fori_loop(0, 100, step, values)
 
     _, after, _ = fused(loop, [random(16) for _ in range(40)])
     (node,) = [node for node in after.nodes if node.op is ops.while_]
@@ -234,11 +234,20 @@ def test_carries_in_another_order_are_not_packed() -> None:
             new = [tnp.tanh(x) for x in xs]
             return [*new[1:], new[0]]
 
-        return tracer.fori_loop(0, 3, step, values)
+        return tracer.fori_loop(0, 100, step, values)
 
     _, after, _ = fused(rotated, [random(5) for _ in range(6)])
     (loop,) = [node for node in after.nodes if node.op is ops.while_]
     assert max(type.size for type in loop.types) == 5
+
+
+def test_few_trips_are_not_worth_joining_the_carries_before_them() -> None:
+    def loop(values: Any) -> Any:
+        return tracer.fori_loop(0, 3, lambda _, xs: [tnp.sin(x) for x in xs], values)
+
+    before, after, log = fused(loop, [random(4) for _ in range(20)])
+    assert after is before
+    assert "3 trips" in log.refusals[0].reason
 
 
 def test_a_limit_that_packing_comes_near_keeps_the_arrays_apart() -> None:

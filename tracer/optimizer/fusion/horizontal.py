@@ -27,6 +27,7 @@ from tracer.optimizer.fusion.batch import fuse_group
 from tracer.optimizer.fusion.lanes import Group, find_groups
 from tracer.optimizer.fusion.packed_loops import find_packs, is_loop, pack_loop, packed_graph
 from tracer.optimizer.liveness import peak_bytes
+from tracer.optimizer.loops import trip_count
 from tracer.optimizer.passes import Pass, PassLog
 from tracer.optimizer.speed import DEFAULT_MACHINE, Machine, trip_seconds
 
@@ -39,6 +40,8 @@ PART_SECONDS = 4e-7
 """To write one part of a concatenation: 200 parts of 16 to 256 numbers take 70 to 100 microseconds
 (measured)."""
 _WORTHWHILE = 0.9
+_UNKNOWN_TRIPS = 100
+"""Taken for loops that do not say how often they run."""
 _MOST_GROUPS = 64
 
 
@@ -106,6 +109,11 @@ def _packed_body(
     subject = f"{carries} carries of a loop as {len(packs)}"
     if not inner.applied or after > _WORTHWHILE * before:
         log.refuse(subject, _too_little(before, after), node.source)
+        return None
+    trips = trip_count(node) or _UNKNOWN_TRIPS
+    if trips * (before - after) < carries * PART_SECONDS:
+        few = f"{trips} trips ({_gain(before, after)} each) are too few for joining them before"
+        log.refuse(subject, few, node.source)
         return None
     log.applied.append(f"{subject}: {_gain(before, after)} a trip")
     log.applied.extend(inner.applied)
