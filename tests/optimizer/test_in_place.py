@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tracer
@@ -14,6 +15,7 @@ import tracer.numpy as tnp
 from tests.optimizer.graphs import apply, evaluated, ops_of, text, traced
 from tests.optimizer.random_programs import programs
 from tracer.ir import Graph
+from tracer.numpy.array import apply_graph
 from tracer.optimizer import in_place
 from tracer.optimizer.in_place import in_place_pass
 
@@ -169,3 +171,25 @@ def test_copies_go(function: Any) -> None:
     x = np.random.default_rng(0).normal(size=TYPE.shape).astype(TYPE.dtype)
     for one, other in zip(plain(x), better(x), strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.xla
+@settings(max_examples=12)
+@given(program=programs("integer", maximum_steps=10), data=st.data())
+def test_compiled_with_donation_and_barriers_they_give_the_same_bits(
+    program: Any, data: Any
+) -> None:
+    chosen = tuple(i for i in range(len(program.arrays)) if data.draw(st.booleans()))
+
+    def run(*arrays: Any) -> Any:
+        return apply_graph(program.graph, arrays)
+
+    arrays = [tnp.asarray(array) for array in program.arrays]
+    expected = tracer.compile(run)(*arrays)
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        warnings.simplefilter("ignore", tracer.DonationWarning)
+        patch.setattr(in_place, "_SMALLEST", 1)
+        found = tracer.compile(run, donate_argnums=chosen)(*arrays)
+    assert [array.is_deleted() for array in arrays] == [i in chosen for i in range(len(arrays))]
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, other, strict=True)
