@@ -1,13 +1,16 @@
 """Run the benchmarks that need no data: `python -m benchmarks [--size small] [name ...]`.
 
-Peers that are not installed are left out, with a message.
+With `--device gpu` they run there, where there is one. Peers that are not installed are left out,
+with a message.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 from typing import Any
 
+import tracer
 from benchmarks import compile_time, gradients, kernel, linear_algebra, overhead
 
 SIZES: dict[str, dict[str, dict[str, Any]]] = {
@@ -35,6 +38,17 @@ MAINS = {
 }
 
 
+def _use(device: str) -> bool:
+    """Make a device the default, here and in processes that are started; say if there is none."""
+    try:
+        tracer.set_default_device(device)
+    except tracer.DeviceError as error:
+        print(f"skipped: {error.what}\n  mend:  {error.mend}")
+        return False
+    os.environ["TRACER_DEVICE"] = device
+    return True
+
+
 def main() -> None:
     """Run the chosen benchmarks one after another."""
     parser = argparse.ArgumentParser(
@@ -42,7 +56,10 @@ def main() -> None:
     )
     parser.add_argument("names", nargs="*", metavar="name", help=", ".join(MAINS))
     parser.add_argument("--size", choices=SIZES, default="full")
+    parser.add_argument("--device", metavar="NAME", help="where ours runs, such as gpu:0")
     options = parser.parse_args()
+    if options.device is not None and not _use(options.device):
+        return
     unknown = [name for name in options.names if name not in MAINS]
     if unknown:
         parser.error(f"no benchmark {unknown[0]!r}; there are {', '.join(MAINS)}")

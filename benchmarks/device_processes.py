@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -58,10 +59,7 @@ def training_step(layers: Any, x: Any, y: Any) -> Any:
 def _batch() -> tuple[Any, ...]:
     rng = _rng()
     sizes = (16, 64, 64, 4)
-    layers = [
-        (rng.standard_normal((a, b)) / a**0.5, np.zeros(b))
-        for a, b in zip(sizes[:-1], sizes[1:], strict=True)
-    ]
+    layers = [(rng.standard_normal((a, b)) / a**0.5, np.zeros(b)) for a, b in pairwise(sizes)]
     return layers, rng.standard_normal((512, 16)), rng.standard_normal((512, 4))
 
 
@@ -133,19 +131,24 @@ def free_address() -> str:
 
 
 def run_processes(
-    name: str, count: int, *, seconds: float = SECONDS, dying: int | None = None,
-    how: str = "dies",
+    name: str,
+    count: int,
+    *,
+    seconds: float = SECONDS,
+    how: str = "",
+    only: int | None = None,
 ) -> list[tuple[int | None, str, str]]:
     """Start the processes of one case; return exit status, output and errors of each.
 
-    The status is None where a process had not ended in time. Process `dying` "dies" or "fails"
-    (raises an exception) before the program runs.
+    The status is None where a process had not ended in time. `how` is for the process `only`, or
+    for all: it "dies" or "fails" (raises an exception) before the program runs; or it runs one of
+    `PROGRAMS`, "of the table".
     """
     address = free_address()
     started = [
         subprocess.Popen(
             [sys.executable, "-m", "benchmarks.device_processes", name, address, str(count), str(i),
-             *([how] if i == dying else [])],
+             *([how] if how and only in (None, i) else [])],
             cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )
         for i in range(count)
@@ -174,10 +177,7 @@ def main(name: str, address: str, count: str, index: str, *how: str) -> None:
         os._exit(3)
     if "fails" in how:
         raise ValueError("this process fails")
-    if name in CASES:
-        found = run_case(name, mesh)
-    else:
-        found = count_on_mesh(name, mesh)
+    found = (count_on_mesh if "of the table" in how else run_case)(name, mesh)
     tracer.distributed.shutdown()
     print(json.dumps(found))
 

@@ -47,7 +47,7 @@ def test_four_processes(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("dying", "how"), [(1, "dies"), (0, "dies"), (1, "fails")])
 def test_the_others_end_with_a_message(dying: int, how: str) -> None:
-    found = run_processes("training step", 2, seconds=90, dying=dying, how=how)
+    found = run_processes("training step", 2, seconds=90, how=how, only=dying)
     ended = found[dying]
     assert ended[0] == (3 if how == "dies" else 1)
     assert ("this process fails" in ended[2]) == (how == "fails")

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+from tracer.errors import TracerError
 from tracer.ir import Graph
 from tracer.lowering import shims
 from tracer.lowering.allocator import blocks_kept
@@ -100,6 +101,8 @@ class Executable:
                     results = self._execute(buffers).consume_with_handlers(self._handlers)
             else:
                 results = self._execute(buffers).consume_with_handlers(self._handlers)
+        except TracerError:
+            raise
         except (RuntimeError, TypeError) as error:
             raise execution_failure(error, buffers) from error
         if self.donate:

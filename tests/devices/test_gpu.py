@@ -1,0 +1,140 @@
+"""On a GPU: values, memory by the device's own counter, decompositions. Skipped without one.
+
+The whole numerical suite runs there with `TRACER_DEVICE=gpu:0 python -m pytest`.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tracer
+import tracer.numpy as tnp
+from benchmarks.device_programs import PROGRAMS, inputs_of
+from tracer.errors import DeviceError, OutOfMemoryError
+
+pytestmark = pytest.mark.gpu
+ROOT = Path(__file__).parent.parent.parent
+QUICK = ["kernel product", "nearest neighbours", "SGPR bound", "attention"]
+_MEASURE = """
+import json, sys, tracer
+from benchmarks.device_programs import PROGRAMS, inputs_of
+name = sys.argv[1]
+program = PROGRAMS[name]
+f = tracer.compile(program.function, memory_limit=program.limit, device="gpu:0")
+inputs = tracer.device_put(inputs_of(name), "gpu:0")
+plan = f.plan(*inputs)
+raw = tracer.lowering.find_device("gpu:0").raw
+before = raw.memory_stats()["bytes_in_use"]
+for leaf in tracer.tree.leaves(f(*inputs)):
+    leaf.block_until_ready()
+peak = raw.memory_stats()["peak_bytes_in_use"]
+arguments = sum(leaf.nbytes for leaf in tracer.tree.leaves(inputs))
+print(json.dumps([peak - before + arguments, plan.limit_bytes, plan.compiled_bytes]))
+"""
+
+
+def test_the_gpu_is_found_and_preferred() -> None:
+    assert tracer.devices("gpu")
+    assert tracer.default_device().platform in ("gpu", "tpu")
+    assert str(tnp.zeros(3, device="gpu:0").device) == "gpu:0"
+    assert str(tnp.zeros(3, device="cpu:0").device) == "cpu:0"
+
+
+def test_arrays_go_there_and_back() -> None:
+    x = tnp.arange(1000.0, device="gpu:0")
+    back = (tnp.sin(x) + 1).to_device("cpu:0")
+    np.testing.assert_allclose(back, np.sin(np.arange(1000.0)) + 1, rtol=1e-12)
+    with pytest.raises(DeviceError, match="different devices"):
+        x + tnp.ones(1000, device="cpu:0")
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs_compute_what_the_cpu_does(name: str) -> None:
+    program, inputs = PROGRAMS[name], inputs_of(name)
+    found = tracer.compile(program.function, memory_limit=program.limit, device="gpu:0")(*inputs)
+    wanted = tracer.compile(program.function, memory_limit=program.limit, device="cpu:0")(*inputs)
+    pairs = zip(tracer.tree.leaves(found), tracer.tree.leaves(wanted), strict=True)
+    for got, want in pairs:
+        expected = np.asarray(want)
+        scale = np.abs(expected[np.isfinite(expected)]).max(initial=1e-6)
+        np.testing.assert_allclose(got, expected, rtol=2e-2, atol=2e-3 * scale)
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_the_devices_counter_keeps_the_limit(name: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _MEASURE, name], cwd=ROOT, capture_output=True, text=True,
+        timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    peak, limit, counted = json.loads(done.stdout.splitlines()[-1])
+    assert counted <= limit
+    assert peak <= limit
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+@pytest.mark.parametrize("shape", [(12, 12), (3, 12, 12)])
+def test_decompositions(dtype: str, shape: tuple[int, ...], rng: np.random.Generator) -> None:
+    tolerance = 1e-3 if np.finfo(dtype).eps > 1e-10 else 1e-9
+    a = rng.standard_normal(shape)
+    if np.dtype(dtype).kind == "c":
+        a = a + 1j * rng.standard_normal(shape)
+    a = a.astype(dtype)
+    x = tnp.asarray(a, device="gpu:0")
+    adjoint = np.conj(np.swapaxes(a, -1, -2))
+
+    def close(found: Any, wanted: Any) -> None:
+        np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance)
+
+    q, r = tnp.linalg.qr(x)
+    close(q @ r, a)
+    u, s, vh = tnp.linalg.svd(x, full_matrices=False)
+    close((u * s[..., None, :]) @ vh, a)
+    values, vectors = tnp.linalg.eigh(x + tnp.conj(tnp.swapaxes(x, -1, -2)))
+    close(vectors * values[..., None, :], (a + adjoint) @ np.asarray(vectors))
+    close(a @ np.asarray(tnp.linalg.solve(x, x)), a)
+    factor = np.asarray(tnp.linalg.cholesky(x @ tnp.conj(tnp.swapaxes(x, -1, -2)) + tnp.eye(12)))
+    close(factor @ np.conj(np.swapaxes(factor, -1, -2)), a @ adjoint + np.eye(12))
+
+
+@pytest.mark.parametrize("shape", [(12, 5), (5, 12), (40, 33)])
+@pytest.mark.parametrize("full", [True, False])
+def test_singular_values_of_long_matrices(
+    shape: tuple[int, int], full: bool, rng: np.random.Generator
+) -> None:
+    a = rng.standard_normal(shape)
+    x = tnp.asarray(a, device="gpu:0")
+    u, s, vh = map(np.asarray, tnp.linalg.svd(x, full_matrices=full))
+    k = min(shape)
+    np.testing.assert_allclose((u[:, :k] * s) @ vh[:k], a, rtol=1e-9, atol=1e-9)
+    values = tnp.linalg.svd(x, compute_uv=False)
+    np.testing.assert_allclose(values, np.linalg.svd(a, compute_uv=False), rtol=1e-9)
+
+
+def test_donated_memory_is_taken_over() -> None:
+    f = tracer.compile(lambda x: x + 1, donate_argnums=0, device="gpu:0")
+    x = tnp.zeros(1 << 20, device="gpu:0")
+    np.testing.assert_array_equal(f(x), np.ones(1 << 20))
+    with pytest.raises(tracer.DonatedArrayError):
+        x.sum()
+
+
+def test_too_large_for_the_device() -> None:
+    f = tracer.compile(lambda x: x[:, None] * x[None, :], device="gpu:0")
+    with pytest.raises(OutOfMemoryError):
+        f(tnp.ones(1 << 20, device="gpu:0")).block_until_ready()
+
+
+def test_automatic_limit_is_what_is_free() -> None:
+    f = tracer.compile(lambda x: x + 1, memory_limit="auto", device="gpu:0")
+    plan = f.plan(tracer.ShapeDtype((1000,), "float32"))
+    limit = tracer.lowering.find_device("gpu:0").raw.memory_stats()["bytes_limit"]
+    assert plan.limit_bytes is not None
+    assert 0.1 * limit < plan.limit_bytes <= limit
