@@ -54,7 +54,7 @@ class Compilers:
     ) -> None:
         self.call, self.options, self.name = call, options, name
         # What was found for other limits.
-        self._planned = Known() if others is None else others._planned
+        self._planned: Known = Known() if others is None else others._planned
         self._traces: dict[Mode, Traced] = {} if others is None else others._traces
         self.donated = donated_leaves(call, options.donation)
         self.device = lowering.find_device(options.device)

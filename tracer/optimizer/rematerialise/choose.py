@@ -83,6 +83,8 @@ class Program:
             return f"{node.op.name} must not run again"
         if node.body_graphs:
             return f"it is the result of a {node.op.name}"
+        if node in self.live.again:
+            return "the kernels that read it compute it again as it is"
         if not self.leaves[node]:
             return "it is made of nothing that a barrier could hold back"
         return None

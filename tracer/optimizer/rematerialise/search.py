@@ -10,6 +10,7 @@ from tracer.optimizer.liveness import Liveness
 from tracer.optimizer.rematerialise.choose import Choice, Peak, Program, choices, reading
 from tracer.optimizer.rematerialise.lineage import Lineage
 from tracer.optimizer.rematerialise.replay import Replay, inside, replay
+from tracer.optimizer.rematerialise.sums import read_from_memory
 from tracer.optimizer.speed import Machine, kernel_seconds
 
 # Values of less than this part of the peak are left alone: each has its own barrier and kernel.
@@ -60,7 +61,8 @@ class Search:
     ) -> None:
         self.donated = donated
         self.is_body = is_body
-        self.live = Liveness(graph, donated, is_body=is_body)
+        self.live = read_from_memory(Liveness(graph, donated, is_body=is_body))
+        graph = self.live.graph
         self._tests_equality = Lineage(graph).is_needed
         self.program = Program(self.live, kernel_seconds(graph, machine))
 
