@@ -44,8 +44,8 @@ _LAPACK_MATRICES = 4
 _LAPACK_SQUARES = {"gesdd": 4, "syevd": 2, "heevd": 2, "geev": 3}
 """Workspace of the iterative routines, in squares of the smaller side of the matrix."""
 _VALUES_ONLY = re.compile(r"\bmode = 78\b")  # "N": no vectors
-_CONVOLUTION_BYTES = 2 << 20
-"""Eigen packs a convolution's operands block by block."""
+_CONVOLUTION_BYTES = 3 << 20
+"""Eigen packs a convolution's operands block by block; blocks that are freed leave gaps."""
 _EIGEN_ITEMSIZE, _IMAGE_AXES, _FEW_FEATURES = 4, 4, 8
 """Convolutions of other widths take plain loops. Results with more axes, of groups, or with few
 features are written twice."""
@@ -260,7 +260,7 @@ def _convolution(computation: Computation, found: Instruction, _: dict[str, Comp
         or len(result.shape) > _IMAGE_AXES
         or result.shape[-1] < _FEW_FEATURES
     )
-    packed = min(_CONVOLUTION_BYTES, windows + kernel.nbytes + found.nbytes)
+    packed = min(_CONVOLUTION_BYTES, 3 * (windows + kernel.nbytes + found.nbytes) // 2)
     return packed + (found.nbytes if is_written_twice else 0)
 
 

@@ -17,7 +17,7 @@ from tracer.ops.rules import is_float, moved_bytes, own_label, require_kind, req
 from tracer.ops.window import Pairs, Sizes, Windows, dilated
 
 NAME = "convolution"
-_PACKED_BYTES = 2 << 20
+_PACKED_BYTES = 3 << 20
 _FEW_FEATURES = 8
 
 
@@ -165,7 +165,7 @@ def _packing(p: Parameters, lhs: ShapeDtype, rhs: ShapeDtype, result: ShapeDtype
     features = max(1, p.sizes(rhs, p.rhs_axes)[0])
     # One row for every place of the result, with all that its window covers.
     windows = rhs.size // features * (result.size // features)
-    packed = min(_PACKED_BYTES, 4 * (windows + rhs.size + result.size))
+    packed = min(_PACKED_BYTES, 6 * (windows + rhs.size + result.size))
     if len(p.lhs_axes) > 4 or features < _FEW_FEATURES:
         packed += 4 * result.size
     return packed
