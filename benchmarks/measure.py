@@ -11,36 +11,41 @@ heap is trimmed, the baseline is read, the high-water mark is reset, and only th
 
 From the command line (JSON on standard output)::
 
-    python benchmarks/measure.py benchmarks/smoke.py:unsplit --argument n=4000 --repeats 5
+    python -m benchmarks.measure benchmarks/smoke.py:unsplit --argument n=4000 --repeats 5
 
 A target is `file.py:function` or `package.module:function`. The function takes the arguments as
 keywords, and returns `run`: a callable without arguments that computes everything, waits for it and
-returns the results, which stay alive while the memory is measured.
+returns the results, which stay alive while the memory is measured. Two attributes of it are used if
+they are there: `report()`, called when all is measured, returns JSON values for the caller (some of
+the results, say); `device_bytes()` returns the bytes in use and the highest so far of a device with
+memory of its own, which are measured then instead of resident memory.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import ctypes
 import dataclasses
 import gc
 import importlib
 import importlib.util
 import json
+import math
 import os
 import resource
 import signal
 import statistics
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-PAGE = os.sysconf("SC_PAGE_SIZE")
-SAMPLING_SECONDS = 0.001
+from benchmarks.watches import DeviceCounter, HighWater, Sampler, Watch, mapped_bytes
+
+ROOT = Path(__file__).resolve().parent.parent
 _NO_MEMORY = ("RESOURCE_EXHAUSTED", "out of memory", "Cannot allocate memory", "bad_alloc")
 
 
@@ -68,6 +73,8 @@ class Measurement:
         "high-water" (exact, /proc/self/clear_refs) or "sampled" (a thread that may miss a spike).
     reason : str
         Why the status is not "ok".
+    report : JSON value
+        What the program's `report` returned.
     """
 
     status: str
@@ -80,6 +87,7 @@ class Measurement:
     baseline_bytes: int | None = None
     method: str = ""
     reason: str = ""
+    report: Any = None
 
     @property
     def fits(self) -> bool:
@@ -92,6 +100,7 @@ def measure(
     *,
     arguments: Mapping[str, Any] | None = None,
     repeats: int = 3,
+    enough_seconds: float | None = None,
     cap_bytes: int | None = None,
     timeout: float = 600,
     environment: Mapping[str, str] | None = None,
@@ -107,6 +116,8 @@ def measure(
         Keywords for the function.
     repeats : int
         Timed runs after the first one.
+    enough_seconds : float, optional
+        No further run begins after this time.
     cap_bytes : int, optional
         Address space that the runs may add to what set-up has mapped (RLIMIT_AS). Coarse: thread
         stacks and malloc's reserves count too.
@@ -126,11 +137,13 @@ def measure(
         "target": target,
         "arguments": dict(arguments or {}),
         "repeats": repeats,
+        "enough_seconds": enough_seconds,
         "cap_bytes": cap_bytes,
     }
     try:
         done = subprocess.run(
-            [python, os.path.abspath(__file__), "--child", json.dumps(order)],
+            [python, "-m", "benchmarks.measure", "--child", json.dumps(order)],
+            cwd=ROOT,
             capture_output=True,
             text=True,
             timeout=timeout,
@@ -157,30 +170,32 @@ def _from_crash(code: int, log: str, *, capped: bool) -> Measurement:
 
 def _child(order: Mapping[str, Any]) -> Measurement:
     build = _load(order["target"])
-    run = build(**order["arguments"])
     try:
-        return _measure_here(run, order["repeats"], order["cap_bytes"])
+        run = build(**order["arguments"])
+        return _measure_here(run, order["repeats"], order["enough_seconds"], order["cap_bytes"])
     except Exception as error:
         if not isinstance(error, MemoryError) and not any(t in str(error) for t in _NO_MEMORY):
             raise
         return Measurement("does not fit", reason=f"{type(error).__name__}: {error}")
 
 
-def _measure_here(run: Callable[[], Any], repeats: int, cap_bytes: int | None) -> Measurement:
+def _measure_here(
+    run: Callable[[], Any], repeats: int, enough_seconds: float | None, cap_bytes: int | None
+) -> Measurement:
     gc.collect()
     _trim_heap()
-    baseline = resident_bytes()
-    watch: HighWater | Sampler = HighWater() if HighWater.works() else Sampler()
-    if cap_bytes is not None:
-        limit = mapped_bytes() + cap_bytes
-        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-    watch.start()
-    seconds = [_seconds(run)]
-    first_peak = watch.peak()
-    seconds += [_seconds(run) for _ in range(repeats)]
-    peak = watch.peak()
-    watch.stop()
+    watch = _watch_for(run)
+    baseline = watch.baseline()
+    with address_space(cap_bytes):
+        watch.start()
+        seconds = [_seconds(run)]
+        first_peak = watch.peak()
+        while len(seconds) <= repeats and sum(seconds) < (enough_seconds or math.inf):
+            seconds.append(_seconds(run))
+        peak = watch.peak()
+        watch.stop()
     warm = seconds[1:] or seconds
+    report: Callable[[], Any] = getattr(run, "report", lambda: None)
     return Measurement(
         "ok",
         seconds=statistics.median(warm),
@@ -191,7 +206,30 @@ def _measure_here(run: Callable[[], Any], repeats: int, cap_bytes: int | None) -
         first_peak_bytes=max(first_peak - baseline, 0),
         baseline_bytes=baseline,
         method=watch.method,
+        report=report(),
     )
+
+
+def _watch_for(run: Callable[[], Any]) -> Watch:
+    if hasattr(run, "device_bytes"):
+        return DeviceCounter(run.device_bytes)
+    return HighWater() if HighWater.works() else Sampler()
+
+
+@contextlib.contextmanager
+def address_space(cap_bytes: int | None) -> Iterator[None]:
+    """Let this process add no more address space than this, for a while; None: as much as it can.
+
+    Used by measurements, and by programs whose set-up runs what may not fit.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    if cap_bytes is not None:
+        limit = mapped_bytes() + cap_bytes
+        resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
 def _seconds(run: Callable[[], Any]) -> float:
@@ -201,73 +239,6 @@ def _seconds(run: Callable[[], Any]) -> float:
     # Only now: the results are part of what a run takes.
     del results
     return seconds
-
-
-def resident_bytes() -> int:
-    """Return this process's resident memory now."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE
-
-
-def mapped_bytes() -> int:
-    """Return this process's address space now."""
-    return int(Path("/proc/self/statm").read_text().split()[0]) * PAGE
-
-
-class HighWater:
-    """The kernel's own high-water mark of resident memory, reset at the start: exact."""
-
-    method = "high-water"
-
-    @classmethod
-    def works(cls) -> bool:
-        """Tell whether this kernel lets the mark be reset; some sandboxes do not."""
-        try:
-            watch = cls()
-            watch.start()
-            return watch.peak() < resident_bytes() + 16 * 2**20
-        except (OSError, LookupError):
-            return False
-
-    def start(self) -> None:
-        """Reset the mark to the memory that is resident now ("5": see man 5 proc)."""
-        Path("/proc/self/clear_refs").write_text("5")
-
-    def peak(self) -> int:
-        """Return the highest resident memory since the start."""
-        lines = Path("/proc/self/status").read_text().splitlines()
-        marks = [line.split()[1] for line in lines if line.startswith("VmHWM:")]
-        return int(marks[0]) * 1024
-
-    def stop(self) -> None:
-        """Do nothing: the kernel keeps the mark anyway."""
-
-
-class Sampler:
-    """A thread that reads the resident memory every millisecond, for want of the mark."""
-
-    method = "sampled"
-
-    def __init__(self) -> None:
-        self._done = threading.Event()
-        self._peak = 0
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-
-    def _watch(self) -> None:
-        while not self._done.wait(SAMPLING_SECONDS):
-            self._peak = max(self._peak, resident_bytes())
-
-    def start(self) -> None:
-        """Begin to sample."""
-        self._thread.start()
-
-    def peak(self) -> int:
-        """Return the highest sample since the start."""
-        return max(self._peak, resident_bytes())
-
-    def stop(self) -> None:
-        """End the thread."""
-        self._done.set()
-        self._thread.join()
 
 
 def _trim_heap() -> None:
@@ -300,8 +271,6 @@ def _argument(text: str) -> tuple[str, Any]:
 
 def _serve(order: str) -> None:
     """Be the child: only the measurement goes to standard output, whatever the program prints."""
-    # Python puts this file's folder first; targets are named from the repository's root.
-    sys.path[0] = str(Path(__file__).resolve().parent.parent)
     answer = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     measurement = _child(json.loads(order))

@@ -18,12 +18,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-from benchmarks.measure import _NO_MEMORY, _from_crash, _load, _seconds, mapped_bytes
-
-ROOT = Path(__file__).resolve().parent.parent
+from benchmarks.measure import _NO_MEMORY, ROOT, _from_crash, _load, _seconds
+from benchmarks.watches import mapped_bytes
 
 
 @dataclasses.dataclass

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.measure import address_space
+
 Run = Callable[[], Any]
 
 
@@ -69,4 +71,46 @@ def raises(message: str) -> Run:
     def run() -> None:
         raise RuntimeError(message)
 
+    return run
+
+
+class Told:
+    """A run with a report, and with a device's counter if there is one."""
+
+    def __init__(self, seconds: float = 0) -> None:
+        self.seconds = seconds
+        self.calls = 0
+
+    def __call__(self) -> None:
+        self.calls += 1
+        time.sleep(self.seconds)
+
+    def report(self) -> Any:
+        """Return how often it ran."""
+        return self.calls
+
+
+def counted(seconds: float) -> Run:
+    """Count the runs."""
+    return Told(seconds)
+
+
+def reports(value: Any) -> Run:
+    """Report a value."""
+    run = Told()
+    run.report = lambda: value  # type: ignore[method-assign]
+    return run
+
+
+def too_large_in_set_up() -> Run:
+    """Run under a cap in set-up already."""
+    with address_space(100_000_000):
+        np.ones(50_000_000)
+    return lambda: None
+
+
+def on_a_device(in_use: int, highest: int) -> Run:
+    """Run on a device that counts its bytes."""
+    run = Told()
+    run.device_bytes = lambda: (in_use, highest)  # type: ignore[attr-defined]
     return run

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks import measure as measuring
-from benchmarks.measure import HighWater, Measurement, Sampler, measure
+from benchmarks.measure import Measurement, measure
+from benchmarks.watches import DeviceCounter, HighWater, Sampler, resident_bytes
 
 MB = 1_000_000
 PROGRAMS = Path(__file__).parent / "programs.py"
@@ -88,7 +88,7 @@ def test_prints_of_the_program_do_not_mix_with_the_answer() -> None:
 
 
 def test_command_line() -> None:
-    command = [sys.executable, measuring.__file__, f"{PROGRAMS}:allocate", "--repeats", "1"]
+    command = [sys.executable, "-m", "benchmarks.measure", f"{PROGRAMS}:allocate", "--repeats", "1"]
     done = subprocess.run(
         [*command, "--argument", "megabytes=100"], capture_output=True, text=True, check=True
     )
@@ -103,7 +103,7 @@ def test_module_as_target() -> None:
 
 def test_sampler_sees_what_stays() -> None:
     sampler = Sampler()
-    before = measuring.resident_bytes()
+    before = resident_bytes()
     sampler.start()
     held = bytearray(b"x") * (100 * MB)
     peak = sampler.peak()
@@ -118,3 +118,26 @@ def test_sampler_is_the_fallback(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(HighWater, "start", refuse)
     assert not HighWater.works()
+
+
+def test_a_report_is_handed_on() -> None:
+    assert run("reports", value=[1, 2]).report == [1, 2]
+
+
+def test_no_run_begins_after_enough_seconds() -> None:
+    found = measure(
+        f"{PROGRAMS}:counted", arguments={"seconds": 0.2}, repeats=50, enough_seconds=0.5
+    )
+    assert found.report in (1, 2, 3)
+
+
+def test_set_up_that_does_not_fit() -> None:
+    found = run("too_large_in_set_up", cap_bytes=100 * MB)
+    assert found.status == "does not fit"
+    assert "MemoryError" in found.reason
+
+
+def test_a_devices_own_counter() -> None:
+    found = run("on_a_device", in_use=5, highest=12)
+    assert (found.baseline_bytes, found.peak_bytes) == (5, 7)
+    assert found.method == DeviceCounter.method
