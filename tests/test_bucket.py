@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import tracer
 import tracer.numpy as tnp
-from tracer.optimizer import padding
+from tracer.optimizer.padding import masking
 
 pytestmark = pytest.mark.xla
 RNG = np.random.default_rng(0)
@@ -76,7 +76,7 @@ def test_results_are_those_of_the_exact_size(name: str) -> None:
 @pytest.mark.parametrize("name", ["mean", "largest and smallest", "gram", "log-sum"])
 def test_without_masks_they_would_not_be(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     unmasked = lambda self, node, place, operand, axis: operand
-    monkeypatch.setattr(padding._Masking, "_mask", unmasked)
+    monkeypatch.setattr(masking._Masking, "_mask", unmasked)
     x = RNG.normal(size=(5, 3)) + 2
     function = lambda x: FUNCTIONS[name](tnp.cos(x))  # Zeros do not stay neutral.
     found, expected = tracer.bucket(function)(x), tracer.compile(function)(x)

@@ -54,6 +54,7 @@ ROOMS: dict[str, set[str]] = {
 SAME_ROOM = {
     "alias_rows": "api",
     "bucketing": "api",
+    "buckets": "api",
     "compiled": "api",
     "closed_loop": "api",
     "donation": "api",

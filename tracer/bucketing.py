@@ -7,59 +7,17 @@ import functools
 import operator
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from tracer import tree
-from tracer.api import CompiledFunction, compile
+from tracer.buckets import Bucket, Request, type_of
 from tracer.errors import ArgumentError, ShapeError
-from tracer.ir import Graph, ShapeDtype
-from tracer.numpy.array import Array, apply_graph
 from tracer.numpy.base import ArrayBase
 from tracer.numpy.convert import host_array
-from tracer.numpy.dispatch import from_host
 from tracer.numpy.recording import current_recording
-from tracer.optimizer.expand import expand_calls
-from tracer.optimizer.padding import Comparison, Masked, Use, compare, masked
-from tracer.optimizer.passes import PassLog
 from tracer.optimizer.plan import Plan
-from tracer.trace import Traced, leaf_type, trace
 
 _OWN_OPTIONS = ("donate_argnums", "donate_argnames", "static_argnums")
-
-
-@dataclass(frozen=True)
-class _Request:
-    """The arguments of one call: leaves, the axis of each that is padded, and the size there."""
-
-    leaves: tuple[Any, ...]
-    structure: tree.Structure
-    axes: tuple[int | None, ...]
-    size: int
-
-    def types(self, size: int) -> tuple[ShapeDtype, ...]:
-        """Return the types of the leaves for another size."""
-        found = []
-        for leaf, axis in zip(self.leaves, self.axes, strict=True):
-            type = _type(leaf)
-            found.append(type if axis is None else type.resized(axis, size))
-        return tuple(found)
-
-
-@dataclass
-class _Bucket:
-    """One padded size for one kind of arguments."""
-
-    size: int
-    traced: Traced
-    graph: Graph
-    uses: frozenset[Use] = frozenset()
-    program: Masked | None = None
-    run: CompiledFunction | None = None
-    known: dict[int, tuple[list[Any], list[Any]]] = field(default_factory=dict)
-    """For each size that was checked, what is handed in before and after the arguments."""
 
 
 class BucketedFunction:
@@ -80,7 +38,7 @@ class BucketedFunction:
         self._axes = axes
         self._sizes = sizes
         self._options = options
-        self._buckets: dict[Any, _Bucket] = {}
+        self._buckets: dict[Any, Bucket] = {}
         self._lock = threading.RLock()
 
     @property
@@ -95,36 +53,21 @@ class BucketedFunction:
         request = self._read(args)
         bucket = self._bucket(request)
         with self._lock:
-            given = self._given(bucket, request)
+            given = bucket.given(request)
         assert bucket.run is not None
-        assert bucket.program is not None
-        results = bucket.run(*given)
-        cut = [
-            _cut(result, axes, request.size) if request.size < bucket.size else result
-            for result, axes in zip(results, bucket.program.cut, strict=True)
-        ]
-        return tree.unflatten(bucket.traced.out_tree, cut)
+        return bucket.unflatten(bucket.run(*given), request.size)
 
     def plan(self, *args: Any) -> Plan:
         """Return the plan of the program that runs for these arrays; compiles, runs nothing."""
         request = self._read(args)
         bucket = self._bucket(request)
         with self._lock:
-            given = self._given(bucket, request)
+            given = bucket.given(request)
         assert bucket.run is not None
         plan: Plan = bucket.run.plan(*given)
         return plan
 
-    def _given(self, bucket: _Bucket, request: _Request) -> list[Any]:
-        """Return all arguments of a bucket's program; checks the size the first time."""
-        before, after = self._checked(bucket, request)
-        leaves = [
-            _padded(leaf, axis, bucket.size)
-            for leaf, axis in zip(request.leaves, request.axes, strict=True)
-        ]
-        return [np.int32(request.size), *before, *leaves, *after]
-
-    def _read(self, args: tuple[Any, ...]) -> _Request:
+    def _read(self, args: tuple[Any, ...]) -> Request:
         leaves, structure = tree.flatten(args)
         leaves = [x if isinstance(x, ArrayBase) else host_array(x) for x in leaves]
         axes = tuple(self._axes_of(args))
@@ -134,7 +77,7 @@ class BucketedFunction:
                 if not -leaf.ndim <= axis < leaf.ndim:
                     raise ShapeError(
                         f"axis {axis} is to be padded, and array {place} of the arguments, "
-                        f"{_type(leaf)}, has no such axis",
+                        f"{type_of(leaf)}, has no such axis",
                         mend="give None in axes for arguments that are not padded",
                     )
                 found[place] = leaf.shape[axis]
@@ -148,7 +91,7 @@ class BucketedFunction:
             None if axis is None else axis % leaf.ndim
             for leaf, axis in zip(leaves, axes, strict=True)
         ]
-        return _Request(tuple(leaves), structure, tuple(positive), sizes.pop())
+        return Request(tuple(leaves), structure, tuple(positive), sizes.pop())
 
     def _axes_of(self, args: tuple[Any, ...]) -> list[int | None]:
         axes = self._axes if isinstance(self._axes, tuple) else (self._axes,) * len(args)
@@ -160,14 +103,13 @@ class BucketedFunction:
                 mend="give one axis for all, or a tuple with an axis or None for each argument",
             ) from error
 
-    def _bucket(self, request: _Request) -> _Bucket:
+    def _bucket(self, request: Request) -> Bucket:
         size = self._size_for(request.size)
-        types = request.types(size)
-        key = (request.structure, types, request.axes)
+        key = (request.structure, request.types(size), request.axes)
         bucket = self._buckets.get(key)
         if bucket is None:
-            traced = self._trace(request, types)
-            bucket = self._buckets[key] = _Bucket(size, traced, _expanded(traced))
+            bucket = Bucket(self._function, request, size, self._options)
+            self._buckets[key] = bucket
         return bucket
 
     def _size_for(self, size: int) -> int:
@@ -183,48 +125,6 @@ class BucketedFunction:
                 mend="add a larger size, or leave sizes out: powers of two",
             )
         return self._sizes[place]
-
-    def _trace(self, request: _Request, types: Sequence[ShapeDtype]) -> Traced:
-        return trace(self._function, tree.unflatten(request.structure, types))
-
-    def _checked(self, bucket: _Bucket, request: _Request) -> tuple[list[Any], list[Any]]:
-        """Return what is handed in for a size; the first time, check that results are exact."""
-        if request.size not in bucket.known:
-            # Without an element less there is nothing to compare the bucket's own size with.
-            if request.size == bucket.size > 2:
-                self._fit(bucket, request, bucket.size - 1)
-            bucket.known[request.size] = self._fit(bucket, request, request.size)
-        return bucket.known[request.size]
-
-    def _fit(self, bucket: _Bucket, request: _Request, size: int) -> tuple[list[Any], list[Any]]:
-        """Compare the function for a size with the bucket's program, and make that fit both."""
-        traced = self._trace(request, request.types(size))
-        found = compare(_expanded(traced), bucket.graph, size, bucket.size)
-        needed = bucket.uses | found.differing
-        if size != bucket.size:
-            program = masked(found, needed)
-            if bucket.program is None or needed != bucket.uses:
-                bucket.uses, bucket.program, bucket.run = needed, program, None
-                bucket.known.clear()
-            elif program.graph.fingerprint != bucket.program.graph.fingerprint:
-                raise ArgumentError(
-                    f"the function pads other axes for {size} elements than for other sizes",
-                    mend="use tracer.compile, which compiles for each size",
-                )
-        if bucket.run is None:
-            bucket.run = self._compiled(bucket, found)
-        return _handed_in(bucket, found, traced)
-
-    def _compiled(self, bucket: _Bucket, found: Comparison) -> CompiledFunction:
-        if bucket.program is None:  # No other size is padded to this one.
-            bucket.program = masked(found)
-        program = bucket.program
-
-        @functools.wraps(self._function)
-        def run(*arrays: Any) -> list[Array]:
-            return apply_graph(program.graph, arrays)
-
-        return compile(run, **self._options)
 
     def __repr__(self) -> str:
         return f"<bucketed {getattr(self._function, '__name__', repr(self._function))}>"
@@ -315,46 +215,3 @@ def _checked_sizes(sizes: Sequence[int]) -> tuple[int, ...]:
             f"sizes are positive integers, not {sizes!r}", mend="give sizes such as (64, 256, 1024)"
         )
     return found
-
-
-def _expanded(traced: Traced) -> Graph:
-    return expand_calls(traced.graph, PassLog())
-
-
-def _type(leaf: Any) -> ShapeDtype:
-    found = leaf_type(leaf)
-    assert found is not None
-    return found
-
-
-def _handed_in(bucket: _Bucket, found: Comparison, traced: Traced) -> tuple[list[Any], list[Any]]:
-    """Return the constants and captured arrays of a size, in the types of the bucket's program."""
-    assert bucket.program is not None
-    types = bucket.program.graph.input_types[1:]
-    values = [found.constants[use] for use in bucket.program.uses]
-    inputs = bucket.graph.input_types[len(bucket.graph.inputs) - len(traced.captured) :]
-    constants = [_fitted(value, type) for value, type in zip(values, types, strict=False)]
-    captured = [_fitted(array, type) for array, type in zip(traced.captured, inputs, strict=True)]
-    return constants, captured
-
-
-def _fitted(value: Any, type: ShapeDtype) -> Any:
-    """Pad an array with zeros to a type."""
-    if tuple(value.shape) == type.shape:
-        return value
-    array = np.asarray(value)
-    pairs = zip(array.shape, type.shape, strict=True)
-    return np.pad(array, [(0, after - before) for before, after in pairs])
-
-
-def _padded(leaf: Any, axis: int | None, size: int) -> Any:
-    if axis is None or leaf.shape[axis] == size:
-        return leaf
-    return _fitted(leaf, _type(leaf).resized(axis, size))
-
-
-def _cut(result: Array, axes: tuple[int, ...], size: int) -> Array:
-    if not axes:
-        return result
-    kept = tuple(slice(size) if axis in axes else slice(None) for axis in range(result.ndim))
-    return from_host(np.asarray(result)[kept], result.device)
