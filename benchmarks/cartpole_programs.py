@@ -17,10 +17,10 @@ GRAVITY, CART, POLE, HALF_LENGTH, FORCE, STEP = 9.8, 1.0, 0.1, 0.5, 10.0, 0.02
 FARTHEST, STEEPEST = 2.4, 12 * 2 * np.pi / 360
 POOL = 64
 """Rows of the pools; step i uses row i modulo this."""
-WITHOUT = "-scalar-replacement,-small-calls,-loop-interchange"
+WITHOUT = "-scalar-replacement,-small-calls,-loop-interchange,-loop-unrolling"
 PASSES = {
     "naive": WITHOUT,
-    "naive, scalar replacement": "-small-calls,-loop-interchange",
+    "naive, scalar replacement": "-small-calls,-loop-interchange,-loop-unrolling",
     "naive, small calls too": "-loop-interchange",
     "naive, all passes": None,
     "without concatenate, by hand": WITHOUT,

@@ -3,7 +3,7 @@
 1. *fuse scans* before loops are written out: a scan over what another one stacks, as in forward
    mode, joins it, and nothing is stacked. Then *expand* writes ops that only matter to
    differentiation (checkpoint, custom_vjp) with the ops they stand for, so that no later pass
-   needs to know them.
+   needs to know them. *loop unrolling* right after: what counters hang on is numbers for 2.
 2. *common subexpressions* and *constant folding* first: the patterns below see one node for one
    value, and numbers where the user wrote numbers.
 3. *apply rules* (`tracer.rules`, handed in) while the program is still as it was written. Then
@@ -58,6 +58,7 @@ from tracer.optimizer.loop_fusion import (
     interchange_row,
     scalar_replacement_pass,
     small_calls_pass,
+    unrolling_pass,
 )
 from tracer.optimizer.loops import unsplit_bytes
 from tracer.optimizer.match import CONTRACTIONS, INNER_PRODUCTS, UNROLL
@@ -95,11 +96,13 @@ class PlannerOptions:
 def standard_passes(
     match: Sequence[Pass] = (INNER_PRODUCTS, UNROLL, CONTRACTIONS),
     limit_bytes: int | None = None,
+    machine: Machine = DEFAULT_MACHINE,
 ) -> tuple[Pass, ...]:
-    """Return the passes with these algebraic rewrites among them, for a limit."""
+    """Return the passes with these algebraic rewrites among them, for a limit and a machine."""
     return (
         FUSE_SCANS,
         EXPAND,
+        unrolling_pass(machine),
         COMMON_SUBEXPRESSIONS,
         CONSTANT_FOLDING,
         *match,
@@ -131,7 +134,7 @@ OPTIONAL_PASSES = frozenset(
 def _passes(options: PlannerOptions) -> Sequence[Pass]:
     passes = tuple(
         item
-        for item in standard_passes(options.match, options.limit_bytes)
+        for item in standard_passes(options.match, options.limit_bytes, options.machine)
         if item.option not in options.disabled
     )
     if options.sink_bytes is None:
