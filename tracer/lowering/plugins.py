@@ -195,7 +195,8 @@ def _load_nvidia_libraries() -> None:
 def _keep_from_the_cloud() -> None:
     """Have libtpu compile on a machine without a TPU.
 
-    It would ask the cloud's metadata server for minutes which machine this is.
+    It would ask the cloud's metadata server for minutes which machine this is, and refuse a second
+    process, as if there were a TPU to share.
     """
     if has_tpu():
         return
@@ -208,6 +209,7 @@ _NO_CLOUD = {
     "TPU_ACCELERATOR_TYPE": "v5litepod-4",
     "TPU_WORKER_HOSTNAMES": "localhost",
     "TPU_WORKER_ID": "0",
+    "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
 }
 
 
