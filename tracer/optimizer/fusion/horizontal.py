@@ -18,13 +18,15 @@ depth. Left out: lanes with reductions or with several shapes each.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
+from functools import partial
 
 from tracer import ops
 from tracer.ir import Builder, Graph, Node, Value, map_bodies, rebuild
 from tracer.optimizer.fusion.batch import fuse_group
-from tracer.optimizer.fusion.lanes import Group, find_groups
+from tracer.optimizer.fusion.flat import adjoining
+from tracer.optimizer.fusion.lanes import Group, Lane, find_groups
 from tracer.optimizer.fusion.packed_loops import find_packs, is_loop, pack_loop, packed_graph
 from tracer.optimizer.liveness import peak_bytes
 from tracer.optimizer.loops import trip_count
@@ -43,6 +45,7 @@ _WORTHWHILE = 0.9
 _UNKNOWN_TRIPS = 100
 """Taken for loops that do not say how often they run."""
 _MOST_GROUPS = 64
+_DEAR = "joining and cutting takes as long as it saves"
 
 
 def horizontal_pass(limit_bytes: int | None = None, machine: Machine = DEFAULT_MACHINE) -> Pass:
@@ -99,7 +102,7 @@ def _packed_body(
     node: Node, log: PassLog, machine: Machine
 ) -> tuple[Graph, tuple[tuple[int, ...], ...]] | None:
     body = node.params["body"]
-    packs = find_packs(body)
+    packs = find_packs(body, partial(_may_pay, machine))
     if not packs:
         return None
     inner = PassLog()
@@ -127,6 +130,10 @@ def _fuse_groups(graph: Graph, log: PassLog, machine: Machine) -> Graph:
         step = next(_candidates(graph, refused), None)
         if step is None:
             return graph
+        if not _may_pay(machine, step.group):
+            refused.add(step.subject)
+            log.refuse(step.subject, _DEAR, step.group[0].nodes[0].source)
+            continue
         before = _seconds(graph, machine) if before is None else before
         result = fuse_group(graph, step.group)
         after = _seconds(result, machine)
@@ -137,6 +144,30 @@ def _fuse_groups(graph: Graph, log: PassLog, machine: Machine) -> Graph:
         log.applied.append(f"{step.subject}: {_gain(before, after)}")
         graph, before = result, after
     return graph
+
+
+def _may_pay(machine: Machine, group: Group, packed: Set[Value] = frozenset()) -> bool:
+    """Tell whether a group could pay: a bound that needs no program to be written.
+
+    At most the start of each kernel is saved, and what other cores would do; at least the leaves
+    that are neither packed nor parts of one array nor shared have to be joined.
+    """
+    lane = group[0]
+    joined = sum(map(_is_joined, zip(*(_leaves(lane, packed) for lane in group), strict=True)))
+    if lane.is_product:
+        return joined * PART_SECONDS < PRODUCT_SECONDS
+    flops = max(sum(node.cost.flops for node in lane.nodes) for lane in group)
+    alone = (1 - 1 / machine.cores) * flops / machine.vector_rate
+    return joined * PART_SECONDS < len(lane.nodes) * KERNEL_SECONDS + alone
+
+
+def _leaves(lane: Lane, packed: Set[Value]) -> list[Value | None]:
+    return [None if leaf in packed else leaf for leaf in lane.leaves]
+
+
+def _is_joined(leaves: Sequence[Value | None]) -> bool:
+    given = [leaf for leaf in leaves if leaf is not None]
+    return len(set(given)) > 1 and adjoining(given) is None
 
 
 def _is_enough(saved: float, group: Group) -> bool:
@@ -170,7 +201,7 @@ def _gain(before: float, after: float) -> str:
 
 
 def _too_little(before: float, after: float) -> str:
-    return f"joining and cutting takes as long as it saves ({_gain(before, after)})"
+    return f"{_DEAR} ({_gain(before, after)})"
 
 
 def _seconds(graph: Graph, machine: Machine) -> float:

@@ -6,7 +6,7 @@ XLA writes each part that is cut out with a kernel of its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence, Set
 
 from tracer import ops
 from tracer.ir import Builder, Graph, Node, ShapeDtype, Value
@@ -16,16 +16,21 @@ from tracer.optimizer.fusion.lanes import Group, find_groups
 Packs = tuple[tuple[int, ...], ...]
 
 
-def find_packs(body: Graph) -> Packs:
+def find_packs(body: Graph, may_pay: Callable[[Group, Set[Value]], bool]) -> Packs:
     """Return which carries of a loop's body to carry as one array, by their positions.
 
     These are leaves of alike lanes whose next values are made at one place in all the lanes, or
-    which stay as they are from trip to trip.
+    which stay as they are from trip to trip. `may_pay` is asked for each group of lanes, given
+    those of its leaves that would be packed.
     """
     found: list[tuple[int, ...]] = []
     taken: set[int] = set()
     for group in find_groups(body):
-        for pack_ in _packs_of(group, body):
+        packs = _packs_of(group, body)
+        leaves = {body.inputs[index] for indices in packs for index in indices}
+        if not packs or not may_pay(group, leaves):
+            continue
+        for pack_ in packs:
             if len(set(pack_)) == len(pack_) and taken.isdisjoint(pack_):
                 taken.update(pack_)
                 found.append(pack_)
