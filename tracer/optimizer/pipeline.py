@@ -12,11 +12,14 @@
    the gradients of distances, becomes products.
 4. *reorder chains* after the matches, which make products; it takes each tree of them in its best
    order, and under a limit that the fastest would break the bytes between them decide.
+   Then *sink transposes*: chains have taken theirs, and what reductions are left read their
+   operands as they lie in memory.
 5. *scalar replacement* once loops are `while` and starts are constants, and after *unroll short
    reductions*, which takes sums over a state's few parts apart. Then
    *common subexpressions* again: the rewrites make alike pieces (norms, centres).
-6. *horizontal fusion* when alike pieces are one node each, and before *split*, which sees the packed
-   arrays: they are small ones.
+6. *reduce through concatenate* after *scalar replacement*, which looks for stacks in loops. Then
+   *horizontal fusion*, as alike pieces are one node each by now, and before *split*, which sees
+   the packed arrays: they are small ones.
 7. *split*: it wants the smallest program. *rematerialise* beside it and before *schedule*: for a
    program that is above the limit, whole or split, whichever the time model finds faster.
    *fusion merger* for the whole program only: slices stay in the cache, and the barriers that keep
@@ -47,6 +50,7 @@ from tracer.optimizer.candidates import (
 )
 from tracer.optimizer.expand import EXPAND
 from tracer.optimizer.fuse_scans import FUSE_SCANS
+from tracer.optimizer.fusion.concatenations import REDUCE_THROUGH_CONCATENATE
 from tracer.optimizer.fusion.duplicate import FUSION_MERGER, duplicate_pass
 from tracer.optimizer.fusion.horizontal import horizontal_pass
 from tracer.optimizer.in_place import IN_PLACE_NAME, in_place_pass
@@ -69,6 +73,7 @@ from tracer.optimizer.simplify import COMMON_SUBEXPRESSIONS, CONSTANT_FOLDING
 from tracer.optimizer.sink import sink_pass
 from tracer.optimizer.speed import DEFAULT_MACHINE, Machine, estimate_seconds
 from tracer.optimizer.split import LoopRow, SplitSettings, split_graph
+from tracer.optimizer.transposes import TRANSPOSES
 
 
 @dataclass(frozen=True)
@@ -107,8 +112,10 @@ def standard_passes(
         CONSTANT_FOLDING,
         *match,
         chains_pass(limit_bytes),
+        TRANSPOSES,
         scalar_replacement_pass(limit_bytes),
         COMMON_SUBEXPRESSIONS,
+        REDUCE_THROUGH_CONCATENATE,
         horizontal_pass(limit_bytes),
     )
 
