@@ -11,7 +11,7 @@ import os
 from typing import Any
 
 import tracer
-from benchmarks import compile_time, gradients, kernel, linear_algebra, overhead
+from benchmarks import compile_time, donation, gradients, kernel, linear_algebra, overhead
 
 SIZES: dict[str, dict[str, dict[str, Any]]] = {
     "small": {
@@ -20,6 +20,7 @@ SIZES: dict[str, dict[str, dict[str, Any]]] = {
         "compile_time": {"repeats": 1},
         "gradients": {"rounds": 1},
         "linear_algebra": {"n": 300, "rounds": 3},
+        "donation": {"size": "small", "rounds": 2, "repeats": 2},
     },
     "full": {
         "overhead": {},
@@ -27,6 +28,7 @@ SIZES: dict[str, dict[str, dict[str, Any]]] = {
         "compile_time": {},
         "gradients": {},
         "linear_algebra": {},
+        "donation": {},
     },
 }
 MAINS = {
@@ -35,6 +37,7 @@ MAINS = {
     "compile_time": compile_time.main,
     "gradients": gradients.main,
     "linear_algebra": linear_algebra.main,
+    "donation": donation.main,
 }
 
 
