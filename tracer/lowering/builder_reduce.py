@@ -14,7 +14,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tracer.ir import Node, ShapeDtype, Value
+from tracer.ir import ShapeDtype, Value
+from tracer.lowering.builder_broadcast import BroadcastBuilder, fused_flops
 from tracer.lowering.builder_mask import MaskBuilder
 from tracer.lowering.builder_regions import Combiner, RegionBuilder
 from tracer.lowering.values import Operand, wide_dtype
@@ -51,18 +52,8 @@ _CHEAP_FLOPS = 8
 """Operations for each element, in what is fused into a reduction, that padding may slow down."""
 
 
-class ReduceBuilder(RegionBuilder, MaskBuilder):
-    """Builder method `reduce`.
-
-    Attributes
-    ----------
-    operand_values : tuple of Value
-        Operands of the node that is being lowered: they tell how its operands are computed.
-    """
-
-    def __init__(self, platform: str) -> None:
-        super().__init__(platform)
-        self.operand_values: tuple[Value, ...] = ()
+class ReduceBuilder(RegionBuilder, MaskBuilder, BroadcastBuilder):
+    """Builder method `reduce`."""
 
     def reduce(
         self,
@@ -187,18 +178,7 @@ def _is_cheap(value: Value) -> bool:
     A padded operand is computed under a condition, element by element, which exponentials and
     their like cannot afford.
     """
-    flops = 0
-    seen: set[Node] = set()
-    stack = [value.node]
-    while stack and flops <= _CHEAP_FLOPS:
-        node = stack.pop()
-        if node in seen or node.op is None or node.op.fusion != "loop":
-            continue
-        seen.add(node)
-        cost = node.cost
-        flops += cost.flops // max(1, node.types[0].size)
-        stack.extend(operand.node for operand in node.operands)
-    return flops <= _CHEAP_FLOPS
+    return fused_flops(value, enough=_CHEAP_FLOPS) <= _CHEAP_FLOPS
 
 
 @dataclass
