@@ -167,6 +167,14 @@ def test_short_programs_and_single_cores_stay() -> None:
     assert reasons[1] == "there is one core"
 
 
+def test_large_arguments_are_not_copied_into_lanes() -> None:
+    graph, log = prepared(pushed, STATE, FORCE), PassLog()
+    small_cache = replace(SLOW, cache_bytes=1 << 10)
+    assert interchanged(graph, small_cache, log, peak=2000) is None
+    assert "more" in log.refusals[0].reason
+    assert interchanged(graph, SLOW, log, peak=2000) is not None
+
+
 def test_few_environments_stay() -> None:
     state, force = STATE[:20], np.ascontiguousarray(FORCE[:, :20])
     assert "parallel" in why_not(pushed, state, force)

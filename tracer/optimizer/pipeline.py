@@ -344,10 +344,12 @@ class Planner:
 
     def in_lanes(self, candidate: Candidate) -> tuple[Candidate, Lanes | None]:
         """Return a program's lanes, if that pays; the candidate has a line that says why not."""
-        options = self.options
+        options, graph = self.options, candidate.graph
         if INTERCHANGE_NAME in options.disabled or options.donated or candidate.is_ordered:
             return candidate, None
-        row, lanes = interchange_row(candidate.graph, options.machine)
+        if not any(node.body_graphs for node in graph.nodes):
+            return candidate, None
+        row, lanes = interchange_row(graph, options.machine, candidate.peak_bytes)
         candidate = replace(candidate, rows=(*candidate.rows, row))
         if lanes is None or (options.limit_bytes or row.peak_bytes_after) < row.peak_bytes_after:
             return candidate, None
@@ -366,6 +368,8 @@ class Planner:
         limit = self.options.limit_bytes
         # What a call is given it may not write over: that takes the state of a loop once more.
         if item.option in self.options.disabled or (limit is not None and candidate.is_ordered):
+            return candidate
+        if not any(node.body_graphs for node in candidate.graph.nodes):
             return candidate
         manager = PassManager()
         graph = manager.run(candidate.graph, (item,))

@@ -20,13 +20,14 @@ from functools import cached_property
 
 from tracer.ir import Builder, Graph, Node, Value
 from tracer.optimizer.costs import graph_flops, node_count
-from tracer.optimizer.liveness import Liveness, peak_bytes
+from tracer.optimizer.liveness import Liveness
 from tracer.optimizer.loop_fusion.recipes import ELEMENT_WISE, Window, joined
 from tracer.optimizer.loop_fusion.small_calls import unfit
 from tracer.optimizer.loop_fusion.windows import WindowEmitter
 from tracer.optimizer.loops import trip_count
 from tracer.optimizer.passes import PassLog, PassRow
 from tracer.optimizer.speed import Machine
+from tracer.units import format_bytes
 
 INTERCHANGE_NAME = "loop-interchange"
 _KINDS = (*ELEMENT_WISE, "reduce")
@@ -36,6 +37,8 @@ _START_SECONDS = 2e-4
 """To hand work to other threads and to put the results together."""
 _WORTHWHILE = 4
 """Times that the work of a lane has to take; the time model is not exact."""
+_MOST_MORE = 0.25
+"""Share of a program's memory that lanes may take more, when that does not fit in the cache."""
 _MOST_TWICE = 1.1
 """Operations of all lanes together over those of the whole: more is computed more than once."""
 
@@ -70,7 +73,9 @@ class Lanes:
         return inputs + outputs + sum(Liveness(g).peak_bytes - inputs for g in self.graphs)
 
 
-def interchanged(graph: Graph, machine: Machine, log: PassLog) -> Lanes | None:
+def interchanged(
+    graph: Graph, machine: Machine, log: PassLog, peak: int | None = None
+) -> Lanes | None:
     """Return the program in lanes, one for each core; None if that cannot be or does not pay.
 
     Parameters
@@ -81,6 +86,8 @@ def interchanged(graph: Graph, machine: Machine, log: PassLog) -> Lanes | None:
         How many cores there are, and how fast.
     log : PassLog
         Told of what was done, or why not.
+    peak : int, optional
+        What the program takes as it is: lanes copy what they read of the arguments.
     """
     loops = [node for node in graph.nodes if node.body_graphs]
     if not loops:
@@ -88,6 +95,10 @@ def interchanged(graph: Graph, machine: Machine, log: PassLog) -> Lanes | None:
     subject = str(loops[0])
     why = _why_not(graph, machine)
     found = None if why else _Search(graph, machine.cores).run()
+    if found is not None and peak is not None:
+        more = found.peak_bytes(graph) - peak
+        if more > max(machine.cache_bytes, _MOST_MORE * peak):
+            found, why = None, f"lanes would take {format_bytes(more)} more"
     if found is None:
         log.refuse(subject, why or "no axis of the results is parallel to the end", loops[0].source)
         return None
@@ -173,19 +184,21 @@ class _Search:
             return builder.finish([emitter.value(*request) for request in wanted])
 
 
-def interchange_row(graph: Graph, machine: Machine) -> tuple[PassRow, Lanes | None]:
-    """Return a program in lanes, and the line of the plan's table that says so, or why not."""
+def interchange_row(graph: Graph, machine: Machine, peak: int) -> tuple[PassRow, Lanes | None]:
+    """Return a program in lanes, and the line of the plan's table that says so, or why not.
+
+    `peak` is what the program is predicted to take as it is, in bytes.
+    """
     log = PassLog()
     start = time.perf_counter()
-    found = interchanged(graph, machine, log)
+    found = interchanged(graph, machine, log, peak)
     seconds = time.perf_counter() - start
-    before = peak_bytes(graph)
     graphs = (graph,) if found is None else (*found.graphs, found.join)
     row = PassRow(
         name=INTERCHANGE_NAME.replace("-", " "),
         seconds=seconds,
-        peak_bytes_before=before,
-        peak_bytes_after=before if found is None else found.peak_bytes(graph),
+        peak_bytes_before=peak,
+        peak_bytes_after=peak if found is None else found.peak_bytes(graph),
         flops_before=graph_flops(graph),
         flops_after=sum(map(graph_flops, graphs)),
         nodes_before=node_count(graph),
