@@ -195,6 +195,15 @@ def test_the_plan_names_who_has_whose_memory() -> None:
     assert plan.to_dict()["aliases"]["aliases"][0]["nbytes"] == 200_000
 
 
+def test_what_could_be_donated_is_named() -> None:
+    step = lambda p, g: {"w": p["w"] - g, "v": p["v"] * 2}
+    types = ({"w": LARGE, "v": LARGE}, LARGE)
+    report = tracer.compile(step).plan(*types).aliases
+    assert {row.argument for row in report.possible} == {"argument 0['w']", "argument 0['v']"}
+    assert "results could take over 400 kB: donate argument 0" in str(report)
+    assert not tracer.compile(step, donate_argnums=0).plan(*types).aliases.possible
+
+
 def loop(x: Any, y: Any) -> Any:
     return tracer.fori_loop(0, 10, lambda i, x: x.at[i].set(y), x)
 

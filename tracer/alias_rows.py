@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tracer import lowering
 from tracer.ir import Graph, Node
 from tracer.lowering import ArrayCopy, Place
-from tracer.optimizer.alias import Donations
+from tracer.optimizer.alias import Alias, Donations, match_donations
 from tracer.optimizer.alias_report import (
     AliasReport,
     AliasRow,
@@ -63,22 +63,28 @@ def unused_rows(program: Compiled) -> tuple[UnusedRow, ...]:
 
 def alias_report(program: Compiled) -> AliasReport:
     """Return which values share memory and which are copied."""
-    kept = program.execute.aliases
+    kept = program.execute.aliases.items()
     aliases = tuple(
-        AliasRow(
-            program.arguments[item.argument],
-            program.results[item.result],
-            str(item.argument_type),
-            item.nbytes,
-        )
+        _alias_row(program, item)
         for item in program.donations.aliases
-        if kept.get(item.argument) == item.result
+        if (item.argument, item.result) in kept
     )
     donated = frozenset(program.execute.donate)
+    possible = match_donations(program.graph, range(program.argument_count)).aliases
+    could = tuple(
+        _alias_row(program, item)
+        for item in possible
+        if item.argument not in donated and item.nbytes >= _SMALLEST_COPY
+    )
     copies = [_Explained(program, copy).row() for copy in program.execute.copies if _is_large(copy)]
     copies.sort(key=lambda row: -row.nbytes * row.times)
     updates = updates_of(program.graph, donated)
-    return AliasReport(aliases, unused_rows(program), updates, tuple(copies))
+    return AliasReport(aliases, unused_rows(program), could, updates, tuple(copies))
+
+
+def _alias_row(program: Compiled, item: Alias) -> AliasRow:
+    names = program.arguments[item.argument], program.results[item.result]
+    return AliasRow(*names, str(item.argument_type), item.nbytes)
 
 
 def _is_large(copy: ArrayCopy) -> bool:

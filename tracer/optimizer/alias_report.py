@@ -100,6 +100,8 @@ class AliasReport:
         Donated arguments and the results in their memory, as compiled.
     unused : tuple of UnusedRow
         Donated arguments that no result could take over.
+    possible : tuple of AliasRow
+        Arguments that are not donated and that results could take over.
     updates : tuple of UpdateRow
         Values that are written over others, the largest first.
     copies : tuple of CopyRow
@@ -108,6 +110,7 @@ class AliasReport:
 
     aliases: tuple[AliasRow, ...] = ()
     unused: tuple[UnusedRow, ...] = ()
+    possible: tuple[AliasRow, ...] = ()
     updates: tuple[UpdateRow, ...] = ()
     copies: tuple[CopyRow, ...] = ()
 
@@ -127,7 +130,13 @@ class AliasReport:
             ("written in place", self.updates),
             ("copied", self.copies),
         )
-        yield "aliases" if any(rows for _, rows in parts) else "aliases: none"
+        is_empty = not self.possible and not any(rows for _, rows in parts)
+        yield "aliases: none" if is_empty else "aliases"
+        if self.possible:
+            total = sum(row.nbytes for row in self.possible)
+            names = dict.fromkeys(row.argument.partition("[")[0] for row in self.possible)
+            listed = ", ".join(list(names)[:_SHOWN])
+            yield f"  results could take over {format_bytes(total)}: donate {listed}"
         for title, rows in parts:
             yield from (f"  {title}: {row}" for row in rows[:_SHOWN])
             if len(rows) > _SHOWN:
