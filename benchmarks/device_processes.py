@@ -141,8 +141,8 @@ def run_processes(
     """Start the processes of one case; return exit status, output and errors of each.
 
     The status is None where a process had not ended in time. `how` is for the process `only`, or
-    for all: it "dies" or "fails" (raises an exception) before the program runs; or it runs one of
-    `PROGRAMS`, "of the table".
+    for all: it "dies" or "fails" (raises an exception) before the program runs, or "differs" in it;
+    or it runs one of `PROGRAMS`, "of the table".
     """
     address = free_address()
     started = [
@@ -177,6 +177,8 @@ def main(name: str, address: str, count: str, index: str, *how: str) -> None:
         os._exit(3)
     if "fails" in how:
         raise ValueError("this process fails")
+    if "differs" in how:  # its program is another one than that of the other processes
+        tracer.compile(lambda x: x + int(index), mesh=mesh)(np.zeros(8))
     found = (count_on_mesh if "of the table" in how else run_case)(name, mesh)
     tracer.distributed.shutdown()
     print(json.dumps(found))

@@ -56,6 +56,13 @@ def test_the_others_end_with_a_message(dying: int, how: str) -> None:
     assert "another task died" in errors or "is gone" in errors
 
 
+def test_different_programs_are_refused_by_all() -> None:
+    found = run_processes("training step", 2, seconds=90, how="differs")
+    assert all(status not in (None, 0) for status, _, _ in found)
+    # The one that ends last may be told of the other's end before it can say this itself.
+    assert any("2 processes have 2 different programs" in errors for _, _, errors in found)
+
+
 def run(code: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120

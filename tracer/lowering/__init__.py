@@ -21,6 +21,7 @@ from tracer.lowering.lanes import compile_lanes
 from tracer.lowering.memory import MemoryStats
 from tracer.lowering.mesh import Mesh, NamedSharding, PartitionSpec, make_mesh
 from tracer.lowering.placement import Placement
+from tracer.lowering.processes import exchange
 from tracer.lowering.sharded import get_sharded, local_buffers, put_sharded
 from tracer.lowering.shims import Buffer, memory_optimized_options, unmoved_code_options
 from tracer.lowering.transfer import (
@@ -50,6 +51,7 @@ __all__ = [
     "compile_lanes",
     "default_device",
     "devices",
+    "exchange",
     "find_device",
     "free_bytes",
     "from_dlpack",

@@ -31,6 +31,7 @@ class _Group:
     index: int
     count: int
     cpu_devices: int
+    exchanges: int = 0
 
 
 _GROUP: list[_Group] = []
@@ -53,6 +54,39 @@ def process_count() -> int:
 def distributed_client() -> Any:
     """Return XLA's connection to the other processes; None when there are none."""
     return _GROUP[0].client if _GROUP else None
+
+
+def exchange(value: str) -> list[str]:
+    """Return the values that all processes give, in their order; every process has to call it.
+
+    Raises
+    ------
+    DeviceError
+        Another process did not.
+    """
+    if not _GROUP:
+        return [value]
+    group = _GROUP[0]
+    group.exchanges += 1
+    name = f"tracer/{group.exchanges}"
+    try:
+        group.client.key_value_set(f"{name}/{group.index}", value)
+        found = [
+            group.client.blocking_key_value_get(f"{name}/{index}", _EXCHANGE_MILLISECONDS)
+            for index in range(group.count)
+        ]
+        # Who goes on and fails would take the meeting point away from who is still reading.
+        group.client.wait_at_barrier(name, _EXCHANGE_MILLISECONDS)
+    except RuntimeError as error:
+        raise DeviceError(
+            f"process {group.index} of {group.count} waited for the others in vain: {error}",
+            mend="let every process make the same calls on the same meshes, in the same order",
+        ) from error
+    return list(map(str, found))
+
+
+_EXCHANGE_MILLISECONDS = 600_000
+"""Others may plan and compile for that long before they come to the same call."""
 
 
 def cpu_client_options() -> dict[str, Any]:
