@@ -1,0 +1,130 @@
+"""The published experiments, beside the peers.
+
+    python -m benchmarks.experiments [NAME ...] --size small --venvs /opt/venvs
+    python -m benchmarks.experiments --size full --data DIR --venvs DIR \
+        --json FILE --markdown FILE --plots DIR
+
+Each system runs each size in a fresh process, under a cap, for its memory; then those that ran take
+turns for the time. docs/experiments.md says more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks.experiments import environments, kernel, neighbours, plots, report
+from benchmarks.experiments.harness import elapsed, run_case
+from benchmarks.experiments.records import Cases, Settings
+from examples.display import Progress
+from tracer.units import parse_bytes
+
+EXPERIMENTS: dict[str, Cases] = {
+    "kernel": kernel.cases,
+    "neighbours": neighbours.cases,
+}
+TEXTS: dict[str, Any] = {}
+CAPS = {"small": "2GB", "full": "8GB"}
+SECONDS = {"small": 5.0, "full": 60.0}
+TIMEOUTS = {"small": 120.0, "full": 3600.0}
+
+
+def parse(arguments: list[str] | None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.experiments",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    known = (*EXPERIMENTS, *TEXTS)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(known))
+    parser.add_argument("--size", choices=tuple(CAPS), default="small")
+    parser.add_argument("--only", default="", metavar="TEXT", help="cases whose title has it")
+    parser.add_argument("--data", metavar="DIR", help="the folder of data sets")
+    parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
+    parser.add_argument("--venvs", metavar="DIR", help="a folder of environments with peers")
+    parser.add_argument("--cap", metavar="BYTES", help="what a process may add: 2GB, full 8GB")
+    parser.add_argument("--seconds", type=float, help="for the turns of a case: 5, full 60")
+    parser.add_argument("--timeout", type=float, help="of one process: 120 s, full 3600 s")
+    parser.add_argument("--json", metavar="FILE", help="write everything to this file")
+    parser.add_argument("--markdown", metavar="FILE", help="write the tables to this file")
+    parser.add_argument("--plots", metavar="DIR", help="draw into this folder")
+    options = parser.parse_args(arguments)
+    unknown = [name for name in options.names if name not in known]
+    if unknown:
+        parser.error(f"no experiment {unknown[0]!r}; there are {', '.join(known)}")
+    return options
+
+
+def settings_of(options: argparse.Namespace) -> Settings:
+    """Return the settings: what was not said depends on the size."""
+    return Settings(
+        options.size,
+        None if options.data is None else str(Path(options.data).resolve()),
+        options.device,
+        parse_bytes(options.cap or CAPS[options.size]),
+        options.seconds or SECONDS[options.size],
+        options.timeout or TIMEOUTS[options.size],
+    )
+
+
+def main(arguments: list[str] | None = None) -> dict[str, Any]:
+    """Run the command line; returns all that was found."""
+    options = parse(arguments)
+    settings = settings_of(options)
+    found = environments.find(options.venvs)
+    record: dict[str, Any] = {
+        "command": shlex.join(
+            [
+                "python",
+                "-m",
+                "benchmarks.experiments",
+                *(sys.argv[1:] if arguments is None else arguments),
+            ]
+        ),
+        "date": time.strftime("%Y-%m-%d"),
+        "size": options.size,
+        "device": options.device,
+        "cap_bytes": settings.cap_bytes,
+        "machine": environments.machine(),
+        "versions": found.all_versions(),
+        "rows": [],
+        "texts": {},
+    }
+    names = options.names or [*EXPERIMENTS, *TEXTS]
+    progress, start = Progress(), time.monotonic()
+
+    def say(text: str) -> None:
+        progress.say(f"[{elapsed(start)}] {text}")
+
+    for name in names:
+        if name in TEXTS:
+            record["texts"] |= TEXTS[name](settings, found, say)
+            continue
+        for case in EXPERIMENTS[name](settings):
+            if options.only not in case.title:
+                continue
+            rows = run_case(case, settings, found, say)
+            progress.clear()
+            report.show(rows)
+            record["rows"] += rows
+            # After each case: a long run that is stopped has written what it found.
+            _write(options, record)
+    print("\n".join(report.summary(record["rows"])))
+    return record
+
+
+def _write(options: argparse.Namespace, record: dict[str, Any]) -> None:
+    if options.json is not None:
+        report.write_json(Path(options.json), record)
+    pictures = [] if options.plots is None else plots.draw(Path(options.plots), record["rows"])
+    if options.markdown is not None:
+        report.write_markdown(Path(options.markdown), record, pictures)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,152 @@
+"""Measure cases: each system in fresh processes, for its memory alone, then in turns for time."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from benchmarks.experiments.environments import Environments
+from benchmarks.experiments.records import Case, Row, Settings, System, relative_error
+from benchmarks.measure import Measurement, measure
+from benchmarks.turns import Contender, ratio, take_turns
+
+REPEATS = 3
+TURNS = {"small": 5, "full": 7}
+SHARE_OF_MEMORY = 0.6
+"""Processes that take turns are all alive: together they may hold this much of the machine."""
+_QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONWARNINGS": "ignore"}
+Say = Callable[[str], None]
+
+
+def run_case(case: Case, settings: Settings, environments: Environments, say: Say) -> list[Row]:
+    """Return one row for each system; what is missing or fails is a status."""
+    rows: dict[str, Row] = {}
+    pythons: dict[str, str] = {}
+    for system in case.systems:
+        row: Row = {"system": system.name, "experiment": case.experiment, "case": case.title}
+        rows[system.name] = row | dict(case.shape) | {"work": case.work}
+        python = environments.python_for(system.needs)
+        if python is None:
+            rows[system.name] |= {
+                "status": "skipped",
+                "reason": environments.missing(system.needs),
+            }
+            continue
+        pythons[system.name] = python
+        say(f"{case.experiment}: {case.title}: {system.name}")
+        rows[system.name] |= _alone(case, system, settings, python)
+    _check(case, rows)
+    _compare(case, rows, settings, pythons, say)
+    return list(rows.values())
+
+
+def _arguments(case: Case, system: System, settings: Settings) -> dict[str, Any]:
+    return {
+        **case.shape,
+        **system.arguments,
+        "device": settings.device,
+        "cap_bytes": settings.cap_bytes,
+    }
+
+
+def _alone(case: Case, system: System, settings: Settings, python: str) -> Row:
+    found = measure(
+        system.path,
+        arguments=_arguments(case, system, settings),
+        repeats=REPEATS,
+        enough_seconds=settings.seconds / 4,
+        cap_bytes=settings.cap_bytes,
+        timeout=settings.timeout,
+        environment=_QUIET,
+        python=python,
+    )
+    return _row(found) | dict(system.arguments)
+
+
+def _row(found: Measurement) -> Row:
+    keys = ("status", "reason", "seconds", "fastest", "slowest", "first_seconds", "peak_bytes")
+    row: Row = {key: getattr(found, key) for key in (*keys, "baseline_bytes", "method")}
+    report: Mapping[str, Any] = found.report or {}
+    row |= report
+    if found.peak_bytes is not None and "limit_bytes" in row:
+        measured = found.peak_bytes + row["argument_bytes"]
+        row |= {"measured_bytes": measured, "within": measured <= row["limit_bytes"]}
+    return row
+
+
+def _check(case: Case, rows: Mapping[str, Row]) -> None:
+    ran = [row for row in rows.values() if row["status"] == "ok"]
+    expected = case.expected() if case.expected is not None and ran else None
+    for row in ran:
+        values = row.pop("values")
+        if expected is not None:
+            error = expected(values) if callable(expected) else relative_error(values, expected)
+            row["error"] = error
+            row["right"] = row["error"] <= case.tolerance
+            row["error"] = min(row["error"], 1e300)  # JSON has no infinity
+
+
+def _compare(
+    case: Case, rows: Mapping[str, Row], settings: Settings, pythons: Mapping[str, str], say: Say
+) -> None:
+    """Put ratios to the first system into the rows."""
+    ran = {name: row for name, row in rows.items() if row["status"] == "ok"}
+    first = case.systems[0].name
+    if first not in ran or len(ran) < 2:
+        return
+    base = ran[first]["seconds"]
+    for row in ran.values():
+        row |= {"ratio": row["seconds"] / base if base else math.nan, "interleaved": False}
+    racing = _those_in_turns(ran, first, settings)
+    if len(racing) < 2:
+        return
+    say(f"{case.experiment}: {case.title}: {len(racing)} systems in turns")
+    systems = {system.name: system for system in case.systems}
+    found = take_turns(
+        {name: (systems[name].path, _arguments(case, systems[name], settings)) for name in racing},
+        turns=TURNS[settings.size],
+        enough_seconds=settings.seconds,
+        cap_bytes=settings.cap_bytes,
+        timeout=settings.timeout,
+        pythons=pythons,
+    )
+    for name, contender in found.items():
+        _take_times(ran[name], contender, found[first])
+
+
+def _take_times(row: Row, contender: Contender, first: Contender) -> None:
+    times = ratio(contender, first)
+    if times is None:
+        row["turns_reason"] = f"{contender.status}: {contender.reason}"
+        return
+    row |= {
+        "seconds": contender.median,
+        "fastest": min(contender.seconds),
+        "slowest": max(contender.seconds),
+        "ratio": times,
+        "interleaved": True,
+    }
+
+
+def _those_in_turns(ran: Mapping[str, Row], first: str, settings: Settings) -> list[str]:
+    """Return the first system and the fastest others, as many as time and memory allow."""
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    seconds = held = 0.0
+    chosen = []
+    for name in sorted(ran, key=lambda name: (name != first, ran[name]["seconds"])):
+        # Three calls of each at least: one warms up.
+        seconds += 3 * ran[name]["seconds"]
+        held += ran[name]["baseline_bytes"] + ran[name]["peak_bytes"]
+        if seconds > settings.seconds or held > SHARE_OF_MEMORY * memory:
+            break
+        chosen.append(name)
+    return chosen
+
+
+def elapsed(start: float) -> str:
+    """Return the time since the start as minutes and seconds."""
+    seconds = int(time.monotonic() - start)
+    return f"{seconds // 60}:{seconds % 60:02d}"

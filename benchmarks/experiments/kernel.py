@@ -1,0 +1,69 @@
+"""A kernel matrix times a vector in double precision: section 5.1 and figure 2 of the paper."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from benchmarks.experiments import inputs
+from benchmarks.experiments.records import OURS, Case, Settings, System
+from benchmarks.experiments.runs import Array, some
+
+TITLE = "kernel product"
+SIZES = {
+    "small": (1_000, 10_000),
+    "full": (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000),
+}
+LIMITS = {"small": ("20MB", "100MB"), "full": ("100MB", "1GB", "5GB", "20GB")}
+STORED_TO = 100_000
+"""Peers that store the matrix are tried up to here, where it has 80 GB; larger ones cannot fit."""
+BLOCKED = (
+    System("jax.jit, in chunks by hand", "jax_programs:kernel", ("jax",), {"chunk": 100}),
+    System("KeOps", "keops:kernel", ("pykeops", "torch")),
+    System("NumPy, in blocks by hand", "numpy_programs:kernel_in_blocks"),
+    System("C, AVX and OpenMP", "native:kernel", ("gcc",)),
+    System("Cubed", "cubed_programs:kernel", ("cubed",)),
+)
+WHOLE = (
+    System("jax.jit", "jax_programs:kernel", ("jax",), {"chunk": 0}),
+    System("torch, eager", "torch_programs:kernel", ("torch",), {"compiled": False}),
+    System("torch.compile", "torch_programs:kernel", ("torch",), {"compiled": True}),
+    System("NumPy", "numpy_programs:kernel"),
+    System("scikit-learn", "scikit:kernel", ("sklearn",)),
+    System("GPflow", "gpflow_programs:kernel", ("gpflow",)),
+)
+
+
+def cases(settings: Settings) -> Iterator[Case]:
+    """Yield one case for each size, with every limit as a system."""
+    for n in SIZES[settings.size]:
+        limits = (*LIMITS[settings.size], None)
+        ours = (
+            System(
+                f"{OURS}, {limit or 'no limit'}",
+                "ours:kernel",
+                arguments={"limit": limit},
+            )
+            for limit in limits
+        )
+        peers = (*BLOCKED, *(WHOLE if n <= STORED_TO else ()))
+        yield Case(
+            TITLE,
+            f"n = {n:,}",
+            {"n": n},
+            (*ours, *peers),
+            lambda n=n: reference(n),  # type: ignore[misc]
+            1e-10,
+        )
+
+
+def reference(n: int) -> Array:
+    """Return some rows of the product, by differences in float64 and feature by feature."""
+    x, v = inputs.kernel(n)
+    rows = some(n, 64)
+    squares = np.zeros((len(rows), n))
+    for column in x.T:
+        squares += (column[rows, None] - column[None, :]) ** 2
+    product: Array = np.exp(-0.5 * squares) @ v
+    return product

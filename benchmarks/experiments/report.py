@@ -1,0 +1,155 @@
+"""Rows as tables, Markdown and JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.experiments.records import Row
+from benchmarks.race import short_time
+from examples.display import print_table
+from tracer.units import format_bytes
+
+HEADER = (
+    "system", "seconds", "fastest .. slowest", "times ours", "memory", "limit", "predicted",
+    "XLA's count", "error", "",
+)  # fmt: skip
+
+
+def cells(row: Row) -> tuple[str, ...]:
+    """Return the texts of a row."""
+    if row["status"] != "ok":
+        return row["system"], row["status"], *[""] * 7, _short(row.get("reason", ""))
+    return (
+        row["system"],
+        short_time(row["seconds"]),
+        f"{short_time(row['fastest'])} .. {short_time(row['slowest'])}",
+        _ratio(row),
+        _bytes(row, "measured_bytes" if "measured_bytes" in row else "peak_bytes"),
+        _bytes(row, "limit_bytes"),
+        _bytes(row, "predicted_bytes"),
+        _bytes(row, "counted_bytes"),
+        _error(row),
+        _remarks(row),
+    )
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 90 else f"{text[:87]}..."
+
+
+def _ratio(row: Row) -> str:
+    if "ratio" not in row:
+        return ""
+    return f"{row['ratio']:.2f}" + ("" if row["interleaved"] else " (apart)")
+
+
+def _bytes(row: Row, key: str) -> str:
+    return format_bytes(row[key]) if row.get(key) is not None else ""
+
+
+def _error(row: Row) -> str:
+    if "error" not in row:
+        return ""
+    return f"{row['error']:.1e}" + ("" if row["right"] else " WRONG")
+
+
+def _remarks(row: Row) -> str:
+    parts = []
+    if row.get("work"):
+        parts.append(f"{row['work'] / row['seconds']:,.0f} a second")
+    if row.get("within") is False:
+        parts.append("OVER THE LIMIT")
+    parts += [f"{key} {row[key]:.4g}" for key in ("rmse", "nlpd", "iterations") if key in row]
+    return ", ".join(parts)
+
+
+def show(rows: Sequence[Row]) -> None:
+    """Print a case's table."""
+    print_table(f"{rows[0]['experiment']}: {rows[0]['case']}", HEADER, list(map(cells, rows)))
+    print(flush=True)
+
+
+def summary(rows: Sequence[Row]) -> list[str]:
+    """Return the promises in numbers."""
+    ours = [row for row in rows if row["system"].startswith("tracer")]
+    limited = [row for row in ours if "within" in row]
+    checked = [row for row in rows if "right" in row]
+    lines = [
+        f"ours ran: {sum(row['status'] == 'ok' for row in ours)} of {len(ours)}",
+        f"measured memory within the limit: {sum(row['within'] for row in limited)} "
+        f"of {len(limited)}",
+        f"values right: {sum(row['right'] for row in checked)} of {len(checked)}",
+    ]
+    lost = [
+        f"{row['experiment']}, {row['case']}: {row['system']} takes {row['ratio']:.2f} of our time"
+        for row in rows
+        if row.get("ratio", 1) < 1 and not row["system"].startswith("tracer")
+    ]
+    return lines + [f"faster than ours: {line}" for line in lost]
+
+
+def by_case(rows: Iterable[Row]) -> dict[tuple[str, str], list[Row]]:
+    """Group rows by experiment and case, in order."""
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row["experiment"], row["case"]), []).append(row)
+    return groups
+
+
+def write_json(path: Path, record: Mapping[str, Any]) -> None:
+    """Write everything; the folder is made."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(record, indent=1), encoding="utf-8")
+
+
+def write_markdown(path: Path, record: Mapping[str, Any], pictures: Sequence[Path]) -> None:
+    """Write the tables as a page, with the command, the machine and the versions."""
+    rows: list[Row] = record["rows"]
+    lines = [f"# The published experiments ({record['size']})", "", *about(record), ""]
+    lines += [f"- {line}" for line in summary(rows)]
+    for picture in pictures:
+        lines += ["", f"![{picture.stem}]({_relative(picture, path.parent)})"]
+    heading = ""
+    for (experiment, case), group in by_case(rows).items():
+        if experiment != heading:
+            heading = experiment
+            lines += ["", f"## {experiment}"]
+        lines += ["", f"### {case}", "", *_table(group)]
+    for title, text in record.get("texts", {}).items():
+        lines += ["", f"## {title}", "", "```", text.rstrip(), "```"]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join([*lines, ""]), encoding="utf-8")
+
+
+def about(record: Mapping[str, Any]) -> list[str]:
+    """Return the command, the machine and the versions as lines."""
+    machine = record["machine"]
+    versions = ", ".join(f"{name} {version}" for name, version in record["versions"].items())
+    return [
+        f"`{record['command']}`, {record['date']}, commit {machine['commit']}.",
+        "",
+        f"{machine['cores']} cores of {machine['processor']}, "
+        f"{format_bytes(machine['memory_bytes'])} of memory, {machine['system']}; "
+        f"Python {machine['python']}, {versions}. A process may add "
+        f'{format_bytes(record["cap_bytes"])} of address space. "(apart)": too long to take '
+        "turns, so the ratio is one of medians of runs at different times. Memory is above a "
+        "baseline with the inputs in place; ours, where there is a limit, with the arguments.",
+    ]
+
+
+def _table(rows: Sequence[Row]) -> list[str]:
+    lines = ["| " + " | ".join(HEADER) + " |", "|---" * len(HEADER) + "|"]
+    return lines + [
+        "| " + " | ".join(cell.replace("|", "/").replace("\n", " ") for cell in cells(row)) + " |"
+        for row in rows
+    ]
+
+
+def _relative(path: Path, folder: Path) -> str:
+    try:
+        return path.resolve().relative_to(folder.resolve()).as_posix()
+    except ValueError:
+        return str(path.resolve())
