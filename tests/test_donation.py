@@ -235,6 +235,13 @@ def test_a_result_that_is_an_argument_or_another_result() -> None:
     assert report.copied_bytes == 400_000
 
 
+def test_a_result_in_another_order_than_the_memory_it_takes_over() -> None:
+    report = tracer.compile(lambda x: x[::-1], donate_argnums=0).plan(LARGE).aliases
+    (copy,) = report.copies
+    assert copy.what.startswith("result is copied: the donated memory it takes over is still read")
+    assert "in order" in copy.advice
+
+
 def test_a_carry_that_is_read_after_its_next_value_is_written() -> None:
     def step(i: Any, carry: Any) -> Any:
         x, old = carry

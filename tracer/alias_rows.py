@@ -146,7 +146,7 @@ class _Explained:
         if index in self.program.execute.aliases.values():
             return (
                 f"{what}: the donated memory it takes over is still read when it is made",
-                "read the donated argument before",
+                "an operation that reads it element by element, in order, writes over it",
             )
         return f"{what} from {self._named(source)}", ""
 
