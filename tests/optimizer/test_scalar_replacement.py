@@ -131,6 +131,31 @@ def test_rows_set_in_place_are_parts() -> None:
     assert "4 parts" in log.applied[0]
 
 
+def turned(state: Any) -> Any:
+    x, v, w, u = state.T
+    return tnp.stack([x + v, v - tnp.sin(x), w * x, u], axis=-1)
+
+
+def split(state: Any) -> Any:
+    x, v, w, u = tnp.split(state, 4, axis=1)
+    return tnp.concatenate([x + v, v - tnp.sin(x), w * x, u], axis=1)
+
+
+def single(state: Any) -> Any:
+    x, v, w, u = state
+    return tnp.stack([x + v, v - tnp.sin(x), w * x, u])
+
+
+@pytest.mark.parametrize("written", [turned, split, tracer.vmap(single)])
+def test_other_ways_to_take_a_state_apart(written: Callable[[Any], Any]) -> None:
+    def run(state: Any) -> Any:
+        return tracer.fori_loop(0, 6, lambda i, s: written(s), state)
+
+    graph, log = replaced(run, STATE)
+    assert "4 parts along axis 1" in log.applied[0]
+    assert "concatenate" not in body_ops(graph)
+
+
 def test_padded_parts_that_are_summed() -> None:
     def update(state: Any) -> Any:
         def body(i: Any, s: Any) -> Any:
