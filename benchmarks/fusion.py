@@ -1,6 +1,7 @@
-"""What each fusion pass buys: seconds and XLA's bytes of temporaries, with the pass on and off.
+"""What each fusion pass buys in seconds and memory, with the pass on and off.
 
-Both forms are compiled in one process and called in turns; ratios are of medians::
+Both forms are compiled in one process and called in turns; ratios are of medians. Memory is what a
+fresh process grows by, results included, and XLA's count of temporaries, without them::
 
     python -m benchmarks.fusion
     python -m benchmarks.fusion --size small
@@ -18,25 +19,27 @@ import numpy as np
 
 import tracer
 import tracer.numpy as tnp
+from benchmarks.measure import measure
 from benchmarks.race import race, short_time
 from examples.display import print_table
 
 SIZES = {
     "small": {"n": 600, "count": 40, "rounds": 3},
-    "full": {"n": 3_000, "count": 200, "rounds": 9},
+    "full": {"n": 3_000, "count": 200, "rounds": 15},
 }
 MERGER, CONCATENATE = "fusion-merger", "reduce-through-concatenate"
 HORIZONTAL = "horizontal-fusion"
-HEADER = ("pass", "program", "off", "on", "off / on", "temporaries off", "on")
+HEADER = ("pass", "program", "off", "on", "off / on", "measured off", "on", "XLA's count off", "on")
 
 
 @dataclass(frozen=True)
 class Row:
-    """One program with one pass off and on: seconds, and bytes of temporaries."""
+    """One program with one pass off and on: seconds, resident memory, bytes of temporaries."""
 
     option: str
     program: str
     seconds: tuple[float, float]
+    measured_bytes: tuple[int | None, int | None]
     temporary_bytes: tuple[int, int]
 
     @property
@@ -128,7 +131,7 @@ def programs(n: int, count: int) -> list[tuple[str, Callable[..., Any], tuple[An
 def table(*, n: int, count: int, rounds: int) -> list[Row]:
     """Compile each program with its pass off and on, check that they agree, and time both."""
     rows = []
-    for option, function, arguments in programs(n, count):
+    for index, (option, function, arguments) in enumerate(programs(n, count)):
         # Whole programs: what slices do to these is another table (benchmarks.planner).
         off, on = (
             tracer.compile(function, split="never", passes=passes)
@@ -136,11 +139,26 @@ def table(*, n: int, count: int, rounds: int) -> list[Row]:
         )
         _check(off(*arguments), on(*arguments))
         runs = {"off": partial(off, *arguments), "on": partial(on, *arguments)}
-        times = race(runs, rounds=rounds, calls=1 + 20 // rounds)
+        times = race(runs, rounds=rounds)
         seconds = times["off"].median, times["on"].median
         memory = _temporary_bytes(off, arguments), _temporary_bytes(on, arguments)
-        rows.append(Row(option, function.__name__, seconds, memory))
+        resident = _measured(index, n, count, f"-{option}"), _measured(index, n, count, None)
+        rows.append(Row(option, function.__name__, seconds, resident, memory))
     return rows
+
+
+def whole(index: int, n: int, count: int, passes: str | None) -> Callable[[], Any]:
+    """Return the call of a program, as `benchmarks.measure` wants it."""
+    _, function, arguments = programs(n, count)[index]
+    compiled = tracer.compile(function, split="never", passes=passes)
+    compiled.plan(*arguments)
+    return lambda: compiled(*arguments)
+
+
+def _measured(index: int, n: int, count: int, passes: str | None) -> int | None:
+    """Return by how much a fresh process grows when it runs the program."""
+    order = {"index": index, "n": n, "count": count, "passes": passes}
+    return measure("benchmarks.fusion:whole", arguments=order).peak_bytes
 
 
 def _check(first: Any, second: Any) -> None:
@@ -158,6 +176,10 @@ def _temporary_bytes(compiled: Any, arguments: Any) -> int:
     return max(0, plan.compiled_bytes - sum(leaf.type.nbytes for leaf in leaves) - results)
 
 
+def _megabytes(nbytes: int | None) -> str:
+    return "failed" if nbytes is None else f"{nbytes / 1e6:.3g} MB"
+
+
 def main(size: str = "full") -> list[Row]:
     """Print the table."""
     rows = table(**SIZES[size])
@@ -167,7 +189,7 @@ def main(size: str = "full") -> list[Row]:
             row.program,
             *map(short_time, row.seconds),
             f"{row.ratio:.2f}",
-            *(f"{nbytes / 1e6:.3g} MB" for nbytes in row.temporary_bytes),
+            *map(_megabytes, (*row.measured_bytes, *row.temporary_bytes)),
         )
         for row in rows
     ]
