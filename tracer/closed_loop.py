@@ -13,6 +13,7 @@ from tracer.errors import MemoryLimitError, OutOfMemoryError
 from tracer.ir import Graph
 from tracer.optimizer.alias import match_donations
 from tracer.optimizer.candidates import Candidate, Known
+from tracer.optimizer.costs import libraries_pack
 from tracer.optimizer.liveness import Liveness
 from tracer.optimizer.passes import PassRow
 from tracer.optimizer.pipeline import Planner, PlannerOptions
@@ -81,7 +82,8 @@ class Compilers:
 
     def minimum_bytes(self) -> int:
         """Return the smallest limit that is known to be met, in bytes."""
-        least = self._least.nbytes
+        with libraries_pack(self.device.platform == "cpu"):
+            least = self._least.nbytes
         return least if self._accepted is None else min(least, self._accepted.nbytes)
 
     def _first(self) -> Found | None:

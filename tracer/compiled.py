@@ -17,6 +17,7 @@ from tracer.lowering import absent
 from tracer.numpy.array import Array
 from tracer.numpy.base import Deleted
 from tracer.optimizer.alias import match_donations
+from tracer.optimizer.costs import libraries_pack
 from tracer.optimizer.plan import Plan, timeline_of
 from tracer.options import CompileOptions
 from tracer.sharding import Spread
@@ -53,9 +54,7 @@ class Program:
 
     def stablehlo(self) -> str:
         """Return the program's StableHLO text."""
-        return lowering.stablehlo(
-            self.graph, device=self.device, placement=self.execute.placement
-        )
+        return lowering.stablehlo(self.graph, device=self.device, placement=self.execute.placement)
 
     def placed_buffers(self, arrays: Sequence[Array], name: str) -> list[Any]:
         """Return the buffers of a program on a mesh; arrays of one device are spread over it.
@@ -80,8 +79,15 @@ def build_program(call: Call, options: CompileOptions, name: str) -> Program:
     MemoryLimitError
         No program for it keeps the limit.
     """
-    if options.spread is not None:
-        return _build_spread(call, options, name, options.spread)
+    spread = options.spread
+    place = lowering.find_device(options.device) if spread is None else spread.mesh
+    with libraries_pack(place.platform == "cpu"):
+        if spread is not None:
+            return _build_spread(call, options, name, spread)
+        return _build(call, options, name)
+
+
+def _build(call: Call, options: CompileOptions, name: str) -> Program:
     compilers = Compilers(call, options, name)
     found = compilers.compile()
     compiler, candidate, execute = found.compiler, found.candidate, found.execute

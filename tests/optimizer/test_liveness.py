@@ -15,6 +15,7 @@ from tests.optimizer.random_programs import Program, programs
 from tracer import lowering
 from tracer.ir import Graph
 from tracer.optimizer.alias import match_donations
+from tracer.optimizer.costs import libraries_pack
 from tracer.optimizer.liveness import (
     Liveness,
     graph_flops,
@@ -335,3 +336,18 @@ def test_a_kernel_between_two_loops_has_a_buffer_of_its_own() -> None:
 
     assert planned(lambda x: loop(loop(2 * x, x), x).sum()) < 2.2
     assert 3 <= planned(lambda x: loop(tnp.sin(loop(2 * x, x)), x).sum()) < 3.2
+
+
+def test_gpus_and_tpus_read_operands_where_they_are() -> None:
+    graph = traced(lambda x, y: tnp.sin(x @ y.T) @ y, MATRIX, MATRIX)
+    assert largest_packings(graph)
+    packed = peak_bytes(graph)
+    with libraries_pack(False):
+        assert largest_packings(graph) == ()
+        assert peak_bytes(graph) == packed - sum(largest_packings_of_cpu(graph))
+    assert peak_bytes(graph) == packed
+
+
+def largest_packings_of_cpu(graph: Graph) -> tuple[int, ...]:
+    with libraries_pack(True):
+        return largest_packings(graph)

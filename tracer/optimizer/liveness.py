@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 
 from tracer.ir import Graph, Node, Value
 from tracer.optimizer.buffers import Buffer, live_bytes, move_into_results, places_in
-from tracer.optimizer.costs import graph_flops, node_cost, node_count
+from tracer.optimizer.costs import do_libraries_pack, graph_flops, node_cost, node_count
 from tracer.optimizer.lifetimes import Lifetimes, Order
 from tracer.optimizer.loops import (
     carried_operands,
@@ -170,7 +170,7 @@ class Liveness(Lifetimes):
         The transposed form is the node's result; what is transposed would be computed inside of it,
         but XLA computes it in its own layout first.
         """
-        if not _only_moves(node) or self.is_stored(node.operands[0]):
+        if not do_libraries_pack() or not _only_moves(node) or self.is_stored(node.operands[0]):
             return 0
         is_multiplied = any(user.cost.product_flops for user in self._readers(node))
         return node.operands[0].type.nbytes if is_multiplied else 0
@@ -232,21 +232,24 @@ def body_extra_bytes(body: Graph) -> int:
 
 def _body_needs(body: Graph, order: Order | None = None) -> _Needs:
     known = _BODY_NEEDS.setdefault(body, {})
-    if order not in known:
+    key = order, do_libraries_pack()
+    if key not in known:
         inputs = sum(type.nbytes for type in body.input_types)
         donated = frozenset(range(len(body.inputs)))
         live = Liveness(body, donated, is_body=True, order=order)
         most = max((alive for _, alive in live._counted), default=inputs)
-        known[order] = _Needs(max(0, most - inputs), largest_packings(body))
-    return known[order]
+        known[key] = _Needs(max(0, most - inputs), largest_packings(body))
+    return known[key]
 
 
-_BODY_NEEDS: WeakKeyDictionary[Graph, dict[Order | None, _Needs]] = WeakKeyDictionary()
+_BODY_NEEDS: WeakKeyDictionary[Graph, dict[tuple[Order | None, bool], _Needs]] = WeakKeyDictionary()
 """Graphs do not change, and programs that are compared share bodies."""
 
 
 def largest_packings(graph: Graph) -> tuple[int, ...]:
     """Return the largest amounts that libraries allocate at a time, bodies included."""
+    if not do_libraries_pack():
+        return ()
     found: list[int] = []
     for node in graph.nodes:
         bodies = node.body_graphs
@@ -259,6 +262,8 @@ def largest_packings(graph: Graph) -> tuple[int, ...]:
 
 
 def _packing(node: Node) -> int:
+    if not do_libraries_pack():
+        return 0
     bodies = node.body_graphs
     return max((sum(_body_needs(body).packings) for body in bodies), default=node.cost.packing)
 
