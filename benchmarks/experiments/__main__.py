@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.experiments import environments, kernel, neighbours, plots, report
+from benchmarks.experiments import environments, kernel, neighbours, plots, report, sgpr
 from benchmarks.experiments.harness import elapsed, run_case
 from benchmarks.experiments.records import Cases, Settings
 from examples.display import Progress
@@ -26,6 +26,8 @@ from tracer.units import parse_bytes
 EXPERIMENTS: dict[str, Cases] = {
     "kernel": kernel.cases,
     "neighbours": neighbours.cases,
+    "sgpr": sgpr.gradient_cases,
+    "sgpr-training": sgpr.training_cases,
 }
 TEXTS: dict[str, Any] = {}
 CAPS = {"small": "2GB", "full": "8GB"}

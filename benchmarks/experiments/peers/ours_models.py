@@ -1,0 +1,83 @@
+"""The targets that run models with tracer: sparse Gaussian processes and the Transformer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import tracer
+from benchmarks.experiments import inputs
+from benchmarks.experiments.peers.ours import device_bytes, place_on, prepared
+from benchmarks.experiments.runs import Run
+from benchmarks.experiments.sgpr import direction
+from examples import sgpr as example
+
+
+def _first(problem: dict[str, Any]) -> dict[str, Any]:
+    keys = ("lengthscales", "variance", "noise")
+    return example.initial_parameters(problem["inducing"], **{key: problem[key] for key in keys})
+
+
+def sgpr(
+    source: str,
+    n: int,
+    m: int,
+    limit: str | None,
+    device: str,
+    cap_bytes: int,
+    data: str | None = None,
+) -> Run:
+    """Compute value and gradient of the example's loss."""
+    place_on(device)
+    problem = inputs.sparse_gp(source, n, m, data)
+
+    def values(found: Any) -> Any:
+        value, gradient = found
+        slope = np.vdot(np.asarray(gradient["inducing"]), direction(*problem["inducing"].shape))
+        return [float(value), float(slope)]
+
+    return prepared(
+        tracer.value_and_grad(example.loss),
+        (_first(problem), problem["x"], problem["y"]),
+        limit,
+        values,
+        device,
+    )
+
+
+def training(
+    source: str,
+    n: int,
+    m: int,
+    steps: int,
+    seconds: float,
+    limit: str | None,
+    device: str,
+    cap_bytes: int,
+    data: str | None = None,
+) -> Run:
+    """Train the example's model and score it, compilation included."""
+    place_on(device)
+    problem = inputs.sparse_gp(source, n, m, data)
+    x, y = problem["x"], problem["y"]
+    about: dict[str, Any] = {}
+
+    def call() -> Any:
+        told: list[str] = []
+        trained = example.train(
+            _first(problem), x, y, memory_limit=limit, steps=steps, seconds=seconds,
+            said=told.append,
+        )  # fmt: skip
+        predict = tracer.compile(example.predict, memory_limit=limit)
+        found = predict(trained, x, y, problem["x_test"])
+        rmse, nlpd = example.scores(*found, problem["y_test"])
+        about.update(rmse=rmse, nlpd=nlpd, evaluations=len(told))
+        return found
+
+    return Run(
+        call,
+        lambda _: [],
+        about=lambda: about,
+        device_bytes=device_bytes if device != "cpu" else None,
+    )
