@@ -157,8 +157,10 @@ _WORTHWHILE = 0.85
 _CLOSE = 1.25
 # Values are computed again until the prediction is this share of the limit: XLA may take more.
 _SHARES_OF_LIMIT = (1.0, 0.85)
+# Where all that is known to be small takes this many times the limit, nothing else is tried.
+_HOPELESS = 1.1
 # Split programs above the limit that have values computed again, the fastest ones.
-_MOST_COMBINED = 3
+_MOST_COMBINED = 2
 
 
 class Planner:
@@ -267,15 +269,23 @@ class Planner:
         yield from self._in_two_sizes(whole, limit)
         yield from (split := [*self._splits(TIGHT_SETTINGS[:2])])
         yield from self._combined(split, limit)
-        yield from self._splits(settings[1 : len(settings) // 2])
 
     def _small_ways(self, limit: int) -> Iterator[Candidate]:
-        """Yield what is split most, and other split programs with values computed again."""
+        """Yield what is split more, also with values computed again, the same for every limit.
+
+        Where one of them comes near the limit, also what is split by settings derived from it.
+        """
+        yield from (split := [*self._splits(TIGHT_SETTINGS)])
+        yield from (both := [*self._combined(split, limit)])
+        sizes = [found.peak_bytes for found in (*split, *both)]
+        if min(sizes, default=limit) > _HOPELESS * limit:
+            return
         settings = [*self._limit_settings(limit)]
         half = len(settings) // 2
-        split = [*self._splits((*settings[half:], *TIGHT_SETTINGS[2:]))]
-        yield from split
-        yield from self._combined([*split, *self._splits(settings[:half])], limit)
+        yield from (own := [*self._splits(settings[1:half])])
+        if all(found.peak_bytes > limit for found in (*split, *both, *own)):
+            yield from (more := [*self._splits(settings[half:])])
+            yield from self._combined([*own, *more], limit)
 
     def _combined(self, split: Iterable[Candidate], limit: int) -> Iterator[Candidate]:
         """Yield split programs with values computed again, those that take least time first."""
@@ -286,13 +296,15 @@ class Planner:
     def _in_two_sizes(self, candidate: Candidate, limit: int) -> Iterator[Candidate]:
         """Yield a program with values computed again for a limit, and for less: XLA may take more.
 
-        None where it is above the limit all the same.
+        One above the limit where there is none within.
         """
         for share in _SHARES_OF_LIMIT:
             found = self._rematerialised(candidate, int(share * limit))
-            if found is None or found.peak_bytes > limit:
+            if found is None:
                 break
             yield found
+            if found.peak_bytes > limit:
+                break
 
     def _limit_settings(self, limit: int) -> Iterator[SplitSettings]:
         room = max(1, limit - self.fixed_bytes)

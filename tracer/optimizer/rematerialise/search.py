@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tracer.ir import Graph, Node, Value
@@ -16,7 +18,7 @@ from tracer.optimizer.speed import Machine, kernel_seconds
 # Values of less than this part of the peak are left alone: each has its own barrier and kernel.
 _SMALL_SHARE = 512
 # The part of the peak that is freed at a time.
-_STEPS = 12
+_STEPS = 16
 # Choices with at least this share of the best one's score are taken with it.
 _ABOUT = 0.7
 # Values that are dropped and then tried without, the dearest first.
@@ -65,18 +67,26 @@ class Search:
         graph = self.live.graph
         self._tests_equality = Lineage(graph).is_needed
         self.program = Program(self.live, kernel_seconds(graph, machine))
+        self._path = [Found(graph, {}, self.live.peak_bytes)]
+        self._is_done = False
 
     def run(self, limit: int) -> Found:
         """Return the program that keeps the limit at the least cost, or the smallest one found."""
-        best = Found(self.live.graph, {}, self.live.peak_bytes)
-        current = best
-        while current.peak_bytes > limit:
-            more = self._more(current, limit)
-            if more is None:
-                return best
-            current = more
-            best = min(best, current, key=lambda found: found.peak_bytes)
-        return self._with_less(current, limit)
+        for found in self._steps():
+            if found.peak_bytes <= limit:
+                return self._with_less(found, limit)
+        return min(self._path, key=lambda found: found.peak_bytes)
+
+    def _steps(self) -> Iterator[Found]:
+        """Yield programs with more and more dropped, the same for every limit, each found once."""
+        for step in itertools.count():
+            while step >= len(self._path):
+                more = None if self._is_done else self._more(self._path[-1])
+                if more is None:
+                    self._is_done = True
+                    return
+                self._path.append(more)
+            yield self._path[step]
 
     def flops(self, node: Node) -> int:
         """Return the operations that computing a value again takes."""
@@ -102,8 +112,8 @@ class Search:
         live = Liveness(made.graph, self.donated, is_body=self.is_body)
         return Found(made.graph, drops, live.peak_bytes), made, live
 
-    def _more(self, found: Found, limit: int) -> Found | None:
-        """Drop values that free some of what is too much at the peak; None if there are none.
+    def _more(self, found: Found) -> Found | None:
+        """Drop values that free some of what is alive at the peak; None if there are none.
 
         Only some: the peak moves to where they are computed again, where others free more.
         """
@@ -112,7 +122,7 @@ class Search:
             return None
         peak = _peak(made, live)
         least = max(1, found.peak_bytes // _SMALL_SHARE)
-        excess = min(found.peak_bytes - limit, found.peak_bytes // _STEPS)
+        excess = max(1, found.peak_bytes // _STEPS)
         drops = dict(found.drops)
         while excess > 0:
             freed = self._drop(self.ranked(peak, drops, least), peak, drops, excess)
