@@ -180,7 +180,7 @@ def _python(*arguments: str, flags: str = "") -> subprocess.CompletedProcess[str
 
 def main() -> None:
     """Print what each experiment took."""
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for name in EXPERIMENTS:
         done = _python("-m", "benchmarks.explicit_fusion", "--only", name)
         if done.returncode < 0:

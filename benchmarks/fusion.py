@@ -173,7 +173,8 @@ def _temporary_bytes(compiled: Any, arguments: Any) -> int:
     leaves = tracer.tree.flatten(arguments)[0]
     graph = compiled.graph(*arguments)
     results = sum(type.nbytes for type in graph.output_types)
-    return max(0, plan.compiled_bytes - sum(leaf.type.nbytes for leaf in leaves) - results)
+    counted: int = plan.compiled_bytes
+    return max(0, counted - sum(int(leaf.type.nbytes) for leaf in leaves) - int(results))
 
 
 def _megabytes(nbytes: int | None) -> str:

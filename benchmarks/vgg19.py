@@ -21,6 +21,7 @@ import importlib.util
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -57,7 +58,7 @@ def instructions(text: str) -> tuple[int, int]:
     return len(pattern.findall(entry)), len(pattern.findall(text))
 
 
-def counts(direction: str, batch: int, size: dict[str, int]) -> dict[str, tuple[int, int]]:
+def counts(direction: str, batch: int, size: dict[str, Any]) -> dict[str, tuple[int, int]]:
     """Count our program's instructions at three stages, as the paper does."""
     from jaxlib import _jax
 
@@ -81,7 +82,7 @@ def counts(direction: str, batch: int, size: dict[str, int]) -> dict[str, tuple[
     }
 
 
-def error(direction: str, batch: int, size: dict[str, int]) -> float | None:
+def error(direction: str, batch: int, size: dict[str, Any]) -> float | None:
     """Return our relative error: against NumPy's float64, of gradients against JAX's."""
     found = run_ours(direction, batch, size)()
     if direction == "forward":
@@ -113,7 +114,7 @@ def table(
     size_name: str = "full", batches: Sequence[int] = (1, 10), torch_python: str | None = None
 ) -> list[Row]:
     """Count and time both directions and all batches."""
-    size = dict(SIZES[size_name])
+    size: dict[str, Any] = dict(SIZES[size_name])
     turns = size.pop("turns")
     names = ["ours"]
     if importlib.util.find_spec("jax") is not None:

@@ -130,7 +130,7 @@ def jax_program(direction: str) -> Callable[[Any, Any], Any]:
     return written(jax_library(), jax.grad, direction)
 
 
-def run_ours(direction: str, batch: int, size: dict[str, int]) -> Callable[[], Any]:
+def run_ours(direction: str, batch: int, size: dict[str, Any]) -> Callable[[], Any]:
     """Return a call of ours."""
     import tracer
     import tracer.numpy as tnp
@@ -142,7 +142,7 @@ def run_ours(direction: str, batch: int, size: dict[str, int]) -> Callable[[], A
     return lambda: program(parameters, images)
 
 
-def run_jax(direction: str, batch: int, size: dict[str, int]) -> Callable[[], Any]:
+def run_jax(direction: str, batch: int, size: dict[str, Any]) -> Callable[[], Any]:
     """Return a call of JAX's."""
     import jax
 
@@ -153,7 +153,7 @@ def run_jax(direction: str, batch: int, size: dict[str, int]) -> Callable[[], An
     return lambda: jax.block_until_ready(program(*given))
 
 
-def run_torch(direction: str, batch: int, size: dict[str, int]) -> Callable[[], Any]:
+def run_torch(direction: str, batch: int, size: dict[str, Any]) -> Callable[[], Any]:
     """Return a call of PyTorch's, eager, in its own layout."""
     import torch
 
