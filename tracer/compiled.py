@@ -141,7 +141,7 @@ def _build_spread(call: Call, options: CompileOptions, name: str, spread: Spread
             loops=candidate.loops,
             timeline=timeline_of(view, frozenset()),
             find_minimum=lambda: found.nbytes,
-            devices=(str(spread.mesh), *candidate.axes),
+            devices=(str(spread.mesh), *spreader.explained(candidate)),
         ),
         input_places=execute.placement.inputs,
     )

@@ -301,6 +301,14 @@ class Spreader:
         part = names[0] if len(names) == 1 else names
         return NamedSharding(self.mesh, PartitionSpec(*[None] * axis, part))
 
+    def explained(self, candidate: SpreadCandidate) -> tuple[str, ...]:
+        """Return what is spread over the mesh, for the plan; empty where XLA does it."""
+        if candidate.axes or not self.spread.is_automatic:
+            return candidate.axes
+        refusals = [item for row in candidate.rows if row.name == "shard" for item in row.refusals]
+        why = f": {refusals[0].subject}: {refusals[0].reason}" if refusals else ""
+        return (f"nothing, every device computes all of it{why}",)
+
     def _infeasible(self, found: SpreadFound) -> MemoryLimitError:
         assert isinstance(self.limit, int)
         tensors = Liveness(found.candidate.view).live_at_peak()

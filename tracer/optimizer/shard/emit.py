@@ -8,6 +8,7 @@ axis, which are reduced outside. XLA's partitioner makes collectives of these.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,10 @@ from tracer.optimizer.split.levels import Loop
 from tracer.optimizer.split.loop import SliceEmitter
 from tracer.optimizer.split.region import Region, Subject
 
-_INDEX = np.int32
+
+def _index_dtype(region: Region, count: int) -> np.dtype[Any]:
+    """Return the dtype of the devices' numbers, which places along the axis are computed from."""
+    return np.dtype(np.int32 if region.extent + count < 2**31 else np.int64)
 
 
 class PartEmitter(SliceEmitter):
@@ -77,7 +81,7 @@ def emit_shard(
     """Write a loop's computation for `count` devices; returns the results of its heads."""
     builder.source = next(iter(loop.heads)).source
     body, operands, axes = _body(subject, region, loop, count)
-    numbers = ops.iota(shape=(count,), dtype=np.dtype(_INDEX), dimension=0)
+    numbers = ops.iota(shape=(count,), dtype=_index_dtype(region, count), dimension=0)
     found = ops.shard(
         numbers,
         *(outer(value) for value in operands),
@@ -106,7 +110,7 @@ def _body(
     inputs: dict[tuple[Value, int | None], Value] = {}
     with Builder() as body:
         body.source = next(iter(loop.heads)).source
-        number = body.input(ShapeDtype((1,), _INDEX))
+        number = body.input(ShapeDtype((1,), _index_dtype(region, count)))
 
         def given(value: Value, axis: int | None) -> Value:
             key = (value, axis)
@@ -128,7 +132,7 @@ def _body(
         emitter = PartEmitter(subject, region, loop, count, given)
         size = region.length // count
         first = ops.reshape(number, shape=())
-        start = ops.multiply(first, ops.constant(value=np.array(size, _INDEX)))
+        start = ops.multiply(first, ops.constant(value=np.array(size, number.dtype)))
         results = emitter.emit(body, start, size, whole, [])
         graph = body.finish(results)
     handed = [key for key, inside in inputs.items() if inside.node.op is None]
