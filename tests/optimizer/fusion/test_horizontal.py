@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import tracer
 import tracer.numpy as tnp
 from tests.optimizer.random_programs import Program, programs
-from tracer import ops, tree
+from tracer import nn, ops, tree
 from tracer.ir import Builder, Graph, ShapeDtype, interpret, print_graph
 from tracer.ir.verify import verify, verify_same_signature
 from tracer.optimizer.expand import EXPAND
@@ -215,6 +215,18 @@ def test_numbers_that_differ_make_lanes_differ() -> None:
 )
 def test_what_depends_on_the_place_keeps_its_meaning(positional: Any) -> None:
     fused(lambda values: [tnp.sin(positional(x)) for x in values], [random(7) for _ in range(6)])
+
+
+@pytest.mark.usefixtures("_always")
+def test_convolutions_are_left_alone() -> None:
+    """As one they would have groups of features, which XLA:CPU is slow at."""
+
+    def convolutions(x: Any, kernels: Any) -> Any:
+        return [nn.conv_general_dilated(x, kernel) for kernel in kernels]
+
+    before, after, _ = fused(convolutions, random(1, 2, 8), [random(3, 2, 3) for _ in range(6)])
+    assert any(node.cost.product_flops for node in before.nodes)
+    assert after is before
 
 
 @pytest.mark.usefixtures("_always")

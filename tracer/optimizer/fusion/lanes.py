@@ -123,10 +123,14 @@ def _lanes(graph: Graph) -> Iterator[Lane]:
 
 
 def _is_small_product(node: Node) -> bool:
+    """Tell whether a node is a product of sums over whole axes, which batches make one of.
+
+    Convolutions, which have windows, would become groups of features: XLA:CPU is slow at these.
+    """
     assert node.op is not None
     flops = node.cost.product_flops
-    is_batched = node.op.batch is not None and len(node.types) == 1
-    return is_batched and not node.body_graphs and 0 < flops <= LARGEST_PRODUCT_FLOPS
+    is_batched = node.op.batch is not None and len(node.types) == 1 and not node.body_graphs
+    return is_batched and 0 < flops <= LARGEST_PRODUCT_FLOPS and not node.axes.whole
 
 
 def _product_lane(node: Node) -> Lane:
