@@ -7,6 +7,7 @@ From the command line: `python -m benchmarks.device_programs "kernel product" tp
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -86,7 +87,7 @@ PROGRAMS: dict[str, DeviceProgram] = {
         "32MB",
     ),
     "recurrent gradient": DeviceProgram(
-        tracer.grad(recurrent_loss), (_type(64, 64), _type(2000, 32, 64)), "64MB"
+        tracer.grad(recurrent_loss), (_type(128, 128), _type(1000, 32, 128)), "64MB"
     ),
     "normalisation": DeviceProgram(normalised, (_type(20_000, 64), _type(64)), "16MB"),
 }
@@ -129,10 +130,18 @@ def last_line_of(
     except subprocess.TimeoutExpired:
         return {"failed": f"did not end within {seconds:.0f} s"}
     if done.returncode:
-        lines = [line for line in done.stderr.strip().splitlines() if line]
-        return {"failed": f"exit status {done.returncode}: {' | '.join(lines[-4:])}"}
+        return {"failed": reason(done.returncode, done.stderr)}
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
+
+
+def reason(status: int | None, errors: str) -> str:
+    """Return the error of ours that a process ended with, or else its last lines."""
+    ours = re.search(r"^tracer\.errors\.\w+: (.*)", errors, re.MULTILINE)
+    if ours is not None:
+        return ours[1]
+    lines = [line for line in errors.strip().splitlines() if line]
+    return f"exit status {status}: {' | '.join(lines[-4:])}"
 
 
 def inputs_of(name: str, seed: int = 0) -> tuple[Any, ...]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.device_processes import SECONDS, run_processes
-from benchmarks.device_programs import PROGRAMS, compiled, last_line_of
+from benchmarks.device_programs import PROGRAMS, compiled, last_line_of, reason
 from examples.display import print_table
 from tracer.units import format_bytes
 
@@ -25,6 +25,7 @@ Row = dict[str, Any]
 HEADER = ("program", "device", "limit", "predicted", "XLA's count", "kept", "loops", "outcome")
 _MESH_SECONDS = 300
 _PROCESSES = 4
+_LONGEST = 110
 
 
 @dataclass(frozen=True)
@@ -42,9 +43,10 @@ def _on_mesh(name: str) -> Row:
 
 def _in_processes(name: str) -> Row:
     found = run_processes(name, _PROCESSES, seconds=2 * SECONDS, how="of the table")
-    for status, _, errors in found:
-        if status != 0:
-            return {"failed": f"exit status {status}: {errors[-300:]}"}
+    failed = [reason(status, errors) for status, _, errors in found if status != 0]
+    if failed:
+        # One that is told of another's end says less than that one.
+        return {"failed": min(failed, key=lambda text: text.startswith("exit status"))}
     row: Row = json.loads(found[0][1].splitlines()[-1])
     return row
 
@@ -64,7 +66,7 @@ def legs(tpu: str, cuda: str) -> dict[str, Leg]:
 def cells(name: str, device: str, outcome: str, row: Row) -> tuple[str, ...]:
     """Return the texts of one row."""
     if "failed" in row:
-        return name, device, *[""] * 5, _reason(row["failed"])
+        return name, device, *[""] * 5, row["failed"][:_LONGEST]
     limit, counted = row["limit_bytes"], row["counted_bytes"]
     return (
         name,
@@ -76,14 +78,6 @@ def cells(name: str, device: str, outcome: str, row: Row) -> tuple[str, ...]:
         str(row["loops"]),
         outcome,
     )
-
-
-def _reason(text: str) -> str:
-    """Return the sentence of an error that says why."""
-    for part in text.split(" | "):
-        if "Error: " in part:
-            text = part.split("Error: ", 1)[1]
-    return text[:110]
 
 
 def markdown(rows: list[tuple[str, ...]]) -> str:

@@ -164,6 +164,8 @@ def test_a_mesh_is_compared_by_its_devices() -> None:
     assert Mesh(DEVICES, "x") == LINE
     assert Mesh(DEVICES[::-1], "x") != LINE
     assert hash(Mesh(DEVICES, "x")) == hash(LINE)
+    assert on(LINE, "x").is_fully_addressable
+    assert on(LINE, "x", None) == on(LINE, ["x"])
     assert pickle.loads(pickle.dumps(on(GRID, "a"))) == on(GRID, "a")
     assert str(Mesh(DEVICES[::-1], "x")) != str(LINE)
 
