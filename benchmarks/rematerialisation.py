@@ -215,12 +215,10 @@ def main() -> None:
     options = parser.parse_args()
     progress = Progress()
     names = options.only or tuple(STEPS)
-    if not options.operations:
-        lines = [
-            row for name in names for row in table(name, options.size, options.turns, progress)
-        ]
+    for name in () if options.operations else names:
+        lines = table(name, options.size, options.turns, progress)
         progress.clear()
-        print_table(f"Adam steps, {options.size}", HEADER, lines)
+        print_table(f"Adam steps, {name}, {options.size}", HEADER, lines)
     rows = [row for name in names for row in operations(name, options.size)]
     progress.clear()
     print_table("operations for the same predicted peak", FLOPS, rows)
