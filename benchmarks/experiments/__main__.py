@@ -17,7 +17,15 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.experiments import environments, kernel, neighbours, plots, report, sgpr
+from benchmarks.experiments import (
+    environments,
+    kernel,
+    neighbours,
+    plots,
+    report,
+    sgpr,
+    transformer,
+)
 from benchmarks.experiments.harness import elapsed, run_case
 from benchmarks.experiments.records import Cases, Settings
 from examples.display import Progress
@@ -28,6 +36,8 @@ EXPERIMENTS: dict[str, Cases] = {
     "neighbours": neighbours.cases,
     "sgpr": sgpr.gradient_cases,
     "sgpr-training": sgpr.training_cases,
+    "transformer": transformer.forward_cases,
+    "transformer-training": transformer.training_cases,
 }
 TEXTS: dict[str, Any] = {}
 CAPS = {"small": "2GB", "full": "8GB"}

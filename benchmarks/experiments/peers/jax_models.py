@@ -10,9 +10,11 @@ import numpy as np
 from jax.scipy.linalg import solve_triangular
 
 from benchmarks.experiments import inputs
+from benchmarks.experiments import transformer_model as model
 from benchmarks.experiments.peers.jax_programs import place_on, prepared
 from benchmarks.experiments.runs import Run
 from benchmarks.experiments.sgpr import JITTER, direction
+from benchmarks.experiments.transformer import step_values, values
 
 
 def _covariance(parameters: dict[str, Any], x: Any, y: Any) -> Any:
@@ -44,7 +46,7 @@ def sgpr(source: str, n: int, m: int, device: str, cap_bytes: int, data: str | N
     parameters = {key: np.log(np.expm1(problem[key])) for key in keys}
     parameters["inducing"] = problem["inducing"]
 
-    def values(found: Any) -> Any:
+    def checked(found: Any) -> Any:
         value, gradient = found
         slope = np.vdot(np.asarray(gradient["inducing"]), direction(*problem["inducing"].shape))
         return [float(value), float(slope)]
@@ -52,7 +54,42 @@ def sgpr(source: str, n: int, m: int, device: str, cap_bytes: int, data: str | N
     return prepared(
         jax.value_and_grad(_loss),
         (parameters, problem["x"], problem["y"]),
-        values,
+        checked,
+        device,
+        cap_bytes,
+    )
+
+
+def transformer(training: bool, device: str, cap_bytes: int, **sizes: int) -> Run:
+    """Run the Transformer forward, or take a step of gradient descent."""
+    place_on(device)
+    shape = model.Shape(**sizes)
+    lib = model.Library(
+        jnp,
+        lambda x: jax.nn.softmax(x, axis=-1),
+        lambda x: jax.scipy.special.logsumexp(x, axis=-1),
+        lambda x, places: jnp.take_along_axis(x, places[..., None], axis=-1)[..., 0],
+    )
+    parameters, words = model.make_parameters(shape), model.make_words(shape)
+    if not training:
+
+        def forward(parameters: Any, inputs: Any, targets: Any) -> Any:
+            return model.logits(lib, shape, parameters, inputs, targets)
+
+        given = (parameters, *words[:2])
+        return prepared(forward, given, lambda found: values(shape, found), device, cap_bytes)
+
+    def step(parameters: Any, *words: Any) -> Any:
+        value, gradient = jax.value_and_grad(
+            lambda parameters: model.loss(lib, shape, parameters, *words)
+        )(parameters)
+        moved = jax.tree.map(lambda p, g: p - model.RATE * g, parameters, gradient)
+        return value, moved, gradient["encoder"][0]["dense"]["hidden"]
+
+    return prepared(
+        step,
+        (parameters, *words),
+        lambda found: step_values(shape, found[0], found[2]),
         device,
         cap_bytes,
     )

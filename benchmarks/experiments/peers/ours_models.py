@@ -7,10 +7,13 @@ from typing import Any
 import numpy as np
 
 import tracer
+import tracer.numpy as tnp
 from benchmarks.experiments import inputs
+from benchmarks.experiments import transformer_model as model
 from benchmarks.experiments.peers.ours import device_bytes, place_on, prepared
 from benchmarks.experiments.runs import Run
 from benchmarks.experiments.sgpr import direction
+from benchmarks.experiments.transformer import step_values, values
 from examples import sgpr as example
 
 
@@ -32,7 +35,7 @@ def sgpr(
     place_on(device)
     problem = inputs.sparse_gp(source, n, m, data)
 
-    def values(found: Any) -> Any:
+    def checked(found: Any) -> Any:
         value, gradient = found
         slope = np.vdot(np.asarray(gradient["inducing"]), direction(*problem["inducing"].shape))
         return [float(value), float(slope)]
@@ -41,7 +44,7 @@ def sgpr(
         tracer.value_and_grad(example.loss),
         (_first(problem), problem["x"], problem["y"]),
         limit,
-        values,
+        checked,
         device,
     )
 
@@ -80,4 +83,41 @@ def training(
         lambda _: [],
         about=lambda: about,
         device_bytes=device_bytes if device != "cpu" else None,
+    )
+
+
+def transformer(
+    training: bool, limit: str | None, device: str, cap_bytes: int, **sizes: int
+) -> Run:
+    """Run the Transformer forward, or take a step of gradient descent."""
+    place_on(device)
+    shape = model.Shape(**sizes)
+    lib = model.Library(
+        tnp,
+        lambda x: tracer.nn.softmax(x, axis=-1),
+        lambda x: tracer.scipy.special.logsumexp(x, axis=-1),
+        lambda x, places: tnp.take_along_axis(x, places[..., None], axis=-1)[..., 0],
+    )
+    parameters, words = model.make_parameters(shape), model.make_words(shape)
+    if not training:
+
+        def forward(parameters: Any, inputs: Any, targets: Any) -> Any:
+            return model.logits(lib, shape, parameters, inputs, targets)
+
+        given = (parameters, *words[:2])
+        return prepared(forward, given, limit, lambda found: values(shape, found), device)
+
+    def step(parameters: Any, *words: Any) -> Any:
+        value, gradient = tracer.value_and_grad(
+            lambda parameters: model.loss(lib, shape, parameters, *words)
+        )(parameters)
+        moved = tracer.tree.map(lambda p, g: p - model.RATE * g, parameters, gradient)
+        return value, moved, gradient["encoder"][0]["dense"]["hidden"]
+
+    return prepared(
+        step,
+        (parameters, *words),
+        limit,
+        lambda found: step_values(shape, found[0], found[2]),
+        device,
     )
