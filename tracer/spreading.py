@@ -20,7 +20,7 @@ from tracer.lowering import NamedSharding, PartitionSpec, Placement
 from tracer.optimizer.alias import match_donations
 from tracer.optimizer.liveness import Liveness
 from tracer.optimizer.passes import Pass, PassLog, PassManager, PassRow
-from tracer.optimizer.pipeline import Planner, PlannerOptions
+from tracer.optimizer.pipeline import SHARD_NAME, SPLIT_NAME, Planner, PlannerOptions
 from tracer.optimizer.shard import device_view, input_axes, output_axes, shard_graph
 from tracer.optimizer.simplify import COMMON_SUBEXPRESSIONS
 from tracer.optimizer.speed import Machine
@@ -234,7 +234,7 @@ class Spreader:
             return result
 
         manager = PassManager()
-        split = Pass("split", run, exact=False, bodies=False)
+        split = Pass(SPLIT_NAME, run, exact=False, bodies=False)
         graph = manager.run(candidate.graph, (split, COMMON_SUBEXPRESSIONS))
         yield self._candidate(graph, (*rows, *manager.rows), tuple(loops), candidate.axes)
 
@@ -243,8 +243,9 @@ class Spreader:
             return shard_graph(graph, self.mesh.size, settings, log)
 
         manager = PassManager()
-        shard = Pass("shard", run, exact=False, bodies=False)
-        passes = (shard, COMMON_SUBEXPRESSIONS) if self.mesh.size > 1 else ()
+        shard = Pass(SHARD_NAME, run, exact=False, bodies=False)
+        is_spread = self.mesh.size > 1 and SHARD_NAME not in self.options.disabled
+        passes = (shard, COMMON_SUBEXPRESSIONS) if is_spread else ()
         graph = manager.run(self.graph, passes)
         rows = (*self.planner.rows, *manager.rows)
         axes = tuple(manager.rows[0].applied) if manager.rows else ()
@@ -305,7 +306,8 @@ class Spreader:
         """Return what is spread over the mesh, for the plan; empty where XLA does it."""
         if candidate.axes or not self.spread.is_automatic:
             return candidate.axes
-        refusals = [item for row in candidate.rows if row.name == "shard" for item in row.refusals]
+        rows = [row for row in candidate.rows if row.name == SHARD_NAME]
+        refusals = [item for row in rows for item in row.refusals]
         why = f": {refusals[0].subject}: {refusals[0].reason}" if refusals else ""
         return (f"nothing, every device computes all of it{why}",)
 

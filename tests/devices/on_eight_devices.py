@@ -349,6 +349,13 @@ def test_a_loop_runs_inside_of_each_part() -> None:
     np.testing.assert_allclose(f(*arrays), wanted, rtol=1e-4, atol=1e-4)
 
 
+def test_spreading_can_be_switched_off() -> None:
+    f = tracer.compile(product, mesh=LINE, passes="-shard")
+    arrays = points()
+    assert "manual_computation" not in f.stablehlo(*arrays)
+    assert "nothing" in f.plan(*arrays).devices[1]
+
+
 def test_a_program_that_cannot_be_spread_says_why() -> None:
     x = np.random.default_rng(0).standard_normal((8, 9))
     f = tracer.compile(lambda x: tnp.cumsum(tnp.sin(x), axis=1)[:, :9], mesh=LINE)

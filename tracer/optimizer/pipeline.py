@@ -122,12 +122,15 @@ def standard_passes(
 
 STANDARD_PASSES = standard_passes()
 SPLIT_NAME = "split"
+SHARD_NAME = "shard"
+"""Of programs on several devices (`tracer.spreading`): before *split*, which cuts what is left."""
 RECOMPUTE_IN_LOOPS, SEGMENT_SCANS = "recompute-in-loops", "segment-scans"
 """Names of the ways to trace again (`tracer.retracing`), as they are written to switch them off."""
 OPTIONAL_PASSES = frozenset(
     item.option for item in (*STANDARD_PASSES, FUSION_MERGER, SCHEDULE) if item is not EXPAND
 ) | {
     SPLIT_NAME,
+    SHARD_NAME,
     IN_PLACE_NAME,
     SMALL_CALLS_NAME,
     INTERCHANGE_NAME,

@@ -11,7 +11,7 @@ from hypothesis import settings as run_settings
 from hypothesis import strategies as st
 
 import tracer.numpy as tnp
-from tests.optimizer.graphs import of, ops_of, traced
+from tests.optimizer.graphs import of, ops_of, text, traced
 from tests.optimizer.random_programs import Program, programs, settings
 from tracer import nn
 from tracer.autodiff import value_and_gradient
@@ -191,3 +191,28 @@ def test_random_floats(program: Program, count: int, chosen: SplitSettings) -> N
 def test_random_gradients(program: Program, count: int, chosen: SplitSettings) -> None:
     graph = value_and_gradient(program.graph, range(len(program.graph.inputs)))
     assert_spread_is_same(program, graph, count, chosen, TOLERANCE)
+
+
+GOLDEN = """
+graph(%0: float32[64,4], %1: float32[64,2]) {
+  %2: float32[4,64] = transpose(%0) {permutation=(1, 0)}
+  %3: int32[4] = iota() {shape=(4,), dtype=int32, dimension=0}
+  %4: float32[64,2] = shard(%3, %0, %2, %1) {count=4, operand_axes=(0, 0, None, None), \
+result_axes=(0,)} with
+    body=graph(%0: int32[1], %1: float32[16,4], %2: float32[4,64], %3: float32[64,2]) {
+      %4: float32[16,64] = dot_general(%1, %2) {lhs_batch=(), rhs_batch=(), lhs_contracting=(1,), \
+rhs_contracting=(0,)}
+      %5: float32[16,64] = tanh(%4)
+      %6: float32[16,2] = dot_general(%5, %3) {lhs_batch=(), rhs_batch=(), lhs_contracting=(1,), \
+rhs_contracting=(0,)}
+      return %6
+    }
+  return %4
+}
+"""
+
+
+def test_what_the_pass_writes() -> None:
+    types = ((64, 4), np.float32), ((64, 2), np.float32)
+    graph = traced(lambda x, v: tnp.tanh(x @ x.T) @ v, *types)
+    assert text(sharded(graph)[0]) == GOLDEN.strip()
