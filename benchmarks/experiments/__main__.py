@@ -14,6 +14,7 @@ import argparse
 import shlex
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,10 @@ from benchmarks.experiments import (
     environments,
     kernel,
     neighbours,
+    passes,
     plots,
     report,
+    scaling,
     sgpr,
     transformer,
 )
@@ -38,8 +41,9 @@ EXPERIMENTS: dict[str, Cases] = {
     "sgpr-training": sgpr.training_cases,
     "transformer": transformer.forward_cases,
     "transformer-training": transformer.training_cases,
+    "scaling": scaling.cases,
 }
-TEXTS: dict[str, Any] = {}
+TEXTS = {"passes": passes.texts}
 CAPS = {"small": "2GB", "full": "8GB"}
 SECONDS = {"small": 5.0, "full": 60.0}
 TIMEOUTS = {"small": 120.0, "full": 3600.0}
@@ -86,18 +90,12 @@ def settings_of(options: argparse.Namespace) -> Settings:
 
 def main(arguments: list[str] | None = None) -> dict[str, Any]:
     """Run the command line; returns all that was found."""
-    options = parse(arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    options = parse(given)
     settings = settings_of(options)
     found = environments.find(options.venvs)
-    record: dict[str, Any] = {
-        "command": shlex.join(
-            [
-                "python",
-                "-m",
-                "benchmarks.experiments",
-                *(sys.argv[1:] if arguments is None else arguments),
-            ]
-        ),
+    record = {
+        "command": shlex.join(["python", "-m", "benchmarks.experiments", *given]),
         "date": time.strftime("%Y-%m-%d"),
         "size": options.size,
         "device": options.device,
@@ -107,27 +105,37 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
         "rows": [],
         "texts": {},
     }
-    names = options.names or [*EXPERIMENTS, *TEXTS]
+    for _ in _steps(options, settings, found, record):
+        # After each case: a long run that is stopped has written what it found.
+        _write(options, record)
+    print("\n".join(report.summary(record["rows"])))
+    return record
+
+
+def _steps(
+    options: argparse.Namespace,
+    settings: Settings,
+    found: environments.Environments,
+    record: dict[str, Any],
+) -> Iterator[None]:
+    """Run case by case, and put what is found into the record."""
     progress, start = Progress(), time.monotonic()
 
     def say(text: str) -> None:
         progress.say(f"[{elapsed(start)}] {text}")
 
-    for name in names:
+    for name in options.names or [*EXPERIMENTS, *TEXTS]:
         if name in TEXTS:
             record["texts"] |= TEXTS[name](settings, found, say)
+            yield
             continue
         for case in EXPERIMENTS[name](settings):
-            if options.only not in case.title:
-                continue
-            rows = run_case(case, settings, found, say)
-            progress.clear()
-            report.show(rows)
-            record["rows"] += rows
-            # After each case: a long run that is stopped has written what it found.
-            _write(options, record)
-    print("\n".join(report.summary(record["rows"])))
-    return record
+            if options.only in case.title:
+                rows = run_case(case, settings, found, say)
+                progress.clear()
+                report.show(rows)
+                record["rows"] += rows
+                yield
 
 
 def _write(options: argparse.Namespace, record: dict[str, Any]) -> None:
