@@ -64,9 +64,10 @@ def program(
     name: str, size: str, way: str, limit: int | None = None, split: str = "auto"
 ) -> Callable[[], Any]:
     """Return what the measurements run: one step, on the state that the last one gave."""
+    to_array: Callable[[Any], Any] = tracer.numpy.asarray
     if way == "tracer":
         load_libraries()
-        step, to_array = compiled(name, limit, split), tracer.numpy.asarray
+        step = compiled(name, limit, split)
         step.plan(*tree_map(_type, arrays(name, size)))
     else:
         step, to_array = _by_jax(name, way)
@@ -92,7 +93,7 @@ def _by_jax(name: str, way: str) -> tuple[Any, Callable[[Any], Any]]:
     framework = jax_framework()
     jax = framework.transforms
     step = STEPS[name](framework, *((jax.checkpoint,) if way == "jax.checkpoint" else ()))
-    return jax.jit(step, donate_argnums=0), framework.numpy.asarray  # type: ignore[attr-defined]
+    return jax.jit(step, donate_argnums=0), framework.numpy.asarray
 
 
 def done(plan: Plan) -> str:
