@@ -124,6 +124,7 @@ def _figure(count: int) -> tuple[Any, Any]:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(4.5 * count + 2, 4))
+    figure.subplots_adjust(wspace=0.35)
     return figure, figure.subplots(1, count, squeeze=False)[0]
 
 

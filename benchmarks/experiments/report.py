@@ -62,7 +62,9 @@ def _remarks(row: Row) -> str:
         parts.append(f"{row['work'] / row['seconds']:,.0f} a second")
     if row.get("within") is False:
         parts.append("OVER THE LIMIT")
-    parts += [f"{key} {row[key]:.4g}" for key in ("rmse", "nlpd", "evaluations", "each") if key in row]
+    parts += [
+        f"{key} {row[key]:.4g}" for key in ("rmse", "nlpd", "evaluations", "each") if key in row
+    ]
     return ", ".join(parts)
 
 

@@ -1,0 +1,201 @@
+"""The suite of published experiments: its records, its reports, and a run of its smallest cases."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchmarks.experiments import environments, inputs, kernel, neighbours, plots, report, sgpr
+from benchmarks.experiments import transformer_model as model
+from benchmarks.experiments.__main__ import EXPERIMENTS, main
+from benchmarks.experiments.environments import Environments
+from benchmarks.experiments.harness import run_case
+from benchmarks.experiments.records import Case, Row, Settings, System, relative_error
+from examples import sgpr as example
+
+SETTINGS = Settings("small", None, "cpu", 2_000_000_000, 2, 120)
+HERE = Environments({sys.executable: {}})
+PROGRAMS = "numpy_programs:kernel"
+
+
+def case(*systems: System, n: int = 300, **options: Any) -> Case:
+    return Case("kernel product", f"n = {n}", {"n": n}, systems, **options)
+
+
+def by_name(found: list[Row]) -> dict[str, Row]:
+    return {row["system"]: row for row in found}
+
+
+def test_two_systems_are_measured_checked_and_take_turns() -> None:
+    systems = (System("whole", PROGRAMS), System("blocks", "numpy_programs:kernel_in_blocks"))
+    checked = case(*systems, expected=lambda: kernel.reference(300), tolerance=1e-10)
+    rows = by_name(run_case(checked, SETTINGS, HERE, lambda _: None))
+    for row in rows.values():
+        assert row["status"] == "ok", row["reason"]
+        assert row["right"]
+        assert row["error"] < 1e-12
+        assert row["interleaved"]
+        assert row["fastest"] <= row["seconds"] <= row["slowest"]
+    assert rows["whole"]["ratio"] == 1
+    # The whole stores at least the differences.
+    assert rows["whole"]["peak_bytes"] > 8 * 3 * 300**2
+
+
+def test_wrong_values_are_seen() -> None:
+    wrong = case(System("whole", PROGRAMS), expected=lambda: np.zeros(64), tolerance=1e-3)
+    (row,) = run_case(wrong, SETTINGS, HERE, lambda _: None)
+    assert not row["right"]
+    assert "WRONG" in " ".join(report.cells(row))
+    assert "values right: 0 of 1" in report.summary([row])
+
+
+def test_what_does_not_fit_and_what_is_missing_is_a_status() -> None:
+    small_cap = Settings("small", None, "cpu", 50_000_000, 2, 120)
+    systems = (System("whole", PROGRAMS), System("none", PROGRAMS, ("pykeops",)))
+    rows = by_name(run_case(case(*systems, n=4_000), small_cap, HERE, lambda _: None))
+    assert rows["whole"]["status"] == "does not fit"
+    assert "MemoryError" in rows["whole"]["reason"]
+    assert rows["none"]["status"] == "skipped"
+    assert rows["none"]["reason"] == "not installed: pykeops"
+    assert all(len(report.cells(row)) == len(report.HEADER) for row in rows.values())
+
+
+def test_over_the_limit_is_said() -> None:
+    row = {"system": "tracer", "experiment": "e", "case": "c", "status": "ok", "seconds": 1.0,
+           "fastest": 1.0, "slowest": 1.0, "peak_bytes": 5, "measured_bytes": 9, "limit_bytes": 8,
+           "within": False}  # fmt: skip
+    assert "OVER THE LIMIT" in " ".join(report.cells(row))
+    assert "measured memory within the limit: 0 of 1" in report.summary([row])
+
+
+def test_interpreters_are_found_by_what_they_have() -> None:
+    found = Environments({"a": {"jax": "1"}, "b": {"jax": "2", "torch": "3"}})
+    assert found.python_for(("jax",)) == "a"
+    assert found.python_for(("jax", "torch")) == "b"
+    assert found.python_for(("faiss",)) is None
+    assert found.python_for(("no-such-compiler",)) is None
+    assert found.all_versions() == {"jax": "1", "torch": "3"}
+    assert "numpy" in environments.find(None).versions[sys.executable]
+
+
+@pytest.mark.parametrize("metric", ["L2", "L1", "cosine"])
+def test_neighbours_are_right_only_in_order_and_distinct(metric: str) -> None:
+    problem = neighbours.Problem("random", 500, 3, metric)
+    queries, points = inputs.neighbours("random", 500, 3, 40, None)
+    error = neighbours.reference(problem, 40, None)
+    rows = queries[np.unique(np.linspace(0, 39, 32).astype(int))]
+    all_distances = np.stack([neighbours.distances(row, points, metric) for row in rows])
+    places = np.argsort(all_distances, axis=1)[:, : neighbours.K]
+    assert error(places) == 0
+    assert error(places[:, ::-1]) > 1e-3
+    assert error(np.repeat(places[:, :1], neighbours.K, axis=1)) == np.inf
+
+
+@pytest.mark.xla
+def test_bound_of_the_example_is_the_references() -> None:
+    import tracer
+
+    problem = inputs.sparse_gp("made up", 300, 20, None)
+    first = example.initial_parameters(
+        problem["inducing"], **{key: problem[key] for key in ("lengthscales", "variance", "noise")}
+    )
+    value, gradient = tracer.value_and_grad(example.loss)(first, problem["x"], problem["y"])
+    slope = np.vdot(np.asarray(gradient["inducing"]), sgpr.direction(20, 4))
+    error = sgpr.reference(problem)
+    assert error((float(value), slope)) < 1e-5
+    assert error((float(value) * 1.01, slope)) > 1e-3
+    assert error((float(value), slope * 1.1)) > 1e-3
+    assert error((float("nan"), slope)) == np.inf
+
+
+@pytest.mark.xla
+@pytest.mark.slow
+def test_training_the_example_beats_the_mean(capsys: pytest.CaptureFixture[str]) -> None:
+    rmse, nlpd = example.main(["--points", "400", "--inducing", "30", "--steps", "8"])
+    # The targets have variance 1.
+    assert rmse < 0.7
+    assert nlpd < 1.2
+    assert "limit" in capsys.readouterr().out
+
+
+@pytest.mark.xla
+def test_training_stops_in_time() -> None:
+    problem = inputs.sparse_gp("made up", 200, 10, None)
+    keys = ("lengthscales", "variance", "noise")
+    first = example.initial_parameters(problem["inducing"], **{key: problem[key] for key in keys})
+    told: list[str] = []
+    example.train(first, problem["x"], problem["y"], steps=50, seconds=0, said=told.append)
+    assert len(told) < 10
+
+
+def test_transformer_hides_later_words() -> None:
+    shape = model.Shape(layers=1, width=8, heads=2, hidden=16, words=11, batch=2, length=6)
+    parameters = model.make_parameters(shape)
+    given, targets, _ = model.make_words(shape)
+    lib = model.numpy_library()
+    before = model.logits(lib, shape, parameters, given, targets)
+    changed = targets.copy()
+    changed[:, 3] = (changed[:, 3] + 1) % shape.words
+    after = model.logits(lib, shape, parameters, given, changed)
+    assert np.array_equal(before[:, :3], after[:, :3])
+    assert np.abs(before[:, 3:] - after[:, 3:]).max() > 1e-3
+
+
+def test_relative_error_of_nan_is_infinite() -> None:
+    assert relative_error([1.0, float("nan")], [1.0, 1.0]) == float("inf")
+    assert relative_error([1.0], [1.0, 1.0]) == float("inf")
+
+
+def drawn_rows() -> Iterator[Row]:
+    for picture in plots.PICTURES:
+        for x in (10, 100):
+            keys = {key: float(x) for key, _ in picture.panels}
+            yield {"experiment": picture.experiment, "system": "tracer", "status": "ok",
+                   "case": str(x), picture.axis: x, **keys}  # fmt: skip
+    yield {"experiment": "nearest neighbours", "system": "tracer", "status": "ok", "case": "c",
+           "work": 10, "seconds": 1.0}  # fmt: skip
+
+
+def test_every_picture_is_drawn(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    drawn = plots.draw(tmp_path / "plots", list(drawn_rows()))
+    assert len(drawn) == len(plots.PICTURES) + 1
+    assert all(path.stat().st_size > 1000 for path in drawn)
+
+
+def test_an_experiment_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["nothing"])
+    assert "no experiment 'nothing'; there are kernel" in capsys.readouterr().err
+
+
+def test_data_that_is_missing_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("neighbours", "sgpr", "sgpr-training"):
+        assert list(EXPERIMENTS[name](SETTINGS))
+    said = capsys.readouterr().out
+    assert "Fashion-MNIST skipped: no fashion_mnist.npz in --data" in said
+    assert "kin40k skipped" in said
+
+
+@pytest.mark.xla
+@pytest.mark.slow
+def test_the_command_writes_tables(tmp_path: Path) -> None:
+    table, rows = tmp_path / "table.md", tmp_path / "rows.json"
+    arguments = ["scaling", "--only", "n = 1,000", "--markdown", str(table), "--json", str(rows)]
+    main([*arguments, "--plots", str(tmp_path)])
+    found = json.loads(rows.read_text())
+    assert found["machine"]["cores"] > 0
+    assert found["versions"]["numpy"]
+    (row,) = found["rows"]
+    assert row["status"] == "ok"
+    assert row["right"]
+    assert row["within"]
+    text = table.read_text()
+    assert "## scaling: kernel product" in text
+    assert "python -m benchmarks.experiments scaling" in text
