@@ -213,7 +213,8 @@ def main(arguments: list[str] | None = None) -> tuple[float, float]:
     trained = train(first, x, y, memory_limit=limit, steps=options.steps, said=print)
     seconds = time.perf_counter() - start
     predicted = tracer.compile(predict, memory_limit=limit)(trained, x, y, found["x_test"])
-    rmse, nlpd = scores(*predicted, found["y_test"])
+    mean, variance = predicted
+    rmse, nlpd = scores(mean, variance, found["y_test"])
     print(f"{seconds:.1f} s of training; test RMSE {rmse:.4f}, NLPD {nlpd:.4f}")
     return rmse, nlpd
 

@@ -24,14 +24,14 @@ LIMITS = {"small": "50MB", "full": "2GB"}
 STEPS = {"small": 10, "full": 100}
 TRAINING_SECONDS = {"small": 20, "full": 900}
 POINTS = {"small": 5_000, "full": 1_000_000}
-GRADIENT_SIZES = {
+GRADIENT_SIZES: dict[str, dict[str, tuple[int, ...]]] = {
     "small": {"made up": (50, 200), "kin40k": (100,)},
     "full": {
         "etopo20": (50, 100, 200, 500, 1_000, 2_000),
         "kin40k": (100, 500, 1_000, 2_000, 4_000),
     },
 }
-TRAINING_SIZES = {
+TRAINING_SIZES: dict[str, dict[str, tuple[int, ...]]] = {
     "small": {"made up": (50,), "kin40k": (100,)},
     "full": {
         "etopo20": (100, 200, 500, 1_000, 2_000),
@@ -127,9 +127,11 @@ def reference(problem: dict[str, Any]) -> Callable[[Any], float]:
         value, derivative = found
         if np.isnan(value) or np.isnan(derivative):
             return float("inf")
-        return min(
-            max(abs(value / middle - 1), abs(derivative - slope) / (abs(slope) + 1e-3))
-            for middle, slope in right
+        return float(
+            min(
+                max(abs(value / middle - 1), abs(derivative - slope) / (abs(slope) + 1e-3))
+                for middle, slope in right
+            )
         )
 
     return error

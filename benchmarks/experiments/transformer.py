@@ -40,7 +40,7 @@ CHECKED_LENGTHS = {FORWARD: 2_048, TRAINING: 512}
 STEP = 1e-6
 LOSS_DIGITS = 100
 """The loss must be so many times more exact than its derivative."""
-PEERS = (
+PEERS: tuple[tuple[str, str, tuple[str, ...], dict[str, bool]], ...] = (
     ("jax.jit", "jax_models:transformer", ("jax",), {}),
     ("torch, eager", "torch_models:transformer", ("torch",), {"compiled": False, "fused": False}),
     ("torch.compile", "torch_models:transformer", ("torch",), {"compiled": True, "fused": False}),
@@ -86,7 +86,8 @@ def _cases(
 
 def values(shape: Shape, found: Any) -> Array:
     """Return some of the first sentence's logits."""
-    return np.asarray(found)[0][some(shape.length, 8), :16]
+    few: Array = np.asarray(found)[0][some(shape.length, 8), :16]
+    return few
 
 
 def _expected_logits(shape: Shape) -> Array:

@@ -13,7 +13,7 @@ from benchmarks.experiments.runs import Run
 from benchmarks.experiments.sgpr import direction
 
 
-class Model(gpytorch.models.ExactGP):
+class Model(gpytorch.models.ExactGP):  # type: ignore[misc]
     """SGPR as in the library's tutorial."""
 
     def __init__(self, problem: dict[str, Any], x: Any, y: Any, likelihood: Any) -> None:

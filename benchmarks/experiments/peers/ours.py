@@ -73,7 +73,7 @@ def kernel(n: int, limit: str | None, device: str, cap_bytes: int) -> Run:
     x, v = inputs.kernel(n)
 
     def program(x: Any, v: Any) -> Any:
-        return kernel_product(x, x, v)
+        return kernel_product(x, x, v)  # type: ignore[no-untyped-call]
 
     return prepared(program, (x, v), limit, lambda found: np.asarray(found)[some(n, 64)], device)
 

@@ -73,10 +73,10 @@ def training(
             said=told.append,
         )  # fmt: skip
         predict = tracer.compile(example.predict, memory_limit=limit)
-        found = predict(trained, x, y, problem["x_test"])
-        rmse, nlpd = example.scores(*found, problem["y_test"])
+        mean, variance = predict(trained, x, y, problem["x_test"])
+        rmse, nlpd = example.scores(mean, variance, problem["y_test"])
         about.update(rmse=rmse, nlpd=nlpd, evaluations=len(told))
-        return found
+        return mean, variance
 
     return Run(
         call,
