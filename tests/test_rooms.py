@@ -59,6 +59,7 @@ SAME_ROOM = {
     "closed_loop": "api",
     "donation": "api",
     "options": "api",
+    "placing": "api",
     "retracing": "api",
     "signature": "api",
     "spreading": "api",

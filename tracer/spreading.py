@@ -12,20 +12,21 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from tracer import lowering, rules, tree
+from tracer import lowering, rules
 from tracer.donation import donated_leaves
 from tracer.errors import DeviceError, MemoryLimitError, OutOfMemoryError
 from tracer.ir import Graph, ShapeDtype
-from tracer.lowering import NamedSharding, PartitionSpec, Placement
+from tracer.lowering import Placement
 from tracer.optimizer.alias import match_donations
 from tracer.optimizer.liveness import Liveness
 from tracer.optimizer.passes import Pass, PassLog, PassManager, PassRow
 from tracer.optimizer.pipeline import SHARD_NAME, SPLIT_NAME, Planner, PlannerOptions
-from tracer.optimizer.shard import device_view, input_axes, output_axes, shard_graph
+from tracer.optimizer.shard import shard_graph
 from tracer.optimizer.simplify import COMMON_SUBEXPRESSIONS
 from tracer.optimizer.speed import Machine
 from tracer.optimizer.split import LoopRow, SplitSettings, split_graph
 from tracer.options import AUTO, CompileOptions
+from tracer.placing import Placer, SpreadCandidate
 from tracer.sharding import Spread
 from tracer.signature import Call
 from tracer.units import format_bytes
@@ -33,36 +34,6 @@ from tracer.units import format_bytes
 # The share of the room that a value may take before it is cut, and that a loop's trip may take.
 _SHARES = ((4, 0.875), (4, 0.5), (16, 0.5), (16, 0.25), (64, 0.25), (256, 0.125))
 _LEAST_BYTES = 1 << 12
-
-
-@dataclass(frozen=True)
-class SpreadCandidate:
-    """A program for a mesh.
-
-    Attributes
-    ----------
-    graph : Graph
-        What all devices compute together.
-    view : Graph
-        What one of them does.
-    placement : Placement
-    rows, loops : tuple
-        For the plan.
-    axes : tuple of str
-        What is spread, along which axis.
-    """
-
-    graph: Graph
-    view: Graph
-    placement: Placement
-    rows: tuple[PassRow, ...]
-    loops: tuple[LoopRow, ...]
-    axes: tuple[str, ...]
-
-    @cached_property
-    def peak_bytes(self) -> int:
-        """The predicted peak of one device."""
-        return Liveness(self.view).peak_bytes
 
 
 @dataclass(frozen=True)
@@ -93,6 +64,7 @@ class Spreader:
         self.limit = limit
         self.donated = donated_leaves(call, options.donation)
         self.traced = call.traced
+        self.placer = Placer(call, self.traced, spread)
         self.machine = Machine(**lowering.machine_facts(device))
         self.planner = Planner(
             self.traced.graph,
@@ -175,7 +147,7 @@ class Spreader:
         """Yield programs, each once: as the user placed it, then as the planner spreads it."""
         seen: set[str] = set()
         if not self.spread.is_automatic or self.mesh.size == 1:
-            yield self._candidate(self.graph, self.planner.rows, (), ())
+            yield self.placer.candidate(self.graph, self.planner.rows, (), ())
         if not self.options.split and not self.spread.is_automatic:
             return
         least: SpreadCandidate | None = None
@@ -236,7 +208,7 @@ class Spreader:
         manager = PassManager()
         split = Pass(SPLIT_NAME, run, exact=False, bodies=False)
         graph = manager.run(candidate.graph, (split, COMMON_SUBEXPRESSIONS))
-        yield self._candidate(graph, (*rows, *manager.rows), tuple(loops), candidate.axes)
+        yield self.placer.candidate(graph, (*rows, *manager.rows), tuple(loops), candidate.axes)
 
     def _sharded(self, settings: SplitSettings) -> tuple[SpreadCandidate, tuple[PassRow, ...]]:
         def run(graph: Graph, log: PassLog) -> Graph:
@@ -249,58 +221,7 @@ class Spreader:
         graph = manager.run(self.graph, passes)
         rows = (*self.planner.rows, *manager.rows)
         axes = tuple(manager.rows[0].applied) if manager.rows else ()
-        return self._candidate(graph, rows, (), axes), rows
-
-    def _candidate(
-        self,
-        graph: Graph,
-        rows: tuple[PassRow, ...],
-        loops: tuple[LoopRow, ...],
-        axes: tuple[str, ...],
-    ) -> SpreadCandidate:
-        inputs, outputs = input_axes(graph), output_axes(graph)
-        placement = self._placement(graph, inputs, outputs)
-        given = zip(placement.inputs, graph.input_types, strict=True)
-        cut = tuple(_single_axis(sharding, type, self.mesh.size) for sharding, type in given)
-        view = device_view(graph, cut, outputs, self.mesh.size)
-        return SpreadCandidate(graph, view, placement, rows, loops, axes)
-
-    def _placement(
-        self, graph: Graph, inputs: tuple[int | None, ...], outputs: tuple[int | None, ...]
-    ) -> Placement:
-        spread, whole = self.spread, NamedSharding(self.mesh, PartitionSpec())
-        placed: list[NamedSharding | None]
-        if spread.is_automatic:
-            chosen = [
-                self._along(axis, type)
-                for axis, type in zip(inputs, graph.input_types, strict=True)
-            ]
-        else:
-            args, _ = tree.unflatten(self.call.structure, self.call.types)
-            chosen = spread.of_arguments(args)
-            chosen += [whole] * (len(graph.inputs) - len(chosen))
-        if spread.results is None and spread.is_automatic:
-            placed = [
-                self._along(axis, type)
-                for axis, type in zip(outputs, graph.output_types, strict=True)
-            ]
-        else:
-            paths = tree.unflatten(self.traced.out_tree, list(graph.output_types))
-            placed = spread.of_results(paths)
-        for sharding, type in zip(
-            (*chosen, *placed), (*graph.input_types, *graph.output_types), strict=True
-        ):
-            if sharding is not None:
-                sharding.shard_shape(type.shape)  # says which axis cannot be cut
-        return Placement(self.mesh, tuple(chosen), tuple(placed))
-
-    def _along(self, axis: int | None, type: ShapeDtype) -> NamedSharding:
-        """Return the sharding over all devices of the mesh along one axis; None: whole on each."""
-        if axis is None or type.shape[axis] % self.mesh.size:
-            return NamedSharding(self.mesh, PartitionSpec())
-        names = self.mesh.axis_names
-        part = names[0] if len(names) == 1 else names
-        return NamedSharding(self.mesh, PartitionSpec(*[None] * axis, part))
+        return self.placer.candidate(graph, rows, (), axes), rows
 
     def explained(self, candidate: SpreadCandidate) -> tuple[str, ...]:
         """Return what is spread over the mesh, for the plan; empty where XLA does it."""
@@ -326,11 +247,3 @@ class Spreader:
             binding=binding,
             where=tensors[0].source if tensors else None,
         )
-
-
-def _single_axis(sharding: NamedSharding, type: ShapeDtype, count: int) -> int | None:
-    """Return the axis that is cut over all devices, if there is one."""
-    for axis, names in enumerate(sharding.parts(type.ndim)):
-        if sharding.shards(names) == count > 1:
-            return axis
-    return None

@@ -19,7 +19,8 @@ from tracer.lowering.free_memory import free_bytes
 from tracer.lowering.hardware import machine_facts
 from tracer.lowering.lanes import compile_lanes
 from tracer.lowering.memory import MemoryStats
-from tracer.lowering.mesh import Mesh, NamedSharding, PartitionSpec, make_mesh
+from tracer.lowering.mesh import Mesh, make_mesh
+from tracer.lowering.named_sharding import NamedSharding, PartitionSpec
 from tracer.lowering.placement import Placement
 from tracer.lowering.processes import exchange
 from tracer.lowering.sharded import get_sharded, local_buffers, put_sharded

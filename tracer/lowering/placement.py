@@ -9,7 +9,8 @@ from typing import Any
 
 from tracer.errors import LoweringError
 from tracer.ir import ShapeDtype
-from tracer.lowering.mesh import AxisNames, Mesh, NamedSharding, PartitionSpec
+from tracer.lowering.mesh import AxisNames, Mesh
+from tracer.lowering.named_sharding import NamedSharding, PartitionSpec
 from tracer.lowering.sharded import xla_sharding
 from tracer.lowering.shims import ir, sdy, xla_client
 

@@ -10,7 +10,7 @@ import numpy as np
 from tracer.errors import DeviceError
 from tracer.lowering import shims
 from tracer.lowering.failures import absent, execution_failure
-from tracer.lowering.mesh import NamedSharding
+from tracer.lowering.named_sharding import NamedSharding
 from tracer.lowering.shims import Buffer, SeveralDevices, xla_client
 
 
