@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.experiments.records import Row
+from benchmarks.experiments.records import OURS, Row
 
 
 @dataclass(frozen=True)
@@ -61,12 +61,11 @@ def draw(folder: Path, rows: Sequence[Row]) -> list[Path]:
     ran = [row for row in rows if row["status"] == "ok"]
     drawn = []
     for picture in PICTURES:
-        mine = [row for row in ran if row["experiment"] == picture.experiment]
-        sources = dict.fromkeys(row.get("source", "") for row in mine)
-        for source in sources:
+        mine = [row for row in rows if row["experiment"] == picture.experiment]
+        for source in dict.fromkeys(row.get("source", "") for row in mine):
             path = folder / (_file_name(f"{picture.experiment} {source}") + ".png")
-            _draw_lines(picture, [row for row in mine if row.get("source", "") == source], path)
-            drawn.append(path)
+            if _draw_lines(picture, [row for row in mine if row.get("source", "") == source], path):
+                drawn.append(path)
     bars = [row for row in ran if row["experiment"] == "nearest neighbours"]
     if bars:
         drawn.append(_draw_bars(bars, folder / "nearest-neighbours.png"))
@@ -78,18 +77,18 @@ def _file_name(text: str) -> str:
     return "-".join(kept.split())
 
 
-def _draw_lines(picture: Picture, rows: Sequence[Row], path: Path) -> None:
+def _draw_lines(picture: Picture, rows: Sequence[Row], path: Path) -> bool:
+    ran = [row for row in rows if row["status"] == "ok"]
+    if not ran:
+        return False
     figure, panels = _figure(len(picture.panels))
+    failed = [row[picture.axis] for row in rows if _is_lost(row)]
     for panel, (key, label) in zip(panels, picture.panels, strict=True):
-        for system in dict.fromkeys(row["system"] for row in rows):
-            points = sorted(
-                (row[picture.axis], row[key])
-                for row in rows
-                if row["system"] == system and row.get(key) is not None
-            )
-            ours = system.startswith("tracer")
-            style = {"linewidth": 2} if ours else {"linewidth": 1, "linestyle": "--"}
-            panel.plot(*zip(*points, strict=True), marker="o", markersize=3, label=system, **style)
+        for system in dict.fromkeys(row["system"] for row in ran):
+            _draw_line(panel, system, _points(ran, system, picture.axis, key))
+        if failed:
+            # As in the paper: from here on not every peer fits.
+            panel.axvline(min(failed), color="grey", linestyle=":", label="first peer does not fit")
         panel.set(xlabel=picture.label, ylabel=label)
         if picture.logarithmic:
             panel.set(xscale="log", yscale="log")
@@ -97,6 +96,23 @@ def _draw_lines(picture: Picture, rows: Sequence[Row], path: Path) -> None:
     panels[-1].legend(fontsize=7, loc="upper left", bbox_to_anchor=(1.02, 1))
     figure.suptitle(path.stem.replace("-", " "))
     _save(figure, path)
+    return True
+
+
+def _is_lost(row: Row) -> bool:
+    return row["status"] == "does not fit" and not row["system"].startswith(OURS)
+
+
+def _points(rows: Sequence[Row], system: str, axis: str, key: str) -> list[tuple[float, float]]:
+    mine = (row for row in rows if row["system"] == system)
+    return sorted((row[axis], row[key]) for row in mine if row.get(key) is not None)
+
+
+def _draw_line(panel: Any, system: str, points: Sequence[tuple[float, float]]) -> None:
+    ours = system.startswith(OURS)
+    style = {"linewidth": 2} if ours else {"linewidth": 1, "linestyle": "--"}
+    if points:
+        panel.plot(*zip(*points, strict=True), marker="o", markersize=3, label=system, **style)
 
 
 def _draw_bars(rows: Sequence[Row], path: Path) -> Path:

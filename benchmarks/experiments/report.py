@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.experiments.records import Row
+from benchmarks.experiments.records import OURS, Row
 from benchmarks.race import short_time
 from examples.display import print_table
 from tracer.units import format_bytes
@@ -76,7 +76,7 @@ def show(rows: Sequence[Row]) -> None:
 
 def summary(rows: Sequence[Row]) -> list[str]:
     """Return the promises in numbers."""
-    ours = [row for row in rows if row["system"].startswith("tracer")]
+    ours = [row for row in rows if row["system"].startswith(OURS)]
     limited = [row for row in ours if "within" in row]
     checked = [row for row in rows if "right" in row]
     lines = [
@@ -88,7 +88,7 @@ def summary(rows: Sequence[Row]) -> list[str]:
     lost = [
         f"{row['experiment']}, {row['case']}: {row['system']} takes {row['ratio']:.2f} of our time"
         for row in rows
-        if row.get("ratio", 1) < 1 and not row["system"].startswith("tracer")
+        if row.get("ratio", 1) < 1 and not row["system"].startswith(OURS)
     ]
     return lines + [f"faster than ours: {line}" for line in lost]
 

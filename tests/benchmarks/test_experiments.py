@@ -158,6 +158,8 @@ def drawn_rows() -> Iterator[Row]:
             keys = {key: float(x) for key, _ in picture.panels}
             yield {"experiment": picture.experiment, "system": "tracer", "status": "ok",
                    "case": str(x), picture.axis: x, **keys}  # fmt: skip
+    yield {"experiment": "kernel product", "system": "peer", "status": "does not fit",
+           "case": "c", "n": 100}  # fmt: skip
     yield {"experiment": "nearest neighbours", "system": "tracer", "status": "ok", "case": "c",
            "work": 10, "seconds": 1.0}  # fmt: skip
 
@@ -167,6 +169,8 @@ def test_every_picture_is_drawn(tmp_path: Path) -> None:
     drawn = plots.draw(tmp_path / "plots", list(drawn_rows()))
     assert len(drawn) == len(plots.PICTURES) + 1
     assert all(path.stat().st_size > 1000 for path in drawn)
+    failed = {"experiment": "kernel product", "system": "peer", "status": "failed", "n": 1}
+    assert plots.draw(tmp_path, [failed]) == []
 
 
 def test_an_experiment_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
