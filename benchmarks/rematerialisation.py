@@ -34,8 +34,9 @@ from examples.display import Progress, print_table
 from tracer.ir import Graph, ShapeDtype
 from tracer.optimizer.costs import graph_flops
 from tracer.optimizer.liveness import Liveness
-from tracer.optimizer.pipeline import Planner, PlannerOptions
+from tracer.optimizer.pipeline import PlannerOptions
 from tracer.optimizer.plan import Plan
+from tracer.optimizer.planner import Planner
 from tracer.optimizer.rematerialise import REMATERIALISE_NAME, Search
 from tracer.optimizer.speed import DEFAULT_MACHINE
 from tracer.trace import trace

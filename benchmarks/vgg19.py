@@ -64,7 +64,8 @@ def counts(direction: str, batch: int, size: dict[str, Any]) -> dict[str, tuple[
 
     from tracer import lowering, tree
     from tracer.ir import ShapeDtype
-    from tracer.optimizer.pipeline import Planner, PlannerOptions
+    from tracer.optimizer.pipeline import PlannerOptions
+    from tracer.optimizer.planner import Planner
     from tracer.trace import trace
 
     given = (make_parameters(**size), make_images(batch, size["side"]))

@@ -16,7 +16,8 @@ from tracer.optimizer.candidates import Candidate, Known
 from tracer.optimizer.costs import libraries_pack
 from tracer.optimizer.liveness import Liveness
 from tracer.optimizer.passes import PassRow
-from tracer.optimizer.pipeline import Planner, PlannerOptions
+from tracer.optimizer.pipeline import PlannerOptions
+from tracer.optimizer.planner import Planner
 from tracer.optimizer.speed import Machine
 from tracer.options import AUTO, CompileOptions
 from tracer.retracing import FRUGAL_MODES, PLAIN, Mode, has_loops, modes

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from tracer.ir import Graph
 from tracer.optimizer.passes import PassRow
-from tracer.optimizer.pipeline import RECOMPUTE_IN_LOOPS, SEGMENT_SCANS, Planner
+from tracer.optimizer.pipeline import RECOMPUTE_IN_LOOPS, SEGMENT_SCANS
+from tracer.optimizer.planner import Planner
 
 _SHARE = 16
 """First, loops compute values again that would take more than this part of the room."""

@@ -20,7 +20,8 @@ from tracer.lowering import Placement
 from tracer.optimizer.alias import match_donations
 from tracer.optimizer.liveness import Liveness
 from tracer.optimizer.passes import Pass, PassLog, PassManager, PassRow
-from tracer.optimizer.pipeline import SHARD_NAME, SPLIT_NAME, Planner, PlannerOptions
+from tracer.optimizer.pipeline import SHARD_NAME, SPLIT_NAME, PlannerOptions
+from tracer.optimizer.planner import Planner
 from tracer.optimizer.shard import shard_graph
 from tracer.optimizer.simplify import COMMON_SUBEXPRESSIONS
 from tracer.optimizer.speed import Machine

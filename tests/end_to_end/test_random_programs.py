@@ -15,7 +15,8 @@ from tests.optimizer.random_programs import Program, programs, settings
 from tracer import lowering
 from tracer.ir import Graph, interpret
 from tracer.optimizer.passes import PassLog
-from tracer.optimizer.pipeline import Planner, PlannerOptions
+from tracer.optimizer.pipeline import PlannerOptions
+from tracer.optimizer.planner import Planner
 from tracer.optimizer.split import SplitSettings, split_graph
 
 pytestmark = pytest.mark.xla

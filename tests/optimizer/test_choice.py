@@ -10,7 +10,8 @@ import tracer.numpy as tnp
 from tracer.ir import Graph, ShapeDtype
 from tracer.optimizer import pipeline
 from tracer.optimizer.candidates import Known
-from tracer.optimizer.pipeline import Planner, PlannerOptions
+from tracer.optimizer.pipeline import PlannerOptions
+from tracer.optimizer.planner import Planner
 from tracer.optimizer.speed import Machine
 from tracer.trace import trace
 

@@ -16,7 +16,8 @@ from tracer.ir.graph import rebuild
 from tracer.optimizer.liveness import graph_flops, node_count, peak_bytes
 from tracer.optimizer.match import contraction
 from tracer.optimizer.passes import Pass, PassLog, PassManager
-from tracer.optimizer.pipeline import STANDARD_PASSES, Planner, PlannerOptions
+from tracer.optimizer.pipeline import STANDARD_PASSES, PlannerOptions
+from tracer.optimizer.planner import Planner
 from tracer.optimizer.split import SplitSettings, split_graph
 
 VECTOR = ((3,), "float32")

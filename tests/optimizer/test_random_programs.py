@@ -17,7 +17,8 @@ from tracer.autodiff import value_and_gradient
 from tracer.ir import Graph, interpret, verify, verify_same_signature
 from tracer.optimizer.match import contraction, unroll
 from tracer.optimizer.passes import PassLog, PassManager
-from tracer.optimizer.pipeline import STANDARD_PASSES, Planner, PlannerOptions
+from tracer.optimizer.pipeline import STANDARD_PASSES, PlannerOptions
+from tracer.optimizer.planner import Planner
 from tracer.optimizer.reorder import cost
 from tracer.optimizer.speed import Machine
 from tracer.optimizer.split import SplitSettings, split_graph

@@ -18,7 +18,8 @@ from tracer import lowering
 from tracer.ir import Graph, ShapeDtype
 from tracer.optimizer.liveness import Liveness
 from tracer.optimizer.passes import PassLog
-from tracer.optimizer.pipeline import Planner, PlannerOptions
+from tracer.optimizer.pipeline import PlannerOptions
+from tracer.optimizer.planner import Planner
 from tracer.optimizer.split import SplitSettings, split_graph
 from tracer.trace import trace
 

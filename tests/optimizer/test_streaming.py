@@ -18,7 +18,8 @@ from tracer import nn
 from tracer.ir import Graph, interpret, print_graph, verify
 from tracer.optimizer.liveness import peak_bytes
 from tracer.optimizer.passes import PassLog
-from tracer.optimizer.pipeline import EXPAND, Planner, PlannerOptions
+from tracer.optimizer.pipeline import EXPAND, PlannerOptions
+from tracer.optimizer.planner import Planner
 from tracer.optimizer.simplify import COMMON_SUBEXPRESSIONS
 from tracer.optimizer.split import LoopRow, SplitSettings, driver, split_graph
 from tracer.scipy import special

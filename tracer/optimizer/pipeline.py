@@ -34,45 +34,28 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from tracer.ir import Graph
-from tracer.optimizer.candidates import (
-    SMALLEST_SETTINGS,
-    TIGHT_SETTINGS,
-    Candidate,
-    Known,
-    limit_settings,
-    user_settings,
-)
 from tracer.optimizer.expand import EXPAND
 from tracer.optimizer.fuse_scans import FUSE_SCANS
 from tracer.optimizer.fusion.concatenations import REDUCE_THROUGH_CONCATENATE
-from tracer.optimizer.fusion.duplicate import FUSION_MERGER, duplicate_pass
+from tracer.optimizer.fusion.duplicate import FUSION_MERGER
 from tracer.optimizer.fusion.horizontal import horizontal_pass
-from tracer.optimizer.in_place import IN_PLACE_NAME, in_place_pass
-from tracer.optimizer.liveness import Liveness, LiveTensor
+from tracer.optimizer.in_place import IN_PLACE_NAME
 from tracer.optimizer.loop_fusion import (
     INTERCHANGE_NAME,
     SMALL_CALLS_NAME,
-    Lanes,
-    interchange_row,
     scalar_replacement_pass,
-    small_calls_pass,
     unrolling_pass,
 )
-from tracer.optimizer.loops import unsplit_bytes
 from tracer.optimizer.match import CONTRACTIONS, INNER_PRODUCTS, UNROLL
-from tracer.optimizer.passes import Pass, PassLog, PassManager, PassRow
-from tracer.optimizer.rematerialise import REMATERIALISE_NAME, Rematerialiser
-from tracer.optimizer.reorder import SCHEDULE, chains_pass, force_order
+from tracer.optimizer.passes import Pass
+from tracer.optimizer.rematerialise import REMATERIALISE_NAME
+from tracer.optimizer.reorder import SCHEDULE, chains_pass
 from tracer.optimizer.simplify import COMMON_SUBEXPRESSIONS, CONSTANT_FOLDING
 from tracer.optimizer.sink import sink_pass
-from tracer.optimizer.speed import DEFAULT_MACHINE, Machine, estimate_seconds
-from tracer.optimizer.split import LoopRow, SplitSettings, split_graph
+from tracer.optimizer.speed import DEFAULT_MACHINE, Machine
 from tracer.optimizer.transposes import TRANSPOSES
 
 
@@ -141,7 +124,8 @@ OPTIONAL_PASSES = frozenset(
 """Names by which passes can be switched off; the ops that *expand* writes out have no lowering."""
 
 
-def _passes(options: PlannerOptions) -> Sequence[Pass]:
+def passes_of(options: PlannerOptions) -> Sequence[Pass]:
+    """Return the passes that run before a program is split, in their order."""
     passes = tuple(
         item
         for item in standard_passes(options.match, options.limit_bytes, options.machine)
@@ -151,344 +135,3 @@ def _passes(options: PlannerOptions) -> Sequence[Pass]:
         return passes
     place = passes.index(EXPAND) + 1
     return (*passes[:place], sink_pass(options.sink_bytes), *passes[place:])
-
-
-# A program that fits is split when that takes at most this share of its time, by the model: the
-# model's own error is about that.
-_WORTHWHILE = 0.85
-# A candidate that takes at most this many times the whole program's time is tried at once.
-_CLOSE = 1.25
-# Values are computed again until the prediction is this share of the limit: XLA may take more.
-_SHARES_OF_LIMIT = (1.0, 0.85)
-# Where all that is known to be small takes this many times the limit, nothing else is tried.
-_HOPELESS = 1.1
-# Split programs above the limit that have values computed again, the fastest ones.
-_MOST_COMBINED = 2
-
-
-class Planner:
-    """Finds programs for a graph under a byte limit, the fastest first.
-
-    Parameters
-    ----------
-    graph : Graph
-        The traced program.
-    options : PlannerOptions
-        The limit and the user's thresholds.
-    known : Known, optional
-        What planners with other limits found, and this one too: most of a planner's time when
-        limits are tight.
-    """
-
-    def __init__(self, graph: Graph, options: PlannerOptions, known: Known | None = None) -> None:
-        self.options = options
-        self._known = Known() if known is None else known
-        self.traced = graph
-        self.graph, self.rows = self._optimised(graph)
-        self.baseline_peak_bytes = Liveness(graph, options.donated).peak_bytes
-
-    def _optimised(self, graph: Graph) -> tuple[Graph, tuple[PassRow, ...]]:
-        """Run the passes; those before the first that hangs on the limit once for all limits."""
-        passes = _passes(self.options)
-        names = {chains_pass(None).option, scalar_replacement_pass(None).option}
-        place = next((i for i, item in enumerate(passes) if item.option in names), len(passes))
-        key, known = (graph.fingerprint, self.options.sink_bytes), self._known.prefixes
-        if key not in known:
-            before = PassManager()
-            known[key] = (before.run(graph, passes[:place]), tuple(before.rows))
-        prefix, rows = known[key]
-        after = PassManager()
-        return after.run(prefix, passes[place:]), (*rows, *after.rows)
-
-    @cached_property
-    def fixed_bytes(self) -> int:
-        """Bytes of arguments and results, those once that share memory: no plan takes less."""
-        graph = self.graph
-        inputs = sum(type.nbytes for type in graph.input_types)
-        free = Counter(graph.input_types[i].nbytes for i in self.options.donated)
-        outputs = Counter(type.nbytes for type in graph.output_types)
-        return inputs + sum(nbytes * count for nbytes, count in (outputs - free).items())
-
-    @cached_property
-    def floor_bytes(self) -> int:
-        """Bytes that no plan goes below: arguments, results, and what loops and branches read."""
-        return max(self.fixed_bytes, unsplit_bytes(self.graph, self.options.donated))
-
-    @cached_property
-    def _whole(self) -> Candidate:
-        """The program without loops of the planner's."""
-        if FUSION_MERGER.option in self.options.disabled:
-            return self._candidate(self.graph, self.rows, ())
-        manager = PassManager()
-        graph = manager.run(self.graph, (duplicate_pass(self.options.machine),))
-        return self._candidate(graph, (*self.rows, *manager.rows), ())
-
-    def candidates(self) -> Iterator[Candidate]:
-        """Yield programs that are predicted to keep the limit, the fastest first."""
-        limit, unsplit, threshold = self._limit, self._whole, self.options.threshold_bytes
-        if threshold is not None and self.options.split:
-            split_bytes = self.options.split_bytes
-            yield self._split(user_settings(threshold, split_bytes, self.options.machine))
-        elif limit is None or unsplit.peak_bytes <= limit or not self.options.split:
-            yield from self._faster_than(unsplit) if self.options.split else ()
-            yield unsplit
-        if limit is not None:
-            tried = {unsplit.graph.fingerprint}
-            for ways in (self._fast_ways(limit), self._small_ways(limit)):
-                for candidate in self._fastest_first(ways, limit):
-                    if candidate.graph.fingerprint not in tried:
-                        tried.add(candidate.graph.fingerprint)
-                        yield candidate
-
-    @property
-    def _limit(self) -> int | None:
-        return self.options.limit_bytes
-
-    def _fastest_first(self, ways: Iterable[Candidate], limit: int) -> Iterator[Candidate]:
-        """Yield those that keep the limit; those that are close to the whole program at once."""
-        close = _CLOSE * self._seconds(self._whole)
-        others = []
-        for candidate in ways:
-            if candidate.peak_bytes <= limit:
-                if self._seconds(candidate) <= close:
-                    yield candidate
-                else:
-                    others.append(candidate)
-        yield from sorted(others, key=self._seconds)
-
-    def _seconds(self, candidate: Candidate) -> float:
-        known, key = self._known.seconds, candidate.graph.fingerprint
-        if key not in known:
-            known[key] = estimate_seconds(candidate.graph, self.options.machine)
-        return known[key]
-
-    def _fast_ways(self, limit: int) -> Iterator[Candidate]:
-        """Yield the whole program in our order, with values computed again, split, and both."""
-        whole, settings = self._whole, [*self._limit_settings(limit)]
-        if whole.peak_bytes > limit and self.options.threshold_bytes is None:
-            ordered = self.ordered(whole)
-            yield from () if ordered is None else (ordered,)
-        yield from self._splits(settings[:1])
-        yield from self._in_two_sizes(whole, limit)
-        yield from (split := [*self._splits(TIGHT_SETTINGS[:2])])
-        yield from self._combined(split, limit)
-
-    def _small_ways(self, limit: int) -> Iterator[Candidate]:
-        """Yield what is split more, also with values computed again, the same for every limit.
-
-        Where one of them comes near the limit, also what is split by settings derived from it.
-        """
-        yield from (split := [*self._splits(TIGHT_SETTINGS)])
-        yield from (both := [*self._combined(split, limit)])
-        sizes = [found.peak_bytes for found in (*split, *both)]
-        if min(sizes, default=limit) > _HOPELESS * limit:
-            return
-        settings = [*self._limit_settings(limit)]
-        half = len(settings) // 2
-        yield from (own := [*self._splits(settings[1:half])])
-        if all(found.peak_bytes > limit for found in (*split, *both, *own)):
-            yield from (more := [*self._splits(settings[half:])])
-            yield from self._combined([*own, *more], limit)
-
-    def _combined(self, split: Iterable[Candidate], limit: int) -> Iterator[Candidate]:
-        """Yield split programs with values computed again, those that take least time first."""
-        over = [found for found in split if found.loops and found.peak_bytes > limit]
-        for candidate in sorted(over, key=self._seconds)[:_MOST_COMBINED]:
-            yield from self._in_two_sizes(candidate, limit)
-
-    def _in_two_sizes(self, candidate: Candidate, limit: int) -> Iterator[Candidate]:
-        """Yield a program with values computed again for a limit, and for less: XLA may take more.
-
-        One above the limit where there is none within.
-        """
-        for share in _SHARES_OF_LIMIT:
-            found = self._rematerialised(candidate, int(share * limit))
-            if found is None:
-                break
-            yield found
-            if found.peak_bytes > limit:
-                break
-
-    def _limit_settings(self, limit: int) -> Iterator[SplitSettings]:
-        room = max(1, limit - self.fixed_bytes)
-        return limit_settings(room, self.options.machine, self.options.split_bytes)
-
-    def _splits(self, settings: Iterable[SplitSettings]) -> Iterator[Candidate]:
-        if self.options.split:
-            yield from map(self._split, settings)
-
-    def _rematerialised(self, candidate: Candidate, limit: int) -> Candidate | None:
-        """Return a program with values computed again until it keeps a limit, or is smallest.
-
-        None where there is nothing to compute again, or the pass is switched off.
-        """
-        disabled = self.options.disabled
-        if REMATERIALISE_NAME in disabled or candidate.peak_bytes <= limit:
-            return None
-        order = SCHEDULE.option not in disabled
-        if self._known.rematerialiser is None:
-            self._known.rematerialiser = Rematerialiser(self.options.machine, order)
-        manager = PassManager()
-        again = self._known.rematerialiser.as_pass(limit, self.options.donated)
-        graph = manager.run(candidate.graph, (again,))
-        if graph is candidate.graph:
-            return None
-        peak = Liveness(graph, self.options.donated).peak_bytes
-        rows = (*candidate.rows, *manager.rows)
-        return Candidate(graph, rows, candidate.loops, peak, is_ordered=order)
-
-    def ordered(self, candidate: Candidate) -> Candidate | None:
-        """Return the same program in an order with a small peak that XLA has to keep.
-
-        None when it has one already, when there is nothing to gain from an order, or when the pass
-        is switched off.
-        """
-        if candidate.is_ordered or SCHEDULE.option in self.options.disabled:
-            return None
-
-        def run(graph: Graph, log: PassLog) -> Graph:
-            return force_order(graph, log, self.options.donated)
-
-        manager = PassManager()
-        graph = manager.run(candidate.graph, (replace(SCHEDULE, run=run),))
-        if graph is candidate.graph:
-            return None
-        peak = Liveness(graph, self.options.donated).peak_bytes
-        rows = (*candidate.rows, *manager.rows)
-        return Candidate(graph, rows, candidate.loops, peak, is_ordered=True)
-
-    def in_lanes(self, candidate: Candidate) -> tuple[Candidate, Lanes | None]:
-        """Return a program's lanes, if that pays; the candidate has a line that says why not."""
-        options, graph = self.options, candidate.graph
-        if INTERCHANGE_NAME in options.disabled or options.donated or candidate.is_ordered:
-            return candidate, None
-        if not any(node.body_graphs for node in graph.nodes):
-            return candidate, None
-        row, lanes = interchange_row(graph, options.machine, candidate.peak_bytes)
-        candidate = replace(candidate, rows=(*candidate.rows, row))
-        if lanes is None or (options.limit_bytes or row.peak_bytes_after) < row.peak_bytes_after:
-            return candidate, None
-        calls = small_calls_pass(replace(options.machine, cores=1))
-        items = (COMMON_SUBEXPRESSIONS, calls)
-        finishing = [item for item in items if item.option not in options.disabled]
-        manager = PassManager()
-        graphs = tuple(manager.run(graph, finishing) for graph in lanes.graphs)
-        peak = max(candidate.peak_bytes, row.peak_bytes_after)
-        rows = (*candidate.rows, *manager.rows[: len(finishing)])
-        return replace(candidate, rows=rows, peak_bytes=peak), replace(lanes, graphs=graphs)
-
-    def in_small_calls(self, candidate: Candidate) -> Candidate:
-        """Return the same program with loops of small kernels as one function each."""
-        item = small_calls_pass(self.options.machine, self.options.donated)
-        limit = self.options.limit_bytes
-        # What a call is given it may not write over: that takes the state of a loop once more.
-        if item.option in self.options.disabled or (limit is not None and candidate.is_ordered):
-            return candidate
-        if not any(node.body_graphs for node in candidate.graph.nodes):
-            return candidate
-        manager = PassManager()
-        graph = manager.run(candidate.graph, (item,))
-        peak = Liveness(graph, self.options.donated).peak_bytes
-        rows = (*candidate.rows, *manager.rows)
-        if limit is not None and peak > min(limit, candidate.peak_bytes):
-            return candidate
-        return replace(candidate, graph=graph, rows=rows)
-
-    def kept_in_place(self, candidate: Candidate) -> Candidate:
-        """Return the same program where XLA copies no memory that the model shares."""
-        keep = in_place_pass(self.options.donated)
-        if keep.option in self.options.disabled:
-            return candidate
-        manager = PassManager()
-        graph = manager.run(candidate.graph, (keep,))
-        return replace(candidate, graph=graph, rows=(*candidate.rows, *manager.rows))
-
-    def _faster_than(self, unsplit: Candidate) -> Iterator[Candidate]:
-        """Yield a split program, although the whole one may run, when it is faster by the model.
-
-        Values that fit no cache travel to memory and back; computed in slices they stay in the
-        cache: measured 13 times faster for a kernel product (`python -m benchmarks kernel`).
-        """
-        limit, machine = self.options.limit_bytes, self.options.machine
-        threshold = machine.cache_bytes // 2
-        stored = Liveness(unsplit.graph).stored
-        if all(type.nbytes <= threshold for node in stored for type in node.types):
-            return
-        room = machine.cache_bytes if limit is None else max(1, limit - self.fixed_bytes)
-        settings = SplitSettings(threshold, machine.cache_bytes // 4, room, machine=machine)
-        candidate = self._split(settings)
-        if not candidate.loops or (limit is not None and candidate.peak_bytes > limit):
-            return
-        whole, sliced = (estimate_seconds(c.graph, machine) for c in (unsplit, candidate))
-        if sliced < _WORTHWHILE * whole:
-            yield candidate
-
-    def smallest(self) -> Candidate:
-        """Return the program with the smallest predicted peak, whatever its speed.
-
-        The limit plays no part, so that the answer is the same for every limit.
-        """
-        return min(
-            [self._whole, *self._smallest_split, *self._smallest_rematerialised],
-            key=lambda candidate: candidate.peak_bytes,
-        )
-
-    def smallest_of_other_kind(self, candidate: Candidate) -> Candidate | None:
-        """Return the whole program for one with loops, else the smallest with loops, if any.
-
-        Where the model is wrong about what XLA stores, it is wrong about one of them.
-        """
-        if candidate.loops:
-            return self._whole
-        split = [found for found in self._smallest_split if found.loops]
-        return min(split, key=lambda candidate: candidate.peak_bytes, default=None)
-
-    @cached_property
-    def _smallest_split(self) -> list[Candidate]:
-        if not self.options.split:
-            return []
-        return list(map(self._split, (*TIGHT_SETTINGS, *SMALLEST_SETTINGS)))
-
-    @cached_property
-    def _smallest_rematerialised(self) -> list[Candidate]:
-        """The whole program and the smallest split one, with values computed again."""
-        split = min(self._smallest_split, key=lambda found: found.peak_bytes, default=self._whole)
-        starts = {start.graph: start for start in (self._whole, split)}.values()
-        return [found for start in starts if (found := self._rematerialised(start, 1)) is not None]
-
-    def why_not_split(self, tensor: LiveTensor) -> str | None:
-        """Return the reason why a tensor of the smallest program could not be cut, if known."""
-        rows = self._split(TIGHT_SETTINGS[-1]).rows
-        # Other passes refuse rewrites, which is no reason for a tensor to be stored.
-        refusals = [refusal for row in rows if row.name == "split" for refusal in row.refusals]
-        same_value = [refusal for refusal in refusals if refusal.subject == str(tensor)]
-        same_line = [refusal for refusal in refusals if refusal.source == tensor.source]
-        found = next(iter(same_value or same_line), None)
-        return None if found is None else f"{found.subject}: {found.reason}"
-
-    def _split(self, settings: SplitSettings) -> Candidate:
-        key, known = (self.graph.fingerprint, settings), self._known.splits
-        if key not in known:
-            known[key] = self._split_anew(settings)
-        rows, candidate = known[key]
-        return replace(candidate, rows=(*self.rows, *rows))
-
-    def _split_anew(self, settings: SplitSettings) -> tuple[tuple[PassRow, ...], Candidate]:
-        loops: list[LoopRow] = []
-
-        def run(graph: Graph, log: PassLog) -> Graph:
-            result, rows = split_graph(graph, settings, log)
-            loops.extend(rows)
-            return result
-
-        manager = PassManager()
-        split = Pass(SPLIT_NAME, run, exact=False, bodies=False)
-        graph = manager.run(self.graph, (split, COMMON_SUBEXPRESSIONS))
-        rows = tuple(manager.rows)
-        return rows, self._candidate(graph, rows, tuple(loops))
-
-    def _candidate(
-        self, graph: Graph, rows: tuple[PassRow, ...], loops: tuple[LoopRow, ...]
-    ) -> Candidate:
-        peak = Liveness(graph, self.options.donated).peak_bytes
-        return Candidate(graph, rows, loops, peak)

@@ -11,7 +11,8 @@ import tracer.numpy as tnp
 from benchmarks.experiments.runs import Run
 from tracer.ir import Graph, ShapeDtype
 from tracer.optimizer.liveness import Liveness
-from tracer.optimizer.pipeline import Planner, PlannerOptions
+from tracer.optimizer.pipeline import PlannerOptions
+from tracer.optimizer.planner import Planner
 from tracer.trace import trace
 
 ROWS, WIDTH = 4_096, 32

@@ -19,7 +19,8 @@ from tracer.autodiff import value_and_gradient
 from tracer.ir import Graph, interpret, verify, verify_same_signature
 from tracer.optimizer.liveness import Liveness, graph_flops
 from tracer.optimizer.passes import PassLog, PassManager
-from tracer.optimizer.pipeline import STANDARD_PASSES, Planner, PlannerOptions
+from tracer.optimizer.pipeline import STANDARD_PASSES, PlannerOptions
+from tracer.optimizer.planner import Planner
 from tracer.optimizer.rematerialise import REMATERIALISE_NAME, Rematerialiser, Search
 from tracer.optimizer.rematerialise.replay import replay
 from tracer.optimizer.speed import DEFAULT_MACHINE
