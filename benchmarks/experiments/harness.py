@@ -52,13 +52,18 @@ def _arguments(case: Case, system: System, settings: Settings) -> dict[str, Any]
     }
 
 
+def _address_space(settings: Settings) -> int:
+    # A GPU's driver maps the device's memory and more; the device itself is the cap there.
+    return settings.cap_bytes if settings.device == "cpu" else 2**46
+
+
 def _alone(case: Case, system: System, settings: Settings, python: str) -> Row:
     found = measure(
         system.path,
         arguments=_arguments(case, system, settings),
         repeats=REPEATS,
         enough_seconds=settings.seconds / 4,
-        cap_bytes=settings.cap_bytes,
+        cap_bytes=_address_space(settings),
         timeout=settings.timeout,
         environment=_QUIET,
         python=python,
@@ -109,7 +114,7 @@ def _compare(
         {name: (systems[name].path, _arguments(case, systems[name], settings)) for name in racing},
         turns=TURNS[settings.size],
         enough_seconds=settings.seconds,
-        cap_bytes=settings.cap_bytes,
+        cap_bytes=_address_space(settings),
         timeout=settings.timeout,
         pythons=pythons,
     )

@@ -16,15 +16,19 @@ SIZES = {
     "full": (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000),
 }
 LIMITS = {"small": ("20MB", "100MB"), "full": ("100MB", "1GB", "5GB", "20GB")}
+HOURS = 100_000
+"""Above, a call takes minutes, so only the two smallest limits run, and those that fit anyway."""
 STORED_TO = 100_000
 """Peers that store the matrix are tried up to here, where it has 80 GB; larger ones cannot fit."""
+CUBED_TO = 30_000
+"""A chunk of 1,000 x 1,000 takes it a fifth of a second: the largest size would take days."""
 BLOCKED = (
     System("jax.jit, in chunks by hand", "jax_programs:kernel", ("jax",), {"chunk": 100}),
     System("KeOps", "keops:kernel", ("pykeops", "torch")),
     System("NumPy, in blocks by hand", "numpy_programs:kernel_in_blocks"),
     System("C, AVX and OpenMP", "native:kernel", ("gcc",)),
-    System("Cubed", "cubed_programs:kernel", ("cubed",)),
 )
+CUBED = System("Cubed", "cubed_programs:kernel", ("cubed",))
 WHOLE = (
     System("jax.jit", "jax_programs:kernel", ("jax",), {"chunk": 0}),
     System("torch, eager", "torch_programs:kernel", ("torch",), {"compiled": False}),
@@ -38,7 +42,8 @@ WHOLE = (
 def cases(settings: Settings) -> Iterator[Case]:
     """Yield one case for each size, with every limit as a system."""
     for n in SIZES[settings.size]:
-        limits = (*LIMITS[settings.size], None)
+        limits: tuple[str | None, ...] = (*LIMITS[settings.size], None)
+        limits = limits[:2] if n > HOURS else limits
         ours = (
             System(
                 f"{OURS}, {limit or 'no limit'}",
@@ -47,7 +52,8 @@ def cases(settings: Settings) -> Iterator[Case]:
             )
             for limit in limits
         )
-        peers = (*BLOCKED, *(WHOLE if n <= STORED_TO else ()))
+        whole = WHOLE if n <= STORED_TO else ()
+        peers = (*BLOCKED, *whole, *((CUBED,) if n <= CUBED_TO else ()))
         yield Case(
             TITLE,
             f"n = {n:,}",
