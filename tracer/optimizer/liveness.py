@@ -170,7 +170,7 @@ class Liveness(Lifetimes):
         The transposed form is the node's result; what is transposed would be computed inside of it,
         but XLA computes it in its own layout first.
         """
-        if not do_libraries_pack() or not _only_moves(node) or self.is_stored(node.operands[0]):
+        if not _only_moves(node) or self.is_stored(node.operands[0]):
             return 0
         is_multiplied = any(user.cost.product_flops for user in self._readers(node))
         return node.operands[0].type.nbytes if is_multiplied else 0
