@@ -20,7 +20,7 @@ HOURS = 100_000
 """Above, a call takes minutes, so only the two smallest limits run, and those that fit anyway."""
 STORED_TO = 100_000
 """Peers that store the matrix are tried up to here, where it has 80 GB; larger ones cannot fit."""
-CUBED_TO = 30_000
+CUBED_TO = 10_000
 """A chunk of 1,000 x 1,000 takes it a fifth of a second: the largest size would take days."""
 BLOCKED = (
     System("jax.jit, in chunks by hand", "jax_programs:kernel", ("jax",), {"chunk": 100}),
