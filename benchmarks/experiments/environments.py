@@ -16,6 +16,9 @@ from typing import Any
 
 DISTRIBUTIONS = {
     "jaxlib": "jaxlib",
+    "optree": "optree",
+    "networkx": "networkx",
+    "opt_einsum": "opt_einsum",
     "numpy": "numpy",
     "scipy": "scipy",
     "jax": "jax",

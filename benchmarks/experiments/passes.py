@@ -4,77 +4,49 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 
 from benchmarks.experiments.environments import Environments
 from benchmarks.experiments.records import Settings
 from benchmarks.measure import ROOT
+from benchmarks.passes import TABLES
+
+OURS_AND_JAX = ("jaxlib", "jax", "optree", "networkx", "opt_einsum")
+CHAINS = {"small": ("--n", "300", "--rounds", "3"), "full": ()}
 
 
-@dataclass(frozen=True)
-class Command:
-    """A benchmark of its own.
-
-    Attributes
-    ----------
-    title : str
-        The heading of its tables.
-    module : str
-        Below `benchmarks`.
-    small, full : tuple of str
-        Its arguments at each size.
-    peers : mapping of str to str
-        Options that name an interpreter, and the module that it must have.
-    """
-
-    title: str
-    module: str
-    small: tuple[str, ...] = ("--size", "small")
-    full: tuple[str, ...] = ("--size", "full")
-    peers: Mapping[str, str] | None = None
-
-
-COMMANDS = (
-    Command("Cartpole (seed 002)", "cartpole", peers={"--jax": "jax", "--torch": "torch"}),
-    Command("VGG19, forward and backward (seed 004)", "vgg19", peers={"--torch": "torch"}),
-    Command("Adam over many arrays", "adam"),
-    Command("Donation, and the whole training loop in one program (seed 003)", "donation"),
-    Command("Multi-output and producer fusion", "fusion"),
-)
+def commands(settings: Settings, environments: Environments) -> dict[str, list[str]]:
+    """Return the command of each table, with the interpreters of peers that are here."""
+    # Some find JAX by import, so it is best to run where both are.
+    python = environments.python_for(OURS_AND_JAX) or sys.executable
+    others = {peer: environments.python_for((peer,)) for peer in ("jax", "torch")}
+    found = {}
+    for name, peers in TABLES.items():
+        options = [word for peer in peers if (at := others[peer]) for word in (f"--{peer}", at)]
+        found[name] = [python, "-m", f"benchmarks.{name}", "--size", settings.size, *options]
+    chains = [python, "-m", "benchmarks.linear_algebra", *CHAINS[settings.size]]
+    return {**found, "matrix chains": chains}
 
 
 def texts(
     settings: Settings, environments: Environments, say: Callable[[str], None]
 ) -> dict[str, str]:
-    """Run each; return what it printed, by title."""
+    """Run each; return what it printed, by name."""
     found = {}
-    for command in COMMANDS:
-        say(f"passes: {command.title}")
-        found[command.title] = _printed(command, settings, environments)
-        print(f"{command.title}\n\n{found[command.title]}", flush=True)
+    for name, command in commands(settings, environments).items():
+        say(f"passes: {name}")
+        found[f"passes: {name}"] = _printed(command, settings.timeout)
+        print(f"{name}\n\n{found[f'passes: {name}']}", flush=True)
     return found
 
 
-def _printed(command: Command, settings: Settings, environments: Environments) -> str:
-    # With jax here or elsewhere: these benchmarks find it by import.
-    python = environments.python_for(("jaxlib", "jax")) or sys.executable
-    arguments = command.small if settings.size == "small" else command.full
-    for option, module in (command.peers or {}).items():
-        other = environments.python_for((module,))
-        if other is not None:
-            arguments = (*arguments, option, other)
+def _printed(command: list[str], timeout: float) -> str:
     try:
         done = subprocess.run(
-            [python, "-m", f"benchmarks.{command.module}", *arguments],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            timeout=settings.timeout,
-            check=False,
+            command, cwd=ROOT, capture_output=True, text=True, timeout=timeout, check=False
         )
     except subprocess.TimeoutExpired:
-        return f"timed out: more than {settings.timeout:g} s\n"
+        return f"timed out: more than {timeout:g} s\n"
     if done.returncode:
         lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
         return f"{done.stdout}\nfailed: {lines[-1]}\n"

@@ -11,7 +11,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.experiments import environments, inputs, kernel, neighbours, plots, report, sgpr
+from benchmarks.experiments import (
+    environments,
+    inputs,
+    kernel,
+    neighbours,
+    passes,
+    plots,
+    report,
+    sgpr,
+)
 from benchmarks.experiments import transformer_model as model
 from benchmarks.experiments.__main__ import EXPERIMENTS, main
 from benchmarks.experiments.environments import Environments
@@ -171,6 +180,13 @@ def test_every_picture_is_drawn(tmp_path: Path) -> None:
     assert all(path.stat().st_size > 1000 for path in drawn)
     failed = {"experiment": "kernel product", "system": "peer", "status": "failed", "n": 1}
     assert plots.draw(tmp_path, [failed]) == []
+
+
+def test_the_passes_tables_get_the_interpreters_of_their_peers() -> None:
+    found = passes.commands(SETTINGS, Environments({"a": {}, "b": {"torch": "1"}}))
+    assert found["vgg19"][-2:] == ["--torch", "b"]
+    assert found["matrix chains"][0] == sys.executable
+    assert "--torch" not in " ".join(passes.commands(SETTINGS, HERE)["cartpole"])
 
 
 def test_an_experiment_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
