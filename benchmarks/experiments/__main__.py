@@ -46,7 +46,7 @@ EXPERIMENTS: dict[str, Cases] = {
 TEXTS = {"passes": passes.texts}
 CAPS = {"small": "2GB", "full": "8GB"}
 SECONDS = {"small": 10.0, "full": 60.0}
-TIMEOUTS = {"small": 120.0, "full": 3600.0}
+TIMEOUTS = {"small": 300.0, "full": 3600.0}
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
@@ -65,7 +65,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--venvs", metavar="DIR", help="a folder of environments with peers")
     parser.add_argument("--cap", metavar="BYTES", help="what a process may add: 2GB, full 8GB")
     parser.add_argument("--seconds", type=float, help="for the turns of a case: 10, full 60")
-    parser.add_argument("--timeout", type=float, help="of one process: 120 s, full 3600 s")
+    parser.add_argument("--timeout", type=float, help="of one process: 300 s, full 3600 s")
     parser.add_argument("--json", metavar="FILE", help="write everything to this file")
     parser.add_argument("--markdown", metavar="FILE", help="write the tables to this file")
     parser.add_argument("--plots", metavar="DIR", help="draw into this folder")
