@@ -93,6 +93,22 @@ def summary(rows: Sequence[Row]) -> list[str]:
     return lines + [f"faster than ours: {line}" for line in lost]
 
 
+def broken(rows: Sequence[Row]) -> list[str]:
+    """Return a line for each promise of ours that a row breaks."""
+    found = []
+    for row in rows:
+        if not row["system"].startswith(OURS):
+            continue
+        name = f"{row['experiment']}, {row['case']}, {row['system']}"
+        if row["status"] != "ok":
+            found.append(f"{name}: {row['status']}: {_short(row.get('reason', ''))}")
+        if row.get("within") is False:
+            found.append(f"{name}: over the limit")
+        if row.get("right") is False:
+            found.append(f"{name}: wrong values")
+    return found
+
+
 def by_case(rows: Iterable[Row]) -> dict[tuple[str, str], list[Row]]:
     """Group rows by experiment and case, in order."""
     groups: dict[tuple[str, str], list[Row]] = {}
