@@ -6,6 +6,8 @@
 
 Each system runs each size in a fresh process, under a cap, for its memory; then those that ran take
 turns for the time. docs/experiments.md says more.
+
+Ends with 1 when ours fails, is over its limit, or wrong.
 """
 
 from __future__ import annotations
@@ -147,4 +149,4 @@ def _write(options: argparse.Namespace, record: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit("\n".join(report.broken(main()["rows"])) or 0)

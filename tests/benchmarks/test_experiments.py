@@ -81,6 +81,10 @@ def test_over_the_limit_is_said() -> None:
            "within": False}  # fmt: skip
     assert "OVER THE LIMIT" in " ".join(report.cells(row))
     assert "measured memory within the limit: 0 of 1" in report.summary([row])
+    assert report.broken([row]) == ["e, c, tracer: over the limit"]
+    assert report.broken([{**row, "within": True}, {**row, "system": "peer"}]) == []
+    failed = {**row, "status": "failed", "reason": "a bug", "within": True, "right": False}
+    assert report.broken([failed]) == ["e, c, tracer: failed: a bug", "e, c, tracer: wrong values"]
 
 
 def test_interpreters_are_found_by_what_they_have() -> None:
