@@ -37,6 +37,7 @@ def cells(row: Row) -> tuple[str, ...]:
 
 
 def _short(text: str) -> str:
+    text = " ".join(text.split())
     return text if len(text) <= 90 else f"{text[:87]}..."
 
 

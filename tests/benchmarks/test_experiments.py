@@ -73,6 +73,7 @@ def test_what_does_not_fit_and_what_is_missing_is_a_status() -> None:
     assert rows["none"]["status"] == "skipped"
     assert rows["none"]["reason"] == "not installed: pykeops"
     assert all(len(report.cells(row)) == len(report.HEADER) for row in rows.values())
+    assert report.cells({**rows["none"], "reason": "two\n  lines"})[-1] == "two lines"
 
 
 def test_over_the_limit_is_said() -> None:
