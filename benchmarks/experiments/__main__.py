@@ -17,6 +17,7 @@ import shlex
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ from benchmarks.experiments import (
     transformer,
 )
 from benchmarks.experiments.harness import elapsed, run_case
-from benchmarks.experiments.records import Cases, Settings
+from benchmarks.experiments.records import OURS, Case, Cases, Settings
 from examples.display import Progress
 from tracer.units import parse_bytes
 
@@ -62,6 +63,9 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(known))
     parser.add_argument("--size", choices=tuple(CAPS), default="small")
     parser.add_argument("--only", default="", metavar="TEXT", help="cases whose title has it")
+    parser.add_argument(
+        "--systems", action="append", metavar="TEXT", help="beside ours, those whose name has it"
+    )
     parser.add_argument("--data", metavar="DIR", help="the folder of data sets")
     parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
     parser.add_argument("--venvs", metavar="DIR", help="a folder of environments with peers")
@@ -88,6 +92,14 @@ def settings_of(options: argparse.Namespace) -> Settings:
         options.seconds or SECONDS[options.size],
         options.timeout or TIMEOUTS[options.size],
     )
+
+
+def chosen(case: Case, texts: list[str] | None) -> Case:
+    """Return a case with ours and the peers whose names have one of the texts; None: all."""
+    if texts is None:
+        return case
+    wanted = (OURS, *texts)
+    return replace(case, systems=[s for s in case.systems if any(t in s.name for t in wanted)])
 
 
 def main(arguments: list[str] | None = None) -> dict[str, Any]:
@@ -133,7 +145,7 @@ def _steps(
             continue
         for case in EXPERIMENTS[name](settings):
             if options.only in case.title:
-                rows = run_case(case, settings, found, say)
+                rows = run_case(chosen(case, options.systems), settings, found, say)
                 progress.clear()
                 report.show(rows)
                 record["rows"] += rows

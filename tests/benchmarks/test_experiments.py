@@ -22,7 +22,7 @@ from benchmarks.experiments import (
     sgpr,
 )
 from benchmarks.experiments import transformer_model as model
-from benchmarks.experiments.__main__ import EXPERIMENTS, main
+from benchmarks.experiments.__main__ import EXPERIMENTS, chosen, main
 from benchmarks.experiments.environments import Environments
 from benchmarks.experiments.harness import run_case
 from benchmarks.experiments.records import Case, Row, Settings, System, relative_error
@@ -54,6 +54,13 @@ def test_two_systems_are_measured_checked_and_take_turns() -> None:
     assert rows["whole"]["ratio"] == 1
     # The whole stores at least the differences.
     assert rows["whole"]["peak_bytes"] > 8 * 3 * 300**2
+
+
+def test_peers_are_chosen_by_name() -> None:
+    names = ("tracer, 1MB", "jax.jit", "jax.jit, in chunks by hand", "NumPy")
+    whole = case(*(System(name, PROGRAMS) for name in names))
+    assert chosen(whole, None) is whole
+    assert [system.name for system in chosen(whole, ["chunks"]).systems] == [names[0], names[2]]
 
 
 def test_wrong_values_are_seen() -> None:
