@@ -57,6 +57,7 @@ SAME_ROOM = {
     "buckets": "api",
     "compiled": "api",
     "closed_loop": "api",
+    "collection": "api",
     "donation": "api",
     "options": "api",
     "placing": "api",

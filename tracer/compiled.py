@@ -10,6 +10,7 @@ from typing import Any
 from tracer import lowering, tree
 from tracer.alias_rows import Compiled, alias_report, unused_rows
 from tracer.closed_loop import Compilers, Found
+from tracer.collection import rare_collection
 from tracer.donation import warn_unused
 from tracer.errors import DeviceError
 from tracer.ir import Graph, ShapeDtype
@@ -81,7 +82,7 @@ def build_program(call: Call, options: CompileOptions, name: str) -> Program:
     """
     spread = options.spread
     place = lowering.find_device(options.device) if spread is None else spread.mesh
-    with libraries_pack(place.platform == "cpu"):
+    with libraries_pack(place.platform == "cpu"), rare_collection():
         if spread is not None:
             return _build_spread(call, options, name, spread)
         return _build(call, options, name)

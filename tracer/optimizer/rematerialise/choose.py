@@ -14,6 +14,7 @@ equal length, as Chen et al., "Training Deep Nets with Sublinear Memory Cost" (2
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -142,7 +143,8 @@ def _choice(program: Program, peak: Peak, drops: Drops, node: Node) -> Choice | 
         return None
     freed = sum(v.type.nbytes for v in node.results if max(peak.reads.get(v, [0])) > peak.time)
     nodes, kept = _made_of(program, peak, drops, node)
-    seconds = sum(program.seconds[item] for item in nodes)
+    # Exact, whatever the order of a set: equal layers must come out equal.
+    seconds = math.fsum(program.seconds[item] for item in nodes)
     freed -= kept
     run = sum(map(_nbytes, program.run(nodes, drops)))
     return Choice(nodes, freed, seconds, freed * freed / (seconds * max(1, run)))

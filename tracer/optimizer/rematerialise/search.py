@@ -152,7 +152,8 @@ class Search:
                 break
             if self.program.touches(choice.nodes, taken):
                 continue
-            chosen = dict.fromkeys(choice.nodes, peak.time)
+            nodes = sorted(choice.nodes, key=self.program.time.__getitem__)
+            chosen = dict.fromkeys(nodes, peak.time)
             if self._meets_itself({**drops, **chosen}):
                 why = "it is compared for equality with what its first computation gave"
                 self.program.refused.update(dict.fromkeys(choice.nodes, why))
@@ -167,8 +168,9 @@ class Search:
 
     def _with_less(self, found: Found, limit: int) -> Found:
         """Take back what was dropped and need not be, the dearest first."""
-        seconds = self.program.seconds
-        dearest = sorted(found.drops, key=lambda node: -seconds[node])[:_MOST_TAKEN_BACK]
+        seconds, time = self.program.seconds, self.program.time
+        drops = sorted(found.drops, key=lambda node: (-seconds[node], time[node]))
+        dearest = drops[:_MOST_TAKEN_BACK]
         for node in dearest:
             fewer = {other: time for other, time in found.drops.items() if other is not node}
             tried, made, _ = self._written(fewer)

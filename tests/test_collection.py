@@ -1,0 +1,38 @@
+"""Planning lets the garbage collector run rarely, and leaves it as it was."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+
+import tracer
+from tracer.collection import rare_collection
+
+
+@rare_collection()
+def failing() -> None:
+    raise ZeroDivisionError
+
+
+def test_thresholds_come_back_also_after_errors_and_when_nested() -> None:
+    before = gc.get_threshold()
+    with rare_collection():
+        assert gc.get_threshold()[0] > before[0]
+        with pytest.raises(ZeroDivisionError):
+            failing()
+        assert gc.get_threshold()[0] > before[0]
+    assert gc.get_threshold() == before
+
+
+def test_a_plan_leaves_them_alone() -> None:
+    before = gc.get_threshold()
+    seen = []
+
+    def program(x: tracer.Array) -> tracer.Array:
+        seen.append(gc.get_threshold())
+        return x + 1
+
+    tracer.compile(program).plan(tracer.ShapeDtype((3,), "float32"))
+    assert seen[0][0] > before[0]
+    assert gc.get_threshold() == before
