@@ -40,6 +40,8 @@ _CLOSE = 1.25
 _SHARES_OF_LIMIT = (1.0, 0.85)
 # Where all that is known to be small takes this many times the limit, nothing else is tried.
 _HOPELESS = 1.1
+# Programs of so many nodes are split in a moment: all slice sizes that the limit suggests are tried.
+_FEW_NODES = 400
 # Split programs above the limit that have values computed again, the fastest ones.
 _MOST_COMBINED = 2
 
@@ -143,10 +145,11 @@ class Planner(Finisher):
     def _fast_ways(self, limit: int) -> Iterator[Candidate]:
         """Yield the whole program in our order, with values computed again, split, and both."""
         whole, settings = self._whole, [*self._limit_settings(limit)]
+        first = len(settings) // 2 if len(self.graph.nodes) <= _FEW_NODES else 1
         if whole.peak_bytes > limit and self.options.threshold_bytes is None:
             ordered = self.ordered(whole)
             yield from () if ordered is None else (ordered,)
-        yield from self._splits(settings[:1])
+        yield from self._splits(settings[:first])
         yield from self._in_two_sizes(whole, limit)
         yield from (split := [*self._splits(TIGHT_SETTINGS[:2])])
         yield from self._combined(split, limit)
