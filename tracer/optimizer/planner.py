@@ -40,7 +40,7 @@ _CLOSE = 1.25
 _SHARES_OF_LIMIT = (1.0, 0.85)
 # Where all that is known to be small takes this many times the limit, nothing else is tried.
 _HOPELESS = 1.1
-# Programs of so many nodes are split in a moment: all slice sizes that the limit suggests are tried.
+# Programs of so many nodes are split in a moment: all slice sizes derived from the limit are tried.
 _FEW_NODES = 400
 # Split programs above the limit that have values computed again, the fastest ones.
 _MOST_COMBINED = 2
