@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import tracer
 import tracer.numpy as tnp
+from tests.optimizer.graphs import text
 from tracer.ir import Graph
 from tracer.ir.interpret import interpret
 from tracer.ir.verify import verify
@@ -125,3 +126,14 @@ def test_random_programs_agree(
     plain = np.asarray(tracer.compile(program, passes="-sink-transposes")(x, rows))
     found = np.asarray(tracer.compile(program, passes=[TRANSPOSES.option])(x, rows))
     np.testing.assert_allclose(found, plain, rtol=1e-10, atol=1e-10)
+
+
+def test_the_text_of_a_sum_over_a_transpose() -> None:
+    _, after, _ = sunk(lambda x: tnp.exp(x.T).sum(1), floats(N, M))
+    assert text(after) == (
+        "graph(%0: float32[90,60]) {\n"
+        "  %1: float32[90,60] = exponential(%0)\n"
+        "  %2: float32[60] = reduce_add(%1) {axes=(0,)}\n"
+        "  return %2\n"
+        "}"
+    )

@@ -11,7 +11,7 @@ import pytest
 
 import tracer
 import tracer.numpy as tnp
-from tests.optimizer.graphs import apply, evaluated, ops_of
+from tests.optimizer.graphs import apply, evaluated, ops_of, text
 from tracer.ir import Graph
 from tracer.optimizer.expand import EXPAND
 from tracer.optimizer.loop_fusion import unrolling_pass
@@ -126,3 +126,14 @@ def test_compiled_values_are_the_same_with_and_without() -> None:
         np.testing.assert_allclose(tracer.compile(function)(X), plain(X), rtol=1e-5)
     rows = {row.name: row for row in tracer.compile(nested(3)).plan(X).passes}
     assert rows["loop unrolling"].applied
+
+
+def test_the_text_of_a_loop_of_one_trip() -> None:
+    graph, _ = unrolled(lambda x: tracer.fori_loop(0, 1, lambda i, y: tnp.sin(y) * x, x), X[:3])
+    assert text(graph) == (
+        "graph(%0: float32[3]) {\n"
+        "  %1: float32[3] = sine(%0)\n"
+        "  %2: float32[3] = multiply(%1, %0)\n"
+        "  return %2\n"
+        "}"
+    )
