@@ -224,29 +224,29 @@ def test_every_op_that_may_be_inside(name: str, sample: Sample) -> None:
 def test_the_text_of_a_loop_in_a_call() -> None:
     graph, _ = called(lambda x: tracer.fori_loop(0, 9, lambda i, y: tnp.sin(y) * x, x), X)
     expected = """
-        graph(%0: float32[256]) {
-          %1: int32[], %2: float32[256], %3: int64[], %4: float32[256] = small_call(%0, %0) with
-            body=graph(%0: float32[256], %1: float32[256]) {
-              %2: int32[] = constant() {value=int32[] 0}
-              %3: int64[] = constant() {value=int64[] 0}
-              %4: int32[], %5: float32[256], %6: int64[], %7: float32[256] = while(%2, %0, %3, %1) with
-                condition=graph(%0: int32[], %1: float32[256], %2: int64[], %3: float32[256]) {
-                  %4: int32[] = constant() {value=int32[] 9}
-                  %5: bool[] = compare(%0, %4) {direction='LT'}
-                  return %5
-                }
-                body=graph(%0: int32[], %1: float32[256], %2: int64[], %3: float32[256]) {
-                  %4: int32[] = constant() {value=int32[] 1}
-                  %5: int64[] = constant() {value=int64[] 1}
-                  %6: int64[] = add(%2, %5)
-                  %7: float32[256] = sine(%3)
-                  %8: float32[256] = multiply(%7, %1)
-                  %9: int32[] = add(%0, %4)
-                  return %9, %1, %6, %8
-                }
-              return %4, %5, %6, %7
+    graph(%0: float32[256]) {
+      %1: int32[], %2: float32[256], %3: int64[], %4: float32[256] = small_call(%0, %0) with
+        body=graph(%0: float32[256], %1: float32[256]) {
+          %2: int32[] = constant() {value=int32[] 0}
+          %3: int64[] = constant() {value=int64[] 0}
+          %4: int32[], %5: float32[256], %6: int64[], %7: float32[256] = while(%2, %0, %3, %1) with
+            condition=graph(%0: int32[], %1: float32[256], %2: int64[], %3: float32[256]) {
+              %4: int32[] = constant() {value=int32[] 9}
+              %5: bool[] = compare(%0, %4) {direction='LT'}
+              return %5
             }
-          return %4
+            body=graph(%0: int32[], %1: float32[256], %2: int64[], %3: float32[256]) {
+              %4: int32[] = constant() {value=int32[] 1}
+              %5: int64[] = constant() {value=int64[] 1}
+              %6: int64[] = add(%2, %5)
+              %7: float32[256] = sine(%3)
+              %8: float32[256] = multiply(%7, %1)
+              %9: int32[] = add(%0, %4)
+              return %9, %1, %6, %8
+            }
+          return %4, %5, %6, %7
         }
-        """
+      return %4
+    }
+    """
     assert text(graph) == dedent(expected).strip()
