@@ -76,6 +76,8 @@ def run(code: str) -> subprocess.CompletedProcess[str]:
         ("'127.0.0.1', 2, 0", "has no port"),
         (f"'{free_address()}', 2, 1, initialization_timeout=1", "could not join the others"),
     ],
+    # Each of xdist's workers finds a free port of its own.
+    ids=["no such process", "no port", "nobody listens"],
 )
 def test_bad_input(arguments: str, text: str) -> None:
     done = run(f"import tracer; tracer.distributed.initialize({arguments})")
