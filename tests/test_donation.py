@@ -261,3 +261,20 @@ def test_updates_in_place_are_listed_with_their_line() -> None:
     (row,) = report.updates
     assert "float32[1000,50] of add over that of sort, 200 kB" in str(row)
     assert row.source is not None
+
+
+def test_memory_that_dlpack_shared_is_copied_and_the_view_keeps_its_values() -> None:
+    """XLA would end the process."""
+    for function in (lambda x: x * 0, lambda x: x.sum(), lambda x: x):
+        x = tnp.asarray(np.arange(6000.0))
+        view = np.from_dlpack(x)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", tracer.DonationWarning)
+            tracer.compile(function, donate_argnums=0)(x)
+        np.testing.assert_array_equal(view, np.arange(6000.0))
+        assert x.is_deleted()
+
+
+def test_names_that_are_none_are_refused() -> None:
+    with pytest.raises(tracer.TracerError, match="donate_argnames takes names of arguments, not 3"):
+        tracer.compile(lambda x: x, donate_argnames=3)  # type: ignore[arg-type]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,13 +60,13 @@ def resolve_donation(
 
 
 def _names(names: str | Sequence[str]) -> set[str]:
-    found = {names} if isinstance(names, str) else set(names)
-    if not all(isinstance(name, str) for name in found):
+    many = (names,) if isinstance(names, str) else names
+    if not isinstance(many, Sequence | Set) or not all(isinstance(name, str) for name in many):
         raise ArgumentError(
             f"donate_argnames takes names of arguments, not {names!r}",
-            mend='give a string or a tuple of strings, such as donate_argnames=("state",)',
+            mend="give a str or a sequence of them, such as donate_argnames='state'",
         )
-    return found
+    return set(many)
 
 
 def _parameters(function: Callable[..., Any]) -> dict[str, Any]:

@@ -75,3 +75,10 @@ def test_modes_of_tracing_again_have_names() -> None:
 def test_the_documentation_lists_every_pass() -> None:
     page = (Path(__file__).parents[2] / "docs" / "passes.md").read_text()
     assert {name for name in OPTIONAL_PASSES if f"| `{name}` |" not in page} == set()
+
+
+def test_what_is_no_name_is_refused_as_such() -> None:
+    with pytest.raises(ArgumentError, match="passes takes names, not 3"):
+        tracer.compile(kernel, passes=3)  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match="expand cannot be switched off"):
+        tracer.compile(kernel, passes="-expand")

@@ -18,6 +18,7 @@ from tracer.lowering.memory import MemoryStats, measure
 from tracer.lowering.placement import Placement
 from tracer.lowering.sharded import xla_sharding
 from tracer.lowering.shims import Buffer
+from tracer.lowering.transfer import without_exported
 
 _NEW_PAGES_BYTES = 1 << 20
 """Blocks of this size are given back to the system when they are freed (`backend`)."""
@@ -93,23 +94,26 @@ class Executable:
         ExecutionError
             XLA failed, for one because the device is out of memory.
         """
-        if self._freed:
-            self._check_freed(buffers)
+        given: Sequence[Buffer] = buffers
+        if self.donate:
+            if self._freed:
+                self._check_freed(buffers)
+            given = without_exported(buffers, self.donate, self.device)
         try:
             if self._packs:
                 with blocks_kept(self.memory.product_bytes):
-                    results = self._execute(buffers).consume_with_handlers(self._handlers)
+                    results = self._execute(given).consume_with_handlers(self._handlers)
             else:
-                results = self._execute(buffers).consume_with_handlers(self._handlers)
+                results = self._execute(given).consume_with_handlers(self._handlers)
         except TracerError:
             raise
         except (RuntimeError, TypeError) as error:
-            raise execution_failure(error, buffers) from error
+            raise execution_failure(error, given) from error
         if self.donate:
             for position in self.donate:
                 # Also where no result took it over: the promise is that it is gone in any case, so
                 # that a program does not work by luck.
-                buffers[position].delete()
+                given[position].delete()
         return results  # type: ignore[no-any-return]
 
     def _check_freed(self, buffers: Sequence[Buffer]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -107,12 +109,36 @@ def to_dlpack(buffer: Buffer) -> Any:
             mend="use the array that the call returned, or do not donate this argument",
         )
     try:
-        return shims.export_dlpack(buffer)
+        capsule = shims.export_dlpack(buffer)
     except RuntimeError as error:
         raise DTypeError(
             f"the array cannot be shared through DLPack: {error}",
             mend="convert it with astype, or go through numpy.asarray",
         ) from error
+    key = id(buffer)
+    _exported[key] = weakref.ref(buffer, lambda _: _exported.pop(key, None))
+    return capsule
+
+
+_exported: dict[int, weakref.ref[Buffer]] = {}
+"""Buffers that others may look at, by id: they cannot be hashed."""
+
+
+def without_exported(
+    buffers: Sequence[Buffer], positions: Iterable[int], device: Device
+) -> Sequence[Buffer]:
+    """Return a device's buffers, with copies of those at some positions that others may look at.
+
+    XLA ends the process when memory is given away that DLPack has shared.
+    """
+    if not _exported:
+        return buffers
+    given = list(buffers)
+    for i in positions:
+        known = _exported.get(id(given[i]))
+        if known is not None and known() is given[i]:
+            given[i] = to_device(to_host(given[i]), device)
+    return given
 
 
 def from_dlpack(array: Any, device: Device | None = None) -> Buffer:

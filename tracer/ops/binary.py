@@ -161,11 +161,30 @@ remainder: Op = elementwise(
     kinds="iuf",
     flops=8,
 )
+
+
+def _lower_power(b: Any, x: Any, y: Any) -> Any:
+    """Negative exponents of integers are written out: XLA:CPU gives 0 for (-1) ** -3 in some loops.
+
+    That is where it compiles a small loop as one function, with another emitter.
+    """
+    type = x.type
+    if type.dtype.kind != "i":
+        return b.power(x, y)
+    zero, one, minus = (b.splat(value, type) for value in (0, 1, -1))
+    is_odd = b.compare("NE", b.and_(y, one), zero)
+    of_minus = b.select(is_odd, minus, one)
+    inverse = b.select(b.compare("EQ", x, minus), of_minus, zero)
+    inverse = b.select(b.compare("EQ", x, one), one, inverse)
+    return b.select(b.compare("LT", y, zero), inverse, b.power(x, b.maximum(y, zero)))
+
+
 power: Op = elementwise(
     "power",
     2,
     _power,
     _power_vjp,
+    composed=_lower_power,
     doc="x to the power y. Of integers the exact result truncated, so 0, 1 or -1 for negative y; "
     "unspecified where it overflows.",
     flops=25,

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import difflib
 import functools
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from tracer.errors import ArgumentError
+from tracer.optimizer.expand import EXPAND
 from tracer.optimizer.match import CONTRACTIONS, INNER_PRODUCTS, UNROLL
 from tracer.optimizer.match.rule import Rule
 from tracer.optimizer.match.rules import rules_pass
@@ -80,6 +81,11 @@ def switched_off(passes: str | Sequence[str]) -> frozenset[str]:
     >>> sorted(NAMES - switched_off(["split", "fuse-scans"]))
     ['fuse-scans', 'split']
     """
+    if not isinstance(passes, str | Sequence | Set):
+        raise ArgumentError(
+            f"passes takes names, not {passes!r}",
+            mend='write them in a str or a sequence, such as passes="-split,-log1p"',
+        )
     words = _words(passes) if isinstance(passes, str) else tuple(map(str, passes))
     out = [word for word in words if word.startswith("-")]
     if not out:
@@ -99,6 +105,11 @@ def _words(text: str) -> tuple[str, ...]:
 def _known(words: Sequence[str]) -> frozenset[str]:
     """Return the names, all rules for their pass; refuse those that nothing has."""
     names = frozenset(words) - {_ALL_RULES}
+    if EXPAND.option in names:
+        raise ArgumentError(
+            "expand cannot be switched off or run alone: no program can do without it",
+            mend="leave it out of the names",
+        )
     for name in sorted(names - NAMES):
         close = difflib.get_close_matches(name, NAMES, n=1)
         guess = f"did you mean {close[0]}? " if close else ""

@@ -1,0 +1,33 @@
+"""Integer powers with negative exponents, in loops of every size too."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tracer
+import tracer.numpy as tnp
+
+BASES, EXPONENTS = [-1, -1, -1, 1, 1, 2, -2, 0, 3], [-3, -2, -1, -1, 3, -1, 3, 2, 0]
+EXPECTED = [-1, 1, -1, 1, 1, 0, -8, 0, 1]
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int32", "int64"])
+@pytest.mark.parametrize("copies", [1, 30, 300])
+@pytest.mark.parametrize("passes", [None, ()])
+def test_in_a_loop(dtype: str, copies: int, passes: tuple[()] | None) -> None:
+    """XLA:CPU compiles small loops with another emitter, which gave 0 for (-1) ** -3."""
+    x, y, wanted = (np.array(v * copies, dtype) for v in (BASES, EXPONENTS, EXPECTED))
+
+    def program(x: tracer.Array, y: tracer.Array) -> tracer.Array:
+        return tracer.fori_loop(0, 1, lambda i, c: (tnp.power(c[0], c[1]), c[1]), (x, y))[0]
+
+    def again(x: tracer.Array, y: tracer.Array) -> tracer.Array:
+        def step(i: tracer.Array, found: tracer.Array) -> tracer.Array:
+            return tnp.power(x + 0 * found, y)
+
+        return tracer.fori_loop(0, 7, step, x)
+
+    for function in (program, again, tnp.power):
+        found = tracer.compile(function, passes=passes)(x, y)
+        np.testing.assert_array_equal(found, wanted)
