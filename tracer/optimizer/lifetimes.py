@@ -25,7 +25,7 @@ class Lifetimes:
 
     def __init__(self, graph: Graph, order: Order | None = None) -> None:
         self.graph = graph
-        self.position = {node: i for i, node in enumerate(graph.nodes)}
+        self._places = self.position = {node: i for i, node in enumerate(graph.nodes)}
         self.outputs = set(graph.outputs)
         self.inputs = {value: i for i, value in enumerate(graph.inputs)}
         self.users: dict[Value, list[Node]] = {}
@@ -107,6 +107,21 @@ class Lifetimes:
                     seen.add((value.node, same))
                     stack.append((value.node, same))
         return found
+
+    def kernels(self, *nodes: Node) -> list[Node]:
+        """Return nodes and the producers computed inside of them, in the graph's order.
+
+        Inputs are not among them: nothing computes them.
+        """
+        found = {node for node in nodes if node.op is not None}
+        stack = list(found)
+        while stack:
+            for value in stack.pop().operands:
+                producer = value.node
+                if producer.op is not None and producer not in found and not self.is_stored(value):
+                    found.add(producer)
+                    stack.append(producer)
+        return sorted(found, key=self._places.__getitem__)
 
     def root(self, value: Value) -> Value:
         """Return the stored value whose buffer a value's elements are in, through views."""

@@ -84,23 +84,10 @@ class _Kernels:
             # Of a conditional one branch runs; a loop's condition costs nothing beside its body.
             longest = max(trip_seconds(body, self.machine) for body in node.body_graphs)
             return (trips or 1) * longest
-        nodes = self._fused(node)
+        nodes = self.live.kernels(node)
         compute = sum(map(self._compute, nodes))
         traffic = sum(self._traffic(item, item is node) for item in nodes)
         return self.machine.kernel_seconds + compute + traffic
-
-    def _fused(self, node: Node) -> set[Node]:
-        """Return a stored node with the producers that are computed inside of its kernel."""
-        found = {node}
-        stack = [node]
-        while stack:
-            for value in stack.pop().operands:
-                producer = value.node
-                if producer.op is not None and not self.live.is_stored(value):
-                    if producer not in found:
-                        found.add(producer)
-                        stack.append(producer)
-        return found
 
     def _compute(self, node: Node) -> float:
         if node not in self._computes:

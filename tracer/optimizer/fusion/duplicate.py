@@ -135,14 +135,7 @@ class Merger:
     @cached_property
     def inside(self) -> list[Node]:
         """The producer and what is computed inside of it, in the order of the graph."""
-        found = {self.node}
-        stack = [self.node]
-        while stack:
-            for value in stack.pop().operands:
-                if not self.live.is_stored(value) and value.node not in found:
-                    found.add(value.node)
-                    stack.append(value.node)
-        return [node for node in self.live.graph.nodes if node in found]
+        return self.live.kernels(self.node)
 
     @cached_property
     def leaves(self) -> list[Value]:

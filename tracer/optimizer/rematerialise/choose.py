@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from tracer.ir import Node, Value
 from tracer.optimizer.liveness import Liveness
-from tracer.optimizer.rematerialise.replay import Drops, inside
+from tracer.optimizer.rematerialise.replay import Drops
 from tracer.optimizer.storage import is_fused
 
 # Of what a dropped value is made of, things of at most this share of its bytes are kept for it.
@@ -80,7 +80,7 @@ class Program:
         assert node.op is not None
         if any(value in self.live.outputs for value in node.results):
             return "it is a result of the program"
-        if not all(inner.op is not None and inner.op.pure for inner in inside(node, self.live)):
+        if not all(inner.op is not None and inner.op.pure for inner in self.live.kernels(node)):
             return f"{node.op.name} must not run again"
         if node.body_graphs:
             return f"it is the result of a {node.op.name}"

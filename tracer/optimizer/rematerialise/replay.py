@@ -110,7 +110,7 @@ class _Writer:
     ) -> tuple[Value, ...]:
         """Write a task; `behind` says what is called otherwise for it."""
         local = dict(behind)
-        for inner in inside(node, self.live):
+        for inner in self.live.kernels(node):
             operands = tuple([local.get(value) or self._name(value) for value in inner.operands])
             local.update(
                 zip(inner.results, self._write_node(inner, operands, is_copy), strict=True)
@@ -174,17 +174,4 @@ class _Writer:
         )
 
 
-def inside(node: Node, live: Liveness) -> list[Node]:
-    """Return a node and the ones that are computed inside of it, in the graph's order."""
-    found: set[Node] = set()
-    stack = [node]
-    while stack:
-        current = stack.pop()
-        if current.op is None or current in found:
-            continue
-        found.add(current)
-        stack += [v.node for v in current.operands if v.node not in live.stored]
-    return sorted(found, key=live.position.__getitem__)
-
-
-__all__ = ["Drops", "Replay", "inside", "replay"]
+__all__ = ["Drops", "Replay", "replay"]

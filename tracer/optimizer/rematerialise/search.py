@@ -11,7 +11,7 @@ from tracer.optimizer.costs import node_cost
 from tracer.optimizer.liveness import Liveness
 from tracer.optimizer.rematerialise.choose import Choice, Peak, Program, choices, reading
 from tracer.optimizer.rematerialise.lineage import Lineage
-from tracer.optimizer.rematerialise.replay import Replay, inside, replay
+from tracer.optimizer.rematerialise.replay import Replay, replay
 from tracer.optimizer.rematerialise.sums import read_from_memory
 from tracer.optimizer.speed import Machine, kernel_seconds
 
@@ -90,7 +90,7 @@ class Search:
 
     def flops(self, node: Node) -> int:
         """Return the operations that computing a value again takes."""
-        return sum(node_cost(inner).flops for inner in inside(node, self.live))
+        return sum(node_cost(inner).flops for inner in self.live.kernels(node))
 
     def refusals(self, found: Found) -> dict[Node, str]:
         """Return what is large and alive at the peak of a program, and why it is left alone."""

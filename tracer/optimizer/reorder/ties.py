@@ -256,7 +256,7 @@ class _Writer:
         """Copy nodes and what they compute inside; that part is a copy of its own behind a tie."""
         live, mapping = self.tasks.live, self.mapping
         private = dict(behind)
-        for node in _inside(nodes, live):
+        for node in live.kernels(*nodes):
             if any(value in private for value in node.operands):
                 names, known = private, None
             else:
@@ -267,19 +267,6 @@ class _Writer:
             names.update(zip(node.results, self.builder.copy(node, operands), strict=True))
             if node in live.stored:
                 mapping.update((v, names[v]) for v in node.results)
-
-
-def _inside(nodes: Sequence[Node], live: Liveness) -> list[Node]:
-    """Return nodes and the values that are computed inside of them, in the graph's order."""
-    found: set[Node] = set()
-    stack = list(nodes)
-    while stack:
-        node = stack.pop()
-        if node.op is None or node in found:
-            continue
-        found.add(node)
-        stack += [v.node for v in node.operands if v.node not in live.stored]
-    return sorted(found, key=live.position.__getitem__)
 
 
 __all__ = ["force_order", "store_partial_sums", "tie"]
