@@ -43,7 +43,7 @@ from tracer.ir import ShapeDtype
 from tracer.lowering import default_device, devices
 from tracer.numpy.array import Array
 from tracer.optimizer.plan import Plan
-from tracer.sharding import device_put
+from tracer.sharding import device_get, device_put
 from tracer.transforms import (
     check_grads,
     checkpoint,
@@ -106,6 +106,7 @@ __all__ = [
     "custom_jvp",
     "custom_vjp",
     "default_device",
+    "device_get",
     "device_put",
     "devices",
     "distributed",

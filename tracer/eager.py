@@ -142,6 +142,11 @@ class LoweringEvaluator:
             return lowering.get_sharded(array._buffer, array._device, array.shape, array.dtype)
         return lowering.to_host(array._buffer)
 
+    def start_to_host(self, array: ArrayBase) -> None:
+        """Start to copy the data to the host; does not block."""
+        is_cut = isinstance(array._device, lowering.NamedSharding)
+        lowering.start_to_host(array._buffer._arrays if is_cut else (array._buffer,))
+
     def wait(self, array: ArrayBase) -> None:
         """Wait until the data is computed."""
         lowering.block_until_ready(array._buffer)

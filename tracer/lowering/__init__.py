@@ -28,6 +28,7 @@ from tracer.lowering.shims import Buffer, memory_optimized_options, unmoved_code
 from tracer.lowering.transfer import (
     block_until_ready,
     from_dlpack,
+    start_to_host,
     to_device,
     to_dlpack,
     to_host,
@@ -65,6 +66,7 @@ __all__ = [
     "put_sharded",
     "set_default_device",
     "stablehlo",
+    "start_to_host",
     "to_device",
     "to_dlpack",
     "to_host",

@@ -12,6 +12,7 @@ from tracer.lowering import shims
 from tracer.lowering.failures import absent, execution_failure
 from tracer.lowering.named_sharding import NamedSharding
 from tracer.lowering.shims import Buffer, SeveralDevices, xla_client
+from tracer.lowering.transfer import start_to_host
 
 
 @lru_cache(maxsize=4096)
@@ -92,6 +93,8 @@ def get_sharded(
 
 def local_buffers(buffer: Buffer) -> list[np.ndarray[Any, Any]]:
     """Return the parts that lie on this process' devices, in the order of the mesh; blocks."""
+    # All are on their way before the first is waited for.
+    start_to_host(buffer._arrays)
     try:
         return [part._single_device_array_to_np_array_did_copy()[0] for part in buffer._arrays]
     except RuntimeError as error:

@@ -77,6 +77,24 @@ def to_host(buffer: Buffer) -> np.ndarray[Any, Any]:
     return array
 
 
+def start_to_host(buffers: Iterable[Buffer]) -> None:
+    """Start to copy buffers to the host; `to_host` then waits for what is still on its way.
+
+    A copy follows the program that computes its buffer, and neither the host nor the programs that
+    are dispatched next wait for it. On CPU there is nothing to copy.
+
+    Raises
+    ------
+    DonatedArrayError
+        A buffer was donated.
+    """
+    for buffer in buffers:
+        try:
+            buffer._copy_single_device_array_to_host_async()
+        except RuntimeError as error:
+            raise execution_failure(error, (buffer,)) from error
+
+
 def block_until_ready(buffer: Buffer) -> None:
     """Wait until the program that computes a buffer has run.
 

@@ -246,6 +246,10 @@ class TracedArray(Array):
         """Refused: a traced array owns no memory."""
         raise self._no_data("delete()")
 
+    def copy_to_host_async(self) -> None:
+        """Refused: there is no data."""
+        raise self._no_data("copy_to_host_async()")
+
     def block_until_ready(self) -> TracedArray:
         """Return the array itself: there is nothing to wait for."""
         return self

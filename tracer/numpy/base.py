@@ -97,6 +97,15 @@ class ArrayBase:
         self._buffer.delete()
         self._buffer = Deleted("delete()")
 
+    def copy_to_host_async(self) -> None:
+        """Start to copy the data to the host, so that `numpy.asarray` of it waits less.
+
+        Returns at once, also while the data is still computed; what is computed next does not wait
+        for the copy. On CPU the host has the data already.
+        """
+        self._require_alive()
+        get_evaluator().start_to_host(self)
+
     def block_until_ready(self) -> Any:
         """Wait until the data is computed; returns the array itself."""
         self._require_alive()

@@ -38,6 +38,9 @@ class Evaluator(Protocol):
     def to_host(self, array: ArrayBase) -> np.ndarray[Any, Any]:
         """Return a read-only NumPy view or copy of a concrete array; blocks."""
 
+    def start_to_host(self, array: ArrayBase) -> None:
+        """Start to copy a concrete array to the host; does not block."""
+
     def wait(self, array: ArrayBase) -> None:
         """Wait until the data of a concrete array is computed."""
 

@@ -5,7 +5,7 @@ how its arguments and results lie.
 """
 
 from tracer.lowering import Mesh, NamedSharding, PartitionSpec, make_mesh
-from tracer.sharding.arrays import device_put, local_parts
+from tracer.sharding.arrays import device_get, device_put, local_parts
 from tracer.sharding.spread import Spread, resolve_spread
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "NamedSharding",
     "PartitionSpec",
     "Spread",
+    "device_get",
     "device_put",
     "local_parts",
     "make_mesh",

@@ -66,6 +66,38 @@ def _placed(leaf: Any, place: Any) -> Array:
     return from_host(host_array(leaf), place)
 
 
+def device_get(x: Any) -> Any:
+    """Return arrays as NumPy arrays; the copies of all are under way before the first is awaited.
+
+    Parameters
+    ----------
+    x : array-like, or nested containers of them
+        What is no array of tracer's stays what it is.
+
+    Returns
+    -------
+    ndarray, or containers of them
+        Read-only.
+
+    Raises
+    ------
+    DeviceError
+        Parts of an array lie in other processes only.
+
+    Examples
+    --------
+    >>> import tracer, tracer.numpy as tnp
+    >>> tracer.device_get({"total": tnp.arange(4).sum()})
+    {'total': array(6)}
+    """
+    leaves, structure = tree.flatten(x)
+    for leaf in leaves:
+        if isinstance(leaf, ArrayBase):
+            leaf.copy_to_host_async()
+    found = [np.asarray(leaf) if isinstance(leaf, ArrayBase) else leaf for leaf in leaves]
+    return tree.unflatten(structure, found)
+
+
 def local_parts(x: Array) -> list[tuple[Any, tuple[slice, ...], np.ndarray[Any, Any]]]:
     """Return the parts of an array that lie on the devices of this process.
 
