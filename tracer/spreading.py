@@ -20,12 +20,12 @@ from tracer.lowering import Placement
 from tracer.optimizer.alias import match_donations
 from tracer.optimizer.liveness import Liveness
 from tracer.optimizer.passes import Pass, PassLog, PassManager, PassRow
-from tracer.optimizer.pipeline import SHARD_NAME, SPLIT_NAME, PlannerOptions
+from tracer.optimizer.pipeline import SHARD_NAME, PlannerOptions, split_passes
 from tracer.optimizer.planner import Planner
 from tracer.optimizer.shard import shard_graph
 from tracer.optimizer.simplify import COMMON_SUBEXPRESSIONS
 from tracer.optimizer.speed import Machine
-from tracer.optimizer.split import LoopRow, SplitSettings, split_graph
+from tracer.optimizer.split import LoopRow, SplitSettings
 from tracer.options import AUTO, CompileOptions
 from tracer.placing import Placer, SpreadCandidate
 from tracer.sharding import Spread
@@ -200,15 +200,8 @@ class Spreader:
         if self.limit is None or not self.options.split:
             return
         loops: list[LoopRow] = []
-
-        def run(graph: Graph, log: PassLog) -> Graph:
-            result, found = split_graph(graph, settings, log)
-            loops.extend(found)
-            return result
-
         manager = PassManager()
-        split = Pass(SPLIT_NAME, run, exact=False, bodies=False)
-        graph = manager.run(candidate.graph, (split, COMMON_SUBEXPRESSIONS))
+        graph = manager.run(candidate.graph, split_passes(settings, loops))
         yield self.placer.candidate(graph, (*rows, *manager.rows), tuple(loops), candidate.axes)
 
     def _sharded(self, settings: SplitSettings) -> tuple[SpreadCandidate, tuple[PassRow, ...]]:

@@ -8,7 +8,7 @@ import pytest
 
 import tracer.numpy as tnp
 from tracer.ir import Graph, ShapeDtype
-from tracer.optimizer import planner
+from tracer.optimizer import pipeline
 from tracer.optimizer.candidates import Known
 from tracer.optimizer.pipeline import PlannerOptions
 from tracer.optimizer.planner import Planner
@@ -56,6 +56,6 @@ def test_planners_for_other_limits_share_split_programs(monkeypatch: pytest.Monk
     def fail(*_: object) -> None:
         raise AssertionError("split again")
 
-    monkeypatch.setattr(planner, "split_graph", fail)
+    monkeypatch.setattr(pipeline, "split_graph", fail)
     second = Planner(graph, PlannerOptions(limit_bytes=2), known).smallest().loops
     assert second == first

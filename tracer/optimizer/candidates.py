@@ -94,7 +94,8 @@ def limit_settings(
 def user_settings(threshold: int, split_bytes: int | None, machine: Machine) -> SplitSettings:
     """Return the settings for the paper's two options."""
     split = split_bytes or threshold
-    return SplitSettings(threshold, min(split, max(1, machine.cache_bytes // 4)), split, split)
+    working_set = min(split, max(1, machine.cache_bytes // 4))
+    return SplitSettings(threshold, working_set, split, split, machine=machine)
 
 
 __all__ = [

@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tracer.ir import Graph
-from tracer.optimizer.candidates import (
-    Candidate,
-)
+from tracer.optimizer.candidates import Candidate
 from tracer.optimizer.in_place import in_place_pass
 from tracer.optimizer.liveness import Liveness
 from tracer.optimizer.loop_fusion import (
@@ -16,7 +14,7 @@ from tracer.optimizer.loop_fusion import (
     interchange_row,
     small_calls_pass,
 )
-from tracer.optimizer.passes import PassLog, PassManager
+from tracer.optimizer.passes import Pass, PassLog, PassManager
 from tracer.optimizer.pipeline import PlannerOptions
 from tracer.optimizer.reorder import SCHEDULE, force_order
 from tracer.optimizer.simplify import COMMON_SUBEXPRESSIONS
@@ -27,6 +25,17 @@ class Finisher:
 
     def __init__(self, options: PlannerOptions) -> None:
         self.options = options
+
+    def after(self, candidate: Candidate, *passes: Pass) -> Candidate:
+        """Return a candidate with further passes run, and what it is predicted to take then."""
+        manager = PassManager()
+        graph = manager.run(candidate.graph, passes)
+        peak = candidate.peak_bytes
+        if graph is not candidate.graph:
+            peak = Liveness(graph, self.options.donated).peak_bytes
+        return replace(
+            candidate, graph=graph, rows=(*candidate.rows, *manager.rows), peak_bytes=peak
+        )
 
     def ordered(self, candidate: Candidate) -> Candidate | None:
         """Return the same program in an order with a small peak that XLA has to keep.
@@ -40,13 +49,8 @@ class Finisher:
         def run(graph: Graph, log: PassLog) -> Graph:
             return force_order(graph, log, self.options.donated)
 
-        manager = PassManager()
-        graph = manager.run(candidate.graph, (replace(SCHEDULE, run=run),))
-        if graph is candidate.graph:
-            return None
-        peak = Liveness(graph, self.options.donated).peak_bytes
-        rows = (*candidate.rows, *manager.rows)
-        return Candidate(graph, rows, candidate.loops, peak, is_ordered=True)
+        found = self.after(candidate, replace(SCHEDULE, run=run))
+        return None if found.graph is candidate.graph else replace(found, is_ordered=True)
 
     def in_lanes(self, candidate: Candidate) -> tuple[Candidate, Lanes | None]:
         """Return a program's lanes, if that pays; the candidate has a line that says why not."""
@@ -77,19 +81,14 @@ class Finisher:
             return candidate
         if not any(node.body_graphs for node in candidate.graph.nodes):
             return candidate
-        manager = PassManager()
-        graph = manager.run(candidate.graph, (item,))
-        peak = Liveness(graph, self.options.donated).peak_bytes
-        rows = (*candidate.rows, *manager.rows)
-        if limit is not None and peak > min(limit, candidate.peak_bytes):
+        found = self.after(candidate, item)
+        if limit is not None and found.peak_bytes > min(limit, candidate.peak_bytes):
             return candidate
-        return replace(candidate, graph=graph, rows=rows)
+        return replace(found, peak_bytes=candidate.peak_bytes)
 
     def kept_in_place(self, candidate: Candidate) -> Candidate:
         """Return the same program where XLA copies no memory that the model shares."""
         keep = in_place_pass(self.options.donated)
         if keep.option in self.options.disabled:
             return candidate
-        manager = PassManager()
-        graph = manager.run(candidate.graph, (keep,))
-        return replace(candidate, graph=graph, rows=(*candidate.rows, *manager.rows))
+        return replace(self.after(candidate, keep), peak_bytes=candidate.peak_bytes)

@@ -37,6 +37,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tracer.ir import Graph
 from tracer.optimizer.expand import EXPAND
 from tracer.optimizer.fuse_scans import FUSE_SCANS
 from tracer.optimizer.fusion.concatenations import REDUCE_THROUGH_CONCATENATE
@@ -50,12 +51,13 @@ from tracer.optimizer.loop_fusion import (
     unrolling_pass,
 )
 from tracer.optimizer.match import CONTRACTIONS, INNER_PRODUCTS, UNROLL
-from tracer.optimizer.passes import Pass
+from tracer.optimizer.passes import Pass, PassLog
 from tracer.optimizer.rematerialise import REMATERIALISE_NAME
 from tracer.optimizer.reorder import SCHEDULE, chains_pass
 from tracer.optimizer.simplify import COMMON_SUBEXPRESSIONS, CONSTANT_FOLDING
 from tracer.optimizer.sink import sink_pass
 from tracer.optimizer.speed import DEFAULT_MACHINE, Machine
+from tracer.optimizer.split import LoopRow, SplitSettings, split_graph
 from tracer.optimizer.transposes import TRANSPOSES
 
 
@@ -135,3 +137,14 @@ def passes_of(options: PlannerOptions) -> Sequence[Pass]:
         return passes
     place = passes.index(EXPAND) + 1
     return (*passes[:place], sink_pass(options.sink_bytes), *passes[place:])
+
+
+def split_passes(settings: SplitSettings, loops: list[LoopRow]) -> tuple[Pass, ...]:
+    """Return the passes that write a program's loops; what they are is added to `loops`."""
+
+    def run(graph: Graph, log: PassLog) -> Graph:
+        result, rows = split_graph(graph, settings, log)
+        loops.extend(rows)
+        return result
+
+    return Pass(SPLIT_NAME, run, exact=False, bodies=False), COMMON_SUBEXPRESSIONS

@@ -19,17 +19,14 @@ from tracer.optimizer.candidates import (
 from tracer.optimizer.finishing import Finisher
 from tracer.optimizer.fusion.duplicate import FUSION_MERGER, duplicate_pass
 from tracer.optimizer.liveness import Liveness, LiveTensor
-from tracer.optimizer.loop_fusion import (
-    scalar_replacement_pass,
-)
+from tracer.optimizer.loop_fusion import scalar_replacement_pass
 from tracer.optimizer.loops import unsplit_bytes
-from tracer.optimizer.passes import Pass, PassLog, PassManager, PassRow
-from tracer.optimizer.pipeline import SPLIT_NAME, PlannerOptions, passes_of
+from tracer.optimizer.passes import PassManager, PassRow
+from tracer.optimizer.pipeline import PlannerOptions, passes_of, split_passes
 from tracer.optimizer.rematerialise import REMATERIALISE_NAME, Rematerialiser
 from tracer.optimizer.reorder import SCHEDULE, chains_pass
-from tracer.optimizer.simplify import COMMON_SUBEXPRESSIONS
 from tracer.optimizer.speed import estimate_seconds
-from tracer.optimizer.split import LoopRow, SplitSettings, split_graph
+from tracer.optimizer.split import LoopRow, SplitSettings
 
 # A program that fits is split when that takes at most this share of its time, by the model: the
 # model's own error is about that.
@@ -97,11 +94,10 @@ class Planner(Finisher):
     @cached_property
     def _whole(self) -> Candidate:
         """The program without loops of the planner's."""
+        whole = self._candidate(self.graph, self.rows, ())
         if FUSION_MERGER.option in self.options.disabled:
-            return self._candidate(self.graph, self.rows, ())
-        manager = PassManager()
-        graph = manager.run(self.graph, (duplicate_pass(self.options.machine),))
-        return self._candidate(graph, (*self.rows, *manager.rows), ())
+            return whole
+        return self.after(whole, duplicate_pass(self.options.machine))
 
     def candidates(self) -> Iterator[Candidate]:
         """Yield programs that are predicted to keep the limit, the fastest first."""
@@ -209,14 +205,9 @@ class Planner(Finisher):
         order = SCHEDULE.option not in disabled
         if self._known.rematerialiser is None:
             self._known.rematerialiser = Rematerialiser(self.options.machine, order)
-        manager = PassManager()
         again = self._known.rematerialiser.as_pass(limit, self.options.donated)
-        graph = manager.run(candidate.graph, (again,))
-        if graph is candidate.graph:
-            return None
-        peak = Liveness(graph, self.options.donated).peak_bytes
-        rows = (*candidate.rows, *manager.rows)
-        return Candidate(graph, rows, candidate.loops, peak, is_ordered=order)
+        found = self.after(candidate, again)
+        return None if found.graph is candidate.graph else replace(found, is_ordered=order)
 
     def _faster_than(self, unsplit: Candidate) -> Iterator[Candidate]:
         """Yield a split program, although the whole one may run, when it is faster by the model.
@@ -234,8 +225,7 @@ class Planner(Finisher):
         candidate = self._split(settings)
         if not candidate.loops or (limit is not None and candidate.peak_bytes > limit):
             return
-        whole, sliced = (estimate_seconds(c.graph, machine) for c in (unsplit, candidate))
-        if sliced < _WORTHWHILE * whole:
+        if self._seconds(candidate) < _WORTHWHILE * self._seconds(unsplit):
             yield candidate
 
     def smallest(self) -> Candidate:
@@ -290,15 +280,8 @@ class Planner(Finisher):
 
     def _split_anew(self, settings: SplitSettings) -> tuple[tuple[PassRow, ...], Candidate]:
         loops: list[LoopRow] = []
-
-        def run(graph: Graph, log: PassLog) -> Graph:
-            result, rows = split_graph(graph, settings, log)
-            loops.extend(rows)
-            return result
-
         manager = PassManager()
-        split = Pass(SPLIT_NAME, run, exact=False, bodies=False)
-        graph = manager.run(self.graph, (split, COMMON_SUBEXPRESSIONS))
+        graph = manager.run(self.graph, split_passes(settings, loops))
         rows = tuple(manager.rows)
         return rows, self._candidate(graph, rows, tuple(loops))
 

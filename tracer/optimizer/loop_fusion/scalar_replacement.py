@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tracer import ops
-from tracer.ir import Builder, Graph, Node, ShapeDtype, Value
+from tracer.ir import Builder, Graph, Node, ShapeDtype, Value, rebuild
 from tracer.ops.helpers import reshape, slice_axis
 from tracer.optimizer.loop_fusion.cuts import find_cuts
 from tracer.optimizer.loop_fusion.recipes import joined
@@ -199,20 +199,10 @@ def _new_graph(loop: _Loop, graph: Graph, *, is_body: bool) -> tuple[Graph, dict
 
 
 def _rewritten(graph: Graph, found: dict[Node, _Loop]) -> Graph:
-    values: dict[Value, Value] = {}
-    with Builder() as builder:
-        for value in graph.inputs:
-            values[value] = builder.input(value.type, value.node.source)
-        for node in graph.nodes:
-            operands = [values[value] for value in node.operands]
-            builder.source = node.source
-            if node in found:
-                results: Sequence[Value] = _emit(found[node], operands)
-            else:
-                results = builder.copy(node, tuple(operands))
-            values.update(zip(node.results, results, strict=True))
-        builder.source = None
-        return builder.finish([values[value] for value in graph.outputs])
+    def rewrite(_: Builder, node: Node, operands: tuple[Value, ...]) -> Sequence[Value] | None:
+        return _emit(found[node], operands) if node in found else None
+
+    return rebuild(graph, rewrite)
 
 
 def _emit(loop: _Loop, operands: Sequence[Value]) -> list[Value]:
