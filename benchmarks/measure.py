@@ -43,6 +43,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from benchmarks.unavailable import Unavailable
 from benchmarks.watches import DeviceCounter, HighWater, Sampler, Watch, mapped_bytes
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -56,7 +57,8 @@ class Measurement:
     Attributes
     ----------
     status : str
-        "ok"; "does not fit" (out of memory, over the cap, or killed for it); "timed out"; "failed".
+        "ok"; "does not fit" (out of memory, over the cap, or killed for it); "timed out"; "failed";
+        "skipped" (something that it needs is not here: `benchmarks.unavailable`).
     seconds, fastest, slowest : float or None
         Median and spread of the repeats, without the first run.
     first_seconds : float or None
@@ -173,6 +175,8 @@ def _child(order: Mapping[str, Any]) -> Measurement:
     try:
         run = build(**order["arguments"])
         return _measure_here(run, order["repeats"], order["enough_seconds"], order["cap_bytes"])
+    except Unavailable as error:
+        return Measurement("skipped", reason=str(error))
     except Exception as error:
         if not isinstance(error, MemoryError) and not any(t in str(error) for t in _NO_MEMORY):
             raise

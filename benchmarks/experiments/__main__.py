@@ -13,6 +13,7 @@ Ends with 1 when ours fails, is over its limit, or wrong.
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 import sys
 import time
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.experiments import (
+    attention,
     environments,
     kernel,
     neighbours,
@@ -44,6 +46,7 @@ EXPERIMENTS: dict[str, Cases] = {
     "sgpr-training": sgpr.training_cases,
     "transformer": transformer.forward_cases,
     "transformer-training": transformer.training_cases,
+    "attention": attention.cases,
     "scaling": scaling.cases,
 }
 TEXTS = {"passes": passes.texts}
@@ -107,6 +110,13 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     given = sys.argv[1:] if arguments is None else arguments
     options = parse(given)
     settings = settings_of(options)
+    if options.device == "gpu":
+        # Processes that take turns share the device: none may take most of it at its start.
+        os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+        missing = environments.without_gpu()
+        if missing:
+            print(f"skipped: {missing}")
+            return {"rows": []}
     found = environments.find(options.venvs)
     record = {
         "command": shlex.join(["python", "-m", "benchmarks.experiments", *given]),

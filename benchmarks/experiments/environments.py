@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.measure import ROOT
+
 DISTRIBUTIONS = {
     "jaxlib": "jaxlib",
     "optree": "optree",
@@ -43,6 +45,26 @@ for module, distribution in json.loads(sys.argv[1]).items():
             found[module] = "unknown"
 print(json.dumps(found))
 """
+
+
+_USE_A_GPU = """
+import tracer
+try:
+    tracer.set_default_device("gpu:0")
+except tracer.DeviceError as error:
+    print(f"{error.what}; {error.mend}")
+"""
+
+
+def without_gpu() -> str:
+    """Return why ours finds no GPU; empty where there is one.
+
+    In a process of its own: a process that has looked holds some of the device's memory.
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", _USE_A_GPU], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
 
 
 @dataclass(frozen=True)

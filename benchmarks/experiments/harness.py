@@ -29,11 +29,11 @@ def run_case(case: Case, settings: Settings, environments: Environments, say: Sa
         row: Row = {"system": system.name, "experiment": case.experiment, "case": case.title}
         rows[system.name] = row | dict(case.shape) | {"work": case.work}
         python = environments.python_for(system.needs)
-        if python is None:
-            rows[system.name] |= {
-                "status": "skipped",
-                "reason": environments.missing(system.needs),
-            }
+        if python is None or settings.device not in system.devices:
+            reason = environments.missing(system.needs)
+            if settings.device not in system.devices:
+                reason = f"runs on {' and '.join(system.devices)} only"
+            rows[system.name] |= {"status": "skipped", "reason": reason}
             continue
         pythons[system.name] = python
         say(f"{case.experiment}: {case.title}: {system.name}")

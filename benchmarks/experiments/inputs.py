@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments.runs import Array
+from benchmarks.experiments.runs import Array, some
 
 SETS = {
     "Fashion-MNIST": "fashion_mnist.npz",
@@ -39,6 +41,38 @@ def neighbours(source: str, n: int, d: int, m: int, data: str | None) -> tuple[A
             return file["words"][:m].astype(np.float32), points[:n].astype(np.float32)
         test, train = (file[key].reshape(-1, 784) for key in ("x_test", "x_train"))
     return test[:m].astype(np.float32), train[:n].astype(np.float32)
+
+
+@dataclass(frozen=True)
+class Search:
+    """What is asked: the `k` nearest of `n` points of `d` numbers, for each of `m` queries."""
+
+    source: str
+    n: int
+    d: int
+    m: int
+    k: int
+    metric: str
+    data: str | None = None
+
+    @cached_property
+    def arrays(self) -> tuple[Array, Array]:
+        """Queries and points."""
+        return neighbours(self.source, self.n, self.d, self.m, self.data)
+
+    def checked(self, found: Any) -> Array:
+        """Return the places whose distances are compared."""
+        return np.asarray(found)[some(self.m, 32)]
+
+
+def distances(metric: str, numpy: Any, queries: Any, points: Any) -> Any:
+    """Return all distances, as one would write them down with a module that is like NumPy."""
+    if metric == "cosine":
+        queries = queries / numpy.sqrt((queries * queries).sum(-1, keepdims=True))
+        points = points / numpy.sqrt((points * points).sum(-1, keepdims=True))
+        return 1 - queries @ points.T
+    differences = queries[:, None, :] - points[None, :, :]
+    return numpy.abs(differences).sum(-1) if metric == "L1" else (differences**2).sum(-1)
 
 
 def regression(source: str, n: int, data: str | None) -> dict[str, Array]:

@@ -25,16 +25,16 @@ CUBED_TO = 10_000
 BLOCKED = (
     System("jax.jit, in chunks by hand", "jax_programs:kernel", ("jax",), {"chunk": 100}),
     System("KeOps", "keops:kernel", ("pykeops", "torch")),
-    System("NumPy, in blocks by hand", "numpy_programs:kernel_in_blocks"),
-    System("C, AVX and OpenMP", "native:kernel", ("gcc",)),
+    System("NumPy, in blocks by hand", "numpy_programs:kernel_in_blocks", devices=("cpu",)),
+    System("C, AVX and OpenMP", "native:kernel", ("gcc",), devices=("cpu",)),
 )
-CUBED = System("Cubed", "cubed_programs:kernel", ("cubed",))
+CUBED = System("Cubed", "cubed_programs:kernel", ("cubed",), devices=("cpu",))
 WHOLE = (
     System("jax.jit", "jax_programs:kernel", ("jax",), {"chunk": 0}),
     System("torch, eager", "torch_programs:kernel", ("torch",), {"compiled": False}),
     System("torch.compile", "torch_programs:kernel", ("torch",), {"compiled": True}),
-    System("NumPy", "numpy_programs:kernel"),
-    System("scikit-learn", "scikit:kernel", ("sklearn",)),
+    System("NumPy", "numpy_programs:kernel", devices=("cpu",)),
+    System("scikit-learn", "scikit:kernel", ("sklearn",), devices=("cpu",)),
     System("GPflow", "gpflow_programs:kernel", ("gpflow",)),
 )
 

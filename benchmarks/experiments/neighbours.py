@@ -65,15 +65,16 @@ def systems(problem: Problem, queries: int) -> Iterator[System]:
         yield System("jax.jit", "jax_programs:neighbours", ("jax",), {"chunk": 0})
         for name, compiled in (("torch, eager", False), ("torch.compile", True)):
             yield System(name, "torch_programs:neighbours", ("torch",), {"compiled": compiled})
-        yield System("NumPy", "numpy_programs:neighbours")
+        yield System("NumPy", "numpy_programs:neighbours", devices=("cpu",))
     yield System("jax.jit, in chunks by hand", "jax_programs:neighbours", ("jax",), {"chunk": 32})
     yield System("KeOps", "keops:neighbours", ("pykeops", "torch"))
-    yield System("scikit-learn", "scikit:neighbours", ("sklearn",))
+    yield System("scikit-learn", "scikit:neighbours", ("sklearn",), devices=("cpu",))
     yield System("FAISS", "scikit:faiss_flat", ("faiss",))
     if problem.metric != "L1":
-        yield System("NumPy, in blocks by hand", "numpy_programs:neighbours_in_blocks")
+        blocked = "numpy_programs:neighbours_in_blocks"
+        yield System("NumPy, in blocks by hand", blocked, devices=("cpu",))
     if problem.metric != "cosine":
-        yield System("C, AVX and OpenMP", "native:neighbours", ("gcc",))
+        yield System("C, AVX and OpenMP", "native:neighbours", ("gcc",), devices=("cpu",))
 
 
 def cases(settings: Settings) -> Iterator[Case]:

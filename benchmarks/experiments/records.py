@@ -28,12 +28,15 @@ class System:
         Modules, or programs on the PATH, that must be there.
     arguments : mapping
         Keywords of its own, such as `limit`.
+    devices : tuple of str
+        Where it runs.
     """
 
     name: str
     target: str
     needs: tuple[str, ...] = ()
     arguments: Mapping[str, Any] = field(default_factory=dict)
+    devices: tuple[str, ...] = ("cpu", "gpu")
 
     @property
     def path(self) -> str:

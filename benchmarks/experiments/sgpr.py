@@ -113,6 +113,12 @@ def direction(m: int, d: int) -> Array:
     return np.random.default_rng(4).standard_normal((m, d))
 
 
+def compared(value: Any, gradient: Any) -> list[float]:
+    """Return the loss and its derivative in that direction, from the inducing points' gradient."""
+    along = np.asarray(gradient)
+    return [float(value), float(np.vdot(along, direction(*along.shape)))]
+
+
 def reference(problem: dict[str, Any]) -> Callable[[Any], float]:
     """Return the error of (loss, derivative in a direction); float64, differences, in pieces."""
     z = problem["inducing"]

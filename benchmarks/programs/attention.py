@@ -57,7 +57,8 @@ def _inputs(rng: Rng, length: int) -> tuple[Any, ...]:
     return tuple(rng.standard_normal((3, HEADS, length, FEATURES), dtype=np.float32))
 
 
-def _shares(q: Array, k: Array, first: Array, causal: bool) -> Array:
+def shares_of(q: Array, k: Array, first: Array, causal: bool) -> Array:
+    """Return the softmax of the scores of some queries, which stand at the places `first`."""
     scores = q @ k.T / FEATURES**0.5
     if causal:
         scores[first[:, None] < np.arange(len(k))[None, :]] = -np.inf
@@ -70,7 +71,7 @@ def _check_forward(causal: bool) -> Check:
         q, k, v = (np.asarray(x, np.float64) for x in inputs)
         rows = some_rows(q.shape[1])
         expected = [
-            _shares(q[head, rows], k[head], rows, causal) @ v[head] for head in range(HEADS)
+            shares_of(q[head, rows], k[head], rows, causal) @ v[head] for head in range(HEADS)
         ]
         return relative_error(found[:, rows], np.stack(expected))
 
@@ -84,18 +85,19 @@ def _check_gradient(causal: bool) -> Check:
         errors = []
         for head in (0, HEADS - 1):
             one = [np.asarray(x[head], np.float64) for x in inputs]
-            pairs = zip(found, _head_gradient(*one, causal), strict=True)
+            pairs = zip(found, head_gradient(*one, causal), strict=True)
             errors += [relative_error(mine[head], expected) for mine, expected in pairs]
         return max(errors)
 
     return check
 
 
-def _head_gradient(q: Array, k: Array, v: Array, causal: bool) -> tuple[Array, Array, Array]:
+def head_gradient(q: Array, k: Array, v: Array, causal: bool) -> tuple[Array, Array, Array]:
+    """Return the gradients of the sum of the squares of one head's result."""
     of_q, of_k, of_v = np.zeros_like(q), np.zeros_like(k), np.zeros_like(v)
     places = np.arange(len(q))
     for rows in chunks(len(q), 512):
-        shares = _shares(q[rows], k, places[rows], causal)
+        shares = shares_of(q[rows], k, places[rows], causal)
         pull = 2 * shares @ v
         of_v += shares.T @ pull
         of_shares = pull @ v.T

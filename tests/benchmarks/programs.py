@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.measure import address_space
+from benchmarks.unavailable import Unavailable
 
 Run = Callable[[], Any]
 
@@ -114,3 +115,8 @@ def on_a_device(in_use: int, highest: int) -> Run:
     run = Told()
     run.device_bytes = lambda: (in_use, highest)  # type: ignore[attr-defined]
     return run
+
+
+def missing() -> Run:
+    """Need what is not here."""
+    raise Unavailable("there is no such accelerator")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import gpytorch
-import numpy as np
 import torch
 
 from benchmarks.experiments import inputs
+from benchmarks.experiments.peers.torch_programs import finished, place_of
 from benchmarks.experiments.runs import Run
-from benchmarks.experiments.sgpr import direction
+from benchmarks.experiments.sgpr import compared
 
 
 class Model(gpytorch.models.ExactGP):  # type: ignore[misc]
@@ -35,11 +35,12 @@ class Model(gpytorch.models.ExactGP):  # type: ignore[misc]
 
 def sgpr(source: str, n: int, m: int, device: str, cap_bytes: int, data: str | None = None) -> Run:
     """Compute value and gradient of the negative marginal likelihood for each data point."""
+    place = place_of(device)
     problem = inputs.sparse_gp(source, n, m, data)
-    x, y = (torch.as_tensor(problem[key]) for key in ("x", "y"))
+    x, y = (torch.as_tensor(problem[key]).to(place) for key in ("x", "y"))
     likelihood = gpytorch.likelihoods.GaussianLikelihood().double()
     likelihood.noise = problem["noise"]
-    model = Model(problem, x, y, likelihood).train()
+    model = Model(problem, x, y, likelihood).train().to(place)
     marginal = gpytorch.mlls.ExactMarginalLogLikelihood(likelihood, model)
 
     def call() -> Any:
@@ -49,7 +50,7 @@ def sgpr(source: str, n: int, m: int, device: str, cap_bytes: int, data: str | N
         return loss
 
     def values(loss: Any) -> Any:
-        gradient = model.covar_module.inducing_points.grad.numpy()
-        return [loss.item(), float(np.vdot(gradient, direction(*problem["inducing"].shape)))]
+        gradient = model.covar_module.inducing_points.grad.cpu().numpy()
+        return compared(loss.item(), gradient)
 
-    return Run(call, values)
+    return finished(call, values, device)

@@ -13,7 +13,7 @@ from benchmarks.experiments import inputs
 from benchmarks.experiments import transformer_model as model
 from benchmarks.experiments.peers.jax_programs import place_on, prepared
 from benchmarks.experiments.runs import Run
-from benchmarks.experiments.sgpr import JITTER, direction
+from benchmarks.experiments.sgpr import JITTER, compared
 from benchmarks.experiments.transformer import step_values, values
 
 
@@ -46,15 +46,10 @@ def sgpr(source: str, n: int, m: int, device: str, cap_bytes: int, data: str | N
     parameters = {key: np.log(np.expm1(problem[key])) for key in keys}
     parameters["inducing"] = problem["inducing"]
 
-    def checked(found: Any) -> Any:
-        value, gradient = found
-        slope = np.vdot(np.asarray(gradient["inducing"]), direction(*problem["inducing"].shape))
-        return [float(value), float(slope)]
-
     return prepared(
         jax.value_and_grad(_loss),
         (parameters, problem["x"], problem["y"]),
-        checked,
+        lambda found: compared(found[0], found[1]["inducing"]),
         device,
         cap_bytes,
     )

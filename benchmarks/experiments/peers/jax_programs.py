@@ -11,13 +11,18 @@ import numpy as np
 
 from benchmarks.experiments import inputs
 from benchmarks.experiments.runs import Run, some
+from benchmarks.unavailable import Unavailable
 
 jax.config.update("jax_enable_x64", True)
 
 
 def place_on(device: str) -> None:
     """Have everything run on the CPU or on the first GPU."""
-    jax.config.update("jax_default_device", jax.devices(device)[0])
+    try:
+        found = jax.devices(device)
+    except RuntimeError as error:
+        raise Unavailable(f"jax {jax.__version__}: {error}") from error
+    jax.config.update("jax_default_device", found[0])
 
 
 def prepared(
@@ -73,33 +78,14 @@ def kernel(n: int, chunk: int, device: str, cap_bytes: int) -> Run:
     )
 
 
-def distances(metric: str, queries: Any, points: Any) -> Any:
-    """Return all distances, as one would write them down."""
-    if metric == "cosine":
-        queries = queries / jnp.sqrt((queries * queries).sum(-1, keepdims=True))
-        points = points / jnp.sqrt((points * points).sum(-1, keepdims=True))
-        return 1 - queries @ points.T
-    differences = queries[:, None, :] - points[None, :, :]
-    return jnp.abs(differences).sum(-1) if metric == "L1" else (differences**2).sum(-1)
-
-
-def neighbours(
-    source: str,
-    n: int,
-    d: int,
-    m: int,
-    k: int,
-    metric: str,
-    chunk: int,
-    device: str,
-    cap_bytes: int,
-    data: str | None = None,
-) -> Run:
+def neighbours(chunk: int, device: str, cap_bytes: int, **search: Any) -> Run:
     """Find the k nearest points of each query, whole or in chunks of queries."""
+    asked = inputs.Search(**search)
+    metric, k = asked.metric, asked.k
     place_on(device)
 
     def whole(queries: Any, points: Any) -> Any:
-        return jax.lax.top_k(-distances(metric, queries, points), k)[1]
+        return jax.lax.top_k(-inputs.distances(metric, jnp, queries, points), k)[1]
 
     def by_hand(queries: Any, points: Any) -> Any:
         norms = (points * points).sum(-1)
@@ -117,8 +103,8 @@ def neighbours(
 
     return prepared(
         by_hand if chunk else whole,
-        inputs.neighbours(source, n, d, m, data),
-        lambda found: np.asarray(found)[some(m, 32)],
+        asked.arrays,
+        asked.checked,
         device,
         cap_bytes,
     )

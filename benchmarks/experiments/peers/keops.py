@@ -9,22 +9,18 @@ import torch
 from pykeops.torch import LazyTensor
 
 from benchmarks.experiments import inputs
-from benchmarks.experiments.peers.torch_programs import device_bytes
+from benchmarks.experiments.peers.torch_programs import finished, place_of
 from benchmarks.experiments.runs import Run, some
 
 
 def _prepared(
     function: Callable[..., Any], arrays: Any, values: Callable[[Any], Any], device: str
 ) -> Run:
-    place = "cuda" if device == "gpu" else device
+    place = place_of(device)
     tensors = [torch.as_tensor(array).to(place).contiguous() for array in arrays]
     # KeOps compiles a formula at its first call; the sizes do not matter to it.
     function(*(tensor[:200] for tensor in tensors))
-    return Run(
-        lambda: function(*tensors),
-        values,
-        device_bytes=device_bytes if device == "gpu" else None,
-    )
+    return finished(lambda: function(*tensors), values, device)
 
 
 def kernel(n: int, device: str, cap_bytes: int) -> Run:
@@ -39,18 +35,10 @@ def kernel(n: int, device: str, cap_bytes: int) -> Run:
     )
 
 
-def neighbours(
-    source: str,
-    n: int,
-    d: int,
-    m: int,
-    k: int,
-    metric: str,
-    device: str,
-    cap_bytes: int,
-    data: str | None = None,
-) -> Run:
+def neighbours(device: str, cap_bytes: int, **search: Any) -> Run:
     """Find the k nearest points of each query."""
+    asked = inputs.Search(**search)
+    metric = asked.metric
 
     def program(queries: Any, points: Any) -> Any:
         if metric == "cosine":
@@ -61,11 +49,8 @@ def neighbours(
             scores = -(x | y)
         else:
             scores = (x - y).abs().sum(-1) if metric == "L1" else ((x - y) ** 2).sum(-1)
-        return scores.argKmin(k, dim=1)
+        return scores.argKmin(asked.k, dim=1)
 
     return _prepared(
-        program,
-        inputs.neighbours(source, n, d, m, data),
-        lambda found: found.cpu().numpy()[some(m, 32)],
-        device,
+        program, asked.arrays, lambda found: asked.checked(found.cpu().numpy()), device
     )

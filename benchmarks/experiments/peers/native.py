@@ -46,32 +46,23 @@ def kernel(n: int, device: str, cap_bytes: int) -> Run:
     return Run(call, lambda found: found[some(n, 64)])
 
 
-def neighbours(
-    source: str,
-    n: int,
-    d: int,
-    m: int,
-    k: int,
-    metric: str,
-    device: str,
-    cap_bytes: int,
-    data: str | None = None,
-) -> Run:
+def neighbours(device: str, cap_bytes: int, **search: Any) -> Run:
     """Find the k nearest by L2 or L1: blocks of points, and an ordered list for each query."""
-    queries, points = inputs.neighbours(source, n, d, m, data)
+    asked = inputs.Search(**search)
+    queries, points = asked.arrays
     columns = np.ascontiguousarray(points.T)
     c = library()
 
     def call() -> Array:
-        found = np.empty((m, k), np.int64)
-        sizes = (ctypes.c_long(size) for size in (m, n, points.shape[1], k))
+        found = np.empty((asked.m, asked.k), np.int64)
+        sizes = (ctypes.c_long(size) for size in (asked.m, *points.shape, asked.k))
         c.nearest(
             *sizes,
-            ctypes.c_int(metric == "L1"),
+            ctypes.c_int(asked.metric == "L1"),
             _pointer(queries),
             _pointer(columns),
             _pointer(found),
         )
         return found
 
-    return Run(call, lambda found: found[some(m, 32)])
+    return Run(call, asked.checked)

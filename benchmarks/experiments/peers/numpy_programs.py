@@ -45,15 +45,6 @@ def kernel_in_blocks(n: int, device: str, cap_bytes: int) -> Run:
     return Run(call, lambda found: found[some(n, 64)])
 
 
-def _distances(metric: str, queries: Array, points: Array) -> Any:
-    if metric == "cosine":
-        queries = queries / np.sqrt((queries * queries).sum(-1, keepdims=True))
-        points = points / np.sqrt((points * points).sum(-1, keepdims=True))
-        return 1 - queries @ points.T
-    differences = queries[:, None, :] - points[None, :, :]
-    return np.abs(differences).sum(-1) if metric == "L1" else (differences**2).sum(-1)
-
-
 def _smallest(distances: Array, k: int) -> Array:
     places = np.argpartition(distances, k, axis=1)[:, :k]
     order = np.argsort(np.take_along_axis(distances, places, 1), axis=1, kind="stable")
@@ -61,54 +52,36 @@ def _smallest(distances: Array, k: int) -> Array:
     return found
 
 
-def neighbours(
-    source: str,
-    n: int,
-    d: int,
-    m: int,
-    k: int,
-    metric: str,
-    device: str,
-    cap_bytes: int,
-    data: str | None = None,
-) -> Run:
+def neighbours(device: str, cap_bytes: int, **search: Any) -> Run:
     """Compute all distances as written, then a partition of each row."""
-    queries, points = inputs.neighbours(source, n, d, m, data)
+    asked = inputs.Search(**search)
+    queries, points = asked.arrays
     return Run(
-        lambda: _smallest(_distances(metric, queries, points), k),
-        lambda found: found[some(m, 32)],
+        lambda: _smallest(inputs.distances(asked.metric, np, queries, points), asked.k),
+        asked.checked,
     )
 
 
-def neighbours_in_blocks(
-    source: str,
-    n: int,
-    d: int,
-    m: int,
-    k: int,
-    metric: str,
-    device: str,
-    cap_bytes: int,
-    data: str | None = None,
-) -> Run:
+def neighbours_in_blocks(device: str, cap_bytes: int, **search: Any) -> Run:
     """Take blocks of queries, from norms and a BLAS product; for L2 and cosine."""
-    queries, points = inputs.neighbours(source, n, d, m, data)
-    rows = max(1, min(m, 4 * BLOCK_NUMBERS // n))
+    asked = inputs.Search(**search)
+    queries, points = asked.arrays
+    rows = max(1, min(asked.m, 4 * BLOCK_NUMBERS // asked.n))
 
     def call() -> Array:
         squares = (points * points).sum(-1)
-        found = np.empty((m, k), np.int64)
-        for start in range(0, m, rows):
+        found = np.empty((asked.m, asked.k), np.int64)
+        for start in range(0, asked.m, rows):
             part = slice(start, start + rows)
             block = queries[part] @ points.T
-            if metric == "cosine":
+            if asked.metric == "cosine":
                 block /= np.sqrt(squares)
                 np.negative(block, out=block)
             else:
                 # The query's own norm changes no order.
                 block *= -2
                 block += squares
-            found[part] = _smallest(block, k)
+            found[part] = _smallest(block, asked.k)
         return found
 
-    return Run(call, lambda found: found[some(m, 32)])
+    return Run(call, asked.checked)

@@ -78,40 +78,14 @@ def kernel(n: int, limit: str | None, device: str, cap_bytes: int) -> Run:
     return prepared(program, (x, v), limit, lambda found: np.asarray(found)[some(n, 64)], device)
 
 
-def distances(metric: str, numpy: Any, queries: Any, points: Any) -> Any:
-    """Return all distances, as one would write them down."""
-    if metric == "cosine":
-        queries = queries / numpy.sqrt((queries * queries).sum(-1, keepdims=True))
-        points = points / numpy.sqrt((points * points).sum(-1, keepdims=True))
-        return 1 - queries @ points.T
-    differences = queries[:, None, :] - points[None, :, :]
-    return numpy.abs(differences).sum(-1) if metric == "L1" else (differences**2).sum(-1)
-
-
-def neighbours(
-    source: str,
-    n: int,
-    d: int,
-    m: int,
-    k: int,
-    metric: str,
-    above: str,
-    device: str,
-    cap_bytes: int,
-    data: str | None = None,
-) -> Run:
+def neighbours(above: str, device: str, cap_bytes: int, **search: Any) -> Run:
     """Find the k nearest points of each query; the limit is so much above the arguments."""
     place_on(device)
-    queries, points = inputs.neighbours(source, n, d, m, data)
+    asked = inputs.Search(**search)
+    queries, points = asked.arrays
     limit = queries.nbytes + points.nbytes + parse_bytes(above)
 
     def program(queries: Any, points: Any) -> Any:
-        return tnp.top_k(-distances(metric, tnp, queries, points), k)[1]
+        return tnp.top_k(-inputs.distances(asked.metric, tnp, queries, points), asked.k)[1]
 
-    return prepared(
-        program,
-        (queries, points),
-        limit,
-        lambda found: np.asarray(found)[some(m, 32)],
-        device,
-    )
+    return prepared(program, (queries, points), limit, asked.checked, device)

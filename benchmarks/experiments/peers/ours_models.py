@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 import tracer
 import tracer.numpy as tnp
 from benchmarks.experiments import inputs
 from benchmarks.experiments import transformer_model as model
 from benchmarks.experiments.peers.ours import device_bytes, place_on, prepared
 from benchmarks.experiments.runs import Run
-from benchmarks.experiments.sgpr import direction
+from benchmarks.experiments.sgpr import compared
 from benchmarks.experiments.transformer import step_values, values
 from examples import sgpr as example
 
@@ -35,16 +33,11 @@ def sgpr(
     place_on(device)
     problem = inputs.sparse_gp(source, n, m, data)
 
-    def checked(found: Any) -> Any:
-        value, gradient = found
-        slope = np.vdot(np.asarray(gradient["inducing"]), direction(*problem["inducing"].shape))
-        return [float(value), float(slope)]
-
     return prepared(
         tracer.value_and_grad(example.loss),
         (_first(problem), problem["x"], problem["y"]),
         limit,
-        checked,
+        lambda found: compared(found[0], found[1]["inducing"]),
         device,
     )
 

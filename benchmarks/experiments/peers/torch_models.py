@@ -9,7 +9,7 @@ import torch
 from torch.utils import _pytree as tree
 
 from benchmarks.experiments import transformer_model as model
-from benchmarks.experiments.peers.torch_programs import device_bytes
+from benchmarks.experiments.peers.torch_programs import finished, place_of
 from benchmarks.experiments.runs import Run
 from benchmarks.experiments.transformer import step_values, values
 from benchmarks.measure import address_space
@@ -40,7 +40,7 @@ def transformer(
 ) -> Run:
     """Run the Transformer forward, or take a step of gradient descent."""
     shape = model.Shape(**sizes)
-    place = "cuda" if device == "gpu" else device
+    place = place_of(device)
     lib = _library(fused, place)
     parameters = tree.tree_map(
         lambda array: torch.as_tensor(array).to(place), model.make_parameters(shape)
@@ -58,13 +58,7 @@ def transformer(
             return step_values(shape, found[0].detach(), found[2].cpu())
         return values(shape, found.cpu())
 
-    def waited() -> Any:
-        found = call()
-        if device == "gpu":
-            torch.cuda.synchronize()
-        return found
-
-    return Run(waited, checked, device_bytes=device_bytes if device == "gpu" else None)
+    return finished(call, checked, device)
 
 
 def _forward(

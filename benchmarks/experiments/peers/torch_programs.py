@@ -10,6 +10,7 @@ import torch
 from benchmarks.experiments import inputs
 from benchmarks.experiments.runs import Run, some
 from benchmarks.measure import address_space
+from benchmarks.unavailable import Unavailable
 
 
 def prepared(
@@ -21,21 +22,38 @@ def prepared(
     cap_bytes: int,
 ) -> Run:
     """Return a run; compilation is at the first call, which is therefore here, under the cap."""
-    place = "cuda" if device == "gpu" else device
+    place = place_of(device)
     tensors = tuple(torch.as_tensor(array).to(place) for array in arrays)
     program = torch.compile(function) if compiled else function
 
     def call() -> Any:
         with torch.no_grad():
-            results = program(*tensors)
-        if device == "gpu":
-            torch.cuda.synchronize()
-        return results
+            return program(*tensors)
 
     if compiled:
         with address_space(cap_bytes):
             call()
-    return Run(call, values, device_bytes=device_bytes if device == "gpu" else None)
+    return finished(call, values, device)
+
+
+def place_of(device: str) -> str:
+    """Return torch's name of a device."""
+    if device == "gpu" and not torch.cuda.is_available():
+        raise Unavailable(f"torch {torch.__version__} finds no GPU here")
+    return "cuda" if device == "gpu" else device
+
+
+def finished(call: Callable[[], Any], values: Callable[[Any], Any], device: str) -> Run:
+    """Return a run of a call, which waits for the GPU if it computes there."""
+    if device == "cpu":
+        return Run(call, values)
+
+    def waited() -> Any:
+        results = call()
+        torch.cuda.synchronize()
+        return results
+
+    return Run(waited, values, device_bytes=device_bytes)
 
 
 def device_bytes() -> tuple[int, int]:
@@ -60,37 +78,19 @@ def kernel(n: int, compiled: bool, device: str, cap_bytes: int) -> Run:
     )
 
 
-def distances(metric: str, queries: Any, points: Any) -> Any:
-    """Return all distances, as one would write them down."""
-    if metric == "cosine":
-        queries = queries / (queries * queries).sum(-1, keepdim=True).sqrt()
-        points = points / (points * points).sum(-1, keepdim=True).sqrt()
-        return 1 - queries @ points.T
-    differences = queries[:, None, :] - points[None, :, :]
-    return differences.abs().sum(-1) if metric == "L1" else (differences**2).sum(-1)
-
-
-def neighbours(
-    source: str,
-    n: int,
-    d: int,
-    m: int,
-    k: int,
-    metric: str,
-    compiled: bool,
-    device: str,
-    cap_bytes: int,
-    data: str | None = None,
-) -> Run:
+def neighbours(compiled: bool, device: str, cap_bytes: int, **search: Any) -> Run:
     """Find the k nearest points of each query."""
+    asked = inputs.Search(**search)
 
     def program(queries: Any, points: Any) -> Any:
-        return torch.topk(distances(metric, queries, points), k, largest=False)[1]
+        return torch.topk(
+            inputs.distances(asked.metric, torch, queries, points), asked.k, largest=False
+        )[1]
 
     return prepared(
         program,
-        inputs.neighbours(source, n, d, m, data),
-        lambda found: found.cpu().numpy()[some(m, 32)],
+        asked.arrays,
+        lambda found: asked.checked(found.cpu().numpy()),
         compiled,
         device,
         cap_bytes,
