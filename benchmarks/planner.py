@@ -31,6 +31,8 @@ from tracer.units import format_bytes, parse_bytes
 
 RUNS = "benchmarks.planner_runs"
 SKIPPED = "skipped: not installed"
+UNTIMED = "not timed"
+RACED = ("ours", "no_limit", "jax", "by_hand")
 TIMEOUT_SECONDS = {"small": 120, "medium": 300, "full": 3600}
 REPEATS = {"small": 3, "medium": 2, "full": 0}
 ENOUGH_SECONDS = {"small": 5, "medium": 20, "full": 60}
@@ -59,7 +61,13 @@ def check(name: str, size: str) -> Row:
 
 
 def race(name: str, size: str, *, turns: int, cap_bytes: int, peers: bool) -> Row:
-    """Return seconds of every run of a program, or why there are none, and ratios to ours."""
+    """Return seconds of every run of a program, or why there are none, and ratios to ours.
+
+    Without turns, nothing.
+    """
+    if not turns:
+        empty = {"": None, "_status": UNTIMED, "_reason": "", "_ratio": None}
+        return {run + end: value for run in RACED for end, value in empty.items()}
     limit = WORKLOADS[name].sizes[size].limit
     one = {"name": name, "size": size}
     orders: dict[str, tuple[str, Mapping[str, Any]]] = {
@@ -80,7 +88,7 @@ def race(name: str, size: str, *, turns: int, cap_bytes: int, peers: bool) -> Ro
         timeout=TIMEOUT_SECONDS[size],
     )
     row: Row = {}
-    for run in ("ours", "no_limit", "jax", "by_hand"):
+    for run in RACED:
         contender = found.get(run, Contender("none" if peers else SKIPPED, "", []))
         row |= {
             run: contender.median,
@@ -105,6 +113,7 @@ def memory(name: str, size: str) -> Row:
         "peak_bytes": found.peak_bytes,
         "memory_status": found.status,
         "memory_reason": found.reason,
+        "first_seconds": found.first_seconds,
     }
 
 
@@ -149,7 +158,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument(
         "--only", action="append", default=[], metavar="NAME", help="part of a name; may repeat"
     )
-    parser.add_argument("--turns", type=int, default=5, help="timed calls of each run")
+    parser.add_argument("--turns", type=int, default=5, help="timed calls of each; 0: no race")
     parser.add_argument("--peer-cap", default="8GB", help="what JAX may take (default 8GB)")
     parser.add_argument("--json", metavar="FILE", help="write the rows to this file")
     parser.add_argument("--markdown", metavar="FILE", help="write the table to this file")
@@ -160,6 +169,8 @@ def main(arguments: list[str] | None = None) -> None:
     ]
     if not names:
         parser.error(f"no program is called {options.only}; there are {', '.join(WORKLOADS)}")
+    if options.turns == 1 or options.turns < 0:
+        parser.error("--turns is 0 (no race) or at least 2: a first call says little")
     cap = parse_bytes(options.peer_cap)
     rows = run(names, options.size, turns=options.turns, cap_bytes=cap, json_path=options.json)
     title = f"Programs under a limit ({options.size}; JAX may take {format_bytes(cap)})"

@@ -34,7 +34,7 @@ def cells(row: Row) -> tuple[str, ...]:
         _measured(row),
         f"{row['of_predicted']:.2f}" if "of_predicted" in row else "",
         within,
-        "" if row["ours"] is None else f"{row['ours']:.3f}",
+        _seconds(row),
         *(_ratio(row, peer) for peer in _PEERS),
         _error(row),
     )
@@ -57,6 +57,12 @@ def _measured(row: Row) -> str:
     if row.get("measured_bytes") is None:
         return str(row["memory_status"])
     return format_bytes(row["measured_bytes"])
+
+
+def _seconds(row: Row) -> str:
+    """Return the median over turns; where there was no race the call that memory was watched in."""
+    seconds = row.get("first_seconds") if row["ours"] is None else row["ours"]
+    return "" if seconds is None else f"{seconds:.3f}"
 
 
 def _ratio(row: Row, peer: str) -> str:
