@@ -96,7 +96,7 @@ def _build(call: Call, options: CompileOptions, name: str) -> Program:
     compiled = _compiled(call, found)
     warn_unused(name, unused_rows(compiled) if compiler.donated else ())
     return Program(
-        execute=execute,
+        execute=execute.with_limit(compiler.limit),
         captured=tuple(traced.captured),
         output_types=traced.graph.output_types,
         output_devices=(device,) * len(traced.graph.outputs),

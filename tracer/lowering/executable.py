@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import math
 import threading
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -10,7 +12,7 @@ from typing import Any
 from tracer.errors import TracerError
 from tracer.ir import Graph
 from tracer.lowering import shims
-from tracer.lowering.allocator import blocks_kept
+from tracer.lowering.allocator import NEW_PAGES_BYTES, heap_for
 from tracer.lowering.copies import ArrayCopy, aliases_of, copies_of
 from tracer.lowering.device import Device
 from tracer.lowering.failures import absent, execution_failure, given_twice
@@ -19,9 +21,6 @@ from tracer.lowering.placement import Placement
 from tracer.lowering.sharded import xla_sharding
 from tracer.lowering.shims import Buffer
 from tracer.lowering.transfer import without_exported
-
-_NEW_PAGES_BYTES = 1 << 20
-"""Blocks of this size are given back to the system when they are freed (`backend`)."""
 
 
 class Executable:
@@ -53,6 +52,7 @@ class Executable:
         self.raw = raw
         self.device = device
         self.placement = placement
+        self._room: float | None = None
         self.donate = tuple(donate)
         self._freed = tuple(position for position in donate if position not in aliases)
         """Donated inputs that XLA does not know of."""
@@ -100,8 +100,8 @@ class Executable:
                 self._check_freed(buffers)
             given = without_exported(buffers, self.donate, self.device)
         try:
-            if self._packs:
-                with blocks_kept(self.memory.product_bytes):
+            if self._allocates:
+                with heap_for(self._allocates, self.memory.product_bytes, self._room):
                     results = self._execute(given).consume_with_handlers(self._handlers)
             else:
                 results = self._execute(given).consume_with_handlers(self._handlers)
@@ -134,12 +134,25 @@ class Executable:
         raise absent(self.device)
 
     @cached_property
-    def _packs(self) -> bool:
-        """Whether products make blocks that would be new pages each time.
+    def _allocates(self) -> int:
+        """The bytes that a call allocates; 0 where all blocks are too small to be new pages."""
+        memory = self.memory
+        blocks = (*(type.nbytes for type in self.output_types), memory.temporary_bytes)
+        if self.device.platform != "cpu" or max(blocks) + memory.product_bytes < NEW_PAGES_BYTES:
+            return 0
+        return memory.output_bytes + memory.temporary_bytes + memory.scratch_bytes
 
-        Convolutions are no faster for it, and leave freed blocks in the heap of each thread.
+    def with_limit(self, limit: int | None) -> Executable:
+        """Return the same program, of which freed blocks may stay in memory as a limit allows.
+
+        Parameters
+        ----------
+        limit : int or None
+            What the process may hold for this program; as much as it likes when None.
         """
-        return self.memory.product_bytes >= _NEW_PAGES_BYTES
+        made = copy.copy(self)
+        made._room = math.inf if limit is None else limit - self.memory.peak_bytes
+        return made
 
     @cached_property
     def memory(self) -> MemoryStats:
