@@ -5,11 +5,13 @@
    differentiation (checkpoint, custom_vjp) with the ops they stand for, so that no later pass
    needs to know them. *loop unrolling* right after: what counters hang on is numbers for 2.
 2. *common subexpressions* and *constant folding* first: the patterns below see one node for one
-   value, and numbers where the user wrote numbers.
+   value, and numbers where the user wrote numbers. *reassociate solves* right after: it reads sums
+   of products, which the matches below take into larger products.
 3. *apply rules* (`tracer.rules`, handed in) while the program is still as it was written. Then
    *unroll short reductions* before *match contractions*: with few features the direct form of a
    distance is nearly as fast as norms and a product, and loses no digits. What is left, among it
-   the gradients of distances, becomes products.
+   the gradients of distances, becomes products; *unroll short reductions* again after them, for
+   more terms, takes what has no form as a product.
 4. *reorder chains* after the matches, which make products; it takes each tree of them in its best
    order, and under a limit that the fastest would break the bytes between them decide.
    Then *sink transposes*: chains have taken theirs, and what reductions are left read their
@@ -50,14 +52,14 @@ from tracer.optimizer.loop_fusion import (
     scalar_replacement_pass,
     unrolling_pass,
 )
-from tracer.optimizer.match import CONTRACTIONS, INNER_PRODUCTS, UNROLL
+from tracer.optimizer.match import CONTRACTIONS, INNER_PRODUCTS, UNROLL, unroll_without_product_pass
 from tracer.optimizer.passes import Pass, PassLog
 from tracer.optimizer.rematerialise import REMATERIALISE_NAME
-from tracer.optimizer.reorder import SCHEDULE, chains_pass
+from tracer.optimizer.reorder import SCHEDULE, SOLVES, chains_pass
 from tracer.optimizer.simplify import COMMON_SUBEXPRESSIONS, CONSTANT_FOLDING
 from tracer.optimizer.sink import sink_pass
 from tracer.optimizer.speed import DEFAULT_MACHINE, Machine
-from tracer.optimizer.split import LoopRow, SplitSettings, split_graph
+from tracer.optimizer.split import Alike, LoopRow, SplitSettings, split_graph
 from tracer.optimizer.transposes import TRANSPOSES
 
 
@@ -95,7 +97,9 @@ def standard_passes(
         unrolling_pass(machine),
         COMMON_SUBEXPRESSIONS,
         CONSTANT_FOLDING,
+        SOLVES,
         *match,
+        unroll_without_product_pass(limit_bytes),
         chains_pass(limit_bytes),
         TRANSPOSES,
         scalar_replacement_pass(limit_bytes),
@@ -139,11 +143,13 @@ def passes_of(options: PlannerOptions) -> Sequence[Pass]:
     return (*passes[:place], sink_pass(options.sink_bytes), *passes[place:])
 
 
-def split_passes(settings: SplitSettings, loops: list[LoopRow]) -> tuple[Pass, ...]:
+def split_passes(
+    settings: SplitSettings, loops: list[LoopRow], alike: Alike | None = None
+) -> tuple[Pass, ...]:
     """Return the passes that write a program's loops; what they are is added to `loops`."""
 
     def run(graph: Graph, log: PassLog) -> Graph:
-        result, rows = split_graph(graph, settings, log)
+        result, rows = split_graph(graph, settings, log, alike)
         loops.extend(rows)
         return result
 
