@@ -10,7 +10,7 @@ from tests.optimizer.graphs import apply, evaluated, of, ops_of, traced
 from tracer import ops
 from tracer.ir import Builder, Graph, ShapeDtype
 from tracer.ops.helpers import full_like
-from tracer.optimizer.match import CONTRACTIONS, UNROLL
+from tracer.optimizer.match import CONTRACTIONS, UNROLL, unroll_without_product_pass
 
 pytestmark = pytest.mark.usefixtures("small_matches")
 POINTS = (((40, 20), "float32"), ((50, 20), "float32"))
@@ -198,6 +198,56 @@ def test_unrolled_reductions_are_exact() -> None:
         after, log = apply(UNROLL, before)
         assert log.applied
         np.testing.assert_array_equal(evaluated(after, x, y)[0], evaluated(before, x, y)[0])
+
+
+def test_sums_that_are_no_products_are_unrolled_for_more_terms() -> None:
+    def absolute(x, y):
+        return abs(difference(x, y)).sum(-1)
+
+    for terms, is_unrolled in ((9, True), (32, True), (33, False)):
+        types = [((40, terms), "float32"), ((50, terms), "float32")]
+        rng = np.random.default_rng(1)
+        x, y = (rng.standard_normal(shape).astype(np.float32) for shape, _ in types)
+        before = traced(absolute, *types)
+        assert apply(UNROLL, before)[0] is before
+        after, log = apply(unroll_without_product_pass(), before)
+        assert bool(log.applied) == is_unrolled == ("reduce_add" not in ops_of(after))
+        np.testing.assert_allclose(
+            evaluated(after, x, y)[0], evaluated(before, x, y)[0], rtol=terms * 2**-23
+        )
+
+
+@pytest.mark.parametrize(
+    ("rows", "points", "has_runs"),
+    [(20, 6000, True), (20, 400, False), (3, 40_000, False)],
+    ids=["large", "little work", "few readers"],
+)
+def test_features_are_stored_in_runs_where_that_is_little(
+    rows: int, points: int, has_runs: bool
+) -> None:
+    """Points that lie side by side are read with a stride, which is slow; a copy takes memory."""
+    graph = traced(
+        lambda x, y: abs(difference(x, y)).sum(-1),
+        ((rows, 10), "float32"),
+        ((points, 10), "float32"),
+    )
+    after, log = apply(unroll_without_product_pass(), graph)
+    assert log.applied
+    barriers = [node for node in after.nodes if node.op is ops.optimization_barrier]
+    stored = [type.size for node in barriers for type in node.types]
+    assert (stored.count(points) == 10) == has_runs
+    assert has_runs or points not in stored
+
+
+def test_operands_that_are_much_of_a_limit_are_not_stored_by_features() -> None:
+    types = [((20, 10), "float32"), ((6000, 10), "float32")]
+    graph = traced(lambda x, y: abs(difference(x, y)).sum(-1), *types)
+    operands = 4 * (200 + 60_000)
+    after, log = apply(unroll_without_product_pass(8 * operands), graph)
+    assert log.applied
+    after, log = apply(unroll_without_product_pass(8 * operands - 1), graph)
+    assert after is graph
+    assert "much of the limit" in str(log.refusals[0])
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])

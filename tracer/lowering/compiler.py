@@ -16,6 +16,7 @@ from tracer.lowering.executable import Executable
 from tracer.lowering.failures import compile_failure
 from tracer.lowering.module import lower_graph
 from tracer.lowering.placement import Placement, chosen_outputs
+from tracer.lowering.vectors import vector_options
 
 _Aliases = tuple[tuple[int, int], ...]
 _Key = tuple[str, Device, Placement | None, tuple[int, ...], _Aliases, tuple[tuple[str, Any], ...]]
@@ -158,7 +159,8 @@ def _compile(
 
 def _all_options(device: Device, overrides: dict[str, Any]) -> dict[str, Any]:
     """Put our own options under the caller's, and our disabled passes next to them."""
-    merged = {**shims.default_options(device.platform), **overrides}
+    ours = {**shims.default_options(device.platform), **vector_options(device.platform)}
+    merged = {**ours, **overrides}
     passes = [merged.get(_DISABLED_PASSES), *shims.disabled_passes(device.platform)]
     merged[_DISABLED_PASSES] = ",".join(filter(None, passes))
     return merged

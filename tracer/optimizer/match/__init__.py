@@ -2,11 +2,15 @@
 
 from tracer.optimizer.match.contraction import match_contractions
 from tracer.optimizer.match.inner_products import write_out_inner_products
-from tracer.optimizer.match.unroll import unroll_short_reductions
+from tracer.optimizer.match.unroll import (
+    UNROLL_NAME,
+    unroll_short_reductions,
+    unroll_without_product_pass,
+)
 from tracer.optimizer.passes import Pass
 
 INNER_PRODUCTS = Pass("write out inner products", write_out_inner_products, exact=False)
-UNROLL = Pass("unroll short reductions", unroll_short_reductions)
+UNROLL = Pass(UNROLL_NAME, unroll_short_reductions)
 CONTRACTIONS = Pass("match contractions", match_contractions, exact=False)
 
 __all__ = [
@@ -15,5 +19,6 @@ __all__ = [
     "UNROLL",
     "match_contractions",
     "unroll_short_reductions",
+    "unroll_without_product_pass",
     "write_out_inner_products",
 ]

@@ -1,0 +1,70 @@
+"""How wide the vectors are that programs compute with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tracer import lowering, ops
+from tracer.lowering import compiler, vectors
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Any:
+    """Pretend that the machine says it has some instruction sets."""
+
+    def pretend(text: str | None) -> None:
+        file = tmp_path / "cpuinfo"
+        if text is not None:
+            file.write_text(text, encoding="ascii")
+        monkeypatch.setattr(vectors, "_CPU_INFO", file)
+        vectors.cpu_features.cache_clear()
+
+    yield pretend
+    monkeypatch.undo()
+    vectors.cpu_features.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("text", "width"),
+    [
+        ("processor\t: 0\nflags\t\t: sse avx512f avx512_vbmi2\n", 512),
+        ("flags\t\t: sse avx2 avx512f avx512vl\n", None),
+        ("Features\t: neon sve\n", None),
+        (None, None),
+    ],
+    ids=["Ice Lake", "Skylake", "Arm", "no Linux"],
+)
+def test_full_vectors_where_they_do_not_slow_the_clock(
+    machine: Callable[[str | None], None], text: str | None, width: int | None
+) -> None:
+    machine(text)
+    assert vectors.vector_options("cpu").get("xla_cpu_prefer_vector_width") == width
+    assert vectors.vector_options("gpu") == {}
+
+
+def test_the_width_is_the_callers_where_given(
+    graph: Any, machine: Callable[[str | None], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The option reaches XLA under a caller's, and results are the same bits for any width."""
+    machine("flags : avx512_vbmi2")
+    seen: list[Any] = []
+    plain = compiler.shims.compile_options
+
+    def watched(overrides: dict[str, Any], *args: Any, **keywords: Any) -> Any:
+        seen.append(overrides["xla_cpu_prefer_vector_width"])
+        return plain(overrides, *args, **keywords)
+
+    monkeypatch.setattr(compiler.shims, "compile_options", watched)
+    made = graph(lambda x: [ops.exponential(ops.sine(x))], ((1003,), np.float64))
+    x = np.linspace(-9, 9, 1003)
+    found = []
+    for options in (None, {"xla_cpu_prefer_vector_width": 128}):
+        lowering.compiler.clear_cache()
+        executable = lowering.compile_graph(made, options=options)
+        found.append(lowering.to_host(executable(lowering.to_device(x))[0]))
+    assert seen == [512, 128]
+    np.testing.assert_array_equal(*found)
