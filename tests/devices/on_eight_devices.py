@@ -306,7 +306,14 @@ def test_spread_programs_compute_the_same(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["kernel gradient", "nearest neighbours", "attention", "cross-entropy gradient"]
+    "name",
+    [
+        "kernel gradient",
+        "nearest neighbours",
+        "attention",
+        "cross-entropy gradient",
+        "recurrent gradient",
+    ],
 )
 def test_each_device_keeps_half_of_the_limit_of_one(name: str) -> None:
     program = PROGRAMS[name]

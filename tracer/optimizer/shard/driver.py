@@ -10,11 +10,12 @@ from __future__ import annotations
 from tracer.ir import Builder, Graph, Label, Node, Value
 from tracer.optimizer.passes import PassLog
 from tracer.optimizer.shard.emit import emit_shard
+from tracer.optimizer.shard.through_loops import spread_loops
 from tracer.optimizer.split.chunk import SplitSettings
 from tracer.optimizer.split.copying import Copying
 from tracer.optimizer.split.grow import grow_region
 from tracer.optimizer.split.levels import plan_loops
-from tracer.optimizer.split.region import NO_PIECES, Conflict, Pieces, Region, Subject, merge_of
+from tracer.optimizer.split.region import Conflict, Pieces, Region, Subject, merge_of
 from tracer.optimizer.split.search import Candidate, Search, largest_bytes
 from tracer.source import Source
 
@@ -84,7 +85,9 @@ def shard_graph(graph: Graph, count: int, settings: SplitSettings, log: PassLog)
     log : PassLog
         Is told each axis, and what could not be cut and why.
     """
-    pieces, refused = NO_PIECES, dict[str, tuple[str, Source | None]]()
+    refused = dict[str, tuple[str, Source | None]]()
+    graph, made = spread_loops(graph, count, settings, log)
+    pieces = Pieces(made)
     while True:
         search = ShardSearch(Subject(graph, pieces), settings, refused, count)
         chosen = next(filter(None, map(search.best, search.seeds())), None)

@@ -7,7 +7,8 @@ axis, which are reduced outside. XLA's partitioner makes collectives of these.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,15 +16,50 @@ import numpy as np
 from tracer import ops
 from tracer.ir import Builder, Graph, Label, Node, ShapeDtype, Value, registry
 from tracer.ops.helpers import convert
-from tracer.ops.rules import is_float
+from tracer.ops.rules import as_tuple, is_float
 from tracer.optimizer.split.levels import Loop
 from tracer.optimizer.split.loop import SliceEmitter
 from tracer.optimizer.split.region import Region, Subject
 
 
-def _index_dtype(region: Region, count: int) -> np.dtype[Any]:
+def index_dtype(extent: int, count: int) -> np.dtype[Any]:
     """Return the dtype of the devices' numbers, which places along the axis are computed from."""
-    return np.dtype(np.int32 if region.extent + count < 2**31 else np.int64)
+    return np.dtype(np.int32 if extent + count < 2**31 else np.int64)
+
+
+class Handed:
+    """What the body of the devices is given: values of outside, whole or cut along an axis.
+
+    Attributes
+    ----------
+    values : list of Value
+    axes : list of int or None
+        Along which each is cut.
+    """
+
+    def __init__(self, body: Builder, count: int) -> None:
+        self.body, self.count = body, count
+        self.values: list[Value] = []
+        self.axes: list[int | None] = []
+        self._inside: dict[tuple[Value, int | None], Value] = {}
+
+    def __call__(self, value: Value, axis: int | None) -> Value:
+        """Return the value, or the device's part of it, inside of the body."""
+        key = value, axis
+        if key not in self._inside:
+            self._inside[key] = self._given(value, axis)
+        return self._inside[key]
+
+    def _given(self, value: Value, axis: int | None) -> Value:
+        node, part = value.node, value.type
+        if node.op is not None and not node.operands and node.types[0].ndim == 0:
+            # A scalar constant is cheaper to write again than to hand in.
+            return self.body.copy(node, ())[0]
+        self.values.append(value)
+        self.axes.append(axis)
+        if axis is not None:
+            part = part.resized(axis, part.shape[axis] // self.count)
+        return self.body.input(part, node.source)
 
 
 class PartEmitter(SliceEmitter):
@@ -49,10 +85,11 @@ class PartEmitter(SliceEmitter):
         parts = self._emit_slice(head, self._chunk(head, label))
         if label not in self.subject.rule(head).reduced:
             return parts
-        return tuple(_side_by_side(part) for part in parts)
+        return tuple(side_by_side(part) for part in parts)
 
 
-def _side_by_side(part: Value) -> Value:
+def side_by_side(part: Value) -> Value:
+    """Return a device's partial result with an axis in front, along which they are joined."""
     # As within one reduction, narrow floats are added up in float32.
     narrow = is_float(part.dtype) and part.dtype.itemsize < 4
     wide = convert(part, np.dtype(np.float32)) if narrow else part
@@ -80,60 +117,45 @@ def emit_shard(
 ) -> dict[Value, Value]:
     """Write a loop's computation for `count` devices; returns the results of its heads."""
     builder.source = next(iter(loop.heads)).source
-    body, operands, axes = _body(subject, region, loop, count)
-    numbers = ops.iota(shape=(count,), dtype=_index_dtype(region, count), dimension=0)
+    body, handed = _body(subject, region, loop, count)
     found = ops.shard(
-        numbers,
-        *(outer(value) for value in operands),
+        ops.iota(shape=(count,), dtype=body.inputs[0].dtype, dimension=0),
+        *(outer(value) for value in handed.values),
         body=body,
         count=count,
-        operand_axes=(0, *axes),
+        operand_axes=(0, *handed.axes),
         result_axes=result_axes(subject, loop),
     )
-    results = iter(found if isinstance(found, tuple) else (found,))
+    joining = [
+        (value, subject.rule(head).reduced.get(label))
+        for head, label in loop.heads.items()
+        for value in head.results
+    ]
+    return join_parts(builder, as_tuple(found), joining)
+
+
+def join_parts(
+    builder: Builder, found: Sequence[Value], joining: Iterable[tuple[Value, str | None]]
+) -> dict[Value, Value]:
+    """Return what the devices' results stand for: partial ones are reduced with their combiner."""
     made: dict[Value, Value] = {}
-    for head, label in loop.heads.items():
-        combiner = subject.rule(head).reduced.get(label)
-        builder.source = head.source
-        for value in head.results:
-            whole = next(results)
-            if combiner is not None:
-                whole = registry()[f"reduce_{combiner}"](whole, axes=(0,))
-            made[value] = convert(whole, value.dtype)
+    for whole, (value, combiner) in zip(found, joining, strict=True):
+        builder.source = value.node.source
+        if combiner is not None:
+            whole = registry()[f"reduce_{combiner}"](whole, axes=(0,))
+        made[value] = convert(whole, value.dtype)
     return made
 
 
-def _body(
-    subject: Subject, region: Region, loop: Loop, count: int
-) -> tuple[Graph, list[Value], list[int | None]]:
-    """Return the body, the values it is given besides its number, and how these are cut."""
-    inputs: dict[tuple[Value, int | None], Value] = {}
+def _body(subject: Subject, region: Region, loop: Loop, count: int) -> tuple[Graph, Handed]:
+    """Return the body, and what it is given besides its number."""
     with Builder() as body:
         body.source = next(iter(loop.heads)).source
-        number = body.input(ShapeDtype((1,), _index_dtype(region, count)))
-
-        def given(value: Value, axis: int | None) -> Value:
-            key = (value, axis)
-            if key not in inputs:
-                node = value.node
-                if node.op is not None and not node.operands and node.types[0].ndim == 0:
-                    # A scalar constant is cheaper to write again than to hand in.
-                    inputs[key] = body.copy(node, ())[0]
-                else:
-                    part = value.type
-                    if axis is not None:
-                        part = part.resized(axis, part.shape[axis] // count)
-                    inputs[key] = body.input(part, node.source)
-            return inputs[key]
-
-        def whole(value: Value) -> Value:
-            return given(value, None)
-
-        emitter = PartEmitter(subject, region, loop, count, given)
+        number = body.input(ShapeDtype((1,), index_dtype(region.extent, count)))
+        handed = Handed(body, count)
+        emitter = PartEmitter(subject, region, loop, count, handed)
         size = region.length // count
         first = ops.reshape(number, shape=())
         start = ops.multiply(first, ops.constant(value=np.array(size, number.dtype)))
-        results = emitter.emit(body, start, size, whole, [])
-        graph = body.finish(results)
-    handed = [key for key, inside in inputs.items() if inside.node.op is None]
-    return graph, [value for value, _ in handed], [axis for _, axis in handed]
+        results = emitter.emit(body, start, size, partial(handed, axis=None), [])
+        return body.finish(results), handed

@@ -42,8 +42,12 @@ def initial_state(subject: Subject, head: Node, label: Label, outer: Resolve) ->
 
 def _accumulator(combiner: str, type: ShapeDtype) -> Value:
     narrow = is_float(type.dtype) and type.dtype.itemsize < 4
-    type = type.with_dtype(np.float32) if narrow else type
-    # The identity of a combiner is what its reduction gives for no elements.
+    return identity(combiner, type.with_dtype(np.float32) if narrow else type)
+
+
+def identity(combiner: str, type: ShapeDtype) -> Value:
+    """Emit what a combiner joins with anything without an effect."""
+    # It is what the reduction gives for no elements.
     reduction = registry()[f"reduce_{combiner}"]
     return full(reduction.evaluate(np.empty((0,), type.dtype), axes=(0,)), type)
 

@@ -1,0 +1,218 @@
+"""An axis is spread through loops: the same values, less memory, and what forbids it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tracer
+import tracer.numpy as tnp
+from benchmarks.peak_programs import recurrent_loss
+from tests.optimizer.graphs import of, ops_of, traced
+from tests.optimizer.shard.test_shard import assert_same, sharded
+from tracer.ir import Graph
+from tracer.optimizer.expand import EXPAND
+from tracer.optimizer.liveness import Liveness
+from tracer.optimizer.passes import PassManager
+from tracer.optimizer.shard import device_view, input_axes, output_axes
+
+STEPS, BATCH, WIDTH = 12, 8, 5
+COUNT = 4
+
+
+def graph_of(function: Callable[..., Any], arrays: list[Any]) -> Graph:
+    return PassManager().run(traced(function, *of(*arrays)), (EXPAND,))
+
+
+def arrays_for(batch: int = BATCH) -> list[Any]:
+    rng = np.random.default_rng(2)
+    return [rng.standard_normal((WIDTH, WIDTH)) / 4, rng.standard_normal((STEPS, batch, WIDTH))]
+
+
+def scanned(step: Callable[[Any, Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Return a program that runs a step of (w, state, x) over time, from a state of zeros."""
+
+    def program(w: Any, xs: Any) -> Any:
+        start = tnp.zeros(xs.shape[1:], dtype=xs.dtype)
+
+        def body(state: Any, x: Any) -> Any:
+            state = step(w, state, x)
+            return state, state
+
+        return tracer.scan(body, start, xs)[1]
+
+    return program
+
+
+def view_of(graph: Graph) -> Graph:
+    return device_view(graph, input_axes(graph), output_axes(graph), COUNT)
+
+
+def test_the_gradient_of_a_recurrence_runs_on_parts_of_the_batch() -> None:
+    arrays = arrays_for()
+    graph = graph_of(tracer.grad(recurrent_loss), arrays)
+    assert ops_of(graph).count("while") == 2
+    result, log = sharded(graph)
+    assert_same(graph, result, arrays)
+    # One computation of each device holds both loops; only the weights' gradient is added up.
+    assert ops_of(result).count("shard") == 1
+    assert ops_of(result).count("while") == 2
+    assert input_axes(result) == (None, 1)
+    (line,) = log.applied
+    assert line.startswith("axis of 8 of float64[12,8,5]: 4 devices, 2 on each, through 2 loops")
+
+
+def test_a_device_takes_a_share_of_the_memory() -> None:
+    arrays = arrays_for(batch=64)
+    graph = graph_of(tracer.grad(recurrent_loss), arrays)
+    result, _ = sharded(graph)
+    assert Liveness(view_of(result)).peak_bytes < 0.3 * Liveness(graph).peak_bytes
+
+
+def numbered(w: Any, state: Any, x: Any) -> Any:
+    # What is made inside of a trip is made for the part, too.
+    return tnp.tanh(state @ w + x * tnp.arange(x.shape[0])[:, None])
+
+
+def weighted(w: Any, state: Any, x: Any) -> Any:
+    return tnp.where(x > 0, state @ w, x) + x.max(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("step", [numbered, weighted])
+def test_states_lie_in_parts(step: Any) -> None:
+    arrays = arrays_for()
+    graph = graph_of(scanned(step), arrays)
+    result, log = sharded(graph)
+    assert_same(graph, result, arrays)
+    assert "through 1 loop" in log.applied[0]
+    assert output_axes(result) == (1,)
+
+
+def test_sums_over_the_batch_begin_once() -> None:
+    """What a sum begins with, and what every trip adds to it, is one device's term."""
+
+    def program(w: Any, xs: Any) -> Any:
+        def body(total: Any, x: Any) -> Any:
+            return total + x.T @ x + w, x * 2
+
+        return tracer.scan(body, w + 3.0, xs)
+
+    arrays = arrays_for()
+    graph = graph_of(program, arrays)
+    result, log = sharded(graph)
+    assert_same(graph, result, arrays)
+    assert "through 1 loop" in log.applied[0]
+
+
+def test_maxima_over_the_batch_are_joined() -> None:
+    def program(w: Any, xs: Any) -> Any:
+        def body(highest: Any, x: Any) -> Any:
+            return tnp.maximum(highest, x.max(axis=0)), x * 2
+
+        return tracer.scan(body, w[0] + 1.0, xs)
+
+    arrays = arrays_for()
+    graph = graph_of(program, arrays)
+    result, _ = sharded(graph)
+    assert_same(graph, result, arrays)
+    assert ops_of(result).count("shard") == 1
+
+
+def test_what_follows_may_need_everything() -> None:
+    def program(w: Any, xs: Any) -> Any:
+        states = scanned(numbered)(w, xs)
+        return tnp.sort(states, axis=1)[0], tnp.exp(states.sum()), states
+
+    arrays = arrays_for()
+    graph = graph_of(program, arrays)
+    result, _ = sharded(graph)
+    assert_same(graph, result, arrays)
+    assert ops_of(result).count("shard") >= 1
+
+
+def mixes(w: Any, state: Any, x: Any) -> Any:
+    return state @ w + x - x.mean(axis=0)
+
+
+def shares(w: Any, state: Any, x: Any) -> Any:
+    return tnp.tanh(state @ w) @ (x.T @ x)
+
+
+def sorts(w: Any, state: Any, x: Any) -> Any:
+    return tnp.sort(state @ w + x, axis=0)
+
+
+def shifts(w: Any, state: Any, x: Any) -> Any:
+    return tnp.concatenate([state[1:], state[:1]]) @ w + x
+
+
+def adds_up(w: Any, state: Any, x: Any) -> Any:
+    return tnp.cumsum(state @ w + x, axis=0)
+
+
+def groups(w: Any, state: Any, x: Any) -> Any:
+    # Two groups of four: a part of two would be half of one.
+    four = (state @ w + x).reshape(2, 4, WIDTH)
+    return (four - four.mean(axis=1, keepdims=True)).reshape(BATCH, WIDTH)
+
+
+def in_twos(w: Any, state: Any, x: Any) -> Any:
+    # Blocks of four rows, of which a part of two rows has no whole number.
+    two = (state @ w + x).reshape(2, 4 * WIDTH)
+    return (two * tnp.arange(4.0 * WIDTH)).reshape(BATCH, WIDTH)
+
+
+@pytest.mark.parametrize("step", [mixes, shares, sorts, shifts, adds_up, groups, in_twos])
+def test_a_step_that_mixes_the_batch_is_left_alone(step: Any) -> None:
+    arrays = arrays_for()
+    graph = graph_of(scanned(step), arrays)
+    result, log = sharded(graph)
+    assert_same(graph, result, arrays)
+    assert not any(", through " in line for line in log.applied)
+
+
+def test_a_sum_that_steps_read_is_left_alone() -> None:
+    def program(w: Any, xs: Any) -> Any:
+        def body(total: Any, x: Any) -> Any:
+            return tnp.tanh(total) + x.T @ x, x @ total
+
+        return tracer.scan(body, w, xs)
+
+    arrays = arrays_for()
+    graph = graph_of(program, arrays)
+    result, log = sharded(graph)
+    assert_same(graph, result, arrays)
+    assert not any(", through " in line for line in log.applied)
+
+
+def test_a_loop_whose_end_hangs_on_the_batch_is_left_alone() -> None:
+    def program(w: Any, xs: Any) -> Any:
+        return tracer.while_loop(lambda x: tnp.abs(x).max() > 0.5, lambda x: x * 0.5 @ w, xs)
+
+    arrays = arrays_for()
+    graph = graph_of(program, arrays)
+    result, log = sharded(graph)
+    assert_same(graph, result, arrays)
+    assert not any(", through " in line for line in log.applied)
+
+
+def test_a_loop_that_turns_the_batch_around_is_left_alone() -> None:
+    def program(w: Any, x: Any) -> Any:
+        return tracer.fori_loop(0, 3, lambda _, x: x.T, x) + w[0, 0]
+
+    arrays = [arrays_for()[0], np.random.default_rng(0).standard_normal((16, 16))]
+    graph = graph_of(program, arrays)
+    result, log = sharded(graph)
+    assert_same(graph, result, arrays)
+    assert not any(", through " in line for line in log.applied)
+
+
+def test_a_batch_that_does_not_divide_is_left_alone() -> None:
+    arrays = arrays_for(batch=7)
+    graph = graph_of(tracer.grad(recurrent_loss), arrays)
+    result, log = sharded(graph)
+    assert_same(graph, result, arrays)
+    assert not any(", through " in line for line in log.applied)
