@@ -34,7 +34,7 @@ def split(
 ) -> Callable[[Graph], tuple[Graph, list[LoopRow]]]:
     """Split a graph once, into slices of a given size."""
 
-    def choose(subject: Any, region: Any, loop: Any, settings: Any) -> int:
+    def choose(subject: Any, region: Any, *_: Any) -> int:
         return max(1, min(request.param, region.length // 2))
 
     monkeypatch.setattr(driver, "choose_chunk", choose)

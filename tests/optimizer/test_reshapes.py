@@ -36,7 +36,7 @@ def numbers(*shape: int, seed: int = 0) -> Array:
 def steps(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every trip take this many steps, or half of the axis if there are fewer."""
 
-    def choose(subject: Any, region: Any, loop: Any, settings: Any) -> int:
+    def choose(subject: Any, region: Any, *_: Any) -> int:
         return max(1, min(int(request.param), int(region.length) // 2))
 
     monkeypatch.setattr(driver, "choose_chunk", choose)

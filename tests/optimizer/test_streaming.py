@@ -42,7 +42,7 @@ def split_in_fives(monkeypatch: pytest.MonkeyPatch) -> Split:
 
 
 def split_by(size: int, monkeypatch: pytest.MonkeyPatch) -> Split:
-    def choose(subject: Any, region: Any, loop: Any, settings: Any) -> int:
+    def choose(subject: Any, region: Any, *_: Any) -> int:
         return max(1, min(size, region.length // 2))
 
     monkeypatch.setattr(driver, "choose_chunk", choose)

@@ -105,16 +105,21 @@ class Node:
     @property
     def bodies(self) -> dict[str, Graph | tuple[Graph, ...]]:
         """The parameters that are Graphs (loop bodies, branches)."""
-        return {
-            key: value
-            for key, value in self.params.items()
-            if isinstance(value, Graph)
-            or (isinstance(value, tuple) and value and isinstance(value[0], Graph))
-        }
+        found: dict[str, Graph | tuple[Graph, ...]] | None = self._rules.get("bodies")
+        if found is None:
+            found = self._rules["bodies"] = {
+                key: value
+                for key, value in self.params.items()
+                if isinstance(value, Graph)
+                or (isinstance(value, tuple) and value and isinstance(value[0], Graph))
+            }
+        return found
 
     @property
     def body_graphs(self) -> tuple[Graph, ...]:
         """The same Graphs without their names, one after the other."""
+        if not self.bodies:
+            return ()
         found: list[Graph] = []
         for bodies in self.bodies.values():
             found.extend(bodies if isinstance(bodies, tuple) else (bodies,))

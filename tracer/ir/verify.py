@@ -37,6 +37,11 @@ def verify(graph: Graph) -> None:
         networkx edges differ from the operands. The error carries the node's user line, and the
         text of the graph around the node as a note.
     """
+    _verify(graph, set())
+
+
+def _verify(graph: Graph, verified: set[Graph]) -> None:
+    """Check a graph, and those of its bodies that were not found right already."""
     defined = set(_checked_inputs(graph))
     seen: set[Node] = set()
     for node in graph.nodes:
@@ -44,13 +49,14 @@ def verify(graph: Graph) -> None:
             _refuse(graph, node, f"{node.name!r} stands twice in the order")
         seen.add(node)
         _check_operands(graph, node, defined)
-        _check_params(graph, node)
+        _check_params(graph, node, verified)
         _check_types(graph, node)
         defined.update(node.results)
     for position, value in enumerate(graph.outputs):
         if value not in defined:
             _refuse(graph, value.node, f"output {position}, {value!r}, is not defined here")
     _check_edges(graph)
+    verified.add(graph)
 
 
 def verify_same_signature(before: Graph, after: Graph) -> None:
@@ -96,15 +102,17 @@ def _check_operands(graph: Graph, node: Node, defined: set[Value]) -> None:
             )
 
 
-def _check_params(graph: Graph, node: Node) -> None:
+def _check_params(graph: Graph, node: Node, verified: set[Graph]) -> None:
     for key, value in node.params.items():
         if not _is_param(value):
             what = f"parameter {key} of {node.name!r} holds {value!r}, which is no parameter"
             _refuse(graph, node, what)
     for key, bodies in node.bodies.items():
         for body in bodies if isinstance(bodies, tuple) else (bodies,):
+            if body in verified:
+                continue
             try:
-                verify(body)
+                _verify(body, verified)
             except VerifyError as error:
                 error.add_note(f"in {key} of {node.name!r} from {node.source}")
                 raise

@@ -9,7 +9,7 @@ from tracer.ir import Graph
 from tracer.optimizer.passes import PassRow
 from tracer.optimizer.rematerialise import Rematerialiser
 from tracer.optimizer.speed import Machine
-from tracer.optimizer.split import LoopRow, SplitSettings
+from tracer.optimizer.split import Alike, LoopRow, SplitSettings
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,8 @@ class Known:
     ----------
     splits : dict
         Split programs, by the fingerprint of the graph and the settings.
+    alike : Alike
+        What the split pass found for loops that are alike.
     rematerialiser : Rematerialiser or None
         What computes values again; it knows the programs it has looked at.
     seconds : dict
@@ -48,6 +50,7 @@ class Known:
     prefixes: dict[tuple[str, int | None], tuple[Graph, tuple[PassRow, ...]]] = field(
         default_factory=dict
     )
+    alike: Alike = field(default_factory=Alike)
     rematerialiser: Rematerialiser | None = None
 
 

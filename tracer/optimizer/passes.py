@@ -124,7 +124,7 @@ class PassManager:
         log = PassLog()
         before = self._measure(graph)
         start = time.perf_counter()
-        result = _run_with_bodies(item, graph, log)
+        result = _Run(item).run(graph, log)
         seconds = time.perf_counter() - start
         if result is not graph:
             verify(result)
@@ -152,7 +152,23 @@ class PassManager:
         return self._last
 
 
-def _run_with_bodies(item: Pass, graph: Graph, log: PassLog) -> Graph:
-    if item.bodies:
-        graph = map_bodies(graph, lambda body: _run_with_bodies(item, body, log))
-    return item.run(graph, log)
+class _Run:
+    """One run of a pass; a body that several loops share is rewritten once."""
+
+    def __init__(self, item: Pass) -> None:
+        self.item = item
+        self.bodies: dict[Graph, tuple[Graph, PassLog]] = {}
+
+    def run(self, graph: Graph, log: PassLog) -> Graph:
+        if self.item.bodies:
+            graph = map_bodies(graph, lambda body: self._run_body(body, log))
+        return self.item.run(graph, log)
+
+    def _run_body(self, body: Graph, log: PassLog) -> Graph:
+        if body not in self.bodies:
+            own = PassLog()
+            self.bodies[body] = self.run(body, own), own
+        found, own = self.bodies[body]
+        log.applied.extend(own.applied)
+        log.refusals.extend(own.refusals)
+        return found

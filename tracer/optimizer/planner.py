@@ -157,8 +157,9 @@ class Planner(Finisher):
         """
         yield from (split := [*self._splits(TIGHT_SETTINGS)])
         yield from (both := [*self._combined(split, limit)])
-        sizes = [found.peak_bytes for found in (*split, *both)]
-        if min(sizes, default=limit) > _HOPELESS * limit:
+        # Many nodes take time to split: only where the tight settings, alone, are near.
+        near = split if len(self.graph.nodes) > _FEW_NODES else (*split, *both)
+        if min((found.peak_bytes for found in near), default=limit) > _HOPELESS * limit:
             return
         settings = [*self._limit_settings(limit)]
         half = len(settings) // 2
@@ -281,7 +282,7 @@ class Planner(Finisher):
     def _split_anew(self, settings: SplitSettings) -> tuple[tuple[PassRow, ...], Candidate]:
         loops: list[LoopRow] = []
         manager = PassManager()
-        graph = manager.run(self.graph, split_passes(settings, loops))
+        graph = manager.run(self.graph, split_passes(settings, loops, self._known.alike))
         rows = tuple(manager.rows)
         return rows, self._candidate(graph, rows, tuple(loops))
 

@@ -8,17 +8,12 @@ are priced with the time model (`optimizer/speed.py`), and capped by the byte bu
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from tracer.ir import Builder, Graph, Value
-from tracer.ir.graph import param_key
-from tracer.optimizer.liveness import body_extra_bytes
-from tracer.optimizer.speed import DEFAULT_MACHINE, Machine, trip_seconds
-from tracer.optimizer.split.carry import carry_types
+from tracer.optimizer.speed import DEFAULT_MACHINE, Machine
+from tracer.optimizer.split.alike import Alike
 from tracer.optimizer.split.levels import Loop
-from tracer.optimizer.split.loop import SliceEmitter, build_body
 from tracer.optimizer.split.region import Region, Subject
 
 # Fewer rows than this make matrix products slow; exceed the cache before going below it.
@@ -61,64 +56,39 @@ _CORRECTIONS = 2
 _SHARES = (0.25, 0.5, 1.0, 2.0)
 
 
-def slice_bytes(region: Region, body: Callable[[int], Graph]) -> tuple[float, float]:
+def slice_bytes(region: Region, nbytes: Callable[[int], int]) -> tuple[float, float]:
     """Return the bytes that each element of the axis adds to a trip, and those of a trip of none.
 
     The latter are what a trip holds whatever its slice: small squares, scratch of libraries.
     """
     small = min(region.length, _MINIMUM_ROWS)
     large = min(region.length, 2 * small)
-    at_small, at_large = (body_extra_bytes(body(size)) for size in (small, large))
+    at_small, at_large = (nbytes(size) for size in (small, large))
     if large == small:
         return max(1.0, at_small / small), 0.0
     each = max(1.0, (at_large - at_small) / (large - small))
     return each, max(0.0, at_small - each * small)
 
 
-def _body(subject: Subject, region: Region, loop: Loop, chunk: int) -> Graph:
-    emitter = SliceEmitter(subject, region, loop)
-    with Builder() as scratch:
-        carries = [scratch.input(type) for type in carry_types(subject, loop)]
-        return build_body(emitter, carries, chunk, region.length)[0]
-
-
-def signature(loop: Loop) -> Hashable:
-    """Return what is equal for loops of a region that compute the same from other values."""
-    if loop.streams:
-        return id(loop)
-    numbers: dict[Value, int] = {}
-    parts: list[Hashable] = [loop.is_backward]
-    for node, label in loop.nodes:
-        read = tuple(numbers.setdefault(value, len(numbers)) for value in node.operands)
-        made = tuple(numbers.setdefault(value, len(numbers)) for value in node.results)
-        params = tuple((key, param_key(value)) for key, value in sorted(node.params.items()))
-        is_head = loop.heads.get(node) == label
-        parts.append((node.name, params, node.types, label, is_head, read, made))
-    names = tuple((value.type, value.node.name) for value in numbers)
-    return (names, tuple(loop.heads.values()), *parts)
-
-
-def choose_chunk(subject: Subject, region: Region, loop: Loop, settings: SplitSettings) -> int:
+def choose_chunk(
+    subject: Subject, region: Region, loop: Loop, settings: SplitSettings, alike: Alike
+) -> int:
     """Return the slice size for a loop that is fastest by the time model, under the settings."""
-
-    @functools.cache
-    def body(rows: int) -> Graph:
-        return _body(subject, region, loop, rows)
-
-    each, always = slice_bytes(region, body)
+    trips = alike.trips(subject, region, loop, settings.machine)
+    each, always = slice_bytes(region, trips.nbytes)
     budget = settings.budget_bytes
     room = replace(settings, budget_bytes=budget - int(always) if always < budget / 2 else budget)
     shares = (share * settings.working_set_bytes for share in _SHARES)
     sizes = sorted({_rows(region, each, share, room) for share in shares}, reverse=True)
 
     def seconds(rows: int) -> float:
-        return trip_seconds(body(rows), settings.machine) * region.length / rows
+        return trips.seconds(rows) * region.length / rows
 
     chosen = rows = min(sizes, key=seconds) if len(sizes) > 1 else sizes[0]
     # Above the budget a trip is cut again, which computes things again: better a smaller one, but
     # only if that is within the budget.
     for _ in range(_CORRECTIONS + 1):
-        taken = body_extra_bytes(body(rows))
+        taken = trips.nbytes(rows)
         if taken <= budget:
             return rows
         rows = balanced(region.length, max(1, rows * budget // taken))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from tracer.ir import Graph, Node, Value, map_bodies
 from tracer.optimizer.liveness import body_extra_bytes
 from tracer.optimizer.passes import PassLog
-from tracer.optimizer.split.chunk import SplitSettings, choose_chunk, signature
+from tracer.optimizer.split.alike import Alike, Tiled
+from tracer.optimizer.split.chunk import SplitSettings, choose_chunk
 from tracer.optimizer.split.levels import Loop
 from tracer.optimizer.split.loop import Emitted
 from tracer.optimizer.split.region import NO_PIECES, Pieces, Region, Subject
@@ -58,23 +59,26 @@ def split_graph(
     graph: Graph,
     settings: SplitSettings,
     log: PassLog,
+    alike: Alike | None = None,
     depth: int = 0,
     pieces: Pieces = NO_PIECES,
 ) -> tuple[Graph, list[LoopRow]]:
     """Compute every value above the threshold in slices, where the axis rules allow it.
 
     Sums that are accumulated over slices are added in another order than XLA would: results may
-    differ by rounding, as they do between two BLAS libraries. Everything else is exact.
+    differ by rounding, as they do between two BLAS libraries. Everything else is exact. `alike` is
+    what other runs found, with other settings too.
     """
+    alike = Alike() if alike is None else alike
     rows: list[LoopRow] = []
     refused: dict[str, tuple[str, Source | None]] = {}
-    graph = map_bodies(graph, lambda body: _tile(body, settings, log, rows, depth))
+    graph = map_bodies(graph, lambda body: _tile(body, settings, log, rows, alike, depth))
     while True:
         search = Search(Subject(graph, pieces), settings, refused)
         candidates = search.batch()
         if not candidates:
             break
-        graph, new, pieces = _apply(search, candidates, log, depth)
+        graph, new, pieces = _apply(search, candidates, log, alike, depth)
         rows.extend(new)
     for what, (reason, source) in refused.items():
         log.refuse(what, reason, source)
@@ -82,7 +86,7 @@ def split_graph(
 
 
 def _apply(
-    search: Search, candidates: list[Candidate], log: PassLog, depth: int
+    search: Search, candidates: list[Candidate], log: PassLog, alike: Alike, depth: int
 ) -> tuple[Graph, list[LoopRow], Pieces]:
     """Write the loops of candidates whose spans are apart.
 
@@ -99,11 +103,13 @@ def _apply(
     everything = range(len(subject.graph.nodes)) if len(candidates) == 1 else None
 
     def rewrite(item: Candidate) -> Rewrite:
-        def transform(body: Graph, pieces: Pieces) -> Graph:
-            return _tile(body, search.settings, log, inner[item.region], depth, pieces)
+        def transform(body: Graph, count: int) -> Graph:
+            body = alike.body(body)
+            pieces = Pieces({value.node for value in body.outputs[1 : 1 + count]})
+            return _tile(body, search.settings, log, inner[item.region], alike, depth, pieces)
 
         span = everything or subject.span(item.region)
-        return Rewrite(item.region, item.plan, span, _chunks(search, item.region), transform)
+        return Rewrite(item.region, item.plan, span, _chunks(search, item.region, alike), transform)
 
     in_order = sorted(map(rewrite, candidates), key=lambda item: item.span.start)
     graph, written, mapping = write_regions(subject, in_order)
@@ -122,16 +128,11 @@ def _apply(
     return graph, rows, Pieces(folds, reads)
 
 
-def _chunks(search: Search, region: Region) -> Callable[[Loop], int]:
+def _chunks(search: Search, region: Region, alike: Alike) -> Callable[[Loop], int]:
     """Return what gives the slice size of each loop of a region."""
-    known: dict[Hashable, int] = {}
 
     def chunk_of(loop: Loop) -> int:
-        # Once for loops that are alike: those of a program whose steps were written out.
-        alike = signature(loop)
-        if alike not in known:
-            known[alike] = choose_chunk(search.subject, region, loop, search.settings)
-        return known[alike]
+        return choose_chunk(search.subject, region, loop, search.settings, alike)
 
     return chunk_of
 
@@ -147,6 +148,7 @@ def _tile(
     settings: SplitSettings,
     log: PassLog,
     rows: list[LoopRow],
+    alike: Alike,
     depth: int,
     pieces: Pieces = NO_PIECES,
 ) -> Graph:
@@ -154,12 +156,17 @@ def _tile(
     whole = body_extra_bytes(body)
     if depth >= _MAXIMUM_DEPTH or whole <= settings.budget_bytes:
         return body
-    inner_log = PassLog()
-    tiled, more = split_graph(body, settings, inner_log, depth + 1, pieces)
-    if body_extra_bytes(tiled) > _WORTHWHILE * whole:
-        return body
+
+    def tile() -> Tiled:
+        inner = PassLog()
+        tiled, more = split_graph(body, settings, inner, alike, depth + 1, pieces)
+        if body_extra_bytes(tiled) > _WORTHWHILE * whole:
+            return body, (), ()
+        return tiled, tuple(more), tuple(inner.applied)
+
+    tiled, more, applied = alike.tiled(body, pieces, (settings, depth), tile)
     rows.extend(more)
-    log.applied.extend(inner_log.applied)
+    log.applied.extend(applied)
     return tiled
 
 

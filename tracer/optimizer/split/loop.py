@@ -20,12 +20,12 @@ from tracer.optimizer.split.carry import (
     state_types,
 )
 from tracer.optimizer.split.levels import Loop
-from tracer.optimizer.split.region import Pieces, Region, Subject, merge_of
+from tracer.optimizer.split.region import Region, Subject, merge_of
 from tracer.optimizer.split.rescale import reference_value, rescaled
 from tracer.optimizer.split.streaming import references_of
 
-Transform = Callable[[Graph, Pieces], Graph]
-"""Rewrites a body; told which of its nodes put the slices together."""
+Transform = Callable[[Graph, int], Graph]
+"""Rewrites a body; told how many results after the first put the slices together."""
 
 
 @dataclass(frozen=True)
@@ -201,8 +201,7 @@ def emit_loop(
     reads = set(builder.nodes[before:])
     builder.source = next(iter(loop.heads)).source
     body, invariants = build_body(emitter, carries, chunk, length)
-    folds = {value.node for value in body.outputs[1 : 1 + len(carries)]}
-    body = transform(body, Pieces(folds))
+    body = transform(body, len(carries))
     operands = [
         ops.constant(value=np.zeros((), body.inputs[0].dtype)),
         *carries,

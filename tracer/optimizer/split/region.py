@@ -13,7 +13,7 @@ stored, and the uses of a gradient are uses like any other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Set
+from collections.abc import Callable, Collection, Sequence, Set
 from dataclasses import dataclass, field
 
 from tracer.ir import AxisRule, Graph, Label, Merge, Node, Value, registry
@@ -63,6 +63,7 @@ class Subject:
         self._users: dict[Node, list[tuple[Node, int, int]]] = {}
         self._rules: dict[Node, AxisRule] = {}
         self._steps: dict[tuple[Node, Label], int] = {}
+        self._sliced: dict[tuple[Node, Label], list[tuple[int, Value, int | None]]] = {}
         for node in graph.nodes:
             for position, value in enumerate(node.operands):
                 self._users.setdefault(value.node, []).append((node, position, value.index))
@@ -109,11 +110,16 @@ class Subject:
             return None
         return self.rule(value.node).results[value.index][axis]
 
-    def sliced_operands(self, node: Node, label: Label) -> Iterator[tuple[int, Value, int | None]]:
-        """Yield (position, operand, axis that the label names); None: the operand is whole."""
-        for position, value in enumerate(node.operands):
-            labels = self.rule(node).operands[position]
-            yield position, value, labels.index(label) if label in labels else None
+    def sliced_operands(self, node: Node, label: Label) -> Sequence[tuple[int, Value, int | None]]:
+        """Return (position, operand, axis that the label names); None: the operand is whole."""
+        found = self._sliced.get((node, label))
+        if found is None:
+            of_operands = zip(node.operands, self.rule(node).operands, strict=True)
+            found = self._sliced[node, label] = [
+                (position, value, labels.index(label) if label in labels else None)
+                for position, (value, labels) in enumerate(of_operands)
+            ]
+        return found
 
 
 def _axis_size(node: Node, rule: AxisRule, label: Label) -> int:
