@@ -182,7 +182,10 @@ def _blocks(subject: Subject, region: Region, node: Node) -> str:
 
 def _row(search: Search, region: Region, written: Written, emitted: Emitted) -> LoopRow:
     inside = {node for node, _ in emitted.loop.nodes if node in region.virtual}
-    virtual = sorted(inside & search.trusted or inside, key=lambda node: -largest_bytes(node))
+    place_of = search.subject.position
+    virtual = sorted(
+        inside & search.trusted or inside, key=lambda node: (-largest_bytes(node), place_of[node])
+    )
     first = virtual[0] if virtual else next(iter(emitted.loop.heads))
     place = f" ({first.source})" if first.source else ""
     after = body_extra_bytes(emitted.body)

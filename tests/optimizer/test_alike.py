@@ -1,0 +1,123 @@
+"""What loops that are alike share: the same programs come out, and fewer bodies are looked at."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tracer.numpy as tnp
+from tests.optimizer.graphs import evaluated, text, traced
+from tracer.ir import Graph, verify
+from tracer.optimizer.passes import Pass, PassLog, PassManager
+from tracer.optimizer.simplify import COMMON_SUBEXPRESSIONS
+from tracer.optimizer.split import Alike, SplitSettings, alike, split_graph
+
+N, DEPTH, WIDTH = 96, 3, 32
+ALL_SETTINGS = [
+    SplitSettings(threshold, budget, budget, trust_fusion=False)
+    for budget in (1 << 15, 1 << 13, 1)
+    for threshold in (1 << 14, 1 << 12)
+]
+
+
+def layers(x: Any, *weights: Any) -> Any:
+    """Attention-like layers: each stores a matrix of N x N."""
+    for weight in weights:
+        scores = tnp.exp(tnp.tanh(x @ x.T))
+        x = tnp.tanh((scores / scores.sum(1, keepdims=True)) @ x @ weight)
+    return x
+
+
+def layered() -> Graph:
+    return traced(
+        layers, ((N, WIDTH), np.float32), *[((WIDTH, WIDTH), np.float32) for _ in range(DEPTH)]
+    )
+
+
+def bodies(graph: Graph) -> list[Graph]:
+    return [node.params["body"] for node in graph.nodes if node.name == "while"]
+
+
+def test_shared_findings_give_the_same_programs() -> None:
+    graph, known = layered(), Alike()
+    for chosen in ALL_SETTINGS:
+        with_known, rows = split_graph(graph, chosen, PassLog(), known)
+        alone, rows_alone = split_graph(graph, chosen, PassLog())
+        assert text(with_known) == text(alone)
+        assert rows == rows_alone
+        assert rows
+
+
+def test_equal_layers_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    built = []
+    build = alike._body
+
+    def counted(*args: Any) -> Graph:
+        built.append(args)
+        return build(*args)
+
+    monkeypatch.setattr(alike, "_body", counted)
+    graph, known = layered(), Alike()
+    split, rows = split_graph(graph, ALL_SETTINGS[0], PassLog(), known)
+    loops = bodies(split)
+    assert len(rows) >= DEPTH
+    assert len(set(loops)) < len(loops)
+    count = len(built)
+    assert count
+    split_graph(graph, ALL_SETTINGS[0], PassLog(), known)
+    assert len(built) == count
+
+
+def test_layers_that_differ_in_a_number_share_nothing() -> None:
+    """The constants stand in the bodies: a body of another layer would compute another thing."""
+
+    def scaled(x: Any) -> Any:
+        for number in (2.0, 3.0):
+            scores = tnp.exp(tnp.tanh(x @ x.T) * np.float32(number))
+            x = tnp.tanh((scores / scores.sum(1, keepdims=True)) @ x)
+        return x
+
+    graph = traced(scaled, ((N, WIDTH), np.float32))
+    split, _ = split_graph(graph, ALL_SETTINGS[0], PassLog(), Alike())
+    loops = bodies(split)
+    assert len(set(loops)) == len(loops) >= 2
+    x = np.random.default_rng(0).standard_normal((N, WIDTH)).astype(np.float32)
+    np.testing.assert_allclose(evaluated(split, x)[0], evaluated(graph, x)[0], rtol=1e-5, atol=1e-6)
+
+
+def test_bodies_of_other_lines_are_kept_apart() -> None:
+    """The plan names the user's line of what a loop holds."""
+
+    def twice(x: Any) -> Any:
+        first = tnp.tanh(tnp.exp(tnp.tanh(x @ x.T)) @ x)
+        return tnp.tanh(tnp.exp(tnp.tanh(first @ first.T)) @ first)
+
+    graph = traced(twice, ((N, WIDTH), np.float32))
+    split, rows = split_graph(graph, ALL_SETTINGS[0], PassLog(), Alike())
+    loops = bodies(split)
+    assert len({loop.fingerprint for loop in loops}) == 1
+    assert len(set(loops)) == len(loops) == 2
+    lines = {source.line for row in rows for _, source in row.tensors if source is not None}
+    assert len(lines) == 2
+
+
+def test_a_pass_rewrites_a_shared_body_once_and_says_so_for_each_loop() -> None:
+    graph, _ = split_graph(layered(), ALL_SETTINGS[0], PassLog())
+    loops = bodies(graph)
+    seen: list[Graph] = []
+
+    def run(body: Graph, log: PassLog) -> Graph:
+        seen.append(body)
+        log.applied.append("seen")
+        log.refuse("it", "left alone")
+        return body
+
+    manager = PassManager()
+    result = manager.run(graph, [Pass("look", run), COMMON_SUBEXPRESSIONS])
+    verify(result)
+    assert sum(body is loops[0] for body in seen) == 1
+    bodies_of_graph = [body for node in graph.nodes for body in node.body_graphs]
+    row = manager.rows[0]
+    assert len(row.applied) == len(row.refusals) >= 1 + len(bodies_of_graph)
