@@ -16,6 +16,7 @@ from tracer.lowering.allocator import NEW_PAGES_BYTES, heap_for
 from tracer.lowering.copies import ArrayCopy, aliases_of, copies_of
 from tracer.lowering.device import Device
 from tracer.lowering.failures import absent, execution_failure, given_twice
+from tracer.lowering.library_threads import Run
 from tracer.lowering.memory import MemoryStats, measure
 from tracer.lowering.placement import Placement
 from tracer.lowering.sharded import xla_sharding
@@ -59,6 +60,8 @@ class Executable:
         self.input_types = graph.input_types
         self.output_types = graph.output_types
         self._execute = raw.execute_sharded if device.is_present else self._refuse
+        if device.is_present and device.platform == "cpu":
+            self._execute = Run(raw)
         shardings: list[Any] = [device.sharding] * len(graph.output_types)
         if placement is not None:
             shardings = [
