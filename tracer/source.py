@@ -47,7 +47,9 @@ def user_source() -> Source | None:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         filename = frame.f_code.co_filename
-        if not _is_hidden(filename):
+        # The methods of dataclasses have no file, only the package's globals.
+        is_ours = filename == "<string>" and _is_hidden(frame.f_globals.get("__file__") or "")
+        if not is_ours and not _is_hidden(filename):
             return Source(filename, frame.f_lineno, frame.f_code.co_name)
         frame = frame.f_back
     return None

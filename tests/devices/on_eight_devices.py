@@ -53,6 +53,13 @@ def points(n: int = 512) -> list[Any]:
 # One device of several.
 
 
+def test_errors_of_shardings_name_the_users_line() -> None:
+    with pytest.raises(ArgumentError) as caught:
+        NamedSharding(LINE, P("y"))
+    assert caught.value.where is not None
+    assert caught.value.where.file == __file__
+
+
 def test_there_are_eight() -> None:
     assert [str(device) for device in DEVICES] == [f"cpu:{i}" for i in range(8)]
     assert str(tracer.default_device()) == "cpu:0"

@@ -25,6 +25,8 @@ REFUSED = {
     ): "libtpu 0.0.51 runs out of its own scoped memory at the padding of "
     "a diagonal's gradient, after 40 s for each program that the planner tries",
 }
+LONGER = {("tpu", "convolution gradient"): 1800}
+"""libtpu takes four minutes and more for each of its programs, of which several are tried."""
 QUICK = ["kernel product", "nearest neighbours", "SGPR gradient", "attention"]
 
 
@@ -53,7 +55,7 @@ def test_limits_of_the_other_programs_are_kept(platform: str, name: str) -> None
     target = require(platform)
     if (platform, name) in REFUSED:
         pytest.skip(REFUSED[platform, name])
-    found = compiled(name, target, seconds=SECONDS)
+    found = compiled(name, target, seconds=LONGER.get((platform, name), SECONDS))
     assert "failed" not in found, found
     assert found["counted_bytes"] <= found["limit_bytes"]
 

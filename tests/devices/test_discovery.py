@@ -78,7 +78,7 @@ def test_a_plugin_of_another_version_is_refused(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(DeviceError) as caught:
         lowering.find_device("cuda:a100")
     version = jaxlib.version.__version__
-    assert f"jax-cuda13-plugin 0.4.2 does not fit jaxlib {version}" in caught.value.what
+    assert f"jax-cuda13-plugin 0.4.2 do not fit jaxlib {version}" in caught.value.what
     assert f"jax-cuda13-plugin=={version}" in caught.value.mend
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from typing import Any
@@ -54,6 +55,46 @@ def test_the_others_end_with_a_message(dying: int, how: str) -> None:
     status, _, errors = found[1 - dying]
     assert status not in (None, 0), "it hangs, or does not notice"
     assert "another task died" in errors or "is gone" in errors
+
+
+_SUMS = """
+import os, sys
+import numpy as np, tracer
+from tracer.sharding import Mesh, PartitionSpec as P
+index, address, how = int(sys.argv[1]), *sys.argv[2:]
+tracer.distributed.initialize(address, num_processes=3, process_id=index, heartbeat_timeout=60)
+mesh = Mesh(tracer.devices(), "x")
+f = tracer.compile(lambda x: x.sum(), mesh=mesh, in_shardings=P("x"), out_shardings=P())
+print(float(f(np.ones(300))), flush=True)
+if index == 1 and how == "dies":
+    os._exit(3)
+if index == 1:
+    raise ValueError("this process fails")
+f(np.ones(300))
+"""
+
+
+@pytest.mark.parametrize("how", ["dies", "fails"])
+def test_processes_that_wait_for_data_of_another_end_at_once(how: str) -> None:
+    """They hear of its closed connections; the time for silence is longer than that of the test.
+
+    Process 0, the meeting point, ends with our error and not by a signal. When it has gone, XLA
+    may end one that has not heard yet.
+    """
+    address = free_address()
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", _SUMS, str(index), address, how], cwd=ROOT, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )
+        for index in range(3)
+    ]  # fmt: skip
+    found = [process.communicate(timeout=50) for process in started]
+    assert all("300.0" in output for output, _ in found)
+    assert [process.returncode for process in started[:2]] == [1, 3 if how == "dies" else 1]
+    assert "DeviceError: a process that works with this one is gone" in found[0][1]
+    assert started[2].returncode in (1, -signal.SIGABRT)
+    assert "is gone" in found[2][1] or "distributed service" in found[2][1], found[2][1][-2000:]
 
 
 def test_different_programs_are_refused_by_all() -> None:

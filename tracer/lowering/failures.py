@@ -21,11 +21,12 @@ _BYTES = re.compile(r"(\d+)\s*bytes")
 _DONATED = re.compile(r"deleted|donate", re.IGNORECASE)
 _GONE = re.compile(
     r"CUDA_ERROR_(NO_DEVICE|DEVICE_UNAVAILABLE|DEINITIALIZED|ECC_UNCORRECTABLE|LAUNCH_FAILED|"
-    r"HARDWARE_STACK_ERROR|SYSTEM_NOT_READY)|\bUNAVAILABLE\b|device is (lost|gone|halted)|"
-    r"Gloo|heartbeat|Connection (closed|reset)",
+    r"HARDWARE_STACK_ERROR|SYSTEM_NOT_READY)|\bUNAVAILABLE\b|device is (lost|gone|halted)",
     re.IGNORECASE,
 )
-"""What drivers and the distributed runtime say of a device or a process that was lost."""
+"""What drivers say of a device that was lost."""
+_ALONE = re.compile(r"Gloo|heartbeat|Connection (closed|reset)", re.IGNORECASE)
+"""What the distributed runtime says of a process that was lost."""
 _BAD_VALUE = re.compile(r"While setting option (\w+), (.*)")
 _NO_OPTION = re.compile(r"No such compile option: '?([\w.]+)'?")
 
@@ -52,6 +53,12 @@ def execution_failure(error: Exception, buffers: Sequence[Any] = ()) -> TracerEr
         return OutOfMemoryError(
             f"the device ran out of memory{size}",
             mend="compile with memory_limit= below the device's free bytes, or free other arrays",
+        )
+    if _ALONE.search(text):
+        return DeviceError(
+            f"a process that works with this one is gone: {text}",
+            mend="read what the other processes say last: the one that says something else was "
+            "first; then start all of them again",
         )
     if _GONE.search(text):
         return DeviceError(

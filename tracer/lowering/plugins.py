@@ -85,7 +85,8 @@ class Plugin:
         others = {name: found for name, found in versions.items() if not _fits(found, ours)}
         if self.of_jaxlib and others:
             named = ", ".join(f"{name} {found}" for name, found in others.items())
-            return f"{named} does not fit jaxlib {ours}: the versions have to be the same"
+            fits = "does not fit" if len(others) == 1 else "do not fit"
+            return f"{named} {fits} jaxlib {ours}: the versions have to be the same"
         if self.path is None:
             return f"{self.wheels[0]} is installed without its library {self.library}"
         return None

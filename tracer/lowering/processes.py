@@ -7,6 +7,7 @@ move data between processes with gloo.
 from __future__ import annotations
 
 import atexit
+import ctypes
 import os
 import socket
 import sys
@@ -208,7 +209,7 @@ _PAUSE_SECONDS = 0.1
 def _leave() -> None:
     """Leave the others at the end of the program, unless it failed: they then wait in vain.
 
-    They are told by its silence, and end with a message of XLA's.
+    They are told by its closed connections or its silence, and end with a message.
     """
     if _GROUP and not _FAILED.is_set():
         shutdown()
@@ -220,6 +221,10 @@ def _note_failures() -> None:
 
     def hook(*found: Any) -> None:
         _FAILED.set()
+        for group in _GROUP:
+            # Never destroyed: the meeting point waits as it goes for those that are still there,
+            # and XLA would end this process by a signal when they fall silent.
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(group))
         before(*found)
 
     sys.excepthook = hook
