@@ -81,7 +81,11 @@ def weighted(w: Any, state: Any, x: Any) -> Any:
     return tnp.where(x > 0, state @ w, x) + x.max(axis=1, keepdims=True)
 
 
-@pytest.mark.parametrize("step", [numbered, weighted])
+def nested(w: Any, state: Any, x: Any) -> Any:
+    return tracer.fori_loop(0, 3, lambda i, y: tnp.tanh(y @ w + i * x), state)
+
+
+@pytest.mark.parametrize("step", [numbered, weighted, nested])
 def test_states_lie_in_parts(step: Any) -> None:
     arrays = arrays_for()
     graph = graph_of(scanned(step), arrays)
@@ -105,6 +109,24 @@ def test_sums_over_the_batch_begin_once() -> None:
     result, log = sharded(graph)
     assert_same(graph, result, arrays)
     assert "through 1 loop" in log.applied[0]
+
+
+def test_sums_of_inner_loops_are_terms_too() -> None:
+    def program(w: Any, xs: Any) -> Any:
+        def body(total: Any, x: Any) -> Any:
+            return tracer.fori_loop(0, 2, lambda i, t: t + x.T @ x, total), x * 2
+
+        return tracer.scan(body, w, xs)
+
+    arrays = arrays_for()
+    graph = graph_of(program, arrays)
+    result, log = sharded(graph)
+    assert_same(graph, result, arrays)
+    assert "through 1 loop" in log.applied[0]
+
+
+def branches(w: Any, state: Any, x: Any) -> Any:
+    return tracer.cond(x.shape[0] > w[0, 0], lambda y: y @ w, lambda y: y + 1.0, state + x)
 
 
 def test_maxima_over_the_batch_are_joined() -> None:
@@ -165,8 +187,8 @@ def in_twos(w: Any, state: Any, x: Any) -> Any:
     return (two * tnp.arange(4.0 * WIDTH)).reshape(BATCH, WIDTH)
 
 
-@pytest.mark.parametrize("step", [mixes, shares, sorts, shifts, adds_up, groups, in_twos])
-def test_a_step_that_mixes_the_batch_is_left_alone(step: Any) -> None:
+@pytest.mark.parametrize("step", [mixes, shares, sorts, shifts, adds_up, groups, in_twos, branches])
+def test_a_step_that_cannot_run_on_parts_is_left_alone(step: Any) -> None:
     arrays = arrays_for()
     graph = graph_of(scanned(step), arrays)
     result, log = sharded(graph)
