@@ -7,7 +7,7 @@ loops inside. What comes out are parts side by side, or terms that are joined ou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import numpy as np
 
@@ -102,33 +102,40 @@ def _emit(
 ) -> dict[Value, Value]:
     """Write what the devices do on their parts; returns its results, joined."""
     read = {value for node in flow.after for value in node.operands} | set(graph.outputs)
-    wanted = [v for v, lie in flow.lies.items() if lie and v in read and v.node.op is not None]
-    dtype = index_dtype(max(size for value in flow.lies for size in (1, *value.type.shape)), count)
+    wanted = {v: lie for v, lie in flow.lies.items() if lie and v in read and v.node.op is not None}
     builder.source = inside[0].source
+    body, handed = _body(flow, inside, count, wanted)
+    found = ops.shard(
+        ops.iota(shape=(count,), dtype=body.inputs[0].dtype, dimension=0),
+        *(mapping[value] for value in handed.values),
+        body=body,
+        count=count,
+        operand_axes=(0, *handed.axes),
+        result_axes=tuple(lie.axis if isinstance(lie, Cut) else 0 for lie in wanted.values()),
+    )
+    joining = [
+        (value, lie.combiner if isinstance(lie, Partial) else None) for value, lie in wanted.items()
+    ]
+    return join_parts(builder, as_tuple(found), joining)
+
+
+def _body(
+    flow: Flow, inside: list[Node], count: int, wanted: Mapping[Value, Lie]
+) -> tuple[Graph, Handed]:
+    """Return what one device computes, and what it is given besides its number."""
+    extent = max(size for value in flow.lies for size in (1, *value.type.shape))
     with Builder() as body:
-        body.source = builder.source
-        number = body.input(ShapeDtype((1,), dtype))
+        body.source = inside[0].source
+        number = body.input(ShapeDtype((1,), index_dtype(extent, count)))
         handed = Handed(body, count)
         emitter = PartEmitter(flow, body, ops.reshape(number, shape=()), handed)
         for node in inside:
             emitter.emit(node)
-        parts = [emitter.read(value, flow.lies[value]) for value in wanted]
-        terms = [isinstance(flow.lies[value], Partial) for value in wanted]
-        made = body.finish(
-            [side_by_side(p) if term else p for p, term in zip(parts, terms, strict=True)]
-        )
-    lies = [flow.lies[value] for value in wanted]
-    found = ops.shard(
-        ops.iota(shape=(count,), dtype=dtype, dimension=0),
-        *(mapping[value] for value in handed.values),
-        body=made,
-        count=count,
-        operand_axes=(0, *handed.axes),
-        result_axes=tuple(lie.axis if isinstance(lie, Cut) else 0 for lie in lies),
-    )
-    pairs = zip(wanted, lies, strict=True)
-    joining = [(v, x.combiner if isinstance(x, Partial) else None) for v, x in pairs]
-    return join_parts(builder, as_tuple(found), joining)
+        results = []
+        for value, lie in wanted.items():
+            part = emitter.read(value, lie)
+            results.append(side_by_side(part) if isinstance(lie, Partial) else part)
+        return body.finish(results), handed
 
 
 class PartEmitter:
