@@ -32,9 +32,6 @@ _MAXIMUM_ROUNDS = 8
 # After a program that took more than was predicted, predictions are asked to be lower by as much,
 # less this: programs differ in how far off their predictions are.
 _SLACK = 1.15
-# A whole program that is predicted to take so many times what a compiled one does takes more than
-# that one: counts lie above 0.7 of the predictions (docs/memory-model.md).
-_FAR_OFF = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,9 +242,7 @@ class Compiler:
             known = [found, found and self._in_our_order(found, found.nbytes)]
             other = self.planner.smallest_of_other_kind(candidate)
             if other is not None and (
-                found is None
-                or (candidate.loops and other.peak_bytes < _FAR_OFF * found.nbytes)
-                or (not candidate.loops and found.nbytes > candidate.peak_bytes)
+                candidate.loops or found is None or found.nbytes > candidate.peak_bytes
             ):
                 known.append(self._found(other))
             compiled = list(filter(None, known))
