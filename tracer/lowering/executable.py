@@ -6,13 +6,14 @@ import copy
 import math
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from typing import Any
 
 from tracer.errors import TracerError
 from tracer.ir import Graph
 from tracer.lowering import shims
-from tracer.lowering.allocator import NEW_PAGES_BYTES, heap_for
+from tracer.lowering.allocator import LARGE_BYTES, NEW_PAGES_BYTES, Needs, heap_for
 from tracer.lowering.copies import ArrayCopy, aliases_of, copies_of
 from tracer.lowering.device import Device
 from tracer.lowering.failures import absent, execution_failure, given_twice
@@ -103,10 +104,7 @@ class Executable:
                 self._check_freed(buffers)
             given = without_exported(buffers, self.donate, self.device)
         try:
-            if self._allocates:
-                with heap_for(self._allocates, self.memory.product_bytes, self._room):
-                    results = self._execute(given).consume_with_handlers(self._handlers)
-            else:
+            with self._heap():
                 results = self._execute(given).consume_with_handlers(self._handlers)
         except TracerError:
             raise
@@ -136,14 +134,24 @@ class Executable:
     def _refuse(self, _: Sequence[Buffer]) -> Any:
         raise absent(self.device)
 
+    def _heap(self) -> AbstractContextManager[None]:
+        """Return what prepares the heap for a call, if there is anything to prepare."""
+        return _AS_IT_IS if self._needs is None else heap_for(self._needs, self._room)
+
     @cached_property
-    def _allocates(self) -> int:
-        """The bytes that a call allocates; 0 where all blocks are too small to be new pages."""
+    def _needs(self) -> Needs | None:
+        """What a call allocates; None where all blocks are too small to be new pages each time."""
         memory = self.memory
-        blocks = (*(type.nbytes for type in self.output_types), memory.temporary_bytes)
-        if self.device.platform != "cpu" or max(blocks) + memory.product_bytes < NEW_PAGES_BYTES:
-            return 0
-        return memory.output_bytes + memory.temporary_bytes + memory.scratch_bytes
+        results = [type.nbytes for type in self.output_types]
+        blocks = (memory.temporary_bytes, *results, memory.scratch_bytes)
+        largest = max([*results, memory.temporary_bytes]) + memory.product_bytes
+        if self.device.platform != "cpu" or largest < NEW_PAGES_BYTES:
+            return None
+        return Needs(
+            memory.output_bytes + memory.temporary_bytes + memory.scratch_bytes,
+            tuple(nbytes for nbytes in blocks if nbytes >= LARGE_BYTES),
+            memory.product_bytes,
+        )
 
     def with_limit(self, limit: int | None) -> Executable:
         """Return the same program, of which freed blocks may stay in memory as a limit allows.
@@ -175,6 +183,9 @@ class Executable:
     def hlo(self) -> str:
         """Return the optimised HLO as text, in the order of execution."""
         return str(self.raw.hlo_modules()[0].to_string())
+
+
+_AS_IT_IS = nullcontext()
 
 
 class _Waiting:

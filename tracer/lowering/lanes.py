@@ -37,12 +37,19 @@ class LanesExecutable(Executable):
         self.raw = join.raw
         self.device = join.device
         self.placement = None
+        self._room = None
         self.donate = ()
         self.input_types = lanes[0].input_types
         self.output_types = join.output_types
 
     def __call__(self, *buffers: Buffer) -> list[Buffer]:
         """Run all lanes and put their outputs together; see `Executable`."""
+        if self._room is None:
+            return self._run(buffers)
+        with self._heap():
+            return self._run(buffers)
+
+    def _run(self, buffers: Sequence[Buffer]) -> list[Buffer]:
         first, *others = self.lanes
         started: list[Future[list[Buffer]]] = [
             _threads(os.getpid()).submit(lane, *buffers) for lane in others
