@@ -40,6 +40,8 @@ class Replay:
         For each node the task it was written for.
     origin : dict of Value to Value
         For each name of a first computation the stored value of the old program.
+    copied : dict of Node to int
+        For each node of the old program that is computed again the task before which it is.
     meets_itself : bool
         A value is compared for equality with what came of another computation of it, so the
         program must not be used.
@@ -48,6 +50,7 @@ class Replay:
     graph: Graph
     times: dict[Node, int]
     origin: dict[Value, Value]
+    copied: dict[Node, int]
     meets_itself: bool
 
 
@@ -69,6 +72,7 @@ class _Writer:
         self.written: dict[tuple[Node, tuple[Value, ...]], tuple[Value, ...]] = {}
         """Nodes that are there already: a node on the same operands is written once."""
         self.times: dict[Node, int] = {}
+        self.copied: dict[Node, int] = {}
         self.time = 0
         self.before: Node | None = None
         """The task before the one that is written."""
@@ -88,7 +92,8 @@ class _Writer:
                 self.before = node
             self.time = len(live.schedule)
             outputs = [self._output(value) for value in live.graph.outputs]
-        return Replay(builder.finish(outputs), self.times, self.origin, self.meets_itself)
+        graph = builder.finish(outputs)
+        return Replay(graph, self.times, self.origin, self.copied, self.meets_itself)
 
     def _call(self, value: Value, name: Value) -> None:
         self.names[value] = name
@@ -140,6 +145,7 @@ class _Writer:
                 wanted.add(value.node)
                 stack += self.live.buffers_read(value.node)
         for node in sorted(wanted, key=self.live.position.__getitem__):
+            self.copied[node] = self.time
             results = self._write(node, self._behind_barrier(node), is_copy=True)
             self.again.update(zip(node.results, results, strict=True))
 

@@ -69,6 +69,7 @@ class Search:
         self.program = Program(self.live, kernel_seconds(graph, machine))
         self._path = [Found(graph, {}, self.live.peak_bytes)]
         self._is_done = False
+        self._latest: tuple[Found, Replay, Liveness] | None = None
 
     def run(self, limit: int) -> Found:
         """Return the program that keeps the limit at the least cost, or the smallest one found."""
@@ -108,9 +109,12 @@ class Search:
         }
 
     def _written(self, drops: dict[Node, int]) -> tuple[Found, Replay, Liveness]:
-        made = replay(self.live, drops)
-        live = Liveness(made.graph, self.donated, is_body=self.is_body)
-        return Found(made.graph, drops, live.peak_bytes), made, live
+        # Each step begins with the program that the last one ended with.
+        if self._latest is None or self._latest[0].drops is not drops:
+            made = replay(self.live, drops)
+            live = Liveness(made.graph, self.donated, is_body=self.is_body)
+            self._latest = Found(made.graph, drops, live.peak_bytes), made, live
+        return self._latest
 
     def _more(self, found: Found) -> Found | None:
         """Drop values that free some of what is alive at the peak; None if there are none.
@@ -171,12 +175,29 @@ class Search:
         seconds, time = self.program.seconds, self.program.time
         drops = sorted(found.drops, key=lambda node: (-seconds[node], time[node]))
         dearest = drops[:_MOST_TAKEN_BACK]
+        _, kept, live = self._written(found.drops)
         for node in dearest:
+            if not _has_room(node, kept, live, found.drops[node], limit):
+                continue
             fewer = {other: time for other, time in found.drops.items() if other is not node}
-            tried, made, _ = self._written(fewer)
+            tried, made, less = self._written(fewer)
             if tried.peak_bytes <= limit and not made.meets_itself:
-                found = tried
+                found, kept, live = tried, made, less
         return found
+
+
+def _has_room(node: Node, made: Replay, live: Liveness, dropped: int, limit: int) -> bool:
+    """Tell whether a dropped value may stay where it is not there, as far as that is plain.
+
+    Writing the program without the drop tells for certain, which takes long where there are many.
+    """
+    again = made.copied.get(node, len(made.times))
+    between = [
+        moment.live_bytes for moment in live.timeline if dropped < made.times[moment.node] < again
+    ]
+    nbytes = sum(type.nbytes for type in node.types)
+    # What is kept for the value to be made of may go then: much less than itself.
+    return max(between, default=0) + nbytes // 2 <= limit
 
 
 def _peak(made: Replay, live: Liveness) -> Peak:
