@@ -77,6 +77,16 @@ def test_what_will_not_be_used_again_is_given_back() -> None:
     assert allocator._resident_bytes() < full - 8 * MEGABYTE
 
 
+@pytest.mark.parametrize(("room", "gives_back"), [(2 * MEGABYTE, False), (MEGABYTE // 2, True)])
+def test_waste_is_no_larger_than_what_the_limit_leaves(
+    room: int, gives_back: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heap = allocator._Heap()
+    monkeypatch.setattr(heap, "_wasted", lambda needs: MEGABYTE)
+    heap.make_room(allocator.Needs(16 * MEGABYTE, (16 * MEGABYTE,), 0), room)
+    assert (heap._lean_bytes > 0) == gives_back
+
+
 def test_pieces_that_alignment_cuts_off_are_merged() -> None:
     """Else the hole of an aligned block never fits its successor of the same size."""
     size = 3 * MEGABYTE
