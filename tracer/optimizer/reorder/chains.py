@@ -30,7 +30,7 @@ from tracer.optimizer.reorder.cost import Price, planned, written
 from tracer.optimizer.reorder.emit import Emitter, Known
 from tracer.optimizer.reorder.order import Contraction, Plan, Tree
 from tracer.optimizer.reorder.product import VIEWS, Product, Reader, is_read, is_readable
-from tracer.optimizer.reorder.sharing import Key, Subproducts, cheapest
+from tracer.optimizer.reorder.sharing import Available, Key, Subproducts, cheapest
 from tracer.optimizer.reorder.sums import rearrange_sums
 
 _MAXIMUM_READERS = 8
@@ -142,7 +142,7 @@ class _Search:
 
     trees: _Trees
     by_bytes: bool
-    available: Counter[Key] = field(default_factory=Counter)
+    available: Available = field(default_factory=Available)
     decisions: dict[Node, _Decision] = field(default_factory=dict)
     inlined: dict[Node, frozenset[Value]] = field(default_factory=dict)
 
@@ -151,7 +151,7 @@ class _Search:
         for product in self.trees.products.values():
             key = _shared_key(product)
             if key is not None:
-                self.available[key] += 1
+                self.available.add(key)
         for root, product in self.trees.products.items():
             self.decisions[root] = self.decide(product)
         if not self.by_bytes:
@@ -165,7 +165,7 @@ class _Search:
         if _is_plain(product) and not forced:
             return _Decision(product, before, before, None)
         contraction = Contraction(product)
-        available = set(self.available) - {_shared_key(product), unavailable}
+        available = set(self.available.within(product)) - {_shared_key(product), unavailable}
         plan = cheapest(product, contraction, available, by_bytes=self.by_bytes)
         after = planned(product, contraction, plan)
         taken = forced or self._is_better(after, before)
@@ -191,8 +191,8 @@ class _Search:
             if cost.is_worthwhile(old, new):
                 self.decisions.update(trial)
                 del self.decisions[root]
-                self.available[key] -= 1
-                self.available += Counter()  # drops what nobody computes any more
+                if key is not None:
+                    self.available.remove(key)
                 for r in roots:
                     self.inlined[r] = self.inlined.get(r, frozenset()) | {value}
                     for factor in trial[r].product.factors:
@@ -226,7 +226,7 @@ def _shared_key(product: Product) -> Key | None:
 def _reordered(trees: _Trees, log: PassLog, *, by_bytes: bool) -> Graph:
     search = _Search(trees, by_bytes)
     search.run()
-    repeated = {key for key, count in search.available.items() if count > 1}
+    repeated = search.available.repeated()
     for decision in search.decisions.values():
         _report(decision, log)
     chosen = search.decisions.values()

@@ -2,16 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
 from functools import cache
 from typing import Any
 
 from tracer.optimizer.reorder.order import MAXIMUM_EXACT, Contraction, Plan, best_plans, rank
 from tracer.optimizer.reorder.product import Factor, Product
 
-Key = Hashable
-"""Equal exactly for partial products of the same leaves over the same axes, whatever their names;
-A.T @ B and B.T @ A have one key."""
+Key = tuple[tuple[tuple[int, Any], ...], Any]
+"""The numbers of the leaves, what each looks like, and sizes. Equal exactly for partial products
+of the same leaves over the same axes, whatever their names; A.T @ B and B.T @ A have one key."""
+
+
+class Available:
+    """Products that are computed anyway, and how often."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[Key] = Counter()
+        self._by_leaf: dict[int, set[Key]] = {}
+        """By one of their leaves, as a graph may have thousands of products."""
+
+    def add(self, key: Key) -> None:
+        """Enter a product that is computed once more."""
+        self._counts[key] += 1
+        self._by_leaf.setdefault(min(_leaves(key)), set()).add(key)
+
+    def remove(self, key: Key) -> None:
+        """Take out a product that is computed once less."""
+        self._counts[key] -= 1
+        if not self._counts[key]:
+            del self._counts[key]
+            self._by_leaf[min(_leaves(key))].remove(key)
+
+    def within(self, product: Product) -> Iterator[Key]:
+        """Yield those that are made of leaves of a product only."""
+        leaves = {factor.number for factor in product.factors}
+        for leaf in leaves:
+            for key in self._by_leaf.get(leaf, ()):
+                if leaves.issuperset(_leaves(key)):
+                    yield key
+
+    def repeated(self) -> set[Key]:
+        """Return those that are computed more than once."""
+        return {key for key, count in self._counts.items() if count > 1}
+
+
+def _leaves(key: Key) -> Iterator[int]:
+    return (number for number, _ in key[0])
 
 
 class Subproducts:
