@@ -226,16 +226,17 @@ def test_a_remainder_is_computed_after_the_loop() -> None:
     assert "graph() {" + after == golden("""
         graph() {
           %13: int32[] = constant() {value=int32[] 6}
-          %14: int32[] = constant() {value=int32[] 0}
-          %15: float32[1,1] = dynamic_slice(%3, %13, %14) {sizes=(1, 1)}
-          %16: float32[1,6] = broadcast_in_dim(%15) {shape=(1, 6), dimensions=(0, 1)}
-          %17: float32[1,6] = broadcast_in_dim(%4) {shape=(1, 6), dimensions=(0, 1)}
-          %18: float32[1,6] = multiply(%16, %17)
-          %19: float32[1,6] = exponential(%18)
-          %20: float32[1] = dot_general(%19, %2) {lhs_batch=(), rhs_batch=(), \
+          %14: int32[], %15: float32[7] = optimization_barrier(%13, %9)
+          %16: int32[] = constant() {value=int32[] 0}
+          %17: float32[1,1] = dynamic_slice(%3, %14, %16) {sizes=(1, 1)}
+          %18: float32[1,6] = broadcast_in_dim(%17) {shape=(1, 6), dimensions=(0, 1)}
+          %19: float32[1,6] = broadcast_in_dim(%4) {shape=(1, 6), dimensions=(0, 1)}
+          %20: float32[1,6] = multiply(%18, %19)
+          %21: float32[1,6] = exponential(%20)
+          %22: float32[1] = dot_general(%21, %2) {lhs_batch=(), rhs_batch=(), \
 lhs_contracting=(1,), rhs_contracting=(0,)}
-          %21: float32[7] = dynamic_update_slice(%9, %20, %13)
-          return %21
+          %23: float32[7] = dynamic_update_slice(%15, %22, %14)
+          return %23
         }""")
 
 
