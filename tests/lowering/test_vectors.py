@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from benchmarks.measure import measure
+from tests.lowering import programs
 from tracer import lowering, ops
 from tracer.lowering import compiler, shims, vectors
 
@@ -39,11 +42,27 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Any:
     ids=["Ice Lake", "Skylake", "Arm", "no Linux"],
 )
 def test_full_vectors_where_they_do_not_slow_the_clock(
-    machine: Callable[[str | None], None], text: str | None, width: int | None
+    machine: Callable[[str | None], None],
+    monkeypatch: pytest.MonkeyPatch,
+    text: str | None,
+    width: int | None,
 ) -> None:
     machine(text)
+    monkeypatch.setattr(shims, "LONG_VECTORS_ARE_SAFE", True)
     assert vectors.vector_options("cpu").get("xla_cpu_prefer_vector_width") == width
     assert vectors.vector_options("gpu") == {}
+    monkeypatch.setattr(shims, "LONG_VECTORS_ARE_SAFE", False)
+    assert vectors.vector_options("cpu") == {}
+
+
+def test_padding_is_not_read() -> None:
+    """In a process of its own: with long vectors earlier versions of LLVM end it."""
+    found = measure(
+        f"{Path(programs.__file__)}:program",
+        arguments={"name": "depthwise convolution"},
+        repeats=0,
+    )
+    assert found.status == "ok", found.reason
 
 
 def test_the_width_is_the_callers_where_given(
@@ -51,6 +70,7 @@ def test_the_width_is_the_callers_where_given(
 ) -> None:
     """The option reaches XLA under a caller's, and results are the same bits for any width."""
     machine("flags : avx512_vbmi2")
+    monkeypatch.setattr(shims, "LONG_VECTORS_ARE_SAFE", True)
     seen: list[Any] = []
     plain = shims.compile_options
 

@@ -30,6 +30,13 @@ VERSION: tuple[int, ...] = tuple(jaxlib.version.__version_info__)
 PRODUCTS_BY_YNNPACK = VERSION >= (0, 10)
 """Whether XLA:CPU gives products to YNNPACK; before, all go to Eigen."""
 
+LONG_VECTORS_ARE_SAFE = VERSION >= (0, 9, 2)
+"""Whether LLVM keeps to its masks in loops over vectors of 512 bits.
+
+Before, it read the padding of a depthwise convolution from memory that is not there, which ended the
+process (0.8.0 to 0.9.1: `tests/lowering/test_vectors.py`).
+"""
+
 _PASSES_THAT_DROP_BARRIERS = "cse_barrier_expander"
 _PASSES_THAT_UNFUSE_REDUCTIONS = "tree_reduction_rewriter"
 

@@ -6,6 +6,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from tracer.lowering import shims
+
 _CPU_INFO = Path("/proc/cpuinfo")
 _FAST_AT_FULL_WIDTH = "avx512_vbmi2"
 """What Intel's cores have from Ice Lake on, and AMD's from Zen 4 on.
@@ -21,7 +23,9 @@ def vector_options(platform: str) -> dict[str, Any]:
     XLA:CPU asks LLVM for vectors of 256 bits wherever there are 512. Each element's operations are
     the same ones for either width; docs/memory-model.md has what the wide ones gain.
     """
-    if platform != "cpu" or _FAST_AT_FULL_WIDTH not in cpu_features():
+    if platform != "cpu" or not shims.LONG_VECTORS_ARE_SAFE:
+        return {}
+    if _FAST_AT_FULL_WIDTH not in cpu_features():
         return {}
     return {"xla_cpu_prefer_vector_width": 512}
 
