@@ -33,7 +33,7 @@ PRODUCTS_BY_YNNPACK = VERSION >= (0, 10)
 LONG_VECTORS_ARE_SAFE = VERSION >= (0, 9, 2)
 """Whether LLVM keeps to its masks in loops over vectors of 512 bits.
 
-Before, it read the padding of a depthwise convolution from memory that is not there, which ended the
+Before, it read the padding of a depthwise convolution from memory that is not there: that ended the
 process (0.8.0 to 0.9.1: `tests/lowering/test_vectors.py`).
 """
 
