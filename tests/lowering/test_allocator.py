@@ -86,7 +86,7 @@ def given_back() -> tuple[float, float]:
     for block in blocks:
         allocator._FREE(block)
     freed = full - allocator._resident_bytes()
-    heap.make_room(allocator.Needs(4 * MEGABYTE, (4 * MEGABYTE,), 0), MEGABYTE)
+    heap.make_room(allocator.Needs(4 * MEGABYTE, (4 * MEGABYTE,), 0, 8 * MEGABYTE), MEGABYTE)
     return freed / MEGABYTE, (full - allocator._resident_bytes()) / MEGABYTE
 
 
@@ -103,7 +103,7 @@ def test_waste_is_no_larger_than_what_the_limit_leaves(
 ) -> None:
     heap = allocator._Heap()
     monkeypatch.setattr(heap, "_wasted", lambda needs: MEGABYTE)
-    heap.make_room(allocator.Needs(16 * MEGABYTE, (16 * MEGABYTE,), 0), room)
+    heap.make_room(allocator.Needs(16 * MEGABYTE, (16 * MEGABYTE,), 0, 16 * MEGABYTE), room)
     assert (heap._lean_bytes > 0) == gives_back
 
 
@@ -112,7 +112,7 @@ def test_pieces_that_alignment_cuts_off_are_merged() -> None:
     size = 3 * MEGABYTE
     allocator._HEAP.keep()
     allocator._LIBC.malloc_trim(0)
-    needs, resident = allocator.Needs(size, (size,), 0), allocator._resident_bytes()
+    needs, resident = allocator.Needs(size, (size,), 0, 6 * size), allocator._resident_bytes()
     allocator._HEAP.make_room(needs, math.inf)
     aligned = ctypes.c_void_p()
     for _ in range(10):
@@ -128,7 +128,7 @@ def test_pieces_that_alignment_cuts_off_are_merged() -> None:
 def test_a_program_without_a_known_limit_leaves_the_heap_as_it_is(keeps: bool) -> None:
     heap = allocator._HEAP
     was, heap.keeps = heap.keeps, keeps
-    with allocator.heap_for(allocator.Needs(8 * MEGABYTE, (8 * MEGABYTE,), 0), None):
+    with allocator.heap_for(allocator.Needs(8 * MEGABYTE, (8 * MEGABYTE,), 0, 8 * MEGABYTE), None):
         assert heap.keeps == keeps
     heap.keeps = was
 

@@ -16,8 +16,9 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # malloc.h
 _KEPT_BYTES, _HEADER_BYTES = 8 << 20, 4 << 10
 # What glibc keeps at most by itself; larger blocks are mapped and given back at once.
 _KEPT_WITH_LIMIT_BYTES = 32 << 20
-# Freed blocks that are used no more may take this share of what a program allocates.
-_WASTE = 1 / 6
+# Freed blocks that are used no more may take this share of a program's peak: predictions of memory
+# are to hold for calls in a row too.
+_WASTE = 1 / 12
 _PAGE = resource.getpagesize()
 LARGE_BYTES = 1 << 16
 """Smaller blocks find a place anywhere."""
@@ -83,11 +84,14 @@ class Needs:
         results, and what libraries pack.
     packed_bytes : int
         The largest block that a library allocates for one product.
+    peak_bytes : int
+        The whole program's, with the arguments.
     """
 
     nbytes: int
     blocks: tuple[int, ...]
     packed_bytes: int
+    peak_bytes: int
 
 
 class _Heap:
@@ -118,10 +122,10 @@ class _Heap:
         """
         with self._lock:
             self.keep()
-            if self._wasted(needs) <= min(room, needs.nbytes * _WASTE):
+            if self._wasted(needs) <= min(room, needs.peak_bytes * _WASTE):
                 return
             _merge_freed()
-            if self._wasted(needs) > min(room, needs.nbytes * _WASTE):
+            if self._wasted(needs) > min(room, needs.peak_bytes * _WASTE):
                 _LIBC.malloc_trim(0)
                 self._lean_bytes = _resident_bytes()
 

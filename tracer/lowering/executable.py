@@ -151,6 +151,7 @@ class Executable:
             memory.output_bytes + memory.temporary_bytes + memory.scratch_bytes,
             tuple(nbytes for nbytes in blocks if nbytes >= LARGE_BYTES),
             memory.product_bytes,
+            memory.peak_bytes,
         )
 
     def with_limit(self, limit: int | None) -> Executable:
