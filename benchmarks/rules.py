@@ -73,6 +73,10 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Shape | str, ...]]] = {
     "diagonal-of-elementwise-product": (lambda a, b: tnp.diag((a @ b) * a), ((N, N), (N, N))),
     "diagonal-of-quotient": (lambda a, b: tnp.diag((a @ b) / a), ((N, N), (N, N))),
     "kronecker-times": (lambda a, b, v: tnp.kron(a, b) @ v, ((60, 60), (60, 60), (3600,))),
+    "diagonal-gradient": (
+        tracer.grad(lambda a, b: tnp.sin(tnp.diagonal(a)).sum() + (a * b).sum()),
+        ((N, N), (N, N)),
+    ),
     "diagonal-times": (lambda w, a: tnp.diag(w) @ a, ((N,), (N, N))),
     "times-diagonal": (lambda x, w: x.T @ tnp.diag(w) @ x, ((N, 100), (N,))),
     "identity-times": (lambda a: _eye(a) @ a, ((N, N),)),

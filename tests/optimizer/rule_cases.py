@@ -149,6 +149,12 @@ PRODUCTS: list[Case] = [
 ]
 
 DIAGONAL: list[Case] = [
+    ("diagonal-gradient", lambda x, w: gradient(tnp.diagonal)(x, w), (floats(N, N), floats(N))),
+    (
+        "diagonal-gradient",
+        lambda x, w: gradient(lambda x: tnp.diagonal(x, axis1=1, axis2=2))(x, w),
+        (floats(3, N, N), floats(3, N)),
+    ),
     ("diagonal-times", lambda w, a: tnp.diag(w) @ a, (floats(N), floats(N, 9))),
     ("diagonal-times", lambda w, a: tnp.diag(w) @ a, (floats(N), floats(N))),
     ("diagonal-times", lambda w, a: (_eye(w) * w) @ a, (floats(N), floats(N, N))),

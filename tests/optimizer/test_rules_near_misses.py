@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tracer.numpy as tnp
-from tests.optimizer.rule_cases import N, factor, floats, indices, with_cholesky
+from tests.optimizer.rule_cases import N, factor, floats, gradient, indices, with_cholesky
 from tracer import nn
 from tracer.ir import ShapeDtype, interpret
 from tracer.numpy import linalg
@@ -149,6 +149,12 @@ NEAR_MISSES: list[tuple[str, Callable[..., Any], tuple[ShapeDtype, ...], str | N
         lambda a, b: tnp.diagonal(a @ b, 1),
         (floats(N, 9), floats(9, N)),
         DIFFERS,
+    ),
+    (
+        "diagonal-gradient",
+        lambda x, w: gradient(lambda x: tnp.diagonal(x, 1))(x, w),
+        (floats(N, N), floats(N - 1)),
+        None,
     ),
     ("diagonal-times", lambda w, a: tnp.diag(w, 1) @ a, (floats(N - 1), floats(N, 9)), None),
     (

@@ -8,11 +8,30 @@ the dense product has NaN (0 * inf) where these have the number.
 from __future__ import annotations
 
 import tracer.numpy as tnp
+from tracer.numpy.array import Array
 from tracer.rules.notation import rule
+from tracer.transforms import vjp
 
 _DIAGONAL = "Golub & Van Loan, Matrix Computations (2013), section 1.2.6"
 
+
+def _diagonal_gradient(g: Array) -> Array:
+    """Return the gradient to a square matrix from that to its diagonal, as it is traced."""
+    matrix = tnp.zeros((*g.shape, g.shape[-1]), dtype=g.dtype)
+    _, pull_back = vjp(lambda a: tnp.diagonal(a, axis1=-2, axis2=-1), matrix)
+    gradient: Array = pull_back(g)[0]
+    return gradient
+
+
 RULES = (
+    rule(
+        "diagonal-gradient",
+        [_diagonal_gradient],
+        lambda g: tnp.where(tnp.eye(g.shape[-1], dtype=bool), g[..., None], 0),
+        samples=["i", "bi"],
+        source="unlike padding, comparing indices fuses and can be cut into slices",
+        purpose="measured",
+    ),
     rule(
         "diagonal-times",
         [
