@@ -80,6 +80,8 @@ def build_program(call: Call, options: CompileOptions, name: str) -> Program:
     MemoryLimitError
         No program for it keeps the limit.
     """
+    # The program's plan keeps the call, to find the smallest limit when it is asked for.
+    call = call.without_data()
     spread = options.spread
     place = lowering.find_device(options.device) if spread is None else spread.mesh
     with libraries_pack(place.platform == "cpu"), rare_collection():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -69,6 +69,13 @@ class Call:
     def traced(self) -> Traced:
         """The function's graph for these types."""
         return self._trace()
+
+    def without_data(self) -> Call:
+        """Return the call with types for its arrays: what keeps it keeps none of the user's."""
+        other = replace(self, leaves=self.types)
+        if "traced" in self.__dict__:
+            other.__dict__["traced"] = self.traced
+        return other
 
     def traced_to_keep_less(self, large: int | None, *, in_segments: bool) -> Traced:
         """Trace again, so that scans keep less for their gradient.

@@ -139,3 +139,14 @@ def test_equal_programs_under_two_limits_keep_to_their_own() -> None:
     )
     roomy, tight = executable.with_limit(None), executable.with_limit(executable.memory.peak_bytes)
     assert (roomy._room, tight._room, executable._room) == (math.inf, 0, None)
+
+
+def test_results_in_donated_memory_are_not_allocated() -> None:
+    x = tnp.ones((WIDTH, WIDTH), np.float32)
+    kept = tracer.compile(tnp.exp).graph(x)
+    aliases = {0: 0}
+    whole = tracer.lowering.compile_graph(kept)._needs
+    donated = tracer.lowering.compile_graph(kept, donate=(0,), aliases=aliases)._needs
+    assert whole is not None
+    assert whole.nbytes >= ARGUMENT
+    assert donated is None

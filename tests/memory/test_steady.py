@@ -1,4 +1,8 @@
-"""A training step that is given its own results: memory does not grow, in a fresh process."""
+"""A training step that is given its own results: memory does not grow, in a fresh process.
+
+Which freed blocks stay from one call to the next varies, within what the plan says. So the whole is
+compared with the plan, and the least of many steps at the start with the least of many at the end.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +12,9 @@ import sys
 
 import pytest
 
-STEPS, WARM_UP = 1000, 50
+STEPS, WINDOW = 1000, 100
 SCRIPT = f"""
-import json, sys
+import ctypes, json, sys
 import numpy as np
 import tracer, tracer.numpy as tnp
 
@@ -36,14 +40,20 @@ x = tnp.asarray(rng.normal(size=(4, n)))
 run = tracer.compile(step, donate_argnames="state" if sys.argv[1] == "donated" else ())
 size = sum(a.nbytes for a in tracer.tree.leaves(state))
 places = lambda: sorted(a._buffer.unsafe_buffer_pointer() for a in tracer.tree.leaves(state))
-before = places()
+plan = run.plan(state, x)
+ctypes.CDLL(None).malloc_trim(0)  # what tracing and compiling freed
+before, baseline, after = places(), resident(), []
 for i in range({STEPS}):
     state, value = run(state, x)
-    if i == {WARM_UP}:
-        value.block_until_ready()
-        start = resident()
-value.block_until_ready()
-print(json.dumps(dict(growth=resident() - start, state=size, stays=places() == before)))
+    value.block_until_ready()
+    after.append(resident())
+print(json.dumps(dict(
+    growth=min(after[-{WINDOW}:]) - min(after[{WINDOW} // 2:{WINDOW}]),
+    rise=max(after) - baseline,
+    planned=plan.compiled_bytes - plan.argument_bytes,
+    state=size,
+    stays=places() == before,
+)))
 """
 
 
@@ -56,5 +66,7 @@ def test_a_thousand_steps_take_no_more_memory_than_fifty(how: str) -> None:
     )
     found = json.loads(done.stdout)
     assert found["growth"] < found["state"] / 4, found
+    # Besides what is planned there is what Python and glibc keep.
+    assert found["rise"] < found["planned"] + found["state"] / 4, found
     # A donated state is in the same memory at the end as at the start.
     assert found["stays"] == (how == "donated")

@@ -58,6 +58,8 @@ class Executable:
         self.donate = tuple(donate)
         self._freed = tuple(position for position in donate if position not in aliases)
         """Donated inputs that XLA does not know of."""
+        self._taken_over = frozenset(aliases.values())
+        """Outputs that are written over donated inputs."""
         self.input_types = graph.input_types
         self.output_types = graph.output_types
         self._execute = raw.execute_sharded if device.is_present else self._refuse
@@ -142,13 +144,17 @@ class Executable:
     def _needs(self) -> Needs | None:
         """What a call allocates; None where all blocks are too small to be new pages each time."""
         memory = self.memory
-        results = [type.nbytes for type in self.output_types]
+        results = [
+            type.nbytes
+            for position, type in enumerate(self.output_types)
+            if position not in self._taken_over
+        ]
         blocks = (memory.temporary_bytes, *results, memory.scratch_bytes)
         largest = max([*results, memory.temporary_bytes]) + memory.product_bytes
         if self.device.platform != "cpu" or largest < NEW_PAGES_BYTES:
             return None
         return Needs(
-            memory.output_bytes + memory.temporary_bytes + memory.scratch_bytes,
+            sum(results) + memory.temporary_bytes + memory.scratch_bytes,
             tuple(nbytes for nbytes in blocks if nbytes >= LARGE_BYTES),
             memory.product_bytes,
             memory.peak_bytes,
