@@ -39,6 +39,7 @@ class LanesExecutable(Executable):
         self.placement = None
         self._room = None
         self.donate = ()
+        self._taken_over = frozenset()
         self.input_types = lanes[0].input_types
         self.output_types = join.output_types
 
