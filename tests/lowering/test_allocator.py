@@ -150,3 +150,20 @@ def test_results_in_donated_memory_are_not_allocated() -> None:
     assert whole is not None
     assert whole.nbytes >= ARGUMENT
     assert donated is None
+
+
+def test_packing_that_ends_leaves_what_another_thread_keeps(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    heap = allocator._Heap()
+    monkeypatch.setattr(allocator, "_HEAP", heap)
+    needs = allocator.Needs(8 * MEGABYTE, (), 2 * MEGABYTE, 16 * MEGABYTE)
+    asked: list[tuple[int, int]] = []
+    monkeypatch.setattr(allocator, "return_freed_blocks", lambda: asked.append((0, 0)))
+    with allocator.heap_for(needs, None):
+        heap.keep()
+    assert not asked
+    heap.keeps = False
+    with allocator.heap_for(needs, None):
+        pass
+    assert asked

@@ -226,3 +226,20 @@ def test_ill_conditioned_factors_keep_their_digits() -> None:
         for passes in (None, "-reassociate-solves")
     ]
     assert errors[0] <= 10 * errors[1]
+
+
+@pytest.mark.xla
+@pytest.mark.parametrize("total", [lambda z: z @ z.T, lambda z: (z * z).sum()])
+def test_what_cancels_is_not_squared_before_it_goes(total: Callable[[Any], Any]) -> None:
+    """Rows that have an offset in common, which S takes away: Gram matrices are all offset."""
+
+    def program(factor: Any, square: Any, wide: Any) -> Any:
+        return total(solve_triangular(factor, square @ wide, lower=True))
+
+    rng = np.random.default_rng(0)
+    factor = 0.3 * np.tril(rng.standard_normal(SQUARE)) + 2 * np.eye(M)
+    square = np.eye(M) - 1 / M
+    wide = 1e6 * rng.standard_normal((1, N)) + 1e-2 * rng.standard_normal(WIDE)
+    expected = total(scipy.linalg.solve_triangular(factor, square @ wide, lower=True))
+    found = tracer.compile(program)(factor, square, wide)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())

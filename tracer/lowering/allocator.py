@@ -67,7 +67,7 @@ def blocks_kept(nbytes: int) -> Iterator[None]:
     try:
         yield
     finally:
-        return_freed_blocks()
+        _HEAP.set_thresholds()
         trim(0)
 
 
@@ -106,9 +106,16 @@ class _Heap:
     def keep(self) -> None:
         """Keep freed blocks from now on."""
         if not self.keeps:
+            self.keeps = True
+            self.set_thresholds()
+
+    def set_thresholds(self) -> None:
+        """Tell glibc what to keep; another thread may have begun to keep blocks meanwhile."""
+        if self.keeps:
             _LIBC.mallopt(_M_MMAP_THRESHOLD, _KEPT_WITH_LIMIT_BYTES)
             _LIBC.mallopt(_M_TRIM_THRESHOLD, 2 * _KEPT_WITH_LIMIT_BYTES)
-            self.keeps = True
+        else:
+            return_freed_blocks()
 
     def make_room(self, needs: Needs, room: float) -> None:
         """Keep freed blocks if a program will use them again, else give them back.

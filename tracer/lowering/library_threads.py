@@ -111,5 +111,6 @@ def one_thread() -> Iterator[None]:
     finally:
         with _LOCK:
             _runs["count"] -= 1
-            if _runs["count"] == 0:
+            # What somebody else has set meanwhile is theirs.
+            if _runs["count"] == 0 and library.scipy_openblas_get_num_threads() == 1:
                 library.scipy_openblas_set_num_threads(_runs["threads"])

@@ -238,3 +238,28 @@ def test_a_batch_that_does_not_divide_is_left_alone() -> None:
     result, log = sharded(graph)
     assert_same(graph, result, arrays)
     assert not any(", through " in line for line in log.applied)
+
+
+def counted(w: Any, xs: Any) -> Any:
+    """A recurrence whose loop carries a number that is read behind it."""
+
+    def body(carry: Any, x: Any) -> Any:
+        state, count = carry
+        return (tnp.tanh(state @ w + x), count + 1.5), None
+
+    start = tnp.zeros(xs.shape[1:], dtype=xs.dtype)
+    return tracer.scan(body, (start, 0.0), xs)[0]
+
+
+def scaled(w: Any, xs: Any) -> Any:
+    state, count = counted(w, xs)
+    return state * count
+
+
+@pytest.mark.parametrize("program", [counted, scaled])
+def test_whole_results_of_a_loop_that_are_read_keep_it_whole(program: Any) -> None:
+    arrays = arrays_for()
+    graph = graph_of(program, arrays)
+    result, log = sharded(graph)
+    assert_same(graph, result, arrays)
+    assert not any("through" in line for line in log.applied)

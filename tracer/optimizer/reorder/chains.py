@@ -184,6 +184,8 @@ class _Search:
             roots = [r for r in readers.get(value, ()) if r in self.decisions]
             if not 0 < len(roots) <= _MAXIMUM_READERS or not self.trees.is_only_multiplied(value):
                 continue
+            if any(self._is_squared(value, r) for r in roots):
+                continue
             key = _shared_key(self.decisions[root].product)
             trial = {r: self._decide_inlined(r, value, key) for r in roots}
             old = sum(self.decisions[r].price.flops for r in (root, *roots))
@@ -198,6 +200,15 @@ class _Search:
                     for factor in trial[r].product.factors:
                         known = readers.setdefault(factor.value, [])
                         known.extend([r] if r not in known else [])
+
+    def _is_squared(self, value: Value, root: Node) -> bool:
+        """Tell whether a product has a value as a factor twice, as `P @ P.T` has.
+
+        With P = S @ A the order S @ (A @ A.T) @ S.T loses twice the digits where S takes away what
+        the rows of A have in common.
+        """
+        factors = self.decisions[root].product.factors
+        return sum(factor.value is value for factor in factors) > 1
 
     def _decide_inlined(self, root: Node, value: Value, key: Key | None) -> _Decision:
         inlined = self.inlined.get(root, frozenset()) | {value}

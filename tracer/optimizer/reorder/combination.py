@@ -81,6 +81,11 @@ class Combination:
     axis: int
 
     @property
+    def is_leaf(self) -> bool:
+        """Whether it is one leaf times a number: nothing cancels in it."""
+        return len(self.terms) == 1 and all(part.is_number for part in self.terms.values())
+
+    @property
     def size(self) -> int:
         """Operations that it takes to write the coefficients."""
         return sum(coefficient.size for coefficient in self.terms.values())

@@ -10,6 +10,10 @@ Source: Barthels, Copik, Bientinesi, The Generalized Matrix Chain Algorithm (CGO
 as factors of chains. Left out: solves with the result of another solve, for which `L^-1` would
 have to be multiplied with coefficients: errors would grow with the square of its condition.
 
+One side of such a sum has to be a leaf. `Z @ Z.T` of `Z = S @ A` is not taken for
+`S @ (A @ A.T) @ S.T`: where S takes away what the rows of A have in common, its squares would come
+first.
+
 Rounding: that of another order of the same products, as in `chains`; element by element the error
 is bounded by a few `m eps |L^-1| |L| |L^-1 S| |A|`.
 """
@@ -131,7 +135,7 @@ class _Combinations:
         axes = (node.params["lhs_contracting"], node.params["rhs_contracting"])
         if axes != ((x.axis,), (y.axis,)) or not {*x.terms, *y.terms} <= leaves:
             return None
-        return contracted(x, y)
+        return contracted(x, y) if x.is_leaf or y.is_leaf else None
 
     def _sum_of_products(self, node: Node, leaves: set[Leaf]) -> Emit | None:
         """Return how to write the sum of all elements of a product of combinations."""
@@ -144,6 +148,8 @@ class _Combinations:
             return None
         x, y = (self.known.get(operand) for operand in value.node.operands)
         if x is None or y is None or x.axis != y.axis or not {*x.terms, *y.terms} <= leaves:
+            return None
+        if not (x.is_leaf or y.is_leaf):
             return None
         total = inner_product(x, y)
         return (lambda mapping: ops.negate(total(mapping))) if is_negative else total

@@ -66,7 +66,7 @@ def _flows(
                 continue
             lies = [Cut(axis) if other is value else None for other in graph.inputs]
             flow = Flow(graph, lies, count)
-            if any(flow.inside(node) for node in loops):
+            if any(flow.inside(node) for node in loops) and not flow.leaves_whole():
                 cut = (v.type.nbytes for v, lie in flow.lies.items() if isinstance(lie, Cut))
                 yield sum(cut), value, axis, flow
 
