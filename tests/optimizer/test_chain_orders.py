@@ -181,3 +181,14 @@ def test_the_error_of_another_order_is_within_the_bound() -> None:
     want = a.astype(float) @ (b.astype(float) @ v.astype(float))
     bound = 2 * 200 * np.finfo(np.float32).eps * (np.abs(a) @ (np.abs(b) @ np.abs(v)))
     assert (np.abs(evaluated(after, a, b, v)[0] - want) <= bound).all()
+
+
+def test_products_that_are_alike_share_their_orders_unless_others_are_free() -> None:
+    first, again = (contraction_of(matrices((10, 10, 10, 9))) for _ in range(2))
+    other = contraction_of(matrices((10, 10, 10, 8)))
+    assert best_plans(first) is best_plans(again)
+    assert best_plans(other) is not best_plans(again)
+    # From the left where the first two are computed anyway, although the last two are smaller.
+    free = best_plans(again, is_free=lambda members: members == 0b011)
+    assert free[again.everything].tree == ((0, 1), 2)
+    assert best_plans(again)[again.everything].tree == (0, (1, 2))

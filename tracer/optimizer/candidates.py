@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from tracer.ir import Graph
@@ -68,9 +69,12 @@ SMALLEST_SETTINGS = tuple(
 
 
 def limit_settings(
-    room: int, machine: Machine, split_bytes: int | None = None
+    room: int, machine: Machine, split_bytes: int | None = None, live: Iterable[int] = ()
 ) -> Iterator[SplitSettings]:
     """Yield settings from the fastest to the tightest: the share of the room a trip takes.
+
+    What is below the threshold stays stored. A share of the room would do for a few large values;
+    deep networks keep hundreds of small ones, so those alive at the peak may take half of it.
 
     Parameters
     ----------
@@ -80,12 +84,17 @@ def limit_settings(
         What decides between slice sizes.
     split_bytes : int, optional
         The most that a slice of one tensor may take.
+    live : iterable of int
+        The bytes of each value that is alive at the peak.
     """
+    sizes = sorted(live)
+    sums = zip(sizes, itertools.accumulate(sizes), strict=True)
+    most = next((size - 1 for size, total in sums if total > room // 2), room)
     for trust_fusion in (True, False):
         for share, part in ((4, 0.875), (4, 0.5), (16, 0.5), (16, 0.25), (64, 0.25)):
             budget = max(1, int(part * room))
             yield SplitSettings(
-                threshold_bytes=max(1 << 12, room // share),
+                threshold_bytes=max(1 << 12, min(most, room // share)),
                 working_set_bytes=max(1, min(machine.cache_bytes // 4, budget)),
                 budget_bytes=budget,
                 split_bytes=split_bytes,

@@ -189,7 +189,15 @@ class Planner(Finisher):
 
     def _limit_settings(self, limit: int) -> Iterator[SplitSettings]:
         room = max(1, limit - self.fixed_bytes)
-        return limit_settings(room, self.options.machine, self.options.split_bytes)
+        options = self.options
+        return limit_settings(room, options.machine, options.split_bytes, self._live_bytes)
+
+    @cached_property
+    def _live_bytes(self) -> list[int]:
+        """The bytes of each value that is computed and alive at the peak, but for results."""
+        graph = self._whole.graph
+        live = Liveness(graph, self.options.donated).live_at_peak()
+        return [tensor.nbytes for tensor in live if tensor.value not in set(graph.outputs)]
 
     def _splits(self, settings: Iterable[SplitSettings]) -> Iterator[Candidate]:
         if self.options.split:

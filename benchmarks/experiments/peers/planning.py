@@ -9,6 +9,7 @@ from typing import Any
 import tracer
 import tracer.numpy as tnp
 from benchmarks.experiments.runs import Run
+from tracer.collection import rare_collection
 from tracer.ir import Graph, ShapeDtype
 from tracer.optimizer.liveness import Liveness
 from tracer.optimizer.pipeline import PlannerOptions
@@ -52,7 +53,9 @@ def plan(nodes: int, share: float | None, device: str, cap_bytes: int) -> Run:
 
     def call() -> Any:
         begun = time.perf_counter()
-        candidate = next(Planner(graph, PlannerOptions(limit_bytes=limit)).candidates(), None)
+        with rare_collection():
+            planner = Planner(graph, PlannerOptions(limit_bytes=limit))
+            candidate = next(planner.candidates(), None)
         found["each"] = 1e6 * (time.perf_counter() - begun) / len(graph.nodes)
         if candidate is None:
             raise MemoryError(f"no program is predicted to keep {limit} bytes")

@@ -10,8 +10,10 @@ leaves outer products out.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from types import MappingProxyType
 
 import opt_einsum
 
@@ -49,10 +51,20 @@ class Contraction:
         self.term_flops = 8 if dtype_kind(dtype) == "c" else 2
         self.sizes = product.sizes
         self.kept = _bits(product.kept)
-        self.labels = [_bits(factor.labels) for factor in product.factors]
+        self.labels = tuple(_bits(factor.labels) for factor in product.factors)
         self.everything = (1 << len(self.labels)) - 1
         self._elements: dict[int, int] = {}
         self._axes: dict[int, int] = {}
+
+        # All that plans hang on: the products of a network's layers are often alike.
+        sizes = tuple(sorted(self.sizes.items()))
+        self._signature = (self.itemsize, self.term_flops, sizes, self.kept, self.labels)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Contraction) and self._signature == other._signature
+
+    def __hash__(self) -> int:
+        return hash(self._signature)
 
     def elements(self, axes: int) -> int:
         """Return the number of elements over a set of axes."""
@@ -112,24 +124,32 @@ class Contraction:
 
 
 def best_plans(
-    contraction: Contraction, *, by_bytes: bool = False, is_free: IsFree = lambda _: False
-) -> dict[int, Plan]:
+    contraction: Contraction, *, by_bytes: bool = False, is_free: IsFree | None = None
+) -> Mapping[int, Plan]:
     """Return the best plan for each set of factors, by operations or by bytes.
 
     The full set is never free. Beyond `MAXIMUM_EXACT` factors only the full set is there.
     """
-    count = len(contraction.labels)
-    if count > MAXIMUM_EXACT:
+    if len(contraction.labels) > MAXIMUM_EXACT:
         return {contraction.everything: contraction.of_tree(_library_tree(contraction, by_bytes))}
-    plans = {1 << position: contraction.factor(position) for position in range(count)}
+    proper = range(1, contraction.everything)
+    free = () if is_free is None else tuple(members for members in proper if is_free(members))
+    return _table(contraction, by_bytes, frozenset(free))
+
+
+@lru_cache(maxsize=256)
+def _table(contraction: Contraction, by_bytes: bool, free: frozenset[int]) -> Mapping[int, Plan]:
+    plans = {
+        1 << position: contraction.factor(position) for position in range(len(contraction.labels))
+    }
     for members in range(1, contraction.everything + 1):
         if members in plans:
             continue
         best = _best_of_halves(contraction, plans, members, by_bytes)
-        if members != contraction.everything and is_free(members):
+        if members in free:
             best = Plan(best.tree, members, 0, 0, 0)
         plans[members] = best
-    return plans
+    return MappingProxyType(plans)
 
 
 def _best_of_halves(
@@ -140,9 +160,12 @@ def _best_of_halves(
     half = (members - 1) & members
     while half:
         if half & lowest:
-            found = contraction.product(plans[half], plans[members ^ half])
-            if best is None or rank(found, by_bytes) < rank(best, by_bytes):
-                best = found
+            left, right = plans[half], plans[members ^ half]
+            # Most halves cost more before they have met.
+            if best is None or by_bytes or left.flops + right.flops <= best.flops:
+                found = contraction.product(left, right)
+                if best is None or rank(found, by_bytes) < rank(best, by_bytes):
+                    best = found
         half = (half - 1) & members
     assert best is not None
     return best

@@ -151,7 +151,7 @@ def _bytes(plan: Plan) -> tuple[int, int]:
     return plan.peak_bytes, plan.kept_bytes
 
 
-def _is_free(names: Subproducts, granted: Collection[Key]) -> Callable[[int], bool]:
+def _is_free(names: Subproducts, granted: Collection[Key]) -> Callable[[int], bool] | None:
     if not granted:
-        return lambda members: False
+        return None
     return lambda members: members.bit_count() > 1 and names.key(members) in granted

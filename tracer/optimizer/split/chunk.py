@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from tracer.optimizer.speed import DEFAULT_MACHINE, Machine
-from tracer.optimizer.split.alike import Alike
+from tracer.optimizer.split.alike import Alike, Trips
 from tracer.optimizer.split.levels import Loop
 from tracer.optimizer.split.region import Region, Subject
 
@@ -54,6 +54,9 @@ class SplitSettings:
 _CORRECTIONS = 2
 # Working sets that are tried, beside the one that is aimed for.
 _SHARES = (0.25, 0.5, 1.0, 2.0)
+# And the whole budget, for trips of many kernels each of which is small whatever the caches hold of
+# all. It has to take so much less time, and to leave nothing above the threshold: a second cut.
+_CLEARLY = 0.9
 
 
 def slice_bytes(region: Region, nbytes: Callable[[int], int]) -> tuple[float, float]:
@@ -75,16 +78,8 @@ def choose_chunk(
 ) -> int:
     """Return the slice size for a loop that is fastest by the time model, under the settings."""
     trips = alike.trips(subject, region, loop, settings.machine)
-    each, always = slice_bytes(region, trips.nbytes)
     budget = settings.budget_bytes
-    room = replace(settings, budget_bytes=budget - int(always) if always < budget / 2 else budget)
-    shares = (share * settings.working_set_bytes for share in _SHARES)
-    sizes = sorted({_rows(region, each, share, room) for share in shares}, reverse=True)
-
-    def seconds(rows: int) -> float:
-        return trips.seconds(rows) * region.length / rows
-
-    chosen = rows = min(sizes, key=seconds) if len(sizes) > 1 else sizes[0]
+    chosen = rows = _fastest(region, trips, settings)
     # Above the budget a trip is cut again, which computes things again: better a smaller one, but
     # only if that is within the budget.
     for _ in range(_CORRECTIONS + 1):
@@ -94,6 +89,24 @@ def choose_chunk(
         rows = balanced(region.length, max(1, rows * budget // taken))
         if rows < chosen // 4:
             break
+    return chosen
+
+
+def _fastest(region: Region, trips: Trips, settings: SplitSettings) -> int:
+    each, always = slice_bytes(region, trips.nbytes)
+    budget = settings.budget_bytes
+    room = replace(settings, budget_bytes=budget - int(always) if always < budget / 2 else budget)
+
+    def seconds(rows: int) -> float:
+        return trips.seconds(rows) * region.length / rows
+
+    shares = (share * settings.working_set_bytes for share in _SHARES)
+    sizes = sorted({_rows(region, each, share, room) for share in shares}, reverse=True)
+    chosen = min(sizes, key=seconds) if len(sizes) > 1 else sizes[0]
+    uncut = min(settings.threshold_bytes, settings.split_bytes or settings.threshold_bytes)
+    largest = _rows(region, each, room.budget_bytes, replace(room, split_bytes=uncut))
+    if largest > chosen and seconds(largest) < _CLEARLY * seconds(chosen):
+        return largest
     return chosen
 
 
