@@ -8,6 +8,7 @@ from tracer.lowering.backend import (
     default_device,
     devices,
     find_device,
+    is_uncommitted,
     set_default_device,
 )
 from tracer.lowering.compiler import clear_cache, compile_graph, stablehlo
@@ -55,6 +56,7 @@ __all__ = [
     "devices",
     "exchange",
     "find_device",
+    "is_uncommitted",
     "free_bytes",
     "from_dlpack",
     "get_sharded",
