@@ -169,6 +169,15 @@ class LoweringEvaluator:
         array._require_alive()
         return self.from_host(self.to_host(array), place)
 
+    def place_beside(self, places: Sequence[Any]) -> Any:
+        """Return the first place that was named by someone, whole for arrays in parts, or None."""
+        for place in places:
+            if isinstance(place, lowering.NamedSharding):
+                return lowering.NamedSharding(place.mesh, lowering.PartitionSpec())
+            if place is not None and not lowering.is_uncommitted(place):
+                return place
+        return None
+
     def copy(self, array: ArrayBase) -> Array:
         """Copy an array to where it lies."""
         return self.from_host(self.to_host(array), array._device)

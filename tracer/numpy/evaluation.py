@@ -47,6 +47,9 @@ class Evaluator(Protocol):
     def to_device(self, array: ArrayBase, device: Any) -> Array:
         """Return a concrete array on a device; copied where it lies elsewhere."""
 
+    def place_beside(self, places: Sequence[Any]) -> Any:
+        """Return the first place that was named by someone, whole for arrays in parts, or None."""
+
     def copy(self, array: ArrayBase) -> Array:
         """Copy a concrete array to where it lies."""
 
