@@ -30,7 +30,7 @@ HOST: dict[str, np.ndarray[Any, Any]] = {
     "image": _RNG.normal(size=(2, 3, 8, 8)),
     "filter": _RNG.normal(size=(4, 3, 3, 3)),
     "pixels": _RNG.normal(size=(2, 8, 8, 3)),
-    "kernel": _RNG.normal(size=(3, 3, 3, 4)),
+    "kernel": _RNG.normal(size=(2, 2, 3, 4)),
     "key": np.array([0, 5], np.uint32),
 }
 """The arrays of the calls: a symmetric positive definite matrix, vectors, indices, truths, ..."""
