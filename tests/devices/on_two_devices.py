@@ -25,8 +25,8 @@ IN_PARTS = (
     *"""
     numpy.append numpy.array_equal numpy.average numpy.bincount numpy.concatenate numpy.delete
     numpy.diff numpy.full_like numpy.geomspace numpy.gradient numpy.histogram numpy.insert
-    numpy.isin numpy.ix_ numpy.linspace numpy.matmul numpy.mean numpy.meshgrid numpy.nonzero numpy.ones_like
-    numpy.percentile numpy.polyval numpy.put numpy.resize numpy.sort numpy.take numpy.unique
+    numpy.isin numpy.ix_ numpy.linspace numpy.matmul numpy.mean numpy.meshgrid numpy.nonzero
+    numpy.ones_like numpy.percentile numpy.polyval numpy.put numpy.resize numpy.sort numpy.take numpy.unique
     numpy.where numpy.zeros_like linalg.inv linalg.matrix_power fft.fft nn.conv nn.softmax
     random.uniform scipy.linalg.cho_solve scipy.special.logsumexp
     """.split(),

@@ -31,7 +31,8 @@ class Array(ArrayOperators, ArrayMethods, NumpyProtocols):
 
     Made by `tracer.numpy.array`, `zeros`, ... and returned by every function. Assigning to a part,
     `x[i] = y`, makes a new buffer and lets this object hold it: other arrays that shared the old
-    data (views, as NumPy calls them) do not change.
+    data (views, as NumPy calls them) do not change. Results lie where the arrays were put; arrays
+    made without `device=` follow the others. A pickled array comes back on the default device.
 
     Examples
     --------
