@@ -81,7 +81,7 @@ def test_deleted_buffers_are_named():
 
 
 def test_arrays_on_different_devices_are_refused():
-    x = tnp.ones(3)
+    x = tnp.ones(3, device="cpu:0")
     elsewhere = Array(x._buffer, x._type, lowering.Device("cpu", 99, "fake", None, None))
     with pytest.raises(DeviceError, match=r"different devices: cpu:0, cpu:99"):
         x + elsewhere

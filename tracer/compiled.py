@@ -99,7 +99,7 @@ def _build(call: Call, options: CompileOptions, name: str) -> Program:
     warn_unused(name, unused_rows(compiled) if compiler.donated else ())
     return Program(
         execute=execute.with_limit(compiler.limit),
-        captured=tuple(traced.captured),
+        captured=tuple(_closed_over(array, device, name) for array in traced.captured),
         output_types=traced.graph.output_types,
         output_devices=(device,) * len(traced.graph.outputs),
         out_tree=traced.out_tree,
@@ -123,7 +123,12 @@ def _build_spread(call: Call, options: CompileOptions, name: str, spread: Spread
     view = candidate.view
     return Program(
         execute=execute,
-        captured=tuple(traced.captured),
+        captured=tuple(
+            _closed_over(array, place, name)
+            for array, place in zip(
+                traced.captured, execute.placement.inputs[len(call.names) :], strict=True
+            )
+        ),
         output_types=traced.graph.output_types,
         output_devices=outputs,
         out_tree=traced.out_tree,
@@ -162,6 +167,27 @@ def _on_mesh(array: Array, place: lowering.NamedSharding, name: str) -> Array:
         f"{name} takes an array, {array.type}, as {place}, and it is on {array.device}",
         mend="place it first: tracer.device_put(x, sharding), with the sharding that the program "
         "is compiled for",
+    )
+
+
+def _closed_over(array: Array, place: lowering.Device | lowering.NamedSharding, name: str) -> Array:
+    """Return an array that a function closes over as its program needs it; moved only once.
+
+    Raises
+    ------
+    DeviceError
+        It was put elsewhere; as in JAX, only one on the same mesh is laid out anew.
+    """
+    where = place if isinstance(place, lowering.Device) else place.mesh
+    if array.device == place or not where.is_present:
+        return array
+    on_mesh = getattr(array.device, "mesh", None) == where
+    if on_mesh or lowering.is_uncommitted(array.device):
+        return array.to_device(place)
+    raise DeviceError(
+        f"{name} runs on {where}, and closes over an array, {array.type}, that was put on "
+        f"{array.device}",
+        mend="put it there before, with tracer.device_put, or make it an argument",
     )
 
 

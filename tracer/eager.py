@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -20,12 +20,14 @@ from tracer.numpy.evaluation import set_evaluator
 class EagerProgram:
     """A graph compiled for the device of the arrays it is called with."""
 
-    __slots__ = ("_device", "_execute", "_graph", "_types")
+    __slots__ = ("_device", "_execute", "_graph", "_others", "_types")
 
     def __init__(self, graph: Graph, device: lowering.Device) -> None:
         self._graph = graph
         self._device = device
         self._types = graph.output_types
+        # By identity: equal devices differ in whether someone named them (`is_uncommitted`).
+        self._others: dict[int, EagerProgram] = {}
         self._execute = lowering.compile_graph(graph, device=device)
 
     def __call__(self, *arrays: ArrayBase) -> list[Array]:
@@ -40,7 +42,7 @@ class EagerProgram:
         """
         device = self._device
         if not arrays and device is not lowering.default_device():
-            return EagerProgram(self._graph, lowering.default_device())()
+            return self._on(lowering.default_device())()
         buffers = []
         for array in arrays:
             buffers.append(array._buffer)
@@ -59,9 +61,8 @@ class EagerProgram:
         ]
 
     def _elsewhere(self, arrays: tuple[ArrayBase, ...]) -> list[Array]:
-        default = lowering.default_device()
-        # Python's numbers are 0-d arrays of the default device: they follow the others.
-        devices = {a._device for a in arrays if a.ndim or a._device is not default} or {default}
+        """Run where arrays were put; those that nobody put anywhere follow them."""
+        devices = {a._device for a in arrays if not lowering.is_uncommitted(a._device)}
         if any(isinstance(device, lowering.NamedSharding) for device in devices):
             return self._on_mesh(arrays)
         if len(devices) > 1:
@@ -69,15 +70,21 @@ class EagerProgram:
                 f"arrays on different devices: {', '.join(sorted(map(str, devices)))}",
                 mend="move them to one device with array.to_device(device)",
             )
-        (device,) = devices
+        device = devices.pop() if devices else lowering.default_device()
         evaluator = LoweringEvaluator()
-        placed = [a if a._device is device else evaluator.to_device(a, device) for a in arrays]
-        return EagerProgram(self._graph, device)(*placed)
+        return self._on(device)(*[evaluator.to_device(array, device) for array in arrays])
+
+    def _on(self, device: lowering.Device) -> EagerProgram:
+        """Return the same program for another device."""
+        found = self._others.get(id(device))
+        if found is None:
+            found = self._others[id(device)] = EagerProgram(self._graph, device)
+        return found
 
     def _on_mesh(self, arrays: tuple[ArrayBase, ...]) -> list[Array]:
         """Run on arrays that lie in parts on a mesh; XLA chooses how the results lie.
 
-        Scalars of elsewhere go to every device of it.
+        Arrays that nobody put anywhere go whole to every device of it.
         """
         mesh = next(array._device.mesh for array in arrays if hasattr(array._device, "mesh"))
         whole = lowering.NamedSharding(mesh, lowering.PartitionSpec())
@@ -85,7 +92,7 @@ class EagerProgram:
         for array in arrays:
             if array.is_deleted():
                 raise deleted_error(array)
-            if not isinstance(array._device, lowering.NamedSharding) and array.size == 1:
+            if lowering.is_uncommitted(array._device):
                 array = evaluator.to_device(array, whole)
             if getattr(array._device, "mesh", None) != mesh:
                 raise DeviceError(
@@ -152,8 +159,28 @@ class LoweringEvaluator:
         lowering.block_until_ready(array._buffer)
 
     def to_device(self, array: ArrayBase, device: Any) -> Array:
-        """Copy an array to a device."""
-        return self.from_host(self.to_host(array), device)
+        """Return an array on a device or mesh: itself, its memory by another name, or a copy."""
+        is_cut = isinstance(device, lowering.NamedSharding)
+        place = device if is_cut else lowering.find_device(device)
+        if array._device is place:
+            return cast("Array", array)
+        if array._device == place:
+            return Array(array._buffer, array._type, place)
+        array._require_alive()
+        return self.from_host(self.to_host(array), place)
+
+    def place_beside(self, places: Sequence[Any]) -> Any:
+        """Return the first place that was named by someone, whole for arrays in parts, or None."""
+        for place in places:
+            if isinstance(place, lowering.NamedSharding):
+                return lowering.NamedSharding(place.mesh, lowering.PartitionSpec())
+            if place is not None and not lowering.is_uncommitted(place):
+                return place
+        return None
+
+    def copy(self, array: ArrayBase) -> Array:
+        """Copy an array to where it lies."""
+        return self.from_host(self.to_host(array), array._device)
 
     def to_dlpack(self, array: ArrayBase) -> Any:
         """Return a DLPack capsule of the data."""

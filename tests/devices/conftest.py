@@ -1,7 +1,10 @@
-"""What is collected here: the file for eight devices only in a process that has eight."""
+"""What is collected here: the files for several devices only in a process that has as many."""
 
 from __future__ import annotations
 
 import os
 
-collect_ignore = [] if os.environ.get("TRACER_CPU_DEVICES") == "8" else ["on_eight_devices.py"]
+_FILES = {"2": "on_two_devices.py", "8": "on_eight_devices.py"}
+collect_ignore = [
+    file for count, file in _FILES.items() if os.environ.get("TRACER_CPU_DEVICES") != count
+]

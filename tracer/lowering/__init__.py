@@ -8,6 +8,7 @@ from tracer.lowering.backend import (
     default_device,
     devices,
     find_device,
+    is_uncommitted,
     set_default_device,
 )
 from tracer.lowering.compiler import clear_cache, compile_graph, stablehlo
@@ -58,6 +59,7 @@ __all__ = [
     "free_bytes",
     "from_dlpack",
     "get_sharded",
+    "is_uncommitted",
     "local_buffers",
     "machine_facts",
     "make_mesh",

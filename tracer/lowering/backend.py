@@ -6,6 +6,7 @@ import os
 import threading
 import warnings
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from tracer.errors import DeviceError
@@ -26,6 +27,7 @@ class _Search:
         self._found: dict[str, tuple[Device, ...]] = {}
         self._absent: dict[str, tuple[Device, ...]] = {}
         self._default: Device | None = None
+        self._unnamed: dict[Device, Device] = {}
         self.reasons: dict[str, DeviceError] = {}
 
     def on(self, platform: str) -> tuple[Device, ...]:
@@ -75,14 +77,16 @@ class _Search:
             with self._lock:
                 if self._default is None:
                     wanted = os.environ.get("TRACER_DEVICE")
-                    self._default = find_device(wanted) if wanted else self._first()
+                    self.set_default(find_device(wanted) if wanted else self._first())
+        assert self._default is not None
         return self._default
 
     def _first(self) -> Device:
         return next(device for device in self.everywhere() if device.is_local)
 
     def set_default(self, device: Device | None) -> None:
-        self._default = device
+        # An object of its own, equal to the device: what lies there was not put there by name.
+        self._default = device and self._unnamed.setdefault(device, replace(device))
 
     def absent(self, machine: str, plugin: plugins.Plugin, target: Target) -> tuple[Device, ...]:
         """Return the devices of a machine that is not here; the same ones every time."""
@@ -141,8 +145,19 @@ def default_device() -> Device:
 
     Set by `set_default_device`, or by `TRACER_DEVICE` in the environment; else the first one of
     the preferred platform: TPU, GPU, CPU.
+
+    It equals the device of that name and is another object, by which arrays that nobody placed
+    are known: they follow the others (`is_uncommitted`).
     """
     return _SEARCH.default()
+
+
+def is_uncommitted(place: Any) -> bool:
+    """Tell whether what lies at a place is there only as no device was named.
+
+    As in JAX, such arrays go where the others of an expression were put.
+    """
+    return place is _SEARCH.default()
 
 
 def set_default_device(device: Device | str | None) -> None:

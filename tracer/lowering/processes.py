@@ -94,8 +94,9 @@ def cpu_client_options() -> dict[str, Any]:
     """Return how many devices the CPU client makes, and whom it works with."""
     options: dict[str, Any] = {}
     _STARTED.set()
+    # Set to nothing is not set, as a shell's `TRACER_CPU_DEVICES= python ...` means it.
     count = os.environ.get(_DEVICES_VARIABLE)
-    if count is not None:
+    if count:
         if not count.isdigit() or int(count) < 1:
             raise ArgumentError(
                 f"{_DEVICES_VARIABLE}={count!r} is no number of devices",

@@ -31,7 +31,8 @@ class Array(ArrayOperators, ArrayMethods, NumpyProtocols):
 
     Made by `tracer.numpy.array`, `zeros`, ... and returned by every function. Assigning to a part,
     `x[i] = y`, makes a new buffer and lets this object hold it: other arrays that shared the old
-    data (views, as NumPy calls them) do not change.
+    data (views, as NumPy calls them) do not change. Results lie where the arrays were put; arrays
+    made without `device=` follow the others. A pickled array comes back on the default device.
 
     Examples
     --------
@@ -135,14 +136,15 @@ class Array(ArrayOperators, ArrayMethods, NumpyProtocols):
         self._require_alive()
         if current_recording() is not None:
             return cast("Recording", current_recording()).adopt(self)
-        return get_evaluator().to_device(self, self._device)
+        return get_evaluator().copy(self)
 
     def to_device(self, device: Any, /, *, stream: Any = None) -> Array:
-        """Return a copy on a device (a Device or its name), itself when it is there already."""
+        """Return a copy on a device (a Device or its name), itself when it was put there before.
+
+        An array that is there only as no device was named shares its memory with the result.
+        """
         self._require_alive()
         refuse_stream(stream)
-        if str(self._device) == str(device):
-            return self
         return get_evaluator().to_device(self, device)
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:

@@ -22,6 +22,7 @@ from tracer.numpy.convert import (
 from tracer.numpy.creation import zeros
 from tracer.numpy.dispatch import compound
 from tracer.numpy.elementwise import where
+from tracer.numpy.following import beside_arguments
 from tracer.numpy.joining import stack
 from tracer.numpy.reductions import refuse_out
 from tracer.numpy.rounding import clip
@@ -271,6 +272,7 @@ def _where(condition: ArrayLike, x: Array, y: Array) -> Array:
     return result
 
 
+@beside_arguments
 def resize(a: ArrayLike, new_shape: Any) -> Array:
     """Return the elements, repeated as often as necessary, in a new shape."""
     source = as_array(a).ravel()

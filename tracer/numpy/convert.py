@@ -14,6 +14,7 @@ from tracer.ir.types import SUPPORTED_DTYPES
 from tracer.numpy import promotion
 from tracer.numpy.base import ArrayBase, ArrayLike
 from tracer.numpy.dispatch import apply, compound, from_host
+from tracer.numpy.following import place_beside
 from tracer.numpy.promotion import WEAK, Dtype
 from tracer.numpy.recording import _LOCAL
 
@@ -24,8 +25,8 @@ _SCALARS: dict[Any, Array] = {}
 _SCALARS_SIZE = 4096
 
 
-def as_array(value: ArrayLike) -> Array:
-    """Return `value` itself when it is an Array, otherwise an Array of its data.
+def as_array(value: ArrayLike, device: Any = None) -> Array:
+    """Return `value` itself when it is an Array, otherwise an Array of its data, on a device.
 
     Raises
     ------
@@ -36,7 +37,7 @@ def as_array(value: ArrayLike) -> Array:
         return cast("Array", value)
     if isinstance(value, list | tuple) and _holds_arrays(value):
         return _stack_nested(value)
-    return from_host(host_array(value))
+    return from_host(host_array(value), device)
 
 
 def host_array(value: Any, dtype: Any = None) -> np.ndarray[Any, Any]:
@@ -107,6 +108,8 @@ def scalar(value: Any, dtype: Dtype) -> Array:
     stack = _LOCAL.stack
     if stack:
         return stack[-1].scalar(value, dtype)
+    if _LOCAL.place is not None:
+        return from_host(promotion.scalar_value(value, dtype))
     # 0.0 and -0.0 are equal, so zeros are told apart by their text.
     key = (value.__class__, value or str(value), dtype)
     found = _SCALARS.get(key)
@@ -126,7 +129,9 @@ def forget_scalars() -> None:
 def as_arrays(*values: ArrayLike) -> tuple[Array, ...]:
     """Return array-likes as Arrays; Python numbers take the dtype of the rest (NEP 50)."""
     classes = [promotion.weak_class(value) for value in values]
-    strong = [as_array(v) for v, cls in zip(values, classes, strict=True) if cls is None]
+    given = [value for value, cls in zip(values, classes, strict=True) if cls is None]
+    place = None if all(isinstance(v, ArrayBase) for v in given) else place_beside(given)
+    strong = [as_array(value, place) for value in given]
     if not strong:
         pairs = zip(values, classes, strict=True)
         return tuple(scalar(value, promotion.default_dtype(cls)) for value, cls in pairs if cls)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tracer.errors import ArgumentError, ExportError, ShapeError
 from tracer.ir import as_dtype
 from tracer.numpy import promotion
@@ -20,6 +22,7 @@ from tracer.numpy.convert import (
 )
 from tracer.numpy.dispatch import from_host
 from tracer.numpy.evaluation import get_evaluator
+from tracer.numpy.following import beside_arguments
 
 if TYPE_CHECKING:
     from tracer.numpy.array import Array
@@ -232,7 +235,10 @@ def full(
             mend="give a value that fits the shape",
         )
     value = value if dtype is None else convert(value, as_dtype(dtype))
-    return placed(broadcast(value, sizes), device)
+    if hasattr(device, "mesh") and not value.is_traced:
+        # In parts: the whole is not made on any device.
+        return from_host(np.broadcast_to(value._host("full"), sizes), device)
+    return broadcast(placed(value, device), sizes)
 
 
 def checked_shape(shape: Any) -> tuple[int, ...]:
@@ -280,6 +286,7 @@ def ones_like(
     return full_like(a, 1, dtype, order, shape=shape, device=device)
 
 
+@beside_arguments
 def full_like(
     a: ArrayLike,
     fill_value: ArrayLike,
@@ -292,6 +299,8 @@ def full_like(
     """Return an array of the shape and dtype of `a`, filled with a value."""
     x = as_array(a)
     sizes = x.shape if shape is None else shape
+    if device is None and shape is None:
+        device = x._device
     return full(sizes, fill_value, x.dtype if dtype is None else dtype, order, device=device)
 
 

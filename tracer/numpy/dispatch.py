@@ -67,8 +67,16 @@ def _apply(op: Op, arrays: Sequence[ArrayBase], params: dict[str, Any]) -> Any:
         result = recording.record(op, operands, params)
         single = isinstance(result, ArrayBase)
         graph, _ = recording.finish([result] if single else result)
-    results = get_evaluator().program(graph)(*arrays)
+    results = _run(get_evaluator().program(graph), arrays)
     return results[0] if single else tuple(results)
+
+
+def _run(program: Program, arrays: Sequence[ArrayBase]) -> list[Array]:
+    """Run a program; what hangs on no arrays goes where arrays without a device go."""
+    results = program(*arrays)
+    if arrays or _LOCAL.place is None:
+        return results
+    return [get_evaluator().to_device(result, _LOCAL.place) for result in results]
 
 
 def apply_graph(graph: Graph, arrays: Sequence[ArrayBase]) -> list[Array]:
@@ -101,7 +109,7 @@ def compound(function: Callable[P, R]) -> Callable[P, R]:
                     del cache[next(iter(cache))]
                 cache[key] = entry
         program, single = entry
-        results = program(*arrays)
+        results = program(*arrays) if arrays else _run(program, arrays)
         return results[0] if single else tuple(results)
 
     return cast("Callable[P, R]", run)
@@ -130,6 +138,8 @@ def from_host(value: np.ndarray[Any, Any], device: Any = None) -> Array:
 
     Inside a trace the result belongs to the trace.
     """
+    if device is None:
+        device = _LOCAL.place
     if not _LOCAL.stack:
         return get_evaluator().from_host(value, device)
     recording = _LOCAL.stack[-1]

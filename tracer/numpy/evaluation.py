@@ -45,7 +45,13 @@ class Evaluator(Protocol):
         """Wait until the data of a concrete array is computed."""
 
     def to_device(self, array: ArrayBase, device: Any) -> Array:
-        """Copy a concrete array to a device."""
+        """Return a concrete array on a device; copied where it lies elsewhere."""
+
+    def place_beside(self, places: Sequence[Any]) -> Any:
+        """Return the first place that was named by someone, whole for arrays in parts, or None."""
+
+    def copy(self, array: ArrayBase) -> Array:
+        """Copy a concrete array to where it lies."""
 
     def to_dlpack(self, array: ArrayBase) -> Any:
         """Return a DLPack capsule of the data of a concrete array."""

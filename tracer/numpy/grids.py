@@ -14,6 +14,7 @@ from tracer.numpy.arithmetic import power
 from tracer.numpy.base import ArrayBase, ArrayLike
 from tracer.numpy.convert import as_array, as_shape, convert, reshape
 from tracer.numpy.dispatch import from_host
+from tracer.numpy.following import beside_arguments
 from tracer.numpy.joining import stack
 from tracer.numpy.positions import nonzero
 from tracer.numpy.ranges import iota, linspace
@@ -58,6 +59,7 @@ def _only(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
     return tuple(size if i == axis else 1 for i, size in enumerate(shape))
 
 
+@beside_arguments
 def ix_(*args: ArrayLike) -> tuple[Array, ...]:
     """Return index arrays whose product is a grid: `x[ix_([0, 1], [2, 3])]`; see `numpy.ix_`."""
     results = []
@@ -109,6 +111,7 @@ def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
     return (iota(shape=(int(n),), dtype=_INT64, dimension=0),) * ndim
 
 
+@beside_arguments
 def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:
     """Return the indices of the main diagonal of an array; see `diag_indices`."""
     x = as_array(arr)
@@ -129,11 +132,13 @@ def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, ...]:
     return tuple(map(from_host, np.triu_indices(n, k, m)))
 
 
+@beside_arguments
 def tril_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, ...]:
     """Return `tril_indices` for a matrix."""
     return tril_indices(_matrix_shape(arr)[0], k, _matrix_shape(arr)[1])
 
 
+@beside_arguments
 def triu_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, ...]:
     """Return `triu_indices` for a matrix."""
     return triu_indices(_matrix_shape(arr)[0], k, _matrix_shape(arr)[1])
@@ -258,6 +263,7 @@ def logspace(
     return result if dtype is None else result.astype(dtype)
 
 
+@beside_arguments
 def geomspace(
     start: ArrayLike,
     stop: ArrayLike,

@@ -15,6 +15,7 @@ from tracer.numpy.convert import as_array, convert, reshape
 from tracer.numpy.creation import full_like
 from tracer.numpy.elementwise import where
 from tracer.numpy.extremes import max, min
+from tracer.numpy.following import beside_arguments
 from tracer.numpy.logic import logical_and
 from tracer.numpy.ranges import linspace
 from tracer.numpy.repeating import diff
@@ -95,6 +96,7 @@ def _interval(x: Array, limits: Any) -> tuple[Any, Any]:
     return low - half, high + half
 
 
+@beside_arguments
 def histogram(
     a: ArrayLike,
     bins: Any = _DEFAULT_BINS,
@@ -154,6 +156,7 @@ def _counts(
     return reshape(counts[:total], shape)
 
 
+@beside_arguments
 def histogramdd(
     sample: Any,
     bins: Any = _DEFAULT_BINS,

@@ -26,6 +26,7 @@ from tracer.numpy.convert import (
     scalar,
 )
 from tracer.numpy.dispatch import apply, compound
+from tracer.numpy.following import place_beside
 from tracer.numpy.index_parser import Plan, has_truth, parse, replace_truths
 from tracer.numpy.promotion import weak_class
 from tracer.numpy.ufunc import select
@@ -202,7 +203,7 @@ def update_item(x: Array, index: Any, value: ArrayLike, combiner: str = REPLACE)
 def _as_update(x: Array, value: ArrayLike) -> Array:
     if weak_class(value) is not None:
         return scalar(value, x.dtype)
-    return convert(as_array(value), x.dtype)
+    return convert(as_array(value, place_beside(x)), x.dtype)
 
 
 def _is_single_mask(index: Any) -> bool:

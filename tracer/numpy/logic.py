@@ -16,6 +16,7 @@ from tracer.numpy import promotion
 from tracer.numpy.base import ArrayBase, ArrayLike
 from tracer.numpy.convert import as_array, broadcast, broadcast_shape, convert, scalar
 from tracer.numpy.dispatch import apply, compound, from_host
+from tracer.numpy.following import beside_arguments
 from tracer.numpy.promotion import promote_types
 from tracer.numpy.ufunc import (
     Binary,
@@ -261,6 +262,7 @@ def _allclose(x: Array, y: Array, *, rtol: float, atol: float, equal_nan: bool) 
     return apply(ops.reduce_and, close, axes=tuple(range(close.ndim)))
 
 
+@beside_arguments
 def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
     """Tell whether shapes and all elements are equal; a 0-d Array, else as `numpy.array_equal`."""
     x, y = operands(a1, a2)
@@ -269,6 +271,7 @@ def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
     return _array_equal(x, y, equal_nan=bool(equal_nan))
 
 
+@beside_arguments
 def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array:
     """Tell whether the arrays are equal after broadcasting; see `numpy.array_equiv`."""
     x, y = operands(a1, a2)

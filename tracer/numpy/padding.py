@@ -16,6 +16,7 @@ from tracer.numpy.base import ArrayLike
 from tracer.numpy.convert import as_array, convert, normalize_axis
 from tracer.numpy.dispatch import apply, compound, from_host
 from tracer.numpy.extremes import max, min
+from tracer.numpy.following import beside_arguments
 from tracer.numpy.joining import concatenate
 from tracer.numpy.quantiles import median
 from tracer.numpy.ranges import linspace
@@ -134,6 +135,7 @@ def _pairs(name: str, value: Any, ndim: int) -> Any:
     return np.broadcast_to(lengths, (ndim, 2)).tolist()
 
 
+@beside_arguments
 def _pad_by_function(
     x: Array, widths: Pairs, function: Callable[..., Any], options: dict[str, Any]
 ) -> Array:

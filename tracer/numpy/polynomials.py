@@ -15,6 +15,7 @@ from tracer.numpy.correlation import convolve
 from tracer.numpy.creation import ones, zeros, zeros_like
 from tracer.numpy.dispatch import from_host
 from tracer.numpy.elementwise import real, sqrt
+from tracer.numpy.following import beside_arguments
 from tracer.numpy.grids import vander
 from tracer.numpy.joining import concatenate
 from tracer.numpy.matrices import diag
@@ -116,6 +117,7 @@ def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Array:
     return result
 
 
+@beside_arguments
 def polydiv(u: ArrayLike, v: ArrayLike) -> tuple[Array, Array]:
     """Return quotient and remainder of concrete polynomials; see `numpy.polydiv`."""
     quotient, rest = np.polydiv(concrete("polydiv", u, _SIZES), concrete("polydiv", v, _SIZES))
@@ -144,6 +146,7 @@ def poly(seq_of_zeros: ArrayLike) -> Array:
     return result
 
 
+@beside_arguments
 def roots(p: ArrayLike, *, strip_zeros: bool = True) -> Array:
     """Return the roots of a polynomial: the eigenvalues of its companion matrix.
 

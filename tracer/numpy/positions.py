@@ -18,6 +18,7 @@ from tracer.numpy.base import ArrayBase, ArrayLike
 from tracer.numpy.convert import as_array, broadcast, convert, normalize_axis, reshape, scalar
 from tracer.numpy.dispatch import apply, compound, from_host
 from tracer.numpy.elementwise import where
+from tracer.numpy.following import beside_arguments
 from tracer.numpy.joining import stack
 from tracer.numpy.ranges import iota
 from tracer.numpy.recording import made_at
@@ -56,6 +57,7 @@ def checked_size(name: str, size: Any) -> int:
     return int(size)
 
 
+@beside_arguments
 def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> tuple[Array, ...]:
     """Return the indices of the elements that are true (not zero), one array for each axis.
 
@@ -130,6 +132,7 @@ def flatnonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None
     return nonzero(reshape(x, (x.size,)), size=size, fill_value=fill_value)[0]
 
 
+@beside_arguments
 def argwhere(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> Array:
     """Return the indices of the true elements, one row for each; see `nonzero`."""
     if size is None:

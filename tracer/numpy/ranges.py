@@ -21,6 +21,7 @@ from tracer.numpy.convert import (
 )
 from tracer.numpy.creation import placed
 from tracer.numpy.dispatch import apply, compound, from_host
+from tracer.numpy.following import beside_arguments
 from tracer.numpy.promotion import Dtype
 from tracer.numpy.recording import current_recording
 from tracer.numpy.shaping import moveaxis
@@ -173,6 +174,7 @@ def _floored(x: Array) -> Array:
     return apply(ops.floor, x)
 
 
+@beside_arguments
 def meshgrid(*xi: ArrayLike, indexing: str = "xy", sparse: bool = False) -> list[Array]:
     """Return coordinate arrays of a grid.
 

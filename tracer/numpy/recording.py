@@ -25,6 +25,8 @@ CONSTANT_SIZE = 16
 class _Local(threading.local):
     def __init__(self) -> None:
         self.stack: list[Recording] = []
+        self.place: Any = None
+        """Where arrays go for which no device is named (`following.py`); None: the default."""
 
 
 _LOCAL = _Local()

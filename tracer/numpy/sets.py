@@ -18,6 +18,7 @@ from tracer.numpy.base import ArrayLike
 from tracer.numpy.convert import as_array, convert, reshape
 from tracer.numpy.dispatch import apply, apply_many, compound, from_host
 from tracer.numpy.elementwise import where
+from tracer.numpy.following import beside_arguments
 from tracer.numpy.joining import concatenate
 from tracer.numpy.logic import logical_and, logical_not
 from tracer.numpy.positions import checked_size, concrete, full_of, reshape_flat, true_places
@@ -59,6 +60,7 @@ class UniqueInverseResult(NamedTuple):
     inverse_indices: Array
 
 
+@beside_arguments
 def unique(
     ar: ArrayLike,
     return_index: bool = False,
@@ -236,6 +238,7 @@ def _isin(x: Array, tests: Array) -> Array:
 Rule = Callable[["Array", "Array"], "Array"]
 
 
+@beside_arguments
 def _combined(
     name: str, rule: Rule, ar1: ArrayLike, ar2: ArrayLike, size: int | None, fill_value: Any
 ) -> Array:
@@ -263,6 +266,7 @@ def union1d(
     return _combined("union1d", lambda x, y: x | y | True, ar1, ar2, size, fill_value)
 
 
+@beside_arguments
 def intersect1d(
     ar1: ArrayLike,
     ar2: ArrayLike,

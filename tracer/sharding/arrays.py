@@ -22,8 +22,8 @@ def device_put(x: Any, device: Any = None) -> Any:
     x : array-like, or nested containers of them
         In a run of several processes every process gives the same values.
     device : Device, str, NamedSharding, or containers of these, optional
-        Where to: one place for all, or one for each array, in the same containers. By default
-        arrays stay where they are, and others go to the default device.
+        Where to: one place for all, or one for each array (or container of them), in the same
+        containers. None: arrays stay where they are, and others go to the default device.
 
     Returns
     -------
@@ -46,15 +46,13 @@ def device_put(x: Any, device: Any = None) -> Any:
     PartitionSpec('data')
     """
     leaves, structure = tree.flatten(x)
-    if tree.is_leaf(tree.flatten(device)[1]) or device is None:
-        places = [device] * len(leaves)
-    else:
-        places = tree.leaves(device)
-        if len(places) != len(leaves):
-            raise DeviceError(
-                f"{len(places)} places for {len(leaves)} arrays",
-                mend="give one place for all, or one for each array",
-            )
+    try:
+        places = tree.broadcast_prefix(device, x)
+    except ValueError as error:
+        raise DeviceError(
+            f"the places are not in the containers of the arrays: {device} for {structure}",
+            mend="give one place for all, or one for each array, in the same containers",
+        ) from error
     return tree.unflatten(structure, list(map(_placed, leaves, places)))
 
 

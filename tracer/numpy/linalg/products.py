@@ -11,6 +11,7 @@ from tracer.numpy import contraction, matrices
 from tracer.numpy.base import ArrayLike
 from tracer.numpy.contraction import matmul
 from tracer.numpy.convert import as_array, as_arrays, broadcast, normalize_axis, reshape
+from tracer.numpy.following import beside_arguments
 from tracer.numpy.joining import stack
 from tracer.numpy.linalg.solving import inv
 from tracer.numpy.reductions import refuse_out
@@ -94,6 +95,7 @@ def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     return moveaxis(stack(terms, -1), -1, axis)
 
 
+@beside_arguments
 def matrix_power(a: ArrayLike, n: int) -> Array:
     """Raise square matrices to an integer power.
 

@@ -1,0 +1,50 @@
+"""Results that hang on no op of the arguments lie beside the arguments all the same.
+
+What an op computes lies where its operands do. Some functions compute on the host (`nonzero`,
+`unique`: their shapes depend on values) or only read a shape (`zeros_like`): what they make would
+lie on the default device.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
+
+from tracer import tree
+from tracer.numpy.base import ArrayBase
+from tracer.numpy.evaluation import get_evaluator
+from tracer.numpy.recording import _LOCAL
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def place_beside(values: Any) -> Any:
+    """Return where an array goes that is to be used with others; None is the default device.
+
+    Parameters
+    ----------
+    values : nested containers
+        The arrays among them that were put somewhere decide; the first one, if they differ.
+    """
+    found = [leaf._device for leaf in tree.leaves(values) if isinstance(leaf, ArrayBase)]
+    return get_evaluator().place_beside(found) if found else None
+
+
+def beside_arguments(function: Callable[P, R]) -> Callable[P, R]:
+    """Make the arrays that a function makes, naming no device, where its arguments lie."""
+
+    @functools.wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        outer = _LOCAL.place
+        place = place_beside((args, kwargs))
+        if place is None:
+            return function(*args, **kwargs)
+        _LOCAL.place = place
+        try:
+            return function(*args, **kwargs)
+        finally:
+            _LOCAL.place = outer
+
+    return run
