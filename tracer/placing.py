@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,7 +11,7 @@ from tracer.ir import Graph, ShapeDtype
 from tracer.lowering import NamedSharding, PartitionSpec, Placement
 from tracer.optimizer.liveness import Liveness
 from tracer.optimizer.passes import PassRow
-from tracer.optimizer.shard import device_view, input_axes, output_axes
+from tracer.optimizer.shard import ANYHOW, device_view, input_axes, output_axes
 from tracer.optimizer.split import LoopRow
 from tracer.sharding import Spread
 from tracer.signature import Call
@@ -74,9 +75,7 @@ class Placer:
         """Return a graph with its placement and what one device does of it."""
         inputs, outputs = input_axes(graph), output_axes(graph)
         placement = self._placement(graph, inputs, outputs)
-        given = zip(placement.inputs, graph.input_types, strict=True)
-        cut = tuple(_single_axis(sharding, type, self.mesh.size) for sharding, type in given)
-        view = device_view(graph, cut, outputs, self.mesh.size)
+        view = _view(graph, placement)
         return SpreadCandidate(graph, view, placement, rows, loops, axes)
 
     def _placement(
@@ -117,9 +116,23 @@ class Placer:
         return NamedSharding(self.mesh, PartitionSpec(*[None] * axis, part))
 
 
-def _single_axis(sharding: NamedSharding, type: ShapeDtype, count: int) -> int | None:
-    """Return the axis that is cut over all devices, if there is one."""
-    for axis, names in enumerate(sharding.parts(type.ndim)):
-        if sharding.shards(names) == count > 1:
-            return axis
-    return None
+def _view(graph: Graph, placement: Placement) -> Graph:
+    """Return what one device computes and stores, along one axis of the mesh after the other."""
+    for name, count in placement.mesh.shape.items():
+        if count > 1:
+            inputs = _axes_along(name, placement.inputs, graph.input_types)
+            outputs = _axes_along(name, placement.outputs, graph.output_types)
+            graph = device_view(graph, inputs, outputs, count)
+    return graph
+
+
+def _axes_along(
+    name: str, shardings: Sequence[NamedSharding | None], types: Sequence[ShapeDtype]
+) -> tuple[int | None, ...]:
+    """Return the axis of each array that an axis of the mesh cuts."""
+    found: list[int | None] = []
+    for sharding, type in zip(shardings, types, strict=True):
+        parts = () if sharding is None else sharding.parts(type.ndim)
+        cut = (axis for axis, names in enumerate(parts) if name in names)
+        found.append(ANYHOW if sharding is None else next(cut, None))
+    return tuple(found)
