@@ -158,12 +158,16 @@ class Cuts:
         return (None,) * len(node.operands)
 
     def _is_possible(self, node: Node, label: Label) -> bool:
+        assert node.op is not None
         rule = node.axes
-        if label in rule.whole or steps_of(node, rule, label) % self.count:
+        if not node.op.is_partitioned or label in rule.whole:
+            return False
+        if steps_of(node, rule, label) % self.count:
             return False
         combiner = rule.reduced.get(label)
         if combiner is not None:
-            return registry()[combiner].merge is None
+            # What merges in an order of its own is gathered, unless it is one reduction.
+            return registry()[combiner].merge is None or node.op.fusion == "reduce"
         return all(label in names for names in rule.results)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -131,9 +132,14 @@ class _View:
         return self.made[value, wanted]
 
     def _gathered(self, part: Value, axis: int) -> Value:
-        whole = ops.concatenate(*[part] * self.count, dimension=axis)
-        # What was sent is stored before it is read.
-        return as_tuple(ops.optimization_barrier(whole))[0]
+        """Return the parts of all devices, stored as they arrive: one behind the other."""
+        if math.prod(part.shape[:axis]) == 1:
+            return _stored(ops.concatenate(*[part] * self.count, dimension=axis))
+        order = (axis, *(other for other in range(len(part.shape)) if other != axis))
+        outside = ops.transpose(part, permutation=order)
+        arrived = _stored(ops.concatenate(*[outside] * self.count, dimension=0))
+        back = tuple(map(order.index, range(len(order))))
+        return ops.transpose(arrived, permutation=back)  # type: ignore[no-any-return]
 
     def _cut(self, whole: Value, axis: int | None) -> Value:
         assert axis is not None
@@ -193,5 +199,12 @@ class _View:
 
     def _joined(self, term: Value, combiner: str) -> Value:
         """Return what the terms of all devices come to, in memory of its own."""
+        if registry()[combiner].merge is not None:
+            return term
         terms = ops.concatenate(*[side_by_side(term)] * self.count, dimension=0)
         return convert(registry()[f"reduce_{combiner}"](terms, axes=(0,)), term.dtype)
+
+
+def _stored(value: Value) -> Value:
+    (stored,) = as_tuple(ops.optimization_barrier(value))
+    return stored  # type: ignore[no-any-return]
