@@ -83,7 +83,9 @@ class Cuts:
         return len(self.axes) + len(self.labels) + inside
 
     def _lay(self, values: Sequence[Value], axes: Iterable[int | None]) -> None:
-        self.axes.update((v, axis) for v, axis in zip(values, axes, strict=True) if axis is not None)
+        self.axes.update(
+            (v, axis) for v, axis in zip(values, axes, strict=True) if axis is not None
+        )
 
     def _visit(self, node: Node, found: Iterator[tuple[int, int]]) -> None:
         """Cut a node as the neighbours ask: pairs of a place (operands, then results) and axis."""
@@ -99,7 +101,7 @@ class Cuts:
             if labels:
                 label = max(labels, key=lambda label: _cut_bytes(node, label))
                 self.labels[node] = label
-                self._lay(node.results, map(_place(label), rule.results))
+                self._lay(node.results, _places(label, rule.results))
 
     def _carry(self, node: Node, found: Iterator[tuple[int, int]]) -> None:
         axes = self.carried.setdefault(node, [None] * len(node.results))
@@ -154,7 +156,7 @@ class Cuts:
         if node in self.carried:
             return tuple(self.carried[node])
         if node in self.labels:
-            return tuple(map(_place(self.labels[node]), node.axes.operands))
+            return _places(self.labels[node], node.axes.operands)
         return (None,) * len(node.operands)
 
     def _is_possible(self, node: Node, label: Label) -> bool:
@@ -176,8 +178,9 @@ def parts_of(node: Node, axes: Axes, count: int) -> Axes:
     return axes if node.params["count"] % count == 0 else (None,) * len(axes)
 
 
-def _place(label: Label):  # type: ignore[no-untyped-def]
-    return lambda names: names.index(label) if label in names else None
+def _places(label: Label, rows: Iterable[tuple[Label, ...]]) -> Axes:
+    """Return where each operand or result has a label."""
+    return tuple(row.index(label) if label in row else None for row in rows)
 
 
 def _cut_bytes(node: Node, label: Label) -> int:
