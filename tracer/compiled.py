@@ -142,7 +142,7 @@ def _build_spread(call: Call, options: CompileOptions, name: str, spread: Spread
             output_bytes=sum(type.nbytes for type in view.output_types),
             passes=candidate.rows,
             loops=candidate.loops,
-            timeline=timeline_of(view, frozenset()),
+            timeline=timeline_of(view, candidate.donated),
             find_minimum=lambda: found.nbytes,
             devices=(str(spread.mesh), *spreader.explained(candidate)),
         ),

@@ -33,6 +33,8 @@ class SpreadCandidate:
         For the plan.
     axes : tuple of str
         What is spread, along which axis.
+    donated : frozenset of int
+        Inputs whose memory results may take over.
     """
 
     graph: Graph
@@ -41,11 +43,17 @@ class SpreadCandidate:
     rows: tuple[PassRow, ...]
     loops: tuple[LoopRow, ...]
     axes: tuple[str, ...]
+    donated: frozenset[int]
 
     @cached_property
+    def liveness(self) -> Liveness:
+        """What one device stores, and when."""
+        return Liveness(self.view, self.donated)
+
+    @property
     def peak_bytes(self) -> int:
         """The predicted peak of one device."""
-        return Liveness(self.view).peak_bytes
+        return self.liveness.peak_bytes
 
 
 class Placer:
@@ -59,10 +67,12 @@ class Placer:
         Its results.
     spread : Spread
         What the user said of both.
+    donated : frozenset of int
+        Inputs that are donated.
     """
 
-    def __init__(self, call: Call, traced: Traced, spread: Spread) -> None:
-        self.call, self.traced, self.spread = call, traced, spread
+    def __init__(self, call: Call, traced: Traced, spread: Spread, donated: frozenset[int]) -> None:
+        self.call, self.traced, self.spread, self.donated = call, traced, spread, donated
         self.mesh = spread.mesh
 
     def candidate(
@@ -76,7 +86,7 @@ class Placer:
         inputs, outputs = input_axes(graph), output_axes(graph)
         placement = self._placement(graph, inputs, outputs)
         view = _view(graph, placement)
-        return SpreadCandidate(graph, view, placement, rows, loops, axes)
+        return SpreadCandidate(graph, view, placement, rows, loops, axes, self.donated)
 
     def _placement(
         self, graph: Graph, inputs: tuple[int | None, ...], outputs: tuple[int | None, ...]

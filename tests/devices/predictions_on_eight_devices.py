@@ -99,3 +99,11 @@ def test_predictions_of_placed_programs(name: str) -> None:
     local = [type.with_shape(NamedSharding(mesh, p).shard_shape(type.shape)) for type, p in given]
     assert plan.argument_bytes == sum(type.nbytes for type in local)
     assert 0.6 * plan.compiled_bytes < plan.peak_bytes < 1.35 * plan.compiled_bytes
+
+
+def test_donated_parts_are_counted_once() -> None:
+    f = tracer.compile(
+        lambda x: tnp.sin(x) + 1, mesh=LINE, in_shardings=(P("x"),), donate_argnums=0
+    )
+    plan = f.plan(tracer.ShapeDtype((4096, 2048), np.float32))
+    assert plan.peak_bytes == plan.argument_bytes == plan.compiled_bytes
