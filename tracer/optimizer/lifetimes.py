@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tracer import ops
 from tracer.ir import Graph, Node, Value
 from tracer.optimizer.loops import passed_through
 from tracer.optimizer.storage import is_fused, stored_nodes
@@ -128,3 +129,14 @@ class Lifetimes:
         while not self.is_stored(value):
             value = value.node.operands[0]
         return value
+
+    def is_flat(self, value: Value) -> bool:
+        """Tell whether XLA drops axes of one element, which products do of operands and results.
+
+        A kernel that drops them, or has them again, does not write over what it reads.
+        """
+        if 1 not in value.shape:
+            return False
+        readers = self.users.get(value, ())
+        is_read = bool(readers) and all(user.op is ops.dot_general for user in readers)
+        return is_read or value.node.op is ops.dot_general

@@ -99,10 +99,11 @@ class Liveness(Lifetimes):
         if carried_operands(node):
             places = self._carries(node, found)
         else:
+            is_flat = self.is_flat(node.results[0])
             available = [
                 found[value]
                 for value, in_order in self.buffers_read(node).items()
-                if in_order and found[value].death <= now
+                if in_order and found[value].death <= now and self.is_flat(value) == is_flat
             ]
             places = places_in(available, node.types)
         for result, place in zip(node.results, places, strict=True):
@@ -170,7 +171,10 @@ class Liveness(Lifetimes):
         The transposed form is the node's result; what is transposed would be computed inside of it,
         but XLA computes it in its own layout first.
         """
-        if not _only_moves(node) or self.is_stored(node.operands[0]):
+        if not _only_moves(node):
+            return 0
+        moved = node.operands[0]
+        if self.is_stored(moved) and moved.node not in self.again:
             return 0
         is_multiplied = any(user.cost.product_flops for user in self._readers(node))
         return node.operands[0].type.nbytes if is_multiplied else 0
