@@ -15,7 +15,7 @@ from tests.optimizer.random_programs import Program, programs
 from tracer import lowering
 from tracer.ir import Graph
 from tracer.optimizer.alias import match_donations
-from tracer.optimizer.costs import libraries_pack
+from tracer.optimizer.backend import Backend, compiled_by
 from tracer.optimizer.liveness import (
     Liveness,
     graph_flops,
@@ -365,12 +365,12 @@ def test_gpus_and_tpus_read_operands_where_they_are() -> None:
     graph = traced(lambda x, y: tnp.sin(x @ y.T) @ y, MATRIX, MATRIX)
     assert largest_packings(graph)
     packed = peak_bytes(graph)
-    with libraries_pack(False):
+    with compiled_by(Backend(packs=False)):
         assert largest_packings(graph) == ()
         assert peak_bytes(graph) == packed - sum(largest_packings_of_cpu(graph))
     assert peak_bytes(graph) == packed
 
 
 def largest_packings_of_cpu(graph: Graph) -> tuple[int, ...]:
-    with libraries_pack(True):
+    with compiled_by(Backend()):
         return largest_packings(graph)

@@ -13,6 +13,10 @@ Order = Callable[["Lifetimes"], list[Node]]
 """Puts the stored nodes into another order than the graph's own."""
 
 
+_STEPS_OF_A_SOFTMAX = 2
+"""Kernels of small values between a reduction and the kernel that reads its operand again."""
+
+
 class Lifetimes:
     """Storage of the values of a graph, and when each is read for the last time.
 
@@ -140,3 +144,14 @@ class Lifetimes:
         readers = self.users.get(value, ())
         is_read = bool(readers) and all(user.op is ops.dot_general for user in readers)
         return is_read or value.node.op is ops.dot_general
+
+    def reads_reduced(self, node: Node, value: Value, depth: int = _STEPS_OF_A_SOFTMAX) -> bool:
+        """Tell whether a node reads what a value was reduced to, as each step of a softmax does."""
+        for other in self.buffers_read(node):
+            if other.node.op is None or other.type.size >= value.type.size:
+                continue
+            if value in self.buffers_read(other.node):
+                return True
+            if depth and self.reads_reduced(other.node, value, depth - 1):
+                return True
+        return False
