@@ -374,3 +374,41 @@ def test_gpus_and_tpus_read_operands_where_they_are() -> None:
 def largest_packings_of_cpu(graph: Graph) -> tuple[int, ...]:
     with compiled_by(Backend()):
         return largest_packings(graph)
+
+
+GPU = Backend(packs=False, fuses_reductions=True, cores=132)
+
+
+def test_gpus_take_reductions_into_kernels_that_read_their_operand_again() -> None:
+    def stored(function: Callable[[Any], Any]) -> float:
+        rows = ((8 * N, N), "float32")
+        graph = traced(lambda x, y: function(x @ y.T) @ y, rows, rows)
+        return peak_bytes(graph) / (8 * N * 8 * N * 4)
+
+    for function in (tracer.nn.softmax, lambda z: z - z.mean(1, keepdims=True), tnp.sinh):
+        with compiled_by(Backend(packs=False)):
+            alone = stored(function)
+        with compiled_by(GPU):
+            assert (stored(function) > alone + 0.5) == (function is not tnp.sinh)
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "parts"),
+    [
+        ((128, 32_768), (32_768, 128), 128),
+        ((1024, 4096), (4096, 256), 8),
+        ((4, 120, 2048), (4, 2048, 64), 16),
+        ((8, 64, 4096), (8, 4096, 64), 16),
+        ((2048, 2048), (2048, 2048), 0),
+        ((2048, 2048), (2048, 1), 0),
+        ((64, 64), (64, 64), 0),
+    ],
+)
+def test_gpus_divide_the_sums_of_products_with_few_results(
+    left: tuple[int, ...], right: tuple[int, ...], parts: int
+) -> None:
+    """As many parts as XLA's count for an H100 has beyond operands and results."""
+    graph = traced(lambda x, y: x @ y, (left, "float32"), (right, "float32"))
+    (node,) = graph.nodes
+    assert GPU.partial_sums_bytes(node) == parts * node.types[0].nbytes
+    assert Backend().partial_sums_bytes(node) == 0

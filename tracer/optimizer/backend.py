@@ -1,4 +1,4 @@
-"""What the peak model has to know of the compiler of a device: where they store different things."""
+"""What the peak model has to know of a device's compiler: where compilers store other things."""
 
 from __future__ import annotations
 
@@ -58,10 +58,11 @@ class Backend:
         parts = min(self.cores // tiles, terms // _TILE)
         if parts < 2:
             return 0
-        return 2 ** (parts.bit_length() - 1) * node.types[0].size * _ACCUMULATOR_BYTES
+        return (1 << (parts.bit_length() - 1)) * node.types[0].size * _ACCUMULATOR_BYTES
 
 
-_CURRENT: ContextVar[Backend] = ContextVar("_CURRENT", default=Backend())
+_CPU = Backend()
+_CURRENT: ContextVar[Backend] = ContextVar("_CURRENT", default=_CPU)
 
 
 @contextmanager

@@ -145,13 +145,20 @@ class Lifetimes:
         is_read = bool(readers) and all(user.op is ops.dot_general for user in readers)
         return is_read or value.node.op is ops.dot_general
 
-    def reads_reduced(self, node: Node, value: Value, depth: int = _STEPS_OF_A_SOFTMAX) -> bool:
+    def reads_reduced(self, node: Node, value: Value) -> bool:
         """Tell whether a node reads what a value was reduced to, as each step of a softmax does."""
+        names = {value}
+        while value.index in passed_through(value.node):  # a barrier hands it on
+            value = value.node.operands[value.index]
+            names.add(value)
+        return self._reads_reduced(node, names, value.type.size, _STEPS_OF_A_SOFTMAX)
+
+    def _reads_reduced(self, node: Node, names: set[Value], size: int, depth: int) -> bool:
         for other in self.buffers_read(node):
-            if other.node.op is None or other.type.size >= value.type.size:
+            if other.node.op is None or other.type.size >= size:
                 continue
-            if value in self.buffers_read(other.node):
+            if not names.isdisjoint(self.buffers_read(other.node)):
                 return True
-            if depth and self.reads_reduced(other.node, value, depth - 1):
+            if depth and self._reads_reduced(other.node, names, size, depth - 1):
                 return True
         return False
