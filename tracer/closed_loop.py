@@ -12,8 +12,8 @@ from tracer.donation import donated_leaves
 from tracer.errors import MemoryLimitError, OutOfMemoryError
 from tracer.ir import Graph
 from tracer.optimizer.alias import match_donations
+from tracer.optimizer.backend import Backend, compiled_by
 from tracer.optimizer.candidates import Candidate, Known
-from tracer.optimizer.costs import libraries_pack
 from tracer.optimizer.liveness import Liveness
 from tracer.optimizer.passes import PassRow
 from tracer.optimizer.pipeline import PlannerOptions
@@ -83,7 +83,7 @@ class Compilers:
 
     def minimum_bytes(self) -> int:
         """Return the smallest limit that is known to be met, in bytes."""
-        with libraries_pack(self.device.platform == "cpu"):
+        with compiled_by(Backend(**lowering.storage_facts(self.device))):
             least = self._least.nbytes
         return least if self._accepted is None else min(least, self._accepted.nbytes)
 

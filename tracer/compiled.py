@@ -18,7 +18,7 @@ from tracer.lowering import absent
 from tracer.numpy.array import Array
 from tracer.numpy.base import Deleted
 from tracer.optimizer.alias import match_donations
-from tracer.optimizer.costs import libraries_pack
+from tracer.optimizer.backend import Backend, compiled_by
 from tracer.optimizer.plan import Plan, timeline_of
 from tracer.options import CompileOptions
 from tracer.sharding import Spread
@@ -83,8 +83,8 @@ def build_program(call: Call, options: CompileOptions, name: str) -> Program:
     # The program's plan keeps the call, to find the smallest limit when it is asked for.
     call = call.without_data()
     spread = options.spread
-    place = lowering.find_device(options.device) if spread is None else spread.mesh
-    with libraries_pack(place.platform == "cpu"), rare_collection():
+    place = lowering.find_device(options.device) if spread is None else spread.mesh.flat[0]
+    with compiled_by(Backend(**lowering.storage_facts(place))), rare_collection():
         if spread is not None:
             return _build_spread(call, options, name, spread)
         return _build(call, options, name)
@@ -147,7 +147,7 @@ def _build_spread(call: Call, options: CompileOptions, name: str, spread: Spread
             output_bytes=sum(type.nbytes for type in view.output_types),
             passes=candidate.rows,
             loops=candidate.loops,
-            timeline=timeline_of(view, frozenset()),
+            timeline=timeline_of(view, candidate.donated),
             find_minimum=lambda: found.nbytes,
             devices=(str(spread.mesh), *spreader.explained(candidate)),
         ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,7 +11,7 @@ from tracer.ir import Graph, ShapeDtype
 from tracer.lowering import NamedSharding, PartitionSpec, Placement
 from tracer.optimizer.liveness import Liveness
 from tracer.optimizer.passes import PassRow
-from tracer.optimizer.shard import device_view, input_axes, output_axes
+from tracer.optimizer.shard import ANYHOW, device_view, input_axes, output_axes
 from tracer.optimizer.split import LoopRow
 from tracer.sharding import Spread
 from tracer.signature import Call
@@ -32,6 +33,8 @@ class SpreadCandidate:
         For the plan.
     axes : tuple of str
         What is spread, along which axis.
+    donated : frozenset of int
+        Inputs whose memory results may take over.
     """
 
     graph: Graph
@@ -40,11 +43,17 @@ class SpreadCandidate:
     rows: tuple[PassRow, ...]
     loops: tuple[LoopRow, ...]
     axes: tuple[str, ...]
+    donated: frozenset[int]
 
     @cached_property
+    def liveness(self) -> Liveness:
+        """What one device stores, and when."""
+        return Liveness(self.view, self.donated)
+
+    @property
     def peak_bytes(self) -> int:
         """The predicted peak of one device."""
-        return Liveness(self.view).peak_bytes
+        return self.liveness.peak_bytes
 
 
 class Placer:
@@ -58,10 +67,12 @@ class Placer:
         Its results.
     spread : Spread
         What the user said of both.
+    donated : frozenset of int
+        Inputs that are donated.
     """
 
-    def __init__(self, call: Call, traced: Traced, spread: Spread) -> None:
-        self.call, self.traced, self.spread = call, traced, spread
+    def __init__(self, call: Call, traced: Traced, spread: Spread, donated: frozenset[int]) -> None:
+        self.call, self.traced, self.spread, self.donated = call, traced, spread, donated
         self.mesh = spread.mesh
 
     def candidate(
@@ -74,10 +85,8 @@ class Placer:
         """Return a graph with its placement and what one device does of it."""
         inputs, outputs = input_axes(graph), output_axes(graph)
         placement = self._placement(graph, inputs, outputs)
-        given = zip(placement.inputs, graph.input_types, strict=True)
-        cut = tuple(_single_axis(sharding, type, self.mesh.size) for sharding, type in given)
-        view = device_view(graph, cut, outputs, self.mesh.size)
-        return SpreadCandidate(graph, view, placement, rows, loops, axes)
+        view = _view(graph, placement)
+        return SpreadCandidate(graph, view, placement, rows, loops, axes, self.donated)
 
     def _placement(
         self, graph: Graph, inputs: tuple[int | None, ...], outputs: tuple[int | None, ...]
@@ -117,9 +126,23 @@ class Placer:
         return NamedSharding(self.mesh, PartitionSpec(*[None] * axis, part))
 
 
-def _single_axis(sharding: NamedSharding, type: ShapeDtype, count: int) -> int | None:
-    """Return the axis that is cut over all devices, if there is one."""
-    for axis, names in enumerate(sharding.parts(type.ndim)):
-        if sharding.shards(names) == count > 1:
-            return axis
-    return None
+def _view(graph: Graph, placement: Placement) -> Graph:
+    """Return what one device computes and stores, along one axis of the mesh after the other."""
+    for name, count in placement.mesh.shape.items():
+        if count > 1:
+            inputs = _axes_along(name, placement.inputs, graph.input_types)
+            outputs = _axes_along(name, placement.outputs, graph.output_types)
+            graph = device_view(graph, inputs, outputs, count)
+    return graph
+
+
+def _axes_along(
+    name: str, shardings: Sequence[NamedSharding | None], types: Sequence[ShapeDtype]
+) -> tuple[int | None, ...]:
+    """Return the axis of each array that an axis of the mesh cuts."""
+    found: list[int | None] = []
+    for sharding, type in zip(shardings, types, strict=True):
+        parts = () if sharding is None else sharding.parts(type.ndim)
+        cut = (axis for axis, names in enumerate(parts) if name in names)
+        found.append(ANYHOW if sharding is None else next(cut, None))
+    return tuple(found)

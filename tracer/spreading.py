@@ -18,7 +18,6 @@ from tracer.errors import DeviceError, MemoryLimitError, OutOfMemoryError
 from tracer.ir import Graph, ShapeDtype
 from tracer.lowering import Placement
 from tracer.optimizer.alias import match_donations
-from tracer.optimizer.liveness import Liveness
 from tracer.optimizer.passes import Pass, PassLog, PassManager, PassRow
 from tracer.optimizer.pipeline import SHARD_NAME, PlannerOptions, split_passes
 from tracer.optimizer.planner import Planner
@@ -65,7 +64,7 @@ class Spreader:
         self.limit = limit
         self.donated = donated_leaves(call, options.donation)
         self.traced = call.traced
-        self.placer = Placer(call, self.traced, spread)
+        self.placer = Placer(call, self.traced, spread, frozenset(self.donated))
         self.machine = Machine(**lowering.machine_facts(device))
         self.planner = Planner(
             self.traced.graph,
@@ -228,7 +227,7 @@ class Spreader:
 
     def _infeasible(self, found: SpreadFound) -> MemoryLimitError:
         assert isinstance(self.limit, int)
-        tensors = Liveness(found.candidate.view).live_at_peak()
+        tensors = found.candidate.liveness.live_at_peak()
         binding = f"{tensors[0]}, {format_bytes(tensors[0].nbytes)}" if tensors else "its arguments"
         return MemoryLimitError(
             f"{self.name} cannot run within memory_limit {format_bytes(self.limit)} on each of "

@@ -15,7 +15,7 @@ from tests.optimizer.random_programs import Program, programs
 from tracer import lowering
 from tracer.ir import Graph
 from tracer.optimizer.alias import match_donations
-from tracer.optimizer.costs import libraries_pack
+from tracer.optimizer.backend import Backend, compiled_by
 from tracer.optimizer.liveness import (
     Liveness,
     graph_flops,
@@ -98,7 +98,7 @@ def test_scratch_that_xla_counts_is_no_packing() -> None:
 
 
 def test_a_computed_value_is_written_before_it_is_transposed_for_a_product() -> None:
-    """XLA has it in both forms, unless it is stored anyway."""
+    """XLA has it in both forms, also if it is stored and cheap; not if it was dear to compute."""
 
     def most(graph: Graph) -> float:
         return (peak_bytes(graph) - sum(largest_packings(graph))) / UNIT
@@ -106,6 +106,23 @@ def test_a_computed_value_is_written_before_it_is_transposed_for_a_product() -> 
     assert most(traced(lambda x: (2 * x).T @ x, MATRIX)) == 4
     assert most(traced(lambda x: x.T @ x, MATRIX)) == 3
     assert most(traced(lambda x: (2 * x).T + x, MATRIX)) == 2
+
+    def gram(function: Callable[[Any], Any]) -> float:
+        graph = traced(lambda x: (lambda y: y.T @ y)(function(x)), ((8 * N, N), "float32"))
+        return most(graph) / 8
+
+    assert gram(lambda x: 2 * x) > 4
+    assert gram(tnp.exp) < 3.2
+
+
+def test_products_drop_axes_of_one_element() -> None:
+    """What is computed from one, or for one, with the axis is not written over what is read."""
+
+    def stored(batch: int) -> float:
+        graph = traced(batched_attention, *[((batch, 512, 32), "float32")] * 3)
+        return (peak_bytes(graph) - sum(largest_packings(graph))) / (4 * batch * 512**2)
+
+    assert stored(2) < 1.5 < 2 < stored(1)
 
 
 def test_reductions_take_their_operand_in() -> None:
@@ -207,6 +224,10 @@ def attention(q, k, v):
     return tracer.nn.softmax(q @ k.T) @ v
 
 
+def batched_attention(q, k, v):
+    return tracer.nn.softmax(q @ k.swapaxes(1, 2)) @ v
+
+
 def kernel(x, v):
     d2 = ((x[:, None, :] - x[None, :, :]) ** 2).sum(-1)
     return tnp.exp(-d2) @ v
@@ -226,6 +247,8 @@ COMPARED = {
     "cumulative": (lambda x: tnp.cumsum(x, axis=0), [BIG], ()),
     "softmax": (lambda x: tracer.nn.softmax(x @ x), [BIG], ()),
     "attention": (attention, [ROWS] * 3, ()),
+    "attention of one": (batched_attention, [((1, 512, 32), "float32")] * 3, ()),
+    "covariance": (lambda x: (x - x.mean(0)).T @ (x - x.mean(0)), [BIG], ()),
     "kernel": (kernel, [((512, 3), "float32"), ((512,), "float32")], ()),
     "loop": (lambda x: tracer.fori_loop(0, 9, lambda i, c: c @ x, x), [BIG], ()),
     "gradient": (tracer.grad(lambda w, x: tnp.tanh(tnp.tanh(x @ w) @ w).sum()), [BIG] * 2, ()),
@@ -342,12 +365,50 @@ def test_gpus_and_tpus_read_operands_where_they_are() -> None:
     graph = traced(lambda x, y: tnp.sin(x @ y.T) @ y, MATRIX, MATRIX)
     assert largest_packings(graph)
     packed = peak_bytes(graph)
-    with libraries_pack(False):
+    with compiled_by(Backend(packs=False)):
         assert largest_packings(graph) == ()
         assert peak_bytes(graph) == packed - sum(largest_packings_of_cpu(graph))
     assert peak_bytes(graph) == packed
 
 
 def largest_packings_of_cpu(graph: Graph) -> tuple[int, ...]:
-    with libraries_pack(True):
+    with compiled_by(Backend()):
         return largest_packings(graph)
+
+
+GPU = Backend(packs=False, fuses_reductions=True, cores=132)
+
+
+def test_gpus_take_reductions_into_kernels_that_read_their_operand_again() -> None:
+    def stored(function: Callable[[Any], Any]) -> float:
+        rows = ((8 * N, N), "float32")
+        graph = traced(lambda x, y: function(x @ y.T) @ y, rows, rows)
+        return peak_bytes(graph) / (8 * N * 8 * N * 4)
+
+    for function in (tracer.nn.softmax, lambda z: z - z.mean(1, keepdims=True), tnp.sinh):
+        with compiled_by(Backend(packs=False)):
+            alone = stored(function)
+        with compiled_by(GPU):
+            assert (stored(function) > alone + 0.5) == (function is not tnp.sinh)
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "parts"),
+    [
+        ((128, 32_768), (32_768, 128), 128),
+        ((1024, 4096), (4096, 256), 8),
+        ((4, 120, 2048), (4, 2048, 64), 16),
+        ((8, 64, 4096), (8, 4096, 64), 16),
+        ((2048, 2048), (2048, 2048), 0),
+        ((2048, 2048), (2048, 1), 0),
+        ((64, 64), (64, 64), 0),
+    ],
+)
+def test_gpus_divide_the_sums_of_products_with_few_results(
+    left: tuple[int, ...], right: tuple[int, ...], parts: int
+) -> None:
+    """As many parts as XLA's count for an H100 has beyond operands and results."""
+    graph = traced(lambda x, y: x @ y, (left, "float32"), (right, "float32"))
+    (node,) = graph.nodes
+    assert GPU.partial_sums_bytes(node) == parts * node.types[0].nbytes
+    assert Backend().partial_sums_bytes(node) == 0

@@ -173,6 +173,9 @@ class Op:
     invariants : callable, optional
         For loops and branches: `(number of operands, **params) -> positions` of the operands that
         every run of the bodies is given unchanged.
+    is_partitioned : bool
+        False for what is a library's call to XLA: its partitioner gathers the operands and every
+        device computes all of it, batches too.
     sink : callable, optional
         For loops and branches: `(operands, leaves, generator, **params) -> results`: emit the op
         with bodies that compute some of the invariants themselves, from `leaves`; see
@@ -206,6 +209,7 @@ class Op:
     tests_equality: Callable[..., bool] = never
     commutes: Callable[..., bool] = never
     pure: bool = True
+    is_partitioned: bool = True
     linearize: Callable[..., Any] | None = None
     expand: Callable[..., tuple[Value, ...]] | None = None
     batch: Callable[..., Any] | None = None

@@ -17,7 +17,7 @@ from tracer.lowering.device import Device
 from tracer.lowering.executable import Executable
 from tracer.lowering.failures import absent
 from tracer.lowering.free_memory import free_bytes
-from tracer.lowering.hardware import machine_facts
+from tracer.lowering.hardware import machine_facts, storage_facts
 from tracer.lowering.lanes import compile_lanes
 from tracer.lowering.memory import MemoryStats
 from tracer.lowering.mesh import Mesh, make_mesh
@@ -69,6 +69,7 @@ __all__ = [
     "set_default_device",
     "stablehlo",
     "start_to_host",
+    "storage_facts",
     "to_device",
     "to_dlpack",
     "to_host",

@@ -50,6 +50,13 @@ def machine_facts(device: Device | str | None = None) -> dict[str, Any]:
     }
 
 
+def storage_facts(device: Device) -> dict[str, Any]:
+    """Return how a device's compiler stores things: the fields of `optimizer.backend.Backend`."""
+    if device.platform == "gpu":
+        return {"packs": False, "fuses_reductions": True, "cores": target_of(device).description[0]}
+    return {"packs": device.platform == "cpu"}
+
+
 def target_of(device: Device) -> Target:
     """Return the numbers of a GPU or TPU, found by what its maker calls it."""
     if device.target is not None:

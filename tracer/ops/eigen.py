@@ -133,6 +133,7 @@ eigh: Op = Op(
     axes=matrix_axes,
     cost=_eigh_cost,
     fusion="opaque",
+    is_partitioned=False,
 )
 
 
@@ -220,6 +221,7 @@ eig: Op = Op(
     axes=matrix_axes,
     cost=_eig_cost,
     fusion="opaque",
+    is_partitioned=False,
 )
 
 __all__ = ["eig", "eigh"]

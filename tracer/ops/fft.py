@@ -119,4 +119,5 @@ fft: Op = Op(
     axes=_axes,
     cost=_cost,
     fusion="opaque",
+    is_partitioned=False,
 )

@@ -100,6 +100,7 @@ cholesky: Op = Op(
     cost=_cholesky_cost,
     reuses=(0,),
     fusion="opaque",
+    is_partitioned=False,
 )
 
 
@@ -256,4 +257,5 @@ triangular_solve: Op = Op(
     reuses=(1,),
     fusion="opaque",
     batch=_batch_solve,
+    is_partitioned=False,
 )

@@ -240,6 +240,7 @@ lu: Op = Op(
     cost=_lu_cost,
     reuses=(0,),
     fusion="opaque",
+    is_partitioned=False,
 )
 
 __all__ = ["inverse_permutation", "lu", "pivots_to_permutation", "take_rows"]

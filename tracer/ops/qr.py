@@ -132,4 +132,5 @@ qr: Op = Op(
     axes=matrix_axes,
     cost=_cost,
     fusion="opaque",
+    is_partitioned=False,
 )

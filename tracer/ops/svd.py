@@ -189,4 +189,5 @@ svd: Op = Op(
     axes=matrix_axes,
     cost=_cost,
     fusion="opaque",
+    is_partitioned=False,
 )

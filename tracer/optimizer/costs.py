@@ -2,33 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
-
 from tracer.ir import Cost, Graph, Node
 from tracer.optimizer.loops import trip_count
-
-_PACKED: ContextVar[bool] = ContextVar("_PACKED", default=True)
-
-
-@contextmanager
-def libraries_pack(is_so: bool) -> Iterator[None]:
-    """Say whether libraries copy operands into memory of their own, which the CPU's do.
-
-    Products of GPUs and TPUs read them where they are, and what their kernels need besides is in
-    XLA's count.
-    """
-    token = _PACKED.set(is_so)
-    try:
-        yield
-    finally:
-        _PACKED.reset(token)
-
-
-def do_libraries_pack() -> bool:
-    """Tell whether libraries copy operands into memory of their own; see `libraries_pack`."""
-    return _PACKED.get()
 
 
 def node_cost(node: Node) -> Cost:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tracer import ops
 from tracer.ir import Graph, Node, Value
 from tracer.optimizer.loops import passed_through
 from tracer.optimizer.storage import is_fused, stored_nodes
 
 Order = Callable[["Lifetimes"], list[Node]]
 """Puts the stored nodes into another order than the graph's own."""
+
+
+_STEPS_OF_A_SOFTMAX = 2
+"""Kernels of small values between a reduction and the kernel that reads its operand again."""
 
 
 class Lifetimes:
@@ -128,3 +133,32 @@ class Lifetimes:
         while not self.is_stored(value):
             value = value.node.operands[0]
         return value
+
+    def is_flat(self, value: Value) -> bool:
+        """Tell whether XLA drops axes of one element, which products do of operands and results.
+
+        A kernel that drops them, or has them again, does not write over what it reads.
+        """
+        if 1 not in value.shape:
+            return False
+        readers = self.users.get(value, ())
+        is_read = bool(readers) and all(user.op is ops.dot_general for user in readers)
+        return is_read or value.node.op is ops.dot_general
+
+    def reads_reduced(self, node: Node, value: Value) -> bool:
+        """Tell whether a node reads what a value was reduced to, as each step of a softmax does."""
+        names = {value}
+        while value.index in passed_through(value.node):  # a barrier hands it on
+            value = value.node.operands[value.index]
+            names.add(value)
+        return self._reads_reduced(node, names, value.type.size, _STEPS_OF_A_SOFTMAX)
+
+    def _reads_reduced(self, node: Node, names: set[Value], size: int, depth: int) -> bool:
+        for other in self.buffers_read(node):
+            if other.node.op is None or other.type.size >= size:
+                continue
+            if not names.isdisjoint(self.buffers_read(other.node)):
+                return True
+            if depth and self._reads_reduced(other.node, names, size, depth - 1):
+                return True
+        return False

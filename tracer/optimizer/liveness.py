@@ -14,8 +14,9 @@ from functools import cached_property
 from weakref import WeakKeyDictionary
 
 from tracer.ir import Graph, Node, Value
+from tracer.optimizer.backend import Backend, current_backend
 from tracer.optimizer.buffers import Buffer, live_bytes, move_into_results, places_in
-from tracer.optimizer.costs import do_libraries_pack, graph_flops, node_cost, node_count
+from tracer.optimizer.costs import graph_flops, node_cost, node_count
 from tracer.optimizer.lifetimes import Lifetimes, Order
 from tracer.optimizer.loops import (
     carried_operands,
@@ -102,7 +103,7 @@ class Liveness(Lifetimes):
             available = [
                 found[value]
                 for value, in_order in self.buffers_read(node).items()
-                if in_order and found[value].death <= now
+                if in_order and found[value].death <= now and self._may_overwrite(node, value)
             ]
             places = places_in(available, node.types)
         for result, place in zip(node.results, places, strict=True):
@@ -111,6 +112,12 @@ class Liveness(Lifetimes):
             # Also a result that nothing reads is written.
             buffer.death = max(buffer.death, now, self.death(result))
             found[result] = buffer
+
+    def _may_overwrite(self, node: Node, value: Value) -> bool:
+        """Tell whether a kernel that reads a value in its own order can be written over it."""
+        if self.is_flat(value) != self.is_flat(node.results[0]):
+            return False
+        return not (current_backend().fuses_reductions and self.reads_reduced(node, value))
 
     def _carries(self, loop: Node, found: dict[Value, Buffer]) -> list[Buffer | None]:
         """Return the buffer for each carry of a loop; None where its start is needed afterwards."""
@@ -162,7 +169,8 @@ class Liveness(Lifetimes):
         bodies = node.body_graphs
         if bodies:
             return max(_body_needs(body, self.order).counted for body in bodies)
-        return node.cost.scratch - node.cost.packing + self._copied_for_product(node)
+        copied = self._copied_for_product(node) + current_backend().partial_sums_bytes(node)
+        return node.cost.scratch - node.cost.packing + copied
 
     def _copied_for_product(self, node: Node) -> int:
         """Bytes of a computed value that XLA writes out before it transposes it for a product.
@@ -170,7 +178,10 @@ class Liveness(Lifetimes):
         The transposed form is the node's result; what is transposed would be computed inside of it,
         but XLA computes it in its own layout first.
         """
-        if not _only_moves(node) or self.is_stored(node.operands[0]):
+        if not _only_moves(node):
+            return 0
+        moved = node.operands[0]
+        if self.is_stored(moved) and moved.node not in self.again:
             return 0
         is_multiplied = any(user.cost.product_flops for user in self._readers(node))
         return node.operands[0].type.nbytes if is_multiplied else 0
@@ -232,7 +243,7 @@ def body_extra_bytes(body: Graph) -> int:
 
 def _body_needs(body: Graph, order: Order | None = None) -> _Needs:
     known = _BODY_NEEDS.setdefault(body, {})
-    key = order, do_libraries_pack()
+    key = order, current_backend()
     if key not in known:
         inputs = sum(type.nbytes for type in body.input_types)
         donated = frozenset(range(len(body.inputs)))
@@ -242,13 +253,15 @@ def _body_needs(body: Graph, order: Order | None = None) -> _Needs:
     return known[key]
 
 
-_BODY_NEEDS: WeakKeyDictionary[Graph, dict[tuple[Order | None, bool], _Needs]] = WeakKeyDictionary()
+_BODY_NEEDS: WeakKeyDictionary[Graph, dict[tuple[Order | None, Backend], _Needs]] = (
+    WeakKeyDictionary()
+)
 """Graphs do not change, and programs that are compared share bodies."""
 
 
 def largest_packings(graph: Graph) -> tuple[int, ...]:
     """Return the largest amounts that libraries allocate at a time, bodies included."""
-    if not do_libraries_pack():
+    if not current_backend().packs:
         return ()
     found: list[int] = []
     for node in graph.nodes:
@@ -262,7 +275,7 @@ def largest_packings(graph: Graph) -> tuple[int, ...]:
 
 
 def _packing(node: Node) -> int:
-    if not do_libraries_pack():
+    if not current_backend().packs:
         return 0
     bodies = node.body_graphs
     return max((sum(_body_needs(body).packings) for body in bodies), default=node.cost.packing)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
-from tracer import ops
-from tracer.ir import Builder, Graph, Node, Value
+import numpy as np
 
-Axes = tuple[int | None, ...]
+from tracer import ops
+from tracer.ir import Builder, Chunk, Graph, Label, Node, Value, registry
+from tracer.ops.helpers import convert
+from tracer.ops.rules import as_tuple
+from tracer.optimizer.shard.cuts import ANYHOW, Axes, Cuts, parts_of
+from tracer.optimizer.shard.emit import side_by_side
+from tracer.optimizer.shard.flow import steps_of
 
 
 def input_axes(graph: Graph) -> Axes:
@@ -63,54 +69,142 @@ def device_view(graph: Graph, inputs: Axes, outputs: Axes, count: int) -> Graph:
     """Return what one device computes and stores, to predict its memory.
 
     Parts are of their own size; where a part is needed whole, as many copies stand for what the
-    other devices send.
+    other devices send. For a mesh of several axes the view is taken along one after the other.
+
+    Parameters
+    ----------
+    graph : Graph
+    inputs, outputs : tuple of int or None
+        The axis that each is cut along; None: it is whole. Outputs may also be `ANYHOW`.
+    count : int
+        The number of devices.
     """
-    mapping: dict[Value, tuple[Value, int | None]] = {}
+    return _part(Cuts(graph, inputs, outputs, count))
+
+
+def _part(cuts: Cuts) -> Graph:
+    """Return one device's part of a graph."""
     with Builder() as builder:
-        for value, axis in zip(graph.inputs, inputs, strict=True):
+        view = _View(builder, cuts)
+        for value, axis in zip(cuts.graph.inputs, cuts.inputs, strict=True):
             type = value.type
             if axis is not None:
-                type = type.resized(axis, type.shape[axis] // count)
-            mapping[value] = builder.input(type, value.node.source), axis
-        for node in graph.nodes:
+                type = type.resized(axis, type.shape[axis] // cuts.count)
+            view.put(value, axis, builder.input(type, value.node.source))
+        for node in cuts.graph.nodes:
             builder.source = node.source
-            if node.op is ops.shard:
-                _inline(builder, node, mapping, count)
-                continue
-            operands = tuple(_along(mapping[value], None, count) for value in node.operands)
-            for value, made in zip(node.results, builder.copy(node, operands), strict=True):
-                mapping[value] = made, None
+            view.emit(node)
         results = [
-            _along(mapping[value], axis, count)
-            for value, axis in zip(graph.outputs, outputs, strict=True)
+            view.read(value, cuts.axes.get(value) if axis == ANYHOW else axis)
+            for value, axis in zip(cuts.graph.outputs, cuts.outputs, strict=True)
         ]
         return builder.finish(results)
 
 
-def _inline(
-    builder: Builder, node: Node, mapping: dict[Value, tuple[Value, int | None]], count: int
-) -> None:
-    params = node.params
-    operands = [
-        _along(mapping[value], axis, count)
-        for value, axis in zip(node.operands, params["operand_axes"], strict=True)
-    ]
-    results = builder.inline(params["body"], operands)
-    for value, made, axis in zip(node.results, results, params["result_axes"], strict=True):
-        mapping[value] = made, axis
+class _View:
+    """Writes one device's part of nodes.
+
+    Parameters
+    ----------
+    builder : Builder
+    cuts : Cuts
+    """
+
+    def __init__(self, builder: Builder, cuts: Cuts) -> None:
+        self.builder, self.cuts, self.count = builder, cuts, cuts.count
+        self.known: dict[Value, int | None] = {}
+        self.made: dict[tuple[Value, int | None], Value] = {}
+
+    def put(self, value: Value, axis: int | None, made: Value) -> None:
+        """Say what stands for a value, and along which axis that is a part of it."""
+        self.known[value], self.made[value, axis] = axis, made
+
+    def read(self, value: Value, wanted: int | None) -> Value:
+        """Return a value cut as it is wanted: gathered from all devices, or a part of it taken."""
+        axis = self.known[value]
+        if (value, wanted) not in self.made:
+            if axis is None:
+                self.made[value, wanted] = self._cut(self.made[value, None], wanted)
+            elif wanted is None:
+                self.made[value, None] = self._gathered(self.made[value, axis], axis)
+            else:
+                self.made[value, wanted] = self._cut(self.read(value, None), wanted)
+        return self.made[value, wanted]
+
+    def _gathered(self, part: Value, axis: int) -> Value:
+        """Return the parts of all devices, stored as they arrive: one behind the other."""
+        if math.prod(part.shape[:axis]) == 1:
+            return _stored(ops.concatenate(*[part] * self.count, dimension=axis))
+        order = (axis, *(other for other in range(len(part.shape)) if other != axis))
+        outside = ops.transpose(part, permutation=order)
+        arrived = _stored(ops.concatenate(*[outside] * self.count, dimension=0))
+        back = tuple(map(order.index, range(len(order))))
+        return ops.transpose(arrived, permutation=back)  # type: ignore[no-any-return]
+
+    def _cut(self, whole: Value, axis: int | None) -> Value:
+        assert axis is not None
+        limit = list(whole.shape)
+        limit[axis] //= self.count
+        part: Value = ops.slice(
+            whole, start=(0,) * len(limit), limit=tuple(limit), strides=(1,) * len(limit)
+        )
+        return part
+
+    def emit(self, node: Node) -> None:
+        """Write a node's part."""
+        operands = tuple(map(self.read, node.operands, self.cuts.reading(node)))
+        if node.op is ops.shard:
+            found, axes = self._shard(node, operands)
+        elif node in self.cuts.carried:
+            found, axes = self._carry(node, operands)
+        elif node in self.cuts.labels:
+            found, axes = self._sliced(node, operands, self.cuts.labels[node])
+        else:
+            found, axes = self.builder.copy(node, operands), (None,) * len(node.results)
+        for value, axis, made in zip(node.results, axes, found, strict=True):
+            self.put(value, axis, made)
+
+    def _shard(self, node: Node, operands: Sequence[Value]) -> tuple[Sequence[Value], Axes]:
+        """Write the body of an op for all devices, or that op for those of one place in a mesh."""
+        params = node.params
+        axes = parts_of(node, params["result_axes"], self.count)
+        if params["count"] == self.count:
+            return self.builder.inline(params["body"], operands), axes
+        if params["count"] % self.count:
+            return self.builder.copy(node, tuple(operands)), axes
+        fewer = {**params, "count": params["count"] // self.count}
+        return as_tuple(ops.shard(*operands, **fewer)), axes
+
+    def _carry(self, node: Node, operands: Sequence[Value]) -> tuple[Sequence[Value], Axes]:
+        assert node.op is not None
+        params = dict(node.params)
+        if node in self.cuts.bodies:
+            condition, body = self.cuts.bodies[node]
+            params |= {"condition": _part(condition), "body": _part(body)}
+        return as_tuple(node.op(*operands, **params)), tuple(self.cuts.carried[node])
+
+    def _sliced(
+        self, node: Node, operands: Sequence[Value], label: Label
+    ) -> tuple[Sequence[Value], Axes]:
+        assert node.op is not None
+        rule = node.axes
+        size = steps_of(node, rule, label) // self.count
+        start = ops.constant(value=np.zeros((), np.int32))
+        chunk = Chunk(node.op, label, start, size, node.operand_types, node.types, rule)
+        found = as_tuple(node.op.slice(tuple(operands), chunk, **node.params))
+        combiner = rule.reduced.get(label)
+        if combiner is not None:
+            return [self._joined(part, combiner) for part in found], (None,) * len(found)
+        return found, tuple(names.index(label) for names in rule.results)
+
+    def _joined(self, term: Value, combiner: str) -> Value:
+        """Return what the terms of all devices come to, in memory of its own."""
+        if registry()[combiner].merge is not None:
+            return term
+        terms = ops.concatenate(*[side_by_side(term)] * self.count, dimension=0)
+        return convert(registry()[f"reduce_{combiner}"](terms, axes=(0,)), term.dtype)
 
 
-def _along(known: tuple[Value, int | None], wanted: int | None, count: int) -> Value:
-    """Return a value cut as it is wanted: gathered from all devices, or a part of it taken."""
-    value, axis = known
-    if axis == wanted:
-        return value
-    whole: Value = value if axis is None else ops.concatenate(*[value] * count, dimension=axis)
-    if wanted is None:
-        return whole
-    limit = list(whole.shape)
-    limit[wanted] //= count
-    part: Value = ops.slice(
-        whole, start=(0,) * len(limit), limit=tuple(limit), strides=(1,) * len(limit)
-    )
-    return part
+def _stored(value: Value) -> Value:
+    (stored,) = as_tuple(ops.optimization_barrier(value))
+    return stored  # type: ignore[no-any-return]
