@@ -75,14 +75,15 @@ class CompiledFunction:
             program = self._program(call)
         else:
             program = self._program(call)
-            arrays = call.arrays(*program.input_places)
+            assert program.arguments is not None
+            arrays = call.arrays(*program.arguments.places)
         if call.is_flat and all(type(item) is Array for item in args):
             self._flat_programs[call.types] = program
         return self._run(program, arrays)
 
     def _run(self, program: Program, arrays: Sequence[Array]) -> Any:
-        if program.input_places:
-            buffers = program.placed_buffers(arrays, self._name)
+        if program.arguments is not None:
+            buffers = program.arguments.buffers((*arrays, *program.captured))
         else:
             buffers = [a._buffer for a in arrays]
             if program.captured:
@@ -109,7 +110,7 @@ class CompiledFunction:
         for array in given:
             if array.is_deleted():
                 raise deleted_error(array) from None
-            if not program.input_places and array.device is not program.device:
+            if program.arguments is None and array.device is not program.device:
                 raise DeviceError(
                     f"{self._name} is compiled for {program.device}, and an array, {array.type}, "
                     f"is on {array.device}",

@@ -152,7 +152,13 @@ class LoweringEvaluator:
         lowering.block_until_ready(array._buffer)
 
     def to_device(self, array: ArrayBase, device: Any) -> Array:
-        """Copy an array to a device."""
+        """Copy an array to a device; parts on one mesh move between its devices."""
+        source, cut = array._device, lowering.NamedSharding
+        if isinstance(source, cut) and isinstance(device, cut):
+            device.shard_shape(array.shape)  # says which axis cannot be cut
+            execute = lowering.resharding(array.type, source, device)
+            if execute is not None:
+                return Array(execute(array._buffer)[0], array.type, device)
         return self.from_host(self.to_host(array), device)
 
     def to_dlpack(self, array: ArrayBase) -> Any:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from tracer import tree
 from tracer.ir import Graph, ShapeDtype
+from tracer.likeness import returned_arguments
 from tracer.lowering import NamedSharding, PartitionSpec, Placement
 from tracer.optimizer.liveness import Liveness
 from tracer.optimizer.passes import PassRow
-from tracer.optimizer.shard import device_view, input_axes, output_axes
+from tracer.optimizer.shard import alike_axes, device_view
 from tracer.optimizer.split import LoopRow
 from tracer.sharding import Spread
 from tracer.signature import Call
@@ -58,11 +60,18 @@ class Placer:
         Its results.
     spread : Spread
         What the user said of both.
+    donated : sequence of int
+        Positions of arguments.
     """
 
-    def __init__(self, call: Call, traced: Traced, spread: Spread) -> None:
+    def __init__(
+        self, call: Call, traced: Traced, spread: Spread, donated: Sequence[int] = ()
+    ) -> None:
         self.call, self.traced, self.spread = call, traced, spread
         self.mesh = spread.mesh
+        self._returned: dict[int, int] = {}
+        if spread.is_automatic and spread.results is None:
+            self._returned = returned_arguments(call, traced, donated)
 
     def candidate(
         self,
@@ -72,10 +81,12 @@ class Placer:
         axes: tuple[str, ...],
     ) -> SpreadCandidate:
         """Return a graph with its placement and what one device does of it."""
-        inputs, outputs = input_axes(graph), output_axes(graph)
-        placement = self._placement(graph, inputs, outputs)
+        inputs, made = alike_axes(graph, self._returned)
+        placement = self._placement(graph, inputs, made)
         given = zip(placement.inputs, graph.input_types, strict=True)
         cut = tuple(_single_axis(sharding, type, self.mesh.size) for sharding, type in given)
+        left = zip(placement.outputs, made, graph.output_types, strict=True)
+        outputs = tuple(_left_along(*each, self.mesh.size) for each in left)
         view = device_view(graph, cut, outputs, self.mesh.size)
         return SpreadCandidate(graph, view, placement, rows, loops, axes)
 
@@ -123,3 +134,15 @@ def _single_axis(sharding: NamedSharding, type: ShapeDtype, count: int) -> int |
         if sharding.shards(names) == count > 1:
             return axis
     return None
+
+
+def _left_along(
+    sharding: NamedSharding | None, made: int | None, type: ShapeDtype, count: int
+) -> int | None:
+    """Return the axis that a result is left cut along; that it is made along if none says it."""
+    if sharding is None:
+        return made
+    if sharding.is_fully_replicated:
+        return None
+    axis = _single_axis(sharding, type, count)
+    return made if axis is None else axis

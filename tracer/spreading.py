@@ -65,7 +65,7 @@ class Spreader:
         self.limit = limit
         self.donated = donated_leaves(call, options.donation)
         self.traced = call.traced
-        self.placer = Placer(call, self.traced, spread)
+        self.placer = Placer(call, self.traced, spread, self.donated)
         self.machine = Machine(**lowering.machine_facts(device))
         self.planner = Planner(
             self.traced.graph,

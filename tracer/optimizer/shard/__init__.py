@@ -1,6 +1,6 @@
 """Sharding: large values are computed in equal parts, one on each device of a mesh."""
 
 from tracer.optimizer.shard.driver import shard_graph
-from tracer.optimizer.shard.view import device_view, input_axes, output_axes
+from tracer.optimizer.shard.view import alike_axes, device_view, input_axes, output_axes
 
-__all__ = ["device_view", "input_axes", "output_axes", "shard_graph"]
+__all__ = ["alike_axes", "device_view", "input_axes", "output_axes", "shard_graph"]

@@ -1,0 +1,140 @@
+"""Training loops on eight CPU devices: results are the next call's arguments.
+
+`test_eight_devices.py` runs this in a process that has the devices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tracer
+import tracer.numpy as tnp
+from tracer.errors import DeviceError, DonatedArrayError, MemoryLimitError
+from tracer.sharding import Mesh, NamedSharding, PartitionSpec, local_parts, make_mesh
+
+P = PartitionSpec
+DEVICES = tracer.devices("cpu")
+LINE = Mesh(DEVICES, "x")
+GRID = make_mesh((4, 2), ("a", "b"))
+TURNED = make_mesh((2, 4), ("a", "b"))
+BACKWARDS = Mesh(DEVICES[::-1], "x")
+STEPS = 5
+
+
+def on(mesh: Mesh, *parts: Any) -> NamedSharding:
+    return NamedSharding(mesh, P(*parts))
+
+
+# Loops with the mesh alone.
+
+
+def loss_of(w: Any, b: Any, x: Any, y: Any) -> Any:
+    return ((tnp.tanh(x @ w + b) - y) ** 2).mean()
+
+
+def descend(w: Any, b: Any, x: Any, y: Any) -> Any:
+    slopes = tracer.grad(loss_of, argnums=(0, 1))(w, b, x, y)
+    return w - 0.1 * slopes[0], b - 0.1 * slopes[1]
+
+
+def descend_with_loss(w: Any, b: Any, x: Any, y: Any) -> Any:
+    loss, slopes = tracer.value_and_grad(loss_of, argnums=(0, 1))(w, b, x, y)
+    return loss, w - 0.1 * slopes[0], b - 0.1 * slopes[1]
+
+
+def data() -> list[Any]:
+    rng = np.random.default_rng(0)
+    shapes = (16, 2048), (2048,), (64, 16), (64, 2048)
+    return [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
+
+
+def layers(*sizes: int) -> list[dict[str, Any]]:
+    rng = np.random.default_rng(1)
+    return [
+        {"w": rng.standard_normal((m, n)) / m**0.5, "b": np.zeros(n)}
+        for m, n in zip(sizes, sizes[1:], strict=False)
+    ]
+
+
+def network_loss(parameters: Any, x: Any, y: Any) -> Any:
+    for layer in parameters[:-1]:
+        x = tnp.tanh(x @ layer["w"] + layer["b"])
+    return ((x @ parameters[-1]["w"] + parameters[-1]["b"] - y) ** 2).mean()
+
+
+def adam(parameters: Any, state: Any, x: Any, y: Any) -> Any:
+    """Return the parameters and the state after a step of Adam, and the loss."""
+    loss, slopes = tracer.value_and_grad(network_loss)(parameters, x, y)
+    each = tracer.tree.map
+    count = state["count"] + 1
+    first = each(lambda m, g: 0.9 * m + 0.1 * g, state["first"], slopes)
+    second = each(lambda v, g: 0.99 * v + 0.01 * g * g, state["second"], slopes)
+    rate = 0.01 * tnp.sqrt(1 - 0.99**count) / (1 - 0.9**count)
+    parameters = each(
+        lambda w, m, v: w - rate * m / (tnp.sqrt(v) + 1e-8), parameters, first, second
+    )
+    return parameters, {"count": count, "first": first, "second": second}, loss
+
+
+def adam_data() -> list[Any]:
+    rng = np.random.default_rng(2)
+    parameters = layers(16, 256, 256, 8)
+    zeros = [tracer.tree.map(np.zeros_like, parameters) for _ in range(2)]
+    state = {"count": np.array(0.0), "first": zeros[0], "second": zeros[1]}
+    return [parameters, state, rng.standard_normal((128, 16)), rng.standard_normal((128, 8))]
+
+
+def assert_close(found: Any, wanted: Any, tolerance: float = 1e-4) -> None:
+    pairs = zip(tracer.tree.leaves(found), tracer.tree.leaves(wanted), strict=True)
+    for got, want in pairs:
+        np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance)
+
+
+def trained(step: Callable[..., Any], arrays: list[Any], feed: Callable[..., Any]) -> list[Any]:
+    """Return the arguments of the call after some steps; `feed` makes them of a call's results."""
+    for _ in range(STEPS):
+        arrays = feed(step(*arrays), arrays)
+    return arrays
+
+
+LOOPS: dict[str, tuple[Any, Any, Any, tuple[int, ...]]] = {
+    "descent": (descend, data, lambda new, old: [*new, *old[2:]], (0, 1)),
+    "descent with its loss": (
+        descend_with_loss, data, lambda new, old: [*new[1:], *old[2:]], (0, 1),
+    ),
+    "adam": (adam, adam_data, lambda new, old: [*new[:2], *old[2:]], (0, 1)),
+}  # fmt: skip
+"""A step, its first arguments, the next ones of its results, and those that can be donated."""
+
+
+@pytest.mark.parametrize("mesh", [LINE, GRID], ids=["line", "grid"])
+@pytest.mark.parametrize("name", LOOPS)
+@pytest.mark.parametrize("donates", [False, True], ids=["", "donated"])
+def test_training_takes_its_own_results(name: str, mesh: Mesh, donates: bool) -> None:
+    function, make, feed, donated = LOOPS[name]
+    numbers = donated if donates else ()
+    step = tracer.compile(function, mesh=mesh, donate_argnums=numbers)
+    wanted = trained(tracer.compile(function), make(), feed)
+    found = trained(step, make(), feed)
+    assert_close(found, wanted)
+    assert "axis of" in step.plan(*make()).devices[1], "nothing was spread"
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_results_lie_as_the_next_call_takes_them(name: str) -> None:
+    function, make, feed, donated = LOOPS[name]
+    step = tracer.compile(function, mesh=LINE, donate_argnums=donated)
+    first = make()
+    arrays = trained(step, first, feed)
+    plan = step.plan(*first)
+    # What is given lies as what returns: memory is taken over, and nothing moves at a call.
+    second = feed(step(*arrays), arrays)
+    for before, after in zip(tracer.tree.leaves(arrays), tracer.tree.leaves(second), strict=True):
+        if hasattr(before, "device"):
+            assert before.device == after.device
+    assert any(not leaf.device.is_fully_replicated for leaf in tracer.tree.leaves(second[:1]))
+    assert plan.compiled_bytes < 2 * plan.argument_bytes
