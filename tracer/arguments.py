@@ -93,11 +93,12 @@ class MeshArguments:
                 "that returns it say so in out_shardings, or leave in_shardings out: arrays are "
                 "then moved at the call",
             )
+        there = "mesh=x.device.mesh" if isinstance(lies, NamedSharding) else f"device='{lies}'"
         raise DeviceError(
             f"{self.function} runs on {place.mesh}, and {self._name(position)}, {array.type}, is "
             f"on {lies}",
-            mend=f"move it with x.to_device(NamedSharding(mesh, {place.spec})), where mesh is the "
-            "program's, or compile for the devices that it is on",
+            mend=f"move it with x.to_device(NamedSharding(mesh, {place.spec})), with the program's "
+            f"mesh, or compile with {there}",
         )
 
     def _name(self, position: int) -> str:

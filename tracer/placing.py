@@ -69,9 +69,10 @@ class Placer:
     ) -> None:
         self.call, self.traced, self.spread = call, traced, spread
         self.mesh = spread.mesh
-        self._returned: dict[int, int] = {}
+        self.returned: dict[int, int] = {}
+        """The argument that each result lies like, as it is taken to return as that."""
         if spread.is_automatic and spread.results is None:
-            self._returned = returned_arguments(call, traced, donated)
+            self.returned = returned_arguments(call, traced, donated)
 
     def candidate(
         self,
@@ -81,7 +82,7 @@ class Placer:
         axes: tuple[str, ...],
     ) -> SpreadCandidate:
         """Return a graph with its placement and what one device does of it."""
-        inputs, made = alike_axes(graph, self._returned)
+        inputs, made = alike_axes(graph, self.returned)
         placement = self._placement(graph, inputs, made)
         given = zip(placement.inputs, graph.input_types, strict=True)
         cut = tuple(_single_axis(sharding, type, self.mesh.size) for sharding, type in given)

@@ -4,4 +4,5 @@ from __future__ import annotations
 
 import os
 
-collect_ignore_glob = [] if os.environ.get("TRACER_CPU_DEVICES") == "8" else ["*on_eight_devices.py"]
+_HAS_EIGHT = os.environ.get("TRACER_CPU_DEVICES") == "8"
+collect_ignore_glob = [] if _HAS_EIGHT else ["*on_eight_devices.py"]

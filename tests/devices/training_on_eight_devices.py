@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,10 @@ import pytest
 
 import tracer
 import tracer.numpy as tnp
-from tracer.errors import DeviceError, DonatedArrayError, MemoryLimitError
+from benchmarks.device_processes import collectives
+from tracer import lowering
+from tracer.errors import DeviceError, DonatedArrayError, MemoryLimitError, ShapeError
+from tracer.numpy.array import Array
 from tracer.sharding import Mesh, NamedSharding, PartitionSpec, local_parts, make_mesh
 
 P = PartitionSpec
@@ -55,8 +60,7 @@ def data() -> list[Any]:
 def layers(*sizes: int) -> list[dict[str, Any]]:
     rng = np.random.default_rng(1)
     return [
-        {"w": rng.standard_normal((m, n)) / m**0.5, "b": np.zeros(n)}
-        for m, n in zip(sizes, sizes[1:], strict=False)
+        {"w": rng.standard_normal((m, n)) / m**0.5, "b": np.zeros(n)} for m, n in pairwise(sizes)
     ]
 
 
@@ -125,16 +129,205 @@ def test_training_takes_its_own_results(name: str, mesh: Mesh, donates: bool) ->
 
 
 @pytest.mark.parametrize("name", LOOPS)
-def test_results_lie_as_the_next_call_takes_them(name: str) -> None:
+def test_nothing_moves_between_the_steps(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     function, make, feed, donated = LOOPS[name]
     step = tracer.compile(function, mesh=LINE, donate_argnums=donated)
     first = make()
-    arrays = trained(step, first, feed)
-    plan = step.plan(*first)
-    # What is given lies as what returns: memory is taken over, and nothing moves at a call.
-    second = feed(step(*arrays), arrays)
-    for before, after in zip(tracer.tree.leaves(arrays), tracer.tree.leaves(second), strict=True):
-        if hasattr(before, "device"):
-            assert before.device == after.device
-    assert any(not leaf.device.is_fully_replicated for leaf in tracer.tree.leaves(second[:1]))
-    assert plan.compiled_bytes < 2 * plan.argument_bytes
+    arrays = feed(step(*first), first)
+
+    def refuse(*_: Any) -> None:
+        raise AssertionError("an array is moved")
+
+    monkeypatch.setattr(Array, "to_device", refuse)
+    for _ in range(2):
+        arrays = feed(step(*arrays), arrays)
+    leaves = tracer.tree.leaves(arrays[:2])
+    assert any(not leaf.device.is_fully_replicated for leaf in leaves)
+    # Every donated array's memory is taken over by the one that it returns as.
+    donors = sum(len(tracer.tree.leaves(first[i])) for i in donated)
+    assert len(re.findall("may-alias|must-alias", step.hlo(*first))) == donors
+
+
+def test_state_that_is_read_whole_is_stored_in_parts() -> None:
+    """Weights of which each device reads all, to multiply, and updates its part."""
+    step = tracer.compile(descend, mesh=LINE, donate_argnums=(0, 1))
+    arrays = data()
+    w, _ = step(*arrays)
+    assert w.device == on(LINE, "x")
+    plan = step.plan(*arrays)
+    parts = sum(array.nbytes for array in (arrays[0], *arrays[2:])) // 8 + arrays[1].nbytes
+    assert plan.argument_bytes == parts
+    assert plan.compiled_bytes < 0.3 * plan.baseline_peak_bytes
+
+
+def test_training_keeps_a_limit_on_each_device() -> None:
+    limit = tracer.compile(adam, mesh=LINE).plan(*adam_data()).compiled_bytes * 3 // 4
+    step = tracer.compile(adam, mesh=LINE, memory_limit=limit, donate_argnums=(0, 1))
+    feed = LOOPS["adam"][2]
+    assert_close(trained(step, adam_data(), feed), trained(tracer.compile(adam), adam_data(), feed))
+    assert step.plan(*adam_data()).compiled_bytes <= limit
+
+
+# A recurrence that leaves a whole result beside its parts.
+
+
+def recurrent(w: Any, xs: Any) -> Any:
+    """Return the last state of each sequence, and the weights that changed on the way."""
+
+    def body(carry: Any, x: Any) -> Any:
+        state, w = carry
+        return (tnp.tanh(state @ w + x), w * 0.9), None
+
+    start = tnp.zeros(xs.shape[1:], dtype=xs.dtype)
+    (state, last), _ = tracer.scan(body, (start, w), xs)
+    return state * last.sum(), last
+
+
+def test_a_loop_leaves_whole_results_on_every_device() -> None:
+    rng = np.random.default_rng(3)
+    w, xs = rng.standard_normal((32, 32)) / 8, rng.standard_normal((20, 64, 32))
+    f = tracer.compile(recurrent, mesh=LINE)
+    state, last = f(w, xs)
+    assert_close((state, last), tracer.compile(recurrent)(w, xs), 1e-9)
+    assert state.device == on(LINE, "x")
+    assert last.device == on(LINE)
+    for _, _, part in local_parts(last):
+        np.testing.assert_array_equal(part, np.asarray(last))
+    plan = f.plan(w, xs)
+    assert "through 1 loop" in plan.devices[1]
+    assert collectives(f.hlo(w, xs)) == []
+    assert plan.compiled_bytes < tracer.compile(recurrent).plan(w, xs).compiled_bytes / 4
+
+
+# Arrays that lie in other parts than the program takes.
+
+
+def product(x: Any, y: Any, v: Any) -> Any:
+    return tnp.exp(-((x[:, None, :] - y[None, :, :]) ** 2).sum(-1)) @ v
+
+
+def points() -> list[Any]:
+    rng = np.random.default_rng(5)
+    return [rng.standard_normal(shape) for shape in ((512, 8), (512, 8), (512, 16))]
+
+
+OTHERWISE = [
+    on(LINE), on(LINE, None, "x"), on(GRID, "a"), on(GRID, ("a", "b")), on(GRID, ("b", "a")),
+    on(TURNED, "a", "b"), on(BACKWARDS, "x"), on(BACKWARDS),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("mesh", [LINE, GRID], ids=["line", "grid"])
+@pytest.mark.parametrize("place", OTHERWISE, ids=str)
+def test_arrays_are_moved_at_the_call(mesh: Mesh, place: NamedSharding) -> None:
+    f = tracer.compile(product, mesh=mesh)
+    arrays = points()
+    given = [tracer.device_put(each, place) for each in arrays]
+    assert_close(f(*given), product(*map(tnp.asarray, arrays)), 1e-9)
+    assert all(array.device == place for array in given)
+    assert_close(given, arrays, 0)
+
+
+@pytest.mark.parametrize("source", [on(LINE, "x"), *OTHERWISE], ids=str)
+@pytest.mark.parametrize("target", [on(LINE, "x"), *OTHERWISE], ids=str)
+def test_arrays_move_from_parts_to_parts(source: NamedSharding, target: NamedSharding) -> None:
+    x = np.arange(16 * 32).reshape(16, 32)
+    before = tracer.device_put(x, source)
+    after = tracer.device_put(before, target)
+    assert after.device == target
+    for device, index, part in local_parts(after):
+        assert device in target.mesh.flat
+        np.testing.assert_array_equal(part, x[index])
+    np.testing.assert_array_equal(after + 1, x + 1)
+    np.testing.assert_array_equal(before, x)
+
+
+def test_parts_move_between_the_devices_and_not_through_the_host(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    x = tracer.device_put(np.arange(64.0), on(LINE, "x"))
+    monkeypatch.setattr(lowering, "get_sharded", None)
+    moved = [x.to_device(on(LINE)), x.to_device(on(GRID, "b"))]
+    monkeypatch.undo()
+    for array in moved:
+        np.testing.assert_array_equal(array, np.arange(64.0))
+
+
+def test_an_axis_that_a_mesh_does_not_cut_is_refused_by_name() -> None:
+    x = tracer.device_put(np.ones((16, 9)), on(LINE, "x"))
+    with pytest.raises(ShapeError, match=r"(?s)axis 1 of shape .* pad the axis to 16"):
+        x.to_device(on(LINE, None, "x"))
+
+
+@pytest.mark.parametrize("place", [on(LINE, "x"), on(GRID, ("a", "b"))], ids=str)
+def test_the_same_parts_under_other_names_are_taken_as_they_are(place: NamedSharding) -> None:
+    f = tracer.compile(tnp.sin, mesh=LINE, in_shardings=P("x"))
+    x = np.arange(16.0)
+    assert_close(f(tracer.device_put(x, place)), np.sin(x), 1e-12)
+
+
+@pytest.mark.parametrize("place", [on(LINE), on(GRID, "a"), on(GRID, ("b", "a"))], ids=str)
+def test_what_the_user_said_is_not_moved(place: NamedSharding) -> None:
+    f = tracer.compile(tnp.sin, mesh=LINE, in_shardings=P("x"))
+    with pytest.raises(DeviceError, match="in_shardings of sin take argument 0") as caught:
+        f(tracer.device_put(np.arange(16.0), place))
+    assert caught.value.where is not None
+    assert caught.value.where.file == __file__
+    # The advice works.
+    moved = tracer.device_put(np.arange(16.0), place).to_device(on(LINE, "x"))
+    assert_close(f(moved), np.sin(np.arange(16.0)), 1e-12)
+
+
+def test_arrays_on_devices_of_elsewhere_are_refused() -> None:
+    half = Mesh(DEVICES[:4], "x")
+    x = tracer.device_put(np.arange(16.0), on(half, "x"))
+    with pytest.raises(DeviceError, match=r"(?s)argument 0\['w'\], .*with mesh=x.device.mesh"):
+        tracer.compile(lambda p: tnp.sin(p["w"]), mesh=LINE)({"w": x})
+    with pytest.raises(DeviceError, match="compile with device='cpu:6'"):
+        tracer.compile(tnp.sin, mesh=half)(tnp.ones(16, device="cpu:6"))
+    assert_close(tracer.compile(tnp.sin, mesh=x.device.mesh)(x), np.sin(np.arange(16.0)))
+
+
+def test_a_program_of_one_device_says_how_to_take_parts() -> None:
+    x = tracer.device_put(np.arange(16.0), on(LINE, "x"))
+    with pytest.raises(DeviceError, match="compiled for cpu:2") as caught:
+        tracer.compile(tnp.sin, device="cpu:2")(x)
+    assert "compile with mesh=x.device.mesh" in caught.value.mend
+    assert "device=" not in caught.value.mend
+    for place in (x.device, LINE):
+        with pytest.raises(DeviceError, match="is no device") as caught:
+            tracer.compile(tnp.sin, device=place)(x)
+        assert "mesh=" in caught.value.mend
+
+
+def test_donated_arrays_that_are_moved_are_gone() -> None:
+    f = tracer.compile(descend, mesh=LINE, donate_argnums=0)
+    arrays = data()
+    w = tracer.device_put(arrays[0], on(GRID, None, "b"))
+    assert_close(f(w, *arrays[1:]), tracer.compile(descend)(*arrays))
+    with pytest.raises(DonatedArrayError, match="the call of descend"):
+        w.sum()
+
+
+def test_donated_arrays_that_are_moved_are_given_once() -> None:
+    f = tracer.compile(lambda x, y: x + y, mesh=LINE, donate_argnums=0)
+    x = tracer.device_put(np.ones((512, 512)), on(LINE))
+    with pytest.raises(DonatedArrayError, match="argument 1 is the same array"):
+        f(x, x)
+    assert_close(x, np.ones((512, 512)))
+
+
+def test_a_limit_holds_for_what_is_moved_too() -> None:
+    arrays = points()
+    limit = tracer.compile(product, mesh=LINE).plan(*arrays).compiled_bytes
+    f = tracer.compile(product, mesh=LINE, memory_limit=limit)
+    given = [tracer.device_put(each, on(LINE, None, "x")) for each in arrays]
+    with pytest.raises(MemoryLimitError, match="beside its copy") as caught:
+        f(*given)
+    found = caught.value.minimum_bytes
+    assert limit < found <= limit + 2 * sum(array.nbytes for array in arrays)
+    with pytest.raises(MemoryLimitError):
+        tracer.compile(product, mesh=LINE, memory_limit=found - 1)(*given)
+    wanted = product(*map(tnp.asarray, arrays))
+    assert_close(tracer.compile(product, mesh=LINE, memory_limit=found)(*given), wanted, 1e-9)
+    assert_close(f(*arrays), wanted, 1e-9)

@@ -14,9 +14,7 @@ from tracer.lowering.placement import Placement, named_on
 from tracer.lowering.sharded import xla_sharding
 
 
-def resharding(
-    type: ShapeDtype, source: NamedSharding, target: NamedSharding
-) -> Executable | None:
+def resharding(type: ShapeDtype, source: NamedSharding, target: NamedSharding) -> Executable | None:
     """Return the program that copies an array from one sharding to another.
 
     Returns

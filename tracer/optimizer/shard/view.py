@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Set
 
 from tracer import ops
 from tracer.ir import Builder, Graph, Node, Value
@@ -83,7 +83,7 @@ def output_axes(graph: Graph) -> Axes:
 def _made_along(value: Value) -> int | None:
     if value.node.op is not ops.shard:
         return None
-    axes: Sequence[int] = value.node.params["result_axes"]
+    axes: Axes = value.node.params["result_axes"]
     return axes[value.index]
 
 
