@@ -136,7 +136,9 @@ def test_donated_arrays_that_are_moved_are_gone() -> None:
     f = tracer.compile(product, mesh=LINE, donate_argnums=0)
     arrays = points()
     x = tracer.device_put(arrays[0], on(GRID, None, "b"))
+    memory = x._buffer
     assert_close(f(x, *arrays[1:]), product(*map(tnp.asarray, arrays)))
+    assert memory.is_deleted(), "it is kept beside the copy"
     with pytest.raises(DonatedArrayError, match="the call of product"):
         x.sum()
 

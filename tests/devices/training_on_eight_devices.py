@@ -158,6 +158,16 @@ def test_state_that_is_read_whole_is_stored_in_parts() -> None:
     assert plan.compiled_bytes < 0.3 * plan.baseline_peak_bytes
 
 
+def test_what_is_returned_as_it_was_stays_in_parts() -> None:
+    def with_data(w: Any, b: Any, x: Any, y: Any) -> Any:
+        return (*descend(w, b, x, y), x, y)
+
+    step = tracer.compile(with_data, mesh=LINE)
+    found = trained(step, data(), lambda new, old: list(new))
+    assert_close(found, trained(tracer.compile(with_data), data(), lambda new, old: list(new)))
+    assert found[2].device == found[3].device == on(LINE, "x")
+
+
 def test_training_keeps_a_limit_on_each_device() -> None:
     limit = tracer.compile(adam, mesh=LINE).plan(*adam_data()).compiled_bytes * 3 // 4
     step = tracer.compile(adam, mesh=LINE, memory_limit=limit, donate_argnums=(0, 1))

@@ -16,14 +16,18 @@ def input_axes(graph: Graph) -> Axes:
     An input is cut where the devices read their own parts of it, or of what is computed from it
     along the axis, and none reads all of it.
     """
-    return tuple(map(_only, wanted_axes(graph)))
+    return tuple(map(_only, wanted_axes(graph, {})))
 
 
-def wanted_axes(graph: Graph) -> tuple[Set[int | None], ...]:
-    """Return the axes that the devices read parts of each input along; None: they read all."""
+def wanted_axes(graph: Graph, pairs: Mapping[int, int]) -> tuple[Set[int | None], ...]:
+    """Return the axes that the devices read parts of each input along; None: they read all.
+
+    An input that is an output, too, is not read for that where `pairs` lay the one like the other.
+    """
+    same = {i for i, j in pairs.items() if graph.outputs[i] is graph.inputs[j]}
     wanted: dict[Value, set[int | None]] = {}
-    for value in graph.outputs:
-        if value.node.op is not ops.shard:
+    for position, value in enumerate(graph.outputs):
+        if value.node.op is not ops.shard and position not in same:
             wanted.setdefault(value, set()).add(None)
     for node in reversed(graph.nodes):
         if node.op is ops.shard:
@@ -65,7 +69,7 @@ def alike_axes(graph: Graph, pairs: Mapping[int, int]) -> tuple[Axes, Axes]:
     pairs : mapping of int to int
         Outputs, and the inputs of the same type that they are given back as in the next call.
     """
-    wanted = wanted_axes(graph)
+    wanted = wanted_axes(graph, pairs)
     inputs, outputs = [_only(axes) for axes in wanted], list(output_axes(graph))
     for output, argument in pairs.items():
         if inputs[argument] is None and outputs[output] in wanted[argument]:
