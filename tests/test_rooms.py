@@ -53,12 +53,14 @@ ROOMS: dict[str, set[str]] = {
 """What each room may import, besides itself."""
 SAME_ROOM = {
     "alias_rows": "api",
+    "arguments": "api",
     "bucketing": "api",
     "buckets": "api",
     "compiled": "api",
     "closed_loop": "api",
     "collection": "api",
     "donation": "api",
+    "likeness": "api",
     "options": "api",
     "placing": "api",
     "retracing": "api",

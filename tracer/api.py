@@ -14,7 +14,7 @@ from tracer.compiled import Program, build_program
 from tracer.donation import given_twice
 from tracer.errors import ArgumentError, DeviceError, DTypeError, OutOfMemoryError, TracerError
 from tracer.ir import Graph
-from tracer.lowering import Mesh
+from tracer.lowering import Mesh, NamedSharding
 from tracer.numpy.array import Array
 from tracer.numpy.base import deleted_error
 from tracer.numpy.recording import _LOCAL
@@ -75,14 +75,15 @@ class CompiledFunction:
             program = self._program(call)
         else:
             program = self._program(call)
-            arrays = call.arrays(*program.input_places)
+            assert program.arguments is not None
+            arrays = call.arrays(*program.arguments.places)
         if call.is_flat and all(type(item) is Array for item in args):
             self._flat_programs[call.types] = program
         return self._run(program, arrays)
 
     def _run(self, program: Program, arrays: Sequence[Array]) -> Any:
-        if program.input_places:
-            buffers = program.placed_buffers(arrays, self._name)
+        if program.arguments is not None:
+            buffers = program.arguments.buffers((*arrays, *program.captured))
         else:
             buffers = [a._buffer for a in arrays]
             if program.captured:
@@ -109,12 +110,12 @@ class CompiledFunction:
         for array in given:
             if array.is_deleted():
                 raise deleted_error(array) from None
-            if not program.input_places and array.device is not program.device:
+            if program.arguments is None and array.device is not program.device:
                 raise DeviceError(
                     f"{self._name} is compiled for {program.device}, and an array, {array.type}, "
                     f"is on {array.device}",
-                    mend=f"move it with x.to_device({str(program.device)!r}), or compile with "
-                    f"device={str(array.device)!r}",
+                    mend=f"move it with x.to_device('{program.device}'), or compile with "
+                    + _options_for(array.device),
                 ) from None
         twice = given_twice(self._name, program.names, program.donated, given)
         if twice is not None:
@@ -165,6 +166,13 @@ class CompiledFunction:
 
     def __repr__(self) -> str:
         return f"<compiled {self._name}>"
+
+
+def _options_for(place: Any) -> str:
+    """Return the options of `compile` for arrays in some place, as the user writes them."""
+    if isinstance(place, NamedSharding):
+        return "mesh=x.device.mesh (arrays then lie as the planner likes; or say in_shardings=)"
+    return f"device='{place}'"
 
 
 def compile(
@@ -219,11 +227,14 @@ def compile(
         same for all programs. docs/passes.md lists them.
     mesh : Mesh, optional
         Several devices (`tracer.sharding`) that run the program together; the limit is that of
-        each. The planner spreads the axes that it would split for memory.
+        each. The planner spreads the axes that it would split for memory. Arrays that lie in other
+        parts on its devices are moved at the call, and results that return as arguments, as in a
+        training loop, lie like these.
     in_shardings, out_shardings : optional
         How arguments and results lie on the mesh: a `NamedSharding` or `PartitionSpec` for all,
         or containers of them like the arguments and results, as deep as is wanted. None in
-        `in_shardings`: whole on every device; in `out_shardings`: as XLA likes it.
+        `in_shardings`: whole on every device; in `out_shardings`: as XLA likes it. Arrays that lie
+        otherwise than `in_shardings` say are refused.
 
     Returns
     -------

@@ -9,12 +9,12 @@ from typing import Any
 
 from tracer import lowering, tree
 from tracer.alias_rows import Compiled, alias_report, unused_rows
+from tracer.arguments import MeshArguments
 from tracer.closed_loop import Compilers, Found
 from tracer.collection import rare_collection
 from tracer.donation import warn_unused
 from tracer.errors import DeviceError
 from tracer.ir import Graph, ShapeDtype
-from tracer.lowering import absent
 from tracer.numpy.array import Array
 from tracer.numpy.base import Deleted
 from tracer.optimizer.alias import match_donations
@@ -42,8 +42,8 @@ class Program:
     device: lowering.Device
     graph: Graph
     plan: Plan
-    input_places: tuple[lowering.NamedSharding, ...] = ()
-    """How the arguments and captured arrays lie on a mesh; empty for a program on one device."""
+    arguments: MeshArguments | None = None
+    """How a program on a mesh takes its arguments; None for a program on one device."""
 
     def captured_buffers(self) -> Sequence[Any]:
         """Return the buffers of the arrays that the function closed over."""
@@ -56,20 +56,6 @@ class Program:
     def stablehlo(self) -> str:
         """Return the program's StableHLO text."""
         return lowering.stablehlo(self.graph, device=self.device, placement=self.execute.placement)
-
-    def placed_buffers(self, arrays: Sequence[Array], name: str) -> list[Any]:
-        """Return the buffers of a program on a mesh; arrays of one device are spread over it.
-
-        Raises
-        ------
-        DeviceError
-            An array lies in other parts, or on a device outside of the mesh.
-        """
-        given = (*arrays, *self.captured)
-        return [
-            _on_mesh(array, place, name)._buffer
-            for array, place in zip(given, self.input_places, strict=True)
-        ]
 
 
 def build_program(call: Call, options: CompileOptions, name: str) -> Program:
@@ -121,6 +107,7 @@ def _build_spread(call: Call, options: CompileOptions, name: str, spread: Spread
     assert execute.placement is not None
     outputs = tuple(filter(None, execute.placement.outputs))
     view = candidate.view
+    argument_bytes = sum(type.nbytes for type in view.input_types)
     return Program(
         execute=execute,
         captured=tuple(
@@ -143,7 +130,7 @@ def _build_spread(call: Call, options: CompileOptions, name: str, spread: Spread
             peak_bytes=candidate.peak_bytes,
             baseline_peak_bytes=spreader.planner.baseline_peak_bytes,
             compiled_bytes=found.nbytes,
-            argument_bytes=sum(type.nbytes for type in view.input_types),
+            argument_bytes=argument_bytes,
             output_bytes=sum(type.nbytes for type in view.output_types),
             passes=candidate.rows,
             loops=candidate.loops,
@@ -151,22 +138,16 @@ def _build_spread(call: Call, options: CompileOptions, name: str, spread: Spread
             find_minimum=lambda: found.nbytes,
             devices=(str(spread.mesh), *spreader.explained(candidate)),
         ),
-        input_places=execute.placement.inputs,
-    )
-
-
-def _on_mesh(array: Array, place: lowering.NamedSharding, name: str) -> Array:
-    """Return an array as it is to lie on a mesh."""
-    if array.device == place or array.is_deleted():
-        return array
-    if not place.mesh.is_present:
-        raise absent(place.mesh.flat[0])
-    if array.device in place.mesh.flat:
-        return array.to_device(place)
-    raise DeviceError(
-        f"{name} takes an array, {array.type}, as {place}, and it is on {array.device}",
-        mend="place it first: tracer.device_put(x, sharding), with the sharding that the program "
-        "is compiled for",
+        arguments=MeshArguments(
+            name,
+            call.names,
+            execute.placement.inputs,
+            spread.is_automatic,
+            spreader.donated,
+            spreader.limit,
+            found.nbytes,
+            argument_bytes,
+        ),
     )
 
 

@@ -159,14 +159,24 @@ class LoweringEvaluator:
         lowering.block_until_ready(array._buffer)
 
     def to_device(self, array: ArrayBase, device: Any) -> Array:
-        """Return an array on a device or mesh: itself, its memory by another name, or a copy."""
-        is_cut = isinstance(device, lowering.NamedSharding)
-        place = device if is_cut else lowering.find_device(device)
-        if array._device is place:
+        """Return an array on a device or mesh: itself, its memory by another name, or a copy.
+
+        Parts on one mesh move between its devices.
+        """
+        cut = lowering.NamedSharding
+        source, place = array._device, device
+        if not isinstance(device, cut):
+            place = lowering.find_device(device)
+        if source is place:
             return cast("Array", array)
-        if array._device == place:
+        if source == place:
             return Array(array._buffer, array._type, place)
         array._require_alive()
+        if isinstance(source, cut) and isinstance(place, cut):
+            place.shard_shape(array.shape)  # says which axis cannot be cut
+            execute = lowering.resharding(array._type, source, place)
+            if execute is not None:
+                return Array(execute(array._buffer)[0], array._type, place)
         return self.from_host(self.to_host(array), place)
 
     def place_beside(self, places: Sequence[Any]) -> Any:

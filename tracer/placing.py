@@ -8,10 +8,11 @@ from functools import cached_property
 
 from tracer import tree
 from tracer.ir import Graph, ShapeDtype
+from tracer.likeness import returned_arguments
 from tracer.lowering import NamedSharding, PartitionSpec, Placement
 from tracer.optimizer.liveness import Liveness
 from tracer.optimizer.passes import PassRow
-from tracer.optimizer.shard import ANYHOW, device_view, input_axes, output_axes
+from tracer.optimizer.shard import ANYHOW, alike_axes, device_view
 from tracer.optimizer.split import LoopRow
 from tracer.sharding import Spread
 from tracer.signature import Call
@@ -67,13 +68,20 @@ class Placer:
         Its results.
     spread : Spread
         What the user said of both.
-    donated : frozenset of int
+    donated : sequence of int
         Inputs that are donated.
     """
 
-    def __init__(self, call: Call, traced: Traced, spread: Spread, donated: frozenset[int]) -> None:
-        self.call, self.traced, self.spread, self.donated = call, traced, spread, donated
+    def __init__(
+        self, call: Call, traced: Traced, spread: Spread, donated: Sequence[int] = ()
+    ) -> None:
+        self.call, self.traced, self.spread = call, traced, spread
+        self.donated = frozenset(donated)
         self.mesh = spread.mesh
+        self.returned: dict[int, int] = {}
+        """The argument that each result lies like, as it is taken to return as that."""
+        if spread.is_automatic and spread.results is None:
+            self.returned = returned_arguments(call, traced, donated)
 
     def candidate(
         self,
@@ -83,8 +91,8 @@ class Placer:
         axes: tuple[str, ...],
     ) -> SpreadCandidate:
         """Return a graph with its placement and what one device does of it."""
-        inputs, outputs = input_axes(graph), output_axes(graph)
-        placement = self._placement(graph, inputs, outputs)
+        inputs, made = alike_axes(graph, self.returned)
+        placement = self._placement(graph, inputs, made)
         view = _view(graph, placement)
         return SpreadCandidate(graph, view, placement, rows, loops, axes, self.donated)
 

@@ -16,7 +16,7 @@ from tracer import lowering, rules
 from tracer.donation import donated_leaves
 from tracer.errors import DeviceError, MemoryLimitError, OutOfMemoryError
 from tracer.ir import Graph, ShapeDtype
-from tracer.lowering import Placement
+from tracer.lowering import NamedSharding, Placement
 from tracer.optimizer.alias import match_donations
 from tracer.optimizer.passes import Pass, PassLog, PassManager, PassRow
 from tracer.optimizer.pipeline import SHARD_NAME, PlannerOptions, split_passes
@@ -64,7 +64,7 @@ class Spreader:
         self.limit = limit
         self.donated = donated_leaves(call, options.donation)
         self.traced = call.traced
-        self.placer = Placer(call, self.traced, spread, frozenset(self.donated))
+        self.placer = Placer(call, self.traced, spread, self.donated)
         self.machine = Machine(**lowering.machine_facts(device))
         self.planner = Planner(
             self.traced.graph,
@@ -119,23 +119,36 @@ class Spreader:
         raise self._infeasible(min(compiled, key=lambda found: found.nbytes))
 
     def _compile(self, candidate: SpreadCandidate) -> lowering.Executable:
-        aliases = match_donations(candidate.graph, self.donated).pairs
+        outputs, pairs = self._taken_over(candidate)
         placement = candidate.placement
-        outputs = list(placement.outputs)
-        pairs = {}
-        for argument, result in aliases.items():
-            # Memory is taken over where argument and result lie alike.
-            if outputs[result] is None:
-                outputs[result] = placement.inputs[argument]
-            if outputs[result] == placement.inputs[argument]:
-                pairs[argument] = result
         return lowering.compile_graph(
             candidate.graph,
             donate=self.donated,
             aliases=pairs,
             options=self._xla_options,
-            placement=Placement(placement.mesh, placement.inputs, tuple(outputs)),
+            placement=Placement(placement.mesh, placement.inputs, outputs),
         )
+
+    def _taken_over(
+        self, candidate: SpreadCandidate
+    ) -> tuple[tuple[NamedSharding | None, ...], dict[int, int]]:
+        """Return how the results lie, and those that take over memory, by the donated argument."""
+        matched = match_donations(candidate.graph, self.donated).pairs.items()
+        # A result that the match finds for an argument may lie otherwise than one that returns.
+        returned = [(i, j) for j, i in self.placer.returned.items() if i in self.donated]
+        inputs, outputs = candidate.placement.inputs, list(candidate.placement.outputs)
+        pairs: dict[int, int] = {}
+        taken = set[int]()
+        for argument, result in (*matched, *returned):
+            if argument in pairs or result in taken:
+                continue
+            if outputs[result] is None:
+                outputs[result] = inputs[argument]
+            # Memory is taken over where argument and result lie alike.
+            if outputs[result] == inputs[argument]:
+                pairs[argument] = result
+                taken.add(result)
+        return tuple(outputs), pairs
 
     @property
     def _xla_options(self) -> dict[str, Any]:

@@ -350,6 +350,14 @@ def test_the_plan_says_what_is_spread() -> None:
     np.testing.assert_allclose(result, wanted, rtol=1e-4, atol=1e-4)
 
 
+def test_predictions_know_how_the_user_wants_results() -> None:
+    arrays = points()
+    in_parts = tracer.compile(product, mesh=LINE).plan(*arrays)
+    whole = tracer.compile(product, mesh=LINE, out_shardings=P()).plan(*arrays)
+    assert whole.output_bytes == 8 * in_parts.output_bytes
+    assert whole.peak_bytes >= in_parts.peak_bytes + 7 * in_parts.output_bytes
+
+
 def test_a_loop_runs_inside_of_each_part() -> None:
     arrays = points(2048)
     f = tracer.compile(product, mesh=LINE, memory_limit="300kB")

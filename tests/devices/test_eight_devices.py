@@ -1,4 +1,4 @@
-"""Runs the files for eight devices in a process whose CPU client makes as many."""
+"""Runs the files for eight devices in processes whose CPU client makes eight."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.xla
-@pytest.mark.parametrize("file", ["on_eight_devices.py", "predictions_on_eight_devices.py"])
-def test_on_eight_devices(file: str) -> None:
+@pytest.mark.parametrize("kind", ["", "training_", "moving_", "predictions_"])
+def test_on_eight_devices(kind: str) -> None:
     command = [
         sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider",
-        f"tests/devices/{file}",
+        f"tests/devices/{kind}on_eight_devices.py",
     ]  # fmt: skip
     done = subprocess.run(
         command, cwd=ROOT, env={**os.environ, "TRACER_CPU_DEVICES": "8"},

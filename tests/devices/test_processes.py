@@ -97,6 +97,60 @@ def test_processes_that_wait_for_data_of_another_end_at_once(how: str) -> None:
     assert "is gone" in found[2][1] or "distributed service" in found[2][1], found[2][1][-2000:]
 
 
+_TRAINING = """
+import sys
+import numpy as np, tracer, tracer.numpy as tnp
+from tracer.sharding import Mesh, NamedSharding, PartitionSpec as P
+index, address = int(sys.argv[1]), sys.argv[2]
+tracer.distributed.initialize(address, num_processes=2, process_id=index, cpu_devices=2)
+mesh = Mesh(tracer.devices(), "x")
+
+def step(w, x, y):
+    loss, slope = tracer.value_and_grad(lambda w: ((tnp.tanh(x @ w) - y) ** 2).mean())(w)
+    return w - 0.5 * slope, loss
+
+def train(f, w):
+    for _ in range(5):
+        w, loss = f(w, x, y)
+    return w, float(loss)
+
+rng = np.random.default_rng(0)
+w, x, y = [rng.standard_normal(shape) for shape in ((16, 512), (64, 16), (64, 512))]
+last, loss = train(tracer.compile(step, mesh=mesh), w)
+assert not last.device.is_fully_replicated, last.device
+wanted, wanted_loss = train(tracer.compile(step), w)
+np.testing.assert_allclose(loss, wanted_loss)
+try:
+    np.asarray(last)
+except tracer.errors.DeviceError as error:
+    print(error)
+np.testing.assert_allclose(last.to_device(NamedSharding(mesh, P())), wanted)
+moved = last.to_device(NamedSharding(mesh, P(None, "x")))
+found = train(tracer.compile(step, mesh=mesh), moved)[1]
+np.testing.assert_allclose(found, train(tracer.compile(step), wanted)[1])
+print("done")
+tracer.distributed.shutdown()
+"""
+
+
+def test_training_takes_its_own_results() -> None:
+    """Parts move between processes, which no process' host could do alone."""
+    address = free_address()
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", _TRAINING, str(index), address], cwd=ROOT, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )
+        for index in range(2)
+    ]  # fmt: skip
+    for process in started:
+        output, errors = process.communicate(timeout=100)
+        assert process.returncode == 0, errors[-4000:]
+        assert "lies in other processes" in output
+        assert "x.to_device(NamedSharding(mesh, PartitionSpec()))" in output
+        assert "done" in output
+
+
 def test_different_programs_are_refused_by_all() -> None:
     found = run_processes("training step", 2, seconds=90, how="differs")
     assert all(status not in (None, 0) for status, _, _ in found)

@@ -176,6 +176,7 @@ def _control() -> dict[str, list[Sample]]:
         ((2, 3), np.float64),
         F3,
     )
+    alike = graph(lambda x, y: [ops.add(y, y), ops.multiply(x, x)], ((2, 3), np.float64), F3)
     counts = {"length": 4, "num_consts": 1, "num_carry": 1}
     return {
         "while": [sample(np.int32(0), real(3), condition=condition, body=body)],
@@ -206,6 +207,14 @@ def _control() -> dict[str, list[Sample]]:
                 count=2,
                 operand_axes=(0, None),
                 result_axes=(0, 1),
+            ),
+            sample(
+                real(4, 3),
+                real(3),
+                body=alike,
+                count=2,
+                operand_axes=(0, None),
+                result_axes=(None, 0),
             ),
         ],
     }

@@ -24,6 +24,7 @@ from tracer.lowering.mesh import Mesh, make_mesh
 from tracer.lowering.named_sharding import NamedSharding, PartitionSpec
 from tracer.lowering.placement import Placement
 from tracer.lowering.processes import exchange
+from tracer.lowering.resharding import resharding
 from tracer.lowering.sharded import get_sharded, local_buffers, put_sharded
 from tracer.lowering.shims import Buffer, memory_optimized_options, unmoved_code_options
 from tracer.lowering.transfer import (
@@ -66,6 +67,7 @@ __all__ = [
     "memory_optimized_options",
     "node_path",
     "put_sharded",
+    "resharding",
     "set_default_device",
     "stablehlo",
     "start_to_host",

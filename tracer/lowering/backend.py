@@ -205,7 +205,9 @@ def find_device(device: Device | str | None) -> Device:
         return default_device()
     if not isinstance(device, str):
         raise DeviceError(
-            f"{device!r} is no device", mend="give a Device or its name, such as 'cpu:0'"
+            f"{device!r} is no device",
+            mend="give a Device or its name, such as 'cpu:0'; for several devices give mesh= to "
+            "tracer.compile, and arrays a NamedSharding(mesh, PartitionSpec(...))",
         )
     name, _, number = device.partition(":")
     platform = _ALIASES.get(name, name)

@@ -159,6 +159,23 @@ class NamedSharding:
                 index.append(slice(number * size, (number + 1) * size))
             yield device, tuple(index)
 
+    def is_equivalent_to(self, other: NamedSharding, ndim: int) -> bool:
+        """Tell whether arrays with `ndim` axes have the same part on each device, in one order.
+
+        The names of the axes do not matter, nor how the devices stand in a grid.
+        """
+        if self == other:
+            return True
+        if self.mesh.flat != other.mesh.flat:
+            return False
+        shapes = [
+            tuple(sharding.shards(names) for names in sharding.parts(ndim))
+            for sharding in (self, other)
+        ]
+        if shapes[0] != shapes[1]:
+            return False
+        return list(self.places(shapes[0])) == list(other.places(shapes[0]))
+
     @cached_property
     def _key(self) -> tuple[Any, ...]:
         parts = list(self._parts())

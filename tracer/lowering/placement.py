@@ -84,7 +84,8 @@ def chosen_outputs(
     for sharding, made, type in zip(
         placement.outputs, raw.get_output_shardings(), types, strict=True
     ):
-        chosen = sharding or _named(made, placement.mesh, type.ndim)
+        wanted = xla_client.HloSharding.from_proto(made)
+        chosen = sharding or named_on(placement.mesh, wanted, type.ndim)
         if chosen is None:
             raise LoweringError(
                 f"XLA leaves a result, {type}, on {placement.mesh} as {made}, which no "
@@ -95,9 +96,8 @@ def chosen_outputs(
     return tuple(found)
 
 
-def _named(made: Any, mesh: Mesh, ndim: int) -> NamedSharding | None:
-    """Return XLA's sharding by the names of the mesh; None if they cannot say it."""
-    wanted = xla_client.HloSharding.from_proto(made)
+def named_on(mesh: Mesh, wanted: Any, ndim: int) -> NamedSharding | None:
+    """Return XLA's sharding by the names of a mesh; None if they cannot say it."""
     if wanted.is_replicated():
         return NamedSharding(mesh, PartitionSpec())
     tiles = list(wanted.tile_assignment_dimensions())

@@ -81,7 +81,8 @@ def get_sharded(
     if len(covered) < len({str(index) for _, index in sharding.places(shape)}):
         raise DeviceError(
             f"an array of shape {shape}, {sharding}, lies in other processes, too",
-            mend="return it replicated (out_shardings with PartitionSpec()), or look at this "
+            mend="let every process copy it to all devices, x.to_device(NamedSharding(mesh, "
+            "PartitionSpec())), or return it so (out_shardings=PartitionSpec()); or look at this "
             "process' part with tracer.sharding.local_parts(x)",
         )
     whole = np.empty(shape, dtype)

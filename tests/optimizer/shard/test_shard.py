@@ -20,7 +20,7 @@ from tracer.ir import Builder, Graph, ShapeDtype, interpret, verify, verify_same
 from tracer.ops import add, shard
 from tracer.optimizer.liveness import Liveness
 from tracer.optimizer.passes import PassLog
-from tracer.optimizer.shard import device_view, input_axes, output_axes, shard_graph
+from tracer.optimizer.shard import alike_axes, device_view, input_axes, output_axes, shard_graph
 from tracer.optimizer.split import SplitSettings, split_graph
 
 SETTINGS = SplitSettings(1 << 10, 1 << 14, 1 << 14)
@@ -63,6 +63,24 @@ def test_rows_are_spread_and_inputs_with_them() -> None:
     (line,) = log.applied
     assert "4 devices, 16 on each" in line
     assert "kernel_product" in line
+
+
+def test_outputs_that_return_as_inputs_lie_like_these() -> None:
+    def program(x: Any, y: Any, v: Any, small: Any) -> Any:
+        made = kernel_product(x, y, v)
+        # All of v is read, and its parts; x is returned as it was.
+        return made, tnp.tanh(made) * v, x, small + made.sum()
+
+    arrays = [*points(256), np.ones((4, 4))]
+    graph = traced(program, *of(*arrays))
+    result, _ = sharded(graph)
+    assert_same(graph, result, arrays)
+    alone = alike_axes(result, {})
+    assert alone == (input_axes(result), output_axes(result))
+    assert alone == ((None, None, None, None), (0, 0, None, None))
+    assert alike_axes(result, {1: 2, 2: 0, 3: 3}) == ((0, None, 0, None), (0, 0, 0, None))
+    # An input of which no device reads parts is whole, whatever returns as it.
+    assert alike_axes(result, {0: 1}) == alone
 
 
 def test_a_device_takes_a_share_of_the_memory() -> None:

@@ -2,6 +2,6 @@
 
 from tracer.optimizer.shard.cuts import ANYHOW
 from tracer.optimizer.shard.driver import shard_graph
-from tracer.optimizer.shard.view import device_view, input_axes, output_axes
+from tracer.optimizer.shard.view import alike_axes, device_view, input_axes, output_axes
 
-__all__ = ["ANYHOW", "device_view", "input_axes", "output_axes", "shard_graph"]
+__all__ = ["ANYHOW", "alike_axes", "device_view", "input_axes", "output_axes", "shard_graph"]

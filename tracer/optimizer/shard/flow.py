@@ -74,21 +74,6 @@ class Flow:
         """Tell whether a node runs on parts, or makes terms of sums."""
         return node not in self.after and any(self.lies[value] for value in node.results)
 
-    def leaves_whole(self) -> bool:
-        """Tell whether what runs on parts has a whole result that is read outside of it.
-
-        Each device has it, but only parts and terms come out of what devices compute.
-        """
-        read = set(self.graph.outputs).union(
-            *(node.operands for node in self.graph.nodes if not self.inside(node))
-        )
-        return any(
-            value in read and self.lies[value] is None
-            for node in self.graph.nodes
-            if self.inside(node)
-            for value in node.results
-        )
-
     def outputs(self) -> list[Lie]:
         """Return how the outputs lie.
 

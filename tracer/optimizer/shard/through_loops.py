@@ -2,12 +2,13 @@
 
 A loop over time carries a state whose batch axis is parallel in every trip. `Flow` follows the
 axis through the program; all that runs on parts becomes one computation of each device, with its
-loops inside. What comes out are parts side by side, or terms that are joined outside.
+loops inside. What comes out are parts side by side, terms that are joined outside, or whole values
+that every device has computed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 
 import numpy as np
 
@@ -66,24 +67,47 @@ def _flows(
                 continue
             lies = [Cut(axis) if other is value else None for other in graph.inputs]
             flow = Flow(graph, lies, count)
-            if any(flow.inside(node) for node in loops) and not flow.leaves_whole():
+            if any(flow.inside(node) for node in loops):
                 cut = (v.type.nbytes for v, lie in flow.lies.items() if isinstance(lie, Cut))
                 yield sum(cut), value, axis, flow
 
 
 def _written(graph: Graph, flow: Flow, count: int) -> tuple[Graph, frozenset[Node]]:
     mapping: dict[Value, Value] = {}
-    inside = [node for node in graph.nodes if flow.inside(node)]
+    before, inside, after = _divided(graph, flow)
     with Builder() as builder:
         for value in graph.inputs:
             mapping[value] = builder.input(value.type, value.node.source)
-        before = (node for node in graph.nodes if node not in flow.after and node not in inside)
         _copy(builder, before, mapping)
         start = len(builder.nodes)
-        mapping.update(_emit(builder, graph, flow, inside, count, mapping))
+        read = {value for node in after for value in node.operands}.union(graph.outputs)
+        mapping.update(_emit(builder, flow, inside, read, count, mapping))
         made = frozenset(builder.nodes[start:])
-        _copy(builder, flow.after, mapping)
+        _copy(builder, after, mapping)
         return builder.finish([mapping[value] for value in graph.outputs]), made
+
+
+def _divided(graph: Graph, flow: Flow) -> tuple[list[Node], list[Node], list[Node]]:
+    """Return the nodes before what the devices do on their parts, in it, and after it.
+
+    What hangs on whole results of loops comes after it, but for what the parts read of that: every
+    device computes it.
+    """
+    parts = {node for node in graph.nodes if flow.inside(node)}
+    hanging: set[Node] = set()
+    for node in graph.nodes:
+        if node not in parts and any(v.node in parts or v.node in hanging for v in node.operands):
+            hanging.add(node)
+    inside = set(parts)
+    for node in reversed(graph.nodes):
+        if node in inside:
+            inside.update(value.node for value in node.operands if value.node in hanging)
+    behind = hanging.union(flow.after) - inside
+    return (
+        [node for node in graph.nodes if node not in inside and node not in behind],
+        [node for node in graph.nodes if node in inside],
+        [node for node in graph.nodes if node in behind],
+    )
 
 
 def _copy(builder: Builder, nodes: Iterable[Node], mapping: dict[Value, Value]) -> None:
@@ -94,15 +118,15 @@ def _copy(builder: Builder, nodes: Iterable[Node], mapping: dict[Value, Value]) 
 
 def _emit(
     builder: Builder,
-    graph: Graph,
     flow: Flow,
     inside: list[Node],
+    read: Set[Value],
     count: int,
     mapping: dict[Value, Value],
 ) -> dict[Value, Value]:
-    """Write what the devices do on their parts; returns its results, joined."""
-    read = {value for node in flow.after for value in node.operands} | set(graph.outputs)
-    wanted = {v: lie for v, lie in flow.lies.items() if lie and v in read and v.node.op is not None}
+    """Write what the devices do on their parts; returns those results that are read, joined."""
+    made = {value for node in inside for value in node.results}
+    wanted = {value: lie for value, lie in flow.lies.items() if value in read and value in made}
     builder.source = inside[0].source
     body, handed = _body(flow, inside, count, wanted)
     found = ops.shard(
@@ -111,12 +135,19 @@ def _emit(
         body=body,
         count=count,
         operand_axes=(0, *handed.axes),
-        result_axes=tuple(lie.axis if isinstance(lie, Cut) else 0 for lie in wanted.values()),
+        result_axes=tuple(map(_result_axis, wanted.values())),
     )
     joining = [
         (value, lie.combiner if isinstance(lie, Partial) else None) for value, lie in wanted.items()
     ]
     return join_parts(builder, as_tuple(found), joining)
+
+
+def _result_axis(lie: Lie) -> int | None:
+    """Return the axis along which the devices' results are joined; None: all are the same."""
+    if isinstance(lie, Partial):
+        return 0
+    return None if lie is None else lie.axis
 
 
 def _body(

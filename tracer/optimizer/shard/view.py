@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 
 import numpy as np
 
@@ -22,9 +22,18 @@ def input_axes(graph: Graph) -> Axes:
     An input is cut where the devices read their own parts of it, or of what is computed from it
     along the axis, and none reads all of it.
     """
+    return tuple(map(_only, wanted_axes(graph, {})))
+
+
+def wanted_axes(graph: Graph, pairs: Mapping[int, int]) -> tuple[Set[int | None], ...]:
+    """Return the axes that the devices read parts of each input along; None: they read all.
+
+    An input that is an output, too, is not read for that where `pairs` lay the one like the other.
+    """
+    same = {i for i, j in pairs.items() if graph.outputs[i] is graph.inputs[j]}
     wanted: dict[Value, set[int | None]] = {}
-    for value in graph.outputs:
-        if value.node.op is not ops.shard:
+    for position, value in enumerate(graph.outputs):
+        if value.node.op is not ops.shard and position not in same:
             wanted.setdefault(value, set()).add(None)
     for node in reversed(graph.nodes):
         if node.op is ops.shard:
@@ -34,7 +43,7 @@ def input_axes(graph: Graph) -> Axes:
         for result in node.results:
             for axis in wanted.get(result, ()):
                 _hand_up(node, result, axis, wanted)
-    return tuple(_only(wanted.get(value, set())) for value in graph.inputs)
+    return tuple(wanted.get(value, set()) for value in graph.inputs)
 
 
 def _hand_up(
@@ -49,8 +58,31 @@ def _hand_up(
         wanted.setdefault(value, set()).add(from_axis)
 
 
-def _only(axes: set[int | None]) -> int | None:
+def _only(axes: Set[int | None]) -> int | None:
     return next(iter(axes)) if len(axes) == 1 else None
+
+
+def alike_axes(graph: Graph, pairs: Mapping[int, int]) -> tuple[Axes, Axes]:
+    """Return the axes of inputs and outputs, with outputs that return as inputs cut like these.
+
+    An output takes the axis of its input: it moves once at the end of the program, or would at the
+    beginning of the next call. An input that some devices read whole and others, for the output,
+    in parts along the output's axis is cut, too: it is gathered inside, and stored in parts.
+
+    Parameters
+    ----------
+    graph : Graph
+    pairs : mapping of int to int
+        Outputs, and the inputs of the same type that they are given back as in the next call.
+    """
+    wanted = wanted_axes(graph, pairs)
+    inputs, outputs = [_only(axes) for axes in wanted], list(output_axes(graph))
+    for output, argument in pairs.items():
+        if inputs[argument] is None and outputs[output] in wanted[argument]:
+            inputs[argument] = outputs[output]
+        if inputs[argument] is not None:
+            outputs[output] = inputs[argument]
+    return tuple(inputs), tuple(outputs)
 
 
 def output_axes(graph: Graph) -> Axes:
@@ -61,7 +93,7 @@ def output_axes(graph: Graph) -> Axes:
 def _made_along(value: Value) -> int | None:
     if value.node.op is not ops.shard:
         return None
-    axes: Sequence[int] = value.node.params["result_axes"]
+    axes: Axes = value.node.params["result_axes"]
     return axes[value.index]
 
 
