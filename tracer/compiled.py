@@ -154,8 +154,8 @@ def _on_mesh(array: Array, place: lowering.NamedSharding, name: str) -> Array:
     """Return an array as it is to lie on a mesh."""
     if array.device == place or array.is_deleted():
         return array
-    if not place.mesh.is_present:
-        raise absent(place.mesh.flat[0])
+    if not place.mesh.local:
+        raise absent(place.mesh)
     if array.device in place.mesh.flat:
         return array.to_device(place)
     raise DeviceError(

@@ -10,7 +10,7 @@ import numpy as np
 from tracer import lowering
 from tracer.batching import batch_graph
 from tracer.errors import DeviceError, TracerError
-from tracer.ir import Graph, ShapeDtype
+from tracer.ir import Builder, Graph, ShapeDtype
 from tracer.numpy.array import Array
 from tracer.numpy.base import ArrayBase, deleted_error
 from tracer.numpy.convert import forget_scalars
@@ -103,6 +103,15 @@ class EagerProgram:
         return list(map(Array, results, self._types, execute.placement.outputs))
 
 
+def _moved(array: ArrayBase, device: lowering.NamedSharding) -> Array:
+    """Return an array as it is to lie on its mesh, moved by a program of all its processes."""
+    builder = Builder()
+    graph = builder.finish([builder.input(array.type)])
+    placement = lowering.Placement(device.mesh, (array._device,), (device,))
+    (buffer,) = lowering.compile_graph(graph, placement=placement)(array._buffer)
+    return Array(buffer, array.type, device)
+
+
 def set_default_device(device: lowering.Device | str | None) -> None:
     """Set the device that is used when none is named.
 
@@ -142,6 +151,17 @@ class LoweringEvaluator:
             return lowering.get_sharded(array._buffer, array._device, array.shape, array.dtype)
         return lowering.to_host(array._buffer)
 
+    def parts_here(self, array: ArrayBase) -> str | None:
+        """Say which parts of an array are in this process; None where all are."""
+        place = array._device
+        if not isinstance(place, lowering.NamedSharding):
+            return None
+        if lowering.is_whole_here(place, array.shape):
+            return None
+        here = (index for device, index in place.places(array.shape) if device.is_local)
+        parts = (", ".join(f"{cut.start}:{cut.stop}" for cut in index) for index in here)
+        return ", ".join(f"[{part}]" for part in dict.fromkeys(parts)) or "nothing"
+
     def start_to_host(self, array: ArrayBase) -> None:
         """Start to copy the data to the host; does not block."""
         is_cut = isinstance(array._device, lowering.NamedSharding)
@@ -152,7 +172,15 @@ class LoweringEvaluator:
         lowering.block_until_ready(array._buffer)
 
     def to_device(self, array: ArrayBase, device: Any) -> Array:
-        """Copy an array to a device."""
+        """Copy an array to a device; parts that other processes have are sent by them."""
+        place = array._device
+        if (
+            isinstance(device, lowering.NamedSharding)
+            and isinstance(place, lowering.NamedSharding)
+            and device.mesh == place.mesh
+            and not lowering.is_whole_here(place, array.shape)
+        ):
+            return _moved(array, device)
         return self.from_host(self.to_host(array), device)
 
     def to_dlpack(self, array: ArrayBase) -> Any:
@@ -166,7 +194,8 @@ class LoweringEvaluator:
     def devices(self) -> list[Any]:
         """Return the devices of this process, the default one first."""
         first = lowering.default_device()
-        return [first, *(device for device in lowering.devices() if device != first)]
+        others = (device for device in lowering.devices() if device.is_local)
+        return [first, *(device for device in others if device != first)]
 
     def from_dlpack(self, value: Any) -> Array:
         """Copy an object that speaks DLPack to the default device."""

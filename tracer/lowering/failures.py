@@ -16,6 +16,7 @@ from tracer.errors import (
     OutOfMemoryError,
     TracerError,
 )
+from tracer.lowering.processes import process_count, process_index
 
 _BYTES = re.compile(r"(\d+)\s*bytes")
 _DONATED = re.compile(r"deleted|donate", re.IGNORECASE)
@@ -85,12 +86,19 @@ def execution_failure(error: Exception, buffers: Sequence[Any] = ()) -> TracerEr
     )
 
 
-def absent(device: Any) -> DeviceError:
-    """Return the error for running, or putting data, on a device that is not here."""
+def absent(place: Any) -> DeviceError:
+    """Return the error for running, or putting data, on a device or mesh that is not here."""
+    if place.is_present:
+        return DeviceError(
+            f"{place} belongs to other processes: this one, {process_index()} of "
+            f"{process_count()}, cannot put data or run programs there",
+            mend="use the devices of this process ([d for d in tracer.devices() if d.is_local]), "
+            "or a mesh that has some of them; the process of a device is device.process",
+        )
     return DeviceError(
-        f"{device} is not here: programs are compiled for it, and cannot run in this process",
+        f"{place} is not here: programs are compiled for it, and cannot run in this process",
         mend="read .plan(...), .stablehlo(...) and .hlo(...) of the compiled function; to run it, "
-        f"compile with device='{device.platform}:0' on a machine that has one",
+        f"compile with device='{place.platform}:0' on a machine that has one",
     )
 
 
