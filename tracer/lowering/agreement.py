@@ -17,14 +17,14 @@ from collections import Counter
 from collections.abc import Iterable
 
 from tracer.errors import DeviceError
-from tracer.lowering.processes import ENDED, Group, working_group
+from tracer.lowering.processes import ENDED, Group, say_ended, working_group
 
 _POLL_MILLISECONDS = 1000
 """For how long to wait before a look at what has become of the others."""
 _PATIENCE_SECONDS = 1800
 """Others may read data, plan and compile for that long before they come to the same point."""
 _KEPT = 64
-"""What was said is forgotten in blocks of so many points, or more."""
+"""What was said is forgotten in blocks of so many points."""
 _WAITS = "tracer/waits/"
 """Where a process says whom it waits for."""
 
@@ -39,7 +39,7 @@ def exchange(value: str, *, purpose: str, among: Iterable[int]) -> list[str]:
     Parameters
     ----------
     value : str
-        This process' value.
+        The value of this process.
     purpose : str
         What it is for: the others have to say the same.
     among : iterable of int
@@ -57,29 +57,18 @@ def exchange(value: str, *, purpose: str, among: Iterable[int]) -> list[str]:
     with _ONE_POINT:
         point = _Point(joined, members, purpose)
         point.say(value)
-        return [value if other == joined.index else point.hear(other) for other in members]
+        return point.hear()
 
 
 def meet(purpose: str, among: Iterable[int]) -> None:
-    """Wait until the next and the previous of some processes are about to do the same as this one.
-
-    So all of them are, and no one has to hear of more than two.
+    """Wait until all of some processes are about to do the same.
 
     Raises
     ------
     DeviceError
         Another process is about to do something else, or will not come.
     """
-    members = tuple(sorted(among))
-    joined = working_group()
-    if joined is None or len(members) < 2:
-        return
-    with _ONE_POINT:
-        point = _Point(joined, members, purpose)
-        point.say("")
-        place = members.index(joined.index)
-        for other in {members[place - 1], members[(place + 1) % len(members)]}:
-            point.hear(other)
+    exchange("", purpose=purpose, among=among)
 
 
 class _Point:
@@ -87,39 +76,47 @@ class _Point:
 
     def __init__(self, joined: Group, members: tuple[int, ...], purpose: str) -> None:
         self.group, self.members, self.purpose = joined, members, purpose
+        if joined.has_given_up:
+            raise self._alone("were left by this one when it gave up waiting for them")
         self.number = _COUNTS[members]
+        self.place = _place(members, self.number)
+        self.said: dict[int, str] = {}
         _COUNTS[members] += 1
 
     def say(self, value: str) -> None:
         """Tell the others."""
         client, index = self.group.client, self.group.index
-        kept = _kept(self.members)
+        self.said[index] = json.dumps([self.purpose, value])
         try:
-            client.key_value_set(
-                _key(self.members, index, self.number), json.dumps([self.purpose, value])
-            )
-            if self.number > kept and self.number % kept == kept - 1:
-                # Who hears its neighbours is ahead of others by as many points as there are
-                # members, at most: all have heard the block before.
-                client.key_value_delete(_block(self.members, index, self.number - kept))
+            client.key_value_set(f"{self.place}/{index}", self.said[index])
+            if self.number % _KEPT == 1 and self.number > _KEPT and index == self.members[0]:
+                # All have come to the first point of this block, so none reads the block before.
+                client.key_value_delete(_block(self.members, self.number - _KEPT))
         except RuntimeError as error:
             raise self._alone(f"cannot be told: {error}") from error
 
-    def hear(self, other: int) -> str:
-        """Return what another process gives."""
-        found = self._heard(other)
-        purpose, value = json.loads(found)
-        if purpose != self.purpose:
-            raise DeviceError(
-                f"processes {self.group.index} and {other} do different things at the same point: "
-                f"process {self.group.index} is to {self.purpose}, process {other} to {purpose}",
-                mend="let all processes make the same calls with the same code, types, options "
-                "and limits, in the same order; what only some do takes a mesh of their devices",
-            )
-        return str(value)
+    def hear(self) -> list[str]:
+        """Return what all give; refuse to go on where one is about to do something else."""
+        for other in self.members:
+            if other not in self.said:
+                self.said[other] = self._heard(other)
+                if len(self.said) < len(self.members):
+                    self.said.update(self._heard_by_now())
+        found = {other: json.loads(self.said[other]) for other in self.members}
+        for other, (purpose, _) in found.items():
+            if purpose != self.purpose:
+                raise self._apart(other, purpose)
+        return [str(value) for _, value in found.values()]
+
+    def _heard_by_now(self) -> dict[int, str]:
+        try:
+            entries = self.group.client.key_value_dir_get(f"{self.place}/")
+        except RuntimeError as error:
+            raise self._alone(f"were not heard: {error}") from error
+        return {int(key.rsplit("/", 1)[1]): str(value) for key, value in entries}
 
     def _heard(self, other: int) -> str:
-        key = _key(self.members, other, self.number)
+        key = f"{self.place}/{other}"
         found = self._asked(key)
         return self._awaited(other, key) if found is None else found
 
@@ -146,6 +143,8 @@ class _Point:
                 if found is not None:
                     return found
                 if why is not None:
+                    self.group.has_given_up = True
+                    say_ended(self.group, f"has given up, as others {why}")
                     raise self._alone(why)
         finally:
             with contextlib.suppress(RuntimeError):  # the meeting point is gone: nobody reads it
@@ -173,6 +172,15 @@ class _Point:
                 )
         return f"did not come in {_PATIENCE_SECONDS} s" if is_late else None
 
+    def _apart(self, other: int, purpose: str) -> DeviceError:
+        index = self.group.index
+        return DeviceError(
+            f"processes {index} and {other} do different things at the same point: process {index} "
+            f"is to {self.purpose}, process {other} to {purpose}",
+            mend="let all processes make the same calls with the same code, types, options and "
+            "limits, in the same order; what only some do takes a mesh of their devices",
+        )
+
     def _alone(self, why: str) -> DeviceError:
         return DeviceError(
             f"process {self.group.index} of {self.group.count} is to {self.purpose}, and others "
@@ -182,14 +190,11 @@ class _Point:
         )
 
 
-def _key(members: tuple[int, ...], index: int, number: int) -> str:
-    return f"{_block(members, index, number)}/{number}"
+def _place(members: tuple[int, ...], number: int) -> str:
+    """Return where processes speak at a point."""
+    return f"{_block(members, number)}/{number}"
 
 
-def _block(members: tuple[int, ...], index: int, number: int) -> str:
+def _block(members: tuple[int, ...], number: int) -> str:
     name = hashlib.blake2b(json.dumps(members).encode(), digest_size=8).hexdigest()
-    return f"tracer/points/{name}/{index}/{number // _kept(members)}"
-
-
-def _kept(members: tuple[int, ...]) -> int:
-    return max(_KEPT, len(members))
+    return f"tracer/points/{name}/{number // _KEPT}"

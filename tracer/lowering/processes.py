@@ -35,6 +35,7 @@ class Group:
     count: int
     cpu_devices: int
     lifelines: Lifelines
+    has_given_up: bool = False
 
 
 _GROUP: list[Group] = []
@@ -42,6 +43,8 @@ _LOCK = threading.Lock()
 _FAILED = threading.Event()
 ENDED = "tracer/ended/"
 """Where a process says how it ended."""
+_LONGEST = 1000
+"""Characters of it."""
 _LINGER_SECONDS = 4
 """For how long the meeting point stays when its process failed: who waits hears why."""
 _STARTED = threading.Event()
@@ -208,7 +211,7 @@ def _note_failures() -> None:
             # Never destroyed: the meeting point waits as it goes for those that are still there,
             # and XLA would end this process by a signal when they fall silent.
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(group))
-            _say_ended(group, f"failed: {kind.__name__}: {error}")
+            say_ended(group, f"failed: {kind.__name__}: {getattr(error, 'what', error)}")
         before(kind, error, trace)
         if any(group.service is not None and group.count > 1 for group in _GROUP):
             time.sleep(_LINGER_SECONDS)
@@ -216,14 +219,11 @@ def _note_failures() -> None:
     sys.excepthook = hook
 
 
-def _say_ended(group: Group, how: str) -> None:
+def say_ended(group: Group, how: str) -> None:
     """Have those that wait for this process know that it will not come."""
     # Without a meeting point they are told by the closed connection.
     with contextlib.suppress(RuntimeError):
         group.client.key_value_set(f"{ENDED}{group.index}", how[:_LONGEST], allow_overwrite=True)
-
-
-_LONGEST = 1000
 
 
 def shutdown() -> None:
@@ -233,7 +233,7 @@ def shutdown() -> None:
             return
         group = _GROUP.pop()
         atexit.unregister(_leave)
-    _say_ended(group, "has left (the end of its program, or tracer.distributed.shutdown)")
+    say_ended(group, "has left (the end of its program, or tracer.distributed.shutdown)")
     try:
         group.client.shutdown()
     except RuntimeError as error:
