@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from tracer.errors import DeviceError
+from tracer.lowering.failures import first_line
 from tracer.lowering.processes import ENDED, Group, say_ended, working_group
 
 _POLL_MILLISECONDS = 1000
@@ -93,7 +94,7 @@ class _Point:
                 # All have come to the first point of this block, so none reads the block before.
                 client.key_value_delete(_block(self.members, self.number - _KEPT))
         except RuntimeError as error:
-            raise self._alone(f"cannot be told: {error}") from error
+            raise self._unreachable(error) from error
 
     def hear(self) -> list[str]:
         """Return what all give; refuse to go on where one is about to do something else."""
@@ -112,7 +113,7 @@ class _Point:
         try:
             entries = self.group.client.key_value_dir_get(f"{self.place}/")
         except RuntimeError as error:
-            raise self._alone(f"were not heard: {error}") from error
+            raise self._unreachable(error) from error
         return {int(key.rsplit("/", 1)[1]): str(value) for key, value in entries}
 
     def _heard(self, other: int) -> str:
@@ -127,7 +128,7 @@ class _Point:
         except RuntimeError as error:
             if "DEADLINE_EXCEEDED" in str(error):
                 return None
-            raise self._alone(f"were not heard: {error}") from error
+            raise self._unreachable(error) from error
 
     def _awaited(self, other: int, key: str) -> str:
         """Return what was said as soon as it is, and have the others know that it is missed."""
@@ -157,7 +158,7 @@ class _Point:
             ended = dict(client.key_value_dir_get(ENDED)).get(f"{ENDED}{other}")
             waits = dict(client.key_value_dir_get(_WAITS)).get(f"{_WAITS}{other}")
         except RuntimeError as error:
-            raise self._alone(f"were not heard: {error}") from error
+            raise self._unreachable(error) from error
         if ended is not None:
             return f"will not come: process {other} {ended}"
         if self.group.lifelines.is_cut(other):
@@ -179,6 +180,11 @@ class _Point:
             f"is to {self.purpose}, process {other} to {purpose}",
             mend="let all processes make the same calls with the same code, types, options and "
             "limits, in the same order; what only some do takes a mesh of their devices",
+        )
+
+    def _unreachable(self, error: RuntimeError) -> DeviceError:
+        return self._alone(
+            f"are out of reach, as process 0, where all meet, is gone: {first_line(error)}"
         )
 
     def _alone(self, why: str) -> DeviceError:

@@ -47,7 +47,7 @@ def execution_failure(error: Exception, buffers: Sequence[Any] = ()) -> TracerEr
     TracerError
         To be raised from `error`.
     """
-    text = _first_line(error)
+    text = first_line(error)
     if "RESOURCE_EXHAUSTED" in text or isinstance(error, MemoryError):
         found = _BYTES.search(str(error))
         size = f" ({found[1]} bytes could not be allocated)" if found else ""
@@ -113,7 +113,7 @@ def given_twice(position: int) -> DonatedArrayError:
 
 def compile_failure(error: Exception) -> TracerError:
     """Return our error for what XLA raised while it compiled a program."""
-    text = _first_line(error)
+    text = first_line(error)
     if option := _NO_OPTION.search(str(error)):
         return ArgumentError(
             f"XLA has no compile option {option[1]!r}",
@@ -135,7 +135,8 @@ def compile_failure(error: Exception) -> TracerError:
     )
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """Return the first line of an error's message that says more than its kind."""
     lines = str(error).strip().splitlines()
     # Some messages only name the kind of error on their first line.
     return " ".join(lines[:2] if lines[0].endswith(":") else lines[:1]) if lines else ""

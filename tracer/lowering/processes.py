@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import ctypes
+import math
 import os
 import socket
 import sys
@@ -43,8 +44,10 @@ _LOCK = threading.Lock()
 _FAILED = threading.Event()
 ENDED = "tracer/ended/"
 """Where a process says how it ended."""
+_LEFT = "tracer/left/"
+"""Where a process says that it is done."""
 _LONGEST = 1000
-"""Characters of it."""
+"""Characters that say how a process ended."""
 _LINGER_SECONDS = 4
 """For how long the meeting point stays when its process failed: who waits hears why."""
 _STARTED = threading.Event()
@@ -213,8 +216,9 @@ def _note_failures() -> None:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(group))
             say_ended(group, f"failed: {kind.__name__}: {getattr(error, 'what', error)}")
         before(kind, error, trace)
-        if any(group.service is not None and group.count > 1 for group in _GROUP):
-            time.sleep(_LINGER_SECONDS)
+        for group in _GROUP:
+            _have_left(group)
+            _stay(group, _LINGER_SECONDS)
 
     sys.excepthook = hook
 
@@ -226,15 +230,37 @@ def say_ended(group: Group, how: str) -> None:
         group.client.key_value_set(f"{ENDED}{group.index}", how[:_LONGEST], allow_overwrite=True)
 
 
+def _have_left(group: Group) -> None:
+    """Have the meeting point know that this process needs it no more."""
+    with contextlib.suppress(RuntimeError):
+        group.client.key_value_set(f"{_LEFT}{group.index}", "", allow_overwrite=True)
+
+
+def _stay(group: Group, seconds: float = math.inf) -> None:
+    """Stay as the meeting point for those that are still at work: XLA ends them when it goes."""
+    end = time.monotonic() + seconds
+    others = set(range(group.count)) - {group.index} if group.service is not None else set()
+    while others and time.monotonic() < end:
+        left = {key for key, _ in group.client.key_value_dir_get(_LEFT)}
+        others = {
+            other
+            for other in others
+            if f"{_LEFT}{other}" not in left and not group.lifelines.is_cut(other)
+        }
+        time.sleep(_PAUSE_SECONDS if others else 0)
+
+
 def shutdown() -> None:
-    """Leave the processes that work together; waits until all leave."""
+    """Leave the processes that work together; process 0 waits until all leave."""
     with _LOCK:
         if not _GROUP:
             return
         group = _GROUP.pop()
         atexit.unregister(_leave)
     say_ended(group, "has left (the end of its program, or tracer.distributed.shutdown)")
+    _have_left(group)
     try:
+        _stay(group)
         group.client.shutdown()
     except RuntimeError as error:
         raise DeviceError(
