@@ -31,10 +31,18 @@ def test_on_several_processes(count: int) -> None:
         )
         for index in range(count)
     ]  # fmt: skip
-    with ThreadPoolExecutor(count) as readers:  # a pipe that is full would stop its process
-        found = list(readers.map(lambda process: process.communicate(timeout=SECONDS)[0], started))
-    for process, output in zip(started, found, strict=True):
+    for process, (output, _) in zip(started, said_by(started, SECONDS), strict=True):
         assert process.returncode == 0, output[-8000:]
+
+
+def said_by(started: list[subprocess.Popen[str]], seconds: float) -> list[tuple[str, str]]:
+    """Return output and errors of processes; none outlives this."""
+    try:
+        with ThreadPoolExecutor(len(started)) as readers:  # who writes to a full pipe would wait
+            return list(readers.map(lambda each: each.communicate(timeout=seconds), started))
+    finally:
+        for process in started:
+            process.kill()
 
 
 _SUMS = """
@@ -77,7 +85,7 @@ def end_of_sums(who: int, how: str) -> list[tuple[int, str, str]]:
         for index in range(3)
     ]  # fmt: skip
     # The time for silence is longer.
-    said = [process.communicate(timeout=50) for process in started]
+    said = said_by(started, 50)
     assert all("300.0" in output for output, _ in said), said
     ended = zip(started, said, strict=True)
     return [(process.returncode, output, errors) for process, (output, errors) in ended]
