@@ -14,7 +14,7 @@ from typing import Any
 
 from tracer import lowering, rules
 from tracer.donation import donated_leaves
-from tracer.errors import DeviceError, MemoryLimitError, OutOfMemoryError
+from tracer.errors import MemoryLimitError, OutOfMemoryError
 from tracer.ir import Graph, ShapeDtype
 from tracer.lowering import NamedSharding, Placement
 from tracer.optimizer.alias import match_donations
@@ -59,8 +59,8 @@ class Spreader:
         limit = options.limit
         assert limit is None or limit == AUTO or isinstance(limit, int)
         if isinstance(limit, str):
-            # Processes plan for the one that has least.
-            limit = min(map(int, lowering.exchange(str(lowering.free_bytes(device)))))
+            # Processes plan for the device that has least.
+            limit = lowering.least_free_bytes(self.mesh, f"find memory_limit='auto' for {name}")
         self.limit = limit
         self.donated = donated_leaves(call, options.donation)
         self.traced = call.traced
@@ -88,21 +88,7 @@ class Spreader:
             None that is known does.
         OutOfMemoryError
             The device's compiler says that none fits.
-        DeviceError
-            Another process has another program: they would wait for each other for ever.
         """
-        found = self._first()
-        programs = lowering.exchange(found.candidate.graph.fingerprint)
-        if len(set(programs)) > 1:
-            raise DeviceError(
-                f"{len(programs)} processes have {len(set(programs))} different programs for "
-                f"{self.name}",
-                mend="give all of them the same code, types, options and limits, and run them on "
-                "machines that are alike",
-            )
-        return found
-
-    def _first(self) -> SpreadFound:
         compiled: list[SpreadFound] = []
         refused: list[OutOfMemoryError] = []
         for candidate in self._candidates():
