@@ -1,0 +1,35 @@
+"""What is read from the machine for the time model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tracer.lowering import hardware
+
+
+@pytest.mark.parametrize(
+    ("sizes", "cores", "wanted"),
+    [
+        (("48K", "2048K", "491520K"), 2, 32 << 20),  # a virtual machine tells of a whole socket's
+        (("48K", "2048K", "491520K"), 1, 16 << 20),
+        (("32K", "512K", "32768K"), 8, 32 << 20),
+        (("32K", "8M"), 4, 8 << 20),
+        ((), 4, 32 << 20),
+    ],
+)
+def test_the_cache_is_the_share_of_the_cores_that_are_used(
+    sizes: tuple[str, ...],
+    cores: int,
+    wanted: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for index, size in enumerate(sizes):
+        folder = tmp_path / f"index{index}"
+        folder.mkdir()
+        (folder / "size").write_text(size + "\n", encoding="ascii")
+    monkeypatch.setattr(hardware, "_CACHES", tmp_path)
+    monkeypatch.setattr(hardware, "core_count", lambda: cores)
+    assert hardware.cache_bytes() == wanted
