@@ -1,6 +1,6 @@
 """Everything that differs between jaxlib versions, and the little that jaxlib needs to be jax-free.
 
-The other files of the room import jaxlib's modules from here. Works on jaxlib 0.8.0 to 0.10.2.
+The other files of the room import jaxlib's modules from here. Works on jaxlib 0.8.0 to 0.12.0.
 """
 
 from __future__ import annotations
@@ -36,6 +36,10 @@ LONG_VECTORS_ARE_SAFE = VERSION >= (0, 9, 2)
 Before, it read the padding of a depthwise convolution from memory that is not there: that ended the
 process (0.8.0 to 0.9.1: `tests/lowering/test_vectors.py`).
 """
+
+# jaxlib before 0.11 checks results in Python code of jax's array unless it is told not to; later ones
+# do not, and have no such argument.
+_WITHOUT_CHECKS = (True,) if VERSION < (0, 11) else ()
 
 _PASSES_THAT_DROP_BARRIERS = "cse_barrier_expander"
 _PASSES_THAT_UNFUSE_REDUCTIONS = "tree_reduction_rewriter"
@@ -232,7 +236,7 @@ def result_handler(
     shape: tuple[int, ...], dtype: np.dtype[Any], sharding: OneDevice | SeveralDevices
 ) -> Any:
     """Return what turns one output of an execution into a Buffer."""
-    return _jax.array_result_handler(Aval(shape, dtype), sharding, True, True)
+    return _jax.array_result_handler(Aval(shape, dtype), sharding, True, *_WITHOUT_CHECKS)
 
 
 def export_dlpack(buffer: Buffer) -> Any:
