@@ -14,6 +14,7 @@ from tracer.lowering.backend import find_device
 from tracer.lowering.device import Device
 from tracer.lowering.executable import Executable
 from tracer.lowering.failures import compile_failure
+from tracer.lowering.large_values import set_kernels
 from tracer.lowering.module import lower_graph
 from tracer.lowering.placement import Placement, chosen_outputs
 from tracer.lowering.vectors import vector_options
@@ -144,6 +145,7 @@ def _compile(
     options = shims.compile_options(
         _all_options(device, overrides), raws, is_partitioned=placement is not None
     )
+    options = set_kernels(options, graph, device.platform)
     try:
         with module.context:
             compile = device.client.compile_and_load if device.is_present else device.client.compile

@@ -37,6 +37,9 @@ Before, it read the padding of a depthwise convolution from memory that is not t
 process (0.8.0 to 0.9.1: `tests/lowering/test_vectors.py`).
 """
 
+TILES_ARE_COUNTED_IN_AN_INT = VERSION >= (0, 11)
+"""Whether XLA:CPU's kernels count their tiles in 32 bits (`large_values`)."""
+
 # jaxlib before 0.11 checks results in Python code of jax's array unless it is told not to; later ones
 # do not, and have no such argument.
 _WITHOUT_CHECKS = (True,) if VERSION < (0, 11) else ()
@@ -198,6 +201,33 @@ def compile_options(
     return options
 
 
+def with_backend_option(options: Any, name: str) -> Any:
+    """Return the options of a program with one of the CPU's own switches on.
+
+    These are in a map that neither the overrides nor Python's attributes reach: protocol buffers
+    that follow each other are merged as they are read, so it is put behind the options' bytes.
+    """
+    entry = _field(1, name.encode()) + _field(2, b"")
+    debug = _field(_BACKEND_OPTIONS, entry)
+    build = _field(_DEBUG_OPTIONS, debug)
+    added = _field(_BUILD_OPTIONS, build)
+    return xla_client.CompileOptions.ParseFromString(options.SerializeAsString() + added)
+
+
+# Numbers of fields in XLA's compile_options.proto and xla.proto.
+_BUILD_OPTIONS, _DEBUG_OPTIONS, _BACKEND_OPTIONS = 3, 3, 500
+
+
+def _field(number: int, content: bytes) -> bytes:
+    """Return a field of a protocol buffer that holds bytes."""
+    return _varint(number << 3 | 2) + _varint(len(content)) + content
+
+
+def _varint(number: int) -> bytes:
+    low, rest = number & 127, number >> 7
+    return bytes([low | 128]) + _varint(rest) if rest else bytes([low])
+
+
 def put(array: np.ndarray[Any, Any], sharding: OneDevice, device: Any) -> Buffer:
     """Copy a native-endian array to a device; it may be changed as soon as this returns."""
     buffer: Buffer = _jax.batched_device_put(
@@ -311,6 +341,7 @@ def require_lapack() -> Callable[[str, np.dtype[Any]], str]:
 
 __all__ = [
     "PRODUCTS_BY_YNNPACK",
+    "TILES_ARE_COUNTED_IN_AN_INT",
     "VERSION",
     "Aval",
     "Buffer",
@@ -336,5 +367,6 @@ __all__ = [
     "result_handler",
     "sdy",
     "several_devices",
+    "with_backend_option",
     "xla_client",
 ]
