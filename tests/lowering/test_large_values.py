@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tracer import lowering, ops
-from tracer.lowering import shims
+from tracer.lowering import xla_options
 
 SIDE = 1 << 19
 """A square of this has 2^38 elements: a number of tiles that is 0 in 32 bits."""
@@ -22,12 +22,14 @@ def test_arguments_and_bodies_may_be_large(graph: Any) -> None:
     assert stored.argument_bytes >= 4 * SIDE * SIDE
 
 
-def test_a_switch_of_the_backend_leaves_the_other_options() -> None:
-    device = lowering.devices()[-1].raw
-    options = shims.compile_options(
-        {"xla_cpu_prefer_vector_width": 128}, [device], is_partitioned=False
+def test_options_of_the_backend_leave_the_others() -> None:
+    overrides = {"xla_cpu_prefer_vector_width": 128}
+    raw = lowering.devices()[-1].raw
+    backend = {"xla_cpu_disable_tiled_emitter": "", "xla_cpu_small_while_loop_byte_threshold": "9"}
+    plain, changed = (
+        xla_options.compile_options(overrides, given, [raw], is_partitioned=False)
+        for given in ({}, backend)
     )
-    changed = shims.with_backend_option(options, "xla_cpu_disable_tiled_emitter")
-    assert b"xla_cpu_disable_tiled_emitter" in changed.SerializeAsString()
-    assert changed.env_option_overrides == options.env_option_overrides
-    assert changed.device_assignment.serialize() == options.device_assignment.serialize()
+    assert all(name.encode() in changed.SerializeAsString() for name in backend)
+    assert changed.env_option_overrides == plain.env_option_overrides
+    assert changed.device_assignment.serialize() == plain.device_assignment.serialize()

@@ -24,7 +24,7 @@ from tracer.lowering.named_sharding import NamedSharding, PartitionSpec
 from tracer.lowering.placement import Placement
 from tracer.lowering.processes import exchange
 from tracer.lowering.sharded import get_sharded, local_buffers, put_sharded
-from tracer.lowering.shims import Buffer, memory_optimized_options, unmoved_code_options
+from tracer.lowering.shims import Buffer
 from tracer.lowering.transfer import (
     block_until_ready,
     from_dlpack,
@@ -34,6 +34,7 @@ from tracer.lowering.transfer import (
     to_host,
 )
 from tracer.lowering.walk import node_path
+from tracer.lowering.xla_options import memory_optimized_options, unmoved_code_options
 
 __all__ = [
     "ArrayCopy",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from tracer.ir import Graph
 from tracer.lowering import shims
@@ -16,16 +15,17 @@ int of 32 bits, by which it divides: at 2^37 elements that is 0, and the compile
 """
 
 
-def set_kernels(options: Any, graph: Graph, platform: str) -> Any:
-    """Return XLA's options; those of kernels without tiles if a value of the graph is too large.
+def kernel_options(graph: Graph, platform: str) -> dict[str, str]:
+    """Return the backend's options that compile a graph to kernels that are safe for its values.
 
-    Large values may be fused away and never stored; if not, the allocator says what is missing.
+    Those without tiles, where a value is too large. Such a value may be fused away and never
+    stored; if not, the allocator says what is missing.
     """
     if platform != "cpu" or not shims.TILES_ARE_COUNTED_IN_AN_INT:
-        return options
+        return {}
     if max(_sizes(graph), default=0) < _MOST:
-        return options
-    return shims.with_backend_option(options, "xla_cpu_disable_tiled_emitter")
+        return {}
+    return {"xla_cpu_disable_tiled_emitter": ""}
 
 
 def _sizes(graph: Graph) -> Iterator[int]:

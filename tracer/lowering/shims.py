@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 # XLA's C++ logs lines at start-up, and each failure a second time before it raises; must be set
@@ -40,12 +40,15 @@ process (0.8.0 to 0.9.1: `tests/lowering/test_vectors.py`).
 TILES_ARE_COUNTED_IN_AN_INT = VERSION >= (0, 11)
 """Whether XLA:CPU's kernels count their tiles in 32 bits (`large_values`)."""
 
-# jaxlib before 0.11 checks results in Python code of jax's array unless it is told not to; later ones
-# do not, and have no such argument.
-_WITHOUT_CHECKS = (True,) if VERSION < (0, 11) else ()
+LARGE_LOOPS_BECOME_FUNCTIONS = VERSION >= (0, 12)
+"""Whether XLA:CPU makes one function of loops that touch far more than `SMALL_LOOP_BYTES`."""
 
-_PASSES_THAT_DROP_BARRIERS = "cse_barrier_expander"
-_PASSES_THAT_UNFUSE_REDUCTIONS = "tree_reduction_rewriter"
+SMALL_LOOP_BYTES = 1024
+"""What XLA:CPU's pass `small-while-loop-hoisting` is configured with (cpu_compiler.cc)."""
+
+# jaxlib before 0.11 checks results in Python code of jax's array unless it is told not to; later
+# ones do not, and have no such argument.
+_WITHOUT_CHECKS = (True,) if VERSION < (0, 11) else ()
 
 
 class Aval:
@@ -123,109 +126,6 @@ def bool_constant(array: np.ndarray[Any, Any], type: Any) -> Any:
     return ir.DenseElementsAttr.get(
         np.ascontiguousarray(array), type=type.element_type, shape=type.shape
     )
-
-
-def memory_optimized_options(platform: str = "cpu") -> dict[str, Any]:
-    """Return the compile options that make XLA schedule for memory; none where it does anyway.
-
-    By default XLA:CPU orders instructions for concurrency, breadth first, and ignores both memory
-    and the order of the program. This is a heuristic of XLA's and sometimes worse.
-
-    Returns
-    -------
-    dict
-        For `compile_graph(..., options=...)`.
-    """
-    if platform != "cpu":
-        return {}
-    if VERSION < (0, 9, 1):
-        return {"xla_cpu_enable_concurrency_optimized_scheduler": False}
-    return {"xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"}
-
-
-def unmoved_code_options() -> dict[str, Any]:
-    """Return the compile options that keep XLA from moving code out of loops.
-
-    It moves whatever does not change from trip to trip, and stores it, however large: also what a
-    loop computes again so that it need not be stored.
-
-    Returns
-    -------
-    dict
-        For `compile_graph(..., options=...)`.
-    """
-    return {"xla_disable_hlo_passes": "while-loop-invariant-code-motion"}
-
-
-def default_options(platform: str) -> dict[str, Any]:
-    """Return the options that every program is compiled with, unless the caller sets them.
-
-    From 0.9 on XLA:CPU gives whole chains of ops to the library YNNPACK as one fusion, whose
-    intermediate arrays are in no count of XLA's (an attention of 8 heads of 8192: 4.3 GB, counted
-    as 0) and whose reductions can be slow. Products alone keep YNNPACK's speed without the trap.
-    The measurements are in docs/memory-model.md.
-    """
-    if platform != "cpu" or VERSION < (0, 9):
-        return {}
-    return {"xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT"}
-
-
-def disabled_passes(platform: str) -> tuple[str, ...]:
-    """Return the passes of XLA that are always switched off, whatever the caller disables.
-
-    XLA:CPU deletes optimization barriers early, after which recomputation is merged away again;
-    and it rewrites reductions such that they store what they reduce (see `builder_reduce`).
-    """
-    if platform != "cpu":
-        return ()
-    return (_PASSES_THAT_DROP_BARRIERS, _PASSES_THAT_UNFUSE_REDUCTIONS)
-
-
-def compile_options(
-    overrides: dict[str, Any], devices: Sequence[Any], *, is_partitioned: bool
-) -> Any:
-    """Return XLA's options for one program on some devices, with named overrides."""
-    options = xla_client.CompileOptions()
-    options.env_option_overrides = list(overrides.items())
-    if is_partitioned:
-        options.num_partitions = len(devices)
-        build = options.executable_build_options
-        build.num_partitions = len(devices)
-        build.use_spmd_partitioning = True
-        build.use_shardy_partitioner = True
-        build.allow_spmd_sharding_propagation_to_output = [True]
-    # Without an assignment a program compiled for another device still runs on device 0.
-    options.device_assignment = xla_client.DeviceAssignment.create(
-        np.array([[device.id for device in devices]], dtype=np.int32)
-    )
-    return options
-
-
-def with_backend_option(options: Any, name: str) -> Any:
-    """Return the options of a program with one of the CPU's own switches on.
-
-    These are in a map that neither the overrides nor Python's attributes reach: protocol buffers
-    that follow each other are merged as they are read, so it is put behind the options' bytes.
-    """
-    entry = _field(1, name.encode()) + _field(2, b"")
-    debug = _field(_BACKEND_OPTIONS, entry)
-    build = _field(_DEBUG_OPTIONS, debug)
-    added = _field(_BUILD_OPTIONS, build)
-    return xla_client.CompileOptions.ParseFromString(options.SerializeAsString() + added)
-
-
-# Numbers of fields in XLA's compile_options.proto and xla.proto.
-_BUILD_OPTIONS, _DEBUG_OPTIONS, _BACKEND_OPTIONS = 3, 3, 500
-
-
-def _field(number: int, content: bytes) -> bytes:
-    """Return a field of a protocol buffer that holds bytes."""
-    return _varint(number << 3 | 2) + _varint(len(content)) + content
-
-
-def _varint(number: int) -> bytes:
-    low, rest = number & 127, number >> 7
-    return bytes([low | 128]) + _varint(rest) if rest else bytes([low])
 
 
 def put(array: np.ndarray[Any, Any], sharding: OneDevice, device: Any) -> Buffer:
@@ -340,7 +240,10 @@ def require_lapack() -> Callable[[str, np.dtype[Any]], str]:
 
 
 __all__ = [
+    "LARGE_LOOPS_BECOME_FUNCTIONS",
+    "LONG_VECTORS_ARE_SAFE",
     "PRODUCTS_BY_YNNPACK",
+    "SMALL_LOOP_BYTES",
     "TILES_ARE_COUNTED_IN_AN_INT",
     "VERSION",
     "Aval",
@@ -349,10 +252,7 @@ __all__ = [
     "SeveralDevices",
     "bool_constant",
     "chlo",
-    "compile_options",
-    "default_options",
     "device_list",
-    "disabled_passes",
     "distributed_runtime",
     "export_dlpack",
     "func",
@@ -360,13 +260,11 @@ __all__ = [
     "import_dlpack",
     "ir",
     "make_context",
-    "memory_optimized_options",
     "put",
     "put_parts",
     "require_lapack",
     "result_handler",
     "sdy",
     "several_devices",
-    "with_backend_option",
     "xla_client",
 ]
