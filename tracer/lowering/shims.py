@@ -1,6 +1,6 @@
 """Everything that differs between jaxlib versions, and the little that jaxlib needs to be jax-free.
 
-The other files of the room import jaxlib's modules from here. Works on jaxlib 0.8.0 to 0.12.0.
+The other files of the room import jaxlib's modules from here. Works on jaxlib 0.8.0 to 0.12.0.1.
 """
 
 from __future__ import annotations
