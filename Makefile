@@ -4,11 +4,15 @@
 PYTHON ?= python3
 JOBS ?= 2
 OLDEST_JAXLIB := 0.8.3
+NEWEST_JAXLIB := 0.12.0.1
+# jaxlib 0.11 and later need Python 3.12, which the machine may have next to an older one.
+NEWEST_PYTHON ?= $(firstword $(shell for p in python3.13 python3.12 \
+	$(HOME)/.pyenv/versions/3.1[23].*/bin/python; do $$p -c "" 2>/dev/null && echo $$p; done))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test unit lint types format smoke benchmark test-oldest clean
+.PHONY: help demo test unit lint types format smoke benchmark test-oldest test-newest clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -25,6 +29,14 @@ unit: .venv/.test ## the quick tests: nothing is compiled
 test-oldest: .venv-oldest/.test ## the key tests on the oldest jaxlib that is supported
 	.venv-oldest/bin/python -m pytest -n $(JOBS) -m "not slow" \
 		$(wildcard tests/ops tests/lowering tests/end_to_end)
+
+ifeq ($(NEWEST_PYTHON),)
+test-newest:
+	@echo "skipped: jaxlib $(NEWEST_JAXLIB) needs Python 3.12 or newer (make NEWEST_PYTHON=/path/to/python $@)"
+else
+test-newest: .venv-newest/.test ## the key tests on the newest jaxlib that is supported
+	.venv-newest/bin/python -m pytest -n $(JOBS) -m "not slow" tests/lowering tests/end_to_end
+endif
 
 lint: .venv/.dev ## ruff: rules and format
 	.venv/bin/ruff check .
@@ -46,17 +58,21 @@ benchmark: .venv-benchmark/.benchmark ## the published experiments beside their 
 	.venv-benchmark/bin/python -m benchmarks
 
 clean: ## remove the environments and caches
-	rm -rf .venv .venv-demo .venv-oldest .venv-benchmark .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-demo .venv-oldest .venv-newest .venv-benchmark .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 .venv/.test: EXTRAS := test
 .venv-demo/.demo: EXTRAS := demo
 .venv/.dev: EXTRAS := dev
 .venv-oldest/.test: EXTRAS := test
 .venv-oldest/.test: PINS := jaxlib==$(OLDEST_JAXLIB)
+.venv-newest/.test: EXTRAS := test
+.venv-newest/.test: PINS := jaxlib==$(NEWEST_JAXLIB)
+.venv-newest/.test: PYTHON := $(NEWEST_PYTHON)
 .venv-benchmark/.benchmark: EXTRAS := benchmark,test
 
 # The machine's pip installs into the environment, so that ensurepip is not needed.
-.venv/.test .venv/.dev .venv-demo/.demo .venv-oldest/.test .venv-benchmark/.benchmark: pyproject.toml
+.venv/.test .venv/.dev .venv-demo/.demo .venv-oldest/.test .venv-newest/.test \
+.venv-benchmark/.benchmark: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "tracer needs Python 3.11 or newer: make PYTHON=/path/to/python $@"; exit 1; }
 	$(PYTHON) -m venv --without-pip $(@D)

@@ -28,13 +28,16 @@ def test_a_fresh_process_takes_no_more_than_the_statistics_say(name: str) -> Non
 
 
 def test_hidden_memory_is_real() -> None:
-    """Without the model the statistics of a stable sort would promise too little."""
+    """Without the model the statistics of a stable sort would promise too little.
+
+    From jaxlib 0.11 on it takes a buffer of what is sorted, a quarter of the bound.
+    """
     memory = programs.executable_of("stable sort of pairs").memory
     found = measure(TARGET, arguments={"name": "stable sort of pairs"}, repeats=0)
     assert memory.scratch_bytes == 32 * MEGABYTE
     counted = memory.output_bytes + memory.temporary_bytes
     assert found.peak_bytes is not None
-    assert found.peak_bytes > counted + memory.scratch_bytes // 2
+    assert found.peak_bytes > counted + memory.scratch_bytes // 5
 
 
 def test_attention_is_counted_by_default() -> None:

@@ -12,7 +12,7 @@ import pytest
 from benchmarks.measure import measure
 from tests.lowering import programs
 from tracer import lowering, ops
-from tracer.lowering import compiler, shims, vectors
+from tracer.lowering import compiler, shims, vectors, xla_options
 
 
 @pytest.fixture
@@ -72,19 +72,19 @@ def test_the_width_is_the_callers_where_given(
     machine("flags : avx512_vbmi2")
     monkeypatch.setattr(shims, "LONG_VECTORS_ARE_SAFE", True)
     seen: list[Any] = []
-    plain = shims.compile_options
+    plain = xla_options.compile_options
 
     def watched(overrides: dict[str, Any], *args: Any, **keywords: Any) -> Any:
         seen.append(overrides["xla_cpu_prefer_vector_width"])
         return plain(overrides, *args, **keywords)
 
-    monkeypatch.setattr(shims, "compile_options", watched)
+    monkeypatch.setattr(xla_options, "compile_options", watched)
     made = graph(lambda x: [ops.exponential(ops.sine(x))], ((1003,), np.float64))
     x = np.linspace(-9, 9, 1003)
     found = []
-    for options in (None, {"xla_cpu_prefer_vector_width": 128}):
+    for chosen in (None, {"xla_cpu_prefer_vector_width": 128}):
         compiler.clear_cache()
-        executable = lowering.compile_graph(made, options=options)
+        executable = lowering.compile_graph(made, options=chosen)
         found.append(lowering.to_host(executable(lowering.to_device(x))[0]))
     assert seen == [512, 128]
     np.testing.assert_array_equal(found[0], found[1])

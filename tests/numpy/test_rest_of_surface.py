@@ -10,9 +10,9 @@ X = np.array([[3, -1, 2], [0, 5, -4]])
 F = np.array([[1.5, -0.5, np.nan], [2.5, -2.5, 0.0]])
 
 
-def both_ways(name, *args, **kwargs):
+def both_ways(name, *args, expected_of=None, **kwargs):
     """Run eagerly and compiled, and compare both with NumPy in values and dtype."""
-    expected = getattr(np, name)(*args, **kwargs)
+    expected = getattr(np, expected_of or name)(*args, **kwargs)
     function = getattr(tnp, name)
     compiled = tracer.compile(lambda *arrays: function(*arrays, **kwargs))
     for found in (function(*args, **kwargs), compiled(*args)):
@@ -40,7 +40,8 @@ def test_bits(dtype) -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_fix(dtype) -> None:
-    both_ways("fix", F.astype(dtype))
+    # NumPy 2.5 warns of its own `fix` and names this one in its place.
+    both_ways("fix", F.astype(dtype), expected_of="trunc")
 
 
 @pytest.mark.parametrize("name", ["bartlett", "blackman", "hamming", "hanning"])

@@ -25,7 +25,7 @@ from tracer.lowering.named_sharding import NamedSharding, PartitionSpec
 from tracer.lowering.placement import Placement
 from tracer.lowering.resharding import resharding
 from tracer.lowering.sharded import get_sharded, is_whole_here, local_buffers, put_sharded
-from tracer.lowering.shims import Buffer, memory_optimized_options, unmoved_code_options
+from tracer.lowering.shims import Buffer
 from tracer.lowering.transfer import (
     block_until_ready,
     from_dlpack,
@@ -35,6 +35,7 @@ from tracer.lowering.transfer import (
     to_host,
 )
 from tracer.lowering.walk import node_path
+from tracer.lowering.xla_options import memory_optimized_options, unmoved_code_options
 
 __all__ = [
     "ArrayCopy",

@@ -8,7 +8,8 @@ takes 1.6 times as long as with the vector at hand (1500 x 1500, docs/memory-mod
 from __future__ import annotations
 
 from tracer.ir import Node, ShapeDtype, Value
-from tracer.lowering.builder_control import SMALL_LOOP_BYTES, ControlBuilder
+from tracer.lowering.builder_control import ControlBuilder
+from tracer.lowering.shims import SMALL_LOOP_BYTES
 from tracer.lowering.values import Operand
 
 _REPETITIONS = 16

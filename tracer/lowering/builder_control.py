@@ -8,16 +8,12 @@ from typing import TYPE_CHECKING, Any, cast
 from tracer.ir import Graph, ShapeDtype
 from tracer.lowering.builder_base import BaseBuilder
 from tracer.lowering.placement import sharding_attribute
-from tracer.lowering.shims import hlo, ir, sdy
+from tracer.lowering.shims import SMALL_LOOP_BYTES, hlo, ir, sdy
 from tracer.lowering.values import Operand
 from tracer.lowering.walk import lower_nodes
 
 if TYPE_CHECKING:
     from tracer.lowering.builder import StableHloBuilder
-
-
-SMALL_LOOP_BYTES = 1024
-"""What XLA:CPU's pass `small-while-loop-hoisting` is configured with (cpu_compiler.cc)."""
 
 
 class ControlBuilder(BaseBuilder):

@@ -12,8 +12,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from tracer.lowering.builder_control import SMALL_LOOP_BYTES, ControlBuilder
-from tracer.lowering.shims import hlo, ir
+from tracer.lowering.builder_control import ControlBuilder
+from tracer.lowering.shims import SMALL_LOOP_BYTES, hlo, ir
 from tracer.lowering.values import Operand
 
 _SELECT, _BROADCAST, _CONSTANT = (

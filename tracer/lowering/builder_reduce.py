@@ -3,9 +3,9 @@
 XLA:CPU rewrites a long reduction into windows of 32 (the pass `tree_reduction_rewriter`), which it
 cannot fuse with what computes the operand: `exp(-d2).sum(1)` then stores the whole matrix. Without
 the pass the sum is fused, but one over leading axes strides through memory, up to forty times
-slower, and long sums of float32 lose a digit. So the pass is off (`shims.default_options`) and
-reductions are cut into blocks here: the first stage fuses with the operand, and a barrier keeps XLA
-from merging the stages again. Measurements: docs/memory-model.md.
+slower, and long sums of float32 lose a digit. So the pass is off (`xla_options.disabled_passes`)
+and reductions are cut into blocks here: the first stage fuses with the operand, and a barrier keeps
+XLA from merging the stages again. Measurements: docs/memory-model.md.
 """
 
 from __future__ import annotations

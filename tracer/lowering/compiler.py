@@ -10,11 +10,12 @@ from typing import Any
 
 from tracer.errors import ArgumentError
 from tracer.ir import Graph
-from tracer.lowering import shims
+from tracer.lowering import shims, xla_options
 from tracer.lowering.backend import find_device
 from tracer.lowering.device import Device
 from tracer.lowering.executable import Executable
 from tracer.lowering.failures import compile_failure
+from tracer.lowering.large_values import kernel_options
 from tracer.lowering.module import lower_graph
 from tracer.lowering.placement import Placement, chosen_outputs
 from tracer.lowering.vectors import vector_options
@@ -142,13 +143,16 @@ def _compile(
 ) -> Executable:
     module = lower_graph(graph, device.platform, dict(aliases), placement)
     raws = [place.raw for place in ((device,) if placement is None else placement.mesh.flat)]
-    options = shims.compile_options(
-        _all_options(device, overrides), raws, is_partitioned=placement is not None
+    given = xla_options.compile_options(
+        _all_options(device, overrides),
+        {**xla_options.loop_options(device.platform), **kernel_options(graph, device.platform)},
+        raws,
+        is_partitioned=placement is not None,
     )
     try:
         with module.context:
             compile = device.client.compile_and_load if device.is_present else device.client.compile
-            raw = compile(module, shims.device_list(*raws), options)
+            raw = compile(module, shims.device_list(*raws), given)
     except RuntimeError as error:
         raise compile_failure(error) from error
     if placement is None:
@@ -168,8 +172,8 @@ def _purpose(graph: Graph, details: Any) -> str:
 
 def _all_options(device: Device, overrides: dict[str, Any]) -> dict[str, Any]:
     """Put our own options under the caller's, and our disabled passes next to them."""
-    ours = {**shims.default_options(device.platform), **vector_options(device.platform)}
+    ours = {**xla_options.default_options(device.platform), **vector_options(device.platform)}
     merged = {**ours, **overrides}
-    passes = [merged.get(_DISABLED_PASSES), *shims.disabled_passes(device.platform)]
+    passes = [merged.get(_DISABLED_PASSES), *xla_options.disabled_passes(device.platform)]
     merged[_DISABLED_PASSES] = ",".join(filter(None, passes))
     return merged

@@ -1,13 +1,13 @@
 """Everything that differs between jaxlib versions, and the little that jaxlib needs to be jax-free.
 
-The other files of the room import jaxlib's modules from here. Works on jaxlib 0.8.0 to 0.10.2.
+The other files of the room import jaxlib's modules from here. Works on jaxlib 0.8.0 to 0.12.0.1.
 """
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 # XLA's C++ logs lines at start-up, and each failure a second time before it raises; must be set
@@ -37,8 +37,18 @@ Before, it read the padding of a depthwise convolution from memory that is not t
 process (0.8.0 to 0.9.1: `tests/lowering/test_vectors.py`).
 """
 
-_PASSES_THAT_DROP_BARRIERS = "cse_barrier_expander"
-_PASSES_THAT_UNFUSE_REDUCTIONS = "tree_reduction_rewriter"
+TILES_ARE_COUNTED_IN_AN_INT = VERSION >= (0, 11)
+"""Whether XLA:CPU's kernels count their tiles in 32 bits (`large_values`)."""
+
+LARGE_LOOPS_BECOME_FUNCTIONS = VERSION >= (0, 12)
+"""Whether XLA:CPU makes one function of loops that touch far more than `SMALL_LOOP_BYTES`."""
+
+SMALL_LOOP_BYTES = 1024
+"""What XLA:CPU's pass `small-while-loop-hoisting` is configured with (cpu_compiler.cc)."""
+
+# jaxlib before 0.11 checks results in Python code of jax's array unless it is told not to; later
+# ones do not, and have no such argument.
+_WITHOUT_CHECKS = (True,) if VERSION < (0, 11) else ()
 
 
 class Aval:
@@ -118,82 +128,6 @@ def bool_constant(array: np.ndarray[Any, Any], type: Any) -> Any:
     )
 
 
-def memory_optimized_options(platform: str = "cpu") -> dict[str, Any]:
-    """Return the compile options that make XLA schedule for memory; none where it does anyway.
-
-    By default XLA:CPU orders instructions for concurrency, breadth first, and ignores both memory
-    and the order of the program. This is a heuristic of XLA's and sometimes worse.
-
-    Returns
-    -------
-    dict
-        For `compile_graph(..., options=...)`.
-    """
-    if platform != "cpu":
-        return {}
-    if VERSION < (0, 9, 1):
-        return {"xla_cpu_enable_concurrency_optimized_scheduler": False}
-    return {"xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"}
-
-
-def unmoved_code_options() -> dict[str, Any]:
-    """Return the compile options that keep XLA from moving code out of loops.
-
-    It moves whatever does not change from trip to trip, and stores it, however large: also what a
-    loop computes again so that it need not be stored.
-
-    Returns
-    -------
-    dict
-        For `compile_graph(..., options=...)`.
-    """
-    return {"xla_disable_hlo_passes": "while-loop-invariant-code-motion"}
-
-
-def default_options(platform: str) -> dict[str, Any]:
-    """Return the options that every program is compiled with, unless the caller sets them.
-
-    From 0.9 on XLA:CPU gives whole chains of ops to the library YNNPACK as one fusion, whose
-    intermediate arrays are in no count of XLA's (an attention of 8 heads of 8192: 4.3 GB, counted
-    as 0) and whose reductions can be slow. Products alone keep YNNPACK's speed without the trap.
-    The measurements are in docs/memory-model.md.
-    """
-    if platform != "cpu" or VERSION < (0, 9):
-        return {}
-    return {"xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT"}
-
-
-def disabled_passes(platform: str) -> tuple[str, ...]:
-    """Return the passes of XLA that are always switched off, whatever the caller disables.
-
-    XLA:CPU deletes optimization barriers early, after which recomputation is merged away again;
-    and it rewrites reductions such that they store what they reduce (see `builder_reduce`).
-    """
-    if platform != "cpu":
-        return ()
-    return (_PASSES_THAT_DROP_BARRIERS, _PASSES_THAT_UNFUSE_REDUCTIONS)
-
-
-def compile_options(
-    overrides: dict[str, Any], devices: Sequence[Any], *, is_partitioned: bool
-) -> Any:
-    """Return XLA's options for one program on some devices, with named overrides."""
-    options = xla_client.CompileOptions()
-    options.env_option_overrides = list(overrides.items())
-    if is_partitioned:
-        options.num_partitions = len(devices)
-        build = options.executable_build_options
-        build.num_partitions = len(devices)
-        build.use_spmd_partitioning = True
-        build.use_shardy_partitioner = True
-        build.allow_spmd_sharding_propagation_to_output = [True]
-    # Without an assignment a program compiled for another device still runs on device 0.
-    options.device_assignment = xla_client.DeviceAssignment.create(
-        np.array([[device.id for device in devices]], dtype=np.int32)
-    )
-    return options
-
-
 def put(array: np.ndarray[Any, Any], sharding: OneDevice, device: Any) -> Buffer:
     """Copy a native-endian array to a device; it may be changed as soon as this returns."""
     buffer: Buffer = _jax.batched_device_put(
@@ -232,7 +166,7 @@ def result_handler(
     shape: tuple[int, ...], dtype: np.dtype[Any], sharding: OneDevice | SeveralDevices
 ) -> Any:
     """Return what turns one output of an execution into a Buffer."""
-    return _jax.array_result_handler(Aval(shape, dtype), sharding, True, True)
+    return _jax.array_result_handler(Aval(shape, dtype), sharding, True, *_WITHOUT_CHECKS)
 
 
 def export_dlpack(buffer: Buffer) -> Any:
@@ -306,7 +240,11 @@ def require_lapack() -> Callable[[str, np.dtype[Any]], str]:
 
 
 __all__ = [
+    "LARGE_LOOPS_BECOME_FUNCTIONS",
+    "LONG_VECTORS_ARE_SAFE",
     "PRODUCTS_BY_YNNPACK",
+    "SMALL_LOOP_BYTES",
+    "TILES_ARE_COUNTED_IN_AN_INT",
     "VERSION",
     "Aval",
     "Buffer",
@@ -314,10 +252,7 @@ __all__ = [
     "SeveralDevices",
     "bool_constant",
     "chlo",
-    "compile_options",
-    "default_options",
     "device_list",
-    "disabled_passes",
     "distributed_runtime",
     "export_dlpack",
     "func",
@@ -325,7 +260,6 @@ __all__ = [
     "import_dlpack",
     "ir",
     "make_context",
-    "memory_optimized_options",
     "put",
     "put_parts",
     "require_lapack",

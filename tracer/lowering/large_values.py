@@ -1,0 +1,37 @@
+"""Programs of values with more elements than XLA:CPU's kernels can count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tracer.ir import Graph
+from tracer.lowering import shims
+
+_MOST = 1 << 36
+"""Values with fewer elements are safe.
+
+XLA:CPU cuts the work of a kernel in tiles of 32 elements, and from jaxlib 0.11 on counts them in an
+int of 32 bits, by which it divides: at 2^37 elements that is 0, and the compiler ends the process.
+"""
+
+
+def kernel_options(graph: Graph, platform: str) -> dict[str, str]:
+    """Return the backend's options that compile a graph to kernels that are safe for its values.
+
+    Those without tiles, where a value is too large. Such a value may be fused away and never
+    stored; if not, the allocator says what is missing.
+    """
+    if platform != "cpu" or not shims.TILES_ARE_COUNTED_IN_AN_INT:
+        return {}
+    if max(_sizes(graph), default=0) < _MOST:
+        return {}
+    return {"xla_cpu_disable_tiled_emitter": ""}
+
+
+def _sizes(graph: Graph) -> Iterator[int]:
+    """Yield how many elements the values of a graph and of its bodies have."""
+    yield from (type.size for type in graph.input_types)
+    for node in graph.nodes:
+        yield from (type.size for type in node.types)
+        for body in node.body_graphs:
+            yield from _sizes(body)
