@@ -15,7 +15,7 @@ from tracer import ops
 from tracer.ir import Builder, Chunk, Graph, Label, Node, ShapeDtype, Value
 from tracer.ops.rules import as_tuple
 from tracer.optimizer.passes import PassLog
-from tracer.optimizer.shard.emit import Handed, index_dtype, join_parts, side_by_side
+from tracer.optimizer.shard.emit import Handed, converted, index_dtype, joined_parts, side_by_side
 from tracer.optimizer.shard.flow import Cut, Flow, Lie, Partial, steps_of
 from tracer.optimizer.split.carry import identity, multiple, slice_starts
 from tracer.optimizer.split.chunk import SplitSettings
@@ -116,7 +116,7 @@ def _emit(
     joining = [
         (value, lie.combiner if isinstance(lie, Partial) else None) for value, lie in wanted.items()
     ]
-    return join_parts(builder, as_tuple(found), joining)
+    return converted(builder, joined_parts(builder, as_tuple(found), joining), wanted)
 
 
 def _body(
