@@ -143,8 +143,8 @@ def _build_spread(call: Call, options: CompileOptions, name: str, spread: Spread
             passes=candidate.rows,
             loops=candidate.loops,
             timeline=timeline_of(view, frozenset()),
-            find_minimum=lambda: found.nbytes,
-            devices=(str(spread.mesh), *spreader.explained(candidate)),
+            find_minimum=spreader.minimum_bytes,
+            devices=(str(spread.mesh), *spreader.explained(found)),
         ),
         input_places=execute.placement.inputs,
     )

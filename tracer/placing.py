@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
-from tracer import tree
+from tracer import lowering, tree
 from tracer.ir import Graph, ShapeDtype
 from tracer.lowering import NamedSharding, PartitionSpec, Placement
+from tracer.optimizer.alias import match_donations
 from tracer.optimizer.liveness import Liveness
 from tracer.optimizer.passes import PassRow
 from tracer.optimizer.shard import device_view, input_axes, output_axes
@@ -27,7 +29,6 @@ class SpreadCandidate:
         What all devices compute together.
     view : Graph
         What one of them does.
-    placement : Placement
     rows, loops : tuple
         For the plan.
     axes : tuple of str
@@ -36,7 +37,6 @@ class SpreadCandidate:
 
     graph: Graph
     view: Graph
-    placement: Placement
     rows: tuple[PassRow, ...]
     loops: tuple[LoopRow, ...]
     axes: tuple[str, ...]
@@ -77,7 +77,30 @@ class Placer:
         given = zip(placement.inputs, graph.input_types, strict=True)
         cut = tuple(_single_axis(sharding, type, self.mesh.size) for sharding, type in given)
         view = device_view(graph, cut, outputs, self.mesh.size)
-        return SpreadCandidate(graph, view, placement, rows, loops, axes)
+        return SpreadCandidate(graph, view, rows, loops, axes)
+
+    def compile(
+        self, graph: Graph, donated: tuple[int, ...], options: dict[str, Any]
+    ) -> lowering.Executable:
+        """Compile a graph for the mesh.
+
+        Donated memory is taken over by results that lie as the arguments do.
+        """
+        placement = self._placement(graph, input_axes(graph), output_axes(graph))
+        outputs = list(placement.outputs)
+        pairs = {}
+        for argument, result in match_donations(graph, donated).pairs.items():
+            if outputs[result] is None:
+                outputs[result] = placement.inputs[argument]
+            if outputs[result] == placement.inputs[argument]:
+                pairs[argument] = result
+        return lowering.compile_graph(
+            graph,
+            donate=donated,
+            aliases=pairs,
+            options=options,
+            placement=Placement(self.mesh, placement.inputs, tuple(outputs)),
+        )
 
     def _placement(
         self, graph: Graph, inputs: tuple[int | None, ...], outputs: tuple[int | None, ...]
