@@ -1,4 +1,4 @@
-"""Runs `on_eight_devices.py` in a process whose CPU client makes eight devices."""
+"""Runs `on_eight_devices.py` and others in processes whose CPU client makes eight devices."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.xla
-def test_on_eight_devices() -> None:
+@pytest.mark.parametrize("file", ["on_eight_devices.py", "on_uneven_axes.py"])
+def test_on_eight_devices(file: str) -> None:
     command = [
         sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider",
-        "tests/devices/on_eight_devices.py",
+        f"tests/devices/{file}",
     ]  # fmt: skip
     done = subprocess.run(
         command, cwd=ROOT, env={**os.environ, "TRACER_CPU_DEVICES": "8"},

@@ -1,0 +1,156 @@
+"""Axes that eight devices do not divide. `test_eight_devices.py` runs this where there are eight."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import settings as run_settings
+from hypothesis import strategies as st
+
+import tracer
+import tracer.numpy as tnp
+from tracer.errors import MemoryLimitError, ShapeError
+from tracer.sharding import Mesh, NamedSharding, PartitionSpec, make_mesh
+
+LINE = Mesh(tracer.devices("cpu"), "x")
+GRID = make_mesh((4, 2), ("a", "b"))
+WHOLE = NamedSharding(LINE, PartitionSpec())
+
+
+def distances(x: Any, y: Any) -> Any:
+    return tnp.exp(-((x[:, None, :] - y[None, :, :]) ** 2).sum(-1))
+
+
+def product(x: Any, y: Any, v: Any) -> Any:
+    return distances(x, y) @ v
+
+
+def points(n: int, m: int | None = None) -> list[Any]:
+    rng = np.random.default_rng(5)
+    shapes = (n, 3), (m or n, 3), (m or n, 2)
+    return [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
+
+
+def smallest_limit(arrays: list[Any], limit: int) -> int:
+    """Return the smallest limit that an error reports."""
+    with pytest.raises(MemoryLimitError) as caught:
+        tracer.compile(product, mesh=LINE, memory_limit=limit).plan(*arrays)
+    assert caught.value.minimum_bytes is not None
+    return caught.value.minimum_bytes
+
+
+@cache
+def smallest(n: int) -> int:
+    """Return what is reported where next to nothing is asked for."""
+    return smallest_limit(points(n), 1000)
+
+
+def test_rows_that_remain_are_computed_on_each_device() -> None:
+    arrays = points(1023)
+    f = tracer.compile(product, mesh=LINE)
+    plan = f.plan(*arrays)
+    assert "axis of 1023" in plan.devices[1]
+    assert "8 devices, 127 on each and the last 7 on all" in str(plan)
+    alone = tracer.compile(product).plan(*arrays)
+    assert 6 * plan.compiled_bytes < alone.compiled_bytes
+    assert 0.9 * plan.compiled_bytes < plan.peak_bytes < 1.1 * plan.compiled_bytes
+    result = f(*arrays)
+    assert result.device == WHOLE
+    wanted = product(*map(tnp.asarray, arrays))
+    np.testing.assert_allclose(result, wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_loops_run_in_the_parts_of_an_uneven_axis() -> None:
+    arrays = points(2047)
+    f = tracer.compile(product, mesh=LINE, memory_limit="300kB")
+    plan = f.plan(*arrays)
+    assert plan.compiled_bytes <= 300_000
+    assert plan.loops
+    assert "the last 7 on all" in plan.devices[1]
+    inside = f.stablehlo(*arrays).split("sdy.manual_computation")[1]
+    assert "stablehlo.while" in inside
+    wanted = product(*map(tnp.asarray, arrays))
+    np.testing.assert_allclose(f(*arrays), wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("n", [509, 512])
+def test_the_smallest_limit_is_met_is_least_and_is_no_worse_than_one_devices(n: int) -> None:
+    arrays, found = points(n), smallest(n)
+    assert found <= tracer.compile(product, memory_limit="1GB").plan(*arrays).minimum_bytes
+    f = tracer.compile(product, mesh=LINE, memory_limit=found)
+    assert f.plan(*arrays).compiled_bytes <= found
+    wanted = product(*map(tnp.asarray, arrays))
+    np.testing.assert_allclose(f(*arrays), wanted, rtol=1e-4, atol=1e-4)
+    assert smallest_limit(arrays, int(0.9 * found)) == found
+
+
+@pytest.mark.parametrize("limit", [None, "1MB", "100kB"])
+def test_the_smallest_limit_is_the_same_whatever_was_asked(limit: Any) -> None:
+    plan = tracer.compile(product, mesh=LINE, memory_limit=limit).plan(*points(509))
+    assert plan.minimum_bytes == smallest(509)
+
+
+def test_larger_limits_are_met_where_smaller_ones_are() -> None:
+    for factor in np.geomspace(1, 30, 8):
+        limit = int(factor * smallest(509))
+        plan = tracer.compile(product, mesh=LINE, memory_limit=limit).plan(*points(509))
+        assert plan.compiled_bytes <= limit
+
+
+def test_every_device_runs_the_program_of_one_where_that_takes_least() -> None:
+    def program(x: Any, y: Any, v: Any) -> Any:
+        squares = (x * x).sum(1)[:, None] + (y * y).sum(1)[None, :]
+        return tnp.exp(2 * x @ y.T - squares) @ v
+
+    arrays = points(2047)
+    alone = tracer.compile(program, memory_limit="1GB").plan(*arrays).minimum_bytes
+    f = tracer.compile(program, mesh=LINE, memory_limit=alone)
+    plan = f.plan(*arrays)
+    assert plan.compiled_bytes <= alone
+    assert plan.devices[1] == ("nothing, every device computes all of it: spread, it takes more")
+    wanted = program(*map(tnp.asarray, arrays))
+    np.testing.assert_allclose(f(*arrays), wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_explicit_shardings_are_refused_with_the_size_to_pad_to() -> None:
+    parts = (PartitionSpec("x"), None, None)
+    f = tracer.compile(product, mesh=LINE, in_shardings=parts)
+    with pytest.raises(ShapeError, match="pad the axis to 512 elements"):
+        f.plan(*points(509))
+
+
+WIDTH = 67
+"""Of the other axis: no number of devices divides it, either."""
+
+PROGRAMS: dict[str, Callable[[Any, Any], Any]] = {
+    "rows": lambda x, y: tnp.abs(x @ y) @ y.T,
+    "sum": lambda x, y: tnp.abs(x @ y).sum(0),
+    "maximum": lambda x, y: tnp.abs(x @ y).max(0),
+    "product over both": lambda x, y: (tnp.abs(x @ y) % 2).sum(),
+    "argmax": lambda x, y: tnp.argmax(x @ y, axis=1),
+    "argmax over the rows": lambda x, y: tnp.argmax(x @ y, axis=0),
+    "top_k": lambda x, y: tnp.top_k(x @ y, 3),
+}
+
+
+@pytest.mark.parametrize("mesh", [LINE, GRID], ids=["line", "grid"])
+@pytest.mark.parametrize("name", PROGRAMS)
+@run_settings(max_examples=6, deadline=None)
+@given(st.integers(1, 40))
+def test_all_sizes_give_the_same_values(name: str, mesh: Mesh, n: int) -> None:
+    """Exactly: sums of integers do not hang on their order."""
+    rng = np.random.default_rng(n)
+    x = rng.integers(-9, 9, (n, 5)).astype(np.float64)
+    y = rng.integers(-9, 9, (5, WIDTH)).astype(np.float64)
+    f = tracer.compile(PROGRAMS[name], mesh=mesh)
+    is_large = n * WIDTH * x.itemsize > 4096
+    assert is_large == ("8 devices" in f.plan(x, y).devices[1])
+    wanted = PROGRAMS[name](tnp.asarray(x), tnp.asarray(y))
+    pairs = zip(tracer.tree.leaves(f(x, y)), tracer.tree.leaves(wanted), strict=True)
+    for got, want in pairs:
+        np.testing.assert_array_equal(got, want)
