@@ -1,4 +1,4 @@
-"""Axes that eight devices do not divide. `test_eight_devices.py` runs this where there are eight."""
+"""Axes that eight devices do not divide. `test_eight_devices.py` runs this as it does others."""
 
 from __future__ import annotations
 

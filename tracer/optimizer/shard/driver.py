@@ -11,7 +11,7 @@ from __future__ import annotations
 from tracer.ir import Builder, Graph, Label, Node, Value
 from tracer.optimizer.liveness import node_cost
 from tracer.optimizer.passes import PassLog
-from tracer.optimizer.shard.emit import emit_shard
+from tracer.optimizer.shard.emit import emit_shard, shares
 from tracer.optimizer.shard.through_loops import spread_loops
 from tracer.optimizer.split.chunk import SplitSettings
 from tracer.optimizer.split.copying import Copying
@@ -138,12 +138,8 @@ def _line(subject: Subject, chosen: Candidate, count: int) -> str:
     place = f" ({first.source})" if first.source else ""
     loops = len(chosen.plan.loops)
     turns = "" if loops == 1 else f", in {loops} turns"
-    each, remainder = divmod(region.length, count)
-    again = f" and the last {remainder} on all" if remainder else ""
-    return (
-        f"axis of {region.length} of {first.types[0]}{place}: {count} devices, "
-        f"{each} on each{again}{turns}"
-    )
+    share = shares(region.length, count)
+    return f"axis of {region.length} of {first.types[0]}{place}: {share}{turns}"
 
 
 def _write(subject: Subject, chosen: Candidate, count: int) -> tuple[Graph, set[Node]]:

@@ -32,6 +32,13 @@ def index_dtype(extent: int, count: int) -> np.dtype[Any]:
     return np.dtype(np.int32 if extent + count < 2**31 else np.int64)
 
 
+def shares(length: int, count: int) -> str:
+    """Return who computes what of an axis, for people."""
+    each, remainder = divmod(length, count)
+    again = f" and the last {remainder} on all" if remainder else ""
+    return f"{count} devices, {each} on each{again}"
+
+
 class Handed:
     """What the body of the devices is given: values of outside, whole or cut along an axis.
 
