@@ -207,6 +207,14 @@ def _control() -> dict[str, list[Sample]]:
                 operand_axes=(0, None),
                 result_axes=(0, 1),
             ),
+            sample(
+                real(2, 3),
+                real(3),
+                body=halves,
+                count=2,
+                operand_axes=(None, None),
+                result_axes=(None, 1),
+            ),
         ],
     }
 

@@ -82,16 +82,17 @@ class ControlBuilder(BaseBuilder):
         types: Sequence[ShapeDtype],
         operands: Sequence[Operand],
         body: Graph,
+        count: int,
         operand_axes: Sequence[int | None],
-        result_axes: Sequence[int],
+        result_axes: Sequence[int | None],
     ) -> tuple[Operand, ...]:
         """Emit a body that each device of the mesh runs on its own part of the operands.
 
-        The axes are those that the parts are cut along; None for operands that are given whole. A
-        program for one device computes all parts in turn.
+        The axes are those that the parts are cut along; None for operands that are given whole, and
+        results that all devices have. A program for one device computes all parts in turn.
         """
         if not self.mesh_axes:
-            return self._in_turn(types, operands, body, operand_axes, result_axes)
+            return self._in_turn(operands, body, count, operand_axes, result_axes)
         op = sdy.ManualComputationOp(
             [self.tensor_type(type) for type in types],
             [x.raw for x in operands],
@@ -109,14 +110,12 @@ class ControlBuilder(BaseBuilder):
 
     def _in_turn(
         self,
-        types: Sequence[ShapeDtype],
         operands: Sequence[Operand],
         body: Graph,
+        count: int,
         operand_axes: Sequence[int | None],
-        result_axes: Sequence[int],
+        result_axes: Sequence[int | None],
     ) -> tuple[Operand, ...]:
-        first = result_axes[0]
-        count = types[0].shape[first] // body.output_types[0].shape[first]
         found = []
         for number in range(count):
             given = [
@@ -126,7 +125,7 @@ class ControlBuilder(BaseBuilder):
             path = f"{self.path}/body/"
             found.append(lower_nodes(cast("StableHloBuilder", self), body, given, path=path))
         return tuple(
-            self.concatenate(parts, axis)
+            parts[0] if axis is None else self.concatenate(parts, axis)
             for parts, axis in zip(zip(*found, strict=True), result_axes, strict=True)
         )
 

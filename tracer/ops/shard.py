@@ -1,6 +1,8 @@
 """Run a body on every device of a mesh, each on its own part: the planner's, not the user's.
 
-Source: Shardy's `manual_computation` (https://openxla.org/shardy), the op behind JAX's `shard_map`.
+An axis of None stands for an operand that is given whole, or for a result that is the same on every
+device. Source: Shardy's `manual_computation` (https://openxla.org/shardy), the op behind JAX's
+`shard_map`.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ def _part(type: ShapeDtype, axis: int | None, count: int) -> ShapeDtype:
 
 
 def _infer(
-    *types: ShapeDtype, body: Graph, count: int, operand_axes: Axes, result_axes: tuple[int, ...]
+    *types: ShapeDtype, body: Graph, count: int, operand_axes: Axes, result_axes: Axes
 ) -> Types:
     parts = tuple(_part(type, axis, count) for type, axis in zip(types, operand_axes, strict=True))
     if parts != body.input_types:
@@ -42,13 +44,13 @@ def _infer(
             mend="build the body for the parts",
         )
     return tuple(
-        type.resized(axis, type.shape[axis] * count)
+        type if axis is None else type.resized(axis, type.shape[axis] * count)
         for type, axis in zip(body.output_types, result_axes, strict=True)
     )
 
 
 def _evaluate(
-    *arrays: Array, body: Graph, count: int, operand_axes: Axes, result_axes: tuple[int, ...]
+    *arrays: Array, body: Graph, count: int, operand_axes: Axes, result_axes: Axes
 ) -> tuple[Array, ...]:
     parts = [
         [array] * count if axis is None else np.split(array, count, axis)
@@ -56,7 +58,7 @@ def _evaluate(
     ]
     found = [evaluate_body(body, part) for part in zip(*parts, strict=True)]
     return tuple(
-        np.concatenate(results, axis)
+        results[0] if axis is None else np.concatenate(results, axis)
         for results, axis in zip(zip(*found, strict=True), result_axes, strict=True)
     )
 
@@ -73,10 +75,9 @@ def _lower(
     body: Graph,
     count: int,
     operand_axes: Axes,
-    result_axes: Sequence[int],
+    result_axes: Axes,
 ) -> tuple[Any, ...]:
-    del count
-    results: tuple[Any, ...] = b.shard(types, operands, body, operand_axes, result_axes)
+    results: tuple[Any, ...] = b.shard(types, operands, body, count, operand_axes, result_axes)
     return results
 
 
@@ -87,7 +88,7 @@ def _batch(
     body: Graph,
     count: int,
     operand_axes: Axes,
-    result_axes: tuple[int, ...],
+    result_axes: Axes,
 ) -> Any:
     wanted = [True] * len(body.outputs)
     batched, _ = batching.batch_graph(body, batching.batched, batching.size, wanted)
@@ -100,7 +101,7 @@ def _batch(
         body=batched,
         count=count,
         operand_axes=shifted,
-        result_axes=tuple(axis + 1 for axis in result_axes),
+        result_axes=tuple(None if axis is None else axis + 1 for axis in result_axes),
     )
 
 

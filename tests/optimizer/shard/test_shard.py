@@ -127,6 +127,7 @@ def test_the_steps_that_remain_are_computed_on_each_device() -> None:
     assert "8 devices, 7 on each and the last 7 on all" in log.applied[0]
     assert input_axes(result) == (None, None, None)
     assert output_axes(result) == (None,)
+    assert ops_of(result).count("shard") == 2
     assert ops_of(result)[-1] == "concatenate"
 
 
@@ -137,6 +138,29 @@ def test_sums_over_an_uneven_axis_see_each_row_once() -> None:
     assert_same(graph, result, [x], 0)
     assert "8 on each and the last 3 on all" in log.applied[0]
     assert "reduce_add" in ops_of(result)
+
+
+SWEPT: dict[str, Any] = {
+    "rows": lambda x, y: tnp.abs(x @ y) @ y.T,
+    "sum": lambda x, y: tnp.abs(x @ y).sum(0),
+    "maximum": lambda x, y: tnp.abs(x @ y).max(0),
+    "argmax": lambda x, y: tnp.argmax(x @ y, axis=1),
+    "top_k": lambda x, y: tnp.top_k(x @ y, 3),
+    "in turns": lambda x, y: (x @ y) / tnp.abs(x @ y).max(0, keepdims=True) @ y.T,
+}
+
+
+@pytest.mark.parametrize("name", SWEPT)
+@pytest.mark.parametrize("count", [3, 8])
+def test_every_size_exactly(name: str, count: int) -> None:
+    for n in range(1, 41):
+        rng = np.random.default_rng(n)
+        x, y = (2.0 ** rng.integers(-2, 3, shape) for shape in ((n, 5), (5, 7)))
+        graph = traced(SWEPT[name], *of(x, y))
+        result, log = sharded(graph, count, SplitSettings(1, 1 << 14, 1 << 14))
+        assert_same(graph, result, [x, y], 1e-15 if name == "in turns" else 0)
+        # The other axis has 7 elements.
+        assert bool(log.applied) == (max(n, 7) >= count)
 
 
 def test_fewer_rows_than_devices_are_not_spread() -> None:

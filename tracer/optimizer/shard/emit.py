@@ -202,10 +202,42 @@ def _with_remainder(
 ) -> list[Value]:
     """Return the results of the steps that the devices divide, joined with those of the others."""
     remainder = region.length % count
-    dtype = index_dtype(region.extent, count)
-    start = ops.constant(value=np.array(region.length - remainder, dtype))
-    start, states = behind(start, states)
-    return RemainderEmitter(subject, region, loop).emit(builder, start, remainder, outer, states)
+    first = np.array(region.length - remainder, index_dtype(region.extent, count))
+
+    def write(body: Builder, handed: Handed, given: list[Value]) -> list[Value]:
+        start, given = behind(ops.constant(value=first), given)
+        emitter = RemainderEmitter(subject, region, loop)
+        return emitter.emit(body, start, remainder, partial(handed, axis=None), given)
+
+    return on_every_device(builder, count, states, outer, write)
+
+
+def on_every_device(
+    builder: Builder,
+    count: int,
+    states: list[Value],
+    outer: Callable[[Value], Value],
+    write: Callable[[Builder, Handed, list[Value]], list[Value]],
+) -> list[Value]:
+    """Write a computation that every device does in the same way, from states and other values.
+
+    Otherwise XLA's partitioner would cut what follows into uneven parts, at which it may end the
+    process (a scatter does: `CreateConstant` of its `PadToShape`).
+    """
+    with Builder() as body:
+        body.source = builder.source
+        given = [body.input(state.type, state.node.source) for state in states]
+        handed = Handed(body, count)
+        graph = body.finish(write(body, handed, given))
+    operands = (*states, *(outer(value) for value in handed.values))
+    found = ops.shard(
+        *operands,
+        body=graph,
+        count=count,
+        operand_axes=(None,) * len(operands),
+        result_axes=(None,) * len(states),
+    )
+    return list(as_tuple(found))
 
 
 def _body(subject: Subject, region: Region, loop: Loop, count: int) -> tuple[Graph, Handed]:

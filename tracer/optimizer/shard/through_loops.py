@@ -23,6 +23,7 @@ from tracer.optimizer.shard.emit import (
     converted,
     index_dtype,
     joined_parts,
+    on_every_device,
     shares,
     side_by_side,
 )
@@ -164,22 +165,29 @@ def _with_rest(
 
     They are computed as by one more device, which all are.
     """
-    dtype = index_dtype(_extent(flow), flow.division.count)
-    number = ops.constant(value=np.array(flow.division.count, dtype))
-    number, states = behind(number, states)
-    emitter = PartEmitter(flow, builder, number, lambda value, _: mapping[value], is_rest=True)
-    for node in inside:
-        emitter.emit(node)
-    made = []
-    for state, (value, lie) in zip(states, wanted.items(), strict=True):
-        builder.source = value.node.source
-        rest = convert(emitter.read(value, lie), state.dtype)
-        if isinstance(lie, Cut):
-            made.append(ops.concatenate(state, rest, dimension=lie.axis))
-        else:
-            assert isinstance(lie, Partial)
-            made.append(registry()[lie.combiner](state, rest))
-    return made
+    count = flow.division.count
+    last = np.array(count, index_dtype(_extent(flow), count))
+
+    def write(body: Builder, handed: Handed, given: list[Value]) -> list[Value]:
+        number, given = behind(ops.constant(value=last), given)
+        emitter = PartEmitter(flow, body, number, handed, is_rest=True)
+        for node in inside:
+            emitter.emit(node)
+        return [
+            _joined(body, state, emitter.read(value, lie), value, lie)
+            for state, (value, lie) in zip(given, wanted.items(), strict=True)
+        ]
+
+    return on_every_device(builder, count, states, mapping.__getitem__, write)
+
+
+def _joined(builder: Builder, state: Value, rest: Value, value: Value, lie: Lie) -> Value:
+    builder.source = value.node.source
+    rest = convert(rest, state.dtype)
+    if isinstance(lie, Cut):
+        return ops.concatenate(state, rest, dimension=lie.axis)  # type: ignore[no-any-return]
+    assert isinstance(lie, Partial)
+    return registry()[lie.combiner](state, rest)  # type: ignore[no-any-return]
 
 
 def _extent(flow: Flow) -> int:

@@ -55,7 +55,7 @@ def output_axes(graph: Graph) -> Axes:
 def _made_along(value: Value) -> int | None:
     if value.node.op is not ops.shard:
         return None
-    axes: Sequence[int] = value.node.params["result_axes"]
+    axes: Sequence[int | None] = value.node.params["result_axes"]
     return axes[value.index]
 
 
