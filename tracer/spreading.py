@@ -133,7 +133,9 @@ class Spreader:
         for _ in range(MAXIMUM_ROUNDS if self.options.split else 0):
             lower = self._first(int(TENTH_LESS * found.nbytes))
             if lower is None:
-                break
+                # What is planned for the least itself may take a little less.
+                again = self._first(found.nbytes)
+                return found if again is None else again
             found = lower
         return found
 
