@@ -233,12 +233,56 @@ def test_a_loop_that_turns_the_batch_around_is_left_alone() -> None:
     assert not any(", through " in line for line in log.applied)
 
 
-def test_a_batch_that_does_not_divide_is_left_alone() -> None:
-    arrays = arrays_for(batch=7)
+@pytest.mark.parametrize("batch", [5, 7, 9, 31])
+def test_what_remains_of_a_batch_goes_through_the_loops_on_every_device(batch: int) -> None:
+    arrays = arrays_for(batch)
     graph = graph_of(tracer.grad(recurrent_loss), arrays)
     result, log = sharded(graph)
     assert_same(graph, result, arrays)
-    assert not any(", through " in line for line in log.applied)
+    # Those of the parts, and those of what remains.
+    assert ops_of(result).count("while") == 4
+    assert input_axes(result) == (None, None)
+    each, last = divmod(batch, COUNT)
+    share = f"{each} on each and the last {last} on all, through 2 loops"
+    assert share in log.applied[0]
+
+
+def test_what_remains_takes_little_memory() -> None:
+    arrays = arrays_for(batch=63)
+    graph = graph_of(tracer.grad(recurrent_loss), arrays)
+    fixed = arrays[1].nbytes
+    part = Liveness(view_of(sharded(graph)[0])).peak_bytes - fixed
+    assert part < 0.4 * (Liveness(graph).peak_bytes - fixed)
+
+
+@pytest.mark.parametrize("batch", range(16, 24))
+@pytest.mark.parametrize("step", [numbered, weighted, nested])
+def test_sums_and_maxima_see_each_row_of_a_batch_once(step: Any, batch: int) -> None:
+    """Exactly: sums of integers do not hang on their order."""
+
+    def program(w: Any, xs: Any) -> Any:
+        def body(carry: Any, x: Any) -> Any:
+            total, highest, state = carry
+            state = tnp.round(8 * step(w, state, x))
+            carry = total + x.T @ state + w, tnp.maximum(highest, state.max(axis=0)), state
+            return carry, None
+
+        start = w + 3.0, w[0] - 1.0, tnp.zeros(xs.shape[1:], dtype=xs.dtype)
+        return tracer.scan(body, start, xs)[0][:2]
+
+    arrays = [np.round(4 * array) for array in arrays_for(batch)]
+    graph = graph_of(program, arrays)
+    result, log = sharded(graph)
+    assert "through 1 loop" in log.applied[0]
+    assert_same(graph, result, arrays, 0)
+
+
+def test_results_of_an_uneven_batch_that_are_most_of_it_keep_it_whole() -> None:
+    arrays = arrays_for(batch=7)
+    graph = graph_of(scanned(numbered), arrays)
+    result, log = sharded(graph)
+    assert_same(graph, result, arrays)
+    assert not any("through" in line for line in log.applied)
 
 
 def counted(w: Any, xs: Any) -> Any:
