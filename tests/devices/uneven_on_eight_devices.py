@@ -1,4 +1,4 @@
-"""Axes that eight devices do not divide; `test_eight_devices.py` runs this in a process of eight."""
+"""Axes that eight devices do not divide: `test_eight_devices.py` runs this where they are."""
 
 from __future__ import annotations
 

@@ -44,10 +44,12 @@ class PartEmitter:
         self.flow, self.builder, self.number, self.outer = flow, builder, number, outer
         self.is_rest = is_rest
         self.made: dict[tuple[Value, Lie], Value] = {}
+        self._written = set[Node]()
 
     def emit(self, node: Node) -> None:
         """Write a node as it lies."""
         self.builder.source = node.source
+        self._written.add(node)
         lies = [self.flow.lies[value] for value in node.results]
         if node in self.flow.loops:
             results = self._loop(node)
@@ -82,7 +84,8 @@ class PartEmitter:
         if generated and node.axes.is_parallel(label := node.axes.results[value.index][lie.axis]):
             # Never stored whole.
             return self._sliced(node, label)[value.index]
-        if self.outer is not None and not self.flow.division.remainder:
+        is_outside = self.outer is not None and node not in self._written
+        if is_outside and not self.flow.division.remainder:
             return self.outer(value, lie.axis)
         start, size = self._share(value.type.shape[lie.axis])
         starts = slice_starts(start, value, lie.axis)
