@@ -195,3 +195,63 @@ def test_all_sizes_give_the_same_values(name: str, n: int, mesh: Mesh) -> None:
     pairs = zip(tracer.tree.leaves(f(x, y)), tracer.tree.leaves(wanted), strict=True)
     for got, want in pairs:
         np.testing.assert_array_equal(got, want)
+
+
+def loss_of(w: Any, x: Any, y: Any) -> Any:
+    return ((tnp.tanh(tnp.tanh(x @ w) @ w.T) - y) ** 2).mean()
+
+
+def descend(w: Any, x: Any, y: Any) -> Any:
+    loss, slope = tracer.value_and_grad(loss_of)(w, x, y)
+    return loss, w - 0.1 * slope
+
+
+@pytest.mark.parametrize(
+    ("rows", "width", "mesh"), [(509, 64, GRID), (512, 67, LINE), (509, 67, LINE), (5, 67, GRID)]
+)
+@pytest.mark.parametrize("is_least", [False, True], ids=["", "least"])
+def test_training_with_an_uneven_batch_takes_its_own_results(
+    rows: int, width: int, mesh: Mesh, is_least: bool
+) -> None:
+    """Donated weights are taken over, by the program of one device on each, too."""
+    rng = np.random.default_rng(6)
+    w, x, y = (rng.standard_normal(s) / 8 for s in ((16, width), (rows, 16), (rows, 16)))
+    step = tracer.compile(descend, mesh=mesh, donate_argnums=(0,))
+    plan = step.plan(w, x, y)
+    if is_least:
+        limit = plan.minimum_bytes
+        step = tracer.compile(descend, mesh=mesh, donate_argnums=(0,), memory_limit=limit)
+        plan = step.plan(w, x, y)
+        assert plan.compiled_bytes == plan.minimum_bytes == limit
+    assert 0.8 * plan.compiled_bytes < plan.peak_bytes < 1.25 * plan.compiled_bytes
+    found, wanted = tnp.asarray(w), tnp.asarray(w)
+    for _ in range(3):
+        given = found
+        _, found = step(given, x, y)
+        assert given.is_deleted()
+        _, wanted = descend(wanted, x, y)
+    np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-12)
+    assert "alias" in step.hlo(w, x, y)
+
+
+def test_whole_results_of_loops_come_out_beside_an_uneven_batch() -> None:
+    def counted(w: Any, xs: Any) -> Any:
+        def body(carry: Any, x: Any) -> Any:
+            state, count = carry
+            return (tnp.tanh(state @ w + x), count + 1.5), None
+
+        state, count = tracer.scan(body, (tnp.zeros(xs.shape[1:]), 0.0), xs)[0]
+        scale = tnp.exp(-count * tnp.arange(xs.shape[1]) / 100)
+        return count, (state * scale[:, None]).sum(0)
+
+    rng = np.random.default_rng(7)
+    w, xs = rng.standard_normal((24, 24)) / 5, rng.standard_normal((3, 1021, 24))
+    f = tracer.compile(tracer.value_and_grad(lambda w, xs: counted(w, xs)[1].sum()), mesh=LINE)
+    g = tracer.compile(counted, mesh=LINE)
+    for spread, alone in ((f, f.__wrapped__), (g, counted)):
+        pairs = zip(
+            tracer.tree.leaves(spread(w, xs)), tracer.tree.leaves(alone(w, xs)), strict=True
+        )
+        for got, want in pairs:
+            np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-12)
+        assert "the last 5 on all, through" in spread.plan(w, xs).devices[1]

@@ -84,8 +84,8 @@ class PartEmitter:
         if generated and node.axes.is_parallel(label := node.axes.results[value.index][lie.axis]):
             # Never stored whole.
             return self._sliced(node, label)[value.index]
-        is_outside = self.outer is not None and node not in self._written
-        if is_outside and not self.flow.division.remainder:
+        is_cut_outside = node not in self._written and not self.flow.division.remainder
+        if self.outer is not None and is_cut_outside:
             return self.outer(value, lie.axis)
         start, size = self._share(value.type.shape[lie.axis])
         starts = slice_starts(start, value, lie.axis)
