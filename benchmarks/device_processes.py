@@ -8,7 +8,6 @@ prints what it found as JSON. From the command line, in each of two terminals (l
 from __future__ import annotations
 
 import json
-import os
 import re
 import socket
 import subprocess
@@ -136,19 +135,17 @@ def run_processes(
     *,
     seconds: float = SECONDS,
     how: str = "",
-    only: int | None = None,
 ) -> list[tuple[int | None, str, str]]:
     """Start the processes of one case; return exit status, output and errors of each.
 
-    The status is None where a process had not ended in time. `how` is for the process `only`, or
-    for all: it "dies" or "fails" (raises an exception) before the program runs, or "differs" in it;
-    or it runs one of `PROGRAMS`, "of the table".
+    The status is None where a process had not ended in time. `how` is "of the table" for one of
+    `PROGRAMS`.
     """
     address = free_address()
     started = [
         subprocess.Popen(
             [sys.executable, "-m", "benchmarks.device_processes", name, address, str(count), str(i),
-             *([how] if how and only in (None, i) else [])],
+             *([how] if how else [])],
             cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )
         for i in range(count)
@@ -173,12 +170,6 @@ def main(name: str, address: str, count: str, index: str, *how: str) -> None:
     )
     mesh = Mesh(tracer.devices("cpu"), "data")
     tnp.zeros(1).block_until_ready()
-    if "dies" in how:
-        os._exit(3)
-    if "fails" in how:
-        raise ValueError("this process fails")
-    if "differs" in how:  # its program is another one than that of the other processes
-        tracer.compile(lambda x: x + int(index), mesh=mesh)(np.zeros(8))
     found = (count_on_mesh if "of the table" in how else run_case)(name, mesh)
     tracer.distributed.shutdown()
     print(json.dumps(found))

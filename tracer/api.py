@@ -104,7 +104,7 @@ class CompiledFunction:
 
     def _check_arrays(self, program: Program, arrays: Sequence[Array]) -> None:
         """Raise the error that says which array a program could not take, if there is one."""
-        if not program.device.is_present:
+        if not program.execute.is_here:
             return
         given = (*arrays, *program.captured)
         for array in given:

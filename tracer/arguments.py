@@ -76,8 +76,8 @@ class MeshArguments:
         place, lies = self.places[position], array.device
         if lies == place or array.is_deleted():
             return True
-        if not place.mesh.is_present:
-            raise absent(place.mesh.flat[0])
+        if not place.mesh.local:
+            raise absent(place.mesh)
         if not isinstance(lies, NamedSharding):
             if lies in place.mesh.flat:
                 return False

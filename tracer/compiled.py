@@ -160,7 +160,8 @@ def _closed_over(array: Array, place: lowering.Device | lowering.NamedSharding, 
         It was put elsewhere; as in JAX, only one on the same mesh is laid out anew.
     """
     where = place if isinstance(place, lowering.Device) else place.mesh
-    if array.device == place or not where.is_present:
+    is_here = where.is_local if isinstance(where, lowering.Device) else bool(where.local)
+    if array.device == place or not is_here:
         return array
     on_mesh = getattr(array.device, "mesh", None) == where
     if on_mesh or lowering.is_uncommitted(array.device):

@@ -149,6 +149,17 @@ class LoweringEvaluator:
             return lowering.get_sharded(array._buffer, array._device, array.shape, array.dtype)
         return lowering.to_host(array._buffer)
 
+    def parts_here(self, array: ArrayBase) -> str | None:
+        """Say which parts of an array are in this process; None where all are."""
+        place = array._device
+        if not isinstance(place, lowering.NamedSharding):
+            return None
+        if lowering.is_whole_here(place, array.shape):
+            return None
+        here = (index for device, index in place.places(array.shape) if device.is_local)
+        parts = (", ".join(f"{cut.start}:{cut.stop}" for cut in index) for index in here)
+        return ", ".join(f"[{part}]" for part in dict.fromkeys(parts)) or "nothing"
+
     def start_to_host(self, array: ArrayBase) -> None:
         """Start to copy the data to the host; does not block."""
         is_cut = isinstance(array._device, lowering.NamedSharding)
@@ -174,10 +185,15 @@ class LoweringEvaluator:
         array._require_alive()
         if isinstance(source, cut) and isinstance(place, cut):
             place.shard_shape(array.shape)  # says which axis cannot be cut
-            execute = lowering.resharding(array._type, source, place)
-            if execute is not None:
-                return Array(execute(array._buffer)[0], array._type, place)
+            return self._moved(array, place)
         return self.from_host(self.to_host(array), place)
+
+    def _moved(self, array: ArrayBase, place: lowering.NamedSharding) -> Array:
+        """Return a copy of an array in parts, that its devices send each other where they can."""
+        execute = lowering.resharding(array._type, array._device, place)
+        if execute is None:
+            return self.from_host(self.to_host(array), place)
+        return Array(execute(array._buffer)[0], array._type, place)
 
     def place_beside(self, places: Sequence[Any]) -> Any:
         """Return the first place that was named by someone, whole for arrays in parts, or None."""
@@ -189,8 +205,11 @@ class LoweringEvaluator:
         return None
 
     def copy(self, array: ArrayBase) -> Array:
-        """Copy an array to where it lies."""
-        return self.from_host(self.to_host(array), array._device)
+        """Copy an array to where it lies; each device copies its part."""
+        place = array._device
+        if isinstance(place, lowering.NamedSharding):
+            return self._moved(array, place)
+        return self.from_host(self.to_host(array), place)
 
     def to_dlpack(self, array: ArrayBase) -> Any:
         """Return a DLPack capsule of the data."""
@@ -203,7 +222,8 @@ class LoweringEvaluator:
     def devices(self) -> list[Any]:
         """Return the devices of this process, the default one first."""
         first = lowering.default_device()
-        return [first, *(device for device in lowering.devices() if device != first)]
+        others = (device for device in lowering.devices() if device.is_local)
+        return [first, *(device for device in others if device != first)]
 
     def from_dlpack(self, value: Any) -> Array:
         """Copy an object that speaks DLPack to the default device."""

@@ -14,7 +14,7 @@ from functools import cached_property
 from tracer import lowering, rules
 from tracer.closed_loop import MAXIMUM_ROUNDS, TENTH_LESS, Compilers, Found
 from tracer.donation import donated_leaves
-from tracer.errors import DeviceError, MemoryLimitError, OutOfMemoryError
+from tracer.errors import MemoryLimitError, OutOfMemoryError
 from tracer.ir import Graph, ShapeDtype
 from tracer.optimizer.backend import Backend, compiled_by
 from tracer.optimizer.passes import Pass, PassLog, PassManager, PassRow
@@ -58,8 +58,8 @@ class Spreader:
         limit = options.limit
         assert limit is None or limit == AUTO or isinstance(limit, int)
         if isinstance(limit, str):
-            # Processes plan for the one that has least.
-            limit = min(map(int, lowering.exchange(str(lowering.free_bytes(device)))))
+            # Processes plan for the device that has least.
+            limit = lowering.least_free_bytes(self.mesh, f"find memory_limit='auto' for {name}")
         self.limit = limit
         self.donated = donated_leaves(call, options.donation)
         self.traced = call.traced
@@ -88,21 +88,11 @@ class Spreader:
             None that is known does.
         OutOfMemoryError
             The device's compiler says that none fits.
-        DeviceError
-            Another process has another program: they would wait for each other for ever.
         """
         found = self._first(self.limit) or self._least
         if self.limit is not None and found.nbytes > self.limit:
             raise self._infeasible(self.limit, found)
         self._accepted = found
-        programs = lowering.exchange(found.candidate.graph.fingerprint)
-        if len(set(programs)) > 1:
-            raise DeviceError(
-                f"{len(programs)} processes have {len(set(programs))} different programs for "
-                f"{self.name}",
-                mend="give all of them the same code, types, options and limits, and run them on "
-                "machines that are alike",
-            )
         return found
 
     def minimum_bytes(self) -> int:

@@ -2,99 +2,93 @@
 
 from __future__ import annotations
 
-import json
+import os
+import re
 import signal
 import subprocess
 import sys
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from benchmarks.device_processes import CASES, ROOT, free_address, run_processes
+from benchmarks.device_processes import ROOT, free_address
 
 pytestmark = pytest.mark.xla
 SECONDS = 180
 
 
-def results_of(name: str, count: int) -> list[dict[str, Any]]:
-    """Run a case in some processes; all must end well."""
-    found = []
-    for status, output, errors in run_processes(name, count, seconds=SECONDS):
-        assert status == 0, errors[-4000:]
-        found.append(json.loads(output.splitlines()[-1]))
-    return found
+@pytest.mark.parametrize("count", [2, pytest.param(4, marks=pytest.mark.slow)])
+def test_on_several_processes(count: int) -> None:
+    address = free_address()
+    command = [
+        sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider",
+        "tests/devices/on_several_processes.py",
+    ]  # fmt: skip
+    started = [
+        subprocess.Popen(
+            command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            env={**os.environ, "TRACER_TEST_PROCESS": f"{address} {count} {index}"},
+        )
+        for index in range(count)
+    ]  # fmt: skip
+    for process, (output, _) in zip(started, said_by(started, SECONDS), strict=True):
+        assert process.returncode == 0, output[-8000:]
 
 
-def check(name: str, count: int) -> None:
-    results = results_of(name, count)
-    assert all(result == results[0] for result in results)
-    (first, *_) = results
-    assert first["difference"] < 1e-9
-    assert first["collectives"]
-    assert first["limit_bytes"] is None or first["counted_bytes"] <= first["limit_bytes"]
-
-
-@pytest.mark.parametrize("name", ["SGPR bound", "training step"])
-def test_two_processes(name: str) -> None:
-    check(name, 2)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", CASES)
-def test_four_processes(name: str) -> None:
-    check(name, 4)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("dying", "how"), [(1, "dies"), (0, "dies"), (1, "fails")])
-def test_the_others_end_with_a_message(dying: int, how: str) -> None:
-    found = run_processes("training step", 2, seconds=90, how=how, only=dying)
-    ended = found[dying]
-    assert ended[0] == (3 if how == "dies" else 1)
-    assert ("this process fails" in ended[2]) == (how == "fails")
-    status, _, errors = found[1 - dying]
-    assert status not in (None, 0), "it hangs, or does not notice"
-    assert "another task died" in errors or "is gone" in errors
+def said_by(started: list[subprocess.Popen[str]], seconds: float) -> list[tuple[str, str]]:
+    """Return output and errors of processes; none outlives this."""
+    try:
+        with ThreadPoolExecutor(len(started)) as readers:  # who writes to a full pipe would wait
+            return list(readers.map(lambda each: each.communicate(timeout=seconds), started))
+    finally:
+        for process in started:
+            process.kill()
 
 
 _SUMS = """
-import os, sys
+import os, sys, time
 import numpy as np, tracer
+from tracer.lowering import executable
 from tracer.sharding import Mesh, PartitionSpec as P
-index, address, how = int(sys.argv[1]), *sys.argv[2:]
+index, address, who, how = int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4]
 tracer.distributed.initialize(address, num_processes=3, process_id=index, heartbeat_timeout=60)
-mesh = Mesh(tracer.devices(), "x")
-f = tracer.compile(lambda x: x.sum(), mesh=mesh, in_shardings=P("x"), out_shardings=P())
+def total(devices):
+    mesh = Mesh(devices, "x")
+    lies = {"in_shardings": P("x"), "out_shardings": P()}
+    return tracer.compile(lambda x: x.sum(), mesh=mesh, **lies)
+f, g = total(tracer.devices()), total(tracer.devices()[:2])
 print(float(f(np.ones(300))), flush=True)
-if index == 1 and how == "dies":
+if index == who and how == "dies":
     os._exit(3)
-if index == 1:
+if index == who and how == "dies at work":
+    meet = executable.meet
+    executable.meet = lambda *given: (meet(*given), os._exit(3))
+if index == who and how == "fails":
     raise ValueError("this process fails")
-f(np.ones(300))
+if index == who and how == "leaves":
+    sys.exit(0)
+if how == "late":
+    time.sleep(8 if index == who else 0)
+    sys.exit(0)
+(g if index == who and how == "elsewhere" else f)(np.ones(300))
 """
 
 
-@pytest.mark.parametrize("how", ["dies", "fails"])
-def test_processes_that_wait_for_data_of_another_end_at_once(how: str) -> None:
-    """They hear of its closed connections; the time for silence is longer than that of the test.
-
-    Process 0, the meeting point, ends with our error and not by a signal. When it has gone, XLA
-    may end one that has not heard yet.
-    """
+def end_of_sums(who: int, how: str) -> list[tuple[int, str, str]]:
+    """Return exit status, output and errors of three processes, one of which goes its own way."""
     address = free_address()
     started = [
         subprocess.Popen(
-            [sys.executable, "-c", _SUMS, str(index), address, how], cwd=ROOT, text=True,
+            [sys.executable, "-c", _SUMS, str(index), address, str(who), how], cwd=ROOT, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )
         for index in range(3)
     ]  # fmt: skip
-    found = [process.communicate(timeout=50) for process in started]
-    assert all("300.0" in output for output, _ in found)
-    assert [process.returncode for process in started[:2]] == [1, 3 if how == "dies" else 1]
-    assert "DeviceError: a process that works with this one is gone" in found[0][1]
-    assert started[2].returncode in (1, -signal.SIGABRT)
-    assert "is gone" in found[2][1] or "distributed service" in found[2][1], found[2][1][-2000:]
+    # The time for silence is longer.
+    said = said_by(started, 50)
+    assert all("300.0" in output for output, _ in said), said
+    ended = zip(started, said, strict=True)
+    return [(process.returncode, output, errors) for process, (output, errors) in ended]
 
 
 _TRAINING = """
@@ -151,11 +145,53 @@ def test_training_takes_its_own_results() -> None:
         assert "done" in output
 
 
-def test_different_programs_are_refused_by_all() -> None:
-    found = run_processes("training step", 2, seconds=90, how="differs")
-    assert all(status not in (None, 0) for status, _, _ in found)
-    # The one that ends last may be told of the other's end before it can say this itself.
-    assert any("2 processes have 2 different programs" in errors for _, _, errors in found)
+@pytest.mark.parametrize(
+    ("who", "how", "status", "text"),
+    [
+        (1, "dies", 3, "will not come: process 1 is gone"),
+        pytest.param(
+            1,
+            "dies at work",
+            3,
+            "a process that works with this one is gone",
+            marks=pytest.mark.slow,
+        ),
+        (1, "fails", 1, "will not come: process 1 failed: ValueError: this process fails"),
+        pytest.param(
+            0,
+            "fails",
+            1,
+            "will not come: process 0 failed: ValueError: this process fails",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(1, "leaves", 0, "will not come: process 1 has left", marks=pytest.mark.slow),
+        # XLA's own end, or ours.
+        pytest.param(0, "dies", 3, "distributed service|process 0", marks=pytest.mark.slow),
+    ],
+)
+def test_processes_that_wait_for_another_end_at_once(
+    who: int, how: str, status: int, text: str
+) -> None:
+    found = end_of_sums(who, how)
+    assert found[who][0] == status
+    others = [found[index] for index in range(3) if index != who]
+    # When process 0, the meeting point, has gone, XLA may end one that has not heard yet.
+    assert {ended for ended, *_ in others} <= {1, -signal.SIGABRT}
+    assert any(re.search(text, errors) for _, _, errors in others), others
+    assert all("DeviceError" in errors or "distributed service" in errors for *_, errors in others)
+
+
+def test_processes_that_wait_for_each_other_on_two_meshes_end_at_once() -> None:
+    found = end_of_sums(1, "elsewhere")
+    assert {ended for ended, *_ in found} <= {1, -signal.SIGABRT}
+    assert any("waits for this one, to run program" in errors for *_, errors in found[:2]), found
+
+
+@pytest.mark.slow
+def test_the_meeting_point_stays_for_those_that_are_late() -> None:
+    """XLA's own goodbye lasts five seconds; then it would end who is still at work."""
+    found = end_of_sums(1, "late")
+    assert [ended for ended, *_ in found] == [0, 0, 0], found
 
 
 def run(code: str) -> subprocess.CompletedProcess[str]:

@@ -16,16 +16,15 @@ from tracer.lowering.copies import ArrayCopy, Place
 from tracer.lowering.device import Device
 from tracer.lowering.executable import Executable
 from tracer.lowering.failures import absent
-from tracer.lowering.free_memory import free_bytes
+from tracer.lowering.free_memory import free_bytes, least_free_bytes
 from tracer.lowering.hardware import machine_facts, storage_facts
 from tracer.lowering.lanes import compile_lanes
 from tracer.lowering.memory import MemoryStats
 from tracer.lowering.mesh import Mesh, make_mesh
 from tracer.lowering.named_sharding import NamedSharding, PartitionSpec
 from tracer.lowering.placement import Placement
-from tracer.lowering.processes import exchange
 from tracer.lowering.resharding import resharding
-from tracer.lowering.sharded import get_sharded, local_buffers, put_sharded
+from tracer.lowering.sharded import get_sharded, is_whole_here, local_buffers, put_sharded
 from tracer.lowering.shims import Buffer, memory_optimized_options, unmoved_code_options
 from tracer.lowering.transfer import (
     block_until_ready,
@@ -55,12 +54,13 @@ __all__ = [
     "compile_lanes",
     "default_device",
     "devices",
-    "exchange",
     "find_device",
     "free_bytes",
     "from_dlpack",
     "get_sharded",
     "is_uncommitted",
+    "is_whole_here",
+    "least_free_bytes",
     "local_buffers",
     "machine_facts",
     "make_mesh",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -154,7 +155,15 @@ def _compile(
         return Executable(raw, graph, device, donate, dict(aliases))
     outputs = chosen_outputs(raw, placement, graph.output_types)
     known = Placement(placement.mesh, placement.inputs, outputs)
-    return Executable(raw, graph, device, donate, dict(aliases), known)
+    purpose = _purpose(graph, (placement, donate, aliases, sorted(overrides.items())))
+    return Executable(raw, graph, device, donate, dict(aliases), known, purpose)
+
+
+def _purpose(graph: Graph, details: Any) -> str:
+    """Return what a process says before it runs a program with others: equal for equal ones."""
+    number = hashlib.blake2b(f"{graph.fingerprint}{details}".encode(), digest_size=8).hexdigest()
+    given, made = (", ".join(map(str, types)) for types in (graph.input_types, graph.output_types))
+    return f"run program {number} of ({given}), which returns ({made})"
 
 
 def _all_options(device: Device, overrides: dict[str, Any]) -> dict[str, Any]:

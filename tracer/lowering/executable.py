@@ -5,14 +5,15 @@ from __future__ import annotations
 import copy
 import math
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from tracer.errors import TracerError
 from tracer.ir import Graph
 from tracer.lowering import shims
+from tracer.lowering.agreement import meet
 from tracer.lowering.allocator import LARGE_BYTES, NEW_PAGES_BYTES, Needs, heap_for
 from tracer.lowering.copies import ArrayCopy, aliases_of, copies_of
 from tracer.lowering.device import Device
@@ -40,6 +41,8 @@ class Executable:
         Inputs whose buffers are given away at each call.
     placement : Placement or None
         How inputs and outputs lie on a mesh of devices; then `device` is its first one.
+    purpose : str
+        What processes say to each other before they run it together.
     """
 
     def __init__(
@@ -50,6 +53,7 @@ class Executable:
         donate: Sequence[int],
         aliases: Mapping[int, int],
         placement: Placement | None = None,
+        purpose: str = "",
     ) -> None:
         self.raw = raw
         self.device = device
@@ -62,17 +66,13 @@ class Executable:
         """Outputs that are written over donated inputs."""
         self.input_types = graph.input_types
         self.output_types = graph.output_types
-        self._execute = raw.execute_sharded if device.is_present else self._refuse
-        if device.is_present and device.platform == "cpu":
-            self._execute = Run(raw)
+        self._execute = self._way_to_run(purpose)
         shardings: list[Any] = [device.sharding] * len(graph.output_types)
         if placement is not None:
             shardings = [
                 xla_sharding(sharding, type.ndim)
                 for sharding, type in zip(placement.outputs, graph.output_types, strict=True)
             ]
-            if device.is_present and device.platform == "cpu":
-                self._execute = self._one_at_a_time
         self._handlers = [
             shims.result_handler(type.shape, type.dtype, sharding)
             for type, sharding in zip(graph.output_types, shardings, strict=True)
@@ -125,6 +125,23 @@ class Executable:
             if sum(buffer is buffers[position] for buffer in buffers) > 1:
                 raise given_twice(position)
 
+    @property
+    def is_here(self) -> bool:
+        """Whether this process can run it, or a part of it."""
+        placement = self.placement
+        return self.device.is_local if placement is None else bool(placement.mesh.local)
+
+    def _way_to_run(self, purpose: str) -> Callable[[Sequence[Buffer]], Any]:
+        """Return what starts a run; where the program cannot run, it says so."""
+        is_cpu, placement = self.device.platform == "cpu", self.placement
+        if not self.is_here:
+            return self._refuse
+        if placement is None:
+            return Run(self.raw) if is_cpu else self.raw.execute_sharded
+        start = self._one_at_a_time if is_cpu else self.raw.execute_sharded
+        members = placement.mesh.processes
+        return partial(_run_together, start, purpose, members) if len(members) > 1 else start
+
     def _one_at_a_time(self, buffers: Sequence[Buffer]) -> Any:
         """Run on several CPU devices, to the end.
 
@@ -134,7 +151,7 @@ class Executable:
         return _Waiting(self.raw, buffers)
 
     def _refuse(self, _: Sequence[Buffer]) -> Any:
-        raise absent(self.device)
+        raise absent(self.device if self.placement is None else self.placement.mesh)
 
     def _heap(self) -> AbstractContextManager[None]:
         """Return what prepares the heap for a call, if there is anything to prepare."""
@@ -213,3 +230,17 @@ class _Waiting:
 
 
 _ONE_RUN = threading.Lock()
+
+
+def _run_together(
+    start: Callable[[Sequence[Buffer]], Any],
+    purpose: str,
+    members: tuple[int, ...],
+    buffers: Sequence[Buffer],
+) -> Any:
+    """Start a run when other processes are about to start the same one.
+
+    XLA would send them this program's data for that of another, or wait for them for ever.
+    """
+    meet(purpose, members)
+    return start(buffers)

@@ -16,6 +16,7 @@ from tracer.errors import (
     OutOfMemoryError,
     TracerError,
 )
+from tracer.lowering.processes import process_count, process_index
 
 _BYTES = re.compile(r"(\d+)\s*bytes")
 _DONATED = re.compile(r"deleted|donate", re.IGNORECASE)
@@ -46,7 +47,7 @@ def execution_failure(error: Exception, buffers: Sequence[Any] = ()) -> TracerEr
     TracerError
         To be raised from `error`.
     """
-    text = _first_line(error)
+    text = first_line(error)
     if "RESOURCE_EXHAUSTED" in text or isinstance(error, MemoryError):
         found = _BYTES.search(str(error))
         size = f" ({found[1]} bytes could not be allocated)" if found else ""
@@ -85,12 +86,19 @@ def execution_failure(error: Exception, buffers: Sequence[Any] = ()) -> TracerEr
     )
 
 
-def absent(device: Any) -> DeviceError:
-    """Return the error for running, or putting data, on a device that is not here."""
+def absent(place: Any) -> DeviceError:
+    """Return the error for running, or putting data, on a device or mesh that is not here."""
+    if place.is_present:
+        return DeviceError(
+            f"{place} belongs to other processes: this one, {process_index()} of "
+            f"{process_count()}, cannot put data or run programs there",
+            mend="use the devices of this process ([d for d in tracer.devices() if d.is_local]), "
+            "or a mesh that has some of them; the process of a device is device.process",
+        )
     return DeviceError(
-        f"{device} is not here: programs are compiled for it, and cannot run in this process",
+        f"{place} is not here: programs are compiled for it, and cannot run in this process",
         mend="read .plan(...), .stablehlo(...) and .hlo(...) of the compiled function; to run it, "
-        f"compile with device='{device.platform}:0' on a machine that has one",
+        f"compile with device='{place.platform}:0' on a machine that has one",
     )
 
 
@@ -105,7 +113,7 @@ def given_twice(position: int) -> DonatedArrayError:
 
 def compile_failure(error: Exception) -> TracerError:
     """Return our error for what XLA raised while it compiled a program."""
-    text = _first_line(error)
+    text = first_line(error)
     if option := _NO_OPTION.search(str(error)):
         return ArgumentError(
             f"XLA has no compile option {option[1]!r}",
@@ -127,7 +135,8 @@ def compile_failure(error: Exception) -> TracerError:
     )
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """Return the first line of an error's message that says more than its kind."""
     lines = str(error).strip().splitlines()
     # Some messages only name the kind of error on their first line.
     return " ".join(lines[:2] if lines[0].endswith(":") else lines[:1]) if lines else ""

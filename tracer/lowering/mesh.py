@@ -98,6 +98,11 @@ class Mesh:
         return tuple(device for device in self.flat if device.is_local)
 
     @cached_property
+    def processes(self) -> tuple[int, ...]:
+        """The processes that own its devices, in their order."""
+        return tuple(sorted({device.process for device in self.flat}))
+
+    @cached_property
     def _key(self) -> tuple[Any, ...]:
         return self.flat, self.devices.shape, self.axis_names
 

@@ -7,7 +7,9 @@ move data between processes with gloo.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import ctypes
+import math
 import os
 import socket
 import sys
@@ -17,13 +19,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from tracer.errors import ArgumentError, DeviceError
+from tracer.lowering.lifelines import Lifelines
 from tracer.lowering.shims import distributed_runtime
 
 _DEVICES_VARIABLE = "TRACER_CPU_DEVICES"
 
 
 @dataclass
-class _Group:
+class Group:
     """Those that work together, and which of them this process is."""
 
     client: Any
@@ -32,12 +35,21 @@ class _Group:
     index: int
     count: int
     cpu_devices: int
-    exchanges: int = 0
+    lifelines: Lifelines
+    has_given_up: bool = False
 
 
-_GROUP: list[_Group] = []
+_GROUP: list[Group] = []
 _LOCK = threading.Lock()
 _FAILED = threading.Event()
+ENDED = "tracer/ended/"
+"""Where a process says how it ended."""
+_LEFT = "tracer/left/"
+"""Where a process says that it is done."""
+_LONGEST = 1000
+"""Characters that say how a process ended."""
+_LINGER_SECONDS = 4
+"""For how long the meeting point stays when its process failed: who waits hears why."""
 _STARTED = threading.Event()
 """Set when a client is made: it cannot join other processes any more."""
 
@@ -57,37 +69,9 @@ def distributed_client() -> Any:
     return _GROUP[0].client if _GROUP else None
 
 
-def exchange(value: str) -> list[str]:
-    """Return the values that all processes give, in their order; every process has to call it.
-
-    Raises
-    ------
-    DeviceError
-        Another process did not.
-    """
-    if not _GROUP:
-        return [value]
-    group = _GROUP[0]
-    group.exchanges += 1
-    name = f"tracer/{group.exchanges}"
-    try:
-        group.client.key_value_set(f"{name}/{group.index}", value)
-        found = [
-            group.client.blocking_key_value_get(f"{name}/{index}", _EXCHANGE_MILLISECONDS)
-            for index in range(group.count)
-        ]
-        # Who goes on and fails would take the meeting point away from who is still reading.
-        group.client.wait_at_barrier(name, _EXCHANGE_MILLISECONDS)
-    except RuntimeError as error:
-        raise DeviceError(
-            f"process {group.index} of {group.count} waited for the others in vain: {error}",
-            mend="let every process make the same calls on the same meshes, in the same order",
-        ) from error
-    return list(map(str, found))
-
-
-_EXCHANGE_MILLISECONDS = 600_000
-"""Others may plan and compile for that long before they come to the same call."""
+def working_group() -> Group | None:
+    """Return those that work together; None where this process works alone."""
+    return _GROUP[0] if _GROUP else None
 
 
 def cpu_client_options() -> dict[str, Any]:
@@ -177,6 +161,9 @@ def initialize(
                 coordinator_address, num_processes, process_id, initialization_timeout,
                 heartbeat_timeout,
             )  # fmt: skip
+            lifelines = Lifelines(
+                client, coordinator_address, process_id, num_processes, initialization_timeout
+            )
         except (RuntimeError, OSError) as error:
             raise DeviceError(
                 f"process {process_id} of {num_processes} could not join the others at "
@@ -184,7 +171,9 @@ def initialize(
                 mend="start all processes, process 0 on the machine that the address names, with "
                 "the same num_processes",
             ) from error
-        _GROUP.append(_Group(client, service, collectives, process_id, num_processes, cpu_devices))
+        _GROUP.append(
+            Group(client, service, collectives, process_id, num_processes, cpu_devices, lifelines)
+        )
         atexit.register(_leave)
         _note_failures()
 
@@ -220,30 +209,66 @@ def _note_failures() -> None:
     """Have it known at the end of the program that it failed."""
     before = sys.excepthook
 
-    def hook(*found: Any) -> None:
+    def hook(kind: type[BaseException], error: BaseException, trace: Any) -> None:
         _FAILED.set()
         for group in _GROUP:
             # Never destroyed: the meeting point waits as it goes for those that are still there,
             # and XLA would end this process by a signal when they fall silent.
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(group))
-        before(*found)
+            say_ended(group, f"failed: {kind.__name__}: {getattr(error, 'what', error)}")
+        before(kind, error, trace)
+        for group in _GROUP:
+            _have_left(group)
+            _stay(group, _LINGER_SECONDS)
 
     sys.excepthook = hook
 
 
+def say_ended(group: Group, how: str) -> None:
+    """Have those that wait for this process know that it will not come."""
+    # Without a meeting point they are told by the closed connection.
+    with contextlib.suppress(RuntimeError):
+        group.client.key_value_set(f"{ENDED}{group.index}", how[:_LONGEST], allow_overwrite=True)
+
+
+def _have_left(group: Group) -> None:
+    """Have the meeting point know that this process needs it no more."""
+    with contextlib.suppress(RuntimeError):
+        group.client.key_value_set(f"{_LEFT}{group.index}", "", allow_overwrite=True)
+
+
+def _stay(group: Group, seconds: float = math.inf) -> None:
+    """Stay as the meeting point for those that are still at work: XLA ends them when it goes."""
+    end = time.monotonic() + seconds
+    others = set(range(group.count)) - {group.index} if group.service is not None else set()
+    while others and time.monotonic() < end:
+        left = {key for key, _ in group.client.key_value_dir_get(_LEFT)}
+        others = {
+            other
+            for other in others
+            if f"{_LEFT}{other}" not in left and not group.lifelines.is_cut(other)
+        }
+        time.sleep(_PAUSE_SECONDS if others else 0)
+
+
 def shutdown() -> None:
-    """Leave the processes that work together; waits until all leave."""
+    """Leave the processes that work together; process 0 waits until all leave."""
     with _LOCK:
         if not _GROUP:
             return
         group = _GROUP.pop()
         atexit.unregister(_leave)
+    say_ended(group, "has left (the end of its program, or tracer.distributed.shutdown)")
+    _have_left(group)
     try:
+        _stay(group)
         group.client.shutdown()
     except RuntimeError as error:
         raise DeviceError(
             f"process {group.index} could not leave the others: {error}",
             mend="another process ended before: its own message says why",
         ) from error
+    finally:
+        group.lifelines.close()
     if group.service is not None:
         group.service.shutdown()

@@ -49,10 +49,10 @@ def put_sharded(array: np.ndarray[Any, Any], sharding: NamedSharding) -> Buffer:
     ShapeError
         The mesh does not cut an axis into equal parts.
     DeviceError
-        The mesh is not here.
+        The mesh is not here, or has no device of this process.
     """
-    if not sharding.mesh.is_present:
-        raise absent(sharding.mesh.flat[0])
+    if not sharding.mesh.local:
+        raise absent(sharding.mesh)
     places = [place for place in sharding.places(array.shape) if place[0].is_local]
     try:
         return shims.put_parts(
@@ -77,19 +77,26 @@ def get_sharded(
         Parts of it lie in other processes only.
     """
     places = [place for place in sharding.places(shape) if place[0].is_local]
-    covered = {str(index) for _, index in places}
-    if len(covered) < len({str(index) for _, index in sharding.places(shape)}):
+    if not is_whole_here(sharding, shape):
         raise DeviceError(
             f"an array of shape {shape}, {sharding}, lies in other processes, too",
-            mend="let every process copy it to all devices, x.to_device(NamedSharding(mesh, "
-            "PartitionSpec())), or return it so (out_shardings=PartitionSpec()); or look at this "
-            "process' part with tracer.sharding.local_parts(x)",
+            mend="gather it in all processes together: x.to_device(NamedSharding(mesh, "
+            "PartitionSpec())), or out_shardings=PartitionSpec() of the program that makes it; "
+            "this process' parts are tracer.sharding.local_parts(x)",
         )
     whole = np.empty(shape, dtype)
     for part, (_, index) in zip(local_buffers(buffer), places, strict=True):
         whole[index] = part
     whole.flags.writeable = False
     return whole
+
+
+def is_whole_here(sharding: NamedSharding, shape: tuple[int, ...]) -> bool:
+    """Tell whether all parts of an array lie on devices of this process."""
+    if sharding.is_fully_addressable or (sharding.is_fully_replicated and sharding.mesh.local):
+        return True
+    covered = {str(index) for device, index in sharding.places(shape) if device.is_local}
+    return len(covered) == len({str(index) for _, index in sharding.places(shape)})
 
 
 def local_buffers(buffer: Buffer) -> list[np.ndarray[Any, Any]]:

@@ -39,6 +39,8 @@ def to_device(array: np.ndarray[Any, Any], device: Device | None = None) -> Buff
     ------
     DTypeError
         No supported dtype.
+    DeviceError
+        The device is not here, or another process'.
     ExecutionError
         The device is out of memory.
     """
@@ -46,7 +48,7 @@ def to_device(array: np.ndarray[Any, Any], device: Device | None = None) -> Buff
         # Big-endian arrays would be taken as they are, without an error and with wrong numbers.
         array = array.astype(as_dtype(array.dtype))
     place = default_device() if device is None else device
-    if not place.is_present:
+    if not place.is_local:
         raise absent(place)
     try:
         return shims.put(array, place.sharding, place.raw)

@@ -124,12 +124,17 @@ class Array(ArrayOperators, ArrayMethods, NumpyProtocols):
         """Text as NumPy's."""
         if self.is_deleted():
             return f"Array(deleted, {self.type})"
+        here = get_evaluator().parts_here(self)
+        if here is not None:
+            return f"Array({self.type}, {self._device}, here: {here})"
         # "Array(" is as long as "array(", so NumPy's line breaks and indents stay right.
         return "Array" + np.array_repr(self._host("repr()")).removeprefix("array")
 
     def __str__(self) -> str:
         """Text as NumPy's."""
-        return repr(self) if self.is_deleted() else str(self._host("str()"))
+        if self.is_deleted() or get_evaluator().parts_here(self) is not None:
+            return repr(self)
+        return str(self._host("str()"))
 
     def copy(self) -> Array:
         """Return a copy with memory of its own."""

@@ -38,6 +38,9 @@ class Evaluator(Protocol):
     def to_host(self, array: ArrayBase) -> np.ndarray[Any, Any]:
         """Return a read-only NumPy view or copy of a concrete array; blocks."""
 
+    def parts_here(self, array: ArrayBase) -> str | None:
+        """Say which parts of a concrete array are in this process; None where all are."""
+
     def start_to_host(self, array: ArrayBase) -> None:
         """Start to copy a concrete array to the host; does not block."""
 
