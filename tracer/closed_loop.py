@@ -20,15 +20,16 @@ from tracer.optimizer.pipeline import PlannerOptions
 from tracer.optimizer.planner import Planner
 from tracer.optimizer.speed import Machine
 from tracer.options import AUTO, CompileOptions
+from tracer.placing import Placer
 from tracer.retracing import FRUGAL_MODES, PLAIN, Mode, has_loops, modes
 from tracer.signature import Call
 from tracer.source import Source
 from tracer.trace import Traced
 from tracer.units import format_bytes
 
-_TENTH_LESS = 0.9
+TENTH_LESS = 0.9
 # How often a tenth less is tried for the smallest limit.
-_MAXIMUM_ROUNDS = 8
+MAXIMUM_ROUNDS = 8
 # After a program that took more than was predicted, predictions are asked to be lower by as much,
 # less this: programs differ in how far off their predictions are.
 _SLACK = 1.15
@@ -49,12 +50,20 @@ class Found:
 
 
 class Compilers:
-    """The program as it was traced and, where that does not fit, as other modes trace it."""
+    """The program as it was traced and, where that does not fit, as other modes trace it.
+
+    With a placer it is compiled for a mesh, whose every device runs all of it.
+    """
 
     def __init__(
-        self, call: Call, options: CompileOptions, name: str, others: Compilers | None = None
+        self,
+        call: Call,
+        options: CompileOptions,
+        name: str,
+        others: Compilers | None = None,
+        placer: Placer | None = None,
     ) -> None:
-        self.call, self.options, self.name = call, options, name
+        self.call, self.options, self.name, self.placer = call, options, name, placer
         # What was found for other limits.
         self._planned: Known = Known() if others is None else others._planned
         self._traces: dict[Mode, Traced] = {} if others is None else others._traces
@@ -74,7 +83,7 @@ class Compilers:
         MemoryLimitError
             The smallest program that is known is above the limit.
         """
-        found = self._first() or self._least
+        found = self.first() or self.least
         assert not isinstance(self.limit, str)
         if self.limit is not None and found.nbytes > self.limit:
             raise infeasible(self.name, self.limit, found)
@@ -84,10 +93,10 @@ class Compilers:
     def minimum_bytes(self) -> int:
         """Return the smallest limit that is known to be met, in bytes."""
         with compiled_by(Backend(**lowering.storage_facts(self.device))):
-            least = self._least.nbytes
+            least = self.least.nbytes
         return least if self._accepted is None else min(least, self._accepted.nbytes)
 
-    def _first(self) -> Found | None:
+    def first(self) -> Found | None:
         """Return the first program that keeps the limit, of those that are planned for it."""
         for compiler in self._tried():
             found = compiler.compile()
@@ -96,22 +105,25 @@ class Compilers:
         return None
 
     @cached_property
-    def _least(self) -> Found:
+    def least(self) -> Found:
         """The smallest program that is known; the limit plays no part.
 
         From the planner's smallest one, limits a tenth lower are tried as long as they are met:
         at nine tenths of what is found here a limit is refused.
         """
-        found = self._with_limit(1)._smallest.smallest()
-        for _ in range(_MAXIMUM_ROUNDS if self.options.split else 0):
-            lower = self._with_limit(int(_TENTH_LESS * found.nbytes))._first()
+        found = self.with_limit(1)._smallest.smallest()
+        for _ in range(MAXIMUM_ROUNDS if self.options.split else 0):
+            lower = self.with_limit(int(TENTH_LESS * found.nbytes)).first()
             if lower is None:
                 break
             found = lower
         return found
 
-    def _with_limit(self, limit: int) -> Compilers:
-        return Compilers(self.call, replace(self.options, limit=limit), self.name, self)
+    def with_limit(self, limit: int | None) -> Compilers:
+        """Return the same program under another limit; they share what is found."""
+        return Compilers(
+            self.call, replace(self.options, limit=limit), self.name, self, self.placer
+        )
 
     def mode_row(self, compiler: Compiler) -> PassRow | None:
         """Return the line of the plan's table that says what a mode changed; None without one."""
@@ -183,7 +195,7 @@ class Compilers:
             ),
             self._planned,
         )
-        return Compiler(traced, planner, mode, self.device, self.donated, limit)
+        return Compiler(traced, planner, mode, self.device, self.donated, limit, self.placer)
 
 
 class Compiler:
@@ -197,8 +209,10 @@ class Compiler:
         device: lowering.Device,
         donated: tuple[int, ...],
         limit: int | None,
+        placer: Placer | None,
     ) -> None:
         self.traced = traced
+        self.placer = placer
         self.planner = planner
         self.device = device
         self.donated = donated
@@ -254,7 +268,7 @@ class Compiler:
     def _in_our_order(self, found: Found, room: int) -> Found | None:
         """Return the same program where XLA has to keep our order, if that may fit in the room."""
         candidate = self.planner.ordered(found.candidate)
-        if candidate is None or candidate.peak_bytes > min(room, _TENTH_LESS * found.nbytes):
+        if candidate is None or candidate.peak_bytes > min(room, TENTH_LESS * found.nbytes):
             return None
         return self._found(candidate)
 
@@ -272,7 +286,8 @@ class Compiler:
 
     def _in_lanes(self, candidate: Candidate) -> tuple[Found | None, Candidate]:
         """Compile a candidate in lanes, where that pays and keeps the limit."""
-        if self.device.platform != "cpu" or not self.device.is_present:
+        on_mesh = self.placer is not None
+        if on_mesh or self.device.platform != "cpu" or not self.device.is_present:
             return None, candidate
         candidate, lanes = self.planner.in_lanes(candidate)
         if lanes is None:
@@ -287,20 +302,24 @@ class Compiler:
 
     def _compile(self, candidate: Candidate) -> lowering.Executable:
         """Compile with the options that keep the limit; the smallest where none does."""
-        aliases = match_donations(candidate.graph, self.donated).pairs
         compiled = []
         for options in self._attempts(candidate.graph):
-            execute = lowering.compile_graph(
-                candidate.graph,
-                device=self.device,
-                donate=self.donated,
-                aliases=aliases,
-                options=options,
-            )
+            execute = self._executable(candidate.graph, options)
             if self.limit is None or execute.memory.peak_bytes <= self.limit:
                 return execute
             compiled.append(execute)
         return min(compiled, key=lambda execute: execute.memory.peak_bytes)
+
+    def _executable(self, graph: Graph, options: dict[str, Any]) -> lowering.Executable:
+        if self.placer is not None:
+            return self.placer.compile(graph, options)
+        return lowering.compile_graph(
+            graph,
+            device=self.device,
+            donate=self.donated,
+            aliases=match_donations(graph, self.donated).pairs,
+            options=options,
+        )
 
     def _attempts(self, graph: Graph) -> Iterator[dict[str, Any]]:
         """Yield XLA's options, in the order to try them.

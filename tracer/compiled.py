@@ -135,8 +135,8 @@ def _build_spread(call: Call, options: CompileOptions, name: str, spread: Spread
             passes=candidate.rows,
             loops=candidate.loops,
             timeline=timeline_of(view, candidate.donated),
-            find_minimum=lambda: found.nbytes,
-            devices=(str(spread.mesh), *spreader.explained(candidate)),
+            find_minimum=spreader.minimum_bytes,
+            devices=(str(spread.mesh), *spreader.explained(found)),
         ),
         arguments=MeshArguments(
             name,

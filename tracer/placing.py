@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
-from tracer import tree
+from tracer import lowering, tree
 from tracer.ir import Graph, ShapeDtype
 from tracer.likeness import returned_arguments
 from tracer.lowering import NamedSharding, PartitionSpec, Placement
+from tracer.optimizer.alias import match_donations
 from tracer.optimizer.liveness import Liveness
 from tracer.optimizer.passes import PassRow
 from tracer.optimizer.shard import ANYHOW, alike_axes, device_view
@@ -29,7 +31,6 @@ class SpreadCandidate:
         What all devices compute together.
     view : Graph
         What one of them does.
-    placement : Placement
     rows, loops : tuple
         For the plan.
     axes : tuple of str
@@ -40,7 +41,6 @@ class SpreadCandidate:
 
     graph: Graph
     view: Graph
-    placement: Placement
     rows: tuple[PassRow, ...]
     loops: tuple[LoopRow, ...]
     axes: tuple[str, ...]
@@ -91,14 +91,45 @@ class Placer:
         axes: tuple[str, ...],
     ) -> SpreadCandidate:
         """Return a graph with its placement and what one device does of it."""
-        inputs, made = alike_axes(graph, self.returned)
-        placement = self._placement(graph, inputs, made)
+        placement = self._placement(graph)
         view = _view(graph, placement)
-        return SpreadCandidate(graph, view, placement, rows, loops, axes, self.donated)
+        return SpreadCandidate(graph, view, rows, loops, axes, self.donated)
 
-    def _placement(
-        self, graph: Graph, inputs: tuple[int | None, ...], outputs: tuple[int | None, ...]
-    ) -> Placement:
+    def compile(self, graph: Graph, options: dict[str, Any]) -> lowering.Executable:
+        """Compile a graph for the mesh; donated memory is taken over by results that lie alike."""
+        placement = self._placement(graph)
+        outputs, pairs = self._taken_over(graph, placement)
+        return lowering.compile_graph(
+            graph,
+            donate=tuple(sorted(self.donated)),
+            aliases=pairs,
+            options=options,
+            placement=Placement(self.mesh, placement.inputs, outputs),
+        )
+
+    def _taken_over(
+        self, graph: Graph, placement: Placement
+    ) -> tuple[tuple[NamedSharding | None, ...], dict[int, int]]:
+        """Return how the results lie, and those that take over memory, by the donated argument."""
+        matched = match_donations(graph, self.donated).pairs.items()
+        # A result that the match finds for an argument may lie otherwise than one that returns.
+        returned = [(i, j) for j, i in self.returned.items() if i in self.donated]
+        inputs, outputs = placement.inputs, list(placement.outputs)
+        pairs: dict[int, int] = {}
+        taken = set[int]()
+        for argument, result in (*matched, *returned):
+            if argument in pairs or result in taken:
+                continue
+            if outputs[result] is None:
+                outputs[result] = inputs[argument]
+            # Memory is taken over where argument and result lie alike.
+            if outputs[result] == inputs[argument]:
+                pairs[argument] = result
+                taken.add(result)
+        return tuple(outputs), pairs
+
+    def _placement(self, graph: Graph) -> Placement:
+        inputs, outputs = alike_axes(graph, self.returned)
         spread, whole = self.spread, NamedSharding(self.mesh, PartitionSpec())
         placed: list[NamedSharding | None]
         if spread.is_automatic:

@@ -8,16 +8,15 @@ places the rest, and its own count of bytes for each device decides.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 from tracer import lowering, rules
+from tracer.closed_loop import MAXIMUM_ROUNDS, TENTH_LESS, Compilers, Found
 from tracer.donation import donated_leaves
 from tracer.errors import MemoryLimitError, OutOfMemoryError
 from tracer.ir import Graph, ShapeDtype
-from tracer.lowering import NamedSharding, Placement
-from tracer.optimizer.alias import match_donations
+from tracer.optimizer.backend import Backend, compiled_by
 from tracer.optimizer.passes import Pass, PassLog, PassManager, PassRow
 from tracer.optimizer.pipeline import SHARD_NAME, PlannerOptions, split_passes
 from tracer.optimizer.planner import Planner
@@ -78,6 +77,7 @@ class Spreader:
             ),
         )
         self.graph = self.planner.graph
+        self._accepted: SpreadFound | None = None
 
     def compile(self) -> SpreadFound:
         """Return the first program that keeps the limit on every device, compiled.
@@ -89,60 +89,71 @@ class Spreader:
         OutOfMemoryError
             The device's compiler says that none fits.
         """
-        compiled: list[SpreadFound] = []
-        refused: list[OutOfMemoryError] = []
-        for candidate in self._candidates():
-            try:
-                found = SpreadFound(candidate, self._compile(candidate))
-            except OutOfMemoryError as error:
-                refused.append(error)
-                continue
-            if self.limit is None or found.nbytes <= self.limit:
+        found = self._first(self.limit) or self._least
+        if self.limit is not None and found.nbytes > self.limit:
+            raise self._infeasible(self.limit, found)
+        self._accepted = found
+        return found
+
+    def minimum_bytes(self) -> int:
+        """Return the smallest limit that is known to be met, in bytes of each device."""
+        with compiled_by(Backend(**lowering.storage_facts(self.mesh.flat[0]))):
+            least = self._least.nbytes
+        return least if self._accepted is None else min(least, self._accepted.nbytes)
+
+    def _first(self, limit: int | None) -> SpreadFound | None:
+        """Return the first program that keeps the limit, of those that are planned for it."""
+        for candidate in self._candidates(limit):
+            found = self._found(candidate, limit)
+            if found is not None and (limit is None or found.nbytes <= limit):
                 return found
-            compiled.append(found)
-        if not compiled:
-            raise refused[-1]
-        raise self._infeasible(min(compiled, key=lambda found: found.nbytes))
+        alone = self._alone(limit).first()
+        return None if alone is None else self._on_each(alone)
 
-    def _compile(self, candidate: SpreadCandidate) -> lowering.Executable:
-        outputs, pairs = self._taken_over(candidate)
-        placement = candidate.placement
-        return lowering.compile_graph(
-            candidate.graph,
-            donate=self.donated,
-            aliases=pairs,
-            options=self._xla_options,
-            placement=Placement(placement.mesh, placement.inputs, outputs),
-        )
+    @cached_property
+    def _least(self) -> SpreadFound:
+        """The smallest program that is known, spread or not; the limit plays no part.
 
-    def _taken_over(
-        self, candidate: SpreadCandidate
-    ) -> tuple[tuple[NamedSharding | None, ...], dict[int, int]]:
-        """Return how the results lie, and those that take over memory, by the donated argument."""
-        matched = match_donations(candidate.graph, self.donated).pairs.items()
-        # A result that the match finds for an argument may lie otherwise than one that returns.
-        returned = [(i, j) for j, i in self.placer.returned.items() if i in self.donated]
-        inputs, outputs = candidate.placement.inputs, list(candidate.placement.outputs)
-        pairs: dict[int, int] = {}
-        taken = set[int]()
-        for argument, result in (*matched, *returned):
-            if argument in pairs or result in taken:
-                continue
-            if outputs[result] is None:
-                outputs[result] = inputs[argument]
-            # Memory is taken over where argument and result lie alike.
-            if outputs[result] == inputs[argument]:
-                pairs[argument] = result
-                taken.add(result)
-        return tuple(outputs), pairs
+        From there, limits a tenth lower are tried as long as they are met, as for one device.
+        """
+        spread = (self._found(candidate, 1) for candidate in self._candidates(1))
+        known = [*filter(None, spread), self._on_each(self._alone(1).least)]
+        found = min(known, key=lambda found: found.nbytes)
+        for _ in range(MAXIMUM_ROUNDS if self.options.split else 0):
+            lower = self._first(int(TENTH_LESS * found.nbytes))
+            if lower is None:
+                # What is planned for the least itself may take a little less.
+                again = self._first(found.nbytes)
+                return found if again is None else again
+            found = lower
+        return found
 
-    @property
-    def _xla_options(self) -> dict[str, Any]:
-        if self.limit is None:
-            return {}
-        return lowering.memory_optimized_options(self.mesh.platform)
+    @cached_property
+    def _compilers(self) -> Compilers:
+        """Those of the program of one device, which every device may run."""
+        options = replace(self.options, limit=self.limit, device=self.mesh.flat[0], spread=None)
+        return Compilers(self.call, options, self.name, placer=self.placer)
 
-    def _candidates(self) -> Iterator[SpreadCandidate]:
+    def _alone(self, limit: int | None) -> Compilers:
+        return self._compilers if limit == self.limit else self._compilers.with_limit(limit)
+
+    def _on_each(self, found: Found) -> SpreadFound:
+        """Return the program of one device as one that every device runs."""
+        graph, loops = found.candidate.graph, found.candidate.loops
+        candidate = self.placer.candidate(graph, found.candidate.rows, loops, ())
+        return SpreadFound(candidate, found.execute)
+
+    def _found(self, candidate: SpreadCandidate, limit: int | None) -> SpreadFound | None:
+        """Compile a candidate; None where the device's compiler says that it does not fit."""
+        careful = lowering.memory_optimized_options(self.mesh.platform)
+        options = {} if limit is None else careful
+        try:
+            execute = self.placer.compile(candidate.graph, options)
+        except OutOfMemoryError:
+            return None
+        return SpreadFound(candidate, execute)
+
+    def _candidates(self, limit: int | None) -> Iterator[SpreadCandidate]:
         """Yield programs, each once: as the user placed it, then as the planner spreads it."""
         seen: set[str] = set()
         if not self.spread.is_automatic or self.mesh.size == 1:
@@ -150,27 +161,27 @@ class Spreader:
         if not self.options.split and not self.spread.is_automatic:
             return
         least: SpreadCandidate | None = None
-        for settings in self._settings():
-            for candidate in self._spread(settings):
+        for settings in self._settings(limit):
+            for candidate in self._spread(settings, limit):
                 if candidate.graph.fingerprint in seen:
                     continue
                 seen.add(candidate.graph.fingerprint)
                 if least is None or candidate.peak_bytes < least.peak_bytes:
                     least = candidate
-                if self.limit is None or candidate.peak_bytes <= self.limit:
+                if limit is None or candidate.peak_bytes <= limit:
                     yield candidate
         if least is not None:
             # The model may be wrong about the smallest one.
             yield least
 
-    def _settings(self) -> Iterator[SplitSettings]:
+    def _settings(self, limit: int | None) -> Iterator[SplitSettings]:
         largest = max((type.nbytes for node in self.graph.nodes for type in node.types), default=0)
         even = max(_LEAST_BYTES, largest // (2 * self.mesh.size))
         cache = self.machine.cache_bytes // 4
-        if self.limit is None:
+        if limit is None:
             yield SplitSettings(even, cache, largest + 1, machine=self.machine)
             return
-        room = max(1, self.limit - self._fixed_bytes)
+        room = max(1, limit - self._fixed_bytes)
         for share, part in _SHARES:
             budget = max(1, int(part * room))
             yield SplitSettings(
@@ -191,11 +202,11 @@ class Spreader:
         types: tuple[ShapeDtype, ...] = (*view.input_types, *view.output_types)
         return sum(type.nbytes for type in types)
 
-    def _spread(self, settings: SplitSettings) -> Iterator[SpreadCandidate]:
+    def _spread(self, settings: SplitSettings, limit: int | None) -> Iterator[SpreadCandidate]:
         """Yield the program spread by settings, then with loops in its parts."""
         candidate, rows = self._sharded(settings)
         yield candidate
-        if self.limit is None or not self.options.split:
+        if limit is None or not self.options.split:
             return
         loops: list[LoopRow] = []
         manager = PassManager()
@@ -215,26 +226,30 @@ class Spreader:
         axes = tuple(manager.rows[0].applied) if manager.rows else ()
         return self.placer.candidate(graph, rows, (), axes), rows
 
-    def explained(self, candidate: SpreadCandidate) -> tuple[str, ...]:
+    def explained(self, found: SpreadFound) -> tuple[str, ...]:
         """Return what is spread over the mesh, for the plan; empty where XLA does it."""
+        candidate = found.candidate
         if candidate.axes or not self.spread.is_automatic:
             return candidate.axes
-        rows = [row for row in candidate.rows if row.name == SHARD_NAME]
-        refusals = [item for row in rows for item in row.refusals]
-        why = f": {refusals[0].subject}: {refusals[0].reason}" if refusals else ""
-        return (f"nothing, every device computes all of it{why}",)
+        return (f"nothing, every device computes all of it{self._why_whole()}",)
 
-    def _infeasible(self, found: SpreadFound) -> MemoryLimitError:
-        assert isinstance(self.limit, int)
+    def _why_whole(self) -> str:
+        tried, rows = self._sharded(next(self._settings(self.limit)))
+        if tried.axes:
+            return ": spread, it takes more"
+        refusals = [item for row in rows if row.name == SHARD_NAME for item in row.refusals]
+        return f": {refusals[0].subject}: {refusals[0].reason}" if refusals else ""
+
+    def _infeasible(self, limit: int, found: SpreadFound) -> MemoryLimitError:
         tensors = found.candidate.liveness.live_at_peak()
         binding = f"{tensors[0]}, {format_bytes(tensors[0].nbytes)}" if tensors else "its arguments"
         return MemoryLimitError(
-            f"{self.name} cannot run within memory_limit {format_bytes(self.limit)} on each of "
+            f"{self.name} cannot run within memory_limit {format_bytes(limit)} on each of "
             f"{self.mesh}: its smallest program takes {format_bytes(found.nbytes)}\n"
             f"  binding: {binding}",
-            mend=f"memory_limit={found.nbytes} is the smallest limit that is known to be met; more "
+            mend=f"memory_limit={found.nbytes} is the smallest limit that can be met; more "
             "devices, or smaller arguments, lower it",
-            limit_bytes=self.limit,
+            limit_bytes=limit,
             minimum_bytes=found.nbytes,
             binding=binding,
             where=tensors[0].source if tensors else None,

@@ -216,6 +216,14 @@ def _control() -> dict[str, list[Sample]]:
                 operand_axes=(0, None),
                 result_axes=(None, 0),
             ),
+            sample(
+                real(2, 3),
+                real(3),
+                body=halves,
+                count=2,
+                operand_axes=(None, None),
+                result_axes=(None, 1),
+            ),
         ],
     }
 

@@ -137,9 +137,59 @@ def test_softmax_waits_for_its_maximum_in_turns() -> None:
     assert any("turns" in line for line in log.applied)
 
 
-def test_no_equal_parts_no_shard() -> None:
+def test_the_steps_that_remain_are_computed_on_each_device() -> None:
     arrays = points(63)
     graph = traced(kernel_product, *of(*arrays))
+    result, log = sharded(graph, 8)
+    assert_same(graph, result, arrays)
+    assert "8 devices, 7 on each and the last 7 on all" in log.applied[0]
+    assert input_axes(result) == (None, None, None)
+    assert output_axes(result) == (None,)
+    assert ops_of(result).count("shard") == 2
+    assert ops_of(result)[-1] == "concatenate"
+
+
+def test_sums_over_an_uneven_axis_see_each_row_once() -> None:
+    x = np.random.default_rng(0).integers(-9, 9, (67, 40)).astype(np.float64)
+    graph = traced(lambda x: (tnp.abs(x @ x.T) @ x).T @ x, *of(x))
+    result, log = sharded(graph, 8)
+    assert_same(graph, result, [x], 0)
+    assert "8 on each and the last 3 on all" in log.applied[0]
+    assert "reduce_add" in ops_of(result)
+
+
+SWEPT: dict[str, Any] = {
+    "rows": lambda x, y: tnp.abs(x @ y) @ y.T,
+    "sum": lambda x, y: tnp.abs(x @ y).sum(0),
+    "maximum": lambda x, y: tnp.abs(x @ y).max(0),
+    "argmax": lambda x, y: tnp.argmax(x @ y, axis=1),
+    "top_k": lambda x, y: tnp.top_k(x @ y, 3),
+    "in turns": lambda x, y: (x @ y) / tnp.abs(x @ y).max(0, keepdims=True) @ y.T,
+}
+
+
+@pytest.mark.parametrize("name", SWEPT)
+@pytest.mark.parametrize("count", [3, 8])
+def test_every_size_exactly(name: str, count: int) -> None:
+    for n in range(1, 41):
+        rng = np.random.default_rng(n)
+        x, y = (2.0 ** rng.integers(-2, 3, shape) for shape in ((n, 5), (5, 7)))
+        graph = traced(SWEPT[name], *of(x, y))
+        result, log = sharded(graph, count, SplitSettings(1, 1 << 14, 1 << 14))
+        assert_same(graph, result, [x, y], 1e-15 if name == "in turns" else 0)
+        assert log.applied or n < count
+
+
+def test_fewer_rows_than_devices_are_not_spread() -> None:
+    graph = traced(lambda x: tnp.sum(tnp.tanh(x @ x.T)), ((7, 3), np.float64))
+    result, log = sharded(graph, 8, SplitSettings(1, 1 << 14, 1 << 14))
+    assert result is graph
+    assert any("7 are too few to cut into 8 parts" in row.reason for row in log.refusals)
+
+
+def test_uneven_results_that_are_most_of_the_work_stay_whole() -> None:
+    """To gather and to join them would store them twice."""
+    graph = traced(lambda x: tnp.sin(tnp.exp(x)), ((63, 63), np.float64))
     result, log = sharded(graph, 8)
     assert result is graph
     assert any("63 cannot be cut into 8 equal parts" in row.reason for row in log.refusals)

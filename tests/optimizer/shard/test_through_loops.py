@@ -13,8 +13,7 @@ import tracer.numpy as tnp
 from benchmarks.peak_programs import recurrent_loss
 from tests.optimizer.graphs import of, ops_of, traced
 from tests.optimizer.shard.test_shard import assert_same, sharded
-from tracer.ir import Graph, verify
-from tracer.ops import shard
+from tracer.ir import Graph
 from tracer.optimizer.expand import EXPAND
 from tracer.optimizer.liveness import Liveness
 from tracer.optimizer.passes import PassManager
@@ -233,86 +232,53 @@ def test_a_loop_that_turns_the_batch_around_is_left_alone() -> None:
     assert not any(", through " in line for line in log.applied)
 
 
-def test_a_batch_that_does_not_divide_is_left_alone() -> None:
-    arrays = arrays_for(batch=7)
+@pytest.mark.parametrize("batch", [5, 7, 9, 31])
+def test_what_remains_of_a_batch_goes_through_the_loops_on_every_device(batch: int) -> None:
+    arrays = arrays_for(batch)
     graph = graph_of(tracer.grad(recurrent_loss), arrays)
     result, log = sharded(graph)
     assert_same(graph, result, arrays)
-    assert not any(", through " in line for line in log.applied)
+    # Those of the parts, and those of what remains.
+    assert ops_of(result).count("while") == 4
+    assert input_axes(result) == (None, None)
+    each, last = divmod(batch, COUNT)
+    share = f"{each} on each and the last {last} on all, through 2 loops"
+    assert share in log.applied[0]
 
 
-def counted(w: Any, xs: Any) -> Any:
-    """A recurrence whose loop carries a number that is read behind it."""
-
-    def body(carry: Any, x: Any) -> Any:
-        state, count = carry
-        return (tnp.tanh(state @ w + x), count + 1.5), None
-
-    start = tnp.zeros(xs.shape[1:], dtype=xs.dtype)
-    return tracer.scan(body, (start, 0.0), xs)[0]
+def test_what_remains_takes_little_memory() -> None:
+    arrays = arrays_for(batch=63)
+    graph = graph_of(tracer.grad(recurrent_loss), arrays)
+    fixed = arrays[1].nbytes
+    part = Liveness(view_of(sharded(graph)[0])).peak_bytes - fixed
+    assert part < 0.4 * (Liveness(graph).peak_bytes - fixed)
 
 
-def scaled(w: Any, xs: Any) -> Any:
-    """What hangs on the number alone is read by what runs on parts."""
-    state, count = counted(w, xs)
-    return state * (2.0 + count)
-
-
-def looked_up(w: Any, xs: Any) -> Any:
-    """What hangs on the number is read outside, also beside what needs the whole batch."""
-    state, count = counted(w, xs)
-    return tnp.sort(state, axis=0) * count, tnp.exp(-count), state
-
-
-def powers(w: Any, xs: Any) -> Any:
-    """The weights change on the way, in the same way for all of the batch."""
-
-    def body(carry: Any, x: Any) -> Any:
-        state, w = carry
-        w = tnp.tanh(w @ w)
-        return (tnp.tanh(state @ w + x), w), None
-
-    start = tnp.zeros(xs.shape[1:], dtype=xs.dtype)
-    return tracer.scan(body, (start, w), xs)[0]
-
-
-@pytest.mark.parametrize(
-    ("program", "axes"),
-    [(counted, (0, None)), (scaled, (0,)), (looked_up, (None, None, 0)), (powers, (0, None))],
-)
-def test_whole_results_of_a_loop_come_out_of_it(program: Any, axes: Any) -> None:
-    arrays = arrays_for()
-    graph = graph_of(program, arrays)
-    result, log = sharded(graph)
-    assert_same(graph, result, arrays)
-    assert "through 1 loop" in log.applied[0]
-    assert output_axes(result) == axes
-    assert input_axes(result) == (None, 1)
-    verify(view_of(result))
-
-
-def test_what_hangs_on_whole_results_is_computed_outside_where_no_part_reads_it() -> None:
-    arrays = arrays_for()
-    result, _ = sharded(graph_of(looked_up, arrays))
-    (node,) = [node for node in result.nodes if node.op is shard]
-    assert "exponential" in ops_of(result)
-    assert "exponential" not in ops_of(node.params["body"])
-    assert node.params["result_axes"].count(None) == 1
-
-
-def test_a_sum_of_parts_is_no_whole_result() -> None:
-    """The mean over the batch is read by the next trip: no device has it alone."""
+@pytest.mark.parametrize("batch", range(16, 24))
+@pytest.mark.parametrize("step", [numbered, weighted, nested])
+def test_sums_and_maxima_see_each_row_of_a_batch_once(step: Any, batch: int) -> None:
+    """Exactly: sums of integers do not hang on their order."""
 
     def program(w: Any, xs: Any) -> Any:
         def body(carry: Any, x: Any) -> Any:
-            state, mean = carry
-            return (tnp.tanh(state @ w + x), mean * 0.5 + x.mean()), None
+            total, highest, state = carry
+            state = tnp.round(8 * step(w, state, x))
+            carry = total + x.T @ state + w, tnp.maximum(highest, state.max(axis=0)), state
+            return carry, None
 
-        start = tnp.zeros(xs.shape[1:], dtype=xs.dtype)
-        return tracer.scan(body, (start, 1.0), xs)[0]
+        start = w + 3.0, w[0] - 1.0, tnp.zeros(xs.shape[1:], dtype=xs.dtype)
+        return tracer.scan(body, start, xs)[0][:2]
 
-    arrays = arrays_for()
+    arrays = [np.round(4 * array) for array in arrays_for(batch)]
     graph = graph_of(program, arrays)
     result, log = sharded(graph)
+    assert "through 1 loop" in log.applied[0]
+    assert_same(graph, result, arrays, 0)
+
+
+def test_results_of_an_uneven_batch_that_are_most_of_it_keep_it_whole() -> None:
+    arrays = arrays_for(batch=7)
+    graph = graph_of(scanned(numbered), arrays)
+    result, log = sharded(graph)
     assert_same(graph, result, arrays)
-    assert not any(", through " in line for line in log.applied)
+    assert not any("through" in line for line in log.applied)

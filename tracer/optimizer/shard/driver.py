@@ -2,14 +2,16 @@
 
 Regions, axes and what forbids them are those of the split pass. What is different: there are as
 many slices as devices, each device keeps its own, results count as worth cutting too, and what
-merges slices in an order of their own (top-k, cumulative sums) cannot be spread.
+merges slices in an order of their own (top-k, cumulative sums) cannot be spread. An axis that the
+devices do not divide is cut as far as they do; every device computes the few steps that remain.
 """
 
 from __future__ import annotations
 
 from tracer.ir import Builder, Graph, Label, Node, Value
+from tracer.optimizer.liveness import node_cost
 from tracer.optimizer.passes import PassLog
-from tracer.optimizer.shard.emit import emit_shard
+from tracer.optimizer.shard.emit import emit_shard, shares
 from tracer.optimizer.shard.through_loops import spread_loops
 from tracer.optimizer.split.chunk import SplitSettings
 from tracer.optimizer.split.copying import Copying
@@ -49,25 +51,53 @@ class ShardSearch(Search):
         region = grow_region(self.subject, seed, label, self.is_large, shortest)
         if isinstance(region, Conflict):
             return str(region)
-        if region.length % self.count:
-            return f"{region.length} cannot be cut into {self.count} equal parts"
+        if region.length < self.count:
+            return f"{region.length} are too few to cut into {self.count} parts"
+        if region.length % self.count and not self._pays(region):
+            return (
+                f"{region.length} cannot be cut into {self.count} equal parts, and the results "
+                "are most of what is computed along it"
+            )
         plan = plan_loops(self.subject, region, may_stream=False)
         for loop in plan.loops:
             for head, cut in loop.heads.items():
                 if merge_of(self.subject, head, cut) is not None:
                     return f"{head.name} takes its slices one after the other"
-        saved = _cut_bytes(self.subject, region)
+        saved = _cut_bytes(self.subject, region, self.count)
         kept = self._kept_bytes(region)
-        return Candidate(region, plan, axis, True, saved, kept, 0)
+        return Candidate(region, plan, axis, True, saved, kept, self._repeated_flops(region))
+
+    def _pays(self, region: Region) -> bool:
+        """Tell whether more is cut than is made whole on every device, by gathering and joining."""
+        joined = sum(
+            type.nbytes
+            for head, label in region.heads.items()
+            if label not in self.subject.rule(head).reduced
+            for type in head.types
+        )
+        return not joined or region.saved_bytes(self.stored) > joined
+
+    def _repeated_flops(self, region: Region) -> int:
+        """Return the operations on the steps that every device computes; at least 1 for any."""
+        remainder = region.length % self.count
+        if not remainder:
+            return 0
+        nodes = region.virtual.keys() | region.heads.keys()
+        flops = sum(node_cost(node).flops for node in nodes)
+        return 1 + flops * remainder * (self.count - 1) // region.length
 
 
-def _cut_bytes(subject: Subject, region: Region) -> int:
-    """Return the bytes of all that is cut: virtual values, and results along the axis."""
+def _cut_bytes(subject: Subject, region: Region, count: int) -> int:
+    """Return the bytes of all that is cut: virtual values, and results along the axis.
+
+    Results along an axis that the devices do not divide are whole on each.
+    """
     nodes = {**region.virtual, **region.heads}
     return sum(
         type.nbytes
         for node, label in nodes.items()
         if label not in subject.rule(node).reduced
+        and not (node in region.heads and region.length % count)
         for type in node.types
     )
 
@@ -108,10 +138,8 @@ def _line(subject: Subject, chosen: Candidate, count: int) -> str:
     place = f" ({first.source})" if first.source else ""
     loops = len(chosen.plan.loops)
     turns = "" if loops == 1 else f", in {loops} turns"
-    return (
-        f"axis of {region.length} of {first.types[0]}{place}: {count} devices, "
-        f"{region.length // count} on each{turns}"
-    )
+    share = shares(region.length, count)
+    return f"axis of {region.length} of {first.types[0]}{place}: {share}{turns}"
 
 
 def _write(subject: Subject, chosen: Candidate, count: int) -> tuple[Graph, set[Node]]:

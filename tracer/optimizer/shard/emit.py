@@ -3,6 +3,10 @@
 It is the loop of the split pass, spread: each device computes one long slice. What a loop carries
 from trip to trip, the devices return side by side: parts of results, or partial sums along a new
 axis, which are reduced outside. XLA's partitioner makes collectives of these.
+
+Where the devices do not divide the axis, the few steps that remain are computed behind it, on every
+device, and joined with the rest by the same combiner, as the remainder of a loop is: every element
+is computed exactly once. Each device then cuts its slices out of whole operands.
 """
 
 from __future__ import annotations
@@ -17,14 +21,22 @@ from tracer import ops
 from tracer.ir import Builder, Graph, Label, Node, ShapeDtype, Value, registry
 from tracer.ops.helpers import convert
 from tracer.ops.rules import as_tuple, is_float
+from tracer.optimizer.split.carry import fold_parts
 from tracer.optimizer.split.levels import Loop
-from tracer.optimizer.split.loop import SliceEmitter
+from tracer.optimizer.split.loop import SliceEmitter, behind
 from tracer.optimizer.split.region import Region, Subject
 
 
 def index_dtype(extent: int, count: int) -> np.dtype[Any]:
     """Return the dtype of the devices' numbers, which places along the axis are computed from."""
     return np.dtype(np.int32 if extent + count < 2**31 else np.int64)
+
+
+def shares(length: int, count: int) -> str:
+    """Return who computes what of an axis, for people."""
+    each, remainder = divmod(length, count)
+    again = f" and the last {remainder} on all" if remainder else ""
+    return f"{count} devices, {each} on each{again}"
 
 
 class Handed:
@@ -63,21 +75,24 @@ class Handed:
 
 
 class PartEmitter(SliceEmitter):
-    """Writes what one device computes: the slice of a loop that has as many trips as devices."""
+    """Writes what one device computes: the slice of a loop that has as many trips as devices.
+
+    `read_part` gives its part of a value of outside; None where it cuts parts out of whole values.
+    """
 
     def __init__(
         self,
         subject: Subject,
         region: Region,
         loop: Loop,
-        count: int,
-        read_part: Callable[[Value, int], Value],
+        read_part: Callable[[Value, int], Value] | None,
     ) -> None:
         super().__init__(subject, region, loop)
-        self.count = count
         self.read_part = read_part
 
     def _slice_of(self, value: Value, axis: int) -> Value:
+        if self.read_part is None:
+            return super()._slice_of(value, axis)
         return self.read_part(value, axis)
 
     def _fold(self, head: Node, label: Label) -> tuple[Value, ...]:
@@ -86,6 +101,21 @@ class PartEmitter(SliceEmitter):
         if label not in self.subject.rule(head).reduced:
             return parts
         return tuple(side_by_side(part) for part in parts)
+
+
+class RemainderEmitter(SliceEmitter):
+    """Writes the steps that the devices do not divide: joined with the states, the steps before."""
+
+    def _fold(self, head: Node, label: Label) -> tuple[Value, ...]:
+        chunk, state = self._chunk(head, label), self.before[head]
+        parts = self._emit_slice(head, chunk)
+        rule = self.subject.rule(head)
+        if label in rule.reduced:
+            return fold_parts(self.subject, head, chunk, state, parts)
+        return tuple(
+            ops.concatenate(first, part, dimension=labels.index(label))
+            for first, part, labels in zip(state, parts, rule.results, strict=True)
+        )
 
 
 def side_by_side(part: Value) -> Value:
@@ -131,20 +161,83 @@ def emit_shard(
         for head, label in loop.heads.items()
         for value in head.results
     ]
-    return join_parts(builder, as_tuple(found), joining)
+    states = joined_parts(builder, as_tuple(found), joining)
+    if region.length % count:
+        states = _with_remainder(builder, subject, region, loop, count, outer, states)
+    return converted(builder, states, (value for value, _ in joining))
 
 
-def join_parts(
+def joined_parts(
     builder: Builder, found: Sequence[Value], joining: Iterable[tuple[Value, str | None]]
-) -> dict[Value, Value]:
+) -> list[Value]:
     """Return what the devices' results stand for: partial ones are reduced with their combiner."""
-    made: dict[Value, Value] = {}
+    made = []
     for whole, (value, combiner) in zip(found, joining, strict=True):
         builder.source = value.node.source
         if combiner is not None:
             whole = registry()[f"reduce_{combiner}"](whole, axes=(0,))
-        made[value] = convert(whole, value.dtype)
+        made.append(whole)
     return made
+
+
+def converted(
+    builder: Builder, states: Iterable[Value], values: Iterable[Value]
+) -> dict[Value, Value]:
+    """Return joined results, in the dtypes of the values that they stand for."""
+    made = {}
+    for value, state in zip(values, states, strict=True):
+        builder.source = value.node.source
+        made[value] = convert(state, value.dtype)
+    return made
+
+
+def _with_remainder(
+    builder: Builder,
+    subject: Subject,
+    region: Region,
+    loop: Loop,
+    count: int,
+    outer: Callable[[Value], Value],
+    states: list[Value],
+) -> list[Value]:
+    """Return the results of the steps that the devices divide, joined with those of the others."""
+    remainder = region.length % count
+    first = np.array(region.length - remainder, index_dtype(region.extent, count))
+
+    def write(body: Builder, handed: Handed, given: list[Value]) -> list[Value]:
+        start, given = behind(ops.constant(value=first), given)
+        emitter = RemainderEmitter(subject, region, loop)
+        return emitter.emit(body, start, remainder, partial(handed, axis=None), given)
+
+    return on_every_device(builder, count, states, outer, write)
+
+
+def on_every_device(
+    builder: Builder,
+    count: int,
+    states: list[Value],
+    outer: Callable[[Value], Value],
+    write: Callable[[Builder, Handed, list[Value]], list[Value]],
+) -> list[Value]:
+    """Write a computation that every device does in the same way, from states and other values.
+
+    Otherwise XLA's partitioner would cut what follows into uneven parts, at which it may end the
+    process (a scatter does: `CreateConstant` of its `PadToShape`).
+    """
+    with Builder() as body:
+        body.source = builder.source
+        given = [body.input(state.type, state.node.source) for state in states]
+        handed = Handed(body, count)
+        graph = body.finish(write(body, handed, given))
+    operands = (*states, *(outer(value) for value in handed.values))
+    found = ops.shard(
+        *operands,
+        body=graph,
+        count=count,
+        operand_axes=(None,) * len(operands),
+        result_axes=(None,) * len(states),
+    )
+    return list(as_tuple(found))
 
 
 def _body(subject: Subject, region: Region, loop: Loop, count: int) -> tuple[Graph, Handed]:
@@ -153,9 +246,11 @@ def _body(subject: Subject, region: Region, loop: Loop, count: int) -> tuple[Gra
         body.source = next(iter(loop.heads)).source
         number = body.input(ShapeDtype((1,), index_dtype(region.extent, count)))
         handed = Handed(body, count)
-        emitter = PartEmitter(subject, region, loop, count, handed)
+        whole = partial(handed, axis=None)
+        # A part of an axis that the devices do not divide lies on none of them.
+        emitter = PartEmitter(subject, region, loop, None if region.length % count else handed)
         size = region.length // count
         first = ops.reshape(number, shape=())
         start = ops.multiply(first, ops.constant(value=np.array(size, number.dtype)))
-        results = emitter.emit(body, start, size, partial(handed, axis=None), [])
+        results = emitter.emit(body, start, size, whole, [])
         return body.finish(results), handed

@@ -37,6 +37,43 @@ class Refused(Exception):
     """A node cannot run on the parts of its operands."""
 
 
+@dataclass(frozen=True)
+class Division:
+    """How the steps of an axis are cut into equal parts, one for each device.
+
+    Where the devices do not divide it, the steps that remain are no part of any.
+
+    Attributes
+    ----------
+    length : int
+        Steps of the axis.
+    count : int
+        The number of devices.
+    """
+
+    length: int
+    count: int
+
+    @property
+    def remainder(self) -> int:
+        """Return the steps that remain."""
+        return self.length % self.count
+
+    def takes(self, size: int) -> bool:
+        """Tell whether an axis of this size can be cut with it."""
+        return size % (self.length if self.remainder else self.count) == 0
+
+    def part(self, size: int) -> int:
+        """Return what a device has of an axis of this size."""
+        if not self.remainder:
+            return size // self.count
+        return size // self.length * (self.length // self.count)
+
+    def rest(self, size: int) -> int:
+        """Return what remains of an axis of this size."""
+        return size - self.count * self.part(size)
+
+
 class Flow:
     """How the values of a graph lie, given how its inputs do.
 
@@ -52,8 +89,8 @@ class Flow:
         Nodes that need data of several devices, directly or not, and why.
     """
 
-    def __init__(self, graph: Graph, inputs: Sequence[Lie], count: int) -> None:
-        self.graph, self.count = graph, count
+    def __init__(self, graph: Graph, inputs: Sequence[Lie], division: Division) -> None:
+        self.graph, self.division = graph, division
         self.lies: dict[Value, Lie] = dict(zip(graph.inputs, inputs, strict=True))
         self.labels: dict[Node, Label] = {}
         self.loops: dict[Node, tuple[Flow, Flow]] = {}
@@ -112,8 +149,8 @@ class Flow:
         label = labels.pop()
         if labels or label in rule.whole:
             raise Refused(f"{node.name} needs the axis whole")
-        if steps_of(node, rule, label) % self.count:
-            raise Refused(f"{node.name} cannot be cut into {self.count} equal parts")
+        if not self.division.takes(steps_of(node, rule, label)):
+            raise Refused(f"{node.name} cannot be cut into {self.division.count} equal parts")
         self.labels[node] = label
         combiner = rule.reduced.get(label)
         if combiner is None:
@@ -127,12 +164,12 @@ class Flow:
     def _loop(self, node: Node, lies: list[Lie]) -> list[Lie]:
         """Follow what a loop carries until a trip leaves it as it was."""
         while True:
-            body = Flow(node.params["body"], lies, self.count)
+            body = Flow(node.params["body"], lies, self.division)
             left = [_both(*pair) for pair in zip(lies, body.outputs(), strict=True)]
             if left == lies:
                 break
             lies = left
-        condition = Flow(node.params["condition"], lies, self.count)
+        condition = Flow(node.params["condition"], lies, self.division)
         if any(condition.outputs()):
             raise Refused(f"the condition of {node.name} needs the axis whole")
         self.loops[node] = condition, body

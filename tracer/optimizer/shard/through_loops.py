@@ -3,26 +3,37 @@
 A loop over time carries a state whose batch axis is parallel in every trip. `Flow` follows the
 axis through the program; all that runs on parts becomes one computation of each device, with its
 loops inside. What comes out are parts side by side, terms that are joined outside, or whole values
-that every device has computed.
+that every device has computed. The few steps of an axis that the devices do not divide go through
+the loops once more, on every device.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 
 import numpy as np
 
 from tracer import ops
-from tracer.ir import Builder, Chunk, Graph, Label, Node, ShapeDtype, Value
+from tracer.ir import Builder, Graph, Node, ShapeDtype, Value, registry
+from tracer.ops.helpers import convert
 from tracer.ops.rules import as_tuple
+from tracer.optimizer.liveness import Liveness
 from tracer.optimizer.passes import PassLog
-from tracer.optimizer.shard.emit import Handed, index_dtype, join_parts, side_by_side
-from tracer.optimizer.shard.flow import Cut, Flow, Lie, Partial, steps_of
-from tracer.optimizer.split.carry import identity, multiple, slice_starts
+from tracer.optimizer.shard.emit import (
+    Handed,
+    converted,
+    index_dtype,
+    joined_parts,
+    on_every_device,
+    shares,
+    side_by_side,
+)
+from tracer.optimizer.shard.flow import Cut, Division, Flow, Lie, Partial
+from tracer.optimizer.shard.loop_parts import PartEmitter
+from tracer.optimizer.shard.view import device_view, input_axes, output_axes
 from tracer.optimizer.split.chunk import SplitSettings
+from tracer.optimizer.split.loop import behind
 from tracer.optimizer.split.search import largest_bytes
-
-Resolve = Callable[[Value, int | None], Value]
 
 
 def spread_loops(
@@ -41,14 +52,22 @@ def spread_loops(
     found = list(_flows(graph, count, settings, large)) if large else []
     if not found:
         return graph, frozenset()
-    _, value, axis, flow = max(found, key=lambda item: item[0])
-    size = value.type.shape[axis]
+    _, value, flow = max(found, key=lambda item: item[0])
+    length = flow.division.length
+    spread, made = _written(graph, flow)
+    if flow.division.remainder and _takes_more(graph, spread, count):
+        reason = (
+            f"{length} cannot be cut into {count} equal parts, and the results are most of what is "
+            "computed along it"
+        )
+        log.refuse(str(value.type), reason, value.node.source)
+        return graph, frozenset()
     through = sum(flow.inside(node) for node in large)
     log.applied.append(
-        f"axis of {size} of {value.type}: {count} devices, {size // count} on each, through "
+        f"axis of {length} of {value.type}: {shares(length, count)}, through "
         f"{through} loop{'s'[: through > 1]}"
     )
-    return _written(graph, flow, count)
+    return spread, made
 
 
 def _is_large(node: Node, settings: SplitSettings) -> bool:
@@ -57,22 +76,34 @@ def _is_large(node: Node, settings: SplitSettings) -> bool:
 
 def _flows(
     graph: Graph, count: int, settings: SplitSettings, loops: list[Node]
-) -> Iterator[tuple[int, Value, int, Flow]]:
-    """Yield the bytes that are cut, and what they follow from, for each axis of large inputs."""
+) -> Iterator[tuple[tuple[bool, int], Value, Flow]]:
+    """Yield what follows from each axis of large inputs, and what decides between them.
+
+    First whether the devices divide the axis, then the bytes that are cut.
+    """
     for value in graph.inputs:
         if value.type.nbytes <= settings.threshold_bytes:
             continue
         for axis, size in enumerate(value.type.shape):
-            if size % count or not size:
+            if size < count:
                 continue
             lies = [Cut(axis) if other is value else None for other in graph.inputs]
-            flow = Flow(graph, lies, count)
+            flow = Flow(graph, lies, Division(size, count))
             if any(flow.inside(node) for node in loops):
-                cut = (v.type.nbytes for v, lie in flow.lies.items() if isinstance(lie, Cut))
-                yield sum(cut), value, axis, flow
+                cut = sum(v.type.nbytes for v, lie in flow.lies.items() if isinstance(lie, Cut))
+                yield (not flow.division.remainder, cut), value, flow
 
 
-def _written(graph: Graph, flow: Flow, count: int) -> tuple[Graph, frozenset[Node]]:
+def _takes_more(graph: Graph, spread: Graph, count: int) -> bool:
+    """Tell whether a device takes more memory than for the whole program.
+
+    Results along an axis that the devices do not divide are gathered, and joined with the rest.
+    """
+    view = device_view(spread, input_axes(spread), output_axes(spread), count)
+    return Liveness(view).peak_bytes > Liveness(graph).peak_bytes
+
+
+def _written(graph: Graph, flow: Flow) -> tuple[Graph, frozenset[Node]]:
     mapping: dict[Value, Value] = {}
     before, inside, after = _divided(graph, flow)
     with Builder() as builder:
@@ -81,7 +112,7 @@ def _written(graph: Graph, flow: Flow, count: int) -> tuple[Graph, frozenset[Nod
         _copy(builder, before, mapping)
         start = len(builder.nodes)
         read = {value for node in after for value in node.operands}.union(graph.outputs)
-        mapping.update(_emit(builder, flow, inside, read, count, mapping))
+        mapping.update(_emit(builder, flow, inside, read, mapping))
         made = frozenset(builder.nodes[start:])
         _copy(builder, after, mapping)
         return builder.finish([mapping[value] for value in graph.outputs]), made
@@ -102,11 +133,11 @@ def _divided(graph: Graph, flow: Flow) -> tuple[list[Node], list[Node], list[Nod
     for node in reversed(graph.nodes):
         if node in inside:
             inside.update(value.node for value in node.operands if value.node in hanging)
-    behind = hanging.union(flow.after) - inside
+    after = hanging.union(flow.after) - inside
     return (
-        [node for node in graph.nodes if node not in inside and node not in behind],
+        [node for node in graph.nodes if node not in inside and node not in after],
         [node for node in graph.nodes if node in inside],
-        [node for node in graph.nodes if node in behind],
+        [node for node in graph.nodes if node in after],
     )
 
 
@@ -121,14 +152,14 @@ def _emit(
     flow: Flow,
     inside: list[Node],
     read: Set[Value],
-    count: int,
     mapping: dict[Value, Value],
 ) -> dict[Value, Value]:
     """Write what the devices do on their parts; returns those results that are read, joined."""
     made = {value for node in inside for value in node.results}
     wanted = {value: lie for value, lie in flow.lies.items() if value in read and value in made}
+    count = flow.division.count
     builder.source = inside[0].source
-    body, handed = _body(flow, inside, count, wanted)
+    body, handed = _body(flow, inside, wanted)
     found = ops.shard(
         ops.iota(shape=(count,), dtype=body.inputs[0].dtype, dimension=0),
         *(mapping[value] for value in handed.values),
@@ -140,7 +171,10 @@ def _emit(
     joining = [
         (value, lie.combiner if isinstance(lie, Partial) else None) for value, lie in wanted.items()
     ]
-    return join_parts(builder, as_tuple(found), joining)
+    states = joined_parts(builder, as_tuple(found), joining)
+    if flow.division.remainder:
+        states = _with_rest(builder, flow, inside, wanted, states, mapping)
+    return converted(builder, states, wanted)
 
 
 def _result_axis(lie: Lie) -> int | None:
@@ -150,14 +184,61 @@ def _result_axis(lie: Lie) -> int | None:
     return None if lie is None else lie.axis
 
 
-def _body(
-    flow: Flow, inside: list[Node], count: int, wanted: Mapping[Value, Lie]
-) -> tuple[Graph, Handed]:
+def _with_rest(
+    builder: Builder,
+    flow: Flow,
+    inside: list[Node],
+    wanted: Mapping[Value, Lie],
+    states: list[Value],
+    mapping: dict[Value, Value],
+) -> list[Value]:
+    """Return the results of the steps that the devices divide, joined with those of the others.
+
+    They are computed as by one more device, which all are. Whole results do not hang on the steps:
+    they stay as the devices have computed them.
+    """
+    count = flow.division.count
+    last = np.array(count, index_dtype(_extent(flow), count))
+    joined = {value: lie for value, lie in wanted.items() if lie is not None}
+    if not joined:
+        return states
+
+    def write(body: Builder, handed: Handed, given: list[Value]) -> list[Value]:
+        number, given = behind(ops.constant(value=last), given)
+        emitter = PartEmitter(flow, body, number, handed, is_rest=True)
+        for node in inside:
+            emitter.emit(node)
+        return [
+            _joined(body, state, emitter.read(value, lie), value, lie)
+            for state, (value, lie) in zip(given, joined.items(), strict=True)
+        ]
+
+    known = dict(zip(wanted, states, strict=True))
+    given = [known[value] for value in joined]
+    found = on_every_device(builder, count, given, mapping.__getitem__, write)
+    known.update(zip(joined, found, strict=True))
+    return list(known.values())
+
+
+def _joined(builder: Builder, state: Value, rest: Value, value: Value, lie: Cut | Partial) -> Value:
+    """Return the result of all steps, from those of the parts and of what remains."""
+    builder.source = value.node.source
+    rest = convert(rest, state.dtype)
+    if isinstance(lie, Cut):
+        return ops.concatenate(state, rest, dimension=lie.axis)  # type: ignore[no-any-return]
+    return registry()[lie.combiner](state, rest)  # type: ignore[no-any-return]
+
+
+def _extent(flow: Flow) -> int:
+    return max(size for value in flow.lies for size in (1, *value.type.shape))
+
+
+def _body(flow: Flow, inside: list[Node], wanted: Mapping[Value, Lie]) -> tuple[Graph, Handed]:
     """Return what one device computes, and what it is given besides its number."""
-    extent = max(size for value in flow.lies for size in (1, *value.type.shape))
+    count = flow.division.count
     with Builder() as body:
         body.source = inside[0].source
-        number = body.input(ShapeDtype((1,), index_dtype(extent, count)))
+        number = body.input(ShapeDtype((1,), index_dtype(_extent(flow), count)))
         handed = Handed(body, count)
         emitter = PartEmitter(flow, body, ops.reshape(number, shape=()), handed)
         for node in inside:
@@ -167,113 +248,3 @@ def _body(
             part = emitter.read(value, lie)
             results.append(side_by_side(part) if isinstance(lie, Partial) else part)
         return body.finish(results), handed
-
-
-class PartEmitter:
-    """Writes what one device computes into a builder: nodes on its parts.
-
-    Parameters
-    ----------
-    flow : Flow
-        How the values of the graph lie.
-    builder : Builder
-    number : Value
-        The device's number, a scalar.
-    outer : callable, optional
-        Gives a value of outside, whole or its part along an axis; None inside of a loop, which is
-        given all it reads in `made`.
-    """
-
-    def __init__(
-        self, flow: Flow, builder: Builder, number: Value, outer: Resolve | None = None
-    ) -> None:
-        self.flow, self.builder, self.number, self.outer = flow, builder, number, outer
-        self.made: dict[tuple[Value, Lie], Value] = {}
-
-    def emit(self, node: Node) -> None:
-        """Write a node as it lies."""
-        self.builder.source = node.source
-        lies = [self.flow.lies[value] for value in node.results]
-        if node in self.flow.loops:
-            results = self._loop(node)
-        elif node in self.flow.labels:
-            results = self._sliced(node, self.flow.labels[node])
-        else:
-            # Whole, or terms that are joined: as it is, on operands that lie as the results do.
-            results = self.builder.copy(node, tuple(self.read(v, lies[0]) for v in node.operands))
-        for value, lie, made in zip(node.results, lies, results, strict=True):
-            self.made[value, lie] = made
-
-    def read(self, value: Value, lie: Lie) -> Value:
-        """Return a value as it is to lie; what is whole may be cut, or be the first one's term."""
-        key = value, lie
-        if key not in self.made:
-            self.made[key] = self._other(value, lie)
-        return self.made[key]
-
-    def _other(self, value: Value, lie: Lie) -> Value:
-        node = value.node
-        if isinstance(lie, Partial):
-            whole = self.read(value, None)
-            first = ops.compare(
-                self.number, ops.constant(value=np.zeros((), self.number.dtype)), direction="EQ"
-            )
-            chosen = ops.broadcast_in_dim(first, shape=whole.shape, dimensions=())
-            return ops.select(chosen, whole, identity(lie.combiner, whole.type))  # type: ignore[no-any-return]
-        if lie is None:
-            assert self.outer is not None, "a loop is given all that it reads"
-            return self.outer(value, None)
-        generated = node.op is not None and all(not type.ndim for type in node.operand_types)
-        if generated and node.axes.is_parallel(label := node.axes.results[value.index][lie.axis]):
-            # Never stored whole.
-            return self._sliced(node, label)[value.index]
-        if self.outer is not None:
-            return self.outer(value, lie.axis)
-        size = value.type.shape[lie.axis] // self.flow.count
-        start = slice_starts(multiple(self.number, size), value, lie.axis)
-        sizes = value.type.resized(lie.axis, size).shape
-        return ops.dynamic_slice(self.read(value, None), *start, sizes=sizes)  # type: ignore[no-any-return]
-
-    def _sliced(self, node: Node, label: Label) -> tuple[Value, ...]:
-        """Write an op on this device's slice along a label."""
-        assert node.op is not None
-        rule = node.axes
-        size = steps_of(node, rule, label) // self.flow.count
-        start = multiple(self.number, size)
-        chunk = Chunk(node.op, label, start, size, node.operand_types, node.types, rule)
-        operands = tuple(
-            self.read(value, Cut(names.index(label)) if label in names else None)
-            for value, names in zip(node.operands, rule.operands, strict=True)
-        )
-        return as_tuple(node.op.slice(operands, chunk, **node.params))
-
-    def _loop(self, node: Node) -> tuple[Value, ...]:
-        """Write a loop that carries parts, and the device's number."""
-        condition, body = self.flow.loops[node]
-        lies = [self.flow.lies[value] for value in node.results]
-        operands = [self.read(v, lie) for v, lie in zip(node.operands, lies, strict=True)]
-        results = ops.while_(
-            self.number,
-            *operands,
-            condition=_carried(condition, lies, self.number.type, [None], keeps_number=False),
-            body=_carried(body, lies, self.number.type, lies, keeps_number=True),
-        )
-        return tuple(results[1:])
-
-
-def _carried(
-    flow: Flow, lies: list[Lie], number_type: ShapeDtype, outputs: list[Lie], *, keeps_number: bool
-) -> Graph:
-    """Return a loop's condition or body for parts; its first input is the device's number."""
-    with Builder() as builder:
-        number = builder.input(number_type)
-        emitter = PartEmitter(flow, builder, number)
-        for value, lie in zip(flow.graph.inputs, lies, strict=True):
-            type = value.type
-            if isinstance(lie, Cut):
-                type = type.resized(lie.axis, type.shape[lie.axis] // flow.count)
-            emitter.made[value, lie] = builder.input(type, value.node.source)
-        for node in flow.graph.nodes:
-            emitter.emit(node)
-        found = [emitter.read(v, lie) for v, lie in zip(flow.graph.outputs, outputs, strict=True)]
-        return builder.finish([*([number] if keeps_number else []), *found])

@@ -212,14 +212,14 @@ def emit_loop(
     if remainder:
         first = 0 if loop.is_backward else trips * chunk
         start = ops.constant(value=np.array(first, _index_dtype(emitter.region.extent)))
-        start, carries = _behind(start, carries)
+        start, carries = behind(start, carries)
         carries = emitter.emit(builder, start, remainder, outer, carries)
         reads.update(emitter.reads)
     combiners, pieces = emitter.combiners, frozenset(reads)
     return carries, Emitted(loop, body, trips, chunk, remainder, combiners, pieces)
 
 
-def _behind(start: Value, carries: Sequence[Value]) -> tuple[Value, list[Value]]:
+def behind(start: Value, carries: Sequence[Value]) -> tuple[Value, list[Value]]:
     """Return where the remainder begins, known only when the loop has ended, and its results.
 
     XLA would be free to compute the remainder first, and to keep what it stores while the loop
