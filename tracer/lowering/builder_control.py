@@ -151,3 +151,15 @@ class ControlBuilder(BaseBuilder):
             return tuple(operands)
         op = hlo.OptimizationBarrierOp([x.raw for x in operands])
         return tuple(Operand(raw) for raw in op.results)
+
+    def stored_by_rows(self, x: Operand) -> Operand:
+        """Return an operand that XLA stores with its last axis innermost.
+
+        Behind a barrier a matrix may lie by columns, and from jaxlib 0.11 on that copies it twice:
+        to columns, and back to rows for the library. A vector lies in one way; but where XLA's
+        partitioner cuts the values, a vector cannot be cut as the matrix is, and is gathered.
+        """
+        if self.mesh_axes:
+            return self.optimization_barrier((x,))[0]
+        vector = self.reshape(x.type.with_shape((x.type.size,)), x)
+        return self.reshape(x.type, self.optimization_barrier((vector,))[0])

@@ -191,10 +191,5 @@ def _matrix(
     shape = (*lead, *(size_of(side.type, axes) for axes in rest))
     x = b.reshape(side.type.with_shape(shape), x)
     if transposes:
-        swapped = b.transpose(x, (*range(len(lead)), len(lead) + 1, len(lead)))
-        # A matrix may lie by columns behind the barrier, and from jaxlib 0.11 on that copies it
-        # twice: to columns, and back to rows for the library. A vector lies in one way.
-        vector = b.reshape(swapped.type.with_shape((swapped.type.size,)), swapped)
-        (vector,) = b.optimization_barrier((vector,))
-        x = b.reshape(swapped.type, vector)
+        x = b.stored_by_rows(b.transpose(x, (*range(len(lead)), len(lead) + 1, len(lead))))
     return x, len(lead) + (is_inner_last != transposes)
