@@ -71,6 +71,8 @@ class Compilers:
         self.device = lowering.find_device(options.device)
         limit = options.limit
         self.limit = lowering.free_bytes(self.device) if limit == AUTO else limit
+        if self.limit is not None and self.device.platform == "cpu":
+            lowering.warn_of_gaps()
         self.plain = self._compiler(call.traced, PLAIN)
         self._found: dict[Mode, Compiler] = {}
         self._accepted: Found | None = None

@@ -167,3 +167,16 @@ def test_packing_that_ends_leaves_what_another_thread_keeps(
     with allocator.heap_for(needs, None):
         pass
     assert asked
+
+
+def test_where_limits_may_be_missed_a_warning_says_so_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    warn = allocator.warn_of_gaps.__wrapped__
+    monkeypatch.setattr(allocator, "PACKS_INTO_ALIGNED_BLOCKS", True)
+    monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.perturb=1")
+    with pytest.warns(RuntimeWarning, match=r"set GLIBC_TUNABLES=glibc\.malloc\.tcache_count=0"):
+        warn()
+    monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0")
+    warn()
+    monkeypatch.delenv("GLIBC_TUNABLES")
+    monkeypatch.setattr(allocator, "PACKS_INTO_ALIGNED_BLOCKS", False)
+    warn()

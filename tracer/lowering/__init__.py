@@ -4,6 +4,7 @@ It knows StableHLO, XLA's clients and their memory; it knows no op by name (ops 
 through the builder) and nothing of NumPy's manners or of jax.
 """
 
+from tracer.lowering.allocator import warn_of_gaps
 from tracer.lowering.backend import (
     default_device,
     devices,
@@ -77,4 +78,5 @@ __all__ = [
     "to_dlpack",
     "to_host",
     "unmoved_code_options",
+    "warn_of_gaps",
 ]

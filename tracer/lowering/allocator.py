@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import resource
 import threading
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
+
+from tracer.lowering.shims import PACKS_INTO_ALIGNED_BLOCKS
 
 _LIBC = ctypes.CDLL(None)
 _MALLOC = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_size_t)(("malloc", _LIBC))
@@ -20,6 +25,7 @@ _KEPT_WITH_LIMIT_BYTES = 32 << 20
 # are to hold for calls in a row too.
 _WASTE = 1 / 12
 _PAGE = resource.getpagesize()
+_NO_CACHES = "glibc.malloc.tcache_count=0"
 LARGE_BYTES = 1 << 16
 """Smaller blocks find a place anywhere."""
 # By so much more glibc asks of its heap to align a block to 64 bytes (`_int_memalign`).
@@ -47,6 +53,23 @@ def use_one_arena() -> None:
     mallopt = getattr(_LIBC, "mallopt", None)
     if mallopt is not None:
         mallopt(_M_ARENA_MAX, 1)
+
+
+@cache
+def warn_of_gaps() -> None:
+    """Say once that limits of CPU programs may be missed, where that is so (docs/devices.md).
+
+    From jaxlib 0.11 on YNNPACK packs into aligned blocks. What glibc cuts off of each stays in the
+    cache of a thread, and in the way of the next; only the environment can switch these caches off.
+    """
+    if PACKS_INTO_ALIGNED_BLOCKS and _NO_CACHES not in os.environ.get("GLIBC_TUNABLES", ""):
+        warnings.warn(
+            "programs with many products may take some megabytes more than memory_limit with this "
+            f"jaxlib: set GLIBC_TUNABLES={_NO_CACHES} in the environment before Python starts, or "
+            "use jaxlib 0.10.2",
+            RuntimeWarning,
+            stacklevel=2,
+        )
 
 
 @contextmanager

@@ -37,6 +37,9 @@ Before, it read the padding of a depthwise convolution from memory that is not t
 process (0.8.0 to 0.9.1: `tests/lowering/test_vectors.py`).
 """
 
+PACKS_INTO_ALIGNED_BLOCKS = VERSION >= (0, 11)
+"""Whether YNNPACK asks glibc for aligned blocks, which leave gaps (`allocator.warn_of_gaps`)."""
+
 TILES_ARE_COUNTED_IN_AN_INT = VERSION >= (0, 11)
 """Whether XLA:CPU's kernels count their tiles in 32 bits (`large_values`)."""
 
