@@ -109,9 +109,10 @@ def given_twice(
     for position in donated:
         for other, array in enumerate(arrays):
             if other != position and array._buffer is arrays[position]._buffer:
+                what = names[other] if other < len(names) else "an array that it captured"
                 return DonatedArrayError(
-                    f"{names[position]} of {function} is donated, and {names[other]} is the same "
-                    "array: its memory would be given away while it is in use",
+                    f"{names[position]} of {function} is donated, and {what} is the same array: "
+                    "its memory would be given away while it is in use",
                     mend="pass a copy in one of the two places (x.copy()), or do not donate it",
                 )
     return None

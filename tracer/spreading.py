@@ -231,7 +231,10 @@ class Spreader:
         candidate = found.candidate
         if candidate.axes or not self.spread.is_automatic:
             return candidate.axes
-        return (f"nothing, every device computes all of it{self._why_whole()}",)
+        whole = "every device computes all of it"
+        if self.spread.results is not None:
+            whole = "XLA cuts what the parts of out_shardings need"
+        return (f"nothing, {whole}{self._why_whole()}",)
 
     def _why_whole(self) -> str:
         tried, rows = self._sharded(next(self._settings(self.limit)))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
 
 from tracer.ir import Graph, ShapeDtype
 from tracer.lowering.builder_base import BaseBuilder
@@ -32,6 +34,7 @@ class ControlBuilder(BaseBuilder):
         self.path = ""
         self.mesh_axes: tuple[str, ...] = ()
         self._loops = 0
+        self._is_on_parts = False
 
     def _lower_body(self, block: Any, name: str, body: Graph, operands: Sequence[Operand]) -> None:
         with ir.InsertionPoint(block):
@@ -97,12 +100,26 @@ class ControlBuilder(BaseBuilder):
             sdy.ManualAxesAttr.get([ir.StringAttr.get(name) for name in self.mesh_axes]),
         )
         block = op.body.blocks.append(*[self.tensor_type(type) for type in body.input_types])
+        self._is_on_parts = True
         with ir.InsertionPoint(block):
             arguments = [Operand(raw) for raw in block.arguments]
             path = f"{self.path}/body/"
             results = lower_nodes(cast("StableHloBuilder", self), body, arguments, path=path)
             sdy.ReturnOp([result.raw for result in results])
+        self._is_on_parts = False
         return tuple(Operand(raw) for raw in op.results_)
+
+    def keep_nan(self, extreme: Operand, find_nan: Callable[[], Operand]) -> Operand:
+        """Return a maximum or minimum with the NaNs that it has on one device.
+
+        Where the partitioner cuts what it is taken of, devices join theirs in an all-reduce, and
+        that of XLA:CPU compares with `<`, in one process and through gloo: a device's part with a
+        NaN was dropped, all of it. Whether there was one is joined beside it.
+        """
+        type = extreme.type
+        if not self.mesh_axes or self._is_on_parts or type.dtype.kind in "biu":
+            return extreme
+        return self.select(find_nan(), self.splat(np.nan, type), extreme)
 
     def _in_turn(
         self,

@@ -60,8 +60,13 @@ class Executable:
         self.placement = placement
         self._room: float | None = None
         self.donate = tuple(donate)
-        self._freed = tuple(position for position in donate if position not in aliases)
-        """Donated inputs that XLA does not know of."""
+        self._unguarded = tuple(
+            position for position in donate if placement is not None or position not in aliases
+        )
+        """Donated inputs of which XLA does not see that they are given twice.
+
+        It does not know of those that no result takes over, and several devices end the process.
+        """
         self._taken_over = frozenset(aliases.values())
         """Outputs that are written over donated inputs."""
         self.input_types = graph.input_types
@@ -102,8 +107,8 @@ class Executable:
         """
         given: Sequence[Buffer] = buffers
         if self.donate:
-            if self._freed:
-                self._check_freed(buffers)
+            if self._unguarded:
+                self._check_twice(buffers)
             given = without_exported(buffers, self.donate, self.device)
         try:
             with self._heap():
@@ -119,9 +124,9 @@ class Executable:
                 given[position].delete()
         return results  # type: ignore[no-any-return]
 
-    def _check_freed(self, buffers: Sequence[Buffer]) -> None:
-        """Refuse a buffer that is passed twice and freed after the call; XLA refuses the others."""
-        for position in self._freed:
+    def _check_twice(self, buffers: Sequence[Buffer]) -> None:
+        """Refuse a donated buffer that is passed twice; XLA refuses the others."""
+        for position in self._unguarded:
             if sum(buffer is buffers[position] for buffer in buffers) > 1:
                 raise given_twice(position)
 

@@ -108,6 +108,7 @@ def reduction(
     kinds: str,
     method: str | None = None,
     response: Response | None = None,
+    is_extreme: bool = False,
 ) -> Op:
     """Make the record of a reduction over the parameter `axes`.
 
@@ -131,6 +132,8 @@ def reduction(
         Builder method of the combiner, when its name differs.
     response : Response, optional
         See `Op.response`.
+    is_extreme : bool
+        Whether the combiner compares: devices that join their results lose NaNs so.
     """
 
     def infer(x: ShapeDtype, *, axes: Axes) -> ShapeDtype:
@@ -148,7 +151,8 @@ def reduction(
     def lower(b: Any, types: Types, x: Any, *, axes: Axes) -> Any:
         initial = b.splat(identity(types[0].dtype), types[0].with_shape(()))
         combine = getattr(b, method or combiner)
-        return b.reduce(types, (x,), (initial,), axes, lambda _, lhs, rhs: (combine(lhs, rhs),))[0]
+        found = b.reduce(types, (x,), (initial,), axes, lambda _, lhs, rhs: (combine(lhs, rhs),))[0]
+        return b.keep_nan(found, lambda: _has_nan(b, x, axes)) if is_extreme else found
 
     return Op(
         name,
@@ -164,6 +168,12 @@ def reduction(
         response=response,
         neutral=lambda types, **_: (identity(types[0].dtype),),
     )
+
+
+def _has_nan(b: Any, x: Any, axes: Axes) -> Any:
+    flags = b.compare("NE", x, x)
+    type = flags.type.with_shape(flags.shape[axis] for axis in kept_axes(len(flags.shape), axes))
+    return reduce_or.lower(b, (type,), flags, axes=axes)
 
 
 def _extremum_vjp(g: Value, out: Value, x: Value, *, axes: Axes) -> tuple[Value]:
@@ -226,6 +236,7 @@ reduce_maximum: Op = reduction(
     doc="Largest element over axes; NaN if one is NaN; -infinity of nothing.",
     kinds="biuf",
     response=AT_LEAST,
+    is_extreme=True,
 )
 reduce_minimum: Op = reduction(
     "reduce_minimum",
@@ -236,6 +247,7 @@ reduce_minimum: Op = reduction(
     doc="Smallest element over axes; NaN if one is NaN; infinity of nothing.",
     kinds="biuf",
     response=AT_MOST,
+    is_extreme=True,
 )
 reduce_and: Op = reduction(
     "reduce_and",
