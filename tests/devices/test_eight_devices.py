@@ -20,7 +20,9 @@ def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.xla
-@pytest.mark.parametrize("kind", ["", "training_", "moving_", "predictions_", "uneven_", "awkward_"])
+@pytest.mark.parametrize(
+    "kind", ["", "training_", "moving_", "predictions_", "uneven_", "awkward_"]
+)
 def test_on_eight_devices(kind: str) -> None:
     command = [
         sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider",
