@@ -107,21 +107,27 @@ def test_waste_is_no_larger_than_what_the_limit_leaves(
     assert (heap._lean_bytes > 0) == gives_back
 
 
-def test_pieces_that_alignment_cuts_off_are_merged() -> None:
-    """Else the hole of an aligned block never fits its successor of the same size."""
-    size = 3 * MEGABYTE
+def aligned_again(size: int) -> tuple[float]:
+    """Return the most bytes that become resident for one aligned block, freed ten times."""
     allocator._HEAP.keep()
     allocator._LIBC.malloc_trim(0)
     needs, resident = allocator.Needs(size, (size,), 0, 6 * size), allocator._resident_bytes()
     allocator._HEAP.make_room(needs, math.inf)
-    aligned = ctypes.c_void_p()
+    aligned, most = ctypes.c_void_p(), 0
     for _ in range(10):
         allocator._LIBC.posix_memalign(ctypes.byref(aligned), 64, ctypes.c_size_t(size))
         assert aligned.value is not None
         ctypes.memset(aligned.value, 1, size)
         allocator._FREE(aligned.value)
         allocator._HEAP.make_room(needs, size / 2)
-        assert allocator._resident_bytes() - resident < 1.5 * size
+        most = max(most, allocator._resident_bytes() - resident)
+    return (most,)
+
+
+def test_pieces_that_alignment_cuts_off_are_merged() -> None:
+    """Else the hole of an aligned block never fits its successor of the same size."""
+    (most,) = elsewhere(aligned_again, 3 * MEGABYTE)
+    assert most < 1.5 * 3 * MEGABYTE
 
 
 @pytest.mark.parametrize("keeps", [True, False])
