@@ -10,11 +10,12 @@ from dataclasses import replace
 from typing import Any
 
 from tracer import tree
+from tracer.arguments import options_for
 from tracer.compiled import Program, build_program
 from tracer.donation import given_twice
 from tracer.errors import ArgumentError, DeviceError, DTypeError, OutOfMemoryError, TracerError
 from tracer.ir import Graph
-from tracer.lowering import Mesh, NamedSharding
+from tracer.lowering import Mesh
 from tracer.numpy.array import Array
 from tracer.numpy.base import deleted_error
 from tracer.numpy.recording import _LOCAL
@@ -115,7 +116,7 @@ class CompiledFunction:
                     f"{self._name} is compiled for {program.device}, and an array, {array.type}, "
                     f"is on {array.device}",
                     mend=f"move it with x.to_device('{program.device}'), or compile with "
-                    + _options_for(array.device),
+                    + options_for(array.device),
                 ) from None
         twice = given_twice(self._name, program.names, program.donated, given)
         if twice is not None:
@@ -166,13 +167,6 @@ class CompiledFunction:
 
     def __repr__(self) -> str:
         return f"<compiled {self._name}>"
-
-
-def _options_for(place: Any) -> str:
-    """Return the options of `compile` for arrays in some place, as the user writes them."""
-    if isinstance(place, NamedSharding):
-        return "mesh=x.device.mesh (arrays then lie as the planner likes; or say in_shardings=)"
-    return f"device='{place}'"
 
 
 def compile(

@@ -55,6 +55,8 @@ class MeshArguments:
         ------
         DeviceError
             An array lies otherwise than the user has said, or on devices outside of the mesh.
+        DonatedArrayError
+            A donated array that has to be moved is given a second time.
         MemoryLimitError
             There is no room for arrays beside the copies that lie otherwise.
         """
@@ -62,7 +64,10 @@ class MeshArguments:
         elsewhere = [i for i, array in enumerate(arrays) if not self._lies_right(i, array)]
         moved = [i for i in elsewhere if isinstance(arrays[i].device, NamedSharding)]
         if moved:
-            self._check_twice(arrays)
+            # XLA does not see it in copies of them.
+            twice = given_twice(self.function, self.names, self.donated, arrays)
+            if twice is not None:
+                raise twice
             self._check_room(moved, arrays)
         for position in elsewhere:
             found[position] = arrays[position].to_device(self.places[position])._buffer
@@ -93,22 +98,15 @@ class MeshArguments:
                 "that returns it say so in out_shardings, or leave in_shardings out: arrays are "
                 "then moved at the call",
             )
-        there = "mesh=x.device.mesh" if isinstance(lies, NamedSharding) else f"device='{lies}'"
         raise DeviceError(
             f"{self.function} runs on {place.mesh}, and {self._name(position)}, {array.type}, is "
             f"on {lies}",
             mend=f"move it with x.to_device(NamedSharding(mesh, {place.spec})), with the program's "
-            f"mesh, or compile with {there}",
+            f"mesh, or compile with {options_for(lies)}",
         )
 
     def _name(self, position: int) -> str:
         return self.names[position] if position < len(self.names) else "a captured array"
-
-    def _check_twice(self, arrays: Sequence[Array]) -> None:
-        """Refuse donated arrays that are given twice: XLA does not see it in copies of them."""
-        twice = given_twice(self.function, self.names, self.donated, arrays[: len(self.names)])
-        if twice is not None:
-            raise twice
 
     def _check_room(self, moved: Sequence[int], arrays: Sequence[Array]) -> None:
         """Refuse what the limit has no room for: arrays as they were, beside those for the program.
@@ -148,6 +146,13 @@ class MeshArguments:
             return 0  # through the host
         memory = program.memory
         return max(0, memory.peak_bytes - memory.argument_bytes - memory.output_bytes)
+
+
+def options_for(place: Any) -> str:
+    """Return the options of `compile` for arrays in some place, as the user writes them."""
+    if isinstance(place, NamedSharding):
+        return "mesh=x.device.mesh (arrays then lie as the planner likes; or say in_shardings=)"
+    return f"device='{place}'"
 
 
 def _part_bytes(array: Array, place: NamedSharding) -> int:

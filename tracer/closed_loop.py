@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from tracer import lowering, rules
 from tracer.donation import donated_leaves
@@ -27,9 +28,9 @@ from tracer.source import Source
 from tracer.trace import Traced
 from tracer.units import format_bytes
 
-TENTH_LESS = 0.9
+_TENTH_LESS = 0.9
 # How often a tenth less is tried for the smallest limit.
-MAXIMUM_ROUNDS = 8
+_MAXIMUM_ROUNDS = 8
 # After a program that took more than was predicted, predictions are asked to be lower by as much,
 # less this: programs differ in how far off their predictions are.
 _SLACK = 1.15
@@ -47,6 +48,37 @@ class Found:
     def nbytes(self) -> int:
         """XLA's count and the modelled scratch, in bytes."""
         return self.execute.memory.peak_bytes
+
+
+class _Sized(Protocol):
+    @property
+    def nbytes(self) -> int: ...
+
+
+S = TypeVar("S", bound=_Sized)
+
+
+def tenths_lower(found: S, first: Callable[[int], S | None]) -> S:
+    """Return the smallest program that is found while limits a tenth lower are met.
+
+    Parameters
+    ----------
+    found : program
+        Where to begin.
+    first : callable
+        Gives the first program that keeps a limit, if there is one.
+    """
+    for _ in range(_MAXIMUM_ROUNDS):
+        lower = first(int(_TENTH_LESS * found.nbytes))
+        if lower is None:
+            break
+        found = lower
+    return found
+
+
+def predicted_for(device: lowering.Device) -> AbstractContextManager[None]:
+    """Predict what a device's own compiler stores, inside of the context."""
+    return compiled_by(Backend(**lowering.storage_facts(device)))
 
 
 class Compilers:
@@ -71,8 +103,6 @@ class Compilers:
         self.device = lowering.find_device(options.device)
         limit = options.limit
         self.limit = lowering.free_bytes(self.device) if limit == AUTO else limit
-        if self.limit is not None and self.device.platform == "cpu":
-            lowering.warn_of_gaps()
         self.plain = self._compiler(call.traced, PLAIN)
         self._found: dict[Mode, Compiler] = {}
         self._accepted: Found | None = None
@@ -94,7 +124,7 @@ class Compilers:
 
     def minimum_bytes(self) -> int:
         """Return the smallest limit that is known to be met, in bytes."""
-        with compiled_by(Backend(**lowering.storage_facts(self.device))):
+        with predicted_for(self.device):
             least = self.least.nbytes
         return least if self._accepted is None else min(least, self._accepted.nbytes)
 
@@ -114,12 +144,9 @@ class Compilers:
         at nine tenths of what is found here a limit is refused.
         """
         found = self.with_limit(1)._smallest.smallest()
-        for _ in range(MAXIMUM_ROUNDS if self.options.split else 0):
-            lower = self.with_limit(int(TENTH_LESS * found.nbytes)).first()
-            if lower is None:
-                break
-            found = lower
-        return found
+        if not self.options.split:
+            return found
+        return tenths_lower(found, lambda limit: self.with_limit(limit).first())
 
     def with_limit(self, limit: int | None) -> Compilers:
         """Return the same program under another limit; they share what is found."""
@@ -270,7 +297,7 @@ class Compiler:
     def _in_our_order(self, found: Found, room: int) -> Found | None:
         """Return the same program where XLA has to keep our order, if that may fit in the room."""
         candidate = self.planner.ordered(found.candidate)
-        if candidate is None or candidate.peak_bytes > min(room, TENTH_LESS * found.nbytes):
+        if candidate is None or candidate.peak_bytes > min(room, _TENTH_LESS * found.nbytes):
             return None
         return self._found(candidate)
 

@@ -10,7 +10,7 @@ from typing import Any
 from tracer import lowering, tree
 from tracer.alias_rows import Compiled, alias_report, unused_rows
 from tracer.arguments import MeshArguments
-from tracer.closed_loop import Compilers, Found
+from tracer.closed_loop import Compilers, Found, predicted_for
 from tracer.collection import rare_collection
 from tracer.donation import warn_unused
 from tracer.errors import DeviceError
@@ -18,12 +18,12 @@ from tracer.ir import Graph, ShapeDtype
 from tracer.numpy.array import Array
 from tracer.numpy.base import Deleted
 from tracer.optimizer.alias import match_donations
-from tracer.optimizer.backend import Backend, compiled_by
 from tracer.optimizer.plan import Plan, timeline_of
 from tracer.options import CompileOptions
 from tracer.sharding import Spread
 from tracer.signature import Call
 from tracer.spreading import Spreader
+from tracer.trace import Traced
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +70,9 @@ def build_program(call: Call, options: CompileOptions, name: str) -> Program:
     call = call.without_data()
     spread = options.spread
     place = lowering.find_device(options.device) if spread is None else spread.mesh.flat[0]
-    with compiled_by(Backend(**lowering.storage_facts(place))), rare_collection():
+    if options.limit is not None and place.platform == "cpu":
+        lowering.warn_of_gaps()
+    with predicted_for(place), rare_collection():
         if spread is not None:
             return _build_spread(call, options, name, spread)
         return _build(call, options, name)
@@ -85,7 +87,7 @@ def _build(call: Call, options: CompileOptions, name: str) -> Program:
     warn_unused(name, unused_rows(compiled) if compiler.donated else ())
     return Program(
         execute=execute.with_limit(compiler.limit),
-        captured=tuple(_closed_over(array, device, name) for array in traced.captured),
+        captured=_closed_over(traced, execute, [device] * len(traced.captured), name),
         output_types=traced.graph.output_types,
         output_devices=(device,) * len(traced.graph.outputs),
         out_tree=traced.out_tree,
@@ -110,12 +112,7 @@ def _build_spread(call: Call, options: CompileOptions, name: str, spread: Spread
     argument_bytes = sum(type.nbytes for type in view.input_types)
     return Program(
         execute=execute,
-        captured=tuple(
-            _closed_over(array, place, name)
-            for array, place in zip(
-                traced.captured, execute.placement.inputs[len(call.names) :], strict=True
-            )
-        ),
+        captured=_closed_over(traced, execute, execute.placement.inputs[len(call.names) :], name),
         output_types=traced.graph.output_types,
         output_devices=outputs,
         out_tree=traced.out_tree,
@@ -151,18 +148,30 @@ def _build_spread(call: Call, options: CompileOptions, name: str, spread: Spread
     )
 
 
-def _closed_over(array: Array, place: lowering.Device | lowering.NamedSharding, name: str) -> Array:
-    """Return an array that a function closes over as its program needs it; moved only once.
+Place = lowering.Device | lowering.NamedSharding
+
+
+def _closed_over(
+    traced: Traced, execute: lowering.Executable, places: Sequence[Place], name: str
+) -> tuple[Array, ...]:
+    """Return the arrays that a function closes over as its program needs them; moved only once."""
+    if not execute.is_here:
+        return tuple(traced.captured)
+    captured = zip(traced.captured, places, strict=True)
+    return tuple(_put(array, place, name) for array, place in captured)
+
+
+def _put(array: Array, place: Place, name: str) -> Array:
+    """Return an array that a function closes over in its place.
 
     Raises
     ------
     DeviceError
         It was put elsewhere; as in JAX, only one on the same mesh is laid out anew.
     """
-    where = place if isinstance(place, lowering.Device) else place.mesh
-    is_here = where.is_local if isinstance(where, lowering.Device) else bool(where.local)
-    if array.device == place or not is_here:
+    if array.device == place:
         return array
+    where = place if isinstance(place, lowering.Device) else place.mesh
     on_mesh = getattr(array.device, "mesh", None) == where
     if on_mesh or lowering.is_uncommitted(array.device):
         return array.to_device(place)

@@ -12,11 +12,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from tracer import lowering, rules
-from tracer.closed_loop import MAXIMUM_ROUNDS, TENTH_LESS, Compilers, Found
+from tracer.closed_loop import Compilers, Found, predicted_for, tenths_lower
 from tracer.donation import donated_leaves
 from tracer.errors import MemoryLimitError, OutOfMemoryError
 from tracer.ir import Graph, ShapeDtype
-from tracer.optimizer.backend import Backend, compiled_by
 from tracer.optimizer.passes import Pass, PassLog, PassManager, PassRow
 from tracer.optimizer.pipeline import SHARD_NAME, PlannerOptions, split_passes
 from tracer.optimizer.planner import Planner
@@ -97,7 +96,7 @@ class Spreader:
 
     def minimum_bytes(self) -> int:
         """Return the smallest limit that is known to be met, in bytes of each device."""
-        with compiled_by(Backend(**lowering.storage_facts(self.mesh.flat[0]))):
+        with predicted_for(self.mesh.flat[0]):
             least = self._least.nbytes
         return least if self._accepted is None else min(least, self._accepted.nbytes)
 
@@ -119,14 +118,11 @@ class Spreader:
         spread = (self._found(candidate, 1) for candidate in self._candidates(1))
         known = [*filter(None, spread), self._on_each(self._alone(1).least)]
         found = min(known, key=lambda found: found.nbytes)
-        for _ in range(MAXIMUM_ROUNDS if self.options.split else 0):
-            lower = self._first(int(TENTH_LESS * found.nbytes))
-            if lower is None:
-                # What is planned for the least itself may take a little less.
-                again = self._first(found.nbytes)
-                return found if again is None else again
-            found = lower
-        return found
+        if not self.options.split:
+            return found
+        found = tenths_lower(found, self._first)
+        # What is planned for the least itself may take a little less.
+        return self._first(found.nbytes) or found
 
     @cached_property
     def _compilers(self) -> Compilers:

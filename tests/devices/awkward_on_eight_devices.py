@@ -10,12 +10,10 @@ import pytest
 
 import tracer
 import tracer.numpy as tnp
+from tests.devices.eight import GRID, LINE, P
 from tracer.errors import DonatedArrayError
-from tracer.sharding import Mesh, NamedSharding, PartitionSpec, make_mesh
+from tracer.sharding import Mesh, NamedSharding
 
-P = PartitionSpec
-LINE = Mesh(tracer.devices("cpu"), "x")
-GRID = make_mesh((4, 2), ("a", "b"))
 ROWS = NamedSharding(LINE, P("x"))
 
 

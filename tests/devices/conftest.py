@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 
-_FILES = {"2": "on_two_devices.py", "8": "*on_eight_devices.py"}
+_FILES = {"on_two_devices.py": "2", "*on_eight_devices.py": "8", "eight.py": "8"}
 _IS_PROCESS = "TRACER_TEST_PROCESS" in os.environ
 collect_ignore = [] if _IS_PROCESS else ["on_several_processes.py"]
 collect_ignore_glob = [
-    file for count, file in _FILES.items() if os.environ.get("TRACER_CPU_DEVICES") != count
+    file for file, count in _FILES.items() if os.environ.get("TRACER_CPU_DEVICES") != count
 ]

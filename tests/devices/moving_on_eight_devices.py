@@ -12,20 +12,10 @@ import pytest
 
 import tracer
 import tracer.numpy as tnp
+from tests.devices.eight import BACKWARDS, DEVICES, GRID, LINE, TURNED, P, on
 from tracer import lowering
 from tracer.errors import DeviceError, DonatedArrayError, MemoryLimitError, ShapeError
-from tracer.sharding import Mesh, NamedSharding, PartitionSpec, local_parts, make_mesh
-
-P = PartitionSpec
-DEVICES = tracer.devices("cpu")
-LINE = Mesh(DEVICES, "x")
-GRID = make_mesh((4, 2), ("a", "b"))
-TURNED = make_mesh((2, 4), ("a", "b"))
-BACKWARDS = Mesh(DEVICES[::-1], "x")
-
-
-def on(mesh: Mesh, *parts: Any) -> NamedSharding:
-    return NamedSharding(mesh, P(*parts))
+from tracer.sharding import Mesh, NamedSharding, local_parts
 
 
 def assert_close(found: Any, wanted: Any, tolerance: float = 1e-9) -> None:

@@ -17,6 +17,7 @@ import tracer
 import tracer.numpy as tnp
 from benchmarks.device_processes import CASES, collectives, run_case, training_step
 from benchmarks.device_programs import PROGRAMS, inputs_of
+from tests.devices.eight import DEVICES, GRID, LINE, P, on
 from tracer.errors import (
     ArgumentError,
     DeviceError,
@@ -26,15 +27,6 @@ from tracer.errors import (
     ShapeError,
 )
 from tracer.sharding import Mesh, NamedSharding, PartitionSpec, local_parts, make_mesh
-
-P = PartitionSpec
-DEVICES = tracer.devices("cpu")
-LINE = Mesh(DEVICES, "x")
-GRID = make_mesh((4, 2), ("a", "b"))
-
-
-def on(mesh: Mesh, *parts: Any) -> NamedSharding:
-    return NamedSharding(mesh, P(*parts))
 
 
 def distances(x: Any, y: Any) -> Any:

