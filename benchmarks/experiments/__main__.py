@@ -5,7 +5,8 @@
         --json FILE --markdown FILE --plots DIR
 
 Each system runs each size in a fresh process, under a cap, for its memory; then those that ran take
-turns for the time. docs/experiments.md says more.
+turns for the time. With --resume cases that are in --json FILE are kept and not run again, so that
+a long run may be made in pieces. docs/experiments.md says more.
 
 Ends with 1 when ours fails, is over its limit, or wrong.
 """
@@ -76,12 +77,15 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, help="for the turns of a case: 10, full 60")
     parser.add_argument("--timeout", type=float, help="of one process: 300 s, full 3600 s")
     parser.add_argument("--json", metavar="FILE", help="write everything to this file")
+    parser.add_argument("--resume", action="store_true", help="go on with what --json FILE has")
     parser.add_argument("--markdown", metavar="FILE", help="write the tables to this file")
     parser.add_argument("--plots", metavar="DIR", help="draw into this folder")
     options = parser.parse_args(arguments)
     unknown = [name for name in options.names if name not in known]
     if unknown:
         parser.error(f"no experiment {unknown[0]!r}; there are {', '.join(known)}")
+    if options.resume and options.json is None:
+        parser.error("--resume goes on with a file: name it with --json FILE")
     return options
 
 
@@ -118,17 +122,17 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
             print(f"skipped: {missing}")
             return {"rows": []}
     found = environments.find(options.venvs)
-    record = {
+    record = {"size": options.size, "device": options.device, "runs": [], "rows": [], "texts": {}}
+    if options.resume and Path(options.json).exists():
+        record = report.read_json(Path(options.json), size=options.size, device=options.device)
+    run = {
         "command": shlex.join(["python", "-m", "benchmarks.experiments", *given]),
         "date": time.strftime("%Y-%m-%d"),
-        "size": options.size,
-        "device": options.device,
         "cap_bytes": settings.cap_bytes,
         "machine": environments.machine(),
         "versions": found.all_versions(),
-        "rows": [],
-        "texts": {},
     }
+    record["runs"].append(run)
     for _ in _steps(options, settings, found, record):
         # After each case: a long run that is stopped has written what it found.
         _write(options, record)
@@ -144,21 +148,24 @@ def _steps(
 ) -> Iterator[None]:
     """Run case by case, and put what is found into the record."""
     progress, start = Progress(), time.monotonic()
+    run = len(record["runs"]) - 1
+    known = {(row["experiment"], row["case"]) for row in record["rows"]}
 
     def say(text: str) -> None:
         progress.say(f"[{elapsed(start)}] {text}")
 
     for name in options.names or [*EXPERIMENTS, *TEXTS]:
         if name in TEXTS:
-            record["texts"] |= TEXTS[name](settings, found, say)
-            yield
+            for title, text in TEXTS[name](settings, found, say, record["texts"]):
+                record["texts"][title] = {"run": run, "text": text}
+                yield
             continue
         for case in EXPERIMENTS[name](settings):
-            if options.only in case.title:
+            if options.only in case.title and (case.experiment, case.title) not in known:
                 rows = run_case(chosen(case, options.systems), settings, found, say)
                 progress.clear()
                 report.show(rows)
-                record["rows"] += rows
+                record["rows"] += [{**row, "run": run} for row in rows]
                 yield
 
 

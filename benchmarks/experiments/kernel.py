@@ -16,8 +16,10 @@ SIZES = {
     "full": (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000),
 }
 LIMITS = {"small": ("20MB", "100MB"), "full": ("100MB", "1GB", "5GB", "20GB")}
-HOURS = 100_000
+MINUTES = 100_000
 """Above, a call takes minutes, so only the two smallest limits run, and those that fit anyway."""
+PEERS_TO = 300_000
+"""Above, ours runs alone under 1 GB: each pair of points takes everybody the time that it took."""
 STORED_TO = 100_000
 """Peers that store the matrix are tried up to here, where it has 80 GB; larger ones cannot fit."""
 CUBED_TO = 10_000
@@ -43,7 +45,7 @@ def cases(settings: Settings) -> Iterator[Case]:
     """Yield one case for each size, with every limit as a system."""
     for n in SIZES[settings.size]:
         limits: tuple[str | None, ...] = (*LIMITS[settings.size], None)
-        limits = limits[:2] if n > HOURS else limits
+        limits = limits if n <= MINUTES else limits[:2] if n <= PEERS_TO else limits[1:2]
         ours = (
             System(
                 f"{OURS}, {limit or 'no limit'}",
@@ -53,7 +55,8 @@ def cases(settings: Settings) -> Iterator[Case]:
             for limit in limits
         )
         whole = WHOLE if n <= STORED_TO else ()
-        peers = (*BLOCKED, *whole, *((CUBED,) if n <= CUBED_TO else ()))
+        blocked = BLOCKED if n <= PEERS_TO else ()
+        peers = (*blocked, *whole, *((CUBED,) if n <= CUBED_TO else ()))
         yield Case(
             TITLE,
             f"n = {n:,}",

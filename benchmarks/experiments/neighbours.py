@@ -24,6 +24,8 @@ RANDOM = {
 }
 STORED_NUMBERS = 20_000_000_000
 """Peers that store queries x points are tried up to here (80 GB); larger ones cannot fit."""
+PAIRS = 10_000_000_000
+"""Above so many pairs only ours and the two libraries for this run: a call takes others minutes."""
 CHECKED = 32
 
 
@@ -66,10 +68,12 @@ def systems(problem: Problem, queries: int) -> Iterator[System]:
         for name, compiled in (("torch, eager", False), ("torch.compile", True)):
             yield System(name, "torch_programs:neighbours", ("torch",), {"compiled": compiled})
         yield System("NumPy", "numpy_programs:neighbours", devices=("cpu",))
-    yield System("jax.jit, in chunks by hand", "jax_programs:neighbours", ("jax",), {"chunk": 32})
-    yield System("KeOps", "keops:neighbours", ("pykeops", "torch"))
     yield System("scikit-learn", "scikit:neighbours", ("sklearn",), devices=("cpu",))
     yield System("FAISS", "scikit:faiss_flat", ("faiss",))
+    if queries * problem.n > PAIRS:
+        return
+    yield System("jax.jit, in chunks by hand", "jax_programs:neighbours", ("jax",), {"chunk": 32})
+    yield System("KeOps", "keops:neighbours", ("pykeops", "torch"))
     if problem.metric != "L1":
         blocked = "numpy_programs:neighbours_in_blocks"
         yield System("NumPy, in blocks by hand", blocked, devices=("cpu",))

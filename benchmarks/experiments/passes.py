@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Container, Iterator
 
 from benchmarks.experiments.environments import Environments
 from benchmarks.experiments.records import Settings
@@ -29,15 +29,19 @@ def commands(settings: Settings, environments: Environments) -> dict[str, list[s
 
 
 def texts(
-    settings: Settings, environments: Environments, say: Callable[[str], None]
-) -> dict[str, str]:
-    """Run each; return what it printed, by name."""
-    found = {}
+    settings: Settings,
+    environments: Environments,
+    say: Callable[[str], None],
+    known: Container[str] = (),
+) -> Iterator[tuple[str, str]]:
+    """Run each that is not known; yield its title and what it printed."""
     for name, command in commands(settings, environments).items():
-        say(f"passes: {name}")
-        found[f"passes: {name}"] = _printed(command, settings.timeout)
-        print(f"{name}\n\n{found[f'passes: {name}']}", flush=True)
-    return found
+        title = f"passes: {name}"
+        if title not in known:
+            say(title)
+            text = _printed(command, settings.timeout)
+            print(f"{name}\n\n{text}", flush=True)
+            yield title, text
 
 
 def _printed(command: list[str], timeout: float) -> str:

@@ -16,6 +16,11 @@ HEADER = (
     "system", "seconds", "fastest .. slowest", "times ours", "memory", "limit", "predicted",
     "XLA's count", "error", "",
 )  # fmt: skip
+ABOUT = (
+    '"(apart)": too long to take turns, so the ratio is one of medians of runs at different times. '
+    "Memory is above a baseline with the inputs in place; ours, where there is a limit, with the "
+    "arguments."
+)
 
 
 def cells(row: Row) -> tuple[str, ...]:
@@ -111,11 +116,26 @@ def broken(rows: Sequence[Row]) -> list[str]:
 
 
 def by_case(rows: Iterable[Row]) -> dict[tuple[str, str], list[Row]]:
-    """Group rows by experiment and case, in order."""
-    groups: dict[tuple[str, str], list[Row]] = {}
+    """Group rows by experiment and case, each in the order in which they came first."""
+    experiments: dict[str, dict[str, list[Row]]] = {}
     for row in rows:
-        groups.setdefault((row["experiment"], row["case"]), []).append(row)
-    return groups
+        experiments.setdefault(row["experiment"], {}).setdefault(row["case"], []).append(row)
+    return {
+        (experiment, case): group
+        for experiment, cases in experiments.items()
+        for case, group in cases.items()
+    }
+
+
+def read_json(path: Path, *, size: str, device: str) -> dict[str, Any]:
+    """Read what an earlier run wrote, to go on with it; it must have been of the same kind."""
+    record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    if (record["size"], record["device"]) != (size, device):
+        raise SystemExit(
+            f"{path} is of --size {record['size']} --device {record['device']}, so --size {size} "
+            f"--device {device} cannot go on with it: name another file with --json"
+        )
+    return record
 
 
 def write_json(path: Path, record: Mapping[str, Any]) -> None:
@@ -127,7 +147,10 @@ def write_json(path: Path, record: Mapping[str, Any]) -> None:
 def write_markdown(path: Path, record: Mapping[str, Any], pictures: Sequence[Path]) -> None:
     """Write the tables as a page, with the command, the machine and the versions."""
     rows: list[Row] = record["rows"]
-    lines = [f"# The published experiments ({record['size']})", "", *about(record), ""]
+    lines = [f"# The published experiments ({record['size']})", "", ABOUT]
+    for number, run in enumerate(record["runs"], 1):
+        lines += ["", f"Run {number}: {about(run)}"]
+    lines.append("")
     lines += [f"- {line}" for line in summary(rows)]
     for picture in pictures:
         lines += ["", f"![{picture.stem}]({_relative(picture, path.parent)})"]
@@ -136,27 +159,30 @@ def write_markdown(path: Path, record: Mapping[str, Any], pictures: Sequence[Pat
         if experiment != heading:
             heading = experiment
             lines += ["", f"## {experiment}"]
-        lines += ["", f"### {case}", "", *_table(group)]
-    for title, text in record.get("texts", {}).items():
-        lines += ["", f"## {title}", "", "```", text.rstrip(), "```"]
+        lines += ["", f"### {case}{_of_run(record, group[0]['run'])}", "", *_table(group)]
+    for title, found in record["texts"].items():
+        of_run = _of_run(record, found["run"])
+        lines += ["", f"## {title}{of_run}", "", "```", found["text"].rstrip(), "```"]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join([*lines, ""]), encoding="utf-8")
 
 
-def about(record: Mapping[str, Any]) -> list[str]:
-    """Return the command, the machine and the versions as lines."""
-    machine = record["machine"]
-    versions = ", ".join(f"{name} {version}" for name, version in record["versions"].items())
-    return [
-        f"`{record['command']}`, {record['date']}, commit {machine['commit']}.",
-        "",
+def about(run: Mapping[str, Any]) -> str:
+    """Return the command, the machine and the versions of a run."""
+    machine = run["machine"]
+    versions = ", ".join(f"{name} {version}" for name, version in run["versions"].items())
+    return (
+        f"`{run['command']}`, {run['date']}, commit {machine['commit']}; "
         f"{machine['cores']} cores of {machine['processor']}, "
         f"{format_bytes(machine['memory_bytes'])} of memory, {machine['system']}; "
         f"Python {machine['python']}, {versions}. A process may add "
-        f'{format_bytes(record["cap_bytes"])} of address space. "(apart)": too long to take '
-        "turns, so the ratio is one of medians of runs at different times. Memory is above a "
-        "baseline with the inputs in place; ours, where there is a limit, with the arguments.",
-    ]
+        f"{format_bytes(run['cap_bytes'])} of address space."
+    )
+
+
+def _of_run(record: Mapping[str, Any], run: int) -> str:
+    """Say which run a case is of, where there are several."""
+    return f" (run {run + 1})" if len(record["runs"]) > 1 else ""
 
 
 def _table(rows: Sequence[Row]) -> list[str]:

@@ -222,8 +222,9 @@ def test_the_command_writes_tables(tmp_path: Path) -> None:
     arguments = ["scaling", "--only", "n = 1,000", "--markdown", str(table), "--json", str(rows)]
     main([*arguments, "--plots", str(tmp_path)])
     found = json.loads(rows.read_text())
-    assert found["machine"]["cores"] > 0
-    assert found["versions"]["numpy"]
+    (run,) = found["runs"]
+    assert run["machine"]["cores"] > 0
+    assert run["versions"]["numpy"]
     (row,) = found["rows"]
     assert row["status"] == "ok"
     assert row["right"]
@@ -231,3 +232,18 @@ def test_the_command_writes_tables(tmp_path: Path) -> None:
     text = table.read_text()
     assert "## scaling: kernel product" in text
     assert "python -m benchmarks.experiments scaling" in text
+    main([*arguments, "--resume"])
+    assert json.loads(rows.read_text())["rows"] == found["rows"]
+    assert "n = 1,000 (run 1)" in table.read_text()
+
+
+def test_only_a_run_of_the_same_kind_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = tmp_path / "rows.json"
+    report.write_json(rows, {"size": "small", "device": "gpu", "runs": [], "rows": [], "texts": {}})
+    with pytest.raises(SystemExit, match="--device gpu, so --size small --device cpu cannot"):
+        main(["kernel", "--resume", "--json", str(rows)])
+    with pytest.raises(SystemExit):
+        main(["kernel", "--resume"])
+    assert "name it with --json" in capsys.readouterr().err

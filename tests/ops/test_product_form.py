@@ -153,7 +153,7 @@ def test_scratch_bounds_what_xla_counts_and_the_library_packs(
     graph = graph_of(case)
     memory = lowering.compile_graph(graph).memory
     (node,) = graph.nodes
-    bound, packing = product_memory(*graph.input_types, **node.params)
+    bound, packing, _ = product_memory(*graph.input_types, **node.params)
     assert memory.temporary_bytes <= bound - packing + 4096
     assert memory.scratch_bytes <= packing
 

@@ -192,6 +192,8 @@ class Cost:
     packing : int
         Those of `scratch` that a library allocates itself: no count of XLA's has them, and ops
         that run at the same time have them together.
+    packed : int
+        Bytes that a library rearranges before it multiplies; it may hold fewer of them at a time.
     """
 
     flops: int = 0
@@ -199,3 +201,4 @@ class Cost:
     scratch: int = 0
     product_flops: int = 0
     packing: int = 0
+    packed: int = 0

@@ -170,9 +170,9 @@ def _cost(operands: Types, results: Types, **axes: Axes) -> Cost:
     x, y = operands
     terms = results[0].size * size_of(x, axes["lhs_contracting"])
     flops = (8 if x.dtype.kind == "c" else 2) * terms
-    scratch, packing = product_memory(x, y, **axes)
+    scratch, packing, packed = product_memory(x, y, **axes)
     moved = moved_bytes(operands, results)
-    return Cost(flops, moved, scratch, product_flops=flops, packing=packing)
+    return Cost(flops, moved, scratch, product_flops=flops, packing=packing, packed=packed)
 
 
 def _batch(

@@ -89,7 +89,7 @@ def product_memory(
     rhs_batch: Axes,
     lhs_contracting: Axes,
     rhs_contracting: Axes,
-) -> tuple[int, int]:
+) -> tuple[int, int, int]:
     """Bound what a product stores besides operands and result.
 
     Returns
@@ -97,14 +97,18 @@ def product_memory(
     int
         Bytes of copies into order and of packing.
     int
-        Bytes that the library packs: the part of those that XLA does not count.
+        Bytes that the library holds packed: the part of those that XLA does not count.
+    int
+        Bytes that it packs in all.
     """
     left, right = _Side(x, lhs_batch, lhs_contracting), _Side(y, rhs_batch, rhs_contracting)
     copies = sum(side.type.nbytes for side in (left, right) if not side.is_matrix_like)
     product = _product(left, right)
     form = product.form if is_float(x.dtype) else PLAIN
     scratch = copies + form_bytes(form, product.sizes, **product.places)
-    return scratch, packed_bytes(form, product.sizes, **product.places)
+    packing = packed_bytes(form, product.sizes, **product.places)
+    packed = product.sizes.right * product.sizes.itemsize
+    return scratch, packing, packed if packing else 0
 
 
 def lower_product(

@@ -39,6 +39,8 @@ class Machine:
         element-wise arithmetic.
     product_element_seconds : float
         What each element of a product's result costs one core besides: thin products are slow.
+    packing_rate : float
+        Bytes a second of all cores that a library packs before it multiplies.
     cache_rate, memory_rate, fresh_rate : float
         Bytes a second of all cores: within the cache, to memory, and to memory that is written
         for the first time.
@@ -51,6 +53,7 @@ class Machine:
     product_rate: float = 2.2e11
     vector_rate: float = 2.5e10
     product_element_seconds: float = 1.5e-9
+    packing_rate: float = 1e10
     cache_rate: float = 1.5e11
     memory_rate: float = 4.5e10
     fresh_rate: float = 5e9
@@ -119,7 +122,8 @@ class _Kernels:
                 moved -= value.type.nbytes
         largest = max((v.type.nbytes for v in node.operands if self.live.is_stored(v)), default=0)
         total += max(0, moved) / self._read_rate(min(largest, max(0, moved)))
-        return total + 2 * cost.scratch / machine.cache_rate
+        total += 2 * (cost.scratch - cost.packing) / machine.cache_rate
+        return total + cost.packed / machine.packing_rate
 
     def _read_rate(self, nbytes: int) -> float:
         return self.machine.cache_rate if self._stays(nbytes) else self.machine.memory_rate

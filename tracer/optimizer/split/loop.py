@@ -19,6 +19,7 @@ from tracer.optimizer.split.carry import (
     slice_starts,
     state_types,
 )
+from tracer.optimizer.split.generated import generated_nodes
 from tracer.optimizer.split.levels import Loop
 from tracer.optimizer.split.region import Region, Subject, merge_of
 from tracer.optimizer.split.rescale import reference_value, rescaled
@@ -250,6 +251,8 @@ def build_body(
                 if node.op is not None and not node.operands and node.types[0].ndim == 0:
                     # A scalar constant is cheaper to write again than to carry.
                     invariants[value] = body.copy(node, ())[0]
+                elif nodes := generated_nodes(value):
+                    _copy_generated(body, nodes, invariants, outer)
                 else:
                     invariants[value] = body.input(value.type, node.source)
             return invariants[value]
@@ -263,6 +266,16 @@ def build_body(
         carried = [v for v, inside in invariants.items() if inside.node.op is None]
         graph = body.finish([ops.add(index, one), *folded, *(invariants[v] for v in carried)])
     return graph, carried
+
+
+def _copy_generated(
+    body: Builder, nodes: Sequence[Node], known: dict[Value, Value], outer: Resolve
+) -> None:
+    """Compute in a body what makes a large value; `known` gets the results."""
+    for node in nodes:
+        if node.results[0] not in known:
+            results = body.copy(node, tuple(map(outer, node.operands)))
+            known.update(zip(node.results, results, strict=True))
 
 
 def _build_condition(body: Graph, trips: int) -> Graph:

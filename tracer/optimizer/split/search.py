@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tracer.ir import Label, Node
 from tracer.optimizer.liveness import Liveness, node_cost
 from tracer.optimizer.split.chunk import SplitSettings
+from tracer.optimizer.split.generated import generated_nodes
 from tracer.optimizer.split.grow import grow_region
 from tracer.optimizer.split.levels import Loop, LoopPlan, plan_loops
 from tracer.optimizer.split.region import Conflict, Region, Subject
@@ -15,6 +16,8 @@ from tracer.source import Source
 
 # Axes whose saving is at least this share of the best one's compete by flops.
 _ABOUT = 0.8
+# Bytes read are much less when this many times they are still less.
+_MUCH_LESS = 8
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,8 @@ class Candidate:
         Bytes that are no longer stored, and of large values that are stored all the same.
     flops : int
         Operations that are done again.
+    read_bytes : int
+        Bytes that every trip reads whole.
     """
 
     region: Region
@@ -42,6 +47,7 @@ class Candidate:
     saved_bytes: int
     kept_bytes: int
     flops: int
+    read_bytes: int = 0
 
 
 class Search:
@@ -119,7 +125,7 @@ class Search:
             reason = "; ".join(reasons) or "it has no axis to cut"
             self.refused.setdefault(what, (reason, seed.source))
             return None
-        fitting = [c for c in candidates if c.fits] or candidates
+        fitting = _fitting(candidates)
         least = min(candidate.kept_bytes for candidate in fitting) + self.settings.threshold_bytes
         fitting = [c for c in fitting if c.kept_bytes <= least]
         most = max(candidate.saved_bytes for candidate in fitting)
@@ -151,7 +157,8 @@ class Search:
         plan = plan_loops(self.subject, region)
         fits = self._slice_bytes(region, plan.loops) <= self.settings.budget_bytes
         kept, again = self._kept_bytes(region), _repeated_flops(plan.loops)
-        return Candidate(region, plan, axis, fits, saved, kept, again)
+        read = _read_bytes(self.subject, region, plan.loops)
+        return Candidate(region, plan, axis, fits, saved, kept, again, read)
 
     def _kept_bytes(self, region: Region) -> int:
         """Return the bytes of large values that the region has to store all the same."""
@@ -165,6 +172,32 @@ class Search:
             for loop in loops
         ]
         return max(totals) / region.length
+
+
+def _fitting(candidates: list[Candidate]) -> list[Candidate]:
+    """Return those whose trips fit the budget, at once or cut again along an axis that does.
+
+    Batch axes are cut outside: along them trips read other operands. Along another axis of batched
+    products every trip would read, and the library pack, an operand of all the batches again.
+    """
+    fitting = [candidate for candidate in candidates if candidate.fits]
+    read = min((candidate.read_bytes for candidate in fitting), default=0)
+    return [c for c in candidates if c.fits or c.read_bytes * _MUCH_LESS < read] or candidates
+
+
+def _read_bytes(subject: Subject, region: Region, loops: list[Loop]) -> int:
+    """Return the bytes of stored values that each step of the loops reads whole.
+
+    Not of what it makes itself.
+    """
+    whole = {
+        value
+        for loop in loops
+        for node, label in loop.nodes
+        for _, value, axis in subject.sliced_operands(node, label)
+        if axis is None and value.node not in region.virtual
+    }
+    return sum(value.type.nbytes for value in whole if not generated_nodes(value))
 
 
 def largest_bytes(node: Node) -> int:
