@@ -96,6 +96,7 @@ ROW_UPDATES = {
     "scatter_dims_to_operand_dims": (0,),
     "index_vector_dim": 1,
 }
+PLACES = {**ROW_UPDATES, "update_window_dims": ()}
 WINDOW_UPDATES = {
     "update_window_dims": (0, 2),
     "inserted_window_dims": (),
@@ -135,6 +136,15 @@ def scatters(combiner: str, *, repeated: bool) -> list[Sample]:
             sample(real(5, 3), twice, real(3, 3), **ROW_UPDATES, **params),
             sample(real(4, 4), starts, real(2, 4, 2), **WINDOW_UPDATES, **params),
             sample(real(2, 5), whole(2, 7, low=-1, high=6), real(2, 7), **PAIRED_UPDATES, **params),
+            # So few that the axis they are looked for on is parallel.
+            sample(real(8192), np.array([[4097], [-1]], np.int16), real(2), **PLACES, **params),
+            sample(
+                real(2, 4096),
+                np.array([[200], [3]], np.uint8),
+                real(2, 1),
+                **PAIRED_UPDATES,
+                **params,
+            ),
         ]
     return samples
 

@@ -155,17 +155,22 @@ def cost(operands: Types, results: Types, **params: Any) -> Cost:
     packing = _packing(p, lhs, rhs, results[0])
     scratch = packing + _copies(p, lhs, rhs, results[0])
     moved = moved_bytes(operands, results)
-    return Cost(flops, moved, scratch, product_flops=flops, packing=packing)
+    packed = 4 * _windows(p, rhs, results[0]) if packing else 0
+    return Cost(flops, moved, scratch, product_flops=flops, packing=packing, packed=packed)
+
+
+def _windows(p: Parameters, rhs: ShapeDtype, result: ShapeDtype) -> int:
+    """Return the elements of one row for every place of the result, all that its window covers."""
+    features = max(1, p.sizes(rhs, p.rhs_axes)[0])
+    return rhs.size // features * (result.size // features)
 
 
 def _packing(p: Parameters, lhs: ShapeDtype, rhs: ShapeDtype, result: ShapeDtype) -> int:
     """Bound what the CPU's library takes itself: blocks, and results that it writes twice."""
     if not is_float(lhs.dtype) or lhs.dtype.itemsize > 4:
         return 0
-    features = max(1, p.sizes(rhs, p.rhs_axes)[0])
-    # One row for every place of the result, with all that its window covers.
-    windows = rhs.size // features * (result.size // features)
-    packed = min(_PACKED_BYTES, 6 * (windows + rhs.size + result.size))
+    features = p.sizes(rhs, p.rhs_axes)[0]
+    packed = min(_PACKED_BYTES, 6 * (_windows(p, rhs, result) + rhs.size + result.size))
     if len(p.lhs_axes) > 4 or features < _FEW_FEATURES:
         packed += 4 * result.size
     return packed

@@ -1,8 +1,6 @@
 """Scatter: combine updates into an array at computed places. Source: StableHLO specification.
 
-A window that does not lie inside of the operand is dropped entirely. Gradients: `add` is linear;
-where `maximum` and `minimum` tie, all that reach the value share equally; `replace` gives the
-gradient to the update that was written last; `multiply` needs unique indices.
+A window that does not lie inside of the operand is dropped entirely.
 """
 
 from __future__ import annotations
@@ -12,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from tracer import ops
-from tracer.errors import ArgumentError, NotDifferentiableError, ShapeError
-from tracer.ir import AxisRule, Cost, Label, Op, ShapeDtype, Value
+from tracer.errors import ArgumentError, ShapeError
+from tracer.ir import AxisRule, Chunk, Cost, Label, Op, ShapeDtype, Value
 from tracer.ir.op import Types
 from tracer.ops import helpers
 from tracer.ops.batch_index import batch_scatter
@@ -29,13 +27,13 @@ from tracer.ops.gather import (
 )
 from tracer.ops.merges import INTO_OPERAND
 from tracer.ops.rules import (
-    is_inexact,
     own_label,
     require_axes,
     require_kind,
     require_same_dtypes,
     widened,
 )
+from tracer.ops.scatter_gradient import scatter_vjp, window_sizes
 
 Array = np.ndarray[Any, Any]
 Sizes = tuple[int, ...]
@@ -46,14 +44,9 @@ _COMBINERS = {
     "minimum": np.minimum,
     "replace": None,
 }
+_FEW_UPDATES = 4096
+"""Updates are few when the array has so many elements for each."""
 _KINDS = {"replace": "biufc", "maximum": "biuf", "minimum": "biuf"}
-
-
-def _window_sizes(updates: ShapeDtype | Value, windows: Sizes, inserted: Sizes) -> Sizes:
-    """Return the window's size along every axis of the operand: 1 along inserted ones."""
-    sizes = iter(updates.shape[axis] for axis in windows)
-    ndim = len(windows) + len(inserted)
-    return tuple(1 if axis in inserted else next(sizes) for axis in range(ndim))
 
 
 def _infer(
@@ -92,7 +85,7 @@ def _infer(
     )
     if not fits or any(
         size > n
-        for size, n in zip(_window_sizes(updates, update_window_dims, single), x.shape, strict=True)
+        for size, n in zip(window_sizes(updates, update_window_dims, single), x.shape, strict=True)
     ):
         raise ShapeError(
             f"scatter: updates {updates} with window axes {update_window_dims} do not fit "
@@ -118,7 +111,7 @@ def _evaluate(
 ) -> Any:
     type = ShapeDtype(updates.shape, updates.dtype)
     single = (*inserted_window_dims, *input_batching_dims)
-    window = _window_sizes(type, update_window_dims, single)
+    window = window_sizes(type, update_window_dims, single)
     pairs = (input_batching_dims, scatter_indices_batching_dims)
     starts, inside = window_places(
         x.shape, indices, window, scatter_dims_to_operand_dims, index_vector_dim, pairs
@@ -159,115 +152,13 @@ def _lower(
     return b.keep_nan(found, find_nan)
 
 
-class _Places:
-    """The places of one scatter, for its gradient: reading them, and which windows lie inside."""
-
-    def __init__(self, x: Value, indices: Value, updates: Value, params: dict[str, Any]) -> None:
-        self.x, self.indices, self.updates, self.params = x, indices, updates, params
-        self.batching = params.get("input_batching_dims", ())
-        single = (*params["inserted_window_dims"], *self.batching)
-        self.window = _window_sizes(updates, params["update_window_dims"], single)
-
-    def read(self, x: Value) -> Value:
-        """Gather what lies at the places of the updates; only what is inside means something."""
-        return ops.gather(  # type: ignore[no-any-return]
-            x,
-            self.indices,
-            offset_dims=self.params["update_window_dims"],
-            collapsed_slice_dims=self.params["inserted_window_dims"],
-            start_index_map=self.params["scatter_dims_to_operand_dims"],
-            index_vector_dim=self.params["index_vector_dim"],
-            slice_sizes=self.window,
-            operand_batching_dims=self.batching,
-            start_indices_batching_dims=self.params.get("scatter_indices_batching_dims", ()),
-        )
-
-    def write(self, x: Value, updates: Value, combiner: str) -> Value:
-        """Scatter other updates to the same places."""
-        return ops.scatter(  # type: ignore[no-any-return]
-            x, self.indices, updates, combiner=combiner, **self.params
-        )
-
-    def inside(self) -> Value:
-        """Tell for each element of the updates whether its window lies inside of the operand."""
-        axis = self.params["index_vector_dim"]
-        addressed = self.params["scatter_dims_to_operand_dims"]
-        room = [self.x.shape[i] - self.window[i] for i in addressed]
-        bound = helpers.index_bound(self.indices, room, axis)
-        fits = ops.and_(
-            ops.compare(self.indices, helpers.zeros_like(self.indices), direction="GE"),
-            ops.compare(self.indices, bound, direction="LE"),
-        )
-        if axis < len(self.indices.shape):
-            fits = ops.reduce_and(fits, axes=(axis,))
-        shape = self.updates.shape
-        batch = remaining_axes(len(shape), self.params["update_window_dims"])
-        return ops.broadcast_in_dim(fits, shape=shape, dimensions=batch)  # type: ignore[no-any-return]
-
-
-def _add_vjp(g: Value, out: Value, places: _Places) -> tuple[Value, Value]:
-    return g, helpers.where(places.inside(), places.read(g))
-
-
-def _multiply_vjp(g: Value, out: Value, places: _Places) -> tuple[Value, Value]:
-    if not places.params["unique_indices"]:
-        raise NotDifferentiableError(
-            "scatter with multiply has no gradient here when indices may repeat",
-            mend="pass unique_indices=True if they do not, or multiply step by step",
-        )
-    factors = places.write(helpers.ones_like(places.x), places.updates, "multiply")
-    others = places.read(ops.multiply(g, places.x))
-    return ops.multiply(g, factors), helpers.where(places.inside(), others)
-
-
-def _extremum_vjp(g: Value, out: Value, places: _Places) -> tuple[Value, Value]:
-    kept = ops.compare(places.x, out, direction="EQ")
-    reached = ops.compare(places.updates, places.read(out), direction="EQ")
-    reached = ops.and_(reached, places.inside())
-    count = places.write(helpers.convert(kept, g.dtype), helpers.convert(reached, g.dtype), "add")
-    share = ops.divide(g, count)
-    return helpers.where(kept, share), helpers.where(reached, places.read(share))
-
-
-def _replace_vjp(g: Value, out: Value, places: _Places) -> tuple[Value, Value]:
-    """Zero the operand's cotangent where it was overwritten; the winner of each place gets it."""
-    updates = places.updates
-    outside = places.write(g, helpers.zeros_like(updates), "replace")
-    won = places.inside()
-    if not places.params["unique_indices"]:
-        size = ShapeDtype(updates.shape, bool).size
-        dtype = np.dtype(np.int32 if size < 2**31 else np.int64)
-        numbers = helpers.reshape(ops.iota(shape=(size,), dtype=dtype, dimension=0), updates.shape)
-        empty = helpers.full(-1, ShapeDtype(places.x.shape, dtype))
-        last = places.read(places.write(empty, numbers, "replace"))
-        won = ops.and_(won, ops.compare(last, numbers, direction="EQ"))
-    return outside, helpers.where(won, places.read(g))
-
-
-_VJPS = {
-    "add": _add_vjp,
-    "multiply": _multiply_vjp,
-    "maximum": _extremum_vjp,
-    "minimum": _extremum_vjp,
-    "replace": _replace_vjp,
-}
-
-
-def _vjp(
-    g: Value, out: Value, x: Value, indices: Value, updates: Value, *, combiner: str, **params: Any
-) -> tuple[Value | None, None, Value | None]:
-    if not is_inexact(x.dtype):
-        return None, None, None
-    for_x, for_updates = _VJPS[combiner](g, out, _Places(x, indices, updates, params))
-    return for_x, None, for_updates
-
-
 def _axes(
     operands: Types,
     results: Types,
     *,
     update_window_dims: Sizes,
     inserted_window_dims: Sizes,
+    scatter_dims_to_operand_dims: Sizes,
     index_vector_dim: int,
     input_batching_dims: Sizes = (),
     scatter_indices_batching_dims: Sizes = (),
@@ -275,7 +166,9 @@ def _axes(
 ) -> AxisRule:
     """Axes that every window covers entirely are parallel, and so are batching axes.
 
-    Slices of the updates, with their indices, go into the operand one after the other.
+    Slices of the updates, with their indices, go into the operand one after the other. Where
+    updates are few, the axes that they look for their places on are parallel too: each slice of the
+    operand takes all of them, and drops those that lie elsewhere.
     """
     x, indices, updates = operands
     labels: tuple[Label, ...] = tuple(range(x.ndim))
@@ -294,6 +187,8 @@ def _axes(
     ):
         whole -= {axis, index_labels[place], update_labels[batch[position]]}
         index_labels[place] = update_labels[batch[position]] = axis
+    if updates.size * _FEW_UPDATES <= x.size:
+        whole -= set(_searched(inserted_window_dims, scatter_dims_to_operand_dims))
     reduced: dict[Label, str] = {}
     addressing = remaining_axes(indices.ndim, (index_vector_dim,))
     for axis, place in zip(addressing, batch, strict=True):
@@ -303,6 +198,37 @@ def _axes(
             reduced[update_labels[place]] = "scatter"
     rows = (labels, tuple(index_labels), tuple(update_labels))
     return AxisRule(rows, (labels,), reduced, whole=frozenset(whole))
+
+
+def _searched(inserted_window_dims: Sizes, scatter_dims_to_operand_dims: Sizes) -> Sizes:
+    """Return the axes on which each update has one place, which its index says."""
+    return tuple(axis for axis in inserted_window_dims if axis in scatter_dims_to_operand_dims)
+
+
+def _slice(operands: tuple[Value, ...], chunk: Chunk, **params: Any) -> Any:
+    x, indices, updates = operands
+    addressed = params["scatter_dims_to_operand_dims"]
+    if chunk.label in _searched(params["inserted_window_dims"], addressed):
+        place = addressed.index(chunk.label)
+        indices = _counted_from(chunk.start, indices, place, params["index_vector_dim"])
+    return ops.scatter(x, indices, updates, **params)
+
+
+def _counted_from(start: Value, indices: Value, place: int, index_vector_dim: int) -> Value:
+    """Return indices one component of which counts from `start`: what lies before is negative.
+
+    Or, where that is unsigned, larger than any array: both are out of bounds.
+    """
+    common = np.promote_types(indices.dtype, start.dtype)
+    dtype = indices.dtype if common.kind == "f" else common  # uint64 and int64 have none
+    indices, start = helpers.convert(indices, dtype), helpers.convert(start, dtype)
+    shape = indices.shape
+    moved = ops.broadcast_in_dim(start, shape=shape, dimensions=())
+    if index_vector_dim < len(shape):
+        numbers = ops.iota(shape=shape, dtype=np.dtype(np.int32), dimension=index_vector_dim)
+        is_it = ops.compare(numbers, helpers.full_like(numbers, place), direction="EQ")
+        moved = helpers.where(is_it, moved)
+    return ops.subtract(indices, moved)  # type: ignore[no-any-return]
 
 
 def _cost(operands: Types, results: Types, *, input_batching_dims: Sizes = (), **_: Any) -> Cost:
@@ -318,8 +244,9 @@ scatter: Op = Op(
     infer=_infer,
     evaluate=_evaluate,
     lower=_lower,
-    vjp=_vjp,
+    vjp=scatter_vjp,
     axes=_axes,
+    slice=_slice,
     cost=_cost,
     reuses=(0,),
     fusion="opaque",

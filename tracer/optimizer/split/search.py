@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from tracer.ir import Label, Node
 from tracer.optimizer.liveness import Liveness, node_cost
-from tracer.optimizer.split.chunk import SplitSettings
+from tracer.optimizer.split.alike import Alike
+from tracer.optimizer.split.chunk import SplitSettings, choose_chunk
 from tracer.optimizer.split.generated import generated_nodes
 from tracer.optimizer.split.grow import grow_region
 from tracer.optimizer.split.levels import Loop, LoopPlan, plan_loops
@@ -18,6 +19,10 @@ from tracer.source import Source
 _ABOUT = 0.8
 # Bytes read are much less when this many times they are still less.
 _MUCH_LESS = 8
+# An axis is clearly faster that takes at most this share of the time.
+_CLEARLY = 0.8
+# Of smaller values the time is that of starting kernels, whatever the axis.
+_TIMED_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -58,10 +63,12 @@ class Search:
         subject: Subject,
         settings: SplitSettings,
         refused: dict[str, tuple[str, Source | None]],
+        alike: Alike | None = None,
     ) -> None:
         self.subject = subject
         self.settings = settings
         self.refused = refused
+        self.alike = Alike() if alike is None else alike
         self.trusted = Liveness(subject.graph).stored
         everything = set(subject.graph.nodes)
         self.stored = self.trusted if settings.trust_fusion else everything
@@ -111,7 +118,8 @@ class Search:
         """Return the best axis to cut a seed along, or None and keep the reason.
 
         Among axes that fit the budget, leave nothing large stored that another axis would not, and
-        save about the most bytes, the one that computes least again wins, then the outermost.
+        save about the most bytes, the one that computes least again wins, then the outermost; but
+        for one that is clearly faster by the time model.
         """
         candidates, reasons = [], []
         for axis, label in enumerate(self.subject.rule(seed).results[0]):
@@ -130,7 +138,24 @@ class Search:
         fitting = [c for c in fitting if c.kept_bytes <= least]
         most = max(candidate.saved_bytes for candidate in fitting)
         about_most = [c for c in fitting if c.saved_bytes >= _ABOUT * most]
-        return min(about_most, key=lambda candidate: (candidate.flops, candidate.axis))
+        chosen = min(about_most, key=lambda candidate: (candidate.flops, candidate.axis))
+        is_timed = len(about_most) > 1 and largest_bytes(seed) >= _TIMED_BYTES
+        return self._faster(chosen, about_most) if is_timed else chosen
+
+    def _faster(self, chosen: Candidate, others: list[Candidate]) -> Candidate:
+        """Return a candidate that takes much less time than the chosen one, if there is one."""
+        seconds = {candidate.axis: self._seconds(candidate) for candidate in others}
+        fastest = min(others, key=lambda candidate: seconds[candidate.axis])
+        return fastest if seconds[fastest.axis] < _CLEARLY * seconds[chosen.axis] else chosen
+
+    def _seconds(self, candidate: Candidate) -> float:
+        """Return about how long the loops of a candidate take."""
+        region, total = candidate.region, 0.0
+        for loop in candidate.plan.loops:
+            rows = choose_chunk(self.subject, region, loop, self.settings, self.alike)
+            trips = self.alike.trips(self.subject, region, loop, self.settings.machine)
+            total += trips.seconds(rows) * region.length / rows
+        return total
 
     def _candidate(self, seed: Node, axis: int, label: Label) -> Candidate | str:
         """Return what cutting a seed along an axis gives, or why it cannot be done.
