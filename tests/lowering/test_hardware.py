@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from tracer.lowering import hardware
+from tracer.optimizer.speed import Machine
 
 
 @pytest.mark.parametrize(
@@ -33,3 +36,12 @@ def test_the_cache_is_the_share_of_the_cores_that_are_used(
     monkeypatch.setattr(hardware, "_CACHES", tmp_path)
     monkeypatch.setattr(hardware, "core_count", lambda: cores)
     assert hardware.cache_bytes() == wanted
+
+
+@pytest.mark.parametrize("platform", ["gpu", "tpu"])
+def test_nothing_is_packed_on_devices(platform: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = SimpleNamespace(platform=platform, target=None, kind="unknown")
+    monkeypatch.setattr(hardware, "find_device", lambda device: place)
+    machine = Machine(**hardware.machine_facts())
+    assert machine.packing_rate == math.inf
+    assert machine.memory_rate > Machine().memory_rate

@@ -74,7 +74,7 @@ def split_graph(
     refused: dict[str, tuple[str, Source | None]] = {}
     graph = map_bodies(graph, lambda body: _tile(body, settings, log, rows, alike, depth))
     while True:
-        search = Search(Subject(graph, pieces), settings, refused, alike)
+        search = Search(Subject(graph, pieces), settings, refused, alike, depth < _MAXIMUM_DEPTH)
         candidates = search.batch()
         if not candidates:
             break

@@ -64,11 +64,14 @@ class Search:
         settings: SplitSettings,
         refused: dict[str, tuple[str, Source | None]],
         alike: Alike | None = None,
+        cuts_again: bool = True,
     ) -> None:
         self.subject = subject
         self.settings = settings
         self.refused = refused
         self.alike = Alike() if alike is None else alike
+        self.cuts_again = cuts_again
+        """Bodies that are over the budget will be split again."""
         self.trusted = Liveness(subject.graph).stored
         everything = set(subject.graph.nodes)
         self.stored = self.trusted if settings.trust_fusion else everything
@@ -133,7 +136,7 @@ class Search:
             reason = "; ".join(reasons) or "it has no axis to cut"
             self.refused.setdefault(what, (reason, seed.source))
             return None
-        fitting = _fitting(candidates)
+        fitting = self._fitting(candidates)
         least = min(candidate.kept_bytes for candidate in fitting) + self.settings.threshold_bytes
         fitting = [c for c in fitting if c.kept_bytes <= least]
         most = max(candidate.saved_bytes for candidate in fitting)
@@ -141,6 +144,19 @@ class Search:
         chosen = min(about_most, key=lambda candidate: (candidate.flops, candidate.axis))
         is_timed = len(about_most) > 1 and largest_bytes(seed) >= _TIMED_BYTES
         return self._faster(chosen, about_most) if is_timed else chosen
+
+    def _fitting(self, candidates: list[Candidate]) -> list[Candidate]:
+        """Return those whose trips fit the budget, at once or cut again along an axis that does.
+
+        Batch axes are cut outside: along them trips read other operands. Along another axis of
+        batched products every trip would read, and the library pack, an operand of all the batches
+        again.
+        """
+        fitting = [candidate for candidate in candidates if candidate.fits]
+        if not self.cuts_again:
+            return fitting or candidates
+        read = min((candidate.read_bytes for candidate in fitting), default=0)
+        return [c for c in candidates if c.fits or c.read_bytes * _MUCH_LESS < read] or candidates
 
     def _faster(self, chosen: Candidate, others: list[Candidate]) -> Candidate:
         """Return a candidate that takes much less time than the chosen one, if there is one."""
@@ -197,17 +213,6 @@ class Search:
             for loop in loops
         ]
         return max(totals) / region.length
-
-
-def _fitting(candidates: list[Candidate]) -> list[Candidate]:
-    """Return those whose trips fit the budget, at once or cut again along an axis that does.
-
-    Batch axes are cut outside: along them trips read other operands. Along another axis of batched
-    products every trip would read, and the library pack, an operand of all the batches again.
-    """
-    fitting = [candidate for candidate in candidates if candidate.fits]
-    read = min((candidate.read_bytes for candidate in fitting), default=0)
-    return [c for c in candidates if c.fits or c.read_bytes * _MUCH_LESS < read] or candidates
 
 
 def _read_bytes(subject: Subject, region: Region, loops: list[Loop]) -> int:
