@@ -77,7 +77,7 @@ def _check_bound(inputs: tuple[Any, ...], found: Any) -> float:
     return max(
         error,
         directional_error(
-            lambda moved: _bound_in_float64(*moved, x, y), parameters, tuple(slopes), step=1e-5
+            lambda moved: _bound_in_float64(*moved, x, y), parameters, tuple(slopes), step=1e-4
         ),
     )
 
