@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tracer import lowering, ops
+from tracer.ir import Builder, ShapeDtype
 from tracer.lowering.builder_reduce import _blocks
 
 CASES = [
@@ -125,3 +126,14 @@ def test_a_long_sum_keeps_its_digits(
     x = rng.random(shape, dtype=np.float32)
     (found,) = run(lambda x: [ops.reduce_add(x, axes=axes)], x)
     np.testing.assert_allclose(found, x.sum(axes, dtype=np.float64), rtol=1e-6)
+
+
+@pytest.mark.xla
+@pytest.mark.parametrize("shape", [(600, 12_000), (600, 20_000), (70, 70, 4096), (300, 40_000)])
+def test_the_cost_knows_what_a_sum_over_everything_leaves(shape: tuple[int, ...]) -> None:
+    """Long rows are cut too: a sum over 20,000 x 20,000 holds 80 partial sums of each row."""
+    with Builder() as builder:
+        x = builder.input(ShapeDtype(shape, "float32"))
+        graph = builder.finish([ops.reduce_add(ops.exponential(x), axes=tuple(range(len(shape))))])
+    counted = lowering.compile_graph(graph).memory.temporary_bytes
+    assert 0.9 * counted - 1024 <= graph.nodes[-1].cost.scratch <= 1.2 * counted + 1024

@@ -79,6 +79,7 @@ def _reduce_axes(combiner: str) -> Callable[..., AxisRule]:
 # On CPU long axes are reduced in stages of about this size (lowering/builder_reduce.py).
 _LEADING_BLOCK, _LONG_LEADING = 24, 65
 _LAST_BLOCK, _LONG_LAST = 256, 2048
+_LONGEST_ROW = 1 << 14
 
 
 def _reduce_cost(operands: Types, results: Types, *, axes: Axes) -> Cost:
@@ -91,7 +92,7 @@ def _reduce_cost(operands: Types, results: Types, *, axes: Axes) -> Cost:
             blocks *= _LEADING_BLOCK
         elif axis == max(axes) and not is_leading and x.shape[axis] >= _LONG_LAST:
             blocks *= _LAST_BLOCK
-    if results[0].size == 1 and blocks > 1:
+    if results[0].size == 1 and blocks > 1 and x.shape[max(axes)] <= _LONGEST_ROW:
         blocks = max(blocks, x.shape[max(axes)])  # a sum over everything keeps whole rows apart
     partial = x.size // blocks * max(4, x.dtype.itemsize) if blocks > 1 else 0
     return Cost(x.size, moved_bytes(operands, results), partial)
