@@ -130,6 +130,8 @@ def by_case(rows: Iterable[Row]) -> dict[tuple[str, str], list[Row]]:
 def read_json(path: Path, *, size: str, device: str) -> dict[str, Any]:
     """Read what an earlier run wrote, to go on with it; it must have been of the same kind."""
     record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    if "runs" not in record:
+        raise SystemExit(f"{path} is of an older version of this suite: name another with --json")
     if (record["size"], record["device"]) != (size, device):
         raise SystemExit(
             f"{path} is of --size {record['size']} --device {record['device']}, so --size {size} "

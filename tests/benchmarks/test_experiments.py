@@ -232,9 +232,15 @@ def test_the_command_writes_tables(tmp_path: Path) -> None:
     text = table.read_text()
     assert "## scaling: kernel product" in text
     assert "python -m benchmarks.experiments scaling" in text
-    main([*arguments, "--resume"])
-    assert json.loads(rows.read_text())["rows"] == found["rows"]
+    more = [text.replace("1,000", "3,000") for text in arguments]
+    main([*more, "--resume"])
+    first, second = json.loads(rows.read_text())["rows"]
+    assert first == row
+    assert (second["n"], second["run"]) == (3000, 1)
     assert "n = 1,000 (run 1)" in table.read_text()
+    before = rows.read_text()
+    main([*more, "--resume"])
+    assert rows.read_text() == before
 
 
 def test_only_a_run_of_the_same_kind_goes_on(
@@ -243,6 +249,9 @@ def test_only_a_run_of_the_same_kind_goes_on(
     rows = tmp_path / "rows.json"
     report.write_json(rows, {"size": "small", "device": "gpu", "runs": [], "rows": [], "texts": {}})
     with pytest.raises(SystemExit, match="--device gpu, so --size small --device cpu cannot"):
+        main(["kernel", "--resume", "--json", str(rows)])
+    report.write_json(rows, {"size": "small", "device": "cpu", "rows": []})
+    with pytest.raises(SystemExit, match="older version"):
         main(["kernel", "--resume", "--json", str(rows)])
     with pytest.raises(SystemExit):
         main(["kernel", "--resume"])

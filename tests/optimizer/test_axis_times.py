@@ -58,7 +58,7 @@ def test_labels_that_lie_elsewhere_are_dropped(dtype: str, rng: np.random.Genera
 @pytest.mark.xla
 @pytest.mark.parametrize("name", ["set", "add", "max", "min"])
 def test_few_updates_of_a_large_array(name: str, rng: np.random.Generator) -> None:
-    """The same bits: the updates of a place come in the same order."""
+    """Each slice takes all updates, and drops those that lie elsewhere."""
     n = 1 << 16
     places = np.array([3, -1, 7, 3, n - 1, 40_000], np.int32)
     updates = rng.standard_normal(len(places)).astype(np.float32)
@@ -72,3 +72,26 @@ def test_few_updates_of_a_large_array(name: str, rng: np.random.Generator) -> No
     program = tracer.compile(function, tensor_size_threshold=100_000, tensor_split_size=100_000)
     assert program.plan(x, updates).loops
     np.testing.assert_allclose(program(x, updates), whole, rtol=1e-6)
+
+
+@pytest.mark.xla
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_what_is_compared_with_a_stored_result_is_not_computed_again(
+    name: str, rng: np.random.Generator
+) -> None:
+    """The gradient asks which values reached the extreme: to the last digit."""
+    n, width = 40_000, 64
+    w, x = (rng.standard_normal(size).astype(np.float32) for size in (width, n))
+    places = np.array([3, n - 1, 3], np.int32)
+    updates = 60 * rng.standard_normal(3).astype(np.float32)
+
+    def sums(x: Any, updates: Any) -> Any:
+        changed = getattr(tnp.exp(-((x[:, None] - w) ** 2)).sum(1).at[places], name)(updates)
+        return (changed[:, None] * tnp.cos(w)).max(1).sum()
+
+    gradient = tracer.grad(sums, argnums=(0, 1))
+    whole = tracer.compile(gradient, split="never")(x, updates)
+    program = tracer.compile(gradient, tensor_size_threshold=8000)
+    assert len(program.plan(x, updates).loops) == 2
+    for mine, wanted in zip(program(x, updates), whole, strict=True):
+        np.testing.assert_allclose(mine, wanted, rtol=1e-4, atol=1e-5)

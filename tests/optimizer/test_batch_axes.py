@@ -15,6 +15,7 @@ from tracer.optimizer.pipeline import PlannerOptions
 from tracer.optimizer.planner import Planner
 from tracer.optimizer.speed import Machine, estimate_seconds
 from tracer.optimizer.split.generated import generated_nodes
+from tracer.optimizer.split.region import Region
 from tracer.trace import trace
 
 HEADS, LENGTH, FEATURES = 8, 512, 16
@@ -90,7 +91,7 @@ def test_same_values(function: Any, differentiate: bool, rng: np.random.Generato
 def generated(function: Any, *operands: ShapeDtype) -> tuple[str, ...]:
     graph: Graph = trace(function, operands).graph
     (value,) = graph.outputs
-    return tuple(node.name for node in generated_nodes(value))
+    return tuple(node.name for node in generated_nodes(value, Region(1)))
 
 
 def test_exact_values_of_small_ones_are_generated() -> None:
@@ -174,3 +175,47 @@ def test_values_that_are_generated_have_no_other_users_harmed() -> None:
     found = program(*given)
     np.testing.assert_allclose(found[0], whole[0], rtol=2e-5, atol=2e-5)
     np.testing.assert_array_equal(found[1], whole[1])
+
+
+@pytest.mark.xla
+def test_a_mask_that_is_stored_is_read(rng: np.random.Generator) -> None:
+    """What it was made of is part of the loop that stored it, and need not be there later."""
+
+    def function(x: Any, offset: Any) -> Any:
+        places = tnp.arange(1500, dtype="int32") + offset
+        mask = places[:, None] >= tnp.arange(1500, dtype="int32")
+        scores = tnp.where(mask, tnp.exp(x[:, None] * x), 0.0)
+        return (scores / scores.sum()).max(1), mask
+
+    given = rng.standard_normal(1500).astype(np.float32), np.int32(1)
+    whole = tracer.compile(function, split="never")(*given)
+    least = tracer.compile(function).plan(*given).minimum_bytes
+    for limit in (least, 2_600_000):
+        found = tracer.compile(function, memory_limit=limit)(*given)
+        np.testing.assert_allclose(found[0], whole[0], rtol=1e-5)
+        np.testing.assert_array_equal(found[1], whole[1])
+
+
+def test_long_computations_are_not_made_again() -> None:
+    def chain(rounds: int) -> Any:
+        x = tnp.arange(LENGTH)[:, None] + tnp.arange(LENGTH)
+        for _ in range(rounds):
+            x = x * 3 + tnp.where(x > 7, 1, 2)
+        return x
+
+    assert generated(lambda: chain(1))
+    assert generated(lambda: chain(30)) == ()
+    assert generated(lambda: chain(2000)) == ()
+
+
+@pytest.mark.parametrize("reduction", ["sum", "max"])
+def test_an_axis_that_is_summed_is_no_batch(reduction: str) -> None:
+    """What heads add to would be stored whole, and cut by no loop within."""
+
+    def function(q: Any, k: Any) -> Any:
+        scores = tnp.exp(q @ tnp.swapaxes(k, -1, -2) / 9)
+        return getattr(scores, reduction)(0).max(1)
+
+    operand = ShapeDtype((8, 700, 8), "float32")
+    graph = trace(function, (operand, operand)).graph
+    assert Planner(graph, PlannerOptions(limit_bytes=1)).smallest().peak_bytes < 700_000

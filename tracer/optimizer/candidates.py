@@ -58,13 +58,14 @@ class Known:
 # The same for every limit, so that the smallest limit that can be met does not hang on the one that
 # was asked for. Small slices of everything make few loops that compute little again.
 TIGHT_SETTINGS = tuple(
-    SplitSettings(threshold, working_set, working_set, trust_fusion=False)
+    SplitSettings(threshold, working_set, working_set, trust_fusion=False, by_time=False)
     for working_set in (1 << 22, 1 << 20, 1 << 18)
     for threshold in (1 << 22, 1 << 18, 1 << 14)
     if threshold <= working_set
 )
 SMALLEST_SETTINGS = tuple(
-    SplitSettings(threshold, 1, 1, trust_fusion=False) for threshold in (1 << 12, 1 << 16, 1 << 20)
+    SplitSettings(threshold, 1, 1, trust_fusion=False, by_time=False)
+    for threshold in (1 << 12, 1 << 16, 1 << 20)
 )
 
 

@@ -102,14 +102,16 @@ class Planner(Finisher):
     def candidates(self) -> Iterator[Candidate]:
         """Yield programs that are predicted to keep the limit, the fastest first."""
         limit, unsplit, threshold = self._limit, self._whole, self.options.threshold_bytes
+        tried = {unsplit.graph.fingerprint}
         if threshold is not None and self.options.split:
             split_bytes = self.options.split_bytes
             yield self._split(user_settings(threshold, split_bytes, self.options.machine))
         elif limit is None or unsplit.peak_bytes <= limit or not self.options.split:
-            yield from self._faster_than(unsplit) if self.options.split else ()
+            faster = [*self._faster_than(unsplit)] if self.options.split else []
+            tried |= {candidate.graph.fingerprint for candidate in faster}
+            yield from faster
             yield unsplit
         if limit is not None:
-            tried = {unsplit.graph.fingerprint}
             for ways in (self._fast_ways(limit), self._small_ways(limit)):
                 for candidate in self._fastest_first(ways, limit):
                     if candidate.graph.fingerprint not in tried:

@@ -18,6 +18,7 @@ from tracer.ir.graph import param_key
 from tracer.optimizer.liveness import body_extra_bytes
 from tracer.optimizer.speed import Machine, trip_seconds
 from tracer.optimizer.split.carry import carry_types
+from tracer.optimizer.split.generated import generated_nodes
 from tracer.optimizer.split.levels import Loop
 from tracer.optimizer.split.loop import SliceEmitter, build_body
 from tracer.optimizer.split.region import Pieces, Region, Subject
@@ -60,7 +61,7 @@ class Alike:
     def trips(self, subject: Subject, region: Region, loop: Loop, machine: Machine) -> Trips:
         """Return what trips of a loop take."""
         # A number in the signature's place: it is long, and hashed for each look.
-        number = self._numbers.setdefault(signature(loop), len(self._numbers))
+        number = self._numbers.setdefault(signature(loop, region), len(self._numbers))
         key = (number, region.length, region.extent, machine)
 
         @functools.cache
@@ -102,7 +103,7 @@ def _body(subject: Subject, region: Region, loop: Loop, rows: int) -> Graph:
         return build_body(emitter, carries, rows, region.length)[0]
 
 
-def signature(loop: Loop) -> Hashable:
+def signature(loop: Loop, region: Region) -> Hashable:
     """Return what is equal for loops that compute the same from other values."""
     if loop.streams:
         return object()  # Like no other: sums that are put right hang on what is around the loop.
@@ -114,13 +115,16 @@ def signature(loop: Loop) -> Hashable:
         params = tuple([(key, param_key(value)) for key, value in sorted(node.params.items())])
         is_head = loop.heads.get(node) == label
         parts.append((node.name, params, node.types, label, is_head, read, made))
-    names = tuple([_named(value) for value in numbers])
+    names = tuple([_named(value, region) for value in numbers])
     return (names, tuple(loop.heads.values()), *parts)
 
 
-def _named(value: Value) -> Hashable:
-    """Return what a body knows of a value: scalar constants are written into it."""
+def _named(value: Value, region: Region) -> Hashable:
+    """Return what a body knows of a value: scalar constants, and how masks are made, are in it."""
     node = value.node
+    made = generated_nodes(value, region)
+    if made:
+        return value.type, tuple((inner.name, inner.types) for inner in made)
     if node.operands or node.types[0].ndim:
         return value.type, node.name
     return value.type, node.name, tuple(param_key(node.params[key]) for key in sorted(node.params))

@@ -40,6 +40,8 @@ class SplitSettings:
         XLA fused nothing.
     machine : Machine
         What decides between slice sizes.
+    by_time : bool
+        Cut an axis that is clearly faster; else the one that computes least again.
     """
 
     threshold_bytes: int
@@ -48,6 +50,7 @@ class SplitSettings:
     split_bytes: int | None = None
     trust_fusion: bool = True
     machine: Machine = DEFAULT_MACHINE
+    by_time: bool = True
 
 
 # What a trip takes does not quite grow with its slice: so often it is corrected.

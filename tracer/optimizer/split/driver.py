@@ -114,13 +114,19 @@ def _apply(
     in_order = sorted(map(rewrite, candidates), key=lambda item: item.span.start)
     graph, written, mapping = write_regions(subject, in_order)
     of_region = {item.region: new for item, new in zip(in_order, written, strict=True)}
+    # What only another loop of these read, and makes itself now, is computed no more.
+    alive = {body for node in graph.nodes for body in node.body_graphs}
     rows: list[LoopRow] = []
     for region, more in inner.items():
-        new = [_row(search, region, of_region[region], item) for item in of_region[region].loops]
+        new = [
+            _row(search, region, of_region[region], item)
+            for item in of_region[region].loops
+            if item.body in alive
+        ]
         for node, conflict in region.kept.items():
             log.refuse(f"{node.types[0]} of {node.name}", f"stored, {conflict}", node.source)
         log.applied.extend(f"{row.axis}: {row.trips} trips of {row.chunk}" for row in new)
-        rows += [*new, *more]
+        rows += [*new, *more] if new else []
     heads = (head for region in inner for head in region.heads)
     folds = _carried_over((*subject.pieces.folds, *heads), mapping)
     made = (loop.reads for new in written for loop in new.loops)

@@ -10,40 +10,59 @@ from __future__ import annotations
 from tracer.ir import Node, Value
 from tracer.ops import constant
 from tracer.ops.rules import is_inexact
+from tracer.optimizer.split.region import Region
 
 _SMALL_BYTES = 1 << 16
 """Up to so many bytes are carried into a body."""
 _MOST_NODES = 32
 
 
-def generated_nodes(value: Value) -> tuple[Node, ...]:
+def generated_nodes(value: Value, region: Region) -> tuple[Node, ...]:
     """Return the nodes that make a large value from small ones, operands first.
 
-    Empty where it is small, has floats or other large values behind it, or a long computation.
+    Empty where it is small, is part of the region, or has floats, other large values or a long
+    computation behind it. What is part of a region may never be stored for a body to read.
     """
-    found: dict[Node, None] = {}
+    if value.type.nbytes <= _SMALL_BYTES:
+        return ()
+    found: set[Node] = set()
+    stack = [value]
+    while stack:
+        node = stack.pop().node
+        if node in region.virtual or node in region.heads:
+            return ()
+        is_small = all(type.nbytes <= _SMALL_BYTES for type in node.types)
+        if node in found or (is_small and (node.op is None or node.operands)):
+            continue
+        if node.op is None or len(found) == _MOST_NODES or not _is_element_wise(node):
+            return ()
+        found.add(node)
+        stack.extend(node.operands)
+    return _in_order(value.node, found)
 
-    def visit(value: Value) -> bool:
-        node = value.node
-        if node in found or (value.type.nbytes <= _SMALL_BYTES and node.operands):
-            return True
-        if node.op is None or len(found) == _MOST_NODES:
-            return value.type.nbytes <= _SMALL_BYTES
-        if not _is_element_wise(node) or not all(map(visit, node.operands)):
-            return False
-        found[node] = None
-        return True
 
-    return tuple(found) if value.type.nbytes > _SMALL_BYTES and visit(value) else ()
+def _in_order(root: Node, nodes: set[Node]) -> tuple[Node, ...]:
+    """Return nodes that lie behind one of them in the order in which they can run."""
+    ordered: dict[Node, None] = {}
+    stack = [root]
+    while stack:
+        node = stack[-1]
+        waiting = [v.node for v in node.operands if v.node in nodes and v.node not in ordered]
+        if waiting:
+            stack.extend(waiting)
+        else:
+            ordered[stack.pop()] = None
+    return tuple(ordered)
 
 
 def _is_element_wise(node: Node) -> bool:
     """Tell whether a node computes exact elements one by one, all of whose axes may be cut."""
-    assert node.op is not None
-    types = (*node.types, *node.operand_types)
     if node.op is constant:
         return node.types[0].nbytes <= _SMALL_BYTES  # Large arrays are stored once.
+    assert node.op is not None
+    types = (*node.types, *node.operand_types)
     if node.bodies or not node.op.pure or any(is_inexact(type.dtype) for type in types):
         return False
     rule = node.axes
-    return not rule.reduced and all(rule.is_parallel(label) for label in rule.results[0])
+    labels = [label for row in rule.results for label in row]
+    return not rule.reduced and all(map(rule.is_parallel, labels))

@@ -7,7 +7,7 @@ from math import gcd
 
 from tracer.ir import Label, Node
 from tracer.ops.sink_guard import tests_floats
-from tracer.optimizer.split.levels import plan_loops
+from tracer.optimizer.split.levels import LoopPlan, plan_loops
 from tracer.optimizer.split.region import Conflict, LargeTest, Region, Subject
 
 
@@ -164,12 +164,35 @@ def _equality_conflicts(subject: Subject, region: Region) -> list[Conflict]:
     ]
     if not compared:
         return []
-    levels = plan_loops(subject, region).levels
+    plan = plan_loops(subject, region)
+    levels = plan.levels
     for node in compared:
         for value in node.operands:
             producer = value.node
             virtual = producer in region.virtual and producer not in region.heads
-            if virtual and levels.start[node] > levels.start[producer]:
+            is_later = levels.start.get(node, 0) > levels.start.get(producer, 0)
+            if virtual and (is_later or _meets_stored(subject, region, plan, node, producer)):
                 # One at a time: to store one changes the levels of the others.
                 return [Conflict(producer, node, "another loop's result is compared with it")]
     return []
+
+
+def _meets_stored(
+    subject: Subject, region: Region, plan: LoopPlan, node: Node, producer: Node
+) -> bool:
+    """Tell whether a loop computes an operand of a test again beside one that hangs on a result.
+
+    What an earlier loop stored came of that loop's own computation of the operand.
+    """
+    for loop in plan.loops:
+        inside = {inner for inner, _ in loop.nodes}
+        if not {node, producer} <= inside or plan.levels.start[producer] >= loop.level:
+            continue
+        hanging: set[Node] = set()
+        for inner, _ in loop.nodes:
+            read = (value.node for value in inner.operands)
+            if any(n in hanging or (n in region.heads and n not in inside) for n in read):
+                hanging.add(inner)
+        if node in hanging:
+            return True
+    return False

@@ -251,7 +251,7 @@ def build_body(
                 if node.op is not None and not node.operands and node.types[0].ndim == 0:
                     # A scalar constant is cheaper to write again than to carry.
                     invariants[value] = body.copy(node, ())[0]
-                elif nodes := generated_nodes(value):
+                elif nodes := generated_nodes(value, emitter.region):
                     _copy_generated(body, nodes, invariants, outer)
                 else:
                     invariants[value] = body.input(value.type, node.source)

@@ -142,7 +142,8 @@ class Search:
         most = max(candidate.saved_bytes for candidate in fitting)
         about_most = [c for c in fitting if c.saved_bytes >= _ABOUT * most]
         chosen = min(about_most, key=lambda candidate: (candidate.flops, candidate.axis))
-        is_timed = len(about_most) > 1 and largest_bytes(seed) >= _TIMED_BYTES
+        is_large = largest_bytes(seed) >= _TIMED_BYTES
+        is_timed = self.settings.by_time and len(about_most) > 1 and is_large
         return self._faster(chosen, about_most) if is_timed else chosen
 
     def _fitting(self, candidates: list[Candidate]) -> list[Candidate]:
@@ -150,13 +151,19 @@ class Search:
 
         Batch axes are cut outside: along them trips read other operands. Along another axis of
         batched products every trip would read, and the library pack, an operand of all the batches
-        again.
+        again. An axis that heads reduce is none: what they add to is stored whole.
         """
         fitting = [candidate for candidate in candidates if candidate.fits]
         if not self.cuts_again:
             return fitting or candidates
         read = min((candidate.read_bytes for candidate in fitting), default=0)
-        return [c for c in candidates if c.fits or c.read_bytes * _MUCH_LESS < read] or candidates
+
+        def is_batch(candidate: Candidate) -> bool:
+            heads = candidate.region.heads.items()
+            is_parallel = all(self.subject.rule(head).is_parallel(label) for head, label in heads)
+            return is_parallel and candidate.read_bytes * _MUCH_LESS < read
+
+        return [c for c in candidates if c.fits or is_batch(c)] or candidates
 
     def _faster(self, chosen: Candidate, others: list[Candidate]) -> Candidate:
         """Return a candidate that takes much less time than the chosen one, if there is one."""
@@ -227,7 +234,7 @@ def _read_bytes(subject: Subject, region: Region, loops: list[Loop]) -> int:
         for _, value, axis in subject.sliced_operands(node, label)
         if axis is None and value.node not in region.virtual
     }
-    return sum(value.type.nbytes for value in whole if not generated_nodes(value))
+    return sum(value.type.nbytes for value in whole if not generated_nodes(value, region))
 
 
 def largest_bytes(node: Node) -> int:
