@@ -14,7 +14,9 @@ import pytest
 
 STEPS, WINDOW = 1000, 100
 SCRIPT = f"""
-import ctypes, json, sys
+import ctypes, json, os, sys
+# On two cores two products may run at once, at any step, and the library takes one block more.
+os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
 import numpy as np
 import tracer, tracer.numpy as tnp
 
@@ -49,7 +51,6 @@ for i in range({STEPS}):
     after.append(resident())
 print(json.dumps(dict(
     growth=min(after[-{WINDOW}:]) - min(after[{WINDOW} // 2:{WINDOW}]),
-    jump=int(max(np.diff(after[{WINDOW} // 2:]))),
     rise=max(after) - baseline,
     planned=plan.compiled_bytes - plan.argument_bytes,
     state=size,
@@ -66,11 +67,8 @@ def test_a_thousand_steps_take_no_more_memory_than_fifty(how: str) -> None:
         [sys.executable, "-c", SCRIPT, how], capture_output=True, text=True, check=True
     )
     found = json.loads(done.stdout)
-    # When two products happen to run at once the library takes one block more, and glibc keeps it:
-    # once, at any step. Nothing else may come.
-    assert found["growth"] - found["jump"] < found["state"] / 8, found
-    # Besides what is planned there is what Python and glibc keep, and such a block; with other work
-    # on the machine one run of five had one more.
-    assert found["rise"] < found["planned"] + found["state"] * 3 / 8, found
+    assert found["growth"] < found["state"] / 4, found
+    # Besides what is planned there is what Python and glibc keep.
+    assert found["rise"] < found["planned"] + found["state"] / 4, found
     # A donated state is in the same memory at the end as at the start.
     assert found["stays"] == (how == "donated")

@@ -159,6 +159,7 @@ def test_a_limit_with_room_for_large_slices_gets_those_that_fit_the_caches() -> 
     assert found.peak_bytes < 2 * machine.cache_bytes
 
 
+@pytest.mark.xla
 def test_values_that_are_generated_have_no_other_users_harmed() -> None:
     """The mask is a result too: it is stored once, and the bodies make their own."""
 

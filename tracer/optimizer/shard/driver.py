@@ -8,6 +8,8 @@ devices do not divide is cut as far as they do; every device computes the few st
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tracer.ir import Builder, Graph, Label, Node, Value
 from tracer.optimizer.liveness import node_cost
 from tracer.optimizer.passes import PassLog
@@ -32,7 +34,8 @@ class ShardSearch(Search):
         refused: dict[str, tuple[str, Source | None]],
         count: int,
     ) -> None:
-        super().__init__(subject, settings, refused)
+        # The parts run at the same time: how long slices take in turns says nothing.
+        super().__init__(subject, replace(settings, by_time=False), refused)
         self.count = count
 
     def seeds(self) -> list[Node]:

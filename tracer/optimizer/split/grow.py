@@ -170,16 +170,14 @@ def _equality_conflicts(subject: Subject, region: Region) -> list[Conflict]:
         for value in node.operands:
             producer = value.node
             virtual = producer in region.virtual and producer not in region.heads
-            is_later = levels.start.get(node, 0) > levels.start.get(producer, 0)
-            if virtual and (is_later or _meets_stored(subject, region, plan, node, producer)):
+            is_later = virtual and levels.start[node] > levels.start[producer]
+            if is_later or (virtual and _meets_stored(region, plan, node, producer)):
                 # One at a time: to store one changes the levels of the others.
                 return [Conflict(producer, node, "another loop's result is compared with it")]
     return []
 
 
-def _meets_stored(
-    subject: Subject, region: Region, plan: LoopPlan, node: Node, producer: Node
-) -> bool:
+def _meets_stored(region: Region, plan: LoopPlan, node: Node, producer: Node) -> bool:
     """Tell whether a loop computes an operand of a test again beside one that hangs on a result.
 
     What an earlier loop stored came of that loop's own computation of the operand.
