@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -83,3 +84,26 @@ def test_a_deep_network_takes_slices_of_its_batch_that_are_as_large_as_the_limit
     # Slices for the cache took 1.4 times as long, those of the tightest settings 2.4 times.
     whole = estimate_seconds(graph, machine)
     assert estimate_seconds(found.graph, machine) < 1.25 * whole
+
+
+def kernels_by_turns(x: Any, v: Any) -> Any:
+    """As written both matrices are alive at once; in our order one at a time."""
+    difference = x[:, None] - x
+    first, second = tnp.exp(-difference * difference), tnp.tanh(difference)
+    return (first @ v) * (second @ v).sum() + (second @ v) * (first @ v).sum()
+
+
+@pytest.mark.parametrize("cache_bytes", [MATRIX_BYTES // 2, 100 * MATRIX_BYTES])
+def test_slices_that_are_faster_come_before_the_whole_in_our_order(cache_bytes: int) -> None:
+    points = ShapeDtype((N,), "float32")
+    options = PlannerOptions(
+        limit_bytes=3 * MATRIX_BYTES // 2, machine=Machine(cache_bytes=cache_bytes)
+    )
+    planner = Planner(trace(kernels_by_turns, [points, points]).graph, options)
+    first, second = itertools.islice(planner.candidates(), 2)
+    if cache_bytes < MATRIX_BYTES:
+        assert first.loops
+        assert second.is_ordered
+    else:
+        assert first.is_ordered
+        assert not first.loops

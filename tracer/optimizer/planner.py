@@ -145,13 +145,19 @@ class Planner(Finisher):
         whole, settings = self._whole, [*self._limit_settings(limit)]
         first = len(settings) // 2 if len(self.graph.nodes) <= _FEW_NODES else 1
         if whole.peak_bytes > limit and self.options.threshold_bytes is None:
-            ordered = self.ordered(whole)
-            yield from () if ordered is None else (ordered,)
+            yield from self._in_our_order(whole, limit)
         yield from self._within_cache_first(settings[0])
         yield from self._splits(settings[1:first])
         yield from self._in_two_sizes(whole, limit)
         yield from (split := [*self._splits(TIGHT_SETTINGS[:2])])
         yield from self._combined(split, limit)
+
+    def _in_our_order(self, whole: Candidate, limit: int) -> Iterator[Candidate]:
+        """Yield the whole program in our order, where that keeps the limit; slices if faster."""
+        ordered = self.ordered(whole)
+        if ordered is not None and ordered.peak_bytes <= limit:
+            yield from self._faster_than(whole)
+            yield ordered
 
     def _within_cache_first(self, settings: SplitSettings) -> Iterator[Candidate]:
         """Yield what is split as without a limit, and by settings; these first if much faster.
