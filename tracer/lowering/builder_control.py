@@ -169,6 +169,13 @@ class ControlBuilder(BaseBuilder):
         op = hlo.OptimizationBarrierOp([x.raw for x in operands])
         return tuple(Operand(raw) for raw in op.results)
 
+    def kept_in_loop(self, x: Operand, varying: Operand) -> Operand:
+        """Return an operand that XLA takes as changing from trip to trip, where `varying` does.
+
+        What is computed from it stays in the loop; outside of loops it is the operand itself.
+        """
+        return self.optimization_barrier((x, varying))[0] if self._loops else x
+
     def stored_by_rows(self, x: Operand) -> Operand:
         """Return an operand that XLA stores with its last axis innermost.
 

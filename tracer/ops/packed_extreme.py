@@ -18,6 +18,8 @@ from tracer.ops.rules import is_float
 
 _INT32, _INT64 = np.dtype(np.int32), np.dtype(np.int64)
 _WIDTH = 32
+PACKED_BYTES = 8
+"""Bytes of the integer that holds both."""
 _LOWER = np.iinfo(np.int32).max
 """What places are counted down from."""
 

@@ -21,7 +21,7 @@ from tracer.ops import helpers
 from tracer.ops.batch import leading
 from tracer.ops.elementwise import INTEGER, Vjp
 from tracer.ops.merges import first_extreme
-from tracer.ops.packed_extreme import fits, lower_packed
+from tracer.ops.packed_extreme import PACKED_BYTES, fits, lower_packed
 from tracer.ops.rules import (
     dtype_kind,
     moved_bytes,
@@ -82,9 +82,8 @@ _LAST_BLOCK, _LONG_LAST = 256, 2048
 _LONGEST_ROW = 1 << 14
 
 
-def _reduce_cost(operands: Types, results: Types, *, axes: Axes) -> Cost:
-    """One operation for each element; scratch for what the first of the stages leaves."""
-    x = operands[0]
+def partial_results(x: ShapeDtype, axes: Axes) -> int:
+    """Return how many elements the first of the stages leaves; 0 where there is one stage."""
     blocks = 1
     for axis in axes:
         is_leading = any(x.shape[i] > 1 for i in range(axis + 1, x.ndim) if i not in axes)
@@ -92,9 +91,16 @@ def _reduce_cost(operands: Types, results: Types, *, axes: Axes) -> Cost:
             blocks *= _LEADING_BLOCK
         elif axis == max(axes) and not is_leading and x.shape[axis] >= _LONG_LAST:
             blocks *= _LAST_BLOCK
-    if results[0].size == 1 and blocks > 1 and x.shape[max(axes)] <= _LONGEST_ROW:
+    is_whole = all(size == 1 or i in axes for i, size in enumerate(x.shape))
+    if is_whole and blocks > 1 and x.shape[max(axes)] <= _LONGEST_ROW:
         blocks = max(blocks, x.shape[max(axes)])  # a sum over everything keeps whole rows apart
-    partial = x.size // blocks * max(4, x.dtype.itemsize) if blocks > 1 else 0
+    return x.size // blocks if blocks > 1 else 0
+
+
+def _reduce_cost(operands: Types, results: Types, *, axes: Axes) -> Cost:
+    """One operation for each element; scratch for what the first of the stages leaves."""
+    x = operands[0]
+    partial = partial_results(x, axes) * max(4, x.dtype.itemsize)
     return Cost(x.size, moved_bytes(operands, results), partial)
 
 
@@ -340,6 +346,14 @@ def _evaluate_arg(find: Callable[..., Any]) -> Callable[..., Any]:
     return evaluate
 
 
+def _arg_cost(operands: Types, results: Types, *, axis: int, **_: Any) -> Cost:
+    """Two operations for each element; scratch for partial results: values and their places."""
+    x = operands[0]
+    both = PACKED_BYTES if fits(x, axis) else x.dtype.itemsize + results[0].dtype.itemsize
+    partial = partial_results(x, (axis,)) * both
+    return Cost(2 * x.size, moved_bytes(operands, results), partial)
+
+
 def _arg(
     name: str,
     find: Callable[..., Any],
@@ -356,9 +370,7 @@ def _arg(
         lower=lower,
         vjp=NotDifferentiable("an index does not move with the values", zero=True),
         axes=_arg_axes(name),
-        cost=lambda operands, results, **_: Cost(
-            2 * operands[0].size, moved_bytes(operands, results)
-        ),
+        cost=_arg_cost,
         fusion="reduce",
         batch=leading("axis"),
         merge=merge,

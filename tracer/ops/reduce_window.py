@@ -190,7 +190,9 @@ def _windowed_arg(
     def lower(b: Any, types: Types, x: Any, **params: Any) -> Any:
         windows = Windows(**params)
         index = types[0].with_shape(())
-        places, stride = b.splat(0, x.type.with_dtype(index.dtype)), 1
+        # XLA writes the places out: before a loop those of all its windows would stay through it.
+        start = b.kept_in_loop(b.splat(0, index), x)
+        places, stride = b.broadcast_in_dim(x.type.with_dtype(index.dtype), start, ()), 1
         for axis in reversed(windows.sliding_axes):
             line = b.iota(places.type, axis)
             places = b.add(places, b.multiply(line, b.splat(stride, line.type)))

@@ -28,14 +28,16 @@ import numpy as np
 
 from tracer.ir import Cost, ShapeDtype
 from tracer.ir.op import Types
-from tracer.ops.packed_extreme import fits, lower_packed
-from tracer.ops.reduce import lowest
+from tracer.ops.packed_extreme import PACKED_BYTES, fits, lower_packed
+from tracer.ops.reduce import lowest, partial_results
 from tracer.ops.rules import is_float, moved_bytes
 
 _STEP = 16
 """Blocks are multiples of this: the width of the widest vectors, in float32."""
 _GAIN = 4
 """The stages behind the first must see at most this part of the row."""
+_PLACES = 8
+"""Arrays like the indices that the stages hold besides: values and places, sorted, gathered by."""
 _INT32 = np.dtype(np.int32)
 _EXACT_BITS = 16
 """Integers of up to so many bits are exact in float32, and narrow floats are too."""
@@ -190,14 +192,34 @@ def _rows_of(b: Any, x: Any, indices: Any, size: int) -> Any:
 
 
 def top_k_cost(operands: Types, results: Types, *, k: int) -> Cost:
-    """Count one pass over the row, and what the second stage sees as scratch."""
+    """Count one pass over the row, and what the second stage sees as scratch.
+
+    The maxima are one loop, the chosen blocks another, what is behind the last block a third.
+    """
     (x,), steps = operands, max(k, 1).bit_length()
     moved = moved_bytes(operands, results)
     stages = _stages(x.shape[-1], k)
-    if stages is None or _is_reduction(x, k):
+    if _is_reduction(x, k):
+        partial = PACKED_BYTES * partial_results(x, (x.ndim - 1,))
+        return Cost(x.size * steps, moved, partial, readers=1)
+    if stages is None:
         return Cost(x.size * steps, moved)
     seen = x.size // x.shape[-1] * (stages.count + stages.candidates)
-    # Both stages' arrays, and two int32 for each index that is gathered by.
-    itemsize = _ordered_alike(x.dtype).itemsize
-    scratch = seen * itemsize + 4 * results[1].nbytes
-    return Cost(x.size + seen * steps, moved + 2 * scratch, scratch)
+    itemsize, rows = _ordered_alike(x.dtype).itemsize, x.size // x.shape[-1]
+    scratch = rows * _alive(x.shape[-1], k) * itemsize + _PLACES * results[1].nbytes
+    readers = 3 if stages.rest else 2
+    moved += 2 * seen * itemsize
+    return Cost(x.size + seen * steps, moved, scratch, readers=readers)
+
+
+def _alive(size: int, k: int) -> int:
+    """Return the most elements of a row that the stages hold at a time.
+
+    XLA's kernel takes a copy of the maxima, for NaN; candidates are gathered in that form.
+    """
+    stages = _stages(size, k)
+    if stages is None:
+        return 0
+    maxima = stages.count + (_alive(stages.count, k) or stages.count)
+    gathered = k * stages.block if stages.rest else 0
+    return max(maxima, stages.candidates + max(gathered, _alive(stages.candidates, k)))
