@@ -38,10 +38,13 @@ class Trips:
         Bytes beyond the loop's carries and what it reads.
     seconds : callable
         Seconds by the time model.
+    body : callable
+        The loop's body.
     """
 
     nbytes: Callable[[int], int]
     seconds: Callable[[int], float]
+    body: Callable[[int], Graph]
 
 
 @dataclass
@@ -78,7 +81,7 @@ class Alike:
                 self._seconds[*key, rows] = trip_seconds(body(rows), machine)
             return self._seconds[*key, rows]
 
-        return Trips(nbytes, seconds)
+        return Trips(nbytes, seconds, body)
 
     def body(self, body: Graph) -> Graph:
         """Return the first body that is the same program of the same lines; often this one."""

@@ -42,6 +42,8 @@ class SplitSettings:
         What decides between slice sizes.
     by_time : bool
         Cut an axis that is clearly faster; else the one that computes least again.
+    is_tile : bool
+        The graph is a slice that is to be cut along the other axis.
     """
 
     threshold_bytes: int
@@ -51,6 +53,7 @@ class SplitSettings:
     trust_fusion: bool = True
     machine: Machine = DEFAULT_MACHINE
     by_time: bool = True
+    is_tile: bool = False
 
 
 # What a trip takes does not quite grow with its slice: so often it is corrected.

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from tracer.ir import Graph, Node, Value, map_bodies
 from tracer.optimizer.liveness import body_extra_bytes
 from tracer.optimizer.passes import PassLog
 from tracer.optimizer.split.alike import Alike, Tiled
+from tracer.optimizer.split.carry import carry_types
 from tracer.optimizer.split.chunk import SplitSettings, choose_chunk
 from tracer.optimizer.split.levels import Loop
 from tracer.optimizer.split.loop import Emitted
 from tracer.optimizer.split.region import NO_PIECES, Pieces, Region, Subject
 from tracer.optimizer.split.rewrite import Rewrite, Written, write_regions
 from tracer.optimizer.split.search import Candidate, Search, largest_bytes
+from tracer.optimizer.split.tiles import Cut, tile_rows
 from tracer.source import Source
 
 
@@ -103,13 +105,9 @@ def _apply(
     everything = range(len(subject.graph.nodes)) if len(candidates) == 1 else None
 
     def rewrite(item: Candidate) -> Rewrite:
-        def transform(body: Graph, count: int) -> Graph:
-            body = alike.body(body)
-            pieces = Pieces({value.node for value in body.outputs[1 : 1 + count]})
-            return _tile(body, search.settings, log, inner[item.region], alike, depth, pieces)
-
+        bodies = _Bodies(search, item.region, alike, depth, log, inner[item.region])
         span = everything or subject.span(item.region)
-        return Rewrite(item.region, item.plan, span, _chunks(search, item.region, alike), transform)
+        return Rewrite(item.region, item.plan, span, bodies.chunk_of, bodies.transform)
 
     in_order = sorted(map(rewrite, candidates), key=lambda item: item.span.start)
     graph, written, mapping = write_regions(subject, in_order)
@@ -134,13 +132,48 @@ def _apply(
     return graph, rows, Pieces(folds, reads)
 
 
-def _chunks(search: Search, region: Region, alike: Alike) -> Callable[[Loop], int]:
-    """Return what gives the slice size of each loop of a region."""
+@dataclass
+class _Bodies:
+    """The slice sizes of a region's loops, and their bodies, which may be split again."""
 
-    def chunk_of(loop: Loop) -> int:
-        return choose_chunk(search.subject, region, loop, search.settings, alike)
+    search: Search
+    region: Region
+    alike: Alike
+    depth: int
+    log: PassLog
+    rows: list[LoopRow]
+    """Of the loops within bodies."""
+    tiles: list[Loop] = field(default_factory=list)
 
-    return chunk_of
+    def chunk_of(self, loop: Loop) -> int:
+        subject, settings = self.search.subject, self.search.settings
+        rows = choose_chunk(subject, self.region, loop, settings, self.alike)
+        if self.depth >= _MAXIMUM_DEPTH:
+            return rows
+
+        def cut_again(body: Graph) -> tuple[Graph, list[Cut]]:
+            inner: list[LoopRow] = []
+            tiled = self._split(body, loop, True, PassLog(), inner)
+            lengths = [row.chunk * row.trips + row.remainder for row in inner]
+            return tiled, [*zip(lengths, (row.combiners for row in inner), strict=True)]
+
+        wide = tile_rows(subject, self.region, loop, rows, settings, self.alike, cut_again)
+        if wide != rows:
+            self.tiles.append(loop)
+        return wide
+
+    def transform(self, body: Graph, loop: Loop) -> Graph:
+        is_tile = any(loop is other for other in self.tiles)
+        return self._split(body, loop, is_tile, self.log, self.rows)
+
+    def _split(
+        self, body: Graph, loop: Loop, is_tile: bool, log: PassLog, rows: list[LoopRow]
+    ) -> Graph:
+        body, count = self.alike.body(body), len(carry_types(self.search.subject, loop))
+        pieces = Pieces({value.node for value in body.outputs[1 : 1 + count]})
+        settings = self.search.settings
+        settings = replace(settings, is_tile=is_tile or settings.is_tile)
+        return _tile(body, settings, log, rows, self.alike, self.depth, pieces)
 
 
 def _carried_over(nodes: Iterable[Node], mapping: Mapping[Value, Value]) -> set[Node]:

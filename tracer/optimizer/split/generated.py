@@ -13,7 +13,8 @@ from tracer.ops.rules import is_inexact
 from tracer.optimizer.split.region import Region
 
 _SMALL_BYTES = 1 << 16
-"""Up to so many bytes are carried into a body."""
+"""Up to so many bytes are carried into a body, or this share of what is made of them."""
+_SMALL_SHARE = 1024
 _MOST_NODES = 32
 
 
@@ -26,19 +27,33 @@ def generated_nodes(value: Value, region: Region) -> tuple[Node, ...]:
     if value.type.nbytes <= _SMALL_BYTES:
         return ()
     found: set[Node] = set()
+    most = max(_SMALL_BYTES, value.type.nbytes // _SMALL_SHARE)
     stack = [value]
     while stack:
         node = stack.pop().node
         if node in region.virtual or node in region.heads:
             return ()
-        is_small = all(type.nbytes <= _SMALL_BYTES for type in node.types)
-        if node in found or (is_small and (node.op is None or node.operands)):
+        if node in found or _is_read(node, most):
             continue
         if node.op is None or len(found) == _MOST_NODES or not _is_element_wise(node):
             return ()
         found.add(node)
         stack.extend(node.operands)
     return _in_order(value.node, found)
+
+
+def _is_read(node: Node, most: int) -> bool:
+    """Tell whether bodies read a node's results: those of few bytes that are not made of nothing.
+
+    A small constant is written into a body, a larger one stored once.
+    """
+    if any(type.nbytes > most for type in node.types):
+        return False
+    return node.op is None or bool(node.operands) or (node.op is constant and not _is_small(node))
+
+
+def _is_small(node: Node) -> bool:
+    return all(type.nbytes <= _SMALL_BYTES for type in node.types)
 
 
 def _in_order(root: Node, nodes: set[Node]) -> tuple[Node, ...]:
@@ -58,7 +73,7 @@ def _in_order(root: Node, nodes: set[Node]) -> tuple[Node, ...]:
 def _is_element_wise(node: Node) -> bool:
     """Tell whether a node computes exact elements one by one, all of whose axes may be cut."""
     if node.op is constant:
-        return node.types[0].nbytes <= _SMALL_BYTES  # Large arrays are stored once.
+        return _is_small(node)
     assert node.op is not None
     types = (*node.types, *node.operand_types)
     if node.bodies or not node.op.pure or any(is_inexact(type.dtype) for type in types):

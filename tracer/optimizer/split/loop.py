@@ -25,7 +25,7 @@ from tracer.optimizer.split.region import Region, Subject, merge_of
 from tracer.optimizer.split.rescale import reference_value, rescaled
 from tracer.optimizer.split.streaming import references_of
 
-Transform = Callable[[Graph, int], Graph]
+Transform = Callable[[Graph, Loop], Graph]
 """Rewrites a body; told how many results after the first put the slices together."""
 
 
@@ -202,7 +202,7 @@ def emit_loop(
     reads = set(builder.nodes[before:])
     builder.source = next(iter(loop.heads)).source
     body, invariants = build_body(emitter, carries, chunk, length)
-    body = transform(body, len(carries))
+    body = transform(body, loop)
     operands = [
         ops.constant(value=np.zeros((), body.inputs[0].dtype)),
         *carries,

@@ -21,6 +21,8 @@ _ABOUT = 0.8
 _MUCH_LESS = 8
 # An axis is clearly faster that takes at most this share of the time.
 _CLEARLY = 0.8
+# An axis is short beside one that is so many times as long.
+_MUCH_SHORTER = 16
 # Of smaller values the time is that of starting kernels, whatever the axis.
 _TIMED_BYTES = 1 << 20
 
@@ -121,8 +123,8 @@ class Search:
         """Return the best axis to cut a seed along, or None and keep the reason.
 
         Among axes that fit the budget, leave nothing large stored that another axis would not, and
-        save about the most bytes, the one that computes least again wins, then the outermost; but
-        for one that is clearly faster by the time model.
+        save about the most bytes, the one that computes least again wins, then the outermost (of a
+        tile, a long one); but for one that is clearly faster by the time model.
         """
         candidates, reasons = [], []
         for axis, label in enumerate(self.subject.rule(seed).results[0]):
@@ -138,10 +140,16 @@ class Search:
             return None
         fitting = self._fitting(candidates)
         least = min(candidate.kept_bytes for candidate in fitting) + self.settings.threshold_bytes
-        fitting = [c for c in fitting if c.kept_bytes <= least]
+        # What a tile adds to is stored anyhow, outside of it.
+        fitting = [c for c in fitting if c.kept_bytes <= least or self.settings.is_tile]
         most = max(candidate.saved_bytes for candidate in fitting)
         about_most = [c for c in fitting if c.saved_bytes >= _ABOUT * most]
-        chosen = min(about_most, key=lambda candidate: (candidate.flops, candidate.axis))
+        short = max(seed.types[0].shape) // _MUCH_SHORTER if self.settings.is_tile else 0
+
+        def order(candidate: Candidate) -> tuple[int, bool, int]:
+            return candidate.flops, seed.types[0].shape[candidate.axis] < short, candidate.axis
+
+        chosen = min(about_most, key=order)
         is_large = largest_bytes(seed) >= _TIMED_BYTES
         is_timed = self.settings.by_time and len(about_most) > 1 and is_large
         return self._faster(chosen, about_most) if is_timed else chosen

@@ -1,0 +1,95 @@
+"""Square tiles instead of slices of few rows, and masks of long sequences in bodies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tracer
+import tracer.numpy as tnp
+from tracer.ir import ShapeDtype
+from tracer.optimizer.pipeline import PlannerOptions
+from tracer.optimizer.planner import Planner
+from tracer.optimizer.speed import Machine
+from tracer.trace import trace
+
+N = 20_000
+SMALL = Machine(cache_bytes=2 << 20)
+"""Its cache holds about twenty rows of `N` elements."""
+
+
+def product(x: Any, y: Any, v: Any) -> Any:
+    return tnp.exp(-((x[:, None] - y[None, :]) ** 2).sum(-1)) @ v
+
+
+def loss(x: Any, y: Any, v: Any) -> Any:
+    return (product(x, y, v) ** 2).sum()
+
+
+def loops_of(function: Any, *types: ShapeDtype, limit: int, machine: Machine) -> Any:
+    options = PlannerOptions(limit_bytes=limit, machine=machine)
+    return next(Planner(trace(function, types).graph, options).candidates()).loops
+
+
+@pytest.mark.parametrize("function", [product, tracer.grad(loss, argnums=(0, 1, 2))])
+def test_few_long_rows_are_cut_into_tiles(function: Any) -> None:
+    points, vector = ShapeDtype((N, 3), "float32"), ShapeDtype((N,), "float32")
+    outer, *inner = loops_of(function, points, points, vector, limit=10**8, machine=SMALL)
+    assert outer.axis.startswith(f"axis of {N} of float32[{N},{N}]")
+    assert inner
+    for loop in inner:
+        assert loop.axis.startswith(f"axis of {N} of")
+        assert 64 <= loop.chunk <= 4_000
+    assert 64 <= outer.chunk <= 4_000
+
+
+def test_rows_that_are_many_are_not_cut_again() -> None:
+    points, vector = ShapeDtype((N, 3), "float32"), ShapeDtype((N,), "float32")
+    machine = Machine(cache_bytes=32 << 20)
+    (loop,) = loops_of(product, points, points, vector, limit=10**8, machine=machine)
+    assert loop.chunk >= 32
+
+
+def test_the_k_largest_are_not_merged_for_the_sake_of_tiles() -> None:
+    """A tile would sort what was found before in each of its steps."""
+
+    def nearest(x: Any, y: Any) -> Any:
+        return tnp.top_k(-tnp.exp(abs(x[:, None] - y[None, :])), 10)
+
+    x, y = ShapeDtype((500,), "float32"), ShapeDtype((N,), "float32")
+    loops = loops_of(nearest, x, y, limit=10**7, machine=SMALL)
+    assert [loop.axis.split(" of ")[1] for loop in loops] == ["500"]
+
+
+@pytest.mark.xla
+@pytest.mark.parametrize(("rows", "columns", "left"), [(3_000, 8_000, 0), (3_001, 8_009, 1)])
+def test_tiles_give_the_same(rows: int, columns: int, left: int, rng: np.random.Generator) -> None:
+    """With remainders on both axes too; sums over tiles differ by rounding."""
+    x, y = rng.standard_normal((rows, 3)), rng.standard_normal((columns, 3))
+    v = rng.standard_normal(columns)
+    program = tracer.compile(product, memory_limit=1_700_000)
+    outer, inner, *_ = program.plan(x, y, v).loops
+    assert outer.axis.startswith(f"axis of {rows} of")
+    assert inner.axis.startswith(f"axis of {columns} of")
+    assert (outer.remainder > 0) == (inner.remainder > 0) == (left > 0)
+    whole = tracer.compile(product, split="never")(x, y, v)
+    np.testing.assert_allclose(program(x, y, v), whole, rtol=1e-11, atol=1e-11)
+
+
+def test_the_mask_of_a_long_sequence_is_made_in_bodies() -> None:
+    """Its places are a constant of 128 KiB, which is small beside a mask of 268 MB."""
+    heads, length = 4, 16_384
+
+    def causal(q: Any, k: Any, v: Any) -> Any:
+        places = tnp.arange(length)
+        scores = q @ tnp.swapaxes(k, -1, -2)
+        scores = tnp.where(places[:, None] >= places, scores, -tnp.inf)
+        return (tracer.nn.softmax(scores, axis=-1) @ v).sum()
+
+    operand = ShapeDtype((heads, length, 64), "float32")
+    gradient = tracer.grad(causal, argnums=(0, 1, 2))
+    limit = 6 * operand.nbytes + length * length // 8
+    loops = loops_of(gradient, operand, operand, operand, limit=limit, machine=Machine())
+    assert loops[0].axis.startswith(f"axis of {heads} of")
