@@ -107,3 +107,12 @@ def test_slices_that_are_faster_come_before_the_whole_in_our_order(cache_bytes: 
     else:
         assert first.is_ordered
         assert not first.loops
+
+
+def test_nothing_is_split_where_that_is_switched_off() -> None:
+    points, machine = ShapeDtype((N,), "float32"), Machine(cache_bytes=MATRIX_BYTES // 2)
+    options = PlannerOptions(limit_bytes=3 * MATRIX_BYTES // 2, machine=machine, split=False)
+    planner = Planner(trace(kernels_by_turns, [points, points]).graph, options)
+    found = [*planner.candidates()]
+    assert found
+    assert not any(candidate.loops for candidate in found)

@@ -4,55 +4,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import tracer
 import tracer.numpy as tnp
-from tests.optimizer.graphs import traced
 from tracer import nn
 from tracer.ir import ShapeDtype
-from tracer.optimizer.backend import Backend, compiled_by
-from tracer.optimizer.liveness import peak_bytes
-
-ROWS, COLUMNS = 200, 20_000
-X, Y = ((ROWS, 3), "float32"), ((COLUMNS, 3), "float32")
-MATRIX_BYTES = 4 * ROWS * COLUMNS
-
-
-def nearest(k: int, of: Callable[[Any], Any] = lambda distance: distance) -> Callable[..., Any]:
-    def program(x: Any, y: Any) -> Any:
-        distance = sum(abs(x[:, None, i] - y[None, :, i]) for i in range(3))
-        return tnp.top_k(-of(distance), k)
-
-    return program
-
-
-@pytest.mark.parametrize("k", [1, 10, 50])
-def test_cheap_values_are_computed_by_the_stages_that_read_them(k: int) -> None:
-    assert peak_bytes(traced(nearest(k), X, Y)) < MATRIX_BYTES / 2
-    with compiled_by(Backend(runs_stages=False)):
-        assert peak_bytes(traced(nearest(k), X, Y)) > MATRIX_BYTES
-
-
-def test_expensive_values_are_stored_for_two_stages_and_computed_by_one() -> None:
-    assert peak_bytes(traced(nearest(10, tnp.exp), X, Y)) > MATRIX_BYTES
-    assert peak_bytes(traced(nearest(1, tnp.exp), X, Y)) < MATRIX_BYTES / 2
-
-
-def test_short_rows_go_to_the_library_and_are_stored() -> None:
-    short = ((64, 3), "float32")
-    assert peak_bytes(traced(nearest(10), X, short)) > 4 * ROWS * 64
-
-
-@pytest.mark.parametrize("of", [lambda distance: distance, tnp.exp], ids=["cheap", "expensive"])
-@pytest.mark.parametrize("k", [1, 10, 50])
-def test_xla_counts_what_is_predicted(k: int, of: Callable[[Any], Any]) -> None:
-    types = [ShapeDtype(*X), ShapeDtype(*Y)]
-    plan = tracer.compile(nearest(k, of), split="never").plan(*types)
-    assert 0.85 < plan.compiled_bytes / plan.peak_bytes < 1.05
 
 
 @pytest.mark.parametrize(

@@ -55,12 +55,25 @@ def test_rows_that_are_many_are_not_cut_again() -> None:
 def test_the_k_largest_are_not_merged_for_the_sake_of_tiles() -> None:
     """A tile would sort what was found before in each of its steps."""
 
-    def nearest(x: Any, y: Any) -> Any:
-        return tnp.top_k(-tnp.exp(abs(x[:, None] - y[None, :])), 10)
+    def nearest(queries: Any, points: Any) -> Any:
+        length = tnp.sqrt((points**2).sum(1))
+        return tnp.top_k(queries @ points.T / length, 10)
 
-    x, y = ShapeDtype((500,), "float32"), ShapeDtype((N,), "float32")
-    loops = loops_of(nearest, x, y, limit=10**7, machine=SMALL)
-    assert [loop.axis.split(" of ")[1] for loop in loops] == ["500"]
+    queries, points = ShapeDtype((1_000, 10), "float32"), ShapeDtype((10**6, 10), "float32")
+    loops = loops_of(nearest, queries, points, limit=128 * 10**6, machine=Machine())
+    assert loops[-1].axis.startswith("axis of 1000 of float32[1000,200000]")
+    assert loops[-1].chunk < 32
+
+
+def test_what_libraries_would_pack_for_every_slice_is_cut() -> None:
+    """80 slices of 200,000 x 100 numbers are packed anew for every 80 rows, and added to."""
+    points, vector = ShapeDtype((200_000, 100), "float32"), ShapeDtype((200_000,), "float32")
+    gradient = tracer.grad(lambda x, y, v, u: u @ product(x, y, v), argnums=(0, 1, 2))
+    loops = loops_of(gradient, points, points, vector, vector, limit=10**9, machine=Machine())
+    (outer,) = [loop for loop in loops if "200000,200000]" in loop.axis]
+    assert 1_000 <= outer.chunk <= 8_000
+    assert loops[-1].axis.startswith("axis of 200000 of")
+    assert 100 <= loops[-1].chunk <= 4_000
 
 
 @pytest.mark.xla

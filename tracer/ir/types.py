@@ -194,9 +194,6 @@ class Cost:
         that run at the same time have them together.
     packed : int
         Bytes that a library rearranges before it multiplies; it may hold fewer of them at a time.
-    readers : int
-        Loops that an opaque op is lowered to on CPU and that read its operand, one after the other:
-        they compute it themselves if it is element-wise. 0: a library or a region reads it stored.
     """
 
     flops: int = 0
@@ -205,4 +202,3 @@ class Cost:
     product_flops: int = 0
     packing: int = 0
     packed: int = 0
-    readers: int = 0

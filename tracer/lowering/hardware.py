@@ -58,10 +58,8 @@ def machine_facts(device: Device | str | None = None) -> dict[str, Any]:
 def storage_facts(device: Device) -> dict[str, Any]:
     """Return how a device's compiler stores things: the fields of `optimizer.backend.Backend`."""
     if device.platform == "gpu":
-        cores = target_of(device).description[0]
-        return {"packs": False, "fuses_reductions": True, "runs_stages": False, "cores": cores}
-    is_cpu = device.platform == "cpu"
-    return {"packs": is_cpu, "runs_stages": is_cpu}
+        return {"packs": False, "fuses_reductions": True, "cores": target_of(device).description[0]}
+    return {"packs": device.platform == "cpu"}
 
 
 def target_of(device: Device) -> Target:

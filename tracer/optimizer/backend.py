@@ -27,15 +27,12 @@ class Backend:
         they are, and what their kernels need besides is in XLA's count.
     fuses_reductions : bool
         One kernel reduces a value and reads it again (a softmax), and so does not write over it.
-    runs_stages : bool
-        Ops that may be lowered to loops (`Cost.readers`) are; a GPU or TPU has kernels for them.
     cores : int
         Among which the sums of a product with few results are divided; 0: they are not.
     """
 
     packs: bool = True
     fuses_reductions: bool = False
-    runs_stages: bool = True
     cores: int = 0
 
     def partial_sums_bytes(self, node: Node) -> int:

@@ -156,7 +156,7 @@ class Planner(Finisher):
         """Yield the whole program in our order, where that keeps the limit; slices if faster."""
         ordered = self.ordered(whole)
         if ordered is not None and ordered.peak_bytes <= limit:
-            yield from self._faster_than(whole)
+            yield from self._faster_than(whole) if self.options.split else ()
             yield ordered
 
     def _within_cache_first(self, settings: SplitSettings) -> Iterator[Candidate]:

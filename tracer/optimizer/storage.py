@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from tracer.ir import Graph, Node, Value
-from tracer.optimizer.backend import current_backend
 
 # Operations per element from which on XLA calls an op expensive: from a quotient on. Checked for
 # every loop op; sine, cosine and tangent, which are computed twice all the same, are taken as
@@ -54,15 +53,7 @@ def stored_nodes(
 def is_fused(node: Node) -> bool:
     """Tell whether a kernel that computes the node can compute its operands too."""
     assert node.op is not None
-    return node.op.fusion in ("loop", "reduce") or _stages(node) > 0
-
-
-def _stages(node: Node) -> int:
-    """Return how many loops an opaque node is lowered to that read its operand; 0: none do."""
-    assert node.op is not None
-    if node.op.fusion != "opaque" or not current_backend().runs_stages:
-        return 0
-    return node.cost.readers
+    return node.op.fusion in ("loop", "reduce")
 
 
 class _Fusion:
@@ -120,11 +111,10 @@ class _Fusion:
         is_repeated = False
         for user in readers:
             assert user.op is not None
-            stages = _stages(user)
-            if (user.op.fusion == "opaque" and not stages) or user in self.demanded:
+            if user.op.fusion == "opaque" or user in self.demanded:
                 return True
             reading = self.readings.get(user)
-            kernels.add(None if stages > 1 else user if reading is None else reading.kernel)
+            kernels.add(user if reading is None else reading.kernel)
             if user in self.again:
                 kernels.add(None)
             is_repeated |= user.types[0].size > size

@@ -148,8 +148,8 @@ class _Bodies:
     def chunk_of(self, loop: Loop) -> int:
         subject, settings = self.search.subject, self.search.settings
         rows = choose_chunk(subject, self.region, loop, settings, self.alike)
-        if self.depth >= _MAXIMUM_DEPTH:
-            return rows
+        if self.depth:
+            return rows  # Within a loop already: to try tiles takes a second split of each body.
 
         def cut_again(body: Graph) -> tuple[Graph, list[Cut]]:
             inner: list[LoopRow] = []

@@ -29,6 +29,8 @@ _FEW_ROWS = 32
 # few beside one that is so many times as long: libraries pack it (100 features, 100 rows of
 # 100,000: 5.2 ns a pair, 3.9 for tiles).
 _LONG, _VERY_LONG = 64, 1000
+# Bodies of more nodes take long to split on trial.
+_MOST_NODES = 100
 # A square tile, and smaller ones where it is over the budget.
 _PARTS = (1, 2, 4)
 # Thin slices are slower than the time model knows, which sees the traffic only.
@@ -58,26 +60,40 @@ def tile_rows(
     cut_again : callable
         Splits the body of a loop; returns also what was cut.
     """
-    values = [type for node, _ in loop.nodes if node in region.virtual for type in node.types]
-    others = max((type.size for type in values), default=0) // region.extent
-    is_few = rows * region.extent < _FEW_ROWS * region.length
-    if others < (_LONG if is_few else _VERY_LONG) * rows:
+    if not settings.by_time or not _is_thin(region, loop, rows):
         return rows
     trips = alike.trips(subject, region, loop, settings.machine)
     if trips.nbytes(rows) > settings.budget_bytes:
         return rows  # It is cut again as it is.
     thin = _ABOUT * trips.seconds(rows) / rows
-    largest = min(math.isqrt(rows * others), region.length // 2)
+    square = math.isqrt(rows * _elements_beside(region, loop))
+    largest = min(square, region.length // 2)
     for wide in (balanced(region.length, largest // part) for part in _PARTS):
         if wide <= rows:
             break
         tiled, cuts = cut_again(trips.body(wide))
         # Those behind the first may be of what is left over of the other axis.
-        if not cuts or cuts[0][0] == wide or not all(_is_cheap(names) for _, names in cuts):
+        if not cuts or cuts[0][0] <= wide or not all(_is_cheap(names) for _, names in cuts):
             break
         if body_extra_bytes(tiled) <= settings.budget_bytes:
             return wide if trip_seconds(tiled, settings.machine) / wide <= thin else rows
     return rows
+
+
+def _is_thin(region: Region, loop: Loop, rows: int) -> bool:
+    """Tell whether slices of so many rows are thin, and tiles are worth a trial."""
+    # Sums that are put right in every trip would be put right in every tile. A few batches are no
+    # thin slices.
+    if loop.streams or region.extent < _LONG * _FEW_ROWS or len(loop.nodes) > _MOST_NODES:
+        return False
+    is_few = rows * region.extent < _FEW_ROWS * region.length
+    return _elements_beside(region, loop) >= (_LONG if is_few else _VERY_LONG) * rows
+
+
+def _elements_beside(region: Region, loop: Loop) -> int:
+    """Return how many elements of the largest value lie in one step of the axis."""
+    sizes = [t.size for node, _ in loop.nodes if node in region.virtual for t in node.types]
+    return max(sizes, default=0) // region.extent
 
 
 def _is_cheap(combiners: Iterable[str]) -> bool:
