@@ -195,17 +195,16 @@ def top_k_cost(operands: Types, results: Types, *, k: int) -> Cost:
     """Count one pass over the row, and what the second stage sees as scratch."""
     (x,), steps = operands, max(k, 1).bit_length()
     moved = moved_bytes(operands, results)
-    stages = _stages(x.shape[-1], k)
     if _is_reduction(x, k):
         partial = PACKED_BYTES * partial_results(x, (x.ndim - 1,))
         return Cost(x.size * steps, moved, partial)
+    stages = _stages(x.shape[-1], k)
     if stages is None:
         return Cost(x.size * steps, moved)
-    seen = x.size // x.shape[-1] * (stages.count + stages.candidates)
-    itemsize, rows = _ordered_alike(x.dtype).itemsize, x.size // x.shape[-1]
+    rows, itemsize = x.size // x.shape[-1], _ordered_alike(x.dtype).itemsize
+    seen = rows * (stages.count + stages.candidates)
     scratch = rows * _alive(x.shape[-1], k) * itemsize + _PLACES * results[1].nbytes
-    moved += 2 * seen * itemsize
-    return Cost(x.size + seen * steps, moved, scratch)
+    return Cost(x.size + seen * steps, moved + 2 * seen * itemsize, scratch)
 
 
 def _alive(size: int, k: int) -> int:

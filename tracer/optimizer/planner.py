@@ -107,7 +107,7 @@ class Planner(Finisher):
             split_bytes = self.options.split_bytes
             yield self._split(user_settings(threshold, split_bytes, self.options.machine))
         elif limit is None or unsplit.peak_bytes <= limit or not self.options.split:
-            faster = [*self._faster_than(unsplit)] if self.options.split else []
+            faster = [*self._faster_than(unsplit)]
             tried |= {candidate.graph.fingerprint for candidate in faster}
             yield from faster
             yield unsplit
@@ -156,7 +156,7 @@ class Planner(Finisher):
         """Yield the whole program in our order, where that keeps the limit; slices if faster."""
         ordered = self.ordered(whole)
         if ordered is not None and ordered.peak_bytes <= limit:
-            yield from self._faster_than(whole) if self.options.split else ()
+            yield from self._faster_than(whole)
             yield ordered
 
     def _within_cache_first(self, settings: SplitSettings) -> Iterator[Candidate]:
@@ -245,7 +245,8 @@ class Planner(Finisher):
         """
         limit, settings = self.options.limit_bytes, self._cache_settings
         stored = Liveness(unsplit.graph).stored
-        if all(type.nbytes <= settings.threshold_bytes for node in stored for type in node.types):
+        sizes = (type.nbytes for node in stored for type in node.types)
+        if not self.options.split or all(size <= settings.threshold_bytes for size in sizes):
             return
         candidate = self._split(settings)
         if not candidate.loops or (limit is not None and candidate.peak_bytes > limit):

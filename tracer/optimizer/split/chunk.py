@@ -41,7 +41,8 @@ class SplitSettings:
     machine : Machine
         What decides between slice sizes.
     by_time : bool
-        Cut an axis that is clearly faster; else the one that computes least again.
+        Cut an axis that is clearly faster, and square tiles instead of thin slices; else the axis
+        that computes least again.
     is_tile : bool
         The graph is a slice that is to be cut along the other axis.
     """

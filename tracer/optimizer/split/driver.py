@@ -16,7 +16,7 @@ from tracer.optimizer.split.loop import Emitted
 from tracer.optimizer.split.region import NO_PIECES, Pieces, Region, Subject
 from tracer.optimizer.split.rewrite import Rewrite, Written, write_regions
 from tracer.optimizer.split.search import Candidate, Search, largest_bytes
-from tracer.optimizer.split.tiles import Cut, tile_rows
+from tracer.optimizer.split.tiles import tile_rows
 from tracer.source import Source
 
 
@@ -151,11 +151,10 @@ class _Bodies:
         if self.depth:
             return rows  # Within a loop already: to try tiles takes a second split of each body.
 
-        def cut_again(body: Graph) -> tuple[Graph, list[Cut]]:
+        def cut_again(body: Graph) -> tuple[Graph, list[int]]:
             inner: list[LoopRow] = []
             tiled = self._split(body, loop, True, PassLog(), inner)
-            lengths = [row.chunk * row.trips + row.remainder for row in inner]
-            return tiled, [*zip(lengths, (row.combiners for row in inner), strict=True)]
+            return tiled, [row.chunk * row.trips + row.remainder for row in inner]
 
         wide = tile_rows(subject, self.region, loop, rows, settings, self.alike, cut_again)
         if wide != rows:

@@ -26,7 +26,7 @@ from tracer.optimizer.split.rescale import reference_value, rescaled
 from tracer.optimizer.split.streaming import references_of
 
 Transform = Callable[[Graph, Loop], Graph]
-"""Rewrites a body; told how many results after the first put the slices together."""
+"""Rewrites the body of a loop."""
 
 
 @dataclass(frozen=True)

@@ -139,17 +139,14 @@ class Search:
             self.refused.setdefault(what, (reason, seed.source))
             return None
         fitting = self._fitting(candidates)
-        least = min(candidate.kept_bytes for candidate in fitting) + self.settings.threshold_bytes
-        # What a tile adds to is stored anyhow, outside of it.
-        fitting = [c for c in fitting if c.kept_bytes <= least or self.settings.is_tile]
+        if not self.settings.is_tile:  # What a tile adds to is stored anyhow, outside of it.
+            least = min(c.kept_bytes for c in fitting) + self.settings.threshold_bytes
+            fitting = [c for c in fitting if c.kept_bytes <= least]
         most = max(candidate.saved_bytes for candidate in fitting)
         about_most = [c for c in fitting if c.saved_bytes >= _ABOUT * most]
-        short = max(seed.types[0].shape) // _MUCH_SHORTER if self.settings.is_tile else 0
-
-        def order(candidate: Candidate) -> tuple[int, bool, int]:
-            return candidate.flops, seed.types[0].shape[candidate.axis] < short, candidate.axis
-
-        chosen = min(about_most, key=order)
+        shape = seed.types[0].shape
+        short = max(shape) // _MUCH_SHORTER if self.settings.is_tile else 0
+        chosen = min(about_most, key=lambda c: (c.flops, shape[c.axis] < short, c.axis))
         is_large = largest_bytes(seed) >= _TIMED_BYTES
         is_timed = self.settings.by_time and len(about_most) > 1 and is_large
         return self._faster(chosen, about_most) if is_timed else chosen

@@ -9,7 +9,7 @@ Wolf & Lam, "A data locality optimizing algorithm" (PLDI 1991).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from tracer.ir import Graph, registry
 from tracer.optimizer.liveness import body_extra_bytes
@@ -18,9 +18,6 @@ from tracer.optimizer.split.alike import Alike
 from tracer.optimizer.split.chunk import SplitSettings, balanced
 from tracer.optimizer.split.levels import Loop
 from tracer.optimizer.split.region import Region, Subject
-
-Cut = tuple[int, tuple[str, ...]]
-"""The length of an axis that was cut, and how results are assembled."""
 
 # Measured on 2 cores, float32, the gradient of a kernel product with 200,000 points: 6.3 ns a pair
 # for slices of 10 rows, 1.9 for 20 of 100,000, 1.5 for tiles of 500 to 8,000 rows.
@@ -44,7 +41,7 @@ def tile_rows(
     rows: int,
     settings: SplitSettings,
     alike: Alike,
-    cut_again: Callable[[Graph], tuple[Graph, list[Cut]]],
+    cut_again: Callable[[Graph], tuple[Graph, list[int]]],
 ) -> int:
     """Return the slice size for square tiles instead of `rows`, where that helps.
 
@@ -58,44 +55,44 @@ def tile_rows(
     settings : SplitSettings
     alike : Alike
     cut_again : callable
-        Splits the body of a loop; returns also what was cut.
+        Splits the body of a loop; returns also the lengths of the axes that were cut.
     """
-    if not settings.by_time or not _is_thin(region, loop, rows):
+    sizes = [t.size for node, _ in loop.nodes if node in region.virtual for t in node.types]
+    beside = max(sizes, default=0) // region.extent
+    if not (settings.by_time and _is_thin(region, rows, beside) and _is_simple(subject, loop)):
         return rows
     trips = alike.trips(subject, region, loop, settings.machine)
     if trips.nbytes(rows) > settings.budget_bytes:
         return rows  # It is cut again as it is.
     thin = _ABOUT * trips.seconds(rows) / rows
-    square = math.isqrt(rows * _elements_beside(region, loop))
-    largest = min(square, region.length // 2)
+    largest = min(math.isqrt(rows * beside), region.length // 2)
     for wide in (balanced(region.length, largest // part) for part in _PARTS):
         if wide <= rows:
             break
-        tiled, cuts = cut_again(trips.body(wide))
+        tiled, lengths = cut_again(trips.body(wide))
         # Those behind the first may be of what is left over of the other axis.
-        if not cuts or cuts[0][0] <= wide or not all(_is_cheap(names) for _, names in cuts):
+        if not lengths or lengths[0] <= wide:
             break
         if body_extra_bytes(tiled) <= settings.budget_bytes:
             return wide if trip_seconds(tiled, settings.machine) / wide <= thin else rows
     return rows
 
 
-def _is_thin(region: Region, loop: Loop, rows: int) -> bool:
-    """Tell whether slices of so many rows are thin, and tiles are worth a trial."""
-    # Sums that are put right in every trip would be put right in every tile. A few batches are no
-    # thin slices.
-    if loop.streams or region.extent < _LONG * _FEW_ROWS or len(loop.nodes) > _MOST_NODES:
-        return False
+def _is_thin(region: Region, rows: int, beside: int) -> bool:
+    """Tell whether rows are few beside the elements that lie in one step of the axis."""
+    if region.extent < _LONG * _FEW_ROWS:
+        return False  # A few batches are no thin slices.
     is_few = rows * region.extent < _FEW_ROWS * region.length
-    return _elements_beside(region, loop) >= (_LONG if is_few else _VERY_LONG) * rows
+    return beside >= (_LONG if is_few else _VERY_LONG) * rows
 
 
-def _elements_beside(region: Region, loop: Loop) -> int:
-    """Return how many elements of the largest value lie in one step of the axis."""
-    sizes = [t.size for node, _ in loop.nodes if node in region.virtual for t in node.types]
-    return max(sizes, default=0) // region.extent
+def _is_simple(subject: Subject, loop: Loop) -> bool:
+    """Tell whether results would be written or added up in tiles, and a trial takes little time.
 
-
-def _is_cheap(combiners: Iterable[str]) -> bool:
-    """Tell whether results are written or added up: the k largest are sorted again in each trip."""
-    return all(name not in registry() or registry()[name].merge is None for name in combiners)
+    Sums that are put right in every trip, and the k largest, which are sorted again, would be so in
+    every tile.
+    """
+    if loop.streams or len(loop.nodes) > _MOST_NODES:
+        return False
+    rules = (subject.rule(node) for node, _ in loop.nodes)
+    return all(registry()[name].merge is None for rule in rules for name in rule.reduced.values())
