@@ -62,6 +62,47 @@ def test_long_rows_give_what_one_stage_gives(shape: tuple[int, ...], k: int, dty
         np.testing.assert_array_equal(values.astype("f8"), wanted[0].astype("f8"))
 
 
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: np.dtype(dtype).name)
+@pytest.mark.parametrize(
+    ("shape", "k"), [((300, 37), 10), ((40, 200), 100), ((500, 20), 20), ((3, 70, 65), 2)]
+)
+def test_many_short_rows_give_what_the_kernel_gives(
+    shape: tuple[int, ...], k: int, dtype: Any
+) -> None:
+    """One after the other, but for elements that do not fit an integer beside their places."""
+    program = graph(shape, dtype, k)
+    made = lowering.compile_graph(program)
+    is_narrow = np.dtype(dtype).itemsize <= 4
+    assert ("TopK" in made.hlo() or " sort(" in made.hlo()) != is_narrow
+    assert (scratch_of(program) > 0) == is_narrow
+    for kind in ("any", "few values", "not finite", "zeros and the lowest"):
+        x = numbers(shape, dtype, kind)
+        wanted = ops.top_k.evaluate(x, k=k)
+        values, indices = (lowering.to_host(b) for b in made(lowering.to_device(x)))
+        np.testing.assert_array_equal(indices, wanted[1], err_msg=kind)
+        np.testing.assert_array_equal(values.astype("f8"), wanted[0].astype("f8"))
+    assert made.memory.temporary_bytes <= max(scratch_of(program), 4 * x.nbytes * (not is_narrow))
+
+
+def test_few_short_rows_and_large_k_are_left_to_the_kernel() -> None:
+    """Each round is a kernel, and reads the row again."""
+    for shape, k in (((1, 100), 10), ((1000, 5000), 100), ((1000, 300), 200)):
+        assert "TopK" in lowering.compile_graph(graph(shape, "float32", k)).hlo()
+
+
+def test_what_one_core_does_alone_is_priced() -> None:
+    """XLA's kernel does; rounds are reductions, which all cores share."""
+
+    def steps(n: int, k: int) -> int:
+        node = graph((1000, n), "float32", k).outputs[0].node
+        assert node.op is not None
+        return node.op.cost(node.operand_types, node.types, **node.params).steps
+
+    assert steps(100, 10) < 100_000
+    assert steps(2000, 100) > 20 * steps(100, 10)
+    assert steps(4000, 100) < 2 * steps(2000, 100)
+
+
 def test_all_of_the_best_in_one_block_and_in_the_rest() -> None:
     x = np.zeros((2, 4099), np.float32)
     x[0, 33:43] = np.arange(10)

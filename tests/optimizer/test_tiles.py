@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import tracer.numpy as tnp
 from tracer.ir import ShapeDtype
 from tracer.optimizer.pipeline import PlannerOptions
 from tracer.optimizer.planner import Planner
-from tracer.optimizer.speed import Machine
+from tracer.optimizer.speed import Machine, estimate_seconds
 from tracer.trace import trace
 
 N = 20_000
@@ -61,8 +62,42 @@ def test_the_k_largest_are_not_merged_for_the_sake_of_tiles() -> None:
 
     queries, points = ShapeDtype((1_000, 10), "float32"), ShapeDtype((10**6, 10), "float32")
     loops = loops_of(nearest, queries, points, limit=128 * 10**6, machine=Machine())
-    assert loops[-1].axis.startswith("axis of 1000 of float32[1000,200000]")
+    assert loops[-1].axis.startswith("axis of 1000 of float32[1000,")
     assert loops[-1].chunk < 32
+
+
+def nearest_of(k: int, queries: int, points: int, features: int) -> Any:
+    """Return the loops for neighbours under 300 MB."""
+
+    def nearest(queries: Any, points: Any) -> Any:
+        return tnp.top_k(queries @ points.T, k)
+
+    types = (ShapeDtype((n, features), "float32") for n in (queries, points))
+    limit = 300 * 10**6
+    return loops_of(nearest, *types, limit=limit, machine=Machine(cache_bytes=32 << 20))
+
+
+def test_steps_of_one_core_are_not_divided_among_the_cores() -> None:
+    program = trace(lambda x: tnp.top_k(x, 100), (ShapeDtype((1_000, 1_000), "float32"),)).graph
+    steps = sum(node.cost.steps for node in program.nodes)
+    for cores in (1, 8):
+        machine = Machine(cores=cores, step_seconds=0.0)
+        slow = estimate_seconds(program, replace(machine, step_seconds=1e-9))
+        assert slow - estimate_seconds(program, machine) == pytest.approx(1e-9 * steps)
+    assert steps > 10**7
+
+
+def test_slices_are_long_where_merges_take_long() -> None:
+    """2,000 of a million points fit the caches; to merge 500 times 100 takes 30 times as long."""
+    assert not any(loop.trips > 130 for loop in nearest_of(100, 1_000, 10**6, 10))
+
+
+def test_results_are_merged_less_often_in_tiles() -> None:
+    """200 points of 10,000 queries fit the caches, and would be merged 300 times."""
+    outer, inner = nearest_of(10, 10_000, 60_000, 784)
+    assert outer.axis.startswith("axis of 60000 of")
+    assert outer.trips <= 40
+    assert inner.axis.startswith("axis of 10000 of")
 
 
 def test_what_libraries_would_pack_for_every_slice_is_cut() -> None:

@@ -194,6 +194,9 @@ class Cost:
         that run at the same time have them together.
     packed : int
         Bytes that a library rearranges before it multiplies; it may hold fewer of them at a time.
+    steps : int
+        Scalar steps that one core takes one after the other, as comparisons in a heap: neither
+        vectors nor other cores help.
     """
 
     flops: int = 0
@@ -202,3 +205,4 @@ class Cost:
     product_flops: int = 0
     packing: int = 0
     packed: int = 0
+    steps: int = 0

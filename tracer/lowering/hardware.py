@@ -34,8 +34,8 @@ def machine_facts(device: Device | str | None = None) -> dict[str, Any]:
     dict
         Of a CPU its cores and its largest cache, as the machine says them. Of a GPU or TPU its
         rates by the maker's data sheet and the memory close to its arithmetic (second-level
-        cache; a TPU core's vector memory): nothing there clears pages, packs operands or wakes
-        cores one by one.
+        cache; a TPU core's vector memory): nothing there clears pages, packs operands, wakes
+        cores one by one or leaves a row to one of them.
     """
     place = find_device(device)
     if place.platform == "cpu":
@@ -47,6 +47,7 @@ def machine_facts(device: Device | str | None = None) -> dict[str, Any]:
         "product_rate": target.product_rate,
         "vector_rate": target.vector_rate,
         "product_element_seconds": 0.0,
+        "step_seconds": 0.0,
         "packing_rate": math.inf,
         "cache_rate": 4 * target.memory_rate,
         "memory_rate": target.memory_rate,

@@ -34,16 +34,27 @@ def lower_packed(b: Any, x: Any, *, axis: int, largest: bool) -> tuple[Any, Any]
 
     NaN is both largest and smallest.
     """
+    packed = pack(b, x, axis=axis, largest=largest)
+    type = packed.type.with_shape((*x.shape[:axis], *x.shape[axis + 1 :]))
+    lowest = b.splat(np.iinfo(_INT64).min, type.with_shape(()))
+    (found,) = b.reduce((type,), (packed,), (lowest,), (axis,), _larger)
+    return unpack(b, found, x.dtype, largest=largest)
+
+
+def pack(b: Any, x: Any, *, axis: int, largest: bool) -> Any:
+    """Return int64 of which a larger one stands for a better element; of equals for the first."""
     keys = b.convert(x.type.with_dtype(_INT64), _keys(b, x, largest=largest))
     upper = b.shift_left(keys, b.splat(_WIDTH, keys.type))
     places = b.subtract(b.splat(_LOWER, keys.type), b.iota(keys.type, axis))
-    wide = keys.type.with_shape((*x.shape[:axis], *x.shape[axis + 1 :]))
-    lowest = b.splat(np.iinfo(_INT64).min, wide.with_shape(()))
-    (found,) = b.reduce((wide,), (b.or_(upper, places),), (lowest,), (axis,), _larger)
-    narrow = wide.with_dtype(_INT32)
-    key = b.convert(narrow, b.shift_right_arithmetic(found, b.splat(_WIDTH, wide)))
-    place = b.convert(narrow, b.and_(found, b.splat(_LOWER, wide)))
-    value = _value(b, key, wide.with_dtype(x.dtype), largest=largest)
+    return b.or_(upper, places)
+
+
+def unpack(b: Any, packed: Any, dtype: np.dtype[Any], *, largest: bool) -> tuple[Any, Any]:
+    """Return the elements that packed integers stand for, and their int32 places."""
+    wide, narrow = packed.type, packed.type.with_dtype(_INT32)
+    key = b.convert(narrow, b.shift_right_arithmetic(packed, b.splat(_WIDTH, wide)))
+    place = b.convert(narrow, b.and_(packed, b.splat(_LOWER, wide)))
+    value = _value(b, key, wide.with_dtype(dtype), largest=largest)
     return value, b.subtract(b.splat(_LOWER, narrow), place)
 
 

@@ -39,6 +39,8 @@ class Machine:
         element-wise arithmetic.
     product_element_seconds : float
         What each element of a product's result costs one core besides: thin products are slow.
+    step_seconds : float
+        What each of the steps takes that one core takes one after the other.
     packing_rate : float
         Bytes a second of all cores that a library packs before it multiplies.
     cache_rate, memory_rate, fresh_rate : float
@@ -52,7 +54,8 @@ class Machine:
     cache_bytes: int = 32 << 20
     product_rate: float = 2.2e11
     vector_rate: float = 2.5e10
-    product_element_seconds: float = 1.5e-9
+    product_element_seconds: float = 1e-9
+    step_seconds: float = 4.3e-10
     packing_rate: float = 1e10
     cache_rate: float = 1.5e11
     memory_rate: float = 4.5e10
@@ -106,7 +109,7 @@ class _Kernels:
             elements = sum(type.size for type in node.types)
             seconds += cost.product_flops / machine.product_rate * width
             seconds += elements * machine.product_element_seconds
-        return seconds / cores
+        return seconds / cores + cost.steps * machine.step_seconds
 
     def _traffic(self, node: Node, is_stored: bool) -> float:
         """Return the seconds to move what a node reads from buffers, writes, and packs."""

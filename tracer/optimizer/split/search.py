@@ -12,7 +12,7 @@ from tracer.optimizer.split.chunk import SplitSettings, choose_chunk
 from tracer.optimizer.split.generated import generated_nodes
 from tracer.optimizer.split.grow import grow_region
 from tracer.optimizer.split.levels import Loop, LoopPlan, plan_loops
-from tracer.optimizer.split.region import Conflict, Region, Subject
+from tracer.optimizer.split.region import Conflict, Region, Subject, merge_of
 from tracer.source import Source
 
 # Axes whose saving is at least this share of the best one's compete by flops.
@@ -124,7 +124,8 @@ class Search:
 
         Among axes that fit the budget, leave nothing large stored that another axis would not, and
         save about the most bytes, the one that computes least again wins, then the outermost (of a
-        tile, a long one); but for one that is clearly faster by the time model.
+        tile, one that merges nothing, and a long one); but for one that is clearly faster by the
+        time model.
         """
         candidates, reasons = [], []
         for axis, label in enumerate(self.subject.rule(seed).results[0]):
@@ -144,12 +145,18 @@ class Search:
             fitting = [c for c in fitting if c.kept_bytes <= least]
         most = max(candidate.saved_bytes for candidate in fitting)
         about_most = [c for c in fitting if c.saved_bytes >= _ABOUT * most]
-        shape = seed.types[0].shape
-        short = max(shape) // _MUCH_SHORTER if self.settings.is_tile else 0
-        chosen = min(about_most, key=lambda c: (c.flops, shape[c.axis] < short, c.axis))
+        chosen = min(about_most, key=lambda c: (c.flops, *self._tile_order(seed, c), c.axis))
         is_large = largest_bytes(seed) >= _TIMED_BYTES
         is_timed = self.settings.by_time and len(about_most) > 1 and is_large
         return self._faster(chosen, about_most) if is_timed else chosen
+
+    def _tile_order(self, seed: Node, candidate: Candidate) -> tuple[bool, ...]:
+        """Return what speaks against an axis of a tile: it merges what the tile finds, is short."""
+        if not self.settings.is_tile:
+            return ()
+        heads, shape = candidate.region.heads.items(), seed.types[0].shape
+        merges = any(merge_of(self.subject, head, label) for head, label in heads)
+        return merges, shape[candidate.axis] < max(shape) // _MUCH_SHORTER
 
     def _fitting(self, candidates: list[Candidate]) -> list[Candidate]:
         """Return those whose trips fit the budget, at once or cut again along an axis that does.

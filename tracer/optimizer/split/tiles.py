@@ -2,8 +2,9 @@
 
 A kernel over 10 rows of 200,000 elements may run along the short side, libraries pack the long
 operand anew for every 10 rows, and what is summed over the rows is read and written as often. A
-slice of more rows is over the budget, and is cut again along the other axis. Source: loop tiling,
-Wolf & Lam, "A data locality optimizing algorithm" (PLDI 1991).
+slice of more rows is over the budget, and is cut again along the other axis. So is a longer slice
+of an axis along which results are merged in every trip, as the k largest, to merge less often.
+Source: loop tiling, Wolf & Lam, "A data locality optimizing algorithm" (PLDI 1991).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from tracer.optimizer.speed import trip_seconds
 from tracer.optimizer.split.alike import Alike
 from tracer.optimizer.split.chunk import SplitSettings, balanced
 from tracer.optimizer.split.levels import Loop
-from tracer.optimizer.split.region import Region, Subject
+from tracer.optimizer.split.region import Region, Subject, merge_of
 
 # Measured on 2 cores, float32, the gradient of a kernel product with 200,000 points: 6.3 ns a pair
 # for slices of 10 rows, 1.9 for 20 of 100,000, 1.5 for tiles of 500 to 8,000 rows.
@@ -29,9 +30,11 @@ _LONG, _VERY_LONG = 64, 1000
 # Bodies of more nodes take long to split on trial.
 _MOST_NODES = 100
 # A square tile, and smaller ones where it is over the budget.
-_PARTS = (1, 2, 4)
+_PARTS = (1, 2, 4, 8)
 # Thin slices are slower than the time model knows, which sees the traffic only.
 _ABOUT = 1.1
+# Longer slices have to be faster where they only merge less often.
+_FASTER = 0.95
 
 
 def tile_rows(
@@ -59,22 +62,29 @@ def tile_rows(
     """
     sizes = [t.size for node, _ in loop.nodes if node in region.virtual for t in node.types]
     beside = max(sizes, default=0) // region.extent
-    if not (settings.by_time and _is_thin(region, rows, beside) and _is_simple(subject, loop)):
+    if not settings.by_time or loop.streams or len(loop.nodes) > _MOST_NODES:
+        return rows
+    if any(merge_of(subject, head, label) for head, label in loop.heads.items()):
+        largest, slower = 4 * rows * beside // _FEW_ROWS, _FASTER
+    elif _is_thin(region, rows, beside) and _adds_only(subject, loop):
+        largest, slower = math.isqrt(rows * beside), _ABOUT
+    else:
         return rows
     trips = alike.trips(subject, region, loop, settings.machine)
     if trips.nbytes(rows) > settings.budget_bytes:
         return rows  # It is cut again as it is.
-    thin = _ABOUT * trips.seconds(rows) / rows
-    largest = min(math.isqrt(rows * beside), region.length // 2)
+    most = slower * trips.seconds(rows) / rows
+    largest = min(largest, region.length // 2)
     for wide in (balanced(region.length, largest // part) for part in _PARTS):
         if wide <= rows:
             break
         tiled, lengths = cut_again(trips.body(wide))
         # Those behind the first may be of what is left over of the other axis.
-        if not lengths or lengths[0] <= wide:
+        if not lengths or lengths[0] == wide:
             break
-        if body_extra_bytes(tiled) <= settings.budget_bytes:
-            return wide if trip_seconds(tiled, settings.machine) / wide <= thin else rows
+        fits = body_extra_bytes(tiled) <= settings.budget_bytes
+        if fits and trip_seconds(tiled, settings.machine) / wide <= most:
+            return wide
     return rows
 
 
@@ -86,13 +96,10 @@ def _is_thin(region: Region, rows: int, beside: int) -> bool:
     return beside >= (_LONG if is_few else _VERY_LONG) * rows
 
 
-def _is_simple(subject: Subject, loop: Loop) -> bool:
-    """Tell whether results would be written or added up in tiles, and a trial takes little time.
+def _adds_only(subject: Subject, loop: Loop) -> bool:
+    """Tell whether results would be written or added up in tiles.
 
-    Sums that are put right in every trip, and the k largest, which are sorted again, would be so in
-    every tile.
+    The k largest, which are sorted again in every trip, would be so in every tile.
     """
-    if loop.streams or len(loop.nodes) > _MOST_NODES:
-        return False
     rules = (subject.rule(node) for node, _ in loop.nodes)
     return all(registry()[name].merge is None for rule in rules for name in rule.reduced.values())
