@@ -78,7 +78,7 @@ def nearest_of(k: int, queries: int, points: int, features: int) -> Any:
 
 
 def test_steps_of_one_core_are_not_divided_among_the_cores() -> None:
-    program = trace(lambda x: tnp.top_k(x, 100), (ShapeDtype((1_000, 1_000), "float32"),)).graph
+    program = trace(lambda x: tnp.top_k(x, 100), (ShapeDtype((1_000, 5_000), "float32"),)).graph
     steps = sum(node.cost.steps for node in program.nodes)
     for cores in (1, 8):
         machine = Machine(cores=cores, step_seconds=0.0)
