@@ -33,6 +33,9 @@ _MOST_NODES = 100
 _PARTS = (1, 2, 4, 8)
 # Thin slices are slower than the time model knows, which sees the traffic only.
 _ABOUT = 1.1
+# About so many rows tiles have whose results are merged; the largest are of twice as many elements
+# as the slices.
+_ROWS_OF_MERGED = 24
 # Longer slices have to be faster where they only merge less often.
 _FASTER = 0.95
 
@@ -65,7 +68,7 @@ def tile_rows(
     if not settings.by_time or loop.streams or len(loop.nodes) > _MOST_NODES:
         return rows
     if any(merge_of(subject, head, label) for head, label in loop.heads.items()):
-        largest, slower = 4 * rows * beside // _FEW_ROWS, _FASTER
+        largest, slower = 2 * rows * beside // balanced(beside, _ROWS_OF_MERGED), _FASTER
     elif _is_thin(region, rows, beside) and _adds_only(subject, loop):
         largest, slower = math.isqrt(rows * beside), _ABOUT
     else:
