@@ -81,7 +81,8 @@ def test_many_short_rows_give_what_the_kernel_gives(
         values, indices = (lowering.to_host(b) for b in made(lowering.to_device(x)))
         np.testing.assert_array_equal(indices, wanted[1], err_msg=kind)
         np.testing.assert_array_equal(values.astype("f8"), wanted[0].astype("f8"))
-    assert made.memory.temporary_bytes <= max(scratch_of(program), 4 * x.nbytes * (not is_narrow))
+    if is_narrow:
+        assert 0.6 * scratch_of(program) <= made.memory.temporary_bytes <= scratch_of(program)
 
 
 def test_few_short_rows_and_large_k_are_left_to_the_kernel() -> None:

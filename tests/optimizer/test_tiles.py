@@ -100,6 +100,19 @@ def test_results_are_merged_less_often_in_tiles() -> None:
     assert inner.axis.startswith("axis of 10000 of")
 
 
+def test_an_axis_is_chosen_by_what_its_tiles_will_take() -> None:
+    """Along the other axis trips read all of the points, centred: 40 MB that stay stored."""
+
+    def nearest(queries: Any, points: Any) -> Any:
+        return tnp.top_k(-((queries[:, None] - points) ** 2).sum(-1), 10)
+
+    types = (ShapeDtype((n, 100), "float32") for n in (10_000, 100_000))
+    *_, outer, inner = loops_of(nearest, *types, limit=10**8, machine=Machine())
+    assert outer.axis.startswith("axis of 100000 of")
+    assert outer.trips <= 10
+    assert inner.axis.startswith("axis of 10000 of")
+
+
 def test_what_libraries_would_pack_for_every_slice_is_cut() -> None:
     """80 slices of 200,000 x 100 numbers are packed anew for every 80 rows, and added to."""
     points, vector = ShapeDtype((200_000, 100), "float32"), ShapeDtype((200_000,), "float32")

@@ -37,7 +37,7 @@ def lower_packed(b: Any, x: Any, *, axis: int, largest: bool) -> tuple[Any, Any]
     packed = pack(b, x, axis=axis, largest=largest)
     type = packed.type.with_shape((*x.shape[:axis], *x.shape[axis + 1 :]))
     lowest = b.splat(np.iinfo(_INT64).min, type.with_shape(()))
-    (found,) = b.reduce((type,), (packed,), (lowest,), (axis,), _larger)
+    (found,) = b.reduce((type,), (packed,), (lowest,), (axis,), larger)
     return unpack(b, found, x.dtype, largest=largest)
 
 
@@ -58,7 +58,8 @@ def unpack(b: Any, packed: Any, dtype: np.dtype[Any], *, largest: bool) -> tuple
     return value, b.subtract(b.splat(_LOWER, narrow), place)
 
 
-def _larger(b: Any, x: Any, y: Any) -> tuple[Any]:
+def larger(b: Any, x: Any, y: Any) -> tuple[Any]:
+    """Emit the combiner of packed integers."""
     return (b.maximum(x, y),)
 
 

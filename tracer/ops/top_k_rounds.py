@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from tracer.ir import ShapeDtype
-from tracer.ops.packed_extreme import PACKED_BYTES, fits, pack, unpack
+from tracer.ops.packed_extreme import PACKED_BYTES, fits, larger, pack, unpack
 
 _INT64 = np.dtype(np.int64)
 # Rounds are written out one by one: more would take long to compile (0.3 s for 100).
@@ -89,12 +89,8 @@ def lower_rounds(b: Any, x: Any, k: int, *, largest: bool = True) -> tuple[Any, 
     found: list[Any] = []
     below = packed
     for _ in range(k):
-        (last,) = b.reduce((row_type,), (below,), (initial,), (1,), _larger)
+        (last,) = b.reduce((row_type,), (below,), (initial,), (1,), larger)
         found.append(b.reshape(row_type.with_shape((*row_type.shape, 1)), last))
         limits = b.broadcast_in_dim(packed.type, last, (0,))
         below = b.select(b.compare("LT", packed, limits), packed, excluded)
     return unpack(b, b.concatenate(found, 1), x.dtype, largest=largest)
-
-
-def _larger(b: Any, x: Any, y: Any) -> tuple[Any]:
-    return (b.maximum(x, y),)

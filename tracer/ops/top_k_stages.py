@@ -221,7 +221,7 @@ def top_k_cost(operands: Types, results: Types, *, k: int) -> Cost:
     rows = math.prod(x.shape[:-1])
     stages, work = _stages(size, k), _work(rows, size, k, dtype)
     seen = stages.count + stages.candidates if stages else 0
-    places = _PLACES * results[1].nbytes if work.alive_bytes else 0
+    places = _PLACES * results[1].nbytes if stages else 0
     return Cost(
         work.flops,
         moved + 2 * rows * seen * dtype.itemsize,

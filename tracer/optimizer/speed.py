@@ -54,7 +54,7 @@ class Machine:
     cache_bytes: int = 32 << 20
     product_rate: float = 2.2e11
     vector_rate: float = 2.5e10
-    product_element_seconds: float = 1e-9
+    product_element_seconds: float = 1.5e-9
     step_seconds: float = 4.3e-10
     packing_rate: float = 1e10
     cache_rate: float = 1.5e11

@@ -13,7 +13,7 @@ stored, and the uses of a gradient are uses like any other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from tracer.ir import AxisRule, Graph, Label, Merge, Node, Value, registry
@@ -128,6 +128,11 @@ def _axis_size(node: Node, rule: AxisRule, label: Label) -> int:
         if label in labels:
             return type.shape[labels.index(label)]
     raise AssertionError("a label stands in its node's axis rule")
+
+
+def is_merged(subject: Subject, heads: Mapping[Node, Label]) -> bool:
+    """Tell whether what trips find has to be merged, as the k largest of slices."""
+    return any(merge_of(subject, head, label) is not None for head, label in heads.items())
 
 
 def merge_of(subject: Subject, head: Node, label: Label) -> Merge | None:

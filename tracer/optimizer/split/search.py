@@ -12,7 +12,8 @@ from tracer.optimizer.split.chunk import SplitSettings, choose_chunk
 from tracer.optimizer.split.generated import generated_nodes
 from tracer.optimizer.split.grow import grow_region
 from tracer.optimizer.split.levels import Loop, LoopPlan, plan_loops
-from tracer.optimizer.split.region import Conflict, Region, Subject, merge_of
+from tracer.optimizer.split.region import Conflict, Region, Subject, is_merged
+from tracer.optimizer.split.tiles import longest_slice
 from tracer.source import Source
 
 # Axes whose saving is at least this share of the best one's compete by flops.
@@ -154,9 +155,9 @@ class Search:
         """Return what speaks against an axis of a tile: it merges what the tile finds, is short."""
         if not self.settings.is_tile:
             return ()
-        heads, shape = candidate.region.heads.items(), seed.types[0].shape
-        merges = any(merge_of(self.subject, head, label) for head, label in heads)
-        return merges, shape[candidate.axis] < max(shape) // _MUCH_SHORTER
+        shape, heads = seed.types[0].shape, candidate.region.heads
+        is_short = shape[candidate.axis] < max(shape) // _MUCH_SHORTER
+        return is_merged(self.subject, heads), is_short
 
     def _fitting(self, candidates: list[Candidate]) -> list[Candidate]:
         """Return those whose trips fit the budget, at once or cut again along an axis that does.
@@ -184,12 +185,15 @@ class Search:
         return fastest if seconds[fastest.axis] < _CLEARLY * seconds[chosen.axis] else chosen
 
     def _seconds(self, candidate: Candidate) -> float:
-        """Return about how long the loops of a candidate take."""
+        """Return about how long the loops of a candidate take; tiles merge seldom."""
         region, total = candidate.region, 0.0
+        is_tiled = self.cuts_again and not self.settings.is_tile
         for loop in candidate.plan.loops:
             rows = choose_chunk(self.subject, region, loop, self.settings, self.alike)
             trips = self.alike.trips(self.subject, region, loop, self.settings.machine)
-            total += trips.seconds(rows) * region.length / rows
+            is_long = is_tiled and is_merged(self.subject, loop.heads)
+            sizes = {rows, longest_slice(region, loop, rows) if is_long else rows}
+            total += min(trips.seconds(size) / size for size in sizes) * region.length
         return total
 
     def _candidate(self, seed: Node, axis: int, label: Label) -> Candidate | str:

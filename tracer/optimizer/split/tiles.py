@@ -18,7 +18,7 @@ from tracer.optimizer.speed import trip_seconds
 from tracer.optimizer.split.alike import Alike
 from tracer.optimizer.split.chunk import SplitSettings, balanced
 from tracer.optimizer.split.levels import Loop
-from tracer.optimizer.split.region import Region, Subject, merge_of
+from tracer.optimizer.split.region import Region, Subject, is_merged
 
 # Measured on 2 cores, float32, the gradient of a kernel product with 200,000 points: 6.3 ns a pair
 # for slices of 10 rows, 1.9 for 20 of 100,000, 1.5 for tiles of 500 to 8,000 rows.
@@ -63,12 +63,11 @@ def tile_rows(
     cut_again : callable
         Splits the body of a loop; returns also the lengths of the axes that were cut.
     """
-    sizes = [t.size for node, _ in loop.nodes if node in region.virtual for t in node.types]
-    beside = max(sizes, default=0) // region.extent
+    beside = _beside(region, loop)
     if not settings.by_time or loop.streams or len(loop.nodes) > _MOST_NODES:
         return rows
-    if any(merge_of(subject, head, label) for head, label in loop.heads.items()):
-        largest, slower = 2 * rows * beside // balanced(beside, _ROWS_OF_MERGED), _FASTER
+    if is_merged(subject, loop.heads):
+        largest, slower = longest_slice(region, loop, rows), _FASTER
     elif _is_thin(region, rows, beside) and _adds_only(subject, loop):
         largest, slower = math.isqrt(rows * beside), _ABOUT
     else:
@@ -89,6 +88,19 @@ def tile_rows(
         if fits and trip_seconds(tiled, settings.machine) / wide <= most:
             return wide
     return rows
+
+
+def longest_slice(region: Region, loop: Loop, rows: int) -> int:
+    """Return the longest slice to be cut into tiles, instead of `rows`, so as to merge seldom."""
+    beside = _beside(region, loop)
+    longest = 2 * rows * beside // max(1, balanced(beside, _ROWS_OF_MERGED))
+    return max(rows, min(longest, region.length // 2))
+
+
+def _beside(region: Region, loop: Loop) -> int:
+    """Return the elements that lie in one step of the axis, of the largest value."""
+    sizes = [t.size for node, _ in loop.nodes if node in region.virtual for t in node.types]
+    return max(sizes, default=0) // region.extent
 
 
 def _is_thin(region: Region, rows: int, beside: int) -> bool:
