@@ -86,6 +86,21 @@ def test_a_deep_network_takes_slices_of_its_batch_that_are_as_large_as_the_limit
     assert estimate_seconds(found.graph, machine) < 1.25 * whole
 
 
+def test_slices_that_are_as_fast_and_much_smaller_come_before_the_whole() -> None:
+    """Four of these matrices are alive at once in the whole program: 34 GB."""
+    length = 16_384
+
+    def loss(q: Any, k: Any, v: Any) -> Any:
+        return ((tracer.nn.softmax(q @ k.swapaxes(-1, -2), axis=-1) @ v) ** 2).sum()
+
+    operand = ShapeDtype((8, length, 64), "float32")
+    graph = trace(tracer.grad(loss, argnums=(0, 1, 2)), (operand, operand, operand)).graph
+    whole = estimate_seconds(graph, Machine())
+    found = next(Planner(graph, PlannerOptions(machine=Machine())).candidates())
+    assert 0.85 * whole < estimate_seconds(found.graph, Machine()) < whole
+    assert 8 * found.peak_bytes < peak_bytes(graph)
+
+
 def kernels_by_turns(x: Any, v: Any) -> Any:
     """As written both matrices are alive at once; in our order one at a time."""
     difference = x[:, None] - x
