@@ -91,13 +91,13 @@ def test_slices_that_are_as_fast_and_much_smaller_come_before_the_whole() -> Non
     length = 16_384
 
     def loss(q: Any, k: Any, v: Any) -> Any:
-        return ((tracer.nn.softmax(q @ k.swapaxes(-1, -2), axis=-1) @ v) ** 2).sum()
+        return (tracer.nn.dot_product_attention(q, k, v) ** 2).sum()
 
-    operand = ShapeDtype((8, length, 64), "float32")
+    operand = ShapeDtype((1, length, 8, 64), "float32")
     graph = trace(tracer.grad(loss, argnums=(0, 1, 2)), (operand, operand, operand)).graph
     whole = estimate_seconds(graph, Machine())
     found = next(Planner(graph, PlannerOptions(machine=Machine())).candidates())
-    assert 0.85 * whole < estimate_seconds(found.graph, Machine()) < whole
+    assert estimate_seconds(found.graph, Machine()) < whole
     assert 8 * found.peak_bytes < peak_bytes(graph)
 
 
