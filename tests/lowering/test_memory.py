@@ -8,9 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tracer
+from benchmarks.framework import tracer_framework
 from benchmarks.measure import measure
+from benchmarks.programs import WORKLOADS
 from tests.lowering import programs
 from tracer import lowering, ops
+from tracer.ir import ShapeDtype
 from tracer.lowering import shims
 from tracer.lowering.scratch import hidden_memory, hidden_scratch
 
@@ -155,3 +159,11 @@ def test_a_factor_takes_the_place_of_its_matrix(graph: Any) -> None:
 
     executable = lowering.compile_graph(graph(evidence, ((n,), "f8"), ((n, 1), "f8")))
     assert executable.memory.temporary_bytes < 1.1 * 8 * n * n
+
+
+def test_what_a_loop_reads_with_an_axis_of_one_element_is_not_copied() -> None:
+    """Where the axis lay between others XLA copied the points on their way into the loop."""
+    transport = WORKLOADS["Sinkhorn"].program(tracer_framework())
+    points = ShapeDtype((1_500, 3), "float32")
+    plan = tracer.compile(transport, memory_limit="6MB").plan(points, points)
+    assert plan.compiled_bytes - plan.peak_bytes < points.nbytes // 2

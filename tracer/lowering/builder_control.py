@@ -36,10 +36,20 @@ class ControlBuilder(BaseBuilder):
         self._loops = 0
         self._is_on_parts = False
 
-    def _lower_body(self, block: Any, name: str, body: Graph, operands: Sequence[Operand]) -> None:
+    def _lower_body(
+        self,
+        block: Any,
+        name: str,
+        body: Graph,
+        operands: Sequence[Operand],
+        types: Sequence[ShapeDtype] = (),
+    ) -> None:
+        """Lower a region; `types`: those that its results are handed on with, if others."""
         with ir.InsertionPoint(block):
             path = f"{self.path}/{name}/"
             results = lower_nodes(cast("StableHloBuilder", self), body, operands, path=path)
+            if types:
+                results = self._reshaped(types, results)
             hlo.return_([result.raw for result in results])
 
     def while_(
@@ -49,18 +59,33 @@ class ControlBuilder(BaseBuilder):
         condition: Graph,
         body: Graph,
     ) -> tuple[Operand, ...]:
-        """Emit `while` with the Graphs as its regions."""
-        carry = [self.tensor_type(type) for type in types]
-        op = hlo.WhileOp(carry, [x.raw for x in operands])
+        """Emit `while` with the Graphs as its regions.
+
+        What the body hands on unchanged goes in without axes of one element: where such an axis
+        lies between others XLA's layouts differ outside and inside, and it copied the value.
+        """
+        kept = [x is y for x, y in zip(body.inputs, body.outputs, strict=True)]
+        narrow = [_without_ones(t) if same else t for t, same in zip(types, kept, strict=True)]
+        carry = [self.tensor_type(type) for type in narrow]
+        op = hlo.WhileOp(carry, [x.raw for x in self._reshaped(narrow, operands)])
         self._loops += 1
-        for name, region, graph in (
-            ("condition", op.cond, condition),
-            ("body", op.body, body),
+        for name, region, graph, results in (
+            ("condition", op.cond, condition, ()),
+            ("body", op.body, body, narrow),
         ):
             block = region.blocks.append(*carry)
-            self._lower_body(block, name, graph, [Operand(raw) for raw in block.arguments])
+            with ir.InsertionPoint(block):
+                arguments = self._reshaped(types, [Operand(raw) for raw in block.arguments])
+            self._lower_body(block, name, graph, arguments, results)
         self._loops -= 1
-        return tuple(Operand(raw) for raw in op.results)
+        return tuple(self._reshaped(types, [Operand(raw) for raw in op.results]))
+
+    def _reshaped(self, types: Sequence[ShapeDtype], values: Sequence[Operand]) -> list[Operand]:
+        """Reshape values to types that differ from theirs by axes of one element at most."""
+        return [
+            x if x.shape == type.shape else self.reshape(type, x)
+            for type, x in zip(types, values, strict=True)
+        ]
 
     def case(
         self,
@@ -189,3 +214,7 @@ class ControlBuilder(BaseBuilder):
             return self.optimization_barrier((x,))[0]
         vector = self.reshape(x.type.with_shape((x.type.size,)), x)
         return self.reshape(x.type, self.optimization_barrier((vector,))[0])
+
+
+def _without_ones(type: ShapeDtype) -> ShapeDtype:
+    return type.with_shape([n for n in type.shape if n != 1])
