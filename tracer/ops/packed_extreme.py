@@ -59,7 +59,7 @@ def unpack(b: Any, packed: Any, dtype: np.dtype[Any], *, largest: bool) -> tuple
 
 
 def larger(b: Any, x: Any, y: Any) -> tuple[Any]:
-    """Emit the combiner of packed integers."""
+    """Emit the combiner of a maximum of integers."""
     return (b.maximum(x, y),)
 
 

@@ -28,7 +28,7 @@ import numpy as np
 
 from tracer.ir import Cost, ShapeDtype
 from tracer.ir.op import Types
-from tracer.ops.packed_extreme import PACKED_BYTES, fits, lower_packed
+from tracer.ops.packed_extreme import PACKED_BYTES, fits, larger, lower_packed
 from tracer.ops.reduce import lowest, partial_results
 from tracer.ops.rules import is_float, moved_bytes
 from tracer.ops.top_k_rounds import Work, are_rounds_faster, lower_rounds, work_at_once
@@ -93,7 +93,7 @@ def lower_top_k(b: Any, types: Types, x: Any, *, k: int) -> tuple[Any, Any]:
     is_cut = _stages(size, k) is not None or are_rounds_faster(rows, size, k, wide.dtype)
     if b.platform != "cpu" or not is_cut:
         return b.top_k(types, x, k)  # type: ignore[no-any-return]
-    flat = b.reshape(wide.with_shape((rows, x.shape[-1])), b.convert(wide, x))
+    flat = b.reshape(wide.with_shape((rows, size)), b.convert(wide, x))
     values, indices = _top_k_of_rows(b, flat, k)
     values = b.convert(values.type.with_dtype(x.dtype), values)
     return b.reshape(types[0], values), b.reshape(types[1], indices)
@@ -185,10 +185,6 @@ def _block_maxima(b: Any, blocks: Any) -> Any:
 
 def _maximum(b: Any, type: ShapeDtype, x: Any) -> Any:
     initial = b.splat(lowest(type.dtype), type.with_shape(()))
-
-    def larger(b: Any, x: Any, y: Any) -> tuple[Any]:
-        return (b.maximum(x, y),)
-
     return b.reduce_at_once((type,), (x,), (initial,), (2,), larger)[0]
 
 

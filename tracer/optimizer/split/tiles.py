@@ -66,23 +66,24 @@ def tile_rows(
     beside = _beside(region, loop)
     if not settings.by_time or loop.streams or len(loop.nodes) > _MOST_NODES:
         return rows
-    if is_merged(subject, loop.heads):
+    merges = is_merged(subject, loop.heads)
+    if merges:
         largest, slower = longest_slice(region, loop, rows), _FASTER
     elif _is_thin(region, rows, beside) and _adds_only(subject, loop):
-        largest, slower = math.isqrt(rows * beside), _ABOUT
+        largest, slower = min(math.isqrt(rows * beside), region.length // 2), _ABOUT
     else:
         return rows
     trips = alike.trips(subject, region, loop, settings.machine)
     if trips.nbytes(rows) > settings.budget_bytes:
         return rows  # It is cut again as it is.
     most = slower * trips.seconds(rows) / rows
-    largest = min(largest, region.length // 2)
     for wide in (balanced(region.length, largest // part) for part in _PARTS):
         if wide <= rows:
             break
         tiled, lengths = cut_again(trips.body(wide))
-        # Those behind the first may be of what is left over of the other axis.
-        if not lengths or lengths[0] == wide:
+        # Those behind the first may be of what is left over of the other axis, beside which thin
+        # slices are short; one of the same length is this axis again.
+        if not lengths or lengths[0] == wide or (lengths[0] < wide and not merges):
             break
         fits = body_extra_bytes(tiled) <= settings.budget_bytes
         if fits and trip_seconds(tiled, settings.machine) / wide <= most:
