@@ -14,9 +14,9 @@ import pytest
 
 import tracer
 import tracer.numpy as tnp
-from tracer.lowering import allocator
+from tracer.lowering import allocator, freed_blocks
 
-pytestmark = pytest.mark.skipif(not hasattr(allocator._LIBC, "malloc_trim"), reason="not glibc")
+pytestmark = pytest.mark.skipif(not hasattr(freed_blocks.LIBC, "malloc_trim"), reason="not glibc")
 PAGE = resource.getpagesize()
 MEGABYTE = 1 << 20
 CALLS = 12
@@ -55,7 +55,8 @@ def elsewhere(function: Callable[..., tuple[float, ...]], *arguments: object) ->
     What else lies in the heap of this one is chance.
     """
     script = (
-        f"from {__name__} import {function.__name__} as function\nprint(*function(*{arguments!r}))"
+        f"from {function.__module__} import {function.__name__} as function\n"
+        f"print(*function(*{arguments!r}))"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
@@ -79,15 +80,15 @@ def given_back() -> tuple[float, float]:
     """Return the megabytes that freeing blocks gives back, and the look at the heap after it."""
     heap, size = allocator._HEAP, 2 * MEGABYTE
     heap.keep()
-    blocks = [allocator._MALLOC(size) for _ in range(8)]
+    blocks = [freed_blocks.MALLOC(size) for _ in range(8)]
     for block in blocks:
         ctypes.memset(block, 1, size)
-    full = allocator._resident_bytes()
+    full = freed_blocks.resident_bytes()
     for block in blocks:
-        allocator._FREE(block)
-    freed = full - allocator._resident_bytes()
+        freed_blocks.FREE(block)
+    freed = full - freed_blocks.resident_bytes()
     heap.make_room(allocator.Needs(4 * MEGABYTE, (4 * MEGABYTE,), 0, 8 * MEGABYTE), MEGABYTE)
-    return freed / MEGABYTE, (full - allocator._resident_bytes()) / MEGABYTE
+    return freed / MEGABYTE, (full - freed_blocks.resident_bytes()) / MEGABYTE
 
 
 def test_what_will_not_be_used_again_is_given_back() -> None:
@@ -102,7 +103,7 @@ def test_waste_is_no_larger_than_what_the_limit_leaves(
     room: int, gives_back: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     heap = allocator._Heap()
-    monkeypatch.setattr(heap, "_wasted", lambda needs: MEGABYTE)
+    monkeypatch.setattr(heap, "_wasted", lambda *_: MEGABYTE)
     heap.make_room(allocator.Needs(16 * MEGABYTE, (16 * MEGABYTE,), 0, 16 * MEGABYTE), room)
     assert (heap._lean_bytes > 0) == gives_back
 
@@ -110,25 +111,25 @@ def test_waste_is_no_larger_than_what_the_limit_leaves(
 def aligned_again(size: int) -> tuple[int, float]:
     """Return how many places an aligned block had that was freed ten times, and the bytes taken."""
     allocator._HEAP.keep()
-    allocator._LIBC.malloc_trim(0)
-    needs, resident = allocator.Needs(size, (size,), 0, 6 * size), allocator._resident_bytes()
+    freed_blocks.LIBC.malloc_trim(0)
+    needs, resident = allocator.Needs(size, (size,), 0, 6 * size), freed_blocks.resident_bytes()
     allocator._HEAP.make_room(needs, math.inf)
     aligned, behind, most = ctypes.c_void_p(), None, 0
     places = set()
     for _ in range(10):
         # The thread's cache has room for what is cut off, as where others take such blocks from it.
-        for cut_off in allocator._CUT_OFF_SIZES:
-            for _ in range(allocator._CACHED_BLOCKS):
-                allocator._MALLOC(cut_off)
-        allocator._LIBC.posix_memalign(ctypes.byref(aligned), 64, ctypes.c_size_t(size))
+        for cut_off in freed_blocks.CUT_OFF_SIZES:
+            for _ in range(freed_blocks.CACHED_BLOCKS):
+                freed_blocks.MALLOC(cut_off)
+        freed_blocks.LIBC.posix_memalign(ctypes.byref(aligned), 64, ctypes.c_size_t(size))
         assert aligned.value is not None
         places.add(aligned.value)
         ctypes.memset(aligned.value, 1, size)
         # The end of the heap would take the block back whatever lies around it.
-        behind = behind or allocator._MALLOC(1 << 16)
-        allocator._FREE(aligned.value)
+        behind = behind or freed_blocks.MALLOC(1 << 16)
+        freed_blocks.FREE(aligned.value)
         allocator._HEAP.make_room(needs, size / 2)
-        most = max(most, allocator._resident_bytes() - resident)
+        most = max(most, freed_blocks.resident_bytes() - resident)
     return len(places), most
 
 

@@ -2,43 +2,36 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
-import resource
 import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache
 
+from tracer.lowering.freed_blocks import LIBC, Places, merge_freed, resident_bytes
+from tracer.lowering.host_memory import free_host_bytes
+from tracer.lowering.large_blocks import LARGE_BLOCK_BYTES, LargeBlocks
 from tracer.lowering.shims import PACKS_INTO_ALIGNED_BLOCKS
 
-_LIBC = ctypes.CDLL(None)
-_MALLOC = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_size_t)(("malloc", _LIBC))
-_FREE = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(("free", _LIBC))
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # malloc.h
 _KEPT_BYTES, _HEADER_BYTES = 8 << 20, 4 << 10
-# What glibc keeps at most by itself; larger blocks are mapped and given back at once.
-_KEPT_WITH_LIMIT_BYTES = 32 << 20
 # Freed blocks that are used no more may take this share of a program's peak: predictions of memory
 # are to hold for calls in a row too.
 _WASTE = 1 / 12
-_PAGE = resource.getpagesize()
+# Of the memory that is free: others may want it between two calls.
+_KEPT_SHARE = 1 / 4
 _NO_CACHES = "glibc.malloc.tcache_count=0"
 LARGE_BYTES = 1 << 16
 """Smaller blocks find a place anywhere."""
-# By so much more glibc asks of its heap to align a block to 64 bytes (`_int_memalign`).
-_ALIGNING_BYTES = 112
-# Of `_merge_freed`: requests of the sizes that are cut off, and what glibc has for them.
-_CUT_OFF_SIZES, _CACHED_BLOCKS, _MERGING_BYTES = (24, 40, 56, 72, 88), 7, 70_000
 NEW_PAGES_BYTES = 1 << 20
 """Blocks of this size are given back to the system when they are freed (`return_freed_blocks`)."""
 
 
 def return_freed_blocks() -> None:
     """Have glibc map blocks of 1 MiB and more, so that freeing one gives it back at once."""
-    mallopt = getattr(_LIBC, "mallopt", None)
+    mallopt = getattr(LIBC, "mallopt", None)
     if mallopt is not None:  # another C library has other rules
         mallopt(_M_MMAP_THRESHOLD, NEW_PAGES_BYTES)
         mallopt(_M_TRIM_THRESHOLD, 1 << 17)
@@ -50,7 +43,7 @@ def use_one_arena() -> None:
     Which thread packs for which product is chance: with a heap for each the same program took 18.7
     to 27.7 MB, and is no slower with one (docs/memory-model.md).
     """
-    mallopt = getattr(_LIBC, "mallopt", None)
+    mallopt = getattr(LIBC, "mallopt", None)
     if mallopt is not None:
         mallopt(_M_ARENA_MAX, 1)
 
@@ -80,7 +73,7 @@ def blocks_kept(nbytes: int) -> Iterator[None]:
     every trip of a loop: batched products took up to 7 times the processor's time so. Larger blocks
     go back at once: among small ones they leave gaps in the heap that nothing fits.
     """
-    mallopt, trim = getattr(_LIBC, "mallopt", None), getattr(_LIBC, "malloc_trim", None)
+    mallopt, trim = getattr(LIBC, "mallopt", None), getattr(LIBC, "malloc_trim", None)
     if mallopt is None or trim is None:
         yield
         return
@@ -116,6 +109,11 @@ class Needs:
     packed_bytes: int
     peak_bytes: int
 
+    @property
+    def is_large(self) -> bool:
+        """Whether there are blocks that glibc does not keep by itself."""
+        return max(self.blocks, default=0) > LARGE_BLOCK_BYTES
+
 
 class _Heap:
     """The process's one heap: whether freed blocks stay in it from call to call."""
@@ -125,6 +123,9 @@ class _Heap:
         self._lock = threading.Lock()
         self._lean_bytes = 0
         """Resident memory when freed blocks were last given back."""
+        self._large = LargeBlocks(self.give_back)
+        self._lean_used_bytes = 0
+        """What of that memory blocks held that were in use."""
 
     def keep(self) -> None:
         """Keep freed blocks from now on."""
@@ -135,13 +136,46 @@ class _Heap:
     def set_thresholds(self) -> None:
         """Tell glibc what to keep; another thread may have begun to keep blocks meanwhile."""
         if self.keeps:
-            _LIBC.mallopt(_M_MMAP_THRESHOLD, _KEPT_WITH_LIMIT_BYTES)
-            _LIBC.mallopt(_M_TRIM_THRESHOLD, 2 * _KEPT_WITH_LIMIT_BYTES)
+            LIBC.mallopt(_M_MMAP_THRESHOLD, LARGE_BLOCK_BYTES)
+            LIBC.mallopt(_M_TRIM_THRESHOLD, 2 * LARGE_BLOCK_BYTES)
         else:
             return_freed_blocks()
 
-    def make_room(self, needs: Needs, room: float) -> None:
-        """Keep freed blocks if a program will use them again, else give them back.
+    @contextmanager
+    def ready(self, needs: Needs, room: float) -> Iterator[None]:
+        """Run a program with what was freed before it, as far as its limit has room for that."""
+        self.keep()
+        is_large = self._keeps_large(needs)
+        with self._large.kept() if is_large else nullcontext():
+            if is_large:
+                merge_freed()
+            places = self.make_room(needs, room)
+            try:
+                yield
+            finally:
+                places.release()
+
+    def _keeps_large(self, needs: Needs) -> bool:
+        """Return whether a program has large blocks that may stay till the next call."""
+        if not (needs.is_large and self._large.can_stay):
+            return False
+        kept = max(0, resident_bytes() - self._lean_bytes)
+        return needs.nbytes <= _KEPT_SHARE * (free_host_bytes() + kept)
+
+    def give_back(self) -> None:
+        """Give all freed blocks back to the system."""
+        with self._lock:
+            self.set_thresholds()
+            self._trim(Places(()))
+
+    def _trim(self, places: Places) -> None:
+        """Give back what is freed, except what a program's blocks are about to take."""
+        LIBC.malloc_trim(0)
+        self._lean_bytes = resident_bytes() - places.resident_bytes
+        self._lean_used_bytes = self._large.used_bytes() - places.held_bytes
+
+    def make_room(self, needs: Needs, room: float) -> Places:
+        """Keep freed blocks that a program will use again; give the others back if they are many.
 
         Parameters
         ----------
@@ -149,64 +183,39 @@ class _Heap:
             What the program allocates.
         room : float
             The bytes of its limit that the program does not need.
+
+        Returns
+        -------
+        Places
+            To be released when the program has run.
         """
         with self._lock:
             self.keep()
-            if self._wasted(needs) <= min(room, needs.peak_bytes * _WASTE):
-                return
-            _merge_freed()
-            if self._wasted(needs) > min(room, needs.peak_bytes * _WASTE):
-                _LIBC.malloc_trim(0)
-                self._lean_bytes = _resident_bytes()
+            most = min(room, needs.peak_bytes * _WASTE)
+            places = Places(needs.blocks)
+            if self._wasted(needs, places) > most:
+                places.release()
+                merge_freed()
+                places = Places(needs.blocks)
+                if self._wasted(needs, places) > most:
+                    if not needs.is_large:
+                        # Small ones are cheap, and lie elsewhere once libraries pack between them.
+                        places.release()
+                    self._trim(places)
+            places.free()
+            return places
 
-    def _wasted(self, needs: Needs) -> int:
+    def _wasted(self, needs: Needs, places: Places) -> int:
         """Return the bytes above what it allocates that a program would make resident now."""
-        kept = _resident_bytes() - self._lean_bytes
-        return kept + _new_bytes(needs.blocks) - needs.nbytes
+        kept = resident_bytes() - self._lean_bytes
+        if needs.is_large:
+            # Else results that are still in use would count as kept, and all be given back.
+            used = self._large.used_bytes() - places.held_bytes
+            kept -= used - self._lean_used_bytes
+        return kept + places.new_bytes - needs.nbytes
 
 
 _HEAP = _Heap()
-
-
-def _resident_bytes() -> int:
-    with open("/proc/self/statm", "rb") as file:
-        return int(file.read().split()[1]) * _PAGE
-
-
-def _new_bytes(blocks: tuple[int, ...]) -> int:
-    """Return the bytes of new pages that blocks would take, if they are asked for in this order."""
-    found = [_MALLOC(nbytes + _ALIGNING_BYTES) for nbytes in blocks]
-    new = sum(map(_absent_bytes, found, blocks))
-    for block in reversed(found):
-        _FREE(block)
-    return new
-
-
-def _absent_bytes(address: int | None, nbytes: int) -> int:
-    """Return how much of a block is not resident."""
-    if address is None:
-        return nbytes
-    start = address - address % _PAGE
-    pages = (nbytes + address - start + _PAGE - 1) // _PAGE
-    found = (ctypes.c_ubyte * pages)()
-    _LIBC.mincore(ctypes.c_void_p(start), ctypes.c_size_t(pages * _PAGE), found)
-    return bytes(found).count(0) * _PAGE
-
-
-def _merge_freed() -> None:
-    """Have glibc merge small freed blocks with their neighbours.
-
-    An aligned block is cut from a larger one, and what is cut off, at most 96 bytes, is freed into
-    the thread's cache, which merges nothing: after the block is freed a request of the same size
-    does not fit there, and the next set of temporaries would be new pages. So the cache, which
-    holds 7 blocks of a size, is emptied and filled with others; then the rest is merged when a
-    block above 64 KiB is freed (glibc 2.26 and later, `malloc/malloc.c`: `_int_memalign`,
-    `_int_free`).
-    """
-    for size in _CUT_OFF_SIZES:
-        for block in reversed([_MALLOC(size) for _ in range(2 * _CACHED_BLOCKS)]):
-            _FREE(block)
-    _FREE(_MALLOC(_MERGING_BYTES))
 
 
 @contextmanager
@@ -225,12 +234,13 @@ def heap_for(needs: Needs, room: float | None) -> Iterator[None]:
         The bytes of its limit that the program does not need, infinite without a limit; None where
         the heap shall stay as other programs left it.
     """
-    if not (hasattr(_LIBC, "mallopt") and hasattr(_LIBC, "malloc_trim")):
+    if not (hasattr(LIBC, "mallopt") and hasattr(LIBC, "malloc_trim")):
         yield  # Another C library has other rules.
         return
     if room is not None:
-        _HEAP.make_room(needs, room)
-    if needs.packed_bytes >= NEW_PAGES_BYTES and not _HEAP.keeps:
+        with _HEAP.ready(needs, room):
+            yield
+    elif needs.packed_bytes >= NEW_PAGES_BYTES and not _HEAP.keeps:
         with blocks_kept(needs.packed_bytes):
             yield
     else:
