@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tracer.lowering import hardware
+from tracer.lowering import hardware, host_memory
 from tracer.optimizer.speed import Machine
 
 
@@ -45,3 +45,17 @@ def test_nothing_is_packed_on_devices(platform: str, monkeypatch: pytest.MonkeyP
     machine = Machine(**hardware.machine_facts())
     assert machine.packing_rate == math.inf
     assert machine.memory_rate > Machine().memory_rate
+    assert machine.memory_bytes > 1 << 30
+
+
+def test_a_container_has_less_memory_than_the_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = host_memory.host_bytes()
+    limit = tmp_path / "memory.max"
+    monkeypatch.setattr(host_memory, "_CONTROL_GROUPS", ((str(limit), "", "", ""),))
+    for said, wanted in (("max", None), (str(1 << 30), 1 << 30), (str(1 << 60), None)):
+        limit.write_text(said + "\n", encoding="ascii")
+        found = hardware.machine_facts("cpu")["memory_bytes"]
+        assert found == host_memory.host_bytes()
+        assert found == wanted or (wanted is None and found >= whole)

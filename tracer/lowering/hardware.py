@@ -9,6 +9,7 @@ from typing import Any
 
 from tracer.lowering.backend import find_device
 from tracer.lowering.device import Device
+from tracer.lowering.host_memory import host_bytes
 from tracer.lowering.targets import TARGETS, Target
 
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
@@ -32,18 +33,23 @@ def machine_facts(device: Device | str | None = None) -> dict[str, Any]:
     Returns
     -------
     dict
-        Of a CPU its cores and its largest cache, as the machine says them. Of a GPU or TPU its
-        rates by the maker's data sheet and the memory close to its arithmetic (second-level
-        cache; a TPU core's vector memory): nothing there clears pages, packs operands, wakes
-        cores one by one or leaves a row to one of them.
+        Of a CPU its cores, its largest cache and its memory, as the machine says them. Of a GPU or
+        TPU its memory and rates by the maker's data sheet and the memory close to its arithmetic
+        (second-level cache; a TPU core's vector memory): nothing there clears pages, packs
+        operands, wakes cores one by one or leaves a row to one of them.
     """
     place = find_device(device)
     if place.platform == "cpu":
-        return {"cores": core_count(), "cache_bytes": cache_bytes()}
+        return {
+            "cores": core_count(),
+            "cache_bytes": cache_bytes(),
+            "memory_bytes": host_bytes(),
+        }
     target = target_of(place)
     return {
         "cores": 1,
         "cache_bytes": target.cache_bytes,
+        "memory_bytes": target.memory_bytes,
         "product_rate": target.product_rate,
         "vector_rate": target.vector_rate,
         "product_element_seconds": 0.0,

@@ -1,4 +1,4 @@
-"""How many bytes of the host's memory are free."""
+"""How many bytes the host's memory has, and how many are free."""
 
 from __future__ import annotations
 
@@ -17,6 +17,13 @@ def free_host_bytes() -> int:
             reclaimable = _read_table(statistics).get(cache, 0)
             candidates.append(max(0, allowed - used + reclaimable))
     return min(candidates)
+
+
+def host_bytes() -> int:
+    """Return the machine's memory, or the limit of its control group where that is less."""
+    installed = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    limits = (_read_number(limit) for limit, *_ in _CONTROL_GROUPS)
+    return min([installed, *(limit for limit in limits if limit is not None)])
 
 
 # Version 2 first, then version 1. Inactive file pages are counted as used but given back on demand.

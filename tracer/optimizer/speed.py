@@ -14,6 +14,7 @@ measured ones.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from tracer.ir import Graph, Node
@@ -34,6 +35,8 @@ class Machine:
         Cores that a kernel may use.
     cache_bytes : int
         The last-level cache.
+    memory_bytes : float
+        All of its memory.
     product_rate, vector_rate : float
         Operations a second of one core, single precision: in large matrix products, and in
         element-wise arithmetic.
@@ -52,6 +55,7 @@ class Machine:
 
     cores: int = 2
     cache_bytes: int = 32 << 20
+    memory_bytes: float = math.inf
     product_rate: float = 2.2e11
     vector_rate: float = 2.5e10
     product_element_seconds: float = 1.5e-9
