@@ -115,7 +115,7 @@ class Compilers:
         MemoryLimitError
             The smallest program that is known is above the limit.
         """
-        found = self.first() or self.least
+        found = self._within_machine() or self.first() or self.least
         assert not isinstance(self.limit, str)
         if self.limit is not None and found.nbytes > self.limit:
             raise infeasible(self.name, self.limit, found)
@@ -127,6 +127,17 @@ class Compilers:
         with predicted_for(self.device):
             least = self.least.nbytes
         return least if self._accepted is None else min(least, self._accepted.nbytes)
+
+    def _within_machine(self) -> Found | None:
+        """Return, without a limit, what keeps to the machine's memory where all else needs more.
+
+        However long that takes: the whole program would not run.
+        """
+        planner, options = self.plain.planner, self.options
+        room = planner.machine_limit if self.limit is None and options.split else None
+        if room is None or options.threshold_bytes is not None:
+            return None
+        return self.with_limit(room).first()
 
     def first(self) -> Found | None:
         """Return the first program that keeps the limit, of those that are planned for it."""

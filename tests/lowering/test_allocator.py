@@ -14,9 +14,9 @@ import pytest
 
 import tracer
 import tracer.numpy as tnp
-from tracer.lowering import allocator, freed_blocks
+from tracer.lowering import allocator, c_heap, freed_blocks
 
-pytestmark = pytest.mark.skipif(not hasattr(freed_blocks.LIBC, "malloc_trim"), reason="not glibc")
+pytestmark = pytest.mark.skipif(not hasattr(c_heap.LIBC, "malloc_trim"), reason="not glibc")
 PAGE = resource.getpagesize()
 MEGABYTE = 1 << 20
 CALLS = 12
@@ -80,15 +80,15 @@ def given_back() -> tuple[float, float]:
     """Return the megabytes that freeing blocks gives back, and the look at the heap after it."""
     heap, size = allocator._HEAP, 2 * MEGABYTE
     heap.keep()
-    blocks = [freed_blocks.MALLOC(size) for _ in range(8)]
+    blocks = [c_heap.MALLOC(size) for _ in range(8)]
     for block in blocks:
         ctypes.memset(block, 1, size)
-    full = freed_blocks.resident_bytes()
+    full = c_heap.resident_bytes()
     for block in blocks:
-        freed_blocks.FREE(block)
-    freed = full - freed_blocks.resident_bytes()
+        c_heap.FREE(block)
+    freed = full - c_heap.resident_bytes()
     heap.make_room(allocator.Needs(4 * MEGABYTE, (4 * MEGABYTE,), 0, 8 * MEGABYTE), MEGABYTE)
-    return freed / MEGABYTE, (full - freed_blocks.resident_bytes()) / MEGABYTE
+    return freed / MEGABYTE, (full - c_heap.resident_bytes()) / MEGABYTE
 
 
 def test_what_will_not_be_used_again_is_given_back() -> None:
@@ -111,8 +111,8 @@ def test_waste_is_no_larger_than_what_the_limit_leaves(
 def aligned_again(size: int) -> tuple[int, float]:
     """Return how many places an aligned block had that was freed ten times, and the bytes taken."""
     allocator._HEAP.keep()
-    freed_blocks.LIBC.malloc_trim(0)
-    needs, resident = allocator.Needs(size, (size,), 0, 6 * size), freed_blocks.resident_bytes()
+    c_heap.LIBC.malloc_trim(0)
+    needs, resident = allocator.Needs(size, (size,), 0, 6 * size), c_heap.resident_bytes()
     allocator._HEAP.make_room(needs, math.inf)
     aligned, behind, most = ctypes.c_void_p(), None, 0
     places = set()
@@ -120,16 +120,16 @@ def aligned_again(size: int) -> tuple[int, float]:
         # The thread's cache has room for what is cut off, as where others take such blocks from it.
         for cut_off in freed_blocks.CUT_OFF_SIZES:
             for _ in range(freed_blocks.CACHED_BLOCKS):
-                freed_blocks.MALLOC(cut_off)
-        freed_blocks.LIBC.posix_memalign(ctypes.byref(aligned), 64, ctypes.c_size_t(size))
+                c_heap.MALLOC(cut_off)
+        c_heap.LIBC.posix_memalign(ctypes.byref(aligned), 64, ctypes.c_size_t(size))
         assert aligned.value is not None
         places.add(aligned.value)
         ctypes.memset(aligned.value, 1, size)
         # The end of the heap would take the block back whatever lies around it.
-        behind = behind or freed_blocks.MALLOC(1 << 16)
-        freed_blocks.FREE(aligned.value)
+        behind = behind or c_heap.MALLOC(1 << 16)
+        c_heap.FREE(aligned.value)
         allocator._HEAP.make_room(needs, size / 2)
-        most = max(most, freed_blocks.resident_bytes() - resident)
+        most = max(most, c_heap.resident_bytes() - resident)
     return len(places), most
 
 

@@ -131,32 +131,3 @@ def test_nothing_is_split_where_that_is_switched_off() -> None:
     found = [*planner.candidates()]
     assert found
     assert not any(candidate.loops for candidate in found)
-
-
-@pytest.mark.parametrize(
-    ("memory_bytes", "most"), [(100 * MATRIX_BYTES, None), (MATRIX_BYTES, 0.8 * MATRIX_BYTES)]
-)
-def test_without_a_limit_the_machine_is_one_where_the_whole_program_is_above(
-    memory_bytes: int, most: float | None
-) -> None:
-    """The caches are large, so that slices are not faster."""
-    points = ShapeDtype((N,), "float32")
-    machine = Machine(cache_bytes=100 * MATRIX_BYTES, memory_bytes=memory_bytes)
-    graph = trace(kernels_by_turns, [points, points]).graph
-    first, *others = Planner(graph, PlannerOptions(machine=machine)).candidates()
-    if most is None:
-        assert not first.loops
-        assert not others
-    else:
-        assert first.peak_bytes <= most
-        assert first.loops
-        # XLA may yet run it.
-        assert others[-1].peak_bytes > most
-        assert not others[-1].loops
-
-
-@pytest.mark.parametrize("split", [True, False])
-def test_without_a_limit_there_is_always_a_program(split: bool) -> None:
-    options = PlannerOptions(machine=Machine(memory_bytes=1), split=split)
-    (found,) = Planner(neighbours(), options).candidates()
-    assert not found.loops

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import warnings
@@ -10,18 +11,21 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache
 
-from tracer.lowering.freed_blocks import LIBC, Places, merge_freed, resident_bytes
+from tracer.lowering import c_heap
+from tracer.lowering.c_heap import LARGE_BLOCK_BYTES
+from tracer.lowering.freed_blocks import Places, merge_freed
 from tracer.lowering.host_memory import free_host_bytes
-from tracer.lowering.large_blocks import LARGE_BLOCK_BYTES, LargeBlocks
+from tracer.lowering.large_blocks import LargeBlocks, renewed_in_children
 from tracer.lowering.shims import PACKS_INTO_ALIGNED_BLOCKS
 
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # malloc.h
 _KEPT_BYTES, _HEADER_BYTES = 8 << 20, 4 << 10
 # Freed blocks that are used no more may take this share of a program's peak: predictions of memory
 # are to hold for calls in a row too.
 _WASTE = 1 / 12
 # Of the memory that is free: others may want it between two calls.
 _KEPT_SHARE = 1 / 4
+# Of a limited address space a program whose blocks are kept may need so many times its blocks.
+_ADDRESSES = 3
 _NO_CACHES = "glibc.malloc.tcache_count=0"
 LARGE_BYTES = 1 << 16
 """Smaller blocks find a place anywhere."""
@@ -31,21 +35,7 @@ NEW_PAGES_BYTES = 1 << 20
 
 def return_freed_blocks() -> None:
     """Have glibc map blocks of 1 MiB and more, so that freeing one gives it back at once."""
-    mallopt = getattr(LIBC, "mallopt", None)
-    if mallopt is not None:  # another C library has other rules
-        mallopt(_M_MMAP_THRESHOLD, NEW_PAGES_BYTES)
-        mallopt(_M_TRIM_THRESHOLD, 1 << 17)
-
-
-def use_one_arena() -> None:
-    """Have XLA's threads allocate from one heap: each heap keeps the most that it ever held.
-
-    Which thread packs for which product is chance: with a heap for each the same program took 18.7
-    to 27.7 MB, and is no slower with one (docs/memory-model.md).
-    """
-    mallopt = getattr(LIBC, "mallopt", None)
-    if mallopt is not None:
-        mallopt(_M_ARENA_MAX, 1)
+    c_heap.set_thresholds(NEW_PAGES_BYTES, 1 << 17)
 
 
 @cache
@@ -73,18 +63,16 @@ def blocks_kept(nbytes: int) -> Iterator[None]:
     every trip of a loop: batched products took up to 7 times the processor's time so. Larger blocks
     go back at once: among small ones they leave gaps in the heap that nothing fits.
     """
-    mallopt, trim = getattr(LIBC, "mallopt", None), getattr(LIBC, "malloc_trim", None)
-    if mallopt is None or trim is None:
+    if not c_heap.IS_GLIBC:
         yield
         return
     kept = min(_KEPT_BYTES, nbytes + _HEADER_BYTES)
-    mallopt(_M_MMAP_THRESHOLD, kept)
-    mallopt(_M_TRIM_THRESHOLD, kept)
+    c_heap.set_thresholds(kept, kept)
     try:
         yield
     finally:
         _HEAP.set_thresholds()
-        trim(0)
+        c_heap.LIBC.malloc_trim(0)
 
 
 @dataclass(frozen=True)
@@ -120,12 +108,17 @@ class _Heap:
 
     def __init__(self) -> None:
         self.keeps = False
-        self._lock = threading.Lock()
         self._lean_bytes = 0
         """Resident memory when freed blocks were last given back."""
-        self._large = LargeBlocks(self.give_back)
-        self._lean_used_bytes = 0
-        """What of that memory blocks held that were in use."""
+        self._lean_usage = c_heap.Usage()
+        """What the heap held then."""
+        self._large = LargeBlocks(self.give_back, lambda: self._kept(c_heap.usage()))
+        self.renew()
+
+    def renew(self) -> None:
+        """Begin anew in a forked process: other threads, which may hold the lock, are gone."""
+        self._lock = threading.RLock()
+        self._large.renew()
 
     def keep(self) -> None:
         """Keep freed blocks from now on."""
@@ -136,8 +129,7 @@ class _Heap:
     def set_thresholds(self) -> None:
         """Tell glibc what to keep; another thread may have begun to keep blocks meanwhile."""
         if self.keeps:
-            LIBC.mallopt(_M_MMAP_THRESHOLD, LARGE_BLOCK_BYTES)
-            LIBC.mallopt(_M_TRIM_THRESHOLD, 2 * LARGE_BLOCK_BYTES)
+            c_heap.set_thresholds(LARGE_BLOCK_BYTES, 2 * LARGE_BLOCK_BYTES)
         else:
             return_freed_blocks()
 
@@ -145,9 +137,11 @@ class _Heap:
     def ready(self, needs: Needs, room: float) -> Iterator[None]:
         """Run a program with what was freed before it, as far as its limit has room for that."""
         self.keep()
-        is_large = self._keeps_large(needs)
-        with self._large.kept() if is_large else nullcontext():
-            if is_large:
+        keeps = self._keeps_large(needs)
+        if not keeps and room < math.inf:
+            self._large.clear()
+        with self._large.kept() if keeps else nullcontext():
+            if keeps:
                 merge_freed()
             places = self.make_room(needs, room)
             try:
@@ -156,23 +150,25 @@ class _Heap:
                 places.release()
 
     def _keeps_large(self, needs: Needs) -> bool:
-        """Return whether a program has large blocks that may stay till the next call."""
-        if not (needs.is_large and self._large.can_stay):
+        """Return whether a program has large blocks, and they may stay till the next call."""
+        if not (needs.is_large and c_heap.COUNTS):
             return False
-        kept = max(0, resident_bytes() - self._lean_bytes)
+        # Where holes do not fit the same memory is taken again, elsewhere.
+        if _ADDRESSES * needs.nbytes > c_heap.address_room():
+            return False
+        kept = max(0, self._kept(c_heap.usage())) if self._lean_bytes else 0
         return needs.nbytes <= _KEPT_SHARE * (free_host_bytes() + kept)
 
     def give_back(self) -> None:
         """Give all freed blocks back to the system."""
         with self._lock:
             self.set_thresholds()
-            self._trim(Places(()))
+            self._trim(0, c_heap.usage())
 
-    def _trim(self, places: Places) -> None:
+    def _trim(self, stays: int, usage: c_heap.Usage) -> None:
         """Give back what is freed, except what a program's blocks are about to take."""
-        LIBC.malloc_trim(0)
-        self._lean_bytes = resident_bytes() - places.resident_bytes
-        self._lean_used_bytes = self._large.used_bytes() - places.held_bytes
+        c_heap.LIBC.malloc_trim(0)
+        self._lean_bytes, self._lean_usage = c_heap.resident_bytes() - stays, usage
 
     def make_room(self, needs: Needs, room: float) -> Places:
         """Keep freed blocks that a program will use again; give the others back if they are many.
@@ -192,30 +188,47 @@ class _Heap:
         with self._lock:
             self.keep()
             most = min(room, needs.peak_bytes * _WASTE)
+            usage = c_heap.usage()
             places = Places(needs.blocks)
-            if self._wasted(needs, places) > most:
+            try:
+                if self._wasted(needs, places, usage) > most:
+                    places.release()
+                    merge_freed()
+                    places = Places(needs.blocks)
+                    if self._wasted(needs, places, usage) > most:
+                        self._give_back_others(needs, places, usage)
+            except BaseException:
                 places.release()
-                merge_freed()
-                places = Places(needs.blocks)
-                if self._wasted(needs, places) > most:
-                    if not needs.is_large:
-                        # Small ones are cheap, and lie elsewhere once libraries pack between them.
-                        places.release()
-                    self._trim(places)
+                raise
             places.free()
             return places
 
-    def _wasted(self, needs: Needs, places: Places) -> int:
+    def _give_back_others(self, needs: Needs, places: Places, usage: c_heap.Usage) -> None:
+        stays = places.resident_bytes
+        if not needs.is_large:
+            # Small ones are cheap, and lie elsewhere once libraries pack between them.
+            places.release()
+            stays = 0
+        self._trim(stays, usage)
+
+    def _wasted(self, needs: Needs, places: Places, usage: c_heap.Usage) -> int:
         """Return the bytes above what it allocates that a program would make resident now."""
-        kept = resident_bytes() - self._lean_bytes
-        if needs.is_large:
-            # Else results that are still in use would count as kept, and all be given back.
-            used = self._large.used_bytes() - places.held_bytes
-            kept -= used - self._lean_used_bytes
+        kept = self._kept(usage) if needs.is_large else c_heap.resident_bytes() - self._lean_bytes
         return kept + places.new_bytes - needs.nbytes
+
+    def _kept(self, usage: c_heap.Usage) -> int:
+        """Return the freed bytes that are resident, or more.
+
+        Results that are still in use are not among them, else they would all be given back for
+        nothing. What is mapped may have no pages, so it counts only where it became less.
+        """
+        used = usage.used_bytes - self._lean_usage.used_bytes
+        mapped = min(0, usage.mapped_bytes - self._lean_usage.mapped_bytes)
+        return c_heap.resident_bytes() - self._lean_bytes - used - mapped
 
 
 _HEAP = _Heap()
+renewed_in_children(_HEAP.renew)
 
 
 @contextmanager
@@ -234,7 +247,7 @@ def heap_for(needs: Needs, room: float | None) -> Iterator[None]:
         The bytes of its limit that the program does not need, infinite without a limit; None where
         the heap shall stay as other programs left it.
     """
-    if not (hasattr(LIBC, "mallopt") and hasattr(LIBC, "malloc_trim")):
+    if not c_heap.IS_GLIBC:
         yield  # Another C library has other rules.
         return
     if room is not None:

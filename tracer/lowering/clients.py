@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tracer.lowering import plugins, processes
-from tracer.lowering.allocator import return_freed_blocks, use_one_arena
+from tracer.lowering.allocator import return_freed_blocks
+from tracer.lowering.c_heap import use_one_arena
 from tracer.lowering.shims import xla_client
 
 

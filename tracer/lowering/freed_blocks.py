@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 import ctypes
-import resource
 
-from tracer.lowering.large_blocks import LARGE_BLOCK_BYTES
+from tracer.lowering.c_heap import FREE, LARGE_BLOCK_BYTES, LIBC, MALLOC, PAGE_BYTES
 
-LIBC = ctypes.CDLL(None)
-MALLOC = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_size_t)(("malloc", LIBC))
-FREE = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(("free", LIBC))
-_PAGE = resource.getpagesize()
 # By so much more glibc asks of its heap to align a block to 64 bytes (`_int_memalign`).
 _ALIGNING_BYTES = 112
 # Of `merge_freed`: requests of the sizes that are cut off, and what glibc has for them.
 CUT_OFF_SIZES, CACHED_BLOCKS, _MERGING_BYTES = (24, 40, 56, 72, 88), 7, 70_000
-
-
-def resident_bytes() -> int:
-    """Return the resident memory of this process."""
-    with open("/proc/self/statm", "rb") as file:
-        return int(file.read().split()[1]) * _PAGE
+_SBRK = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_ssize_t)(("sbrk", LIBC))
 
 
 class Places:
@@ -39,69 +29,63 @@ class Places:
         The new pages that they will take.
     resident_bytes : int
         The pages that they have.
-    held_bytes : int
-        What is held now: blocks, and holes without pages that glibc would choose.
     """
 
     def __init__(self, blocks: tuple[int, ...]) -> None:
-        self._passed_over: list[int] = []
-        self._passed_over_bytes = self.new_bytes = 0
-        self._blocks = [self._place(nbytes) for nbytes in blocks]
-        self.held_bytes = sum(blocks) + self._passed_over_bytes
+        self._blocks: list[int | None] = []
+        self._passed_over: list[int | None] = []
+        self.new_bytes = 0
+        try:
+            for nbytes in blocks:
+                self.new_bytes += self._place(nbytes)
+        except BaseException:  # Ctrl-C: nobody else knows them.
+            self.release()
+            raise
         self.resident_bytes = sum(blocks) - self.new_bytes
 
-    def _place(self, nbytes: int) -> int | None:
-        """Return a place for a block.
+    def _place(self, nbytes: int) -> int:
+        """Find a place for a block, and return how much of it is not resident.
 
         glibc chooses by size alone: of two holes it may take the one whose pages were given back,
         in every call. That one is passed over.
         """
-        end = _end_of_heap()
-        block: int | None = MALLOC(nbytes + _ALIGNING_BYTES)
-        absent = _absent_bytes(block, nbytes)
-        if block is not None and nbytes > LARGE_BLOCK_BYTES and absent > nbytes // 2:
-            other = MALLOC(nbytes + _ALIGNING_BYTES)
-            of_other = _absent_bytes(other, nbytes)
-            # A longer heap would be address space that the program itself may need.
-            if of_other <= nbytes // 2 and _end_of_heap() == end:
-                self._passed_over.append(block)
-                self._passed_over_bytes += nbytes
-                block, absent = other, of_other
-            else:
-                FREE(other)
-        self.new_bytes += absent
-        return block
+        end = _SBRK(0)
+        absent = self._take(nbytes)
+        if nbytes <= LARGE_BLOCK_BYTES or absent <= nbytes // 2:
+            return absent
+        of_other = self._take(nbytes)
+        # A longer heap would be address space that the program itself may need.
+        if of_other <= nbytes // 2 and _SBRK(0) == end:
+            self._passed_over.append(self._blocks.pop(-2))
+            return of_other
+        FREE(self._blocks.pop())
+        return absent
+
+    def _take(self, nbytes: int) -> int:
+        self._blocks.append(MALLOC(nbytes + _ALIGNING_BYTES))
+        return _absent_bytes(self._blocks[-1], nbytes)
 
     def free(self) -> None:
         """Make the blocks free for the program, but not what was passed over."""
         while self._blocks:
             FREE(self._blocks.pop())
-        self.held_bytes, self.resident_bytes = self._passed_over_bytes, 0
 
     def release(self) -> None:
         """Make everything free, once the program has its blocks."""
         self.free()
         while self._passed_over:
             FREE(self._passed_over.pop())
-        self.held_bytes = self._passed_over_bytes = 0
-
-
-def _end_of_heap() -> int:
-    return int(_SBRK(0))
-
-
-_SBRK = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_ssize_t)(("sbrk", LIBC))
 
 
 def _absent_bytes(address: int | None, nbytes: int) -> int:
     """Return how much of a block is not resident."""
     if address is None:
         return nbytes
-    start = address - address % _PAGE
-    pages = (nbytes + address - start + _PAGE - 1) // _PAGE
+    start = address - address % PAGE_BYTES
+    pages = (nbytes + address - start + PAGE_BYTES - 1) // PAGE_BYTES
     found = (ctypes.c_ubyte * pages)()
-    LIBC.mincore(ctypes.c_void_p(start), ctypes.c_size_t(pages * _PAGE), found)
-    return bytes(found).count(0) * _PAGE
+    LIBC.mincore(ctypes.c_void_p(start), ctypes.c_size_t(pages * PAGE_BYTES), found)
+    return bytes(found).count(0) * PAGE_BYTES
 
 
 def merge_freed() -> None:

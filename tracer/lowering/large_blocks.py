@@ -9,30 +9,17 @@ when they are dropped later.
 
 from __future__ import annotations
 
-import ctypes
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-LARGE_BLOCK_BYTES = 32 << 20
-"""glibc keeps no larger ones by itself (`HEAP_MAX_SIZE / 2` in malloc/malloc.c)."""
+from tracer.lowering import c_heap
+from tracer.lowering.c_heap import LARGE_BLOCK_BYTES
+
 PAUSE_SECONDS = 1.0
 """Blocks are given back when no large program has run for so long, and at most twice as long."""
-_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # malloc.h
-_NEVER, _USUAL_MAPPED_BLOCKS = -1, 65536  # DEFAULT_MMAP_MAX in malloc/malloc.c
-
-
-class _Count(ctypes.Structure):
-    """The `struct mallinfo2` of malloc.h (glibc 2.33)."""
-
-    _fields_ = tuple(
-        (name, ctypes.c_size_t)
-        for name in (
-            "arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks",
-            "fordblks", "keepcost",
-        )
-    )  # fmt: skip
 
 
 class LargeBlocks:
@@ -42,63 +29,78 @@ class LargeBlocks:
     ----------
     give_back : callable
         Gives what is freed back to the system, and has glibc do so again at the heap's end.
+    kept_bytes : callable
+        Returns how much that is, or more.
     """
 
-    def __init__(self, give_back: Callable[[], None]) -> None:
-        self._libc = ctypes.CDLL(None)
-        self._give_back = give_back
-        self._lock = threading.Lock()
+    def __init__(self, give_back: Callable[[], None], kept_bytes: Callable[[], int]) -> None:
+        self._give_back, self._kept_bytes = give_back, kept_bytes
+        self._begin()
+
+    def renew(self) -> None:
+        """Begin anew in a forked process: no other thread is there, and nothing runs."""
+        if self._running:
+            c_heap.map_as_usual()
+        self._begin()
+
+    def _begin(self) -> None:
+        self._lock = threading.RLock()
         self._watcher: threading.Thread | None = None
-        self._running = 0
-        self._was_called = False
-        self._used_at_first = self._freed_at_last = 0
-        self.can_stay = hasattr(self._libc, "mallinfo2") and hasattr(self._libc, "mallopt")
-        if self.can_stay:
-            self._libc.mallinfo2.restype = _Count
+        self._running: set[object] = set()
+        self._was_called = self._is_kept = False
 
     @contextmanager
     def kept(self) -> Iterator[None]:
         """Take all blocks from the heap, and leave them there, while a program runs."""
-        with self._lock:
-            self._running += 1
-            self._libc.mallopt(_M_MMAP_MAX, 0)
-            self._libc.mallopt(_M_TRIM_THRESHOLD, _NEVER)
-            self._watch()
+        call = object()
         try:
+            with self._lock:
+                if self._is_watched():
+                    self._running.add(call)
+                    self._is_kept = True
+                    c_heap.map_nothing()
             yield
         finally:
             with self._lock:
-                self._running -= 1
+                self._running.discard(call)
                 self._was_called = True
                 if not self._running:
-                    # What others allocate between calls is mapped and given back as ever.
-                    self._libc.mallopt(_M_MMAP_MAX, _USUAL_MAPPED_BLOCKS)
+                    # What others allocate between calls is mapped as ever.
+                    c_heap.map_as_usual()
 
-    def used_bytes(self) -> int:
-        """Return what the heap's blocks in use hold; 0 where the C library does not say."""
-        return int(self._libc.mallinfo2().uordblks) if self.can_stay else 0
+    def clear(self) -> None:
+        """Give back now what is freed, if it is much and no program uses it."""
+        with self._lock:
+            self._look()
+
+    def _is_watched(self) -> bool:
+        """Return whether a thread will give back what is kept, which is started here."""
+        if self._watcher is None:
+            watcher = threading.Thread(target=self._watch, name="tracer-heap", daemon=True)
+            try:
+                watcher.start()
+            except RuntimeError:  # No threads can be started any more, as when Python ends.
+                return False
+            self._watcher = watcher
+        return True
 
     def _watch(self) -> None:
-        if self._watcher is None:
-            self._used_at_first = self.used_bytes()
-            self._watcher = threading.Thread(
-                target=self._give_back_after_pauses, name="tracer-heap", daemon=True
-            )
-            self._watcher.start()
-
-    def _give_back_after_pauses(self) -> None:
-        """Give back what is freed, until the heap holds no large blocks any more."""
-        is_kept = True
+        """Give back what is freed when nothing has run for a while."""
         while True:
             time.sleep(PAUSE_SECONDS)
             with self._lock:
-                if self._running or self._was_called:
-                    self._was_called, is_kept = False, True
-                    continue
-                found = self._libc.mallinfo2()
-                if is_kept or found.fordblks > self._freed_at_last + LARGE_BLOCK_BYTES:
-                    self._give_back()
-                    is_kept, self._freed_at_last = False, self._libc.mallinfo2().fordblks
-                if found.uordblks <= self._used_at_first + LARGE_BLOCK_BYTES:
-                    self._watcher = None
-                    return
+                if self._was_called:
+                    self._was_called = False
+                else:
+                    self._look()
+
+    def _look(self) -> None:
+        if not self._running and (self._is_kept or self._kept_bytes() > LARGE_BLOCK_BYTES):
+            self._give_back()
+            self._is_kept = False
+
+
+def renewed_in_children(renew: Callable[[], None]) -> None:
+    """Have a forked process begin anew: locks may be held, and threads are gone."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=renew)

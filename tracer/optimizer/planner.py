@@ -33,8 +33,9 @@ from tracer.optimizer.split import LoopRow, SplitSettings
 _WORTHWHILE = 0.85
 # Or when it takes no longer by the model, and the whole program so many times its memory.
 _MUCH_MEMORY = 8
-# Of the machine's memory, which a program may take without a limit: the rest is others'.
-_MEMORY_SHARE = 0.8
+# Of the machine's memory, which a program may take without a limit: the rest is others', and of a
+# GPU's XLA takes no more by default (XLA_PYTHON_CLIENT_MEM_FRACTION).
+_MEMORY_SHARE = 0.75
 # A candidate that takes at most this many times the whole program's time is tried at once.
 _CLOSE = 1.25
 # Values are computed again until the prediction is this share of the limit: XLA may take more.
@@ -104,10 +105,7 @@ class Planner(Finisher):
         return self.after(whole, duplicate_pass(self.options.machine))
 
     def candidates(self) -> Iterator[Candidate]:
-        """Yield programs that are predicted to keep the limit, the fastest first.
-
-        Without a limit the last one is the whole program, whatever it takes.
-        """
+        """Yield programs that are predicted to keep the limit, the fastest first."""
         limit, unsplit, threshold = self._limit, self._whole, self.options.threshold_bytes
         tried = {unsplit.graph.fingerprint}
         if threshold is not None and self.options.split:
@@ -124,19 +122,17 @@ class Planner(Finisher):
                     if candidate.graph.fingerprint not in tried:
                         tried.add(candidate.graph.fingerprint)
                         yield candidate
-        if limit != self.options.limit_bytes and self.options.split:
-            yield unsplit
 
-    @cached_property
+    @property
     def _limit(self) -> int | None:
-        """The user's limit; without one what the machine has, where the whole program needs more.
+        return self.options.limit_bytes
 
-        Then slices are taken however long they take: the whole program would not run.
-        """
-        options = self.options
-        room = _MEMORY_SHARE * options.machine.memory_bytes
-        if options.limit_bytes is not None or self._whole.peak_bytes <= room:
-            return options.limit_bytes
+    @property
+    def machine_limit(self) -> int | None:
+        """What the machine has, where the first candidate needs more; None where it is enough."""
+        room = _MEMORY_SHARE * self.options.machine.memory_bytes
+        if self._whole.peak_bytes <= room or next(self.candidates()).peak_bytes <= room:
+            return None
         return int(room)
 
     def _fastest_first(self, ways: Iterable[Candidate], limit: int) -> Iterator[Candidate]:
@@ -262,7 +258,7 @@ class Planner(Finisher):
         Values that fit no cache travel to memory and back; computed in slices they stay in the
         cache: measured 13 times faster for a kernel product (`python -m benchmarks kernel`).
         """
-        limit, settings = self._limit, self._cache_settings
+        limit, settings = self.options.limit_bytes, self._cache_settings
         stored = Liveness(unsplit.graph).stored
         sizes = (type.nbytes for node in stored for type in node.types)
         if not self.options.split or all(size <= settings.threshold_bytes for size in sizes):
