@@ -9,7 +9,8 @@ import resource
 import threading
 import time
 import warnings
-from collections.abc import Callable
+from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,10 +29,16 @@ PATIENCE = 30
 pytestmark = pytest.mark.skipif(not c_heap.COUNTS, reason="the C library does not count its blocks")
 
 
-def warmed_up() -> tuple[Callable[[tracer.Array], tracer.Array], tracer.Array]:
-    """Return a program whose result is a large block, after two calls, and its argument."""
+@cache
+def compiled() -> tuple[Any, tracer.Array]:
+    """Return a program whose result is a large block, and its argument."""
     x = tnp.asarray(np.random.default_rng(0).random(SHAPE, np.float32))
-    program = tracer.compile(tnp.exp)
+    return tracer.compile(tnp.exp), x
+
+
+def warmed_up() -> tuple[Any, tracer.Array]:
+    """Return the same after two calls."""
+    program, x = compiled()
     for _ in range(2):
         program(x).block_until_ready()
     return program, x
@@ -53,10 +60,28 @@ def calls_with_new_pages() -> tuple[int]:
     return (found,)
 
 
+def calls_with_limited_addresses(times: float) -> tuple[int]:
+    """Return the same where the address space may grow by so many results."""
+    program, x = compiled()
+    program.plan(x)
+    with open("/proc/self/statm", encoding="ascii") as file:
+        mapped = int(file.read().split()[0]) * resource.getpagesize()
+    limit = int(mapped + times * RESULT)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
+    return calls_with_new_pages()
+
+
 def test_calls_in_a_row_use_the_same_pages_again() -> None:
     """Which hole glibc takes is chance for some calls."""
     (found,) = elsewhere(calls_with_new_pages)
     assert found <= CALLS // 2
+
+
+@pytest.mark.parametrize(("times", "kept"), [(5, True), (2.5, False)])
+def test_a_tight_address_space_keeps_nothing(times: float, kept: bool) -> None:
+    """What is kept is still there to be used: it counts as room."""
+    (found,) = elsewhere(calls_with_limited_addresses, times)
+    assert (found <= CALLS // 2) == kept
 
 
 def fallen_to(nbytes: float) -> float:
@@ -188,7 +213,6 @@ def a_limit_after_none() -> tuple[float, float]:
     limited(y).block_until_ready()
     start = c_heap.resident_bytes()
     results = [program(x) for _ in range(4)]
-    time.sleep(2.5 * large_blocks.PAUSE_SECONDS)
     del results
     before = c_heap.resident_bytes() - start
     limited(y).block_until_ready()

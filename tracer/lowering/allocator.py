@@ -153,10 +153,11 @@ class _Heap:
         """Return whether a program has large blocks, and they may stay till the next call."""
         if not (needs.is_large and c_heap.COUNTS):
             return False
+        usage = c_heap.usage()
         # Where holes do not fit the same memory is taken again, elsewhere.
-        if _ADDRESSES * needs.nbytes > c_heap.address_room():
+        if _ADDRESSES * needs.nbytes > c_heap.address_room() + usage.freed_bytes:
             return False
-        kept = max(0, self._kept(c_heap.usage())) if self._lean_bytes else 0
+        kept = max(0, self._kept(usage)) if self._lean_bytes else 0
         return needs.nbytes <= _KEPT_SHARE * (free_host_bytes() + kept)
 
     def give_back(self) -> None:

@@ -41,13 +41,14 @@ class Usage:
 
     Attributes
     ----------
-    used_bytes : int
-        Blocks of the heap that are in use.
+    used_bytes, freed_bytes : int
+        Blocks of the heap that are in use, and free ones, with and without pages.
     mapped_bytes : int
         Blocks that are mapped one by one.
     """
 
     used_bytes: int = 0
+    freed_bytes: int = 0
     mapped_bytes: int = 0
 
 
@@ -56,7 +57,7 @@ def usage() -> Usage:
     if not COUNTS:
         return Usage()
     found = LIBC.mallinfo2()
-    return Usage(found.uordblks, found.hblkhd)
+    return Usage(found.uordblks, found.fordblks, found.hblkhd)
 
 
 def set_thresholds(mapped_bytes: int, trimmed_bytes: int) -> None:
