@@ -23,7 +23,7 @@ _KEPT_BYTES, _HEADER_BYTES = 8 << 20, 4 << 10
 # are to hold for calls in a row too.
 _WASTE = 1 / 12
 # Of the memory that is free: others may want it between two calls.
-_KEPT_SHARE = 1 / 4
+_KEPT_SHARE = 1 / 3
 # Of a limited address space a program whose blocks are kept may need so many times its blocks.
 _ADDRESSES = 3
 _NO_CACHES = "glibc.malloc.tcache_count=0"
