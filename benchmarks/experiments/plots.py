@@ -92,6 +92,10 @@ def _draw_lines(picture: Picture, rows: Sequence[Row], path: Path) -> bool:
         panel.set(xlabel=picture.label, ylabel=label)
         if picture.logarithmic:
             panel.set(xscale="log", yscale="log")
+            # The sizes that ran: within two decades matplotlib's own ticks overlap.
+            sizes = sorted({row[picture.axis] for row in ran})
+            panel.set_xticks(sizes, [f"{size:,}" for size in sizes], rotation=30, fontsize=7)
+            panel.minorticks_off()
         panel.grid(alpha=0.3)
     panels[-1].legend(fontsize=7, loc="upper left", bbox_to_anchor=(1.02, 1))
     figure.suptitle(path.stem.replace("-", " "))
