@@ -171,6 +171,7 @@ def test_no_more_than_a_share_of_the_free_memory_is_kept(
 ) -> None:
     heap, size = allocator._Heap(), 64 * MEGABYTE
     heap._lean_bytes = 1 << 60
+    monkeypatch.setattr(c_heap, "usage", c_heap.Usage)
     monkeypatch.setattr(c_heap, "address_room", lambda: math.inf)
     monkeypatch.setattr(allocator, "free_host_bytes", lambda: free * size)
     assert heap._keeps_large(allocator.Needs(size, (size,), 0, size)) == kept
@@ -178,6 +179,8 @@ def test_no_more_than_a_share_of_the_free_memory_is_kept(
     assert not heap._keeps_large(small)
     monkeypatch.setattr(c_heap, "address_room", lambda: 2.9 * size)
     assert not heap._keeps_large(allocator.Needs(size, (size,), 0, size))
+    monkeypatch.setattr(c_heap, "usage", lambda: c_heap.Usage(freed_bytes=size))
+    assert heap._keeps_large(allocator.Needs(size, (size,), 0, size)) == kept
 
 
 def of_two_holes() -> tuple[float, float]:
