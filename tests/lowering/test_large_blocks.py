@@ -17,6 +17,7 @@ import pytest
 
 import tracer
 import tracer.numpy as tnp
+from benchmarks.watches import mapped_bytes
 from tests.lowering.test_allocator import elsewhere
 from tracer.lowering import allocator, c_heap, freed_blocks, large_blocks
 
@@ -64,9 +65,7 @@ def calls_with_limited_addresses(times: float) -> tuple[int]:
     """Return the same where the address space may grow by so many results."""
     program, x = compiled()
     program.plan(x)
-    with open("/proc/self/statm", encoding="ascii") as file:
-        mapped = int(file.read().split()[0]) * resource.getpagesize()
-    limit = int(mapped + times * RESULT)
+    limit = int(mapped_bytes() + times * RESULT)
     resource.setrlimit(resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
     return calls_with_new_pages()
 
@@ -259,8 +258,8 @@ def test_a_forked_process_begins_anew() -> None:
             warnings.simplefilter("ignore", DeprecationWarning)
             child = os.fork()
         if child == 0:
-            large = heap._large
-            fresh = heap._lock.acquire(timeout=5) and large._lock.acquire(timeout=5)
+            large = allocator._HEAP._large
+            fresh = allocator._HEAP._lock.acquire(timeout=5) and large._lock.acquire(timeout=5)
             os._exit(0 if fresh and large._watcher is None and not large._running else 1)
         _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 0

@@ -15,7 +15,7 @@ from tracer.lowering import c_heap
 from tracer.lowering.c_heap import LARGE_BLOCK_BYTES
 from tracer.lowering.freed_blocks import Places, merge_freed
 from tracer.lowering.host_memory import free_host_bytes
-from tracer.lowering.large_blocks import LargeBlocks, renewed_in_children
+from tracer.lowering.large_blocks import LargeBlocks
 from tracer.lowering.shims import PACKS_INTO_ALIGNED_BLOCKS
 
 _KEPT_BYTES, _HEADER_BYTES = 8 << 20, 4 << 10
@@ -108,17 +108,12 @@ class _Heap:
 
     def __init__(self) -> None:
         self.keeps = False
+        self._lock = threading.RLock()
         self._lean_bytes = 0
         """Resident memory when freed blocks were last given back."""
         self._lean_usage = c_heap.Usage()
         """What the heap held then."""
         self._large = LargeBlocks(self.give_back, lambda: self._kept(c_heap.usage()))
-        self.renew()
-
-    def renew(self) -> None:
-        """Begin anew in a forked process: other threads, which may hold the lock, are gone."""
-        self._lock = threading.RLock()
-        self._large.renew()
 
     def keep(self) -> None:
         """Keep freed blocks from now on."""
@@ -141,8 +136,6 @@ class _Heap:
         if not keeps and room < math.inf:
             self._large.clear()
         with self._large.kept() if keeps else nullcontext():
-            if keeps:
-                merge_freed()
             places = self.make_room(needs, room)
             try:
                 yield
@@ -187,17 +180,20 @@ class _Heap:
             To be released when the program has run.
         """
         with self._lock:
-            self.keep()
             most = min(room, needs.peak_bytes * _WASTE)
-            usage = c_heap.usage()
+            usage = c_heap.usage() if needs.is_large else c_heap.Usage()
+            if needs.is_large:
+                merge_freed()  # It takes little beside such a program.
             places = Places(needs.blocks)
             try:
-                if self._wasted(needs, places, usage) > most:
+                wastes = self._wasted(needs, places, usage) > most
+                if wastes and not needs.is_large:
                     places.release()
                     merge_freed()
                     places = Places(needs.blocks)
-                    if self._wasted(needs, places, usage) > most:
-                        self._give_back_others(needs, places, usage)
+                    wastes = self._wasted(needs, places, usage) > most
+                if wastes:
+                    self._give_back_others(needs, places, usage)
             except BaseException:
                 places.release()
                 raise
@@ -205,12 +201,12 @@ class _Heap:
             return places
 
     def _give_back_others(self, needs: Needs, places: Places, usage: c_heap.Usage) -> None:
-        stays = places.resident_bytes
-        if not needs.is_large:
+        if needs.is_large:
+            self._trim(places.resident_bytes, usage)
+        else:
             # Small ones are cheap, and lie elsewhere once libraries pack between them.
             places.release()
-            stays = 0
-        self._trim(stays, usage)
+            self._trim(0, c_heap.usage())
 
     def _wasted(self, needs: Needs, places: Places, usage: c_heap.Usage) -> int:
         """Return the bytes above what it allocates that a program would make resident now."""
@@ -229,7 +225,18 @@ class _Heap:
 
 
 _HEAP = _Heap()
-renewed_in_children(_HEAP.renew)
+
+
+def _begin_anew() -> None:
+    """Make the heap's state anew in a forked process: threads that held its locks are gone."""
+    global _HEAP
+    if _HEAP.keeps:
+        c_heap.map_as_usual()
+    _HEAP = _Heap()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_anew)
 
 
 @contextmanager

@@ -9,7 +9,6 @@ when they are dropped later.
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -35,15 +34,6 @@ class LargeBlocks:
 
     def __init__(self, give_back: Callable[[], None], kept_bytes: Callable[[], int]) -> None:
         self._give_back, self._kept_bytes = give_back, kept_bytes
-        self._begin()
-
-    def renew(self) -> None:
-        """Begin anew in a forked process: no other thread is there, and nothing runs."""
-        if self._running:
-            c_heap.map_as_usual()
-        self._begin()
-
-    def _begin(self) -> None:
         self._lock = threading.RLock()
         self._watcher: threading.Thread | None = None
         self._running: set[object] = set()
@@ -70,8 +60,9 @@ class LargeBlocks:
 
     def clear(self) -> None:
         """Give back now what is freed, if it is much and no program uses it."""
-        with self._lock:
-            self._look()
+        if self._watcher is not None:  # Else nothing was ever kept.
+            with self._lock:
+                self._look()
 
     def _is_watched(self) -> bool:
         """Return whether a thread will give back what is kept, which is started here."""
@@ -98,9 +89,3 @@ class LargeBlocks:
         if not self._running and (self._is_kept or self._kept_bytes() > LARGE_BLOCK_BYTES):
             self._give_back()
             self._is_kept = False
-
-
-def renewed_in_children(renew: Callable[[], None]) -> None:
-    """Have a forked process begin anew: locks may be held, and threads are gone."""
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=renew)
