@@ -318,6 +318,8 @@ class Compiler:
         if found is not None:
             return found
         candidate = self.planner.kept_in_place(self.planner.in_small_calls(candidate))
+        if self.device.platform == "cpu":
+            candidate = self.planner.with_exponentials_expanded(candidate)
         try:
             return Found(self, candidate, self._compile(candidate))
         except OutOfMemoryError as error:

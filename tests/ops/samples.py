@@ -280,6 +280,7 @@ SAMPLES: dict[str, list[Sample]] = {
     "negate": unary(R, C),
     "sign": unary(R, C),
     "exponential": unary(R, C),
+    "polynomial_exponential": unary(R),
     "exponential_minus_one": unary(R, C),
     "log": unary(P, C),
     "log_plus_one": unary(P, C),

@@ -40,6 +40,7 @@ from tracer.ops.cumulative import (
 )
 from tracer.ops.determinant import determinant
 from tracer.ops.eigen import eig, eigh
+from tracer.ops.exponential import polynomial_exponential
 from tracer.ops.fft import fft
 from tracer.ops.gather import gather
 from tracer.ops.index import dynamic_slice, dynamic_update_slice
@@ -193,6 +194,7 @@ __all__ = [
     "pivots_to_permutation",
     "plain_call",
     "polygamma",
+    "polynomial_exponential",
     "popcnt",
     "power",
     "pseudo_inverse",

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from tracer.ir import Graph
 from tracer.optimizer.candidates import Candidate
+from tracer.optimizer.exponentials import EXPAND_EXPONENTIALS
 from tracer.optimizer.in_place import in_place_pass
 from tracer.optimizer.liveness import Liveness
 from tracer.optimizer.loop_fusion import (
@@ -64,7 +65,7 @@ class Finisher:
         if lanes is None or (options.limit_bytes or row.peak_bytes_after) < row.peak_bytes_after:
             return candidate, None
         calls = small_calls_pass(replace(options.machine, cores=1))
-        items = (COMMON_SUBEXPRESSIONS, calls)
+        items = (COMMON_SUBEXPRESSIONS, calls, EXPAND_EXPONENTIALS)
         finishing = [item for item in items if item.option not in options.disabled]
         manager = PassManager()
         graphs = tuple(manager.run(graph, finishing) for graph in lanes.graphs)
@@ -92,3 +93,14 @@ class Finisher:
         if keep.option in self.options.disabled:
             return candidate
         return replace(self.after(candidate, keep), peak_bytes=candidate.peak_bytes)
+
+    def with_exponentials_expanded(self, candidate: Candidate) -> Candidate:
+        """Return the same program with faster float64 exponentials, for CPUs."""
+        item = EXPAND_EXPONENTIALS
+        if item.option in self.options.disabled:
+            return candidate
+        found = self.after(candidate, item)
+        row = found.rows[-1]
+        if not row.applied and not row.refusals:
+            return candidate
+        return replace(found, peak_bytes=candidate.peak_bytes)

@@ -32,6 +32,7 @@
    the whole can follow; *small calls* in each, as every other pass reads loops as they are.
 10. *keep in place* for the program that is compiled, after everything that moves values: it needs
    the order and the buffers of the model as they stay, and its barriers would be in the way too.
+11. *expand exponentials* on CPUs, at the very end: to all others an exponential is one node.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ from dataclasses import dataclass
 
 from tracer.ir import Graph
 from tracer.optimizer.expand import EXPAND
+from tracer.optimizer.exponentials import EXPAND_EXPONENTIALS
 from tracer.optimizer.fuse_scans import FUSE_SCANS
 from tracer.optimizer.fusion.concatenations import REDUCE_THROUGH_CONCATENATE
 from tracer.optimizer.fusion.duplicate import FUSION_MERGER
@@ -116,7 +118,9 @@ SHARD_NAME = "shard"
 RECOMPUTE_IN_LOOPS, SEGMENT_SCANS = "recompute-in-loops", "segment-scans"
 """Names of the ways to trace again (`tracer.retracing`), as they are written to switch them off."""
 OPTIONAL_PASSES = frozenset(
-    item.option for item in (*STANDARD_PASSES, FUSION_MERGER, SCHEDULE) if item is not EXPAND
+    item.option
+    for item in (*STANDARD_PASSES, FUSION_MERGER, SCHEDULE, EXPAND_EXPONENTIALS)
+    if item is not EXPAND
 ) | {
     SPLIT_NAME,
     SHARD_NAME,

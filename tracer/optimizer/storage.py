@@ -93,7 +93,7 @@ class _Fusion:
 
     def _is_computed_again(self, node: Node, readers: Sequence[Node]) -> bool:
         others = [user for user in readers if is_fused(user) and user not in self.demanded]
-        if not node.operands or len(others) in (0, len(readers)) or _is_expensive(node):
+        if not node.operands or len(others) in (0, len(readers)) or is_expensive(node):
             return False
         return _read_bytes(node) <= sum(type.nbytes for type in node.types)
 
@@ -120,7 +120,7 @@ class _Fusion:
             is_repeated |= user.types[0].size > size
             is_repeated |= reading is not None and reading.is_repeated
         kernel = next(iter(kernels)) if len(kernels) == 1 else None
-        if (kernel is None or is_repeated) and _is_expensive(node):
+        if (kernel is None or is_repeated) and is_expensive(node):
             return True
         self.readings[node] = _Reading(kernel, is_repeated)
         return False
@@ -170,7 +170,8 @@ def _is_generated(node: Node) -> bool:
     return sum(value.type.size for value in node.operands) < node.types[0].size
 
 
-def _is_expensive(node: Node) -> bool:
+def is_expensive(node: Node) -> bool:
+    """Tell whether XLA stores a node rather than compute it more than once."""
     assert node.op is not None
     cost = node.cost
     per_element = cost.flops / max(1, node.types[0].size)
