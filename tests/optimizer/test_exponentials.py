@@ -29,7 +29,8 @@ def quotient(a: Any) -> Any:
 PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "kernel product": (lambda x, v: tnp.exp(-0.5 * squared_distances(x)) @ v, (X, V)),
     "a root inside": (lambda x, v: tnp.exp(-tnp.sqrt(squared_distances(x) + 1)) @ v, (X, V)),
-    "a quotient inside": (lambda a, v: tnp.exp(quotient(a)) @ v, (A, V)),
+    # Of a vector jaxlib 0.8.3 stores no operand: the product's kernel computes it.
+    "a quotient inside": (lambda a, x: tnp.exp(quotient(a)) @ x, (A, X)),
     "sum of a quotient's": (lambda a: tnp.exp(quotient(a)).sum(0), (A,)),
     "two sums of a quotient's": (
         lambda a: (tnp.exp(quotient(a)).sum(0), quotient(a).sum(1)),
