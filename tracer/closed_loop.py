@@ -43,6 +43,8 @@ class Found:
     compiler: Compiler
     candidate: Candidate
     execute: lowering.Executable
+    graph: Graph
+    """What was compiled: the candidate's graph, but for passes that only speed it up."""
 
     @property
     def nbytes(self) -> int:
@@ -318,10 +320,11 @@ class Compiler:
         if found is not None:
             return found
         candidate = self.planner.kept_in_place(self.planner.in_small_calls(candidate))
-        if self.device.platform == "cpu":
-            candidate = self.planner.with_exponentials_expanded(candidate)
+        graph = candidate.graph
+        if self.device.platform == "cpu" and self.placer is None:
+            candidate, graph = self.planner.with_exponentials_expanded(candidate)
         try:
-            return Found(self, candidate, self._compile(candidate))
+            return Found(self, candidate, self._compile(graph), graph)
         except OutOfMemoryError as error:
             self._refusals.append(error)
             return None
@@ -340,13 +343,13 @@ class Compiler:
         )
         if self.limit is not None and execute.memory.peak_bytes > self.limit:
             return None, candidate
-        return Found(self, candidate, execute), candidate
+        return Found(self, candidate, execute, candidate.graph), candidate
 
-    def _compile(self, candidate: Candidate) -> lowering.Executable:
+    def _compile(self, graph: Graph) -> lowering.Executable:
         """Compile with the options that keep the limit; the smallest where none does."""
         compiled = []
-        for options in self._attempts(candidate.graph):
-            execute = self._executable(candidate.graph, options)
+        for options in self._attempts(graph):
+            execute = self._executable(graph, options)
             if self.limit is None or execute.memory.peak_bytes <= self.limit:
                 return execute
             compiled.append(execute)

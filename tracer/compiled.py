@@ -81,7 +81,7 @@ def build_program(call: Call, options: CompileOptions, name: str) -> Program:
 def _build(call: Call, options: CompileOptions, name: str) -> Program:
     compilers = Compilers(call, options, name)
     found = compilers.compile()
-    compiler, candidate, execute = found.compiler, found.candidate, found.execute
+    compiler, execute = found.compiler, found.execute
     traced, device = compiler.traced, compiler.device
     compiled = _compiled(call, found)
     warn_unused(name, unused_rows(compiled) if compiler.donated else ())
@@ -96,7 +96,7 @@ def _build(call: Call, options: CompileOptions, name: str) -> Program:
         gone=_gone(name),
         names=compiled.arguments,
         device=device,
-        graph=candidate.graph,
+        graph=found.graph,
         plan=_plan(compilers, found, compiled),
     )
 
@@ -188,7 +188,7 @@ def _gone(name: str) -> Deleted:
 
 def _compiled(call: Call, found: Found) -> Compiled:
     """Return the program with its arguments and results as the user knows them."""
-    compiler, graph = found.compiler, found.candidate.graph
+    compiler, graph = found.compiler, found.graph
     captured = tuple(f"the captured {type}" for type in graph.input_types[len(call.names) :])
     out_tree = compiler.traced.out_tree
     paths = tree.flatten_with_paths(tree.unflatten(out_tree, range(out_tree.num_leaves)))[0]

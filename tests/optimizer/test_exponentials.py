@@ -11,6 +11,8 @@ import pytest
 
 import tracer
 import tracer.numpy as tnp
+from tracer.lowering import shims
+from tracer.optimizer.exponentials import SMALLEST_BARRIER_IN_LOOPS
 
 N = 300
 RNG = np.random.default_rng(0)
@@ -81,8 +83,13 @@ def test_values_are_within_the_last_place() -> None:
     assert places.max() < 1.1
 
 
+NOT_A_NUMBER = np.array([0x7FF00000000007A2, 0x7FF8000000000001, 2**64 - 1], np.uint64)
+"""With bits besides those that say so; the first is R's for a missing value."""
+
+
 def test_what_is_no_number_or_too_large() -> None:
     x = np.array([np.nan, np.inf, -np.inf, 0, -0.0, 1e300, -1e300, 5e-324, 709.79, -746, 709.7])
+    x = np.concatenate([x, NOT_A_NUMBER.view(np.float64)])
     with np.errstate(over="ignore"):
         expected = np.exp(x)
     np.testing.assert_allclose(np.asarray(compiled(tnp.exp)(x)), expected, rtol=1e-15)
@@ -130,6 +137,47 @@ def test_other_dtypes_are_left(dtype: Any) -> None:
     function = compiled(tnp.exp)
     assert not rows(function.plan(x))
     np.testing.assert_allclose(np.asarray(function(x)), np.exp(x), rtol=1e-6)
+
+
+def in_small_call(carry: Any, x: Any) -> Any:
+    """Two kernels read the exponential of 300 elements, in a loop that becomes one function."""
+    product = carry * V
+    found = tnp.exp(product + x)
+    hit = found == found.max()
+    carry = carry * 0.9 + 0.1 * tnp.where(hit, 1.0, product)
+    return carry, tnp.where(hit, product, 0.0).sum()
+
+
+def in_small_loop(carry: Any, x: Any) -> Any:
+    """One kernel broadcasts the exponential of 64 elements."""
+    carry = (A[:64, :64] * tnp.exp(carry + x)[:, None]).max(0) * 0.01
+    return carry, carry.sum()
+
+
+@pytest.mark.parametrize(("step", "size"), [(in_small_call, N), (in_small_loop, 64)])
+def test_is_left_where_no_barrier_may_stand(step: Callable[..., Any], size: int) -> None:
+    def function(start: Any, rows: Any) -> Any:
+        return tracer.scan(step, start, rows)
+
+    program = compiled(function)
+    arrays = V[:size], A[:200, :size]
+    (row,) = rows(program.plan(*arrays))
+    assert not row.applied
+    assert "no barrier may stand" in row.refusals[0].reason
+    assert "round-nearest-even(" not in program.hlo(*arrays)
+
+
+def test_knows_which_barriers_are_left_out() -> None:
+    assert shims.SMALL_LOOP_BYTES + 1 == SMALLEST_BARRIER_IN_LOOPS
+
+
+def test_is_no_operation_of_the_plan() -> None:
+    function, arrays = PROGRAMS["kernel product"]
+    program = compiled(function)
+    with pytest.raises(tracer.MemoryLimitError) as error:
+        compiled(function, memory_limit="10KB")(*arrays)
+    assert "polynomial" not in str(error.value)
+    assert "polynomial" not in "".join(str(moment) for moment in program.plan(*arrays).timeline)
 
 
 def test_in_bodies_of_loops() -> None:

@@ -41,7 +41,6 @@ _LARGEST, _LEAST = 709.782712893384, -708.3964185322641
 # Added to a small integer in float64, this leaves the integer in the lowest bits.
 _TO_LOW_BITS = 1.5 * 2.0**52
 _EXPONENT_PLACE = 52
-_INFINITY_BITS = 0x7FF << _EXPONENT_PLACE
 
 
 def _lower(b: Any, x: Any) -> Any:
@@ -59,27 +58,20 @@ def _lower(b: Any, x: Any) -> Any:
     for coefficient in reversed(rest):
         polynomial = b.add(b.multiply(polynomial, r), coefficient)
     reduced = b.add(number(1), b.add(r, b.multiply(b.multiply(r, r), polynomial)))
-    in_low_bits = b.add(k, number(_TO_LOW_BITS))
-    # Of NaN both comparisons are false, and it has come through all of the above.
-    is_infinite, is_zero = (
-        b.compare("GT", x, number(_LARGEST)),
-        b.compare("LT", x, number(_LEAST)),
-    )
-    return _scaled(b, reduced, in_low_bits, is_infinite, is_zero)
+    bits = _scaled(b, reduced, b.add(k, number(_TO_LOW_BITS)))
+    # Infinity and zero are put in as bits: as numbers they would be masks (`builder_mask`).
+    # The first comparison is false for NaN too, whose own bits the scaling has changed.
+    is_finite, is_zero = b.compare("LE", x, number(_LARGEST)), b.compare("LT", x, number(_LEAST))
+    infinite_or_nan = b.bitcast_convert(bits.type, b.multiply(x, number(np.inf)))
+    bits = b.select(is_finite, bits, infinite_or_nan)
+    return b.bitcast_convert(type, b.select(is_zero, b.splat(0, bits.type), bits))
 
 
-def _scaled(b: Any, x: Any, in_low_bits: Any, is_infinite: Any, is_zero: Any) -> Any:
-    """Return x * 2**k: k is added to the exponent's bits, so 2**k itself need not be a number.
-
-    Infinity and zero are put in as bits too: as numbers they would be masks (`builder_mask`).
-    """
+def _scaled(b: Any, x: Any, in_low_bits: Any) -> Any:
+    """Return the bits of x * 2**k: k is added to the exponent, so 2**k need not be a number."""
     type = ShapeDtype(x.shape, np.int64)
-    place = b.splat(_EXPONENT_PLACE, type)
-    exponent = b.shift_left(b.bitcast_convert(type, in_low_bits), place)
-    bits = b.add(b.bitcast_convert(type, x), exponent)
-    bits = b.select(is_infinite, b.splat(_INFINITY_BITS, type), bits)
-    bits = b.select(is_zero, b.splat(0, type), bits)
-    return b.bitcast_convert(ShapeDtype(x.shape, x.dtype), bits)
+    exponent = b.shift_left(b.bitcast_convert(type, in_low_bits), b.splat(_EXPONENT_PLACE, type))
+    return b.add(b.bitcast_convert(type, x), exponent)
 
 
 polynomial_exponential: Op = elementwise(

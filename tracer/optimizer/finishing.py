@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tracer.ir import Graph
 from tracer.optimizer.candidates import Candidate
-from tracer.optimizer.exponentials import EXPAND_EXPONENTIALS
+from tracer.optimizer.exponentials import EXPAND_EXPONENTIALS, has_exponentials
 from tracer.optimizer.in_place import in_place_pass
 from tracer.optimizer.liveness import Liveness
 from tracer.optimizer.loop_fusion import (
@@ -15,7 +15,7 @@ from tracer.optimizer.loop_fusion import (
     interchange_row,
     small_calls_pass,
 )
-from tracer.optimizer.passes import Pass, PassLog, PassManager
+from tracer.optimizer.passes import Pass, PassLog, PassManager, PassRow
 from tracer.optimizer.pipeline import PlannerOptions
 from tracer.optimizer.reorder import SCHEDULE, force_order
 from tracer.optimizer.simplify import COMMON_SUBEXPRESSIONS
@@ -65,12 +65,13 @@ class Finisher:
         if lanes is None or (options.limit_bytes or row.peak_bytes_after) < row.peak_bytes_after:
             return candidate, None
         calls = small_calls_pass(replace(options.machine, cores=1))
-        items = (COMMON_SUBEXPRESSIONS, calls, EXPAND_EXPONENTIALS)
+        items = (COMMON_SUBEXPRESSIONS, calls)
         finishing = [item for item in items if item.option not in options.disabled]
         manager = PassManager()
-        graphs = tuple(manager.run(graph, finishing) for graph in lanes.graphs)
+        expanded = [self._expanded(manager.run(graph, finishing)) for graph in lanes.graphs]
+        graphs = tuple(graph for graph, _ in expanded)
         peak = max(candidate.peak_bytes, row.peak_bytes_after)
-        rows = (*candidate.rows, *manager.rows[: len(finishing)])
+        rows = (*candidate.rows, *manager.rows[: len(finishing)], *expanded[0][1])
         return replace(candidate, rows=rows, peak_bytes=peak), replace(lanes, graphs=graphs)
 
     def in_small_calls(self, candidate: Candidate) -> Candidate:
@@ -94,13 +95,18 @@ class Finisher:
             return candidate
         return replace(self.after(candidate, keep), peak_bytes=candidate.peak_bytes)
 
-    def with_exponentials_expanded(self, candidate: Candidate) -> Candidate:
-        """Return the same program with faster float64 exponentials, for CPUs."""
+    def with_exponentials_expanded(self, candidate: Candidate) -> tuple[Candidate, Graph]:
+        """Return a candidate with a row for the pass, and the graph to compile instead of its own.
+
+        To the candidate, which may be put in order yet, exponentials stay as they are.
+        """
+        graph, row = self._expanded(candidate.graph)
+        rows = (item for item in candidate.rows if item.name != EXPAND_EXPONENTIALS.name)
+        return replace(candidate, rows=(*rows, *row)), graph
+
+    def _expanded(self, graph: Graph) -> tuple[Graph, tuple[PassRow, ...]]:
         item = EXPAND_EXPONENTIALS
-        if item.option in self.options.disabled:
-            return candidate
-        found = self.after(candidate, item)
-        row = found.rows[-1]
-        if not row.applied and not row.refusals:
-            return candidate
-        return replace(found, peak_bytes=candidate.peak_bytes)
+        if item.option in self.options.disabled or not has_exponentials(graph):
+            return graph, ()
+        manager = PassManager()
+        return manager.run(graph, (item,)), tuple(manager.rows)
