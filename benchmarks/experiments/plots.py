@@ -140,12 +140,19 @@ def _draw_bars(rows: Sequence[Row], path: Path) -> Path:
 
 
 def _figure(count: int) -> tuple[Any, Any]:
+    from matplotlib import colormaps
+
     # Not pyplot: it would look for a display.
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(4.5 * count + 2, 4))
     figure.subplots_adjust(wspace=0.35)
-    return figure, figure.subplots(1, count, squeeze=False)[0]
+    panels = figure.subplots(1, count, squeeze=False)[0]
+    # There are more systems than matplotlib has colours by default: the dark ones, then the light.
+    shades = colormaps["tab20"].colors
+    for panel in panels:
+        panel.set_prop_cycle(color=[*shades[::2], *shades[1::2]])
+    return figure, panels
 
 
 def _save(figure: Any, path: Path) -> None:
