@@ -1,6 +1,6 @@
 """Exponentials of float64 on CPUs, computed as polynomials.
 
-XLA:CPU's own takes about twice as long (`ops/exponential.py`; docs/memory-model.md has what was
+They take less time than XLA:CPU's own (`ops/exponential.py`; docs/memory-model.md has what was
 measured). What XLA fuses must not change with it: an exponential is *expensive* to XLA, so it is
 computed once and stored where several kernels read it, and additions and multiplications are not.
 So one that is stored for kernels goes behind an optimization barrier; one that libraries read is
@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -59,45 +58,32 @@ def expand_exponentials(graph: Graph, log: PassLog, smallest: float = 0) -> Grap
     graph = map_bodies(graph, in_body)
     if not any(map(_is_slow, graph.nodes)):
         return graph
-    return _Writer(graph, smallest).run(log)
+    live = Liveness(graph)
+
+    def rewrite(
+        builder: Builder, node: Node, operands: tuple[Value, ...]
+    ) -> Sequence[Value] | None:
+        if not _is_slow(node):
+            return None
+        subject = f"{node.types[0]} of {node.name}"
+        is_shared = _is_stored_for_kernels(live, node)
+        reason = _why_not(live, node, is_shared and node.types[0].nbytes < smallest)
+        if reason is not None:
+            log.refuse(subject, reason, node.source)
+            return None
+        log.applied.append(subject)
+        result = ops.polynomial_exponential(*operands)
+        return as_tuple(ops.optimization_barrier(result) if is_shared else result)
+
+    return rebuild(graph, rewrite)
 
 
-@dataclass(frozen=True)
-class _Writer:
-    """Rewrites one graph, without its bodies."""
-
-    graph: Graph
-    smallest: float
-
-    def run(self, log: PassLog) -> Graph:
-        live = Liveness(self.graph)
-
-        def rewrite(
-            builder: Builder, node: Node, operands: tuple[Value, ...]
-        ) -> Sequence[Value] | None:
-            if not _is_slow(node):
-                return None
-            subject = f"{node.types[0]} of {node.name}"
-            reason = self._why_not(live, node)
-            if reason is not None:
-                log.refuse(subject, reason, node.source)
-                return None
-            log.applied.append(subject)
-            result = ops.polynomial_exponential(*operands)
-            if _is_stored_for_kernels(live, node):
-                return as_tuple(ops.optimization_barrier(result))
-            return as_tuple(result)
-
-        return rebuild(self.graph, rewrite)
-
-    def _why_not(self, live: Liveness, node: Node) -> str | None:
-        if _stores_operand(live, node):
-            return (
-                "XLA would store what it is computed from, as a polynomial reads that several times"
-            )
-        if _is_stored_for_kernels(live, node) and node.types[0].nbytes < self.smallest:
-            return "kernels would compute it again, as no barrier may stand in a loop so small"
-        return None
+def _why_not(live: Liveness, node: Node, lacks_barrier: bool) -> str | None:
+    if lacks_barrier:
+        return "kernels would compute it again, as no barrier may stand in a loop so small"
+    if _stores_operand(live, node):
+        return "XLA would store what it is computed from, as a polynomial reads that several times"
+    return None
 
 
 def _is_slow(node: Node) -> bool:
