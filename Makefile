@@ -9,10 +9,14 @@ NEWEST_JAXLIB := 0.12.0.1
 NEWEST_PYTHON ?= $(firstword $(shell for p in python3.13 python3.12 \
 	$(HOME)/.pyenv/versions/3.1[23].*/bin/python; do $$p -c "" 2>/dev/null && echo $$p; done))
 
+# make OUTCOMES=FOLDER TARGET writes what became of each test (tests/outcomes.py).
+RECORD = $(if $(OUTCOMES),-p tests.outcomes --outcomes $(OUTCOMES)/$@.json)
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test unit lint types format smoke benchmark test-oldest test-newest clean
+.PHONY: help demo test unit fuzz sweep lint types format smoke benchmark \
+	test-oldest test-newest test-jax clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -21,13 +25,21 @@ demo: .venv-demo/.demo ## three programs inside a byte limit, checked and measur
 	.venv-demo/bin/python examples/quickstart.py
 
 test: .venv/.test ## all tests and doctests
-	.venv/bin/python -m pytest -n $(JOBS)
+	.venv/bin/python -m pytest -n $(JOBS) $(RECORD)
 
 unit: .venv/.test ## the quick tests: nothing is compiled
-	.venv/bin/python -m pytest -n $(JOBS) -m "not xla and not gpu and not slow"
+	.venv/bin/python -m pytest -n $(JOBS) -m "not xla and not gpu and not slow and not sweep"
+
+SECONDS ?= 600
+FUZZ ?=
+fuzz: .venv/.test ## random programs, compiled in every way and compared (SECONDS=600, FUZZ="--seed 1")
+	.venv/bin/python -m tests.fuzz --seconds $(SECONDS) $(FUZZ)
+
+sweep: .venv/.test ## every op and pair of ops compiled, against NumPy and at all widths (an hour)
+	.venv/bin/python -m pytest -m sweep
 
 test-oldest: .venv-oldest/.test ## the key tests on the oldest jaxlib that is supported
-	.venv-oldest/bin/python -m pytest -n $(JOBS) -m "not slow" \
+	.venv-oldest/bin/python -m pytest -n $(JOBS) -m "not slow and not sweep" $(RECORD) \
 		$(wildcard tests/ops tests/lowering tests/end_to_end)
 
 ifeq ($(NEWEST_PYTHON),)
@@ -35,8 +47,11 @@ test-newest:
 	@echo "skipped: jaxlib $(NEWEST_JAXLIB) needs Python 3.12 or newer (make NEWEST_PYTHON=/path/to/python $@)"
 else
 test-newest: .venv-newest/.test ## the key tests on the newest jaxlib that is known
-	GLIBC_TUNABLES=glibc.malloc.tcache_count=0 .venv-newest/bin/python -m pytest -n $(JOBS) -m "not slow" tests/lowering tests/end_to_end
+	GLIBC_TUNABLES=glibc.malloc.tcache_count=0 .venv-newest/bin/python -m pytest -n $(JOBS) -m "not slow and not sweep" $(RECORD) tests/lowering tests/end_to_end
 endif
+
+test-jax: .venv-jax/.test ## the tests that compare with jax, and work with einops and others
+	.venv-jax/bin/python -m pytest -n $(JOBS) -m "peer and not sweep" $(RECORD) tests
 
 lint: .venv/.dev ## ruff: rules and format
 	.venv/bin/ruff check .
@@ -58,20 +73,21 @@ benchmark: .venv-benchmark/.benchmark ## the published experiments beside their 
 	.venv-benchmark/bin/python -m benchmarks
 
 clean: ## remove the environments and caches
-	rm -rf .venv .venv-demo .venv-oldest .venv-newest .venv-benchmark .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-demo .venv-oldest .venv-newest .venv-jax .venv-benchmark .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 .venv/.test: EXTRAS := test
 .venv-demo/.demo: EXTRAS := demo
 .venv/.dev: EXTRAS := dev
 .venv-oldest/.test: EXTRAS := test
 .venv-oldest/.test: PINS := jaxlib==$(OLDEST_JAXLIB)
+.venv-jax/.test: EXTRAS := peers-test,test
 .venv-newest/.test: EXTRAS := test
 .venv-newest/.test: BEYOND := jaxlib==$(NEWEST_JAXLIB)
 .venv-newest/.test: PYTHON := $(NEWEST_PYTHON)
 .venv-benchmark/.benchmark: EXTRAS := benchmark,test
 
 # The machine's pip installs into the environment, so that ensurepip is not needed.
-.venv/.test .venv/.dev .venv-demo/.demo .venv-oldest/.test .venv-newest/.test \
+.venv/.test .venv/.dev .venv-demo/.demo .venv-oldest/.test .venv-newest/.test .venv-jax/.test \
 .venv-benchmark/.benchmark: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "tracer needs Python 3.11 or newer: make PYTHON=/path/to/python $@"; exit 1; }

@@ -98,6 +98,68 @@ NumPy's arguments in NumPy's order and returns NumPy's dtype; `out=` is refused,
 not written in place. Functions whose result has a shape that depends on values work on concrete
 arrays; in a trace they take `size=` (and `fill_value=`), or say that they cannot be traced.
 
+## Subnormal numbers
+
+On CPUs XLA's threads take them for zeros and write zeros for them (float16's
+excepted, which is computed in float32). Results within a factor of four of the least normal number
+may be zero, and the logarithm, powers and products with a logarithm of a subnormal number are not
+to be relied on (`log` of a subnormal float32 is -103.97, neither -inf nor the logarithm).
+`tests/sweep` compiles every element-wise function in every dtype at awkward values against NumPy
+and SciPy; `tests/sweep/tolerances.py` has how many units in the last place each may be off, and
+why, and what is not compared.
+
+## Indices out of bounds
+
+| | known: integers, lists, NumPy arrays | arrays, outside of a trace | traced |
+|---|---|---|---|
+| `x[i]` | `ArrayIndexError`, as in NumPy | `ArrayIndexError` | the nearest element, as in JAX |
+| `take`, `take_along_axis`, `choose` | an error | an error | NaN, as in JAX |
+| `x[i] = y`, `x.at[i].set(y)`, `.add`, ... | `ArrayIndexError` | dropped, as in JAX | dropped |
+
+In place of NaN signed integers have their smallest, unsigned ones their largest number, bools True.
+A negative index counts from the end once; what lies before the first element then is out of bounds
+too. Starts of slices are Python integers, cut off at the ends as in Python. `x.at[i]` takes
+`mode=`, for known indices too: "drop" (and "fill", the same for updates), "clip" (the nearest
+element), "promise_in_bounds" (your word), and `.get(mode="fill", fill_value=0)`; `take` takes
+"raise", "clip", "wrap", "fill" and "promise_in_bounds", and `take_along_axis` the last four but
+"wrap". A dropped update has no gradient, and what it would have overwritten keeps its own. An
+update in a loop stays in place: what is chosen is the part, not the array. All of it holds
+compiled, under `vmap`, and in programs that are cut for a limit.
+
+## What `x[i] = y` changes
+
+The array, under all its names, as in NumPy: after `b = a; b[0] = 5` both are changed, and so is the
+array that a caller handed to a function that writes into its argument. It is the same eagerly,
+compiled (`tracer.compile`), under `checkpoint`, in every derivative (`grad`, `vjp`, `jvp`,
+`linearize`, Jacobians) and under `vmap`: after the call the array that was passed holds what the
+function wrote.
+
+- There are no views. `a[1:]`, `a.T`, `a.reshape(...)`, and what `numpy.asarray(a)` shows of a
+  concrete array, keep their values when `a` is written.
+- `a += 1` makes a new array for this name and leaves other names alone; NumPy's changes them too.
+  `a[...] += 1` writes.
+- NumPy arrays and numbers that are passed to a transformed function are copied in, as
+  `tracer.numpy.array` does: they keep their values.
+- Bodies of loops and branches (`scan`, `fori_loop`, `while_loop`, `cond`, `switch`, ...), functions
+  of `linear_transpose`, `apply_along_axis` and `vectorize` get arrays of their own, in every
+  context: what they write is seen in what they return.
+- A donated argument is given away: nothing is written back into it.
+- A result of a compiled function is another `Array` object than its argument, even where the
+  function returns that argument.
+- What all elements of a `vmap` share each of them writes into a copy of its own.
+- Where the array could not follow there is an error: an array that is given as two arguments of a
+  function that writes into one, one that was made outside of the trace that is active, one that is
+  cut over a mesh, and arguments of functions with rules of their own and of `tracer.bucket`.
+  `x = x.copy()` inside the function, or `x = x.at[i].set(y)`, mends each.
+
+Why so: `b = a` binds a second name to one object in Python, and no method can bind a name anew, so
+"other names keep the old array" is no meaning that an assignment can have. The other honest choice,
+arrays that cannot be written (as in JAX), would refuse NumPy's own programs. A compiled function
+that writes into an argument has one more result, of the argument's size, unless it returns that
+array too; `x = x.copy()` or `.at` in the function spares it.
+
+## Functions
+
 Present: {present} of {total}.
 """
 

@@ -11,6 +11,8 @@ import hypothesis
 import numpy as np
 import pytest
 
+from tests import peers
+
 # Derandomised: a run that fails on one machine fails on every machine.
 hypothesis.settings.register_profile(
     "tracer",
@@ -28,6 +30,15 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "tracer"))
 def rng() -> np.random.Generator:
     """Random numbers that are the same in every run."""
     return np.random.default_rng(20240607)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that need a package which only `make test-jax` installs."""
+    for item in items:
+        if isinstance(item, pytest.Function):
+            names = (item.function.__qualname__, *item.fixturenames)
+            if any(peers.is_needed(item.path, name) for name in names):
+                item.add_marker("peer")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tracer
 import tracer.numpy as tnp
 from tracer import control, tree
 from tracer.control import associative_scan, cond, fori_loop, scan, switch, while_loop
@@ -175,8 +176,16 @@ class TestForiLoop:
 
         check_grads(function, (ROWS[0], 0.8), order=2, modes=("rev", "fwd"))
 
+    def test_bounds_that_are_floats(self) -> None:
+        """As in JAX: whole ones known now are integers, arrays count in their own dtype."""
+        assert float(fori_loop(1.0, np.float64(4), lambda i, x: x + i, 0.5)) == 6.5
+        seen = fori_loop(0, 3.0, lambda i, x: x.at[i].set(i), tnp.zeros(4))
+        assert seen.tolist() == [0, 1, 2, 0]
+        total = tracer.compile(lambda a, b: fori_loop(a, b, lambda i, x: x + i, 0.0))
+        assert float(total(0.5, 3.25)) == 0.5 + 1.5 + 2.5
+
     def test_bounds_that_are_none(self) -> None:
-        with pytest.raises(DTypeError, match="a bound is"):
+        with pytest.raises(DTypeError, match="is not whole"):
             fori_loop(0, 2.5, lambda i, x: x, 1.0)
         with pytest.raises(DTypeError, match="a bound is"):
             fori_loop(0, np.array([1, 2]), lambda i, x: x, 1.0)

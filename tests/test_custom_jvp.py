@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -141,3 +142,61 @@ def test_closing_over_what_is_differentiated_is_refused() -> None:
 
     with pytest.raises(NotDifferentiableError, match="closes over"):
         tracer.grad(loss)(1.0)
+
+
+def test_a_rule_may_apply_a_linear_function_to_the_tangent() -> None:
+    """The function's own: with a rule it is called on a tangent, which needs its transpose."""
+    negated = tracer.custom_jvp(lambda x: -x)
+    negated.defjvp(lambda p, t: (negated(p[0]), negated(t[0])))
+    assert float(tracer.grad(negated)(3.0)) == -1
+    assert float(tracer.grad(tracer.grad(lambda x: negated(x) ** 2))(3.0)) == 2
+    value, tangent = tracer.jvp(negated, (POINT,), (2 * POINT,))
+    np.testing.assert_allclose([value, tangent], [-POINT, -2 * POINT])
+    rows = tracer.vmap(tracer.grad(lambda x: (negated(x) ** 2).sum()))(POINT[:, None])
+    np.testing.assert_allclose(rows[:, 0], 2 * POINT)
+    compiled = tracer.compile(tracer.grad(lambda x: (negated(negated(x)) ** 3).sum()))
+    np.testing.assert_allclose(compiled(POINT), 3 * POINT**2)
+
+
+def test_a_rule_may_apply_linear_functions_with_rules_within_loops() -> None:
+    halved = tracer.custom_vjp(lambda x: x / 2)
+    halved.defvjp(lambda x: (x / 2, None), lambda _, g: (g / 2,))
+    eighth = tracer.custom_jvp(lambda x: x / 8)
+
+    @eighth.defjvp
+    def _rule(primals: Any, tangents: Any) -> Any:
+        step = lambda _, t: halved(t)
+        return eighth(primals[0]), tracer.fori_loop(0, 3, step, tangents[0])
+
+    np.testing.assert_allclose(tracer.grad(lambda x: eighth(x).sum())(POINT), np.full(3, 0.125))
+    np.testing.assert_allclose(tracer.jvp(eighth, (POINT,), (POINT,))[1], POINT / 8)
+
+
+def test_a_partial_function() -> None:
+    function = tracer.custom_jvp(functools.partial(lambda x, a: a * tnp.sin(x), a=0.1))
+    function.defjvp(lambda p, t: (function(p[0]), tnp.cos(p[0]) * t[0]))
+    gradient = tracer.grad(lambda x: function(x).sum())(POINT)
+    np.testing.assert_allclose(gradient, np.cos(POINT))
+    np.testing.assert_allclose(function(POINT), 0.1 * np.sin(POINT))
+    with pytest.raises(ArgumentError, match=r"\['a'\] can be given by keyword only"):
+        tracer.grad(lambda x: function(x, a=0.2).sum())(POINT)
+
+
+def test_a_rule_matters_to_those_who_differentiate() -> None:
+    function = tracer.custom_jvp(lambda x: tnp.sin(x))
+
+    @function.defjvp
+    def _rule(primals: Any, tangents: Any) -> Any:
+        raise ZeroDivisionError("no such rule")
+
+    compiled = tracer.compile(lambda x: function(x) + 1)
+    np.testing.assert_allclose(compiled(POINT), np.sin(POINT) + 1)
+    np.testing.assert_allclose(tracer.vmap(function)(POINT), np.sin(POINT))
+    by_y = tracer.grad(lambda y: (function(tnp.asarray(POINT)) * y).sum())(2.0)
+    np.testing.assert_allclose(by_y, np.sin(POINT).sum())
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError, match="no such rule") as caught:
+            tracer.grad(lambda x: function(x).sum())(POINT)
+        (note,) = caught.value.__notes__
+        assert "test_custom_jvp.py" in note
+        assert "_rule" in note

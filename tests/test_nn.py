@@ -58,6 +58,18 @@ def test_softmax_runs_along_the_last_axis(rng):
     assert_same(nn.softmax(x, 0), scipy.special.softmax(x, 0))
 
 
+def test_relu_keeps_nan():
+    x = np.array([np.nan, -np.inf, -0.0, 0.0, 2.0, np.inf])
+    assert_same(nn.relu(x), np.maximum(x, 0))
+    slopes = tracer.vmap(tracer.grad(nn.relu))(x[1:])
+    assert slopes.tolist() == [0, 0, 0, 1, 1]
+
+
+def test_one_hot_of_numbers_that_are_no_class():
+    assert_same(nn.one_hot(np.array([0.5, 1.0, np.nan, 2.5]), 3), np.eye(5, 3)[[4, 1, 4, 4]])
+    assert_same(nn.one_hot(np.array([1, -1], "int8"), 300)[:, :2], np.array([[0.0, 1], [0, 0]]))
+
+
 def test_one_hot():
     assert_same(nn.one_hot([0, 2, -1, 3], 3), np.eye(4, 3)[[0, 2, 3, 3]])
     codes = nn.one_hot(np.array([[1], [0]]), 2, dtype="float32", axis=0)

@@ -227,4 +227,44 @@ def test_toeplitz(rng):
     close(linalg.toeplitz(c), scipy.linalg.toeplitz(c))
     close(linalg.toeplitz(r, c), scipy.linalg.toeplitz(r, c))
     with pytest.raises(ShapeError, match="vectors"):
-        linalg.toeplitz(np.ones((2, 2)))
+        linalg.toeplitz(2.0)
+
+
+def test_toeplitz_of_stacks(rng):
+    """SciPy has stacks since 1.17."""
+    c, r = rng.normal(size=(2, 3)), rng.normal(size=(4, 1, 5))
+    found = np.asarray(linalg.toeplitz(c, r))
+    assert found.shape == (4, 2, 3, 5)
+    for i, j in np.ndindex(4, 2):
+        close(found[i, j], scipy.linalg.toeplitz(c[j], r[i, 0]))
+    close(np.asarray(linalg.toeplitz(c))[1], scipy.linalg.toeplitz(c[1]))
+
+
+@pytest.mark.parametrize("trans", [0, 1])
+def test_triangular_systems_with_a_stack_of_vectors(trans, rng):
+    """SciPy refuses them, JAX solves each with its matrix; what may be read twofold is refused."""
+    a = np.tril(rng.normal(size=(5, 3, 4, 4))) + 4 * np.eye(4)
+    b = rng.normal(size=(5, 3, 4))
+    found = np.asarray(linalg.solve_triangular(a, b, trans, lower=True))
+    solved = np.asarray(linalg.cho_solve((a, True), b))
+    assert found.shape == solved.shape == b.shape
+    for i, j in np.ndindex(5, 3):
+        close(found[i, j], scipy.linalg.solve_triangular(a[i, j], b[i, j], trans, lower=True))
+        close(solved[i, j], scipy.linalg.cho_solve((a[i, j], True), b[i, j]))
+    rows = rng.normal(size=(4, 2))  # a matrix for all: it fits no stack of five vectors
+    close(
+        np.asarray(linalg.solve_triangular(a[:, 0], rows, lower=True))[2],
+        scipy.linalg.solve_triangular(a[2, 0], rows, lower=True),
+    )
+    with pytest.raises(ShapeError, match="matrix or a stack of vectors"):
+        linalg.solve_triangular(np.ones((4, 4, 4)) + np.eye(4), np.ones((4, 4)))
+    with pytest.raises(ShapeError, match="do not fit"):
+        linalg.solve_triangular(a[:, 0], np.ones((5, 3)))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+def test_permutations_are_real(dtype, rng):
+    a = sample(rng, (3, 3), dtype)
+    found, wanted = linalg.lu(a), scipy.linalg.lu(a)
+    assert [x.dtype for x in found] == [x.dtype for x in wanted]
+    close(found[0] @ found[1] @ found[2], a)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tracer
 import tracer.numpy as tnp
 from tracer import tree
 from tracer.control import cond, fori_loop, scan, while_loop
@@ -476,6 +477,40 @@ class TestCustomVjp:
         with pytest.raises(error, match=text):
             grad(lambda x: function(x).sum())(np.ones(3))
 
+    def test_none_within_a_nested_cotangent_is_zeros(self) -> None:
+        @custom_vjp
+        def total(parts: Any) -> Any:
+            return parts["w"][0] * parts["w"][1] + parts["b"] + parts["n"]
+
+        def forward(parts: Any) -> Any:
+            return total(parts), parts
+
+        def backward(parts: Any, g: Any) -> Any:
+            return ({"w": (g * parts["w"][1], None), "b": None, "n": None},)
+
+        total.defvjp(forward, backward)
+        parts = {"w": (2.0, 3.0), "b": np.ones(()), "n": np.int32(4)}
+        assert float(total(parts)) == 11
+        by_w, by_b = grad(lambda w, b: total({**parts, "w": w, "b": b}), argnums=(0, 1))(
+            (2.0, 3.0), 1.0
+        )
+        assert [float(g) for g in (*by_w, by_b)] == [3, 0, 0]
+        total.defvjp(forward, lambda parts, g: ({"w": g, "b": None, "n": None},))
+        with pytest.raises(DTypeError, match="structure"):
+            grad(lambda w: total({**parts, "w": w}))((2.0, 3.0))
+
+    @pytest.mark.parametrize("part", ["fwd", "bwd"])
+    def test_a_rule_matters_to_those_who_differentiate(self, part: str) -> None:
+        def fail(*_: Any) -> Any:
+            raise ZeroDivisionError(part)
+
+        function = custom_vjp(lambda x: x * 2)
+        rules = {"fwd": lambda x: (x * 2, None), "bwd": lambda _, g: (g,)}
+        function.defvjp(*{**rules, part: fail}.values())
+        np.testing.assert_array_equal(tracer.compile(lambda x: function(x))(np.ones(3)), 2)
+        with pytest.raises(ZeroDivisionError, match=part):
+            grad(lambda x: function(x).sum())(np.ones(3))
+
     def test_as_a_method(self) -> None:
         class Model:
             scale = 3.0
@@ -493,6 +528,17 @@ class TestCustomVjp:
 
 
 class TestCheckGrads:
+    def test_what_is_closed_over_stays(self) -> None:
+        """Read twice it is two inputs: changed apart they would make an asymmetric kernel."""
+        points = np.linspace(0.0, 12.0, 80)
+
+        def loss(scale: Any) -> Any:
+            distances = (tnp.asarray(points)[:, None] - tnp.asarray(points)[None]) / scale
+            kernel = tnp.exp(-(distances**2)) + 0.1 * np.eye(80)
+            return tnp.sin(tnp.linalg.cholesky(kernel)).sum()
+
+        check_grads(loss, (1.3,), order=2, modes=("rev", "fwd"))
+
     def test_catches_a_wrong_rule(self) -> None:
         with pytest.raises(GradientCheckError):
             check_grads(steep, (2.0, 3.0), order=1)

@@ -37,7 +37,9 @@ from tracer.errors import (
     ShapeError,
     TracerError,
     TracingError,
+    UnsoundProgramWarning,
     VerifyError,
+    WideVectorsWarning,
 )
 from tracer.ir import ShapeDtype
 from tracer.lowering import default_device, devices
@@ -94,7 +96,9 @@ __all__ = [
     "ShapeError",
     "TracerError",
     "TracingError",
+    "UnsoundProgramWarning",
     "VerifyError",
+    "WideVectorsWarning",
     "associative_scan",
     "bucket",
     "check_grads",

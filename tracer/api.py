@@ -11,14 +11,24 @@ from typing import Any
 
 from tracer import tree
 from tracer.arguments import options_for
+from tracer.check import check
+from tracer.comparison import Check
 from tracer.compiled import Program, build_program
 from tracer.donation import given_twice
-from tracer.errors import ArgumentError, DeviceError, DTypeError, OutOfMemoryError, TracerError
+from tracer.errors import (
+    ArgumentError,
+    DeviceError,
+    DTypeError,
+    OutOfMemoryError,
+    TracerError,
+    TracingError,
+)
 from tracer.ir import Graph
 from tracer.lowering import Mesh
 from tracer.numpy.array import Array
 from tracer.numpy.base import deleted_error
 from tracer.numpy.recording import _LOCAL
+from tracer.numpy.weak import as_weak
 from tracer.optimizer.plan import Plan
 from tracer.options import CompileOptions, compile_options
 from tracer.sharding import resolve_spread
@@ -52,7 +62,7 @@ class CompiledFunction:
             return self._call_nested(args, kwargs)
         try:
             # No more than one attribute of each array: jax does this in C++.
-            program: Program | None = self._flat_programs[tuple([a._type for a in args])]
+            program: Program | None = self._flat_programs[tuple([a._signature for a in args])]
         except (KeyError, AttributeError):
             program = None
         # Outside of the except clause, which would put itself above the user's own errors.
@@ -63,7 +73,7 @@ class CompiledFunction:
         try:
             dynamic, statics = (args, ()) if not positions else split_statics(args, positions)
             leaves, structure = tree.flatten((dynamic, kwargs))
-            types = tuple([leaf._type for leaf in leaves])
+            types = tuple([leaf._signature for leaf in leaves])
             program: Program | None = self._programs[program_key(structure, types, statics)]
         except (KeyError, AttributeError, ArgumentError):
             program = None
@@ -71,16 +81,19 @@ class CompiledFunction:
 
     def _call_slowly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         call = self._read(args, kwargs)
+        program, arrays = self._program_and_arrays(call)
+        if call.is_flat and all(isinstance(x, Array) and not x.is_traced for x in args):
+            self._flat_programs[call.signatures] = program
+        return self._run(program, arrays)
+
+    def _program_and_arrays(self, call: Call) -> tuple[Program, list[Array]]:
+        """Return what runs for a call, and on what."""
         if self._options.spread is None:
             arrays = call.arrays(self._options.device)
-            program = self._program(call)
-        else:
-            program = self._program(call)
-            assert program.arguments is not None
-            arrays = call.arrays(*program.arguments.places)
-        if call.is_flat and all(type(item) is Array for item in args):
-            self._flat_programs[call.types] = program
-        return self._run(program, arrays)
+            return self._program(call), arrays
+        program = self._program(call)
+        assert program.arguments is not None
+        return program, call.arrays(*program.arguments.places)
 
     def _run(self, program: Program, arrays: Sequence[Array]) -> Any:
         if program.arguments is not None:
@@ -101,6 +114,10 @@ class CompiledFunction:
         for position in program.donated:
             arrays[position]._buffer = program.gone
         outputs = list(map(Array, results, program.output_types, program.output_devices))
+        for position in program.weak_outputs:
+            outputs[position] = as_weak(outputs[position])
+        if program.written:
+            program.write_back(arrays, outputs)
         return outputs[0] if program.is_single else program.unflatten(outputs)
 
     def _check_arrays(self, program: Program, arrays: Sequence[Array]) -> None:
@@ -152,6 +169,57 @@ class CompiledFunction:
             The limit cannot be met.
         """
         return self._program_for(args, kwargs).plan
+
+    def check(self, *args: Any, **kwargs: Any) -> Check:
+        """Compare the results of the program as planned with those of the program as written.
+
+        As written: the traced graph without any pass, compiled with XLA's own options. It takes
+        the memory that the limit was to spare, and several runs.
+
+        Parameters
+        ----------
+        *args, **kwargs
+            Those of a call: arrays, not types. None is donated, changed or kept.
+
+        Returns
+        -------
+        Check
+            True where all outputs are within rounding; print it for a table. It has the largest
+            differences of each output, and where one is above what rounding explains (measured
+            with the program in more digits, and with arguments moved by their last digit) the
+            first pass that took it there, or the option of XLA's.
+
+        Raises
+        ------
+        OutOfMemoryError
+            The program as written does not fit into the memory that is free.
+        TracingError
+            Inside of a traced function.
+
+        Examples
+        --------
+        >>> import tracer, tracer.numpy as tnp
+        >>> f = tracer.compile(lambda x: tnp.exp(x[:, None] - x).sum(1), memory_limit="100kB")
+        >>> bool(f.check(tnp.linspace(0, 1, 300)))
+        True
+        """
+        if _LOCAL.stack:
+            raise TracingError(
+                f"{self._name}.check inside of a traced function: its arguments have no data",
+                mend="check outside of it",
+            )
+        call = self._read(args, kwargs)
+        program, arrays = self._program_and_arrays(call)
+        changed = {position for position, _ in program.written}
+        for position in changed.union(program.donated):
+            arrays[position] = arrays[position].copy()
+
+        def run() -> dict[int, Array]:
+            results = dict(enumerate(tree.leaves(self._run(program, arrays))))
+            kept = [pair for pair in program.written if pair[0] not in program.donated]
+            return results | {place: arrays[position] for position, place in kept}
+
+        return check(call, self._options, self._name, run)
 
     def graph(self, *args: Any, **kwargs: Any) -> Graph:
         """Return the optimised dataflow graph; print it to read it."""
@@ -233,7 +301,8 @@ def compile(
     Returns
     -------
     CompiledFunction
-        Call it like `fn`. It has `plan`, `graph`, `stablehlo` and `hlo`, each for arguments.
+        Call it like `fn`. It has `plan`, `graph`, `stablehlo`, `hlo` and `check`, each for
+        arguments.
 
     Raises
     ------
@@ -244,6 +313,9 @@ def compile(
 
     Notes
     -----
+    What the function writes into an argument (`x[i] = y`) the array that was passed holds after the
+    call, unless it was donated; NumPy arrays and numbers are copied in and keep their values.
+
     Inside of another traced function the call is recorded into that function, and that
     function's limit rules.
 

@@ -14,7 +14,9 @@ from tracer.buckets import Bucket, Request, type_of
 from tracer.errors import ArgumentError, ShapeError
 from tracer.numpy.base import ArrayBase
 from tracer.numpy.convert import host_array
+from tracer.numpy.promotion import weak_class
 from tracer.numpy.recording import current_recording
+from tracer.numpy.weak import as_given
 from tracer.optimizer.plan import Plan
 
 _OWN_OPTIONS = ("donate_argnums", "donate_argnames", "static_argnums")
@@ -69,7 +71,7 @@ class BucketedFunction:
 
     def _read(self, args: tuple[Any, ...]) -> Request:
         leaves, structure = tree.flatten(args)
-        leaves = [x if isinstance(x, ArrayBase) else host_array(x) for x in leaves]
+        leaves = [_read(leaf) for leaf in leaves]
         axes = tuple(self._axes_of(args))
         found = {}
         for place, (leaf, axis) in enumerate(zip(leaves, axes, strict=True)):
@@ -128,6 +130,13 @@ class BucketedFunction:
 
     def __repr__(self) -> str:
         return f"<bucketed {getattr(self._function, '__name__', repr(self._function))}>"
+
+
+def _read(leaf: Any) -> Any:
+    """Return a leaf as an array of the host or a device; a weak one for a Python number."""
+    if isinstance(leaf, ArrayBase) or weak_class(leaf) is not None:
+        return as_given(leaf)
+    return host_array(leaf)
 
 
 def bucket(

@@ -15,6 +15,8 @@ from tracer.errors import ArgumentError
 from tracer.ir import Graph, ShapeDtype
 from tracer.numpy.array import Array, apply_graph
 from tracer.numpy.dispatch import from_host
+from tracer.numpy.promotion import weak_class
+from tracer.numpy.weak import Signature, WeakType
 from tracer.optimizer.expand import expand_calls
 from tracer.optimizer.padding import Comparison, Masked, Use, compare, masked
 from tracer.optimizer.passes import PassLog
@@ -30,12 +32,13 @@ class Request:
     axes: tuple[int | None, ...]
     size: int
 
-    def types(self, size: int) -> tuple[ShapeDtype, ...]:
+    def types(self, size: int) -> tuple[Signature, ...]:
         """Return the types of the leaves for another size."""
-        found = []
+        found: list[Signature] = []
         for leaf, axis in zip(self.leaves, self.axes, strict=True):
             type = type_of(leaf)
-            found.append(type if axis is None else type.resized(axis, size))
+            type = type if axis is None else type.resized(axis, size)
+            found.append(type if weak_class(leaf) is None else WeakType(type))
         return tuple(found)
 
 
@@ -82,10 +85,11 @@ class Bucket:
         if size < self.size:
             pairs = zip(results, self.program.cut, strict=True)
             results = [_cut(result, axes, size) for result, axes in pairs]
-        return tree.unflatten(self.traced.out_tree, results)
+        return self.traced.result(results)
 
     def _trace(self, request: Request, size: int) -> Traced:
-        return trace(self.function, tree.unflatten(request.structure, request.types(size)))
+        arguments = tree.unflatten(request.structure, request.types(size))
+        return trace(self.function, arguments, writes="refuse")
 
     def _checked(self, request: Request) -> tuple[list[Any], list[Any]]:
         """Return what is handed in for a size; the first time, check that results are exact."""

@@ -13,7 +13,7 @@ from tracer.arguments import MeshArguments
 from tracer.closed_loop import Compilers, Found, predicted_for
 from tracer.collection import rare_collection
 from tracer.donation import warn_unused
-from tracer.errors import DeviceError
+from tracer.errors import DeviceError, TracingError
 from tracer.ir import Graph, ShapeDtype
 from tracer.numpy.array import Array
 from tracer.numpy.base import Deleted
@@ -23,7 +23,7 @@ from tracer.options import CompileOptions
 from tracer.sharding import Spread
 from tracer.signature import Call
 from tracer.spreading import Spreader
-from tracer.trace import Traced
+from tracer.trace import Traced, Written, write_back
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,10 +34,13 @@ class Program:
     captured: tuple[Array, ...]
     output_types: tuple[ShapeDtype, ...]
     output_devices: tuple[lowering.Device | lowering.NamedSharding, ...]
+    weak_outputs: tuple[int, ...]
     out_tree: tree.Structure
     is_single: bool
     donated: tuple[int, ...]
     gone: Deleted
+    written: Written
+    """The arguments into which the function writes, and the outputs that they hold then."""
     names: tuple[str, ...]
     device: lowering.Device
     graph: Graph
@@ -52,6 +55,12 @@ class Program:
     def unflatten(self, outputs: list[Array]) -> Any:
         """Return the outputs in the structure the function gave them."""
         return tree.unflatten(self.out_tree, outputs)
+
+    def write_back(self, arrays: Sequence[Array], outputs: list[Array]) -> None:
+        """Let the arguments hold what the function wrote into them; leave the results."""
+        kept = tuple(pair for pair in self.written if pair[0] not in self.donated)
+        write_back(kept, arrays, outputs)
+        del outputs[self.out_tree.num_leaves :]
 
     def stablehlo(self) -> str:
         """Return the program's StableHLO text."""
@@ -90,10 +99,12 @@ def _build(call: Call, options: CompileOptions, name: str) -> Program:
         captured=_closed_over(traced, execute, [device] * len(traced.captured), name),
         output_types=traced.graph.output_types,
         output_devices=(device,) * len(traced.graph.outputs),
+        weak_outputs=traced.weak_outputs,
         out_tree=traced.out_tree,
         is_single=tree.is_leaf(traced.out_tree),
         donated=compiler.donated,
         gone=_gone(name),
+        written=traced.written,
         names=compiled.arguments,
         device=device,
         graph=found.graph,
@@ -103,6 +114,14 @@ def _build(call: Call, options: CompileOptions, name: str) -> Program:
 
 def _build_spread(call: Call, options: CompileOptions, name: str, spread: Spread) -> Program:
     """Trace, plan, compile and check one signature for a mesh."""
+    if call.traced.written:
+        argument = call.names[call.traced.written[0][0]]
+        raise TracingError(
+            f"{name} writes into its {argument}, which the caller's array, cut over a mesh, could "
+            "not follow",
+            mend="copy it first inside the function (x = x.copy()), or use "
+            "x = x.at[index].set(value)",
+        )
     spreader = Spreader(call, options, name, spread)
     found = spreader.compile()
     candidate, traced, execute = found.candidate, spreader.traced, found.execute
@@ -115,10 +134,12 @@ def _build_spread(call: Call, options: CompileOptions, name: str, spread: Spread
         captured=_closed_over(traced, execute, execute.placement.inputs[len(call.names) :], name),
         output_types=traced.graph.output_types,
         output_devices=outputs,
+        weak_outputs=traced.weak_outputs,
         out_tree=traced.out_tree,
         is_single=tree.is_leaf(traced.out_tree),
         donated=spreader.donated,
         gone=_gone(name),
+        written=(),
         names=call.names,
         device=execute.device,
         graph=candidate.graph,
@@ -134,6 +155,7 @@ def _build_spread(call: Call, options: CompileOptions, name: str, spread: Spread
             timeline=timeline_of(view, candidate.donated),
             find_minimum=spreader.minimum_bytes,
             devices=(str(spread.mesh), *spreader.explained(found)),
+            notes=execute.notes,
         ),
         arguments=MeshArguments(
             name,
@@ -192,12 +214,18 @@ def _compiled(call: Call, found: Found) -> Compiled:
     captured = tuple(f"the captured {type}" for type in graph.input_types[len(call.names) :])
     out_tree = compiler.traced.out_tree
     paths = tree.flatten_with_paths(tree.unflatten(out_tree, range(out_tree.num_leaves)))[0]
+    own = out_tree.num_leaves
+    more = [
+        f"what is written into {call.names[i]}"
+        for i, place in compiler.traced.written
+        if place >= own
+    ]
     return Compiled(
         graph,
         found.execute,
         match_donations(graph, compiler.donated),
         (*call.names, *captured),
-        tuple(f"result{path}" for path in paths),
+        (*(f"result{path}" for path in paths), *more),
         len(call.names),
     )
 
@@ -218,5 +246,6 @@ def _plan(compilers: Compilers, found: Found, compiled: Compiled) -> Plan:
         loops=candidate.loops,
         timeline=timeline_of(candidate.graph, planner.options.donated),
         find_minimum=compilers.minimum_bytes,
+        notes=found.execute.notes,
         find_aliases=partial(alias_report, compiled),
     )

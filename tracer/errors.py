@@ -93,6 +93,14 @@ class DonationWarning(UserWarning):
     """Donated memory is freed after the call, but no result could take it over."""
 
 
+class UnsoundProgramWarning(UserWarning):
+    """XLA made a wrong program of ours, which was seen; it was compiled again in another way."""
+
+
+class WideVectorsWarning(UserWarning):
+    """The machine's widest vectors compute wrong values, so programs do without them."""
+
+
 class ExportError(TracerError, BufferError):
     """Memory that cannot be shared with another library the way it was asked for."""
 

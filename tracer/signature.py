@@ -10,13 +10,15 @@ from typing import Any
 
 from tracer import tree
 from tracer.autodiff import recompute_large, segment_scans
-from tracer.errors import ArgumentError, DTypeError
+from tracer.errors import ArgumentError, DTypeError, RangeError
 from tracer.ir import ShapeDtype
 from tracer.numpy.array import Array, apply_graph
 from tracer.numpy.base import ArrayBase
 from tracer.numpy.convert import host_array
 from tracer.numpy.dispatch import from_host
-from tracer.trace import Traced, trace
+from tracer.numpy.promotion import Dtype, default_dtype, scalar_value, weak_class
+from tracer.numpy.weak import Signature, WeakType, strong_type
+from tracer.trace import Traced, trace, write_back
 
 
 @dataclass(frozen=True)
@@ -28,11 +30,11 @@ class Call:
     function : callable
         Takes the arguments without the static ones.
     leaves : tuple
-        Arrays, NumPy arrays and `ShapeDtype`, in order.
+        Arrays, NumPy arrays and types, in order.
     structure : Structure
         How the leaves make up `(args, kwargs)`.
-    types : tuple of ShapeDtype
-        Types of the leaves.
+    signatures : tuple of ShapeDtype and WeakType
+        Types of the leaves. A Python number has a weak type, whatever its value.
     statics : tuple
         Positions and values of the static arguments.
     leaf_ranges : tuple of (int, int)
@@ -46,7 +48,7 @@ class Call:
     function: Callable[..., Any]
     leaves: tuple[Any, ...]
     structure: tree.Structure
-    types: tuple[ShapeDtype, ...]
+    signatures: tuple[Signature, ...]
     statics: tuple[tuple[int, Any], ...]
     leaf_ranges: tuple[tuple[int, int], ...]
     keyword_ranges: dict[str, tuple[int, int]]
@@ -63,7 +65,12 @@ class Call:
     @property
     def key(self) -> tuple[Any, ...]:
         """What the compiled program depends on."""
-        return program_key(self.structure, self.types, self.statics)
+        return program_key(self.structure, self.signatures, self.statics)
+
+    @property
+    def types(self) -> tuple[ShapeDtype, ...]:
+        """Shape and dtype of the leaves."""
+        return tuple(map(strong_type, self.signatures))
 
     @cached_property
     def traced(self) -> Traced:
@@ -72,7 +79,7 @@ class Call:
 
     def without_data(self) -> Call:
         """Return the call with types for its arrays: what keeps it keeps none of the user's."""
-        other = replace(self, leaves=self.types)
+        other = replace(self, leaves=self.signatures)
         if "traced" in self.__dict__:
             other.__dict__["traced"] = self.traced
         return other
@@ -91,14 +98,16 @@ class Call:
             return self._trace()
 
     def _trace(self) -> Traced:
-        args, kwargs = tree.unflatten(self.structure, self.types)
-        return trace(self.function, args, kwargs)
+        args, kwargs = tree.unflatten(self.structure, self.signatures)
+        return trace(self.function, args, kwargs, writes="back")
 
     def inline(self) -> Any:
         """Record the function into the trace that is active; returns its result."""
         traced = self.traced
-        outputs = apply_graph(traced.graph, [*self.arrays(None), *traced.captured])
-        return tree.unflatten(traced.out_tree, outputs)
+        arrays = self.arrays(None)
+        outputs = apply_graph(traced.graph, [*arrays, *traced.captured])
+        write_back(traced.written, arrays, outputs)
+        return traced.result(outputs)
 
     def arrays(self, *places: Any) -> list[Array]:
         """Return the arguments as arrays; NumPy arrays are copied to a device.
@@ -113,7 +122,7 @@ class Call:
         arrays = []
         each = itertools.repeat(places[0]) if len(places) == 1 else places
         for leaf, device in zip(self.leaves, each, strict=False):
-            if isinstance(leaf, ShapeDtype):
+            if isinstance(leaf, ShapeDtype | WeakType):
                 raise ArgumentError(
                     f"cannot run on {leaf!r}: it has no data",
                     mend="pass an array, or use .plan(...), .graph(...), .hlo(...) for types",
@@ -139,16 +148,16 @@ def read_call(
     """
     dynamic, statics = split_statics(args, static_argnums)
     paths, found, structure = tree.flatten_with_paths((dynamic, kwargs))
-    leaves = tuple(_leaf(path, leaf) for path, leaf in zip(paths, found, strict=True))
+    read = [_leaf(path, leaf) for path, leaf in zip(paths, found, strict=True)]
     return Call(
         _without_statics(function, statics, len(args)),
-        leaves,
+        tuple([leaf for leaf, _ in read]),
         structure,
-        tuple(_type(leaf) for leaf in leaves),
+        tuple([signature for _, signature in read]),
         statics,
         _leaf_ranges(args, static_argnums),
-        _keyword_ranges(kwargs, len(leaves)),
-        not statics and not kwargs and len(leaves) == len(args),
+        _keyword_ranges(kwargs, len(read)),
+        not statics and not kwargs and len(read) == len(args),
     )
 
 
@@ -167,13 +176,16 @@ def split_statics(
 
 
 def program_key(
-    structure: tree.Structure, types: tuple[ShapeDtype, ...], statics: tuple[tuple[int, Any], ...]
+    structure: tree.Structure,
+    signatures: tuple[Signature, ...],
+    statics: tuple[tuple[int, Any], ...],
 ) -> tuple[Any, ...]:
     """Return what a compiled program depends on.
 
-    The types of static values belong to it: 1, 1.0 and True are equal and trace differently.
+    The types of static values belong to it: 1, 1.0 and True are equal and trace differently. Of
+    other Python numbers only the class does.
     """
-    return structure, types, tuple([(i, value.__class__, value) for i, value in statics])
+    return structure, signatures, tuple([(i, value.__class__, value) for i, value in statics])
 
 
 def _static(args: tuple[Any, ...], position: int) -> Any:
@@ -192,16 +204,35 @@ def _static(args: tuple[Any, ...], position: int) -> Any:
     return args[position]
 
 
-def _leaf(path: str, leaf: Any) -> Any:
-    if isinstance(leaf, (ArrayBase, ShapeDtype)):
-        return leaf
+def _leaf(path: str, leaf: Any) -> tuple[Any, Signature]:
+    """Return a leaf as an array of the host or a device, and its type."""
+    if isinstance(leaf, ArrayBase):
+        return leaf, leaf._signature
+    if isinstance(leaf, ShapeDtype):
+        return leaf, leaf
+    cls = weak_class(leaf)
+    if cls is not None:
+        return _number(path, leaf, default_dtype(cls))
     try:
-        return host_array(leaf)
+        array = host_array(leaf)
     except DTypeError as error:
         raise DTypeError(
             f"argument {_argument(path)} is no array: {error.what}",
             mend=f"{error.mend}; or name the argument in static_argnums, or register its class as "
             "a container of arrays with tracer.register_pytree_node",
+        ) from error
+    return array, ShapeDtype(array.shape, array.dtype)
+
+
+def _number(path: str, value: Any, dtype: Dtype) -> tuple[Any, Signature]:
+    try:
+        return scalar_value(value, dtype), WeakType(ShapeDtype((), dtype))
+    except RangeError as error:
+        raise RangeError(
+            f"argument {_argument(path)} is the Python integer {value}: it does not fit into "
+            f"{dtype}, as which it is handed to the program",
+            mend="name the argument in static_argnums, close over it, or pass a NumPy scalar such "
+            "as numpy.uint64(value)",
         ) from error
 
 
@@ -209,12 +240,6 @@ def _argument(path: str) -> str:
     """Return a path within (args, kwargs) as the user knows it."""
     kind, _, rest = path[1:].partition("]")
     return f"{'args' if kind == '0' else 'kwargs'}{rest}"
-
-
-def _type(leaf: Any) -> ShapeDtype:
-    if isinstance(leaf, ShapeDtype):
-        return leaf
-    return leaf.type if isinstance(leaf, ArrayBase) else ShapeDtype(leaf.shape, leaf.dtype)
 
 
 def _without_statics(

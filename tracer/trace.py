@@ -5,19 +5,28 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from tracer import tree
-from tracer.errors import DTypeError, TracingError
+from tracer.errors import ArgumentError, DTypeError, TracingError
 from tracer.ir import SUPPORTED_DTYPES, Graph, ShapeDtype, as_dtype
 from tracer.numpy import promotion
-from tracer.numpy.array import Array
+from tracer.numpy.array import Array, TracedArray
 from tracer.numpy.base import ArrayBase
-from tracer.numpy.convert import as_array
-from tracer.numpy.recording import Recording
+from tracer.numpy.recording import Recording, made_at
+from tracer.numpy.weak import (
+    Signature,
+    WeakType,
+    argument,
+    as_given,
+    weak_positions,
+    weakened,
+)
 from tracer.source import Source
+
+Written: TypeAlias = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)
@@ -34,12 +43,19 @@ class Traced:
         Of `(args, kwargs)`.
     out_tree : Structure
         Of what the function returns.
+    weak_outputs : tuple of int
+        The results that are Python numbers or come of them only.
+    written : tuple of (int, int)
+        The arguments into which the function writes, and which outputs of the graph they hold then;
+        those that are no results stand behind these.
     """
 
     graph: Graph
     captured: tuple[Array, ...]
     in_tree: tree.Structure
     out_tree: tree.Structure
+    weak_outputs: tuple[int, ...]
+    written: Written = ()
 
     @property
     def argument_types(self) -> tuple[ShapeDtype, ...]:
@@ -49,11 +65,20 @@ class Traced:
     @property
     def output_types(self) -> tuple[ShapeDtype, ...]:
         """Types of the leaves of the result."""
-        return self.graph.output_types
+        return self.graph.output_types[: self.out_tree.num_leaves]
+
+    def result(self, outputs: Sequence[Array]) -> Any:
+        """Return the leaves of a result in their structure, the weak ones as weak arrays."""
+        own = outputs[: self.out_tree.num_leaves]
+        return tree.unflatten(self.out_tree, weakened(own, self.weak_outputs))
 
 
 def trace(
-    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any] | None = None
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    writes: str = "own",
 ) -> Traced:
     """Record what a function computes.
 
@@ -62,10 +87,13 @@ def trace(
     function : callable
         Takes and returns (nested containers of) arrays; called once, with traced arrays.
     args : sequence
-        Arguments, nested; their leaves are arrays, numbers or `ShapeDtype`, of which only the type
-        matters. Python numbers stand for arrays of NumPy's default dtype for them.
+        Arguments, nested; their leaves are arrays, numbers, `ShapeDtype` or `WeakType`, of which
+        only the type matters. Python numbers are weak arrays in the function, whatever their value.
     kwargs : mapping, optional
         Keyword arguments, likewise.
+    writes : {"own", "back", "apart", "refuse"}
+        What becomes of an assignment to a part of an argument: the function's own business; an
+        output for `write_back`, which may be one of the results, or none of them; an error.
 
     Returns
     -------
@@ -77,7 +105,7 @@ def trace(
     DTypeError
         A leaf of the arguments or the result is no array and no number.
     TracingError
-        The function needs the value of a traced array.
+        The function needs the value of a traced array, or writes where that is refused.
 
     Examples
     --------
@@ -88,17 +116,76 @@ def trace(
     (ShapeDtype((3,), 'float32'),)
     """
     leaves, in_tree = tree.flatten((tuple(args), dict(kwargs or {})))
-    types = [leaf_type(leaf) for leaf in leaves]
+    types = [signature_of(leaf) for leaf in leaves]
     if None in types:
         raise _argument_error((tuple(args), dict(kwargs or {})))
     source = source_of(function)
     with Recording() as recording:
-        arrays = [recording.argument(type, source) for type in types if type is not None]
+        arrays = [argument(recording, type, source) for type in types if type is not None]
+        given = [array._value for array in arrays]
         call_args, call_kwargs = tree.unflatten(in_tree, arrays)
         result = function(*call_args, **call_kwargs)
         outputs, out_tree = _outputs(result)
-        graph, captured = recording.finish(outputs)
-    return Traced(graph, tuple(captured), in_tree, out_tree)
+        changed = [i for i, array in enumerate(arrays) if array._value is not given[i]]
+        written, more = _held_after(writes, arrays, changed, outputs)
+        graph, captured = recording.finish([*outputs, *more])
+    return Traced(graph, tuple(captured), in_tree, out_tree, weak_positions(outputs), written)
+
+
+def _held_after(
+    writes: str, arrays: Sequence[TracedArray], changed: Sequence[int], outputs: Sequence[Array]
+) -> tuple[Written, list[Array]]:
+    """Return `Traced.written`, and the outputs that it needs beside the results."""
+    if writes == "own" or not changed:
+        return (), []
+    if writes == "refuse":
+        array = arrays[changed[0]]
+        raise TracingError(
+            f"the function writes into its argument {changed[0]}, {array.type} (at "
+            f"{made_at(array)}), which the caller's array could not follow here",
+            mend="copy it first inside the function (x = x.copy()), or use "
+            "x = x.at[index].set(value)",
+        )
+    values = [getattr(output, "_value", None) for output in outputs]
+    written: list[tuple[int, int]] = []
+    more: list[Array] = []
+    for position in changed:
+        value = arrays[position]._value
+        if writes == "apart" or value not in values:
+            more.append(arrays[position])
+            values.append(value)
+        place = len(values) - 1 if writes == "apart" else values.index(value)
+        written.append((position, place))
+    return tuple(written), more
+
+
+def write_back(written: Written, arrays: Sequence[Array], outputs: Sequence[Array]) -> None:
+    """Let the caller's arrays hold what a function wrote into its arguments.
+
+    Raises
+    ------
+    ArgumentError
+        One of them is another argument too, which the function did not see change.
+    TracingError
+        It was made outside of the trace that is active.
+    """
+    for position, _ in written:
+        if sum(array is arrays[position] for array in arrays) > 1:
+            raise ArgumentError(
+                f"an array, {arrays[position].type}, is given as two arguments, and the function "
+                "writes into one of them",
+                mend="give x.copy() as one of them",
+            )
+    for position, place in written:
+        arrays[position]._hold(outputs[place])
+
+
+def signature_of(leaf: Any) -> Signature | None:
+    """Return the type of an argument's leaf, a `WeakType` where it is weak; None for no array."""
+    if isinstance(leaf, WeakType):
+        return leaf
+    type = leaf_type(leaf)
+    return type if type is None or promotion.weak_class(leaf) is None else WeakType(type)
 
 
 def leaf_type(leaf: Any) -> ShapeDtype | None:
@@ -107,6 +194,8 @@ def leaf_type(leaf: Any) -> ShapeDtype | None:
         return leaf._type
     if isinstance(leaf, ShapeDtype):
         return leaf
+    if isinstance(leaf, WeakType):
+        return leaf.type
     if isinstance(leaf, np.ndarray | np.generic):
         is_known = leaf.dtype in SUPPORTED_DTYPES or leaf.dtype.kind in "biufc"
         return ShapeDtype(leaf.shape, as_dtype(leaf.dtype)) if is_known else None
@@ -144,11 +233,11 @@ def source_of(function: Callable[..., Any]) -> Source | None:
 def _outputs(result: Any) -> tuple[list[Array], tree.Structure]:
     leaves, structure = tree.flatten(result)
     for position, leaf in enumerate(leaves):
-        if isinstance(leaf, ShapeDtype) or leaf_type(leaf) is None:
+        if isinstance(leaf, ShapeDtype | WeakType) or leaf_type(leaf) is None:
             path = tree.flatten_with_paths(result)[0][position]
             raise TracingError(
                 f"the function returned result{path} {_described(leaf)}: no array and no number",
                 mend="return arrays and numbers, nested in tuples, lists, dicts or registered "
                 "classes; None where there is nothing",
             )
-    return [as_array(leaf) for leaf in leaves], structure
+    return [as_given(leaf) for leaf in leaves], structure

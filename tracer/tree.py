@@ -70,6 +70,29 @@ def broadcast_prefix(prefix: Any, tree: Any) -> list[Any]:
     return [box.value for box in optree.broadcast_prefix(boxed, tree, namespace=NAMESPACE)]
 
 
+def fill_none(prefix: Any, tree: Any) -> Any:
+    """Return a prefix of a tree with what the tree has there in place of each None.
+
+    Raises
+    ------
+    ValueError
+        `prefix` is no prefix of the tree.
+
+    Examples
+    --------
+    >>> from tracer import tree
+    >>> tree.fill_none((0, None), (1, [2, 3]))
+    (0, [2, 3])
+    """
+    return optree.tree_map(
+        lambda given, below: below if given is None else given,
+        prefix,
+        tree,
+        none_is_leaf=True,
+        namespace=NAMESPACE,
+    )
+
+
 class _Box:
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -123,6 +146,7 @@ def register_pytree_node(
 __all__ = [
     "Structure",
     "broadcast_prefix",
+    "fill_none",
     "flatten",
     "flatten_with_paths",
     "is_leaf",

@@ -151,3 +151,17 @@ def test_pickled_arrays_come_back_to_the_default_device() -> None:
     again = pickle.loads(pickle.dumps(x))
     assert str(again.device) == "cpu:0"
     np.testing.assert_array_equal(again, x)
+
+
+def test_a_program_on_a_mesh_is_checked_beside_the_one_as_written() -> None:
+    def scaled(x: Any, rate: Any) -> Any:
+        return tnp.exp(-((x[:, None] - x) ** 2)).sum(1) * rate, rate * 2
+
+    f = tracer.compile(scaled, mesh=MESH, donate_argnums=0)
+    x = tracer.device_put(np.linspace(0, 1, 64, dtype="float32"), CUT)
+    found = f.check(x, 0.5)
+    assert found, str(found)
+    assert not x.is_deleted()
+    result, rate = f(x.copy(), 0.5)
+    assert (result.dtype, rate.weak_type, float(rate)) == ("float32", True, 1.0)
+    assert f(x, rate)[0].dtype == "float32"

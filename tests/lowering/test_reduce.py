@@ -129,7 +129,9 @@ def test_a_long_sum_keeps_its_digits(
 
 
 @pytest.mark.xla
-@pytest.mark.parametrize("shape", [(600, 12_000), (600, 20_000), (70, 70, 4096), (300, 40_000)])
+@pytest.mark.parametrize(
+    "shape", [(600, 12_000), (600, 20_000), (70, 70, 4096), (300, 40_000), (90_000, 40)]
+)
 def test_the_cost_knows_what_a_sum_over_everything_leaves(shape: tuple[int, ...]) -> None:
     """Long rows are cut too: a sum over 20,000 x 20,000 holds 80 partial sums of each row."""
     with Builder() as builder:

@@ -18,17 +18,18 @@ from tracer.lowering import compiler, shims, vectors, xla_options
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Any:
     """Pretend that the machine says it has some instruction sets."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
     def pretend(text: str | None) -> None:
         file = tmp_path / "cpuinfo"
         if text is not None:
             file.write_text(text, encoding="ascii")
         monkeypatch.setattr(vectors, "_CPU_INFO", file)
-        vectors.cpu_features.cache_clear()
+        vectors._said_of_cpu.cache_clear()
 
     yield pretend
     monkeypatch.undo()
-    vectors.cpu_features.cache_clear()
+    vectors._said_of_cpu.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -71,6 +72,7 @@ def test_the_width_is_the_callers_where_given(
     """The option reaches XLA under a caller's, and results are the same bits for any width."""
     machine("flags : avx512_vbmi2")
     monkeypatch.setattr(shims, "LONG_VECTORS_ARE_SAFE", True)
+    vectors.vector_options("cpu")  # compiles the check of the machine
     seen: list[Any] = []
     plain = xla_options.compile_options
 

@@ -7,6 +7,7 @@ import pytest
 
 import tracer
 import tracer.numpy as tnp
+import tracer.scipy.linalg
 from tracer.autodiff import vjp_graph
 from tracer.errors import NotDifferentiableError
 from tracer.ir import interpret
@@ -212,3 +213,64 @@ def test_determinants_of_singular_matrices():
     assert np.isnan(np.asarray(lost)).any()
     small = tracer.grad(linalg.det)(tnp.asarray(np.diag([1.0, 0, 2])))
     np.testing.assert_array_equal(np.asarray(small), np.diag([0.0, 2, 0]))
+
+
+def _plain_eigh(np_, linalg_, x):
+    values, vectors = linalg_.eigh(x)
+    return weighted_spectrum(np_, vectors, values, np_.conj(np_.swapaxes(vectors, -1, -2)))
+
+
+OF_SYMMETRIC = {
+    "cholesky": lambda np_, sp, x: np_.linalg.cholesky(x),
+    "upper cholesky": lambda np_, sp, x: np_.linalg.cholesky(x, upper=True),
+    "eigh": lambda np_, sp, x: _plain_eigh(np_, np_.linalg, x),
+    "eigvalsh": lambda np_, sp, x: np_.linalg.eigvalsh(x),
+    "the upper triangle": lambda np_, sp, x: np_.linalg.eigvalsh(x, "U"),
+    "SciPy's eigh": lambda np_, sp, x: _plain_eigh(np_, sp, x),
+}
+OF_SCIPY = {
+    "SciPy's cholesky": lambda np_, sp, x: sp.cholesky(x),
+    "cho_solve": lambda np_, sp, x: sp.cho_solve(sp.cho_factor(x), np_.ones(3)),
+}
+# Of these JAX's gradients differ: one triangle only, or (Hermitian systems) not the derivative.
+BESIDE_JAX = {
+    "positive definite": lambda np_, sp, x: sp.solve(x, np_.ones(3), assume_a="pos"),
+    "symmetric": lambda np_, sp, x: sp.solve(x, np_.ones(3), assume_a="her"),
+    "symmetric, upper": lambda np_, sp, x: sp.solve(x, np_.ones(3), False, assume_a="her"),
+    "a pair": lambda np_, sp, x: sp.eigh(x, 2 * np_.eye(3) + x @ x, eigvals_only=True),
+    "a pair's second": lambda np_, sp, x: sp.eigh(np_.diag(np_.arange(3.0)), x, eigvals_only=True),
+    "hermitian svd": lambda np_, sp, x: np_.linalg.svd(x, hermitian=True, compute_uv=False),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@pytest.mark.parametrize("name", [*OF_SYMMETRIC, *OF_SCIPY])
+def test_gradients_of_symmetric_matrices_are_jaxs(name, dtype, rng):
+    """The matrix is given as it is: nothing symmetrises before, and no triangle is left out.
+
+    What jax.scipy calls does not symmetrise: of its gradients the symmetric part counts.
+    """
+    jax = pytest.importorskip("jax")
+    x = hermitian_part(np, matrix(rng, (3, 3), dtype))
+    compute = {**OF_SYMMETRIC, **OF_SCIPY}[name]
+    with jax.enable_x64(True):
+        wanted = jax.grad(lambda v: folded(jax.numpy, compute(jax.numpy, jax.scipy.linalg, v)))(x)
+    wanted = hermitian_part(np, np.asarray(wanted)) if name in OF_SCIPY else wanted
+    found = tracer.grad(lambda v: folded(tnp, compute(tnp, tracer.scipy.linalg, v)))(x)
+    np.testing.assert_allclose(np.asarray(found), np.asarray(wanted), rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@pytest.mark.parametrize("name", [*OF_SYMMETRIC, *OF_SCIPY, *BESIDE_JAX])
+def test_gradients_of_symmetric_matrices_are_symmetric(name, dtype, rng):
+    compute = {**OF_SYMMETRIC, **OF_SCIPY, **BESIDE_JAX}[name]
+    x, direction = (hermitian_part(np, matrix(rng, (3, 3), dtype)) for _ in range(2))
+
+    def loss(v):
+        return folded(tnp, compute(tnp, tracer.scipy.linalg, v))
+
+    found = np.asarray(tracer.grad(loss)(x))
+    np.testing.assert_allclose(found, np.conj(found.T), atol=1e-12)
+    ends = [float(loss(x + step * direction)) for step in (1e-6, -1e-6)]
+    slope = float((found * direction).sum().real)
+    np.testing.assert_allclose(slope, (ends[0] - ends[1]) / 2e-6, rtol=1e-6, atol=1e-6)

@@ -206,7 +206,7 @@ def _control() -> dict[str, list[Sample]]:
         "custom_vjp_call": [
             sample(real(3), body=squared, forward=kept, backward=rule, differentiable=1)
         ],
-        "plain_call": [sample(real(3), body=squared)],
+        "plain_call": [sample(real(3), body=squared, reason="a sample", smooth=False)],
         "small_call": [sample(real(3), body=squared)],
         "optimization_barrier": [sample(R, INTS), sample(R)],
         "shard": [
@@ -328,7 +328,8 @@ SAMPLES: dict[str, list[Sample]] = {
     "maximum": [*pairs(R, U), sample(BOOLS, ~BOOLS)],
     "minimum": [*pairs(R, U), sample(BOOLS, ~BOOLS)],
     "atan2": pairs(R, P, edges=False),
-    "log_add_exp": pairs(R, P, edges=False),
+    "log_add_exp": [*pairs(R, P, edges=False), sample(P, P)],
+    "hypot": [*pairs(R, P, edges=False), sample(P, -P), sample(np.zeros(2), np.array([1.0, -3.0]))],
     "and": BIT_PAIRS,
     "or": BIT_PAIRS,
     "xor": BIT_PAIRS,
@@ -427,6 +428,10 @@ SAMPLES: dict[str, list[Sample]] = {
     "dynamic_update_slice": [
         sample(real(5, 4), real(2, 4), np.int32(start), np.int32(0)) for start in (1, -3, 9)
     ],
+    "guarded_update_slice": [
+        sample(real(5, 4), real(2, 4), np.int32(start), np.int32(0)) for start in (1, -3, 4, 9)
+    ]
+    + [sample(real(1, 4), real(1, 4), np.int8(start), np.int8(0)) for start in (0, 1, -1)],
     "gather": [
         sample(real(5, 3), np.array([[1], [4], [1], [-2], [9]], np.int32), **ROWS),
         sample(real(4, 4), np.array([[0, 1, 3], [2, 9, 1]], np.int32), **WINDOWS),

@@ -55,17 +55,24 @@ def matrix_samples() -> dict[str, list[Sample]]:
     empty = [np.zeros((0, 0)), np.zeros((2, 3, 0)), np.zeros((0, 2, 2))]
     hermitian = definite(2, 3, 3) + np.diag([1.0, 4.0, 9.0])
     values, vectors = {"compute_vectors": False}, {"compute_vectors": True}
+    like = {"symmetric": "H"}
     eigen = [
-        sample(hermitian, **vectors),
-        sample(hermitian, **values),
-        sample(complex_definite(3, 3), **values),
-        sample(complex_definite(2, 2), smooth=False, **vectors),
+        sample(hermitian, **vectors, **like),
+        sample(hermitian, **values, **like),
+        sample(complex_definite(3, 3), **values, **like),
+        sample(complex_definite(2, 2), smooth=False, **vectors, **like),
     ]
     return {
         "cholesky": [
-            sample(definite(2, 4, 4)),
-            sample(complex_definite(3, 3)),
+            sample(definite(2, 4, 4), **like),
+            sample(complex_definite(3, 3), **like),
             sample(-np.eye(2), smooth=False),
+        ],
+        "mirror_triangle": [
+            sample(square, conjugated=False, symmetric="T"),
+            sample(turned, conjugated=False, symmetric="T"),
+            sample(turned, conjugated=True, symmetric="H"),
+            sample(empty[2], conjugated=True),
         ],
         "triangular_solve": _solves(),
         "fft": _transforms(),

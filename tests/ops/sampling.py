@@ -24,16 +24,26 @@ class Sample:
     params : dict
     smooth : bool
         Whether the op is differentiable at these operands: compare with finite differences.
+    symmetric : {"", "T", "H"}
+        The first operand counts as a symmetric or a Hermitian matrix, and may change as such only.
     """
 
     operands: tuple[Array, ...]
     params: dict[str, Any] = field(default_factory=dict)
     smooth: bool = True
+    symmetric: str = ""
+
+    def direction(self, position: int, x: Array) -> Array:
+        """Return the part of `x`, like the operand at a position, along which that may change."""
+        if position or not self.symmetric:
+            return x
+        turned = np.swapaxes(x, -1, -2)
+        return (x + (turned.conj() if self.symmetric == "H" else turned)) / 2
 
 
-def sample(*operands: Any, smooth: bool = True, **params: Any) -> Sample:
+def sample(*operands: Any, smooth: bool = True, symmetric: str = "", **params: Any) -> Sample:
     """Return a sample of arrays or nested lists."""
-    return Sample(tuple(np.asarray(x) for x in operands), params, smooth)
+    return Sample(tuple(np.asarray(x) for x in operands), params, smooth, symmetric)
 
 
 def real(*shape: int, low: float = -2.0, high: float = 2.0) -> Array:

@@ -110,10 +110,24 @@ def test_gather_credits_the_clamped_place_and_scatter_drops() -> None:
     assert updates.tolist() == [0, 0, 1, 1]
 
 
-def test_only_the_triangle_that_cholesky_reads_has_a_gradient() -> None:
-    (got,) = cotangents(ops.cholesky, np.array([[2.0, 99.0], [1.0, 3.0]]))
-    assert got[0, 1] == 0
-    assert got[1, 0] != 0
+@pytest.mark.parametrize(
+    ("op", "params"),
+    [
+        (ops.cholesky, {}),
+        (ops.eigh, {"g": np.array([1.0, 3.0]), "compute_vectors": False}),
+        (ops.eigh, {"compute_vectors": True}),
+        (ops.mirror_triangle, {"conjugated": True}),
+    ],
+)
+@pytest.mark.parametrize("turn", [0.0, 0.5j])
+def test_what_reads_one_triangle_has_a_hermitian_gradient(op: Op, params: Any, turn: Any) -> None:
+    whole = np.array([[2.0, 1.0 - turn], [1.0 + turn, 3.0]])
+    (wanted,) = cotangents(op, whole, **params)
+    assert abs(wanted[1, 0]) > 0.01
+    np.testing.assert_allclose(wanted, wanted.T.conj(), atol=1e-15)
+    whole[0, 1] = 99
+    (found,) = cotangents(op, whole, **params)
+    np.testing.assert_array_equal(found, wanted)
 
 
 @pytest.mark.parametrize(

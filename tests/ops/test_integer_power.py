@@ -31,3 +31,17 @@ def test_in_a_loop(dtype: str, copies: int, passes: tuple[()] | None) -> None:
     for function in (program, again, tnp.power):
         found = tracer.compile(function, passes=passes)(x, y)
         np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64", "uint8", "uint32", "uint64"])
+def test_exponents_above_six_bits(dtype: str) -> None:
+    """XLA reads six bits of the exponent: 0 ** 64 was 1, and 3 ** 65 was 3."""
+    largest = np.iinfo(dtype).max
+    lowest = max(np.iinfo(dtype).min, -9)
+    bases = np.arange(lowest, 10).astype(dtype)[:, None]
+    some = [0, 1, 63, 64, 65, 100, 127, 128, 4095, 4096, 2**31 - 1, 2**40 + 3, largest]
+    exponents = np.array([n for n in some if n <= largest], dtype)
+    with np.errstate(over="ignore"):
+        wanted = bases**exponents  # NumPy wraps around
+    np.testing.assert_array_equal(tracer.compile(tnp.power)(bases, exponents), wanted)
+    np.testing.assert_array_equal(tnp.power(bases, exponents), wanted)

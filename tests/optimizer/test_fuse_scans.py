@@ -92,3 +92,16 @@ def test_forward_mode_stacks_nothing() -> None:
         expected, slope = np.sin(inner) * expected, slope * factor
     np.testing.assert_allclose(value, expected, rtol=1e-9)
     np.testing.assert_allclose(tangent, slope, rtol=1e-9)
+
+
+@pytest.mark.parametrize("reads", ["a number", "the whole"])
+def test_a_scan_that_needs_what_the_first_gives_at_its_end_comes_after_it(reads: str) -> None:
+    """Its slices are the first's, but it also waits for the last of them."""
+
+    def function(x: Any) -> Any:
+        last, stacked = running(x)
+        if reads == "a number":
+            return tracer.scan(lambda c, r: (c + r, c), 2 * last, stacked)
+        return tracer.scan(lambda c, r: (c + r * stacked.sum(0), c), X[0], stacked)
+
+    assert scans(fused(function, X)) == 2

@@ -272,7 +272,7 @@ def test_an_error_in_a_lane_is_raised_when_all_have_ended() -> None:
     ended = []
 
     class Lane:
-        input_types = output_types = ()
+        input_types = output_types = notes = ()
 
         def __init__(self, fails: bool) -> None:
             self.fails = fails

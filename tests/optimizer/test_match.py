@@ -265,3 +265,13 @@ def test_a_stored_operand_is_not_unrolled() -> None:
     after, log = apply(UNROLL, graph)
     assert after is graph
     assert "sort stores the array that is reduced" in str(log.refusals[0])
+
+
+def test_places_of_extremes_over_a_short_axis_are_not_written_out() -> None:
+    """The terms of an arg-max do not simply join: each has its place."""
+    graph = traced(
+        lambda x, y: tnp.argmax(x[:, None] - y[None], axis=-1),
+        ((200, 3), "float32"),
+        ((200, 3), "float32"),
+    )
+    assert apply(UNROLL, graph)[0] is graph

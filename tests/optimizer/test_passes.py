@@ -18,6 +18,7 @@ from tracer.optimizer.match import contraction
 from tracer.optimizer.passes import Pass, PassLog, PassManager
 from tracer.optimizer.pipeline import STANDARD_PASSES, PlannerOptions
 from tracer.optimizer.planner import Planner
+from tracer.optimizer.simplify import COMMON_SUBEXPRESSIONS
 from tracer.optimizer.split import SplitSettings, split_graph
 
 VECTOR = ((3,), "float32")
@@ -164,3 +165,12 @@ def test_passes_are_switched_off_by_name(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "reorder chains" in applied()
     monkeypatch.setenv("TRACER_DISABLE_RULES", "reorder-chains, match-contractions")
     assert "reorder chains" not in applied()
+
+
+def test_barriers_of_one_value_stay_apart() -> None:
+    """What is behind one is computed again on purpose."""
+    with Builder() as builder:
+        x = builder.input(ShapeDtype(*VECTOR))
+        behind = [ops.exponential(*ops.optimization_barrier(x)) for _ in range(2)]
+        graph = builder.finish([ops.add(*behind)])
+    assert COMMON_SUBEXPRESSIONS.run(graph, PassLog()) is graph

@@ -243,3 +243,13 @@ def test_what_cancels_is_not_squared_before_it_goes(total: Callable[[Any], Any])
     expected = total(scipy.linalg.solve_triangular(factor, square @ wide, lower=True))
     found = tracer.compile(program)(factor, square, wide)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
+
+
+def test_a_product_over_the_wide_axis_is_no_combination_of_it() -> None:
+    """B @ A.T sums over what is wide in both: its own wide axis is another one."""
+
+    def function(factor: Any, tall: Any, wide: Any) -> Any:
+        return tnp.exp(solve(factor, (tall @ wide.T).T))
+
+    shapes = ((2, 2), (16, 80), (2, 80))
+    reassociated(function, *shapes)

@@ -137,3 +137,14 @@ def test_the_text_of_a_sum_over_a_transpose() -> None:
         "  return %2\n"
         "}"
     )
+
+
+def test_arrays_that_are_transposed_in_two_ways_stay() -> None:
+    """There is no one order in which to read both."""
+
+    def function(x: tracer.Array) -> tracer.Array:
+        return tnp.sum(tnp.transpose(x, (1, 0, 2)) - tnp.transpose(x, (2, 1, 0)), axis=0)
+
+    before, after, applied = sunk(function, floats(17, 17, 17))
+    assert after is before
+    assert not applied

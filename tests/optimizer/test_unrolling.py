@@ -61,6 +61,35 @@ def test_a_short_loop_in_a_loop_is_written_out(steps: int) -> None:
 # Guards.
 
 
+def test_counters_that_do_not_count_by_one_do_not_say_how_often_a_loop_runs() -> None:
+    def run(x: Any) -> Any:
+        return tracer.while_loop(
+            lambda carry: carry[0] < 1, lambda carry: (carry[0] + 2, carry[1] * 2), (-3, x)
+        )
+
+    graph, log = unrolled(lambda x: tracer.fori_loop(0, 9, lambda i, y: run(y)[1], x), X)
+    assert ops_of(graph).count("while") == 2
+    assert log.applied == []
+
+
+@pytest.mark.parametrize(
+    ("stop", "step"), [(0.5, 1.0), (2.5, 1.0), (1.0, 1.9), (np.inf, np.inf), (np.nan, 1.0)]
+)
+def test_counters_that_are_no_integers_do_not_say_how_often_a_loop_runs(
+    stop: float, step: float
+) -> None:
+    """0.0 < 0.5 holds once: the loop was taken for one of no trips."""
+
+    def run(x: Any) -> Any:
+        return tracer.while_loop(
+            lambda carry: carry[0] < stop, lambda carry: (carry[0] + step, carry[1] * 2), (0.0, x)
+        )
+
+    graph, log = unrolled(run, X)
+    assert "while" in ops_of(graph)
+    assert log.applied == []
+
+
 def test_short_loops_that_run_once_stay() -> None:
     graph, log = unrolled(lambda x: newton(x, 4), X)
     assert ops_of(graph).count("while") == 1

@@ -10,12 +10,13 @@ import numpy as np
 
 from tracer import tree
 from tracer.errors import DTypeError, ShapeError, TracingError
-from tracer.ir import Builder, Graph, ShapeDtype
+from tracer.ir import SUPPORTED_DTYPES, Builder, Graph, ShapeDtype, Value
 from tracer.numpy.array import Array, TracedArray
 from tracer.numpy.base import ArrayBase
-from tracer.numpy.convert import as_array
-from tracer.numpy.promotion import weak_class, weak_dtype
+from tracer.numpy.convert import as_array, convert
+from tracer.numpy.promotion import scalar_value, weak_class, weak_dtype
 from tracer.numpy.recording import Recording
+from tracer.numpy.weak import Signature, WeakType, argument, as_given, as_weak
 
 
 @dataclass(frozen=True)
@@ -25,9 +26,7 @@ class Arguments:
     Attributes
     ----------
     arrays : list of Array
-        The leaves.
-    weak : list
-        The class of a leaf that is a Python number, else None: its dtype may still change.
+        The leaves; Python numbers are weak arrays, whose dtype may still change.
     paths : list of str
         Where each leaf is, written as Python.
     structure : Structure
@@ -35,7 +34,6 @@ class Arguments:
     """
 
     arrays: list[Array]
-    weak: list[type | None]
     paths: list[str]
     structure: tree.Structure
 
@@ -43,6 +41,11 @@ class Arguments:
     def types(self) -> list[ShapeDtype]:
         """Types of the leaves."""
         return [array.type for array in self.arrays]
+
+    @property
+    def signatures(self) -> list[Signature]:
+        """Types of the leaves, and which of them are weak."""
+        return [array._signature for array in self.arrays]
 
 
 @dataclass(frozen=True)
@@ -57,11 +60,14 @@ class Body:
         What it closes over.
     structure : Structure
         How the result is nested.
+    outputs : list of Signature
+        Types of the result's leaves, and which of them are weak.
     """
 
     graph: Graph
     captured: list[Array]
     structure: tree.Structure
+    outputs: list[Signature]
 
 
 def check_callable(name: str, what: str, function: Any) -> None:
@@ -81,8 +87,7 @@ def flatten_arguments(name: str, what: str, values: Any) -> Arguments:
     paths, leaves, structure = tree.flatten_with_paths(values)
     for path, leaf in zip(paths, leaves, strict=True):
         _require_array(name, f"{what}{path}", leaf)
-    arrays = [as_array(leaf) for leaf in leaves]
-    return Arguments(arrays, [weak_class(leaf) for leaf in leaves], paths, structure)
+    return Arguments([as_given(leaf) for leaf in leaves], paths, structure)
 
 
 def _require_array(name: str, what: str, leaf: Any) -> None:
@@ -99,15 +104,15 @@ def trace_body(
     name: str,
     function: Callable[..., Any],
     structure: tree.Structure,
-    types: Sequence[ShapeDtype],
-    expected: Sequence[ShapeDtype] = (),
+    types: Sequence[Signature],
+    expected: Sequence[Signature] = (),
 ) -> Body:
     """Trace a body whose positional arguments have this structure and these types.
 
-    Python numbers in the result take the dtype of the leaf at their place in `expected`.
+    Weak leaves of the result take the dtype of the leaf at their place in `expected`.
     """
     with Recording() as recording:
-        arguments = [recording.argument(type) for type in types]
+        arguments = [argument(recording, type) for type in types]
         result = function(*tree.unflatten(structure, arguments))
         paths, leaves, found = tree.flatten_with_paths(result)
         outputs = []
@@ -116,18 +121,22 @@ def trace_body(
             wanted = expected[position] if position < len(expected) else None
             outputs.append(_as_output(leaf, wanted))
         graph, captured = recording.finish(outputs)
-    return Body(graph, captured, found)
+    return Body(graph, captured, found, [output._signature for output in outputs])
 
 
 def _name_of(function: Any) -> str:
     return getattr(function, "__name__", None) or type(function).__name__
 
 
-def _as_output(leaf: Any, wanted: ShapeDtype | None) -> Array:
+def _as_output(leaf: Any, wanted: Signature | None) -> Array:
     cls = weak_class(leaf)
     if cls is None or wanted is None or weak_dtype(wanted.dtype, cls) != wanted.dtype:
-        return as_array(leaf)
-    return as_array(np.asarray(leaf, wanted.dtype))
+        return as_given(leaf)
+    if isinstance(leaf, ArrayBase):
+        array = convert(as_array(leaf), wanted.dtype)
+    else:
+        array = as_array(scalar_value(leaf, wanted.dtype))
+    return as_weak(array) if isinstance(wanted, WeakType) else array
 
 
 def check_same(
@@ -136,6 +145,7 @@ def check_same(
     second: tuple[str, tree.Structure, Sequence[ShapeDtype]],
     paths: Sequence[str],
     mend: str,
+    results: Sequence[Value] = (),
 ) -> None:
     """Raise unless two sets of leaves have the same structure, shapes and dtypes.
 
@@ -149,6 +159,8 @@ def check_same(
         Where each leaf is.
     mend : str
         What the user can write instead.
+    results : sequence of Value
+        The leaves of the second set in their graph: to say where another dtype comes from.
 
     Raises
     ------
@@ -161,12 +173,27 @@ def check_same(
         raise TracingError(
             f"{name}: {first[0]} is nested as {first[1]}, {second[0]} as {second[1]}", mend=mend
         )
-    for path, one, other in zip(paths, first[2], second[2], strict=True):
+    for i, (path, one, other) in enumerate(zip(paths, first[2], second[2], strict=True)):
         if one is other:
             continue
         at = f" at {path}" if path else ""
         what = f"{name}: {first[0]}{at} is {one}, {second[0]}{at} is {other}"
-        raise (ShapeError if one.shape != other.shape else DTypeError)(what, mend=mend)
+        if one.shape != other.shape:
+            raise ShapeError(what, mend=mend)
+        raise DTypeError(what + (_origin(results[i]) if results else ""), mend=mend)
+
+
+def _origin(result: Value) -> str:
+    """Say at which line the dtype of a result comes up."""
+    value = result
+    while True:
+        same = [x for x in value.node.operands if x.dtype == result.dtype and x.node.op is not None]
+        if not same:
+            break
+        value = same[0]
+    if value.node.op is None or value.node.source is None:
+        return ""
+    return f"\n  {SUPPORTED_DTYPES[result.dtype]} comes up at {value.node.source}"
 
 
 class Captures:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -9,6 +10,8 @@ import numpy as np
 
 from tracer import ops, tree
 from tracer.control.bodies import (
+    Arguments,
+    Body,
     Captures,
     check_callable,
     check_same,
@@ -20,6 +23,8 @@ from tracer.numpy.array import Array
 from tracer.numpy.base import ArrayLike
 from tracer.numpy.convert import as_array, convert
 from tracer.numpy.dispatch import apply, apply_many
+from tracer.numpy.promotion import promote_types
+from tracer.numpy.weak import Signature, WeakType, weakened
 
 _INT32 = np.dtype(np.int32)
 
@@ -136,9 +141,8 @@ def _case(
     operands: Sequence[Any],
 ) -> Any:
     arguments = flatten_arguments(name, "operands", tuple(operands))
-    bodies = [
-        trace_body(name, branch, arguments.structure, arguments.types) for _, branch in branches
-    ]
+    functions = [branch for _, branch in branches]
+    bodies = _traced(name, functions, arguments)
     what, reference = f"the result of {branches[0][0]}", bodies[0]
     for (other, _), body in zip(branches[1:], bodies[1:], strict=True):
         check_same(
@@ -153,7 +157,39 @@ def _case(
     if not reference.graph.outputs:
         return tree.unflatten(reference.structure, ())
     results = apply_many(ops.case, index, *captures.arrays, *arguments.arrays, branches=graphs)
-    return tree.unflatten(reference.structure, results)
+    weak = [i for i, leaf in enumerate(_met(bodies)) if isinstance(leaf, WeakType)]
+    return tree.unflatten(reference.structure, weakened(results, weak))
+
+
+def _traced(name: str, functions: Sequence[Callable[..., Any]], arguments: Arguments) -> list[Body]:
+    """Trace branches; where a leaf is weak in one, it takes the dtype that it has in others."""
+
+    def traced(expected: Sequence[Signature]) -> list[Body]:
+        given = arguments.structure, arguments.signatures
+        return [trace_body(name, function, *given, expected) for function in functions]
+
+    bodies = traced(())
+    if all(body.graph.output_types == bodies[0].graph.output_types for body in bodies):
+        return bodies
+    if any(body.structure != bodies[0].structure for body in bodies):
+        return bodies
+    return traced(_met(bodies))
+
+
+def _met(bodies: Sequence[Body]) -> list[Signature]:
+    """Return the type of each leaf of the result: a strong one if a branch has it, else weak."""
+    return [
+        functools.reduce(_meet, leaves)
+        for leaves in zip(*(body.outputs for body in bodies), strict=True)
+    ]
+
+
+def _meet(first: Signature, second: Signature) -> Signature:
+    weak = isinstance(first, WeakType), isinstance(second, WeakType)
+    if weak[0] == weak[1]:
+        wider = promote_types(first.dtype, second.dtype) != first.dtype
+        return second if weak[0] and wider else first
+    return second if weak[0] else first
 
 
 def _paths(structure: tree.Structure) -> list[str]:

@@ -7,49 +7,49 @@ from dataclasses import replace
 
 from tracer import tree
 from tracer.control.bodies import Arguments, Body, check_same
-from tracer.ir import ShapeDtype
-from tracer.numpy.convert import convert
-from tracer.numpy.promotion import weak_dtype
+from tracer.ir import Value
+from tracer.numpy.array import Array
+from tracer.numpy.convert import as_array, convert
+from tracer.numpy.promotion import weak_class, weak_dtype
+from tracer.numpy.weak import Signature, WeakType, as_weak
 
 
 def settle_carry(
-    init: Arguments, trace: Callable[[Sequence[ShapeDtype]], Body]
+    init: Arguments, trace: Callable[[Sequence[Signature]], Body]
 ) -> tuple[Arguments, Body]:
-    """Trace the body of a loop, letting Python numbers in the carry take the body's dtype.
+    """Trace the body of a loop, letting weak leaves of the carry take the body's dtype.
 
-    `while_loop(lambda x: x < 9, lambda x: 1.5 * x, 1)` carries float64, although 1 is an integer.
+    `while_loop(lambda x: x < 9, lambda x: 1.5 * x, 1)` carries a weak float, although 1 is an
+    integer, and `lambda x: y * x` the dtype of the array y.
     """
     while True:
-        body = trace(init.types)
-        types = body.graph.output_types[: len(init.arrays)]
-        promoted = [_promotes(init, i, type) for i, type in enumerate(types)]
-        if not any(promoted):
+        body = trace(init.signatures)
+        arrays = [
+            _promoted(array, output)
+            for array, output in zip(init.arrays, body.outputs, strict=False)
+        ]
+        # Each leaf goes from bool to int, float, complex, and from weak to strong: so this ends.
+        if all(new is old for new, old in zip(arrays, init.arrays, strict=False)):
             return init, body
-        init = replace(
-            init,
-            arrays=[
-                convert(array, types[i].dtype) if i < len(promoted) and promoted[i] else array
-                for i, array in enumerate(init.arrays)
-            ],
-            # A number that took a dtype keeps it: so this ends.
-            weak=[
-                None if i < len(promoted) and promoted[i] else cls
-                for i, cls in enumerate(init.weak)
-            ],
-        )
+        init = replace(init, arrays=[*arrays, *init.arrays[len(arrays) :]])
 
 
-def _promotes(init: Arguments, position: int, type: ShapeDtype) -> bool:
-    cls = init.weak[position]
-    if cls is None or type is init.arrays[position].type or type.shape != ():
-        return False
-    return weak_dtype(type.dtype, cls) == type.dtype
+def _promoted(array: Array, output: Signature) -> Array:
+    """Return a leaf of the carry in the dtype that a step gives it, if it may take that."""
+    cls = weak_class(array)
+    if cls is None or output is array._signature or output == array._signature:
+        return array
+    if output.shape != array.shape or weak_dtype(output.dtype, cls) != output.dtype:
+        return array
+    promoted = convert(as_array(array), output.dtype)
+    return as_weak(promoted) if isinstance(output, WeakType) else promoted
 
 
 def check_carry(
-    name: str, init: Arguments, structure: tree.Structure, types: Sequence[ShapeDtype]
+    name: str, init: Arguments, structure: tree.Structure, results: Sequence[Value]
 ) -> None:
     """Raise unless a step returns the carry as it came; see `check_same` for the errors."""
+    types = [value.type for value in results]
     check_same(
         name,
         ("the carry", init.structure, init.types),
@@ -57,6 +57,7 @@ def check_carry(
         init.paths,
         "return the carry with the structure, shapes and dtypes it came with; convert with "
         "astype, in the body or before the loop",
+        results,
     )
 
 

@@ -20,10 +20,13 @@ from tracer.control.bodies import (
 from tracer.control.carry import check_carry, settle_carry
 from tracer.control.scanning import scan
 from tracer.errors import DTypeError, ShapeError
-from tracer.ir import Builder, Graph, ShapeDtype
+from tracer.ir import Builder, Graph
+from tracer.numpy.array import Array
 from tracer.numpy.base import ArrayBase, ArrayLike
 from tracer.numpy.convert import as_array, as_arrays
 from tracer.numpy.dispatch import apply_many
+from tracer.numpy.promotion import weak_class
+from tracer.numpy.weak import Signature, as_weak, weak_positions, weakened
 
 
 def while_loop(
@@ -66,12 +69,12 @@ def while_loop(
     given = flatten_arguments(name, "init_val", init_val)
     structure = tree.structure((init_val,))
 
-    def trace(types: Sequence[ShapeDtype]) -> Body:
+    def trace(types: Sequence[Signature]) -> Body:
         return trace_body(name, body_fun, structure, types, types)
 
     init, body = settle_carry(given, trace)
-    check_carry(name, init, body.structure, body.graph.output_types)
-    condition = trace_body(name, cond_fun, structure, init.types)
+    check_carry(name, init, body.structure, body.graph.outputs)
+    condition = trace_body(name, cond_fun, structure, init.signatures)
     _check_condition(name, condition)
     return _emit_while(init, condition, body)
 
@@ -104,7 +107,8 @@ def _emit_while(init: Arguments, condition: Body, body: Body) -> Any:
         condition=captures.graph_of(condition),
         body=_carrying(captures, body),
     )
-    return tree.unflatten(init.structure, results[len(captures.arrays) :])
+    carry = weakened(results[len(captures.arrays) :], weak_positions(init.arrays))
+    return tree.unflatten(init.structure, carry)
 
 
 def _carrying(captures: Captures, body: Body) -> Graph:
@@ -126,9 +130,10 @@ def fori_loop(
 
     Parameters
     ----------
-    lower, upper : int or integer array, shape ()
-        The range, `upper` excluded. With Python integers the number of steps is known and the
-        loop can be differentiated; with arrays it is a while loop.
+    lower, upper : int or array of numbers, shape ()
+        The range, `upper` excluded. With Python integers (or floats that are whole, which count
+        as integers) the number of steps is known and the loop can be differentiated; with arrays
+        it is a while loop, and the index has their dtype.
     body_fun : callable
         `(index, carry) -> carry`, of the same structure, shapes and dtypes.
     init_val
@@ -144,7 +149,8 @@ def fori_loop(
     Raises
     ------
     ShapeError, DTypeError, TracingError
-        The carry changes its shape, dtype or structure; a bound is no integer scalar.
+        The carry changes its shape, dtype or structure; a bound is no real scalar, or a Python
+        float that is not whole.
 
     Examples
     --------
@@ -155,18 +161,23 @@ def fori_loop(
     check_callable("fori_loop", "body_fun", body_fun)
     fixed = [_fixed(bound) for bound in (lower, upper)]
     if fixed[0] is not None and fixed[1] is not None:
-        return _counted(fixed[0], fixed[1], body_fun, init_val, unroll)
+        is_weak = weak_class(lower) is not None and weak_class(upper) is not None
+        first = fixed[0] if is_weak else as_array(fixed[0])
+        length = max(0, fixed[1] - fixed[0])
+        return _counted(first, length, body_fun, init_val, unroll)
     if unroll is not False and unroll != 1:
         raise DTypeError(
             "fori_loop: unroll needs bounds that are Python integers",
             mend="give integers as bounds, or leave unroll out",
         )
-    start, stop = as_arrays(lower, upper)
+    given = [
+        bound if known is None else known
+        for bound, known in zip((lower, upper), fixed, strict=True)
+    ]
+    start, stop = _bounds(*given)
     for bound in (start, stop):
-        if bound.shape != () or bound.dtype.kind not in "iu":
-            raise DTypeError(
-                f"fori_loop: a bound is {bound.type}", mend="give integers or integer scalars"
-            )
+        if bound.shape != () or bound.dtype.kind in "bc":
+            raise DTypeError(f"fori_loop: a bound is {bound.type}", mend="give real scalars")
     result = while_loop(
         lambda state: state[0] < state[1],
         lambda state: (state[0] + 1, state[1], body_fun(state[0], state[2])),
@@ -175,10 +186,23 @@ def fori_loop(
     return result[2]
 
 
+def _bounds(lower: ArrayLike, upper: ArrayLike) -> tuple[Array, Array]:
+    """Return the bounds in one dtype; weak ones, as the index will be, where both are."""
+    start, stop = as_arrays(lower, upper)
+    is_weak = weak_class(lower) is not None and weak_class(upper) is not None
+    return (as_weak(start), as_weak(stop)) if is_weak else (start, stop)
+
+
 def _fixed(bound: Any) -> int | None:
     """Return a bound that is known now."""
     if isinstance(bound, ArrayBase | np.ndarray | bool):
         return None
+    if isinstance(bound, float | np.floating):
+        if not bound.is_integer():
+            raise DTypeError(
+                f"fori_loop: the bound {bound} is not whole", mend="round it with math.ceil"
+            )
+        return int(bound)
     try:
         return operator.index(bound)
     except TypeError:
@@ -186,14 +210,16 @@ def _fixed(bound: Any) -> int | None:
 
 
 def _counted(
-    lower: int, upper: int, body_fun: Callable[[Any, Any], Any], init_val: Any, unroll: int | bool
+    first: ArrayLike,
+    length: int,
+    body_fun: Callable[[Any, Any], Any],
+    init_val: Any,
+    unroll: int | bool,
 ) -> Any:
     def step(carry: Any, _: None) -> tuple[Any, None]:
         index, value = carry
         return (index + 1, body_fun(index, value)), None
 
-    first = as_array(lower)
-    length = max(0, upper - lower)
     return scan(step, (first, init_val), None, length, unroll=unroll)[0][1]
 
 

@@ -12,6 +12,7 @@ from tracer.control.scanning import count_steps, scan
 from tracer.errors import ArgumentError
 from tracer.numpy.array import Array
 from tracer.numpy.joining import concatenate
+from tracer.numpy.weak import as_weak
 from tracer.transforms import vmap
 
 
@@ -70,7 +71,8 @@ def map(  # noqa: A001 - named as in JAX
 
 
 def _joined(first: Array, second: Array) -> Array:
-    return concatenate((first, second))
+    joined = concatenate((first, second))
+    return as_weak(joined) if first.weak_type and second.weak_type else joined
 
 
 def _batch_size(size: Any) -> int | None:

@@ -20,10 +20,10 @@ from tracer.control.bodies import (
 from tracer.control.carry import check_carry, settle_carry
 from tracer.control.unrolling import run_unrolled
 from tracer.errors import ArgumentError, ShapeError, TracingError
-from tracer.ir import ShapeDtype
 from tracer.numpy.array import Array
 from tracer.numpy.convert import as_array
 from tracer.numpy.dispatch import apply_many
+from tracer.numpy.weak import Signature, WeakType, weakened
 
 
 def scan(
@@ -85,7 +85,7 @@ def scan(
     copies = _copies(name, unroll, steps)
     given = flatten_arguments(name, "init", init)
     loop = _Loop(name, f, given, tree.structure((init, xs)), slices, steps)
-    arrays = loop.run(bool(reverse), copies)
+    arrays = weakened(loop.run(bool(reverse), copies), loop.weak)
     carry = tree.unflatten(given.structure, arrays[: len(given.arrays)])
     return carry, tree.unflatten(loop.results, arrays[len(given.arrays) :])
 
@@ -147,9 +147,9 @@ class _Loop:
         slices: Arguments,
         steps: int,
     ) -> None:
-        rows = [type.with_shape(type.shape[1:]) for type in slices.types]
+        rows = [type.with_shape(type.shape[1:]) for type in slices.signatures]
 
-        def trace(types: Sequence[ShapeDtype]) -> Body:
+        def trace(types: Sequence[Signature]) -> Body:
             return trace_body(name, _pair_checked(name, f), structure, [*types, *rows], types)
 
         self.init, self.body = settle_carry(init, trace)
@@ -157,9 +157,10 @@ class _Loop:
         outputs = self.body.graph.output_types
         pair = tree.unflatten(self.body.structure, range(len(outputs)))
         carried = len(tree.leaves(pair[0]))
-        check_carry(name, self.init, tree.structure(pair[0]), outputs[:carried])
+        check_carry(name, self.init, tree.structure(pair[0]), self.body.graph.outputs[:carried])
         self.results = tree.structure(pair[1])
         self.rows = outputs[carried:]
+        self.weak = [i for i, type in enumerate(self.body.outputs) if isinstance(type, WeakType)]
 
     def run(self, reverse: bool, copies: int) -> Sequence[Array]:
         """Emit the loop; returns the carry and the stacked results."""

@@ -25,6 +25,7 @@ from tracer.lowering.mesh import Mesh, make_mesh
 from tracer.lowering.named_sharding import NamedSharding, PartitionSpec
 from tracer.lowering.placement import Placement
 from tracer.lowering.resharding import resharding
+from tracer.lowering.settings import SETTINGS, without, xla_defaults
 from tracer.lowering.sharded import get_sharded, is_whole_here, local_buffers, put_sharded
 from tracer.lowering.shims import Buffer
 from tracer.lowering.transfer import (
@@ -39,6 +40,7 @@ from tracer.lowering.walk import node_path
 from tracer.lowering.xla_options import memory_optimized_options, unmoved_code_options
 
 __all__ = [
+    "SETTINGS",
     "ArrayCopy",
     "Buffer",
     "Device",
@@ -79,4 +81,6 @@ __all__ = [
     "to_host",
     "unmoved_code_options",
     "warn_of_gaps",
+    "without",
+    "xla_defaults",
 ]

@@ -41,7 +41,7 @@ class BroadcastBuilder(ControlBuilder):
             return x
         if type.size * fused_flops(self.operand_values[0]) < _WORTHWHILE_FLOPS:
             return x
-        (stored,) = self.optimization_barrier((x,))
+        (stored,) = self.optimization_barrier((x,), "operands of broadcasts")
         return stored
 
 

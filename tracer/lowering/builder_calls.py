@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tracer.ir import Graph, ShapeDtype
 from tracer.lowering.builder_control import ControlBuilder
+from tracer.lowering.settings import is_on
 from tracer.lowering.shims import func, ir
 from tracer.lowering.values import Operand
 from tracer.lowering.walk import lower_nodes
@@ -36,7 +37,7 @@ class CallBuilder(ControlBuilder):
         """
         path = f"{self.path}/body/"
         builder = cast("StableHloBuilder", self)
-        if self.platform != "cpu" or self._depth:
+        if self.platform != "cpu" or self._depth or not is_on("small calls"):
             return tuple(lower_nodes(builder, body, operands, path=path))
         name = f"small_call_{self._calls}"
         self._calls += 1
@@ -56,9 +57,11 @@ class CallBuilder(ControlBuilder):
         call.operation.attributes["mhlo.frontend_attributes"] = ir.DictAttr.get(attributes)
         return tuple(Operand(raw) for raw in list(call.results)[: len(types)])
 
-    def optimization_barrier(self, operands: Sequence[Operand]) -> tuple[Operand, ...]:
+    def optimization_barrier(
+        self, operands: Sequence[Operand], setting: str = "barriers of passes"
+    ) -> tuple[Operand, ...]:
         """Emit `optimization_barrier`, but not in a call: its emitter ends the process at one."""
-        return tuple(operands) if self._depth else super().optimization_barrier(operands)
+        return tuple(operands) if self._depth else super().optimization_barrier(operands, setting)
 
 
 def _module_block() -> Any:

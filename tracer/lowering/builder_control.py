@@ -10,6 +10,7 @@ import numpy as np
 from tracer.ir import Graph, ShapeDtype
 from tracer.lowering.builder_base import BaseBuilder
 from tracer.lowering.placement import sharding_attribute
+from tracer.lowering.settings import is_on
 from tracer.lowering.shims import SMALL_LOOP_BYTES, VERSION, hlo, ir, sdy
 from tracer.lowering.values import Operand
 from tracer.lowering.walk import lower_nodes
@@ -27,12 +28,15 @@ class ControlBuilder(BaseBuilder):
         Name of the node that is being lowered; see `walk.node_path`.
     mesh_axes : tuple of str
         The axes of the mesh that the program is meant for; empty for one device.
+    barriers : list
+        The barriers that were emitted.
     """
 
     def __init__(self, platform: str) -> None:
         super().__init__(platform)
         self.path = ""
         self.mesh_axes: tuple[str, ...] = ()
+        self.barriers: list[Any] = []
         self._loops = 0
         self._is_on_parts = False
 
@@ -182,16 +186,19 @@ class ControlBuilder(BaseBuilder):
             ]
         )
 
-    def optimization_barrier(self, operands: Sequence[Operand]) -> tuple[Operand, ...]:
-        """Emit `optimization_barrier`.
+    def optimization_barrier(
+        self, operands: Sequence[Operand], setting: str = "barriers of passes"
+    ) -> tuple[Operand, ...]:
+        """Emit `optimization_barrier`, if the setting that it belongs to is on (`settings`).
 
         XLA:CPU makes one function of a loop that touches less than a kilobyte, and its emitter of
         such functions ends the process at a barrier. So barriers that small are left out of loops.
         """
         small = sum(x.type.nbytes for x in operands) <= SMALL_LOOP_BYTES
-        if self._loops and small and self.platform == "cpu":
+        if (self._loops and small and self.platform == "cpu") or not is_on(setting):
             return tuple(operands)
         op = hlo.OptimizationBarrierOp([x.raw for x in operands])
+        self.barriers.append(op)
         return tuple(Operand(raw) for raw in op.results)
 
     def kept_in_loop(self, x: Operand, varying: Operand) -> Operand:
@@ -199,7 +206,9 @@ class ControlBuilder(BaseBuilder):
 
         What is computed from it stays in the loop; outside of loops it is the operand itself.
         """
-        return self.optimization_barrier((x, varying))[0] if self._loops else x
+        if not self._loops:
+            return x
+        return self.optimization_barrier((x, varying), "initial values in loops")[0]
 
     def stored_by_rows(self, x: Operand) -> Operand:
         """Return an operand that XLA stores with its last axis innermost.
@@ -211,9 +220,10 @@ class ControlBuilder(BaseBuilder):
         XLA's partitioner cuts the values, a vector cannot be cut as the matrix is, and is gathered.
         """
         if self.mesh_axes or VERSION < (0, 11):
-            return self.optimization_barrier((x,))[0]
+            return self.optimization_barrier((x,), "operands by rows")[0]
         vector = self.reshape(x.type.with_shape((x.type.size,)), x)
-        return self.reshape(x.type, self.optimization_barrier((vector,))[0])
+        (stored,) = self.optimization_barrier((vector,), "operands by rows")
+        return self.reshape(x.type, stored)
 
 
 def _without_ones(type: ShapeDtype) -> ShapeDtype:

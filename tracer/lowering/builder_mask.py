@@ -57,7 +57,7 @@ class MaskBuilder(ControlBuilder):
         if infinite and not (isinstance(value, ir.FloatAttr) and math.isinf(value.value)):
             return x
         splat = ir.DenseElementsAttr.get_splat(self.tensor_type(row), value)
-        (stored,) = self.optimization_barrier((Operand(hlo.constant(splat)),))
+        (stored,) = self.optimization_barrier((Operand(hlo.constant(splat)),), "stored fills")
         return self.broadcast_in_dim(x.type, stored, (len(shape) - 1,))
 
 

@@ -36,7 +36,7 @@ class ProductBuilder(ControlBuilder):
         barrier in between prevents it.
         """
         if self.prefers_rows_in_products and _is_product(x):
-            (x,) = self.optimization_barrier((x,))
+            (x,) = self.optimization_barrier((x,), "stored products")
         return super().transpose(x, permutation)
 
 

@@ -5,14 +5,22 @@ cannot fuse with what computes the operand: `exp(-d2).sum(1)` then stores the wh
 the pass the sum is fused, but one over leading axes strides through memory, up to forty times
 slower, and long sums of float32 lose a digit. So the pass is off (`xla_options.disabled_passes`)
 and reductions are cut into blocks here: the first stage fuses with the operand, and a barrier keeps
-XLA from merging the stages again. Measurements: docs/memory-model.md.
+XLA from fusing the stages again. Measurements: docs/memory-model.md.
+
+No running sum of floats is long: an error grows with the number of terms. XLA merges a reduction
+of a reduction where both begin with the same value, so stages begin with 0 and -0 in turns (small
+barriers are left out in loops: a sum of 590,000 float32 was one chain there, and off by 2e-4). What
+no block cuts, as an axis is long and has no good divisor, is summed in twice the bits.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
 
 from tracer.ir import ShapeDtype, Value
 from tracer.lowering.builder_broadcast import BroadcastBuilder, fused_flops
@@ -43,10 +51,18 @@ class _Blocks:
 # has to be long enough to be worth a partial result.
 _LEADING = _Blocks(smallest=8, best=24, largest=64, worthwhile=65)
 _LAST = _Blocks(smallest=64, best=256, largest=1024, worthwhile=2048)
+# One axis is summed in vectors; of several axes one element may be added after the other.
+_LEAST_TERMS, _MOST_TERMS = 32, 512
 
 
 # Rows of a sum over a whole matrix stay whole up to this length: there are partial results enough.
 _LONGEST_ROW = 1 << 14
+_LONGEST_CHAIN = 1 << 10
+"""Elements that are combined one after the other; a row is read as vectors."""
+_TWICE_AS_WIDE: dict[np.dtype[Any], np.dtype[Any]] = {
+    np.dtype(np.float32): np.dtype(np.float64),
+    np.dtype(np.complex64): np.dtype(np.complex128),
+}
 _PAD_TO = 32
 _CHEAP_FLOPS = 8
 """Operations for each element, in what is fused into a reduction, that padding may slow down."""
@@ -62,11 +78,13 @@ class ReduceBuilder(RegionBuilder, MaskBuilder, BroadcastBuilder):
         initial_values: Sequence[Operand],
         axes: Sequence[int],
         combiner: Combiner,
+        *,
+        is_sum: bool = False,
     ) -> tuple[Operand, ...]:
         """Emit `reduce`; `combiner(b, *lhs, *rhs)` gives one scalar for each operand.
 
-        The combiner must be associative and commutative, with the initial values as identity.
-        Floats narrower than float32 are combined in float32.
+        The combiner must be associative and commutative, with the initial values as identity;
+        `is_sum` says that it adds. Floats narrower than float32 are combined in float32.
         """
         wide = [type.with_dtype(wide_dtype(type.dtype)) for type in types]
         operands = [
@@ -78,7 +96,8 @@ class ReduceBuilder(RegionBuilder, MaskBuilder, BroadcastBuilder):
             for x, type in zip(initial_values, wide, strict=True)
         ]
         may_pad = all(_is_cheap(value) for value in self.operand_values)
-        reduction = _Reduction(wide, initial_values, combiner)
+        is_sum = is_sum and all(type.dtype.kind in "fc" for type in wide)
+        reduction = _Reduction(wide, initial_values, combiner, is_sum)
         results = self._reduce_in_stages(reduction, operands, tuple(axes), may_pad=may_pad)
         return tuple(
             self.convert(type, result) for type, result in zip(types, results, strict=True)
@@ -92,27 +111,57 @@ class ReduceBuilder(RegionBuilder, MaskBuilder, BroadcastBuilder):
         *,
         may_pad: bool,
     ) -> tuple[Operand, ...]:
-        types, initial_values, combiner = (
-            reduction.types,
-            reduction.initial_values,
-            reduction.combiner,
-        )
-        is_cpu = self.platform == "cpu"
-        if is_cpu and may_pad:
-            operands = self._pad(operands, initial_values, axes)
-        blocks = _blocks(operands[0].shape, axes) if is_cpu else {}
-        tail = _tail_axis(operands[0].shape, axes, blocks) if is_cpu and may_pad else None
+        if self.platform != "cpu":
+            return self._one_stage(reduction, operands, axes)
+        if may_pad:
+            operands = self._pad(operands, reduction.initial_values, axes)
+        blocks = _blocks(operands[0].shape, axes)
+        tail = _tail_axis(operands[0].shape, axes, blocks) if may_pad else None
         if tail is not None:
             return self._reduce_with_tail(reduction, operands, axes, tail)
+        chain = _longest_chain(operands[0].shape, axes, blocks)
+        if reduction.can_be_wider and chain > _LONGEST_CHAIN:
+            return self._in_twice_the_bits(reduction, operands, axes)
         if not blocks:
-            return self.reduce_at_once(types, operands, initial_values, axes, combiner)
+            return self._one_stage(reduction, operands, axes)
         cut = _cut(operands[0].shape, axes, blocks)
         pieces = [self.reshape(x.type.with_shape(cut.shape), x) for x in operands]
-        partial = [type.with_shape(cut.partial) for type in types]
-        found = self.reduce_at_once(partial, pieces, initial_values, cut.first_axes, combiner)
-        # Without the barrier XLA would merge both stages into one reduction again.
-        found = self.optimization_barrier(found)
-        return self._reduce_in_stages(reduction, found, cut.second_axes, may_pad=True)
+        first = replace(reduction, types=[type.with_shape(cut.partial) for type in reduction.types])
+        found = self._one_stage(first, pieces, cut.first_axes)
+        # Without the barrier XLA would fuse both stages again.
+        found = self.optimization_barrier(found, "reductions in stages")
+        later = self._later(reduction) if reduction.is_sum else reduction
+        return self._reduce_in_stages(later, found, cut.second_axes, may_pad=True)
+
+    def _later(self, reduction: _Reduction) -> _Reduction:
+        """Return the sum of sums that XLA does not merge with them: it begins with another zero."""
+        zero = 0.0 if reduction.is_later else -0.0
+        initial_values = [self.splat(zero, type.with_shape(())) for type in reduction.types]
+        return replace(reduction, initial_values=initial_values, is_later=not reduction.is_later)
+
+    def _one_stage(
+        self, reduction: _Reduction, operands: Sequence[Operand], axes: Sequence[int]
+    ) -> tuple[Operand, ...]:
+        return self.reduce_at_once(
+            reduction.types, operands, reduction.initial_values, axes, reduction.combiner
+        )
+
+    def _in_twice_the_bits(
+        self, reduction: _Reduction, operands: Sequence[Operand], axes: tuple[int, ...]
+    ) -> tuple[Operand, ...]:
+        types = [type.with_dtype(_TWICE_AS_WIDE[type.dtype]) for type in reduction.types]
+        initial_values = [
+            self.convert(type.with_shape(()), value)
+            for type, value in zip(types, reduction.initial_values, strict=True)
+        ]
+        pieces = [
+            self.convert(x.type.with_dtype(type.dtype), x)
+            for x, type in zip(operands, types, strict=True)
+        ]
+        wide = replace(reduction, types=types, initial_values=initial_values)
+        found = self._reduce_in_stages(wide, pieces, axes, may_pad=False)
+        pairs = zip(reduction.types, found, strict=True)
+        return tuple(self.convert(type, result) for type, result in pairs)
 
     def _pad(
         self, operands: Sequence[Operand], initial_values: Sequence[Operand], axes: Sequence[int]
@@ -148,9 +197,7 @@ class ReduceBuilder(RegionBuilder, MaskBuilder, BroadcastBuilder):
         tail = [self.slice(x, split, shape, ones) for x in operands]
         found = (
             self._reduce_in_stages(reduction, head, axes, may_pad=False),
-            self.reduce_at_once(
-                reduction.types, tail, reduction.initial_values, axes, reduction.combiner
-            ),
+            self._reduce_in_stages(reduction, tail, axes, may_pad=False),
         )
         columns = [
             [self.reshape(type.with_shape((*type.shape, 1)), x) for x in pair]
@@ -158,9 +205,7 @@ class ReduceBuilder(RegionBuilder, MaskBuilder, BroadcastBuilder):
         ]
         last = len(reduction.types[0].shape)
         pairs = [self.concatenate(pair, last) for pair in columns]
-        return self.reduce_at_once(
-            reduction.types, pairs, reduction.initial_values, (last,), reduction.combiner
-        )
+        return self._one_stage(reduction, pairs, (last,))
 
 
 @dataclass(frozen=True)
@@ -170,6 +215,15 @@ class _Reduction:
     types: Sequence[ShapeDtype]
     initial_values: Sequence[Operand]
     combiner: Combiner
+    is_sum: bool
+    """A sum of floats: it must not be one long chain."""
+    is_later: bool = False
+    """The second of the stages, the fourth, ..."""
+
+    @property
+    def can_be_wider(self) -> bool:
+        """Tell whether it is a sum that there are twice the bits for."""
+        return self.is_sum and all(type.dtype in _TWICE_AS_WIDE for type in self.types)
 
 
 def _is_cheap(value: Value) -> bool:
@@ -220,18 +274,32 @@ def _blocks(shape: Sequence[int], axes: Sequence[int]) -> dict[int, int]:
     for axis in sorted(axes, reverse=True):
         size: int | None = None
         is_leading = _is_leading(shape, axes, axis)
-        kind = _LEADING if is_leading else _LAST
-        if terms >= kind.smallest:
-            size = 1 if terms * shape[axis] >= kind.worthwhile and shape[axis] > 1 else None
+        least, most = (
+            (_LEADING.smallest, _LEADING.largest) if is_leading else (_LEAST_TERMS, _MOST_TERMS)
+        )
+        if terms >= least:
+            size = 1 if terms * shape[axis] > most and shape[axis] > 1 else None
         elif is_leading or shape[axis] > longest:
-            size = kind.size(shape[axis])
+            size = (_LEADING if is_leading else _LAST).size(shape[axis])
         if size is not None:
             blocks[axis] = size
         terms *= blocks.get(axis, shape[axis])
     return blocks
 
 
-def _tail_axis(shape: Sequence[int], axes: Sequence[int], blocks: dict[int, int]) -> int | None:
+def _longest_chain(shape: Sequence[int], axes: Sequence[int], blocks: Mapping[int, int]) -> int:
+    """Return how many elements the first stage combines one after the other.
+
+    Sixteen and more at a time where it is one axis that is read in order.
+    """
+    sizes = {axis: blocks.get(axis, shape[axis]) for axis in axes}
+    long = [axis for axis, size in sizes.items() if size > 1]
+    terms = math.prod(sizes.values())
+    is_row = len(long) == 1 and not _is_leading(shape, axes, long[0])
+    return terms // (_LONGEST_ROW // _LONGEST_CHAIN) if is_row else terms
+
+
+def _tail_axis(shape: Sequence[int], axes: Sequence[int], blocks: Mapping[int, int]) -> int | None:
     """Return a reduced axis, read in order, that is long and that no divisor cuts well."""
     longest = max(_longest_row(shape, axes), _LAST.worthwhile - 1)
     uncut = [a for a in axes if a not in blocks and not _is_leading(shape, axes, a)]

@@ -167,7 +167,8 @@ class WindowBuilder(RegionBuilder, ControlBuilder):
 
         Without the barrier XLA would take both mirrors away.
         """
-        (mirrored,) = self.optimization_barrier((self.reverse(y, sorted(axes)),))
+        reverse = self.reverse(y, sorted(axes))
+        (mirrored,) = self.optimization_barrier((reverse,), "mirrored kernels")
         return mirrored
 
     def _spread(self, x: Operand, axes: Sequence[int], dilation: Sequence[int]) -> Operand:
@@ -180,7 +181,8 @@ class WindowBuilder(RegionBuilder, ControlBuilder):
         for axis, step in zip(axes, dilation, strict=True):
             interior[axis] = step - 1
         zero = self.splat(0, x.type.with_shape(()))
-        (spread,) = self.optimization_barrier((self.pad(x, zero, none, none, interior),))
+        pad = self.pad(x, zero, none, none, interior)
+        (spread,) = self.optimization_barrier((pad,), "dilated operands")
         return spread
 
 

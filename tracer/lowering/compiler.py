@@ -18,11 +18,12 @@ from tracer.lowering.failures import compile_failure
 from tracer.lowering.large_values import kernel_options
 from tracer.lowering.module import lower_graph
 from tracer.lowering.placement import Placement, chosen_outputs
-from tracer.lowering.vectors import vector_options
+from tracer.lowering.settings import switched_off
+from tracer.lowering.soundness import sound
 
 _Aliases = tuple[tuple[int, int], ...]
-_Key = tuple[str, Device, Placement | None, tuple[int, ...], _Aliases, tuple[tuple[str, Any], ...]]
-_DISABLED_PASSES = "xla_disable_hlo_passes"
+_Asked = tuple[tuple[tuple[str, Any], ...], frozenset[str]]
+_Key = tuple[str, Device, Placement | None, tuple[int, ...], _Aliases, _Asked]
 _CACHE: OrderedDict[_Key, Executable] = OrderedDict()
 _CACHE_SIZE = 4096
 """Programs kept; the one that was asked for longest ago goes first. Their users keep theirs."""
@@ -75,9 +76,8 @@ def compile_graph(
     positions = _check_donate(graph, donate)
     pairs = _check_aliases(graph, positions, aliases or {})
     overrides = dict(options or {})
-    key = (
-        graph.fingerprint, place, placement, positions, pairs, tuple(sorted(overrides.items()))
-    )  # fmt: skip
+    asked = (tuple(sorted(overrides.items())), switched_off())
+    key = (graph.fingerprint, place, placement, positions, pairs, asked)
     with _LOCK:
         found = _CACHE.get(key)
         if found is not None:
@@ -143,24 +143,31 @@ def _compile(
 ) -> Executable:
     module = lower_graph(graph, device.platform, dict(aliases), placement)
     raws = [place.raw for place in ((device,) if placement is None else placement.mesh.flat)]
-    given = xla_options.compile_options(
-        _all_options(device, overrides),
-        {**xla_options.loop_options(device.platform), **kernel_options(graph, device.platform)},
-        raws,
-        is_partitioned=placement is not None,
-    )
-    try:
-        with module.context:
-            compile = device.client.compile_and_load if device.is_present else device.client.compile
-            raw = compile(module, shims.device_list(*raws), given)
-    except RuntimeError as error:
-        raise compile_failure(error) from error
+    backend = {
+        **xla_options.loop_options(device.platform),
+        **kernel_options(graph, device.platform),
+    }
+
+    def compile_with(options: Mapping[str, Any]) -> Any:
+        given = xla_options.compile_options(
+            options, backend, raws, is_partitioned=placement is not None
+        )
+        try:
+            with module.context:
+                compile = device.client.compile_and_load
+                if not device.is_present:
+                    compile = device.client.compile
+                return compile(module, shims.device_list(*raws), given)
+        except RuntimeError as error:
+            raise compile_failure(error) from error
+
+    raw, notes = sound(device.platform, overrides, compile_with)
     if placement is None:
-        return Executable(raw, graph, device, donate, dict(aliases))
+        return Executable(raw, graph, device, donate, dict(aliases), notes=notes)
     outputs = chosen_outputs(raw, placement, graph.output_types)
     known = Placement(placement.mesh, placement.inputs, outputs)
     purpose = _purpose(graph, (placement, donate, aliases, sorted(overrides.items())))
-    return Executable(raw, graph, device, donate, dict(aliases), known, purpose)
+    return Executable(raw, graph, device, donate, dict(aliases), known, purpose, notes)
 
 
 def _purpose(graph: Graph, details: Any) -> str:
@@ -168,12 +175,3 @@ def _purpose(graph: Graph, details: Any) -> str:
     number = hashlib.blake2b(f"{graph.fingerprint}{details}".encode(), digest_size=8).hexdigest()
     given, made = (", ".join(map(str, types)) for types in (graph.input_types, graph.output_types))
     return f"run program {number} of ({given}), which returns ({made})"
-
-
-def _all_options(device: Device, overrides: dict[str, Any]) -> dict[str, Any]:
-    """Put our own options under the caller's, and our disabled passes next to them."""
-    ours = {**xla_options.default_options(device.platform), **vector_options(device.platform)}
-    merged = {**ours, **overrides}
-    passes = [merged.get(_DISABLED_PASSES), *xla_options.disabled_passes(device.platform)]
-    merged[_DISABLED_PASSES] = ",".join(filter(None, passes))
-    return merged

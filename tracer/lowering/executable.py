@@ -43,6 +43,8 @@ class Executable:
         How inputs and outputs lie on a mesh of devices; then `device` is its first one.
     purpose : str
         What processes say to each other before they run it together.
+    notes : tuple of str
+        What the plan has to say of how it was compiled.
     """
 
     def __init__(
@@ -54,8 +56,10 @@ class Executable:
         aliases: Mapping[int, int],
         placement: Placement | None = None,
         purpose: str = "",
+        notes: tuple[str, ...] = (),
     ) -> None:
         self.raw = raw
+        self.notes = notes
         self.device = device
         self.placement = placement
         self._room: float | None = None

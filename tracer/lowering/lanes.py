@@ -35,6 +35,7 @@ class LanesExecutable(Executable):
         self.lanes = tuple(lanes)
         self.join = join
         self.raw = join.raw
+        self.notes = tuple(note for part in (*lanes, join) for note in part.notes)
         self.device = join.device
         self.placement = None
         self._room = None

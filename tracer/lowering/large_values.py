@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from tracer.ir import Graph
 from tracer.lowering import shims
+from tracer.lowering.settings import is_on
 
 _MOST = 1 << 36
 """Values with fewer elements are safe.
@@ -21,7 +22,8 @@ def kernel_options(graph: Graph, platform: str) -> dict[str, str]:
     Those without tiles, where a value is too large. Such a value may be fused away and never
     stored; if not, the allocator says what is missing.
     """
-    if platform != "cpu" or not shims.TILES_ARE_COUNTED_IN_AN_INT:
+    is_here = shims.TILES_ARE_COUNTED_IN_AN_INT and is_on("untiled kernels")
+    if platform != "cpu" or not is_here:
         return {}
     if max(_sizes(graph), default=0) < _MOST:
         return {}

@@ -8,6 +8,7 @@ from typing import Any
 
 from tracer.errors import LoweringError
 from tracer.ir import Graph
+from tracer.lowering.barriers import give_one_name
 from tracer.lowering.builder import StableHloBuilder
 from tracer.lowering.placement import Placement, declare_mesh, sharding_attributes
 from tracer.lowering.shims import func, ir, make_context
@@ -61,6 +62,8 @@ def lower_graph(
         with ir.InsertionPoint(block):
             outputs = lower_nodes(b, graph, [Operand(raw) for raw in block.arguments])
             func.ReturnOp([output.raw for output in outputs])
+        if platform == "cpu":
+            give_one_name(b.barriers)
         signature = ir.FunctionType.get(inputs, [output.raw.type for output in outputs])
         entry.attributes["function_type"] = ir.TypeAttr.get(signature)
         arguments = _donation(graph, aliases or {})

@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 
 from tracer.lowering import shims
+from tracer.lowering.settings import is_on
 from tracer.lowering.shims import xla_client
 
-_PASSES_THAT_DROP_BARRIERS = "cse_barrier_expander"
-_PASSES_THAT_UNFUSE_REDUCTIONS = "tree_reduction_rewriter"
+_DISABLED = {
+    "kept barriers": "cse_barrier_expander",
+    "fused reductions": "tree_reduction_rewriter",
+}
 
 
 def memory_optimized_options(platform: str = "cpu") -> dict[str, Any]:
@@ -25,7 +28,7 @@ def memory_optimized_options(platform: str = "cpu") -> dict[str, Any]:
     dict
         For `compile_graph(..., options=...)`.
     """
-    if platform != "cpu":
+    if platform != "cpu" or not is_on("memory scheduler"):
         return {}
     if shims.VERSION < (0, 9, 1):
         return {"xla_cpu_enable_concurrency_optimized_scheduler": False}
@@ -43,6 +46,8 @@ def unmoved_code_options() -> dict[str, Any]:
     dict
         For `compile_graph(..., options=...)`.
     """
+    if not is_on("unmoved loop code"):
+        return {}
     return {"xla_disable_hlo_passes": "while-loop-invariant-code-motion"}
 
 
@@ -54,7 +59,7 @@ def default_options(platform: str) -> dict[str, Any]:
     as 0) and whose reductions can be slow. Products alone keep YNNPACK's speed without the trap.
     The measurements are in docs/memory-model.md.
     """
-    if platform != "cpu" or shims.VERSION < (0, 9):
+    if platform != "cpu" or shims.VERSION < (0, 9) or not is_on("library products only"):
         return {}
     return {"xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT"}
 
@@ -67,7 +72,7 @@ def disabled_passes(platform: str) -> tuple[str, ...]:
     """
     if platform != "cpu":
         return ()
-    return (_PASSES_THAT_DROP_BARRIERS, _PASSES_THAT_UNFUSE_REDUCTIONS)
+    return tuple(name for setting, name in _DISABLED.items() if is_on(setting))
 
 
 def loop_options(platform: str) -> dict[str, str]:
@@ -76,7 +81,8 @@ def loop_options(platform: str) -> dict[str, str]:
     jaxlib 0.12 makes functions of loops up to far more bytes, runs each on one thread, and refuses
     those with a barrier. With the limit of earlier versions `builder_control` knows which they are.
     """
-    if platform != "cpu" or not shims.LARGE_LOOPS_BECOME_FUNCTIONS:
+    is_here = shims.LARGE_LOOPS_BECOME_FUNCTIONS and is_on("small loops of a kilobyte")
+    if platform != "cpu" or not is_here:
         return {}
     return {"xla_cpu_small_while_loop_byte_threshold": str(shims.SMALL_LOOP_BYTES)}
 

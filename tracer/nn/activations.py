@@ -26,9 +26,9 @@ def _as_floats(x: Array) -> Array:
 
 
 def _relu(x: Array) -> Array:
-    # A select rather than a maximum: its derivative at zero is 0, not one half.
+    # A select rather than a maximum: its derivative at zero is 0, not one half. NaN stays NaN.
     zero = full_like(x, 0)
-    return select(compare(x, zero, "GT"), x, zero)
+    return select(compare(x, zero, "LE"), zero, x)
 
 
 def _sigmoid(x: Array) -> Array:
@@ -135,8 +135,8 @@ def one_hot(x: ArrayLike, num_classes: int, *, dtype: Any = None, axis: int = -1
 
     Parameters
     ----------
-    x : array_like of int
-        Indices; those outside of 0..num_classes-1 give zeros only.
+    x : array_like
+        Indices; what is none of 0..num_classes-1 gives zeros only.
     num_classes : int
         Length of a code.
     dtype : dtype, optional
@@ -158,6 +158,8 @@ def one_hot(x: ArrayLike, num_classes: int, *, dtype: Any = None, axis: int = -1
 @compound
 def _one_hot(x: Array, *, size: int, dtype: Any, axis: int) -> Array:
     shape = (*x.shape[:axis], size, *x.shape[axis:])
-    classes = iota(shape=shape, dtype=as_dtype("int64"), dimension=axis)
-    index = reshape(convert(x, as_dtype("int64")), (*x.shape[:axis], 1, *x.shape[axis:]))
+    # Compared in a dtype that holds both: 0.5 is no class, and no class stands for it.
+    wide = promotion.promote_types(x.dtype, "int64")
+    classes = convert(iota(shape=shape, dtype=as_dtype("int64"), dimension=axis), wide)
+    index = reshape(convert(x, wide), (*x.shape[:axis], 1, *x.shape[axis:]))
     return convert(compare(broadcast(index, shape), classes, "EQ"), dtype)

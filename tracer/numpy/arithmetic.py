@@ -9,6 +9,7 @@ from tracer.errors import ArgumentError, DTypeError
 from tracer.ir import Op, as_dtype
 from tracer.numpy import promotion
 from tracer.numpy.base import ArrayBase, ArrayLike
+from tracer.numpy.complex_order import EXTREMES, pick
 from tracer.numpy.convert import as_array, convert
 from tracer.numpy.dispatch import apply, compound
 from tracer.numpy.promotion import promote_types
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 def _by_kind(name: str, op: Op, bool_op: Op | None) -> Callable[[Array, Array], Array]:
     def body(x: Array, y: Array) -> Array:
         x, y = align(name, x, y)
+        if x.dtype.kind == "c" and op in EXTREMES:
+            return pick(op, x, y)
         if x.dtype.kind != "b":
             return apply(op, x, y)
         if bool_op is None:
@@ -125,6 +128,7 @@ def _floor_divide(x: Array, y: Array) -> Array:
 
 def _floor_divide_floats(x: Array, y: Array) -> Array:
     # NumPy's npy_divmod: divide exactly after taking the remainder off, then round the quotient.
+    # As there inf // 1 is NaN and 1 // -inf is -1; the array API standard allows it.
     rest = apply(ops.remainder, x, y)
     exact = apply(ops.divide, apply(ops.subtract, x, rest), y)
     lower = apply(ops.subtract, exact, full_like(exact, 1))
@@ -138,16 +142,13 @@ def _floor_divide_floats(x: Array, y: Array) -> Array:
     zero = full_like(x, 0)
     signed_zero = select(is_negative, full_like(x, -0.0), zero)
     rounded = select(compare(exact, zero, "EQ"), signed_zero, rounded)
-    # At infinities the standard's limits: inf // 1 is inf, 1 // -inf is -0. NumPy: NaN and -1.
-    finite = apply(ops.and_, apply(ops.is_finite, x), apply(ops.is_finite, y))
-    plain = apply(ops.and_, finite, compare(y, zero, "NE"))
-    return select(plain, rounded, apply(ops.divide, x, y))
+    return select(compare(y, zero, "NE"), rounded, apply(ops.divide, x, y))
 
 
 floor_divide = binary(
     "floor_divide",
     _floor_divide,
-    "Quotient rounded down; with an infinite operand the quotient itself, unlike in NumPy.",
+    "Quotient rounded down.",
 )
 
 

@@ -30,9 +30,10 @@ class Array(ArrayOperators, ArrayMethods, NumpyProtocols):
     """An array on a device that behaves like a NumPy array.
 
     Made by `tracer.numpy.array`, `zeros`, ... and returned by every function. Assigning to a part,
-    `x[i] = y`, makes a new buffer and lets this object hold it: other arrays that shared the old
-    data (views, as NumPy calls them) do not change. Results lie where the arrays were put; arrays
-    made without `device=` follow the others. A pickled array comes back on the default device.
+    `x[i] = y`, makes a new buffer and lets this object hold it, under all its names; other arrays
+    that shared the old data (views, as NumPy calls them) do not change. Results lie where the
+    arrays were put; arrays made without `device=` follow the others. A pickled array comes back on
+    the default device.
 
     Examples
     --------
@@ -51,6 +52,10 @@ class Array(ArrayOperators, ArrayMethods, NumpyProtocols):
 
     def __setitem__(self, index: Any, value: ArrayLike) -> None:
         """Replace a part: this object then holds a new buffer with the update."""
+        self._require_writable()
+        self._hold(indexing.update_item(self, index, value))
+
+    def _require_writable(self) -> None:
         if current_recording() is not None:
             raise TracingError(
                 f"assignment to a part of an array, {self.type}, that was made outside of the "
@@ -58,7 +63,10 @@ class Array(ArrayOperators, ArrayMethods, NumpyProtocols):
                 mend="copy it first inside the function (x = tracer.numpy.array(x)), pass it as an "
                 "argument, or use x = x.at[index].set(value)",
             )
-        updated = indexing.update_item(self, index, value)
+
+    def _hold(self, updated: Array) -> None:
+        """Take over the data of an array of the same type."""
+        self._require_writable()
         self._buffer, self._device = updated._buffer, updated._device
 
     def __len__(self) -> int:
@@ -263,6 +271,10 @@ class TracedArray(Array):
 
     def __setitem__(self, index: Any, value: ArrayLike) -> None:
         """Replace a part: this object then stands for the updated value."""
+        self._require_writable()
+        self._hold(indexing.update_item(self, index, value))
+
+    def _require_writable(self) -> None:
         recording = current_recording()
         if recording is not self._recording:
             if not self._recording.is_active:
@@ -272,7 +284,10 @@ class TracedArray(Array):
                 f"made at {made_at(self)}: the change would be lost",
                 mend="pass it as an argument and return it, or use x = x.at[index].set(value)",
             )
-        updated = indexing.update_item(self, index, value)
+
+    def _hold(self, updated: Array) -> None:
+        """Stand for the value of an array of the same type."""
+        self._require_writable()
         self._value = cast("TracedArray", updated)._value
 
     def copy(self) -> TracedArray:

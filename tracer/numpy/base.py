@@ -27,6 +27,10 @@ class ArrayBase:
 
     __slots__ = ("__weakref__", "_buffer", "_device", "_type")
     is_traced: ClassVar[bool] = False
+    weak_type: ClassVar[bool] = False
+    """Whether it came of Python numbers and takes the dtype of what it meets, as in JAX."""
+    _signature: ShapeDtype
+    """What a compiled function tells arguments apart by; that of a weak array is another."""
 
     def __init__(self, buffer: Any, type: ShapeDtype, device: Any) -> None:
         self._buffer = buffer
@@ -111,6 +115,10 @@ class ArrayBase:
         self._require_alive()
         get_evaluator().wait(self)
         return self
+
+
+# Under a second name it is read as quickly, and weak arrays can have another.
+ArrayBase._signature = ArrayBase.__dict__["_type"]
 
 
 def deleted_error(array: ArrayBase) -> DonatedArrayError:

@@ -23,6 +23,7 @@ from tracer.numpy.creation import zeros
 from tracer.numpy.dispatch import compound
 from tracer.numpy.elementwise import where
 from tracer.numpy.following import beside_arguments
+from tracer.numpy.index_parser import require_integers
 from tracer.numpy.joining import stack
 from tracer.numpy.reductions import refuse_out
 from tracer.numpy.rounding import clip
@@ -80,7 +81,7 @@ def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") ->
     out : None
         Refused: arrays are not written in place.
     mode : {"raise", "wrap", "clip"}
-        What happens to numbers out of bounds; traced ones are not checked.
+        What happens to numbers out of bounds; traced ones cannot raise and choose NaN (see `take`).
 
     Returns
     -------
@@ -89,6 +90,9 @@ def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") ->
     """
     refuse_out(out)
     number = as_array(a)
+    if number.dtype == np.bool_:
+        number = number.astype(np.int64)
+    require_integers(number)
     options = as_arrays(*choices)
     count = len(options)
     if mode == "wrap":
@@ -166,6 +170,7 @@ def put_along_axis(arr: Any, indices: ArrayLike, values: ArrayLike, axis: int | 
     """
     target = _target("put_along_axis", arr)
     index = as_array(indices)
+    require_integers(index)
     if axis is None:
         flat = target.ravel().at[index.ravel()].set(broadcast_to(values, index.shape).ravel())
         target[...] = reshape(flat, target.shape)

@@ -51,6 +51,27 @@ def _both(first: Array, second: Array) -> Array:
     return apply(ops.and_, first, second)
 
 
+def _with_sign(part: Array, like: Array) -> Array:
+    """Return a part of a result with the sign of a part of the argument.
+
+    XLA takes -0 for 0, so that it is on the other side of a branch cut along an axis.
+    """
+    differs = apply(ops.xor, has_sign(part), has_sign(like))
+    return select(differs, apply(ops.negate, part), part)
+
+
+def _above_or_below(z: Array, result: Array) -> Array:
+    """Return the result on the side of the real axis that the argument is on."""
+    real, imag = _parts(result)
+    return apply(ops.complex, real, _with_sign(imag, apply(ops.imag, z)))
+
+
+def _left_or_right(z: Array, result: Array) -> Array:
+    """Return the result on the side of the imaginary axis that the argument is on."""
+    real, imag = _parts(result)
+    return apply(ops.complex, _with_sign(real, apply(ops.real, z)), imag)
+
+
 def exp(z: Array, result: Array) -> Array:
     """e^(-inf + iy) is 0 for every y, e^(inf + iy) is infinite."""
     return _exponential(z, result, 0.0)
@@ -100,32 +121,55 @@ def log(z: Array, result: Array) -> Array:
 
 
 def sqrt(z: Array, result: Array) -> Array:
-    """One part of the root of an infinite real part is infinite."""
+    """One part of the root of an infinite real part is infinite; cut along the negative axis."""
     x, y = _parts(z)
+    result = _above_or_below(z, result)
     unknown = _is_nan(y)
     result = _put(result, _both(_is(x, math.inf), unknown), math.inf, math.nan)
     return _put(result, _both(_is(x, -math.inf), unknown), math.nan, math.inf)
 
 
-def acos(z: Array, result: Array) -> Array:
-    """On the imaginary axis the real part is a quarter turn."""
+def asin(z: Array, result: Array) -> Array:
+    """Cut along the real axis, from -1 and 1 outwards."""
+    return _above_or_below(z, result)
+
+
+def atan(z: Array, result: Array) -> Array:
+    """Cut along the imaginary axis, from -i and i outwards; NaN stays NaN."""
     x, y = _parts(z)
+    unknown = apply(ops.or_, _is_nan(x), _both(apply(ops.is_finite, x), _is_nan(y)))
+    result = _left_or_right(z, result)
+    zero = apply(ops.multiply, apply(ops.sign, y), full_like(y, 0.0))
+    result = _put(result, unknown, math.nan, math.nan)
+    result = _put(result, _both(_is_nan(x), _is(y, 0.0)), math.nan, y)
+    return _put(result, _both(_is_nan(x), _is_infinite(y)), math.nan, zero)
+
+
+def acos(z: Array, result: Array) -> Array:
+    """On the imaginary axis the real part is a quarter turn; cut as `asin`."""
+    x, y = _parts(z)
+    result = _above_or_below(apply(ops.negate, z), result)
     nowhere = _both(apply(ops.is_finite, x), _is_nan(y))
     result = _put(result, nowhere, math.nan, math.nan)
     return _put(result, _both(_is(x, 0.0), _is_nan(y)), math.pi / 2, math.nan)
 
 
 def acosh(z: Array, result: Array) -> Array:
-    """On the imaginary axis the imaginary part is a quarter turn."""
+    """On the imaginary axis the imaginary part is a quarter turn; cut from 1 to the left."""
     x, y = _parts(z)
+    result = _above_or_below(z, result)
     nowhere = _both(apply(ops.is_finite, x), _is_nan(y))
     result = _put(result, nowhere, math.nan, math.nan)
     return _put(result, _both(_is(x, 0.0), _is_nan(y)), math.nan, math.pi / 2)
 
 
 def asinh(z: Array, result: Array) -> Array:
-    """On the real axis asinh is real."""
+    """On the real axis asinh is real; cut along the imaginary axis, from -i and i outwards."""
     x, y = _parts(z)
+    result = _left_or_right(z, result)
+    # XLA's formula for large values forgets a real part that is NaN.
+    nowhere = _both(_is_nan(x), apply(ops.is_finite, y))
+    result = _put(result, nowhere, math.nan, math.nan)
     return _put(result, _both(_is_nan(x), _is(y, 0.0)), math.nan, y)
 
 

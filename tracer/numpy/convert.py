@@ -15,7 +15,7 @@ from tracer.numpy import promotion
 from tracer.numpy.base import ArrayBase, ArrayLike
 from tracer.numpy.dispatch import apply, compound, from_host
 from tracer.numpy.following import place_beside
-from tracer.numpy.promotion import WEAK, Dtype
+from tracer.numpy.promotion import Dtype, weak_class
 from tracer.numpy.recording import _LOCAL
 
 if TYPE_CHECKING:
@@ -28,14 +28,16 @@ _SCALARS_SIZE = 4096
 def as_array(value: ArrayLike, device: Any = None) -> Array:
     """Return `value` itself when it is an Array, otherwise an Array of its data, on a device.
 
+    The result is strong: as of Python numbers, so of weak arrays, whose data it shares.
+
     Raises
     ------
     DTypeError
         Ragged lists, strings, objects, and dtypes that are not supported.
     """
     if isinstance(value, ArrayBase):
-        return cast("Array", value)
-    if isinstance(value, list | tuple) and _holds_arrays(value):
+        return cast("Array", value._snapshot() if value.weak_type else value)
+    if isinstance(value, list | tuple) and holds_arrays(value):
         return _stack_nested(value)
     return from_host(host_array(value), device)
 
@@ -70,9 +72,10 @@ def _shown(value: Any) -> str:
     return f"{short} (a {type(value).__name__})"
 
 
-def _holds_arrays(values: Sequence[Any]) -> bool:
+def holds_arrays(values: Sequence[Any]) -> bool:
+    """Tell whether there is an Array in nested lists."""
     return any(
-        isinstance(value, ArrayBase) or (isinstance(value, list | tuple) and _holds_arrays(value))
+        isinstance(value, ArrayBase) or (isinstance(value, list | tuple) and holds_arrays(value))
         for value in values
     )
 
@@ -90,7 +93,7 @@ def _stack_nested(values: Sequence[Any]) -> Array:
 
 
 def _flat(values: Sequence[Any]) -> bool:
-    return all(isinstance(value, ArrayBase) or value.__class__ in WEAK for value in values)
+    return all(isinstance(value, ArrayBase) or weak_class(value) is not None for value in values)
 
 
 @compound
@@ -101,10 +104,12 @@ def stack_first(*arrays: Array) -> Array:
 
 
 def scalar(value: Any, dtype: Dtype) -> Array:
-    """Return a Python number as a 0-d Array, to compute with.
+    """Return a Python number as a 0-d Array, or a weak array as a strong one, to compute with.
 
     Concrete ones are kept and shared, so they must not reach the user, who may donate them.
     """
+    if isinstance(value, ArrayBase) and value.weak_type:
+        return _narrowed(as_array(value), dtype)
     stack = _LOCAL.stack
     if stack:
         return stack[-1].scalar(value, dtype)
@@ -119,6 +124,16 @@ def scalar(value: Any, dtype: Dtype) -> Array:
             _SCALARS.clear()
         _SCALARS[key] = found
     return found
+
+
+def _narrowed(x: Array, dtype: Dtype) -> Array:
+    """Return a weak array in the dtype of what it meets, with the refusals of a Python number."""
+    if x.dtype.kind == "c" and dtype.kind not in "bc":
+        raise DTypeError(
+            f"a Python complex number cannot be stored as {dtype}",
+            mend="use a complex dtype, or .real",
+        )
+    return convert(x, dtype)
 
 
 def forget_scalars() -> None:

@@ -14,6 +14,7 @@ from tracer.numpy.elementwise import real, sqrt
 from tracer.numpy.joining import concatenate
 from tracer.numpy.matrices import diag
 from tracer.numpy.rounding import clip
+from tracer.numpy.shaping import atleast_2d
 from tracer.numpy.statistics import average
 
 if TYPE_CHECKING:
@@ -83,14 +84,18 @@ def _variables(
         raise ShapeError(f"cov of shape {x.shape}", mend="give a vector or a matrix")
     wide = promotion.promote_types(promotion.result_type(x, *others), "float64")
     wide = wide if dtype is None else dtype
-    rows = [_rows(convert(part, wide), rowvar) for part in (x, *others)]
+    # NumPy's rule: one row of `y` is one more variable, whatever `rowvar` says.
+    turned = [not rowvar, *[not rowvar and part.shape[0] != 1 for part in map(atleast_2d, others)]]
+    rows = [
+        _rows(convert(part, wide), turn) for part, turn in zip((x, *others), turned, strict=True)
+    ]
     return concatenate(rows) if len(rows) > 1 else rows[0]
 
 
-def _rows(x: Array, rowvar: bool) -> Array:
+def _rows(x: Array, is_turned: bool) -> Array:
     if x.ndim < 2:
         return reshape(x, (1, x.size))
-    return x if rowvar or x.shape[0] == 1 else x.T
+    return x.T if is_turned else x
 
 
 def _weights(count: int, fweights: ArrayLike | None, aweights: ArrayLike | None) -> Array | None:

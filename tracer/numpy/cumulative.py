@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 def _cumulative(op: Op, a: ArrayLike, axis: int | None, dtype: Any) -> Array:
     x = as_array(a)
-    if axis is None:
+    if axis is None or not x.ndim:  # a number counts as a vector of one, as in NumPy
         x = reshape(x, (x.size,))
     number = normalize_axis(axis or 0, x.ndim)
     wanted = promotion.sum_dtype(x.dtype) if dtype is None else as_dtype(dtype)
@@ -37,7 +37,12 @@ def _cumulative(op: Op, a: ArrayLike, axis: int | None, dtype: Any) -> Array:
 
 @compound
 def _accumulate(x: Array, *, op: Op, axis: int, dtype: Dtype) -> Array:
-    return apply(op, convert(x, dtype), axis=axis, reverse=False)
+    x = convert(x, dtype)
+    if dtype.kind != "b":
+        return apply(op, x, axis=axis, reverse=False)
+    # Sums of truth values in truth values are "or", products "and".
+    op = ops.cumulative_maximum if op is ops.cumulative_add else ops.cumulative_minimum
+    return convert(apply(op, convert(x, as_dtype("int8")), axis=axis, reverse=False), dtype)
 
 
 def cumsum(a: ArrayLike, axis: int | None = None, dtype: Any = None, out: None = None) -> Array:
@@ -85,7 +90,7 @@ def cumulative_sum(
     x : array_like
         Numbers.
     axis : int, optional
-        The axis; may be left out for a vector.
+        The axis; may be left out for a vector and a number, which counts as a vector of one.
     dtype : dtype, optional
         Of the result; chosen as by `sum`.
     out : None
@@ -120,6 +125,8 @@ def _with_initial(
     op: Op, initial: int, x: ArrayLike, axis: int | None, dtype: Any, include_initial: bool
 ) -> Array:
     array = as_array(x)
+    if not array.ndim:
+        array = reshape(array, (1,))
     if axis is None and array.ndim != 1:
         raise ArgumentError(
             f"a cumulative sum or product of an array of {array.ndim} axes needs an axis",

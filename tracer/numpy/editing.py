@@ -52,7 +52,7 @@ def delete(arr: ArrayLike, obj: Any, axis: int | None = None) -> Array:
     places = _places("delete", obj, size)
     if places.size == 0:
         return x._snapshot()
-    return take(x, from_host(np.delete(np.arange(size), places)), number)
+    return take(x, np.delete(np.arange(size), places), number)
 
 
 def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None) -> Array:
@@ -65,7 +65,8 @@ def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None)
     obj : int or slice or array_like of int
         Before which indices; concrete.
     values : array_like
-        Broadcast to the new slices, in the dtype of `arr`.
+        Broadcast to the new slices, in the dtype of `arr`. Before a single index all slices of
+        the values are put in, along their first axis when the index is no list.
     axis : int, optional
         The axis; the flattened array by default.
 
@@ -78,17 +79,17 @@ def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None)
     number = normalize_axis(axis or 0, x.ndim)
     size = x.shape[number]
     places = _places("insert", obj, size)
-    count = places.size
     new = convert(as_array(values), x.dtype)
-    if places.ndim == 0 and new.ndim:
-        # A single place takes all slices of the values, whose first axis stands for the axis.
-        new = new if new.ndim < x.ndim else moveaxis(new, 0, number)
-        count = new.shape[number] if new.ndim == x.ndim else 1
+    new = reshape(new, (1,) * (x.ndim - new.ndim) + new.shape)
+    if places.ndim == 0:  # a single place: the first axis of the values stands for the axis
+        new = moveaxis(new, 0, number)
+    # One place takes all slices of the values, several take one each.
+    count = new.shape[number] if places.size == 1 else places.size
     shape = (*x.shape[:number], count, *x.shape[number + 1 :])
     # NumPy's own rule, applied to the places: the new slices come after the old ones.
     order = np.insert(np.arange(size), places, size + np.arange(count))
     joined = concatenate([x, broadcast_to(new, shape)], number)
-    return take(joined, from_host(order), number)
+    return take(joined, order, number)
 
 
 def trim_zeros(filt: ArrayLike, trim: str = "fb") -> Array:

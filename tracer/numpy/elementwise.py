@@ -11,6 +11,7 @@ from tracer.errors import ArgumentError
 from tracer.ir import Op, as_dtype
 from tracer.numpy import complex_limits, promotion
 from tracer.numpy.base import ArrayLike
+from tracer.numpy.complex_order import has_nan, pick
 from tracer.numpy.convert import as_array, as_arrays, broadcast, broadcast_shape, convert
 from tracer.numpy.dispatch import apply, compound
 from tracer.numpy.promotion import promote_types
@@ -44,9 +45,9 @@ cbrt = float_unary("cbrt", ops.cbrt, "Cube root.")
 sin = float_unary("sin", ops.sine, "Sine.")
 cos = float_unary("cos", ops.cosine, "Cosine.")
 tan = float_unary("tan", ops.tan, "Tangent.")
-arcsin = asin = float_unary("arcsin", ops.asin, "Inverse sine.")
+arcsin = asin = float_unary("arcsin", ops.asin, "Inverse sine.", complex_limits.asin)
 arccos = acos = float_unary("arccos", ops.acos, "Inverse cosine.", complex_limits.acos)
-arctan = atan = float_unary("arctan", ops.atan, "Inverse tangent.")
+arctan = atan = float_unary("arctan", ops.atan, "Inverse tangent.", complex_limits.atan)
 sinh = float_unary("sinh", ops.sinh, "Hyperbolic sine.", complex_limits.sinh)
 cosh = float_unary("cosh", ops.cosh, "Hyperbolic cosine.", complex_limits.cosh)
 tanh = float_unary("tanh", ops.tanh, "Hyperbolic tangent.", complex_limits.tanh)
@@ -78,7 +79,14 @@ degrees = _scaled("degrees", 180 / math.pi, "Radians to degrees.")
 def _log_base(name: str, base: float, summary: str) -> Unary:
     def body(x: Array) -> Array:
         x = convert(x, promotion.float_ufunc_dtype(x.dtype))
-        return apply(ops.divide, apply(ops.log, x), full_like(x, math.log(base)))
+        if not is_complex(x):
+            return apply(ops.divide, apply(ops.log, x), full_like(x, math.log(base)))
+        # Part by part: a quotient of complex numbers is NaN where a part is infinite.
+        found = complex_limits.log(x, apply(ops.log, x))
+        parts = apply(ops.real, found), apply(ops.imag, found)
+        return apply(
+            ops.complex, *(apply(ops.divide, v, full_like(v, math.log(base))) for v in parts)
+        )
 
     return unary(name, body, summary, returns="Floats.")
 
@@ -103,19 +111,6 @@ def _float_binary(name: str, body: Callable[[Array, Array], Array], summary: str
     return binary(name, aligned, summary, returns="Floats.")
 
 
-def _hypot(x: Array, y: Array) -> Array:
-    x, y = apply(ops.abs, x), apply(ops.abs, y)
-    larger, smaller = apply(ops.maximum, x, y), apply(ops.minimum, x, y)
-    # Scaled by the larger, so that the squares neither overflow nor vanish.
-    at_zero = compare(larger, full_like(larger, 0), "EQ")
-    ratio = apply(ops.divide, smaller, select(at_zero, full_like(larger, 1), larger))
-    root = apply(ops.sqrt, apply(ops.add, full_like(x, 1), apply(ops.multiply, ratio, ratio)))
-    result = apply(ops.multiply, larger, root)
-    infinity = full_like(x, math.inf)
-    is_infinite = apply(ops.or_, compare(x, infinity, "EQ"), compare(y, infinity, "EQ"))
-    return select(is_infinite, infinity, result)
-
-
 def _copysign(x: Array, y: Array) -> Array:
     size = apply(ops.abs, x)
     return select(has_sign(y), apply(ops.negate, size), size)
@@ -124,7 +119,9 @@ def _copysign(x: Array, y: Array) -> Array:
 arctan2 = atan2 = _float_binary(
     "arctan2", lambda x, y: apply(ops.atan2, x, y), "Angle of the point (x2, x1)."
 )
-hypot = _float_binary("hypot", _hypot, "Length of the vector (x1, x2), without overflow.")
+hypot = _float_binary(
+    "hypot", lambda x, y: apply(ops.hypot, x, y), "Length of the vector (x1, x2), without overflow."
+)
 logaddexp = _float_binary(
     "logaddexp",
     lambda x, y: apply(ops.log_add_exp, x, y),
@@ -139,6 +136,8 @@ nextafter = _float_binary(
 def _ignoring_nan(op: Op) -> Callable[[Array, Array], Array]:
     def body(x: Array, y: Array) -> Array:
         x, y = align("fmax", x, y)
+        if is_complex(x):
+            return select(has_nan(y), x, select(has_nan(x), y, pick(op, x, y)))
         if x.dtype.kind == "b":
             return apply(ops.or_ if op is ops.maximum else ops.and_, x, y)
         result = apply(op, x, y)
@@ -225,11 +224,27 @@ def angle(z: ArrayLike, deg: bool = False) -> Array:
     return rad2deg(result) if deg else result
 
 
+_SINC_TERMS = 12
+"""Of the series: the first one left out is below float64's rounding in the fourth derivative."""
+
+
 def _sinc(x: Array) -> Array:
     x = convert(x, promotion.division_dtype(x.dtype))
-    at_zero = compare(x, full_like(x, 0), "EQ")
-    turn = apply(ops.multiply, select(at_zero, full_like(x, 1), x), full_like(x, math.pi))
-    return select(at_zero, full_like(x, 1), apply(ops.divide, apply(ops.sine, turn), turn))
+    turn = apply(ops.multiply, x, full_like(x, math.pi))
+    size = apply(ops.abs, turn)
+    is_near = compare(size, full_like(size, 1), "LT")
+    far = select(is_near, full_like(turn, 1), turn)
+    near = _sinc_series(select(is_near, turn, full_like(turn, 0)))
+    return select(is_near, near, apply(ops.divide, apply(ops.sine, far), far))
+
+
+def _sinc_series(x: Array) -> Array:
+    """sin(x) / x for |x| < 1 by its series, so that all derivatives are right at and near zero."""
+    square, total = apply(ops.multiply, x, x), full_like(x, 0)
+    for power in reversed(range(_SINC_TERMS)):
+        term = full_like(x, (-1) ** power / math.factorial(2 * power + 1))
+        total = apply(ops.add, apply(ops.multiply, total, square), term)
+    return total
 
 
 sinc = unary("sinc", _sinc, "sin(pi x) / (pi x).", returns="Floats.")

@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from tracer import ops
 from tracer.errors import ArgumentError, ShapeError
 from tracer.ir import Op, as_dtype
-from tracer.numpy import promotion
 from tracer.numpy.base import ArrayLike
+from tracer.numpy.complex_order import pick, place_of_extreme
 from tracer.numpy.convert import (
     as_array,
-    as_arrays,
     broadcast,
-    broadcast_shape,
     convert,
     normalize_axes,
     normalize_axis,
     reshape,
+    transpose,
 )
 from tracer.numpy.dispatch import apply, compound
-from tracer.numpy.ufunc import is_nonzero, select
+from tracer.numpy.reductions import (
+    Axis,
+    finish,
+    operands_with,
+    reduce,
+    refuse_out,
+    start_value,
+)
+from tracer.numpy.taking import take_along_axis
+from tracer.numpy.ufunc import is_complex, select
 
 if TYPE_CHECKING:
     from tracer.numpy.array import Array
-from tracer.numpy.reductions import Axis, finish, reduce, refuse_out
 
 
 def _extreme(
@@ -48,18 +56,30 @@ def _extreme(
                 mend="give initial=, or make sure that there is an element",
             )
         return _reduce_extreme(x, name=name, axes=axes, keepdims=bool(keepdims))
-    x, start = as_arrays(x, initial)
-    arrays = (x, start) if where is None else (x, start, as_array(where))
-    return _extreme_from(*arrays, name=name, axes=axes, keepdims=bool(keepdims))
+    _, *mask = operands_with(name, x, where)
+    start = start_value(name, initial, x.dtype)
+    return _extreme_from(x, start, *mask, name=name, axes=axes, keepdims=bool(keepdims))
 
 
 @compound
 def _reduce_extreme(x: Array, *, name: str, axes: tuple[int, ...], keepdims: bool) -> Array:
+    if is_complex(x):
+        return _complex_extreme(x, "GT" if name == "max" else "LT", axes, keepdims)
     if name == "max":
         op = ops.reduce_or if x.dtype.kind == "b" else ops.reduce_maximum
     else:
         op = ops.reduce_and if x.dtype.kind == "b" else ops.reduce_minimum
     return reduce(op, x, axes, keepdims)
+
+
+def _complex_extreme(x: Array, direction: str, axes: tuple[int, ...], keepdims: bool) -> Array:
+    if not axes:
+        return x
+    kept = tuple(axis for axis in range(x.ndim) if axis not in axes)
+    sizes = tuple(x.shape[axis] for axis in kept)
+    rows = reshape(transpose(x, (*kept, *axes)), (*sizes, x.size // math.prod(sizes)))
+    place = reshape(place_of_extreme(rows, len(kept), direction), (*sizes, 1))
+    return finish(reshape(take_along_axis(rows, place), sizes), x.shape, axes, keepdims)
 
 
 @compound
@@ -73,15 +93,15 @@ def _extreme_from(
     axes: tuple[int, ...],
     keepdims: bool,
 ) -> Array:
-    dtype = promotion.promote_types(x.dtype, initial.dtype)
-    x, initial = convert(x, dtype), convert(initial, dtype)
     if where is not None:
-        shape = broadcast_shape("where", x.shape, where.shape)
-        chosen = broadcast(is_nonzero(where), shape)
-        x = select(chosen, broadcast(x, shape), broadcast(initial, shape))
+        x = select(broadcast(where, x.shape), x, broadcast(initial, x.shape))
+    shape = tuple(size for axis, size in enumerate(x.shape) if axis not in axes)
+    first = finish(broadcast(initial, shape), x.shape, axes, keepdims)
+    if 0 in [x.shape[axis] for axis in axes]:
+        return first
     result = _reduce_extreme(x, name=name, axes=axes, keepdims=keepdims)
     op = ops.maximum if name == "max" else ops.minimum
-    return apply(op, result, broadcast(initial, result.shape))
+    return pick(op, first, result) if is_complex(x) else apply(op, result, first)
 
 
 def max(
@@ -97,17 +117,17 @@ def max(
     Parameters
     ----------
     a : array_like
-        Real numbers or bools.
+        Numbers or bools; complex ones are ordered by their real, then their imaginary parts.
     axis : int or tuple of int, optional
         Axes to reduce; all by default.
     out : None
         Refused: arrays are not written in place.
     keepdims : bool
         Keep the axes with size one.
-    initial : array_like, optional
-        A lower bound of the result; needed when there may be no elements.
+    initial : scalar, optional
+        A lower bound of the result, in its dtype; needed when there may be no elements.
     where : array_like of bool, optional
-        Elements to include; needs `initial`.
+        Elements to include; needs `initial`. Broadcast to the shape of `a`.
 
     Returns
     -------
@@ -117,7 +137,9 @@ def max(
     Raises
     ------
     ShapeError
-        There are no elements and no `initial`.
+        There are no elements and no `initial`; `initial` is no scalar; `where` does not fit.
+    DTypeError
+        `where` holds no truth values.
     """
     refuse_out(out)
     return _extreme("max", as_array(a), axis, keepdims, initial, where)
@@ -162,7 +184,10 @@ def _reduce_arg(x: Array, *, op: Op, axis: int | None, keepdims: bool) -> Array:
     if x.dtype.kind == "b":
         x = convert(x, as_dtype("int8"))
     flat = reshape(x, (x.size,)) if axis is None else x
-    result = apply(op, flat, axis=axis or 0, index_dtype=as_dtype("int64"))
+    if is_complex(x):
+        result = place_of_extreme(flat, axis or 0, "GT" if op is ops.argmax else "LT")
+    else:
+        result = apply(op, flat, axis=axis or 0, index_dtype=as_dtype("int64"))
     axes = tuple(range(x.ndim)) if axis is None else (axis,)
     return finish(result, x.shape, axes, keepdims)
 
@@ -175,7 +200,7 @@ def argmax(
     Parameters
     ----------
     a : array_like
-        Real numbers or bools.
+        Numbers or bools; complex ones are ordered by their real, then their imaginary parts.
     axis : int, optional
         The axis; by default the index is into the flattened array.
     out : None

@@ -190,6 +190,7 @@ def histogramdd(
         points = [as_array(column) for column in sample]
     else:
         table = as_array(sample)
+        table = table if table.ndim == 2 else _column(table)
         points = [table[:, axis] for axis in np.arange(table.shape[1]).tolist()]
     count = len(points)
     each = [bins] * count if hasattr(bins, "__index__") and not np.ndim(bins) else list(bins)
@@ -208,6 +209,15 @@ def histogramdd(
             counts = counts / reshape(diff(edge), sizes)
         counts = counts / total
     return counts, edges
+
+
+def _column(x: Array) -> Array:
+    """Return points on a line, one below the other."""
+    if x.ndim > 2:
+        raise ShapeError(
+            f"histogramdd: a sample of shape {x.shape}", mend="give an array (points, axes)"
+        )
+    return reshape(x, (x.size, 1))
 
 
 def histogram2d(

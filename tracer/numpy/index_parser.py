@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tracer.errors import ArrayIndexError, TracingError
 from tracer.numpy.base import ArrayBase
-from tracer.numpy.convert import as_array, scalar
+from tracer.numpy.bounds import INDEX_DTYPE, Bounds
+from tracer.numpy.convert import as_array, holds_arrays, scalar
 from tracer.numpy.dispatch import from_host
 from tracer.numpy.recording import current_recording, made_at
-from tracer.numpy.window import INDEX_DTYPE, Window
+from tracer.numpy.window import Window
 
 if TYPE_CHECKING:
     from tracer.numpy.array import Array
@@ -22,6 +23,10 @@ _MEND = (
     "use integers, slices, None, Ellipsis, arrays or lists of integers, or masks of bools; "
     "as many as the array has axes"
 )
+
+
+_FAR = 2**62
+"""Farther out of bounds than any axis is long."""
 
 
 @dataclass
@@ -35,9 +40,13 @@ class Plan:
     starts : list of Array
         The starts of the window that are operands.
     arrays : dict of int to Array
-        The index arrays by axis, negative indices not yet wrapped where `wrap` holds.
+        The index arrays by axis, negative indices not yet wrapped where `wrap` says.
     wrap : set of int
         Axes whose index arrays may hold negative indices.
+    unknown : set of int
+        Axes whose index arrays were not looked at, and may be out of bounds.
+    empty : bool
+        The axis of a scalar that was not looked at is empty: there is nothing at any place.
     layout : list
         The axes of the result: ("new",), ("axis", axis), or ("arrays",) where the broadcast shape
         of the index arrays goes.
@@ -47,11 +56,15 @@ class Plan:
     starts: list[Array] = field(default_factory=list)
     arrays: dict[int, Array] = field(default_factory=dict)
     wrap: set[int] = field(default_factory=set)
+    unknown: set[int] = field(default_factory=set)
     layout: list[tuple[Any, ...]] = field(default_factory=list)
+    empty: bool = False
 
 
-def parse(shape: tuple[int, ...], index: Any) -> Plan:
+def parse(shape: tuple[int, ...], index: Any, bounds: Bounds) -> Plan:
     """Return the plan of an index into an array of a shape.
+
+    `bounds` say which indices are looked at, and what is done with the others.
 
     Raises
     ------
@@ -61,7 +74,7 @@ def parse(shape: tuple[int, ...], index: Any) -> Plan:
         A traced mask, whose number of elements is not known.
     """
     items = _expand_ellipsis(_expand_masks(_as_items(index), shape), shape)
-    parser = _Parser(shape, is_advanced=any(_is_array(item) for item in items))
+    parser = _Parser(shape, bounds, is_advanced=any(_is_array(item) for item in items))
     for item in items:
         parser.take(item)
     return parser.finish()
@@ -103,7 +116,7 @@ def _normalized(item: Any) -> Any:
         return item
     if hasattr(item, "__index__") and not isinstance(item, np.ndarray | bool):
         return operator.index(item)
-    if isinstance(item, list | tuple) and any(isinstance(part, ArrayBase) for part in item):
+    if isinstance(item, list | tuple) and holds_arrays(item):
         return as_array(item)
     array = np.asarray(item)
     if array.size == 0 and isinstance(item, list | tuple):
@@ -186,8 +199,10 @@ def _expand_ellipsis(items: list[Any], shape: tuple[int, ...]) -> list[Any]:
 class _Parser:
     """Takes the items one by one; each but None stands for the next axis."""
 
-    def __init__(self, shape: tuple[int, ...], is_advanced: bool) -> None:
+    def __init__(self, shape: tuple[int, ...], bounds: Bounds, is_advanced: bool) -> None:
         self.shape = shape
+        self.wanted = bounds
+        self.guarded: list[int] = []
         self.is_advanced = is_advanced
         self.bounds: list[tuple[int | None, int, int]] = []
         self.plan = Plan(Window((), (), ()))
@@ -223,21 +238,34 @@ class _Parser:
                 self.plan.layout.append(("arrays",))
         self.last_was_array = True
         self.bounds.append((0, size, 1))
-        if isinstance(item, ArrayBase):
-            _require_integers(item)
-            self.plan.arrays[axis] = as_array(item)
-            self.plan.wrap.add(axis)
+        if not isinstance(item, ArrayBase) and self.wanted.raises:
+            self.plan.arrays[axis] = from_host(checked_indices(np.asarray(item), axis, size))
+            return
+        index = item if isinstance(item, ArrayBase) else from_host(np.asarray(item))
+        require_integers(index)
+        self.plan.arrays[axis] = as_array(index)
+        self.plan.wrap.add(axis)
+        if self.wanted.is_known(index):
+            checked_indices(index._host("an index"), axis, size)
         else:
-            self.plan.arrays[axis] = from_host(_checked_indices(np.asarray(item), axis, size))
+            self.plan.unknown.add(axis)
 
     def _take_scalar(self, item: Any, axis: int, size: int) -> None:
         if isinstance(item, ArrayBase):
-            _require_integers(item)
-            self.plan.starts.append(as_array(item))
-            self.bounds.append((None, 1, 1))
+            require_integers(item)
+        elif self.wanted.raises or -size <= item < size:
+            self.bounds.append((_checked_index(int(item), axis, size), 1, 1))
             return
-        start = _checked_index(int(item), axis, size)
-        self.bounds.append((start, 1, 1))
+        else:
+            item = from_host(np.asarray(min(max(item, -_FAR), _FAR)))
+        self.plan.starts.append(as_array(item))
+        self.bounds.append((None, 1, 1))
+        if self.wanted.is_known(item):
+            _checked_index(int(item._host("an index")), axis, size)
+            return
+        self.plan.empty |= size == 0
+        if self.wanted.guards:
+            self.guarded.append(axis)
 
     def finish(self) -> Plan:
         """Return the plan."""
@@ -247,7 +275,7 @@ class _Parser:
             plan.layout.remove(("arrays",))
             plan.layout.insert(0, ("arrays",))
         starts, extents, steps = zip(*self.bounds, strict=True) if self.bounds else ((), (), ())
-        plan.window = Window(starts, extents, steps)
+        plan.window = Window(starts, extents, steps, tuple(self.guarded))
         if current_recording() is None:
             _make_dynamic(plan, self.shape)
         return plan
@@ -267,7 +295,7 @@ def _make_dynamic(plan: Plan, shape: tuple[int, ...]) -> None:
             start = None
         starts.append(start)
     plan.starts = operands
-    plan.window = Window(tuple(starts), window.extents, window.steps)
+    plan.window = replace(window, starts=tuple(starts))
 
 
 def _slice_bounds(item: slice, size: int) -> tuple[int, int, int]:
@@ -296,7 +324,7 @@ def _checked_index(index: int, axis: int, size: int) -> int:
     return index + size if index < 0 else index
 
 
-def _checked_indices(indices: np.ndarray[Any, Any], axis: int, size: int) -> np.ndarray[Any, Any]:
+def checked_indices(indices: np.ndarray[Any, Any], axis: int, size: int) -> np.ndarray[Any, Any]:
     """Return indices known now with negative ones wrapped, or raise `ArrayIndexError`."""
     indices = indices.astype(INDEX_DTYPE)
     outside = (indices < -size) | (indices >= size)
@@ -305,6 +333,7 @@ def _checked_indices(indices: np.ndarray[Any, Any], axis: int, size: int) -> np.
     return np.where(indices < 0, indices + size, indices)
 
 
-def _require_integers(index: ArrayBase) -> None:
+def require_integers(index: ArrayBase) -> None:
+    """Refuse an index array of another kind."""
     if index.dtype.kind not in "iu":
         raise ArrayIndexError(f"an array of {index.dtype} is no index", mend=_MEND)

@@ -1,8 +1,7 @@
 """Indexing: what `x[index]`, `x[index] = y` and `x.at[index]` do, and take.
 
 Basic indices read a window (a slice, or a dynamic slice); index arrays become one gather or
-scatter. Of indices in device arrays those out of bounds are clamped when reading and dropped when
-writing; indices known now are checked and raise, as in NumPy.
+scatter. `bounds.py` says what becomes of indices that are out of bounds.
 """
 
 from __future__ import annotations
@@ -17,6 +16,17 @@ from tracer.errors import ArrayIndexError, ShapeError
 from tracer.ir import Op
 from tracer.numpy import window as windows
 from tracer.numpy.base import ArrayBase, ArrayLike
+from tracer.numpy.bounds import (
+    READ,
+    WRITE,
+    Bounds,
+    clipped,
+    filled,
+    filling,
+    is_inside,
+    wide_index,
+    wrap_negative,
+)
 from tracer.numpy.convert import (
     as_array,
     broadcast,
@@ -30,7 +40,7 @@ from tracer.numpy.following import place_beside
 from tracer.numpy.index_parser import Plan, has_truth, parse, replace_truths
 from tracer.numpy.promotion import weak_class
 from tracer.numpy.ufunc import select
-from tracer.numpy.window import INDEX_DTYPE, Window, wrap_negative
+from tracer.numpy.window import Window
 
 if TYPE_CHECKING:
     from tracer.numpy.array import Array
@@ -56,11 +66,17 @@ class Gather:
         Whether each of them may hold negative indices.
     place : int
         First axis of the result that belongs to the index arrays.
+    unknown : tuple of bool
+        Whether indices of each of them may be out of bounds.
+    bounds : Bounds
+        What becomes of those.
     """
 
     axes: tuple[int, ...]
     wrapped: tuple[bool, ...]
     place: int
+    unknown: tuple[bool, ...]
+    bounds: Bounds
 
     def offset_dims(self, ndim: int, index_ndim: int) -> tuple[int, ...]:
         """Axes of the result that belong to the operand of `ndim` axes."""
@@ -69,26 +85,29 @@ class Gather:
         return tuple(axis for axis in range(total) if axis not in taken)
 
 
-def get_item(x: Array, index: Any) -> Array:
-    """Return `x[index]`."""
+def get_item(x: Array, index: Any, bounds: Bounds = READ) -> Array:
+    """Return `x[index]`; `bounds` say what is read out of bounds."""
     if has_truth(index):
         shape, index = replace_truths(x.shape, index)
         x = reshape(x, shape)
-    plan = parse(x.shape, index)
+    plan = parse(x.shape, index, bounds)
     shape = _result_shape(plan)
+    if plan.empty:
+        return nothing(x, shape, bounds)
     if not plan.arrays:
-        return windows.read_as(x, *plan.starts, window=plan.window, shape=shape)
-    gather = _gather_of(plan)
+        return windows.read_as(x, *plan.starts, window=plan.window, shape=shape, bounds=bounds)
+    gather = _gather_of(plan, bounds)
     part = windows.read(x, *plan.starts, window=plan.window)
     part = _gather(part, *[plan.arrays[axis] for axis in gather.axes], gather=gather)
     return reshape(part, shape)
 
 
-def _gather_of(plan: Plan) -> Gather:
+def _gather_of(plan: Plan, bounds: Bounds) -> Gather:
     axes = tuple(sorted(plan.arrays))
     entries = [entry for entry in plan.layout if entry != ("new",)]
     place = entries.index(("arrays",))
-    return Gather(axes, tuple(axis in plan.wrap for axis in axes), place)
+    wrapped, unknown = ([axis in of for axis in axes] for of in (plan.wrap, plan.unknown))
+    return Gather(axes, tuple(wrapped), place, tuple(unknown), bounds)
 
 
 def _index_shape(plan: Plan) -> tuple[int, ...]:
@@ -108,14 +127,21 @@ def _result_shape(plan: Plan) -> tuple[int, ...]:
     return tuple(shape)
 
 
-def _index_vectors(x: Array, indices: tuple[Array, ...], gather: Gather) -> Array:
-    """Return the index arrays, broadcast, as components of a last axis."""
+def _columns(x: Array, indices: tuple[Array, ...], gather: Gather) -> list[Array]:
+    """Return the index arrays as int64 of one shape, negative ones counted from the end."""
     shape = broadcast_shape("indexing", *[index.shape for index in indices])
     columns = []
     for index, axis, wrapped in zip(indices, gather.axes, gather.wrapped, strict=True):
-        column = convert(index, INDEX_DTYPE)
+        column = wide_index(index)
         column = wrap_negative(column, x.shape[axis]) if wrapped else column
-        columns.append(reshape(broadcast(column, shape), (*shape, 1)))
+        columns.append(broadcast(column, shape))
+    return columns
+
+
+def _vectors(columns: list[Array]) -> Array:
+    """Return index arrays as components of a last axis."""
+    shape = columns[0].shape
+    columns = [reshape(column, (*shape, 1)) for column in columns]
     if len(columns) == 1:
         return columns[0]
     return apply(ops.concatenate, *columns, dimension=len(shape))
@@ -123,80 +149,106 @@ def _index_vectors(x: Array, indices: tuple[Array, ...], gather: Gather) -> Arra
 
 @compound
 def _gather(x: Array, *indices: Array, gather: Gather) -> Array:
-    vectors = _index_vectors(x, indices, gather)
-    if _without_elements(x, vectors, gather):
-        return _nothing(x, vectors, gather)
+    columns = _columns(x, indices, gather)
+    index_shape = columns[0].shape
+    if _without_elements(x, gather):
+        rest = [size for axis, size in enumerate(x.shape) if axis not in gather.axes]
+        shape = (*rest[: gather.place], *index_shape, *rest[gather.place :])
+        return nothing(x, shape, gather.bounds)
     sizes = tuple(1 if axis in gather.axes else size for axis, size in enumerate(x.shape))
-    return apply(
+    offsets = gather.offset_dims(x.ndim, len(index_shape))
+    found = apply(
         ops.gather,
         x,
-        vectors,
-        offset_dims=gather.offset_dims(x.ndim, vectors.ndim - 1),
+        _vectors(columns),
+        offset_dims=offsets,
         collapsed_slice_dims=gather.axes,
         start_index_map=gather.axes,
-        index_vector_dim=vectors.ndim - 1,
+        index_vector_dim=len(index_shape),
         slice_sizes=sizes,
     )
+    if not gather.bounds.guards or not any(gather.unknown):
+        return found
+    asked = [i for i, unknown in enumerate(gather.unknown) if unknown]
+    inside = is_inside([columns[i] for i in asked], [x.shape[gather.axes[i]] for i in asked])
+    shape = tuple(1 if axis in offsets else n for axis, n in enumerate(found.shape))
+    return filled(found, inside, shape, gather.bounds.fill)
 
 
-def _without_elements(x: Array, vectors: Array, gather: Gather) -> bool:
+def _without_elements(x: Array, gather: Gather) -> bool:
     """Tell whether an axis that is indexed is empty: then nothing can be taken from it."""
-    if 0 not in [x.shape[axis] for axis in gather.axes]:
-        return False
-    if vectors.size:
+    return 0 in [x.shape[axis] for axis in gather.axes]
+
+
+def nothing(x: Array, shape: tuple[int, ...], bounds: Bounds) -> Array:
+    """Return what is read of an empty axis."""
+    if 0 not in shape and (bounds.raises or not bounds.guards):
         raise ArrayIndexError(
             f"index out of bounds: an axis of shape {x.shape} has no elements",
-            mend="give no indices of an empty axis",
+            mend='give no indices of an empty axis, or x.at[index].get(mode="fill")',
         )
-    return True
-
-
-def _nothing(x: Array, vectors: Array, gather: Gather) -> Array:
-    rest = [size for axis, size in enumerate(x.shape) if axis not in gather.axes]
-    shape = (*rest[: gather.place], *vectors.shape[:-1], *rest[gather.place :])
-    return broadcast(scalar(0, x.dtype), shape)
+    return broadcast(filling(x.dtype, bounds.fill), shape)
 
 
 @compound
 def _scatter(
     x: Array, updates: Array, *indices: Array, gather: Gather, combiner: str, unique: bool
 ) -> Array:
-    vectors = _index_vectors(x, indices, gather)
-    if _without_elements(x, vectors, gather):
+    if _without_elements(x, gather):
         return x
+    columns = _columns(x, indices, gather)
+    if gather.bounds.mode == "clip":
+        pairs = zip(columns, gather.axes, strict=True)
+        columns = [clipped(column, x.shape[axis]) for column, axis in pairs]
+    index_ndim = columns[0].ndim
     return apply(
         ops.scatter,
         x,
-        vectors,
+        _vectors(columns),
         updates,
         combiner=combiner,
-        update_window_dims=gather.offset_dims(x.ndim, vectors.ndim - 1),
+        update_window_dims=gather.offset_dims(x.ndim, index_ndim),
         inserted_window_dims=gather.axes,
         scatter_dims_to_operand_dims=gather.axes,
-        index_vector_dim=vectors.ndim - 1,
+        index_vector_dim=index_ndim,
         unique_indices=unique,
     )
 
 
-def update_item(x: Array, index: Any, value: ArrayLike, combiner: str = REPLACE) -> Array:
-    """Return `x` with `x[index]` replaced by, or combined with, `value`."""
+def update_item(
+    x: Array,
+    index: Any,
+    value: ArrayLike,
+    combiner: str = REPLACE,
+    *,
+    bounds: Bounds = WRITE,
+    unique: bool = False,
+) -> Array:
+    """Return `x` with `x[index]` replaced by, or combined with, `value`.
+
+    `unique` is the caller's word that no index stands twice.
+    """
     if has_truth(index):
         shape, index = replace_truths(x.shape, index)
-        return reshape(update_item(reshape(x, shape), index, value, combiner), x.shape)
+        inner = reshape(x, shape)
+        updated = update_item(inner, index, value, combiner, bounds=bounds, unique=unique)
+        return reshape(updated, x.shape)
     update = _as_update(x, value)
-    if _is_single_mask(index):
-        mask = as_array(index)
+    if is_single_mask(index):
+        mask = as_array(mask_of(index))
         if mask.shape == x.shape[: mask.ndim] and update.ndim <= x.ndim - mask.ndim:
             return _update_where(x, mask, update, combiner=combiner)
-    plan = parse(x.shape, index)
+    plan = parse(x.shape, index, bounds)
     update = _fit(update, _result_shape(plan))
+    if plan.empty:
+        return x._snapshot()
     if not plan.arrays:
         return _update_window(x, update, *plan.starts, window=plan.window, combiner=combiner)
-    gather = _gather_of(plan)
+    gather = _gather_of(plan, bounds)
     indices = [plan.arrays[axis] for axis in gather.axes]
     part = windows.read(x, *plan.starts, window=plan.window)
     update = reshape(update, _without_new_axes(plan))
-    part = _scatter(part, update, *indices, gather=gather, combiner=combiner, unique=False)
+    part = _scatter(part, update, *indices, gather=gather, combiner=combiner, unique=unique)
     return windows.write(x, part, *plan.starts, window=plan.window)
 
 
@@ -206,9 +258,14 @@ def _as_update(x: Array, value: ArrayLike) -> Array:
     return convert(as_array(value, place_beside(x)), x.dtype)
 
 
-def _is_single_mask(index: Any) -> bool:
-    if isinstance(index, tuple):
-        index = index[0] if len(index) == 1 else None
+def mask_of(index: Any) -> Any:
+    """Return the index without a tuple around it."""
+    return index[0] if isinstance(index, tuple) and len(index) == 1 else index
+
+
+def is_single_mask(index: Any) -> bool:
+    """Tell whether an index is one array of truth values."""
+    index = mask_of(index)
     return isinstance(index, np.ndarray | ArrayBase) and index.dtype.kind == "b"
 
 
@@ -240,7 +297,7 @@ def _fit(update: Array, shape: tuple[int, ...]) -> Array:
 
 def _without_new_axes(plan: Plan) -> tuple[int, ...]:
     layout = [entry for entry in plan.layout if entry != ("new",)]
-    return _result_shape(Plan(plan.window, [], plan.arrays, set(), layout))
+    return _result_shape(Plan(plan.window, arrays=plan.arrays, layout=layout))
 
 
 @compound
@@ -250,66 +307,3 @@ def _update_window(x: Array, update: Array, *starts: Array, window: Window, comb
         current = windows.read(x, *starts, window=window)
         update = apply(_COMBINERS[combiner], current, update)
     return windows.write(x, update, *starts, window=window)
-
-
-class IndexUpdate:
-    """Updates of one part of an array, made by `x.at[index]`; each returns a new array.
-
-    Examples
-    --------
-    >>> import tracer.numpy as tnp
-    >>> x = tnp.zeros(3)
-    >>> x.at[1].add(5.0)
-    Array([0., 5., 0.])
-    """
-
-    __slots__ = ("_array", "_index")
-
-    def __init__(self, array: Array, index: Any) -> None:
-        self._array = array
-        self._index = index
-
-    def get(self) -> Array:
-        """Return the part."""
-        return get_item(self._array, self._index)
-
-    def set(self, value: ArrayLike) -> Array:
-        """Return the array with the part replaced; of repeated indices one value stays."""
-        return update_item(self._array, self._index, value)
-
-    def add(self, value: ArrayLike) -> Array:
-        """Return the array with values added to the part; repeated indices add up."""
-        return update_item(self._array, self._index, value, "add")
-
-    def subtract(self, value: ArrayLike) -> Array:
-        """Return the array with values subtracted from the part."""
-        return update_item(self._array, self._index, -as_array(value), "add")
-
-    def multiply(self, value: ArrayLike) -> Array:
-        """Return the array with the part multiplied; repeated indices multiply up."""
-        return update_item(self._array, self._index, value, "multiply")
-
-    def divide(self, value: ArrayLike) -> Array:
-        """Return the array with the part divided."""
-        return update_item(self._array, self._index, 1 / as_array(value), "multiply")
-
-    def min(self, value: ArrayLike) -> Array:
-        """Return the array with the smaller of part and values."""
-        return update_item(self._array, self._index, value, "minimum")
-
-    def max(self, value: ArrayLike) -> Array:
-        """Return the array with the larger of part and values."""
-        return update_item(self._array, self._index, value, "maximum")
-
-
-class Indexer:
-    """What `x.at` is: takes an index in brackets."""
-
-    __slots__ = ("_array",)
-
-    def __init__(self, array: Array) -> None:
-        self._array = array
-
-    def __getitem__(self, index: Any) -> IndexUpdate:
-        """Choose the part."""
-        return IndexUpdate(self._array, index)

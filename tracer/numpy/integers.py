@@ -15,6 +15,7 @@ from tracer.numpy.base import ArrayLike
 from tracer.numpy.convert import as_array, convert
 from tracer.numpy.dispatch import apply, compound
 from tracer.numpy.elementwise import nextafter
+from tracer.numpy.following import place_beside
 from tracer.numpy.joining import concatenate
 from tracer.numpy.rounding import trunc
 from tracer.numpy.ufunc import (
@@ -24,7 +25,6 @@ from tracer.numpy.ufunc import (
     full_like,
     has_sign,
     is_integer,
-    operands,
     real_floats,
     select,
     unary,
@@ -106,7 +106,9 @@ logaddexp2 = binary("logaddexp2", _logaddexp2, "log2(2**x1 + 2**x2), without ove
 
 def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Return x1 * 2**x2 for integers x2, without overflow on the way; see `numpy.ldexp`."""
-    return _ldexp(*operands(x1, x2))
+    # Not promoted together: the integers would become floats.
+    place = place_beside((x1, x2))
+    return _ldexp(as_array(x1, place), as_array(x2, place))
 
 
 @compound
@@ -134,29 +136,55 @@ def frexp(x: ArrayLike, /) -> tuple[Array, Array]:
 @compound
 def _frexp(x: Array) -> tuple[Array, Array]:
     x = real_floats("frexp", x)
-    width = 8 * x.dtype.itemsize
     limits = promotion.finfo(x.dtype)
     mantissa, bias = int(limits.nmant), int(limits.maxexp) - 2
-    # Subnormal numbers are scaled up first: their exponent bits are all zero.
-    tiny = compare(apply(ops.abs, x), full_like(x, float(limits.smallest_normal)), "LT")
-    scaled = select(tiny, apply(ops.multiply, x, full_like(x, 2.0 ** (mantissa + 1))), x)
-    kind = as_dtype(f"uint{width}")
-    bits = apply(ops.bitcast_convert, scaled, dtype=kind)
-    mask = (1 << (width - mantissa - 1)) - 1
+    tail, sign = (1 << mantissa) - 1, 1 << (8 * x.dtype.itemsize - 1)
+    bits = apply(ops.bitcast_convert, x, dtype=as_dtype(f"uint{8 * x.dtype.itemsize}"))
+    is_tiny = _is(_exponent_bits(bits, mantissa), 0)
+    # A subnormal number is read as a count of the smallest one: XLA takes it for zero.
+    count = convert(_masked(bits, tail), x.dtype)
+    digits = select(is_tiny, apply(ops.bitcast_convert, count, dtype=bits.dtype), bits)
+    raw = _exponent_bits(digits, mantissa)
+    half = apply(ops.or_, _masked(bits, sign), full_like(bits, bias << mantissa))
+    half = apply(ops.bitcast_convert, apply(ops.or_, half, _masked(digits, tail)), dtype=x.dtype)
+    is_zero = _is(_masked(bits, sign - 1), 0)
+    is_plain = apply(ops.and_, apply(ops.is_finite, x), apply(ops.not_, is_zero))
+    moved = _moved(x, select(is_plain, raw, full_like(raw, 1)), is_tiny, (mantissa, bias))
+    exponent = convert(raw, as_dtype("int32"))
+    lowest = select(is_tiny, full_like(exponent, 2 * bias + mantissa), full_like(exponent, bias))
+    exponent = apply(ops.subtract, exponent, lowest)
+    fraction = select(is_plain, apply(ops.add, half, moved), x)
+    return fraction, select(is_plain, exponent, full_like(exponent, 0))
+
+
+def _is(x: Array, value: int) -> Array:
+    return compare(x, full_like(x, value), "EQ")
+
+
+def _exponent_bits(bits: Array, mantissa: int) -> Array:
+    """Return the exponent as it is stored in floats, of which the bits are given."""
     raw = apply(ops.shift_right_logical, bits, full_like(bits, mantissa))
-    raw = apply(ops.and_, raw, full_like(raw, mask))
-    kept = apply(ops.and_, bits, full_like(bits, (1 << width) - 1 - (mask << mantissa)))
-    half = apply(ops.or_, kept, full_like(bits, bias << mantissa))
-    exponent = apply(ops.subtract, convert(raw, as_dtype("int32")), _int32(raw, bias))
-    shifted = apply(ops.subtract, exponent, _int32(raw, mantissa + 1))
-    exponent = select(tiny, shifted, exponent)
-    plain = apply(ops.and_, apply(ops.is_finite, x), compare(x, full_like(x, 0), "NE"))
-    fraction = apply(ops.bitcast_convert, half, dtype=x.dtype)
-    return select(plain, fraction, x), select(plain, exponent, _int32(raw, 0))
+    return _masked(raw, (1 << (8 * bits.dtype.itemsize - mantissa - 1)) - 1)
 
 
-def _int32(like: Array, value: int) -> Array:
-    return full_like(convert(like, as_dtype("int32")), value)
+def _masked(bits: Array, mask: int) -> Array:
+    return apply(ops.and_, bits, full_like(bits, mask))
+
+
+def _moved(x: Array, raw: Array, is_tiny: Array, layout: tuple[int, int]) -> Array:
+    """Return zero with the derivative of the mantissa: two to minus the exponent.
+
+    The power is a product of several, of which none leaves the normal numbers.
+    """
+    mantissa, bias = layout
+    stored = apply(ops.subtract, full_like(raw, 2 * bias + 3), raw)
+    stored = apply(ops.shift_left, stored, full_like(stored, mantissa))
+    power = apply(ops.bitcast_convert, stored, dtype=x.dtype)
+    moved = apply(ops.subtract, x, apply(ops.stop_gradient, x))
+    for factor in (2.0**bias, 2.0**mantissa):
+        wide = select(is_tiny, full_like(x, factor), full_like(x, 1))
+        moved = apply(ops.multiply, moved, wide)
+    return apply(ops.multiply, apply(ops.multiply, moved, power), full_like(x, 0.25))
 
 
 def modf(x: ArrayLike, /) -> tuple[Array, Array]:

@@ -68,10 +68,14 @@ def interp(
     )
 
 
+def _picked(x: Array, places: Array) -> Array:
+    return take(x, places, mode="promise_in_bounds")
+
+
 def _unrolled(points: Array, values: Array, at: Array, period: float) -> tuple[Array, Array, Array]:
     points, at = points % period, at % period
     order = points.argsort()
-    points, values = take(points, order), take(values, order)
+    points, values = _picked(points, order), _picked(values, order)
     points = concatenate([points[-1:] - period, points, points[:1] + period])
     return points, concatenate([values[-1:], values, values[:1]]), at
 
@@ -81,9 +85,11 @@ def _between(x: Array, points: Array, values: Array, left: Any, right: Any) -> A
     upper = minimum(maximum(searchsorted(points, x, "right"), 1), maximum(last, 1))
     upper = minimum(upper, last)
     lower = maximum(upper - 1, 0)
-    x0, x1 = take(points, lower), take(points, upper)
-    y0, y1 = take(values, lower), take(values, upper)
-    width = where(x1 == x0, 1, x1 - x0)
+    x0, x1 = _picked(points, lower), _picked(points, upper)
+    y0, y1 = _picked(values, lower), _picked(values, upper)
+    # The difference of two points may be zero where they are not equal: XLA has no subnormal ones.
+    width = x1 - x0
+    width = where(width == 0, 1, width)
     result = y0 + (y1 - y0) * ((x - x0) / width)
     result = where(x < points[0], left, result)
     result = where(x > points[-1], right, result)

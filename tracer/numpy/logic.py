@@ -56,11 +56,19 @@ def _comparison(name: str, direction: str, summary: str) -> Binary:
 
     def guarded(x1: ArrayLike, x2: ArrayLike, /) -> Array:
         try:
-            return function(x1, x2)
+            return function(_in_full(x1, x2), _in_full(x2, x1))
         except RangeError:
             return _compare_out_of_range(x1, x2, python)
 
     return named(guarded, name, function.__doc__ or "")  # type: ignore[no-any-return]
+
+
+def _in_full(x: ArrayLike, other: ArrayLike) -> ArrayLike:
+    """Return a weak integer array as int64 beside other integers: it may lie beyond their dtype."""
+    if not isinstance(x, ArrayBase) or not x.weak_type or x.dtype.kind != "i":
+        return x
+    integers = isinstance(other, ArrayBase | np.ndarray | np.generic) and other.dtype.kind in "iu"
+    return as_array(x) if integers else x
 
 
 def _compare_out_of_range(x1: Any, x2: Any, python: Callable[[Any, Any], bool]) -> Array:

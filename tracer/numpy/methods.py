@@ -11,7 +11,6 @@ from tracer.numpy import (
     cumulative,
     elementwise,
     extremes,
-    indexing,
     matrices,
     positions,
     reductions,
@@ -22,6 +21,7 @@ from tracer.numpy import (
     sorting,
     statistics,
     taking,
+    updates,
 )
 from tracer.numpy.base import ArrayBase, ArrayLike
 from tracer.numpy.reductions import Axis
@@ -61,9 +61,9 @@ class ArrayMethods(ArrayBase):
         return shaping.ravel(self)
 
     @property
-    def at(self) -> indexing.Indexer:
+    def at(self) -> updates.Indexer:
         """Updates that return a new array: `x.at[index].set(y)`, `.add`, `.multiply`, ..."""
-        return indexing.Indexer(self)  # type: ignore[arg-type]
+        return updates.Indexer(self)  # type: ignore[arg-type]
 
     def sum(
         self,
@@ -108,9 +108,12 @@ class ArrayMethods(ArrayBase):
         out: None = None,
         ddof: float = 0,
         keepdims: bool = False,
+        *,
+        where: ArrayLike | None = None,
+        mean: ArrayLike | None = None,
     ) -> Array:
         """Variance over axes."""
-        return statistics.var(self, axis, dtype, out, ddof, keepdims)
+        return statistics.var(self, axis, dtype, out, ddof, keepdims, where=where, mean=mean)
 
     def std(
         self,
@@ -119,9 +122,12 @@ class ArrayMethods(ArrayBase):
         out: None = None,
         ddof: float = 0,
         keepdims: bool = False,
+        *,
+        where: ArrayLike | None = None,
+        mean: ArrayLike | None = None,
     ) -> Array:
         """Return the standard deviation over axes."""
-        return statistics.std(self, axis, dtype, out, ddof, keepdims)
+        return statistics.std(self, axis, dtype, out, ddof, keepdims, where=where, mean=mean)
 
     def max(
         self,
@@ -145,13 +151,27 @@ class ArrayMethods(ArrayBase):
         """Smallest element over axes."""
         return extremes.min(self, axis, out, keepdims, initial, where)
 
-    def any(self, axis: Axis = None, out: None = None, keepdims: bool = False) -> Array:
+    def any(
+        self,
+        axis: Axis = None,
+        out: None = None,
+        keepdims: bool = False,
+        *,
+        where: ArrayLike | None = None,
+    ) -> Array:
         """Tell whether any element is true."""
-        return reductions.any(self, axis, out, keepdims)
+        return reductions.any(self, axis, out, keepdims, where=where)
 
-    def all(self, axis: Axis = None, out: None = None, keepdims: bool = False) -> Array:
+    def all(
+        self,
+        axis: Axis = None,
+        out: None = None,
+        keepdims: bool = False,
+        *,
+        where: ArrayLike | None = None,
+    ) -> Array:
         """Tell whether all elements are true."""
-        return reductions.all(self, axis, out, keepdims)
+        return reductions.all(self, axis, out, keepdims, where=where)
 
     def argmax(self, axis: int | None = None, out: None = None, *, keepdims: bool = False) -> Array:
         """Index of the largest element."""
@@ -198,9 +218,16 @@ class ArrayMethods(ArrayBase):
         """Each element repeated."""
         return repeating.repeat(self, repeats, axis)
 
-    def take(self, indices: ArrayLike, axis: int | None = None, *, mode: str = "raise") -> Array:
+    def take(
+        self,
+        indices: ArrayLike,
+        axis: int | None = None,
+        *,
+        mode: str | None = "raise",
+        fill_value: Any = None,
+    ) -> Array:
         """Elements along an axis."""
-        return taking.take(self, indices, axis, mode=mode)
+        return taking.take(self, indices, axis, mode=mode, fill_value=fill_value)
 
     def astype(self, dtype: Any, *, copy: bool = True, device: Any = None) -> Array:
         """Return the elements in another dtype."""

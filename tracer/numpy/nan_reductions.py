@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tracer import ops
@@ -15,9 +16,10 @@ from tracer.numpy.convert import (
 from tracer.numpy.cumulative import cumprod, cumsum
 from tracer.numpy.dispatch import compound
 from tracer.numpy.extremes import argmax, argmin, max, min
-from tracer.numpy.logic import isnan, logical_not
+from tracer.numpy.logic import isnan, logical_and, logical_not
 from tracer.numpy.reductions import (
     Axis,
+    as_mask,
     prod,
     reduce,
     refuse_out,
@@ -32,60 +34,143 @@ if TYPE_CHECKING:
 Axes = tuple[int, ...]
 
 
-def _not_nan(x: Array) -> Array:
-    return logical_not(isnan(x))
+def _numbers(name: str, x: Array, where: ArrayLike | None) -> Array:
+    """Return the mask of the elements that are no NaN and that `where` includes."""
+    chosen = logical_not(isnan(x))
+    return chosen if where is None else logical_and(chosen, as_mask(name, x, where))
 
 
-def nansum(a: ArrayLike, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False) -> Array:
+def nansum(
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:
     """Sum without the NaNs; see `sum`."""
     x = as_array(a)
-    return sum(x, axis, dtype, keepdims=keepdims, where=_not_nan(x))
+    return sum(x, axis, dtype, out, keepdims, initial, _numbers("nansum", x, where))
 
 
-def nanprod(a: ArrayLike, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False) -> Array:
+def nanprod(
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:
     """Product without the NaNs; see `prod`."""
     x = as_array(a)
-    return prod(x, axis, dtype, keepdims=keepdims, where=_not_nan(x))
+    return prod(x, axis, dtype, out, keepdims, initial, _numbers("nanprod", x, where))
 
 
-def nanmean(a: ArrayLike, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False) -> Array:
+def nanmean(
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    *,
+    where: ArrayLike | None = None,
+) -> Array:
     """Mean without the NaNs; see `mean`."""
     x = as_array(a)
-    return mean(x, axis, dtype, keepdims=keepdims, where=_not_nan(x))
+    return mean(x, axis, dtype, out, keepdims, where=_numbers("nanmean", x, where))
 
 
 def nanvar(
-    a: ArrayLike, axis: Axis = None, dtype: Any = None, *, ddof: float = 0, keepdims: bool = False
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: Any = None,
+    out: None = None,
+    ddof: float = 0,
+    keepdims: bool = False,
+    *,
+    where: ArrayLike | None = None,
+    mean: ArrayLike | None = None,
+    correction: float | None = None,
 ) -> Array:
-    """Variance without the NaNs; see `var`."""
+    """Variance without the NaNs, NaN where no more than `ddof` numbers are left; see `var`."""
     x = as_array(a)
-    return var(x, axis, dtype, ddof=ddof, keepdims=keepdims, where=_not_nan(x))
+    chosen = _numbers("nanvar", x, where)
+    options: dict[str, Any] = {"where": chosen, "mean": mean, "correction": correction}
+    result = var(x, axis, dtype, out, ddof, keepdims, **options)
+    freedom = ddof if correction is None else correction
+    if freedom <= 0 or x.dtype.kind in "biu":
+        return result
+    return _nan_where(sum(chosen, axis, keepdims=keepdims) <= freedom, result)
+
+
+@compound
+def _nan_where(chosen: Array, x: Array) -> Array:
+    return select(chosen, full_like(x, math.nan), x)
 
 
 def nanstd(
-    a: ArrayLike, axis: Axis = None, dtype: Any = None, *, ddof: float = 0, keepdims: bool = False
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: Any = None,
+    out: None = None,
+    ddof: float = 0,
+    keepdims: bool = False,
+    *,
+    where: ArrayLike | None = None,
+    mean: ArrayLike | None = None,
+    correction: float | None = None,
 ) -> Array:
     """Return the standard deviation without the NaNs; see `std`."""
-    return root(nanvar(a, axis, dtype, ddof=ddof, keepdims=keepdims))
+    options: dict[str, Any] = {"where": where, "mean": mean, "correction": correction}
+    return root(nanvar(a, axis, dtype, out, ddof, keepdims, **options))
 
 
-def nanmax(a: ArrayLike, axis: Axis = None, *, keepdims: bool = False) -> Array:
-    """Return the largest element that is not NaN, NaN when all are; see `max`."""
-    return _nan_extreme(a, axis, keepdims, -math.inf)
+def nanmax(
+    a: ArrayLike,
+    axis: Axis = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:
+    """Return the largest element that is not NaN, NaN when all are; see `max`.
+
+    With `where`, which needs `initial`, NaN and what is left out count alike.
+    """
+    refuse_out(out)
+    return _nan_extreme(max, -math.inf, as_array(a), axis, keepdims, initial, where)
 
 
-def nanmin(a: ArrayLike, axis: Axis = None, *, keepdims: bool = False) -> Array:
-    """Return the smallest element that is not NaN, NaN when all are; see `min`."""
-    return _nan_extreme(a, axis, keepdims, math.inf)
+def nanmin(
+    a: ArrayLike,
+    axis: Axis = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:
+    """Return the smallest element that is not NaN, NaN when all are; see `nanmax`."""
+    refuse_out(out)
+    return _nan_extreme(min, math.inf, as_array(a), axis, keepdims, initial, where)
 
 
-def _nan_extreme(a: ArrayLike, axis: Axis, keepdims: bool, identity: float) -> Array:
-    x = as_array(a)
-    function = max if identity < 0 else min
+def _nan_extreme(
+    function: Callable[..., Array],
+    identity: float,
+    x: Array,
+    axis: Axis,
+    keepdims: bool,
+    initial: ArrayLike | None,
+    where: ArrayLike | None,
+) -> Array:
     if x.dtype.kind in "biu":
-        return function(x, axis, keepdims=keepdims)
+        return function(x, axis, None, keepdims, initial, where)
+    found = function(_replace_nan(x, value=identity), axis, None, keepdims, initial, where)
+    if initial is not None:
+        return found
     axes = normalize_axes(axis, x.ndim)
-    found = function(_replace_nan(x, value=identity), axis, keepdims=keepdims)
     return _nan_where_all(x, found, axes=axes, keepdims=bool(keepdims))
 
 

@@ -15,7 +15,15 @@ from tracer.errors import ArgumentError, TracingError
 from tracer.ir import as_dtype
 from tracer.numpy.arithmetic import maximum
 from tracer.numpy.base import ArrayBase, ArrayLike
-from tracer.numpy.convert import as_array, broadcast, convert, normalize_axis, reshape, scalar
+from tracer.numpy.convert import (
+    as_array,
+    broadcast,
+    convert,
+    host_array,
+    normalize_axis,
+    reshape,
+    scalar,
+)
 from tracer.numpy.dispatch import apply, compound, from_host
 from tracer.numpy.elementwise import where
 from tracer.numpy.following import beside_arguments
@@ -47,7 +55,8 @@ def concrete(name: str, a: ArrayLike, mend: str = MEND) -> np.ndarray[Any, Any]:
             "the shape of the result would depend on values",
             mend=mend,
         )
-    return np.asarray(as_array(a)._host(name))
+    # Not as an Array what is none: in a trace that would be traced.
+    return np.asarray(a._host(name)) if isinstance(a, ArrayBase) else host_array(a)
 
 
 def checked_size(name: str, size: Any) -> int:
@@ -93,6 +102,8 @@ def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) ->
 @compound
 def true_places(mask: Array, *, size: int, fill: int) -> Array:
     """Return the flat places of the first `size` true elements, `fill` where there are fewer."""
+    if not size:
+        return broadcast(scalar(fill, _INT64), (0,))
     true = reshape(is_nonzero(mask), (mask.size,))
     steps = convert(true, _INT64)
     rank = apply(ops.cumulative_add, steps, axis=0, reverse=False)
@@ -192,10 +203,10 @@ def compress(
     number = normalize_axis(axis or 0, x.ndim)
     mask = as_array(condition)
     if size is None:
-        chosen = from_host(np.nonzero(concrete("compress", mask))[0])
-        return take(x, chosen, number)
+        return take(x, np.nonzero(concrete("compress", mask))[0], number)
     places = true_places(mask, size=checked_size("compress", size), fill=-1)
-    taken = take(x, maximum(places, 0), number)
+    mode = "promise_in_bounds" if x.shape[number] else "fill"
+    taken = take(x, maximum(places, 0), number, mode=mode)
     shape = (places.size, *(1,) * (x.ndim - number - 1))
     filling = full_of(taken, fill_value)
     result: Array = where(reshape(places >= 0, shape), taken, filling)

@@ -87,11 +87,20 @@ def _difference(x: Any, y: Any) -> Any:
     return -y if x is None else x - y
 
 
+def _require_matrix(name: str, x: Array) -> None:
+    if x.ndim < 2:
+        raise ShapeError(
+            f"{name}: an array of shape {x.shape} is no matrix", mend="give it two axes or more"
+        )
+
+
 def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Return products of matrices (..., m, n) and vectors (..., n)."""
+    _require_matrix("matvec", as_array(x1))
     return matmul(x1, as_array(x2)[..., None])[..., 0]
 
 
 def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Return products of conjugated vectors (..., n) and matrices (..., n, m)."""
+    _require_matrix("vecmat", as_array(x2))
     return matmul(conjugate(as_array(x1))[..., None, :], x2)[..., 0, :]

@@ -37,6 +37,8 @@ _DEFAULTS = {
     float: np.dtype("float64"),
     complex: np.dtype("complex128"),
 }
+CLASSES: dict[Dtype, type] = {dtype: cls for cls, dtype in _DEFAULTS.items()}
+"""The class of the Python numbers that have a dtype on their own."""
 
 
 @functools.lru_cache(maxsize=4096)
@@ -92,9 +94,14 @@ def default_dtype(scalar_class: type) -> Dtype:
 
 
 def weak_class(value: object) -> type | None:
-    """Return bool, int, float or complex for a Python number (also of a subclass), else None."""
+    """Return bool, int, float or complex for a Python number or a weak array, else None.
+
+    A number may be of a subclass; NumPy's own scalars have a dtype and are none of these.
+    """
     if value.__class__ in WEAK:
         return value.__class__
+    if isinstance(value, ArrayBase):
+        return CLASSES[value._type.dtype] if value.weak_type else None
     if isinstance(value, np.generic):
         return None
     return next((cls for cls in (bool, int, float, complex) if isinstance(value, cls)), None)

@@ -201,7 +201,7 @@ def _refuse_weights(name: str, weights: object) -> None:
 
 
 def _hundredth(q: Any) -> Any:
-    if isinstance(q, int | float):
+    if isinstance(q, int | float) or promotion.weak_class(q) is not None:
         return q / 100
     return as_array(q) / 100.0
 
@@ -231,7 +231,8 @@ def _quantiles(
         raise ShapeError(f"{name} of no elements (shape {x.shape})", mend="give elements")
     wide = promotion.division_dtype(x.dtype)
     # A Python number takes the dtype of the data.
-    levels = convert(as_array(q), wide) if isinstance(q, int | float) else as_array(q)
+    weak = isinstance(q, int | float) or promotion.weak_class(q) is not None
+    levels = convert(as_array(q), wide) if weak else as_array(q)
     _require_levels(name, levels)
     rows = _rows(x, axes=axes, dtype=x.dtype if method in _CHOOSING else wide)
     result = _of_rows(rows, levels, method=method, skips_nan=skips_nan)
@@ -276,8 +277,8 @@ def _of_rows(rows: Array, levels: Array, *, method: str, skips_nan: bool) -> Arr
     shape = (*rows.shape[:-1], levels.size)
     low, high, weight = _neighbours(place, convert(count, exact) - 1, method)
     below, above = [
-        take_along_axis(rows, broadcast(convert(clip(i, 0, None), _INT64), shape))
-        for i in (low, high)
+        take_along_axis(rows, broadcast(convert(i, _INT64), shape), mode="promise_in_bounds")
+        for i in (clip(low, 0, None), clip(high, 0, None))
     ]
     result = below
     if method not in _CHOOSING:

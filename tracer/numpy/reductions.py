@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tracer import ops
-from tracer.errors import ArgumentError
+from tracer.errors import ArgumentError, DTypeError, ShapeError
 from tracer.ir import Op, as_dtype
 from tracer.numpy import promotion
 from tracer.numpy.base import ArrayLike
@@ -16,6 +16,7 @@ from tracer.numpy.convert import (
     convert,
     normalize_axes,
     reshape,
+    scalar,
 )
 from tracer.numpy.dispatch import apply, compound
 from tracer.numpy.promotion import Dtype
@@ -55,9 +56,57 @@ def masked(x: Array, where: Array | None, identity: Any) -> Array:
     """Put the identity of a reduction where `where` does not hold."""
     if where is None:
         return x
-    shape = broadcast_shape("where", x.shape, where.shape)
-    x = broadcast(x, shape)
-    return select(broadcast(is_nonzero(where), shape), x, full_like(x, identity))
+    return select(broadcast(where, x.shape), x, full_like(x, identity))
+
+
+def as_mask(name: str, x: Array, where: ArrayLike) -> Array:
+    """Return a `where=` argument as an Array of truth values that fits the array it belongs to.
+
+    Raises
+    ------
+    DTypeError
+        It holds something else: numbers are taken for weights or indices as easily.
+    ShapeError
+        It cannot be broadcast to the shape of `x`.
+    """
+    mask = as_array(where)
+    if mask.dtype.kind != "b":
+        raise DTypeError(
+            f"{name}: where= holds {mask.dtype}, not truth values",
+            mend="compare (where=mask != 0), or convert it with astype(bool)",
+        )
+    if mask.ndim > x.ndim or broadcast_shape(name, x.shape, mask.shape) != x.shape:
+        raise ShapeError(
+            f"{name}: where= of shape {mask.shape} for an array of shape {x.shape}",
+            mend="give a mask that broadcasts to the shape of the array",
+        )
+    return mask
+
+
+def start_value(name: str, initial: ArrayLike, dtype: Dtype) -> Array:
+    """Return an `initial=` argument as a 0-d Array of the dtype in which the reduction computes.
+
+    Raises
+    ------
+    ShapeError
+        It is no scalar.
+    DTypeError
+        It is complex and the reduction is not.
+    """
+    if promotion.weak_class(initial) is not None:
+        return scalar(initial, dtype)
+    start = as_array(initial)
+    if start.ndim:
+        raise ShapeError(
+            f"{name}: initial= of shape {start.shape}, which is no scalar",
+            mend="give one number, or combine the result with the array yourself",
+        )
+    if start.dtype.kind == "c" and dtype.kind != "c":
+        raise DTypeError(
+            f"{name}: initial= is {start.dtype} for a result of {dtype}",
+            mend="give a real number, or a complex dtype=",
+        )
+    return convert(start, dtype)
 
 
 def refuse_out(out: object) -> None:
@@ -68,8 +117,9 @@ def refuse_out(out: object) -> None:
         )
 
 
-def _operands(x: Array, where: ArrayLike | None) -> tuple[Array, ...]:
-    return (x,) if where is None else (x, as_array(where))
+def operands_with(name: str, x: Array, where: ArrayLike | None) -> tuple[Array, ...]:
+    """Return an array, and the mask of its elements when there is one."""
+    return (x,) if where is None else (x, as_mask(name, x, where))
 
 
 def sum(
@@ -96,15 +146,20 @@ def sum(
         Refused: arrays are not written in place.
     keepdims : bool
         Keep the axes with size one.
-    initial : array_like, optional
-        Added to the sum.
+    initial : scalar, optional
+        Added to the sum, converted to its dtype first.
     where : array_like of bool, optional
-        Elements to include.
+        Elements to include; broadcast to the shape of `a`.
 
     Returns
     -------
     Array
         The sums.
+
+    Raises
+    ------
+    ShapeError, DTypeError
+        `initial` is no scalar, or `where` holds no truth values or does not fit.
 
     Examples
     --------
@@ -116,12 +171,12 @@ def sum(
     x = as_array(a)
     wanted = promotion.sum_dtype(x.dtype) if dtype is None else as_dtype(dtype)
     result = _sum(
-        *_operands(x, where),
+        *operands_with("sum", x, where),
         axes=normalize_axes(axis, x.ndim),
         dtype=wanted,
         keepdims=bool(keepdims),
     )
-    return result if initial is None else convert(result + initial, wanted)
+    return result if initial is None else result + start_value("sum", initial, wanted)
 
 
 @compound
@@ -154,12 +209,12 @@ def prod(
     x = as_array(a)
     wanted = promotion.sum_dtype(x.dtype) if dtype is None else as_dtype(dtype)
     result = _prod(
-        *_operands(x, where),
+        *operands_with("prod", x, where),
         axes=normalize_axes(axis, x.ndim),
         dtype=wanted,
         keepdims=bool(keepdims),
     )
-    return result if initial is None else convert(result * initial, wanted)
+    return result if initial is None else result * start_value("prod", initial, wanted)
 
 
 @compound
@@ -183,7 +238,7 @@ def _truth(
 ) -> Array:
     x = as_array(a)
     axes = normalize_axes(axis, x.ndim)
-    arrays = _operands(x, where)
+    arrays = operands_with("all" if identity else "any", x, where)
     return _reduce_truth(*arrays, op=op, identity=identity, axes=axes, keepdims=bool(keepdims))
 
 

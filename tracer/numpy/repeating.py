@@ -6,18 +6,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tracer import ops
-from tracer.errors import ArgumentError, ShapeError, TracingError
+from tracer import ops, tree
+from tracer.errors import ArgumentError, DTypeError, ShapeError, TracingError
 from tracer.numpy.base import ArrayBase, ArrayLike
 from tracer.numpy.convert import (
     as_array,
     as_shape,
     broadcast,
+    broadcast_shape,
     normalize_axis,
     reshape,
 )
 from tracer.numpy.dispatch import apply, compound
 from tracer.numpy.joining import concatenate
+from tracer.numpy.positions import concrete
+from tracer.numpy.ranges import arange
 from tracer.numpy.shaping import ravel
 
 if TYPE_CHECKING:
@@ -102,10 +105,10 @@ def roll(a: ArrayLike, shift: Any, axis: Any = None) -> Array:
     ----------
     a : array_like
         What is moved.
-    shift : int or tuple of int
-        How far.
-    axis : int or tuple of int, optional
-        Along which axes; by default the flattened array is moved.
+    shift : int or array_like of int
+        How far; may be traced.
+    axis : int or sequence or array of int, optional
+        Along which axes, broadcast with `shift`; by default the flattened array is moved.
 
     Returns
     -------
@@ -116,16 +119,35 @@ def roll(a: ArrayLike, shift: Any, axis: Any = None) -> Array:
     if axis is None:
         return reshape(roll(ravel(x), shift, 0), x.shape)
     x = x._snapshot()
-    axes = axis if isinstance(axis, tuple | list) else (axis,)
-    shifts = shift if isinstance(shift, tuple | list) else (shift,) * len(axes)
-    if len(axes) == 1 and len(shifts) > 1:
-        axes = tuple(axes) * len(shifts)
-    for distance, number in zip(shifts, axes, strict=True):
+    for distance, number in _moves(shift, axis):
         place = normalize_axis(number, x.ndim)
         size = x.shape[place]
-        if size and distance % size:
+        if isinstance(distance, ArrayBase):
+            x = x[(slice(None),) * place + ((arange(size) - distance) % max(size, 1),)]
+        elif size and distance % size:
             x = _roll(x, cut=size - distance % size, axis=place)
     return x
+
+
+def _moves(shift: Any, axis: Any) -> list[tuple[Any, int]]:
+    """Pair the distances, as Python integers where they are known, with the axes."""
+    axes = concrete("roll", axis, "give the axes as Python integers")
+    leaves = [leaf for leaf in tree.leaves(shift) if isinstance(leaf, ArrayBase)]
+    is_known = not any(leaf.is_traced for leaf in leaves)
+    shifts: Any = concrete("roll", shift) if is_known else as_array(shift)
+    if any(given.size and given.dtype.kind not in "iu" for given in (shifts, axes)):
+        raise DTypeError(f"roll by {shifts.dtype} along axes of {axes.dtype}", mend="give integers")
+    if shifts.ndim > 1 or axes.ndim > 1:
+        raise ShapeError(
+            f"roll by shifts of shape {shifts.shape} along axes of shape {axes.shape}",
+            mend="give one shift, or one for each axis",
+        )
+    (count,) = broadcast_shape("roll", shifts.shape, axes.shape) or (1,)
+    numbers = np.broadcast_to(axes, (count,)).tolist()
+    if is_known:
+        return list(zip(np.broadcast_to(shifts, (count,)).tolist(), numbers, strict=True))
+    spread = broadcast(shifts, (count,))
+    return [(spread[i], number) for i, number in enumerate(numbers)]
 
 
 @compound

@@ -11,6 +11,7 @@ from tracer.ir import Op, as_dtype
 from tracer.numpy import promotion
 from tracer.numpy.arithmetic import maximum, minimum
 from tracer.numpy.base import ArrayLike
+from tracer.numpy.complex_order import pick
 from tracer.numpy.convert import as_array, as_arrays, broadcast, broadcast_shape, convert
 from tracer.numpy.dispatch import apply, compound
 from tracer.numpy.reductions import refuse_out
@@ -84,6 +85,10 @@ def _round(x: Array, *, decimals: int) -> Array:
     if x.dtype.kind in "iu":
         wide = convert(x, as_dtype("float64"))
         return convert(_round(wide, decimals=decimals), x.dtype)
+    if abs(decimals) > math.log10(promotion.finfo(x.dtype).max):
+        # More digits than there are, or none that is kept.
+        zero = apply(ops.multiply, x, full_like(x, 0))
+        return x if decimals > 0 else select(apply(ops.is_finite, x), zero, x)
     scale = full_like(x, 10.0 ** abs(decimals))
     up, down = (ops.multiply, ops.divide) if decimals > 0 else (ops.divide, ops.multiply)
     return apply(down, apply(ops.round_nearest_even, apply(up, x, scale)), scale)
@@ -132,6 +137,8 @@ def _clip(x: Array, low: Array, high: Array) -> Array:
     dtype = promotion.result_type(x, low, high)
     shape = broadcast_shape("clip", x.shape, low.shape, high.shape)
     low, x, high = [broadcast(convert(part, dtype), shape) for part in (low, x, high)]
+    if is_complex(x):
+        return pick(ops.minimum, pick(ops.maximum, x, low), high)
     # Not `clamp`, which has no gradient at a bound: as in JAX it is halved there.
     return apply(ops.minimum, apply(ops.maximum, x, low), high)
 

@@ -9,6 +9,7 @@ from tracer import ops
 from tracer.errors import ArgumentError, ShapeError
 from tracer.ir import as_dtype
 from tracer.numpy.base import ArrayLike
+from tracer.numpy.bounds import TRUSTED
 from tracer.numpy.convert import as_array, broadcast, convert, scalar
 from tracer.numpy.dispatch import apply, compound
 from tracer.numpy.indexing import Gather, _gather
@@ -59,7 +60,7 @@ def _searchsorted(x: Array, values: Array, *, side: str) -> Array:
     x, values = convert(x, dtype), convert(values, dtype)
     low = broadcast(scalar(0, _INT64), values.shape)
     high = broadcast(scalar(x.size, _INT64), values.shape)
-    gather = Gather((0,), (False,), 0)
+    gather = Gather((0,), (False,), 0, (False,), TRUSTED)
     for _ in range(math.ceil(math.log2(x.size + 1)) if x.size else 0):
         middle = apply(ops.shift_right_arithmetic, apply(ops.add, low, high), full_like(low, 1))
         found = _gather(x, middle, gather=gather)

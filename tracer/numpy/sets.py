@@ -141,6 +141,10 @@ def _sorted_with_places(x: Array, *, equal_nan: bool) -> tuple[Array, Array, Arr
     return ordered, places, concatenate([first, differs])
 
 
+def _at(x: Array, places: Array) -> Array:
+    return take(x, places, mode="promise_in_bounds")
+
+
 @compound
 def _unique(x: Array, *, size: int, equal_nan: bool) -> tuple[Array, Array, Array, Array]:
     ordered, places, begins = _sorted_with_places(x, equal_nan=equal_nan)
@@ -148,7 +152,7 @@ def _unique(x: Array, *, size: int, equal_nan: bool) -> tuple[Array, Array, Arra
     counts = apply(ops.subtract, starts[1:], starts[:-1])
     starts = starts[:size]
     inside = where(starts < x.size, starts, 0)
-    values, first = take(ordered, inside), take(places, inside)
+    values, first = _at(ordered, inside), _at(places, inside)
     rank = apply(ops.cumulative_add, convert(begins, _INT64), axis=0, reverse=False)
     inverse = full_like(rank, 0).at[places].set(rank - 1)
     return values, first, inverse, counts
@@ -231,7 +235,7 @@ def _isin(x: Array, tests: Array) -> Array:
         return apply(ops.reduce_or, equal, axes=(x.ndim,))
     x, ordered = convert(x, dtype), sort(convert(tests, dtype))
     places = searchsorted(ordered, x)
-    found = take(ordered, where(places < tests.size, places, 0))
+    found = _at(ordered, where(places < tests.size, places, 0))
     return compare(found, x, "EQ")
 
 
@@ -252,7 +256,7 @@ def _combined(
     ordered, _, begins = _sorted_with_places(concatenate([x, y]), equal_nan=True)
     chosen = logical_and(begins, rule(isin(ordered, x), isin(ordered, y)))
     places = true_places(chosen, size=checked_size(name, size), fill=-1)
-    values = take(ordered, where(places < 0, 0, places))
+    values = _at(ordered, where(places < 0, 0, places))
     # As in JAX the end repeats the smallest element when nothing else is asked for.
     filling = values[:1] if fill_value is None else full_of(values, fill_value)
     result: Array = where(places < 0, filling, values)

@@ -57,9 +57,9 @@ def reshape(a: ArrayLike, shape: Any, order: str = "C", *, copy: bool | None = N
     sizes = _resolve_shape(as_shape(shape), x)
     if copy:
         x = x.copy()
-    if order == "C" or (x.ndim < 2 and len(sizes) < 2):
+    if isinstance(order, str) and (order == "C" or (x.ndim < 2 and len(sizes) < 2)):
         return _convert.reshape(x, sizes)
-    if order != "F":
+    if not isinstance(order, str) or order != "F":
         raise ArgumentError(f"order {order!r} is not known", mend='use order="C" or order="F"')
     if copy is False:
         raise ArgumentError('reshape with order="F" has to copy', mend="leave copy=False out")

@@ -9,10 +9,11 @@ from tracer import ops
 from tracer.errors import ArgumentError, ShapeError
 from tracer.ir import as_dtype
 from tracer.numpy import promotion
+from tracer.numpy.arithmetic import negative
 from tracer.numpy.base import ArrayLike
+from tracer.numpy.complex_order import nan_class
 from tracer.numpy.convert import as_array, convert, normalize_axis, reshape
 from tracer.numpy.dispatch import apply, apply_many, compound
-from tracer.numpy.elementwise import imag, real
 from tracer.numpy.ranges import iota
 from tracer.numpy.shaping import moveaxis
 from tracer.numpy.taking import take_along_axis
@@ -38,7 +39,7 @@ def sort(
     stable: bool | None = None,
     descending: bool = False,
 ) -> Array:
-    """Sort along an axis; NaN comes last.
+    """Sort along an axis; NaN comes last, of complex numbers those with NaN in the real part.
 
     Parameters
     ----------
@@ -61,7 +62,8 @@ def sort(
     del kind, stable
     x, number = _sorted_axis(as_array(a), axis)
     if x.dtype.kind == "c":
-        return take_along_axis(x, argsort(x, number, descending=descending), number)
+        order = argsort(x, number, descending=descending)
+        return take_along_axis(x, order, number, mode="promise_in_bounds")
     return _sort(x, axis=number, descending=bool(descending))
 
 
@@ -102,8 +104,7 @@ def argsort(
     del kind, stable
     x, number = _sorted_axis(as_array(a), axis)
     if x.dtype.kind == "c":
-        parts = (-imag(x), -real(x)) if descending else (imag(x), real(x))
-        return lexsort(parts, number)
+        return _argsort_complex(x, axis=number, descending=bool(descending))
     return _argsort(x, axis=number, descending=bool(descending))
 
 
@@ -117,6 +118,12 @@ def _argsort(x: Array, *, axis: int, descending: bool) -> Array:
         return order
     order = apply(ops.reverse, order, dimensions=(axis,))
     return apply(ops.subtract, full_like(order, x.shape[axis] - 1), order)
+
+
+@compound
+def _argsort_complex(x: Array, *, axis: int, descending: bool) -> Array:
+    keys = (nan_class(x), apply(ops.real, x), apply(ops.imag, x))
+    return _lexsort(*(map(negative, keys) if descending else keys), axis=axis)
 
 
 def lexsort(keys: Sequence[ArrayLike], axis: int = -1) -> Array:
@@ -210,5 +217,4 @@ def sort_complex(a: ArrayLike) -> Array:
     """Sort by the real parts, and by the imaginary parts where those are equal; complex result."""
     x = as_array(a)
     x = convert(x, promotion.promote_types(promotion.complex_dtype(x.dtype), "complex64"))
-    order = lexsort((imag(x), real(x)))
-    return take_along_axis(x, order, -1)
+    return sort(x)

@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from tracer.errors import ArgumentError, ShapeError
-from tracer.numpy.base import ArrayLike
+from tracer.numpy.base import ArrayBase, ArrayLike
 from tracer.numpy.convert import (
     as_array,
     normalize_axis,
 )
+from tracer.numpy.positions import concrete
 
 if TYPE_CHECKING:
     from tracer.numpy.array import Array
 
+Cuts = int | Sequence[int] | ArrayLike
 
-def array_split(
-    ary: ArrayLike, indices_or_sections: int | Sequence[int], axis: int = 0
-) -> list[Array]:
+
+def array_split(ary: ArrayLike, indices_or_sections: Cuts, axis: int = 0) -> list[Array]:
     """Cut along an axis into parts, as equal as they can be.
 
     Parameters
     ----------
     ary : array_like
         What is cut.
-    indices_or_sections : int or sequence of int
+    indices_or_sections : int or sequence or array of int
         The number of parts, or the places of the cuts.
     axis : int
         The axis.
@@ -38,14 +41,15 @@ def array_split(
     x = as_array(ary)
     number = normalize_axis(axis, x.ndim)
     size = x.shape[number]
-    if hasattr(indices_or_sections, "__index__"):
-        sections = int(indices_or_sections)
+    given = _cuts(indices_or_sections)
+    if isinstance(given, int):
+        sections = given
         if sections <= 0:
             raise ArgumentError(f"cannot cut into {sections} parts", mend="give 1 or more")
         each, extra = divmod(size, sections)
         cuts = [part * each + min(part, extra) for part in range(sections + 1)]
     else:
-        cuts = [0, *[int(cut) for cut in indices_or_sections], size]
+        cuts = [0, *given, size]
     places = [slice(None)] * number
     return [
         x[(*places, slice(cuts[part], cuts[part + 1] if part + 2 < len(cuts) else None))]
@@ -53,7 +57,7 @@ def array_split(
     ]
 
 
-def split(ary: ArrayLike, indices_or_sections: int | Sequence[int], axis: int = 0) -> list[Array]:
+def split(ary: ArrayLike, indices_or_sections: Cuts, axis: int = 0) -> list[Array]:
     """Cut along an axis into equal parts, or at places; see `array_split`.
 
     Raises
@@ -61,23 +65,36 @@ def split(ary: ArrayLike, indices_or_sections: int | Sequence[int], axis: int = 
     ShapeError
         The axis cannot be cut into so many equal parts.
     """
-    x = as_array(ary)
-    if hasattr(indices_or_sections, "__index__"):
+    x, given = as_array(ary), _cuts(indices_or_sections)
+    if isinstance(given, int):
         size = x.shape[normalize_axis(axis, x.ndim)]
-        if size % int(indices_or_sections):
+        if size % given:
             raise ShapeError(
-                f"an axis of {size} elements cannot be cut into {indices_or_sections} equal parts",
+                f"an axis of {size} elements cannot be cut into {given} equal parts",
                 mend="use array_split",
             )
-    return array_split(x, indices_or_sections, axis)
+    return array_split(x, given, axis)
 
 
-def vsplit(ary: ArrayLike, indices_or_sections: int | Sequence[int]) -> list[Array]:
+def _cuts(indices_or_sections: Any) -> int | list[int]:
+    """Return the number of parts, or the places of the cuts, as Python integers."""
+    if not isinstance(indices_or_sections, ArrayBase | np.ndarray):
+        if hasattr(indices_or_sections, "__index__"):
+            return int(indices_or_sections)
+        return [int(cut) for cut in indices_or_sections]
+    mend = "give Python integers, or an array that is known while tracing"
+    known = concrete("split", indices_or_sections, mend)
+    if known.ndim > 1:
+        raise ShapeError(f"split at places of shape {known.shape}", mend="give a vector of places")
+    return [int(cut) for cut in known] if known.ndim else int(known)
+
+
+def vsplit(ary: ArrayLike, indices_or_sections: Cuts) -> list[Array]:
     """Cut along the first axis."""
     return split(ary, indices_or_sections, 0)
 
 
-def hsplit(ary: ArrayLike, indices_or_sections: int | Sequence[int]) -> list[Array]:
+def hsplit(ary: ArrayLike, indices_or_sections: Cuts) -> list[Array]:
     """Cut along the second axis; a vector along the first."""
     return split(ary, indices_or_sections, 0 if as_array(ary).ndim == 1 else 1)
 

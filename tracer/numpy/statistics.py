@@ -6,17 +6,18 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from tracer import ops
-from tracer.errors import ShapeError
+from tracer.errors import ArgumentError, DTypeError, ShapeError
 from tracer.ir import as_dtype
 from tracer.numpy import promotion
 from tracer.numpy.base import ArrayLike
 from tracer.numpy.convert import (
     as_array,
     broadcast,
-    broadcast_shape,
     convert,
     normalize_axes,
+    normalize_axis,
     reshape,
+    transpose,
 )
 from tracer.numpy.dispatch import apply, compound
 from tracer.numpy.promotion import Dtype
@@ -25,11 +26,13 @@ from tracer.numpy.reductions import (
     accumulation_dtype,
     kept_shape,
     masked,
+    operands_with,
     reduce,
     refuse_out,
     sum,
 )
-from tracer.numpy.ufunc import full_like, is_complex, is_nonzero
+from tracer.numpy.shaping import broadcast_to
+from tracer.numpy.ufunc import full_like, is_complex
 
 if TYPE_CHECKING:
     from tracer.numpy.array import Array
@@ -71,7 +74,7 @@ def mean(
     refuse_out(out)
     x = as_array(a)
     wanted = promotion.division_dtype(x.dtype) if dtype is None else as_dtype(dtype)
-    arrays = (x,) if where is None else (x, as_array(where))
+    arrays = operands_with("mean", x, where)
     axes = normalize_axes(axis, x.ndim)
     return _mean(*arrays, axes=axes, dtype=wanted, keepdims=bool(keepdims))
 
@@ -92,8 +95,8 @@ def _count(
     if where is None:
         count = math.prod(x.shape[axis] for axis in axes) - ddof
         return full_like(like, count if count > 0 else 0)
-    chosen = broadcast(is_nonzero(where), broadcast_shape("where", x.shape, where.shape))
-    counts = reduce(ops.reduce_add, convert(chosen, as_dtype("int64")), axes, keepdims)
+    chosen = convert(broadcast(where, x.shape), as_dtype("int64"))
+    counts = reduce(ops.reduce_add, chosen, axes, keepdims)
     freedom = apply(ops.subtract, convert(counts, like.dtype), full_like(like, ddof))
     return apply(ops.maximum, freedom, full_like(like, 0)) if not is_complex(like) else freedom
 
@@ -107,6 +110,7 @@ def var(
     keepdims: bool = False,
     *,
     where: ArrayLike | None = None,
+    mean: ArrayLike | None = None,
     correction: float | None = None,
 ) -> Array:
     """Variance of the elements over axes.
@@ -118,7 +122,7 @@ def var(
     axis : int or tuple of int, optional
         Axes to reduce; all by default.
     dtype : dtype, optional
-        To compute in; float64 for integers.
+        To compute in, of floats or complex numbers; float64 for integers.
     out : None
         Refused: arrays are not written in place.
     ddof : float
@@ -127,6 +131,9 @@ def var(
         Keep the axes with size one.
     where : array_like of bool, optional
         Elements to include.
+    mean : array_like, optional
+        What distances are measured from, where it is known already: of the shape that the mean
+        with `keepdims=True` has.
     correction : float, optional
         Another name of `ddof`.
 
@@ -134,18 +141,37 @@ def var(
     -------
     Array of reals
         The mean squared distance from the mean.
+
+    Raises
+    ------
+    ArgumentError
+        Both `ddof` and `correction` are given.
+    DTypeError
+        `dtype` is one of integers.
     """
     refuse_out(out)
+    if correction is not None and ddof != 0:
+        raise ArgumentError("ddof and correction are two names of one thing", mend="give one")
     x = as_array(a)
     wanted = promotion.division_dtype(x.dtype) if dtype is None else as_dtype(dtype)
-    arrays = (x,) if where is None else (x, as_array(where))
-    return _var(
-        *arrays,
-        axes=normalize_axes(axis, x.ndim),
-        dtype=wanted,
-        ddof=float(ddof if correction is None else correction),
-        keepdims=bool(keepdims),
-    )
+    if wanted.kind in "biu":
+        raise DTypeError(
+            f"var or std in {wanted}: the mean would be rounded",
+            mend="use a float dtype, or astype",
+        )
+    options: dict[str, Any] = {
+        "axes": normalize_axes(axis, x.ndim),
+        "dtype": wanted,
+        "ddof": float(ddof if correction is None else correction),
+        "keepdims": bool(keepdims),
+    }
+    array, *mask = operands_with("var", x, where)
+    if mean is None:
+        result = _var(array, *mask, **options)
+    else:
+        result = _var_about(array, broadcast_to(mean, x.shape), *mask, **options)
+    # NumPy's: real, also of complex numbers, unless a complex dtype is asked for.
+    return result if dtype is None else convert(result, wanted)
 
 
 @compound
@@ -161,11 +187,27 @@ def _var(
 ) -> Array:
     wide = convert(x, accumulation_dtype(dtype))
     arrays = (wide,) if where is None else (wide, where)
-    center = _mean(*arrays, axes=axes, dtype=wide.dtype, keepdims=True)
-    shape = broadcast_shape("var", wide.shape, center.shape)
-    deviation = apply(ops.subtract, broadcast(wide, shape), broadcast(center, shape))
-    squares = _squared_size(deviation)
-    total = reduce(ops.reduce_add, masked(squares, where, 0), axes, keepdims)
+    center = broadcast(_mean(*arrays, axes=axes, dtype=wide.dtype, keepdims=True), x.shape)
+    return _var_about(x, center, *arrays[1:], axes=axes, dtype=dtype, ddof=ddof, keepdims=keepdims)
+
+
+@compound
+def _var_about(
+    x: Array,
+    center: Array,
+    where: Array | None = None,
+    /,
+    *,
+    axes: Axes,
+    dtype: Dtype,
+    ddof: float,
+    keepdims: bool,
+) -> Array:
+    wide = accumulation_dtype(dtype)
+    deviation = apply(ops.subtract, convert(x, wide), convert(center, wide))
+    # Masked before it is squared: 0 times the derivative at a NaN that is left out would be NaN.
+    squares = _squared_size(masked(deviation, where, 0))
+    total = reduce(ops.reduce_add, squares, axes, keepdims)
     result = apply(ops.divide, total, _count(x, where, total, axes, keepdims, ddof))
     return convert(result, promotion.real_dtype(dtype))
 
@@ -186,12 +228,23 @@ def std(
     keepdims: bool = False,
     *,
     where: ArrayLike | None = None,
+    mean: ArrayLike | None = None,
     correction: float | None = None,
 ) -> Array:
     """Return the standard deviation over axes; the parameters are those of `var`."""
     refuse_out(out)
-    variance = var(a, axis, dtype, ddof=ddof, correction=correction, keepdims=keepdims, where=where)
-    return root(variance)
+    return root(
+        var(
+            a,
+            axis,
+            dtype,
+            ddof=ddof,
+            keepdims=keepdims,
+            where=where,
+            mean=mean,
+            correction=correction,
+        )
+    )
 
 
 @compound
@@ -217,7 +270,7 @@ def average(
     axis : int or tuple of int, optional
         Axes to average over; all by default.
     weights : array_like, optional
-        Of the shape of `a`, or one for each index along the single `axis`.
+        Of the shape of `a`, or of the sizes along `axis`, in the order in which that names them.
     returned : bool
         Return the sums of the weights too, in the shape of the averages.
     keepdims : bool
@@ -229,27 +282,31 @@ def average(
         sum(a * weights) / sum(weights).
     """
     x = as_array(a)
-    axes = normalize_axes(axis, x.ndim)
     if weights is None:
-        result = mean(x, axes, keepdims=keepdims)
+        result = mean(x, axis, keepdims=keepdims)
         count = x.size // max(1, result.size)
         return (result, full_like(result, count)) if returned else result
     w = as_array(weights)
     if w.shape != x.shape:
-        w = _spread_weights(x, w, axes)
+        w = _spread_weights(x, w, axis)
     dtype = promotion.division_dtype(promotion.promote_types(x.dtype, w.dtype))
     w = convert(w, dtype)
-    total = sum(convert(x, dtype) * w, axes, keepdims=keepdims)
-    scale = sum(broadcast(w, x.shape), axes, keepdims=keepdims)
+    total = sum(convert(x, dtype) * w, axis, keepdims=keepdims)
+    scale = sum(broadcast(w, x.shape), axis, keepdims=keepdims)
     return (total / scale, scale) if returned else total / scale
 
 
-def _spread_weights(x: Array, weights: Array, axes: Axes) -> Array:
-    sizes = tuple(x.shape[axis] for axis in axes)
+def _spread_weights(x: Array, weights: Array, axis: Axis) -> Array:
+    """Give weights of the axes that are averaged over, in any order, an axis for each of `x`."""
+    given = axis if isinstance(axis, tuple | list) else range(x.ndim) if axis is None else (axis,)
+    axes = [normalize_axis(number, x.ndim) for number in given]
+    sizes = tuple(x.shape[number] for number in axes)
     if weights.shape != sizes:
         raise ShapeError(
             f"average: weights of shape {weights.shape} for an array of shape {x.shape} over "
-            f"axes {axes}",
+            f"axes {tuple(axes)}",
             mend=f"give weights of shape {x.shape} or {sizes}",
         )
-    return reshape(weights, kept_shape(x.shape, tuple(set(range(x.ndim)) - set(axes))))
+    order = tuple(sorted(range(len(axes)), key=axes.__getitem__))
+    rest = tuple(set(range(x.ndim)) - set(axes))
+    return reshape(transpose(weights, order), kept_shape(x.shape, rest))

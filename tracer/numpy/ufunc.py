@@ -125,11 +125,12 @@ def operands(x1: Any, x2: Any) -> tuple[Array, Array]:
     """Return two array-likes as Arrays; a Python number takes the other's dtype (NEP 50)."""
     if isinstance(x1, ArrayBase):
         if isinstance(x2, ArrayBase):
-            return x1, x2  # type: ignore[return-value]
-        if x2.__class__ in WEAK:
+            if not (x1.weak_type or x2.weak_type):
+                return x1, x2  # type: ignore[return-value]
+        elif x2.__class__ in WEAK and not x1.weak_type:
             second = scalar(x2, promotion.weak_dtype(x1._type.dtype, x2.__class__))
             return x1, second  # type: ignore[return-value]
-    elif isinstance(x2, ArrayBase) and x1.__class__ in WEAK:
+    elif isinstance(x2, ArrayBase) and x1.__class__ in WEAK and not x2.weak_type:
         first = scalar(x1, promotion.weak_dtype(x2._type.dtype, x1.__class__))
         return first, x2  # type: ignore[return-value]
     return as_arrays(x1, x2)  # type: ignore[return-value]

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tracer import ops
 from tracer.ir import as_dtype
-from tracer.numpy.convert import broadcast, convert, reshape, scalar
+from tracer.numpy.bounds import INDEX_DTYPE, Bounds, filled, is_inside, wide_index, wrap_negative
+from tracer.numpy.convert import broadcast, reshape, scalar
 from tracer.numpy.dispatch import apply, compound
-from tracer.numpy.ufunc import compare, full_like, select
+from tracer.numpy.ufunc import select
 
 if TYPE_CHECKING:
     from tracer.numpy.array import Array
-
-INDEX_DTYPE = as_dtype("int64")
 
 
 @dataclass(frozen=True)
@@ -30,11 +29,15 @@ class Window:
         Indices from the lowest to the highest, both counted.
     steps : tuple of int
         Distance from one element to the next; negative ones go downwards from the highest index.
+    guarded : tuple of int
+        Axes whose start is an operand that may be out of bounds: there is nothing to read then,
+        and nothing is written. Other starts are clamped.
     """
 
     starts: tuple[int | None, ...]
     extents: tuple[int, ...]
     steps: tuple[int, ...]
+    guarded: tuple[int, ...] = ()
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -75,9 +78,16 @@ def read(x: Array, *starts: Array, window: Window) -> Array:
 
 
 @compound
-def read_as(x: Array, *starts: Array, window: Window, shape: tuple[int, ...]) -> Array:
+def read_as(
+    x: Array, *starts: Array, window: Window, shape: tuple[int, ...], bounds: Bounds
+) -> Array:
     """Return the part in another shape (without the axes of integers, with new axes)."""
-    return reshape(read(x, *starts, window=window), shape)
+    part = reshape(read(x, *starts, window=window), shape)
+    if not window.guarded:
+        return part
+    places = _places(x, starts, window)
+    inside = is_inside([places[i] for i in window.guarded], [x.shape[i] for i in window.guarded])
+    return filled(part, inside, (1,) * len(shape), bounds.fill)
 
 
 @compound
@@ -85,12 +95,13 @@ def write(x: Array, update: Array, *starts: Array, window: Window) -> Array:
     """Return `x` with the part replaced by `update`, which has its shape."""
     update = _reverse(update, window)
     if window.is_strided:
-        solid = Window(window.starts, window.extents, (1,) * x.ndim)
+        solid = replace(window, steps=(1,) * x.ndim)
         update = _interleave(read(x, *starts, window=solid), update, window)
     if window.covers(x.shape):
         return update
     places = _places(x, starts, window)
-    return apply(ops.dynamic_update_slice, x, update, *places)
+    op = ops.guarded_update_slice if window.guarded else ops.dynamic_update_slice
+    return apply(op, x, update, *places)
 
 
 def _reverse(x: Array, window: Window) -> Array:
@@ -108,15 +119,7 @@ def _places(x: Array, starts: Sequence[Array], window: Window) -> list[Array]:
 
 
 def _wrapped(start: Array, size: int) -> Array:
-    return wrap_negative(convert(start, INDEX_DTYPE), size)
-
-
-def wrap_negative(index: Array, size: int) -> Array:
-    """Count negative indices from the end of an axis of `size` elements."""
-    if index.dtype.kind == "u":
-        return index
-    is_negative = compare(index, full_like(index, 0), "LT")
-    return select(is_negative, apply(ops.add, index, full_like(index, size)), index)
+    return wrap_negative(wide_index(start), size)
 
 
 def _interleave(old: Array, update: Array, window: Window) -> Array:

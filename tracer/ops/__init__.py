@@ -11,6 +11,7 @@ from tracer.ops.binary import (
     atan2,
     complex,
     divide,
+    hypot,
     log_add_exp,
     maximum,
     minimum,
@@ -43,11 +44,13 @@ from tracer.ops.eigen import eig, eigh
 from tracer.ops.exponential import polynomial_exponential
 from tracer.ops.fft import fft
 from tracer.ops.gather import gather
+from tracer.ops.guarded_update import guarded_update_slice
 from tracer.ops.index import dynamic_slice, dynamic_update_slice
 from tracer.ops.join import concatenate, pad, slice
 from tracer.ops.linalg import cholesky, triangular_solve
 from tracer.ops.lu import lu, pivots_to_permutation
 from tracer.ops.lu_solve import lu_solve
+from tracer.ops.mirror import mirror_triangle
 from tracer.ops.pseudo_inverse import pseudo_inverse
 from tracer.ops.qr import qr
 from tracer.ops.reduce import (
@@ -172,6 +175,8 @@ __all__ = [
     "fft",
     "floor",
     "gather",
+    "guarded_update_slice",
+    "hypot",
     "imag",
     "iota",
     "is_finite",
@@ -184,6 +189,7 @@ __all__ = [
     "lu_solve",
     "maximum",
     "minimum",
+    "mirror_triangle",
     "multiply",
     "negate",
     "next_after",

@@ -119,9 +119,10 @@ def batch_dynamic_slice(operands: tuple[Value, ...], batching: Batching, *, size
             x, _zero(starts), *starts, sizes=(batching.size, *sizes)
         )
     shape = x.shape[1:] if batching.batched[0] else x.shape
-    addressed, indices = _indices(starts, batching.batched[1:], shape, sizes, batching.size)
-    if indices is None:
+    addressed = _cut_axes(shape, sizes)
+    if not addressed:
         return x
+    indices = _indices(starts, batching.batched[1:], addressed, batching.size)
     flags = (batching.batched[0], True)
     return batch_gather(
         (x, indices),
@@ -142,17 +143,39 @@ def batch_dynamic_update_slice(operands: tuple[Value, ...], batching: Batching) 
     if not any(flags):
         return ops.dynamic_update_slice(x, update, _zero(starts), *starts)  # type: ignore[no-any-return]
     shape, sizes = x.shape[1:], update.shape[1:]
-    addressed, indices = _indices(starts, flags, shape, sizes, batching.size)
-    if indices is None:
+    addressed = _cut_axes(shape, sizes)
+    if not addressed:
         return update
+    indices = _indices(starts, flags, addressed, batching.size)
     # A scatter drops what an update would move inside.
     bound = helpers.index_bound(indices, [shape[i] - sizes[i] for i in addressed], 1)
     clamped = ops.clamp(helpers.zeros_like(indices), indices, bound)
+    return _scattered(x, clamped, update, addressed, batching)
+
+
+def batch_guarded_update_slice(operands: tuple[Value, ...], batching: Batching) -> Value:
+    """Update all elements along the axis; scatter, which drops too, when the starts have it."""
+    starts, flags = operands[2:], batching.batched[2:]
+    arrays = Batching(batching.op, batching.size, batching.batched[:2], batching.batch_graph)
+    x, update = all_with_axis(operands[:2], arrays)
+    if not any(flags):
+        return ops.guarded_update_slice(x, update, _zero(starts), *starts)  # type: ignore[no-any-return]
+    cut = _cut_axes(x.shape[1:], update.shape[1:])
+    # Where the window spans the axis a start other than zero drops it all the same.
+    addressed = tuple(i for i, start in enumerate(starts) if i in cut or not _is_zero(start))
+    indices = _indices(starts, flags, addressed, batching.size)
+    return _scattered(x, indices, update, addressed, batching)
+
+
+def _scattered(
+    x: Value, indices: Value, update: Value, addressed: Sizes, batching: Batching
+) -> Value:
+    """Write one window for each element of the batch."""
     return batch_scatter(
-        (x, clamped, update),
+        (x, indices, update),
         Batching(ops.scatter, batching.size, (True, True, True), batching.batch_graph),
         combiner="replace",
-        update_window_dims=tuple(range(len(sizes))),
+        update_window_dims=tuple(range(len(update.shape) - 1)),
         inserted_window_dims=(),
         scatter_dims_to_operand_dims=addressed,
         index_vector_dim=0,
@@ -160,24 +183,37 @@ def batch_dynamic_update_slice(operands: tuple[Value, ...], batching: Batching) 
     )
 
 
+def _is_zero(start: Value) -> bool:
+    node = start.node
+    return node.op is ops.constant and not node.params["value"].any()
+
+
 def _zero(starts: Sequence[Value]) -> Value:
     return helpers.scalar(0, starts[0].dtype if starts else np.dtype(np.int32))
 
 
-def _indices(
-    starts: Sequence[Value], flags: Sequence[bool], shape: Sizes, sizes: Sizes, size: int
-) -> tuple[Sizes, Value | None]:
-    """Return the axes whose starts matter and those starts as an index array (batch, axes)."""
-    addressed = tuple(axis for axis, n in enumerate(shape) if sizes[axis] != n)
-    if not addressed:
-        return addressed, None
+def _cut_axes(shape: Sizes, sizes: Sizes) -> Sizes:
+    """Return the axes that a window does not span: only there a clamped start matters."""
+    return tuple(axis for axis, n in enumerate(shape) if sizes[axis] != n)
+
+
+def _indices(starts: Sequence[Value], flags: Sequence[bool], addressed: Sizes, size: int) -> Value:
+    """Return the starts along the addressed axes as an index array (batch, axes)."""
     columns = [
         helpers.reshape(
             starts[axis] if flags[axis] else spread_leading(starts[axis], size), (size, 1)
         )
         for axis in addressed
     ]
-    return addressed, columns[0] if len(columns) == 1 else ops.concatenate(*columns, dimension=1)
+    if len(columns) == 1:
+        return columns[0]
+    return ops.concatenate(*columns, dimension=1)  # type: ignore[no-any-return]
 
 
-__all__ = ["batch_dynamic_slice", "batch_dynamic_update_slice", "batch_gather", "batch_scatter"]
+__all__ = [
+    "batch_dynamic_slice",
+    "batch_dynamic_update_slice",
+    "batch_gather",
+    "batch_guarded_update_slice",
+    "batch_scatter",
+]

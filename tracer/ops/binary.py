@@ -15,6 +15,7 @@ from tracer.ir import Op, Value
 from tracer.ir.combining import DIFFERENCE, PRODUCT, QUOTIENT, SUM
 from tracer.ops.elementwise import INTEGER, elementwise
 from tracer.ops.helpers import ones_like, scale, shift, where, zeros_like
+from tracer.ops.integer_power import lower_power
 from tracer.ops.rules import complex_dtype
 
 Array = np.ndarray[Any, Any]
@@ -163,30 +164,14 @@ remainder: Op = elementwise(
 )
 
 
-def _lower_power(b: Any, x: Any, y: Any) -> Any:
-    """Negative exponents of integers are written out: XLA:CPU gives 0 for (-1) ** -3 in some loops.
-
-    That is where it compiles a small loop as one function, with another emitter.
-    """
-    type = x.type
-    if type.dtype.kind != "i":
-        return b.power(x, y)
-    zero, one, minus = (b.splat(value, type) for value in (0, 1, -1))
-    is_odd = b.compare("NE", b.and_(y, one), zero)
-    of_minus = b.select(is_odd, minus, one)
-    inverse = b.select(b.compare("EQ", x, minus), of_minus, zero)
-    inverse = b.select(b.compare("EQ", x, one), one, inverse)
-    return b.select(b.compare("LT", y, zero), inverse, b.power(x, b.maximum(y, zero)))
-
-
 power: Op = elementwise(
     "power",
     2,
     _power,
     _power_vjp,
-    composed=_lower_power,
+    composed=lower_power,
     doc="x to the power y. Of integers the exact result truncated, so 0, 1 or -1 for negative y; "
-    "unspecified where it overflows.",
+    "where it overflows, the low bits of the exact result.",
     flops=25,
 )
 maximum: Op = elementwise(
@@ -279,9 +264,10 @@ next_after: Op = elementwise(
 def _log_add_exp_vjp(g: Value, out: Value, x: Value, y: Value) -> tuple[Value, Value]:
     """Weigh by exp(x - out) and exp(y - out), each to full relative accuracy."""
     difference = ops.subtract(x, y)
-    # Equal infinities, whose difference is NaN, share evenly.
+    # Equal infinities, whose difference is NaN, share evenly; the NaN of an operand stays.
     is_number = ops.compare(difference, difference, direction="EQ")
-    difference = where(is_number, difference)
+    differ = ops.compare(x, y, direction="NE")
+    difference = where(ops.or_(is_number, differ), difference)
     weights = ops.logistic(difference), ops.logistic(ops.negate(difference))
     return ops.multiply(g, weights[0]), ops.multiply(g, weights[1])
 
@@ -303,6 +289,39 @@ log_add_exp: Op = elementwise(
     kinds="f",
     flops=25,
     composed=_lower_log_add_exp,
+)
+
+
+def _hypot_vjp(g: Value, out: Value, x: Value, y: Value) -> tuple[Value, Value]:
+    """`x / out` and `y / out`; 0 at 0, as the modulus of a complex number has it."""
+    at_zero = ops.compare(out, zeros_like(out), direction="EQ")
+    length = ops.select(at_zero, ones_like(out), out)
+    return ops.multiply(g, ops.divide(x, length)), ops.multiply(g, ops.divide(y, length))
+
+
+def _lower_hypot(b: Any, x: Any, y: Any) -> Any:
+    """Scale by the larger one, so that the squares neither overflow nor vanish."""
+    one, infinity = b.splat(1, x.type), b.splat(np.inf, x.type)
+    x, y = b.abs(x), b.abs(y)
+    larger, smaller = b.maximum(x, y), b.minimum(x, y)
+    at_zero = b.compare("EQ", larger, b.splat(0, x.type))
+    ratio = b.divide(smaller, b.select(at_zero, one, larger))
+    result = b.multiply(larger, b.sqrt(b.add(one, b.multiply(ratio, ratio))))
+    is_infinite = b.or_(b.compare("EQ", x, infinity), b.compare("EQ", y, infinity))
+    return b.select(is_infinite, infinity, result)
+
+
+hypot: Op = elementwise(
+    "hypot",
+    2,
+    np.hypot,
+    _hypot_vjp,
+    doc="sqrt(x * x + y * y) without overflow; infinite if one is, even beside NaN. One op, as its "
+    "second derivatives through maximum and minimum would be wrong where |x| = |y|.",
+    kinds="f",
+    flops=14,
+    composed=_lower_hypot,
+    commutes=True,
 )
 
 

@@ -7,11 +7,23 @@ Source: `jax.custom_vjp` and `jax.custom_jvp` for names and semantics.
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tracer.errors import NotDifferentiableError, ShapeError
-from tracer.ir import Cost, Graph, NotDifferentiable, Op, ShapeDtype, Value
+from tracer.errors import NotDifferentiableError, ShapeError, TracerError
+from tracer.ir import (
+    Builder,
+    Cost,
+    Graph,
+    Node,
+    NotDifferentiable,
+    Op,
+    ShapeDtype,
+    Value,
+    map_bodies,
+    rebuild,
+)
 from tracer.ops.batch_control import batch_call, batch_custom_jvp_call, batch_custom_vjp_call
 from tracer.ops.bodies import evaluate_body, graph_cost, inline, lower_expansion
 from tracer.ops.helpers import full
@@ -52,7 +64,6 @@ def call_record(
     doc: str,
     *,
     linearize: Callable[..., Any] | None = None,
-    vjp: NotDifferentiable = _BY_LINEARIZE,
     batch: Callable[..., Any] = batch_call,
 ) -> Op:
     """Return the record of an op that computes what its `body` computes."""
@@ -62,7 +73,7 @@ def call_record(
         infer=_infer,
         evaluate=_evaluate,
         lower=_lower,
-        vjp=vjp,
+        vjp=_BY_LINEARIZE,
         axes=whole_axes,
         cost=_cost,
         linearize=linearize,
@@ -140,7 +151,7 @@ def _linearize_custom_jvp(
     movable = [i for i in range(differentiable) if _inexact(operands[i])]
     tangents = [len(operands) + k for k, i in enumerate(movable) if active[i]]
     seeds = {own + k: i for k, i in enumerate(_inexact_outputs(body)) if wanted[i]}
-    halves = rules.pull_back(rule, tangents, [*seeds])
+    halves = rules.pull_back(_without_linear_calls(rule, len(operands)), tangents, [*seeds])
     _require_linear(halves, len(operands))
     # A linear function has the same transpose everywhere: nothing reads the zeros.
     point = [*operands, *(full(0, type) for type in rule.input_types[len(operands) :])]
@@ -157,6 +168,52 @@ def _linearize_custom_jvp(
         return tuple(by_operand.get(i) for i in range(len(operands)))
 
     return tuple(outputs[:own]), pull_back
+
+
+def _without_linear_calls(rule: Graph, first: int) -> Graph:
+    """Write calls on tangents, which are inputs from `first` on, with the bodies called.
+
+    A tangent goes through linear functions only. A function with a rule that is applied to one is
+    linear itself, so that its body has a transpose and its own rule is not needed.
+    """
+    moved = set(rule.inputs[first:])
+    for node in rule.nodes:
+        if any(value in moved for value in node.operands):
+            moved.update(node.results)
+
+    def rewrite(builder: Builder, node: Node, operands: Sequence[Value]) -> Sequence[Value] | None:
+        if not any(value in moved for value in node.operands) or not node.bodies:
+            return None
+        if _is_call(node):
+            return inline(_without_calls(node.params["body"]), operands)
+        bodies = {
+            key: tuple(map(_without_calls, body))
+            if isinstance(body, tuple)
+            else _without_calls(body)
+            for key, body in node.bodies.items()
+        }
+        return builder.copy(node, tuple(operands), **bodies)
+
+    return rebuild(rule, rewrite)
+
+
+def _bodies_without_calls(node: Node) -> dict[str, Any]:
+    return {
+        key: tuple(map(_without_calls, body)) if isinstance(body, tuple) else _without_calls(body)
+        for key, body in node.bodies.items()
+    }
+
+
+def _without_calls(graph: Graph) -> Graph:
+    """Write all calls, at every depth, with the bodies called."""
+    return rebuild(
+        map_bodies(graph, _without_calls),
+        lambda _, node, operands: inline(node.params["body"], operands) if _is_call(node) else None,
+    )
+
+
+def _is_call(node: Node) -> bool:
+    return node.op in (custom_vjp_call, custom_jvp_call, plain_call)
 
 
 def _inexact_outputs(body: Graph) -> list[int]:
@@ -189,15 +246,54 @@ custom_jvp_call: Op = call_record(
     linearize=_linearize_custom_jvp,
     batch=batch_custom_jvp_call,
 )
-plain_call: Op = call_record(
-    "plain_call",
-    "Calls `body`, and has no gradient.",
-    vjp=NotDifferentiable(
-        "a function that calls itself in its own derivative rule is differentiated more often "
-        "than was prepared for",
+
+
+class DeferredError(str):
+    """The message of an error that is raised where a derivative is asked for, and the error."""
+
+    error: Exception
+
+
+def deferred(error: Exception) -> DeferredError:
+    """Keep an error for later.
+
+    It loses its traceback, which would keep the values of a trace that has ended. As text that
+    stays beside errors that do not say themselves where they come from.
+    """
+    if not isinstance(error, TracerError):
+        error.add_note("".join(traceback.format_tb(error.__traceback__)))
+    below: BaseException | None = error
+    while below is not None:
+        below.__traceback__ = None
+        below = below.__cause__ or below.__context__
+    reason = DeferredError(error)
+    reason.error = error
+    return reason
+
+
+def _refuse(
+    rules: Any, active: Sequence[bool], wanted: Sequence[bool], *_: Value, reason: str, **__: Any
+) -> Any:
+    if isinstance(reason, DeferredError):
+        raise reason.error.with_traceback(None)
+    raise NotDifferentiableError(
+        f"a function with a rule of its own has no gradient here: {reason}",
         mend="compute the result in the rule (custom_vjp, custom_jvp) directly, without calling "
         "the function",
-    ),
+    )
+
+
+plain_call: Op = call_record(
+    "plain_call",
+    "Calls `body`, and has no gradient, for a `reason`.",
+    linearize=_refuse,
 )
 
-__all__ = ["call_record", "custom_jvp_call", "custom_vjp_call", "plain_call"]
+__all__ = [
+    "DeferredError",
+    "call_record",
+    "custom_jvp_call",
+    "custom_vjp_call",
+    "deferred",
+    "plain_call",
+]

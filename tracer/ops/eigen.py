@@ -27,7 +27,6 @@ from tracer.ops.helpers import (
     conjugate,
     matrix_multiply,
     real_as_complex,
-    triangle,
     where,
     zeros_like,
 )
@@ -46,6 +45,7 @@ from tracer.ops.matrix_rules import (
     real_type,
     require_square,
 )
+from tracer.ops.mirror import symmetric_part
 from tracer.ops.rules import complex_dtype, moved_bytes
 
 Array = np.ndarray[Any, Any]
@@ -89,7 +89,7 @@ def _lower_eigh(b: Any, types: Types, a: Any, *, compute_vectors: bool) -> Any:
 
 
 def _eigh_vjp(g: Any, out: Any, a: Value, *, compute_vectors: bool) -> tuple[Cotangent]:
-    """Fold V (diag(G_w) + (V^H G_V) / (w_j - w_i)) V^H to the triangle that is read."""
+    """Return the Hermitian part of V (diag(G_w) + (V^H G_V) / (w_j - w_i)) V^H."""
     if a.type.size == 0:
         return (zeros_like(a),)
     if compute_vectors:
@@ -98,19 +98,16 @@ def _eigh_vjp(g: Any, out: Any, a: Value, *, compute_vectors: bool) -> tuple[Cot
         for_values, for_vectors = g, None
         values, vectors = eigh(a, compute_vectors=True)
     if for_vectors is None:
+        # Hermitian as it is, to rounding.
         scaled = ops.multiply(vectors, as_dtype_of(as_columns(for_values, a), a))
-    else:
-        product = matrix_multiply(adjoint(vectors), conjugate(for_vectors))
-        weights = inverse_differences(values, a.shape)
-        inner = ops.multiply(product, as_dtype_of(weights, a))
-        if for_values is not None:
-            inner = ops.add(inner, diagonal_matrix(for_values, a))
-        scaled = matrix_multiply(vectors, inner)
-    whole = matrix_multiply(scaled, adjoint(vectors))
-    strict = triangle(whole, lower=True, strict=True)
-    mirrored = triangle(adjoint(whole), lower=True, strict=True)
-    diagonal = real_as_complex(ops.subtract(triangle(whole, lower=True), strict))
-    return (conjugate(ops.add(ops.add(strict, mirrored), diagonal)),)
+        return (conjugate(matrix_multiply(scaled, adjoint(vectors))),)
+    product = matrix_multiply(adjoint(vectors), conjugate(for_vectors))
+    weights = inverse_differences(values, a.shape)
+    inner = ops.multiply(product, as_dtype_of(weights, a))
+    if for_values is not None:
+        inner = ops.add(inner, diagonal_matrix(for_values, a))
+    whole = matrix_multiply(matrix_multiply(vectors, inner), adjoint(vectors))
+    return (conjugate(symmetric_part(whole, conjugated=True)),)
 
 
 def _eigh_cost(operands: Types, results: Types, *, compute_vectors: bool) -> Cost:
@@ -125,7 +122,7 @@ eigh: Op = Op(
     "eigh",
     doc="Eigenvalues in ascending order of Hermitian matrices (last two axes, lower triangle "
     "read), and for `compute_vectors` the eigenvectors as columns, as LAPACK's syevd. NaN where "
-    "it does not converge.",
+    "it does not converge. The gradient is Hermitian.",
     infer=_infer_eigh,
     evaluate=_evaluate_eigh,
     lower=_lower_eigh,

@@ -121,7 +121,8 @@ dynamic_slice: Op = Op(
 )
 
 
-def _infer_update(x: ShapeDtype, update: ShapeDtype, *starts: ShapeDtype) -> ShapeDtype:
+def infer_update(x: ShapeDtype, update: ShapeDtype, *starts: ShapeDtype) -> ShapeDtype:
+    """Check the operands of an update of a window; the result is as the first."""
     require_same_dtypes("dynamic_update_slice", (x, update))
     _require_starts("dynamic_update_slice", x, starts, update.shape)
     return x
@@ -141,7 +142,8 @@ def _update_vjp(
     return (outside, inside, *(None for _ in starts))
 
 
-def _update_axes(operands: Types, results: Types) -> AxisRule:
+def update_axes(operands: Types, results: Types) -> AxisRule:
+    """Axes that the window spans are parallel; the others are whole."""
     outer, inner, whole = _window_axes(operands[0], operands[1])
     starts: list[tuple[Label, ...]] = [()] * (len(operands) - 2)
     rows = (tuple(outer), tuple(inner), *starts)
@@ -166,11 +168,11 @@ def _update_pieces(
 dynamic_update_slice: Op = Op(
     "dynamic_update_slice",
     doc="The first operand with a window replaced by the second, at scalar starts (clamped).",
-    infer=_infer_update,
+    infer=infer_update,
     evaluate=_evaluate_update,
     lower=lambda b, types, x, update, *starts: b.dynamic_update_slice(x, update, starts),
     vjp=_update_vjp,
-    axes=_update_axes,
+    axes=update_axes,
     cost=lambda operands, results: Cost(0, 2 * operands[1].nbytes),
     reuses=(0,),
     fusion="opaque",

@@ -20,7 +20,6 @@ from tracer.ops.helpers import (
     conjugate,
     matrix_multiply,
     matrix_transpose,
-    real_as_complex,
     scale,
     triangle,
 )
@@ -31,6 +30,7 @@ from tracer.ops.matrix_rules import (
     require_square,
     widened_bytes,
 )
+from tracer.ops.mirror import symmetric_part
 from tracer.ops.rules import moved_bytes, own_label, require_same_dtypes, widened
 
 Array = np.ndarray[Any, Any]
@@ -61,11 +61,7 @@ def _halved_diagonal(x: Value) -> Value:
 
 
 def _cholesky_vjp(g: Value, out: Value, a: Value) -> tuple[Value]:
-    """With P = tril(L^T G), halved diagonal: S = L^-T P conj(L)^-1, then fold S to its triangle.
-
-    Only the lower triangle of `a` is read, so only that has a gradient: S + S^H, and the diagonal
-    of S once.
-    """
+    """With P = tril(L^T G), halved diagonal: the Hermitian part of S = L^-T P conj(L)^-1."""
     seed = triangle(g, lower=True)
     inner = _halved_diagonal(matrix_multiply(matrix_transpose(out), seed))
     solve = {"lower": True, "unit_diagonal": False}
@@ -73,10 +69,7 @@ def _cholesky_vjp(g: Value, out: Value, a: Value) -> tuple[Value]:
     spread = ops.triangular_solve(
         conjugate(out), left, left_side=False, transpose_a="NO_TRANSPOSE", **solve
     )
-    strict = triangle(spread, lower=True, strict=True)
-    mirrored = triangle(conjugate(matrix_transpose(spread)), lower=True, strict=True)
-    diagonal = real_as_complex(ops.subtract(triangle(spread, lower=True), strict))
-    return (ops.add(ops.add(strict, mirrored), diagonal),)
+    return (symmetric_part(spread, conjugated=True),)
 
 
 def _cholesky_cost(operands: Types, results: Types) -> Cost:
@@ -91,7 +84,7 @@ def _cholesky_cost(operands: Types, results: Types) -> Cost:
 cholesky: Op = Op(
     "cholesky",
     doc="Lower factor L with L L^H = a, of the last two axes. Reads the lower triangle; the upper "
-    "one of the result is zero. NaN where a is not positive definite.",
+    "one of the result is zero. NaN where a is not positive definite. The gradient is Hermitian.",
     infer=_infer_cholesky,
     evaluate=_evaluate_cholesky,
     lower=lambda b, types, a: b.cholesky(types[0], a),

@@ -7,11 +7,13 @@ from typing import Any, NamedTuple
 
 from tracer.ir import ShapeDtype
 from tracer.ops.product_form import PLAIN, ProductForm, Sizes, choose_form, form_bytes, packed_bytes
-from tracer.ops.rules import is_float, size_of
+from tracer.ops.rules import is_float, is_inexact, size_of
 
 Axes = tuple[int, ...]
 _COMPUTED_ITEMSIZE = 4
 """XLA:CPU multiplies narrower floats as float32."""
+_LONG_SUM = 2048
+"""Products from which an inner product is summed in stages, as reductions are."""
 
 
 def free_axes(ndim: int, batch: Axes, contracting: Axes) -> Axes:
@@ -127,6 +129,8 @@ def lower_product(
         _Side(x.type, lhs_batch, lhs_contracting),
         _Side(y.type, rhs_batch, rhs_contracting),
     )
+    if b.platform == "cpu" and _is_long_sum(types[0], left):
+        return _lower_sum(b, types[0], x, y, left, right)
     if b.prefers_rows_in_products and is_float(types[0].dtype):
         (x, left), (y, right) = _behind_transpose(b, x, left), _behind_transpose(b, y, right)
         product = _product(left, right)
@@ -134,6 +138,36 @@ def lower_product(
         if form != PLAIN:
             return _lower_form(b, types[0], (x, y), (left, right), product, form)
     return b.dot_general(types[0], x, y, left.batch, right.batch, left.inner, right.inner)
+
+
+def _is_long_sum(type: ShapeDtype, left: _Side) -> bool:
+    """Tell whether a product is one long inner product.
+
+    XLA:CPU takes it for a reduction, of one chain: a million float32 are off by 1e-4. As our own
+    reduction it has stages. Narrow floats stay: their products are exact before they are added.
+    """
+    is_wide = is_inexact(type.dtype) and type.dtype.itemsize >= _COMPUTED_ITEMSIZE
+    return is_wide and type.size == 1 and size_of(left.type, left.inner) >= _LONG_SUM
+
+
+def _lower_sum(b: Any, type: ShapeDtype, x: Any, y: Any, left: _Side, right: _Side) -> Any:
+    paired = dict(zip(left.inner, right.inner, strict=True))
+    long = [axis for axis, size in enumerate(left.type.shape) if size > 1]
+    others = [paired[axis] for axis in long]
+    if others != sorted(others):
+        ones = [axis for axis in range(right.type.ndim) if axis not in others]
+        y = b.transpose(y, (*others, *ones))
+    shape = [left.type.shape[axis] for axis in long]
+    x, y = (b.reshape(operand.type.with_shape(shape), operand) for operand in (x, y))
+    number = type.with_shape(())
+
+    def add(_: Any, lhs: Any, rhs: Any) -> tuple[Any]:
+        return (b.add(lhs, rhs),)
+
+    axes = tuple(range(len(shape)))
+    initial = (b.splat(0, number),)
+    (total,) = b.reduce((number,), (b.multiply(x, y),), initial, axes, add, is_sum=True)
+    return b.reshape(type, total)
 
 
 def _behind_transpose(b: Any, x: Any, side: _Side) -> tuple[Any, _Side]:

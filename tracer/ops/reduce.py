@@ -77,24 +77,29 @@ def _reduce_axes(combiner: str) -> Callable[..., AxisRule]:
 
 
 # On CPU long axes are reduced in stages of about this size (lowering/builder_reduce.py).
-_LEADING_BLOCK, _LONG_LEADING = 24, 65
-_LAST_BLOCK, _LONG_LAST = 256, 2048
+_LEADING_BLOCK, _LONG_LEADING, _LEADING_TERMS = 24, 65, (8, 64)
+_LAST_BLOCK, _LONG_LAST, _LAST_TERMS = 256, 2048, (32, 512)
 _LONGEST_ROW = 1 << 14
 
 
 def partial_results(x: ShapeDtype, axes: Axes) -> int:
     """Return how many elements the first of the stages leaves; 0 where there is one stage."""
-    blocks = 1
-    for axis in axes:
+    terms, is_cut = 1, False
+    rows = any(x.shape[axis] >= 64 for axis in axes if axis != max(axes))
+    for axis in sorted(axes, reverse=True):
+        size = x.shape[axis]
         is_leading = any(x.shape[i] > 1 for i in range(axis + 1, x.ndim) if i not in axes)
-        if is_leading and x.shape[axis] >= _LONG_LEADING:
-            blocks *= _LEADING_BLOCK
-        elif axis == max(axes) and not is_leading and x.shape[axis] >= _LONG_LAST:
-            blocks *= _LAST_BLOCK
-    is_whole = all(size == 1 or i in axes for i, size in enumerate(x.shape))
-    if is_whole and blocks > 1 and x.shape[max(axes)] <= _LONGEST_ROW:
-        blocks = max(blocks, x.shape[max(axes)])  # a sum over everything keeps whole rows apart
-    return x.size // blocks if blocks > 1 else 0
+        least, most = _LEADING_TERMS if is_leading else _LAST_TERMS
+        long_last = _LONGEST_ROW + 1 if rows else _LONG_LAST
+        if terms >= least:
+            block, cuts = 1, size > 1 and terms * size > most
+        elif is_leading:
+            block, cuts = _LEADING_BLOCK, size >= _LONG_LEADING
+        else:
+            block, cuts = _LAST_BLOCK, size >= long_last
+        is_cut |= cuts
+        terms *= block if cuts else size
+    return x.size // terms if is_cut else 0
 
 
 def _reduce_cost(operands: Types, results: Types, *, axes: Axes) -> Cost:
@@ -158,7 +163,11 @@ def reduction(
     def lower(b: Any, types: Types, x: Any, *, axes: Axes) -> Any:
         initial = b.splat(identity(types[0].dtype), types[0].with_shape(()))
         combine = getattr(b, method or combiner)
-        found = b.reduce(types, (x,), (initial,), axes, lambda _, lhs, rhs: (combine(lhs, rhs),))[0]
+
+        def combined(_: Any, lhs: Any, rhs: Any) -> tuple[Any]:
+            return (combine(lhs, rhs),)
+
+        (found,) = b.reduce(types, (x,), (initial,), axes, combined, is_sum=combiner == "add")
         return b.keep_nan(found, lambda: _has_nan(b, x, axes)) if is_extreme else found
 
     return Op(

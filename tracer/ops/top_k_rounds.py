@@ -82,7 +82,7 @@ def lower_rounds(b: Any, x: Any, k: int, *, largest: bool = True) -> tuple[Any, 
     NaN is both largest and smallest; of equals the first is the best.
     """
     # Stored once: else XLA computes the elements again in every round.
-    (packed,) = b.optimization_barrier((pack(b, x, axis=1, largest=largest),))
+    (packed,) = b.optimization_barrier((pack(b, x, axis=1, largest=largest),), "stored ranks")
     row_type = packed.type.with_shape(packed.shape[:1])
     least = np.iinfo(_INT64).min
     initial, excluded = b.splat(least, row_type.with_shape(())), b.splat(least, packed.type)

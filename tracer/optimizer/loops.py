@@ -6,13 +6,15 @@ from collections.abc import Sequence
 
 from tracer import ops
 from tracer.ir import Graph, Node, Value
+from tracer.ops.rules import dtype_kind
 
 
 def trip_count(node: Node) -> int | None:
     """Return how often a counted loop runs, or None when that is not known.
 
     The form is the one XLA knows too: the first carry starts at a constant, the condition
-    compares it with a constant by LT, and the body adds the constant one.
+    compares it with a constant by LT, and the body adds the constant one. Counters are integers:
+    of 0.0 < 0.5 the difference says nothing.
     """
     if node.op is not ops.while_:
         return None
@@ -71,5 +73,7 @@ def unsplit_bytes(graph: Graph, donated: frozenset[int] = frozenset()) -> int:
 
 def _integer(node: Node) -> int | None:
     if node.op is not ops.constant or node.types[0].shape != ():
+        return None
+    if dtype_kind(node.types[0].dtype) not in "iu":
         return None
     return int(node.params["value"])

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from tracer.ir import Graph, map_bodies
 from tracer.ir.verify import verify, verify_same_signature
 from tracer.optimizer.liveness import graph_flops, node_count, peak_bytes
+from tracer.optimizer.trail import leave_step
 from tracer.source import Source
 
 
@@ -129,6 +130,7 @@ class PassManager:
         if result is not graph:
             verify(result)
             verify_same_signature(graph, result)
+            leave_step(item.name, graph, result, log.applied)
         after = self._measure(result)
         self.rows.append(
             PassRow(

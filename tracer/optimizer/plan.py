@@ -54,6 +54,8 @@ class Plan:
     devices : tuple of str
         For a program on several devices: the mesh, then what is spread over it, along which axis.
         The bytes are those of each device.
+    notes : tuple of str
+        What is unusual about the compiled program, such as options of XLA's that it does without.
 
     Examples
     --------
@@ -75,6 +77,7 @@ class Plan:
     timeline: tuple[TimelineEntry, ...]
     find_minimum: Callable[[], int] = field(repr=False, compare=False)
     devices: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     find_aliases: Callable[[], AliasReport] = field(default=AliasReport, repr=False, compare=False)
 
     @cached_property
@@ -98,6 +101,7 @@ class Plan:
         ).split()
         result: dict[str, Any] = {name: getattr(self, name) for name in names}
         result["devices"] = list(self.devices)
+        result["notes"] = list(self.notes)
         result["passes"] = [_plain(row) for row in self.passes]
         result["loops"] = [_plain(row) for row in self.loops]
         result["aliases"] = _plain(self.aliases)
@@ -105,7 +109,7 @@ class Plan:
         return result
 
     def __str__(self) -> str:
-        made = (_memory_lines, _device_lines, _pass_lines, _loop_lines)
+        made = (_memory_lines, _device_lines, _note_lines, _pass_lines, _loop_lines)
         parts = (*(lines(self) for lines in made), self.aliases.lines())
         return "\n".join(line for part in parts for line in part)
 
@@ -171,6 +175,10 @@ def _device_lines(plan: Plan) -> list[str]:
     lines = [f"devices: {mesh}; the bytes above are those of each"]
     lines.extend(f"  spread: {axis}" for axis in axes)
     return lines if axes else [*lines, "  spread: by XLA, from the arguments' shardings"]
+
+
+def _note_lines(plan: Plan) -> list[str]:
+    return [f"note: {note}" for note in plan.notes]
 
 
 def _pass_lines(plan: Plan) -> list[str]:

@@ -211,7 +211,7 @@ def permutation(key: ArrayLike, x: Any, axis: int = 0, independent: bool = False
     if array.ndim == 1 or independent:
         return _shuffled(checked_key(key), array, axis=number)
     order = _shuffled(checked_key(key), arange(array.shape[number]), axis=0)
-    return take(array, order, number)
+    return take(array, order, number, mode="promise_in_bounds")
 
 
 def _population(name: str, x: Any) -> Array:
@@ -280,7 +280,7 @@ def choice(
             mend="choose fewer, or use replace=True",
         )
     order = _chosen(key, count, draws, replace, p)
-    return take(array, order.reshape(sizes), number)
+    return take(array, order.reshape(sizes), number, mode="promise_in_bounds")
 
 
 def _chosen(key: ArrayLike, count: int, draws: int, replace: bool, p: ArrayLike | None) -> Array:

@@ -10,6 +10,8 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 import tracer.numpy as tnp
 from tracer import ops
 from tracer.ir import Op
@@ -106,6 +108,8 @@ ndtr = unary("ndtr", _ndtr, "Cumulative distribution of the standard normal.", r
 def _log_ndtr(x: Array) -> Array:
     """Take three forms: log1p above 0, the logarithm between, a series below (DLMF 7.12.1)."""
     x = _floats("log_ndtr", x)
+    if x.dtype.itemsize < 4:  # what it is the logarithm of is below the least float16
+        return convert(_log_ndtr(convert(x, np.dtype(np.float32))), x.dtype)
     lowest = -20.0 if x.dtype.itemsize == 8 else -10.0
     # `where`, as the gradients of maximum and clip are halved at the borders themselves.
     above = tnp.log1p(-_ndtr(-tnp.where(x > 0.0, x, 0.0)))
@@ -143,7 +147,11 @@ def _rel_entr(x: Array, y: Array) -> Array:
     both = apply(ops.and_, compare(x, zero, "GT"), compare(y, zero, "GT"))
     one = full_like(x, 1)
     safe_x, safe_y = select(both, x, one), select(both, y, one)
-    value = apply(ops.multiply, safe_x, apply(ops.log, apply(ops.divide, safe_x, safe_y)))
+    ratio = apply(ops.divide, safe_x, safe_y)
+    is_normal = apply(ops.and_, compare(ratio, zero, "GT"), apply(ops.is_finite, ratio))
+    apart = apply(ops.subtract, apply(ops.log, safe_x), apply(ops.log, safe_y))
+    logarithm = select(is_normal, apply(ops.log, select(is_normal, ratio, one)), apart)
+    value = apply(ops.multiply, safe_x, logarithm)
     at_zero = apply(ops.and_, compare(x, zero, "EQ"), compare(y, zero, "GE"))
     value = select(both, value, select(at_zero, zero, full_like(x, math.inf)))
     is_nan = apply(ops.or_, compare(x, x, "NE"), compare(y, y, "NE"))

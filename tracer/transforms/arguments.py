@@ -15,9 +15,12 @@ from tracer.errors import ArgumentError, DTypeError, ShapeError
 from tracer.ir import Graph, ShapeDtype
 from tracer.numpy.array import Array
 from tracer.numpy.base import ArrayBase
-from tracer.numpy.convert import as_array
+from tracer.numpy.convert import as_array, convert
 from tracer.numpy.dispatch import apply_graph
-from tracer.trace import trace
+from tracer.numpy.promotion import weak_class
+from tracer.numpy.weak import Signature, WeakType, as_given, weak_positions, weakened
+from tracer.ops.rules import dtype_kind
+from tracer.trace import Written, trace, write_back
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,10 @@ class Traced:
         Structures of the tuple of those arguments and of the result.
     paths : list of str
         Where in the arguments each leaf is.
+    weak_outputs : tuple of int
+        The leaves of the result that are weak.
+    written : tuple of (int, int)
+        See `tracer.trace.Traced`.
     """
 
     graph: Graph
@@ -44,6 +51,31 @@ class Traced:
     in_tree: tree.Structure
     out_tree: tree.Structure
     paths: list[str]
+    weak_outputs: tuple[int, ...]
+    written: Written = ()
+
+    @property
+    def weak_inputs(self) -> tuple[int, ...]:
+        """The leaves of arguments that are weak."""
+        return weak_positions(self.arrays[: self.leaves])
+
+    @property
+    def signatures(self) -> list[Signature]:
+        """The types of the leaves of arguments."""
+        return [array._signature for array in self.arrays[: self.leaves]]
+
+    def result(self, outputs: Sequence[Array]) -> Any:
+        """Return the leaves of the result in their structure."""
+        own = outputs[: self.out_tree.num_leaves]
+        return tree.unflatten(self.out_tree, weakened(own, self.weak_outputs))
+
+    def write_back(self, outputs: Sequence[Array]) -> None:
+        """Let the arguments hold what the function wrote into them."""
+        write_back(self.written, self.arrays[: self.leaves], outputs)
+
+    def as_arguments(self, outputs: Sequence[Array]) -> Any:
+        """Return arrays like the leaves of arguments in their structure."""
+        return tree.unflatten(self.in_tree, weakened(outputs, self.weak_inputs))
 
     def run(self, graph: Graph, *more: Array) -> list[Array]:
         """Apply a graph that takes the inputs of this one and `more`."""
@@ -56,8 +88,13 @@ def trace_in(
     args: Sequence[Any],
     argnums: Sequence[int],
     kwargs: Mapping[str, Any],
+    *,
+    writes: str = "refuse",
 ) -> Traced:
-    """Trace a function in the arguments at `argnums`; the others are passed as they are."""
+    """Trace a function in the arguments at `argnums`; the others are passed as they are.
+
+    With `writes="back"` the caller hands the outputs to `Traced.write_back`.
+    """
 
     @functools.wraps(function)
     def function_of_some(*chosen: Any) -> Any:
@@ -68,16 +105,27 @@ def trace_in(
 
     chosen = tuple(args[position] for position in argnums)
     arrays, paths, structure = flatten_arrays(name, chosen, argnums)
-    types = [array.type for array in arrays]
-    traced = trace(function_of_some, tree.unflatten(structure, types))
+    types = [array._signature for array in arrays]
+    traced = trace(function_of_some, tree.unflatten(structure, types), writes=writes)
     everything = [*arrays, *traced.captured]
-    return Traced(traced.graph, everything, len(arrays), structure, traced.out_tree, paths)
+    return Traced(
+        traced.graph,
+        everything,
+        len(arrays),
+        structure,
+        traced.out_tree,
+        paths,
+        traced.weak_outputs,
+        traced.written,
+    )
 
 
 def flatten_arrays(
     name: str, values: Sequence[Any], argnums: Sequence[int] | None = None
 ) -> tuple[list[Array], list[str], tree.Structure]:
     """Return the leaves of a tuple of arguments as Arrays, their paths, and the structure.
+
+    Python numbers become weak arrays.
 
     Raises
     ------
@@ -94,7 +142,7 @@ def flatten_arrays(
                 mend="give arrays or numbers (in tuples, lists, dicts); pass anything else as an "
                 "argument that is not differentiated, or close over it",
             )
-    return [as_array(leaf) for leaf in leaves], shown, structure
+    return [as_given(leaf) for leaf in leaves], shown, structure
 
 
 def _shown_path(path: str, numbers: Sequence[int]) -> str:
@@ -140,7 +188,7 @@ def with_array_results(
 
 def value_leaves(traced: Traced) -> int:
     """Return the number of arrays in the value of a traced `(value, aux)`."""
-    value, _ = tree.unflatten(traced.out_tree, range(len(traced.graph.outputs)))
+    value, _ = tree.unflatten(traced.out_tree, range(traced.out_tree.num_leaves))
     return len(tree.leaves(value))
 
 
@@ -206,9 +254,12 @@ def checked_leaf(what: str, leaf: Any, type: ShapeDtype) -> Array:
             f"{what} is {describe(leaf)}, which is no array", mend=f"give an array of type {type}"
         )
     # Python numbers have no dtype of their own and take the wanted one.
-    numbers = (bool, int, float, complex) if type.dtype.kind == "c" else (bool, int, float)
-    weak = isinstance(leaf, numbers) and not isinstance(leaf, np.generic)
-    array = as_array(np.asarray(leaf, type.dtype) if weak else leaf)
+    cls = weak_class(leaf)
+    takes_it = cls is not None and (cls is not complex or type.dtype.kind == "c")
+    if isinstance(leaf, ArrayBase):
+        array = convert(as_array(leaf), type.dtype) if takes_it else as_array(leaf)
+    else:
+        array = as_array(np.asarray(leaf, type.dtype) if takes_it else leaf)
     if array.shape != type.shape:
         raise ShapeError(
             f"{what} has shape {array.shape}, its value has type {type}",
@@ -220,6 +271,19 @@ def checked_leaf(what: str, leaf: Any, type: ShapeDtype) -> Array:
             mend=f"convert it with astype({str(type.dtype)!r})",
         )
     return array
+
+
+def like_given(what: str, leaf: Any, signature: Signature) -> Array:
+    """Return one leaf of a (co)tangent as an Array; that of a weak array may be of any float dtype.
+
+    A weak array takes part in the dtype of what it meets, so a rule computes in that.
+    """
+    if not isinstance(signature, WeakType):
+        return checked_leaf(what, leaf, signature)
+    kinds = "fc" if signature.dtype.kind == "c" else "f"
+    if is_array_like(leaf) and dtype_kind(as_array(leaf).dtype) in kinds:
+        leaf = convert(as_array(leaf), signature.dtype)
+    return checked_leaf(what, leaf, signature.type)
 
 
 def check_callable(name: str, function: Any) -> None:
@@ -239,6 +303,7 @@ __all__ = [
     "describe",
     "flatten_arrays",
     "is_array_like",
+    "like_given",
     "resolve_argnums",
     "split_aux",
     "trace_in",

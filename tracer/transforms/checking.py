@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tracer.autodiff import check_graph
+from tracer.autodiff.activity import carries_gradient
 from tracer.transforms.arguments import check_callable, trace_in
 
 
@@ -27,7 +28,7 @@ def check_grads(
     fn : callable
         Takes and returns arrays in any nesting.
     args : tuple
-        Its arguments: the point.
+        Its arguments: the point. What the function closes over does not change.
     order : int
         1 checks gradients, 2 also gradients of gradients, and so on.
     modes : sequence of {"rev", "fwd"}
@@ -42,6 +43,11 @@ def check_grads(
     GradientCheckError
         A derivative differs from the difference.
 
+    Notes
+    -----
+    Functions of symmetric matrices (`cholesky`, `eigh`) have the derivative along symmetric
+    changes: let `fn` make its matrix symmetric.
+
     Examples
     --------
     >>> import numpy as np
@@ -52,7 +58,10 @@ def check_grads(
     check_callable("check_grads", fn)
     traced = trace_in("check_grads", fn, args, range(len(args)), {})
     arrays = [np.asarray(array) for array in traced.arrays]
-    check_graph(traced.graph, arrays, order=order, modes=modes, eps=eps, atol=atol, rtol=rtol)
+    # What the function closes over stays: it may be read in several places, each an input here.
+    wrt = [i for i, x in enumerate(arrays[: traced.leaves]) if carries_gradient(x.dtype)]
+    options: dict[str, Any] = {"modes": modes, "eps": eps, "atol": atol, "rtol": rtol}
+    check_graph(traced.graph, arrays, wrt=wrt, order=order, **options)
 
 
 __all__ = ["check_grads"]

@@ -10,6 +10,7 @@ from tracer import ops, tree
 from tracer.errors import DTypeError
 from tracer.numpy.dispatch import apply, apply_many
 from tracer.numpy.recording import current_recording
+from tracer.numpy.weak import weak_positions, weakened
 from tracer.transforms.arguments import (
     check_argnums,
     check_callable,
@@ -41,7 +42,8 @@ def stop_gradient(x: Any) -> Any:
     3.0
     """
     arrays, _, structure = flatten_arrays("stop_gradient", (x,))
-    return tree.unflatten(structure, [apply(ops.stop_gradient, leaf) for leaf in arrays])[0]
+    constants = [apply(ops.stop_gradient, leaf) for leaf in arrays]
+    return tree.unflatten(structure, weakened(constants, weak_positions(arrays)))[0]
 
 
 def checkpoint_name(x: Any, name: str) -> Any:
@@ -81,7 +83,7 @@ def checkpoint_name(x: Any, name: str) -> Any:
         )
     arrays, _, structure = flatten_arrays("checkpoint_name", (x,))
     named = [apply(ops.checkpoint_name, leaf, name=name) for leaf in arrays]
-    return tree.unflatten(structure, named)[0]
+    return tree.unflatten(structure, weakened(named, weak_positions(arrays)))[0]
 
 
 def checkpoint(
@@ -159,11 +161,13 @@ def checkpoint(
             everything,
             [*given, len(args)],
             {},
+            writes="back",
         )
         results = apply_many(
             ops.checkpoint, *traced.arrays, body=traced.graph, prevent_cse=prevent_cse, policy=words
         )
-        return tree.unflatten(traced.out_tree, results)
+        traced.write_back(results)
+        return traced.result(results)
 
     return checkpointed
 

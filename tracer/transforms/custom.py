@@ -15,13 +15,14 @@ from tracer.numpy.array import Array
 from tracer.numpy.convert import as_array
 from tracer.numpy.dispatch import apply_many
 from tracer.numpy.recording import Recording
+from tracer.numpy.weak import strong_type, weakened
 from tracer.transforms.arguments import (
     check_callable,
-    checked_leaf,
     describe,
+    like_given,
     trace_in,
 )
-from tracer.transforms.custom_rule import CustomRule, with_inputs
+from tracer.transforms.custom_rule import CustomRule, apply_plain, with_inputs
 
 
 class custom_vjp(CustomRule):  # noqa: N801 - a decorator, named as in JAX
@@ -39,7 +40,8 @@ class custom_vjp(CustomRule):  # noqa: N801 - a decorator, named as in JAX
     The rule is set by `defvjp(fwd, bwd)`. `fwd` takes the arguments of `fun` and returns
     `(result, residuals)`; `bwd` takes the `nondiff_argnums` arguments, the residuals and the
     cotangent of the result, and returns a tuple with one cotangent for each other argument, None
-    for zero. Both may call the function itself, for up to four derivatives.
+    for zeros, also in place of a part of a nested one. Both may call the function itself, for up
+    to four derivatives. An error in them is raised where a gradient is asked for.
 
     Examples
     --------
@@ -91,12 +93,18 @@ class _Call:
         fixed: Sequence[int],
     ) -> None:
         self.name = f"custom_vjp {name}"
-        fun, fwd, self.bwd = functions
+        fun, self.fwd, self.bwd = functions
         self.static = [args[i] for i in fixed]
         self.given = [i for i in range(len(args)) if i not in fixed]
+        self.args = args
         self.body = trace_in(self.name, fun, args, self.given, {})
-        self.forward = trace_in(self.name, self._checked_forward(fwd), args, self.given, {})
+
+    def _trace_rule(self) -> tuple[Graph, list[Array]]:
+        """Trace fwd and bwd; return the graph of the latter, and what it closes over."""
+        fwd = self._checked_forward(self.fwd)
+        self.forward = trace_in(self.name, fwd, self.args, self.given, {})
         self._check_same_result()
+        return self._trace_backward()
 
     def _checked_forward(self, fwd: Callable[..., Any]) -> Callable[..., Any]:
         def checked(*args: Any) -> Any:
@@ -126,7 +134,11 @@ class _Call:
 
     def emit(self) -> Any:
         """Add the op to the active trace; returns the function's result."""
-        backward, captured = self._trace_backward()
+        try:
+            backward, captured = self._trace_rule()
+        except Exception as error:
+            # As in JAX, a rule matters to those who differentiate: they get the error.
+            return apply_plain(self.body, error)
         count = self.body.leaves
         closed = [*self.body.arrays[count:], *self.forward.arrays[count:], *captured]
         operands = [*self.body.arrays[:count], *closed]
@@ -151,7 +163,7 @@ class _Call:
             backward=backward,
             differentiable=count,
         )
-        return tree.unflatten(self.body.out_tree, results)
+        return self.body.result(results)
 
     def _trace_backward(self) -> tuple[Graph, list[Array]]:
         """Trace bwd on the residuals and the cotangents of the inexact results."""
@@ -159,23 +171,23 @@ class _Call:
         types = self.forward.graph.output_types
         with Recording() as recording:
             residuals = [recording.argument(type) for type in types[own:]]
-            cotangents = [
+            cotangents: list[Array] = [
                 recording.argument(type)
                 if carries_gradient(type.dtype)
                 else as_array(np.zeros(type.shape, type.dtype))
                 for type in types[:own]
             ]
+            weak = [i - own for i in self.forward.weak_outputs if i >= own]
             result = self.bwd(
                 *self.static,
-                tree.unflatten(tree.structure(self.residuals), residuals),
-                tree.unflatten(self.body.out_tree, cotangents),
+                tree.unflatten(tree.structure(self.residuals), weakened(residuals, weak)),
+                self.body.result(cotangents),
             )
             return recording.finish(self._cotangents(result))
 
     def _cotangents(self, result: Any) -> list[Array]:
         """Check what bwd returned; return the cotangents of the inexact arguments."""
-        types = self.body.graph.input_types[: self.body.leaves]
-        arguments = tree.unflatten(self.body.in_tree, types)
+        arguments = tree.unflatten(self.body.in_tree, self.body.signatures)
         if not isinstance(result, tuple | list) or len(result) != len(arguments):
             raise DTypeError(
                 f"{self.name}: bwd returned {describe(result)}",
@@ -190,21 +202,28 @@ class _Call:
 
 
 def _leaves_like(what: str, argument: Any, cotangent: Any) -> list[Array]:
-    types, structure = tree.flatten(argument)
-    if cotangent is None:
-        return [
-            as_array(np.zeros(type.shape, type.dtype))
-            for type in types
-            if carries_gradient(type.dtype)
-        ]
-    leaves, given = tree.flatten(cotangent)
-    if given != structure and any(carries_gradient(type.dtype) for type in types):
+    signatures, structure = tree.flatten(argument)
+    types: list[ShapeDtype] = [strong_type(signature) for signature in signatures]
+    if not any(carries_gradient(type.dtype) for type in types):
+        return []
+    try:
+        leaves, given = tree.flatten(tree.fill_none(cotangent, argument))
+    except ValueError:
+        given = tree.structure(cotangent)
+    if given != structure:
         raise DTypeError(
             f"{what} has the structure {given}, the argument has {structure}",
-            mend="nest the cotangent as the argument, or return None for zero",
+            mend="nest the cotangent as the argument; None stands for zeros",
         )
-    pairs = zip(types, leaves, strict=False)
-    return [checked_leaf(what, leaf, t) for t, leaf in pairs if carries_gradient(t.dtype)]
+    return [
+        _zeros(type) if leaf is signature else like_given(what, leaf, signature)
+        for signature, type, leaf in zip(signatures, types, leaves, strict=True)
+        if carries_gradient(type.dtype)
+    ]
+
+
+def _zeros(type: ShapeDtype) -> Array:
+    return as_array(np.zeros(type.shape, type.dtype))
 
 
 def _shown(types: Sequence[ShapeDtype]) -> str:

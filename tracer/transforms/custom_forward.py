@@ -11,18 +11,19 @@ import numpy as np
 from tracer import ops, tree
 from tracer.autodiff.activity import carries_gradient
 from tracer.errors import ArgumentError, DTypeError, ShapeError
-from tracer.ir import Graph, ShapeDtype
+from tracer.ir import Graph
 from tracer.numpy.array import Array
 from tracer.numpy.convert import as_array
 from tracer.numpy.dispatch import apply_many
 from tracer.numpy.recording import Recording
+from tracer.numpy.weak import Signature, WeakType, argument
 from tracer.transforms.arguments import (
     check_callable,
-    checked_leaf,
     describe,
+    like_given,
     trace_in,
 )
-from tracer.transforms.custom_rule import CustomRule, with_inputs
+from tracer.transforms.custom_rule import CustomRule, apply_plain, with_inputs
 
 
 class custom_jvp(CustomRule):  # noqa: N801 - a decorator, named as in JAX
@@ -41,7 +42,9 @@ class custom_jvp(CustomRule):  # noqa: N801 - a decorator, named as in JAX
     other arguments and a tuple of their tangents, and returns `(result, tangent)`. The tangent is
     linear in the given tangents; reverse mode transposes it. Integer and bool leaves have zeros of
     their dtype as tangents. For one result and simple formulas, `defjvps` takes one function for
-    each argument. The rule may call the function itself, for up to four derivatives.
+    each argument. The rule may call the function itself, for up to four derivatives; applied to
+    tangents, the function is linear and is transposed as it is written. An error in the rule is
+    raised where a derivative is asked for.
 
     Examples
     --------
@@ -135,7 +138,11 @@ class _Call:
 
     def emit(self) -> Any:
         """Add the op to the active trace; returns the function's result."""
-        rule, captured = self._trace_rule()
+        try:
+            rule, captured = self._trace_rule()
+        except Exception as error:
+            # As in JAX, a rule matters to those who differentiate: they get the error.
+            return apply_plain(self.body, error)
         count, own = self.body.leaves, len(self.body.arrays)
         operands = [*self.body.arrays, *captured]
         types = [array.type for array in operands]
@@ -149,13 +156,13 @@ class _Call:
             rule=with_inputs(rule, [*types, *moved], rule_inputs),
             differentiable=count,
         )
-        return tree.unflatten(self.body.out_tree, results)
+        return self.body.result(results)
 
     def _trace_rule(self) -> tuple[Graph, list[Array]]:
         """Trace the rule on the primals and the tangents of the inexact ones."""
         with Recording() as recording:
-            primals = [recording.argument(type) for type in self.types]
-            tangents = [
+            primals = [argument(recording, signature) for signature in self.body.signatures]
+            tangents: list[Array] = [
                 recording.argument(type)
                 if carries_gradient(type.dtype)
                 else as_array(np.zeros(type.shape, type.dtype))
@@ -165,7 +172,7 @@ class _Call:
             result = self.jvp(
                 *self.static,
                 tree.unflatten(structure, primals),
-                tree.unflatten(structure, tangents),
+                self.body.as_arguments(tangents),
             )
             return recording.finish(self._checked(result))
 
@@ -176,16 +183,20 @@ class _Call:
                 f"{self.name}: the rule returned {describe(result)}",
                 mend="return a pair (result, tangent) from the rule",
             )
-        types = self.body.graph.output_types
+        weak = self.body.weak_outputs
+        types: list[Signature] = [
+            WeakType(type) if i in weak else type
+            for i, type in enumerate(self.body.graph.output_types)
+        ]
         value = self._leaves("result", result[0])
         tangent = self._leaves("tangent", result[1])
         moved = [(t, leaf) for t, leaf in zip(types, tangent, strict=True) if _is_inexact(t)]
         return [
             *(
-                checked_leaf(f"{self.name}: the rule's result", leaf, type)
+                like_given(f"{self.name}: the rule's result", leaf, type)
                 for type, leaf in zip(types, value, strict=True)
             ),
-            *(checked_leaf(f"{self.name}: the rule's tangent", leaf, type) for type, leaf in moved),
+            *(like_given(f"{self.name}: the rule's tangent", leaf, type) for type, leaf in moved),
         ]
 
     def _leaves(self, what: str, value: Any) -> list[Any]:
@@ -199,7 +210,7 @@ class _Call:
         return leaves
 
 
-def _is_inexact(type: ShapeDtype) -> bool:
+def _is_inexact(type: Signature) -> bool:
     return carries_gradient(type.dtype)
 
 

@@ -10,12 +10,14 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from tracer import ops, tree
+from tracer import ops
 from tracer.errors import ArgumentError
 from tracer.ir import Builder, Graph, ShapeDtype
 from tracer.numpy.dispatch import apply_many
 from tracer.numpy.recording import current_recording
+from tracer.ops.call import deferred
 from tracer.transforms.arguments import (
+    Traced,
     check_argnums,
     check_callable,
     resolve_argnums,
@@ -56,8 +58,17 @@ def call_plain(
     """Emit a call without a gradient."""
     given = [i for i in range(len(args)) if i not in fixed]
     traced = trace_in(name, fun, args, given, {})
-    results = apply_many(ops.plain_call, *traced.arrays, body=traced.graph)
-    return tree.unflatten(traced.out_tree, results)
+    return apply_plain(
+        traced,
+        "it calls itself in its own rule, and is differentiated more often than was prepared for",
+    )
+
+
+def apply_plain(traced: Traced, reason: str | Exception) -> Any:
+    """Emit a traced function without a gradient; an error is raised where one is asked for."""
+    why = deferred(reason) if isinstance(reason, Exception) else reason
+    results = apply_many(ops.plain_call, *traced.arrays, body=traced.graph, reason=why)
+    return traced.result(results)
 
 
 class CustomRule(abc.ABC):
@@ -114,9 +125,11 @@ def bind(
         return args
     bound = signature.bind(*args, **kwargs)
     bound.apply_defaults()
-    if bound.kwargs:
+    # What has a default, or was fixed by functools.partial, stays as it is when it is not given.
+    given = sorted(bound.kwargs.keys() & kwargs.keys())
+    if given:
         raise ArgumentError(
-            f"{name}: the arguments {sorted(bound.kwargs)} can be given by keyword only",
+            f"{name}: the arguments {given} can be given by keyword only",
             mend="make them positional: a rule takes its arguments by position",
         )
     return bound.args

@@ -6,7 +6,6 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tracer import tree
 from tracer.autodiff import value_and_gradient
 from tracer.errors import DTypeError, ShapeError
 from tracer.ir import ShapeDtype
@@ -135,13 +134,14 @@ def _differentiate(
     @functools.wraps(fun)
     def value_and_gradient_of(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
         positions = resolve_argnums(name, numbers, len(args))
-        traced = trace_in(name, checked, args, positions, kwargs)
+        traced = trace_in(name, checked, args, positions, kwargs, writes="back")
         check_input_dtypes(name, traced, holomorphic, allow_int)
         _check_output(name, traced.graph.output_types[0], holomorphic)
         results = traced.run(value_and_gradient(traced.graph, range(traced.leaves)))
         count = len(traced.graph.outputs)
-        value, aux = tree.unflatten(traced.out_tree, results[:count])
-        gradients = tree.unflatten(traced.in_tree, results[count:])
+        traced.write_back(results)
+        value, aux = traced.result(results)
+        gradients = traced.as_arguments(results[count:])
         return (value, aux) if has_aux else value, gradients[0] if single else gradients
 
     return value_and_gradient_of

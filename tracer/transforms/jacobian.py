@@ -189,13 +189,14 @@ def _jacobian(
     @functools.wraps(fun)
     def jacobian_of(*args: Any, **kwargs: Any) -> Any:
         positions = resolve_argnums(name, numbers, len(args))
-        traced = trace_in(name, checked, args, positions, kwargs)
+        traced = trace_in(name, checked, args, positions, kwargs, writes="back")
         count = value_leaves(traced)
         check(name, traced, traced.graph.output_types[:count])
         wrt = [i for i in range(traced.leaves) if _is_inexact(traced.graph.input_types[i])]
         results = traced.run(make_graph(traced.graph, wrt, range(count)))
         blocks = iter(results[len(traced.graph.outputs) :])
-        value, aux = tree.unflatten(traced.out_tree, results[: len(traced.graph.outputs)])
+        traced.write_back(results)
+        value, aux = traced.result(results)
         jacobian = tree.map(lambda y: _row(y, traced, blocks, single), value)
         return (jacobian, aux) if has_aux else jacobian
 

@@ -15,6 +15,7 @@ from tracer.ir import ShapeDtype
 from tracer.numpy.array import Array
 from tracer.numpy.convert import as_array
 from tracer.numpy.dispatch import apply_graph
+from tracer.numpy.weak import weakened
 from tracer.transforms.arguments import (
     check_callable,
     checked_leaf,
@@ -185,17 +186,18 @@ class _Linearized:
     ) -> None:
         check_callable(name, fun)
         checked = with_array_results(name, fun, has_aux)
-        self.traced = trace_in(name, checked, primals, range(len(primals)), {})
+        self.traced = trace_in(name, checked, primals, range(len(primals)), {}, writes="back")
         self._count = value_leaves(self.traced)
         self._wrt = _inexact(self.traced.graph.input_types[: self.traced.leaves])
         self._seeds = _inexact(self.traced.graph.output_types[: self._count])
         self.halves: PullBack = pull_back(self.traced.graph, self._wrt, self._seeds)
         results = self.traced.run(self.halves.forward)
         own = len(self.traced.graph.outputs)
-        self.value, self.aux = tree.unflatten(self.traced.out_tree, results[:own])
+        self.value, self.aux = self.traced.result(results)
         # Snapshots: the user may write into their arrays between this and the backward pass.
         kept = [self.traced.arrays[i]._snapshot() for i in self.halves.inputs]
         self.residuals: list[Array] = [*kept, *results[own:]]
+        self.traced.write_back(results)
 
     def result_tangents(self, name: str, given: Any) -> list[Array]:
         """Check the cotangents of the result; return those of its inexact leaves."""
@@ -214,12 +216,13 @@ class _Linearized:
     def as_primals(self, results: Sequence[Array]) -> Any:
         """Return cotangents in the structure of the primals."""
         types = self.traced.graph.input_types[: self.traced.leaves]
-        return tree.unflatten(self.traced.in_tree, _filled(types, self._wrt, results))
+        return self.traced.as_arguments(_filled(types, self._wrt, results))
 
     def as_result(self, results: Sequence[Array]) -> Any:
         """Return tangents in the structure of the result."""
         types = self.traced.graph.output_types[: self._count]
-        return tree.unflatten(tree.structure(self.value), _filled(types, self._seeds, results))
+        tangents = weakened(_filled(types, self._seeds, results), self.traced.weak_outputs)
+        return tree.unflatten(tree.structure(self.value), tangents)
 
 
 def _inexact(types: Sequence[ShapeDtype]) -> tuple[int, ...]:

@@ -11,6 +11,7 @@ from tracer.autodiff.activity import carries_gradient
 from tracer.errors import DTypeError, NotDifferentiableError
 from tracer.ir import Graph
 from tracer.numpy.dispatch import apply_graph
+from tracer.numpy.weak import weak_positions, weakened
 from tracer.trace import trace
 from tracer.transforms.arguments import check_callable, checked_leaf
 
@@ -66,6 +67,7 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any) -> Callable[..., tu
     transposed = vjp_graph(traced.graph, range(len(arguments)))
     _require_unread(transposed, len(arguments))
     (structure, _) = tree.unflatten(traced.in_tree, arguments)
+    weak = weak_positions(tree.leaves(primals))
 
     def transpose(cotangent: Any) -> tuple[Any, ...]:
         leaves, given = tree.flatten(cotangent)
@@ -78,7 +80,7 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any) -> Callable[..., tu
         pairs = zip(leaves, traced.output_types, strict=True)
         seeds = [checked_leaf("linear_transpose: the cotangent", *pair) for pair in pairs]
         found = apply_graph(graph, [*traced.captured, *seeds])
-        return tuple(tree.unflatten(tree.structure(structure), found))
+        return tuple(tree.unflatten(tree.structure(structure), weakened(found, weak)))
 
     graph = Graph(transposed.inputs[len(arguments) :], transposed.outputs, transposed.nodes)
     return transpose

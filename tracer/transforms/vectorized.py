@@ -15,10 +15,10 @@ from tracer.errors import ArgumentError, AxisError, DTypeError, ShapeError
 from tracer.ir import Builder, Graph, ShapeDtype, Value
 from tracer.numpy.array import Array
 from tracer.numpy.base import ArrayBase
-from tracer.numpy.convert import as_array
 from tracer.numpy.dispatch import apply_graph
+from tracer.numpy.weak import Signature, as_given
 from tracer.ops.batch import move_axis
-from tracer.trace import trace
+from tracer.trace import trace, write_back
 from tracer.transforms.arguments import check_callable, describe, is_array_like
 
 Axis = int | None
@@ -135,7 +135,7 @@ class _Call:
                 f"in_axes says {axis}",
                 mend="give an array, or None in in_axes for what all elements share",
             )
-        return as_array(self.leaves[i])
+        return as_given(self.leaves[i])
 
     def _axis(self, i: int, axis: Axis, type: ShapeDtype) -> Axis:
         if axis is None:
@@ -173,13 +173,19 @@ class _Call:
             return fun(*args, **kwargs)
 
         pairs = zip(self.arrays, self.axes, strict=True)
-        traced = trace(function_of_arrays, [_element(x.type, axis) for x, axis in pairs])
+        elements = [_element(x._signature, axis) for x, axis in pairs]
+        traced = trace(function_of_arrays, elements, writes="apart")
         axes = [*self.axes, *[None] * len(traced.captured)]
         graph, flags = batch_graph(traced.graph, [axis is not None for axis in axes], self.size)
-        places = self._places(out_axes, traced.out_tree, traced.output_types, flags)
+        own = traced.output_types
+        places = self._places(out_axes, traced.out_tree, own, flags[: len(own)])
+        places += [self.axes[i] for i, _ in traced.written]
         graph = _with_axes(graph, axes, flags, places, self.size)
         results = apply_graph(graph, [*self.arrays, *traced.captured])
-        return tree.unflatten(traced.out_tree, results)
+        # Of an argument that all elements share each of them writes into a copy of its own.
+        written = tuple(pair for pair in traced.written if self.axes[pair[0]] is not None)
+        write_back(written, self.arrays, results)
+        return traced.result(results)
 
     def _places(
         self,
@@ -237,7 +243,7 @@ def _normalized(what: str, axis: int, ndim: int) -> int:
     return axis % ndim
 
 
-def _element(type: ShapeDtype, axis: Axis) -> ShapeDtype:
+def _element(type: Signature, axis: Axis) -> Signature:
     if axis is None:
         return type
     return type.with_shape((*type.shape[:axis], *type.shape[axis + 1 :]))

@@ -343,3 +343,23 @@ def _loop_text(text: str) -> str:
     start = re.search(rf"^%?{re.escape(name)} .*\{{$", text, re.MULTILINE)
     assert start is not None
     return text[start.end() : text.index("\n}", start.end())]
+
+
+@pytest.mark.usefixtures("_always")
+def test_a_carry_that_several_lanes_read_is_not_packed_with_itself(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is one carry: packed, it would be carried once for each lane."""
+    monkeypatch.setattr(horizontal, "PART_SECONDS", 0)
+    monkeypatch.setattr(horizontal, "_WORTHWHILE", 1e9)
+
+    def function(values: Any, shared: Any) -> Any:
+        def body(_: Any, state: Any) -> Any:
+            own, rate = state
+            return [x * rate + x for x in own], rate
+
+        return tracer.fori_loop(0, 9, body, (values, shared))
+
+    _, after, _ = fused(function, [random(6) for _ in range(5)], random(6))
+    (loop,) = [node for node in after.nodes if node.op is ops.while_]
+    assert [type.size for type in loop.types if type.ndim] in ([6, 30], [30, 6])

@@ -51,6 +51,12 @@ def adjoint(x: Array) -> Array:
     return conjugate(swapped) if is_complex(x) else swapped
 
 
+@compound
+def mirrored(x: Array, *, conjugated: bool) -> Array:
+    """Return the symmetric (Hermitian) matrices of the lower triangles; the gradient is whole."""
+    return apply(ops.mirror_triangle, x, conjugated=conjugated)
+
+
 def refuse(failed: Array, what: str, mend: str) -> None:
     """Raise `LinAlgError` when a concrete truth value says so; a traced one has no value yet."""
     if not failed.is_traced and bool(failed):

@@ -66,6 +66,12 @@ def cholesky(a: ArrayLike, /, *, upper: bool = False) -> Array:
     LinAlgError
         The matrices are not square, or (concrete arrays) one is not positive definite.
 
+    Notes
+    -----
+    The matrix counts as symmetric (Hermitian): one triangle is read, and the gradient is the
+    symmetric one, in both triangles, as in JAX and PyTorch. A factor of a matrix of which one
+    triangle alone is meant to change is that of `tril(a) + tril(a, -1).mT`.
+
     Examples
     --------
     >>> import tracer.numpy as tnp
@@ -188,8 +194,9 @@ def _hermitian_svd(x: Array, compute_vectors: bool) -> Any:
         return flip(_sorted(absolute(eigvalsh(x))), -1)
     values, vectors = eigh(x)
     order = flip(argsort(absolute(values), -1), -1)
-    values = take_along_axis(values, order, -1)
-    left = take_along_axis(vectors, expand_dims(order, -2), -1)
+    values = take_along_axis(values, order, -1, mode="promise_in_bounds")
+    columns = expand_dims(order, -2)
+    left = take_along_axis(vectors, columns, -1, mode="promise_in_bounds")
     signs = real_as(expand_dims(sign(values), -2), x.dtype)
     return SVDResult(left, absolute(values), adjoint(left * signs))
 

@@ -62,8 +62,9 @@ def eigh(a: ArrayLike, UPLO: str = "L") -> EighResult:  # noqa: N803 - NumPy's n
 
     Notes
     -----
-    The gradient lies in the triangle that is read. The one through the eigenvectors is not finite
-    where two eigenvalues are equal; the one through the eigenvalues alone always is finite.
+    The matrix counts as symmetric (Hermitian): one triangle is read, and the gradient is the
+    symmetric one, in both triangles, as in JAX and PyTorch. The one through the eigenvectors is
+    not finite where two eigenvalues are equal; the one through the eigenvalues alone always is.
     """
     values, vectors, failed = _eigh(_hermitian("eigh", a, UPLO), compute_vectors=True)
     refuse_unconverged(failed, "eigh")

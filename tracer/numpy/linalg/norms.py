@@ -94,12 +94,19 @@ def _euclidean(x: Array, *, axes: tuple[int, ...], keepdims: bool) -> Array:
     return finish(apply(ops.sqrt, total), x.shape, axes, keepdims)
 
 
+def _largest(size: Array, axis: int, keepdims: bool = False) -> Array:
+    """Return the largest of sizes along an axis, 0 of nothing."""
+    if size.shape[axis]:
+        return max(size, axis, keepdims=keepdims)
+    return sum(size, axis, keepdims=keepdims)
+
+
 def _vector_norm(x: Array, ord: Any, axis: int, keepdims: bool) -> Array:  # noqa: A002
     if isinstance(ord, str):
         raise ArgumentError(f"norm {ord!r} is not one of vectors", mend="give a number or None")
     size = absolute(x)
     if ord == math.inf:
-        return max(size, axis, keepdims=keepdims)
+        return _largest(size, axis, keepdims)
     if ord == -math.inf:
         return min(size, axis, keepdims=keepdims)
     if ord == 0:
@@ -113,7 +120,7 @@ def _matrix_norm(x: Array, ord: Any, axes: tuple[int, ...], keepdims: bool) -> A
     rows, columns = axes
     if ord in (2, -2, "nuc"):
         values = svdvals(moveaxis(x, axes, (-2, -1)))
-        reduction = sum if ord == "nuc" else max if ord == 2 else min
+        reduction = sum if ord == "nuc" else _largest if ord == 2 else min
         result = reduction(values, -1)
         return expand_dims(result, axes) if keepdims else result
     summed, over = {1: (rows, columns), math.inf: (columns, rows)}.get(
@@ -125,7 +132,7 @@ def _matrix_norm(x: Array, ord: Any, axes: tuple[int, ...], keepdims: bool) -> A
             mend='use "fro", "nuc", 1, -1, 2, -2, inf or -inf',
         )
     sums = sum(absolute(x), summed, keepdims=True)
-    result = (max if ord > 0 else min)(sums, over, keepdims=True)
+    result = (_largest if ord > 0 else min)(sums, over, keepdims=True)
     kept = tuple(size for axis, size in enumerate(result.shape) if axis not in axes)
     return result if keepdims else reshape(result, kept)
 
@@ -259,4 +266,6 @@ def matrix_rank(
 
 def _per_row(tolerance: ArrayLike) -> ArrayLike:
     """Lay one tolerance for each matrix along its singular values; a number is for all."""
-    return tolerance if isinstance(tolerance, int | float) else expand_dims(as_array(tolerance), -1)
+    if isinstance(tolerance, int | float) or promotion.weak_class(tolerance) is not None:
+        return tolerance
+    return expand_dims(as_array(tolerance), -1)

@@ -18,7 +18,15 @@ from tracer.optimizer.passes import PassLog
 from tracer.optimizer.reorder.cost import is_worthwhile, planned
 from tracer.optimizer.reorder.emit import Emitter
 from tracer.optimizer.reorder.order import Contraction, Tree
-from tracer.optimizer.reorder.product import Factor, Place, Product, Reader, is_read, is_readable
+from tracer.optimizer.reorder.product import (
+    VIEWS,
+    Factor,
+    Place,
+    Product,
+    Reader,
+    is_read,
+    is_readable,
+)
 from tracer.optimizer.reorder.sharing import cheapest
 
 _MAXIMUM_ROUNDS = 4
@@ -52,11 +60,15 @@ class _Sums:
         self.graph = graph
         self.uses = Counter(value for node in graph.nodes for value in node.operands)
         self.uses.update(graph.outputs)
+        self.readers: dict[Value, set[Node]] = {}
         self.numbers: dict[Value, int] = {}
         self.terms: dict[Value, list[Term]] = {}
         inside: set[Node] = set()
         if not any(node.op is ops.dot_general for node in graph.nodes):
             return
+        for node in graph.nodes:
+            for value in node.operands:
+                self.readers.setdefault(value, set()).add(node)
         for node in reversed(graph.nodes):
             if node in inside or node.op not in (ops.add, ops.subtract):
                 continue
@@ -114,7 +126,7 @@ class _Sums:
         best: _Distribution | None = None
         for factor in product.factors:
             terms = self.terms.get(factor.value)
-            if terms is None or self.uses[factor.value] != 1:
+            if terms is None or not self._is_read_once(factor.value):
                 continue
             products = [
                 Reader(self.uses, self.numbers, instead={factor.value: term.value}).read(
@@ -131,6 +143,19 @@ class _Sums:
             if is_worthwhile(before, after) and (best is None or after < best.after):
                 best = _Distribution(terms, products, before, after)
         return best
+
+    def _is_read_once(self, value: Value) -> bool:
+        """Tell whether one op reads a value, and one operand of it, be it through views.
+
+        Products are read through views that others need too: of `v = s[None]`, `v * v` has the
+        sum `s` as a factor twice although one node reads it. (p + b)^2 is not p^2 + b^2.
+        """
+        while self.uses[value] == 1:
+            (reader,) = self.readers.get(value, (None,))
+            if reader is None or reader.op not in VIEWS:
+                return reader is not None
+            (value,) = reader.results
+        return False
 
 
 def price(product: Product) -> int:
@@ -222,8 +247,8 @@ def _common_factors(first: Term, second: Term) -> Iterator[_CommonFactor]:
     for i, left in enumerate(x.factors):
         for j, right in enumerate(y.factors):
             names = _matched(left, right, x.kept)
-            if names is None:
-                continue
+            if names is None or any(y.sizes[b] != x.sizes[a] for b, a in names.items()):
+                continue  # slices of one leaf may begin alike and be of different lengths
             sizes = {**y.sizes, **x.sizes}
             rests = (_rest(x, i, x.kept, {}, sizes), _rest(y, j, x.kept, names, sizes))
             if not rests[0].kept or set(rests[0].kept) != set(rests[1].kept):

@@ -51,29 +51,32 @@ def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Array:
 
     Parameters
     ----------
-    c : array_like, shape (m,)
+    c : array_like, shape (..., m)
         The first column.
-    r : array_like, shape (n,), optional
-        The first row, whose first element is not read; the conjugate of `c` by default.
+    r : array_like, shape (..., n), optional
+        The first row, whose first element is not read; the conjugate of `c` by default. Batch
+        axes are broadcast together.
 
     Returns
     -------
-    Array, shape (m, n)
+    Array, shape (..., m, n)
         Element (i, j) is c[i - j] or r[j - i].
 
     Raises
     ------
     ShapeError
-        An operand is no vector.
+        An operand is a number, or the batch axes do not fit.
     """
     column = as_array(c)
     row = conjugate(column) if r is None else as_array(r)
-    if column.ndim != 1 or row.ndim != 1:
+    if not column.ndim or not row.ndim:
         raise ShapeError(
             f"toeplitz takes vectors, got shapes {column.shape} and {row.shape}",
-            mend="flatten them with ravel",
+            mend="give an axis with reshape",
         )
-    m, n = column.size, row.size
-    values = concatenate([flip(column), row[1:]])
+    m, n = column.shape[-1], row.shape[-1]
+    batch = broadcast_shape("toeplitz", column.shape[:-1], row.shape[:-1])
+    column, row = broadcast(column, (*batch, m)), broadcast(row, (*batch, n))
+    values = concatenate([flip(column, -1), row[..., 1:]], -1)
     places = arange(m - 1, -1, -1)[:, None] + arange(n)
-    return values[places]
+    return values[..., places]

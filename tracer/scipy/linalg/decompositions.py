@@ -11,8 +11,9 @@ from tracer.numpy import linalg as _linalg
 from tracer.numpy.base import ArrayLike
 from tracer.numpy.convert import convert
 from tracer.numpy.dispatch import apply_many, compound
-from tracer.numpy.linalg.checks import adjoint, matrices, square_matrices
+from tracer.numpy.linalg.checks import adjoint, matrices, mirrored, square_matrices
 from tracer.numpy.matrices import eye, tril, triu
+from tracer.numpy.promotion import real_dtype
 from tracer.numpy.sorting import argsort
 from tracer.scipy.linalg.triangular import cholesky, solve_triangular
 
@@ -73,7 +74,7 @@ def lu(
     -------
     tuple of Array
         (P, L, U), or (P L, U) for `permute_l`. L is (..., m, k) with a diagonal of ones and U
-        (..., k, n), k = min(m, n).
+        (..., k, n), k = min(m, n); P is real.
     """
     del overwrite_a, check_finite
     packed, _, permutation = _lu(matrices("lu", a))
@@ -82,7 +83,7 @@ def lu(
     lower = tril(packed[..., :k], -1) + eye(m, k, dtype=packed.dtype)
     upper = triu(packed[..., :k, :])
     places = argsort(permutation, -1)
-    rows = eye(m, dtype=packed.dtype)[places]
+    rows = eye(m, dtype=real_dtype(packed.dtype))[places]
     if permute_l:
         return rows @ lower, upper
     if p_indices:
@@ -186,7 +187,8 @@ def eigh(
 
     Notes
     -----
-    With the Cholesky factor L of `b` it solves L^-1 a L^-H y = w y, v = L^-H y.
+    With the Cholesky factor L of `b` it solves L^-1 a L^-H y = w y, v = L^-H y. Gradients are
+    symmetric (Hermitian), in both triangles.
     """
     if type != 1:
         raise ArgumentError(f"eigh has no problem of type {type!r}", mend="use type=1")
@@ -195,7 +197,7 @@ def eigh(
         return _linalg.eigvalsh(a, uplo) if eigvals_only else tuple(_linalg.eigh(a, uplo))
     matrix = square_matrices("eigh", a)
     matrix = matrix if lower else adjoint(matrix)
-    whole = tril(matrix) + adjoint(tril(matrix, -1))
+    whole = mirrored(matrix, conjugated=True)
     factor = cholesky(b if lower else adjoint(square_matrices("eigh", b)), lower=True)
     half = solve_triangular(factor, whole, lower=True)
     reduced = solve_triangular(factor, adjoint(half), lower=True)

@@ -11,11 +11,10 @@ from tracer.numpy import linalg as _linalg
 from tracer.numpy.base import ArrayLike
 from tracer.numpy.convert import as_array, broadcast, broadcast_shape, convert, reshape
 from tracer.numpy.dispatch import apply, compound
-from tracer.numpy.elementwise import conjugate
-from tracer.numpy.linalg.checks import square_matrices
+from tracer.numpy.linalg.checks import adjoint, mirrored, square_matrices
 from tracer.numpy.linalg.solving import require_rows
-from tracer.numpy.matrices import tril, triu
-from tracer.numpy.shaping import expand_dims, matrix_transpose, swapaxes
+from tracer.numpy.matrices import tril
+from tracer.numpy.shaping import expand_dims, matrix_transpose
 from tracer.numpy.sorting import argsort
 from tracer.numpy.taking import take_along_axis
 from tracer.scipy.linalg.triangular import cho_factor, cho_solve, solve_triangular
@@ -93,7 +92,8 @@ def take_rows(x: Array, rows: Array) -> Array:
     """Return the rows of matrices in the order of a column of their numbers."""
     batch = broadcast_shape("lu_solve", x.shape[:-2], rows.shape[:-2])
     places = broadcast(rows, (*batch, rows.shape[-2], x.shape[-1]))
-    return take_along_axis(broadcast(x, (*batch, *x.shape[-2:])), places, -2)
+    stack = broadcast(x, (*batch, *x.shape[-2:]))
+    return take_along_axis(stack, places, -2, mode="promise_in_bounds")
 
 
 @compound
@@ -121,7 +121,8 @@ def solve(
     b : array_like, shape (n,) or (..., n, m)
         Right-hand sides.
     lower : bool
-        Which triangle is read, where `assume_a` says that one is enough.
+        Which triangle is read, where `assume_a` says that one is enough. The gradient by the matrix
+        is symmetric (Hermitian) then, in both triangles.
     overwrite_a, overwrite_b, check_finite : bool
         Accepted, without effect.
     assume_a : str, optional
@@ -155,7 +156,8 @@ def solve(
             mend=f"use one of {[*_STRUCTURES, *_SHORT]}",
         )
     if kind in ("symmetric", "hermitian"):
-        matrix = _from_triangle(matrix, lower=bool(lower), conjugated=kind == "hermitian")
+        conjugated = kind == "hermitian" and matrix.dtype.kind == "c"
+        matrix = _from_triangle(matrix, lower=bool(lower), conjugated=conjugated)
     if transposed:
         matrix, kind = matrix_transpose(matrix), _TRANSPOSED.get(kind, kind)
         lower = not lower
@@ -169,7 +171,7 @@ def solve(
 
 
 def _from_triangle(x: Array, *, lower: bool, conjugated: bool) -> Array:
-    """Return the whole matrix of one triangle."""
-    triangle, strict = (tril(x), tril(x, -1)) if lower else (triu(x), triu(x, 1))
-    mirrored = swapaxes(strict, -1, -2)
-    return triangle + (conjugate(mirrored) if conjugated else mirrored)
+    """Return the whole matrix of one triangle; its gradient is that of the whole one."""
+    if not lower:
+        x = adjoint(x) if conjugated else matrix_transpose(x)
+    return mirrored(x, conjugated=conjugated)

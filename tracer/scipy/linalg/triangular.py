@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tracer import ops
-from tracer.errors import ArgumentError
+from tracer.errors import ArgumentError, ShapeError
 from tracer.numpy import linalg as _linalg
 from tracer.numpy import promotion
 from tracer.numpy.base import ArrayLike
@@ -53,6 +53,10 @@ def cholesky(
     ------
     LinAlgError
         The matrices are not square, or (concrete arrays) one is not positive definite.
+
+    Notes
+    -----
+    The gradient is symmetric (Hermitian), in both triangles.
     """
     del overwrite_a, check_finite
     return _linalg.cholesky(a, upper=not lower)
@@ -77,8 +81,8 @@ def cho_solve(
     ----------
     c_and_lower : tuple of (array_like, bool)
         What `cho_factor` returns.
-    b : array_like, shape (n,) or (..., n, m)
-        Right-hand sides.
+    b : array_like, shape (n,), (..., n) or (..., n, m)
+        Right-hand sides, as in `solve_triangular`.
     overwrite_b, check_finite : bool
         Accepted, without effect.
 
@@ -109,8 +113,8 @@ def solve_triangular(
     ----------
     a : array_like, shape (..., n, n)
         Only the triangle that `lower` names is read.
-    b : array_like, shape (n,) or (..., n, m)
-        Right-hand sides.
+    b : array_like, shape (n,), (..., n) or (..., n, m)
+        Right-hand sides; a stack of vectors has one axis less than `a`.
     trans : {0, 1, 2, "N", "T", "C"}
         Solve with `a`, its transpose or its adjoint.
     lower : bool
@@ -130,16 +134,20 @@ def solve_triangular(
     LinAlgError
         The matrices are not square, or (concrete arrays) the diagonal of one has a zero.
     ShapeError
-        The sizes of `a` and `b` do not agree.
+        The sizes of `a` and `b` do not agree, or `b` may be a matrix as well as a stack of vectors
+        (SciPy takes it for the one, JAX for the other).
     """
     del overwrite_b, check_finite
     if trans not in _TRANSPOSES:
         raise ArgumentError(f"trans {trans!r} is not known", mend="use 0, 1, 2, 'N', 'T' or 'C'")
     matrix, rhs = square_matrices("solve_triangular", a), as_array(b)
-    require_rows("solve_triangular", matrix, rhs)
+    is_stack = _is_stack_of_vectors(matrix, rhs)
+    if not is_stack:
+        require_rows("solve_triangular", matrix, rhs)
     solution, failed = _solve(
         matrix,
         rhs,
+        has_vectors=is_stack or rhs.ndim == 1,
         lower=bool(lower),
         unit_diagonal=bool(unit_diagonal),
         transpose_a=_TRANSPOSES[trans],
@@ -148,13 +156,29 @@ def solve_triangular(
     return solution
 
 
+def _is_stack_of_vectors(a: Array, b: Array) -> bool:
+    """Tell whether right-hand sides are one vector for each matrix of a stack."""
+    if b.ndim < 2 or b.ndim != a.ndim - 1 or b.shape[-1] != a.shape[-1]:
+        return False
+    pairs = zip(a.shape[:-2], b.shape[:-1], strict=True)
+    if not all(size == count or 1 in (size, count) for size, count in pairs):
+        return False
+    if b.shape[-2] == a.shape[-1]:
+        raise ShapeError(
+            f"solve_triangular: b of shape {b.shape} may be a matrix or a stack of vectors for a "
+            f"of shape {a.shape}",
+            mend="write b[None] for a matrix, or b[..., None] for vectors and [..., 0] behind it",
+        )
+    return True
+
+
 @compound
 def _solve(
-    a: Array, b: Array, *, lower: bool, unit_diagonal: bool, transpose_a: str
+    a: Array, b: Array, *, has_vectors: bool, lower: bool, unit_diagonal: bool, transpose_a: str
 ) -> tuple[Array, Array]:
     dtype = promotion.division_dtype(promotion.promote_types(a.dtype, b.dtype))
     a, b = convert(a, dtype), convert(b, dtype)
-    columns = reshape(b, (b.size, 1)) if b.ndim == 1 else b
+    columns = reshape(b, (*b.shape, 1)) if has_vectors else b
     batch = broadcast_shape("solve_triangular", a.shape[:-2], columns.shape[:-2])
     result = apply(
         ops.triangular_solve,
@@ -169,4 +193,4 @@ def _solve(
     if unit_diagonal:  # what stands there is not read
         pivots = full_like(pivots, 1)
     failed = any_of(compare(pivots, full_like(pivots, 0), "EQ"))
-    return (reshape(result, result.shape[:-1]) if b.ndim == 1 else result), failed
+    return (reshape(result, result.shape[:-1]) if has_vectors else result), failed

@@ -1,0 +1,269 @@
+"""A form for every rewrite rule, and for passes that few programs are made for.
+
+By chance most would fire in far less than one program in a hundred (`Report.rare` counts). Each
+form says its operands with their shapes, what is written, and the shape of it; `{g}` is a positive
+definite matrix, `{l}` its Cholesky factor, `{i}` are indices below n.
+"""
+
+from __future__ import annotations
+
+from tests.fuzz.writer import Var, Writer
+
+Form = tuple[str, str, str]
+"""Operands as in "a:n,k v:k", the expression, the result's shape."""
+_EYE = "np.eye({n}, dtype={x}.dtype)"
+
+FORMS: dict[str, tuple[Form, ...]] = {
+    "inverse-times": (
+        ("g: b:n,k", "np.linalg.inv({g}) @ {b}", "n,k"),
+        ("g: v:n", "np.linalg.inv({g}) @ {v}", "n"),
+    ),
+    "times-inverse": (
+        ("g: b:k,n", "{b} @ np.linalg.inv({g})", "k,n"),
+        ("g: v:n", "{v} @ np.linalg.inv({g})", "n"),
+    ),
+    "solve-then-product": (
+        ("g: b:n,n v:n", "np.linalg.solve({g}, {b}) @ {v}", "n"),
+        ("g: b:n,n v:n", "np.linalg.inv({g}) @ {b} @ {v}", "n"),
+        ("g: b:n,n c:n,2", "np.linalg.solve({g}, {b}) @ {c}", "n,2"),
+    ),
+    "solve-with-factor": (
+        ("l: v:n", "np.linalg.solve({l} @ {l}.T, {v})", "n"),
+        ("l: b:n,k", "np.linalg.inv({l} @ {l}.T) @ {b}", "n,k"),
+    ),
+    "determinant-of-factors": (("l:", "np.linalg.det({l} @ {l}.T)", ""),),
+    "log-determinant-of-factors": (
+        ("l:", "np.linalg.slogdet({l} @ {l}.T)[1]", ""),
+        ("g:", "np.linalg.slogdet(np.tril({g}) @ np.tril({g}).T)[1]", ""),
+    ),
+    "sign-of-factors": (("l:", "np.linalg.slogdet({l} @ {l}.T)[0]", ""),),
+    "solve-with-cholesky": (
+        ("l: v:n", "np.linalg.solve({g}, {v}) + {l}[0, 0]", "n"),
+        ("l: b:n,k", "np.linalg.solve({g}, {b}) + {l}[0, 0]", "n,k"),
+    ),
+    "determinant-with-cholesky": (("l:", "np.linalg.det({g}) + {l}[0, 0]", ""),),
+    "log-determinant-with-cholesky": (("l:", "np.linalg.slogdet({g})[1] + {l}[0, 0]", ""),),
+    "sign-with-cholesky": (("l:", "np.linalg.slogdet({g})[0] + {l}[0, 0]", ""),),
+    "log-of-determinant": (("g:", "np.log(np.linalg.det({g}))", ""),),
+    "trace-of-product": (
+        ("x:n,k y:k,n", "np.trace({x} @ {y})", ""),
+        ("x:n,k y:n,k", "np.trace({x}.T @ {y})", ""),
+        ("x:n,k y:k,n", f"np.sum(({{x}} @ {{y}}) * {_EYE})", ""),
+    ),
+    "diagonal-of-product": (
+        ("x:n,k y:k,n", "np.diag({x} @ {y})", "n"),
+        ("x:k,n y:k,n", "np.diagonal({x}.T @ {y})", "n"),
+    ),
+    "diagonal-of-sum": (
+        ("x:n,k y:k,n z:n,n", "np.diag({x} @ {y} + {z})", "n"),
+        ("x:n,k y:k,n z:n,n", "np.trace({x} @ {y} + {z})", ""),
+    ),
+    "diagonal-of-difference": (("x:n,k y:k,n z:n,n", "np.diag({z} - {x} @ {y})", "n"),),
+    "diagonal-of-elementwise-product": (("x:n,k y:k,n z:n,n", "np.diag(({x} @ {y}) * {z})", "n"),),
+    "diagonal-of-quotient": (
+        ("x:n,k y:k,n z:n,n", "np.diag(({x} @ {y}) / {z})", "n"),
+        ("x:n,k y:k,n z:n,n", "np.diag({z} / (30 + {x} @ {y}))", "n"),
+    ),
+    "kronecker-times": (
+        ("a:4,5 b:6,7 v:35", "np.kron({a}, {b}) @ {v}", "24"),
+        ("a:4,5 b:6,7 v:35,3", "np.kron({a}, {b}) @ {v}", "24,3"),
+    ),
+    "diagonal-gradient": (
+        ("z:n,n", "np.sin(np.diagonal({z}))", "n"),
+        ("z:3,n,n", "np.diagonal({z}, axis1=1, axis2=2) ** 2", "3,n"),
+    ),
+    "diagonal-times": (
+        ("v:n x:n,k", "np.diag({v}) @ {x}", "n,k"),
+        ("v:n x:n,k", f"({{v}}[:, None] * {_EYE}) @ {{x}}", "n,k"),
+        ("v:n x:n", f"({{v}} * {_EYE}) @ {{x}}", "n"),
+    ),
+    "times-diagonal": (
+        ("x:n,k v:n", "{x}.T @ np.diag({v}) @ {x}", "k,k"),
+        ("x:k,n v:n", f"{{x}} @ ({_EYE} * {{v}})", "k,n"),
+    ),
+    "identity-times": (("x:n,k", f"{_EYE} @ {{x}}", "n,k"), ("x:n,n", f"{{x}} @ {_EYE}", "n,n")),
+    "shifted-times": (
+        ("x:n,n v:n", f"({{x}} + 0.1 * {_EYE}) @ {{v}}", "n"),
+        ("x:n,n c: b:n,3", f"({{c}} * {_EYE} + {{x}}) @ {{b}}", "n,3"),
+    ),
+    "one-hot-times": (
+        ("i:k t:n,9", "nn.one_hot({i}, {n}, dtype={t}.dtype) @ {t}", "k,9"),
+        ("i:k t:n", "({i}[:, None] == np.arange({n})).astype({t}.dtype) @ {t}", "k"),
+    ),
+    "rows-of-identity-times": (
+        ("i:k x:n,9", f"{_EYE}[{{i}}] @ {{x}}", "k,9"),
+        ("i:k x:n", f"{_EYE}[{{i}}] @ {{x}}", "k"),
+    ),
+    "one-hot-transposed-times": (
+        ("i:k x:k,9", "nn.one_hot({i}, {n}, dtype={x}.dtype).T @ {x}", "n,9"),
+        ("i:k x:k", "(np.arange({n})[:, None] == {i}).astype({x}.dtype) @ {x}", "n"),
+    ),
+    "largest-of-sorted": (
+        ("x:k,99", "np.sort({x})[..., -3:]", "k,3"),
+        ("x:300", "np.sort({x})[-2:]", "2"),
+    ),
+    "largest-of-sorted-descending": (
+        ("x:k,99", "np.sort({x})[..., ::-1][..., :3]", "k,3"),
+        ("x:9,99", "np.flip(np.sort({x})[..., -3:], -1)", "9,3"),
+    ),
+    "smallest-of-sorted": (
+        ("x:k,99", "np.sort({x})[..., :3]", "k,3"),
+        ("x:300", "np.sort({x})[:2]", "2"),
+    ),
+    "places-of-smallest": (
+        ("x:k,99", "np.take_along_axis({x}, np.argsort({x})[..., :3], axis=-1)", "k,3"),
+        ("x:k,99", "np.argsort(-{x})[..., :3] * {x}[..., :3]", "k,3"),
+    ),
+    "log1p": (("x:n,k", "np.log(1 + {x} * {x})", "n,k"), ("x:n", "np.log({x} ** 2 - (-1))", "n")),
+    "log1p-of-negative": (("x:n,k", "np.log(1 - 0.9 * np.tanh({x}))", "n,k"),),
+    "expm1": (("x:n,k", "np.exp({x}) - 1", "n,k"), ("x:n", "np.exp({x}) + (-1.0)", "n")),
+    "softplus": (
+        ("x:n,k", "np.log(1 + np.exp({x}))", "n,k"),
+        ("x:n", "np.log1p(np.exp({x}))", "n"),
+    ),
+    "log-sigmoid": (
+        ("x:n,k", "np.log(nn.sigmoid({x}))", "n,k"),
+        ("x:n", "np.log(1 / (1 + np.exp(-{x})))", "n"),
+    ),
+    "log-sum-exp": (
+        ("x:n,k", "np.log(np.sum(np.exp({x}), axis=1))", "n"),
+        ("x:n,k", "np.log(np.sum(np.exp({x}), axis=0, keepdims=True))", "1,k"),
+        ("x:n", "np.log(np.sum(np.exp({x})))", ""),
+    ),
+    "softmax": (
+        ("x:n,k", "np.exp({x}) / np.sum(np.exp({x}), axis=1, keepdims=True)", "n,k"),
+        ("x:n,k", "np.exp({x}) / np.sum(np.exp({x}), axis=0)", "n,k"),
+    ),
+    "softmax-gradient": (
+        (
+            "x:n,k y:n,k",
+            "np.sum({y} * (np.exp({x}) / np.sum(np.exp({x}), axis=1, keepdims=True)))",
+            "",
+        ),
+    ),
+    "log-softmax-gradient": (
+        (
+            "x:n,k y:n,k",
+            "np.sum({y} * np.log(np.exp({x}) / np.sum(np.exp({x}), axis=0, keepdims=True)))",
+            "",
+        ),
+    ),
+    "softplus-gradient": (("x:n,k y:n,k", "np.sum({y} * np.log(1 + np.exp({x})))", ""),),
+    "log-sum-exp-gradient": (
+        ("x:n,k v:n", "np.sum({v} * np.log(np.sum(np.exp({x}), axis=1)))", ""),
+    ),
+    "log-softmax": (
+        ("x:n,k", "np.log(nn.softmax({x}, axis=-1))", "n,k"),
+        ("x:n,k", "np.log(np.exp({x}) / np.sum(np.exp({x}), axis=0, keepdims=True))", "n,k"),
+    ),
+    "power-by-multiplication": (
+        ("x:n,k", "(0.5 * {x}) ** 4", "n,k"),
+        ("x:n", "(1 + {x} * {x}) ** -0.5", "n"),
+        ("x:n", "({x} * {x}) ** 2.5", "n"),
+    ),
+    "reassociate-solves": (
+        ("l: s:n,n a:n,400", "sla.solve_triangular({l}, {s} @ {a}, lower=True)", "n,400"),
+        (
+            "l: s:n,n a:n,400 v:400",
+            "sla.solve_triangular({l}, {s} @ {a}, lower=True) @ {v}",
+            "n",
+        ),
+    ),
+    "write-out-inner-products": (
+        (
+            "x:90,8 y:97,8",
+            "np.einsum('ijk,ijk->ij', {x}[:, None] - {y}[None], {x}[:, None] - {y}[None])",
+            "90,97",
+        ),
+        ("x:90,3 y:97,3", "np.linalg.vecdot({x}[:, None] - {y}, {x}[:, None] - {y})", "90,97"),
+    ),
+    "match-contractions": (
+        ("x:n,20 y:k,20", "np.sum({x}[:, None] * {y}[None], axis=-1)", "n,k"),
+        ("x:n,40 y:k,40", "np.sum(({x}[:, None] - {y}[None]) ** 2, axis=-1)", "n,k"),
+    ),
+    "unroll-short-reductions": (
+        ("x:n,3 y:k,3", "np.sum(({x}[:, None] - {y}[None]) ** 2, axis=-1)", "n,k"),
+        ("x:n,9 y:k,9", "np.sum(np.abs({x}[:, None] - {y}[None]), axis=-1)", "n,k"),
+    ),
+    "reduce-through-concatenate": (
+        ("x:150,100 y:140,100", "np.sum(np.concatenate([{x}, {y}]) ** 2, axis=0)", "100"),
+        ("x:150,100 y:150,100", "np.max(np.concatenate([{x}, np.sin({y})], axis=1))", ""),
+        ("x:99,150 y:99,150", "np.sum(np.tanh(np.stack([{x}, {y}])), axis=(0, 1))", "150"),
+    ),
+    "sink-transposes": (
+        ("x:90,100", "np.sum(np.exp(0.1 * {x}).T, axis=1)", "100"),
+        ("x:20,30,40", "np.max(np.transpose({x}, (2, 0, 1)) * 2.0, axis=0)", "20,30"),
+        ("x:90,100", "np.log(np.sum(np.exp({x}.T), axis=1))", "100"),
+    ),
+    "fusion-merger": (
+        (
+            "x:700,280",
+            "np.sum({x} / (1 + {x} ** 2), axis=0) + np.max(({x} / (1 + {x} ** 2))[:280], axis=1)",
+            "280",
+        ),
+        ("x:280,700", "(1 / (1 + {x} ** 2)) @ np.sum(1 / (1 + {x} ** 2), axis=0)", "280"),
+    ),
+    "split": (
+        (
+            "x:1500,3 y:1201,3 v:1201",
+            "np.exp(-0.5 * np.sum(({x}[:, None] - {y}[None]) ** 2, axis=-1)) @ {v}",
+            "1500",
+        ),
+        ("x:2003,4 y:4,1500", "np.mean(np.tanh({x} @ {y}) ** 2, axis=1)", "2003"),
+    ),
+    "expand-exponentials": (
+        (
+            "x:500 y:300",
+            "np.exp(-(({x}[:, None] - {y}) ** 2)) @ np.ones({y}.shape, {x}.dtype)",
+            "500",
+        ),
+        ("x:n,k", "np.sum(np.exp(0.3 * {x}), axis=0)", "k"),
+    ),
+}
+
+
+_SELDOM = (
+    "diagonal-of-quotient diagonal-of-elementwise-product sign-of-factors determinant-of-factors "
+    "determinant-with-cholesky log-determinant-of-factors times-inverse inverse-times "
+    "solve-with-factor reassociate-solves largest-of-sorted smallest-of-sorted places-of-smallest "
+    "log1p diagonal-of-sum diagonal-of-difference largest-of-sorted-descending softmax-gradient "
+    "log-softmax-gradient softplus-gradient log-sum-exp-gradient reduce-through-concatenate"
+).split()
+"""Those that other values around them keep from firing most often: drawn twice as often."""
+
+
+def form(w: Writer) -> None:
+    """Write the form of one rule or pass, on values of the program or on arguments."""
+    name = w.choose([*sorted(FORMS), *_SELDOM, *_SELDOM])
+    w.wants_gradient |= name.endswith("gradient")
+    operands, text, result = w.choose(FORMS[name])
+    sizes = {letter: _size(w) for letter in "nk"}
+    named: dict[str, str] = dict(sizes)
+    variables: dict[str, Var] = {}
+    for operand in operands.split():
+        letter, _, shape = operand.partition(":")
+        spelled = tuple(sizes.get(size, size) for size in shape.split(",") if size)
+        variables |= _operand(w, letter, spelled, sizes["n"])
+    named |= {letter: w.use(var) for letter, var in variables.items()}
+    # In `{x}.dtype` and such a longer expression needs parentheses, which `use` writes.
+    shape = tuple(sizes.get(size, size) for size in result.split(",") if size)
+    w.must.append(w.emit(text.format(**named), shape))
+
+
+def _size(w: Writer) -> str:
+    named = [name for name in w.dims if 0 < w.size(name) <= 256]
+    return w.choose(named) if named and w.chance(0.6) else w.choose(["24", "40", "7"])
+
+
+def _operand(w: Writer, letter: str, shape: tuple[str, ...], n: str) -> dict[str, Var]:
+    if letter == "i":
+        return {"i": w.index(shape, n)}
+    if letter in ("g", "l"):
+        return _definite(w, n)
+    return {letter: w.alike(shape) if w.chance(0.5) else w.input(shape)}
+
+
+def _definite(w: Writer, n: str) -> dict[str, Var]:
+    x = w.alike((n, w.choose([n, "5"])))
+    g = w.emit(f"{x} @ {x}.T / {x.shape[1]} + 0.5 * np.eye({n}, dtype={x}.dtype)", (n, n))
+    return {"g": g, "l": w.emit(f"np.linalg.cholesky({g})", (n, n))}

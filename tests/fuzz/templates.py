@@ -1,0 +1,124 @@
+"""Blocks for passes that need more than one form: many alike parts, large arrays, long scans."""
+
+from __future__ import annotations
+
+from tests.fuzz.writer import Writer
+
+
+def repeated(w: Writer) -> None:
+    """One sum in two places of a product, with unit axes between."""
+    n, k, m = w.dim(), w.dim(), w.dim()
+    w.fits(n, m)
+    x, a, b = w.alike((n, k)), w.weight(k, m), w.alike((m,))
+    v = w.emit(f"({x} @ {a} + {b})[None]", ("1", n, m))
+    w.emit(w.choose([f"{v} * {v}", f"{v} * {v} * {v}", f"{v} ** 2 + {v} * {v}"]), v.shape)
+
+
+def many_small(w: Writer) -> None:
+    """Many small alike operations, put together, and a sum over what was put together."""
+    k = w.choose([d for d in w.dims if 0 < w.size(d) <= 64] or ["5"])
+    x, ws = w.alike((k,)), w.input(("8", k, k), prefix="w")
+    items = w.emit(f"[np.tanh({ws}[j] @ {x} / {k}) for j in range(8)]", ("0",))
+    w.vars.remove(items)
+    form, shape = w.choose(
+        [
+            ("np.concatenate({i})", (f"8 * ({k})",)),
+            ("np.sum(np.concatenate({i}))", ()),
+            ("np.max(np.concatenate({i}))", ()),
+            ("np.sum(np.stack({i}), axis=0)", (k,)),
+            ("np.sum(np.concatenate([u * u for u in {i}]))", ()),
+            ("sum(np.sum(u ** 2) for u in {i})", ()),
+        ]
+    )
+    w.emit(form.format(i=items), shape)
+
+
+def large_pairs(w: Writer) -> None:
+    """All pairs of more points than the caches hold: slices without a limit, merged kernels."""
+    n, m, d = w.choose(["1500", "2003"]), w.choose(["1000", "1201"]), w.choose(["1", "2", "3"])
+    x, y = w.input((n, d)), w.input((m, d))
+    form = w.choose(
+        [
+            "np.exp(-0.5 * np.sum(({x}[:, None] - {y}[None]) ** 2, axis=-1))",
+            "np.tanh({x} @ {y}.T)",
+            "1 / (1 + np.sum(np.abs({x}[:, None] - {y}[None]), axis=-1))",
+            "np.arctan({x}[:, :1] - {y}[:, 0])",
+        ]
+    ).format(x=x, y=y)
+    text, shape = w.choose(
+        [
+            ("{k} @ {v}", (n,)),
+            ("np.sum({k}, axis=0)", (m,)),
+            ("np.mean(({k}) ** 2)", ()),
+            ("np.log(np.sum(np.exp({k}), axis=1))", (n,)),
+            ("np.min({k}, axis=1)", (n,)),
+        ]
+    )
+    w.emit(text.format(k=form, v=w.input((m,)) if "{v}" in text else ""), shape)
+
+
+def long_sum(w: Writer) -> None:
+    """The sum of very many alike numbers: it has to keep its digits."""
+    n, m = w.choose(["301", "503"]), w.choose(["400", "250"])
+    x, y = w.input((n, m), "few"), w.input((n, m), "few")
+    v = w.weight(m, "4")
+    form = w.choose(
+        [
+            "np.einsum('ij,ij->', {x}, {y})",
+            "{x}.ravel() @ {y}.ravel()",
+            "np.sum({x} * {y})",
+            "np.mean(np.tanh({x} @ {v}) ** 2)",
+            "np.vdot({x}, {y})",
+            "np.mean(({x} - {y}) ** 2) + np.sum({x})",
+            "np.tensordot({x}, {y}, 2)",
+            "lax.fori_loop(0, 3, lambda i, h: h + np.sum(np.abs({x} * h)) / 1e6, {x}[0, 0])",
+        ]
+    )
+    w.must.append(w.emit(form.format(x=x, y=y, v=v), ()))
+
+
+def shared_work(w: Writer) -> None:
+    """A cheap value of large arrays that several kernels read."""
+    x = w.input(("700", "300"))
+    u = w.emit(f"np.tanh({x}) * 0.5 + {x}", x.shape)
+    w.emit(f"np.sum({u}, axis=0) * np.sum({u} ** 2, axis=0)", ("300",))
+    w.emit(f"np.max({u}, axis=1) - np.mean({u}, axis=1)", ("700",))
+
+
+def kept_states(w: Writer) -> None:
+    """A long scan whose gradient keeps every state, with a large array that it only reads."""
+    trips, k = w.choose(["50", "120"]), w.choose(["64", "150"])
+    h, m, xs = w.input((k,)), w.weight(k, k), w.input((trips, k))
+    big = w.emit(f"np.tanh({m} @ {m}.T)", (k, k))
+    name = f"s{len(w.lines)}"
+    w.lines.append(
+        f"def {name}(h, x):\n    h = np.tanh({big} @ h + np.sin(x))\n    return h, np.sum(h ** 2)"
+    )
+    pair = w.emit(f"lax.scan({name}, {h}, {xs})", ("0",))
+    w.vars.remove(pair)
+    w.emit(f"{pair}[1]", (trips,))
+    w.emit(f"{pair}[0]", (k,))
+
+
+def environments(w: Writer) -> None:
+    """A long loop of independent rows, which each core takes some of; it is not differentiated."""
+    w.is_plain = True
+    s, f, name = w.input(("512", "3")), w.input(("4", "512")), f"s{len(w.lines)}"
+    w.lines.append(
+        f"def {name}(i, s):\n"
+        "    x, v = s[:, 0], s[:, 1]\n"
+        f"    parts = [0.9 * x + 0.1 * np.sin(v), 0.8 * v + 0.1 * {f}[i % 4], s[:, 2] + x * v]\n"
+        "    return np.stack(parts, axis=1)"
+    )
+    w.must.append(w.emit(f"lax.fori_loop(0, 3000, {name}, {s})", s.shape))
+
+
+BLOCKS = (
+    (repeated, 2),
+    (many_small, 4),
+    (large_pairs, 2),
+    (long_sum, 2),
+    (shared_work, 1),
+    (kept_states, 2),
+    (environments, 1),
+)

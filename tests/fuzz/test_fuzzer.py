@@ -1,0 +1,136 @@
+"""The fuzzer finds faults that are planted, names who did it, and makes programs small."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pytest
+
+from tests.fuzz import frameworks
+from tests.fuzz.check import Verdict, check
+from tests.fuzz.evaluate import Noise, values
+from tests.fuzz.generate import generate
+from tests.fuzz.program import Input, Program, parse
+from tests.fuzz.shrink import shrink
+from tests.fuzz.supervise import Worker
+from tracer import ops
+from tracer.ir import Graph, rebuild
+from tracer.lowering.builder import StableHloBuilder
+from tracer.optimizer.passes import Pass, PassManager
+from tracer.trace import trace
+
+SQUARE = Program({"n": 8}, (Input("x", ("n", "n")),), ("y = np.tanh(x)",), "y @ y.T + x")
+
+
+def planted(name: str, was: Any, now: Any) -> Any:
+    """Make a pass write another op for one, in whatever it is given."""
+    original = PassManager._run_one
+
+    def run_one(self: PassManager, graph: Graph, item: Pass) -> Graph:
+        def other(_: Any, node: Any, operands: Sequence[Any]) -> Any:
+            return [now(*operands)] if node.op is was else None
+
+        graph = original(self, graph, item)
+        return rebuild(graph, other) if item.name == name else graph
+
+    return mock.patch.object(PassManager, "_run_one", run_one)
+
+
+def test_programs_are_read_as_they_are_written() -> None:
+    for seed in range(30):
+        text = generate(seed).text()
+        assert parse(parse(text).text()).text() == parse(text).text()
+
+
+def test_every_program_can_be_traced_and_interpreted() -> None:
+    for seed in range(20):
+        program = replace(generate(seed), transform="value")
+        arrays = frameworks.arguments(program)
+        traced = trace(frameworks.transformed(program, frameworks.tracer_names()), arrays)
+        assert values(traced.graph, [*arrays, *map(np.asarray, traced.captured)])
+
+
+@pytest.mark.xla
+def test_a_pass_that_changes_values_is_named() -> None:
+    with planted("common subexpressions", ops.tanh, ops.sine):
+        verdict = check(SQUARE, ("none",))
+    assert [item.kind for item in verdict.failures] == ["wrong"]
+    assert verdict.failures[0].culprit == "common subexpressions"
+
+
+@pytest.mark.xla
+def test_a_lowering_that_changes_values_is_named() -> None:
+    with mock.patch.object(StableHloBuilder, "tanh", lambda self, x: self.sine(x), create=True):
+        verdict = check(replace(SQUARE, dims={"n": 9}), ("none",))
+    assert [item.kind for item in verdict.failures] == ["wrong"]
+    assert "lowering" in verdict.failures[0].culprit
+
+
+@pytest.mark.xla
+def test_an_error_that_is_not_ours_is_a_failure() -> None:
+    with mock.patch("tracer.optimizer.simplify.constant_value", side_effect=KeyError("planted")):
+        verdict = check(replace(SQUARE, result="np.reshape(2.0 * y, (n * n,)) + 1"), ("none",))
+    culprits = [item.culprit for item in verdict.failures]
+    assert [text for text in culprits if "KeyError" in text] == culprits != []
+
+
+@pytest.mark.xla
+def test_rounding_is_no_failure() -> None:
+    """A sum that cancels to a few roundings, a softmax of ties, a system near singularity."""
+    for lines, result in (
+        (("y = x @ x.T",), "(np.sum(y) - np.sum(y.T)) + np.sum(x - (x + 1e-7) + 1e-7)"),
+        (("y = np.concatenate([x, x])",), "np.argmax(y @ y.T, axis=1) * 1.0"),
+        (("y = x @ x.T + 1e-9 * np.eye(n)",), "np.linalg.solve(y, x)"),
+    ):
+        for dtype in ("float32", "float64"):
+            program = Program({"n": 16}, (Input("x", ("n", "n")),), lines, result, dtype)
+            verdict: Verdict = check(program, ("none",))
+            assert not verdict.failures, (lines, dtype, verdict.failures)
+
+
+def test_noise_is_as_large_as_rounding_and_no_larger() -> None:
+    program = replace(SQUARE, dtype="float32")
+    arrays = program.arrays()
+    graph = trace(frameworks.transformed(program, frameworks.tracer_names()), arrays).graph
+    exact = values(graph, arrays)
+    tolerance = Noise(graph, arrays, exact, "float32").draw(3).tolerance(0)
+    rounded = SQUARE_IN_NUMPY(arrays[0])
+    assert (np.abs(rounded - exact[0]) < tolerance).all()
+    assert tolerance.max() < 1e-3 * np.abs(exact[0]).max()
+
+
+def SQUARE_IN_NUMPY(x: Any) -> Any:
+    y = np.tanh(x)
+    return y @ y.T + x
+
+
+def test_shrinking_keeps_what_fails_and_little_else() -> None:
+    inputs = (Input("x", ("n", "m")), Input("b", ("m",)))
+    lines = ("u = np.tanh(x) + b", "v = np.sort(u * 2.0, axis=1)", "w = v @ v.T")
+    program = Program({"n": 12, "m": 7}, inputs, lines, "(w + 1.0, np.sum(u))")
+    small = shrink(program, lambda candidate: "np.sort" in candidate.text(), seconds=20)
+    assert len(small.body().splitlines()) <= 3
+    assert "np.sort" in small.text()
+    assert len(small.text()) < len(program.text()) / 1.5
+
+
+@pytest.mark.xla
+@pytest.mark.slow
+def test_the_death_of_the_process_is_a_failure_and_not_the_end() -> None:
+    deadly = replace(SQUARE, result="y + __import__('os').abort()")
+    with Worker(peers=()) as worker:
+        assert [item.kind for item in worker.ask(deadly, ("none",)).failures] == ["death"]
+        assert not worker.ask(SQUARE, ("none",)).failures
+
+
+@pytest.mark.xla
+@pytest.mark.slow
+def test_what_takes_too_long_is_a_failure() -> None:
+    endless = replace(SQUARE, lines=("while True: y = x",), result="y")
+    with Worker(seconds=2.0, peers=()) as worker:
+        assert not worker.ask(SQUARE, ("none",)).failures
+        assert [item.kind for item in worker.ask(endless, ("none",)).failures] == ["hang"]

@@ -1,0 +1,219 @@
+"""The list of what differs from XLA's defaults: each row acts, and changes no value."""
+
+import ast
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tracer
+import tracer.numpy as tnp
+from tracer import lowering
+from tracer.ir import interpret
+from tracer.lowering import shims, xla_options
+from tracer.lowering.settings import SETTINGS, without
+from tracer.lowering.soundness import chosen_options
+from tracer.trace import trace
+
+pytestmark = pytest.mark.xla
+
+ROOT = Path(__file__).resolve().parents[2]
+HERE = "tests/lowering/test_settings.py::test_values_with_and_without"
+
+
+def attention(q, k, v):
+    return tracer.nn.softmax(q @ k.T) @ v
+
+
+def kernel_mean(x, y):
+    return tnp.exp(-((x[:, None] - y[None]) ** 2)).sum(1) + tnp.arctan(x) + tnp.tanh(x) * tnp.sin(x)
+
+
+def checkpointed(x, w):
+    step = tracer.checkpoint(lambda x, w: tnp.tanh(x @ w) * x)
+    return tracer.grad(lambda x: (step(step(x, w), w) ** 2).sum())(x)
+
+
+def symmetrised(x, w, v):
+    p = (x + v) @ w
+    return (p + p.T) @ v
+
+
+def gradient_of_product(x, w):
+    return tracer.grad(lambda w: (tnp.sin(x @ w) ** 2).sum())(w)
+
+
+def masked_maxima(x):
+    mask = tnp.arange(x.shape[1]) <= tnp.arange(x.shape[0])[:, None]
+    return tnp.where(mask, x, -tnp.inf).max(-1)
+
+
+def repeated_vector(a, b, cost):
+    return tracer.scipy.special.logsumexp((-0.5 * (a + b - a * b))[:, None] - cost, axis=0)
+
+
+def strided_convolution(x, kernel):
+    def loss(x):
+        return (tracer.nn.conv(x, kernel, strides=2) ** 2).sum()
+
+    return tracer.grad(loss)(x)
+
+
+def depthwise_convolution(x, kernel):
+    return tracer.nn.conv_general_dilated(x, kernel, (1, 1), "SAME", feature_group_count=x.shape[1])
+
+
+def loop_of_sums(x):
+    return tracer.fori_loop(0, 3, lambda i, x: x - 0.1 * tnp.cumsum(x, axis=0), x)
+
+
+def pooled_in_a_loop(x):
+    def body(i, x):
+        pool = lambda x: (tracer.nn.max_pool(x, (2,), strides=(1,), padding="SAME") ** 2).sum()
+        return x - 0.1 * tracer.grad(pool)(x)
+
+    return tracer.fori_loop(0, 3, body, x)
+
+
+def best_of_short_rows(x):
+    return tnp.top_k(x, 3)
+
+
+def small_steps(x):
+    return tracer.fori_loop(0, 20, lambda i, c: (c[0] + c[1], c[1] - tnp.sin(c[0])), (x, 2 * x))
+
+
+def sums(x):
+    return x.sum(0), (x * x).sum(1), tnp.exp(x).sum()
+
+
+PROGRAMS = {
+    "library products only": (attention, (96, 32), (80, 32), (80, 16)),
+    "wide vectors": (kernel_mean, (1001,), (77,)),
+    "memory scheduler": (attention, (96, 32), (80, 32), (80, 16)),
+    "small loops of a kilobyte": (small_steps, (16,)),
+    "kept barriers": (checkpointed, (64, 32), (32, 32)),
+    "fused reductions": (sums, (400, 300)),
+    "unmoved loop code": (loop_of_sums, (70, 30)),
+    "small calls": (small_steps, (256,)),
+    "stored products": (symmetrised, (48, 48), (48, 48), (48, 48)),
+    "operands by rows": (gradient_of_product, (2048, 96), (96, 24)),
+    "reductions in stages": (sums, (4096, 48)),
+    "stored fills": (masked_maxima, (40, 600)),
+    "operands of broadcasts": (repeated_vector, (1500,), (1500,), (1500, 1500)),
+    "dilated operands": (strided_convolution, (2, 12, 12, 3), (3, 3, 3, 8)),
+    "mirrored kernels": (depthwise_convolution, (2, 6, 9, 9), (6, 1, 3, 3)),
+    "initial values in loops": (pooled_in_a_loop, (4, 70, 30)),
+    "stored ranks": (best_of_short_rows, (4000, 12)),
+    "barriers of passes": (checkpointed, (64, 32), (32, 32)),
+}
+
+
+def inputs_of(name, dtype):
+    random = np.random.default_rng(0)
+    return [random.standard_normal(shape).astype(dtype) for shape in PROGRAMS[name][1:]]
+
+
+def compiled_values(name, inputs):
+    """Values, the StableHLO text, and XLA's options, as they are compiled now."""
+    # Small calls are made without a limit only; the scheduler is chosen under one only.
+    limit = None if name == "small calls" else "1GB"
+    compiled = tracer.compile(PROGRAMS[name][0], memory_limit=limit)
+    found = [np.asarray(leaf) for leaf in tracer.tree.leaves(compiled(*inputs))]
+    options = (
+        chosen_options("cpu", {}),
+        xla_options.memory_optimized_options("cpu"),
+        xla_options.unmoved_code_options(),
+        xla_options.loop_options("cpu"),
+    )
+    return found, (compiled.stablehlo(*inputs), options)
+
+
+FLOAT32_ONLY = {"dilated operands", "mirrored kernels", "stored ranks"}
+
+
+def may_act(name, dtype):
+    """Whether a row can do something for a dtype with this jaxlib, on this machine."""
+    if name in FLOAT32_ONLY and dtype != "float32":
+        return False
+    if name == "small loops of a kilobyte":
+        return shims.LARGE_LOOPS_BECOME_FUNCTIONS
+    if name == "library products only":
+        return shims.VERSION >= (0, 9)
+    if name in ("stored products", "operands by rows"):
+        return shims.PRODUCTS_BY_YNNPACK
+    return name != "wide vectors" or bool(lowering.vectors.vector_options("cpu"))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", [name for name in SETTINGS if SETTINGS[name].certified == HERE])
+def test_values_with_and_without(name, dtype):
+    function, inputs = PROGRAMS[name][0], inputs_of(name, dtype)
+    wide = [x.astype("float64") for x in inputs]
+    expected = interpret(trace(function, wide).graph, wide)
+    on, text_on = compiled_values(name, inputs)
+    with without(name):
+        off, text_off = compiled_values(name, inputs)
+    assert (text_on != text_off) == may_act(name, dtype), "the setting acts in this program"
+    for found in (on, off):
+        for got, wanted in zip(found, expected, strict=True):
+            scale = max(1.0, float(np.abs(wanted).max()))
+            bound = (2e-5 if dtype == "float32" else 1e-12) * scale
+            np.testing.assert_allclose(got, wanted, atol=bound)
+
+
+def test_each_row_is_certified_by_a_test_that_is_there():
+    assert set(PROGRAMS) == {name for name in SETTINGS if SETTINGS[name].certified == HERE}
+    for setting in SETTINGS.values():
+        file, _, function = setting.certified.partition("::")
+        assert f"def {function or 'test_'}" in (ROOT / file).read_text(encoding="utf-8")
+
+
+def test_all_options_are_in_the_list():
+    known = " ".join(f"{setting.what} {setting.acts}" for setting in SETTINGS.values())
+    options = {
+        **chosen_options("cpu", {}),
+        **xla_options.memory_optimized_options("cpu"),
+        **xla_options.loop_options("cpu"),
+    }
+    passes = options.pop("xla_disable_hlo_passes").split(",")
+    passes += xla_options.unmoved_code_options()["xla_disable_hlo_passes"].split(",")
+    for name in passes:
+        assert name in known
+    for option, value in options.items():
+        assert f"{option}={value}" in known
+
+
+def test_with_all_settings_off_the_options_are_xla_s_own():
+    with without(*SETTINGS):
+        assert chosen_options("cpu", {}) == {"xla_disable_hlo_passes": ""}
+        assert xla_options.memory_optimized_options("cpu") == {}
+        assert xla_options.unmoved_code_options() == {}
+        assert xla_options.loop_options("cpu") == {}
+
+
+def _calls(name):
+    for path in sorted((ROOT / "tracer").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == name:
+                yield path.relative_to(ROOT).as_posix(), node
+
+
+def test_each_barrier_of_the_lowering_has_a_row():
+    emitted = [
+        (file, call)
+        for file, call in _calls("optimization_barrier")
+        if file.startswith("tracer/lowering/") or getattr(call.func.value, "id", "") == "b"
+    ]
+    named = {call.args[1].value for _, call in emitted if isinstance(call.args[-1], ast.Constant)}
+    rows = {name for name, row in SETTINGS.items() if row.kind == "barrier"}
+    assert named == rows - {"barriers of passes"}
+    unnamed = [file for file, call in emitted if len(call.args) < 2]
+    assert unnamed == ["tracer/ops/control.py"], "the op that passes emit"
+
+
+def test_each_library_call_and_attribute_has_a_row():
+    files = {file for file, _ in _calls("CustomCallOp")}
+    assert files == {"tracer/lowering/builder_library.py"}
+    text = (ROOT / "tracer/lowering/builder_calls.py").read_text(encoding="utf-8")
+    assert '{"xla_cpu_small_call": "true", "inlineable": "false"}' in text

@@ -1,0 +1,238 @@
+"""The one list of what differs from XLA's defaults: options, disabled passes, attributes, barriers.
+
+XLA's own tests run with XLA's defaults. So each row here says what it buys, and names the test that
+certifies it: programs in which the setting acts, with their values beside the interpreter's, with
+the setting and without. `python -m benchmarks.settings` measures what each gains; docs/settings.md
+has the figures, and the versions and machines. What gains nothing has no row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One difference from XLA's defaults.
+
+    Attributes
+    ----------
+    name : str
+        What it is called here.
+    kind : str
+        "option", "disabled pass", "attribute", "precision", "custom call" or "barrier".
+    what : str
+        XLA's name of it; for a barrier, what is stored.
+    why : str
+        What it buys.
+    acts : str
+        Where: versions of jaxlib, limits, sizes.
+    certified : str
+        The test that compares values with and without it.
+    """
+
+    name: str
+    kind: str
+    what: str
+    why: str
+    acts: str
+    certified: str = "tests/lowering/test_settings.py::test_values_with_and_without"
+
+
+SETTINGS: dict[str, Setting] = {
+    setting.name: setting
+    for setting in (
+        Setting(
+            "library products only",
+            "option",
+            "xla_cpu_experimental_ynn_fusion_type=LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT",
+            "XLA's count of bytes is true: what chains of ops in YNNPACK store is in no count",
+            "CPU, jaxlib >= 0.9",
+        ),
+        Setting(
+            "wide vectors",
+            "option",
+            "xla_cpu_prefer_vector_width=512",
+            "kernels of exponentials take up to half the time",
+            "CPU with avx512_vbmi2, jaxlib >= 0.9.2",
+        ),
+        Setting(
+            "memory scheduler",
+            "option",
+            "xla_cpu_scheduler_type=CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED",
+            "XLA's default runs producers early and keeps them all alive",
+            "CPU under a limit; before jaxlib 0.9.1 as "
+            "xla_cpu_enable_concurrency_optimized_scheduler=False",
+        ),
+        Setting(
+            "small loops of a kilobyte",
+            "option",
+            "xla_cpu_small_while_loop_byte_threshold=1024",
+            "larger loops would be functions of one thread, that refuse barriers",
+            "CPU, jaxlib >= 0.12",
+        ),
+        Setting(
+            "untiled kernels",
+            "option",
+            "xla_cpu_disable_tiled_emitter",
+            "the compiler ends the process where a value has 2^36 elements or more",
+            "CPU, jaxlib >= 0.11, values of 2^36 elements",
+            certified="tests/lowering/test_large_values.py",
+        ),
+        Setting(
+            "kept barriers",
+            "disabled pass",
+            "cse_barrier_expander",
+            "barriers stay: without them what is computed again is merged, and stored",
+            "CPU",
+        ),
+        Setting(
+            "fused reductions",
+            "disabled pass",
+            "tree_reduction_rewriter",
+            "reductions fuse with what they reduce, which is then not stored",
+            "CPU",
+        ),
+        Setting(
+            "unmoved loop code",
+            "disabled pass",
+            "while-loop-invariant-code-motion",
+            "what a loop computes again on purpose is not stored before it",
+            "under a limit that other programs do not keep",
+        ),
+        Setting(
+            "small calls",
+            "attribute",
+            "xla_cpu_small_call=true, inlineable=false",
+            "many small ops are one kernel, where each would cost a start",
+            "CPU, graphs of small values",
+        ),
+        Setting(
+            "full precision",
+            "precision",
+            "precision_config=HIGHEST of products and convolutions",
+            "GPUs and TPUs would multiply in fewer bits; on CPUs it changes nothing",
+            "everywhere",
+            certified="tests/devices/test_gpu.py",
+        ),
+        Setting(
+            "LAPACK",
+            "custom call",
+            "jaxlib's lapack_* kernels",
+            "XLA:CPU has no such decompositions, or slow ones",
+            "CPU",
+            certified="tests/lowering/test_linalg.py",
+        ),
+        Setting(
+            "stored products",
+            "barrier",
+            "a product, before it is transposed",
+            "XLA would turn the product around into a form that YNNPACK refuses",
+            "CPU, jaxlib >= 0.10",
+        ),
+        Setting(
+            "operands by rows",
+            "barrier",
+            "the transposed operand of a product",
+            "XLA would take the transpose into the product, which YNNPACK refuses",
+            "CPU, jaxlib >= 0.10",
+        ),
+        Setting(
+            "reductions in stages",
+            "barrier",
+            "the partial results of a long reduction",
+            "sums over leading axes go through memory in order, and long sums keep their digits",
+            "CPU, reductions of 65 rows or 2,048 columns and more",
+        ),
+        Setting(
+            "stored fills",
+            "barrier",
+            "a row of the number that a mask puts in",
+            "LLVM would skip masked elements one by one instead of computing vectors",
+            "CPU, rows of more than a kilobyte",
+        ),
+        Setting(
+            "operands of broadcasts",
+            "barrier",
+            "a vector that a broadcast repeats",
+            "it is computed once, not once for each repetition",
+            "CPU, vectors of 1 to 256 KiB",
+        ),
+        Setting(
+            "dilated operands",
+            "barrier",
+            "an array of a convolution with the zeros of its dilation",
+            "Eigen would write out every window, in no count",
+            "CPU, dilated convolutions",
+        ),
+        Setting(
+            "mirrored kernels",
+            "barrier",
+            "the mirrored kernel of a convolution in small groups",
+            "Eigen takes group by group; XLA's plain loops are up to 20 times as fast",
+            "CPU, groups of up to 4 features",
+        ),
+        Setting(
+            "initial values in loops",
+            "barrier",
+            "the start of a windowed reduction in a loop",
+            "XLA would move what is computed of it out of the loop, and store it",
+            "loops with cumulative ops",
+        ),
+        Setting(
+            "stored ranks",
+            "barrier",
+            "the packed rows of a top-k that goes in rounds",
+            "XLA would compute the elements again in every round",
+            "CPU, top-k of short rows",
+        ),
+        Setting(
+            "barriers of passes",
+            "barrier",
+            "what passes order, compute again, or store (docs/passes.md), and checkpoint",
+            "XLA would merge what is computed again, and run in another order",
+            "under a limit; checkpoint; large programs",
+        ),
+    )
+}
+
+_OFF: ContextVar[frozenset[str]] = ContextVar("settings that are off", default=frozenset())
+
+
+def is_on(name: str) -> bool:
+    """Whether a setting of the list is in force."""
+    assert name in SETTINGS, f"{name!r} is in no row of the list"
+    return name not in _OFF.get()
+
+
+def switched_off() -> frozenset[str]:
+    """Return the settings that are off."""
+    return _OFF.get()
+
+
+@contextmanager
+def without(*names: str) -> Iterator[None]:
+    """Compile without some settings of the list, in this thread and context.
+
+    Parameters
+    ----------
+    *names : str
+        Keys of `SETTINGS`.
+    """
+    assert set(names) <= set(SETTINGS), f"{set(names) - set(SETTINGS)} are in no row of the list"
+    token = _OFF.set(_OFF.get() | set(names))
+    try:
+        yield
+    finally:
+        _OFF.reset(token)
+
+
+def xla_defaults() -> AbstractContextManager[None]:
+    """Compile with XLA's own options, as its tests do, in this thread and context."""
+    return without(*SETTINGS)
+
+
+__all__ = ["SETTINGS", "Setting", "is_on", "switched_off", "without", "xla_defaults"]

@@ -1,0 +1,205 @@
+"""Whether this machine computes right values with vectors that are wider than XLA's default.
+
+XLA's own tests run at its default, and a function of its library was wrong at 512 bits (see
+`builder_angles`). So the first program of a machine that is compiled for a CPU is one of ours: the
+sum of all functions that XLA has kernels for, beside the sum of what NumPy says. What came out is
+kept in the user's cache folder, for this machine, this jaxlib and these flags.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import tempfile
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tracer.errors import TracerError, WideVectorsWarning
+from tracer.ir import Builder, Graph, Op, ShapeDtype, registry
+from tracer.lowering import shims, xla_options
+from tracer.lowering.device import Device
+from tracer.lowering.executable import Executable
+from tracer.lowering.module import lower_graph
+from tracer.lowering.transfer import to_device, to_host
+
+Array = np.ndarray[Any, Any]
+_DTYPES: tuple[np.dtype[Any], ...] = (np.dtype(np.float32), np.dtype(np.float64))
+_LEAST_FLOPS = 4
+"""Operations an element: what takes fewer is an instruction of the processor, not a function."""
+_OF_CHLO = ("erf",)
+"""Those of CHLO that XLA has kernels for; it composes the others of StableHLO's."""
+_WITHOUT_VECTORS = {_DTYPES[0]: ("cbrt", "log_plus_one"), _DTYPES[1]: ("cbrt", "erf")}
+"""A loop with one of these comes without vectors, or with narrower ones, so they would hide faults.
+
+C's library computes them, an element at a time, and float32's logarithm of 1 + x is float64's.
+"""
+_SIZE = 64
+"""With fewer, loops are not made of vectors of 512 bits."""
+_TOLERANCE = 64
+"""In units of the sum of the sizes: NumPy's and XLA's functions are a few units apart each."""
+_RIGHT, _WRONG = "right", "wrong"
+_LOCK = threading.Lock()
+_KNOWN: dict[str, bool] = {}
+
+
+def vectors_are_right(options: dict[str, Any], machine: str, device: Device) -> bool:
+    """Tell whether functions have right values where programs are compiled with some options.
+
+    The first time on a machine this takes about a tenth of a second.
+
+    Parameters
+    ----------
+    options : dict
+        XLA's options that ask for wide vectors.
+    machine : str
+        What tells machines apart: the processor and its instruction sets.
+    device : Device
+        A CPU of this process.
+    """
+    key = _key(options, machine)
+    with _LOCK:
+        if key not in _KNOWN:
+            _KNOWN[key] = _remembered(key, lambda: _find_out(options, device))
+        return _KNOWN[key]
+
+
+def _find_out(options: dict[str, Any], device: Device) -> bool:
+    """Run the check and say what is wrong, which takes longer."""
+    if not wrong_sums(functions(), options, device):
+        return True
+    wrong = [op.name for op in functions() if wrong_sums([op], options, device)]
+    warnings.warn(
+        f"on this machine jaxlib {'.'.join(map(str, shims.VERSION))} computes wrong values with "
+        f"{options} ({', '.join(wrong) or 'several functions in one loop'}): programs are "
+        "compiled for vectors of XLA's own width, which are right, and take up to twice as long\n"
+        "  mend:  report it with the name of the processor, and try another version of jaxlib",
+        WideVectorsWarning,
+        stacklevel=2,
+    )
+    return False
+
+
+def functions() -> list[Op]:
+    """Return the element-wise functions of real numbers that XLA has kernels for."""
+    return [op for _, op in sorted(registry().items()) if _is_kernel(op)]
+
+
+def _is_kernel(op: Op) -> bool:
+    if not hasattr(shims.hlo, op.name) and op.name not in _OF_CHLO:
+        return False
+    types = _types(op, _DTYPES[0])
+    if op.fusion != "loop" or not types or op.reuses != tuple(range(len(types))):
+        return False
+    try:
+        result = op.infer(*types)
+    except (TracerError, TypeError):  # other operands, or parameters
+        return False
+    if result != types[0] or op.cost(types, (result,)).flops < _LEAST_FLOPS * _SIZE:
+        return False
+    return bool(np.isfinite(op.evaluate(*_operands(len(types), _DTYPES[0]))).all())
+
+
+def _types(op: Op, dtype: np.dtype[Any]) -> tuple[ShapeDtype, ...]:
+    return (ShapeDtype((_SIZE,), dtype),) * len(op.reuses)
+
+
+def _operands(count: int, dtype: np.dtype[Any]) -> list[Array]:
+    """Return numbers in the domains of nearly all functions."""
+    operands = (np.linspace(0.05, 0.95, _SIZE), np.linspace(1.9, 0.3, _SIZE))
+    return [x.astype(dtype) for x in operands[:count]]
+
+
+def wrong_sums(chosen: Sequence[Op], options: dict[str, Any], device: Device) -> list[str]:
+    """Return the dtypes for which a sum of functions has not NumPy's value.
+
+    Sums, as a kernel of several functions takes a fraction of the time of several kernels.
+    """
+    buffers = [to_device(x, device) for dtype in _DTYPES for x in _operands(2, dtype)]
+    found = [to_host(x) for x in _executable(chosen, options, device)(*buffers)]
+    return [
+        str(dtype)
+        for dtype, sums in zip(_DTYPES, found, strict=True)
+        if not _is_right(_in_vectors(chosen, dtype), dtype, sums)
+    ]
+
+
+def _in_vectors(chosen: Sequence[Op], dtype: np.dtype[Any]) -> Sequence[Op]:
+    """Return the functions that wide vectors of a dtype are computed with; all if there is none."""
+    return [op for op in chosen if op.name not in _WITHOUT_VECTORS[dtype]] or chosen
+
+
+def _is_right(chosen: Sequence[Op], dtype: np.dtype[Any], sums: Array) -> bool:
+    x, y = _operands(2, dtype)
+    terms = np.stack([op.evaluate(*(x, y)[: len(op.reuses)]) for op in chosen]).astype(np.float64)
+    limit = _TOLERANCE * np.finfo(dtype).eps * np.abs(terms).sum(0)
+    return bool((np.abs(sums - terms.sum(0)) <= limit).all())
+
+
+def _executable(chosen: Sequence[Op], options: dict[str, Any], device: Device) -> Executable:
+    """Compile the sums, past the cache of programs, which asks for the options that this checks."""
+    graph = _sums(chosen)
+    module = lower_graph(graph, device.platform)
+    every = {**xla_options.default_options(device.platform), **options}
+    given = xla_options.compile_options(every, {}, [device.raw], is_partitioned=False)
+    with module.context:
+        raw = device.client.compile_and_load(module, shims.device_list(device.raw), given)
+    return Executable(raw, graph, device, (), {})
+
+
+def _sums(chosen: Sequence[Op]) -> Graph:
+    add: Callable[..., Any] = registry()["add"]
+    with Builder() as builder:
+
+        def sums() -> Iterator[Any]:
+            for dtype in _DTYPES:
+                x, y = (builder.input(ShapeDtype((_SIZE,), dtype)) for _ in "xy")
+                terms = [op(*(x, y)[: len(op.reuses)]) for op in _in_vectors(chosen, dtype)]
+                yield reduce(add, terms)
+
+        return builder.finish(list(sums()))
+
+
+def _key(options: dict[str, Any], machine: str) -> str:
+    """Return a name for what the outcome depends on."""
+    flags = os.environ.get("XLA_FLAGS", "")
+    facts = (shims.VERSION, sorted(options.items()), machine, platform.machine(), flags)
+    return hashlib.blake2b(repr(facts).encode(), digest_size=12).hexdigest()
+
+
+def _remembered(key: str, find_out: Callable[[], bool]) -> bool:
+    """Return what is kept in the cache folder, or find out and keep it where that can be done."""
+    file = _folder() / f"wide-vectors-{key}.txt"
+    try:
+        kept = file.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        kept = ""
+    if kept in (_RIGHT, _WRONG):
+        return kept == _RIGHT
+    found = find_out()
+    _keep(file, _RIGHT if found else _WRONG)
+    return found
+
+
+def _keep(file: Path, text: str) -> None:
+    """Write a file that others see whole or not at all; where none can be written, none is."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=file.parent)
+        with os.fdopen(handle, "w", encoding="ascii") as written:
+            written.write(text)
+        os.replace(name, file)
+    except OSError:
+        return  # a folder that is read-only: the next process finds out again
+
+
+def _folder() -> Path:
+    """Return the folder of the user's cache, as freedesktop.org names it."""
+    chosen = os.environ.get("XDG_CACHE_HOME", "")
+    return Path(chosen) / "tracer" if chosen else Path("~/.cache/tracer").expanduser()

@@ -1,0 +1,261 @@
+"""Weak arrays: what comes of Python numbers, and takes the dtype of the arrays that it meets.
+
+A Python number that is an argument of a traced function, the carry of a loop or an operand of a
+branch has no value there, and must count as a Python number all the same: `x * 0.1` is float32 for
+a float32 `x`, whether 0.1 is written there or handed in. So it becomes a weak array. It holds
+Python's own precision (int64, float64, complex128). Python's operators on weak arrays and numbers
+give weak arrays, as they give numbers of numbers, and by Python's rules: the sum of two bools is an
+integer. Functions give strong arrays, as NumPy's do: `np.sin(0.1)` is a float64. Results of
+transformations are weak where the function's results are, as in JAX; NumPy has no rule for these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar, cast
+
+import numpy as np
+
+from tracer.ir import ShapeDtype
+from tracer.numpy import promotion
+from tracer.numpy.array import Array, TracedArray
+from tracer.numpy.base import ArrayBase
+from tracer.numpy.convert import as_array, convert
+from tracer.numpy.dispatch import from_host
+from tracer.numpy.promotion import weak_class
+from tracer.numpy.recording import Recording
+from tracer.source import Source
+
+_INT64 = np.dtype("int64")
+
+
+@dataclass(frozen=True, slots=True)
+class WeakType:
+    """The type of a weak array, beside `ShapeDtype`, which is that of a strong one.
+
+    Attributes
+    ----------
+    type : ShapeDtype
+        Its shape, and the dtype of a Python number on its own.
+    """
+
+    type: ShapeDtype
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of a Python number on its own."""
+        return self.type.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes along the axes."""
+        return self.type.shape
+
+    def with_shape(self, shape: tuple[int, ...]) -> WeakType:
+        """Return the weak type of another shape."""
+        return WeakType(self.type.with_shape(shape))
+
+    def __str__(self) -> str:
+        return f"weak {self.type}"
+
+
+Signature = ShapeDtype | WeakType
+"""All that a trace knows of an argument."""
+
+
+def strong_type(signature: Signature) -> ShapeDtype:
+    """Return shape and dtype of an argument, be it weak or not."""
+    return signature.type if isinstance(signature, WeakType) else signature
+
+
+class _Weak(Array):
+    """What weak arrays do otherwise than other arrays."""
+
+    __slots__ = ()
+    weak_type: ClassVar[bool] = True
+
+    @property
+    def _signature(self) -> WeakType:  # type: ignore[override]
+        return WeakType(self._type)
+
+    @property
+    def real(self) -> Array:
+        """Real part."""
+        return as_weak(_number(self).real)
+
+    @property
+    def imag(self) -> Array:
+        """Imaginary part."""
+        return as_weak(_number(self).imag)
+
+    def conjugate(self) -> Array:
+        """Complex conjugate."""
+        return as_weak(_number(self).conjugate())
+
+    def __pow__(self, other: Any) -> Any:
+        """`x**y`; of integers a float where y is a negative Python number, as in Python."""
+        base: Any = self
+        if weak_class(other) is not None:
+            base = _number(self)
+            if isinstance(other, int) and other < 0 and base.dtype == _INT64:
+                base = convert(base, promotion.default_dtype(float))
+        return _as_python(weak_class(other) is not None, Array.__pow__(base, _number(other)))
+
+
+class WeakArray(_Weak):
+    """A concrete weak array."""
+
+    __slots__ = ()
+
+    def _snapshot(self) -> Array:  # type: ignore[override]
+        """Return a strong array of the same data."""
+        return Array(self._buffer, self._type, self._device)
+
+    def __copy__(self) -> Array:
+        """Return a copy, weak as well."""
+        return as_weak(self.copy())
+
+    def __deepcopy__(self, memo: Any) -> Array:
+        """Return a copy, weak as well."""
+        return as_weak(self.copy())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as a NumPy array."""
+        return _weak_from_host, (np.array(self._host("pickling")),)
+
+    def __repr__(self) -> str:
+        """Text as NumPy's, and that it is weak."""
+        return f"{super().__repr__()[:-1]}, weak_type=True)"
+
+
+class WeakTracedArray(_Weak, TracedArray):
+    """A weak array inside a traced function."""
+
+    __slots__ = ()
+
+    def _snapshot(self) -> TracedArray:  # type: ignore[override]
+        """Return a strong array of the same value."""
+        return TracedArray(self._value, self._recording)
+
+    def __repr__(self) -> str:
+        """Type and origin."""
+        return TracedArray.__repr__(self).replace("TracedArray(", "TracedArray(weak ", 1)
+
+    __str__ = __repr__
+
+
+def as_weak(array: ArrayBase) -> Array:
+    """Return a weak array of the same data, or the same value in a trace."""
+    assert array._type.dtype in promotion.CLASSES
+    if isinstance(array, TracedArray):
+        return WeakTracedArray(array._value, array._recording)
+    return WeakArray(array._buffer, array._type, array._device)
+
+
+def as_given(leaf: Any) -> Array:
+    """Return an argument as an Array: a weak one of a Python number, or of a weak array.
+
+    Raises
+    ------
+    RangeError
+        A Python integer has more than 64 bits.
+    DTypeError
+        What `as_array` raises.
+    """
+    if isinstance(leaf, ArrayBase):
+        return cast("Array", leaf)
+    cls = weak_class(leaf)
+    if cls is None:
+        return as_array(leaf)
+    return as_weak(from_host(promotion.scalar_value(leaf, promotion.default_dtype(cls))))
+
+
+def weak_positions(leaves: Iterable[Any]) -> tuple[int, ...]:
+    """Return which leaves are weak."""
+    return tuple(i for i, leaf in enumerate(leaves) if weak_class(leaf) is not None)
+
+
+def weakened(arrays: Iterable[Array], positions: Collection[int]) -> list[Array]:
+    """Return arrays of which those at some positions are weak."""
+    return [as_weak(array) if i in positions else array for i, array in enumerate(arrays)]
+
+
+def argument(
+    recording: Recording, signature: Signature, source: Source | None = None
+) -> TracedArray:
+    """Add an input of the graph that is recorded; a weak array for a weak type."""
+    if isinstance(signature, WeakType):
+        return cast("TracedArray", as_weak(recording.argument(signature.type, source)))
+    return recording.argument(signature, source)
+
+
+def _weak_from_host(value: np.ndarray[Any, Any]) -> Array:
+    return as_weak(from_host(value))
+
+
+def _number(value: Any, counts: bool = True) -> Any:
+    """Return a number or weak array to compute with, by NumPy's rules; bools may count as ints."""
+    if not isinstance(value, ArrayBase):
+        return int(value) if counts and isinstance(value, bool) else value
+    if not value.weak_type:
+        return value
+    array = as_array(value)
+    return convert(array, _INT64) if counts and array.dtype.kind == "b" else array
+
+
+def _as_python(is_weak: bool, result: Any) -> Any:
+    """Return a result of Python numbers only as a weak array, or a tuple of these."""
+    if not is_weak or result is NotImplemented:
+        return result
+    if isinstance(result, tuple):
+        return tuple(map(as_weak, result))
+    return as_weak(result)
+
+
+def _operator(name: str, counts: bool) -> Callable[..., Any]:
+    plain = getattr(Array, name)
+
+    def operator(self: Array, *others: Any) -> Any:
+        if any(weak_class(other) is None for other in others):
+            return plain(self, *others)
+        return _as_python(True, plain(_number(self, counts), *[_number(x, counts) for x in others]))
+
+    operator.__name__, operator.__doc__ = name, plain.__doc__
+    return operator
+
+
+_COUNTING = "add sub mul truediv floordiv mod divmod lshift rshift".split()
+_BITWISE = "and or xor".split()
+
+
+def _install() -> None:
+    """Give weak arrays Python's operators: of numbers they make numbers, which take no memory."""
+    for name in (*_COUNTING, *_BITWISE):
+        for kind in (f"__{name}__", f"__r{name}__"):
+            setattr(_Weak, kind, _operator(kind, name in _COUNTING))
+    _Weak.__rpow__ = _operator("__rpow__", counts=True)
+    for name in "lt le gt ge eq ne".split():
+        setattr(_Weak, f"__{name}__", _operator(f"__{name}__", counts=False))
+    for name in "neg pos abs invert".split():
+        setattr(_Weak, f"__{name}__", _operator(f"__{name}__", counts=True))
+    # Numbers cannot change: `x += y` binds the name anew, to a result of any dtype and shape.
+    for name in (*_COUNTING, *_BITWISE, "pow"):
+        if name != "divmod":
+            setattr(_Weak, f"__i{name}__", getattr(_Weak, f"__{name}__"))
+
+
+_install()
+
+__all__ = [
+    "Signature",
+    "WeakArray",
+    "WeakTracedArray",
+    "WeakType",
+    "argument",
+    "as_given",
+    "as_weak",
+    "strong_type",
+    "weak_positions",
+    "weakened",
+]
