@@ -1,5 +1,7 @@
 """Barriers give a buffer a second name: nothing may be written over what is read under it."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -122,7 +124,7 @@ def test_a_program_that_reads_what_it_wrote_over_is_seen(one_name_is_off, monkey
 
 def test_without_the_check_the_values_would_be_wrong(one_name_is_off, monkeypatch):
     """Certifies the tests around it: the fault that both mends stand in the way of is there."""
-    monkeypatch.setattr(soundness, "overwritten_while_read", lambda raw: ())
+    monkeypatch.setattr(soundness, "overwritten_while_read", lambda *_: ())
     graph, expected = with_a_barrier()
     assert abs(run(graph)[1] - expected).max() > 0.1
 
@@ -141,7 +143,7 @@ def test_readers_of_a_value_behind_a_barrier_read_the_barrier():
 
 def test_the_plan_says_that_a_program_was_compiled_again(monkeypatch):
     answers = iter([("fusion.7",), (), (), ()])
-    monkeypatch.setattr(soundness, "overwritten_while_read", lambda raw: next(answers))
+    monkeypatch.setattr(soundness, "overwritten_while_read", lambda *_: next(answers))
     monkeypatch.setattr(soundness, "recompiled", 1)
     compiled = tracer.compile(lambda x: tnp.sin(x) * 3.25)
     plan = compiled.plan(np.ones(5))
@@ -154,7 +156,13 @@ def test_the_plan_says_that_a_program_was_compiled_again(monkeypatch):
 
 
 def test_refused_where_xla_s_own_passes_do_not_help(one_name_is_off, monkeypatch):
-    monkeypatch.setattr(soundness, "overwritten_while_read", lambda raw: ("fusion.7",))
-    with pytest.raises(tracer.errors.LoweringError, match=r"fusion\.7") as caught:
+    def first_of_ours(raw, stats):
+        text = raw.hlo_modules()[0].to_string()
+        return (re.search(r'%([\w.]+) = .*op_name="add', text)[1],)
+
+    monkeypatch.setattr(soundness, "overwritten_while_read", first_of_ours)
+    with pytest.raises(tracer.errors.LoweringError, match="has written over, at") as caught:
         tracer.compile(symmetrised)(*_matrices(3))
     assert "mend" in str(caught.value)
+    line = symmetrised.__code__.co_firstlineno
+    assert re.search(rf"test_soundness\.py:({line + 1}|{line + 2})\b", str(caught.value))

@@ -219,6 +219,7 @@ class Op:
     pieces: Callable[..., Sequence[Piece] | None] | None = None
     invariants: Callable[..., Iterable[int]] | None = None
     sink: Callable[..., Sequence[Value]] | None = None
+    vectors: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Enter the op into the registry."""

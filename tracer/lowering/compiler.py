@@ -161,13 +161,25 @@ def _compile(
         except RuntimeError as error:
             raise compile_failure(error) from error
 
-    raw, notes = sound(device.platform, overrides, compile_with)
+    made = sound(device.platform, overrides, compile_with, graph)
     if placement is None:
-        return Executable(raw, graph, device, donate, dict(aliases), notes=notes)
-    outputs = chosen_outputs(raw, placement, graph.output_types)
+        return Executable(
+            made.raw, graph, device, donate, dict(aliases), notes=made.notes, counts=made.counts
+        )
+    outputs = chosen_outputs(made.raw, placement, graph.output_types)
     known = Placement(placement.mesh, placement.inputs, outputs)
     purpose = _purpose(graph, (placement, donate, aliases, sorted(overrides.items())))
-    return Executable(raw, graph, device, donate, dict(aliases), known, purpose, notes)
+    return Executable(
+        made.raw,
+        graph,
+        device,
+        donate,
+        dict(aliases),
+        known,
+        purpose,
+        made.notes,
+        made.counts,
+    )
 
 
 def _purpose(graph: Graph, details: Any) -> str:

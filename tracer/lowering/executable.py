@@ -19,7 +19,7 @@ from tracer.lowering.copies import ArrayCopy, aliases_of, copies_of
 from tracer.lowering.device import Device
 from tracer.lowering.failures import absent, execution_failure, given_twice
 from tracer.lowering.library_threads import Run
-from tracer.lowering.memory import MemoryStats, measure
+from tracer.lowering.memory import Counts, MemoryStats, measure
 from tracer.lowering.placement import Placement
 from tracer.lowering.sharded import xla_sharding
 from tracer.lowering.shims import Buffer
@@ -57,9 +57,11 @@ class Executable:
         placement: Placement | None = None,
         purpose: str = "",
         notes: tuple[str, ...] = (),
+        counts: Counts | None = None,
     ) -> None:
         self.raw = raw
         self.notes = notes
+        self._counts = counts or Counts.of(raw.get_compiled_memory_stats())
         self.device = device
         self.placement = placement
         self._room: float | None = None
@@ -201,7 +203,7 @@ class Executable:
     @cached_property
     def memory(self) -> MemoryStats:
         """What the program needs in bytes, by XLA's count and our model of what XLA hides."""
-        return measure(self.raw, self.device.platform)
+        return measure(self.raw, self._counts, self.device.platform)
 
     @cached_property
     def aliases(self) -> Mapping[int, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from tracer.lowering.scratch import Hidden, hidden_memory
 
@@ -43,19 +43,43 @@ class MemoryStats:
     peak_bytes: int
 
 
-def measure(executable: Any, platform: str) -> MemoryStats:
-    """Return the memory statistics of a loaded XLA executable."""
-    stats = executable.get_compiled_memory_stats()
-    peak, hidden = 0, Hidden(0, 0)
+@dataclass(frozen=True)
+class Counts:
+    """XLA's own count of a compiled program's bytes, without the buffer assignment.
+
+    XLA writes out the whole assignment whenever it is asked for these numbers, so they are asked
+    for once, with the assignment, and only they are kept.
+    """
+
+    argument_bytes: int
+    output_bytes: int
+    alias_bytes: int
+    temporary_bytes: int
+    peak_bytes: int
+
+    @classmethod
+    def of(cls, stats: Any) -> Self:
+        """Take the numbers from an `xla_client.CompiledMemoryStats`."""
+        return cls(
+            argument_bytes=stats.argument_size_in_bytes,
+            output_bytes=stats.output_size_in_bytes,
+            alias_bytes=stats.alias_size_in_bytes,
+            temporary_bytes=stats.temp_size_in_bytes,
+            peak_bytes=stats.peak_memory_in_bytes,
+        )
+
+
+def measure(executable: Any, counts: Counts, platform: str) -> MemoryStats:
+    """Return the memory statistics of a loaded XLA executable, of which XLA's count is known."""
+    peak, hidden = counts.peak_bytes, Hidden(0, 0)
     if platform in _UNCOUNTED_ON:
         hidden = hidden_memory(executable.hlo_modules()[0].to_string())
-        peak = stats.temp_size_in_bytes
-    peak += stats.peak_memory_in_bytes + hidden.scratch
+        peak += counts.temporary_bytes + hidden.scratch
     return MemoryStats(
-        argument_bytes=stats.argument_size_in_bytes,
-        output_bytes=stats.output_size_in_bytes,
-        alias_bytes=stats.alias_size_in_bytes,
-        temporary_bytes=stats.temp_size_in_bytes,
+        argument_bytes=counts.argument_bytes,
+        output_bytes=counts.output_bytes,
+        alias_bytes=counts.alias_bytes,
+        temporary_bytes=counts.temporary_bytes,
         scratch_bytes=hidden.scratch,
         product_bytes=hidden.products,
         peak_bytes=peak,

@@ -82,13 +82,15 @@ class _Program:
             number = made.operands[0]
 
 
-def overwritten_while_read(executable: Any) -> tuple[str, ...]:
+def overwritten_while_read(executable: Any, stats: Any) -> tuple[str, ...]:
     """Return the instructions of a compiled CPU program that may read what they wrote over.
 
     Parameters
     ----------
     executable : jaxlib.xla_client.LoadedExecutable
         A program that was compiled for a CPU.
+    stats : jaxlib.xla_client.CompiledMemoryStats
+        What it says of its memory; the buffer assignment is part of it.
 
     Returns
     -------
@@ -96,7 +98,7 @@ def overwritten_while_read(executable: Any) -> tuple[str, ...]:
         The names of instructions, one of whose results lies in bytes of an operand that the same
         instruction also reads under another name. Empty for a sound program.
     """
-    assignment = executable.get_compiled_memory_stats().serialized_buffer_assignment_proto
+    assignment = stats.serialized_buffer_assignment_proto
     modules = [module.as_serialized_hlo_module_proto() for module in executable.hlo_modules()]
     return tuple(name for module in modules for name in _suspects(_read(module, assignment)))
 

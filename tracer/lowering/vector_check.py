@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from tracer.errors import TracerError, WideVectorsWarning
+from tracer.errors import WideVectorsWarning
 from tracer.ir import Builder, Graph, Op, ShapeDtype, registry
 from tracer.lowering import shims, xla_options
 from tracer.lowering.device import Device
@@ -31,15 +31,6 @@ from tracer.lowering.transfer import to_device, to_host
 
 Array = np.ndarray[Any, Any]
 _DTYPES: tuple[np.dtype[Any], ...] = (np.dtype(np.float32), np.dtype(np.float64))
-_LEAST_FLOPS = 4
-"""Operations an element: what takes fewer is an instruction of the processor, not a function."""
-_OF_CHLO = ("erf",)
-"""Those of CHLO that XLA has kernels for; it composes the others of StableHLO's."""
-_WITHOUT_VECTORS = {_DTYPES[0]: ("cbrt", "log_plus_one"), _DTYPES[1]: ("cbrt", "erf")}
-"""A loop with one of these comes without vectors, or with narrower ones, so they would hide faults.
-
-C's library computes them, an element at a time, and float32's logarithm of 1 + x is float64's.
-"""
 _SIZE = 64
 """With fewer, loops are not made of vectors of 512 bits."""
 _TOLERANCE = 64
@@ -87,27 +78,8 @@ def _find_out(options: dict[str, Any], device: Device) -> bool:
 
 
 def functions() -> list[Op]:
-    """Return the element-wise functions of real numbers that XLA has kernels for."""
-    return [op for _, op in sorted(registry().items()) if _is_kernel(op)]
-
-
-def _is_kernel(op: Op) -> bool:
-    if not hasattr(shims.hlo, op.name) and op.name not in _OF_CHLO:
-        return False
-    types = _types(op, _DTYPES[0])
-    if op.fusion != "loop" or not types or op.reuses != tuple(range(len(types))):
-        return False
-    try:
-        result = op.infer(*types)
-    except (TracerError, TypeError):  # other operands, or parameters
-        return False
-    if result != types[0] or op.cost(types, (result,)).flops < _LEAST_FLOPS * _SIZE:
-        return False
-    return bool(np.isfinite(op.evaluate(*_operands(len(types), _DTYPES[0]))).all())
-
-
-def _types(op: Op, dtype: np.dtype[Any]) -> tuple[ShapeDtype, ...]:
-    return (ShapeDtype((_SIZE,), dtype),) * len(op.reuses)
+    """Return the functions that XLA computes with vectors, in one dtype at least."""
+    return [op for _, op in sorted(registry().items()) if op.vectors]
 
 
 def _operands(count: int, dtype: np.dtype[Any]) -> list[Array]:
@@ -131,8 +103,11 @@ def wrong_sums(chosen: Sequence[Op], options: dict[str, Any], device: Device) ->
 
 
 def _in_vectors(chosen: Sequence[Op], dtype: np.dtype[Any]) -> Sequence[Op]:
-    """Return the functions that wide vectors of a dtype are computed with; all if there is none."""
-    return [op for op in chosen if op.name not in _WITHOUT_VECTORS[dtype]] or chosen
+    """Return the functions that vectors of a dtype are computed with; all if there is none.
+
+    A loop with one of the others comes without vectors, or with narrower ones, and hides faults.
+    """
+    return [op for op in chosen if dtype.name in op.vectors] or chosen
 
 
 def _is_right(chosen: Sequence[Op], dtype: np.dtype[Any], sums: Array) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 from tracer import ops
 from tracer.ir import Op, Value
 from tracer.ir.combining import DIFFERENCE, PRODUCT, QUOTIENT, SUM
-from tracer.ops.elementwise import INTEGER, elementwise
+from tracer.ops.elementwise import FUNCTION, INTEGER, elementwise
 from tracer.ops.helpers import ones_like, scale, shift, where, zeros_like
 from tracer.ops.integer_power import lower_power
 from tracer.ops.rules import complex_dtype
@@ -152,6 +152,7 @@ divide: Op = elementwise(
     doc="x / y; truncates toward zero for integers, x / 0 is -1 there.",
     flops=4,
     response=QUOTIENT,
+    vectors=FUNCTION,
 )
 remainder: Op = elementwise(
     "remainder",
@@ -161,6 +162,7 @@ remainder: Op = elementwise(
     doc="What truncating division leaves, with the sign of x; x % 0 is x for integers.",
     kinds="iuf",
     flops=8,
+    vectors=FUNCTION,
 )
 
 
@@ -173,6 +175,7 @@ power: Op = elementwise(
     doc="x to the power y. Of integers the exact result truncated, so 0, 1 or -1 for negative y; "
     "where it overflows, the low bits of the exact result.",
     flops=25,
+    vectors=FUNCTION,
 )
 maximum: Op = elementwise(
     "maximum",
@@ -200,6 +203,7 @@ atan2: Op = elementwise(
     doc="Angle of the point (y, x), for operands in the order (y, x).",
     kinds="f",
     flops=25,
+    vectors=FUNCTION,
 )
 and_: Op = elementwise(
     "and",

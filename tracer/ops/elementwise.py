@@ -23,6 +23,8 @@ from tracer.ops.rules import (
 Vjp = Callable[..., tuple[Any, ...]] | NotDifferentiable
 STEP = NotDifferentiable("piecewise constant: its derivative is zero almost everywhere", zero=True)
 INTEGER = NotDifferentiable("it works on integers and truth values", zero=True)
+FUNCTION = ("float32", "float64")
+"""`Op.vectors` of a function that XLA has vector kernels for in both dtypes."""
 
 
 def elementwise(
@@ -40,6 +42,7 @@ def elementwise(
     composed: Callable[..., Any] | None = None,
     commutes: bool = False,
     response: Response | None = None,
+    vectors: tuple[str, ...] = (),
 ) -> Op:
     """Make the record of an element-wise op on operands of one shape and dtype.
 
@@ -71,6 +74,8 @@ def elementwise(
         The operands may change places.
     response : Response, optional
         See `Op.response`.
+    vectors : tuple of str
+        See `Op.vectors`.
     """
     method = lower_name or name
 
@@ -110,4 +115,5 @@ def elementwise(
         fusion="loop",
         commutes=always if commutes else never,
         response=response,
+        vectors=vectors,
     )

@@ -25,6 +25,7 @@ erf: Op = elementwise(
     doc="Error function.",
     kinds="f",
     flops=20,
+    vectors=("float32",),
 )
 erfc: Op = elementwise(
     "erfc",

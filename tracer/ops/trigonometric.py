@@ -10,7 +10,7 @@ import numpy as np
 
 from tracer import ops
 from tracer.ir import Op, Value
-from tracer.ops.elementwise import elementwise
+from tracer.ops.elementwise import FUNCTION, elementwise
 from tracer.ops.helpers import shift, square
 
 sine: Op = elementwise(
@@ -21,6 +21,7 @@ sine: Op = elementwise(
     doc="Sine.",
     kinds="fc",
     flops=15,
+    vectors=FUNCTION,
 )
 cosine: Op = elementwise(
     "cosine",
@@ -30,6 +31,7 @@ cosine: Op = elementwise(
     doc="Cosine.",
     kinds="fc",
     flops=15,
+    vectors=FUNCTION,
 )
 tan: Op = elementwise(
     "tan",
@@ -39,6 +41,7 @@ tan: Op = elementwise(
     doc="Tangent.",
     kinds="fc",
     flops=20,
+    vectors=FUNCTION,
 )
 tanh: Op = elementwise(
     "tanh",
@@ -48,6 +51,7 @@ tanh: Op = elementwise(
     doc="Hyperbolic tangent.",
     kinds="fc",
     flops=15,
+    vectors=FUNCTION,
 )
 
 

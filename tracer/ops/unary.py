@@ -14,7 +14,7 @@ from scipy import special
 from tracer import ops
 from tracer.ir import NotDifferentiable, Op, Value
 from tracer.ir.combining import EXPONENTIAL, NEGATION, SAME_ELEMENTS
-from tracer.ops.elementwise import INTEGER, STEP, elementwise
+from tracer.ops.elementwise import FUNCTION, INTEGER, STEP, elementwise
 from tracer.ops.helpers import full_like, scale, shift, square, zeros_like
 from tracer.ops.rules import (
     elementwise_axes,
@@ -117,6 +117,7 @@ exponential: Op = elementwise(
     kinds="fc",
     flops=12,
     response=EXPONENTIAL,
+    vectors=FUNCTION,
 )
 exponential_minus_one: Op = elementwise(
     "exponential_minus_one",
@@ -126,6 +127,7 @@ exponential_minus_one: Op = elementwise(
     doc="exp(x) - 1, accurate near 0.",
     kinds="fc",
     flops=15,
+    vectors=FUNCTION,
 )
 log: Op = elementwise(
     "log",
@@ -135,6 +137,7 @@ log: Op = elementwise(
     doc="Natural logarithm.",
     kinds="fc",
     flops=12,
+    vectors=FUNCTION,
 )
 log_plus_one: Op = elementwise(
     "log_plus_one",
@@ -144,6 +147,7 @@ log_plus_one: Op = elementwise(
     doc="log(1 + x), accurate near 0.",
     kinds="fc",
     flops=15,
+    vectors=("float64",),
 )
 sqrt: Op = elementwise(
     "sqrt",
@@ -153,6 +157,7 @@ sqrt: Op = elementwise(
     doc="Square root.",
     kinds="fc",
     flops=4,
+    vectors=FUNCTION,
 )
 rsqrt: Op = elementwise(
     "rsqrt",
@@ -162,6 +167,7 @@ rsqrt: Op = elementwise(
     doc="1 / sqrt(x).",
     kinds="fc",
     flops=5,
+    vectors=FUNCTION,
 )
 cbrt: Op = elementwise(
     "cbrt",
@@ -181,6 +187,7 @@ logistic: Op = elementwise(
     doc="1 / (1 + exp(-x)).",
     kinds="fc",
     flops=15,
+    vectors=FUNCTION,
 )
 floor: Op = elementwise("floor", 1, np.floor, STEP, doc="Round down.", kinds="f")
 ceil: Op = elementwise("ceil", 1, np.ceil, STEP, doc="Round up.", kinds="f")
