@@ -3,10 +3,11 @@
     python -m benchmarks.settings [--size small|medium|full] [--only NAME ...] [--turns N]
                                   [--json FILE] [--markdown FILE]
 
-Each row of `tracer.lowering.settings.SETTINGS` is switched off in turn, and the program compiled
-again under its limit. The calls of all forms take turns in one process; times are processor seconds
-of all threads, which other work on the machine changes least, and ratios are medians over turns.
-Values are checked with each program's own check. `--markdown` writes docs/settings.md.
+Each program is planned once. Each row of `tracer.lowering.settings.SETTINGS` is then switched off
+in turn, and the planned program compiled again. The calls of all forms take turns in one process;
+times are processor seconds of all threads, which other work on the machine changes least, and
+ratios are medians over turns. Values are checked with each program's own check. `--markdown` writes
+docs/settings.md.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +31,7 @@ import numpy as np
 import tracer
 from benchmarks.framework import tracer_framework
 from benchmarks.programs import WORKLOADS, make_inputs
+from tracer import lowering
 from tracer.lowering.settings import SETTINGS, without
 from tracer.lowering.soundness import chosen_options
 from tracer.units import format_bytes
@@ -41,52 +45,101 @@ ALL_OFF = "all of them"
 Row = dict[str, Any]
 
 
-def compiled(name: str, size: str, off: tuple[str, ...]) -> tuple[Row, Callable[[], Any]]:
-    """Compile one program without some settings; return what its plan says, and a run."""
+@dataclass
+class Planned:
+    """A program under its limit, planned once, and what compiles its final graph."""
+
+    workload: Any
+    program: Any
+    given: Any
+    inputs: Any
+    options: Mapping[str, Any]
+
+    def compile(self, off: tuple[str, ...]) -> tuple[Row, Callable[[], Any]]:
+        """Compile the planned graph without some settings; return its facts, and a run."""
+        with without(*off):
+            kept = options_without(self.options)
+            execute = lowering.compile_graph(
+                self.program.graph, device=self.program.device, options=kept
+            )
+            text = lowering.stablehlo(self.program.graph, device=self.program.device)
+        row = {
+            "compiled_bytes": execute.memory.peak_bytes,
+            "notes": list(execute.notes),
+            "text": text,
+            "options": dict(kept),
+        }
+        changed = replace(self.program, execute=execute)
+
+        def run() -> Any:
+            leaves = tracer.tree.leaves(self.inputs)
+            buffers = [leaf._buffer for leaf in leaves]
+            results = changed.execute(*buffers, *changed.captured_buffers())
+            for result in results:
+                result.block_until_ready()
+            return results
+
+        arrays = list(map(tracer.Array, run(), changed.output_types, changed.output_devices))
+        results = tracer.tree.map(np.asarray, changed.unflatten(arrays))
+        row |= {"error": self.workload.check(self.given, results)}
+        return row | {"tolerance": self.workload.tolerance}, run
+
+
+def planned(name: str, size: str) -> Planned:
+    """Plan one program of the planner's under its limit."""
     workload = WORKLOADS[name]
-    program = tracer.compile(
+    function = tracer.compile(
         workload.program(tracer_framework()), memory_limit=workload.sizes[size].limit
     )
     given = make_inputs(workload, size)
     inputs = tracer.tree.map(tracer.numpy.asarray, given)
-    with without(*off):
-        plan = program.plan(*inputs)
-        text = program.stablehlo(*inputs)
+    with compilations() as options:
+        program = function._program_for(tuple(inputs), {})
+    return Planned(workload, program, given, inputs, options[id(program.execute.raw)])
 
-    def run() -> Any:
-        results = program(*inputs)
-        for leaf in tracer.tree.leaves(results):
-            leaf.block_until_ready()
-        return results
 
-    results = tracer.tree.map(np.asarray, run())
-    row = {
-        "compiled_bytes": plan.compiled_bytes,
-        "error": workload.check(given, results),
-        "tolerance": workload.tolerance,
-        "notes": list(plan.notes),
-        "text": text,
-    }
-    return row, run
+@contextmanager
+def compilations() -> Iterator[dict[int, Mapping[str, Any]]]:
+    """Note the options of each program that is compiled inside of the context."""
+    found: dict[int, Mapping[str, Any]] = {}
+    compile_graph = lowering.compile_graph
+
+    def noting(graph: Any, **given: Any) -> Any:
+        execute = compile_graph(graph, **given)
+        found[id(execute.raw)] = given.get("options") or {}
+        return execute
+
+    lowering.compile_graph = noting
+    try:
+        yield found
+    finally:
+        lowering.compile_graph = compile_graph
+
+
+def options_without(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out the options that the planner chose and that a setting which is off asks for."""
+    asked = {**lowering.memory_optimized_options(), **lowering.unmoved_code_options()}
+    return {key: value for key, value in options.items() if asked.get(key) == value}
 
 
 def acts(setting: str, row: Row, base: Row) -> bool:
     """Tell whether a program is another one without a setting, or has other options."""
-    if row["text"] != base["text"] or row["compiled_bytes"] != base["compiled_bytes"]:
+    if any(row[key] != base[key] for key in ("text", "compiled_bytes", "options")):
         return True
     with without(setting):
         changed = chosen_options("cpu", {})
-    return setting == "memory scheduler" or changed != chosen_options("cpu", {})
+    return changed != chosen_options("cpu", {})
 
 
 def ablate(name: str, size: str, turns: int) -> dict[str, Row]:
     """Return, for each setting that acts in a program, bytes, error and time without it."""
-    base, run = compiled(name, size, ())
+    program = planned(name, size)
+    base, run = program.compile(())
     rows, runs = {"": base}, {"": run}
     for setting in (*SETTINGS, ALL_OFF):
         off = tuple(SETTINGS) if setting == ALL_OFF else (setting,)
         try:
-            row, run = compiled(name, size, off)
+            row, run = program.compile(off)
         except tracer.TracerError as error:
             rows[setting] = {"failed": str(error).splitlines()[0]}
             continue
@@ -98,7 +151,8 @@ def ablate(name: str, size: str, turns: int) -> dict[str, Row]:
         rows[setting]["ratio"] = statistics.median(one / other for one, other in pairs)
         rows[setting]["seconds"] = statistics.median(taken)
     for row in rows.values():
-        row.pop("text", None)
+        for key in ("text", "options"):
+            row.pop(key, None)
     return rows
 
 
