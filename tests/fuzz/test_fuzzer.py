@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 from tests.fuzz import frameworks
+from tests.fuzz.__main__ import seed_of_source
 from tests.fuzz.check import Verdict, check
+from tests.fuzz.differences import off_differences
 from tests.fuzz.evaluate import Noise, values
 from tests.fuzz.generate import generate
 from tests.fuzz.program import Input, Program, parse
@@ -134,3 +136,42 @@ def test_what_takes_too_long_is_a_failure() -> None:
     with Worker(seconds=2.0, peers=()) as worker:
         assert not worker.ask(SQUARE, ("none",)).failures
         assert [item.kind for item in worker.ask(endless, ("none",)).failures] == ["hang"]
+
+
+SMOOTH = "y = np.sum(np.sin(x @ x.T))"
+TURNS_OFTEN = """
+dtype, transform, seed = "float32", "grad", 29
+dims = {"m": 23}
+inputs = {"g1": ("m", "positive"), "a5": ("m", "normal"), "a0": ("m", "m", "normal")}
+
+
+def f(g1, a5, a0):
+    d = (a5[:, None] - a5) ** 2 @ np.sum((a0[:, None] - a0) ** 2 * g1, axis=-1)
+    return np.mean(np.sin(d ** 2))
+"""
+"""Its slopes at the larger steps agree by chance."""
+
+
+def with_gradients_scaled(program: Program, factor: float) -> str | None:
+    """Return what the differences say of a program whose last gradient is off by a factor."""
+    wide = program.with_dtype("float64")
+    arrays = [np.asarray(x).astype("float64") for x in frameworks.arguments(program)]
+    traced = trace(frameworks.transformed(wide, frameworks.tracer_names()), arrays)
+    found = values(traced.graph, [*arrays, *map(np.asarray, traced.captured)])
+    return off_differences(program, arrays, [*found[:-1], factor * found[-1]])
+
+
+def test_wrong_gradients_are_seen() -> None:
+    inputs = (Input("x", ("n", "n")),)
+    program = Program({"n": 9}, inputs, (SMOOTH,), "y", dtype="float64", transform="grad")
+    assert with_gradients_scaled(program, 1.0) is None
+    assert with_gradients_scaled(program, 1.01) is not None
+
+
+def test_differences_that_turn_within_a_step_are_no_judge() -> None:
+    assert with_gradients_scaled(parse(TURNS_OFTEN), 1.0) is None
+
+
+def test_seeds_of_ci_follow_from_the_source() -> None:
+    assert seed_of_source() == seed_of_source()
+    assert seed_of_source() >= 10**9
