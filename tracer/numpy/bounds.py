@@ -15,8 +15,16 @@ import numpy as np
 from tracer import ops
 from tracer.errors import ArgumentError
 from tracer.ir import as_dtype
-from tracer.numpy.base import ArrayBase
-from tracer.numpy.convert import broadcast, convert, reshape, scalar
+from tracer.numpy.base import ArrayBase, ArrayLike
+from tracer.numpy.convert import (
+    as_array,
+    broadcast,
+    convert,
+    holds_arrays,
+    host_array,
+    reshape,
+    scalar,
+)
 from tracer.numpy.dispatch import apply
 from tracer.numpy.evaluation import get_evaluator
 from tracer.numpy.recording import current_recording
@@ -106,6 +114,18 @@ def _number(fill_value: Any) -> Any:
     if isinstance(fill_value, ArrayBase) and fill_value.size == 1:
         return fill_value._host("a fill_value").item()
     raise ArgumentError(f"fill_value {fill_value!r} is no number", mend="give one")
+
+
+def looked_at(given: ArrayLike) -> np.ndarray[Any, Any] | None:
+    """Return the numbers that a check of values sees; None for those of an array in a trace.
+
+    Also of a concrete one there: what is computed of it is traced, and it may be an argument next.
+    """
+    if isinstance(given, list | tuple) and holds_arrays(given):
+        given = as_array(given)
+    if not isinstance(given, ArrayBase):
+        return host_array(given)
+    return given._host("a check of values") if TAKE.is_known(given) else None
 
 
 def filling(dtype: np.dtype[Any], fill: Any) -> Array:

@@ -10,6 +10,7 @@ import numpy as np
 from tracer.errors import ArgumentError, DTypeError
 from tracer.numpy import promotion
 from tracer.numpy.base import ArrayBase, ArrayLike
+from tracer.numpy.bounds import looked_at
 from tracer.numpy.convert import (
     as_array,
     as_arrays,
@@ -99,10 +100,14 @@ def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") ->
         number = number % count
     elif mode == "clip":
         number = clip(number, 0, count - 1)
-    elif not number.is_traced and bool(((number < 0) | (number >= count)).any()):
-        raise ArgumentError(
-            f"choose: a number is out of bounds for {count} choices", mend='use mode="clip"'
-        )
+    else:
+        known = looked_at(a)
+        if known is not None and ((known < 0) | (known >= count)).any():
+            raise ArgumentError(
+                f"choose: a number is out of bounds for {count} choices", mend='use mode="clip"'
+            )
+        if number.dtype.kind == "i":  # no choice counts from the end
+            number = where(number < 0, count, number)
     shape = broadcast_shape("choose", number.shape, *[option.shape for option in options])
     dtype = promotion.result_type(*options)
     rows = stack([broadcast(convert(option, dtype), shape) for option in options])
@@ -226,10 +231,12 @@ def put(a: Any, ind: ArrayLike, v: ArrayLike, mode: str = "raise") -> None:
         index = clip(index, 0, target.size - 1)
     elif mode == "wrap":
         index = index % target.size
-    elif not index.is_traced and bool(((index < -target.size) | (index >= target.size)).any()):
-        raise ArgumentError(
-            f"put: an index is out of bounds for {target.size} elements", mend='use mode="clip"'
-        )
+    else:
+        known = looked_at(ind)
+        if known is not None and ((known < -target.size) | (known >= target.size)).any():
+            raise ArgumentError(
+                f"put: an index is out of bounds for {target.size} elements", mend='use mode="clip"'
+            )
     values = as_array(v).ravel()
     if values.size and index.size:
         repeated = values[np.arange(index.size) % values.size]

@@ -12,6 +12,7 @@ from tracer.errors import ArgumentError, DTypeError, ShapeError
 from tracer.ir import as_dtype
 from tracer.numpy.arithmetic import power
 from tracer.numpy.base import ArrayBase, ArrayLike
+from tracer.numpy.bounds import looked_at
 from tracer.numpy.convert import as_array, as_shape, convert, reshape
 from tracer.numpy.dispatch import from_host
 from tracer.numpy.following import beside_arguments
@@ -234,7 +235,8 @@ def _bounded(index: Array, size: int, mode: str) -> Array:
         return clip(index, 0, size - 1)
     if mode != "raise":
         raise ArgumentError(f"mode {mode!r} is not known", mend="use raise, clip or wrap")
-    if not index.is_traced and bool(((index < 0) | (index >= size)).any()):
+    known = looked_at(index)
+    if known is not None and ((known < 0) | (known >= size)).any():
         raise ArgumentError(
             f"ravel_multi_index: an index is out of bounds for size {size}",
             mend='use mode="wrap" or mode="clip"',

@@ -6,9 +6,12 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tracer import ops
 from tracer.errors import ArgumentError
 from tracer.numpy.base import ArrayLike
+from tracer.numpy.bounds import looked_at
 from tracer.numpy.convert import (
     as_array,
     normalize_axes,
@@ -211,7 +214,8 @@ def _nan_place(a: ArrayLike, axis: int | None, out: None, keepdims: bool, identi
     function = argmax if identity < 0 else argmin
     if x.dtype.kind in "biu":
         return function(x, axis, keepdims=keepdims)
-    if not x.is_traced and bool(isnan(x).all(axis).any()):
+    known = looked_at(a)
+    if known is not None and np.isnan(known).all(axis).any():
         raise ArgumentError(
             "nanargmax or nanargmin of a slice that is all NaN", mend="leave such slices out"
         )
