@@ -126,6 +126,17 @@ element), "promise_in_bounds" (your word), and `.get(mode="fill", fill_value=0)`
 update in a loop stays in place: what is chosen is the part, not the array. All of it holds
 compiled, under `vmap`, and in programs that are cut for a limit.
 
+`choose` has no choice that counts from the end: a negative number is out of bounds there.
+
+## A number beside arrays
+
+A Python number is weak in every function, in an argument of its own: it takes the dtype of the
+arrays beside it. NumPy has it so in its ufuncs only, and makes a float64 of `dot(x, 0.5)`, `inner`,
+`vdot`, `outer`, `tensordot`, `einsum`, `append(x, 0.5)` and `interp(..., left=0.5)` for a float32
+`x`; here these are float32, as in JAX: one number does not make a float32 program float64, and
+twice as large. A number in a list counts as an array, as in NumPy: `concatenate([x, [0.5]])`,
+`hstack([x, 0.5])` and `polyval(x, 0.5)`, which makes an array of it, are float64.
+
 ## What `x[i] = y` changes
 
 The array, under all its names, as in NumPy: after `b = a; b[0] = 5` both are changed, and so is the

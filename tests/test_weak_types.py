@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import itertools
 import pickle
 
@@ -78,6 +79,25 @@ def _traced_dtype(function, *args):
 OWN_RULES = {"xp.dot(x, s)", "xp.append(x, s)", "xp.quantile(x, s)", "xp.interp(x, x, x, left=s)",
              "xp.real(s) * x"}  # fmt: skip
 """Where the dtype is not NumPy's, which counts a number among arrays as one, or gives it back."""
+
+
+NUMBER_BESIDE = (
+    "xp.dot(x, s)", "xp.inner(x, s)", "xp.vdot(x[:1], s)", "xp.outer(x, s)", "xp.append(x, s)",
+    "xp.tensordot(x, s, 0)", "xp.einsum('i,->i', x, s)", "xp.interp(x, x, x, left=s)",
+)  # fmt: skip
+NUMBER_IN_A_LIST = ("xp.concatenate([x, [s]])", "xp.hstack([x, s])", "xp.polyval(x, s)")
+
+
+@pytest.mark.parametrize(
+    ("texts", "wanted"), [(NUMBER_BESIDE, "float32"), (NUMBER_IN_A_LIST, "float64")]
+)
+def test_a_number_beside_arrays_is_weak_where_numpy_makes_an_array_of_it(texts, wanted):
+    """The choice of docs/numpy-surface.md: JAX's, as a float64 takes twice the memory."""
+    for text in texts:
+        assert _numpy_dtype(text, "float32", 0.5) == "float64", text
+        x = tracer.ShapeDtype((3,), "float32")
+        given = functools.partial(_function(text, tnp), s=0.5)
+        assert _traced_dtype(given, x) == wanted, text
 
 
 def _outcome(function, *args):
