@@ -152,8 +152,26 @@ def _gelu_tanh(x: Array) -> Any:
     return x * _expit(2 * inner)
 
 
+def _erfc(x: Array) -> Any:
+    """Return erfc with all digits far out, where SciPy's has the error of a rounded x * x."""
+    wide = np.asarray(x, np.longdouble)
+    far = np.where(wide > 1, wide, np.longdouble(1))
+    tail = scipy_special.erfcx(far.astype(np.float64)) * np.exp(-far * far)
+    return np.where(wide > 1, tail, scipy_special.erfc(wide.astype(np.float64)))
+
+
+def _ndtr(x: Array) -> Any:
+    wide = np.asarray(x, np.longdouble)
+    return _erfc(-wide / np.sqrt(np.longdouble(2))) / 2
+
+
+def _log_ndtr(x: Array) -> Any:
+    above = np.where(x > 1, np.asarray(x, np.longdouble), np.longdouble(1))
+    return np.where(x > 1, np.log1p(-_ndtr(-above)), scipy_special.log_ndtr(np.float64(x)))
+
+
 def _gelu_erf(x: Array) -> Any:
-    return x * scipy_special.ndtr(np.asarray(x, np.float64))
+    return x * _ndtr(x)
 
 
 _NN: dict[str, tuple[Callable[..., Any], Oracle]] = {
@@ -186,6 +204,10 @@ NOT_ELEMENTWISE = {
 _BINARY_SPECIAL = {"betaln", "rel_entr", "xlog1py", "xlogy"}
 
 
+_SPECIAL: dict[str, Oracle] = {"erfc": _erfc, "log_ndtr": _log_ndtr, "ndtr": _ndtr}
+"""Oracles that are better than SciPy's."""
+
+
 def _in_float64(function: Oracle) -> Oracle:
     return lambda *arrays: function(*(np.asarray(x, np.float64) for x in arrays))
 
@@ -198,7 +220,7 @@ def _others() -> Iterator[Function]:
     for name in special.__all__:
         if name not in NOT_ELEMENTWISE["special"]:
             arity = 2 if name in _BINARY_SPECIAL else 1
-            oracle = _in_float64(getattr(scipy_special, name))
+            oracle = _SPECIAL.get(name) or _in_float64(getattr(scipy_special, name))
             yield Function(f"special.{name}", arity, getattr(special, name), oracle, kinds="f")
 
 

@@ -15,7 +15,13 @@ import tracer
 import tracer.numpy as tnp
 from tests.sweep.compare import apart, flushed
 from tests.sweep.functions import FUNCTIONS, Function, kind_of, result_dtypes, takes, wanted
-from tests.sweep.tolerances import DOMAINS, SIGN_OF_ZERO, WITHOUT_SUBNORMALS, tolerance
+from tests.sweep.tolerances import (
+    COMPLEX_INFINITIES,
+    DOMAINS,
+    SIGN_OF_ZERO,
+    WITHOUT_SUBNORMALS,
+    tolerance,
+)
 from tests.sweep.values import BFLOAT16, COMPLEX, DTYPES, INTEGERS, pair
 
 Array = np.ndarray[Any, Any]
@@ -35,17 +41,20 @@ def _domain(function: Function, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
     least, largest, other = DOMAINS[function.name]
     with np.errstate(all="ignore"):
         values = [x.astype(np.float64) for x in arrays]
-        kept = [(np.abs(v) < largest) & (v >= least) | np.isnan(v) for v in values]
+        kept = [(np.abs(v) < largest) & (v >= least) | np.isnan(v) | (v == 0) for v in values]
         return tuple(np.where(k, x, x.dtype.type(other)) for k, x in zip(kept, arrays, strict=True))
 
 
 def _complex_domain(name: str, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
+    if name in COMPLEX_INFINITIES:
+        return arrays
     other = arrays[0].dtype.type(0.25 - 3j)
     arrays = tuple(np.where(np.isfinite(x), x, other) for x in arrays)
-    if name not in ("numpy.divide", "numpy.reciprocal", "numpy.power", "numpy.float_power"):
-        return arrays
-    largest = 8.0 if "power" in name else np.inf
-    return tuple(np.where((x == 0) | (np.abs(x) > largest), other, x) for x in arrays)
+    if name in ("numpy.divide", "numpy.reciprocal"):
+        return tuple(np.where(x == 0, other, x) for x in arrays)
+    if name in ("numpy.power", "numpy.float_power"):
+        return tuple(np.where(np.abs(x) > 8.0, other, x) for x in arrays)
+    return arrays
 
 
 def _integer_domain(name: str, arrays: tuple[Array, ...]) -> tuple[Array, ...]:

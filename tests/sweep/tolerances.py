@@ -26,6 +26,7 @@ class Tolerance:
 _EXPONENT = "the exponential of x + log(1/2): its error grows with x"
 _CANCELS = "a sum of terms as large as one, of which nearly nothing may be left"
 _TAIL = "exp(-x*x) far out: an error of x*x in its last place"
+_SCALED_TAIL = "erfc of a rounded x / sqrt(2), far out (SciPy's own too)"
 _ANGLE = "the exponential of a product: its error is the product's, times the result"
 _SERIES = "Chebyshev series and Lanczos' sum as XLA has them"
 TOLERANCES: dict[str, Tolerance] = {
@@ -36,16 +37,8 @@ TOLERANCES: dict[str, Tolerance] = {
     "numpy.tan": Tolerance(50, 100, why="a quotient of three functions (complex)"),
     "numpy.tanh": Tolerance(50, 100, why="a quotient of polynomials; complex: as tan"),
     "numpy.expm1": Tolerance(24, 24, why="from tanh(x / 2) near zero"),
-    "numpy.log": Tolerance(5, 200, why="complex: log1p near one"),
-    "numpy.log1p": Tolerance(5, 200, why="XLA's float64 polynomial, used to its end at -0.41"),
-    "numpy.log2": Tolerance(6, 200, why="as log"),
-    "numpy.log10": Tolerance(6, 200, why="as log"),
-    "numpy.arctanh": Tolerance(6, 200, why="of log1p"),
-    "numpy.arccosh": Tolerance(8, 200, why="of log1p"),
-    "numpy.arcsinh": Tolerance(8, 200, why="of log1p"),
-    "numpy.arccos": Tolerance(6, 200, why="of log1p (complex)"),
-    "numpy.arcsin": Tolerance(6, 200, why="of log1p (complex)"),
-    "numpy.arctan": Tolerance(6, 200, why="of log1p (complex)"),
+    "numpy.log2": Tolerance(6, 6, why="a quotient of a logarithm"),
+    "numpy.log10": Tolerance(6, 6, why="a quotient of a logarithm"),
     "numpy.logaddexp": Tolerance(8, 8, 1.0, why=_CANCELS),
     "numpy.logaddexp2": Tolerance(16, 16, 1.0, why=_CANCELS),
     "numpy.exp2": Tolerance(1000, 1000, why=_ANGLE + " (complex)"),
@@ -53,22 +46,20 @@ TOLERANCES: dict[str, Tolerance] = {
     "numpy.float_power": Tolerance(4000, 4000, why=_ANGLE + " (complex)"),
     "numpy.sinc": Tolerance(8, 8, 1.0, why="sin(pi x) of a rounded pi x"),
     "nn.gelu": Tolerance(16, 16, 1.0, why="1 + tanh cancels; x times one unit is left"),
-    "nn.gelu(approximate=False)": Tolerance(300, 16, why=_TAIL),
+    "nn.gelu(approximate=False)": Tolerance(300, 1200, why=_SCALED_TAIL),
     "nn.elu": Tolerance(8, 8, why="of expm1"),
     "special.betaln": Tolerance(64, 64, 32.0, why=_CANCELS),
     "special.digamma": Tolerance(24, 64, 1.0, why=_SERIES),
     "special.entr": Tolerance(6, 6, why="a product of a logarithm"),
     "special.erf": Tolerance(6, 6, why=_SERIES),
-    "special.erfc": Tolerance(300, 40, why=_TAIL),
+    "special.erfc": Tolerance(80, 16, why=_TAIL + ", of float32"),
     "special.erfinv": Tolerance(32, 40, why=_SERIES),
     "special.gammaln": Tolerance(24, 64, 1.0, why=_SERIES),
     "special.i0e": Tolerance(12, 12, why=_SERIES),
     "special.i1e": Tolerance(12, 12, why=_SERIES),
-    "special.log_ndtr": Tolerance(300, 4096, why=_TAIL + "; a series of four terms below -20"),
-    "special.logit": Tolerance(8, 240, 1.0, why=_CANCELS + "; log1p"),
-    "special.ndtr": Tolerance(300, 40, why=_TAIL),
+    "special.log_ndtr": Tolerance(300, 1200, why=_SCALED_TAIL),
+    "special.ndtr": Tolerance(300, 1200, why=_SCALED_TAIL),
     "special.rel_entr": Tolerance(24, 24, 1.0, why=_CANCELS),
-    "special.xlog1py": Tolerance(6, 200, why="of log1p"),
 }
 TOLERANCES["special.psi"] = TOLERANCES["special.digamma"]
 
@@ -116,18 +107,26 @@ DOMAINS: dict[str, tuple[float, float, float]] = {
     "special.betaln": (1e-3, 100.0, 2.5),
 }
 """The least and the largest argument, and what stands in for others: see `OTHERWISE`."""
+COMPLEX_INFINITIES = {
+    f"numpy.{name}"
+    for name in (
+        "absolute conjugate equal fmax fmin greater greater_equal isfinite isinf isnan less "
+        "less_equal logical_and logical_not logical_or logical_xor maximum minimum negative "
+        "not_equal positive sign"
+    ).split()
+}
+"""Functions of complex numbers that are compared at infinities and NaN too."""
 OTHERWISE: dict[str, str] = {
     "numpy.reciprocal of integers": "a division by zero: NumPy has what the processor says",
     "numpy.lcm of integers": "what does not fit: NumPy wraps before it takes the sign away",
     "numpy.spacing of float16, int8": "NumPy's float16 alone has no sign, and another neighbour",
     "numpy.nan_to_num of bfloat16": "NumPy does not know its NaN",
-    "special.digamma of 0": "NaN, as JAX has it; SciPy has infinities of both signs",
     "special.digamma and gammaln below 0": "between poles SciPy itself has few digits",
     "numpy.sinc of 1e4 and more": "sin(pi x) of a rounded pi x",
     "power of complex numbers above 8": "a factor may overflow where the product does not",
-    "power of complex 0": "NaN, as XLA has it; NumPy has 0 for some exponents",
     "division of complex numbers by 0": "infinite, C leaves the sign and NaN of the parts open",
     "special.betaln of what is not in (0, 100)": "sums of large logarithms of gamma",
-    "complex numbers that are not finite": "C leaves the parts open (tests/numpy have the limits)",
+    "complex numbers that are not finite": "C leaves the parts open (tests/numpy have the limits), "
+    "but of `COMPLEX_INFINITIES`",
 }
 """Where a comparison would say nothing, and why."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tracer.lowering.builder_angles import AngleBuilder
 from tracer.lowering.builder_calls import CallBuilder
 from tracer.lowering.builder_decompositions import DecompositionBuilder
 from tracer.lowering.builder_functions import FunctionBuilder
+from tracer.lowering.builder_logarithms import LogarithmBuilder
 from tracer.lowering.builder_product import ProductBuilder
 from tracer.lowering.builder_window import WindowBuilder
 
@@ -15,7 +15,7 @@ class StableHloBuilder(
     WindowBuilder,
     ProductBuilder,
     DecompositionBuilder,
-    AngleBuilder,
+    LogarithmBuilder,
     FunctionBuilder,
 ):
     """Emits StableHLO by name. The protocol is in docs/architecture.md."""

@@ -66,25 +66,16 @@ class AngleBuilder(BaseBuilder):
         y, x = self._normal(y), self._normal(x)
         return Operand(hlo.atan2(y.raw, self._hidden(x, y).raw))
 
-    def log(self, x: Operand) -> Operand:
-        """Emit `log`."""
-        if x.dtype.kind != "c":
-            return Operand(hlo.log(x.raw))
-        size = self.real(Operand(hlo.log(x.raw)))
-        return self.complex(size, self.atan2(self.imag(x), self.real(x)))
-
-    def log_plus_one(self, x: Operand) -> Operand:
-        """Emit `log_plus_one`."""
-        if x.dtype.kind != "c":
-            return Operand(hlo.log_plus_one(x.raw))
-        size = self.real(Operand(hlo.log_plus_one(x.raw)))
-        real = self.real(x)
-        angle = self.atan2(self.imag(x), self.add(real, self.splat(1, real.type)))
-        return self.complex(size, angle)
-
     def power(self, x: Operand, y: Operand) -> Operand:
-        """Emit `power`."""
-        return Operand(hlo.power(self._hidden_real(x).raw, y.raw))
+        """Emit `power`; of the complex number zero as NumPy, where XLA has NaN."""
+        found = Operand(hlo.power(self._hidden_real(x).raw, y.raw))
+        if x.dtype.kind != "c":
+            return found
+        zero, one, nan = (self.splat(value, x.type) for value in (0, 1, complex(np.nan, np.nan)))
+        exponent = self.real(y)
+        rises = self.compare("GT", exponent, self.splat(0, exponent.type))
+        of_zero = self.select(rises, zero, self.select(self.compare("EQ", y, zero), one, nan))
+        return self.select(self.compare("EQ", x, zero), of_zero, found)
 
     def rsqrt(self, x: Operand) -> Operand:
         """Emit `rsqrt`."""

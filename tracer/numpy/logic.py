@@ -99,8 +99,11 @@ def _compare_mixed(name: str, x: Array, y: Array, direction: str) -> Array:
 
 def _compare_complex(x: Array, y: Array, direction: str) -> Array:
     real_x, real_y = apply(ops.real, x), apply(ops.real, y)
+    imag_x, imag_y = apply(ops.imag, x), apply(ops.imag, y)
     by_real = compare(real_x, real_y, _OF_EQUALS[direction])
-    by_imag = compare(apply(ops.imag, x), apply(ops.imag, y), direction)
+    for imag in (imag_x, imag_y):  # a NaN there is in no order, as in NumPy
+        by_real = apply(ops.and_, by_real, compare(imag, imag, "EQ"))
+    by_imag = compare(imag_x, imag_y, direction)
     equal = compare(real_x, real_y, "EQ")
     return apply(ops.or_, by_real, apply(ops.and_, equal, by_imag))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -63,8 +63,15 @@ expit = _special("expit", ops.logistic, "Logistic function, 1 / (1 + exp(-x)).")
 
 
 def _logit(x: Array) -> Array:
+    """Take log(x) - log(1 - x), and near a half, where they cancel, one logarithm of the ratio."""
     x = _floats("logit", x)
-    return apply(ops.subtract, apply(ops.log, x), apply(ops.log_plus_one, apply(ops.negate, x)))
+    is_near = apply(
+        ops.and_, compare(x, full_like(x, 0.3), "GT"), compare(x, full_like(x, 0.7), "LT")
+    )
+    near = tnp.where(is_near, x, 0.5)
+    argument = select(is_near, (2 * near - 1) / (1 - near), -x)
+    logarithm = apply(ops.log_plus_one, argument)
+    return select(is_near, logarithm, apply(ops.log, x) - logarithm)
 
 
 def _log_expit(x: Array) -> Array:
@@ -105,6 +112,10 @@ entr = unary("entr", _entr, "-x log(x), 0 at 0 and -inf below.", returns="Floats
 ndtr = unary("ndtr", _ndtr, "Cumulative distribution of the standard normal.", returns="Floats.")
 
 
+_LOG_NDTR_TERMS = 10
+"""Of the series: the first one left out is 4e-19 at -20, 1e-10 at -10."""
+
+
 def _log_ndtr(x: Array) -> Array:
     """Take three forms: log1p above 0, the logarithm between, a series below (DLMF 7.12.1)."""
     x = _floats("log_ndtr", x)
@@ -116,7 +127,9 @@ def _log_ndtr(x: Array) -> Array:
     between = tnp.log(_ndtr(tnp.where((x < lowest) | (x > 0.0), 0.0, x)))
     far = tnp.where(x < lowest, x, lowest)
     inverse = 1 / (far * far)
-    series = 1 - inverse * (1 - inverse * (3 - inverse * (15 - inverse * 105)))
+    series: Any = 1
+    for factor in range(2 * _LOG_NDTR_TERMS - 1, 0, -2):
+        series = 1 - factor * inverse * series
     below = -0.5 * far * far - tnp.log(-far) - 0.5 * math.log(2 * math.pi) + tnp.log(series)
     return select(x > 0.0, above, select(x < lowest, below, between))
 
