@@ -77,11 +77,14 @@ class FunctionBuilder(BaseBuilder):
 
     def abs(self, x: Operand) -> Operand:
         """Emit `abs`; of complex numbers it is infinite where a part is (C99, G.6.4)."""
-        size = Operand(hlo.abs(x.raw))
-        if x.dtype.kind != "c":
-            return size
-        is_infinite = self.or_(*(self._is_infinite(part) for part in self._parts(x)))
-        return self.select(is_infinite, self.splat(np.inf, size.type), size)
+        if x.dtype.kind == "c":
+            # An infinite part stands for both, before and not after: that takes half of the time.
+            real, imag = self._parts(x)
+            x = self.complex(
+                self.select(self._is_infinite(imag), imag, real),
+                self.select(self._is_infinite(real), real, imag),
+            )
+        return Operand(hlo.abs(x.raw))
 
     def sign(self, x: Operand) -> Operand:
         """Emit `sign`; of a complex number of which one part is infinite, that of this part."""
