@@ -35,7 +35,7 @@ FUZZ ?=
 fuzz: .venv/.test ## random programs, compiled in every way and compared (SECONDS=600, FUZZ="--seed 1")
 	.venv/bin/python -m tests.fuzz --seconds $(SECONDS) $(FUZZ)
 
-sweep: .venv/.test ## every op and pair of ops compiled, against NumPy and at all widths (an hour)
+sweep: .venv/.test ## every op and pair of ops compiled, against NumPy and at all widths (two hours)
 	.venv/bin/python -m pytest -m sweep
 
 test-oldest: .venv-oldest/.test ## the key tests on the oldest jaxlib that is supported

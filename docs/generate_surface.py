@@ -108,6 +108,22 @@ to be relied on (`log` of a subnormal float32 is -103.97, neither -inf nor the l
 and SciPy; `tests/sweep/tolerances.py` has how many units in the last place each may be off, and
 why, and what is not compared.
 
+## Infinities, NaN and signs of zeros
+
+Reductions, sorts, gathers, products, Fourier transforms and linear algebra have NumPy's values
+beside NaN, infinities, signed zeros and the largest numbers (`tests/sweep/row_sweep.py`), but for
+these:
+
+- `convolve` and `correlate`: where the shorter operand hangs over an end, its infinities and NaN
+  meet zeros and give NaN, as in JAX; NumPy leaves them out.
+- Quantiles between two infinities of one sign are that infinity; NumPy's are NaN, its median's is
+  not.
+- `sort` of many floats puts -0 before 0, and `sort(descending=True)` reverses equal elements;
+  NumPy's stable sort leaves zeros as they stand. `argsort` is stable in every case.
+- `softmax` beside +infinity is 0 for what is finite and NaN for the infinity; SciPy's is all NaN.
+- `median` and quantiles of no elements are refused; NumPy has NaN and a warning.
+- `argmax` of subnormal numbers, and their order, are open: they compare as zeros.
+
 ## Indices out of bounds
 
 | | known: integers, lists, NumPy arrays | arrays, outside of a trace | traced |

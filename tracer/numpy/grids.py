@@ -10,6 +10,7 @@ import numpy as np
 
 from tracer.errors import ArgumentError, DTypeError, ShapeError
 from tracer.ir import as_dtype
+from tracer.numpy import promotion
 from tracer.numpy.arithmetic import power
 from tracer.numpy.base import ArrayBase, ArrayLike
 from tracer.numpy.bounds import looked_at
@@ -293,5 +294,5 @@ def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Arra
     count = column.size if N is None else int(N)
     exponents = np.arange(count) if increasing else np.arange(count)[::-1]
     wide = column.astype(int) if column.dtype.kind == "b" else column
-    wanted = np.promote_types(wide.dtype, np.int64)
+    wanted = promotion.promote_types(wide.dtype, np.int64)
     return power(wide.astype(wanted)[:, None], from_host(exponents.copy()))

@@ -9,7 +9,14 @@ from tracer.errors import ArgumentError, ShapeError
 from tracer.numpy import promotion
 from tracer.numpy.arithmetic import maximum, minimum
 from tracer.numpy.base import ArrayLike
-from tracer.numpy.convert import as_array, convert, normalize_axes, normalize_axis, reshape
+from tracer.numpy.convert import (
+    as_array,
+    broadcast,
+    convert,
+    normalize_axes,
+    normalize_axis,
+    reshape,
+)
 from tracer.numpy.dispatch import compound
 from tracer.numpy.elementwise import where
 from tracer.numpy.joining import concatenate
@@ -55,7 +62,9 @@ def interp(
         )
     wide = promotion.division_dtype(promotion.result_type(points, at, 1.0))
     points, at = convert(points, wide), convert(at, wide)
-    values = convert(values, promotion.division_dtype(promotion.result_type(values, 1.0)))
+    # In the dtype of the result from the start: differences of narrow values have their precision.
+    floats = promotion.division_dtype(promotion.result_type(values, 1.0))
+    values = convert(values, promotion.promote_types(floats, wide))
     if period is not None:
         points, values, at = _unrolled(points, values, at, abs(period))
         left = right = None
@@ -139,6 +148,7 @@ def _along(x: Array, axis: int, ndim: int) -> Array:
 
 @compound
 def _part(x: Array, *, axis: int, start: int, limit: int) -> Array:
+    start = min(start, x.shape[axis])
     return slice_axis(x, axis, start, max(limit, start))
 
 
@@ -191,12 +201,19 @@ def _gradient(x: Array, axis: int, spacing: ArrayLike, edge_order: int) -> Array
         raise ShapeError(
             f"gradient: {places.size} places for {size} samples", mend="give one for each"
         )
-    steps = diff(places) if places.ndim else places * as_array([1.0] * (size - 1))
-    steps = _along(convert(steps, x.dtype) if x.dtype.kind != "c" else steps, axis, x.ndim)
+    is_real = x.dtype.kind != "c" or places.dtype.kind != "c"
+    places = convert(places, promotion.real_dtype(x.dtype) if is_real else x.dtype)
+    steps = diff(places) if places.ndim else broadcast(places, (size - 1,))
+    steps = _along(steps, axis, x.ndim)
     slopes = diff(x, axis=axis) / steps
     before, after = _ends(steps, axis)
     low, high = _ends(slopes, axis)
-    middle = (before * high + after * low) / (before + after)
+    if places.ndim:
+        middle = (before * high + after * low) / (before + after)
+    else:
+        # The sample between the two has no say, not even an infinite one.
+        ends = [_part(x, axis=axis, start=i, limit=size - 2 + i) for i in (0, 2)]
+        middle = (ends[1] - ends[0]) / (places * 2)
     first, last = _at(slopes, axis, 0), _at(slopes, axis, size - 2)
     if edge_order == 2:
         # The slope of the parabola through the first (or last) three samples.

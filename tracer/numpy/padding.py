@@ -218,7 +218,8 @@ def _pad_statistic(x: Array, axis: int, low: int, high: int, options: dict[str, 
     parts = []
     for edge, width in zip(_edges(x, axis, *lengths), (low, high), strict=True):
         value = _STATISTICS[options["mode"]](edge, axis, keepdims=True)
-        value = convert(rint(value) if x.dtype.kind in "iu" else value, x.dtype)
+        is_between = value.dtype != x.dtype and x.dtype.kind in "iu"
+        value = convert(rint(value) if is_between else value, x.dtype)
         shape = tuple([width if i == axis else size for i, size in enumerate(x.shape)])
         parts.append(broadcast_to(value, shape))
     return concatenate([parts[0], x, parts[1]], axis)

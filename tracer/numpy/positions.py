@@ -201,10 +201,9 @@ def compress(
     refuse_out(out)
     x = reshape_flat(a) if axis is None else as_array(a)
     number = normalize_axis(axis or 0, x.ndim)
-    mask = as_array(condition)
     if size is None:
-        return take(x, np.nonzero(concrete("compress", mask))[0], number)
-    places = true_places(mask, size=checked_size("compress", size), fill=-1)
+        return take(x, np.nonzero(concrete("compress", condition))[0], number)
+    places = true_places(as_array(condition), size=checked_size("compress", size), fill=-1)
     mode = "promise_in_bounds" if x.shape[number] else "fill"
     taken = take(x, maximum(places, 0), number, mode=mode)
     shape = (places.size, *(1,) * (x.ndim - number - 1))

@@ -11,6 +11,7 @@ from tracer.numpy.convert import as_array, normalize_axis, reshape
 from tracer.numpy.elementwise import conjugate
 from tracer.numpy.joining import stack
 from tracer.numpy.shaping import moveaxis
+from tracer.numpy.ufunc import is_complex
 
 if TYPE_CHECKING:
     from tracer.numpy.array import Array
@@ -103,4 +104,7 @@ def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Return products of conjugated vectors (..., n) and matrices (..., n, m)."""
     _require_matrix("vecmat", as_array(x2))
-    return matmul(conjugate(as_array(x1))[..., None, :], x2)[..., 0, :]
+    vectors = as_array(x1)
+    # NumPy's conjugate of a bool is an integer.
+    vectors = conjugate(vectors) if is_complex(vectors) else vectors
+    return matmul(vectors[..., None, :], x2)[..., 0, :]

@@ -28,6 +28,7 @@ from tracer.numpy.convert import (
 )
 from tracer.numpy.dispatch import apply_many, compound
 from tracer.numpy.elementwise import where
+from tracer.numpy.logic import isinf
 from tracer.numpy.reductions import Axis, kept_shape, refuse_out
 from tracer.numpy.rounding import ceil, clip, floor, rint
 from tracer.numpy.taking import take_along_axis
@@ -283,7 +284,7 @@ def _of_rows(rows: Array, levels: Array, *, method: str, skips_nan: bool) -> Arr
     result = below
     if method not in _CHOOSING:
         below, above = convert(below, wide), convert(above, wide)
-        result = where(low == high, below, below + (above - below) * convert(weight, wide))
+        result = where(low == high, below, below + _gap(below, above) * convert(weight, wide))
     if result.dtype.kind not in "biu":
         none_left = is_nan[..., :1] if skips_nan else is_nan[..., -1:]
         # A product with NaN would hand NaN to the gradient of every element.
@@ -293,6 +294,13 @@ def _of_rows(rows: Array, levels: Array, *, method: str, skips_nan: bool) -> Arr
 
 
 _INT64 = as_dtype("int64")
+
+
+def _gap(below: Array, above: Array) -> Array:
+    """Return the difference of neighbours; none from an infinity to what is not its opposite."""
+    stays = isinf(below) & (above != -below)
+    gap: Array = where(stays, 0, above - below)
+    return gap
 
 
 def _neighbours(place: Array, last: Array, method: str) -> tuple[Array, Array, Array]:

@@ -25,7 +25,7 @@ from tracer.numpy.positions import checked_size, concrete, full_of, reshape_flat
 from tracer.numpy.promotion import promote_types
 from tracer.numpy.ranges import iota
 from tracer.numpy.searching import searchsorted
-from tracer.numpy.sorting import sort
+from tracer.numpy.sorting import argsort, sort
 from tracer.numpy.taking import take
 from tracer.numpy.ufunc import align, compare, full_like
 
@@ -128,10 +128,18 @@ def unique(
     return (values, *chosen) if chosen else values
 
 
-def _sorted_with_places(x: Array, *, equal_nan: bool) -> tuple[Array, Array, Array]:
-    """Return the sorted elements, where they were, and which begin a run of equal ones."""
+def _ordered(x: Array) -> tuple[Array, Array]:
+    if x.dtype.kind == "c":
+        places = argsort(x)
+        return _at(x, places), places
     places = iota(shape=x.shape, dtype=_INT64, dimension=0)
     ordered, places = apply_many(ops.sort, x, places, dimension=0, num_keys=1, is_stable=True)
+    return ordered, places
+
+
+def _sorted_with_places(x: Array, *, equal_nan: bool) -> tuple[Array, Array, Array]:
+    """Return the sorted elements, where they were, and which begin a run of equal ones."""
+    ordered, places = _ordered(x)
     upper, lower = ordered[1:], ordered[:-1]
     differs = compare(upper, lower, "NE")
     if equal_nan:

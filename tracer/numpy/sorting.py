@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from tracer import ops
 from tracer.errors import ArgumentError, ShapeError
 from tracer.ir import as_dtype
-from tracer.numpy import promotion
 from tracer.numpy.arithmetic import negative
 from tracer.numpy.base import ArrayLike
 from tracer.numpy.complex_order import nan_class
@@ -122,7 +121,7 @@ def _argsort(x: Array, *, axis: int, descending: bool) -> Array:
 
 @compound
 def _argsort_complex(x: Array, *, axis: int, descending: bool) -> Array:
-    keys = (nan_class(x), apply(ops.real, x), apply(ops.imag, x))
+    keys = _keys(x)
     return _lexsort(*(map(negative, keys) if descending else keys), axis=axis)
 
 
@@ -130,7 +129,14 @@ def lexsort(keys: Sequence[ArrayLike], axis: int = -1) -> Array:
     """Return the indices that sort by several keys, the last one first; see `numpy.lexsort`."""
     arrays = [as_array(key) for key in keys]
     number = normalize_axis(axis, arrays[0].ndim)
-    return _lexsort(*arrays[::-1], axis=number)
+    return _lexsort(*(part for x in arrays[::-1] for part in _keys(x)), axis=number)
+
+
+def _keys(x: Array) -> tuple[Array, ...]:
+    """Return the real keys whose order is that of an array."""
+    if x.dtype.kind != "c":
+        return (x,)
+    return nan_class(x), apply(ops.real, x), apply(ops.imag, x)
 
 
 @compound
@@ -216,5 +222,8 @@ def _require_places(kth: Any, size: int) -> None:
 def sort_complex(a: ArrayLike) -> Array:
     """Sort by the real parts, and by the imaginary parts where those are equal; complex result."""
     x = as_array(a)
-    x = convert(x, promotion.promote_types(promotion.complex_dtype(x.dtype), "complex64"))
+    # NumPy's rule: complex128 of all but complex numbers and integers of 8 and 16 bits.
+    is_short = x.dtype.kind in "iu" and x.dtype.itemsize <= 2
+    if x.dtype.kind != "c":
+        x = convert(x, as_dtype("complex64" if is_short else "complex128"))
     return sort(x)
