@@ -172,7 +172,8 @@ def _statistics() -> list[Case]:
              without=(*_INFINITE, "edges"), why=_CENTRED, scale=lambda m, r: m.ones(())),
         Case("vander", lambda m, r: m.vander(r.vector(r.x)[:5], 4), kinds="iu"),
         Case("polyval", lambda m, r: m.polyval(r.vector(r.x)[:4], r.y % 3), kinds="iuf",
-             without=_INFINITE, why="inf % 3 is NaN", scale=lambda m, r: m.polyval(r.vector(r.x)[:4], 3)),
+             without=_INFINITE, why="inf % 3 is NaN",
+             scale=lambda m, r: m.polyval(r.vector(r.x)[:4], 3)),
     ]  # fmt: skip
 
 

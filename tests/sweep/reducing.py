@@ -168,7 +168,7 @@ def _exponentials() -> list[Case]:
     larger = lambda m, r: m.maximum(m.max(r.x, axis=r.axis, initial=0), 16)
     return [
         both("logsumexp", scale=larger),
-        both("softmax", scale=one, without=("inf",), why=_LIMIT),
+        both("softmax", scale=one, units=64.0, without=("inf",), why=_LIMIT),
         both("log_softmax", scale=lambda m, r: m.maximum(m.max(r.x, initial=0), 16)),
     ]
 
