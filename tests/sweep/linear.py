@@ -167,7 +167,7 @@ def _statistics() -> list[Case]:
     most = lambda m, r: m.max(r.x, initial=1) ** 2
     return [
         Case("cov", lambda m, r: m.cov(r.matrix(r.x)), kinds=_NUMBERS, scale=most, least=2,
-             units=256.0, without=_INFINITE, why=_CENTRED),
+             units=1024.0, without=_INFINITE, why=_CENTRED),
         Case("corrcoef", lambda m, r: m.corrcoef(r.matrix(r.x)), kinds="iuf", least=7, units=64.0,
              without=(*_INFINITE, "edges"), why=_CENTRED, scale=lambda m, r: m.ones(())),
         Case("vander", lambda m, r: m.vander(r.vector(r.x)[:5], 4), kinds="iu"),
