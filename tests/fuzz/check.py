@@ -22,6 +22,8 @@ from tests.fuzz.watch import Watch, watching
 from tracer.errors import ExecutionError, LoweringError, MemoryLimitError, TracerError, VerifyError
 from tracer.trace import Traced, trace
 
+JUDGING = "judging"
+"""The checker's own work: where it takes long, that says nothing against the package."""
 CONFIGS = ("none", "never", "1.3", "0.5", "0.25", "minimum")
 _BUGS = (LoweringError, VerifyError, ExecutionError)
 """Errors of ours that say that the fault is not the user's."""
@@ -45,9 +47,14 @@ class Checker:
     """Checks one program; `configs` are the ways in which it is compiled."""
 
     def __init__(
-        self, program: Program, configs: Sequence[str] = CONFIGS, peers: Sequence[str] = ("numpy",)
+        self,
+        program: Program,
+        configs: Sequence[str],
+        peers: Sequence[str],
+        doing: Callable[[str], None],
     ) -> None:
         self.program, self.configs, self.peers = program, tuple(configs), tuple(peers)
+        self.doing = doing
         self.verdict = Verdict()
         self.arguments = frameworks.arguments(program)
         self.function = frameworks.transformed(program, frameworks.tracer_names())
@@ -60,6 +67,7 @@ class Checker:
             return self.verdict
         self.traced: Traced = traced
         self.arrays = [*self.arguments, *map(np.asarray, traced.captured)]
+        self.doing(JUDGING)
         self.exact = values(traced.graph, self.arrays)
         if not self._is_telling():
             return self.verdict
@@ -70,8 +78,10 @@ class Checker:
             for config in self._ways(watch):
                 if self.verdict.failures:
                     break
+                self.doing(f"compiling, {config}")
                 self._guarded(config, lambda config=config: self._compiled(config, watch))
         self.verdict.fired.update(set(watch.fired))
+        self.doing(JUDGING)
         self._check_steps(watch)
         return self.verdict
 
@@ -105,6 +115,7 @@ class Checker:
         if config == "none":
             self.peak = plan.compiled_bytes
         self.final = compiled.graph(*self.arguments)
+        self.doing(JUDGING)
         self._compare(config, found, watch)
 
     def _compile(self, config: str) -> Any:
@@ -147,6 +158,8 @@ class Checker:
         """Return the largest difference, the share of elements and the result, if any is off."""
         if self.noise.is_plainly_right(found):
             return None
+        # Not `JUDGING`: a difference that nobody has the time to explain must not be forgotten.
+        self.doing("explaining a difference")
         worst = None
         for draws in (3, 20):  # A rare tie or a cancelling sum shows in more draws only.
             self.noise.draw(max(0, draws - self.noise.draws))
@@ -261,7 +274,10 @@ def _short(error: Exception) -> str:
 
 
 def check(
-    program: Program, configs: Sequence[str] = CONFIGS, peers: Sequence[str] = ("numpy",)
+    program: Program,
+    configs: Sequence[str] = CONFIGS,
+    peers: Sequence[str] = ("numpy",),
+    doing: Callable[[str], None] = lambda work: None,
 ) -> Verdict:
     """Check one program; see `Checker`."""
-    return Checker(program, configs, peers).run()
+    return Checker(program, configs, peers, doing).run()

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from tests.fuzz.check import CONFIGS
+from tests.fuzz.check import CONFIGS, JUDGING
 from tests.fuzz.failure import Failure
 from tests.fuzz.program import Program
 
@@ -47,15 +47,18 @@ class Worker:
     Parameters
     ----------
     seconds : float
-        Of processor time that one program may take; on a busy machine time passes faster.
+        Of processor time that the package may take with one program, in one way; on a busy machine
+        time passes faster. The judges, which interpret every step in float64, may take as long:
+        what they do not finish is counted as not judged.
     peers : sequence of str
         Who else runs the programs: "numpy", "jax".
     """
 
     def __init__(self, seconds: float = 240.0, peers: Sequence[str] = ("numpy", "jax")) -> None:
         self.seconds, self.peers = seconds, list(peers)
-        self.process: subprocess.Popen[str] | None = None
+        self.process: subprocess.Popen[bytes] | None = None
         self.asked = 0
+        self.read = b""
 
     def __enter__(self) -> Worker:
         return self
@@ -86,24 +89,23 @@ class Worker:
         assert process.stdin is not None
         asked = self.peers if peers is None else list(peers)
         request = {"program": program.text(), "configs": list(configs), "peers": asked}
-        start, used = time.monotonic(), _processor_seconds(process.pid)
+        start = time.monotonic()
         limit = self.seconds + (_STARTING if self.asked == 0 else 0)
         self.asked += 1
         try:
-            process.stdin.write(json.dumps(request) + "\n")
+            process.stdin.write(json.dumps(request).encode() + b"\n")
             process.stdin.flush()
-            line = self._line(process, used + limit)
+            answer = self._answer(process, limit)
         except BrokenPipeError:
-            line = ""
-        answer = self._read(line, process, limit)
+            answer = self._death(process)
         answer.seconds = time.monotonic() - start
         return answer
 
-    def _process(self) -> subprocess.Popen[str]:
+    def _process(self) -> subprocess.Popen[bytes]:
         if self.asked >= _PROGRAMS_PER_PROCESS:
             self.stop()
         if self.process is None:
-            self.asked = 0
+            self.asked, self.read = 0, b""
             environment = {**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"}
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "tests.fuzz.worker"],
@@ -111,33 +113,57 @@ class Worker:
                 env=environment,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                text=True,
             )
         return self.process
 
-    def _line(self, process: subprocess.Popen[str], until: float) -> str | None:
-        """Return the worker's answer; "" when it died, None when it takes too long."""
-        assert process.stdout is not None
+    def _answer(self, process: subprocess.Popen[bytes], limit: float) -> Answer:
+        """Read what the worker says until it answers, dies or takes too long with one thing."""
+        work, used = "tracing", _processor_seconds(process.pid)
         while True:
+            line = self._line(process, used + limit)
+            if line is None:
+                self.stop()
+                return _too_long(work, limit)
+            if not line:
+                return self._death(process)
+            found: dict[str, Any] = json.loads(line)
+            if "doing" not in found:
+                return _read(found)
+            work, used = found["doing"], _processor_seconds(process.pid)
+
+    def _line(self, process: subprocess.Popen[bytes], until: float) -> str | None:
+        """Return the worker's next line; "" when it died, None when it takes too long."""
+        assert process.stdout is not None
+        # Not by readline: what it reads ahead, select would not know of.
+        while b"\n" not in self.read:
             ready, _, _ = select.select([process.stdout], [], [], 1.0)
             if ready:
-                return process.stdout.readline()
-            if _processor_seconds(process.pid) > until:
+                part = os.read(process.stdout.fileno(), 1 << 16)
+                if not part:
+                    return ""
+                self.read += part
+            elif _processor_seconds(process.pid) > until:
                 return None
+        line, _, self.read = self.read.partition(b"\n")
+        return line.decode()
 
-    def _read(self, line: str | None, process: subprocess.Popen[str], limit: float) -> Answer:
-        if line is None:
-            self.stop()
-            return Answer([Failure("hang", "", "hang", f"over {limit:.0f} s of processor time")])
-        if not line:
-            code = process.wait()
-            self.stop()
-            return Answer([Failure("death", "", f"exit status {code}", "the process died")])
-        found: dict[str, Any] = json.loads(line)
-        if "broken" in found:
-            raise FuzzerError(found["broken"])
-        failures = [Failure(**item) for item in found["failures"]]
-        return Answer(failures, found["fired"], Counter(found["notes"]))
+    def _death(self, process: subprocess.Popen[bytes]) -> Answer:
+        code = process.wait()
+        self.stop()
+        return Answer([Failure("death", "", f"exit status {code}", "the process died")])
+
+
+def _too_long(work: str, limit: float) -> Answer:
+    if work == JUDGING:
+        return Answer(notes=Counter(["not judged: too large to be interpreted step by step"]))
+    return Answer([Failure("hang", "", work, f"over {limit:.0f} s of processor time")])
+
+
+def _read(found: dict[str, Any]) -> Answer:
+    if "broken" in found:
+        raise FuzzerError(found["broken"])
+    failures = [Failure(**item) for item in found["failures"]]
+    return Answer(failures, found["fired"], Counter(found["notes"]))
 
 
 def _processor_seconds(pid: int) -> float:

@@ -12,13 +12,13 @@ import pytest
 
 from tests.fuzz import frameworks
 from tests.fuzz.__main__ import seed_of_source
-from tests.fuzz.check import Verdict, check
+from tests.fuzz.check import JUDGING, Verdict, check
 from tests.fuzz.differences import off_differences
 from tests.fuzz.evaluate import Noise, values
 from tests.fuzz.generate import generate
 from tests.fuzz.program import Input, Program, parse
 from tests.fuzz.shrink import shrink
-from tests.fuzz.supervise import Worker
+from tests.fuzz.supervise import Worker, _too_long
 from tracer import ops
 from tracer.ir import Graph, rebuild
 from tracer.lowering.builder import StableHloBuilder
@@ -136,6 +136,15 @@ def test_what_takes_too_long_is_a_failure() -> None:
     with Worker(seconds=2.0, peers=()) as worker:
         assert not worker.ask(SQUARE, ("none",)).failures
         assert [item.kind for item in worker.ask(endless, ("none",)).failures] == ["hang"]
+
+
+@pytest.mark.xla
+def test_judges_that_take_too_long_say_nothing_against_the_package() -> None:
+    said: list[str] = []
+    check(SQUARE, ("none",), doing=said.append)
+    assert said == [JUDGING, "compiling, none", JUDGING, JUDGING]
+    assert _too_long(said[0], 2.0).failures == []
+    assert [item.kind for item in _too_long(said[1], 2.0).failures] == ["hang"]
 
 
 SMOOTH = "y = np.sum(np.sin(x @ x.T))"

@@ -1,7 +1,7 @@
 """The process that runs programs: it may die or hang, the one that asks it does not.
 
-Reads one JSON object a line and answers with one; whatever else the process prints goes to its
-standard error.
+Reads one JSON object a line and answers with one, after others that say what it is doing; whatever
+else the process prints goes to its standard error.
 """
 
 from __future__ import annotations
@@ -18,10 +18,19 @@ def serve(requests: TextIO, answers: TextIO) -> None:
     from tests.fuzz.check import check
     from tests.fuzz.program import parse
 
+    def say(answer: dict[str, Any]) -> None:
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
     for line in requests:
         request = json.loads(line)
         try:
-            verdict = check(parse(request["program"]), request["configs"], request["peers"])
+            verdict = check(
+                parse(request["program"]),
+                request["configs"],
+                request["peers"],
+                lambda work: say({"doing": work}),
+            )
             answer: dict[str, Any] = {
                 "failures": [vars(failure) for failure in verdict.failures],
                 "fired": sorted(verdict.fired),
@@ -29,8 +38,7 @@ def serve(requests: TextIO, answers: TextIO) -> None:
             }
         except Exception:
             answer = {"broken": traceback.format_exc()}
-        answers.write(json.dumps(answer) + "\n")
-        answers.flush()
+        say(answer)
 
 
 def main() -> None:
