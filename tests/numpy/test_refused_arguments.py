@@ -19,6 +19,16 @@ FLOATS = np.array([0.72, 0.18, 0.43])
         (lambda: tnp.vecmat(np.ones(3), np.ones(3)), tracer.ShapeError),
         (lambda: tnp.ravel(np.ones((2, 2)), np.ones(2)), tracer.ArgumentError),
         (lambda: tnp.histogramdd(np.ones((2, 2, 2))), tracer.ShapeError),
+        (lambda: tnp.histogram(FLOATS, [3, 2, 1]), tracer.ArgumentError),
+        (lambda: tnp.histogram(FLOATS, 3, range=(2, 0)), tracer.ArgumentError),
+        (lambda: tnp.digitize(FLOATS, [0.3, 0.1, 0.2]), tracer.ArgumentError),
+        (lambda: tnp.bincount([-1, 2]), tracer.ArgumentError),
+        (lambda: tnp.bincount([1, 2], minlength=-1), tracer.ArgumentError),
+        (lambda: tnp.bincount([[1, 2], [0, 1]]), tracer.ShapeError),
+        (lambda: tnp.bincount(FLOATS), tracer.DTypeError),
+        (lambda: tnp.bincount([1, 2, 2], [2.0]), tracer.ShapeError),
+        (lambda: tnp.bincount([1, 2, 2], [1j, 2, 3]), tracer.DTypeError),
+        (lambda: tracer.compile(tnp.bincount)(np.array([1, 2])), tracer.TracingError),
     ],
 )
 def test_refused(call, error):
@@ -38,3 +48,22 @@ def test_truth_values_choose():
     flags = np.array([True, False])
     found = tnp.choose(flags, [[1.0, 2.0], [3.0, 4.0]])
     np.testing.assert_array_equal(np.asarray(found), np.choose(flags, [[1.0, 2.0], [3.0, 4.0]]))
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint8", "uint64"])
+def test_small_integers_are_counted(dtype):
+    numbers = np.array([1, 0, 1]).astype(dtype)
+    np.testing.assert_array_equal(np.asarray(tnp.bincount(numbers)), np.bincount(numbers))
+    counted = tracer.compile(lambda x: tnp.bincount(x, minlength=3))(numbers)
+    np.testing.assert_array_equal(np.asarray(counted), [1, 2, 0])
+
+
+def test_in_a_trace_negative_numbers_are_not_counted():
+    counted = tracer.compile(lambda x: tnp.bincount(x, minlength=3))(np.array([-1, 0, 2, 9]))
+    np.testing.assert_array_equal(np.asarray(counted), [1, 0, 1])
+
+
+def test_numbers_that_are_known_are_counted_in_a_trace_without_a_size():
+    numbers = np.array([0, 3, 3])
+    counted = tracer.compile(lambda w: tnp.bincount(numbers, w))(np.array([1.0, 2.0, 3.0]))
+    np.testing.assert_array_equal(np.asarray(counted), [1, 0, 0, 5])

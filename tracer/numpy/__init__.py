@@ -171,6 +171,7 @@ from tracer.numpy.grids import (
     vander,
 )
 from tracer.numpy.histograms import (
+    bincount,
     digitize,
     histogram,
     histogram2d,
@@ -292,7 +293,7 @@ from tracer.numpy.ranges import arange, linspace, meshgrid
 from tracer.numpy.reductions import all, any, count_nonzero, prod, sum
 from tracer.numpy.repeating import diff, repeat, roll, tile
 from tracer.numpy.rounding import around, ceil, clip, fix, floor, nan_to_num, rint, round, trunc
-from tracer.numpy.searching import bincount, searchsorted
+from tracer.numpy.searching import searchsorted
 from tracer.numpy.sets import (
     intersect1d,
     isin,

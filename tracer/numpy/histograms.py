@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tracer.errors import ArgumentError, ShapeError, TracingError
+from tracer.errors import ArgumentError, DTypeError, ShapeError, TracingError
 from tracer.ir import as_dtype
-from tracer.numpy import promotion
+from tracer.numpy import positions, promotion
 from tracer.numpy.base import ArrayBase, ArrayLike
-from tracer.numpy.convert import as_array, convert, reshape
+from tracer.numpy.convert import as_array, broadcast, convert, reshape, scalar
 from tracer.numpy.creation import full_like
 from tracer.numpy.elementwise import where
 from tracer.numpy.extremes import max, min
@@ -19,12 +20,85 @@ from tracer.numpy.following import beside_arguments
 from tracer.numpy.logic import logical_and
 from tracer.numpy.ranges import linspace
 from tracer.numpy.repeating import diff
-from tracer.numpy.searching import bincount, searchsorted
+from tracer.numpy.searching import searchsorted
+from tracer.numpy.ufunc import compare, select
 
 if TYPE_CHECKING:
     from tracer.numpy.array import Array
 
 _DEFAULT_BINS = 10
+
+
+def bincount(x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0) -> Array:
+    """Count how often each non-negative integer stands in a vector.
+
+    Parameters
+    ----------
+    x : array_like of int, one axis
+        What is counted; in a traced array negative numbers and those from `minlength` on are not
+        counted.
+    weights : array_like of real numbers, the shape of `x`, optional
+        Added up instead of ones.
+    minlength : int
+        Least size of the result; its size where `x` is traced, and required there.
+
+    Returns
+    -------
+    Array
+        int64, or the float64 of the weights.
+
+    Raises
+    ------
+    TracingError
+        `x` is traced and `minlength` is not given.
+    ArgumentError
+        A known number, or `minlength`, is negative.
+    """
+    length = _count_of_bins(x, operator.index(minlength))
+    index = _counted(as_array(x))
+    dtype = as_dtype("int64" if weights is None else "float64")
+    added = scalar(1, dtype) if weights is None else as_array(weights)
+    if weights is not None:
+        _require_weights(added, index)
+    if index.is_traced:
+        # A negative index would count from the end; one behind the end is dropped.
+        index = select(compare(index, full_like(index, 0), "LT"), full_like(index, length), index)
+    zeros = broadcast(scalar(0, dtype), (length,))
+    return zeros.at[index].add(broadcast(convert(added, dtype), index.shape))
+
+
+def _counted(x: Array) -> Array:
+    if x.ndim != 1:
+        raise ShapeError(f"bincount in shape {x.shape}", mend="give a vector")
+    if x.dtype.kind not in "biu" and x.size:
+        raise DTypeError(f"bincount of {x.dtype}", mend="convert to integers first")
+    return convert(x, as_dtype("int64"))
+
+
+def _require_weights(weights: Array, index: Array) -> None:
+    if weights.shape != index.shape:
+        raise ShapeError(
+            f"bincount of shape {index.shape} with weights of shape {weights.shape}",
+            mend="give one weight for each number",
+        )
+    if weights.dtype.kind == "c":
+        raise DTypeError(
+            f"bincount with weights of {weights.dtype}", mend="count .real and .imag one by one"
+        )
+
+
+def _count_of_bins(x: ArrayLike, minlength: int) -> int:
+    """Return the size of the result: of the numbers where they are known."""
+    if minlength < 0:
+        raise ArgumentError(f"bincount with minlength={minlength}", mend="give 0 or more")
+    if minlength and isinstance(x, ArrayBase) and x.is_traced:
+        return minlength
+    values = positions.concrete("bincount", x, "give minlength=, the number of bins")
+    if values.size == 0 or values.dtype.kind not in "biu":
+        return minlength
+    if values.min() < 0:
+        raise ArgumentError(f"bincount of {values.min()}", mend="give numbers from 0 on")
+    return int(np.maximum(minlength, int(values.max()) + 1))
 
 
 def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Array:
@@ -47,6 +121,7 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Array:
     edges, values = as_array(bins), as_array(x)
     if edges.ndim != 1:
         raise ShapeError(f"digitize with bins of shape {edges.shape}", mend="give a vector")
+    _require_order("digitize", bins, either=True)
     side = "left" if right else "right"
     upward = searchsorted(edges, values, side)
     if edges.size < 2:
@@ -72,6 +147,7 @@ def histogram_bin_edges(
             )
         return as_array(np.histogram_bin_edges(np.asarray(as_array(a)), bins, range))
     if not hasattr(bins, "__index__") or np.ndim(bins):
+        _require_order("histogram", bins)
         return as_array(bins)
     count = int(bins)
     if count < 1:
@@ -81,9 +157,22 @@ def histogram_bin_edges(
     return edges
 
 
+def _require_order(name: str, edges: ArrayLike, *, either: bool = False) -> None:
+    """Refuse known edges out of order: a search among them finds any bin."""
+    if isinstance(edges, ArrayBase) and edges.is_traced:
+        return
+    values = positions.concrete(name, edges)
+    ordered = (values[:-1] <= values[1:]).all()
+    if not ordered and not (either and (values[:-1] >= values[1:]).all()):
+        raise ArgumentError(
+            f"{name} with edges of bins that are not in order: {values}", mend="sort them"
+        )
+
+
 def _interval(x: Array, limits: Any) -> tuple[Any, Any]:
     if limits is not None:
         low, high = (as_array(limit) for limit in limits)
+        _require_order("histogram: range", limits)
     elif x.size == 0:
         low, high = as_array(0.0), as_array(1.0)
     else:

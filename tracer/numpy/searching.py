@@ -1,4 +1,4 @@
-"""Searching a sorted vector, counting integers."""
+"""Searching a sorted vector."""
 
 from __future__ import annotations
 
@@ -81,30 +81,3 @@ def _is_before(x: Array, values: Array, side: str) -> Array:
     x_nan, value_nan = compare(x, x, "NE"), compare(values, values, "NE")
     by_nan = apply(ops.not_, x_nan) if side == "left" else full_like(x_nan, True)
     return select(value_nan, by_nan, result)
-
-
-def bincount(x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0) -> Array:
-    """Count how often each non-negative integer stands in a vector.
-
-    Parameters
-    ----------
-    x : array_like of int, one axis
-        What is counted; in a traced array numbers from `minlength` on are not counted.
-    weights : array_like, optional
-        Added up instead of ones.
-    minlength : int
-        Least size of the result; its size in a trace.
-
-    Returns
-    -------
-    Array
-        int64, or the float64 of the weights.
-    """
-    index = as_array(x)
-    length = int(minlength)
-    if not index.is_traced:
-        length = max(length, int(index._host("bincount").max(initial=-1)) + 1)
-    dtype = _INT64 if weights is None else as_dtype("float64")
-    ones = broadcast(scalar(1, dtype), index.shape) if weights is None else as_array(weights)
-    zeros = broadcast(scalar(0, dtype), (length,))
-    return zeros.at[index].add(convert(ones, dtype))
