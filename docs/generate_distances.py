@@ -45,6 +45,9 @@ With c the mean of y, eps = 2^-23, and all numbers finite:
 * up to 8 features the compiled program keeps the direct form, feature by feature:
   `|error| <= (d + 2) * eps * dist^2`. Every distance is right in all but the last digits, however
   small and wherever the data lies.
+  Gradients for lengths (sums of squared differences with a weight for each pair) keep the direct
+  form too, as a short length's weights leave small distances only. Gradients for points are
+  products: they lose `log10(R / r)` digits, half as many as an expanded distance.
 * With more features it uses the centred expansion:
   `|error| <= 8 * eps * (|x - c|^2 + |y - c|^2)`, and the result is never negative. The error
   follows the data's *spread*, not its offset. Relative to a small distance it is large: two points

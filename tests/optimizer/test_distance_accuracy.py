@@ -43,7 +43,7 @@ def squared_spread(x: Any, y: Any) -> Any:
 
 
 @pytest.mark.parametrize("offset", [0.0, 1e4])
-@pytest.mark.parametrize("features", [2, 3, 8])
+@pytest.mark.parametrize("features", [1, 2, 3, 8])
 @pytest.mark.parametrize("name", ["differences", "vecdot"])
 def test_few_features_keep_all_digits(name: str, features: int, offset: float) -> None:
     for distance in DISTANCES:
@@ -87,3 +87,17 @@ def test_whole_numbers_keep_their_ties(features: int, largest: int) -> None:
     order = np.argsort(expected, axis=1, kind="stable")[:, :20]
     np.testing.assert_array_equal(indices, order)
     np.testing.assert_array_equal(-np.asarray(values), np.take_along_axis(expected, order, 1))
+
+
+@pytest.mark.parametrize("features", [1, 3, 8])
+@pytest.mark.parametrize("form", [(), (-1,)], ids=["one length", "a length each"])
+def test_gradients_for_short_lengths_keep_their_digits(features: int, form: tuple[int]) -> None:
+    """Weights of a kernel leave small differences only: squares are not multiplied out."""
+    length = np.full([features for _ in form], 1e-3, np.float32)
+    x, y = points(features, 0.0, 1e-3)
+    kernel = lambda h, x, y: tnp.exp(-0.5 * (((x[:, None] - y[None]) / h) ** 2).sum(-1)).sum()
+    got = np.asarray(tracer.compile(tracer.grad(kernel))(length, x, y))
+    squares = ((x[:, None].astype("f8") - y[None]) / length.astype("f8")) ** 2
+    each = np.exp(-0.5 * squares.sum(-1))[..., None] * squares / length.astype("f8")
+    truth = each.sum((0, 1)) if form else each.sum()
+    assert np.abs(got - truth).max() <= 40 * EPS * np.abs(truth).max()

@@ -40,9 +40,12 @@ from tracer.optimizer.match.polynomial import (
 )
 from tracer.optimizer.match.rewrite import Replacement, replace_nodes
 from tracer.optimizer.match.sign import is_nonnegative
+from tracer.optimizer.match.unroll import MAXIMUM_TERMS
 from tracer.optimizer.passes import PassLog
 
 MINIMUM_ELEMENTS = 1 << 14
+_SQUARE = 2
+_FEW_FEATURES = "weights may leave small differences only, and few features are fast directly"
 
 
 def match_contractions(graph: Graph, log: PassLog) -> Graph:
@@ -56,6 +59,12 @@ def match_contractions(graph: Graph, log: PassLog) -> Graph:
             polynomial = _read(node)
         except NoPolynomial as reason:
             log.refuse(subject, str(reason), node.source)
+            continue
+        features = _features_of_pairs(polynomial, node.operands[0].shape)
+        if features is not None:
+            log.refuse(subject, _FEW_FEATURES, node.source)
+            if features and set(features) < set(node.params["axes"]):
+                matches[node] = _FeaturesFirst(node, features)
             continue
         matches[node] = _Contraction(node, polynomial)
         log.applied.append(f"{subject}: {len(polynomial)} terms")
@@ -77,6 +86,41 @@ def _read(node: Node) -> Polynomial:
             raise NoPolynomial("it has a constant term")
         _require_moderate(monomial.coefficient, operand.type)
     return polynomial
+
+
+def _features_of_pairs(polynomial: Polynomial, shape: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Return the axes of the features in squares of differences with a weight for each pair.
+
+    None where the sum is no such, or has many features. Weights may leave small differences only,
+    as a kernel's do, and the expansion's error is of the size of all differences. The direct form
+    of few features keeps their digits, as that of squared distances does.
+    """
+    for monomial in polynomial:
+        moved = [leaf for leaf in monomial.leaves if leaf.centre is not None]
+        if len(moved) < _SQUARE:
+            continue
+        shared = {axis for leaf in moved if leaf.centre for axis in leaf.centre.shared}
+        weights = [set(leaf.axes) for leaf in monomial.leaves if leaf.centre is None]
+        features = {axis for leaf in moved for axis in leaf.axes}.difference(*weights)
+        is_weighted = any(len(axes - shared) > 1 for axes in weights)
+        if is_weighted and math.prod(shape[axis] for axis in features) <= MAXIMUM_TERMS:
+            return tuple(sorted(features))
+    return None
+
+
+@dataclass(frozen=True)
+class _FeaturesFirst:
+    """A sum over pairs and features as the sum over pairs of that over features."""
+
+    node: Node
+    features: tuple[int, ...]
+
+    def __call__(self, mapping: Mapping[Value, Value]) -> Sequence[Value]:
+        total = ops.reduce_add(mapping[self.node.operands[0]], axes=self.features)
+        axes = self.node.params["axes"]
+        rest = [axis for axis in axes if axis not in self.features]
+        moved = [axis - sum(feature < axis for feature in self.features) for axis in rest]
+        return (ops.reduce_add(total, axes=tuple(moved)),)
 
 
 def _require_moderate(coefficient: float, type: ShapeDtype) -> None:

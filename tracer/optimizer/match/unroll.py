@@ -45,7 +45,7 @@ UNROLL_NAME = "unroll short reductions"
 
 
 def unroll_short_reductions(graph: Graph, log: PassLog) -> Graph:
-    """Replace reductions over at most `MAXIMUM_TERMS` broadcast terms by their terms."""
+    """Replace reductions over at most `MAXIMUM_TERMS` broadcast terms, one too, by their terms."""
     return _unroll(graph, log, MAXIMUM_TERMS)
 
 
@@ -67,7 +67,7 @@ def _unroll(graph: Graph, log: PassLog, maximum: int, most_bytes: float = math.i
     subject = Subject(graph)
     matches: dict[Node, Replacement] = {}
     for node in graph.nodes:
-        if not 1 < _terms(subject, node) <= maximum:
+        if not 0 < _terms(subject, node) <= maximum:
             continue
         cone = _cone(subject, node)
         if isinstance(cone, str):
