@@ -118,7 +118,7 @@ def _read(module: bytes, assignment: bytes) -> _Program:
     program = _Program()
     for kind, computation in _fields(module):
         if kind == _MODULE_COMPUTATIONS:
-            found = list(_fields(computation))
+            found = _fields(computation)
             if (_IS_FUSED, 1) not in found:
                 texts = (content for kind, content in found if kind == _COMPUTATION_INSTRUCTIONS)
                 program.instructions.update(map(_instruction, texts))
@@ -162,7 +162,7 @@ def _instruction(text: bytes) -> tuple[int, _Instruction]:
         elif kind == _OPCODE:
             opcode = content
         elif kind == _OPERANDS:
-            operands += tuple(_packed(content))
+            operands += _packed(content)
         elif kind == _TUPLE_INDEX:
             tuple_index = content
     return number, _Instruction(name.decode(), opcode, operands, tuple_index)
@@ -174,49 +174,59 @@ def _location(text: bytes) -> tuple[int, _Index]:
     number = 0
     for kind, content in _fields(text):
         if kind == _AT_INDEX:
-            index += tuple(_packed(content))
+            index += _packed(content)
         elif kind == _AT_INSTRUCTION:
             number = content
     return number, index
 
 
-def _packed(content: Any) -> Iterator[int]:
-    """Yield the numbers of a repeated field, which come one by one or all in one."""
+def _packed(content: Any) -> tuple[int, ...]:
+    """Return the numbers of a repeated field, which come one by one or all in one."""
     if isinstance(content, int):
-        yield content
-        return
-    at = 0
+        return (content,)
+    numbers, at = [], 0
     while at < len(content):
-        number, at = _varint(content, at)
-        yield number
+        number = content[at]
+        at += 1
+        if number > 127:
+            number, at = _longer(content, at, number)
+        numbers.append(number)
+    return tuple(numbers)
 
 
-def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
-    """Yield the numbers and contents of a message's fields: integers, or bytes."""
+def _fields(data: bytes) -> list[tuple[int, Any]]:
+    """Return the numbers and contents of a message's fields: integers, or bytes.
+
+    Most numbers take one byte or two, and are read here: calls would be half of the time.
+    """
+    found: list[tuple[int, Any]] = []
+    add = found.append
     at, end = 0, len(data)
     while at < end:
         key = data[at]
         at += 1
         if key > 127:
-            key, at = _varint(data, at - 1)
+            key, at = _longer(data, at, key)
         wire = key & 7
-        if wire == 0:
-            content, at = _varint(data, at)
-            yield key >> 3, content
-            continue
-        if wire == 2:
-            size = data[at]
+        if wire == 0 or wire == 2:
+            content = data[at]
             at += 1
-            if size > 127:
-                size, at = _varint(data, at - 1)
+            if content > 127:
+                content, at = _longer(data, at, content)
+            if wire == 0:
+                add((key >> 3, content))
+                continue
+            size = content
         else:
             size = 8 if wire == 1 else 4
-        yield key >> 3, data[at : at + size]
+        add((key >> 3, data[at : at + size]))
         at += size
+    return found
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
+def _longer(data: bytes, at: int, first: int) -> tuple[int, int]:
+    """Read on in a number whose first byte says that more follow."""
+    value, shift = first & 127, 7
     while True:
         byte = data[at]
         at += 1
