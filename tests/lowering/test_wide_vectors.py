@@ -27,6 +27,10 @@ pytestmark = pytest.mark.skipif(
     not shims.LONG_VECTORS_ARE_SAFE, reason="XLA before jaxlib 0.9.2 is not asked for wide vectors"
 )
 
+needs_wide_vectors = pytest.mark.skipif(
+    "avx512_vbmi2" not in vectors.cpu_features(),
+    reason="this machine has no vectors of 512 bits: both widths are one",
+)
 SIZE = 1003
 WIDE = {"xla_cpu_prefer_vector_width": 512}
 SINGLE, DOUBLE, HALF = (np.dtype(name) for name in ("float32", "float64", "float16"))
@@ -144,6 +148,7 @@ def test_ops_have_the_same_values_at_both_widths() -> None:
 @pytest.mark.xla
 @pytest.mark.slow
 @pytest.mark.sweep
+@needs_wide_vectors
 @pytest.mark.parametrize("size", fused_pairs.SIZES)
 @pytest.mark.parametrize("dtype", [SINGLE, DOUBLE], ids=str)
 def test_all_ops_have_the_same_values_at_both_widths(dtype: np.dtype[Any], size: int) -> None:
@@ -154,6 +159,7 @@ def test_all_ops_have_the_same_values_at_both_widths(dtype: np.dtype[Any], size:
 @pytest.mark.xla
 @pytest.mark.slow
 @pytest.mark.sweep
+@needs_wide_vectors
 @pytest.mark.parametrize("kind", [fused_pairs.pairs, fused_pairs.complex_forms])
 @pytest.mark.parametrize("dtype", [SINGLE, DOUBLE], ids=str)
 def test_all_pairs_have_the_same_values_at_both_widths(kind: Any, dtype: np.dtype[Any]) -> None:

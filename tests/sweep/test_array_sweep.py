@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.sweep import matrices
+from tests.sweep.machines import told_with
 from tests.sweep.row_sweep import FAMILIES, LENGTHS, differences
 from tests.sweep.rows import Case, Rows, off
 from tests.sweep.values import DTYPES
 
-ROOT = Path(__file__).parent.parent.parent
 pytestmark = pytest.mark.xla
 SINGLE, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 BOTH_AXES = (SINGLE, DOUBLE)
@@ -60,27 +56,14 @@ def test_all_matrices_are_what_defines_them(dtype: np.dtype[Any], n: int) -> Non
     assert told == []
 
 
-def on(instructions: str, *arguments: str) -> str:
-    """Return what is off on a machine with fewer instructions, which this one plays."""
-    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_max_isa={instructions}"
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.sweep.row_sweep", *arguments],
-        env={**os.environ, "XLA_FLAGS": flags},
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 @pytest.mark.slow
 @pytest.mark.sweep
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("dtype", [SINGLE, DOUBLE, np.dtype(np.int64)], ids=str)
 def test_functions_of_rows_with_fewer_instructions(family: str, dtype: np.dtype[Any]) -> None:
-    told = on("SSE4_2", *(f"{family}:{dtype}:{n}:1" for n in (7, 1000, 4097)))
+    told = told_with(
+        "SSE4_2", "tests.sweep.row_sweep", *(f"{family}:{dtype}:{n}:1" for n in (7, 1000, 4097))
+    )
     assert told == ""
 
 

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,16 +9,16 @@ import pytest
 
 from tests.sweep.compare import apart
 from tests.sweep.functions import FUNCTIONS, NOT_ELEMENTWISE
+from tests.sweep.machines import INSTRUCTION_SETS, told_with
 from tests.sweep.sweep import compiled, differences, eager
 from tests.sweep.tolerances import SIGN_OF_ZERO, TOLERANCES
 from tests.sweep.values import BFLOAT16, COMPLEX, DTYPES, FLOATS, SIZES, pair
 from tracer import nn
 from tracer.scipy import special
 
-ROOT = Path(__file__).parent.parent.parent
 LARGE = 4097
 """So many that all pairs of awkward values are among them."""
-INSTRUCTION_SETS = ("AVX2", "SSE4_2")
+MODULE = "tests.sweep.sweep"
 pytestmark = pytest.mark.xla
 
 
@@ -47,24 +43,9 @@ def test_functions_at_all_sizes_compiled_and_eager(
     assert differences(dtype, size, run) == []
 
 
-def on(instructions: str, *arguments: str) -> str:
-    """Return what is off on a machine with fewer instructions, which this one plays."""
-    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_max_isa={instructions}"
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.sweep.sweep", *arguments],
-        env={**os.environ, "XLA_FLAGS": flags},
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 @pytest.mark.parametrize("instructions", INSTRUCTION_SETS)
 def test_functions_on_machines_with_fewer_instructions(instructions: str) -> None:
-    assert on(instructions, f"float32:{LARGE}", f"float64:{LARGE}") == ""
+    assert told_with(instructions, MODULE, f"float32:{LARGE}", f"float64:{LARGE}") == ""
 
 
 @pytest.mark.slow
@@ -74,7 +55,7 @@ def test_functions_on_machines_with_fewer_instructions(instructions: str) -> Non
 def test_all_functions_on_machines_with_fewer_instructions(
     instructions: str, dtype: np.dtype[Any]
 ) -> None:
-    assert on(instructions, *(f"{dtype}:{size}" for size in SIZES)) == ""
+    assert told_with(instructions, MODULE, *(f"{dtype}:{size}" for size in SIZES)) == ""
 
 
 # The sweep itself.
