@@ -172,7 +172,9 @@ class Checker:
         rows = []
         for position, (array, true) in enumerate(zip(found, self.exact, strict=True)):
             off = difference(np.asarray(array), true, self.noise.tolerance(position))
-            if off is not None:
+            if off is not None and not self.noise.has_digits(position):
+                self.verdict.notes["not judged: roundings leave no digits"] += 1
+            elif off is not None:
                 rows.append((*off, position))
         return max(rows, default=None)
 

@@ -150,7 +150,21 @@ class Noise:
         size = np.where(np.isfinite(exact), np.abs(exact), 0)
         return 30 * moved + 20 * whole + 8 * self.eps * size + _tiny(self.eps)
 
+    def has_digits(self, position: int) -> bool:
+        """Tell whether roundings leave a result what it is, in nearly all elements.
 
+        In a chaotic program (a recurrence of complex `tanh` meets its poles) any two roundings
+        give any two numbers, some of them large: nothing can be compared.
+        """
+        moved, exact = self.largest[position], np.abs(self.exact[position])
+        if not moved.size:
+            return True
+        with quiet():
+            return bool(np.mean(moved > _LOST * exact) <= _LOST_SHARE)
+
+
+_LOST, _LOST_SHARE = 0.1, 0.05
+"""A result has no digits where more than this share of it moves by more than this of its size."""
 _PLAIN = {True: 64.0, False: 1000.0}
 """Roundings of the largest number that pass without a look, in float32 and in float64."""
 

@@ -181,6 +181,27 @@ def test_differences_that_turn_within_a_step_are_no_judge() -> None:
     assert with_gradients_scaled(parse(TURNS_OFTEN), 1.0) is None
 
 
+CHAOTIC = """
+dtype, transform, seed = "complex128", "value", 259
+dims = {"n": 127, "m": 256}
+inputs = {"x0": ("n", "m", "normal"), "w3": ("m", "m", "weight"), "x4": ("m", "normal")}
+
+
+def f(x0, w3, x4):
+    def s1(h, x):
+        h = np.tanh(h @ w3 + x)
+        return (h, h ** 2)
+    return lax.scan(s1, x4, x0)[1]
+"""
+
+
+@pytest.mark.xla
+def test_programs_without_digits_are_not_judged() -> None:
+    verdict = check(parse(CHAOTIC), ("none",))
+    assert verdict.failures == []
+    assert verdict.notes["not judged: roundings leave no digits"]
+
+
 def test_seeds_of_ci_follow_from_the_source() -> None:
     assert seed_of_source() == seed_of_source()
     assert seed_of_source() >= 10**9
