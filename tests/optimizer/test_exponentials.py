@@ -90,7 +90,8 @@ NOT_A_NUMBER = np.array([0x7FF00000000007A2, 0x7FF8000000000001, 2**64 - 1], np.
 def test_what_is_no_number_or_too_large() -> None:
     x = np.array([np.nan, np.inf, -np.inf, 0, -0.0, 1e300, -1e300, 5e-324, 709.79, -746, 709.7])
     x = np.concatenate([x, NOT_A_NUMBER.view(np.float64)])
-    with np.errstate(over="ignore"):
+    # NumPy's loop of AVX2 says that the first of `NOT_A_NUMBER` is invalid; others do not.
+    with np.errstate(over="ignore", invalid="ignore"):
         expected = np.exp(x)
     np.testing.assert_allclose(np.asarray(compiled(tnp.exp)(x)), expected, rtol=1e-15)
 
@@ -122,13 +123,25 @@ def test_is_left_where_an_operand_would_be_stored(name: str) -> None:
     assert "XLA would store" in row.refusals[0].reason
 
 
+def test_values_do_not_hang_on_the_place() -> None:
+    x = 3 * RNG.standard_normal(1_000)
+    function = compiled(tnp.exp)
+    whole = np.asarray(function(x))
+    for start, stop in ((0, 1), (1, 8), (13, 300), (0, 333), (1, 1_000)):
+        np.testing.assert_array_equal(np.asarray(function(x[start:stop])), whole[start:stop])
+
+
 def test_values_do_not_hang_on_the_limit() -> None:
     function, arrays = PROGRAMS["kernel product"]
     whole = compiled(function, passes="-split")
     assert not whole.plan(*arrays).loops
     sliced = compiled(function, memory_limit="400KB")
     assert sliced.plan(*arrays).loops
-    np.testing.assert_array_equal(np.asarray(sliced(*arrays)), np.asarray(whole(*arrays)))
+    found, expected = np.asarray(sliced(*arrays)), np.asarray(whole(*arrays))
+    # With AVX2 the product adds the terms of its last rows in another order (also without the
+    # polynomial), and a slice has last rows of its own.
+    terms = np.asarray(compiled(lambda x: tnp.exp(-0.5 * squared_distances(x)))(X)) @ np.abs(V)
+    assert (np.abs(found - expected) <= 4 * np.finfo(np.float64).eps * terms).all()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.complex128])
