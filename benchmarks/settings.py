@@ -1,9 +1,10 @@
-"""What each difference from XLA's defaults gains: the planner's programs with it and without it.
+"""What each difference from XLA's defaults gains: programs with it and without it.
 
     python -m benchmarks.settings [--size small|medium|full] [--only NAME ...] [--turns N]
                                   [--json FILE] [--markdown FILE]
 
-Each program is planned once. Each row of `tracer.lowering.settings.SETTINGS` is then switched off
+The programs are the planner's, and some more for rows that act in none of those. Each program is
+planned once. Each row of `tracer.lowering.settings.SETTINGS` is then switched off
 in turn, and the planned program compiled again. The calls of all forms take turns in one process;
 times are processor seconds of all threads, which other work on the machine changes least, and
 ratios are medians over turns. Values are checked with each program's own check. `--markdown` writes
@@ -31,6 +32,7 @@ import numpy as np
 import tracer
 from benchmarks.framework import tracer_framework
 from benchmarks.programs import WORKLOADS, make_inputs
+from benchmarks.settings_programs import OWN_PROGRAMS
 from tracer import lowering
 from tracer.lowering.settings import SETTINGS, without
 from tracer.lowering.soundness import chosen_options
@@ -42,6 +44,7 @@ ENOUGH_SECONDS = 4.0
 NOTABLE = 0.05
 ALL_OFF = "all of them"
 """Every row of the list at once."""
+PROGRAMS = {**WORKLOADS, **OWN_PROGRAMS}
 Row = dict[str, Any]
 
 
@@ -87,7 +90,7 @@ class Planned:
 
 def planned(name: str, size: str) -> Planned:
     """Plan one program of the planner's under its limit."""
-    workload = WORKLOADS[name]
+    workload = PROGRAMS[name]
     function = tracer.compile(
         workload.program(tracer_framework()), memory_limit=workload.sizes[size].limit
     )
@@ -258,8 +261,12 @@ def main() -> None:
     results: dict[str, dict[str, Row]] = {}
     if options.json is not None and options.json.exists():
         results = json.loads(options.json.read_text(encoding="utf-8"))["programs"]
-    for name in WORKLOADS:
-        if name in results or (options.only and not any(o in name for o in options.only)):
+    for name in PROGRAMS:
+        if (
+            name in results
+            or options.size not in PROGRAMS[name].sizes
+            or (options.only and not any(o in name for o in options.only))
+        ):
             continue
         results[name] = in_process(name, options.size, options.turns)
         print(name, {k: round(v.get("ratio", -1), 2) for k, v in results[name].items()}, flush=True)
@@ -296,7 +303,8 @@ reads the source). Each row names the test that certifies it: by default a progr
 float32 and float64, with it and without it, beside the interpreter.
 
 This page is written by `{command}`, jaxlib {jaxlib}, {machine}: {count} programs of the planner's
-benchmark under their limits, each row switched off in turn. Times are processor seconds without the
+benchmark under their limits, and of some rows' own (`benchmarks/settings_programs.py`), each row
+switched off in turn. Times are processor seconds without the
 setting over those with it, calls in turns, medians. Wrong values: {wrong}.
 
 ## Reasons

@@ -52,17 +52,6 @@ def repeated_vector(a, b, cost):
     return tracer.scipy.special.logsumexp((-0.5 * (a + b - a * b))[:, None] - cost, axis=0)
 
 
-def strided_convolution(x, kernel):
-    def loss(x):
-        return (tracer.nn.conv(x, kernel, strides=2) ** 2).sum()
-
-    return tracer.grad(loss)(x)
-
-
-def depthwise_convolution(x, kernel):
-    return tracer.nn.conv_general_dilated(x, kernel, (1, 1), "SAME", feature_group_count=x.shape[1])
-
-
 def loop_of_sums(x):
     return tracer.fori_loop(0, 3, lambda i, x: x - 0.1 * tnp.cumsum(x, axis=0), x)
 
@@ -101,8 +90,6 @@ PROGRAMS = {
     "reductions in stages": (sums, (4096, 48)),
     "stored fills": (masked_maxima, (40, 600)),
     "operands of broadcasts": (repeated_vector, (1500,), (1500,), (1500, 1500)),
-    "dilated operands": (strided_convolution, (2, 12, 12, 3), (3, 3, 3, 8)),
-    "mirrored kernels": (depthwise_convolution, (2, 6, 9, 9), (6, 1, 3, 3)),
     "initial values in loops": (pooled_in_a_loop, (4, 70, 30)),
     "stored ranks": (best_of_short_rows, (4000, 12)),
     "barriers of passes": (checkpointed, (64, 32), (32, 32)),
@@ -129,7 +116,7 @@ def compiled_values(name, inputs):
     return found, (compiled.stablehlo(*inputs), options)
 
 
-FLOAT32_ONLY = {"dilated operands", "mirrored kernels", "stored ranks"}
+FLOAT32_ONLY = {"stored ranks"}
 
 
 def may_act(name, dtype):

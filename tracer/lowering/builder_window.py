@@ -163,27 +163,17 @@ class WindowBuilder(RegionBuilder, ControlBuilder):
         return Operand(result)
 
     def _mirrored(self, y: Operand, axes: Sequence[int]) -> Operand:
-        """Mirror a kernel that the convolution mirrors back: Eigen leaves such to plain loops.
-
-        Without the barrier XLA would take both mirrors away.
-        """
-        reverse = self.reverse(y, sorted(axes))
-        (mirrored,) = self.optimization_barrier((reverse,), "mirrored kernels")
-        return mirrored
+        """Mirror a kernel that the convolution mirrors back: Eigen leaves such to plain loops."""
+        return self.reverse(y, sorted(axes))
 
     def _spread(self, x: Operand, axes: Sequence[int], dilation: Sequence[int]) -> Operand:
-        """Write the zeros between the elements out: Eigen would write every window out instead.
-
-        Without the barrier XLA would put the dilation back into the convolution.
-        """
+        """Write the zeros between the elements out: Eigen would write every window out instead."""
         none = [0] * x.type.ndim
         interior = list(none)
         for axis, step in zip(axes, dilation, strict=True):
             interior[axis] = step - 1
         zero = self.splat(0, x.type.with_shape(()))
-        pad = self.pad(x, zero, none, none, interior)
-        (spread,) = self.optimization_barrier((pad,), "dilated operands")
-        return spread
+        return self.pad(x, zero, none, none, interior)
 
 
 def _padding(padding: Padding) -> Any:

@@ -162,20 +162,6 @@ SETTINGS: dict[str, Setting] = {
             "CPU, vectors of 1 to 256 KiB",
         ),
         Setting(
-            "dilated operands",
-            "barrier",
-            "an array of a convolution with the zeros of its dilation",
-            "Eigen would write out every window, in no count",
-            "CPU, dilated convolutions",
-        ),
-        Setting(
-            "mirrored kernels",
-            "barrier",
-            "the mirrored kernel of a convolution in small groups",
-            "Eigen takes group by group; XLA's plain loops are up to 20 times as fast",
-            "CPU, groups of up to 4 features",
-        ),
-        Setting(
             "initial values in loops",
             "barrier",
             "the start of a windowed reduction in a loop",
