@@ -7,6 +7,7 @@ import hashlib
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -74,7 +75,7 @@ def main() -> int:
     stop, start = time.monotonic() + arguments.seconds, time.monotonic()
     report = Report()
     say(f"fuzz: seeds from {arguments.seed} on, {arguments.seconds:.0f} s")
-    with Worker() as worker:
+    with Worker() as worker, suppress(KeyboardInterrupt):  # Ctrl-C ends with the report so far.
         for seed in seeds(arguments):
             if time.monotonic() > stop:
                 break
