@@ -19,8 +19,8 @@ if __name__ == "__main__":
     sys.path[0] = str(ROOT)
 
 import tracer  # noqa: E402 - after the path
-import tracer.lowering.compiler  # noqa: E402
-import tracer.signature  # noqa: E402
+import tracer.compilation.signature  # noqa: E402
+import tracer.lowering.run.compiler  # noqa: E402
 from benchmarks.race import short_time  # noqa: E402
 from examples.display import print_table  # noqa: E402
 from examples.problems import PROBLEMS, Problem, types_of  # noqa: E402
@@ -56,12 +56,12 @@ class Stages:
 
 def compilation(program: Callable[..., Any], types: Any, limit: str | None) -> Stages:
     """Compile a program, from nothing, and take the time of its stages."""
-    tracer.lowering.compiler.clear_cache()
+    tracer.lowering.run.compiler.clear_cache()
     stages = Stages()
     with (
-        _timed(stages, "tracing", tracer.signature, "trace"),
-        _timed(stages, "lowering", tracer.lowering.compiler, "lower_graph"),
-        _timed(stages, "building", tracer.lowering.compiler, "_compile"),
+        _timed(stages, "tracing", tracer.compilation.signature, "trace"),
+        _timed(stages, "lowering", tracer.lowering.run.compiler, "lower_graph"),
+        _timed(stages, "building", tracer.lowering.run.compiler, "_compile"),
     ):
         start = time.perf_counter()
         tracer.compile(program, memory_limit=limit).plan(*types)

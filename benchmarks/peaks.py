@@ -27,7 +27,7 @@ from benchmarks.peak_programs import HELD_OUT, Workload
 from benchmarks.programs import WORKLOADS, make_inputs
 from benchmarks.warm_up import load_libraries
 from examples.display import print_table
-from tracer.optimizer.xla_order import compiled_peak_bytes
+from tracer.optimizer.model.xla_order import compiled_peak_bytes
 from tracer.units import format_bytes
 
 HEADER = (

@@ -32,13 +32,13 @@ from benchmarks.turns import Contender, ratio, take_turns
 from benchmarks.warm_up import load_libraries
 from examples.display import Progress, print_table
 from tracer.ir import Graph, ShapeDtype
-from tracer.optimizer.costs import graph_flops
-from tracer.optimizer.liveness import Liveness
+from tracer.optimizer.model.costs import graph_flops
+from tracer.optimizer.model.liveness import Liveness
+from tracer.optimizer.model.speed import DEFAULT_MACHINE
 from tracer.optimizer.pipeline import PlannerOptions
 from tracer.optimizer.plan import Plan
 from tracer.optimizer.planner import Planner
-from tracer.optimizer.rematerialise import REMATERIALISE_NAME, Search
-from tracer.optimizer.speed import DEFAULT_MACHINE
+from tracer.optimizer.remat import REMATERIALISE_NAME, Search
 from tracer.trace import trace
 from tracer.units import format_bytes
 

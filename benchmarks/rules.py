@@ -22,7 +22,7 @@ import tracer.numpy as tnp
 from tracer import nn
 from tracer.ir import ShapeDtype
 from tracer.numpy import linalg
-from tracer.rules import RULES
+from tracer.optimizer.rewrite.rules import RULES
 
 Shape = tuple[int, ...]
 N = 1000

@@ -34,8 +34,8 @@ from benchmarks.framework import tracer_framework
 from benchmarks.programs import WORKLOADS, make_inputs
 from benchmarks.settings_programs import OWN_PROGRAMS
 from tracer import lowering
+from tracer.lowering.run.soundness import chosen_options
 from tracer.lowering.settings import SETTINGS, without
-from tracer.lowering.soundness import chosen_options
 from tracer.units import format_bytes
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -19,7 +19,7 @@ import tracer.numpy as tnp
 from benchmarks.framework import tracer_framework
 from benchmarks.programs import WORKLOADS, Workload, make_inputs
 from examples.display import Progress, print_table
-from tracer.optimizer.speed import DEFAULT_MACHINE, estimate_seconds
+from tracer.optimizer.model.speed import DEFAULT_MACHINE, estimate_seconds
 
 HEADER = (
     "program", "whole: estimated/measured", "slices: estimated/measured", "gain estimated",

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import tracer
 import tracer.numpy as tnp
-from tracer.optimizer.padding import masking
+from tracer.optimizer.rewrite.padding import masking
 
 pytestmark = pytest.mark.xla
 RNG = np.random.default_rng(0)

@@ -10,16 +10,18 @@ import pytest
 
 import tracer
 import tracer.numpy as tnp
-from tracer import lowering, ops, rules
-from tracer.comparison import Evidence, distance
+from tracer import lowering, ops
+from tracer.compilation.comparison import Evidence, distance
+from tracer.compilation.precision import FEWER_DIGITS, MORE_DIGITS, in_dtype, in_precision
 from tracer.errors import ArgumentError, OutOfMemoryError, TracingError
 from tracer.ir import Builder, interpret, rebuild
-from tracer.lowering import compiler, settings
+from tracer.lowering import settings
+from tracer.lowering.run import compiler
 from tracer.optimizer import finishing, pipeline
-from tracer.optimizer.expand import expand_calls
 from tracer.optimizer.passes import Pass
+from tracer.optimizer.rewrite import rules
+from tracer.optimizer.rewrite.expand import expand_calls
 from tracer.optimizer.trail import kept_trail, leave_step, steps_to
-from tracer.precision import FEWER_DIGITS, MORE_DIGITS, in_dtype, in_precision
 from tracer.trace import trace
 
 EACH_DTYPE = "float32 float64 complex64 float16 bfloat16".split()

@@ -7,7 +7,7 @@ import gc
 import pytest
 
 import tracer
-from tracer.collection import rare_collection
+from tracer.compilation.collection import rare_collection
 
 
 @rare_collection()

@@ -91,7 +91,7 @@ def test_the_warning_is_at_the_users_line_and_comes_once() -> None:
 
 
 def test_what_xla_does_not_keep_is_in_vain(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tracer.lowering.executable.aliases_of", lambda hlo: {})
+    monkeypatch.setattr("tracer.lowering.run.executable.aliases_of", lambda hlo: {})
     step = tracer.compile(lambda x: x * 17, donate_argnums=0)
     with pytest.warns(tracer.DonationWarning, match="XLA did not keep it for result"):
         step.plan(ShapeDtype((1234,), "float32"))

@@ -10,7 +10,7 @@ import pytest
 import tracer
 import tracer.numpy as tnp
 from tracer import lowering, ops
-from tracer.eager import EagerProgram, LoweringEvaluator
+from tracer.compilation.eager import EagerProgram, LoweringEvaluator
 from tracer.errors import DeviceError, DonatedArrayError, ExecutionError
 from tracer.numpy import dispatch, evaluation
 from tracer.numpy.array import Array

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tracer.likeness import returned_arguments
-from tracer.signature import read_call
+from tracer.compilation.returned_arguments import returned_arguments
+from tracer.compilation.signature import read_call
 
 
 def pairs(function: Callable[..., Any], *args: Any, donated: Any = (), **kwargs: Any) -> Any:

@@ -11,16 +11,7 @@ import pytest
 import tracer
 import tracer.numpy as tnp
 from tracer import tree
-from tracer.control import cond, fori_loop, scan, while_loop
-from tracer.errors import (
-    ArgumentError,
-    DTypeError,
-    GradientCheckError,
-    NotDifferentiableError,
-    ShapeError,
-    TracerError,
-)
-from tracer.transforms import (
+from tracer.autodiff.transforms import (
     check_grads,
     checkpoint,
     custom_vjp,
@@ -30,6 +21,15 @@ from tracer.transforms import (
     stop_gradient,
     value_and_grad,
     vjp,
+)
+from tracer.control import cond, fori_loop, scan, while_loop
+from tracer.errors import (
+    ArgumentError,
+    DTypeError,
+    GradientCheckError,
+    NotDifferentiableError,
+    ShapeError,
+    TracerError,
 )
 
 

@@ -4,9 +4,30 @@ The public names. Arrays and functions of them live in `tracer.numpy`.
 """
 
 from tracer import distributed, nn, numpy, random, scipy, sharding, tree
-from tracer import eager as _eager  # installs the evaluator of concrete arrays
-from tracer.api import CompiledFunction, compile
-from tracer.bucketing import BucketedFunction, bucket
+from tracer.autodiff.transforms import (
+    check_grads,
+    checkpoint,
+    checkpoint_name,
+    checkpoint_policies,
+    custom_jvp,
+    custom_vjp,
+    grad,
+    hessian,
+    jacfwd,
+    jacobian,
+    jacrev,
+    jvp,
+    linear_transpose,
+    linearize,
+    stop_gradient,
+    value_and_grad,
+    vjp,
+    vmap,
+)
+from tracer.compilation import eager as _eager
+from tracer.compilation.bucketing import BucketedFunction, bucket
+from tracer.compilation.eager import set_default_device
+from tracer.compilation.function import CompiledFunction, compile
 from tracer.control import (
     associative_scan,
     cond,
@@ -16,7 +37,6 @@ from tracer.control import (
     switch,
     while_loop,
 )
-from tracer.eager import set_default_device
 from tracer.errors import (
     ArgumentError,
     ArrayIndexError,
@@ -46,26 +66,6 @@ from tracer.lowering import default_device, devices
 from tracer.numpy.array import Array
 from tracer.optimizer.plan import Plan
 from tracer.sharding import device_get, device_put
-from tracer.transforms import (
-    check_grads,
-    checkpoint,
-    checkpoint_name,
-    checkpoint_policies,
-    custom_jvp,
-    custom_vjp,
-    grad,
-    hessian,
-    jacfwd,
-    jacobian,
-    jacrev,
-    jvp,
-    linear_transpose,
-    linearize,
-    stop_gradient,
-    value_and_grad,
-    vjp,
-    vmap,
-)
 from tracer.tree import register_pytree_node
 
 __version__ = "0.1.0"

@@ -4,6 +4,6 @@ Every process runs the same script, calls `initialize` first, and makes the same
 meshes. `tracer.devices()` then are those of all processes.
 """
 
-from tracer.lowering.processes import initialize, process_count, process_index, shutdown
+from tracer.lowering.devices.processes import initialize, process_count, process_index, shutdown
 
 __all__ = ["initialize", "process_count", "process_index", "shutdown"]

@@ -12,8 +12,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tracer.ir import Node
-from tracer.optimizer.rematerialise import Search
-from tracer.optimizer.rematerialise.choose import Choice, Peak
+from tracer.optimizer.remat import Search
+from tracer.optimizer.remat.choose import Choice, Peak
 
 
 class DynamicSearch(Search):

@@ -18,7 +18,7 @@ from benchmarks.experiments.peers import scikit
 from benchmarks.experiments.records import Case, Settings, System, relative_error
 from benchmarks.measure import measure
 from benchmarks.unavailable import Unavailable
-from tracer.lowering import plugins
+from tracer.lowering.devices import plugins
 
 ON_A_GPU = Settings("small", None, "gpu", 2_000_000_000, 2, 120)
 ASKED: dict[str, Any] = {

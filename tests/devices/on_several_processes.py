@@ -18,8 +18,8 @@ from benchmarks.device_processes import CASES, run_case, training_step
 from benchmarks.watches import HighWater
 from tracer import lowering
 from tracer.errors import DeviceError, ExportError, ShapeError
-from tracer.lowering.agreement import exchange
-from tracer.lowering.processes import working_group
+from tracer.lowering.devices.agreement import exchange
+from tracer.lowering.devices.processes import working_group
 from tracer.sharding import Mesh, NamedSharding, PartitionSpec, local_parts
 
 P = PartitionSpec

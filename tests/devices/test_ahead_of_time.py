@@ -13,7 +13,7 @@ import pytest
 
 from benchmarks.device_programs import PROGRAMS, ROOT, compiled, last_line_of
 from tracer.errors import DeviceError
-from tracer.lowering import plugins
+from tracer.lowering.devices import plugins
 
 pytestmark = pytest.mark.xla
 TARGETS = {"tpu": "tpu:v5e", "gpu": "cuda:h100"}

@@ -15,8 +15,10 @@ import tracer
 import tracer.numpy as tnp
 from tracer import lowering
 from tracer.errors import DeviceError, OutOfMemoryError
-from tracer.lowering import backend, clients, failures, plugins
-from tracer.lowering.targets import TARGETS
+from tracer.lowering.devices import clients, plugins
+from tracer.lowering.devices import registry as backend
+from tracer.lowering.devices.absent import TARGETS
+from tracer.lowering.run import failures
 
 ROOT = Path(__file__).parent.parent.parent
 

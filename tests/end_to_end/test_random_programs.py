@@ -14,10 +14,10 @@ from hypothesis import settings as run_settings
 from tests.optimizer.random_programs import Program, programs, settings
 from tracer import lowering
 from tracer.ir import Graph, interpret
+from tracer.optimizer.loops.split import SplitSettings, split_graph
 from tracer.optimizer.passes import PassLog
 from tracer.optimizer.pipeline import PlannerOptions
 from tracer.optimizer.planner import Planner
-from tracer.optimizer.split import SplitSettings, split_graph
 
 pytestmark = pytest.mark.xla
 

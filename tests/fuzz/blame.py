@@ -14,10 +14,10 @@ import numpy as np
 from tracer import lowering
 from tracer.ir import Graph
 from tracer.lowering.settings import SETTINGS, without
-from tracer.optimizer.expand import EXPAND
 from tracer.optimizer.passes import PassManager
+from tracer.optimizer.rewrite.expand import EXPAND
 
-_COMPILER = importlib.import_module("tracer.lowering.compiler")
+_COMPILER = importlib.import_module("tracer.lowering.run.compiler")
 Array = np.ndarray[Any, Any]
 
 

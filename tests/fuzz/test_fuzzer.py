@@ -21,7 +21,7 @@ from tests.fuzz.shrink import shrink
 from tests.fuzz.supervise import Worker, _too_long
 from tracer import ops
 from tracer.ir import Graph, rebuild
-from tracer.lowering.builder import StableHloBuilder
+from tracer.lowering.emit.builder import StableHloBuilder
 from tracer.optimizer.passes import Pass, PassManager
 from tracer.trace import trace
 
@@ -74,7 +74,8 @@ def test_a_lowering_that_changes_values_is_named() -> None:
 
 @pytest.mark.xla
 def test_an_error_that_is_not_ours_is_a_failure() -> None:
-    with mock.patch("tracer.optimizer.simplify.constant_value", side_effect=KeyError("planted")):
+    culprit = "tracer.optimizer.rewrite.simplify.constant_value"
+    with mock.patch(culprit, side_effect=KeyError("planted")):
         verdict = check(replace(SQUARE, result="np.reshape(2.0 * y, (n * n,)) + 1"), ("none",))
     culprits = [item.culprit for item in verdict.failures]
     assert [text for text in culprits if "KeyError" in text] == culprits != []

@@ -21,9 +21,9 @@ from tests.fuzz.evaluate import values
 from tracer.ir import Graph
 
 _PASSES = importlib.import_module("tracer.optimizer.passes")
-_RULES = importlib.import_module("tracer.optimizer.match.rules")
+_RULES = importlib.import_module("tracer.optimizer.rewrite.match.rules")
 _FINISHING = importlib.import_module("tracer.optimizer.finishing")
-_SIGNATURE = importlib.import_module("tracer.signature")
+_SIGNATURE = importlib.import_module("tracer.compilation.signature")
 
 Array = np.ndarray[Any, Any]
 Evaluate = Callable[[Sequence[Array]], list[Array]]

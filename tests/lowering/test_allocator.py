@@ -14,7 +14,7 @@ import pytest
 
 import tracer
 import tracer.numpy as tnp
-from tracer.lowering import allocator, c_heap, freed_blocks
+from tracer.lowering.cpu import allocator, c_heap, freed_blocks
 
 pytestmark = pytest.mark.skipif(not hasattr(c_heap.LIBC, "malloc_trim"), reason="not glibc")
 PAGE = resource.getpagesize()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tracer.lowering.copies import ArrayCopy, Place, aliases_of, copies_of
+from tracer.lowering.memory.copies import ArrayCopy, Place, aliases_of, copies_of
 
 LOOPS = """\
 HloModule tracer, is_scheduled=true, input_output_alias={ {0}: (1, {}, may-alias), {1}: (0, {}, \

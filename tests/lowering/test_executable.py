@@ -20,7 +20,7 @@ from tracer.errors import (
     LoweringError,
 )
 from tracer.ir import SUPPORTED_DTYPES, Builder, Graph, ShapeDtype
-from tracer.lowering import compiler
+from tracer.lowering.run import compiler
 
 VECTOR = ((1000,), "f4")
 

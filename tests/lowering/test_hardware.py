@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from tracer.lowering import hardware, host_memory
-from tracer.optimizer.speed import Machine
+from tracer.lowering.devices import hardware, host_memory
+from tracer.optimizer.model.speed import Machine
 
 
 @pytest.mark.parametrize(

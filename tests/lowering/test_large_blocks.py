@@ -19,7 +19,7 @@ import tracer
 import tracer.numpy as tnp
 from benchmarks.watches import mapped_bytes
 from tests.lowering.test_allocator import elsewhere
-from tracer.lowering import allocator, c_heap, freed_blocks, large_blocks
+from tracer.lowering.cpu import allocator, c_heap, freed_blocks, large_blocks
 
 MEGABYTE = 1 << 20
 SHAPE = (2_500, 4_000)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tracer import lowering, ops
-from tracer.lowering import xla_options
+from tracer.lowering.run import xla_options
 
 SIDE = 1 << 19
 """A square of this has 2^38 elements: a number of tiles that is 0 in 32 bits."""

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import tracer
-from tracer.lowering import library_threads
-from tracer.lowering.library_threads import largest_call, one_thread
+from tracer.lowering.cpu import library_threads
+from tracer.lowering.cpu.library_threads import largest_call, one_thread
 from tracer.scipy.linalg import solve_triangular
 
 M, N = 30, 200

@@ -16,7 +16,7 @@ from tests.lowering import programs
 from tracer import lowering, ops
 from tracer.ir import ShapeDtype
 from tracer.lowering import shims
-from tracer.lowering.scratch import hidden_memory, hidden_scratch
+from tracer.lowering.memory.scratch import hidden_memory, hidden_scratch
 
 NOISE_BYTES = 1_500_000
 TARGET = f"{Path(__file__).parent / 'programs.py'}:program"

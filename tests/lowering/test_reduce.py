@@ -10,7 +10,7 @@ import pytest
 
 from tracer import lowering, ops
 from tracer.ir import Builder, ShapeDtype
-from tracer.lowering.builder_reduce import _blocks
+from tracer.lowering.emit.reduce import _blocks
 
 CASES = [
     ((5,), (0,)),

@@ -10,9 +10,10 @@ import tracer
 import tracer.numpy as tnp
 from tracer import lowering
 from tracer.ir import interpret
-from tracer.lowering import shims, xla_options
+from tracer.lowering import shims
+from tracer.lowering.run import xla_options
+from tracer.lowering.run.soundness import chosen_options
 from tracer.lowering.settings import SETTINGS, without
-from tracer.lowering.soundness import chosen_options
 from tracer.trace import trace
 
 pytestmark = pytest.mark.xla
@@ -201,6 +202,6 @@ def test_each_barrier_of_the_lowering_has_a_row():
 
 def test_each_library_call_and_attribute_has_a_row():
     files = {file for file, _ in _calls("CustomCallOp")}
-    assert files == {"tracer/lowering/builder_library.py"}
-    text = (ROOT / "tracer/lowering/builder_calls.py").read_text(encoding="utf-8")
+    assert files == {"tracer/lowering/emit/library.py"}
+    text = (ROOT / "tracer/lowering/emit/calls.py").read_text(encoding="utf-8")
     assert '{"xla_cpu_small_call": "true", "inlineable": "false"}' in text

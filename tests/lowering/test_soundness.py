@@ -9,7 +9,8 @@ import tracer
 import tracer.numpy as tnp
 from tracer import ops
 from tracer.ir import Builder, ShapeDtype
-from tracer.lowering import module, soundness
+from tracer.lowering.emit import module
+from tracer.lowering.run import soundness
 from tracer.ops.rules import as_tuple
 
 pytestmark = pytest.mark.xla

@@ -12,7 +12,9 @@ import pytest
 from benchmarks.measure import measure
 from tests.lowering import programs
 from tracer import lowering, ops
-from tracer.lowering import compiler, shims, vectors, xla_options
+from tracer.lowering import shims
+from tracer.lowering.cpu import vectors
+from tracer.lowering.run import compiler, xla_options
 
 
 @pytest.fixture

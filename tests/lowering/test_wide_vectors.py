@@ -19,10 +19,11 @@ from tests.lowering.conftest import make_graph
 from tracer import lowering, ops
 from tracer.errors import TracerError, WideVectorsWarning
 from tracer.ir import Op, ShapeDtype, Value, registry
-from tracer.lowering import shims, vector_check, vectors
-from tracer.lowering.builder import StableHloBuilder
+from tracer.lowering import shims
+from tracer.lowering.cpu import vector_check, vectors
+from tracer.lowering.emit.builder import StableHloBuilder
+from tracer.lowering.emit.values import Operand
 from tracer.lowering.shims import chlo
-from tracer.lowering.values import Operand
 
 pytestmark = pytest.mark.skipif(
     not shims.LONG_VECTORS_ARE_SAFE, reason="XLA before jaxlib 0.9.2 is not asked for wide vectors"

@@ -225,11 +225,11 @@ def test_assignment_is_functional_underneath():
 
 
 def test_loops_over_positions_compile_once(monkeypatch):
-    import tracer.eager
+    import tracer.compilation.eager
 
     compiled = []
 
-    class Counting(tracer.eager.LoweringEvaluator):
+    class Counting(tracer.compilation.eager.LoweringEvaluator):
         def program(self, graph):
             compiled.append(graph)
             return super().program(graph)

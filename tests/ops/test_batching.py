@@ -12,7 +12,7 @@ import pytest
 from tests.ops.samples import SAMPLES, Sample
 from tests.ops.test_every_op import as_tuple, graph_of
 from tracer import lowering, ops
-from tracer.batching import batch_graph
+from tracer.autodiff.batching import batch_graph
 from tracer.errors import ShapeError, TracerError, VerifyError
 from tracer.ir import Builder, Graph, ShapeDtype, interpret, registry, verify
 from tracer.ops.rules import dtype_kind

@@ -12,7 +12,7 @@ from tests.ops.sampling import Sample
 from tests.ops.test_conventions import cotangents
 from tests.ops.test_every_op import assert_close, graph_of, types_of
 from tracer import lowering, ops
-from tracer.batching import batch_graph
+from tracer.autodiff.batching import batch_graph
 from tracer.errors import ArgumentError, DTypeError, ShapeError
 from tracer.ir import Builder, Op, ShapeDtype, as_dtype
 

@@ -13,8 +13,8 @@ from tests.optimizer.graphs import evaluated, traced
 from tracer import ops
 from tracer.ir import Builder, Graph, ShapeDtype, Value, verify_same_signature
 from tracer.optimizer.passes import PassManager
-from tracer.optimizer.reorder import chains_pass
-from tracer.optimizer.simplify import COMMON_SUBEXPRESSIONS
+from tracer.optimizer.rewrite.chains import chains_pass
+from tracer.optimizer.rewrite.simplify import COMMON_SUBEXPRESSIONS
 
 
 def prepared(function: Callable[..., Any], *shapes: Any, dtype: str = "float64") -> Graph:

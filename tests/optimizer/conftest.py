@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tracer.optimizer.match import contraction, unroll
+from tracer.optimizer.rewrite.match import contraction, unroll
 
 
 @pytest.fixture

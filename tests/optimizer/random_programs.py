@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from tracer import ops
 from tracer.ir import Builder, Graph, ShapeDtype, Value
 from tracer.ops import helpers
-from tracer.optimizer.split import SplitSettings
+from tracer.optimizer.loops.split import SplitSettings
 
 Array = np.ndarray[Any, Any]
 SIZES = (1, 2, 3, 4, 5, 7, 11, 13)

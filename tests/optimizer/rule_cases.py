@@ -9,9 +9,9 @@ import numpy as np
 
 import tracer.numpy as tnp
 from tracer import nn
+from tracer.autodiff.transforms import grad
 from tracer.ir import ShapeDtype
 from tracer.numpy import linalg
-from tracer.transforms import grad
 
 Case = tuple[str, Callable[..., Any], tuple[ShapeDtype, ...]]
 FLOAT = "float32"

@@ -17,7 +17,7 @@ from tests.optimizer.graphs import traced
 from tests.optimizer.random_programs import programs
 from tracer import lowering
 from tracer.ir import Graph
-from tracer.optimizer.alias import Donations, match_donations
+from tracer.optimizer.alias.donations import Donations, match_donations
 
 MATRIX, VECTOR = ((40, 30), "float32"), ((40,), "float32")
 

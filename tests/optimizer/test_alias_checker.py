@@ -14,8 +14,8 @@ from tests.optimizer.alias_checker import Memory
 from tests.optimizer.graphs import traced
 from tests.optimizer.random_programs import programs
 from tracer.ir import Graph, Value
-from tracer.optimizer.buffers import Buffer, move_into_results
-from tracer.optimizer.liveness import Liveness
+from tracer.optimizer.model.buffers import Buffer, move_into_results
+from tracer.optimizer.model.liveness import Liveness
 from tracer.optimizer.passes import PassManager
 from tracer.optimizer.pipeline import STANDARD_PASSES
 

@@ -10,9 +10,9 @@ import pytest
 import tracer.numpy as tnp
 from tests.optimizer.graphs import evaluated, text, traced
 from tracer.ir import Graph, verify
+from tracer.optimizer.loops.split import Alike, SplitSettings, alike, split_graph
 from tracer.optimizer.passes import Pass, PassLog, PassManager
-from tracer.optimizer.simplify import COMMON_SUBEXPRESSIONS
-from tracer.optimizer.split import Alike, SplitSettings, alike, split_graph
+from tracer.optimizer.rewrite.simplify import COMMON_SUBEXPRESSIONS
 
 N, DEPTH, WIDTH = 96, 3, 32
 ALL_SETTINGS = [

@@ -10,12 +10,12 @@ import pytest
 import tracer
 import tracer.numpy as tnp
 from tracer.ir import Graph, ShapeDtype, Value
-from tracer.optimizer.liveness import Liveness
+from tracer.optimizer.loops.split.generated import generated_nodes
+from tracer.optimizer.loops.split.region import Region
+from tracer.optimizer.model.liveness import Liveness
+from tracer.optimizer.model.speed import Machine, estimate_seconds
 from tracer.optimizer.pipeline import PlannerOptions
 from tracer.optimizer.planner import Planner
-from tracer.optimizer.speed import Machine, estimate_seconds
-from tracer.optimizer.split.generated import generated_nodes
-from tracer.optimizer.split.region import Region
 from tracer.trace import trace
 
 HEADS, LENGTH, FEATURES = 8, 512, 16

@@ -19,11 +19,11 @@ from tests.optimizer.random_programs import Program, programs
 from tracer import ops
 from tracer.autodiff import value_and_gradient
 from tracer.ir import Builder, Graph, ShapeDtype, interpret
-from tracer.optimizer.liveness import graph_flops
+from tracer.optimizer.model.liveness import graph_flops
 from tracer.optimizer.passes import PassManager
-from tracer.optimizer.reorder import chains, chains_pass, cost
-from tracer.optimizer.reorder.order import Contraction, Tree, best_plans
-from tracer.optimizer.reorder.product import Reader
+from tracer.optimizer.rewrite.chains import chains, chains_pass, cost
+from tracer.optimizer.rewrite.chains.product import Reader
+from tracer.optimizer.schedule.order import Contraction, Tree, best_plans
 
 
 @pytest.fixture(autouse=True, scope="module")

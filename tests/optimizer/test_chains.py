@@ -14,9 +14,9 @@ from tests.optimizer.chain_graphs import chain_graph, matrices, prepared, reorde
 from tests.optimizer.graphs import apply, evaluated
 from tracer import ops
 from tracer.ir import Graph, ShapeDtype
-from tracer.optimizer.liveness import graph_flops, peak_bytes
+from tracer.optimizer.model.liveness import graph_flops, peak_bytes
 from tracer.optimizer.passes import PassManager
-from tracer.optimizer.reorder import chains_pass, cost
+from tracer.optimizer.rewrite.chains import chains_pass, cost
 
 N = 20
 MATRIX, VECTOR = (N, N), (N,)

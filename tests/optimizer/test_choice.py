@@ -12,10 +12,10 @@ import tracer.numpy as tnp
 from tracer.ir import Graph, ShapeDtype
 from tracer.optimizer import pipeline
 from tracer.optimizer.candidates import Known
-from tracer.optimizer.liveness import peak_bytes
+from tracer.optimizer.model.liveness import peak_bytes
+from tracer.optimizer.model.speed import Machine, estimate_seconds
 from tracer.optimizer.pipeline import PlannerOptions
 from tracer.optimizer.planner import Planner
-from tracer.optimizer.speed import Machine, estimate_seconds
 from tracer.trace import trace
 
 N, FEATURES = 1000, 64

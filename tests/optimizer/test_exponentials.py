@@ -12,7 +12,7 @@ import pytest
 import tracer
 import tracer.numpy as tnp
 from tracer.lowering import shims
-from tracer.optimizer.exponentials import SMALLEST_BARRIER_IN_LOOPS
+from tracer.optimizer.rewrite.exponentials import SMALLEST_BARRIER_IN_LOOPS
 
 N = 300
 RNG = np.random.default_rng(0)

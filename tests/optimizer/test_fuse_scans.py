@@ -12,7 +12,7 @@ import tracer.numpy as tnp
 from tracer.ir import Graph
 from tracer.ir.interpret import interpret
 from tracer.ir.verify import verify
-from tracer.optimizer.fuse_scans import fuse_scans
+from tracer.optimizer.loops.fuse_scans import fuse_scans
 from tracer.optimizer.passes import PassLog
 from tracer.trace import trace
 

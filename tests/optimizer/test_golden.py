@@ -9,13 +9,13 @@ import pytest
 
 import tracer.numpy as tnp
 from tests.optimizer.graphs import apply, evaluated, ops_of, rewritten, text, traced
+from tracer.autodiff.transforms import checkpoint
 from tracer.ir import Graph
-from tracer.optimizer.match import CONTRACTIONS, UNROLL
+from tracer.optimizer.loops.split import LoopRow, SplitSettings, split_graph
 from tracer.optimizer.passes import PassLog
 from tracer.optimizer.pipeline import EXPAND, STANDARD_PASSES
-from tracer.optimizer.simplify import COMMON_SUBEXPRESSIONS, CONSTANT_FOLDING
-from tracer.optimizer.split import LoopRow, SplitSettings, split_graph
-from tracer.transforms import checkpoint
+from tracer.optimizer.rewrite.match import CONTRACTIONS, UNROLL
+from tracer.optimizer.rewrite.simplify import COMMON_SUBEXPRESSIONS, CONSTANT_FOLDING
 
 
 def golden(expected: str) -> str:

@@ -10,7 +10,7 @@ import tracer.numpy as tnp
 from tests.optimizer.graphs import apply, evaluated, of, ops_of, traced
 from tracer import ops
 from tracer.ir import Builder, ShapeDtype
-from tracer.optimizer.match import CONTRACTIONS, INNER_PRODUCTS, inner_products
+from tracer.optimizer.rewrite.match import CONTRACTIONS, INNER_PRODUCTS, inner_products
 
 pytestmark = pytest.mark.usefixtures("small_matches")
 POINTS = (((6, 20), "float32"), ((7, 20), "float32"))

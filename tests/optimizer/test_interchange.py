@@ -16,11 +16,11 @@ import tracer.numpy as tnp
 from tests.optimizer.graphs import ops_of
 from tracer.errors import ExecutionError
 from tracer.ir import Graph, interpret, verify
-from tracer.lowering.lanes import LanesExecutable
-from tracer.optimizer.loop_fusion.interchange import interchanged
+from tracer.lowering.run.lanes import LanesExecutable
+from tracer.optimizer.loops.interchange import interchanged
+from tracer.optimizer.model.speed import DEFAULT_MACHINE
 from tracer.optimizer.passes import PassLog, PassManager
 from tracer.optimizer.pipeline import standard_passes
-from tracer.optimizer.speed import DEFAULT_MACHINE
 from tracer.trace import trace
 
 Array = np.ndarray[Any, Any]

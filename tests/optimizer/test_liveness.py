@@ -14,9 +14,9 @@ from tests.optimizer.graphs import traced
 from tests.optimizer.random_programs import Program, programs
 from tracer import lowering
 from tracer.ir import Graph
-from tracer.optimizer.alias import match_donations
-from tracer.optimizer.backend import Backend, compiled_by
-from tracer.optimizer.liveness import (
+from tracer.optimizer.alias.donations import match_donations
+from tracer.optimizer.model.backend import Backend, compiled_by
+from tracer.optimizer.model.liveness import (
     Liveness,
     graph_flops,
     largest_packings,

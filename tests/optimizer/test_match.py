@@ -10,7 +10,7 @@ from tests.optimizer.graphs import apply, evaluated, of, ops_of, traced
 from tracer import ops
 from tracer.ir import Builder, Graph, ShapeDtype
 from tracer.ops.helpers import full_like
-from tracer.optimizer.match import CONTRACTIONS, UNROLL, unroll_without_product_pass
+from tracer.optimizer.rewrite.match import CONTRACTIONS, UNROLL, unroll_without_product_pass
 
 pytestmark = pytest.mark.usefixtures("small_matches")
 POINTS = (((40, 20), "float32"), ((50, 20), "float32"))

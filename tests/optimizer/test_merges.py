@@ -19,9 +19,9 @@ from tests.optimizer.graphs import of, traced
 from tracer import ops
 from tracer.ir import Graph, interpret, verify
 from tracer.numpy.array import apply
+from tracer.optimizer.loops.split import LoopRow, SplitSettings, driver, split_graph
 from tracer.optimizer.passes import PassLog
 from tracer.optimizer.pipeline import EXPAND
-from tracer.optimizer.split import LoopRow, SplitSettings, driver, split_graph
 
 Array = np.ndarray[Any, Any]
 CHUNKS = (1, 2, 3, 7, 16, 40)

@@ -13,13 +13,13 @@ from tracer import ops
 from tracer.errors import VerifyError
 from tracer.ir import Builder, Graph, Node, ShapeDtype
 from tracer.ir.graph import rebuild
-from tracer.optimizer.liveness import graph_flops, node_count, peak_bytes
-from tracer.optimizer.match import contraction
+from tracer.optimizer.loops.split import SplitSettings, split_graph
+from tracer.optimizer.model.liveness import graph_flops, node_count, peak_bytes
 from tracer.optimizer.passes import Pass, PassLog, PassManager
 from tracer.optimizer.pipeline import STANDARD_PASSES, PlannerOptions
 from tracer.optimizer.planner import Planner
-from tracer.optimizer.simplify import COMMON_SUBEXPRESSIONS
-from tracer.optimizer.split import SplitSettings, split_graph
+from tracer.optimizer.rewrite.match import contraction
+from tracer.optimizer.rewrite.simplify import COMMON_SUBEXPRESSIONS
 
 VECTOR = ((3,), "float32")
 

@@ -19,17 +19,22 @@ from tests.optimizer import pattern_programs
 from tests.optimizer.algebra_programs import algebra
 from tests.optimizer.random_programs import Program, settings
 from tracer.ir import interpret, verify_same_signature
-from tracer.optimizer import transposes as transposes_module
-from tracer.optimizer.expand import EXPAND
-from tracer.optimizer.fuse_scans import FUSE_SCANS
-from tracer.optimizer.fusion import concatenations, horizontal
-from tracer.optimizer.in_place import in_place_pass
-from tracer.optimizer.loop_fusion import (
-    scalar_replacement_pass,
-    small_calls_pass,
-    unrolling_pass,
-)
-from tracer.optimizer.match import (
+from tracer.optimizer.alias.in_place import in_place_pass
+from tracer.optimizer.fuse import concatenations, horizontal
+from tracer.optimizer.loops.fuse_scans import FUSE_SCANS
+from tracer.optimizer.loops.scalar_replacement import scalar_replacement_pass
+from tracer.optimizer.loops.small_calls import small_calls_pass
+from tracer.optimizer.loops.split import split_graph
+from tracer.optimizer.loops.unrolling import unrolling_pass
+from tracer.optimizer.model.speed import DEFAULT_MACHINE
+from tracer.optimizer.passes import Pass, PassLog, PassManager
+from tracer.optimizer.pipeline import PlannerOptions
+from tracer.optimizer.planner import Planner
+from tracer.optimizer.rewrite import transposes as transposes_module
+from tracer.optimizer.rewrite.chains import SOLVES
+from tracer.optimizer.rewrite.chains import solves as solves_module
+from tracer.optimizer.rewrite.expand import EXPAND
+from tracer.optimizer.rewrite.match import (
     CONTRACTIONS,
     INNER_PRODUCTS,
     UNROLL,
@@ -37,16 +42,9 @@ from tracer.optimizer.match import (
     inner_products,
     unroll,
 )
-from tracer.optimizer.passes import Pass, PassLog, PassManager
-from tracer.optimizer.pipeline import PlannerOptions
-from tracer.optimizer.planner import Planner
-from tracer.optimizer.reorder import SOLVES
-from tracer.optimizer.reorder import solves as solves_module
-from tracer.optimizer.simplify import COMMON_SUBEXPRESSIONS, CONSTANT_FOLDING
-from tracer.optimizer.sink import sink_pass
-from tracer.optimizer.speed import DEFAULT_MACHINE
-from tracer.optimizer.split import split_graph
-from tracer.optimizer.transposes import TRANSPOSES
+from tracer.optimizer.rewrite.simplify import COMMON_SUBEXPRESSIONS, CONSTANT_FOLDING
+from tracer.optimizer.rewrite.sink import sink_pass
+from tracer.optimizer.rewrite.transposes import TRANSPOSES
 
 Strategy = st.SearchStrategy[Program]
 

@@ -10,7 +10,7 @@ import pytest
 import tracer.numpy as tnp
 from tests.optimizer.graphs import traced
 from tracer import lowering
-from tracer.optimizer.liveness import peak_bytes
+from tracer.optimizer.model.liveness import peak_bytes
 from tracer.optimizer.passes import PassManager
 from tracer.optimizer.pipeline import STANDARD_PASSES
 from tracer.scipy.linalg import solve_triangular

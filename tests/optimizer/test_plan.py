@@ -13,10 +13,10 @@ import pytest
 
 import tracer
 import tracer.numpy as tnp
-from tracer import rules
 from tracer.errors import ArgumentError
 from tracer.ir import ShapeDtype
 from tracer.optimizer.pipeline import standard_passes
+from tracer.optimizer.rewrite import rules
 
 pytestmark = pytest.mark.xla
 FLOAT = "float32"

@@ -15,13 +15,13 @@ from hypothesis import settings as run_settings
 from tests.optimizer.random_programs import Program, programs, settings
 from tracer.autodiff import value_and_gradient
 from tracer.ir import Graph, interpret, verify, verify_same_signature
-from tracer.optimizer.match import contraction, unroll
+from tracer.optimizer.loops.split import SplitSettings, split_graph
+from tracer.optimizer.model.speed import Machine
 from tracer.optimizer.passes import PassLog, PassManager
 from tracer.optimizer.pipeline import STANDARD_PASSES, PlannerOptions
 from tracer.optimizer.planner import Planner
-from tracer.optimizer.reorder import cost
-from tracer.optimizer.speed import Machine
-from tracer.optimizer.split import SplitSettings, split_graph
+from tracer.optimizer.rewrite.chains import cost
+from tracer.optimizer.rewrite.match import contraction, unroll
 
 FLOAT_TOLERANCE = 1e-9
 many = run_settings(max_examples=200)

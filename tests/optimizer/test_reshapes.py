@@ -19,8 +19,8 @@ import tracer.numpy as tnp
 from tests.optimizer.graphs import of, text, traced
 from tracer.ir import interpret, verify
 from tracer.ops.shape import matching_blocks
+from tracer.optimizer.loops.split import LoopRow, SplitSettings, driver, split_graph
 from tracer.optimizer.passes import PassLog
-from tracer.optimizer.split import LoopRow, SplitSettings, driver, split_graph
 
 Array = np.ndarray[Any, Any]
 # Every value is large, and every slice too.

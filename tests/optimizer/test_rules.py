@@ -17,9 +17,9 @@ from tracer import nn
 from tracer.errors import ArgumentError
 from tracer.ir import Graph, ShapeDtype, interpret, verify, verify_same_signature
 from tracer.numpy import linalg
-from tracer.optimizer.match.rules import rules_pass
 from tracer.optimizer.passes import PassLog
-from tracer.rules import NAMES, RULES, matching, rule_names
+from tracer.optimizer.rewrite.match.rules import rules_pass
+from tracer.optimizer.rewrite.rules import NAMES, RULES, matching, rule_names
 from tracer.scipy import special
 from tracer.trace import trace
 

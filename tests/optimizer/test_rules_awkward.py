@@ -16,7 +16,7 @@ from tests.optimizer.rule_cases import CASES, FLOAT, Case, sample_arrays
 from tests.optimizer.test_rules import applied, in_double, rewritten
 from tracer.errors import DTypeError
 from tracer.ir import ShapeDtype, interpret
-from tracer.rules import RULES
+from tracer.optimizer.rewrite.rules import RULES
 from tracer.trace import trace
 
 Types = tuple[ShapeDtype, ...]

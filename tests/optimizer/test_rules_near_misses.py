@@ -13,9 +13,9 @@ from tests.optimizer.rule_cases import N, factor, floats, gradient, indices, wit
 from tracer import nn
 from tracer.ir import ShapeDtype, interpret
 from tracer.numpy import linalg
-from tracer.optimizer.match.rules import rules_pass
 from tracer.optimizer.passes import PassLog
-from tracer.rules import RULES
+from tracer.optimizer.rewrite.match.rules import rules_pass
+from tracer.optimizer.rewrite.rules import RULES
 from tracer.trace import trace
 
 APPLY = rules_pass(RULES)

@@ -14,10 +14,10 @@ import tracer
 import tracer.numpy as tnp
 from tests.optimizer.graphs import apply, evaluated, ops_of, text
 from tracer.ir import Graph, parse_graph
-from tracer.optimizer.expand import EXPAND
-from tracer.optimizer.loop_fusion import scalar_replacement_pass
+from tracer.optimizer.loops.scalar_replacement import scalar_replacement_pass
 from tracer.optimizer.passes import PassLog, PassManager
-from tracer.optimizer.simplify import COMMON_SUBEXPRESSIONS, CONSTANT_FOLDING
+from tracer.optimizer.rewrite.expand import EXPAND
+from tracer.optimizer.rewrite.simplify import COMMON_SUBEXPRESSIONS, CONSTANT_FOLDING
 from tracer.trace import trace
 
 Array = np.ndarray[Any, Any]

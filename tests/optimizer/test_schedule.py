@@ -19,17 +19,18 @@ from tracer import lowering, ops
 from tracer.autodiff import value_and_gradient
 from tracer.ir import Builder, Graph, Node, ShapeDtype, Value, verify
 from tracer.ops import helpers
-from tracer.optimizer.liveness import Liveness
+from tracer.optimizer.model.liveness import Liveness
 from tracer.optimizer.passes import Pass, PassLog
-from tracer.optimizer.reorder import SCHEDULE, force_order, schedule
-from tracer.optimizer.reorder.search import (
+from tracer.optimizer.rewrite.chains import force_order
+from tracer.optimizer.rewrite.chains.search import (
     beam_order,
     candidate_orders,
     exact_order,
     heuristic_orders,
 )
-from tracer.optimizer.reorder.tasks import TaskGraph
-from tracer.optimizer.simplify import COMMON_SUBEXPRESSIONS
+from tracer.optimizer.rewrite.chains.tasks import TaskGraph
+from tracer.optimizer.rewrite.simplify import COMMON_SUBEXPRESSIONS
+from tracer.optimizer.schedule.schedule import SCHEDULE, schedule
 
 N, COUNT = 64, 16
 UNIT = N * N * 4

@@ -16,9 +16,9 @@ from tracer.ir import Builder, Graph, Value, copy_nodes, interpret, verify, veri
 from tracer.ops.helpers import scalar
 from tracer.ops.rules import as_tuple
 from tracer.ops.sink import sink_invariants
-from tracer.optimizer.expand import expand_calls
+from tracer.optimizer.loops.split import SplitSettings, split_graph
 from tracer.optimizer.passes import PassLog
-from tracer.optimizer.split import SplitSettings, split_graph
+from tracer.optimizer.rewrite.expand import expand_calls
 
 TOLERANCE = 1e-9
 INT32 = np.dtype(np.int32)

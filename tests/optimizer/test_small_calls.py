@@ -17,11 +17,11 @@ from tests.optimizer.graphs import apply, ops_of, text
 from tracer import lowering, ops
 from tracer.ir import Builder, Graph, Op, ShapeDtype, Value, interpret, registry
 from tracer.ops.helpers import scalar
-from tracer.optimizer.expand import EXPAND
-from tracer.optimizer.loop_fusion import small_calls_pass
+from tracer.optimizer.loops.small_calls import small_calls_pass
+from tracer.optimizer.model.speed import DEFAULT_MACHINE
 from tracer.optimizer.passes import PassLog, PassManager
-from tracer.optimizer.simplify import COMMON_SUBEXPRESSIONS
-from tracer.optimizer.speed import DEFAULT_MACHINE
+from tracer.optimizer.rewrite.expand import EXPAND
+from tracer.optimizer.rewrite.simplify import COMMON_SUBEXPRESSIONS
 from tracer.trace import trace
 
 Array = np.ndarray[Any, Any]

@@ -17,10 +17,10 @@ from tests.optimizer.graphs import evaluated, traced
 from tracer import ops
 from tracer.ir import Graph
 from tracer.ir.verify import verify
-from tracer.optimizer.liveness import graph_flops
+from tracer.optimizer.model.liveness import graph_flops
 from tracer.optimizer.passes import PassLog
-from tracer.optimizer.reorder import reassociate_solves
-from tracer.optimizer.simplify import eliminate_common_subexpressions
+from tracer.optimizer.rewrite.chains import reassociate_solves
+from tracer.optimizer.rewrite.simplify import eliminate_common_subexpressions
 from tracer.scipy.linalg import solve_triangular
 
 M, N = 12, 400

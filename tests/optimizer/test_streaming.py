@@ -16,12 +16,12 @@ from tests.optimizer.graphs import apply as apply_pass
 from tests.optimizer.graphs import of, traced
 from tracer import nn
 from tracer.ir import Graph, interpret, print_graph, verify
-from tracer.optimizer.liveness import peak_bytes
+from tracer.optimizer.loops.split import LoopRow, SplitSettings, driver, split_graph
+from tracer.optimizer.model.liveness import peak_bytes
 from tracer.optimizer.passes import PassLog
 from tracer.optimizer.pipeline import EXPAND, PlannerOptions
 from tracer.optimizer.planner import Planner
-from tracer.optimizer.simplify import COMMON_SUBEXPRESSIONS
-from tracer.optimizer.split import LoopRow, SplitSettings, driver, split_graph
+from tracer.optimizer.rewrite.simplify import COMMON_SUBEXPRESSIONS
 from tracer.scipy import special
 
 Array = np.ndarray[Any, Any]

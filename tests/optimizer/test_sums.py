@@ -17,8 +17,8 @@ from tests.optimizer.graphs import apply
 from tests.optimizer.random_programs import Program
 from tracer.ir import interpret, verify_same_signature
 from tracer.optimizer.passes import PassManager
-from tracer.optimizer.reorder import chains, chains_pass, cost
-from tracer.optimizer.simplify import COMMON_SUBEXPRESSIONS
+from tracer.optimizer.rewrite.chains import chains, chains_pass, cost
+from tracer.optimizer.rewrite.simplify import COMMON_SUBEXPRESSIONS
 
 MATRIX, ROW = (20, 20), (20,)
 

@@ -11,9 +11,9 @@ import pytest
 import tracer
 import tracer.numpy as tnp
 from tracer.ir import ShapeDtype
+from tracer.optimizer.model.speed import Machine, estimate_seconds
 from tracer.optimizer.pipeline import PlannerOptions
 from tracer.optimizer.planner import Planner
-from tracer.optimizer.speed import Machine, estimate_seconds
 from tracer.trace import trace
 
 N = 20_000

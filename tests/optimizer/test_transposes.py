@@ -16,7 +16,7 @@ from tracer.ir import Graph
 from tracer.ir.interpret import interpret
 from tracer.ir.verify import verify
 from tracer.optimizer.passes import PassLog
-from tracer.optimizer.transposes import TRANSPOSES, sink_transposes
+from tracer.optimizer.rewrite.transposes import TRANSPOSES, sink_transposes
 from tracer.trace import trace
 
 N, M = 90, 60

@@ -13,10 +13,10 @@ import tracer
 import tracer.numpy as tnp
 from tests.optimizer.graphs import apply, evaluated, ops_of, text
 from tracer.ir import Graph
-from tracer.optimizer.expand import EXPAND
-from tracer.optimizer.loop_fusion import unrolling_pass
+from tracer.optimizer.loops.unrolling import unrolling_pass
+from tracer.optimizer.model.speed import DEFAULT_MACHINE
 from tracer.optimizer.passes import PassLog, PassManager
-from tracer.optimizer.speed import DEFAULT_MACHINE
+from tracer.optimizer.rewrite.expand import EXPAND
 from tracer.trace import trace
 
 Array = np.ndarray[Any, Any]

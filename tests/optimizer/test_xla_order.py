@@ -14,13 +14,13 @@ from tests.optimizer.graphs import traced
 from tests.optimizer.random_programs import Program, programs
 from tracer import lowering
 from tracer.ir import Graph, Node
-from tracer.optimizer.expand import EXPAND
-from tracer.optimizer.liveness import Liveness, largest_packings, peak_bytes
+from tracer.optimizer.loops.split import LoopRow, SplitSettings
+from tracer.optimizer.model.liveness import Liveness, largest_packings, peak_bytes
+from tracer.optimizer.model.xla_order import breadth_first, compiled_peak_bytes, depth_first
 from tracer.optimizer.passes import PassManager
 from tracer.optimizer.pipeline import STANDARD_PASSES as ALL
 from tracer.optimizer.pipeline import split_passes
-from tracer.optimizer.split import LoopRow, SplitSettings
-from tracer.optimizer.xla_order import breadth_first, compiled_peak_bytes, depth_first
+from tracer.optimizer.rewrite.expand import EXPAND
 
 SQUARE = ((512, 512), "float32")
 UNIT = 512 * 512 * 4

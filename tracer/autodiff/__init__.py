@@ -1,7 +1,7 @@
 """Differentiation: functions from Graph to Graph. It knows no particular op, only their rules.
 
 `reverse` holds the reverse mode, `forward` the forward mode made of it, `check` compares both with
-finite differences. The functions that users call are in `tracer.transforms`.
+finite differences. The functions that users call are in `tracer.autodiff.transforms`.
 """
 
 from tracer.autodiff.check import check_graph

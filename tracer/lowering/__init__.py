@@ -4,31 +4,30 @@ It knows StableHLO, XLA's clients and their memory; it knows no op by name (ops 
 through the builder) and nothing of NumPy's manners or of jax.
 """
 
-from tracer.lowering.allocator import warn_of_gaps
-from tracer.lowering.backend import (
+from tracer.lowering.cpu.allocator import warn_of_gaps
+from tracer.lowering.devices.device import Device
+from tracer.lowering.devices.free_memory import free_bytes, least_free_bytes
+from tracer.lowering.devices.hardware import machine_facts, storage_facts
+from tracer.lowering.devices.mesh import Mesh, make_mesh
+from tracer.lowering.devices.named_sharding import NamedSharding, PartitionSpec
+from tracer.lowering.devices.placement import Placement
+from tracer.lowering.devices.registry import (
     default_device,
     devices,
     find_device,
     is_uncommitted,
     set_default_device,
 )
-from tracer.lowering.compiler import clear_cache, compile_graph, stablehlo
-from tracer.lowering.copies import ArrayCopy, Place
-from tracer.lowering.device import Device
-from tracer.lowering.executable import Executable
-from tracer.lowering.failures import absent
-from tracer.lowering.free_memory import free_bytes, least_free_bytes
-from tracer.lowering.hardware import machine_facts, storage_facts
-from tracer.lowering.lanes import compile_lanes
-from tracer.lowering.memory import MemoryStats
-from tracer.lowering.mesh import Mesh, make_mesh
-from tracer.lowering.named_sharding import NamedSharding, PartitionSpec
-from tracer.lowering.placement import Placement
-from tracer.lowering.resharding import resharding
-from tracer.lowering.settings import SETTINGS, without, xla_defaults
-from tracer.lowering.sharded import get_sharded, is_whole_here, local_buffers, put_sharded
-from tracer.lowering.shims import Buffer
-from tracer.lowering.transfer import (
+from tracer.lowering.emit.walk import node_path
+from tracer.lowering.memory.copies import ArrayCopy, Place
+from tracer.lowering.memory.stats import MemoryStats
+from tracer.lowering.run.compiler import clear_cache, compile_graph, stablehlo
+from tracer.lowering.run.executable import Executable
+from tracer.lowering.run.failures import absent
+from tracer.lowering.run.lanes import compile_lanes
+from tracer.lowering.run.resharding import resharding
+from tracer.lowering.run.sharded import get_sharded, is_whole_here, local_buffers, put_sharded
+from tracer.lowering.run.transfer import (
     block_until_ready,
     from_dlpack,
     start_to_host,
@@ -36,8 +35,9 @@ from tracer.lowering.transfer import (
     to_dlpack,
     to_host,
 )
-from tracer.lowering.walk import node_path
-from tracer.lowering.xla_options import memory_optimized_options, unmoved_code_options
+from tracer.lowering.run.xla_options import memory_optimized_options, unmoved_code_options
+from tracer.lowering.settings import SETTINGS, without, xla_defaults
+from tracer.lowering.shims import Buffer
 
 __all__ = [
     "SETTINGS",

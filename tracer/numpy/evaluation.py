@@ -1,7 +1,7 @@
 """What `tracer.numpy` needs in order to compute on concrete arrays.
 
-This room knows no backend. `tracer.eager` implements the protocol with the lowering room and
-installs itself when `tracer` is imported.
+This room knows no backend. `tracer.compilation.eager` implements the protocol with the lowering
+room and installs itself when `tracer` is imported.
 """
 
 from __future__ import annotations

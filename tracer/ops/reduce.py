@@ -76,7 +76,7 @@ def _reduce_axes(combiner: str) -> Callable[..., AxisRule]:
     return rule
 
 
-# On CPU long axes are reduced in stages of about this size (lowering/builder_reduce.py).
+# On CPU long axes are reduced in stages of about this size (lowering/emit/reduce.py).
 _LEADING_BLOCK, _LONG_LEADING, _LEADING_TERMS = 24, 65, (8, 64)
 _LAST_BLOCK, _LONG_LAST, _LAST_TERMS = 256, 2048, (32, 512)
 _LONGEST_ROW = 1 << 14

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from tracer.ir import Graph
+from tracer.optimizer.loops.split import Alike, LoopRow, SplitSettings
+from tracer.optimizer.model.speed import Machine
 from tracer.optimizer.passes import PassRow
-from tracer.optimizer.rematerialise import Rematerialiser
-from tracer.optimizer.speed import Machine
-from tracer.optimizer.split import Alike, LoopRow, SplitSettings
+from tracer.optimizer.remat import Rematerialiser
 
 
 @dataclass(frozen=True)

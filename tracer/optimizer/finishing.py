@@ -5,20 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tracer.ir import Graph
+from tracer.optimizer.alias.in_place import in_place_pass
 from tracer.optimizer.candidates import Candidate
-from tracer.optimizer.exponentials import EXPAND_EXPONENTIALS, has_exponentials
-from tracer.optimizer.in_place import in_place_pass
-from tracer.optimizer.liveness import Liveness
-from tracer.optimizer.loop_fusion import (
-    INTERCHANGE_NAME,
-    Lanes,
-    interchange_row,
-    small_calls_pass,
-)
+from tracer.optimizer.loops.interchange import INTERCHANGE_NAME, Lanes, interchange_row
+from tracer.optimizer.loops.small_calls import small_calls_pass
+from tracer.optimizer.model.liveness import Liveness
 from tracer.optimizer.passes import Pass, PassLog, PassManager, PassRow
 from tracer.optimizer.pipeline import PlannerOptions
-from tracer.optimizer.reorder import SCHEDULE, force_order
-from tracer.optimizer.simplify import COMMON_SUBEXPRESSIONS
+from tracer.optimizer.rewrite.chains import force_order
+from tracer.optimizer.rewrite.exponentials import EXPAND_EXPONENTIALS, has_exponentials
+from tracer.optimizer.rewrite.simplify import COMMON_SUBEXPRESSIONS
+from tracer.optimizer.schedule.schedule import SCHEDULE
 
 
 class Finisher:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from tracer.ir import Graph, map_bodies
 from tracer.ir.verify import verify, verify_same_signature
-from tracer.optimizer.liveness import graph_flops, node_count, peak_bytes
+from tracer.optimizer.model.liveness import graph_flops, node_count, peak_bytes
 from tracer.optimizer.trail import leave_step
 from tracer.source import Source
 

@@ -7,11 +7,11 @@
 2. *common subexpressions* and *constant folding* first: the patterns below see one node for one
    value, and numbers where the user wrote numbers. *reassociate solves* right after: it reads sums
    of products, which the matches below take into larger products.
-3. *apply rules* (`tracer.rules`, handed in) while the program is still as it was written. Then
-   *unroll short reductions* before *match contractions*: with few features the direct form of a
-   distance is nearly as fast as norms and a product, and loses no digits. What is left, among it
-   the gradients of distances, becomes products; *unroll short reductions* again after them, for
-   more terms, takes what has no form as a product.
+3. *apply rules* (`tracer.optimizer.rewrite.rules`, handed in) while the program is still as it
+   was written. Then *unroll short reductions* before *match contractions*: with few features the
+   direct form of a distance is nearly as fast as norms and a product, and loses no digits. What is
+   left, among it the gradients of distances, becomes products; *unroll short reductions* again
+   after them, for more terms, takes what has no form as a product.
 4. *reorder chains* after the matches, which make products; it takes each tree of them in its best
    order, and under a limit that the fastest would break the bytes between them decide.
    Then *sink transposes*: chains have taken theirs, and what reductions are left read their
@@ -41,28 +41,32 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tracer.ir import Graph
-from tracer.optimizer.expand import EXPAND
-from tracer.optimizer.exponentials import EXPAND_EXPONENTIALS
-from tracer.optimizer.fuse_scans import FUSE_SCANS
-from tracer.optimizer.fusion.concatenations import REDUCE_THROUGH_CONCATENATE
-from tracer.optimizer.fusion.duplicate import FUSION_MERGER
-from tracer.optimizer.fusion.horizontal import horizontal_pass
-from tracer.optimizer.in_place import IN_PLACE_NAME
-from tracer.optimizer.loop_fusion import (
-    INTERCHANGE_NAME,
-    SMALL_CALLS_NAME,
-    scalar_replacement_pass,
-    unrolling_pass,
-)
-from tracer.optimizer.match import CONTRACTIONS, INNER_PRODUCTS, UNROLL, unroll_without_product_pass
+from tracer.optimizer.alias.in_place import IN_PLACE_NAME
+from tracer.optimizer.fuse.concatenations import REDUCE_THROUGH_CONCATENATE
+from tracer.optimizer.fuse.duplicate import FUSION_MERGER
+from tracer.optimizer.fuse.horizontal import horizontal_pass
+from tracer.optimizer.loops.fuse_scans import FUSE_SCANS
+from tracer.optimizer.loops.interchange import INTERCHANGE_NAME
+from tracer.optimizer.loops.scalar_replacement import scalar_replacement_pass
+from tracer.optimizer.loops.small_calls import SMALL_CALLS_NAME
+from tracer.optimizer.loops.split import Alike, LoopRow, SplitSettings, split_graph
+from tracer.optimizer.loops.unrolling import unrolling_pass
+from tracer.optimizer.model.speed import DEFAULT_MACHINE, Machine
 from tracer.optimizer.passes import Pass, PassLog
-from tracer.optimizer.rematerialise import REMATERIALISE_NAME
-from tracer.optimizer.reorder import SCHEDULE, SOLVES, chains_pass
-from tracer.optimizer.simplify import COMMON_SUBEXPRESSIONS, CONSTANT_FOLDING
-from tracer.optimizer.sink import sink_pass
-from tracer.optimizer.speed import DEFAULT_MACHINE, Machine
-from tracer.optimizer.split import Alike, LoopRow, SplitSettings, split_graph
-from tracer.optimizer.transposes import TRANSPOSES
+from tracer.optimizer.remat import REMATERIALISE_NAME
+from tracer.optimizer.rewrite.chains import SOLVES, chains_pass
+from tracer.optimizer.rewrite.expand import EXPAND
+from tracer.optimizer.rewrite.exponentials import EXPAND_EXPONENTIALS
+from tracer.optimizer.rewrite.match import (
+    CONTRACTIONS,
+    INNER_PRODUCTS,
+    UNROLL,
+    unroll_without_product_pass,
+)
+from tracer.optimizer.rewrite.simplify import COMMON_SUBEXPRESSIONS, CONSTANT_FOLDING
+from tracer.optimizer.rewrite.sink import sink_pass
+from tracer.optimizer.rewrite.transposes import TRANSPOSES
+from tracer.optimizer.schedule.schedule import SCHEDULE
 
 
 @dataclass(frozen=True)
@@ -114,9 +118,9 @@ def standard_passes(
 STANDARD_PASSES = standard_passes()
 SPLIT_NAME = "split"
 SHARD_NAME = "shard"
-"""Of programs on several devices (`tracer.spreading`): before *split*, which cuts what is left."""
+"""Of programs on several devices (`tracer.compilation.spmd`): before *split*."""
 RECOMPUTE_IN_LOOPS, SEGMENT_SCANS = "recompute-in-loops", "segment-scans"
-"""Names of the ways to trace again (`tracer.retracing`), as they are written to switch them off."""
+"""Names of the ways to trace again (`tracer.compilation.retracing`), to switch them off by."""
 OPTIONAL_PASSES = frozenset(
     item.option
     for item in (*STANDARD_PASSES, FUSION_MERGER, SCHEDULE, EXPAND_EXPONENTIALS)

@@ -8,10 +8,10 @@ from functools import cached_property
 from typing import Any
 
 from tracer.ir import Graph
-from tracer.optimizer.alias_report import AliasReport
-from tracer.optimizer.liveness import Liveness
+from tracer.optimizer.alias.report import AliasReport
+from tracer.optimizer.loops.split import LoopRow
+from tracer.optimizer.model.liveness import Liveness
 from tracer.optimizer.passes import PassRow
-from tracer.optimizer.split import LoopRow
 from tracer.source import Source
 from tracer.units import format_bytes
 

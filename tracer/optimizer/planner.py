@@ -17,16 +17,17 @@ from tracer.optimizer.candidates import (
     user_settings,
 )
 from tracer.optimizer.finishing import Finisher
-from tracer.optimizer.fusion.duplicate import FUSION_MERGER, duplicate_pass
-from tracer.optimizer.liveness import Liveness, LiveTensor
-from tracer.optimizer.loop_fusion import scalar_replacement_pass
-from tracer.optimizer.loops import unsplit_bytes
+from tracer.optimizer.fuse.duplicate import FUSION_MERGER, duplicate_pass
+from tracer.optimizer.loops.scalar_replacement import scalar_replacement_pass
+from tracer.optimizer.loops.split import LoopRow, SplitSettings
+from tracer.optimizer.model.liveness import Liveness, LiveTensor
+from tracer.optimizer.model.speed import estimate_seconds
+from tracer.optimizer.model.trip_counts import unsplit_bytes
 from tracer.optimizer.passes import PassManager, PassRow
 from tracer.optimizer.pipeline import PlannerOptions, passes_of, split_passes
-from tracer.optimizer.rematerialise import REMATERIALISE_NAME, Rematerialiser
-from tracer.optimizer.reorder import SCHEDULE, chains_pass
-from tracer.optimizer.speed import estimate_seconds
-from tracer.optimizer.split import LoopRow, SplitSettings
+from tracer.optimizer.remat import REMATERIALISE_NAME, Rematerialiser
+from tracer.optimizer.rewrite.chains import chains_pass
+from tracer.optimizer.schedule.schedule import SCHEDULE
 
 # A program that fits is split when that takes at most this share of its time, by the model: the
 # model's own error is about that.

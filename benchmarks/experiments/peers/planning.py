@@ -9,9 +9,9 @@ from typing import Any
 import tracer
 import tracer.numpy as tnp
 from benchmarks.experiments.runs import Run
-from tracer.collection import rare_collection
+from tracer.compilation.collection import rare_collection
 from tracer.ir import Graph, ShapeDtype
-from tracer.optimizer.liveness import Liveness
+from tracer.optimizer.model.liveness import Liveness
 from tracer.optimizer.pipeline import PlannerOptions
 from tracer.optimizer.planner import Planner
 from tracer.trace import trace

@@ -15,8 +15,8 @@ import tracer.numpy as tnp
 from tracer import ops
 from tracer.ir import Builder, Graph, ShapeDtype, interpret, print_graph
 from tracer.ir.verify import verify, verify_same_signature
-from tracer.optimizer.fusion import concatenations
-from tracer.optimizer.fusion.concatenations import reduce_parts
+from tracer.optimizer.fuse import concatenations
+from tracer.optimizer.fuse.concatenations import reduce_parts
 from tracer.optimizer.passes import PassLog
 from tracer.trace import trace
 

@@ -18,12 +18,12 @@ from tracer import ops
 from tracer.ir import Builder, Graph, interpret, print_graph
 from tracer.ir.verify import verify, verify_same_signature
 from tracer.ops.helpers import ones_like
-from tracer.optimizer.expand import EXPAND
-from tracer.optimizer.fusion import duplicate
-from tracer.optimizer.fusion.duplicate import duplicate_pass
-from tracer.optimizer.liveness import peak_bytes
+from tracer.optimizer.fuse import duplicate
+from tracer.optimizer.fuse.duplicate import duplicate_pass
+from tracer.optimizer.model.liveness import peak_bytes
 from tracer.optimizer.passes import PassLog, PassManager
-from tracer.optimizer.simplify import COMMON_SUBEXPRESSIONS, CONSTANT_FOLDING
+from tracer.optimizer.rewrite.expand import EXPAND
+from tracer.optimizer.rewrite.simplify import COMMON_SUBEXPRESSIONS, CONSTANT_FOLDING
 from tracer.trace import trace
 
 X = np.random.default_rng(0).standard_normal((600, 600))

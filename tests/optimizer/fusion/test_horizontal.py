@@ -17,13 +17,13 @@ from tests.optimizer.random_programs import Program, programs
 from tracer import nn, ops, tree
 from tracer.ir import Builder, Graph, ShapeDtype, interpret, print_graph
 from tracer.ir.verify import verify, verify_same_signature
-from tracer.optimizer.expand import EXPAND
-from tracer.optimizer.fusion import horizontal, lanes
-from tracer.optimizer.fusion.flat import flat_range, join_parts
-from tracer.optimizer.fusion.horizontal import horizontal_pass
-from tracer.optimizer.fusion.lanes import find_groups
+from tracer.optimizer.fuse import horizontal, lanes
+from tracer.optimizer.fuse.flat import flat_range, join_parts
+from tracer.optimizer.fuse.horizontal import horizontal_pass
+from tracer.optimizer.fuse.lanes import find_groups
 from tracer.optimizer.passes import PassLog, PassManager
-from tracer.optimizer.simplify import COMMON_SUBEXPRESSIONS, CONSTANT_FOLDING
+from tracer.optimizer.rewrite.expand import EXPAND
+from tracer.optimizer.rewrite.simplify import COMMON_SUBEXPRESSIONS, CONSTANT_FOLDING
 from tracer.trace import trace
 
 RNG = np.random.default_rng(0)

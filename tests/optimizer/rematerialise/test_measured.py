@@ -10,7 +10,7 @@ import pytest
 import tracer
 from tests.memory.within import runs_within
 from tests.optimizer.rematerialise.memory_programs import N, arrays, compiled
-from tracer.optimizer.rematerialise import REMATERIALISE_NAME
+from tracer.optimizer.remat import REMATERIALISE_NAME
 
 pytestmark = pytest.mark.xla
 

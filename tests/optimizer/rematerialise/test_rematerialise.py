@@ -17,13 +17,13 @@ from tests.optimizer.random_programs import Program, programs
 from tracer import lowering, ops
 from tracer.autodiff import value_and_gradient
 from tracer.ir import Graph, interpret, verify, verify_same_signature
-from tracer.optimizer.liveness import Liveness, graph_flops
+from tracer.optimizer.model.liveness import Liveness, graph_flops
+from tracer.optimizer.model.speed import DEFAULT_MACHINE
 from tracer.optimizer.passes import PassLog, PassManager
 from tracer.optimizer.pipeline import STANDARD_PASSES, PlannerOptions
 from tracer.optimizer.planner import Planner
-from tracer.optimizer.rematerialise import REMATERIALISE_NAME, Rematerialiser, Search
-from tracer.optimizer.rematerialise.replay import replay
-from tracer.optimizer.speed import DEFAULT_MACHINE
+from tracer.optimizer.remat import REMATERIALISE_NAME, Rematerialiser, Search
+from tracer.optimizer.remat.replay import replay
 
 N = 64
 UNIT = N * N * 4

@@ -18,10 +18,10 @@ from benchmarks.peak_programs import recurrent_loss
 from tests.optimizer.graphs import of, traced
 from tracer import nn
 from tracer.ir import Graph, interpret, verify
-from tracer.optimizer.expand import EXPAND
-from tracer.optimizer.liveness import Liveness
+from tracer.optimizer.model.liveness import Liveness
+from tracer.optimizer.partition import ANYHOW, device_view
 from tracer.optimizer.passes import PassManager
-from tracer.optimizer.shard import ANYHOW, device_view
+from tracer.optimizer.rewrite.expand import EXPAND
 
 COUNT = 4
 Array = np.ndarray[Any, Any]

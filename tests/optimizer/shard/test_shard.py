@@ -18,10 +18,10 @@ from tracer.autodiff import value_and_gradient
 from tracer.errors import ShapeError
 from tracer.ir import Builder, Graph, ShapeDtype, interpret, verify, verify_same_signature
 from tracer.ops import add, shard
-from tracer.optimizer.liveness import Liveness
+from tracer.optimizer.loops.split import SplitSettings, split_graph
+from tracer.optimizer.model.liveness import Liveness
+from tracer.optimizer.partition import alike_axes, device_view, input_axes, output_axes, shard_graph
 from tracer.optimizer.passes import PassLog
-from tracer.optimizer.shard import alike_axes, device_view, input_axes, output_axes, shard_graph
-from tracer.optimizer.split import SplitSettings, split_graph
 
 SETTINGS = SplitSettings(1 << 10, 1 << 14, 1 << 14)
 TOLERANCE = 1e-9

@@ -14,10 +14,10 @@ from benchmarks.peak_programs import recurrent_loss
 from tests.optimizer.graphs import of, ops_of, traced
 from tests.optimizer.shard.test_shard import assert_same, sharded
 from tracer.ir import Graph
-from tracer.optimizer.expand import EXPAND
-from tracer.optimizer.liveness import Liveness
+from tracer.optimizer.model.liveness import Liveness
+from tracer.optimizer.partition import device_view, input_axes, output_axes
 from tracer.optimizer.passes import PassManager
-from tracer.optimizer.shard import device_view, input_axes, output_axes
+from tracer.optimizer.rewrite.expand import EXPAND
 
 STEPS, BATCH, WIDTH = 12, 8, 5
 COUNT = 4

@@ -13,7 +13,7 @@ from tests.optimizer.shard.test_shard import assert_same, sharded
 from tests.optimizer.shard.test_through_loops import arrays_for, graph_of, view_of
 from tracer.ir import verify
 from tracer.ops import shard
-from tracer.optimizer.shard import input_axes, output_axes, through_loops
+from tracer.optimizer.partition import input_axes, output_axes, through_loops
 
 
 def counted(w: Any, xs: Any) -> Any:

@@ -1,0 +1,186 @@
+"""The plan's report on shared memory, from a compiled program, in the user's own names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tracer import lowering
+from tracer.ir import Graph, Node
+from tracer.lowering import ArrayCopy, Place
+from tracer.optimizer.alias.donations import Alias, Donations, match_donations
+from tracer.optimizer.alias.report import (
+    AliasReport,
+    AliasRow,
+    CopyRow,
+    UnusedRow,
+    updates_of,
+)
+
+_SMALLEST_COPY = 4096
+"""Copies below this, of counters and biases, cost less than what would avoid them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Compiled:
+    """A compiled program, and what its inputs and results are called.
+
+    Attributes
+    ----------
+    graph : Graph
+    execute : Executable
+    donations : Donations
+        What was asked of the compiler.
+    arguments, results : tuple of str
+        Names of the inputs and of the outputs; captured arrays come after the arguments.
+    argument_count : int
+        Inputs from here on are captured.
+    """
+
+    graph: Graph
+    execute: lowering.Executable
+    donations: Donations
+    arguments: tuple[str, ...]
+    results: tuple[str, ...]
+    argument_count: int
+
+
+def unused_rows(program: Compiled) -> tuple[UnusedRow, ...]:
+    """Return the donated inputs that no result takes over, by XLA's own configuration."""
+    names, types = program.arguments, program.graph.input_types
+    rows = [
+        UnusedRow(names[item.argument], str(item.type), item.type.nbytes, item.reason)
+        for item in program.donations.unmatched
+    ]
+    kept = program.execute.aliases
+    for argument, result in program.donations.pairs.items():
+        if kept.get(argument) != result:
+            reason = f"XLA did not keep it for {program.results[result]}"
+            type = types[argument]
+            rows.append(UnusedRow(names[argument], str(type), type.nbytes, reason))
+    return tuple(rows)
+
+
+def alias_report(program: Compiled) -> AliasReport:
+    """Return which values share memory and which are copied."""
+    kept = program.execute.aliases.items()
+    aliases = tuple(
+        _alias_row(program, item)
+        for item in program.donations.aliases
+        if (item.argument, item.result) in kept
+    )
+    donated = frozenset(program.execute.donate)
+    possible = match_donations(program.graph, range(program.argument_count)).aliases
+    could = tuple(
+        _alias_row(program, item)
+        for item in possible
+        if item.argument not in donated and item.nbytes >= _SMALLEST_COPY
+    )
+    copies = [_Explained(program, copy).row() for copy in program.execute.copies if _is_large(copy)]
+    copies.sort(key=lambda row: -row.nbytes * row.times)
+    updates = updates_of(program.graph, donated)
+    return AliasReport(aliases, unused_rows(program), could, updates, tuple(copies))
+
+
+def _alias_row(program: Compiled, item: Alias) -> AliasRow:
+    names = program.arguments[item.argument], program.results[item.result]
+    return AliasRow(*names, str(item.argument_type), item.nbytes)
+
+
+def _is_large(copy: ArrayCopy) -> bool:
+    return copy.nbytes >= _SMALLEST_COPY
+
+
+class _Explained:
+    """One copy, in words."""
+
+    def __init__(self, program: Compiled, copy: ArrayCopy) -> None:
+        self.program = program
+        self.copy = copy
+
+    def row(self) -> CopyRow:
+        node = self._node(self.copy.target) or self._node(self.copy.source)
+        what, advice = self._words()
+        source = None if node is None else node.source
+        return CopyRow(what, advice, self.copy.nbytes, self.copy.times, source)
+
+    def _words(self) -> tuple[str, str]:
+        source, target = self.copy.source, self.copy.target
+        if self.copy.is_transposed:
+            return f"{self._named(source)} is written out in another order of its axes", ""
+        if source.kind == "argument":
+            return self._of_argument(source.index, target)
+        if "carry" in (source.kind, target.kind):
+            carry = source if source.kind == "carry" else target
+            return (
+                f"{self._named(carry)} is copied in each trip",
+                "it is read after its next value is written: read it before, or read the new value",
+            )
+        if target.kind == "result":
+            return self._of_result(target.index, source)
+        return (
+            f"{self._named(source)} is copied for {self._named(target)}",
+            "it is read after it is written over: read it before",
+        )
+
+    def _of_argument(self, index: int, target: Place) -> tuple[str, str]:
+        what = f"{self.program.arguments[index]} is copied"
+        if index in self.program.execute.donate:
+            return what, "it is donated, but still read after it is written over: read it before"
+        if target.kind == "result":
+            result = self.program.results[target.index]
+            what = f"{what}: {result} is the same"
+        elif target.kind == "loop":
+            what = f"{what}: a loop begins with it"
+        if index >= self.program.argument_count:
+            return what, "pass it as an argument and donate it"
+        return what, "donate it"
+
+    def _of_result(self, index: int, source: Place) -> tuple[str, str]:
+        what = f"{self.program.results[index]} is copied"
+        outputs = self.program.graph.outputs
+        same = [j for j, value in enumerate(outputs) if value is outputs[index] and j != index]
+        if same:
+            names = self.program.results[same[0]]
+            return f"{what}: it is {names} too", "return it once"
+        if index in self.program.execute.aliases.values():
+            return (
+                f"{what}: the donated memory it takes over is still read when it is made",
+                "an operation that reads it element by element, in order, writes over it",
+            )
+        return f"{what} from {self._named(source)}", ""
+
+    def _named(self, place: Place) -> str:
+        node = self._node(place)
+        if place.kind == "argument":
+            return self.program.arguments[place.index]
+        if place.kind == "result":
+            return self.program.results[place.index]
+        if node is not None and place.kind in ("carry", "loop"):
+            # XLA leaves out carries that nothing reads, so that positions do not tell which it is.
+            types = {str(type) for type in node.types if type.nbytes == self.copy.nbytes}
+            return f"a carry of a loop, {' or '.join(sorted(types))}" if types else "a carry"
+        return f"a value of {node.name}" if node is not None else "a constant"
+
+    def _node(self, place: Place) -> Node | None:
+        """Return the node that XLA's name of an op leads to."""
+        graph: Graph | None = self.program.graph
+        node: Node | None = None
+        for part in lowering.node_path(place.op_name):
+            if isinstance(part, int):
+                assert graph is not None
+                node = graph.nodes[part]
+            else:
+                assert node is not None
+                graph = _body(node.bodies, part)
+        return node
+
+
+def _body(bodies: Mapping[str, Graph | tuple[Graph, ...]], name: str) -> Graph:
+    """Return the body that a step of a path names: "body", "branches[1]"."""
+    key, _, number = name.partition("[")
+    found = bodies[key]
+    return found[int(number.rstrip("]"))] if isinstance(found, tuple) else found
+
+
+__all__ = ["Compiled", "alias_report", "unused_rows"]

@@ -1,0 +1,130 @@
+"""Which arguments are donated, by position and by name, and what is said when that is in vain."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable, Sequence, Set
+from dataclasses import dataclass
+from typing import Any
+
+from tracer.compilation.signature import Call
+from tracer.errors import ArgumentError, DonatedArrayError, DonationWarning
+from tracer.numpy.base import ArrayBase
+from tracer.optimizer.alias.report import UnusedRow
+from tracer.source import user_source
+
+_BY_POSITION = {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD}
+_BY_NAME = {inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD}
+
+
+@dataclass(frozen=True)
+class Donation:
+    """Arguments to donate: positions where they are passed by position, names where by name.
+
+    `required` are the positions that the user gave, each with the argument's name.
+    """
+
+    positions: tuple[int, ...] = ()
+    names: frozenset[str] = frozenset()
+    required: tuple[tuple[int, str | None], ...] = ()
+
+
+def resolve_donation(
+    function: Callable[..., Any], positions: tuple[int, ...], names: str | Sequence[str]
+) -> Donation:
+    """Complete positions with names and names with positions, from the function's signature.
+
+    An argument is then donated however the caller passes it, as in JAX.
+
+    Raises
+    ------
+    ArgumentError
+        A name is no parameter of the function.
+    """
+    wanted = _names(names)
+    parameters = _parameters(function)
+    by_position = [name for name, kind in parameters.items() if kind in _BY_POSITION]
+    by_name = {name for name, kind in parameters.items() if kind in _BY_NAME}
+    takes_any = inspect.Parameter.VAR_KEYWORD in parameters.values() or not parameters
+    for name in wanted:
+        if name not in by_name and not takes_any:
+            raise ArgumentError(
+                f"donate_argnames names {name!r}, and the function has no argument of that name",
+                mend=f"use one of {', '.join(map(repr, sorted(by_name))) or 'donate_argnums'}",
+            )
+    found = {by_position.index(name) for name in wanted if name in by_position}
+    required = tuple((i, by_position[i] if i < len(by_position) else None) for i in positions)
+    known = by_name.intersection(name for _, name in required if name is not None)
+    return Donation(tuple(sorted(found.union(positions))), frozenset(wanted | known), required)
+
+
+def _names(names: str | Sequence[str]) -> set[str]:
+    many = (names,) if isinstance(names, str) else names
+    if not isinstance(many, Sequence | Set) or not all(isinstance(name, str) for name in many):
+        raise ArgumentError(
+            f"donate_argnames takes names of arguments, not {names!r}",
+            mend="give a str or a sequence of them, such as donate_argnames='state'",
+        )
+    return set(many)
+
+
+def _parameters(function: Callable[..., Any]) -> dict[str, Any]:
+    """Return the kind of each parameter; nothing for builtins that do not tell."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return {}
+    return {name: parameter.kind for name, parameter in signature.parameters.items()}
+
+
+def donated_leaves(call: Call, donation: Donation) -> tuple[int, ...]:
+    """Return the leaves of a call that are donated.
+
+    Raises
+    ------
+    ArgumentError
+        The call has no argument at a position, neither there nor by name.
+    """
+    leaves: list[int] = []
+    for position, name in donation.required:
+        if position >= len(call.leaf_ranges) and name not in call.keyword_ranges:
+            raise ArgumentError(
+                f"donate_argnums names argument {position}, but the call has "
+                f"{len(call.leaf_ranges)} positional arguments",
+                mend="pass the donated argument by position, or by its name",
+            )
+    for position in donation.positions:
+        if position < len(call.leaf_ranges):
+            leaves.extend(range(*call.leaf_ranges[position]))
+    for name in donation.names:
+        leaves.extend(range(*call.keyword_ranges.get(name, (0, 0))))
+    return tuple(sorted(leaves))
+
+
+def given_twice(
+    function: str, names: Sequence[str], donated: Sequence[int], arrays: Sequence[ArrayBase]
+) -> DonatedArrayError | None:
+    """Return the error for a donated array that the program is given a second time, if one is."""
+    for position in donated:
+        for other, array in enumerate(arrays):
+            if other != position and array._buffer is arrays[position]._buffer:
+                what = names[other] if other < len(names) else "an array that it captured"
+                return DonatedArrayError(
+                    f"{names[position]} of {function} is donated, and {what} is the same array: "
+                    "its memory would be given away while it is in use",
+                    mend="pass a copy in one of the two places (x.copy()), or do not donate it",
+                )
+    return None
+
+
+def warn_unused(name: str, rows: Sequence[UnusedRow]) -> None:
+    """Warn, at the user's line, that donated memory is not used."""
+    rows = [row for row in rows if row.nbytes]
+    if not rows:
+        return
+    where = user_source()
+    lines = "".join(f"\n  {row}" for row in rows)
+    text = f"{name}: donated memory that no result takes over, freed after the call:{lines}"
+    file, line = ("<unknown>", 1) if where is None else (where.file, where.line)
+    warnings.warn_explicit(text, DonationWarning, file, line)

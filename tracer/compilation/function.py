@@ -1,0 +1,350 @@
+"""`tracer.compile`: trace, optimise under a byte limit, lower, check, run. Composition only."""
+
+from __future__ import annotations
+
+import functools
+import threading
+import types
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from tracer import tree
+from tracer.compilation.check import check
+from tracer.compilation.comparison import Check
+from tracer.compilation.donation import given_twice
+from tracer.compilation.mesh_arguments import options_for
+from tracer.compilation.options import CompileOptions, compile_options
+from tracer.compilation.program import Program, build_program
+from tracer.compilation.signature import Call, program_key, read_call, split_statics
+from tracer.errors import (
+    ArgumentError,
+    DeviceError,
+    DTypeError,
+    OutOfMemoryError,
+    TracerError,
+    TracingError,
+)
+from tracer.ir import Graph
+from tracer.lowering import Mesh
+from tracer.numpy.array import Array
+from tracer.numpy.base import deleted_error
+from tracer.numpy.recording import _LOCAL
+from tracer.numpy.weak import as_weak
+from tracer.optimizer.plan import Plan
+from tracer.sharding import resolve_spread
+
+
+class CompiledFunction:
+    """A function that is traced, planned and compiled once for each signature.
+
+    Made by `tracer.compile`. Calling it runs the compiled program; the methods show what it is
+    made of and take arrays or `tracer.ShapeDtype`, so that nothing needs to be allocated.
+    """
+
+    def __init__(self, function: Callable[..., Any], options: CompileOptions) -> None:
+        functools.update_wrapper(self, function)
+        self._function = function
+        self._options = options
+        self._programs: dict[Any, Program] = {}
+        self._flat_programs: dict[tuple[Any, ...], Program] = {}
+        self._lock = threading.RLock()
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        """Bind to an instance, so that a method can be compiled like a function."""
+        return self if instance is None else types.MethodType(self, instance)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run on arrays (or anything array-like); returns what the function returns."""
+        if _LOCAL.stack:
+            return self._read(args, kwargs).inline()
+        if kwargs:
+            return self._call_nested(args, kwargs)
+        try:
+            # No more than one attribute of each array: jax does this in C++.
+            program: Program | None = self._flat_programs[tuple([a._signature for a in args])]
+        except (KeyError, AttributeError):
+            program = None
+        # Outside of the except clause, which would put itself above the user's own errors.
+        return self._call_nested(args, kwargs) if program is None else self._run(program, args)
+
+    def _call_nested(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        positions = self._options.static_argnums
+        try:
+            dynamic, statics = (args, ()) if not positions else split_statics(args, positions)
+            leaves, structure = tree.flatten((dynamic, kwargs))
+            types = tuple([leaf._signature for leaf in leaves])
+            program: Program | None = self._programs[program_key(structure, types, statics)]
+        except (KeyError, AttributeError, ArgumentError):
+            program = None
+        return self._call_slowly(args, kwargs) if program is None else self._run(program, leaves)
+
+    def _call_slowly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        call = self._read(args, kwargs)
+        program, arrays = self._program_and_arrays(call)
+        if call.is_flat and all(isinstance(x, Array) and not x.is_traced for x in args):
+            self._flat_programs[call.signatures] = program
+        return self._run(program, arrays)
+
+    def _program_and_arrays(self, call: Call) -> tuple[Program, list[Array]]:
+        """Return what runs for a call, and on what."""
+        if self._options.spread is None:
+            arrays = call.arrays(self._options.device)
+            return self._program(call), arrays
+        program = self._program(call)
+        assert program.arguments is not None
+        return program, call.arrays(*program.arguments.places)
+
+    def _run(self, program: Program, arrays: Sequence[Array]) -> Any:
+        if program.arguments is not None:
+            buffers = program.arguments.buffers((*arrays, *program.captured))
+        else:
+            buffers = [a._buffer for a in arrays]
+            if program.captured:
+                buffers += program.captured_buffers()
+        try:
+            results = program.execute(*buffers)
+        except OutOfMemoryError as error:
+            error.plan = program.plan
+            raise
+        except (TracerError, TypeError, ValueError):
+            # Only now, as the good path has no time to look at each array.
+            self._check_arrays(program, arrays)
+            raise
+        for position in program.donated:
+            arrays[position]._buffer = program.gone
+        outputs = list(map(Array, results, program.output_types, program.output_devices))
+        for position in program.weak_outputs:
+            outputs[position] = as_weak(outputs[position])
+        if program.written:
+            program.write_back(arrays, outputs)
+        return outputs[0] if program.is_single else program.unflatten(outputs)
+
+    def _check_arrays(self, program: Program, arrays: Sequence[Array]) -> None:
+        """Raise the error that says which array a program could not take, if there is one."""
+        if not program.execute.is_here:
+            return
+        given = (*arrays, *program.captured)
+        for array in given:
+            if array.is_deleted():
+                raise deleted_error(array) from None
+            if program.arguments is None and array.device is not program.device:
+                raise DeviceError(
+                    f"{self._name} is compiled for {program.device}, and an array, {array.type}, "
+                    f"is on {array.device}",
+                    mend=f"move it with x.to_device('{program.device}'), or compile with "
+                    + options_for(array.device),
+                ) from None
+        twice = given_twice(self._name, program.names, program.donated, given)
+        if twice is not None:
+            raise twice from None
+
+    def _read(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+        return read_call(self._function, self._options.static_argnums, args, kwargs)
+
+    @property
+    def _name(self) -> str:
+        return getattr(self._function, "__name__", repr(self._function))
+
+    def _program(self, call: Call) -> Program:
+        program = self._programs.get(call.key)
+        if program is None:
+            # Threads that make the first call together trace and compile once.
+            with self._lock:
+                program = self._programs.get(call.key)
+                if program is None:
+                    program = build_program(call, self._options, self._name)
+                    self._programs[call.key] = program
+        return program
+
+    def _program_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:
+        return self._program(self._read(args, kwargs))
+
+    def plan(self, *args: Any, **kwargs: Any) -> Plan:
+        """Return the plan for these arguments (arrays or `ShapeDtype`); compiles, runs nothing.
+
+        Raises
+        ------
+        MemoryLimitError
+            The limit cannot be met.
+        """
+        return self._program_for(args, kwargs).plan
+
+    def check(self, *args: Any, **kwargs: Any) -> Check:
+        """Compare the results of the program as planned with those of the program as written.
+
+        As written: the traced graph without any pass, compiled with XLA's own options. It takes
+        the memory that the limit was to spare, and several runs.
+
+        Parameters
+        ----------
+        *args, **kwargs
+            Those of a call: arrays, not types. None is donated, changed or kept.
+
+        Returns
+        -------
+        Check
+            True where all outputs are within rounding; print it for a table. It has the largest
+            differences of each output, and where one is above what rounding explains (measured
+            with the program in more digits, and with arguments moved by their last digit) the
+            first pass that took it there, or the option of XLA's.
+
+        Raises
+        ------
+        OutOfMemoryError
+            The program as written does not fit into the memory that is free.
+        TracingError
+            Inside of a traced function.
+
+        Examples
+        --------
+        >>> import tracer, tracer.numpy as tnp
+        >>> f = tracer.compile(lambda x: tnp.exp(x[:, None] - x).sum(1), memory_limit="100kB")
+        >>> bool(f.check(tnp.linspace(0, 1, 300)))
+        True
+        """
+        if _LOCAL.stack:
+            raise TracingError(
+                f"{self._name}.check inside of a traced function: its arguments have no data",
+                mend="check outside of it",
+            )
+        call = self._read(args, kwargs)
+        program, arrays = self._program_and_arrays(call)
+        changed = {position for position, _ in program.written}
+        for position in changed.union(program.donated):
+            arrays[position] = arrays[position].copy()
+
+        def run() -> dict[int, Array]:
+            results = dict(enumerate(tree.leaves(self._run(program, arrays))))
+            kept = [pair for pair in program.written if pair[0] not in program.donated]
+            return results | {place: arrays[position] for position, place in kept}
+
+        return check(call, self._options, self._name, run)
+
+    def graph(self, *args: Any, **kwargs: Any) -> Graph:
+        """Return the optimised dataflow graph; print it to read it."""
+        return self._program_for(args, kwargs).graph
+
+    def stablehlo(self, *args: Any, **kwargs: Any) -> str:
+        """Return the StableHLO text that is handed to XLA."""
+        return self._program_for(args, kwargs).stablehlo()
+
+    def hlo(self, *args: Any, **kwargs: Any) -> str:
+        """Return XLA's optimised program as text."""
+        return self._program_for(args, kwargs).execute.hlo()
+
+    def __repr__(self) -> str:
+        return f"<compiled {self._name}>"
+
+
+def compile(
+    fn: Callable[..., Any],
+    *,
+    memory_limit: int | str | None = None,
+    donate_argnums: int | Sequence[int] = (),
+    donate_argnames: str | Sequence[str] = (),
+    static_argnums: int | Sequence[int] = (),
+    device: Any = None,
+    tensor_size_threshold: int | str | None = None,
+    tensor_split_size: int | str | None = None,
+    split: str = "auto",
+    passes: str | Sequence[str] | None = None,
+    mesh: Mesh | None = None,
+    in_shardings: Any = None,
+    out_shardings: Any = None,
+) -> CompiledFunction:
+    """Compile a function of arrays, to run within a byte limit.
+
+    Parameters
+    ----------
+    fn : callable
+        A function of arrays and nested containers of them, written with `tracer.numpy`.
+    memory_limit : int or str, optional
+        Bytes for the whole program: arguments, results, temporaries and library scratch. An int,
+        "4GB" (4e9 bytes), "4GiB" (2**32), or "auto" for what the device has free. By default
+        there is no limit (or `TRACER_MEMORY_LIMIT` in the environment).
+    donate_argnums : int or tuple of int
+        Arguments whose memory the results may take over. They cannot be used after the call. One
+        that no result can take over is freed after the call, and a `DonationWarning` says why.
+        NumPy arrays are copied to the device as ever, and only the copy is donated.
+    donate_argnames : str or tuple of str
+        The same by name. Arguments that are named in one of the two are donated whether they are
+        passed by position or by name.
+    static_argnums : int or tuple of int
+        Positional arguments that are no arrays; hashable. Each value compiles anew.
+    device : str or Device, optional
+        Such as "cpu:0"; by default the default device.
+    tensor_size_threshold : int or str, optional
+        Split every intermediate tensor above this size, whatever the limit (the option of the
+        paper).
+    tensor_split_size : int or str, optional
+        The most that a slice of such a tensor may take.
+    split : {"auto", "never"}
+        "auto" computes large values in slices where the limit asks for it, and, with a limit or
+        without, where the time model says that it is faster. "never" leaves the program whole.
+    passes : str or sequence of str, optional
+        Which passes and rewrite rules run, by the names that the plan shows with hyphens for
+        blanks. `"-reorder-chains,-log1p"` leaves these out; names without a minus run alone, with
+        those passes that no program can do without. `TRACER_PASSES` in the environment does the
+        same for all programs. docs/passes.md lists them.
+    mesh : Mesh, optional
+        Several devices (`tracer.sharding`) that run the program together; the limit is that of
+        each. The planner spreads the axes that it would split for memory. Arrays that lie in other
+        parts on its devices are moved at the call, and results that return as arguments, as in a
+        training loop, lie like these.
+    in_shardings, out_shardings : optional
+        How arguments and results lie on the mesh: a `NamedSharding` or `PartitionSpec` for all,
+        or containers of them like the arguments and results, as deep as is wanted. None in
+        `in_shardings`: whole on every device; in `out_shardings`: as XLA likes it. Arrays that lie
+        otherwise than `in_shardings` say are refused.
+
+    Returns
+    -------
+    CompiledFunction
+        Call it like `fn`. It has `plan`, `graph`, `stablehlo`, `hlo` and `check`, each for
+        arguments.
+
+    Raises
+    ------
+    ArgumentError
+        An option makes no sense.
+    MemoryLimitError
+        At the first call (or `plan`) when the limit cannot be met; nothing has run then.
+
+    Notes
+    -----
+    What the function writes into an argument (`x[i] = y`) the array that was passed holds after the
+    call, unless it was donated; NumPy arrays and numbers are copied in and keep their values.
+
+    Inside of another traced function the call is recorded into that function, and that
+    function's limit rules.
+
+    References
+    ----------
+    Artemev, An, Roeder, van der Wilk: Memory Safe Computations with XLA Compiler, NeurIPS 2022.
+
+    Examples
+    --------
+    >>> import tracer, tracer.numpy as tnp
+    >>> def kernel_product(x, v):
+    ...     return tnp.exp(-((x[:, None] - x[None, :]) ** 2)) @ v
+    >>> f = tracer.compile(kernel_product, memory_limit="1MB")
+    >>> f(tnp.zeros(1000), tnp.ones(1000))[:2]
+    Array([1000., 1000.])
+    """
+    if not callable(fn):
+        raise DTypeError(
+            f"tracer.compile takes a function, not {type(fn).__name__}",
+            mend="pass the function itself: tracer.compile(f), not tracer.compile(f(x))",
+        )
+    options = compile_options(
+        fn, memory_limit, donate_argnums, donate_argnames, static_argnums, device,
+        tensor_size_threshold, tensor_split_size, split, passes,
+    )  # fmt: skip
+    spread = resolve_spread(mesh, in_shardings, out_shardings)
+    if spread is not None and device is not None:
+        raise ArgumentError(
+            f"device={device!r} beside a mesh",
+            mend="leave device out: the mesh says where the program runs",
+        )
+    return CompiledFunction(fn, replace(options, spread=spread))

@@ -1,0 +1,121 @@
+"""The options of `compile`, from arguments and from the environment."""
+
+from __future__ import annotations
+
+import operator
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from tracer.compilation.donation import Donation, resolve_donation
+from tracer.errors import ArgumentError
+from tracer.optimizer.pipeline import SPLIT_NAME
+from tracer.optimizer.rewrite import rules
+from tracer.sharding import Spread
+from tracer.units import parse_bytes, parse_flags
+
+AUTO = "auto"
+_SPLIT = {AUTO: True, "never": False}
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class CompileOptions:
+    """Checked options; sizes in bytes, `limit` is None, a number or "auto"."""
+
+    limit: int | str | None
+    donation: Donation
+    static_argnums: tuple[int, ...]
+    device: Any
+    threshold_bytes: int | None
+    split_bytes: int | None
+    split: bool
+    disabled: frozenset[str] = frozenset()
+    spread: Spread | None = None
+
+
+def compile_options(
+    fn: Callable[..., Any],
+    memory_limit: int | str | None,
+    donate_argnums: int | Sequence[int],
+    donate_argnames: str | Sequence[str],
+    static_argnums: int | Sequence[int],
+    device: Any,
+    tensor_size_threshold: int | str | None,
+    tensor_split_size: int | str | None,
+    split: str,
+    passes: str | Sequence[str] | None = None,
+) -> CompileOptions:
+    """Check the arguments of `compile`; the environment fills in what is None.
+
+    `TRACER_MEMORY_LIMIT` gives a limit to a script that is not changed at all, and
+    `TRACER_FLAGS="--tensor_size_threshold=1GB --tensor_split_size=500MB"` are the two options of
+    Artemev et al. 2022. `TRACER_PASSES="-split,-log1p"` is `passes` for all programs together, and
+    `TRACER_DISABLE_RULES="inverse-times,log1p"` the same without the minus.
+    """
+    flags = _from_environment("TRACER_FLAGS", parse_flags) or {}
+    limit = _limit(memory_limit)
+    if limit is None:
+        limit = _from_environment("TRACER_MEMORY_LIMIT", _limit)
+    disabled = _from_environment("TRACER_DISABLE_RULES", rules.rule_names) or frozenset()
+    disabled |= _from_environment("TRACER_PASSES", rules.switched_off) or frozenset()
+    disabled |= frozenset() if passes is None else rules.switched_off(passes)
+    threshold = _bytes(tensor_size_threshold, flags.get("tensor_size_threshold"))
+    split_size = _bytes(tensor_split_size, flags.get("tensor_split_size"))
+    positions = _positions("donate_argnums", donate_argnums)
+    donation = resolve_donation(fn, positions, donate_argnames)
+    static = _positions("static_argnums", static_argnums)
+    if set(donation.positions) & set(static):
+        raise ArgumentError(
+            f"argument {min(set(donation.positions) & set(static))} is both donated and static",
+            mend="a static argument has no memory to donate: name it in one of the two only",
+        )
+    if split not in _SPLIT:
+        raise ArgumentError(
+            f"split is {' or '.join(map(repr, _SPLIT))}, not {split!r}",
+            mend='leave it out: "auto" computes in slices where the limit asks for it or it is '
+            "faster",
+        )
+    in_slices = _SPLIT[split] and SPLIT_NAME not in disabled
+    return CompileOptions(
+        limit, donation, static, device, threshold, split_size, in_slices, disabled
+    )
+
+
+def _limit(value: int | str | None) -> int | str | None:
+    return value if value is None or value == AUTO else parse_bytes(value)
+
+
+def _from_environment(variable: str, read: Callable[[str], Result]) -> Result | None:
+    """Read a variable of the environment; None where it is not set. Errors name it."""
+    text = os.environ.get(variable)
+    if not text:
+        return None
+    try:
+        return read(text)
+    except ArgumentError as error:
+        raise ArgumentError(
+            f"{error.what} (in the environment variable {variable})", mend=error.mend
+        ) from error
+
+
+def _bytes(argument: int | str | None, flag: int | None) -> int | None:
+    return flag if argument is None else parse_bytes(argument)
+
+
+def _positions(name: str, value: int | Sequence[int]) -> tuple[int, ...]:
+    items = tuple(value) if isinstance(value, Sequence) else (value,)
+    try:
+        positions = tuple(sorted({operator.index(item) for item in items}))
+    except TypeError as error:
+        raise ArgumentError(
+            f"{name} takes positions of arguments, not {value!r}",
+            mend=f"give an int or a tuple of ints, such as {name}=(0,)",
+        ) from error
+    if positions and positions[0] < 0:
+        raise ArgumentError(
+            f"{name} takes positions from 0, not {value!r}",
+            mend="count from the front: the first argument is 0",
+        )
+    return positions

@@ -1,0 +1,251 @@
+"""From one traced call to a program that keeps its byte limit: the closed loop of planning."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from tracer import lowering, tree
+from tracer.compilation.alias_report import Compiled, alias_report, unused_rows
+from tracer.compilation.collection import rare_collection
+from tracer.compilation.donation import warn_unused
+from tracer.compilation.iterative import Compilers, Found, predicted_for
+from tracer.compilation.mesh_arguments import MeshArguments
+from tracer.compilation.options import CompileOptions
+from tracer.compilation.signature import Call
+from tracer.compilation.spmd import Spreader
+from tracer.errors import DeviceError, TracingError
+from tracer.ir import Graph, ShapeDtype
+from tracer.numpy.array import Array
+from tracer.numpy.base import Deleted
+from tracer.optimizer.alias.donations import match_donations
+from tracer.optimizer.plan import Plan, timeline_of
+from tracer.sharding import Spread
+from tracer.trace import Traced, Written, write_back
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """A compiled program with all that a call of it needs."""
+
+    execute: lowering.Executable
+    captured: tuple[Array, ...]
+    output_types: tuple[ShapeDtype, ...]
+    output_devices: tuple[lowering.Device | lowering.NamedSharding, ...]
+    weak_outputs: tuple[int, ...]
+    out_tree: tree.Structure
+    is_single: bool
+    donated: tuple[int, ...]
+    gone: Deleted
+    written: Written
+    """The arguments into which the function writes, and the outputs that they hold then."""
+    names: tuple[str, ...]
+    device: lowering.Device
+    graph: Graph
+    plan: Plan
+    arguments: MeshArguments | None = None
+    """How a program on a mesh takes its arguments; None for a program on one device."""
+
+    def captured_buffers(self) -> Sequence[Any]:
+        """Return the buffers of the arrays that the function closed over."""
+        return [array._buffer for array in self.captured]
+
+    def unflatten(self, outputs: list[Array]) -> Any:
+        """Return the outputs in the structure the function gave them."""
+        return tree.unflatten(self.out_tree, outputs)
+
+    def write_back(self, arrays: Sequence[Array], outputs: list[Array]) -> None:
+        """Let the arguments hold what the function wrote into them; leave the results."""
+        kept = tuple(pair for pair in self.written if pair[0] not in self.donated)
+        write_back(kept, arrays, outputs)
+        del outputs[self.out_tree.num_leaves :]
+
+    def stablehlo(self) -> str:
+        """Return the program's StableHLO text."""
+        return lowering.stablehlo(self.graph, device=self.device, placement=self.execute.placement)
+
+
+def build_program(call: Call, options: CompileOptions, name: str) -> Program:
+    """Trace, plan, compile and check one signature.
+
+    Raises
+    ------
+    MemoryLimitError
+        No program for it keeps the limit.
+    """
+    # The program's plan keeps the call, to find the smallest limit when it is asked for.
+    call = call.without_data()
+    spread = options.spread
+    place = lowering.find_device(options.device) if spread is None else spread.mesh.flat[0]
+    if options.limit is not None and place.platform == "cpu":
+        lowering.warn_of_gaps()
+    with predicted_for(place), rare_collection():
+        if spread is not None:
+            return _build_spread(call, options, name, spread)
+        return _build(call, options, name)
+
+
+def _build(call: Call, options: CompileOptions, name: str) -> Program:
+    compilers = Compilers(call, options, name)
+    found = compilers.compile()
+    compiler, execute = found.compiler, found.execute
+    traced, device = compiler.traced, compiler.device
+    compiled = _compiled(call, found)
+    warn_unused(name, unused_rows(compiled) if compiler.donated else ())
+    return Program(
+        execute=execute.with_limit(compiler.limit),
+        captured=_closed_over(traced, execute, [device] * len(traced.captured), name),
+        output_types=traced.graph.output_types,
+        output_devices=(device,) * len(traced.graph.outputs),
+        weak_outputs=traced.weak_outputs,
+        out_tree=traced.out_tree,
+        is_single=tree.is_leaf(traced.out_tree),
+        donated=compiler.donated,
+        gone=_gone(name),
+        written=traced.written,
+        names=compiled.arguments,
+        device=device,
+        graph=found.graph,
+        plan=_plan(compilers, found, compiled),
+    )
+
+
+def _build_spread(call: Call, options: CompileOptions, name: str, spread: Spread) -> Program:
+    """Trace, plan, compile and check one signature for a mesh."""
+    if call.traced.written:
+        argument = call.names[call.traced.written[0][0]]
+        raise TracingError(
+            f"{name} writes into its {argument}, which the caller's array, cut over a mesh, could "
+            "not follow",
+            mend="copy it first inside the function (x = x.copy()), or use "
+            "x = x.at[index].set(value)",
+        )
+    spreader = Spreader(call, options, name, spread)
+    found = spreader.compile()
+    candidate, traced, execute = found.candidate, spreader.traced, found.execute
+    assert execute.placement is not None
+    outputs = tuple(filter(None, execute.placement.outputs))
+    view = candidate.view
+    argument_bytes = sum(type.nbytes for type in view.input_types)
+    return Program(
+        execute=execute,
+        captured=_closed_over(traced, execute, execute.placement.inputs[len(call.names) :], name),
+        output_types=traced.graph.output_types,
+        output_devices=outputs,
+        weak_outputs=traced.weak_outputs,
+        out_tree=traced.out_tree,
+        is_single=tree.is_leaf(traced.out_tree),
+        donated=spreader.donated,
+        gone=_gone(name),
+        written=(),
+        names=call.names,
+        device=execute.device,
+        graph=candidate.graph,
+        plan=Plan(
+            limit_bytes=spreader.limit,
+            peak_bytes=candidate.peak_bytes,
+            baseline_peak_bytes=spreader.planner.baseline_peak_bytes,
+            compiled_bytes=found.nbytes,
+            argument_bytes=argument_bytes,
+            output_bytes=sum(type.nbytes for type in view.output_types),
+            passes=candidate.rows,
+            loops=candidate.loops,
+            timeline=timeline_of(view, candidate.donated),
+            find_minimum=spreader.minimum_bytes,
+            devices=(str(spread.mesh), *spreader.explained(found)),
+            notes=execute.notes,
+        ),
+        arguments=MeshArguments(
+            name,
+            call.names,
+            execute.placement.inputs,
+            spread.is_automatic,
+            spreader.donated,
+            spreader.limit,
+            found.nbytes,
+            argument_bytes,
+        ),
+    )
+
+
+Place = lowering.Device | lowering.NamedSharding
+
+
+def _closed_over(
+    traced: Traced, execute: lowering.Executable, places: Sequence[Place], name: str
+) -> tuple[Array, ...]:
+    """Return the arrays that a function closes over as its program needs them; moved only once."""
+    if not execute.is_here:
+        return tuple(traced.captured)
+    captured = zip(traced.captured, places, strict=True)
+    return tuple(_put(array, place, name) for array, place in captured)
+
+
+def _put(array: Array, place: Place, name: str) -> Array:
+    """Return an array that a function closes over in its place.
+
+    Raises
+    ------
+    DeviceError
+        It was put elsewhere; as in JAX, only one on the same mesh is laid out anew.
+    """
+    if array.device == place:
+        return array
+    where = place if isinstance(place, lowering.Device) else place.mesh
+    on_mesh = getattr(array.device, "mesh", None) == where
+    if on_mesh or lowering.is_uncommitted(array.device):
+        return array.to_device(place)
+    raise DeviceError(
+        f"{name} runs on {where}, and closes over an array, {array.type}, that was put on "
+        f"{array.device}",
+        mend="put it there before, with tracer.device_put, or make it an argument",
+    )
+
+
+def _gone(name: str) -> Deleted:
+    return Deleted(f"the call of {name} that it was donated to")
+
+
+def _compiled(call: Call, found: Found) -> Compiled:
+    """Return the program with its arguments and results as the user knows them."""
+    compiler, graph = found.compiler, found.graph
+    captured = tuple(f"the captured {type}" for type in graph.input_types[len(call.names) :])
+    out_tree = compiler.traced.out_tree
+    paths = tree.flatten_with_paths(tree.unflatten(out_tree, range(out_tree.num_leaves)))[0]
+    own = out_tree.num_leaves
+    more = [
+        f"what is written into {call.names[i]}"
+        for i, place in compiler.traced.written
+        if place >= own
+    ]
+    return Compiled(
+        graph,
+        found.execute,
+        match_donations(graph, compiler.donated),
+        (*call.names, *captured),
+        (*(f"result{path}" for path in paths), *more),
+        len(call.names),
+    )
+
+
+def _plan(compilers: Compilers, found: Found, compiled: Compiled) -> Plan:
+    compiler, candidate = found.compiler, found.candidate
+    planner = compiler.planner
+    mode_row = compilers.mode_row(compiler)
+    rows = candidate.rows if mode_row is None else (mode_row, *candidate.rows)
+    return Plan(
+        limit_bytes=compilers.plain.planner.options.limit_bytes,
+        peak_bytes=candidate.peak_bytes,
+        baseline_peak_bytes=compilers.plain.planner.baseline_peak_bytes,
+        compiled_bytes=found.nbytes,
+        argument_bytes=sum(type.nbytes for type in candidate.graph.input_types),
+        output_bytes=sum(type.nbytes for type in candidate.graph.output_types),
+        passes=rows,
+        loops=candidate.loops,
+        timeline=timeline_of(candidate.graph, planner.options.donated),
+        find_minimum=compilers.minimum_bytes,
+        notes=found.execute.notes,
+        find_aliases=partial(alias_report, compiled),
+    )

@@ -1,0 +1,70 @@
+"""How wide the vectors are that XLA:CPU computes with: its default is half of what is there."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from tracer.lowering import shims
+from tracer.lowering.cpu.vector_check import vectors_are_right
+from tracer.lowering.devices.registry import devices
+
+_CPU_INFO = Path("/proc/cpuinfo")
+_OPTIONS = {"xla_cpu_prefer_vector_width": 512}
+_FAST_AT_FULL_WIDTH = "avx512_vbmi2"
+"""What Intel's cores have from Ice Lake on, and AMD's from Zen 4 on.
+
+Earlier cores with AVX-512 slow their clock for long vectors, and what runs next to them with it
+(Downs, "Ice Lake AVX-512 downclocking", 2020).
+"""
+
+
+def vector_options(platform: str) -> dict[str, Any]:
+    """Return the compile options that give programs the machine's full vectors, where they pay.
+
+    XLA:CPU asks LLVM for vectors of 256 bits wherever there are 512. Each element's operations are
+    the same ones for either width; docs/memory-model.md has what the wide ones gain. XLA is tested
+    with its own width, so the first program that a machine compiles is a check of its functions.
+    """
+    return dict(_OPTIONS) if _are_fast(platform) and _are_right() else {}
+
+
+def vector_notes(platform: str) -> tuple[str, ...]:
+    """Return what a plan says of a machine whose full vectors are not used as they are wrong."""
+    if not _are_fast(platform) or _are_right():
+        return ()
+    return ("compiled for XLA's own width of vectors: wider ones compute wrong values here",)
+
+
+def _are_fast(platform: str) -> bool:
+    is_here = platform == "cpu" and shims.LONG_VECTORS_ARE_SAFE
+    return is_here and _FAST_AT_FULL_WIDTH in cpu_features()
+
+
+def _are_right() -> bool:
+    device = next(device for device in devices("cpu") if device.is_local)
+    return vectors_are_right(_OPTIONS, f"{cpu_model()} {sorted(cpu_features())}", device)
+
+
+def cpu_features() -> frozenset[str]:
+    """Return the instruction sets that the machine says it has (Linux); none where it does not."""
+    return frozenset(_said_of_cpu().get("flags", "").split())
+
+
+def cpu_model() -> str:
+    """Return the maker's name for the processor (Linux); empty where the machine does not say."""
+    said = _said_of_cpu()
+    return " ".join(
+        said.get(name, "") for name in ("model name", "cpu family", "model", "stepping")
+    )
+
+
+@cache
+def _said_of_cpu() -> dict[str, str]:
+    """Return what Linux says of the first processor."""
+    if not _CPU_INFO.exists():
+        return {}
+    first, _, _ = _CPU_INFO.read_text(encoding="ascii", errors="replace").partition("\n\n")
+    lines = (line.partition(":") for line in first.splitlines())
+    return {name.strip(): value.strip() for name, _, value in lines}

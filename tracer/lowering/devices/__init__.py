@@ -1,0 +1,1 @@
+"""Devices, meshes and processes: what is there, and how arrays lie on it."""

@@ -1,0 +1,1 @@
+"""From graphs to StableHLO text: one function for each op of the language."""

@@ -1,0 +1,1 @@
+"""What a compiled program says of its memory: bytes, copies, buffers that are shared."""

@@ -1,0 +1,280 @@
+"""A model of the memory that XLA:CPU's kernels allocate themselves, which XLA does not count.
+
+It reads the optimised HLO. Every bound below was measured; docs/memory-model.md has the rows and
+the way to get them again.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tracer.lowering.memory.hlo_text import Array, Computation, Instruction, axes_of, parse
+
+_CALLED = re.compile(r"calls=%?([\w.\-]+)")
+_APPLIED = re.compile(r"to_apply=%?([\w.\-]+)")
+_KERNEL_LABELS = re.compile(r"dim_labels=\w+_(\w+)->")
+_TARGET = re.compile(r'custom_call_target="([^"]+)"')
+_LIBRARY = re.compile(r'"kind":"__\w+_fusion"')
+
+
+_EIGEN_DEPTH = 768
+"""Rows of the contracted axis that Eigen packs at a time, for one product."""
+_EIGEN_BATCH_COPIES = 8
+"""How often each thread packs when there are several products."""
+_EIGEN_LONG, _EIGEN_SHALLOW, _EIGEN_TASKS, _EIGEN_BLOCK, _EIGEN_LOCAL = 8, 64, 8, 40_000, 1 << 17
+"""A left operand with this many times the rows of the other side, and this many blocks for each
+thread, is packed block by block: Eigen's `parallelize_by_sharding_dim_only`."""
+_YNN_COLUMNS, _YNN_COLUMNS_OF_ONE, _YNN_ELEMENTS = 64, 32, 1 << 17
+"""Columns of the right operand that each thread of YNNPACK packs at a time, of a batch of products
+and of one; or elements if that is more."""
+_SORT_BYTES = 16
+"""Bytes for each element and operand of a line in a stable sort's buffer."""
+_TOP_K_BYTES = 4
+_PANEL_ROWS, _PANEL_ELEMENTS = 384, 3 << 16
+"""Rows of the panel that OpenBLAS packs, and elements of its block of the other side."""
+_BLOCK_BYTES = 860_000
+"""Bytes of the block of right-hand sides that each thread packs."""
+_FROM_THE_RIGHT = re.compile(r"\bside = 82\b")  # "R"
+_LAPACK_MATRICES = 4
+_LAPACK_SQUARES = {"gesdd": 4, "syevd": 2, "heevd": 2, "geev": 3}
+"""Workspace of the iterative routines, in squares of the smaller side of the matrix."""
+_VALUES_ONLY = re.compile(r"\bmode = 78\b")  # "N": no vectors
+_CONVOLUTION_BYTES = 3 << 20
+"""Eigen packs a convolution's operands block by block; blocks that are freed leave gaps."""
+_EIGEN_ITEMSIZE, _IMAGE_AXES, _FEW_FEATURES = 4, 4, 8
+"""Convolutions of other widths take plain loops. Results with more axes, of groups, or with few
+features are written twice."""
+_OVERLAPPING = 2
+"""XLA:CPU may run independent kernels at the same time."""
+_NOT_STORED = {"parameter", "constant", "broadcast", "iota", "bitcast", "get-tuple-element"}
+
+
+@dataclass(frozen=True)
+class Hidden:
+    """Bounds on the bytes that the kernels of a program allocate themselves.
+
+    Attributes
+    ----------
+    scratch : int
+        The two largest needs together, since two kernels may run at the same time.
+    products : int
+        The largest need of a product: a block of new pages in every run of its kernel.
+    """
+
+    scratch: int
+    products: int
+
+
+def hidden_memory(hlo: str) -> Hidden:
+    """Bound the bytes that kernels of an optimised CPU program allocate themselves.
+
+    Parameters
+    ----------
+    hlo : str
+        Optimised HLO as text.
+
+    Notes
+    -----
+    Modelled are products (Eigen and YNNPACK pack their operands), convolutions, stable sorts,
+    top-k, LAPACK, and fusions that XLA hands to a library as a whole, whose intermediate arrays it
+    does not see.
+    """
+    computations = parse(hlo)
+    fused = {
+        name
+        for computation in computations.values()
+        for instruction in computation.instructions
+        if instruction.opcode == "fusion"
+        for name in _CALLED.findall(instruction.attributes)
+    }
+    needs = [
+        (_SCRATCH[found.opcode](computation, found, computations), found.opcode in _PRODUCTS)
+        for computation in computations.values()
+        if computation.name not in fused
+        for found in computation.instructions
+        if found.opcode in _SCRATCH
+    ]
+    return Hidden(
+        sum(heapq.nlargest(_OVERLAPPING, (need for need, _ in needs))),
+        max((need for need, is_product in needs if is_product), default=0),
+    )
+
+
+def hidden_scratch(hlo: str) -> int:
+    """Return the two largest needs of the kernels of an optimised CPU program, in bytes."""
+    return hidden_memory(hlo).scratch
+
+
+@dataclass(frozen=True)
+class _Product:
+    """The sizes of a dot: batch, rows, contracted, columns."""
+
+    batch: int
+    m: int
+    k: int
+    n: int
+    itemsize: int
+
+
+def _product(computation: Computation, dot: Instruction) -> _Product:
+    lhs, rhs = computation.arrays(dot)
+    batch = math.prod(lhs.shape[i] for i in axes_of(dot.attributes, "lhs_batch_dims"))
+    k = math.prod(lhs.shape[i] for i in axes_of(dot.attributes, "lhs_contracting_dims"))
+    return _Product(
+        batch,
+        math.prod(lhs.shape) // max(1, batch * k),
+        k,
+        math.prod(rhs.shape) // max(1, batch * k),
+        max(lhs.itemsize, rhs.itemsize),
+    )
+
+
+def _eigen_dot(computation: Computation, dot: Instruction, _: dict[str, Computation]) -> int:
+    p = _product(computation, dot)
+    if 1 in (p.m, p.n):
+        return 0
+    if p.batch > 1:
+        depth = _threads() * min(_EIGEN_BATCH_COPIES * p.k, _EIGEN_DEPTH)
+        return (p.m + p.n) * depth * p.itemsize
+    is_long = p.m > _EIGEN_LONG * p.n and p.k >= _EIGEN_SHALLOW
+    if is_long and p.m * p.k >= _EIGEN_TASKS * _threads() * _EIGEN_BLOCK:
+        return (p.n * min(p.k, _EIGEN_DEPTH) + _EIGEN_LOCAL) * p.itemsize
+    return (p.m + p.n) * min(p.k * 4 // 3, _EIGEN_DEPTH) * p.itemsize
+
+
+def _ynn_dot(computation: Computation, dot: Instruction) -> int:
+    p = _product(computation, dot)
+    if 1 in (p.m, p.n):
+        return 0
+    each = _YNN_COLUMNS if p.batch > 1 else _YNN_COLUMNS_OF_ONE
+    columns = min(p.n, max(each * _threads(), _YNN_ELEMENTS // max(1, p.k)))
+    return p.batch * p.k * columns * p.itemsize
+
+
+def _fusion(_: Computation, fusion: Instruction, computations: dict[str, Computation]) -> int:
+    """Bound a library's fusion: what it keeps while it walks the body, nothing done in place."""
+    if not _LIBRARY.search(fusion.attributes):
+        return 0
+    body = computations[_CALLED.findall(fusion.attributes)[0]]
+    packing = max(
+        (_ynn_dot(body, found) for found in body.instructions if found.opcode == "dot"), default=0
+    )
+    return _live_peak(body) + packing
+
+
+def _live_peak(body: Computation) -> int:
+    """Return the largest sum of intermediates alive in one step of a fused computation."""
+    sizes = {
+        found.name: 0 if found.is_root or found.opcode in _NOT_STORED else found.nbytes
+        for found in body.instructions
+    }
+    last_use = {
+        name: step for step, found in enumerate(body.instructions) for name in found.operands
+    }
+    live = peak = 0
+    for step, found in enumerate(body.instructions):
+        live += sizes[found.name]
+        peak = max(peak, live)
+        live -= sum(sizes[name] for name in set(found.operands) if last_use[name] == step)
+    return peak
+
+
+def _sort(_: Computation, sort: Instruction, computations: dict[str, Computation]) -> int:
+    """Bound the buffer of a stable sort; lines are sorted one after the other."""
+    if "is_stable=true" not in sort.attributes:
+        return 0
+    axes = axes_of(sort.attributes, "dimensions")
+    line = sort.results[0].shape[axes[0]] if axes else 1
+    comparator = computations[_APPLIED.findall(sort.attributes)[0]]
+    if len(sort.results) == 1 and _is_plain(comparator):
+        # XLA:CPU sorts one operand by a plain comparison without moving it through pointers.
+        return sort.results[0].itemsize * line
+    return _SORT_BYTES * len(sort.results) * line
+
+
+def _is_plain(comparator: Computation) -> bool:
+    *parameters, compare = comparator.instructions
+    return compare.opcode == "compare" and all(p.opcode == "parameter" for p in parameters)
+
+
+def _custom_call(computation: Computation, call: Instruction, _: dict[str, Computation]) -> int:
+    target = _TARGET.search(call.attributes)
+    operands = computation.arrays(call)
+    if target is None or not operands:
+        return 0
+    first = operands[0]
+    if target[1] == "TopK":
+        return _TOP_K_BYTES * (first.shape[-1] if first.shape else 1)
+    if target[1].startswith("lapack_"):
+        workspace = _lapack_workspace(target[1], first, call.attributes)
+        if "trsm" in target[1] and _FROM_THE_RIGHT.search(call.attributes):
+            return _packed_triangle(*operands[:2])
+        return _lapack_packing(target[1], operands) + workspace
+    return 0
+
+
+def _lapack_packing(target: str, operands: list[Array]) -> int:
+    """Bound the panels that OpenBLAS packs: as wide as the right-hand sides, or the matrix."""
+    first = operands[0]
+    largest = max(math.prod(array.shape[-2:]) for array in operands)
+    if "trsm" in target and len(operands) > 1:
+        width = math.prod(operands[1].shape[-2:]) // max(1, first.shape[-1])
+        largest = max(first.shape[-1] * width, math.prod(first.shape[-2:]))
+    else:
+        width = max(max(array.shape[-2:], default=1) for array in operands)
+    panel = min(_PANEL_ROWS, *first.shape[-2:]) * width + _PANEL_ELEMENTS
+    return first.itemsize * min(panel, _LAPACK_MATRICES * largest)
+
+
+def _packed_triangle(matrix: Array, right: Array) -> int:
+    """Bound the panels of a triangular matrix that each thread with right-hand sides packs."""
+    n = matrix.shape[-1]
+    threads = min(math.prod(right.shape[-2:]) // max(1, n), _threads())
+    return threads * (matrix.itemsize * min(n, _PANEL_ROWS) * n + _BLOCK_BYTES)
+
+
+def _lapack_workspace(target: str, matrix: Array, attributes: str) -> int:
+    if _VALUES_ONLY.search(attributes):
+        return 0
+    routine = target.removesuffix("_ffi")[len("lapack_") + 1 :]
+    square = min(matrix.shape[-2:]) ** 2 * matrix.itemsize
+    return _LAPACK_SQUARES.get(routine, 0) * square
+
+
+def _convolution(computation: Computation, found: Instruction, _: dict[str, Computation]) -> int:
+    result = found.results[0]
+    if result.itemsize != _EIGEN_ITEMSIZE or "rhs_reversal" in found.attributes:
+        return 0
+    kernel = computation.arrays(found)[1]
+    labels = _KERNEL_LABELS.search(found.attributes)
+    features = kernel.shape[labels[1].index("o")] if labels else 1
+    # One row for every place of the result, with all that its window covers.
+    windows = kernel.nbytes // max(1, features) * (math.prod(result.shape) // max(1, features))
+    is_written_twice = (
+        "feature_group_count" in found.attributes
+        or len(result.shape) > _IMAGE_AXES
+        or result.shape[-1] < _FEW_FEATURES
+    )
+    packed = min(_CONVOLUTION_BYTES, 3 * (windows + kernel.nbytes + found.nbytes) // 2)
+    return packed + (found.nbytes if is_written_twice else 0)
+
+
+def _threads() -> int:
+    return os.cpu_count() or 1
+
+
+_SCRATCH: dict[str, Callable[[Computation, Instruction, dict[str, Computation]], int]] = {
+    "dot": _eigen_dot,
+    "convolution": _convolution,
+    "fusion": _fusion,
+    "sort": _sort,
+    "custom-call": _custom_call,
+}
+"""HLO's opcodes whose kernels allocate."""
+_PRODUCTS = {"dot", "fusion"}
+"""Of these, those that the heap keeps blocks for: libraries' fusions have products in them."""

@@ -1,0 +1,1 @@
+"""Compiling StableHLO with XLA, and running what comes out."""

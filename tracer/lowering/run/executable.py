@@ -1,0 +1,257 @@
+"""A compiled program: the hot path from buffers to buffers."""
+
+from __future__ import annotations
+
+import copy
+import math
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property, partial
+from typing import Any
+
+from tracer.errors import TracerError
+from tracer.ir import Graph
+from tracer.lowering import shims
+from tracer.lowering.cpu.allocator import LARGE_BYTES, NEW_PAGES_BYTES, Needs, heap_for
+from tracer.lowering.cpu.library_threads import Run
+from tracer.lowering.devices.agreement import meet
+from tracer.lowering.devices.device import Device
+from tracer.lowering.devices.placement import Placement
+from tracer.lowering.memory.copies import ArrayCopy, aliases_of, copies_of
+from tracer.lowering.memory.stats import Counts, MemoryStats, measure
+from tracer.lowering.run.failures import absent, execution_failure, given_twice
+from tracer.lowering.run.sharded import xla_sharding
+from tracer.lowering.run.transfer import without_exported
+from tracer.lowering.shims import Buffer
+
+
+class Executable:
+    """A graph compiled for one device.
+
+    Made by `compile_graph`. Calling it is the hot path: it takes about four microseconds, returns
+    before the program has run, and does not check shapes and dtypes (XLA compares sizes in bytes
+    only), so callers do.
+
+    Attributes
+    ----------
+    device : Device
+        Where it runs.
+    donate : tuple of int
+        Inputs whose buffers are given away at each call.
+    placement : Placement or None
+        How inputs and outputs lie on a mesh of devices; then `device` is its first one.
+    purpose : str
+        What processes say to each other before they run it together.
+    notes : tuple of str
+        What the plan has to say of how it was compiled.
+    """
+
+    def __init__(
+        self,
+        raw: Any,
+        graph: Graph,
+        device: Device,
+        donate: Sequence[int],
+        aliases: Mapping[int, int],
+        placement: Placement | None = None,
+        purpose: str = "",
+        notes: tuple[str, ...] = (),
+        counts: Counts | None = None,
+    ) -> None:
+        self.raw = raw
+        self.notes = notes
+        self._counts = counts or Counts.of(raw.get_compiled_memory_stats())
+        self.device = device
+        self.placement = placement
+        self._room: float | None = None
+        self.donate = tuple(donate)
+        self._unguarded = tuple(
+            position for position in donate if placement is not None or position not in aliases
+        )
+        """Donated inputs of which XLA does not see that they are given twice.
+
+        It does not know of those that no result takes over, and several devices end the process.
+        """
+        self._taken_over = frozenset(aliases.values())
+        """Outputs that are written over donated inputs."""
+        self.input_types = graph.input_types
+        self.output_types = graph.output_types
+        self._execute = self._way_to_run(purpose)
+        shardings: list[Any] = [device.sharding] * len(graph.output_types)
+        if placement is not None:
+            shardings = [
+                xla_sharding(sharding, type.ndim)
+                for sharding, type in zip(placement.outputs, graph.output_types, strict=True)
+            ]
+        self._handlers = [
+            shims.result_handler(type.shape, type.dtype, sharding)
+            for type, sharding in zip(graph.output_types, shardings, strict=True)
+        ]
+
+    def __call__(self, *buffers: Buffer) -> list[Buffer]:
+        """Run the program.
+
+        Parameters
+        ----------
+        *buffers : Buffer
+            One for each input, of its type and on the device.
+
+        Returns
+        -------
+        list of Buffer
+            One for each output. They may still be in the making.
+
+        Raises
+        ------
+        DonatedArrayError
+            A buffer was donated before, or is donated and passed twice.
+        DTypeError
+            An argument is no buffer.
+        ExecutionError
+            XLA failed, for one because the device is out of memory.
+        """
+        given: Sequence[Buffer] = buffers
+        if self.donate:
+            if self._unguarded:
+                self._check_twice(buffers)
+            given = without_exported(buffers, self.donate, self.device)
+        try:
+            with self._heap():
+                results = self._execute(given).consume_with_handlers(self._handlers)
+        except TracerError:
+            raise
+        except (RuntimeError, TypeError) as error:
+            raise execution_failure(error, given) from error
+        if self.donate:
+            for position in self.donate:
+                # Also where no result took it over: the promise is that it is gone in any case, so
+                # that a program does not work by luck.
+                given[position].delete()
+        return results  # type: ignore[no-any-return]
+
+    def _check_twice(self, buffers: Sequence[Buffer]) -> None:
+        """Refuse a donated buffer that is passed twice; XLA refuses the others."""
+        for position in self._unguarded:
+            if sum(buffer is buffers[position] for buffer in buffers) > 1:
+                raise given_twice(position)
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this process can run it, or a part of it."""
+        placement = self.placement
+        return self.device.is_local if placement is None else bool(placement.mesh.local)
+
+    def _way_to_run(self, purpose: str) -> Callable[[Sequence[Buffer]], Any]:
+        """Return what starts a run; where the program cannot run, it says so."""
+        is_cpu, placement = self.device.platform == "cpu", self.placement
+        if not self.is_here:
+            return self._refuse
+        if placement is None:
+            return Run(self.raw) if is_cpu else self.raw.execute_sharded
+        start = self._one_at_a_time if is_cpu else self.raw.execute_sharded
+        members = placement.mesh.processes
+        return partial(_run_together, start, purpose, members) if len(members) > 1 else start
+
+    def _one_at_a_time(self, buffers: Sequence[Buffer]) -> Any:
+        """Run on several CPU devices, to the end.
+
+        Their parts wait for one another on the threads of one pool: the parts of two runs at a
+        time wait for ever.
+        """
+        return _Waiting(self.raw, buffers)
+
+    def _refuse(self, _: Sequence[Buffer]) -> Any:
+        raise absent(self.device if self.placement is None else self.placement.mesh)
+
+    def _heap(self) -> AbstractContextManager[None]:
+        """Return what prepares the heap for a call, if there is anything to prepare."""
+        return _AS_IT_IS if self._needs is None else heap_for(self._needs, self._room)
+
+    @cached_property
+    def _needs(self) -> Needs | None:
+        """What a call allocates; None where all blocks are too small to be new pages each time."""
+        memory = self.memory
+        results = [
+            type.nbytes
+            for position, type in enumerate(self.output_types)
+            if position not in self._taken_over
+        ]
+        blocks = (memory.temporary_bytes, *results, memory.scratch_bytes)
+        largest = max([*results, memory.temporary_bytes]) + memory.product_bytes
+        if self.device.platform != "cpu" or largest < NEW_PAGES_BYTES:
+            return None
+        return Needs(
+            sum(results) + memory.temporary_bytes + memory.scratch_bytes,
+            tuple(nbytes for nbytes in blocks if nbytes >= LARGE_BYTES),
+            memory.product_bytes,
+            memory.peak_bytes,
+        )
+
+    def with_limit(self, limit: int | None) -> Executable:
+        """Return the same program, of which freed blocks may stay in memory as a limit allows.
+
+        Parameters
+        ----------
+        limit : int or None
+            What the process may hold for this program; as much as it likes when None.
+        """
+        made = copy.copy(self)
+        made._room = math.inf if limit is None else limit - self.memory.peak_bytes
+        return made
+
+    @cached_property
+    def memory(self) -> MemoryStats:
+        """What the program needs in bytes, by XLA's count and our model of what XLA hides."""
+        return measure(self.raw, self._counts, self.device.platform)
+
+    @cached_property
+    def aliases(self) -> Mapping[int, int]:
+        """The result that lies in the memory of an input, by XLA's own configuration."""
+        return aliases_of(self.hlo())
+
+    @cached_property
+    def copies(self) -> Sequence[ArrayCopy]:
+        """The arrays that the program copies."""
+        return copies_of(self.hlo())
+
+    def hlo(self) -> str:
+        """Return the optimised HLO as text, in the order of execution."""
+        return str(self.raw.hlo_modules()[0].to_string())
+
+
+_AS_IT_IS = nullcontext()
+
+
+class _Waiting:
+    """A run on several CPU devices, in the form of jaxlib's results."""
+
+    def __init__(self, raw: Any, buffers: Sequence[Buffer]) -> None:
+        self._raw, self._buffers = raw, buffers
+
+    def consume_with_handlers(self, handlers: list[Any]) -> list[Buffer]:
+        """Run, and wait for all results."""
+        with _ONE_RUN:
+            results: list[Buffer] = self._raw.execute_sharded(self._buffers).consume_with_handlers(
+                handlers
+            )
+            for result in results:
+                result.block_until_ready()
+        return results
+
+
+_ONE_RUN = threading.Lock()
+
+
+def _run_together(
+    start: Callable[[Sequence[Buffer]], Any],
+    purpose: str,
+    members: tuple[int, ...],
+    buffers: Sequence[Buffer],
+) -> Any:
+    """Start a run when other processes are about to start the same one.
+
+    XLA would send them this program's data for that of another, or wait for them for ever.
+    """
+    meet(purpose, members)
+    return start(buffers)

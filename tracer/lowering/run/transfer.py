@@ -1,0 +1,212 @@
+"""The way of data to and from devices, and to and from other libraries through DLPack."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tracer.errors import DeviceError, DonatedArrayError, DTypeError
+from tracer.ir.types import SUPPORTED_DTYPES, as_dtype
+from tracer.lowering import shims
+from tracer.lowering.devices.device import Device
+from tracer.lowering.devices.registry import default_device, find_device
+from tracer.lowering.run.failures import absent, execution_failure
+from tracer.lowering.shims import Buffer
+
+_DLPACK_HOST_MEMORY = (1, 3)
+"""DLPack's numbers of memory that the host can read: its own, and pinned."""
+
+
+def to_device(array: np.ndarray[Any, Any], device: Device | None = None) -> Buffer:
+    """Copy an array to a device.
+
+    Parameters
+    ----------
+    array : ndarray
+        Any shape, strides and byte order; a supported dtype.
+    device : Device, optional
+        The default device when None.
+
+    Returns
+    -------
+    Buffer
+        A private copy: the array may be changed as soon as this returns.
+
+    Raises
+    ------
+    DTypeError
+        No supported dtype.
+    DeviceError
+        The device is not here, or another process'.
+    ExecutionError
+        The device is out of memory.
+    """
+    if array.dtype not in SUPPORTED_DTYPES:
+        # Big-endian arrays would be taken as they are, without an error and with wrong numbers.
+        array = array.astype(as_dtype(array.dtype))
+    place = default_device() if device is None else device
+    if not place.is_local:
+        raise absent(place)
+    try:
+        return shims.put(array, place.sharding, place.raw)
+    except RuntimeError as error:
+        raise execution_failure(error) from error
+
+
+def to_host(buffer: Buffer) -> np.ndarray[Any, Any]:
+    """Return a buffer's values, waiting for them to be computed.
+
+    Returns
+    -------
+    ndarray
+        Read-only; on CPU a view of the buffer, which it keeps alive.
+
+    Raises
+    ------
+    DonatedArrayError
+        The buffer was donated.
+    ExecutionError
+        The program that computes it failed.
+    """
+    try:
+        array: np.ndarray[Any, Any] = buffer._single_device_array_to_np_array_did_copy()[0]
+    except RuntimeError as error:
+        raise execution_failure(error) from error
+    array.flags.writeable = False
+    return array
+
+
+def start_to_host(buffers: Iterable[Buffer]) -> None:
+    """Start to copy buffers to the host; `to_host` then waits for what is still on its way.
+
+    A copy follows the program that computes its buffer, and neither the host nor the programs that
+    are dispatched next wait for it. On CPU there is nothing to copy.
+
+    Raises
+    ------
+    DonatedArrayError
+        A buffer was donated.
+    """
+    for buffer in buffers:
+        try:
+            buffer._copy_single_device_array_to_host_async()
+        except RuntimeError as error:
+            raise execution_failure(error, (buffer,)) from error
+
+
+def block_until_ready(buffer: Buffer) -> None:
+    """Wait until the program that computes a buffer has run.
+
+    Raises
+    ------
+    DonatedArrayError
+        The buffer was donated.
+    ExecutionError
+        The program failed.
+    """
+    try:
+        buffer.block_until_ready()
+    except RuntimeError as error:
+        raise execution_failure(error) from error
+
+
+def to_dlpack(buffer: Buffer) -> Any:
+    """Return a DLPack capsule that shares the buffer's memory.
+
+    Raises
+    ------
+    DonatedArrayError
+        The buffer was donated.
+    DTypeError
+        DLPack has no such dtype.
+    """
+    if buffer.is_deleted():
+        raise DonatedArrayError(
+            "an array was shared through DLPack after its memory had been given away",
+            mend="use the array that the call returned, or do not donate this argument",
+        )
+    try:
+        capsule = shims.export_dlpack(buffer)
+    except RuntimeError as error:
+        raise DTypeError(
+            f"the array cannot be shared through DLPack: {error}",
+            mend="convert it with astype, or go through numpy.asarray",
+        ) from error
+    key = id(buffer)
+    _exported[key] = weakref.ref(buffer, lambda _: _exported.pop(key, None))
+    return capsule
+
+
+_exported: dict[int, weakref.ref[Buffer]] = {}
+"""Buffers that others may look at, by id: they cannot be hashed."""
+
+
+def without_exported(
+    buffers: Sequence[Buffer], positions: Iterable[int], device: Device
+) -> Sequence[Buffer]:
+    """Return a device's buffers, with copies of those at some positions that others may look at.
+
+    XLA ends the process when memory is given away that DLPack has shared.
+    """
+    if not _exported:
+        return buffers
+    given = list(buffers)
+    for i in positions:
+        known = _exported.get(id(given[i]))
+        if known is not None and known() is given[i]:
+            given[i] = to_device(to_host(given[i]), device)
+    return given
+
+
+def from_dlpack(array: Any, device: Device | None = None) -> Buffer:
+    """Copy an array of another library to a device.
+
+    Parameters
+    ----------
+    array : object
+        Has `__dlpack__` and `__dlpack_device__`; any strides, on the host.
+    device : Device, optional
+        The default device when None.
+
+    Returns
+    -------
+    Buffer
+        A private copy.
+
+    Raises
+    ------
+    DTypeError
+        The object does not speak DLPack, or its dtype is not supported.
+    DeviceError
+        The object's memory is not on the host.
+    """
+    if isinstance(array, np.ndarray):
+        return to_device(array, device)
+    if not hasattr(array, "__dlpack__"):
+        raise DTypeError(
+            f"{type(array).__name__} has no __dlpack__",
+            mend="give an array of a library that supports DLPack, or numpy.asarray(it)",
+        )
+    if array.__dlpack_device__()[0] not in _DLPACK_HOST_MEMORY:
+        raise DeviceError(
+            f"{type(array).__name__} is not on the host",
+            mend="move it to the host with its own library first",
+        )
+    return to_device(_dlpack_view(array), device)
+
+
+def _dlpack_view(array: Any) -> np.ndarray[Any, Any]:
+    """Return a view of another library's array: NumPy knows strides, jaxlib the small floats."""
+    try:
+        return np.from_dlpack(array)
+    except (BufferError, RuntimeError) as refused:
+        try:
+            return to_host(shims.import_dlpack(array.__dlpack__(), find_device("cpu").raw))
+        except (BufferError, RuntimeError) as error:
+            raise DTypeError(
+                f"the array could not be read through DLPack: {refused}; {error}",
+                mend="make it contiguous, convert it, or go through numpy.asarray",
+            ) from error

@@ -1,0 +1,1 @@
+"""Memory that is shared: donated arguments, updates in place."""

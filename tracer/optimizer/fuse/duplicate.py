@@ -1,0 +1,253 @@
+"""Fusion merger: compute a producer again in each kernel that reads it, rather than store it.
+
+XLA never computes an *expensive* value (a quotient, an exponential) twice: if two kernels read it,
+it is written to memory and read back, however cheap the arithmetic is beside the traffic. On a CPU
+memory of a program's own is new pages in every call, which the system clears first: to store a
+quotient of 4 MB costs up to nine times what it takes to compute it twice (docs/fusion.md).
+
+This pass gives each reading kernel but the first a copy of the producer, from what is stored
+anyway, behind an optimization barrier, without which XLA would merge the copies again. Each further
+copy has one barrier more, so that they do not merge with each other. The copies are bounded in
+number, and each is chosen by its price. A value that is compared for equality with what comes of
+it is never computed twice: the copies may differ in the last digit.
+
+Source: Snider & Liang, "Operator Fusion in XLA" (2023), III-B and V-B, fusion merger, which XLA's
+`CodeDuplicationTooHigh` stops at one consumer; here what bounds it is a cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from tracer import ops
+from tracer.ir import Builder, Graph, Node, Value
+from tracer.ir.graph import copy_nodes
+from tracer.ops.rules import as_tuple
+from tracer.optimizer.model.liveness import Liveness
+from tracer.optimizer.model.speed import DEFAULT_MACHINE, Machine
+from tracer.optimizer.model.storage import is_fused
+from tracer.optimizer.passes import Pass, PassLog
+
+MOST_KERNELS = 4
+"""That may compute one value."""
+SMALLEST_BYTES = 1 << 20
+"""Smaller blocks stay with the process (lowering/devices/registry.py): nothing is cleared for
+them."""
+_SMALL_LEAF_BYTES = 1024
+_WORTHWHILE = 1.5
+"""Saved seconds for each second of computing again, by the model, whose error is about that."""
+_MOST_VALUES = 16
+
+
+def duplicate_pass(machine: Machine = DEFAULT_MACHINE) -> Pass:
+    """Return the pass for a machine. Bodies of loops use the same memory in each trip: left out."""
+
+    def run(graph: Graph, log: PassLog) -> Graph:
+        refused: dict[str, str] = {}
+        for _ in range(_MOST_VALUES):
+            if not any(map(_may_gain, graph.nodes)):
+                break
+            found = _best(graph, machine, refused)
+            if found is None:
+                break
+            log.applied.append(str(found))
+            graph = _Writer(found).run()
+        for subject, reason in refused.items():
+            log.refuse(subject, reason)
+        return graph
+
+    return Pass("fusion merger", run, exact=False, bodies=False)
+
+
+def _may_gain(node: Node) -> bool:
+    assert node.op is not None
+    return node.op.fusion == "loop" and node.types[0].nbytes >= SMALLEST_BYTES
+
+
+def _best(graph: Graph, machine: Machine, refused: dict[str, str]) -> Merger | None:
+    live = Liveness(graph)
+    found = []
+    for node in live.schedule:
+        if not _may_gain(node) or node.results[0] in live.outputs or not node.operands:
+            continue
+        roots = _kernels(live, node)
+        if roots is None or not 2 <= len(roots) <= MOST_KERNELS:
+            continue
+        merger = Merger(live, node, roots, machine)
+        reason = merger.refusal()
+        if reason is None:
+            found.append(merger)
+        else:
+            refused[merger.subject] = reason
+    return max(found, key=lambda merger: merger.gain, default=None)
+
+
+def _kernels(live: Liveness, node: Node) -> list[Node] | None:
+    """Return the kernels that read a value element by element; None when others read it too.
+
+    A kernel that broadcasts it would compute each element many times.
+    """
+    roots: dict[Node, None] = {}
+    stack, seen = [node], {node}
+    while stack:
+        for user in live._readers(stack.pop()):
+            if user.types[0].size > node.types[0].size or user in live.again:
+                return None
+            if user in live.stored:
+                if not is_fused(user):
+                    return None
+                roots[user] = None
+            elif any(value in live.outputs for value in user.results):
+                return None
+            elif user not in seen:
+                seen.add(user)
+                stack.append(user)
+    return sorted(roots, key=live.position.__getitem__)
+
+
+@dataclass(frozen=True, eq=False)
+class Merger:
+    """A stored value, the kernels that read it, and what it costs to compute it in each.
+
+    Attributes
+    ----------
+    live : Liveness
+        Of the graph.
+    node : Node
+        The producer.
+    roots : list of Node
+        The kernels, by what they write; the first keeps the producer itself.
+    machine : Machine
+        What the device can do.
+    """
+
+    live: Liveness
+    node: Node
+    roots: Sequence[Node]
+    machine: Machine
+
+    @property
+    def subject(self) -> str:
+        """The producer, for the plan."""
+        return f"{self.node.types[0]} of {self.node.name}"
+
+    @cached_property
+    def inside(self) -> list[Node]:
+        """The producer and what is computed inside of it, in the order of the graph."""
+        return self.live.kernels(self.node)
+
+    @cached_property
+    def leaves(self) -> list[Value]:
+        """The stored values that it is computed from, without small ones."""
+        read = dict.fromkeys(value for node in self.inside for value in node.operands)
+        return [v for v in read if self.live.is_stored(v) and v.type.nbytes > _SMALL_LEAF_BYTES]
+
+    @cached_property
+    def again(self) -> float:
+        """Seconds to compute the copies, and to read what they are made of."""
+        copies = len(self.roots) - 1
+        flops = sum(node.cost.flops for node in self.inside)
+        read = sum(value.type.nbytes for value in self.leaves)
+        machine = self.machine
+        return copies * (flops / machine.vector_rate / machine.cores + read / machine.memory_rate)
+
+    @cached_property
+    def stored(self) -> float:
+        """Seconds to write the value, in new pages unless a result lies there later, and read."""
+        nbytes, machine = self.node.types[0].nbytes, self.machine
+        is_shared = len(self.live.buffers[self.node.results[0]].values) > 1
+        write = machine.memory_rate if is_shared else machine.fresh_rate
+        return nbytes / write + len(self.roots) * nbytes / machine.memory_rate
+
+    @property
+    def gain(self) -> float:
+        """Seconds that are saved."""
+        return self.stored - self.again
+
+    def refusal(self) -> str | None:
+        """Return why the value stays stored, or None."""
+        if not self.leaves:
+            return "it is made of nothing that is stored"
+        if self.stored < _WORTHWHILE * self.again:
+            times = f"{1e6 * self.again:.3g} us for {1e6 * self.stored:.3g}"
+            return f"to compute it again takes as long as to store it ({times})"
+        if _is_compared(self.live.graph, self.node):
+            return "what comes of it is compared for equality, and copies may round differently"
+        return None
+
+    def __str__(self) -> str:
+        return (
+            f"{self.subject} computed in {len(self.roots)} kernels: "
+            f"{1e6 * self.again:.3g} us for {1e6 * self.stored:.3g}"
+        )
+
+
+def _is_compared(graph: Graph, node: Node) -> bool:
+    reached = {node}
+    for user in graph.nodes:
+        if any(value.node in reached for value in user.operands):
+            reached.add(user)
+            assert user.op is not None
+            if user.op.tests_equality(**user.params):
+                return True
+    return False
+
+
+class _Writer:
+    """Copies the graph, with the producer again in each kernel but the first."""
+
+    def __init__(self, merger: Merger) -> None:
+        self.merger = merger
+        self.graph = merger.live.graph
+        self.values: dict[Value, Value] = {}
+
+    def run(self) -> Graph:
+        rounds = {root: index for index, root in enumerate(self.merger.roots)}
+        with Builder() as builder:
+            for value in self.graph.inputs:
+                self.values[value] = builder.input(value.type, value.node.source)
+            for node in self.graph.nodes:
+                if rounds.get(node):
+                    self._copy_kernel(builder, node, rounds[node])
+                else:
+                    copy_nodes(builder, [node], self.values)
+            return builder.finish([self.values[value] for value in self.graph.outputs])
+
+    def _copy_kernel(self, builder: Builder, root: Node, barriers: int) -> None:
+        """Write a kernel with all that is computed inside of it and comes of the producer."""
+        merger, values = self.merger, dict(self.values)
+        builder.source = merger.node.source
+        fresh = [values[value] for value in merger.leaves]
+        for _ in range(barriers):
+            fresh = list(as_tuple(ops.optimization_barrier(*fresh)))
+        builder.source = None
+        inner = dict(values)
+        inner.update(zip(merger.leaves, fresh, strict=True))
+        copy_nodes(builder, merger.inside, inner)
+        values[merger.node.results[0]] = inner[merger.node.results[0]]
+        copy_nodes(builder, self._between(root), values)
+        copy_nodes(builder, [root], values)
+        self.values.update((value, values[value]) for value in root.results)
+
+    def _between(self, root: Node) -> Iterator[Node]:
+        """Yield what a kernel computes from the producer before its result, in order."""
+        live, wanted = self.merger.live, {root}
+        stack = [root]
+        while stack:
+            for value in stack.pop().operands:
+                if not live.is_stored(value) and value.node not in wanted:
+                    wanted.add(value.node)
+                    stack.append(value.node)
+        reached = {self.merger.node}
+        for node in self.graph.nodes:
+            if node in wanted and any(value.node in reached for value in node.operands):
+                reached.add(node)
+                if node is not root:
+                    yield node
+
+
+FUSION_MERGER = duplicate_pass()
+
+__all__ = ["FUSION_MERGER", "duplicate_pass"]

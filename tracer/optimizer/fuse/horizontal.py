@@ -1,0 +1,221 @@
+"""Horizontal fusion: many small alike operations become one on packed operands.
+
+An optimiser's step over hundreds of parameters, or hundreds of small products, are as many kernels,
+each of which takes longer to start than to run. Lanes that are alike (`lanes`) are computed at once
+on one flat array (`flat`, `batch`); element-wise lanes may differ in shape, products become one
+batched product. What is joined must not cost more than what is saved: in a loop the carries
+themselves are packed (`packed_loops`), before and after it there is one copy; elsewhere it pays
+where operands are parts of one array, where results are joined again, and for products.
+
+Element-wise results are the same operations on the same elements; a batched product may round
+otherwise than single ones.
+
+Sources: Snider & Liang, "Operator Fusion in XLA" (2023), III-B, horizontal fusion, which XLA has
+for GPUs only (xla/service/gpu/transforms/horizontal_loop_fusion.h); Neubig, Goldberg & Dyer,
+"On-the-fly Operation Batching in Dynamic Computation Graphs" (2017), for alike operations at one
+depth. Left out: lanes with reductions or with several shapes each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass, replace
+from functools import partial
+
+from tracer import ops
+from tracer.ir import Builder, Graph, Node, Value, map_bodies, rebuild
+from tracer.optimizer.fuse.batch import fuse_group
+from tracer.optimizer.fuse.flat import adjoining
+from tracer.optimizer.fuse.lanes import Group, Lane, find_groups
+from tracer.optimizer.fuse.packed_loops import find_packs, is_loop, pack_loop, packed_graph
+from tracer.optimizer.model.liveness import peak_bytes
+from tracer.optimizer.model.speed import DEFAULT_MACHINE, Machine, trip_seconds
+from tracer.optimizer.model.trip_counts import trip_count
+from tracer.optimizer.passes import Pass, PassLog
+
+KERNEL_SECONDS = 2e-8
+"""To start one of many small kernels: 600 on 18 elements each take 12 microseconds (measured)."""
+PRODUCT_SECONDS = 8e-7
+"""To call a library for one small product: 200 of 16 x 16 matrices take 180 microseconds, and 22 as
+one batch (measured)."""
+PART_SECONDS = 4e-7
+"""To write one part of a concatenation: 200 parts of 16 to 256 numbers take 70 to 100 microseconds
+(measured)."""
+_WORTHWHILE = 0.9
+_UNKNOWN_TRIPS = 100
+"""Taken for loops that do not say how often they run."""
+_MOST_GROUPS = 64
+_DEAR = "joining and cutting takes as long as it saves"
+
+
+def horizontal_pass(limit_bytes: int | None = None, machine: Machine = DEFAULT_MACHINE) -> Pass:
+    """Return the pass for a limit: packing that raises the peak to more than half of it is refused.
+
+    Parameters
+    ----------
+    limit_bytes : int, optional
+        The whole program's.
+    machine : Machine
+        What the device can do.
+    """
+
+    def run(graph: Graph, log: PassLog) -> Graph:
+        found = PassLog()
+        result = _fused(graph, found, machine)
+        if result is graph:
+            log.refusals.extend(found.refusals)
+            return graph
+        peak = peak_bytes(result)
+        if limit_bytes is not None and peak > max(limit_bytes // 2, peak_bytes(graph)):
+            for line in found.applied:
+                log.refuse(line, f"packed arrays take the peak to {peak} bytes, near the limit")
+            return graph
+        log.applied.extend(found.applied)
+        log.refusals.extend(found.refusals)
+        return result
+
+    return Pass("horizontal fusion", run, exact=False, bodies=False)
+
+
+def _fused(graph: Graph, log: PassLog, machine: Machine) -> Graph:
+    return _fuse_groups(_in_bodies(graph, log, machine), log, machine)
+
+
+def _in_bodies(graph: Graph, log: PassLog, machine: Machine) -> Graph:
+    """Fuse in bodies, the innermost first: loops with their carries, then what is left in them."""
+    graph = map_bodies(graph, lambda body: _in_bodies(body, log, machine))
+
+    def rewrite(
+        builder: Builder, node: Node, operands: tuple[Value, ...]
+    ) -> Sequence[Value] | None:
+        found = _packed_body(node, log, machine) if is_loop(node) else None
+        if found is None:
+            return None
+        body, packs = found
+        return pack_loop(operands, node.params["condition"], body, packs)
+
+    graph = rebuild(graph, rewrite)
+    return map_bodies(graph, lambda body: _fuse_groups(body, log, machine))
+
+
+def _packed_body(
+    node: Node, log: PassLog, machine: Machine
+) -> tuple[Graph, tuple[tuple[int, ...], ...]] | None:
+    body = node.params["body"]
+    packs = find_packs(body, partial(_may_pay, machine))
+    if not packs:
+        return None
+    inner = PassLog()
+    result = _fuse_groups(packed_graph(body, packs, True), inner, machine)
+    before, after = (_seconds(graph, machine) for graph in (body, result))
+    carries = sum(map(len, packs))
+    subject = f"{carries} carries of a loop as {len(packs)}"
+    if not inner.applied or after > _WORTHWHILE * before:
+        log.refuse(subject, _too_little(before, after), node.source)
+        return None
+    trips = trip_count(node) or _UNKNOWN_TRIPS
+    if trips * (before - after) < carries * PART_SECONDS:
+        few = f"{trips} trips ({_gain(before, after)} each) are too few for joining them before"
+        log.refuse(subject, few, node.source)
+        return None
+    log.applied.append(f"{subject}: {_gain(before, after)} a trip")
+    log.applied.extend(inner.applied)
+    return result, packs
+
+
+def _fuse_groups(graph: Graph, log: PassLog, machine: Machine) -> Graph:
+    refused: set[str] = set()
+    before = None
+    for _ in range(_MOST_GROUPS):
+        step = next(_candidates(graph, refused), None)
+        if step is None:
+            return graph
+        if not _may_pay(machine, step.group):
+            refused.add(step.subject)
+            log.refuse(step.subject, _DEAR, step.group[0].nodes[0].source)
+            continue
+        before = _seconds(graph, machine) if before is None else before
+        result = fuse_group(graph, step.group)
+        after = _seconds(result, machine)
+        if not _is_enough(before - after, step.group):
+            refused.add(step.subject)
+            log.refuse(step.subject, _too_little(before, after), step.group[0].nodes[0].source)
+            continue
+        log.applied.append(f"{step.subject}: {_gain(before, after)}")
+        graph, before = result, after
+    return graph
+
+
+def _may_pay(machine: Machine, group: Group, packed: Set[Value] = frozenset()) -> bool:
+    """Tell whether a group could pay: a bound that needs no program to be written.
+
+    At most the start of each kernel is saved, and what other cores would do; at least the leaves
+    that are neither packed nor parts of one array nor shared have to be joined.
+    """
+    lane = group[0]
+    joined = sum(map(_is_joined, zip(*(_leaves(lane, packed) for lane in group), strict=True)))
+    if lane.is_product:
+        return joined * PART_SECONDS < PRODUCT_SECONDS
+    flops = max(sum(node.cost.flops for node in lane.nodes) for lane in group)
+    alone = (1 - 1 / machine.cores) * flops / machine.vector_rate
+    return joined * PART_SECONDS < len(lane.nodes) * KERNEL_SECONDS + alone
+
+
+def _leaves(lane: Lane, packed: Set[Value]) -> list[Value | None]:
+    return [None if leaf in packed else leaf for leaf in lane.leaves]
+
+
+def _is_joined(leaves: Sequence[Value | None]) -> bool:
+    given = [leaf for leaf in leaves if leaf is not None]
+    return len(set(given)) > 1 and adjoining(given) is None
+
+
+def _is_enough(saved: float, group: Group) -> bool:
+    return saved >= len(group) * KERNEL_SECONDS
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    group: Group
+    subject: str
+
+
+def _candidates(graph: Graph, refused: set[str]) -> Iterator[_Candidate]:
+    for group in find_groups(graph):
+        subject = _subject(group)
+        if subject not in refused:
+            yield _Candidate(group, subject)
+
+
+def _subject(group: Group) -> str:
+    lane, types = group[0], [item.nodes[-1].types[0] for item in group]
+    names = " ".join(node.name for node in lane.nodes[:4])
+    more = f" ... of {len(lane.nodes)}" if len(lane.nodes) > 4 else ""
+    shapes = dict.fromkeys(map(str, types))
+    sizes = str(types[0]) if len(shapes) == 1 else f"{types[0]} and {len(shapes) - 1} other shapes"
+    return f"{len(group)} times ({names}{more}) on {sizes}"
+
+
+def _gain(before: float, after: float) -> str:
+    return f"{1e6 * before:.3g} to {1e6 * after:.3g} us by the model"
+
+
+def _too_little(before: float, after: float) -> str:
+    return f"{_DEAR} ({_gain(before, after)})"
+
+
+def _seconds(graph: Graph, machine: Machine) -> float:
+    """Return the time model's estimate, with the prices of many small kernels."""
+    calls = sum(_calls(node) for node in graph.nodes)
+    return trip_seconds(graph, replace(machine, kernel_seconds=KERNEL_SECONDS)) + calls
+
+
+def _calls(node: Node) -> float:
+    if node.op is ops.concatenate:
+        return PART_SECONDS * len(node.operands)
+    return PRODUCT_SECONDS if node.cost.product_flops and not node.body_graphs else 0.0
+
+
+HORIZONTAL_FUSION = horizontal_pass()
+
+__all__ = ["HORIZONTAL_FUSION", "horizontal_pass"]

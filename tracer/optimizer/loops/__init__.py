@@ -1,0 +1,1 @@
+"""Loops: large values computed in slices; loops written out, merged, interchanged."""

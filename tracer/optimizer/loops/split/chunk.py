@@ -1,0 +1,138 @@
+"""How many steps along the axis one trip of a loop computes: elements, or blocks of them.
+
+The fastest slice is not the largest that fits: slices whose working set stays in the last-level
+cache beat both tiny ones (the price of a kernel, operands that are packed in each trip) and large
+ones (memory traffic); `docs/memory-model.md` has the measurements. So sizes around a working set
+are priced with the time model (`optimizer/model/speed.py`), and capped by the byte budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from tracer.optimizer.loops.split.alike import Alike, Trips
+from tracer.optimizer.loops.split.levels import Loop
+from tracer.optimizer.loops.split.region import Region, Subject
+from tracer.optimizer.model.speed import DEFAULT_MACHINE, Machine
+
+# Fewer rows than this make matrix products slow; exceed the cache before going below it.
+_MINIMUM_ROWS = 16
+_ALIGNMENT = 8
+
+
+@dataclass(frozen=True)
+class SplitSettings:
+    """What a split aims for, in bytes.
+
+    Attributes
+    ----------
+    threshold_bytes : int
+        Values above this are computed in slices.
+    working_set_bytes : int
+        Bytes that the slices of one trip should take: a share of the last-level cache.
+    budget_bytes : int
+        Bytes that the slices of one trip may take at most.
+    split_bytes : int or None
+        The most that a slice of any one tensor may take (the option `tensor_split_size`).
+    trust_fusion : bool
+        Cut only what the peak model says is stored; else every value above the threshold, as if
+        XLA fused nothing.
+    machine : Machine
+        What decides between slice sizes.
+    by_time : bool
+        Cut an axis that is clearly faster, and square tiles instead of thin slices; else the axis
+        that computes least again.
+    is_tile : bool
+        The graph is a slice that is to be cut along the other axis.
+    """
+
+    threshold_bytes: int
+    working_set_bytes: int
+    budget_bytes: int
+    split_bytes: int | None = None
+    trust_fusion: bool = True
+    machine: Machine = DEFAULT_MACHINE
+    by_time: bool = True
+    is_tile: bool = False
+
+
+# What a trip takes does not quite grow with its slice: so often it is corrected.
+_CORRECTIONS = 2
+# Working sets that are tried, beside the one that is aimed for.
+_SHARES = (0.25, 0.5, 1.0, 2.0)
+# And the whole budget, for trips of many kernels each of which is small whatever the caches hold of
+# all. It has to take so much less time, and to leave nothing above the threshold: a second cut.
+_CLEARLY = 0.9
+
+
+def slice_bytes(region: Region, nbytes: Callable[[int], int]) -> tuple[float, float]:
+    """Return the bytes that each element of the axis adds to a trip, and those of a trip of none.
+
+    The latter are what a trip holds whatever its slice: small squares, scratch of libraries.
+    """
+    small = min(region.length, _MINIMUM_ROWS)
+    large = min(region.length, 2 * small)
+    at_small, at_large = (nbytes(size) for size in (small, large))
+    if large == small:
+        return max(1.0, at_small / small), 0.0
+    each = max(1.0, (at_large - at_small) / (large - small))
+    return each, max(0.0, at_small - each * small)
+
+
+def choose_chunk(
+    subject: Subject, region: Region, loop: Loop, settings: SplitSettings, alike: Alike
+) -> int:
+    """Return the slice size for a loop that is fastest by the time model, under the settings."""
+    trips = alike.trips(subject, region, loop, settings.machine)
+    budget = settings.budget_bytes
+    chosen = rows = _fastest(region, trips, settings)
+    # Above the budget a trip is cut again, which computes things again: better a smaller one, but
+    # only if that is within the budget.
+    for _ in range(_CORRECTIONS + 1):
+        taken = trips.nbytes(rows)
+        if taken <= budget:
+            return rows
+        rows = balanced(region.length, max(1, rows * budget // taken))
+        if rows < chosen // 4:
+            break
+    return chosen
+
+
+def _fastest(region: Region, trips: Trips, settings: SplitSettings) -> int:
+    each, always = slice_bytes(region, trips.nbytes)
+    budget = settings.budget_bytes
+    room = replace(settings, budget_bytes=budget - int(always) if always < budget / 2 else budget)
+
+    def seconds(rows: int) -> float:
+        return trips.seconds(rows) * region.length / rows
+
+    shares = (share * settings.working_set_bytes for share in _SHARES)
+    sizes = sorted({_rows(region, each, share, room) for share in shares}, reverse=True)
+    chosen = min(sizes, key=seconds) if len(sizes) > 1 else sizes[0]
+    uncut = min(settings.threshold_bytes, settings.split_bytes or settings.threshold_bytes)
+    largest = _rows(region, each, room.budget_bytes, replace(room, split_bytes=uncut))
+    if largest > chosen and seconds(largest) < _CLEARLY * seconds(chosen):
+        return largest
+    return chosen
+
+
+def _rows(region: Region, each: float, working_set: float, settings: SplitSettings) -> int:
+    """Return the slice size for a working set in bytes; one element more takes `each` of them."""
+    rows = int(min(working_set, settings.budget_bytes) / each)
+    least = max(1, _MINIMUM_ROWS * region.length // region.extent)
+    if rows < least:
+        rows = min(least, int(settings.budget_bytes / each))
+    if settings.split_bytes is not None:
+        largest = max(type.nbytes for node in region.virtual for type in node.types)
+        rows = min(rows, settings.split_bytes * region.length // max(1, largest))
+    # At least two trips: one would store the whole values again.
+    return balanced(region.length, max(1, min(rows, region.length // 2)))
+
+
+def balanced(length: int, rows: int) -> int:
+    """Return a slice size near `rows` that divides `length`, or else is aligned to vectors."""
+    for size in range(rows, max(1, rows * 2 // 3), -1):
+        if length % size == 0:
+            return size
+    return rows - rows % _ALIGNMENT if rows >= 2 * _ALIGNMENT else rows

@@ -1,0 +1,83 @@
+"""Large values that a loop's body makes itself, from small ones, instead of reading them whole.
+
+A causal mask is the same for every head: a loop over heads would have it stored, and no second loop
+within could compute its rows when they are wanted. Source: rematerialisation, Briggs, Cooper &
+Torczon (1992). Only integers and booleans, which come out the same however often they are computed.
+"""
+
+from __future__ import annotations
+
+from tracer.ir import Node, Value
+from tracer.ops import constant
+from tracer.ops.rules import is_inexact
+from tracer.optimizer.loops.split.region import Region
+
+_SMALL_BYTES = 1 << 16
+"""Up to so many bytes are carried into a body, or this share of what is made of them."""
+_SMALL_SHARE = 1024
+_MOST_NODES = 32
+
+
+def generated_nodes(value: Value, region: Region) -> tuple[Node, ...]:
+    """Return the nodes that make a large value from small ones, operands first.
+
+    Empty where it is small, is part of the region, or has floats, other large values or a long
+    computation behind it. What is part of a region may never be stored for a body to read.
+    """
+    if value.type.nbytes <= _SMALL_BYTES:
+        return ()
+    found: set[Node] = set()
+    most = max(_SMALL_BYTES, value.type.nbytes // _SMALL_SHARE)
+    stack = [value]
+    while stack:
+        node = stack.pop().node
+        if node in region.virtual or node in region.heads:
+            return ()
+        if node in found or _is_read(node, most):
+            continue
+        if node.op is None or len(found) == _MOST_NODES or not _is_element_wise(node):
+            return ()
+        found.add(node)
+        stack.extend(node.operands)
+    return _in_order(value.node, found)
+
+
+def _is_read(node: Node, most: int) -> bool:
+    """Tell whether bodies read a node's results: those of few bytes that are not made of nothing.
+
+    A small constant is written into a body, a larger one stored once.
+    """
+    if any(type.nbytes > most for type in node.types):
+        return False
+    return node.op is None or bool(node.operands) or (node.op is constant and not _is_small(node))
+
+
+def _is_small(node: Node) -> bool:
+    return all(type.nbytes <= _SMALL_BYTES for type in node.types)
+
+
+def _in_order(root: Node, nodes: set[Node]) -> tuple[Node, ...]:
+    """Return nodes that lie behind one of them in the order in which they can run."""
+    ordered: dict[Node, None] = {}
+    stack = [root]
+    while stack:
+        node = stack[-1]
+        waiting = [v.node for v in node.operands if v.node in nodes and v.node not in ordered]
+        if waiting:
+            stack.extend(waiting)
+        else:
+            ordered[stack.pop()] = None
+    return tuple(ordered)
+
+
+def _is_element_wise(node: Node) -> bool:
+    """Tell whether a node computes exact elements one by one, all of whose axes may be cut."""
+    if node.op is constant:
+        return _is_small(node)
+    assert node.op is not None
+    types = (*node.types, *node.operand_types)
+    if node.bodies or not node.op.pure or any(is_inexact(type.dtype) for type in types):
+        return False
+    rule = node.axes
+    labels = [label for row in rule.results for label in row]
+    return not rule.reduced and all(map(rule.is_parallel, labels))

@@ -1,0 +1,264 @@
+"""Look for the regions to rewrite next: which values are cut, and along which of their axes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from tracer.ir import Label, Node
+from tracer.optimizer.loops.split.alike import Alike
+from tracer.optimizer.loops.split.chunk import SplitSettings, choose_chunk
+from tracer.optimizer.loops.split.generated import generated_nodes
+from tracer.optimizer.loops.split.grow import grow_region
+from tracer.optimizer.loops.split.levels import Loop, LoopPlan, plan_loops
+from tracer.optimizer.loops.split.region import Conflict, Region, Subject, is_merged
+from tracer.optimizer.loops.split.tiles import longest_slice
+from tracer.optimizer.model.liveness import Liveness, node_cost
+from tracer.source import Source
+
+# Axes whose saving is at least this share of the best one's compete by flops.
+_ABOUT = 0.8
+# Bytes read are much less when this many times they are still less.
+_MUCH_LESS = 8
+# An axis is clearly faster that takes at most this share of the time.
+_CLEARLY = 0.8
+# An axis is short beside one that is so many times as long.
+_MUCH_SHORTER = 16
+# Of smaller values the time is that of starting kernels, whatever the axis.
+_TIMED_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A region along one axis of its seed, and what decides between it and others.
+
+    Attributes
+    ----------
+    region : Region
+    plan : LoopPlan
+    axis : int
+        Axis of the seed.
+    fits : bool
+        A trip of one step keeps the budget.
+    saved_bytes, kept_bytes : int
+        Bytes that are no longer stored, and of large values that are stored all the same.
+    flops : int
+        Operations that are done again.
+    read_bytes : int
+        Bytes that every trip reads whole.
+    """
+
+    region: Region
+    plan: LoopPlan
+    axis: int
+    fits: bool
+    saved_bytes: int
+    kept_bytes: int
+    flops: int
+    read_bytes: int = 0
+
+
+class Search:
+    """Looks for the region to rewrite next."""
+
+    def __init__(
+        self,
+        subject: Subject,
+        settings: SplitSettings,
+        refused: dict[str, tuple[str, Source | None]],
+        alike: Alike | None = None,
+        cuts_again: bool = True,
+    ) -> None:
+        self.subject = subject
+        self.settings = settings
+        self.refused = refused
+        self.alike = Alike() if alike is None else alike
+        self.cuts_again = cuts_again
+        """Bodies that are over the budget will be split again."""
+        self.trusted = Liveness(subject.graph).stored
+        everything = set(subject.graph.nodes)
+        self.stored = self.trusted if settings.trust_fusion else everything
+
+    def is_large(self, node: Node) -> bool:
+        """Tell whether a node's result is above the threshold."""
+        return largest_bytes(node) > self.settings.threshold_bytes
+
+    def seeds(self) -> list[Node]:
+        """Return nodes whose stored results are above the threshold, largest first."""
+        large = [
+            node
+            for node in self.subject.graph.nodes
+            if node in self.stored
+            and node not in self.subject.outputs
+            and node not in self.subject.pieces.folds
+            and node not in self.subject.pieces.reads
+            and not node.bodies
+            and self.is_large(node)
+        ]
+        return sorted(large, key=lambda node: -largest_bytes(node))
+
+    def batch(self) -> list[Candidate]:
+        """Return what to rewrite next: regions that have nothing to do with each other.
+
+        The first is that of the largest value. Others follow while they lie apart, so that a
+        program with hundreds of large values is not written anew for each of them.
+        """
+        found: list[Candidate] = []
+        spans: list[range] = []
+        for seed in self.seeds():
+            if any(self.subject.position[seed] in span for span in spans):
+                continue
+            candidate = self.best(seed)
+            if candidate is None:
+                continue
+            span = self.subject.span(candidate.region)
+            if any(span.start < other.stop and other.start < span.stop for other in spans):
+                break
+            found.append(candidate)
+            spans.append(span)
+            # Reasons count when all others are written: those that are refused now may change.
+            self.refused = {}
+        return found
+
+    def best(self, seed: Node) -> Candidate | None:
+        """Return the best axis to cut a seed along, or None and keep the reason.
+
+        Among axes that fit the budget, leave nothing large stored that another axis would not, and
+        save about the most bytes, the one that computes least again wins, then the outermost (of a
+        tile, one that merges nothing, and a long one); but for one that is clearly faster by the
+        time model.
+        """
+        candidates, reasons = [], []
+        for axis, label in enumerate(self.subject.rule(seed).results[0]):
+            found = self._candidate(seed, axis, label)
+            if isinstance(found, str):
+                reasons.append(f"axis {axis}: {found}")
+            else:
+                candidates.append(found)
+        if not candidates:
+            what = f"{seed.types[0]} of {seed.name}"
+            reason = "; ".join(reasons) or "it has no axis to cut"
+            self.refused.setdefault(what, (reason, seed.source))
+            return None
+        fitting = self._fitting(candidates)
+        if not self.settings.is_tile:  # What a tile adds to is stored anyhow, outside of it.
+            least = min(c.kept_bytes for c in fitting) + self.settings.threshold_bytes
+            fitting = [c for c in fitting if c.kept_bytes <= least]
+        most = max(candidate.saved_bytes for candidate in fitting)
+        about_most = [c for c in fitting if c.saved_bytes >= _ABOUT * most]
+        chosen = min(about_most, key=lambda c: (c.flops, *self._tile_order(seed, c), c.axis))
+        is_large = largest_bytes(seed) >= _TIMED_BYTES
+        is_timed = self.settings.by_time and len(about_most) > 1 and is_large
+        return self._faster(chosen, about_most) if is_timed else chosen
+
+    def _tile_order(self, seed: Node, candidate: Candidate) -> tuple[bool, ...]:
+        """Return what speaks against an axis of a tile: it merges what the tile finds, is short."""
+        if not self.settings.is_tile:
+            return ()
+        shape, heads = seed.types[0].shape, candidate.region.heads
+        is_short = shape[candidate.axis] < max(shape) // _MUCH_SHORTER
+        return is_merged(self.subject, heads), is_short
+
+    def _fitting(self, candidates: list[Candidate]) -> list[Candidate]:
+        """Return those whose trips fit the budget, at once or cut again along an axis that does.
+
+        Batch axes are cut outside: along them trips read other operands. Along another axis of
+        batched products every trip would read, and the library pack, an operand of all the batches
+        again. An axis that heads reduce is none: what they add to is stored whole.
+        """
+        fitting = [candidate for candidate in candidates if candidate.fits]
+        if not self.cuts_again:
+            return fitting or candidates
+        read = min((candidate.read_bytes for candidate in fitting), default=0)
+
+        def is_batch(candidate: Candidate) -> bool:
+            heads = candidate.region.heads.items()
+            is_parallel = all(self.subject.rule(head).is_parallel(label) for head, label in heads)
+            return is_parallel and candidate.read_bytes * _MUCH_LESS < read
+
+        return [c for c in candidates if c.fits or is_batch(c)] or candidates
+
+    def _faster(self, chosen: Candidate, others: list[Candidate]) -> Candidate:
+        """Return a candidate that takes much less time than the chosen one, if there is one."""
+        seconds = {candidate.axis: self._seconds(candidate) for candidate in others}
+        fastest = min(others, key=lambda candidate: seconds[candidate.axis])
+        return fastest if seconds[fastest.axis] < _CLEARLY * seconds[chosen.axis] else chosen
+
+    def _seconds(self, candidate: Candidate) -> float:
+        """Return about how long the loops of a candidate take; tiles merge seldom."""
+        region, total = candidate.region, 0.0
+        is_tiled = self.cuts_again and not self.settings.is_tile
+        for loop in candidate.plan.loops:
+            rows = choose_chunk(self.subject, region, loop, self.settings, self.alike)
+            trips = self.alike.trips(self.subject, region, loop, self.settings.machine)
+            is_long = is_tiled and is_merged(self.subject, loop.heads)
+            sizes = {rows, longest_slice(region, loop, rows) if is_long else rows}
+            total += min(trips.seconds(size) / size for size in sizes) * region.length
+        return total
+
+    def _candidate(self, seed: Node, axis: int, label: Label) -> Candidate | str:
+        """Return what cutting a seed along an axis gives, or why it cannot be done.
+
+        In the largest steps that the reshapes on the way ask for, if they fit the budget.
+        """
+        if not self.subject.rule(seed).is_parallel(label):
+            return f"{seed.name} needs it whole"
+        if seed.types[0].shape[axis] < 2:
+            return "it has one element"
+        first = found = self._grown(seed, axis, label, 2)
+        steps = self.subject.steps(seed, label)
+        while isinstance(found, Candidate) and found.region.length < steps and not found.fits:
+            found = self._grown(seed, axis, label, found.region.length + 1)
+        return found if isinstance(found, Candidate) and found.fits else first
+
+    def _grown(self, seed: Node, axis: int, label: Label, shortest: int) -> Candidate | str:
+        region = grow_region(self.subject, seed, label, self.is_large, shortest)
+        if isinstance(region, Conflict):
+            return str(region)
+        saved = region.saved_bytes(self.stored)
+        if saved <= 0:
+            return "every value on the way has to be stored"
+        plan = plan_loops(self.subject, region)
+        fits = self._slice_bytes(region, plan.loops) <= self.settings.budget_bytes
+        kept, again = self._kept_bytes(region), _repeated_flops(plan.loops)
+        read = _read_bytes(self.subject, region, plan.loops)
+        return Candidate(region, plan, axis, fits, saved, kept, again, read)
+
+    def _kept_bytes(self, region: Region) -> int:
+        """Return the bytes of large values that the region has to store all the same."""
+        kept = (region.virtual.keys() & region.heads.keys()) - self.subject.outputs
+        return sum(type.nbytes for node in kept for type in node.types)
+
+    def _slice_bytes(self, region: Region, loops: list[Loop]) -> float:
+        """Return a bound on the bytes of one element's slices in the largest loop."""
+        totals = [
+            sum(largest_bytes(node) for node, _ in loop.nodes if node in self.stored)
+            for loop in loops
+        ]
+        return max(totals) / region.length
+
+
+def _read_bytes(subject: Subject, region: Region, loops: list[Loop]) -> int:
+    """Return the bytes of stored values that each step of the loops reads whole.
+
+    Not of what it makes itself.
+    """
+    whole = {
+        value
+        for loop in loops
+        for node, label in loop.nodes
+        for _, value, axis in subject.sliced_operands(node, label)
+        if axis is None and value.node not in region.virtual
+    }
+    return sum(value.type.nbytes for value in whole if not generated_nodes(value, region))
+
+
+def largest_bytes(node: Node) -> int:
+    """Return the bytes of a node's largest result."""
+    return max(type.nbytes for type in node.types)
+
+
+def _repeated_flops(loops: list[Loop]) -> int:
+    """Return the operations of nodes that were computed before, in an earlier loop."""
+    times = Counter(node for loop in loops for node, _ in loop.nodes)
+    return sum((count - 1) * node_cost(node).flops for node, count in times.items())

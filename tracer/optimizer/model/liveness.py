@@ -1,0 +1,307 @@
+"""The peak model: when stored values live, and how many bytes that takes.
+
+XLA computes element-wise producers inside their consumers (`optimizer/model/storage.py`), lets
+results take over dying operands, and keeps loop carries in place. The model mirrors those rules
+over the graph's own order. What XLA decides otherwise shows up in the compiled program's count,
+which the planner compares with this prediction. docs/memory-model.md has the measurements.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+from functools import cached_property
+from weakref import WeakKeyDictionary
+
+from tracer.ir import Graph, Node, Value
+from tracer.optimizer.model.backend import Backend, current_backend
+from tracer.optimizer.model.buffers import Buffer, live_bytes, move_into_results, places_in
+from tracer.optimizer.model.costs import graph_flops, node_cost, node_count
+from tracer.optimizer.model.lifetimes import Lifetimes, Order
+from tracer.optimizer.model.trip_counts import (
+    carried_operands,
+    is_computed,
+    is_in_loop,
+    passed_through,
+)
+from tracer.source import Source
+
+_OVERLAPPING = 2
+"""XLA:CPU may run kernels that do not read each other at the same time."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """One step of the schedule: the node that runs and the bytes alive while it does."""
+
+    node: Node
+    live_bytes: int
+
+
+@dataclass(frozen=True)
+class LiveTensor:
+    """A value that is stored at the peak."""
+
+    value: Value
+    nbytes: int
+
+    @property
+    def source(self) -> Source | None:
+        """The user's line that made it."""
+        return self.value.node.source
+
+    def __str__(self) -> str:
+        return f"{self.value.type} of {self.value.node.name}"
+
+
+class Liveness(Lifetimes):
+    """Buffers of the values of a graph, and the bytes alive at each step of an order.
+
+    Parameters
+    ----------
+    graph : Graph
+        The program or a loop's body.
+    donated : frozenset of int
+        Inputs whose buffers may be overwritten once they are dead.
+    is_body : bool
+        The graph's inputs and results are the carries of a loop or belong to a branch.
+    order : callable, optional
+        `(lifetimes in the graph's own order) -> stored nodes in another order`, of bodies too.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        donated: frozenset[int] = frozenset(),
+        *,
+        is_body: bool = False,
+        order: Order | None = None,
+    ) -> None:
+        self.is_body = is_body
+        self.order = order
+        self.donated = donated
+        super().__init__(graph, order)
+
+    @cached_property
+    def buffers(self) -> dict[Value, Buffer]:
+        """The buffer of every stored value, arguments included."""
+        end = len(self.graph.nodes)
+        found: dict[Value, Buffer] = {}
+        for value, index in self.inputs.items():
+            death = self.death(value) if index in self.donated else end
+            found[value] = Buffer(value.type.nbytes, 0, death, is_argument=True, values=[value])
+        for node in self.schedule:
+            self._allocate(node, found)
+        return found
+
+    def _allocate(self, node: Node, found: dict[Value, Buffer]) -> None:
+        """Give the results of a node buffers: those of dying operands, or new ones."""
+        now = self.position[node]
+        if carried_operands(node):
+            places = self._carries(node, found)
+        else:
+            available = [
+                found[value]
+                for value, in_order in self.buffers_read(node).items()
+                if in_order and found[value].death <= now and self._may_overwrite(node, value)
+            ]
+            places = places_in(available, node.types)
+        for result, place in zip(node.results, places, strict=True):
+            buffer = place or Buffer(result.type.nbytes, now, now)
+            buffer.values.append(result)
+            # Also a result that nothing reads is written.
+            buffer.death = max(buffer.death, now, self.death(result))
+            found[result] = buffer
+
+    def _may_overwrite(self, node: Node, value: Value) -> bool:
+        """Tell whether a kernel that reads a value in its own order can be written over it."""
+        if self.is_flat(value) != self.is_flat(node.results[0]):
+            return False
+        return not (current_backend().fuses_reductions and self.reads_reduced(node, value))
+
+    def _carries(self, loop: Node, found: dict[Value, Buffer]) -> list[Buffer | None]:
+        """Return the buffer for each carry of a loop; None where its start is needed afterwards."""
+        now = self.position[loop]
+        unchanged = passed_through(loop)
+        taken: set[Buffer] = set()
+        places: list[Buffer | None] = [None] * len(loop.results)
+        # Carries that change come first: those that do not may share what is left.
+        for index in sorted(range(len(places)), key=unchanged.__contains__):
+            operand = self.root(loop.operands[index])
+            buffer = found[operand]
+            if buffer in taken or (index not in unchanged and buffer.death > now):
+                continue
+            is_loop = len(unchanged) < len(places)
+            if is_loop and is_computed(operand) and is_in_loop(buffer.values):
+                # A kernel may write over a loop's result, but not for another loop's carry.
+                buffer = found[operand] = buffer.split(operand, self.position[operand.node])
+            if index not in unchanged:
+                taken.add(buffer)
+            places[index] = buffer
+        return places
+
+    @cached_property
+    def timeline(self) -> tuple[Moment, ...]:
+        """Bytes alive at each stored node, arguments and the node's own scratch included."""
+        return tuple(Moment(node, alive + _packing(node)) for node, alive in self._counted)
+
+    @cached_property
+    def _counted(self) -> list[tuple[Node, int]]:
+        """Bytes alive at each stored node, without what libraries allocate themselves."""
+        live = live_bytes(self._allocations(), len(self.graph.nodes))
+        return [(node, live[self.position[node]] + self._scratch(node)) for node in self.schedule]
+
+    def _allocations(self) -> list[Buffer]:
+        """Return the buffers as XLA allocates them: arguments, results of programs, the rest."""
+        end = len(self.graph.nodes)
+        buffers = list(dict.fromkeys(self.buffers.values()))
+        whole = [buffer for buffer in buffers if buffer.is_argument]
+        others = [buffer for buffer in buffers if not buffer.is_argument]
+        if not self.is_body:
+            results = [b for b in others if b.death >= end]
+            others = [b for b in others if b.death < end]
+            places = move_into_results(others, results)
+            others = [b for b in others if b not in places]
+            whole += results
+        return [*(Buffer(buffer.nbytes, 0, end) for buffer in whole), *others]
+
+    def _scratch(self, node: Node) -> int:
+        bodies = node.body_graphs
+        if bodies:
+            return max(_body_needs(body, self.order).counted for body in bodies)
+        copied = self._copied_for_product(node) + current_backend().partial_sums_bytes(node)
+        return node.cost.scratch - node.cost.packing + copied
+
+    def _copied_for_product(self, node: Node) -> int:
+        """Bytes of a computed value that XLA writes out before it transposes it for a product.
+
+        The transposed form is the node's result; what is transposed would be computed inside of it,
+        but XLA computes it in its own layout first.
+        """
+        if not _only_moves(node):
+            return 0
+        moved = node.operands[0]
+        if self.is_stored(moved) and moved.node not in self.again:
+            return 0
+        is_multiplied = any(user.cost.product_flops for user in self._readers(node))
+        return node.operands[0].type.nbytes if is_multiplied else 0
+
+    @cached_property
+    def peak_bytes(self) -> int:
+        """The most bytes alive at any step: arguments, results, temporaries, scratch.
+
+        Libraries' own memory is that of the two ops that take most of it, wherever they are: XLA
+        may run ops that do not read each other at the same time.
+        """
+        arguments = sum(type.nbytes for type in self.graph.input_types)
+        peak = max((alive for _, alive in self._counted), default=arguments)
+        return peak + self._copied_bytes() + sum(largest_packings(self.graph))
+
+    def _copied_bytes(self) -> int:
+        """Bytes of outputs that need a buffer besides the one their elements are in.
+
+        That is so for an input that is handed back, unless it is donated, and for a value that is
+        an output twice, also under another shape.
+        """
+        total = 0
+        claimed = {v for v, index in self.inputs.items() if index not in self.donated}
+        for output in self.graph.outputs:
+            buffer = self.root(output)
+            total += output.type.nbytes if buffer in claimed else 0
+            claimed.add(buffer)
+        return total
+
+    def live_at_peak(self) -> list[LiveTensor]:
+        """Return the values stored at the peak, largest first."""
+        if not self.timeline:
+            return []
+        # The last of equals: results that are not written yet have no tensor in them.
+        peak = max(reversed(self.timeline), key=lambda moment: moment.live_bytes)
+        now = self.position[peak.node]
+        tensors = [
+            LiveTensor(value, value.type.nbytes)
+            for node in self.schedule
+            for value in node.results
+            if self.position[node] <= now <= self.death(value)
+        ]
+        return sorted(tensors, key=lambda tensor: -tensor.nbytes)
+
+
+@dataclass(frozen=True)
+class _Needs:
+    """What a body needs beyond its inputs: in XLA's count, and the largest needs of libraries."""
+
+    counted: int
+    packings: tuple[int, ...]
+
+
+def body_extra_bytes(body: Graph) -> int:
+    """Bytes a loop's body or a branch needs beyond its inputs, which are the caller's buffers."""
+    needs = _body_needs(body)
+    return needs.counted + sum(needs.packings)
+
+
+def _body_needs(body: Graph, order: Order | None = None) -> _Needs:
+    known = _BODY_NEEDS.setdefault(body, {})
+    key = order, current_backend()
+    if key not in known:
+        inputs = sum(type.nbytes for type in body.input_types)
+        donated = frozenset(range(len(body.inputs)))
+        live = Liveness(body, donated, is_body=True, order=order)
+        most = max((alive for _, alive in live._counted), default=inputs)
+        known[key] = _Needs(max(0, most - inputs), largest_packings(body))
+    return known[key]
+
+
+_BODY_NEEDS: WeakKeyDictionary[Graph, dict[tuple[Order | None, Backend], _Needs]] = (
+    WeakKeyDictionary()
+)
+"""Graphs do not change, and programs that are compared share bodies."""
+
+
+def largest_packings(graph: Graph) -> tuple[int, ...]:
+    """Return the largest amounts that libraries allocate at a time, bodies included."""
+    if not current_backend().packs:
+        return ()
+    found: list[int] = []
+    for node in graph.nodes:
+        bodies = node.body_graphs
+        if bodies:
+            for body in bodies:
+                found.extend(_body_needs(body).packings)
+        elif node.cost.packing:
+            found.append(node.cost.packing)
+    return tuple(heapq.nlargest(_OVERLAPPING, found))
+
+
+def _packing(node: Node) -> int:
+    if not current_backend().packs:
+        return 0
+    bodies = node.body_graphs
+    return max((sum(_body_needs(body).packings) for body in bodies), default=node.cost.packing)
+
+
+def _only_moves(node: Node) -> bool:
+    """Tell whether a loop op puts the elements of its one operand into other places."""
+    assert node.op is not None
+    is_one = node.op.fusion == "loop" and len(node.operands) == 1 and not node.op.reuses
+    return is_one and node.cost.flops == 0 and node.operands[0].type.size == node.types[0].size
+
+
+def peak_bytes(graph: Graph, donated: frozenset[int] = frozenset()) -> int:
+    """Return the predicted peak of a graph, in bytes."""
+    return Liveness(graph, donated).peak_bytes
+
+
+__all__ = [
+    "LiveTensor",
+    "Liveness",
+    "Moment",
+    "Order",
+    "body_extra_bytes",
+    "graph_flops",
+    "largest_packings",
+    "node_cost",
+    "node_count",
+    "peak_bytes",
+]

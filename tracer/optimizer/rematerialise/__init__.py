@@ -1,6 +1,0 @@
-"""Rematerialisation: values that are stored over the peak are computed again after it."""
-
-from tracer.optimizer.rematerialise.driver import REMATERIALISE_NAME, Rematerialiser
-from tracer.optimizer.rematerialise.search import Found, Search
-
-__all__ = ["REMATERIALISE_NAME", "Found", "Rematerialiser", "Search"]

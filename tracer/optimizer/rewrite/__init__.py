@@ -1,0 +1,1 @@
+"""Rewrites: the same values from another expression."""

@@ -1,0 +1,134 @@
+"""Exponentials of float64 on CPUs, computed as polynomials.
+
+They take less time than XLA:CPU's own (`ops/exponential.py`; docs/memory-model.md has what was
+measured). What XLA fuses must not change with it: an exponential is *expensive* to XLA, so it is
+computed once and stored where several kernels read it, and additions and multiplications are not.
+So one that is stored for kernels goes behind an optimization barrier; one that libraries read is
+stored for them anyway, and one that a single kernel reads is computed inside of it. The polynomial
+reads its operand several times, and where a kernel reduces or turns what it computes XLA takes
+that for reading elements again (`FusionReusesParamElements`, xla/hlo/ir/hlo_instruction.cc): an
+expensive operand would be stored. There the exponential stays XLA's, and where it is stored for
+kernels in small calls and for a few bytes in loops, as no barriers stand there.
+
+Results are within 1.1 units in the last place (XLA's own: 1.6). XLA's rules for exponentials do not
+find them: `exp(a) * exp(b)` overflows where NumPy's does, and is not `exp(a + b)`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from tracer import ops
+from tracer.ir import Builder, Graph, Node, Value, map_bodies, rebuild
+from tracer.ops.rules import as_tuple
+from tracer.optimizer.model.liveness import Liveness
+from tracer.optimizer.model.storage import is_expensive
+from tracer.optimizer.passes import Pass, PassLog
+
+SMALLEST_BARRIER_IN_LOOPS = 1025
+"""Bytes; smaller ones are left out there, all in small calls (`lowering/emit/control.py`)."""
+
+
+def has_exponentials(graph: Graph) -> bool:
+    """Tell whether there is anything to expand, in bodies too."""
+    return any(
+        _is_slow(node) or any(map(has_exponentials, node.body_graphs)) for node in graph.nodes
+    )
+
+
+def expand_exponentials(graph: Graph, log: PassLog, smallest: float = 0) -> Graph:
+    """Write float64 exponentials as polynomials, and keep stored what XLA stores of them.
+
+    Parameters
+    ----------
+    graph : Graph
+    log : PassLog
+    smallest : float
+        Barriers around fewer bytes are left out when this graph is lowered.
+    """
+    calls = {id(body) for node in graph.nodes if _is_call(node) for body in node.body_graphs}
+
+    def in_body(body: Graph) -> Graph:
+        lower = math.inf if id(body) in calls else max(smallest, SMALLEST_BARRIER_IN_LOOPS)
+        return expand_exponentials(body, log, lower)
+
+    graph = map_bodies(graph, in_body)
+    if not any(map(_is_slow, graph.nodes)):
+        return graph
+    live = Liveness(graph)
+
+    def rewrite(
+        builder: Builder, node: Node, operands: tuple[Value, ...]
+    ) -> Sequence[Value] | None:
+        if not _is_slow(node):
+            return None
+        subject = f"{node.types[0]} of {node.name}"
+        is_shared = _is_stored_for_kernels(live, node)
+        reason = _why_not(live, node, is_shared and node.types[0].nbytes < smallest)
+        if reason is not None:
+            log.refuse(subject, reason, node.source)
+            return None
+        log.applied.append(subject)
+        result = ops.polynomial_exponential(*operands)
+        return as_tuple(ops.optimization_barrier(result) if is_shared else result)
+
+    return rebuild(graph, rewrite)
+
+
+def _why_not(live: Liveness, node: Node, lacks_barrier: bool) -> str | None:
+    if lacks_barrier:
+        return "kernels would compute it again, as no barrier may stand in a loop so small"
+    if _stores_operand(live, node):
+        return "XLA would store what it is computed from, as a polynomial reads that several times"
+    return None
+
+
+def _is_slow(node: Node) -> bool:
+    return node.op is ops.exponential and node.types[0].dtype == np.float64
+
+
+def _is_call(node: Node) -> bool:
+    return node.op is ops.small_call
+
+
+def _stores_operand(live: Liveness, node: Node) -> bool:
+    """Tell whether XLA would store what the exponential is computed from, which it does not now."""
+    if node in live.stored or _is_read_in_order(live, node):
+        return False
+    return any(is_expensive(item) for item in live.kernels(node) if item is not node)
+
+
+def _is_read_in_order(live: Liveness, node: Node) -> bool:
+    """Tell whether the kernel that reads a value writes each element at the place of its own."""
+    stack, seen = [node], {node}
+    while stack:
+        current = stack.pop()
+        for user in live._readers(current):
+            places = [i for i, value in enumerate(user.operands) if value.node is current]
+            assert user.op is not None
+            if not set(places) <= set(user.op.reuses):
+                return False
+            if user not in live.stored and user not in seen:
+                seen.add(user)
+                stack.append(user)
+    return True
+
+
+def _is_stored_for_kernels(live: Liveness, node: Node) -> bool:
+    """Tell whether a value is stored, and read by what could compute it again."""
+    if node not in live.stored:
+        return False
+    return any(user.op and user.op.fusion != "opaque" for user in live._readers(node))
+
+
+EXPAND_EXPONENTIALS = Pass("expand exponentials", expand_exponentials, exact=False, bodies=False)
+
+__all__ = [
+    "EXPAND_EXPONENTIALS",
+    "SMALLEST_BARRIER_IN_LOOPS",
+    "expand_exponentials",
+    "has_exponentials",
+]

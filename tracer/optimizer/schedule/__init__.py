@@ -1,0 +1,1 @@
+"""The order in which a program's values are computed."""

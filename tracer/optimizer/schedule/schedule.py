@@ -1,0 +1,79 @@
+"""Schedule: run the nodes of a graph in an order that keeps fewer bytes at its peak.
+
+Only the order changes, never a value. The pass prices what the search proposes with the peak model
+and keeps the graph's own order unless another one has a smaller peak. XLA has its own order; where
+that matters `tracer/optimizer/rewrite/chains/ties.py` makes it keep ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tracer.ir import Graph, map_bodies
+from tracer.optimizer.model.liveness import Liveness
+from tracer.optimizer.passes import Pass, PassLog
+from tracer.optimizer.rewrite.chains.search import candidate_orders
+from tracer.optimizer.rewrite.chains.tasks import TaskGraph
+from tracer.units import format_bytes
+
+# Orders that are priced with the peak model, the most promising ones by the search's own count.
+_MOST_PRICED = 3
+
+
+def schedule(
+    graph: Graph,
+    log: PassLog,
+    donated: Iterable[int] = (),
+    *,
+    is_body: bool = False,
+    bodies: bool = True,
+) -> Graph:
+    """Return the graph in the order with the smallest predicted peak that was found.
+
+    Parameters
+    ----------
+    graph : Graph
+        The program.
+    log : PassLog
+        Told of every graph or body whose peak falls.
+    donated : iterable of int
+        Inputs whose memory may be overwritten.
+    is_body : bool
+        The graph is the body of a loop or a branch.
+    bodies : bool
+        The bodies of loops and branches are ordered too.
+
+    Returns
+    -------
+    Graph
+        `graph` itself when no order with a smaller peak was found.
+    """
+    if bodies:
+        graph = map_bodies(
+            graph, lambda body: schedule(body, log, range(len(body.inputs)), is_body=True)
+        )
+    may_free = frozenset(donated)
+    live = Liveness(graph, may_free, is_body=is_body)
+    tasks = TaskGraph(live)
+    orders = candidate_orders(tasks)
+    own = list(range(len(tasks)))
+    best, least = graph, live.peak_bytes
+    for order in orders[:_MOST_PRICED]:
+        if order == own:
+            continue
+        found = tasks.reordered(order)
+        peak = Liveness(found, may_free, is_body=is_body).peak_bytes
+        if peak < least:
+            best, least = found, peak
+    if best is not graph:
+        what = "body" if is_body else "program"
+        log.applied.append(
+            f"{what} of {len(tasks)} stored values: {format_bytes(live.peak_bytes)} -> "
+            f"{format_bytes(least)}"
+        )
+    return best
+
+
+SCHEDULE = Pass("schedule", schedule, bodies=False)
+
+__all__ = ["SCHEDULE", "schedule"]
