@@ -123,7 +123,7 @@ def as_written() -> Iterator[None]:
 
 def prepare(case: Case, *, chosen: bool) -> Any:
     """Return a call without arguments that runs the loop and waits."""
-    lowering.compiler.clear_cache()
+    lowering.run.compiler.clear_cache()
     if chosen:
         executable = lowering.compile_graph(looped(case))
     else:

@@ -1,7 +1,7 @@
 """Transfers run beside programs where the client runs programs beside the host.
 
 GPUs' and TPUs' do. None is here, so an asynchronous CPU client stands for them; tracer's own runs a
-program inside the call (`lowering.clients`).
+program inside the call (`lowering.devices.clients`).
 """
 
 from __future__ import annotations

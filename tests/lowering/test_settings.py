@@ -130,7 +130,7 @@ def may_act(name, dtype):
         return shims.VERSION >= (0, 9)
     if name in ("stored products", "operands by rows"):
         return shims.PRODUCTS_BY_YNNPACK
-    return name != "wide vectors" or bool(lowering.vectors.vector_options("cpu"))
+    return name != "wide vectors" or bool(lowering.cpu.vectors.vector_options("cpu"))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

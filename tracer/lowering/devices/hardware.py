@@ -23,7 +23,7 @@ _LAUNCH_SECONDS = {"gpu": 5e-6, "tpu": 1e-6}
 
 
 def machine_facts(device: Device | str | None = None) -> dict[str, Any]:
-    """Return what a device can do: the fields of `optimizer.speed.Machine` that are known.
+    """Return what a device can do: the fields of `optimizer.model.speed.Machine` that are known.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def machine_facts(device: Device | str | None = None) -> dict[str, Any]:
 
 
 def storage_facts(device: Device) -> dict[str, Any]:
-    """Return how a device's compiler stores things: the fields of `optimizer.backend.Backend`."""
+    """Return how a device's compiler stores things: the fields of `Backend` (optimizer/model)."""
     if device.platform == "gpu":
         return {"packs": False, "fuses_reductions": True, "cores": target_of(device).description[0]}
     return {"packs": device.platform == "cpu"}
