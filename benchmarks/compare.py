@@ -1,6 +1,7 @@
-"""The planner's programs on two checkouts of this repository, call by call in turns.
+"""The planner's programs, or the experiments, on two checkouts, call by call in turns.
 
     python -m benchmarks.compare OLD NEW [--size small|medium|full] [--only NAME ...] [--json FILE]
+    python -m benchmarks.compare OLD NEW --experiments NAME ... --size full [--data DIR]
 
 OLD and NEW are folders, such as made by `git worktree add --detach /tmp/old REVISION`. Each program
 has a process in each of them, which stays. Ratios are new over old: processor seconds of all
@@ -18,7 +19,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -60,10 +61,32 @@ def serve(name: str, size: str) -> None:
         sys.stdout.flush()
 
 
-def started(root: Path, name: str, size: str) -> tuple[subprocess.Popen[str], Row]:
+def serve_experiment(path: str, arguments: dict[str, Any]) -> None:
+    """Make our run of an experiment, call it once, and again for each line of the input."""
+    import importlib
+
+    import numpy as np
+
+    module, _, function = path.partition(":")
+    run = getattr(importlib.import_module(module), function)(**arguments)
+    start = time.process_time()
+    run()
+    first = time.process_time() - start
+    report = run.report()
+    values = [float(value) for value in np.ravel(report["values"])]
+    print(json.dumps({"bytes": report["counted_bytes"], "planning": first, "values": values}))
+    sys.stdout.flush()
+    for _ in sys.stdin:
+        clock, processor = time.perf_counter(), time.process_time()
+        run()
+        print(json.dumps([time.process_time() - processor, time.perf_counter() - clock]))
+        sys.stdout.flush()
+
+
+def started(root: Path, call: str) -> tuple[subprocess.Popen[str], Row]:
     """Start a program in a checkout; return its process, and what planning took or said."""
     # This file, as an older checkout may not have it.
-    code = f"import runpy; runpy.run_path({__file__!r})['serve']({name!r}, {size!r})"
+    code = f"import runpy; serving = runpy.run_path({__file__!r}); serving{call}"
     process = subprocess.Popen(
         [sys.executable, "-c", code],
         cwd=root,
@@ -81,9 +104,9 @@ def started(root: Path, name: str, size: str) -> tuple[subprocess.Popen[str], Ro
     return process, {"failed": (process.stderr.read().strip().splitlines() or ["no output"])[-1]}
 
 
-def compared(roots: Sequence[Path], name: str, size: str) -> Row:
+def compared(roots: Sequence[Path], call: str) -> Row:
     """Return the ratios of a program, new over old, or why there are none."""
-    (old, before), (new, after) = (started(root, name, size) for root in roots)
+    (old, before), (new, after) = (started(root, call) for root in roots)
     try:
         failed = {
             key: row["failed"] for key, row in (("old", before), ("new", after)) if "failed" in row
@@ -95,13 +118,17 @@ def compared(roots: Sequence[Path], name: str, size: str) -> Row:
         for process in (old, new):
             process.kill()
             process.communicate()
-    return {
+    row = {
         "processor": statistics.median(b[0] / a[0] for a, b in turns),
         "clock": statistics.median(b[1] / a[1] for a, b in turns),
         "planning": after["planning"] / before["planning"],
         "bytes": after["bytes"] / before["bytes"],
-        "error": [before["error"], after["error"]],
     }
+    if "error" in before:
+        return {**row, "error": [before["error"], after["error"]]}
+    largest = max(map(abs, before["values"]))
+    apart = max(abs(x - y) for x, y in zip(before["values"], after["values"], strict=True))
+    return {**row, "apart": apart / largest}
 
 
 def in_turns(
@@ -127,6 +154,25 @@ def ask(process: subprocess.Popen[str]) -> list[float]:
     return taken
 
 
+def calls(options: argparse.Namespace) -> Iterator[tuple[str, str]]:
+    """Yield the name of everything that is compared, and what serves it."""
+    if options.experiments is None:
+        from benchmarks.programs import WORKLOADS
+
+        yield from ((name, f"['serve']({name!r}, {options.size!r})") for name in WORKLOADS)
+        return
+    from benchmarks.experiments.__main__ import EXPERIMENTS
+    from benchmarks.experiments.records import Settings
+
+    data = None if options.data is None else str(Path(options.data).resolve())
+    settings = Settings(options.size, data, "cpu", 1 << 40, 60.0, 3600.0)
+    for name in options.experiments:
+        for case in EXPERIMENTS[name](settings):
+            ours = case.systems[0]
+            given = {**case.shape, **ours.arguments, "device": "cpu", "cap_bytes": 1 << 40}
+            yield f"{name}: {case.title}", f"['serve_experiment']({ours.path!r}, {given!r})"
+
+
 def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(
@@ -136,17 +182,17 @@ def main() -> None:
     parser.add_argument("new", type=Path)
     parser.add_argument("--size", choices=("small", "medium", "full"), default="small")
     parser.add_argument("--only", action="append", default=[], metavar="NAME")
+    parser.add_argument("--experiments", nargs="+", metavar="NAME", help="in place of the programs")
+    parser.add_argument("--data", metavar="DIR", help="the folder of data sets")
     parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args()
-    from benchmarks.programs import WORKLOADS
-
     results: dict[str, Row] = {}
-    for name in WORKLOADS:
+    for name, call in calls(options):
         if options.only and not any(part in name for part in options.only):
             continue
-        row = results[name] = compared((options.old, options.new), name, options.size)
+        row = results[name] = compared((options.old, options.new), call)
         shown = {k: round(v, 2) if isinstance(v, float) else v for k, v in row.items()}
-        print(name, shown, flush=True)
+        print(name, shown | ({"apart": row["apart"]} if "apart" in row else {}), flush=True)
         if options.json is not None:
             options.json.write_text(json.dumps(results, indent=1), encoding="utf-8")
     for key in ("processor", "clock", "planning", "bytes"):
