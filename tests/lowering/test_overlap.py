@@ -13,6 +13,7 @@ import pytest
 
 import tracer
 import tracer.numpy as tnp
+from tests.lowering.test_settings import PROGRAMS, inputs_of
 from tracer import lowering
 from tracer.errors import DonatedArrayError, TracingError
 from tracer.lowering.shims import OneDevice, xla_client
@@ -39,6 +40,21 @@ def slow(device: lowering.Device) -> lowering.Executable:
 
 def rotation() -> Any:
     return np.eye(SIZE)[np.roll(np.arange(SIZE), 1)]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_values_of_a_client_that_waits(device: lowering.Device, name: str) -> None:
+    arrays = inputs_of(name, "float32")
+    graph = trace(PROGRAMS[name][0], arrays).graph
+    found = []
+    for where in (device, lowering.default_device()):
+        lowering.clear_cache()  # Both are called cpu:0.
+        program = lowering.compile_graph(graph, device=where)
+        buffers = [lowering.to_device(array, where) for array in arrays]
+        found.append([lowering.to_host(result) for result in program(*buffers)])
+    lowering.clear_cache()
+    for asynchronous, synchronous in zip(*found, strict=True):
+        assert np.array_equal(asynchronous, synchronous, equal_nan=True)
 
 
 def test_arguments_are_uploaded_while_a_program_runs(

@@ -200,6 +200,15 @@ def test_each_barrier_of_the_lowering_has_a_row():
     assert unnamed == ["tracer/ops/control.py"], "the op that passes emit"
 
 
+def test_what_the_client_is_made_with_has_a_row():
+    ((file, call),) = _calls("make_cpu_client")
+    assert file == "tracer/lowering/devices/clients.py"
+    given = {f"{item.arg}={ast.unparse(item.value)}" for item in call.keywords if item.arg}
+    assert {f"{option} of the CPU client" for option in given} == {
+        row.what for row in SETTINGS.values() if row.kind == "client"
+    }
+
+
 def test_each_library_call_and_attribute_has_a_row():
     files = {file for file, _ in _calls("CustomCallOp")}
     assert files == {"tracer/lowering/emit/library.py"}

@@ -94,6 +94,11 @@ CALLS: list[Callable[[Any], Any]] = [
     lambda m: m.insert(CUBE, 1, np.arange(8).reshape(2, 4), axis=1),
     lambda m: m.insert(CUBE, 1, np.arange(6).reshape(2, 3), axis=2),
     lambda m: m.insert(CUBE, [1], np.arange(6).reshape(2, 3, 1), axis=2),
+    lambda m: m.insert(PAIRS, np.array([False, True, False]), 5, axis=0),
+    lambda m: m.insert(PAIRS, np.array([True, False, True]), [5], axis=0),
+    lambda m: m.insert(PAIRS, np.array([True, False, True]), [[5], [6]], axis=0),
+    lambda m: m.insert(PAIRS, np.array([False, False]), 7, axis=1),
+    lambda m: m.delete(PAIRS, np.array([False, True, False]), axis=0),
     lambda m: m.insert(CUBE, [0, 2], np.arange(6).reshape(2, 3, 1), axis=2),
     lambda m: m.insert(PAIRS, [2, 2], [5, 6]),
     # norms of nothing

@@ -23,7 +23,7 @@ class Setting:
     name : str
         What it is called here.
     kind : str
-        "option", "disabled pass", "attribute", "precision", "custom call" or "barrier".
+        "option", "disabled pass", "client", "attribute", "precision", "custom call", "barrier".
     what : str
         XLA's name of it; for a barrier, what is stored.
     why : str
@@ -102,6 +102,14 @@ SETTINGS: dict[str, Setting] = {
             "while-loop-invariant-code-motion",
             "what a loop computes again on purpose is not stored before it",
             "under a limit that other programs do not keep",
+        ),
+        Setting(
+            "synchronous client",
+            "client",
+            "asynchronous=False of the CPU client",
+            "a call's temporaries are freed before the next call allocates its own",
+            "CPU",
+            certified="tests/lowering/test_overlap.py::test_values_of_a_client_that_waits",
         ),
         Setting(
             "small calls",

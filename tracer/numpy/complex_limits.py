@@ -126,7 +126,8 @@ def sqrt(z: Array, result: Array) -> Array:
     result = _above_or_below(z, result)
     unknown = _is_nan(y)
     result = _put(result, _both(_is(x, math.inf), unknown), math.inf, math.nan)
-    return _put(result, _both(_is(x, -math.inf), unknown), math.nan, math.inf)
+    result = _put(result, _both(_is(x, -math.inf), unknown), math.nan, math.inf)
+    return _put(result, _both(_is_nan(x), _is_infinite(y)), math.inf, y)
 
 
 def asin(z: Array, result: Array) -> Array:
@@ -174,8 +175,10 @@ def asinh(z: Array, result: Array) -> Array:
 
 
 def atanh(z: Array, result: Array) -> Array:
-    """On the imaginary axis and at infinity the real part vanishes; else NaN stays NaN."""
+    """At zero and infinity the real part vanishes; cut along the real axis, from -1 and 1 out."""
     x, y = _parts(z)
+    # XLA is on the right side for arguments of moderate size only.
+    result = _above_or_below(z, result)
     unknown = _is_nan(y)
     zero = select(has_sign(x), full_like(x, -0.0), full_like(x, 0.0))
     result = _put(result, unknown, math.nan, math.nan)

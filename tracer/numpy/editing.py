@@ -26,7 +26,15 @@ def _places(name: str, obj: Any, size: int) -> Any:
     """Return what `insert` and `delete` take as places: a slice, or concrete indices."""
     if isinstance(obj, slice):
         return np.arange(size)[obj]
-    return concrete(name, obj, _MEND) if isinstance(obj, ArrayBase) else np.asarray(obj)
+    places = concrete(name, obj, _MEND) if isinstance(obj, ArrayBase) else np.asarray(obj)
+    if places.dtype != bool:
+        return places
+    if places.shape != (size,):
+        raise ShapeError(
+            f"{name} by a mask of shape {places.shape} along an axis of {size} elements",
+            mend="give one bool for each element of the axis, or integers",
+        )
+    return np.flatnonzero(places)
 
 
 def delete(arr: ArrayLike, obj: Any, axis: int | None = None) -> Array:
@@ -62,8 +70,9 @@ def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None)
     ----------
     arr : array_like
         Any array.
-    obj : int or slice or array_like of int
-        Before which indices; concrete.
+    obj : int or slice or array_like of int or of bool
+        Before which indices; a mask along the axis stands for the indices where it is True.
+        Concrete.
     values : array_like
         Broadcast to the new slices, in the dtype of `arr`. Before a single index all slices of
         the values are put in, along their first axis when the index is no list.
