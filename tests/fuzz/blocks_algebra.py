@@ -79,6 +79,36 @@ def batched(w: Writer) -> None:
     )
 
 
+def stacked(w: Writer) -> None:
+    """Factors and systems of a stack of matrices, written as for one."""
+    x = w.value(3, lambda v: w.size(v.shape[2]) > 0 and w.elements(*v.shape) <= 4000)
+    b, n, k = x.shape
+    if not w.size(n):
+        return
+    w.fits(b, n, n)
+    t = "np.swapaxes({x}, 1, 2)" if w.is_real else "np.conj(np.swapaxes({x}, 1, 2))"
+    form = w.choose(["{x} @ {t} / {k} + 0.5 * {eye}", "{x} @ {t} / {k} + 2 * {eye}[None]"])
+    eye = _EYE.format(n=n, x=x)
+    a = w.emit(form.format(x=x, t=t.format(x=x), k=k, eye=eye), (b, n, n))
+    right = w.alike((b, n, w.dim()))
+    form, shape = w.choose(
+        [
+            ("np.linalg.solve({a}, {b})", right.shape),
+            ("np.linalg.inv({a}) @ {b}", right.shape),
+            ("np.linalg.cholesky({a}) @ {b}", right.shape),
+            ("np.linalg.slogdet({a})[1]", (b,)),
+            ("np.linalg.det({a})", (b,)),
+            ("np.linalg.eigvalsh({a})", (b, n)),
+            ("np.linalg.svd({a}, compute_uv=False)", (b, n)),
+            ("np.trace({a} @ {a}, axis1=1, axis2=2)", (b,)),
+            ("np.diagonal({a} @ {a}, axis1=1, axis2=2)", (b, n)),
+            ("({a} + np.swapaxes({a}, 1, 2)) @ {b}", right.shape),
+            ("np.einsum('bij,bjk->ik', {a}, {b})", right.shape[1:]),
+        ]
+    )
+    w.emit(form.format(a=w.use(a), b=w.use(right)), shape)
+
+
 def chain(w: Writer) -> None:
     """Products of several matrices, from the left; some are the same."""
     x = w.value(2)
@@ -326,6 +356,7 @@ def woodbury(w: Writer) -> None:
 BLOCKS = (
     (product, 6),
     (batched, 2),
+    (stacked, 3),
     (chain, 3),
     (sums_of_products, 4),
     (symmetric, 4),

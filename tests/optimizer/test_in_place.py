@@ -16,7 +16,7 @@ from tests.optimizer.graphs import apply, evaluated, ops_of, text, traced
 from tests.optimizer.random_programs import programs
 from tracer.ir import Graph
 from tracer.numpy.array import apply_graph
-from tracer.optimizer.alias.donations import in_place
+from tracer.optimizer.alias import in_place
 from tracer.optimizer.alias.in_place import in_place_pass
 
 LARGE, SMALL = ((100, 50), "float32"), ((10, 5), "float32")

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tracer.errors import TracerError
 from tracer.ir import Graph, ShapeDtype, Value
 from tracer.optimizer.rewrite.match.rule import (
     Guard,
@@ -127,6 +128,14 @@ class Expression:
         """Return what the variables are where a value is this expression, else None."""
         for skeleton in self._skeletons:
             for leaves in skeleton.loose_leaves(value):
-                if skeleton.bound(value, leaves, {}) is not None:
+                if _stands_at(skeleton, value, leaves):
                     return leaves
         return None
+
+
+def _stands_at(skeleton: Skeleton, value: Value, leaves: tuple[Value, ...]) -> bool:
+    """Tell whether an expression, of these leaves, is a value."""
+    try:
+        return skeleton.bound(value, leaves, {}) is not None
+    except (TracerError, IndexError):  # It does not exist for them: x @ x.T of a stack.
+        return False
