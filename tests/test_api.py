@@ -309,3 +309,23 @@ def test_a_limit_keeps_the_numbers() -> None:
     for limit in ("200kB", "1MB", "10MB"):
         split = tracer.compile(outer_sum, memory_limit=limit)(LONG)
         np.testing.assert_allclose(split, whole, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.xla
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [(0.0, -0.0), (1, 1.0), (1, True), ((2, 0.0), (2, -0.0)), ((1,), (1.0,)), (0j, -0j)],
+)
+def test_static_values_that_are_equal_and_not_the_same_are_traced_apart(
+    one: Any, other: Any
+) -> None:
+    seen = []
+
+    def function(x: Any, given: Any) -> Any:
+        seen.append(given)
+        return x
+
+    compiled = tracer.compile(function, static_argnums=1)
+    for given in (one, other, one, other):
+        compiled(np.ones(2), given)
+    assert [repr(given) for given in seen] == [repr(one), repr(other)]

@@ -122,6 +122,17 @@ def test_integers_cover_their_interval(dtype):
     assert np.bincount(drawn).argmax() < 10
 
 
+@pytest.mark.parametrize(
+    ("dtype", "low", "high"),
+    [("int8", -50, 100), ("uint8", 0, 200), ("int16", -30000, 20000), ("uint16", 0, 40000)],
+)
+def test_randint_of_few_bits_is_even(dtype: str, low: int, high: int) -> None:
+    drawn = np.asarray(random.randint(KEY, (100_000,), low, high, dtype)).astype(float)
+    counts, _ = np.histogram(drawn, bins=10, range=(low, high))
+    # Of 100,000 draws in ten parts each has 10,000, with a deviation of 95.
+    assert np.abs(counts - 10_000).max() < 5 * 95
+
+
 def test_integers_of_a_whole_dtype():
     drawn = np.asarray(random.randint(KEY, (5000,), 0, 256, "uint8"))
     assert len(np.unique(drawn)) == 256

@@ -182,10 +182,22 @@ def program_key(
 ) -> tuple[Any, ...]:
     """Return what a compiled program depends on.
 
-    The types of static values belong to it: 1, 1.0 and True are equal and trace differently. Of
-    other Python numbers only the class does.
+    Of Python numbers that are not static only the class belongs to it.
     """
-    return structure, signatures, tuple([(i, value.__class__, value) for i, value in statics])
+    return structure, signatures, tuple([(i, _static_key(value)) for i, value in statics])
+
+
+def _static_key(value: Any) -> tuple[Any, ...]:
+    """Return what tells static values apart that are equal and trace differently.
+
+    1, 1.0 and True; 0.0 and -0.0; and tuples of these.
+    """
+    cls = value.__class__
+    if cls is tuple:
+        return cls, tuple([_static_key(item) for item in value])
+    if cls is float or cls is complex:
+        return cls, repr(value)
+    return cls, value
 
 
 def _static(args: tuple[Any, ...], position: int) -> Any:

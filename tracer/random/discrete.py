@@ -32,13 +32,18 @@ if TYPE_CHECKING:
     from tracer.numpy.array import Array
 
 _UINTS = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64"}
+_WIDER = {
+    np.dtype(narrow): np.dtype(wide)
+    for wide, narrows in (("int32", ("int8", "int16")), ("uint32", ("uint8", "uint16")))
+    for narrow in narrows
+}
 _BITS_IN_SORT = 32
 _EXPONENT = 3
 """A permutation is sorted so often that n elements meet n**3 times as many sort keys."""
 
 
 def randint(key: ArrayLike, shape: Any, minval: Any, maxval: Any, dtype: Any = int) -> Array:
-    """Return integers that lie evenly in [minval, maxval).
+    """Return integers that are drawn from [minval, maxval), as JAX draws them.
 
     Parameters
     ----------
@@ -55,7 +60,9 @@ def randint(key: ArrayLike, shape: Any, minval: Any, maxval: Any, dtype: Any = i
     Returns
     -------
     Array, shape `shape`
-        The integers. They are remainders of twice as many random bits as the dtype has.
+        The integers: remainders of random bits, the same bits as JAX's. Their probabilities
+        differ by a share of (maxval - minval) / 2**32 at most, 2**64 for dtypes of 64 bits: that
+        is much only where the span is near the whole range of such a dtype.
     """
     wanted, sizes = as_dtype(dtype), checked_shape(shape)
     if wanted.kind not in "iu":
@@ -66,7 +73,10 @@ def randint(key: ArrayLike, shape: Any, minval: Any, maxval: Any, dtype: Any = i
     ends = [limits.max if beyond else maxval, minval]
     high, low = [_bound(end, wanted, sizes) for end in ends]
     first, second = split(key)
-    return _randint(first, second, low, high, beyond=beyond)
+    # In fewer bits the product of two remainders would not fit, and the draw be uneven.
+    drawn = _WIDER.get(wanted, wanted)
+    found = _randint(first, second, convert(low, drawn), convert(high, drawn), beyond=beyond)
+    return convert(found, wanted)
 
 
 def _bound(end: Any, dtype: promotion.Dtype, shape: tuple[int, ...]) -> Array:
