@@ -195,3 +195,25 @@ def test_plot_refuses_endings_that_it_cannot_write(plan: tracer.Plan, tmp_path: 
     assert "png" in caught.value.mend
     with pytest.raises(FileNotFoundError):
         plan.plot(str(tmp_path / "missing" / "plan.png"))
+
+
+def _padded(x: Any, y: Any) -> Any:
+    first = x[:, None] * y
+    second = np.pad(first[2:, 1:], ((0, 2), (1, 0)), mode="edge") - first
+    third = np.pad(second.at[3:40, ::2].set(1)[2:, 1:], ((0, 2), (1, 0)), mode="edge")
+    last = third % 7 - third
+    return second.std(0), (last * last).sum(1), third.sum()
+
+
+def _sorted_twice(x: Any, y: Any) -> Any:
+    rows = np.sort(x[:, None] * y, 1)
+    larger = np.maximum(rows, rows[::-1])
+    return np.trace(np.sort(larger, 1)), larger.min(1)
+
+
+@pytest.mark.xla
+@pytest.mark.parametrize("function", [_padded, _sorted_twice])
+def test_the_smallest_limit_is_met_where_xla_takes_less_than_is_predicted(function: Any) -> None:
+    types = (ShapeDtype((300,), "float64"), ShapeDtype((256,), "float64"))
+    minimum = tracer.compile(function).plan(*types).minimum_bytes
+    assert tracer.compile(function, memory_limit=minimum).plan(*types).compiled_bytes <= minimum

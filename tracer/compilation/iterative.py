@@ -30,6 +30,8 @@ from tracer.trace import Traced
 from tracer.units import format_bytes
 
 _TENTH_LESS = 0.9
+# Predictions are not as far off: such a program takes more than the smallest that is known.
+_WELL_ABOVE = 1.5
 # How often a tenth less is tried for the smallest limit.
 _MAXIMUM_ROUNDS = 8
 # After a program that took more than was predicted, predictions are asked to be lower by as much,
@@ -108,7 +110,6 @@ class Compilers:
         self.limit = lowering.free_bytes(self.device) if limit == AUTO else limit
         self.plain = self._compiler(call.traced, PLAIN)
         self._found: dict[Mode, Compiler] = {}
-        self._accepted: Found | None = None
 
     def compile(self) -> Found:
         """Return the first program that keeps the limit, compiled, with its compiler.
@@ -122,14 +123,16 @@ class Compilers:
         assert not isinstance(self.limit, str)
         if self.limit is not None and found.nbytes > self.limit:
             raise infeasible(self.name, self.limit, found)
-        self._accepted = found
         return found
 
     def minimum_bytes(self) -> int:
-        """Return the smallest limit that is known to be met, in bytes."""
+        """Return the smallest limit that is known to be met, in bytes.
+
+        What takes less than the limit under which it was found may not be found under a lower one.
+        """
         with predicted_for(self.device):
             least = self.least.nbytes
-        return least if self._accepted is None else min(least, self._accepted.nbytes)
+        return min(least, self.limit) if isinstance(self.limit, int) else least
 
     def _within_machine(self) -> Found | None:
         """Return, without a limit, what keeps to the machine's memory where all else needs more.
@@ -158,9 +161,13 @@ class Compilers:
         at nine tenths of what is found here a limit is refused.
         """
         found = self.with_limit(1)._smallest.smallest()
-        if not self.options.split:
+        if self.options.split:
+            found = tenths_lower(found, lambda limit: self.with_limit(limit).first())
+        # XLA may take less for the program as it is without a limit than is predicted of it.
+        free = self.with_limit(None)
+        if next(free.plain.planner.candidates()).peak_bytes > _WELL_ABOVE * found.nbytes:
             return found
-        return tenths_lower(found, lambda limit: self.with_limit(limit).first())
+        return min(free.first() or found, found, key=lambda found: found.nbytes)
 
     def with_limit(self, limit: int | None) -> Compilers:
         """Return the same program under another limit; they share what is found."""
