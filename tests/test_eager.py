@@ -10,12 +10,12 @@ import pytest
 import tracer
 import tracer.numpy as tnp
 from tracer import lowering, ops
+from tracer.array import dispatch, evaluation
+from tracer.array.array import Array
+from tracer.array.dispatch import apply, apply_many, compound
+from tracer.array.trace import trace
 from tracer.compilation.eager import EagerProgram, LoweringEvaluator
 from tracer.errors import DeviceError, DonatedArrayError, ExecutionError
-from tracer.numpy import dispatch, evaluation
-from tracer.numpy.array import Array
-from tracer.numpy.dispatch import apply, apply_many, compound
-from tracer.trace import trace
 
 
 class _Counting(LoweringEvaluator):

@@ -13,8 +13,8 @@ import tracer
 import tracer.numpy as tnp
 from tests.devices.following_calls import HOST, METHODS, Call, calls
 from tracer import tree
+from tracer.array.base import ArrayBase
 from tracer.errors import ArgumentError, DeviceError
-from tracer.numpy.base import ArrayBase
 from tracer.sharding import Mesh, NamedSharding, PartitionSpec, local_parts
 
 CALLS = dict(calls())

@@ -14,9 +14,9 @@ import pytest
 import tracer
 import tracer.numpy as tnp
 from tracer import lowering
+from tracer.array.trace import trace
 from tracer.errors import DonatedArrayError, TracingError
 from tracer.lowering.shims import OneDevice, xla_client
-from tracer.trace import trace
 
 pytestmark = pytest.mark.xla
 SIZE, TRIPS = 256, 2000

@@ -10,9 +10,9 @@ import pytest
 import tracer
 import tracer.numpy as tnp
 from tests.numpy.oracle import assert_same, interpreted
+from tracer.array import evaluation
+from tracer.array.trace import trace
 from tracer.errors import ArrayIndexError, DTypeError, ShapeError, TracingError
-from tracer.numpy import evaluation
-from tracer.trace import trace
 
 SHAPE = (4, 5, 3)
 

@@ -10,13 +10,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tracer import tree
+from tracer.array.base import ArrayBase
+from tracer.array.convert import host_array
+from tracer.array.promotion import weak_class
+from tracer.array.recording import current_recording
+from tracer.array.weak import as_given
 from tracer.compilation.buckets import Bucket, Request, type_of
 from tracer.errors import ArgumentError, ShapeError
-from tracer.numpy.base import ArrayBase
-from tracer.numpy.convert import host_array
-from tracer.numpy.promotion import weak_class
-from tracer.numpy.recording import current_recording
-from tracer.numpy.weak import as_given
 from tracer.optimizer.plan import Plan
 
 _OWN_OPTIONS = ("donate_argnums", "donate_argnames", "static_argnums")

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
+from tracer.array.base import ArrayBase
 from tracer.compilation.signature import Call
 from tracer.errors import ArgumentError, DonatedArrayError, DonationWarning
-from tracer.numpy.base import ArrayBase
 from tracer.optimizer.alias.report import UnusedRow
 from tracer.source import user_source
 

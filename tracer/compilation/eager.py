@@ -8,13 +8,13 @@ from typing import Any, cast
 import numpy as np
 
 from tracer import lowering
+from tracer.array.array import Array
+from tracer.array.base import ArrayBase, deleted_error
+from tracer.array.convert import forget_scalars
+from tracer.array.evaluation import set_evaluator
 from tracer.autodiff.batching import batch_graph
 from tracer.errors import DeviceError, TracerError
 from tracer.ir import Graph, ShapeDtype
-from tracer.numpy.array import Array
-from tracer.numpy.base import ArrayBase, deleted_error
-from tracer.numpy.convert import forget_scalars
-from tracer.numpy.evaluation import set_evaluator
 
 
 class EagerProgram:

@@ -10,6 +10,10 @@ from dataclasses import replace
 from typing import Any
 
 from tracer import tree
+from tracer.array.array import Array
+from tracer.array.base import deleted_error
+from tracer.array.recording import _LOCAL
+from tracer.array.weak import as_weak
 from tracer.compilation.check import check
 from tracer.compilation.comparison import Check
 from tracer.compilation.donation import given_twice
@@ -27,10 +31,6 @@ from tracer.errors import (
 )
 from tracer.ir import Graph
 from tracer.lowering import Mesh
-from tracer.numpy.array import Array
-from tracer.numpy.base import deleted_error
-from tracer.numpy.recording import _LOCAL
-from tracer.numpy.weak import as_weak
 from tracer.optimizer.plan import Plan
 from tracer.sharding import resolve_spread
 

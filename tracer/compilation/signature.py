@@ -9,16 +9,16 @@ from functools import cached_property
 from typing import Any
 
 from tracer import tree
+from tracer.array.array import Array, apply_graph
+from tracer.array.base import ArrayBase
+from tracer.array.convert import host_array
+from tracer.array.dispatch import from_host
+from tracer.array.promotion import Dtype, default_dtype, scalar_value, weak_class
+from tracer.array.trace import Traced, trace, write_back
+from tracer.array.weak import Signature, WeakType, strong_type
 from tracer.autodiff import recompute_large, segment_scans
 from tracer.errors import ArgumentError, DTypeError, RangeError
 from tracer.ir import ShapeDtype
-from tracer.numpy.array import Array, apply_graph
-from tracer.numpy.base import ArrayBase
-from tracer.numpy.convert import host_array
-from tracer.numpy.dispatch import from_host
-from tracer.numpy.promotion import Dtype, default_dtype, scalar_value, weak_class
-from tracer.numpy.weak import Signature, WeakType, strong_type
-from tracer.trace import Traced, trace, write_back
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from tracer import tree
+from tracer.array.array import Array, TracedArray
+from tracer.array.base import ArrayBase
+from tracer.array.convert import as_array, convert
+from tracer.array.promotion import scalar_value, weak_class, weak_dtype
+from tracer.array.recording import Recording
+from tracer.array.weak import Signature, WeakType, argument, as_given, as_weak
 from tracer.errors import DTypeError, ShapeError, TracingError
 from tracer.ir import SUPPORTED_DTYPES, Builder, Graph, ShapeDtype, Value
-from tracer.numpy.array import Array, TracedArray
-from tracer.numpy.base import ArrayBase
-from tracer.numpy.convert import as_array, convert
-from tracer.numpy.promotion import scalar_value, weak_class, weak_dtype
-from tracer.numpy.recording import Recording
-from tracer.numpy.weak import Signature, WeakType, argument, as_given, as_weak
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,13 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from tracer import numpy as tnp
+from tracer.array.base import ArrayLike
+from tracer.array.convert import as_array
 from tracer.errors import ShapeError
-from tracer.numpy.base import ArrayLike
-from tracer.numpy.convert import as_array
 from tracer.scipy import special
 
 if TYPE_CHECKING:
-    from tracer.numpy.array import Array
+    from tracer.array.array import Array
 
 
 def dot_product_attention(

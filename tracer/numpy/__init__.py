@@ -31,6 +31,8 @@ from numpy import (
     uint64,
 )
 
+from tracer.array.array import Array, TracedArray
+from tracer.array.promotion import can_cast, finfo, iinfo, promote_types, result_type
 from tracer.numpy import fft, linalg
 from tracer.numpy.arithmetic import (
     abs,
@@ -57,7 +59,6 @@ from tracer.numpy.arithmetic import (
     subtract,
     true_divide,
 )
-from tracer.numpy.array import Array, TracedArray
 from tracer.numpy.choosing import (
     choose,
     copyto,
@@ -280,7 +281,6 @@ from tracer.numpy.predicates import (
     size,
 )
 from tracer.numpy.products import cross, kron, matvec, vecmat
-from tracer.numpy.promotion import can_cast, finfo, iinfo, promote_types, result_type
 from tracer.numpy.quantiles import (
     median,
     nanmedian,

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tracer import ops
+from tracer.array import promotion
+from tracer.array.base import ArrayBase, ArrayLike
+from tracer.array.convert import as_array, convert
+from tracer.array.dispatch import apply, compound
+from tracer.array.promotion import promote_types
 from tracer.errors import ArgumentError, DTypeError
 from tracer.ir import Op, as_dtype
-from tracer.numpy import promotion
-from tracer.numpy.base import ArrayBase, ArrayLike
 from tracer.numpy.complex_order import EXTREMES, pick
-from tracer.numpy.convert import as_array, convert
-from tracer.numpy.dispatch import apply, compound
-from tracer.numpy.promotion import promote_types
 from tracer.numpy.ufunc import (
     align,
     binary,
@@ -30,7 +30,7 @@ from tracer.numpy.ufunc import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tracer.numpy.array import Array
+    from tracer.array.array import Array
 
 
 def _by_kind(name: str, op: Op, bool_op: Op | None) -> Callable[[Array, Array], Array]:

@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tracer import ops
-from tracer.errors import ArgumentError
-from tracer.ir import as_dtype
-from tracer.numpy.base import ArrayBase, ArrayLike
-from tracer.numpy.convert import (
+from tracer.array.base import ArrayBase, ArrayLike
+from tracer.array.convert import (
     as_array,
     broadcast,
     convert,
@@ -25,13 +23,15 @@ from tracer.numpy.convert import (
     reshape,
     scalar,
 )
-from tracer.numpy.dispatch import apply
-from tracer.numpy.evaluation import get_evaluator
-from tracer.numpy.recording import current_recording
+from tracer.array.dispatch import apply
+from tracer.array.evaluation import get_evaluator
+from tracer.array.recording import current_recording
+from tracer.errors import ArgumentError
+from tracer.ir import as_dtype
 from tracer.numpy.ufunc import compare, full_like, select
 
 if TYPE_CHECKING:
-    from tracer.numpy.array import Array
+    from tracer.array.array import Array
 
 INDEX_DTYPE = as_dtype("int64")
 

@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tracer.errors import ArgumentError, DTypeError
-from tracer.numpy import promotion
-from tracer.numpy.base import ArrayBase, ArrayLike
-from tracer.numpy.bounds import looked_at
-from tracer.numpy.convert import (
+from tracer.array import promotion
+from tracer.array.base import ArrayBase, ArrayLike
+from tracer.array.convert import (
     as_array,
     as_arrays,
     broadcast,
@@ -20,10 +18,12 @@ from tracer.numpy.convert import (
     normalize_axis,
     reshape,
 )
+from tracer.array.dispatch import compound
+from tracer.array.placement import beside_arguments
+from tracer.errors import ArgumentError, DTypeError
+from tracer.numpy.bounds import looked_at
 from tracer.numpy.creation import zeros
-from tracer.numpy.dispatch import compound
 from tracer.numpy.elementwise import where
-from tracer.numpy.following import beside_arguments
 from tracer.numpy.index_parser import require_integers
 from tracer.numpy.joining import stack
 from tracer.numpy.reductions import refuse_out
@@ -32,7 +32,7 @@ from tracer.numpy.shaping import broadcast_to
 from tracer.numpy.taking import take_along_axis
 
 if TYPE_CHECKING:
-    from tracer.numpy.array import Array
+    from tracer.array.array import Array
 
 
 def select(

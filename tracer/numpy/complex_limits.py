@@ -14,11 +14,11 @@ import math
 from typing import TYPE_CHECKING
 
 from tracer import ops
-from tracer.numpy.dispatch import apply
+from tracer.array.dispatch import apply
 from tracer.numpy.ufunc import compare, full_like, has_sign, select
 
 if TYPE_CHECKING:
-    from tracer.numpy.array import Array
+    from tracer.array.array import Array
 
 
 def _parts(z: Array) -> tuple[Array, Array]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tracer.array import promotion
+from tracer.array.base import ArrayLike
+from tracer.array.convert import as_array, convert, reshape
 from tracer.errors import ArgumentError, ShapeError
 from tracer.ir import as_dtype
-from tracer.numpy import promotion
-from tracer.numpy.base import ArrayLike
 from tracer.numpy.contraction import matmul
-from tracer.numpy.convert import as_array, convert, reshape
 from tracer.numpy.elementwise import real, sqrt
 from tracer.numpy.joining import concatenate
 from tracer.numpy.matrices import diag
@@ -18,7 +18,7 @@ from tracer.numpy.shaping import atleast_2d
 from tracer.numpy.statistics import average
 
 if TYPE_CHECKING:
-    from tracer.numpy.array import Array
+    from tracer.array.array import Array
 
 
 def cov(

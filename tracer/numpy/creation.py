@@ -6,11 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tracer.errors import ArgumentError, ExportError, ShapeError
-from tracer.ir import as_dtype
-from tracer.numpy import promotion
-from tracer.numpy.base import ArrayBase, ArrayLike
-from tracer.numpy.convert import (
+from tracer.array import promotion
+from tracer.array.base import ArrayBase, ArrayLike
+from tracer.array.convert import (
     as_array,
     as_shape,
     broadcast,
@@ -20,12 +18,14 @@ from tracer.numpy.convert import (
     reshape,
     scalar,
 )
-from tracer.numpy.dispatch import from_host
-from tracer.numpy.evaluation import get_evaluator
-from tracer.numpy.following import beside_arguments
+from tracer.array.dispatch import from_host
+from tracer.array.evaluation import get_evaluator
+from tracer.array.placement import beside_arguments
+from tracer.errors import ArgumentError, ExportError, ShapeError
+from tracer.ir import as_dtype
 
 if TYPE_CHECKING:
-    from tracer.numpy.array import Array
+    from tracer.array.array import Array
 
 _INT64, _FLOAT64 = as_dtype("int64"), as_dtype("float64")
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tracer.array.base import ArrayBase, ArrayLike
+from tracer.array.convert import as_array, convert, normalize_axis, reshape
+from tracer.array.dispatch import from_host
 from tracer.errors import DTypeError, ShapeError
-from tracer.numpy.base import ArrayBase, ArrayLike
-from tracer.numpy.convert import as_array, convert, normalize_axis, reshape
-from tracer.numpy.dispatch import from_host
 from tracer.numpy.joining import concatenate
 from tracer.numpy.positions import concrete
 from tracer.numpy.shaping import broadcast_to, moveaxis, ravel
@@ -17,7 +17,7 @@ from tracer.numpy.splitting import split
 from tracer.numpy.taking import take
 
 if TYPE_CHECKING:
-    from tracer.numpy.array import Array
+    from tracer.array.array import Array
 
 _MEND = "give integers that are known while tracing"
 

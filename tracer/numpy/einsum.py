@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 import opt_einsum
 
 from tracer import ops
+from tracer.array.base import ArrayLike
+from tracer.array.convert import as_arrays, convert, reshape, transpose
+from tracer.array.dispatch import apply, compound
+from tracer.array.promotion import result_type
 from tracer.errors import ArgumentError, ShapeError
-from tracer.numpy.base import ArrayLike
 from tracer.numpy.contraction import Labels, contract, sum_lonely
-from tracer.numpy.convert import as_arrays, convert, reshape, transpose
-from tracer.numpy.dispatch import apply, compound
-from tracer.numpy.promotion import result_type
 
 if TYPE_CHECKING:
-    from tracer.numpy.array import Array
+    from tracer.array.array import Array
 
 
 def einsum(subscripts: str, *operands: ArrayLike, optimize: Any = "auto") -> Array:

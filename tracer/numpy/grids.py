@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tracer.array import promotion
+from tracer.array.base import ArrayBase, ArrayLike
+from tracer.array.convert import as_array, as_shape, convert, reshape
+from tracer.array.dispatch import from_host
+from tracer.array.placement import beside_arguments
 from tracer.errors import ArgumentError, DTypeError, ShapeError
 from tracer.ir import as_dtype
-from tracer.numpy import promotion
 from tracer.numpy.arithmetic import power
-from tracer.numpy.base import ArrayBase, ArrayLike
 from tracer.numpy.bounds import looked_at
-from tracer.numpy.convert import as_array, as_shape, convert, reshape
-from tracer.numpy.dispatch import from_host
-from tracer.numpy.following import beside_arguments
 from tracer.numpy.joining import stack
 from tracer.numpy.positions import nonzero
 from tracer.numpy.ranges import iota, linspace
 from tracer.numpy.rounding import clip
 
 if TYPE_CHECKING:
-    from tracer.numpy.array import Array
+    from tracer.array.array import Array
 
 _INT64 = as_dtype("int64")
 

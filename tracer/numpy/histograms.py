@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tracer.array import promotion
+from tracer.array.base import ArrayBase, ArrayLike
+from tracer.array.convert import as_array, broadcast, convert, reshape, scalar
+from tracer.array.placement import beside_arguments
 from tracer.errors import ArgumentError, DTypeError, ShapeError, TracingError
 from tracer.ir import as_dtype
-from tracer.numpy import positions, promotion
-from tracer.numpy.base import ArrayBase, ArrayLike
-from tracer.numpy.convert import as_array, broadcast, convert, reshape, scalar
+from tracer.numpy import positions
 from tracer.numpy.creation import full_like
 from tracer.numpy.elementwise import where
 from tracer.numpy.extremes import max, min
-from tracer.numpy.following import beside_arguments
 from tracer.numpy.logic import logical_and
 from tracer.numpy.ranges import linspace
 from tracer.numpy.repeating import diff
@@ -24,7 +25,7 @@ from tracer.numpy.searching import searchsorted
 from tracer.numpy.ufunc import compare, select
 
 if TYPE_CHECKING:
-    from tracer.numpy.array import Array
+    from tracer.array.array import Array
 
 _DEFAULT_BINS = 10
 

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tracer.array.base import ArrayBase
+from tracer.array.convert import as_array, holds_arrays, scalar
+from tracer.array.dispatch import from_host
+from tracer.array.recording import current_recording, made_at
 from tracer.errors import ArrayIndexError, TracingError
-from tracer.numpy.base import ArrayBase
 from tracer.numpy.bounds import INDEX_DTYPE, Bounds
-from tracer.numpy.convert import as_array, holds_arrays, scalar
-from tracer.numpy.dispatch import from_host
-from tracer.numpy.recording import current_recording, made_at
 from tracer.numpy.window import Window
 
 if TYPE_CHECKING:
-    from tracer.numpy.array import Array
+    from tracer.array.array import Array
 
 _MEND = (
     "use integers, slices, None, Ellipsis, arrays or lists of integers, or masks of bools; "

@@ -12,10 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tracer import ops
+from tracer.array.base import ArrayBase, ArrayLike
+from tracer.array.convert import as_array, broadcast, broadcast_shape, convert, reshape, scalar
+from tracer.array.dispatch import apply, compound
+from tracer.array.placement import place_beside
+from tracer.array.promotion import weak_class
 from tracer.errors import ArrayIndexError, ShapeError
 from tracer.ir import Op
 from tracer.numpy import window as windows
-from tracer.numpy.base import ArrayBase, ArrayLike
 from tracer.numpy.bounds import (
     READ,
     WRITE,
@@ -27,23 +31,12 @@ from tracer.numpy.bounds import (
     wide_index,
     wrap_negative,
 )
-from tracer.numpy.convert import (
-    as_array,
-    broadcast,
-    broadcast_shape,
-    convert,
-    reshape,
-    scalar,
-)
-from tracer.numpy.dispatch import apply, compound
-from tracer.numpy.following import place_beside
 from tracer.numpy.index_parser import Plan, has_truth, parse, replace_truths
-from tracer.numpy.promotion import weak_class
 from tracer.numpy.ufunc import select
 from tracer.numpy.window import Window
 
 if TYPE_CHECKING:
-    from tracer.numpy.array import Array
+    from tracer.array.array import Array
 
 _COMBINERS: dict[str, Op] = {
     "add": ops.add,

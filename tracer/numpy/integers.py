@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tracer import ops
+from tracer.array import promotion
+from tracer.array.base import ArrayLike
+from tracer.array.convert import as_array, convert
+from tracer.array.dispatch import apply, compound
+from tracer.array.placement import place_beside
 from tracer.errors import ArgumentError, DTypeError
 from tracer.ir import as_dtype
-from tracer.numpy import promotion
-from tracer.numpy.base import ArrayLike
-from tracer.numpy.convert import as_array, convert
-from tracer.numpy.dispatch import apply, compound
 from tracer.numpy.elementwise import nextafter
-from tracer.numpy.following import place_beside
 from tracer.numpy.joining import concatenate
 from tracer.numpy.rounding import trunc
 from tracer.numpy.ufunc import (
@@ -31,7 +31,7 @@ from tracer.numpy.ufunc import (
 )
 
 if TYPE_CHECKING:
-    from tracer.numpy.array import Array
+    from tracer.array.array import Array
 
 _STEPS_PER_BIT = 1.4404
 """Euclid's algorithm takes at most log(n) / log(golden ratio) steps (Lame, 1844)."""

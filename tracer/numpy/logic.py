@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tracer import ops
+from tracer.array import promotion
+from tracer.array.base import ArrayBase, ArrayLike
+from tracer.array.convert import as_array, broadcast, broadcast_shape, convert, scalar
+from tracer.array.dispatch import apply, compound, from_host
+from tracer.array.placement import beside_arguments
+from tracer.array.promotion import promote_types
 from tracer.errors import RangeError, ShapeError
 from tracer.ir import Op, as_dtype
-from tracer.numpy import promotion
-from tracer.numpy.base import ArrayBase, ArrayLike
-from tracer.numpy.convert import as_array, broadcast, broadcast_shape, convert, scalar
-from tracer.numpy.dispatch import apply, compound, from_host
-from tracer.numpy.following import beside_arguments
-from tracer.numpy.promotion import promote_types
 from tracer.numpy.ufunc import (
     Binary,
     align,
@@ -33,7 +33,7 @@ from tracer.numpy.ufunc import (
 )
 
 if TYPE_CHECKING:
-    from tracer.numpy.array import Array
+    from tracer.array.array import Array
 
 _FLIPPED = {"LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE", "EQ": "EQ", "NE": "NE"}
 _OF_EQUALS = {"LT": "LT", "LE": "LT", "GT": "GT", "GE": "GT"}

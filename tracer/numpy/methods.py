@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tracer.array.base import ArrayBase, ArrayLike
 from tracer.numpy import (
     contraction,
     cumulative,
@@ -23,11 +24,10 @@ from tracer.numpy import (
     taking,
     updates,
 )
-from tracer.numpy.base import ArrayBase, ArrayLike
 from tracer.numpy.reductions import Axis
 
 if TYPE_CHECKING:
-    from tracer.numpy.array import Array
+    from tracer.array.array import Array
 
 
 class ArrayMethods(ArrayBase):

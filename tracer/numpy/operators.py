@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tracer.array.base import ArrayBase
+from tracer.array.convert import convert
+from tracer.array.promotion import can_cast
 from tracer.errors import DTypeError, ShapeError
 from tracer.numpy import arithmetic, logic
-from tracer.numpy.base import ArrayBase
 from tracer.numpy.contraction import matmul
-from tracer.numpy.convert import convert
-from tracer.numpy.promotion import can_cast
 from tracer.numpy.ufunc import Binary
 
 if TYPE_CHECKING:
-    from tracer.numpy.array import Array
+    from tracer.array.array import Array
 
 Operator = Callable[[Any, Any], "Array"]
 _OPERANDS = (ArrayBase, bool, int, float, complex, np.ndarray, np.generic, list, tuple)

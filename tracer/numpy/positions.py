@@ -11,11 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tracer import ops
-from tracer.errors import ArgumentError, TracingError
-from tracer.ir import as_dtype
-from tracer.numpy.arithmetic import maximum
-from tracer.numpy.base import ArrayBase, ArrayLike
-from tracer.numpy.convert import (
+from tracer.array.base import ArrayBase, ArrayLike
+from tracer.array.convert import (
     as_array,
     broadcast,
     convert,
@@ -24,18 +21,21 @@ from tracer.numpy.convert import (
     reshape,
     scalar,
 )
-from tracer.numpy.dispatch import apply, compound, from_host
+from tracer.array.dispatch import apply, compound, from_host
+from tracer.array.placement import beside_arguments
+from tracer.array.recording import made_at
+from tracer.errors import ArgumentError, TracingError
+from tracer.ir import as_dtype
+from tracer.numpy.arithmetic import maximum
 from tracer.numpy.elementwise import where
-from tracer.numpy.following import beside_arguments
 from tracer.numpy.joining import stack
 from tracer.numpy.ranges import iota
-from tracer.numpy.recording import made_at
 from tracer.numpy.reductions import refuse_out
 from tracer.numpy.taking import take
 from tracer.numpy.ufunc import compare, full_like, is_nonzero, select
 
 if TYPE_CHECKING:
-    from tracer.numpy.array import Array
+    from tracer.array.array import Array
 
 _INT64 = as_dtype("int64")
 MEND = "give size= (and fill_value=), or call it outside of the traced function"

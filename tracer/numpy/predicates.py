@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tracer.array import promotion
+from tracer.array.base import ArrayBase, ArrayLike
+from tracer.array.convert import as_array, normalize_axes
 from tracer.ir import as_dtype
-from tracer.numpy import promotion
 from tracer.numpy.arithmetic import abs
-from tracer.numpy.base import ArrayBase, ArrayLike
-from tracer.numpy.convert import as_array, normalize_axes
 from tracer.numpy.creation import full_like
 from tracer.numpy.elementwise import imag, real
 from tracer.numpy.logic import isinf, logical_and
 from tracer.numpy.reductions import refuse_out
 
 if TYPE_CHECKING:
-    from tracer.numpy.array import Array
+    from tracer.array.array import Array
 
 
 def shape(a: ArrayLike) -> tuple[int, ...]:

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from tracer import tree
+from tracer.array.base import ArrayBase
 from tracer.errors import DTypeError, TracingError
-from tracer.numpy.base import ArrayBase
 
 
 class NumpyProtocols(ArrayBase):

@@ -8,27 +8,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tracer import ops
+from tracer.array import promotion
+from tracer.array.base import ArrayBase, ArrayLike
+from tracer.array.convert import as_array, broadcast, broadcast_shape, convert, reshape
+from tracer.array.dispatch import apply, compound, from_host
+from tracer.array.placement import beside_arguments
+from tracer.array.promotion import Dtype
+from tracer.array.recording import current_recording
 from tracer.errors import ArgumentError, TracingError
 from tracer.ir import as_dtype
-from tracer.numpy import promotion
-from tracer.numpy.base import ArrayBase, ArrayLike
-from tracer.numpy.convert import (
-    as_array,
-    broadcast,
-    broadcast_shape,
-    convert,
-    reshape,
-)
 from tracer.numpy.creation import placed
-from tracer.numpy.dispatch import apply, compound, from_host
-from tracer.numpy.following import beside_arguments
-from tracer.numpy.promotion import Dtype
-from tracer.numpy.recording import current_recording
 from tracer.numpy.shaping import moveaxis
 from tracer.numpy.ufunc import full_like as _filled
 
 if TYPE_CHECKING:
-    from tracer.numpy.array import Array
+    from tracer.array.array import Array
 
 _INT64 = as_dtype("int64")
 

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tracer import ops, tree
-from tracer.errors import ArgumentError, DTypeError, ShapeError, TracingError
-from tracer.numpy.base import ArrayBase, ArrayLike
-from tracer.numpy.convert import (
+from tracer.array.base import ArrayBase, ArrayLike
+from tracer.array.convert import (
     as_array,
     as_shape,
     broadcast,
@@ -17,14 +16,15 @@ from tracer.numpy.convert import (
     normalize_axis,
     reshape,
 )
-from tracer.numpy.dispatch import apply, compound
+from tracer.array.dispatch import apply, compound
+from tracer.errors import ArgumentError, DTypeError, ShapeError, TracingError
 from tracer.numpy.joining import concatenate
 from tracer.numpy.positions import concrete
 from tracer.numpy.ranges import arange
 from tracer.numpy.shaping import ravel
 
 if TYPE_CHECKING:
-    from tracer.numpy.array import Array
+    from tracer.array.array import Array
 
 
 def tile(A: ArrayLike, reps: Any) -> Array:  # noqa: N803 - NumPy's name

@@ -7,11 +7,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tracer import ops
-from tracer.errors import ArgumentError, ShapeError
-from tracer.ir import as_dtype
-from tracer.numpy import convert as _convert
-from tracer.numpy.base import ArrayLike
-from tracer.numpy.convert import (
+from tracer.array import convert as _convert
+from tracer.array.base import ArrayLike
+from tracer.array.convert import (
     as_array,
     as_shape,
     broadcast,
@@ -20,10 +18,12 @@ from tracer.numpy.convert import (
     normalize_axes,
     normalize_axis,
 )
-from tracer.numpy.dispatch import apply, compound
+from tracer.array.dispatch import apply, compound
+from tracer.errors import ArgumentError, ShapeError
+from tracer.ir import as_dtype
 
 if TYPE_CHECKING:
-    from tracer.numpy.array import Array
+    from tracer.array.array import Array
 
 Axis = int | tuple[int, ...] | None
 

@@ -7,16 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tracer.array.base import ArrayBase, ArrayLike
+from tracer.array.convert import as_array, normalize_axis
 from tracer.errors import ArgumentError, ShapeError
-from tracer.numpy.base import ArrayBase, ArrayLike
-from tracer.numpy.convert import (
-    as_array,
-    normalize_axis,
-)
 from tracer.numpy.positions import concrete
 
 if TYPE_CHECKING:
-    from tracer.numpy.array import Array
+    from tracer.array.array import Array
 
 Cuts = int | Sequence[int] | ArrayLike
 

@@ -6,11 +6,9 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from tracer import ops
-from tracer.errors import ArgumentError, DTypeError, ShapeError
-from tracer.ir import as_dtype
-from tracer.numpy import promotion
-from tracer.numpy.base import ArrayLike
-from tracer.numpy.convert import (
+from tracer.array import promotion
+from tracer.array.base import ArrayLike
+from tracer.array.convert import (
     as_array,
     broadcast,
     convert,
@@ -19,8 +17,10 @@ from tracer.numpy.convert import (
     reshape,
     transpose,
 )
-from tracer.numpy.dispatch import apply, compound
-from tracer.numpy.promotion import Dtype
+from tracer.array.dispatch import apply, compound
+from tracer.array.promotion import Dtype
+from tracer.errors import ArgumentError, DTypeError, ShapeError
+from tracer.ir import as_dtype
 from tracer.numpy.reductions import (
     Axis,
     accumulation_dtype,
@@ -35,7 +35,7 @@ from tracer.numpy.shaping import broadcast_to
 from tracer.numpy.ufunc import full_like, is_complex
 
 if TYPE_CHECKING:
-    from tracer.numpy.array import Array
+    from tracer.array.array import Array
 
 Axes = tuple[int, ...]
 

@@ -7,8 +7,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tracer import ops
+from tracer.array.base import ArrayBase, ArrayLike
+from tracer.array.convert import (
+    as_array,
+    broadcast,
+    broadcast_shape,
+    convert,
+    holds_arrays,
+    host_array,
+    normalize_axis,
+    reshape,
+)
+from tracer.array.dispatch import apply, compound
 from tracer.errors import ArgumentError, ShapeError
-from tracer.numpy.base import ArrayBase, ArrayLike
 from tracer.numpy.bounds import (
     INDEX_DTYPE,
     TAKE,
@@ -21,23 +32,12 @@ from tracer.numpy.bounds import (
     wide_index,
     wrap_negative,
 )
-from tracer.numpy.convert import (
-    as_array,
-    broadcast,
-    broadcast_shape,
-    convert,
-    holds_arrays,
-    host_array,
-    normalize_axis,
-    reshape,
-)
-from tracer.numpy.dispatch import apply, compound
 from tracer.numpy.index_parser import checked_indices, require_integers
 from tracer.numpy.indexing import get_item, nothing
 from tracer.numpy.ufunc import full_like
 
 if TYPE_CHECKING:
-    from tracer.numpy.array import Array
+    from tracer.array.array import Array
 
 
 def take(

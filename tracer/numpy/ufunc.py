@@ -6,16 +6,16 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from tracer import ops
+from tracer.array import promotion
+from tracer.array.base import ArrayBase, ArrayLike
+from tracer.array.convert import as_array, as_arrays, broadcast, broadcast_shape, convert, scalar
+from tracer.array.dispatch import apply, compound
+from tracer.array.promotion import WEAK, Dtype, promote_types
 from tracer.errors import DTypeError
 from tracer.ir import Op, as_dtype
-from tracer.numpy import promotion
-from tracer.numpy.base import ArrayBase, ArrayLike
-from tracer.numpy.convert import as_array, as_arrays, broadcast, broadcast_shape, convert, scalar
-from tracer.numpy.dispatch import apply, compound
-from tracer.numpy.promotion import WEAK, Dtype, promote_types
 
 if TYPE_CHECKING:
-    from tracer.numpy.array import Array
+    from tracer.array.array import Array
 
 Unary = Callable[[ArrayLike], "Array"]
 Binary = Callable[[ArrayLike, ArrayLike], "Array"]

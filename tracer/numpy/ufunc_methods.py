@@ -10,19 +10,19 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tracer import ops
+from tracer.array.base import ArrayBase, ArrayLike
+from tracer.array.convert import as_array, convert, normalize_axis, reshape
+from tracer.array.dispatch import apply, compound
 from tracer.errors import ArgumentError, DTypeError
 from tracer.ir import Op, as_dtype
 from tracer.numpy import arithmetic, logic
-from tracer.numpy.base import ArrayBase, ArrayLike
-from tracer.numpy.convert import as_array, convert, normalize_axis, reshape
 from tracer.numpy.cumulative import cumprod, cumsum
-from tracer.numpy.dispatch import apply, compound
 from tracer.numpy.extremes import max, min
 from tracer.numpy.reductions import Axis, all, any, prod, refuse_out, sum
 from tracer.numpy.ufunc import Binary, is_nonzero
 
 if TYPE_CHECKING:
-    from tracer.numpy.array import Array
+    from tracer.array.array import Array
 
 Method = Callable[..., Any]
 Along = Callable[["Array", int, Any], "Array"]

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tracer import ops
+from tracer.array import promotion
+from tracer.array.array import apply
+from tracer.array.base import ArrayBase, ArrayLike
+from tracer.array.convert import as_array, convert, normalize_axis
+from tracer.array.dispatch import apply_many, compound
 from tracer.errors import ArgumentError, DTypeError, ShapeError
 from tracer.ir import as_dtype
-from tracer.numpy import promotion
-from tracer.numpy.array import apply
-from tracer.numpy.base import ArrayBase, ArrayLike
-from tracer.numpy.convert import as_array, convert, normalize_axis
 from tracer.numpy.creation import checked_shape
 from tracer.numpy.cumulative import cumsum
-from tracer.numpy.dispatch import apply_many, compound
 from tracer.numpy.elementwise import log, where
 from tracer.numpy.extremes import argmax
 from tracer.numpy.ranges import arange
@@ -29,7 +29,7 @@ from tracer.random.continuous import gumbel, uniform
 from tracer.random.threefry import checked_key, random_bits, split
 
 if TYPE_CHECKING:
-    from tracer.numpy.array import Array
+    from tracer.array.array import Array
 
 _UINTS = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64"}
 _BITS_IN_SORT = 32

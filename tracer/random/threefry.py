@@ -17,18 +17,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tracer import ops
+from tracer.array.array import apply
+from tracer.array.base import ArrayBase, ArrayLike
+from tracer.array.convert import as_array, broadcast, convert, reshape, scalar
+from tracer.array.dispatch import compound, from_host
+from tracer.array.promotion import Dtype
 from tracer.errors import DTypeError, ShapeError
 from tracer.ir import as_dtype
-from tracer.numpy.array import apply
-from tracer.numpy.base import ArrayBase, ArrayLike
-from tracer.numpy.convert import as_array, broadcast, convert, reshape, scalar
 from tracer.numpy.creation import checked_shape
-from tracer.numpy.dispatch import compound, from_host
-from tracer.numpy.promotion import Dtype
 from tracer.numpy.ufunc import full_like
 
 if TYPE_CHECKING:
-    from tracer.numpy.array import Array
+    from tracer.array.array import Array
 
 _UINT32, _UINT64 = as_dtype("uint32"), as_dtype("uint64")
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))

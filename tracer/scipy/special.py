@@ -14,10 +14,9 @@ import numpy as np
 
 import tracer.numpy as tnp
 from tracer import ops
-from tracer.ir import Op
-from tracer.numpy import promotion
-from tracer.numpy.base import ArrayLike
-from tracer.numpy.convert import (
+from tracer.array import promotion
+from tracer.array.base import ArrayLike
+from tracer.array.convert import (
     as_array,
     broadcast,
     broadcast_shape,
@@ -26,7 +25,8 @@ from tracer.numpy.convert import (
     reshape,
     scalar,
 )
-from tracer.numpy.dispatch import apply, compound
+from tracer.array.dispatch import apply, compound
+from tracer.ir import Op
 from tracer.numpy.elementwise import logaddexp
 from tracer.numpy.reductions import Axis, kept_shape, reduce
 from tracer.numpy.ufunc import (
@@ -43,7 +43,7 @@ from tracer.numpy.ufunc import (
 from tracer.scipy.bessel import i0e, i1e
 
 if TYPE_CHECKING:
-    from tracer.numpy.array import Array
+    from tracer.array.array import Array
 
 
 def _floats(name: str, x: Array) -> Array:

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from tracer import lowering, tree
+from tracer.array.array import Array
+from tracer.array.base import ArrayBase
+from tracer.array.convert import host_array
+from tracer.array.dispatch import from_host
 from tracer.errors import DeviceError
-from tracer.numpy.array import Array
-from tracer.numpy.base import ArrayBase
-from tracer.numpy.convert import host_array
-from tracer.numpy.dispatch import from_host
 
 
 def device_put(x: Any, device: Any = None) -> Any:

@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 
 from tracer import tree
+from tracer.array.array import Array
+from tracer.array.base import ArrayBase
+from tracer.array.convert import as_array, convert
+from tracer.array.dispatch import apply_graph
+from tracer.array.promotion import weak_class
+from tracer.array.trace import Written, trace, write_back
+from tracer.array.weak import Signature, WeakType, as_given, weak_positions, weakened
 from tracer.errors import ArgumentError, DTypeError, ShapeError
 from tracer.ir import Graph, ShapeDtype
-from tracer.numpy.array import Array
-from tracer.numpy.base import ArrayBase
-from tracer.numpy.convert import as_array, convert
-from tracer.numpy.dispatch import apply_graph
-from tracer.numpy.promotion import weak_class
-from tracer.numpy.weak import Signature, WeakType, as_given, weak_positions, weakened
 from tracer.ops.rules import dtype_kind
-from tracer.trace import Written, trace, write_back
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Traced:
     weak_outputs : tuple of int
         The leaves of the result that are weak.
     written : tuple of (int, int)
-        See `tracer.trace.Traced`.
+        See `tracer.array.trace.Traced`.
     """
 
     graph: Graph

@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 
 from tracer import ops, tree
+from tracer.array.array import Array
+from tracer.array.base import ArrayBase
+from tracer.array.dispatch import apply_graph
+from tracer.array.trace import trace, write_back
+from tracer.array.weak import Signature, as_given
 from tracer.autodiff.batching import batch_graph
 from tracer.autodiff.transforms.arguments import check_callable, describe, is_array_like
 from tracer.errors import ArgumentError, AxisError, DTypeError, ShapeError
 from tracer.ir import Builder, Graph, ShapeDtype, Value
-from tracer.numpy.array import Array
-from tracer.numpy.base import ArrayBase
-from tracer.numpy.dispatch import apply_graph
-from tracer.numpy.weak import Signature, as_given
 from tracer.ops.batch import move_axis
-from tracer.trace import trace, write_back
 
 Axis = int | None
 

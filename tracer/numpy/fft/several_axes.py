@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tracer.numpy.base import ArrayLike
+from tracer.array.base import ArrayLike
 from tracer.numpy.fft.core import transform
 
 if TYPE_CHECKING:
-    from tracer.numpy.array import Array
+    from tracer.array.array import Array
 
 
 def fftn(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from tracer import ops
+from tracer.array.base import ArrayLike
+from tracer.array.convert import broadcast, convert
+from tracer.array.dispatch import apply, apply_many, compound
 from tracer.numpy.arithmetic import absolute, sign
-from tracer.numpy.base import ArrayLike
-from tracer.numpy.convert import broadcast, convert
-from tracer.numpy.dispatch import apply, apply_many, compound
 from tracer.numpy.elementwise import log
 from tracer.numpy.linalg.checks import (
     square_matrices,
@@ -19,7 +19,7 @@ from tracer.numpy.reductions import prod, reduce, sum
 from tracer.numpy.ufunc import compare, full_like, select
 
 if TYPE_CHECKING:
-    from tracer.numpy.array import Array
+    from tracer.array.array import Array
 
 
 class SlogdetResult(NamedTuple):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from tracer import ops
+from tracer.array import promotion
+from tracer.array.base import ArrayLike
+from tracer.array.convert import convert
+from tracer.array.dispatch import apply, apply_many, compound
 from tracer.errors import ArgumentError
-from tracer.numpy import promotion
-from tracer.numpy.base import ArrayLike
-from tracer.numpy.convert import convert
-from tracer.numpy.dispatch import apply, apply_many, compound
 from tracer.numpy.linalg.checks import (
     adjoint,
     any_of,
@@ -22,7 +22,7 @@ from tracer.numpy.linalg.checks import (
 from tracer.numpy.matrices import tril
 
 if TYPE_CHECKING:
-    from tracer.numpy.array import Array
+    from tracer.array.array import Array
 
 
 class EigResult(NamedTuple):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tracer import ops
+from tracer.array import promotion
+from tracer.array.base import ArrayLike
+from tracer.array.convert import as_array, broadcast, broadcast_shape, convert, reshape, transpose
+from tracer.array.dispatch import apply, apply_many, compound
 from tracer.errors import ShapeError
-from tracer.numpy import promotion
-from tracer.numpy.base import ArrayLike
-from tracer.numpy.convert import as_array, broadcast, broadcast_shape, convert, reshape, transpose
-from tracer.numpy.dispatch import apply, apply_many, compound
 from tracer.numpy.linalg.checks import (
     any_of,
     nan_where,
@@ -21,7 +21,7 @@ from tracer.numpy.reductions import reduce
 from tracer.numpy.ufunc import compare, full_like
 
 if TYPE_CHECKING:
-    from tracer.numpy.array import Array
+    from tracer.array.array import Array
 
 
 def solve(a: ArrayLike, b: ArrayLike) -> Array:

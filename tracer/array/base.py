@@ -7,9 +7,9 @@ from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from tracer.array.evaluation import get_evaluator
 from tracer.errors import DonatedArrayError
 from tracer.ir import ShapeDtype
-from tracer.numpy.evaluation import get_evaluator
 
 
 class Deleted(NamedTuple):

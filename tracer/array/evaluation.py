@@ -15,8 +15,8 @@ from tracer.errors import ExecutionError
 from tracer.ir import Graph
 
 if TYPE_CHECKING:
-    from tracer.numpy.array import Array
-    from tracer.numpy.base import ArrayBase
+    from tracer.array.array import Array
+    from tracer.array.base import ArrayBase
 
 
 class Program(Protocol):

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
 from tracer import tree
-from tracer.numpy.base import ArrayBase
-from tracer.numpy.evaluation import get_evaluator
-from tracer.numpy.recording import _LOCAL
+from tracer.array.base import ArrayBase
+from tracer.array.evaluation import get_evaluator
+from tracer.array.recording import _LOCAL
 
 P = ParamSpec("P")
 R = TypeVar("R")

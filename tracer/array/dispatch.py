@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 
+from tracer.array.base import ArrayBase
+from tracer.array.evaluation import Program, get_evaluator
+from tracer.array.recording import _LOCAL, CONSTANT_SIZE, Recording
 from tracer.ir import Graph, Op, ShapeDtype
-from tracer.numpy.base import ArrayBase
-from tracer.numpy.evaluation import Program, get_evaluator
-from tracer.numpy.recording import _LOCAL, CONSTANT_SIZE, Recording
 
 if TYPE_CHECKING:
-    from tracer.numpy.array import Array
+    from tracer.array.array import Array
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -7,23 +7,23 @@ from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
-from tracer.errors import DTypeError, ShapeError, TracingError
-from tracer.ir import ShapeDtype, Value
-from tracer.numpy import indexing
-from tracer.numpy.base import ArrayLike
-from tracer.numpy.dispatch import apply, apply_graph, apply_many, from_host
-from tracer.numpy.evaluation import get_evaluator
-from tracer.numpy.interchange import device_code, export, refuse_stream
-from tracer.numpy.methods import ArrayMethods
-from tracer.numpy.operators import ArrayOperators
-from tracer.numpy.protocols import NumpyProtocols
-from tracer.numpy.recording import (
+from tracer.array.base import ArrayLike
+from tracer.array.dispatch import apply, apply_graph, apply_many, from_host
+from tracer.array.evaluation import get_evaluator
+from tracer.array.interchange import device_code, export, refuse_stream
+from tracer.array.recording import (
     Recording,
     current_recording,
     escaped,
     install_traced_class,
     made_at,
 )
+from tracer.errors import DTypeError, ShapeError, TracingError
+from tracer.ir import ShapeDtype, Value
+from tracer.numpy import indexing
+from tracer.numpy.methods import ArrayMethods
+from tracer.numpy.operators import ArrayOperators
+from tracer.numpy.protocols import NumpyProtocols
 
 
 class Array(ArrayOperators, ArrayMethods, NumpyProtocols):

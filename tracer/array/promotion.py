@@ -17,9 +17,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from tracer.array.base import ArrayBase
 from tracer.errors import ArgumentError, DTypeError, RangeError
 from tracer.ir import DTYPES_BY_NAME, as_dtype
-from tracer.numpy.base import ArrayBase
 
 Dtype = np.dtype[Any]
 WEAK = frozenset({bool, int, float, complex})

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from tracer import ops
+from tracer.array.base import ArrayBase
+from tracer.array.promotion import scalar_value
 from tracer.errors import TracingError
 from tracer.ir import Builder, Graph, Op, ShapeDtype, Value
-from tracer.numpy.base import ArrayBase
-from tracer.numpy.promotion import scalar_value
 from tracer.source import Source
 
 if TYPE_CHECKING:
-    from tracer.numpy.array import Array, TracedArray
+    from tracer.array.array import Array, TracedArray
 
 CONSTANT_SIZE = 16
 """Concrete arrays of at most so many elements become constants, so that they can be folded."""
@@ -54,7 +54,7 @@ class Recording:
     --------
     >>> import tracer
     >>> import tracer.numpy as tnp
-    >>> from tracer.numpy.recording import Recording
+    >>> from tracer.array.recording import Recording
     >>> with Recording() as recording:
     ...     x = recording.argument(tracer.ShapeDtype((3,), "float32"))
     ...     graph, captured = recording.finish([tnp.exp(x)])

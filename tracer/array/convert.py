@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from tracer import ops
+from tracer.array import promotion
+from tracer.array.base import ArrayBase, ArrayLike
+from tracer.array.dispatch import apply, compound, from_host
+from tracer.array.placement import place_beside
+from tracer.array.promotion import Dtype, weak_class
+from tracer.array.recording import _LOCAL
 from tracer.errors import AxisError, DTypeError, ShapeError
 from tracer.ir import as_dtype
 from tracer.ir.types import SUPPORTED_DTYPES
-from tracer.numpy import promotion
-from tracer.numpy.base import ArrayBase, ArrayLike
-from tracer.numpy.dispatch import apply, compound, from_host
-from tracer.numpy.following import place_beside
-from tracer.numpy.promotion import Dtype, weak_class
-from tracer.numpy.recording import _LOCAL
 
 if TYPE_CHECKING:
-    from tracer.numpy.array import Array
+    from tracer.array.array import Array
 
 _SCALARS: dict[Any, Array] = {}
 _SCALARS_SIZE = 4096

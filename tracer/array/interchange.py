@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from tracer.array.base import ArrayBase
+from tracer.array.evaluation import get_evaluator
 from tracer.errors import ArgumentError, ExportError
-from tracer.numpy.base import ArrayBase
-from tracer.numpy.evaluation import get_evaluator
 
 _HOST = 1
 _DEVICE_CODES = {"cpu": _HOST, "gpu": 2, "cuda": 2, "rocm": 10}

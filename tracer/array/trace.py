@@ -10,20 +10,13 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tracer import tree
+from tracer.array import promotion
+from tracer.array.array import Array, TracedArray
+from tracer.array.base import ArrayBase
+from tracer.array.recording import Recording, made_at
+from tracer.array.weak import Signature, WeakType, argument, as_given, weak_positions, weakened
 from tracer.errors import ArgumentError, DTypeError, TracingError
 from tracer.ir import SUPPORTED_DTYPES, Graph, ShapeDtype, as_dtype
-from tracer.numpy import promotion
-from tracer.numpy.array import Array, TracedArray
-from tracer.numpy.base import ArrayBase
-from tracer.numpy.recording import Recording, made_at
-from tracer.numpy.weak import (
-    Signature,
-    WeakType,
-    argument,
-    as_given,
-    weak_positions,
-    weakened,
-)
 from tracer.source import Source
 
 Written: TypeAlias = tuple[tuple[int, int], ...]
@@ -110,7 +103,7 @@ def trace(
     Examples
     --------
     >>> import tracer
-    >>> from tracer.trace import trace
+    >>> from tracer.array.trace import trace
     >>> traced = trace(lambda x: 2 * x, [tracer.ShapeDtype((3,), "float32")])
     >>> traced.output_types
     (ShapeDtype((3,), 'float32'),)

@@ -17,14 +17,14 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
+from tracer.array import promotion
+from tracer.array.array import Array, TracedArray
+from tracer.array.base import ArrayBase
+from tracer.array.convert import as_array, convert
+from tracer.array.dispatch import from_host
+from tracer.array.promotion import weak_class
+from tracer.array.recording import Recording
 from tracer.ir import ShapeDtype
-from tracer.numpy import promotion
-from tracer.numpy.array import Array, TracedArray
-from tracer.numpy.base import ArrayBase
-from tracer.numpy.convert import as_array, convert
-from tracer.numpy.dispatch import from_host
-from tracer.numpy.promotion import weak_class
-from tracer.numpy.recording import Recording
 from tracer.source import Source
 
 _INT64 = np.dtype("int64")
