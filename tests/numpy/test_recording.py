@@ -10,9 +10,8 @@ import pytest
 import tracer
 import tracer.numpy as tnp
 from tests.numpy.oracle import assert_same, interpreted
-from tracer.array.array import TracedArray
 from tracer.array.dispatch import apply_graph
-from tracer.array.recording import Recording, current_recording
+from tracer.array.recording import Recording, TracedArray, current_recording
 from tracer.array.trace import trace
 from tracer.errors import DTypeError, TracingError
 

@@ -1,32 +1,41 @@
-"""Array, the array that users hold, and TracedArray, the one inside a traced function."""
+"""Array, the array that users hold: a device buffer and its type, and what needs no functions.
+
+`tracer.numpy` installs the operators and the methods that are functions (`installed.pyi` has their
+types), so that functions know Array and Array knows none of them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, ClassVar, Self, cast
+from collections.abc import Iterator, Mapping
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
-from tracer.array.base import ArrayLike
-from tracer.array.dispatch import apply, apply_graph, apply_many, from_host
-from tracer.array.evaluation import get_evaluator
-from tracer.array.interchange import device_code, export, refuse_stream
-from tracer.array.recording import (
-    Recording,
-    current_recording,
-    escaped,
-    install_traced_class,
-    made_at,
-)
-from tracer.errors import DTypeError, ShapeError, TracingError
-from tracer.ir import ShapeDtype, Value
-from tracer.numpy import indexing
-from tracer.numpy.methods import ArrayMethods
-from tracer.numpy.operators import ArrayOperators
-from tracer.numpy.protocols import NumpyProtocols
+from tracer.array.active import ACTIVE
+from tracer.array.evaluation import Evaluator
+from tracer.array.interchange import device_code, exported_memory, refuse_stream
+from tracer.errors import DonatedArrayError, DTypeError, ExecutionError, ShapeError, TracingError
+from tracer.ir import ShapeDtype
+
+if TYPE_CHECKING:
+    from tracer.array.installed import Installed
+
+    class _Installed(Installed["Array"]):
+        """The operators and methods of `tracer.numpy`."""
+else:
+    _Installed = object
 
 
-class Array(ArrayOperators, ArrayMethods, NumpyProtocols):
+class Deleted(NamedTuple):
+    """Stands in place of the buffer of an array whose memory was given away."""
+
+    by: str
+    """The call that did it."""
+
+
+class Array(_Installed):
     """An array on a device that behaves like a NumPy array.
 
     Made by `tracer.numpy.array`, `zeros`, ... and returned by every function. Assigning to a part,
@@ -44,19 +53,101 @@ class Array(ArrayOperators, ArrayMethods, NumpyProtocols):
     Array([12.,  6.,  8.])
     """
 
-    __slots__ = ()
+    __slots__ = ("__weakref__", "_buffer", "_device", "_type")
+    __array_priority__ = 1000
+    __hash__ = None  # type: ignore[assignment] # `==` compares elements
+    is_traced: ClassVar[bool] = False
+    weak_type: ClassVar[bool] = False
+    """Whether it came of Python numbers and takes the dtype of what it meets, as in JAX."""
+    _signature: ShapeDtype
+    """What a compiled function tells arguments apart by; that of a weak array is another."""
 
-    def __getitem__(self, index: Any) -> Array:
-        """Return a part; see `numpy.ndarray.__getitem__`."""
-        return indexing.get_item(self, index)
+    def __init__(self, buffer: Any, type: ShapeDtype, device: Any) -> None:
+        self._buffer = buffer
+        self._type = type
+        self._device = device
 
-    def __setitem__(self, index: Any, value: ArrayLike) -> None:
-        """Replace a part: this object then holds a new buffer with the update."""
-        self._require_writable()
-        self._hold(indexing.update_item(self, index, value))
+    @property
+    def type(self) -> ShapeDtype:
+        """Shape and dtype."""
+        return self._type
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes along the axes."""
+        return self._type.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Element type."""
+        return self._type.dtype
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return self._type.ndim
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self._type.size
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self._type.nbytes
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return self._type.dtype.itemsize
+
+    @property
+    def device(self) -> Any:
+        """The device that holds the data."""
+        return self._device
+
+    def _host(self, purpose: str) -> np.ndarray[Any, Any]:
+        """Return the data as a read-only NumPy array; `purpose` is for the error of a tracer."""
+        del purpose
+        self._require_alive()
+        return get_evaluator().to_host(self)
+
+    def _snapshot(self) -> Self:
+        """Return another array of the same data that rebinding this one leaves alone."""
+        return self.__class__(self._buffer, self._type, self._device)
+
+    def _require_alive(self) -> None:
+        if self.is_deleted():
+            raise deleted_error(self)
+
+    def is_deleted(self) -> bool:
+        """Tell whether the memory was donated to a compiled function or deleted."""
+        return self._buffer.__class__ is Deleted or bool(self._buffer.is_deleted())
+
+    def delete(self) -> None:
+        """Free the memory now; using the array afterwards raises `DonatedArrayError`."""
+        self._require_alive()
+        self._buffer.delete()
+        self._buffer = Deleted("delete()")
+
+    def copy_to_host_async(self) -> None:
+        """Start to copy the data to the host, so that `numpy.asarray` of it waits less.
+
+        Returns at once, also while the data is still computed; what is computed next does not wait
+        for the copy. On CPU the host has the data already.
+        """
+        self._require_alive()
+        get_evaluator().start_to_host(self)
+
+    def block_until_ready(self) -> Any:
+        """Wait until the data is computed; returns the array itself."""
+        self._require_alive()
+        get_evaluator().wait(self)
+        return self
 
     def _require_writable(self) -> None:
-        if current_recording() is not None:
+        if ACTIVE.stack:
             raise TracingError(
                 f"assignment to a part of an array, {self.type}, that was made outside of the "
                 "traced function: the change would be lost",
@@ -147,8 +238,9 @@ class Array(ArrayOperators, ArrayMethods, NumpyProtocols):
     def copy(self) -> Array:
         """Return a copy with memory of its own."""
         self._require_alive()
-        if current_recording() is not None:
-            return cast("Recording", current_recording()).adopt(self)
+        if ACTIVE.stack:
+            traced: Array = ACTIVE.stack[-1].adopt(self)
+            return traced
         return get_evaluator().copy(self)
 
     def to_device(self, device: Any, /, *, stream: Any = None) -> Array:
@@ -160,13 +252,6 @@ class Array(ArrayOperators, ArrayMethods, NumpyProtocols):
         refuse_stream(stream)
         return get_evaluator().to_device(self, device)
 
-    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
-        """Return `tracer.numpy`."""
-        del api_version
-        import tracer.numpy as namespace
-
-        return namespace
-
     def __dlpack__(
         self,
         *,
@@ -176,8 +261,15 @@ class Array(ArrayOperators, ArrayMethods, NumpyProtocols):
         copy: bool | None = None,
     ) -> Any:
         """Return a DLPack capsule that shares the memory, or that of a copy."""
-        self._require_alive()
-        return export(self, stream, max_version, dl_device, copy)
+        # The data is awaited, so that every stream of the caller may read it at once.
+        del stream
+        self.block_until_ready()
+        memory = exported_memory(self._device, dl_device, copy)
+        if memory == "host":
+            # A capsule of NumPy's is a versioned one; ours are version 0, which everyone takes.
+            host = self._host("__dlpack__()").copy()
+            return host.__dlpack__(max_version=max_version, copy=False)
+        return get_evaluator().to_dlpack(self.copy() if memory == "copied" else self)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Return the DLPack code of the device and its number."""
@@ -191,148 +283,73 @@ class Array(ArrayOperators, ArrayMethods, NumpyProtocols):
         """Return a copy."""
         return self.copy()
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle as a NumPy array."""
-        return from_host, (np.array(self._host("pickling")),)
+    def item(self, *index: Any) -> Any:
+        """Return the only element, or the one at an index, as a Python number."""
+        return self._host("item()").item(*index)
+
+    def tolist(self) -> Any:
+        """Return the elements as nested lists of Python numbers."""
+        return self._host("tolist()").tolist()
+
+    def tobytes(self, order: Any = "C") -> bytes:
+        """Return the bytes of the elements."""
+        return self._host("tobytes()").tobytes(order)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        """Return the data as a NumPy array; read-only unless it had to be copied."""
+        host = self._host("conversion to a NumPy array")
+        if dtype is not None and np.dtype(dtype) != host.dtype:
+            return host.astype(dtype)
+        return host.copy() if copy else host
 
 
-_MENDS: dict[str, str] = {
-    "bool()": "use tracer.numpy.where(condition, x, y), tracer.cond or tracer.while_loop instead "
-    "of Python's if, while, and, or; & and | for the elements",
-    "int()": "keep it an array, or make the argument static (static_argnums)",
-    "float()": "keep it an array: the functions of tracer.numpy take it as it is",
-    "complex()": "keep it an array: the functions of tracer.numpy take it as it is",
-    "an index": "index with the array itself, use tracer.fori_loop instead of range, or make the "
-    "argument static (static_argnums)",
-    "conversion to a NumPy array": "use the function of tracer.numpy instead of numpy's, or make "
-    "the argument static (static_argnums)",
-}
-_MEND = "return the value from the traced function and do this outside of it"
+# Under a second name it is read as quickly, and weak arrays can have another.
+Array._signature = Array.__dict__["_type"]
+
+ArrayLike: TypeAlias = Array | npt.ArrayLike
+"""What NumPy-style functions take: arrays, NumPy arrays, numbers and nested lists of them."""
 
 
-class TracedArray(Array):
-    """An array inside a traced function: it has a shape and a dtype, and no data yet."""
+def deleted_error(array: Array) -> DonatedArrayError:
+    """Return the error for using a deleted array."""
+    by = array._buffer.by if isinstance(array._buffer, Deleted) else "an earlier call"
+    return DonatedArrayError(
+        f"this array, {array.type}, is gone: {by} took its memory over",
+        mend="use the result of that call, pass array.copy() to it, or do not donate this argument",
+    )
 
-    __slots__ = ("_recording", "_value")
-    is_traced: ClassVar[bool] = True
 
-    def __init__(self, value: Value, recording: Recording) -> None:
-        self._value = value
-        self._recording = recording
-        self._type: ShapeDtype = value.node.types[value.index]
+def install(cls: type[Array], members: Mapping[str, Any]) -> None:
+    """Give the arrays of a class operators, methods and properties.
 
-    @property
-    def value(self) -> Value:
-        """The value in the graph that is being recorded."""
-        return self._value
+    Parameters
+    ----------
+    cls : type
+        Array, or one of its subclasses.
+    members : mapping
+        Functions and properties by the names that they get; all else is passed over, so that the
+        names of a class (`vars`) will do.
+    """
+    for name, member in members.items():
+        function = member.fget if isinstance(member, property) else member
+        if isinstance(function, FunctionType):
+            function.__qualname__ = f"{cls.__name__}.{name}"
+            setattr(cls, name, member)
 
-    @property
-    def _buffer(self) -> Any:
-        raise escaped(self)
 
-    @property
-    def device(self) -> None:
-        """None: the device is chosen when the program is compiled, and every part runs there.
+_EVALUATORS: list[Evaluator[Array]] = []
 
-        So `zeros(n, device=x.device)` is as good inside a traced function as outside of it.
-        """
-        return
 
-    _device = device
+def set_evaluator(evaluator: Evaluator[Array]) -> None:
+    """Install the evaluator that all concrete arrays use."""
+    _EVALUATORS[:] = [evaluator]
 
-    def _no_data(self, purpose: str) -> TracingError:
-        return TracingError(
-            f"{purpose} needs the value of a traced array, {self.type}, made at {made_at(self)}; "
-            "inside a traced function it has none yet",
-            mend=_MENDS.get(purpose, _MEND),
+
+def get_evaluator() -> Evaluator[Array]:
+    """Return the installed evaluator."""
+    if not _EVALUATORS:
+        raise ExecutionError(
+            "no evaluator is installed, so concrete arrays cannot be computed",
+            mend="import tracer (which installs one) before tracer.numpy is used",
         )
-
-    def _host(self, purpose: str) -> np.ndarray[Any, Any]:
-        raise self._no_data(purpose)
-
-    def _snapshot(self) -> Self:
-        return self.__class__(self._value, self._recording)
-
-    def is_deleted(self) -> bool:
-        """Return False: a traced array owns no memory."""
-        return False
-
-    def delete(self) -> None:
-        """Refused: a traced array owns no memory."""
-        raise self._no_data("delete()")
-
-    def copy_to_host_async(self) -> None:
-        """Refused: there is no data."""
-        raise self._no_data("copy_to_host_async()")
-
-    def block_until_ready(self) -> TracedArray:
-        """Return the array itself: there is nothing to wait for."""
-        return self
-
-    def __setitem__(self, index: Any, value: ArrayLike) -> None:
-        """Replace a part: this object then stands for the updated value."""
-        self._require_writable()
-        self._hold(indexing.update_item(self, index, value))
-
-    def _require_writable(self) -> None:
-        recording = current_recording()
-        if recording is not self._recording:
-            if not self._recording.is_active:
-                raise escaped(self)
-            raise TracingError(
-                f"assignment to a part of an array, {self.type}, that an enclosing function "
-                f"made at {made_at(self)}: the change would be lost",
-                mend="pass it as an argument and return it, or use x = x.at[index].set(value)",
-            )
-
-    def _hold(self, updated: Array) -> None:
-        """Stand for the value of an array of the same type."""
-        self._require_writable()
-        self._value = cast("TracedArray", updated)._value
-
-    def copy(self) -> TracedArray:
-        """Return another array of the same value."""
-        return self._snapshot()
-
-    def to_device(self, device: Any, /, *, stream: Any = None) -> Array:
-        """Refused unless `device` is None: the program runs on one device."""
-        del stream
-        if device is None:
-            return self
-        raise self._no_data("to_device()")
-
-    def __dlpack__(self, **_: Any) -> Any:
-        """Refused: there is no data."""
-        raise self._no_data("__dlpack__()")
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        """Refused: there is no data."""
-        raise self._no_data("__dlpack_device__()")
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Refused: there is no data."""
-        raise self._no_data("pickling")
-
-    def __repr__(self) -> str:
-        """Type and origin."""
-        return f"TracedArray({self.type}, made at {made_at(self)})"
-
-    __str__ = __repr__
-
-    def __format__(self, spec: str) -> str:
-        """Type and origin."""
-        if spec:
-            raise self._no_data("format()")
-        return repr(self)
-
-
-install_traced_class(TracedArray)
-
-__all__ = [
-    "Array",
-    "ArrayLike",
-    "TracedArray",
-    "apply",
-    "apply_graph",
-    "apply_many",
-]
+    return _EVALUATORS[0]

@@ -11,9 +11,8 @@ import numpy as np
 
 from tracer import tree
 from tracer.array import promotion
-from tracer.array.array import Array, TracedArray
-from tracer.array.base import ArrayBase
-from tracer.array.recording import Recording, made_at
+from tracer.array.array import Array
+from tracer.array.recording import Recording, TracedArray, made_at
 from tracer.array.weak import Signature, WeakType, argument, as_given, weak_positions, weakened
 from tracer.errors import ArgumentError, DTypeError, TracingError
 from tracer.ir import SUPPORTED_DTYPES, Graph, ShapeDtype, as_dtype
@@ -183,7 +182,7 @@ def signature_of(leaf: Any) -> Signature | None:
 
 def leaf_type(leaf: Any) -> ShapeDtype | None:
     """Return the type of an argument's leaf; None for what is no array and no number."""
-    if isinstance(leaf, ArrayBase):
+    if isinstance(leaf, Array):
         return leaf._type
     if isinstance(leaf, ShapeDtype):
         return leaf

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tracer import tree
-from tracer.array.base import ArrayBase
+from tracer.array.array import Array
 from tracer.array.convert import host_array
 from tracer.array.promotion import weak_class
 from tracer.array.recording import current_recording
@@ -134,7 +134,7 @@ class BucketedFunction:
 
 def _read(leaf: Any) -> Any:
     """Return a leaf as an array of the host or a device; a weak one for a Python number."""
-    if isinstance(leaf, ArrayBase) or weak_class(leaf) is not None:
+    if isinstance(leaf, Array) or weak_class(leaf) is not None:
         return as_given(leaf)
     return host_array(leaf)
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from tracer import tree
-from tracer.array.array import Array, apply_graph
-from tracer.array.dispatch import from_host
+from tracer.array.array import Array
+from tracer.array.dispatch import apply_graph, from_host
 from tracer.array.promotion import weak_class
 from tracer.array.trace import Traced, leaf_type, trace
 from tracer.array.weak import Signature, WeakType

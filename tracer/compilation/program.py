@@ -8,8 +8,7 @@ from functools import partial
 from typing import Any
 
 from tracer import lowering, tree
-from tracer.array.array import Array
-from tracer.array.base import Deleted
+from tracer.array.array import Array, Deleted
 from tracer.array.trace import Traced, Written, write_back
 from tracer.compilation.alias_report import Compiled, alias_report, unused_rows
 from tracer.compilation.collection import rare_collection

@@ -9,10 +9,9 @@ from functools import cached_property
 from typing import Any
 
 from tracer import tree
-from tracer.array.array import Array, apply_graph
-from tracer.array.base import ArrayBase
+from tracer.array.array import Array
 from tracer.array.convert import host_array
-from tracer.array.dispatch import from_host
+from tracer.array.dispatch import apply_graph, from_host
 from tracer.array.promotion import Dtype, default_dtype, scalar_value, weak_class
 from tracer.array.trace import Traced, trace, write_back
 from tracer.array.weak import Signature, WeakType, strong_type
@@ -127,8 +126,8 @@ class Call:
                     f"cannot run on {leaf!r}: it has no data",
                     mend="pass an array, or use .plan(...), .graph(...), .hlo(...) for types",
                 )
-            arrays.append(leaf if isinstance(leaf, ArrayBase) else from_host(leaf, device))
-        return arrays  # type: ignore[return-value]
+            arrays.append(leaf if isinstance(leaf, Array) else from_host(leaf, device))
+        return arrays
 
 
 def read_call(
@@ -206,7 +205,7 @@ def _static(args: tuple[Any, ...], position: int) -> Any:
 
 def _leaf(path: str, leaf: Any) -> tuple[Any, Signature]:
     """Return a leaf as an array of the host or a device, and its type."""
-    if isinstance(leaf, ArrayBase):
+    if isinstance(leaf, Array):
         return leaf, leaf._signature
     if isinstance(leaf, ShapeDtype):
         return leaf, leaf

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from tracer import ops, tree
-from tracer.array.array import Array
-from tracer.array.base import ArrayLike
+from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_array, convert
 from tracer.array.dispatch import apply, apply_many
 from tracer.array.promotion import promote_types

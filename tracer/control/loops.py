@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from tracer import ops, tree
-from tracer.array.array import Array
-from tracer.array.base import ArrayBase, ArrayLike
+from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_array, as_arrays
 from tracer.array.dispatch import apply_many
 from tracer.array.promotion import weak_class
@@ -195,7 +194,7 @@ def _bounds(lower: ArrayLike, upper: ArrayLike) -> tuple[Array, Array]:
 
 def _fixed(bound: Any) -> int | None:
     """Return a bound that is known now."""
-    if isinstance(bound, ArrayBase | np.ndarray | bool):
+    if isinstance(bound, Array | np.ndarray | bool):
         return None
     if isinstance(bound, float | np.floating):
         if not bound.is_integer():

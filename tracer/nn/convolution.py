@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from tracer import ops
-from tracer.array.base import ArrayLike
+from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_array, convert
 from tracer.array.dispatch import apply, compound
 from tracer.array.promotion import result_type
 from tracer.errors import ArgumentError, ShapeError
 from tracer.nn.window import Padding, Pairs, Sizes, integers, pairs
-
-if TYPE_CHECKING:
-    from tracer.array.array import Array
 
 Layouts = tuple[str, str, str]
 _OPERAND, _KERNEL = "NC", "OI"

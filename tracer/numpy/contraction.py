@@ -7,10 +7,10 @@ All go through `contract`, which writes one pairwise product in einsum's labels 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tracer import ops
-from tracer.array.base import ArrayLike
+from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import (
     broadcast,
     broadcast_shape,
@@ -25,9 +25,6 @@ from tracer.errors import ShapeError
 from tracer.ir import as_dtype
 from tracer.numpy.elementwise import conjugate
 from tracer.numpy.ufunc import is_nonzero, operands
-
-if TYPE_CHECKING:
-    from tracer.array.array import Array
 
 Labels = tuple[Hashable, ...]
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from tracer import ops
-from tracer.array.base import ArrayLike
+from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_array, convert, reshape
 from tracer.array.dispatch import apply, compound
 from tracer.array.promotion import result_type
@@ -13,9 +11,6 @@ from tracer.errors import ArgumentError, ShapeError
 from tracer.ir import as_dtype
 from tracer.numpy.elementwise import conjugate
 from tracer.numpy.ufunc import is_complex, is_nonzero
-
-if TYPE_CHECKING:
-    from tracer.array.array import Array
 
 _MODES = ("full", "same", "valid")
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tracer.array import promotion
-from tracer.array.base import ArrayLike
+from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_array, convert, reshape
 from tracer.errors import ArgumentError, ShapeError
 from tracer.ir import as_dtype
@@ -16,9 +16,6 @@ from tracer.numpy.matrices import diag
 from tracer.numpy.rounding import clip
 from tracer.numpy.shaping import atleast_2d
 from tracer.numpy.statistics import average
-
-if TYPE_CHECKING:
-    from tracer.array.array import Array
 
 
 def cov(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tracer import ops
 from tracer.array import promotion
-from tracer.array.base import ArrayLike
+from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_array, broadcast, convert, normalize_axis, reshape, scalar
 from tracer.array.dispatch import apply, compound
 from tracer.array.promotion import Dtype
@@ -14,9 +14,6 @@ from tracer.errors import ArgumentError
 from tracer.ir import Op, as_dtype
 from tracer.numpy.joining import concatenate
 from tracer.numpy.reductions import refuse_out
-
-if TYPE_CHECKING:
-    from tracer.array.array import Array
 
 
 def _cumulative(op: Op, a: ArrayLike, axis: int | None, dtype: Any) -> Array:

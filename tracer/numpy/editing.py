@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from tracer.array.base import ArrayBase, ArrayLike
+from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_array, convert, normalize_axis, reshape
 from tracer.array.dispatch import from_host
 from tracer.errors import DTypeError, ShapeError
@@ -16,9 +16,6 @@ from tracer.numpy.shaping import broadcast_to, moveaxis, ravel
 from tracer.numpy.splitting import split
 from tracer.numpy.taking import take
 
-if TYPE_CHECKING:
-    from tracer.array.array import Array
-
 _MEND = "give integers that are known while tracing"
 
 
@@ -26,7 +23,7 @@ def _places(name: str, obj: Any, size: int) -> Any:
     """Return what `insert` and `delete` take as places: a slice, or concrete indices."""
     if isinstance(obj, slice):
         return np.arange(size)[obj]
-    return concrete(name, obj, _MEND) if isinstance(obj, ArrayBase) else np.asarray(obj)
+    return concrete(name, obj, _MEND) if isinstance(obj, Array) else np.asarray(obj)
 
 
 def delete(arr: ArrayLike, obj: Any, axis: int | None = None) -> Array:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from tracer import ops
-from tracer.array.base import ArrayLike
+from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import (
     as_array,
     broadcast,
@@ -30,9 +29,6 @@ from tracer.numpy.reductions import (
 )
 from tracer.numpy.taking import take_along_axis
 from tracer.numpy.ufunc import is_complex, select
-
-if TYPE_CHECKING:
-    from tracer.array.array import Array
 
 
 def _extreme(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tracer.array import promotion
-from tracer.array.base import ArrayLike
+from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import (
     as_array,
     broadcast,
@@ -23,9 +23,6 @@ from tracer.numpy.joining import concatenate
 from tracer.numpy.repeating import diff, slice_axis
 from tracer.numpy.searching import searchsorted
 from tracer.numpy.taking import take
-
-if TYPE_CHECKING:
-    from tracer.array.array import Array
 
 
 def interp(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tracer import ops
-from tracer.array.base import ArrayLike
+from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_array, broadcast, convert, normalize_axes, reshape, scalar
 from tracer.array.dispatch import apply, compound
 from tracer.array.promotion import Dtype
@@ -16,9 +16,6 @@ from tracer.numpy.ranges import iota
 from tracer.numpy.reductions import sum
 from tracer.numpy.shaping import moveaxis
 from tracer.numpy.ufunc import compare, full_like, select
-
-if TYPE_CHECKING:
-    from tracer.array.array import Array
 
 _INT64, _FLOAT64 = as_dtype("int64"), as_dtype("float64")
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tracer.array.evaluation import get_evaluator
+from tracer.array.array import get_evaluator
 from tracer.array.promotion import Dtype
 from tracer.errors import ArgumentError
 from tracer.ir import DTYPES_BY_NAME, as_dtype

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tracer import ops
-from tracer.array.base import ArrayLike
+from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_array, normalize_axes
 from tracer.array.dispatch import compound
 from tracer.errors import ArgumentError
@@ -27,9 +27,6 @@ from tracer.numpy.reductions import (
 )
 from tracer.numpy.statistics import mean, root, var
 from tracer.numpy.ufunc import compare, full_like, select
-
-if TYPE_CHECKING:
-    from tracer.array.array import Array
 
 Axes = tuple[int, ...]
 

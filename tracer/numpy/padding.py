@@ -6,12 +6,12 @@ Axes are padded one after the other, so a corner is filled by the last of its ax
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tracer import ops
-from tracer.array.base import ArrayLike
+from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_array, convert, normalize_axis
 from tracer.array.dispatch import apply, compound, from_host
 from tracer.array.placement import beside_arguments
@@ -23,9 +23,6 @@ from tracer.numpy.ranges import linspace
 from tracer.numpy.rounding import rint
 from tracer.numpy.shaping import broadcast_to, flip
 from tracer.numpy.statistics import mean
-
-if TYPE_CHECKING:
-    from tracer.array.array import Array
 
 Pairs = list[list[int]]
 Pad = Callable[["Array", int, int, int, dict[str, Any]], "Array"]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tracer.array import promotion
-from tracer.array.base import ArrayLike
+from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_array, convert, reshape
 from tracer.array.dispatch import from_host
 from tracer.array.placement import beside_arguments
@@ -21,9 +21,6 @@ from tracer.numpy.grids import vander
 from tracer.numpy.joining import concatenate
 from tracer.numpy.matrices import diag
 from tracer.numpy.positions import concrete
-
-if TYPE_CHECKING:
-    from tracer.array.array import Array
 
 
 def _vector(name: str, p: ArrayLike) -> Array:

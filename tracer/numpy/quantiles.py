@@ -8,13 +8,13 @@ Hyndman, Fan: Sample quantiles in statistical packages. The American Statisticia
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tracer import ops
 from tracer.array import promotion
-from tracer.array.base import ArrayLike
+from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_array, broadcast, convert, normalize_axes, reshape, transpose
 from tracer.array.dispatch import apply_many, compound
 from tracer.errors import ArgumentError, DTypeError, ShapeError
@@ -26,9 +26,6 @@ from tracer.numpy.reductions import Axis, kept_shape, refuse_out
 from tracer.numpy.rounding import ceil, clip, floor, rint
 from tracer.numpy.taking import take_along_axis
 from tracer.numpy.ufunc import compare, full_like, select
-
-if TYPE_CHECKING:
-    from tracer.array.array import Array
 
 Axes = tuple[int, ...]
 _PLOTTING_POSITIONS = {

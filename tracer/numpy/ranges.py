@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tracer import ops
 from tracer.array import promotion
-from tracer.array.base import ArrayBase, ArrayLike
+from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_array, broadcast, broadcast_shape, convert, reshape
 from tracer.array.dispatch import apply, compound, from_host
 from tracer.array.placement import beside_arguments
@@ -20,9 +20,6 @@ from tracer.ir import as_dtype
 from tracer.numpy.creation import placed
 from tracer.numpy.shaping import moveaxis
 from tracer.numpy.ufunc import full_like as _filled
-
-if TYPE_CHECKING:
-    from tracer.array.array import Array
 
 _INT64 = as_dtype("int64")
 
@@ -80,7 +77,7 @@ def arange(
 
 
 def _concrete_number(name: str, value: Any) -> Any:
-    if isinstance(value, ArrayBase):
+    if isinstance(value, Array):
         if value.is_traced:
             raise TracingError(
                 f"{name} with a traced argument: the shape of the result would depend on values",
@@ -138,7 +135,7 @@ def linspace(
     if count < 0:
         raise ArgumentError(f"linspace of {count} numbers", mend="give 0 or more")
     wanted = None if dtype is None else as_dtype(dtype)
-    if not isinstance(start, ArrayBase) and not isinstance(stop, ArrayBase):
+    if not isinstance(start, Array) and not isinstance(stop, Array):
         numbers, distance = np.linspace(  # type: ignore[call-overload]
             start, stop, count, endpoint, True, wanted, axis
         )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tracer import ops
 from tracer.array import promotion
-from tracer.array.base import ArrayLike
+from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import (
     as_array,
     broadcast,
@@ -21,9 +21,6 @@ from tracer.array.promotion import Dtype
 from tracer.errors import ArgumentError, DTypeError, ShapeError
 from tracer.ir import Op, as_dtype
 from tracer.numpy.ufunc import full_like, is_nonzero, select
-
-if TYPE_CHECKING:
-    from tracer.array.array import Array
 
 Axis = int | tuple[int, ...] | None
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from tracer import ops
-from tracer.array.base import ArrayLike
+from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_array, broadcast, convert, scalar
 from tracer.array.dispatch import apply, compound
 from tracer.array.promotion import promote_types
@@ -16,9 +15,6 @@ from tracer.numpy.bounds import TRUSTED
 from tracer.numpy.indexing import Gather, _gather
 from tracer.numpy.taking import take
 from tracer.numpy.ufunc import compare, full_like, select
-
-if TYPE_CHECKING:
-    from tracer.array.array import Array
 
 _INT64 = as_dtype("int64")
 

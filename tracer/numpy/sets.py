@@ -7,12 +7,12 @@ JAX, and they are found by sorting.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tracer import ops
-from tracer.array.base import ArrayLike
+from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_array, convert, reshape
 from tracer.array.dispatch import apply, apply_many, compound, from_host
 from tracer.array.placement import beside_arguments
@@ -28,9 +28,6 @@ from tracer.numpy.searching import searchsorted
 from tracer.numpy.sorting import argsort, sort
 from tracer.numpy.taking import take
 from tracer.numpy.ufunc import align, compare, full_like
-
-if TYPE_CHECKING:
-    from tracer.array.array import Array
 
 _INT64 = as_dtype("int64")
 _FEW = 16

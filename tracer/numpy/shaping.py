@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tracer import ops
 from tracer.array import convert as _convert
-from tracer.array.base import ArrayLike
+from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import (
     as_array,
     as_shape,
@@ -21,9 +21,6 @@ from tracer.array.convert import (
 from tracer.array.dispatch import apply, compound
 from tracer.errors import ArgumentError, ShapeError
 from tracer.ir import as_dtype
-
-if TYPE_CHECKING:
-    from tracer.array.array import Array
 
 Axis = int | tuple[int, ...] | None
 

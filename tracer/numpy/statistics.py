@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tracer import ops
 from tracer.array import promotion
-from tracer.array.base import ArrayLike
+from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import (
     as_array,
     broadcast,
@@ -33,9 +33,6 @@ from tracer.numpy.reductions import (
 )
 from tracer.numpy.shaping import broadcast_to
 from tracer.numpy.ufunc import full_like, is_complex
-
-if TYPE_CHECKING:
-    from tracer.array.array import Array
 
 Axes = tuple[int, ...]
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tracer import ops
-from tracer.array.base import ArrayBase, ArrayLike
+from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import (
     as_array,
     broadcast,
@@ -35,9 +35,6 @@ from tracer.numpy.bounds import (
 from tracer.numpy.index_parser import checked_indices, require_integers
 from tracer.numpy.indexing import get_item, nothing
 from tracer.numpy.ufunc import full_like
-
-if TYPE_CHECKING:
-    from tracer.array.array import Array
 
 
 def take(
@@ -199,7 +196,7 @@ def take_along_axis(
 
 def _known(indices: ArrayLike, bounds: Bounds) -> np.ndarray[Any, Any] | None:
     """Return the values of indices where they can be looked at."""
-    if isinstance(indices, ArrayBase):
+    if isinstance(indices, Array):
         return indices._host("an index") if bounds.is_known(indices) else None
     return (
         None if isinstance(indices, list | tuple) and holds_arrays(indices) else host_array(indices)

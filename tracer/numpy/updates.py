@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tracer import ops
-from tracer.array.base import ArrayLike
+from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_array, broadcast, convert, reshape, scalar
 from tracer.array.dispatch import apply, apply_many
 from tracer.array.recording import Recording
@@ -20,9 +20,6 @@ from tracer.numpy.extremes import max as amax
 from tracer.numpy.index_parser import has_truth, parse
 from tracer.numpy.indexing import get_item, is_single_mask, mask_of, update_item
 from tracer.numpy.ufunc import compare, full_like, select
-
-if TYPE_CHECKING:
-    from tracer.array.array import Array
 
 Mode = str | None
 _COUNT = ShapeDtype((), INDEX_DTYPE)

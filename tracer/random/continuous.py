@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tracer import ops
 from tracer.array import promotion
-from tracer.array.array import apply
-from tracer.array.base import ArrayLike
+from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_array, broadcast, convert, scalar
-from tracer.array.dispatch import compound
+from tracer.array.dispatch import apply, compound
 from tracer.array.promotion import Dtype
 from tracer.errors import DTypeError
 from tracer.ir import as_dtype
@@ -23,9 +22,6 @@ from tracer.numpy.shaping import broadcast_shapes, broadcast_to
 from tracer.numpy.ufunc import full_like
 from tracer.random.threefry import checked_key, random_bits, split
 from tracer.scipy.special import erf
-
-if TYPE_CHECKING:
-    from tracer.array.array import Array
 
 _ROOT_2 = math.sqrt(2)
 

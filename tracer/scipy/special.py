@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 import tracer.numpy as tnp
 from tracer import ops
 from tracer.array import promotion
-from tracer.array.base import ArrayLike
+from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import (
     as_array,
     broadcast,
@@ -41,9 +41,6 @@ from tracer.numpy.ufunc import (
     unary,
 )
 from tracer.scipy.bessel import i0e, i1e
-
-if TYPE_CHECKING:
-    from tracer.array.array import Array
 
 
 def _floats(name: str, x: Array) -> Array:

@@ -12,7 +12,6 @@ import numpy as np
 
 from tracer import tree
 from tracer.array.array import Array
-from tracer.array.base import ArrayBase
 from tracer.array.convert import as_array, convert
 from tracer.array.dispatch import apply_graph
 from tracer.array.promotion import weak_class
@@ -152,7 +151,7 @@ def _shown_path(path: str, numbers: Sequence[int]) -> str:
 
 def is_array_like(leaf: Any) -> bool:
     """Tell whether a leaf is an array or a number."""
-    known = (ArrayBase, np.ndarray, np.generic, bool, int, float, complex)
+    known = (Array, np.ndarray, np.generic, bool, int, float, complex)
     return isinstance(leaf, known) or hasattr(leaf, "__array__")
 
 
@@ -256,7 +255,7 @@ def checked_leaf(what: str, leaf: Any, type: ShapeDtype) -> Array:
     # Python numbers have no dtype of their own and take the wanted one.
     cls = weak_class(leaf)
     takes_it = cls is not None and (cls is not complex or type.dtype.kind == "c")
-    if isinstance(leaf, ArrayBase):
+    if isinstance(leaf, Array):
         array = convert(as_array(leaf), type.dtype) if takes_it else as_array(leaf)
     else:
         array = as_array(np.asarray(leaf, type.dtype) if takes_it else leaf)

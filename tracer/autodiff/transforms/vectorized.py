@@ -11,7 +11,6 @@ import numpy as np
 
 from tracer import ops, tree
 from tracer.array.array import Array
-from tracer.array.base import ArrayBase
 from tracer.array.dispatch import apply_graph
 from tracer.array.trace import trace, write_back
 from tracer.array.weak import Signature, as_given
@@ -119,7 +118,7 @@ class _Call:
         self.given = [
             i
             for i, (axis, leaf) in enumerate(zip(axes, self.leaves, strict=True))
-            if axis is not None or isinstance(leaf, ArrayBase | np.ndarray)
+            if axis is not None or isinstance(leaf, Array | np.ndarray)
         ]
         self.arrays = [self._array(i, axes[i]) for i in self.given]
         self.axes = [

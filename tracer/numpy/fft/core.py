@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tracer import ops
 from tracer.array import promotion
-from tracer.array.base import ArrayLike
+from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_array, convert, normalize_axis, scalar, transpose
 from tracer.array.dispatch import apply, compound
 from tracer.errors import ArgumentError, DTypeError, ShapeError
 from tracer.ir import as_dtype
 from tracer.numpy.reductions import refuse_out
 from tracer.numpy.ufunc import full_like
-
-if TYPE_CHECKING:
-    from tracer.array.array import Array
 
 _NORMS = ("backward", "ortho", "forward")
 _AXES_AT_ONCE = 3

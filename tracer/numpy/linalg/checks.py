@@ -6,11 +6,9 @@ traced function, where there are no values yet, the result is NaN for the matric
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from tracer import ops
 from tracer.array import promotion
-from tracer.array.base import ArrayLike
+from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_array, broadcast, convert, reshape
 from tracer.array.dispatch import apply, compound
 from tracer.array.promotion import Dtype
@@ -19,9 +17,6 @@ from tracer.numpy.elementwise import conjugate
 from tracer.numpy.reductions import reduce
 from tracer.numpy.shaping import swapaxes
 from tracer.numpy.ufunc import compare, full_like, is_complex, select
-
-if TYPE_CHECKING:
-    from tracer.array.array import Array
 
 
 def matrices(name: str, a: ArrayLike) -> Array:

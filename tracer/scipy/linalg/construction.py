@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from tracer.array import promotion
-from tracer.array.base import ArrayLike
+from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_array, as_arrays, broadcast, broadcast_shape, convert
 from tracer.errors import ShapeError
 from tracer.numpy.creation import zeros
@@ -13,9 +11,6 @@ from tracer.numpy.elementwise import conjugate
 from tracer.numpy.joining import concatenate
 from tracer.numpy.ranges import arange
 from tracer.numpy.shaping import atleast_2d, flip
-
-if TYPE_CHECKING:
-    from tracer.array.array import Array
 
 
 def block_diag(*arrs: ArrayLike) -> Array:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tracer import ops
-from tracer.array.base import ArrayLike
+from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import convert
 from tracer.array.dispatch import apply_many, compound
 from tracer.array.promotion import real_dtype
@@ -16,9 +16,6 @@ from tracer.numpy.linalg.checks import adjoint, matrices, mirrored, square_matri
 from tracer.numpy.matrices import eye, tril, triu
 from tracer.numpy.sorting import argsort
 from tracer.scipy.linalg.triangular import cholesky, solve_triangular
-
-if TYPE_CHECKING:
-    from tracer.array.array import Array
 
 
 def lu_factor(

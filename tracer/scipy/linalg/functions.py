@@ -6,10 +6,8 @@ Matrix Anal. Appl. 26 (2005): the Padé approximant of degree 13 and its bound.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from tracer import ops
-from tracer.array.base import ArrayLike
+from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import broadcast, convert
 from tracer.array.dispatch import apply, apply_many, compound
 from tracer.array.promotion import real_dtype
@@ -24,9 +22,6 @@ from tracer.numpy.matrices import eye
 from tracer.numpy.reductions import sum
 from tracer.numpy.rounding import ceil
 from tracer.numpy.ufunc import compare, full_like
-
-if TYPE_CHECKING:
-    from tracer.array.array import Array
 
 _BOUND = 5.371920351148152
 """Largest 1-norm for which degree 13 is exact to double precision (theta_13)."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tracer import ops
 from tracer.array import promotion
-from tracer.array.base import ArrayLike
+from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_array, broadcast, broadcast_shape, convert, reshape
 from tracer.array.dispatch import apply, compound
 from tracer.errors import ArgumentError, ShapeError
@@ -15,9 +15,6 @@ from tracer.numpy.linalg.checks import any_of, refuse_singular, square_matrices
 from tracer.numpy.linalg.solving import require_rows
 from tracer.numpy.matrices import diagonal
 from tracer.numpy.ufunc import compare, full_like
-
-if TYPE_CHECKING:
-    from tracer.array.array import Array
 
 _TRANSPOSES = {
     0: "NO_TRANSPOSE",
