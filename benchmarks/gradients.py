@@ -31,7 +31,7 @@ from benchmarks.gradient_programs import PROGRAMS  # noqa: E402
 from benchmarks.race import race, short_time  # noqa: E402
 from examples.display import print_table  # noqa: E402
 from tracer import lowering  # noqa: E402
-from tracer.trace import trace  # noqa: E402
+from tracer.array.trace import trace  # noqa: E402
 
 HEADER = (
     "gradient of",

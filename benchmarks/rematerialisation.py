@@ -31,6 +31,7 @@ from benchmarks.programs.training import INPUTS, SIZES, STEPS, leaves, tree_map
 from benchmarks.turns import Contender, ratio, take_turns
 from benchmarks.warm_up import load_libraries
 from examples.display import Progress, print_table
+from tracer.array.trace import trace
 from tracer.ir import Graph, ShapeDtype
 from tracer.optimizer.model.costs import graph_flops
 from tracer.optimizer.model.liveness import Liveness
@@ -39,7 +40,6 @@ from tracer.optimizer.pipeline import PlannerOptions
 from tracer.optimizer.plan import Plan
 from tracer.optimizer.planner import Planner
 from tracer.optimizer.remat import REMATERIALISE_NAME, Search
-from tracer.trace import trace
 from tracer.units import format_bytes
 
 HEADER = ("program", "way", "limit", "predicted", "count", "measured", "times", "what was done")

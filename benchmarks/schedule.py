@@ -23,13 +23,13 @@ import tracer.numpy as tnp
 from benchmarks.measure import measure
 from examples.display import Progress, print_table
 from tracer import lowering
+from tracer.array.trace import trace
 from tracer.ir import Graph, ShapeDtype
 from tracer.optimizer.model.liveness import Liveness
 from tracer.optimizer.passes import PassLog
 from tracer.optimizer.pipeline import PlannerOptions
 from tracer.optimizer.planner import Planner
 from tracer.optimizer.rewrite.chains import force_order
-from tracer.trace import trace
 from tracer.units import format_bytes
 
 HEADER = ("program", "order", "predicted", "XLA's count", "measured", "seconds")

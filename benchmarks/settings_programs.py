@@ -86,8 +86,8 @@ def _workload(program: Program, shapes: Shapes, limit: str | None, dtype: str) -
     def check(given: Any, results: Any) -> float:
         """Compare with the interpreter, in float64."""
         import tracer
+        from tracer.array.trace import trace
         from tracer.ir import interpret
-        from tracer.trace import trace
 
         wide = [np.asarray(x, np.float64) for x in given]
         graph = trace(program(tracer_framework()), wide).graph

@@ -63,10 +63,10 @@ def counts(direction: str, batch: int, size: dict[str, Any]) -> dict[str, tuple[
     from jaxlib import _jax
 
     from tracer import lowering, tree
+    from tracer.array.trace import trace
     from tracer.ir import ShapeDtype
     from tracer.optimizer.pipeline import PlannerOptions
     from tracer.optimizer.planner import Planner
-    from tracer.trace import trace
 
     given = (make_parameters(**size), make_images(batch, size["side"]))
     types = tree.map(lambda array: ShapeDtype(array.shape, array.dtype), given)

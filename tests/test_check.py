@@ -11,6 +11,7 @@ import pytest
 import tracer
 import tracer.numpy as tnp
 from tracer import lowering, ops
+from tracer.array.trace import trace
 from tracer.compilation.comparison import Evidence, distance
 from tracer.compilation.precision import FEWER_DIGITS, MORE_DIGITS, in_dtype, in_precision
 from tracer.errors import ArgumentError, OutOfMemoryError, TracingError
@@ -22,7 +23,6 @@ from tracer.optimizer.passes import Pass
 from tracer.optimizer.rewrite import rules
 from tracer.optimizer.rewrite.expand import expand_calls
 from tracer.optimizer.trail import kept_trail, leave_step, steps_to
-from tracer.trace import trace
 
 EACH_DTYPE = "float32 float64 complex64 float16 bfloat16".split()
 

@@ -10,9 +10,9 @@ import pytest
 import tracer
 import tracer.numpy as tnp
 from tracer import checkpoint_policies as policies
+from tracer.array.trace import trace
 from tracer.errors import DTypeError
 from tracer.ir import Graph
-from tracer.trace import trace
 
 MATRIX = np.random.default_rng(0).standard_normal((4, 4))
 

@@ -10,10 +10,10 @@ import pytest
 import tracer
 import tracer.numpy as tnp
 from tracer import control, tree
+from tracer.array.recording import Recording
 from tracer.autodiff.transforms import check_grads, grad, vjp
 from tracer.control import associative_scan, cond, fori_loop, scan, switch, while_loop
 from tracer.errors import ArgumentError, AxisError, DTypeError, ShapeError, TracingError
-from tracer.numpy.recording import Recording
 
 ROWS = np.random.default_rng(5).standard_normal((5, 3))
 

@@ -10,12 +10,13 @@ import pytest
 import tracer
 import tracer.numpy as tnp
 from tracer import lowering, ops
+from tracer.array import array as arrays
+from tracer.array import dispatch
+from tracer.array.array import Array
+from tracer.array.dispatch import apply, apply_many, compound
+from tracer.array.trace import trace
 from tracer.compilation.eager import EagerProgram, LoweringEvaluator
 from tracer.errors import DeviceError, DonatedArrayError, ExecutionError
-from tracer.numpy import dispatch, evaluation
-from tracer.numpy.array import Array
-from tracer.numpy.dispatch import apply, apply_many, compound
-from tracer.trace import trace
 
 
 class _Counting(LoweringEvaluator):
@@ -30,7 +31,7 @@ class _Counting(LoweringEvaluator):
 @pytest.fixture
 def counting(monkeypatch):
     evaluator = _Counting()
-    monkeypatch.setattr(evaluation, "_INSTALLED", [evaluator])
+    monkeypatch.setattr(arrays, "_EVALUATORS", [evaluator])
     return evaluator
 
 
@@ -88,7 +89,7 @@ def test_arrays_on_different_devices_are_refused():
 
 
 def test_without_an_evaluator_the_error_says_so(monkeypatch):
-    monkeypatch.setattr(evaluation, "_INSTALLED", [])
+    monkeypatch.setattr(arrays, "_EVALUATORS", [])
     with pytest.raises(ExecutionError, match="no evaluator is installed"):
         tnp.asarray([1.0, 2.0, 3.0])
 

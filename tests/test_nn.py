@@ -10,8 +10,8 @@ import tracer
 import tracer.nn
 import tracer.numpy as tnp
 from tests.numpy.oracle import assert_same, interpreted
+from tracer.array.trace import trace
 from tracer.errors import ShapeError
-from tracer.trace import trace
 
 nn = tracer.nn
 X = np.array([-800.0, -3.0, -0.5, 0.0, 0.5, 3.0, 800.0])

@@ -9,10 +9,10 @@ import pytest
 
 import tracer
 import tracer.numpy as tnp
+from tracer.array.trace import trace
 from tracer.autodiff import segment_scans
 from tracer.errors import MemoryLimitError
 from tracer.ops.scan_segments import segment_size
-from tracer.trace import trace
 
 
 def loss_of(length: int, *, reverse: bool, with_slices: bool) -> Any:

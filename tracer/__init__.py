@@ -4,6 +4,7 @@ The public names. Arrays and functions of them live in `tracer.numpy`.
 """
 
 from tracer import distributed, nn, numpy, random, scipy, sharding, tree
+from tracer.array.array import Array
 from tracer.autodiff.transforms import (
     check_grads,
     checkpoint,
@@ -63,7 +64,6 @@ from tracer.errors import (
 )
 from tracer.ir import ShapeDtype
 from tracer.lowering import default_device, devices
-from tracer.numpy.array import Array
 from tracer.optimizer.plan import Plan
 from tracer.sharding import device_get, device_put
 from tracer.tree import register_pytree_node

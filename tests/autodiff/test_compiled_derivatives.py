@@ -16,8 +16,8 @@ import tracer.numpy as tnp
 from tests.autodiff.compiled import Case, check
 from tests.ops.samples import SAMPLES, Sample
 from tests.ops.test_every_op import graph_of, has_gradient, noise, positions
+from tracer.array.dispatch import apply_graph
 from tracer.ir import Graph, registry
-from tracer.numpy.dispatch import apply_graph
 
 pytestmark = pytest.mark.xla
 TOGETHER = 12

@@ -17,7 +17,7 @@ import tracer
 import tracer.nn
 import tracer.numpy as tnp
 import tracer.scipy.special
-from tracer.trace import trace
+from tracer.array.trace import trace
 
 pytestmark = pytest.mark.xla
 ROOMS = {"numpy": tnp, "nn": tracer.nn, "scipy.special": tracer.scipy.special}

@@ -13,8 +13,8 @@ import tracer
 import tracer.numpy as tnp
 from tests.devices.following_calls import HOST, METHODS, Call, calls
 from tracer import tree
+from tracer.array.array import Array
 from tracer.errors import ArgumentError, DeviceError
-from tracer.numpy.base import ArrayBase
 from tracer.sharding import Mesh, NamedSharding, PartitionSpec, local_parts
 
 CALLS = dict(calls())
@@ -40,7 +40,7 @@ def run(call: Call, place: Any) -> list[Any]:
 
 
 def places(leaves: list[Any]) -> set[Any]:
-    return {leaf.device for leaf in leaves if isinstance(leaf, ArrayBase)}
+    return {leaf.device for leaf in leaves if isinstance(leaf, Array)}
 
 
 @pytest.mark.parametrize("name", CALLS)

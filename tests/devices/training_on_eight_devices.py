@@ -17,7 +17,7 @@ import tracer
 import tracer.numpy as tnp
 from benchmarks.device_processes import collectives
 from tests.devices.eight import GRID, LINE, on
-from tracer.numpy.array import Array
+from tracer.array.array import Array
 from tracer.sharding import Mesh, local_parts
 
 STEPS = 5

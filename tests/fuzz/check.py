@@ -19,8 +19,8 @@ from tests.fuzz.failure import Failure
 from tests.fuzz.program import Program
 from tests.fuzz.steps import first_wrong_step
 from tests.fuzz.watch import Watch, watching
+from tracer.array.trace import Traced, trace
 from tracer.errors import ExecutionError, LoweringError, MemoryLimitError, TracerError, VerifyError
-from tracer.trace import Traced, trace
 
 JUDGING = "judging"
 """The checker's own work: where it takes long, that says nothing against the package."""

@@ -9,7 +9,7 @@ import numpy as np
 from tests.fuzz import frameworks
 from tests.fuzz.evaluate import Array, values
 from tests.fuzz.program import Program
-from tracer.trace import trace
+from tracer.array.trace import trace
 
 _STEP = 1e-4
 _SMOOTH = 1e-3

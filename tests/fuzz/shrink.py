@@ -14,8 +14,8 @@ from dataclasses import replace
 from tests.fuzz import frameworks
 from tests.fuzz.program import Input, Program, parse
 from tracer import tree
+from tracer.array.trace import trace
 from tracer.errors import TracerError
-from tracer.trace import trace
 
 Test = Callable[[Program], bool]
 _SMALL = (1, 2, 3, 5, 8, 16, 32)

@@ -20,10 +20,10 @@ from tests.fuzz.program import Input, Program, parse
 from tests.fuzz.shrink import shrink
 from tests.fuzz.supervise import Worker, _too_long
 from tracer import ops
+from tracer.array.trace import trace
 from tracer.ir import Graph, rebuild
 from tracer.lowering.emit.builder import StableHloBuilder
 from tracer.optimizer.passes import Pass, PassManager
-from tracer.trace import trace
 
 SQUARE = Program({"n": 8}, (Input("x", ("n", "n")),), ("y = np.tanh(x)",), "y @ y.T + x")
 

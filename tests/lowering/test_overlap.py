@@ -15,9 +15,9 @@ import tracer
 import tracer.numpy as tnp
 from tests.lowering.test_settings import PROGRAMS, inputs_of
 from tracer import lowering
+from tracer.array.trace import trace
 from tracer.errors import DonatedArrayError, TracingError
 from tracer.lowering.shims import OneDevice, xla_client
-from tracer.trace import trace
 
 pytestmark = pytest.mark.xla
 SIZE, TRIPS = 256, 2000

@@ -9,12 +9,12 @@ import pytest
 import tracer
 import tracer.numpy as tnp
 from tracer import lowering
+from tracer.array.trace import trace
 from tracer.ir import interpret
 from tracer.lowering import shims
 from tracer.lowering.run import xla_options
 from tracer.lowering.run.soundness import chosen_options
 from tracer.lowering.settings import SETTINGS, without
-from tracer.trace import trace
 
 pytestmark = pytest.mark.xla
 

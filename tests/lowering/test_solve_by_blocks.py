@@ -8,7 +8,7 @@ import scipy.linalg
 
 import tracer
 from tracer import ops
-from tracer.numpy.array import apply
+from tracer.array.dispatch import apply
 
 SIZES = [512, 640, 700]
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 import tracer.numpy as tnp
+from tracer.array.trace import trace
 from tracer.ir.interpret import interpret
-from tracer.trace import trace
 
 FLOATS = ("float16", "float32", "float64")
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")

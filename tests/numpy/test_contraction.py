@@ -8,8 +8,8 @@ import pytest
 import tracer
 import tracer.numpy as tnp
 from tests.numpy.oracle import NUMPY_DTYPES, assert_same, interpreted, sample
+from tracer.array.trace import trace
 from tracer.errors import ArgumentError, ShapeError
-from tracer.trace import trace
 
 MATMUL_SHAPES = [
     ((3,), (3,)),

@@ -92,7 +92,7 @@ def test_powers_by_python_numbers(exponent, dtype, rng):
 
 
 def test_a_square_is_one_product():
-    from tracer.trace import trace
+    from tracer.array.trace import trace
 
     graph = trace(lambda x: x**2, [tnp.ones(3)]).graph
     assert [node.name for node in graph.nodes] == ["multiply"]

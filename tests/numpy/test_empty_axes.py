@@ -7,8 +7,8 @@ import pytest
 
 import tracer.numpy as tnp
 from tests.numpy.oracle import assert_same, interpreted
+from tracer.array.trace import trace
 from tracer.errors import ArrayIndexError
-from tracer.trace import trace
 
 NOTHING = np.zeros((3, 0))
 CASES = {

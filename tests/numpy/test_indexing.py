@@ -10,9 +10,9 @@ import pytest
 import tracer
 import tracer.numpy as tnp
 from tests.numpy.oracle import assert_same, interpreted
+from tracer.array import array as arrays
+from tracer.array.trace import trace
 from tracer.errors import ArrayIndexError, DTypeError, ShapeError, TracingError
-from tracer.numpy import evaluation
-from tracer.trace import trace
 
 SHAPE = (4, 5, 3)
 
@@ -235,7 +235,7 @@ def test_loops_over_positions_compile_once(monkeypatch):
             return super().program(graph)
 
     x = tnp.asarray(np.arange(53.0))
-    monkeypatch.setattr(evaluation, "_INSTALLED", [Counting()])
+    monkeypatch.setattr(arrays, "_EVALUATORS", [Counting()])
     assert [float(v) for v in x] == list(range(53))
     assert len(compiled) == 1
     for start in range(3, 20):

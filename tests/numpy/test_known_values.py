@@ -12,10 +12,10 @@ from scipy import special as scipy_special
 import tracer
 import tracer.numpy as tnp
 from tests.sweep.compare import apart
+from tracer.array.trace import trace
 from tracer.errors import ArgumentError
 from tracer.ir import interpret
 from tracer.scipy import special
-from tracer.trace import trace
 
 pytestmark = pytest.mark.xla
 Array = np.ndarray[Any, Any]

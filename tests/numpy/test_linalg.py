@@ -251,7 +251,7 @@ def test_multi_dot(sizes, rng):
 
 
 def test_multi_dot_takes_the_cheap_order():
-    from tracer.trace import trace
+    from tracer.array.trace import trace
 
     chain = [np.ones((1, 500)), np.ones((500, 500)), np.ones((500, 1))]
     graph = trace(lambda *a: linalg.multi_dot(a), chain).graph

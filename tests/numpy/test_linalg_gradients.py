@@ -8,10 +8,10 @@ import pytest
 import tracer
 import tracer.numpy as tnp
 import tracer.scipy.linalg
+from tracer.array.trace import trace
 from tracer.autodiff import vjp_graph
 from tracer.errors import NotDifferentiableError
 from tracer.ir import interpret
-from tracer.trace import trace
 
 linalg = tnp.linalg
 pytestmark = pytest.mark.xla

@@ -8,8 +8,8 @@ import pytest
 import tracer
 import tracer.numpy as tnp
 from tests.numpy.oracle import assert_same, interpreted
+from tracer.array.trace import trace
 from tracer.errors import ArgumentError, DTypeError, ShapeError, TracingError
-from tracer.trace import trace
 
 X = np.arange(24.0).reshape(2, 3, 4)
 M = np.arange(12.0).reshape(3, 4)

@@ -8,8 +8,8 @@ import pytest
 import tracer
 import tracer.numpy as tnp
 from tests.numpy.oracle import assert_same, interpreted, sample
+from tracer.array.trace import trace
 from tracer.errors import ArgumentError, LinAlgError, ShapeError, TracingError
-from tracer.trace import trace
 
 DTYPES = ("bool", "int8", "uint16", "int64", "float16", "float32", "float64")
 

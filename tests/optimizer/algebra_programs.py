@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 import tracer.numpy as tnp
 from tests.optimizer.random_programs import Program
+from tracer.array.trace import trace
 from tracer.ir import ShapeDtype
-from tracer.trace import trace
 
 MOST_ELEMENTS = 400
 DTYPES = ("int64", "float64", "complex128")

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from tracer.array.trace import trace
 from tracer.ir import Graph, ShapeDtype, interpret, parse_graph, print_graph, verify
 from tracer.optimizer.passes import Pass, PassLog
-from tracer.trace import trace
 
 Array = np.ndarray[Any, Any]
 

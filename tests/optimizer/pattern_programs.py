@@ -16,9 +16,9 @@ import tracer
 import tracer.numpy as tnp
 from tests.optimizer.algebra_programs import Algebra
 from tests.optimizer.random_programs import Program
+from tracer.array.trace import trace
 from tracer.ir import ShapeDtype
 from tracer.scipy.linalg import solve_triangular
-from tracer.trace import trace
 
 Shapes = list[tuple[int, ...]]
 Body = Callable[..., Any]

@@ -9,10 +9,10 @@ import pytest
 
 import tracer
 import tracer.numpy as tnp
+from tracer.array.trace import trace
 from tracer.ir import ShapeDtype
 from tracer.optimizer.pipeline import PlannerOptions
 from tracer.optimizer.planner import Planner
-from tracer.trace import trace
 
 ROWS, FEATURES, CLASSES = 256, 64, 20_000
 

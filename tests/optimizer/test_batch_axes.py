@@ -9,6 +9,7 @@ import pytest
 
 import tracer
 import tracer.numpy as tnp
+from tracer.array.trace import trace
 from tracer.ir import Graph, ShapeDtype, Value
 from tracer.optimizer.loops.split.generated import generated_nodes
 from tracer.optimizer.loops.split.region import Region
@@ -16,7 +17,6 @@ from tracer.optimizer.model.liveness import Liveness
 from tracer.optimizer.model.speed import Machine, estimate_seconds
 from tracer.optimizer.pipeline import PlannerOptions
 from tracer.optimizer.planner import Planner
-from tracer.trace import trace
 
 HEADS, LENGTH, FEATURES = 8, 512, 16
 OPERAND = ShapeDtype((HEADS, LENGTH, FEATURES), "float32")

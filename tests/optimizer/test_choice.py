@@ -9,6 +9,7 @@ import pytest
 
 import tracer
 import tracer.numpy as tnp
+from tracer.array.trace import trace
 from tracer.ir import Graph, ShapeDtype
 from tracer.optimizer import pipeline
 from tracer.optimizer.candidates import Known
@@ -16,7 +17,6 @@ from tracer.optimizer.model.liveness import peak_bytes
 from tracer.optimizer.model.speed import Machine, estimate_seconds
 from tracer.optimizer.pipeline import PlannerOptions
 from tracer.optimizer.planner import Planner
-from tracer.trace import trace
 
 N, FEATURES = 1000, 64
 MATRIX_BYTES = 4 * N * N

@@ -9,12 +9,12 @@ import pytest
 
 import tracer
 import tracer.numpy as tnp
+from tracer.array.trace import trace
 from tracer.ir import Graph
 from tracer.ir.interpret import interpret
 from tracer.ir.verify import verify
 from tracer.optimizer.loops.fuse_scans import fuse_scans
 from tracer.optimizer.passes import PassLog
-from tracer.trace import trace
 
 X = np.linspace(-1.0, 1.0, 12).reshape(4, 3)
 

@@ -14,8 +14,8 @@ import tracer
 import tracer.numpy as tnp
 from tests.optimizer.graphs import apply, evaluated, ops_of, text, traced
 from tests.optimizer.random_programs import programs
+from tracer.array.dispatch import apply_graph
 from tracer.ir import Graph
-from tracer.numpy.array import apply_graph
 from tracer.optimizer.alias import in_place
 from tracer.optimizer.alias.in_place import in_place_pass
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import tracer
 import tracer.numpy as tnp
 from tests.optimizer.graphs import ops_of
+from tracer.array.trace import trace
 from tracer.errors import ExecutionError
 from tracer.ir import Graph, interpret, verify
 from tracer.lowering.run.lanes import LanesExecutable
@@ -21,7 +22,6 @@ from tracer.optimizer.loops.interchange import interchanged
 from tracer.optimizer.model.speed import DEFAULT_MACHINE
 from tracer.optimizer.passes import PassLog, PassManager
 from tracer.optimizer.pipeline import standard_passes
-from tracer.trace import trace
 
 Array = np.ndarray[Any, Any]
 SLOW = replace(DEFAULT_MACHINE, vector_rate=1e5)

@@ -17,8 +17,8 @@ import tracer.numpy as tnp
 from tests.optimizer.graphs import apply as apply_pass
 from tests.optimizer.graphs import of, traced
 from tracer import ops
+from tracer.array.dispatch import apply
 from tracer.ir import Graph, interpret, verify
-from tracer.numpy.array import apply
 from tracer.optimizer.loops.split import LoopRow, SplitSettings, driver, split_graph
 from tracer.optimizer.passes import PassLog
 from tracer.optimizer.pipeline import EXPAND

@@ -14,6 +14,7 @@ import tracer.numpy as tnp
 from tests.optimizer.graphs import text
 from tests.optimizer.rule_cases import CASES, FLOAT, Case, N, floats, sample_arrays
 from tracer import nn
+from tracer.array.trace import trace
 from tracer.errors import ArgumentError
 from tracer.ir import Graph, ShapeDtype, interpret, verify, verify_same_signature
 from tracer.numpy import linalg
@@ -21,7 +22,6 @@ from tracer.optimizer.passes import PassLog
 from tracer.optimizer.rewrite.match.rules import rules_pass
 from tracer.optimizer.rewrite.rules import NAMES, RULES, matching, rule_names
 from tracer.scipy import special
-from tracer.trace import trace
 
 APPLY = rules_pass(RULES)
 GOLDEN = Path(__file__).with_name("rules_golden.txt")

@@ -14,10 +14,10 @@ import pytest
 
 from tests.optimizer.rule_cases import CASES, FLOAT, Case, sample_arrays
 from tests.optimizer.test_rules import applied, in_double, rewritten
+from tracer.array.trace import trace
 from tracer.errors import DTypeError
 from tracer.ir import ShapeDtype, interpret
 from tracer.optimizer.rewrite.rules import RULES
-from tracer.trace import trace
 
 Types = tuple[ShapeDtype, ...]
 # Integers overflow in the naive forms, which is what these rules are for.

@@ -11,12 +11,12 @@ import pytest
 import tracer.numpy as tnp
 from tests.optimizer.rule_cases import N, factor, floats, gradient, indices, with_cholesky
 from tracer import nn
+from tracer.array.trace import trace
 from tracer.ir import ShapeDtype, interpret
 from tracer.numpy import linalg
 from tracer.optimizer.passes import PassLog
 from tracer.optimizer.rewrite.match.rules import rules_pass
 from tracer.optimizer.rewrite.rules import RULES
-from tracer.trace import trace
 
 APPLY = rules_pass(RULES)
 DIFFERS = "a parameter, constant or type is not"

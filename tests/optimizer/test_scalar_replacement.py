@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 import tracer
 import tracer.numpy as tnp
 from tests.optimizer.graphs import apply, evaluated, ops_of, text
+from tracer.array.trace import trace
 from tracer.ir import Graph, parse_graph
 from tracer.optimizer.loops.scalar_replacement import scalar_replacement_pass
 from tracer.optimizer.passes import PassLog, PassManager
 from tracer.optimizer.rewrite.expand import EXPAND
 from tracer.optimizer.rewrite.simplify import COMMON_SUBEXPRESSIONS, CONSTANT_FOLDING
-from tracer.trace import trace
 
 Array = np.ndarray[Any, Any]
 STATE = np.linspace(-1.0, 1.0, 20, dtype=np.float32).reshape(5, 4)

@@ -10,12 +10,12 @@ import pytest
 
 import tracer
 import tracer.numpy as tnp
+from tracer.array.trace import trace
 from tracer.autodiff import pull_back, recompute_large
 from tracer.ir import Graph, Node, Value
 from tracer.ir.interpret import interpret
 from tracer.ir.verify import verify, verify_same_signature
 from tracer.ops.sink import sink_invariants
-from tracer.trace import trace
 
 N = 12
 X = np.linspace(-1.0, 1.0, N)

@@ -15,6 +15,7 @@ import tracer.numpy as tnp
 from tests.ops.samples import SAMPLES, Sample
 from tests.optimizer.graphs import apply, ops_of, text
 from tracer import lowering, ops
+from tracer.array.trace import trace
 from tracer.ir import Builder, Graph, Op, ShapeDtype, Value, interpret, registry
 from tracer.ops.helpers import scalar
 from tracer.optimizer.loops.small_calls import small_calls_pass
@@ -22,7 +23,6 @@ from tracer.optimizer.model.speed import DEFAULT_MACHINE
 from tracer.optimizer.passes import PassLog, PassManager
 from tracer.optimizer.rewrite.expand import EXPAND
 from tracer.optimizer.rewrite.simplify import COMMON_SUBEXPRESSIONS
-from tracer.trace import trace
 
 Array = np.ndarray[Any, Any]
 INDEX = np.dtype(np.int32)

@@ -15,13 +15,13 @@ import pytest
 import tracer
 import tracer.numpy as tnp
 from tracer import lowering
+from tracer.array.trace import trace
 from tracer.ir import Graph, ShapeDtype
 from tracer.optimizer.loops.split import SplitSettings, split_graph
 from tracer.optimizer.model.liveness import Liveness
 from tracer.optimizer.passes import PassLog
 from tracer.optimizer.pipeline import PlannerOptions
 from tracer.optimizer.planner import Planner
-from tracer.trace import trace
 
 pytestmark = pytest.mark.slow
 FEW, MANY = 4000, 8000

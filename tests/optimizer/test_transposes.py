@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 import tracer
 import tracer.numpy as tnp
 from tests.optimizer.graphs import text
+from tracer.array.trace import trace
 from tracer.ir import Graph
 from tracer.ir.interpret import interpret
 from tracer.ir.verify import verify
 from tracer.optimizer.passes import PassLog
 from tracer.optimizer.rewrite.transposes import TRANSPOSES, sink_transposes
-from tracer.trace import trace
 
 N, M = 90, 60
 

@@ -12,12 +12,12 @@ import pytest
 import tracer
 import tracer.numpy as tnp
 from tests.optimizer.graphs import apply, evaluated, ops_of, text
+from tracer.array.trace import trace
 from tracer.ir import Graph
 from tracer.optimizer.loops.unrolling import unrolling_pass
 from tracer.optimizer.model.speed import DEFAULT_MACHINE
 from tracer.optimizer.passes import PassLog, PassManager
 from tracer.optimizer.rewrite.expand import EXPAND
-from tracer.trace import trace
 
 Array = np.ndarray[Any, Any]
 PASS = unrolling_pass(DEFAULT_MACHINE)

@@ -10,13 +10,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tracer import tree
+from tracer.array.array import Array
+from tracer.array.convert import host_array
+from tracer.array.promotion import weak_class
+from tracer.array.recording import current_recording
+from tracer.array.weak import as_given
 from tracer.compilation.buckets import Bucket, Request, type_of
 from tracer.errors import ArgumentError, ShapeError
-from tracer.numpy.base import ArrayBase
-from tracer.numpy.convert import host_array
-from tracer.numpy.promotion import weak_class
-from tracer.numpy.recording import current_recording
-from tracer.numpy.weak import as_given
 from tracer.optimizer.plan import Plan
 
 _OWN_OPTIONS = ("donate_argnums", "donate_argnames", "static_argnums")
@@ -134,7 +134,7 @@ class BucketedFunction:
 
 def _read(leaf: Any) -> Any:
     """Return a leaf as an array of the host or a device; a weak one for a Python number."""
-    if isinstance(leaf, ArrayBase) or weak_class(leaf) is not None:
+    if isinstance(leaf, Array) or weak_class(leaf) is not None:
         return as_given(leaf)
     return host_array(leaf)
 

@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 
 from tracer import tree
+from tracer.array.array import Array
+from tracer.array.dispatch import apply_graph, from_host
+from tracer.array.promotion import weak_class
+from tracer.array.trace import Traced, leaf_type, trace
+from tracer.array.weak import Signature, WeakType
 from tracer.compilation.function import CompiledFunction, compile
 from tracer.errors import ArgumentError
 from tracer.ir import Graph, ShapeDtype
-from tracer.numpy.array import Array, apply_graph
-from tracer.numpy.dispatch import from_host
-from tracer.numpy.promotion import weak_class
-from tracer.numpy.weak import Signature, WeakType
 from tracer.optimizer.passes import PassLog
 from tracer.optimizer.rewrite.expand import expand_calls
 from tracer.optimizer.rewrite.padding import Comparison, Masked, Use, compare, masked
-from tracer.trace import Traced, leaf_type, trace
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from functools import cached_property
 import numpy as np
 
 from tracer import lowering, tree
+from tracer.array.array import Array
 from tracer.compilation.comparison import Check, Evidence, Host
 from tracer.compilation.iterative import Compilers, Found, predicted_for
 from tracer.compilation.options import CompileOptions
@@ -30,7 +31,6 @@ from tracer.compilation.retracing import PLAIN
 from tracer.compilation.signature import Call
 from tracer.errors import OutOfMemoryError
 from tracer.ir import Graph, interpret
-from tracer.numpy.array import Array
 from tracer.ops.rules import dtype_kind
 from tracer.optimizer.model.liveness import graph_flops
 from tracer.optimizer.passes import PassManager

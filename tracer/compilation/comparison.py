@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from tracer.array.promotion import finfo
 from tracer.ir import ShapeDtype
-from tracer.numpy.promotion import finfo
 from tracer.ops.rules import dtype_kind
 
 Host = np.ndarray[Any, Any]

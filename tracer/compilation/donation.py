@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
+from tracer.array.array import Array
 from tracer.compilation.signature import Call
 from tracer.errors import ArgumentError, DonatedArrayError, DonationWarning
-from tracer.numpy.base import ArrayBase
 from tracer.optimizer.alias.report import UnusedRow
 from tracer.source import user_source
 
@@ -103,7 +103,7 @@ def donated_leaves(call: Call, donation: Donation) -> tuple[int, ...]:
 
 
 def given_twice(
-    function: str, names: Sequence[str], donated: Sequence[int], arrays: Sequence[ArrayBase]
+    function: str, names: Sequence[str], donated: Sequence[int], arrays: Sequence[Array]
 ) -> DonatedArrayError | None:
     """Return the error for a donated array that the program is given a second time, if one is."""
     for position in donated:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from tracer import lowering
+from tracer.array.array import Array, deleted_error, set_evaluator
+from tracer.array.convert import forget_scalars
 from tracer.autodiff.batching import batch_graph
 from tracer.errors import DeviceError, TracerError
 from tracer.ir import Graph, ShapeDtype
-from tracer.numpy.array import Array
-from tracer.numpy.base import ArrayBase, deleted_error
-from tracer.numpy.convert import forget_scalars
-from tracer.numpy.evaluation import set_evaluator
 
 
 class EagerProgram:
@@ -30,7 +28,7 @@ class EagerProgram:
         self._others: dict[int, EagerProgram] = {}
         self._execute = lowering.compile_graph(graph, device=device)
 
-    def __call__(self, *arrays: ArrayBase) -> list[Array]:
+    def __call__(self, *arrays: Array) -> list[Array]:
         """Run; the arrays have the types of the graph's inputs.
 
         Raises
@@ -60,7 +58,7 @@ class EagerProgram:
             Array(buffer, type, device) for buffer, type in zip(results, self._types, strict=True)
         ]
 
-    def _elsewhere(self, arrays: tuple[ArrayBase, ...]) -> list[Array]:
+    def _elsewhere(self, arrays: tuple[Array, ...]) -> list[Array]:
         """Run where arrays were put; those that nobody put anywhere follow them."""
         devices = {a._device for a in arrays if not lowering.is_uncommitted(a._device)}
         if any(isinstance(device, lowering.NamedSharding) for device in devices):
@@ -81,7 +79,7 @@ class EagerProgram:
             found = self._others[id(device)] = EagerProgram(self._graph, device)
         return found
 
-    def _on_mesh(self, arrays: tuple[ArrayBase, ...]) -> list[Array]:
+    def _on_mesh(self, arrays: tuple[Array, ...]) -> list[Array]:
         """Run on arrays that lie in parts on a mesh; XLA chooses how the results lie.
 
         Arrays that nobody put anywhere go whole to every device of it.
@@ -143,13 +141,13 @@ class LoweringEvaluator:
         place = lowering.find_device(device)
         return Array(lowering.to_device(value, place), type, place)
 
-    def to_host(self, array: ArrayBase) -> np.ndarray[Any, Any]:
+    def to_host(self, array: Array) -> np.ndarray[Any, Any]:
         """Return a read-only NumPy array of the data; blocks."""
         if isinstance(array._device, lowering.NamedSharding):
             return lowering.get_sharded(array._buffer, array._device, array.shape, array.dtype)
         return lowering.to_host(array._buffer)
 
-    def parts_here(self, array: ArrayBase) -> str | None:
+    def parts_here(self, array: Array) -> str | None:
         """Say which parts of an array are in this process; None where all are."""
         place = array._device
         if not isinstance(place, lowering.NamedSharding):
@@ -160,16 +158,16 @@ class LoweringEvaluator:
         parts = (", ".join(f"{cut.start}:{cut.stop}" for cut in index) for index in here)
         return ", ".join(f"[{part}]" for part in dict.fromkeys(parts)) or "nothing"
 
-    def start_to_host(self, array: ArrayBase) -> None:
+    def start_to_host(self, array: Array) -> None:
         """Start to copy the data to the host; does not block."""
         is_cut = isinstance(array._device, lowering.NamedSharding)
         lowering.start_to_host(array._buffer._arrays if is_cut else (array._buffer,))
 
-    def wait(self, array: ArrayBase) -> None:
+    def wait(self, array: Array) -> None:
         """Wait until the data is computed."""
         lowering.block_until_ready(array._buffer)
 
-    def to_device(self, array: ArrayBase, device: Any) -> Array:
+    def to_device(self, array: Array, device: Any) -> Array:
         """Return an array on a device or mesh: itself, its memory by another name, or a copy.
 
         Parts on one mesh move between its devices.
@@ -179,7 +177,7 @@ class LoweringEvaluator:
         if not isinstance(device, cut):
             place = lowering.find_device(device)
         if source is place:
-            return cast("Array", array)
+            return array
         if source == place:
             return Array(array._buffer, array._type, place)
         array._require_alive()
@@ -188,7 +186,7 @@ class LoweringEvaluator:
             return self._moved(array, place)
         return self.from_host(self.to_host(array), place)
 
-    def _moved(self, array: ArrayBase, place: lowering.NamedSharding) -> Array:
+    def _moved(self, array: Array, place: lowering.NamedSharding) -> Array:
         """Return a copy of an array in parts, that its devices send each other where they can."""
         execute = lowering.resharding(array._type, array._device, place)
         if execute is None:
@@ -204,14 +202,14 @@ class LoweringEvaluator:
                 return place
         return None
 
-    def copy(self, array: ArrayBase) -> Array:
+    def copy(self, array: Array) -> Array:
         """Copy an array to where it lies; each device copies its part."""
         place = array._device
         if isinstance(place, lowering.NamedSharding):
             return self._moved(array, place)
         return self.from_host(self.to_host(array), place)
 
-    def to_dlpack(self, array: ArrayBase) -> Any:
+    def to_dlpack(self, array: Array) -> Any:
         """Return a DLPack capsule of the data."""
         return lowering.to_dlpack(array._buffer)
 

@@ -10,6 +10,9 @@ from dataclasses import replace
 from typing import Any
 
 from tracer import tree
+from tracer.array.active import ACTIVE
+from tracer.array.array import Array, deleted_error
+from tracer.array.weak import as_weak
 from tracer.compilation.check import check
 from tracer.compilation.comparison import Check
 from tracer.compilation.donation import given_twice
@@ -27,10 +30,6 @@ from tracer.errors import (
 )
 from tracer.ir import Graph
 from tracer.lowering import Mesh
-from tracer.numpy.array import Array
-from tracer.numpy.base import deleted_error
-from tracer.numpy.recording import _LOCAL
-from tracer.numpy.weak import as_weak
 from tracer.optimizer.plan import Plan
 from tracer.sharding import resolve_spread
 
@@ -56,7 +55,7 @@ class CompiledFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run on arrays (or anything array-like); returns what the function returns."""
-        if _LOCAL.stack:
+        if ACTIVE.stack:
             return self._read(args, kwargs).inline()
         if kwargs:
             return self._call_nested(args, kwargs)
@@ -203,7 +202,7 @@ class CompiledFunction:
         >>> bool(f.check(tnp.linspace(0, 1, 300)))
         True
         """
-        if _LOCAL.stack:
+        if ACTIVE.stack:
             raise TracingError(
                 f"{self._name}.check inside of a traced function: its arguments have no data",
                 mend="check outside of it",

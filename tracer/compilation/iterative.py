@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, Protocol, TypeVar
 
 from tracer import lowering
+from tracer.array.trace import Traced
 from tracer.compilation.donation import donated_leaves
 from tracer.compilation.mesh_placement import Placer
 from tracer.compilation.options import AUTO, CompileOptions
@@ -26,7 +27,6 @@ from tracer.optimizer.pipeline import PlannerOptions
 from tracer.optimizer.planner import Planner
 from tracer.optimizer.rewrite import rules
 from tracer.source import Source
-from tracer.trace import Traced
 from tracer.units import format_bytes
 
 _TENTH_LESS = 0.9

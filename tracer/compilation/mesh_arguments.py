@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from tracer import lowering
+from tracer.array.array import Array
 from tracer.compilation.donation import given_twice
 from tracer.errors import DeviceError, MemoryLimitError
 from tracer.lowering import NamedSharding, absent
-from tracer.numpy.array import Array
 from tracer.units import format_bytes
 
 

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from tracer import lowering, tree
+from tracer.array.trace import Traced
 from tracer.compilation.returned_arguments import returned_arguments
 from tracer.compilation.signature import Call
 from tracer.ir import Graph, ShapeDtype
@@ -18,7 +19,6 @@ from tracer.optimizer.model.liveness import Liveness
 from tracer.optimizer.partition import ANYHOW, alike_axes, device_view
 from tracer.optimizer.passes import PassRow
 from tracer.sharding import Spread
-from tracer.trace import Traced
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,8 @@ from functools import partial
 from typing import Any
 
 from tracer import lowering, tree
+from tracer.array.array import Array, Deleted
+from tracer.array.trace import Traced, Written, write_back
 from tracer.compilation.alias_report import Compiled, alias_report, unused_rows
 from tracer.compilation.collection import rare_collection
 from tracer.compilation.donation import warn_unused
@@ -18,12 +20,9 @@ from tracer.compilation.signature import Call
 from tracer.compilation.spmd import Spreader
 from tracer.errors import DeviceError, TracingError
 from tracer.ir import Graph, ShapeDtype
-from tracer.numpy.array import Array
-from tracer.numpy.base import Deleted
 from tracer.optimizer.alias.donations import match_donations
 from tracer.optimizer.plan import Plan, timeline_of
 from tracer.sharding import Spread
-from tracer.trace import Traced, Written, write_back
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,9 +11,9 @@ from collections import defaultdict, deque
 from collections.abc import Collection, Sequence
 
 from tracer import tree
+from tracer.array.trace import Traced
 from tracer.compilation.signature import Call
 from tracer.ir import ShapeDtype
-from tracer.trace import Traced
 
 _STEP = re.compile(r"\[.*?\]|\.\w+")
 Leaf = tuple[ShapeDtype, tuple[str, ...]]

@@ -9,16 +9,15 @@ from functools import cached_property
 from typing import Any
 
 from tracer import tree
+from tracer.array.array import Array
+from tracer.array.convert import host_array
+from tracer.array.dispatch import apply_graph, from_host
+from tracer.array.promotion import Dtype, default_dtype, scalar_value, weak_class
+from tracer.array.trace import Traced, trace, write_back
+from tracer.array.weak import Signature, WeakType, strong_type
 from tracer.autodiff import recompute_large, segment_scans
 from tracer.errors import ArgumentError, DTypeError, RangeError
 from tracer.ir import ShapeDtype
-from tracer.numpy.array import Array, apply_graph
-from tracer.numpy.base import ArrayBase
-from tracer.numpy.convert import host_array
-from tracer.numpy.dispatch import from_host
-from tracer.numpy.promotion import Dtype, default_dtype, scalar_value, weak_class
-from tracer.numpy.weak import Signature, WeakType, strong_type
-from tracer.trace import Traced, trace, write_back
 
 
 @dataclass(frozen=True)
@@ -127,8 +126,8 @@ class Call:
                     f"cannot run on {leaf!r}: it has no data",
                     mend="pass an array, or use .plan(...), .graph(...), .hlo(...) for types",
                 )
-            arrays.append(leaf if isinstance(leaf, ArrayBase) else from_host(leaf, device))
-        return arrays  # type: ignore[return-value]
+            arrays.append(leaf if isinstance(leaf, Array) else from_host(leaf, device))
+        return arrays
 
 
 def read_call(
@@ -218,7 +217,7 @@ def _static(args: tuple[Any, ...], position: int) -> Any:
 
 def _leaf(path: str, leaf: Any) -> tuple[Any, Signature]:
     """Return a leaf as an array of the host or a device, and its type."""
-    if isinstance(leaf, ArrayBase):
+    if isinstance(leaf, Array):
         return leaf, leaf._signature
     if isinstance(leaf, ShapeDtype):
         return leaf, leaf

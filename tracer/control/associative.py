@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tracer import ops, tree
+from tracer.array.array import Array
+from tracer.array.dispatch import apply
 from tracer.control.bodies import Arguments, check_callable, check_same, flatten_arguments
 from tracer.errors import ArgumentError, AxisError, ShapeError
-from tracer.numpy.array import Array
-from tracer.numpy.dispatch import apply
 
 Combine = Callable[[Sequence[Array], Sequence[Array]], list[Array]]
 

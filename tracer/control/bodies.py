@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 
 from tracer import tree
+from tracer.array.array import Array
+from tracer.array.convert import as_array, convert
+from tracer.array.promotion import scalar_value, weak_class, weak_dtype
+from tracer.array.recording import Recording, TracedArray
+from tracer.array.weak import Signature, WeakType, argument, as_given, as_weak
 from tracer.errors import DTypeError, ShapeError, TracingError
 from tracer.ir import SUPPORTED_DTYPES, Builder, Graph, ShapeDtype, Value
-from tracer.numpy.array import Array, TracedArray
-from tracer.numpy.base import ArrayBase
-from tracer.numpy.convert import as_array, convert
-from tracer.numpy.promotion import scalar_value, weak_class, weak_dtype
-from tracer.numpy.recording import Recording
-from tracer.numpy.weak import Signature, WeakType, argument, as_given, as_weak
 
 
 @dataclass(frozen=True)
@@ -91,7 +90,7 @@ def flatten_arguments(name: str, what: str, values: Any) -> Arguments:
 
 
 def _require_array(name: str, what: str, leaf: Any) -> None:
-    known = (ArrayBase, np.ndarray, np.generic, bool, int, float, complex)
+    known = (Array, np.ndarray, np.generic, bool, int, float, complex)
     if not isinstance(leaf, known) and not hasattr(leaf, "__array__"):
         raise DTypeError(
             f"{name}: {what} is {leaf!r}, a {type(leaf).__name__}, which is no array",
@@ -132,7 +131,7 @@ def _as_output(leaf: Any, wanted: Signature | None) -> Array:
     cls = weak_class(leaf)
     if cls is None or wanted is None or weak_dtype(wanted.dtype, cls) != wanted.dtype:
         return as_given(leaf)
-    if isinstance(leaf, ArrayBase):
+    if isinstance(leaf, Array):
         array = convert(as_array(leaf), wanted.dtype)
     else:
         array = as_array(scalar_value(leaf, wanted.dtype))

@@ -9,6 +9,11 @@ from typing import Any
 import numpy as np
 
 from tracer import ops, tree
+from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import as_array, convert
+from tracer.array.dispatch import apply, apply_many
+from tracer.array.promotion import promote_types
+from tracer.array.weak import Signature, WeakType, weakened
 from tracer.control.bodies import (
     Arguments,
     Body,
@@ -19,12 +24,6 @@ from tracer.control.bodies import (
     trace_body,
 )
 from tracer.errors import ArgumentError, DTypeError, ShapeError
-from tracer.numpy.array import Array
-from tracer.numpy.base import ArrayLike
-from tracer.numpy.convert import as_array, convert
-from tracer.numpy.dispatch import apply, apply_many
-from tracer.numpy.promotion import promote_types
-from tracer.numpy.weak import Signature, WeakType, weakened
 
 _INT32 = np.dtype(np.int32)
 

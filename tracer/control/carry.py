@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from tracer import tree
+from tracer.array.array import Array
+from tracer.array.convert import as_array, convert
+from tracer.array.promotion import weak_class, weak_dtype
+from tracer.array.weak import Signature, WeakType, as_weak
 from tracer.control.bodies import Arguments, Body, check_same
 from tracer.ir import Value
-from tracer.numpy.array import Array
-from tracer.numpy.convert import as_array, convert
-from tracer.numpy.promotion import weak_class, weak_dtype
-from tracer.numpy.weak import Signature, WeakType, as_weak
 
 
 def settle_carry(

@@ -9,6 +9,11 @@ from typing import Any
 import numpy as np
 
 from tracer import ops, tree
+from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import as_array, as_arrays
+from tracer.array.dispatch import apply_many
+from tracer.array.promotion import weak_class
+from tracer.array.weak import Signature, as_weak, weak_positions, weakened
 from tracer.control.bodies import (
     Arguments,
     Body,
@@ -21,12 +26,6 @@ from tracer.control.carry import check_carry, settle_carry
 from tracer.control.scanning import scan
 from tracer.errors import DTypeError, ShapeError
 from tracer.ir import Builder, Graph
-from tracer.numpy.array import Array
-from tracer.numpy.base import ArrayBase, ArrayLike
-from tracer.numpy.convert import as_array, as_arrays
-from tracer.numpy.dispatch import apply_many
-from tracer.numpy.promotion import weak_class
-from tracer.numpy.weak import Signature, as_weak, weak_positions, weakened
 
 
 def while_loop(
@@ -195,7 +194,7 @@ def _bounds(lower: ArrayLike, upper: ArrayLike) -> tuple[Array, Array]:
 
 def _fixed(bound: Any) -> int | None:
     """Return a bound that is known now."""
-    if isinstance(bound, ArrayBase | np.ndarray | bool):
+    if isinstance(bound, Array | np.ndarray | bool):
         return None
     if isinstance(bound, float | np.floating):
         if not bound.is_integer():

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 from tracer import tree
+from tracer.array.array import Array
+from tracer.array.weak import as_weak
 from tracer.autodiff.transforms import vmap
 from tracer.control.bodies import check_callable, flatten_arguments
 from tracer.control.scanning import count_steps, scan
 from tracer.errors import ArgumentError
-from tracer.numpy.array import Array
 from tracer.numpy.joining import concatenate
-from tracer.numpy.weak import as_weak
 
 
 def map(  # noqa: A001 - named as in JAX

@@ -9,6 +9,10 @@ from typing import Any
 import numpy as np
 
 from tracer import ops, tree
+from tracer.array.array import Array
+from tracer.array.convert import as_array
+from tracer.array.dispatch import apply_many
+from tracer.array.weak import Signature, WeakType, weakened
 from tracer.control.bodies import (
     Arguments,
     Body,
@@ -20,10 +24,6 @@ from tracer.control.bodies import (
 from tracer.control.carry import check_carry, settle_carry
 from tracer.control.unrolling import run_unrolled
 from tracer.errors import ArgumentError, ShapeError, TracingError
-from tracer.numpy.array import Array
-from tracer.numpy.convert import as_array
-from tracer.numpy.dispatch import apply_many
-from tracer.numpy.weak import Signature, WeakType, weakened
 
 
 def scan(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tracer import ops
+from tracer.array.array import Array
+from tracer.array.convert import reshape
+from tracer.array.dispatch import apply, apply_graph, apply_many
 from tracer.ir import Builder, Graph, Value
-from tracer.numpy.array import Array
-from tracer.numpy.convert import reshape
-from tracer.numpy.dispatch import apply, apply_graph, apply_many
 
 
 def run_unrolled(

@@ -15,7 +15,8 @@ from tracer.ir.graph import (
 )
 from tracer.ir.interpret import interpret
 from tracer.ir.op import Batching, Chunk, NotDifferentiable, Op, registry
-from tracer.ir.text import parse_graph, print_graph
+from tracer.ir.parse import parse_graph
+from tracer.ir.text import print_graph
 from tracer.ir.types import (
     DTYPES_BY_NAME,
     SUPPORTED_DTYPES,

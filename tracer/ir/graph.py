@@ -7,20 +7,16 @@ operand position (the key) and the result index. This is the only file that know
 from __future__ import annotations
 
 import hashlib
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import networkx as nx
 import numpy as np
 
-from tracer.errors import VerifyError
+from tracer.ir.op import BUILDERS, Op, active_builder
 from tracer.ir.types import AxisRule, Cost, ShapeDtype
 from tracer.source import Source, user_source
-
-if TYPE_CHECKING:
-    from tracer.ir.op import Op
 
 
 class Value:
@@ -204,11 +200,6 @@ class Graph:
         digest.update(str([numbers[value] for value in self.outputs]).encode())
         return digest.hexdigest()
 
-    def __str__(self) -> str:
-        from tracer.ir.text import print_graph  # here: text imports this module
-
-        return print_graph(self)
-
 
 def param_key(value: Any) -> Any:
     """Return a hashable stand-in for a parameter that is equal exactly when the parameter is."""
@@ -295,11 +286,11 @@ class Builder:
         return Graph(self.inputs, outputs, self.nodes)
 
     def __enter__(self) -> Builder:
-        _stack().append(self)
+        BUILDERS.stack.append(self)
         return self
 
     def __exit__(self, *_: object) -> None:
-        _stack().pop()
+        BUILDERS.stack.pop()
 
 
 def copy_nodes(builder: Builder, nodes: Iterable[Node], mapping: dict[Value, Value]) -> None:
@@ -366,31 +357,15 @@ def map_bodies(graph: Graph, transform: Callable[[Graph], Graph]) -> Graph:
     return rebuild(graph, rewrite) if changes else graph
 
 
-class _Local(threading.local):
-    def __init__(self) -> None:
-        self.stack: list[Builder] = []
-
-
-_LOCAL = _Local()
-
-
-def _stack() -> list[Builder]:
-    return _LOCAL.stack
-
-
 def current_builder() -> Builder:
     """Return the innermost active builder of this thread."""
-    if not _LOCAL.stack:
-        raise VerifyError(
-            "an op record was called while no graph is being built",
-            mend="call the function of tracer.numpy, or enter a Builder first",
-        )
-    return _LOCAL.stack[-1]
+    builder: Builder = active_builder()
+    return builder
 
 
 def is_building() -> bool:
     """Tell whether a graph is being built in this thread."""
-    return bool(_LOCAL.stack)
+    return bool(BUILDERS.stack)
 
 
 __all__ = [

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from tracer.errors import VerifyError
-from tracer.ir import graph as _graph
 from tracer.ir.combining import Merge, Piece, Response
 from tracer.ir.types import AxisRule, Cost, ShapeDtype
 
-if TYPE_CHECKING:
-    from tracer.ir.graph import Graph, Value
-
+# Values and graphs are made of nodes, which hold ops, so graph.py stands on this file.
+Value: TypeAlias = Any
+Graph: TypeAlias = Any
 Types = tuple[ShapeDtype, ...]
 Fusion = Literal["loop", "view", "reduce", "opaque"]
 """How XLA treats the op: "loop" ops are computed inside their consumers and need no memory of
@@ -229,10 +229,29 @@ class Op:
 
     def __call__(self, *operands: Value, **params: Any) -> Any:
         """Add a node to the graph that is being built; returns its value, or a tuple of them."""
-        return _graph.current_builder().add(self, operands, params)
+        return active_builder().add(self, operands, params)
 
     def __repr__(self) -> str:
         return f"<op {self.name}>"
+
+
+class _Builders(threading.local):
+    def __init__(self) -> None:
+        self.stack: list[Any] = []
+
+
+BUILDERS = _Builders()
+"""The builders that op records add their nodes to in this thread, the innermost last."""
+
+
+def active_builder() -> Any:
+    """Return the innermost active builder of this thread."""
+    if not BUILDERS.stack:
+        raise VerifyError(
+            "an op record was called while no graph is being built",
+            mend="call the function of tracer.numpy, or enter a Builder first",
+        )
+    return BUILDERS.stack[-1]
 
 
 _OPS: dict[str, Op] = {}

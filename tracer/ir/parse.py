@@ -23,7 +23,7 @@ import numpy as np
 from tracer.errors import TracerError
 from tracer.ir.graph import Graph, Node, Value
 from tracer.ir.op import Op, registry
-from tracer.ir.scanner import Scanner, Token
+from tracer.ir.scanner import Scanner, Token, number
 from tracer.ir.types import DTYPES_BY_NAME, ShapeDtype
 
 _WORDS = {"True": True, "False": False, "None": None}
@@ -222,17 +222,6 @@ class _Parser(Scanner):
         if len(parts) != 2:
             self.refuse("a complex element is (real, imaginary)", start)
         return np.frombuffer(parts[0].tobytes() + parts[1].tobytes(), dtype)[0]
-
-
-def number(text: str, dtype: np.dtype[Any]) -> Any:
-    """Read a real number as an element of `dtype`; `bits:0x...` gives its bits."""
-    if text.startswith("bits:"):
-        bits = np.array(int(text.removeprefix("bits:"), 16), f"u{dtype.itemsize}")
-        return np.frombuffer(bits.tobytes(), dtype)[0]
-    if dtype.kind in "iu":
-        return dtype.type(int(text))
-    with np.errstate(over="ignore"):
-        return np.array(float(text)).astype(dtype)[()]
 
 
 def _from_bytes(data: bytes, type: ShapeDtype) -> np.ndarray[Any, Any]:

@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable
 from typing import Any, NamedTuple, NoReturn
 
+import numpy as np
+
 from tracer.errors import ArgumentError
 
 _TOKEN = re.compile(
@@ -111,4 +113,15 @@ def _shown(token: Token) -> str:
     return "the end of the text" if token.kind == "end" else repr(token.text)
 
 
-__all__ = ["Scanner", "Token"]
+def number(text: str, dtype: np.dtype[Any]) -> Any:
+    """Read a real number as an element of `dtype`; `bits:0x...` gives its bits."""
+    if text.startswith("bits:"):
+        bits = np.array(int(text.removeprefix("bits:"), 16), f"u{dtype.itemsize}")
+        return np.frombuffer(bits.tobytes(), dtype)[0]
+    if dtype.kind in "iu":
+        return dtype.type(int(text))
+    with np.errstate(over="ignore"):
+        return np.array(float(text)).astype(dtype)[()]
+
+
+__all__ = ["Scanner", "Token", "number"]

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from tracer.ir.graph import Graph, Node, Value
-from tracer.ir.parse import number, parse_graph
+from tracer.ir.scanner import number
 from tracer.ir.types import SUPPORTED_DTYPES, ShapeDtype
 
 _SHOWN_ELEMENTS = 8
@@ -190,4 +190,7 @@ def _element(element: Any) -> str:
     return f"bits:{int(bits):#x}"
 
 
-__all__ = ["excerpt", "parse_graph", "print_graph"]
+# `str(graph)` is its text; the class knows no text, which is made of graphs.
+Graph.__str__ = print_graph  # type: ignore[assignment] # object has it for all objects
+
+__all__ = ["excerpt", "print_graph"]

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tracer import ops
+from tracer.array import promotion
+from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import as_array, broadcast, convert, normalize_axis, reshape
+from tracer.array.dispatch import apply, compound
 from tracer.ir import as_dtype
-from tracer.numpy import promotion
-from tracer.numpy.base import ArrayLike
-from tracer.numpy.convert import as_array, broadcast, convert, normalize_axis, reshape
-from tracer.numpy.dispatch import apply, compound
 from tracer.numpy.elementwise import logaddexp
 from tracer.numpy.ranges import iota
 from tracer.numpy.reductions import Axis
 from tracer.numpy.ufunc import compare, full_like, select, unary
 from tracer.scipy import special
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 
 def _as_floats(x: Array) -> Array:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tracer import numpy as tnp
+from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import as_array
 from tracer.errors import ShapeError
-from tracer.numpy.base import ArrayLike
-from tracer.numpy.convert import as_array
 from tracer.scipy import special
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 
 def dot_product_attention(

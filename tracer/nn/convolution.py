@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from tracer import ops
+from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import as_array, convert
+from tracer.array.dispatch import apply, compound
+from tracer.array.promotion import result_type
 from tracer.errors import ArgumentError, ShapeError
 from tracer.nn.window import Padding, Pairs, Sizes, integers, pairs
-from tracer.numpy.base import ArrayLike
-from tracer.numpy.convert import as_array, convert
-from tracer.numpy.dispatch import apply, compound
-from tracer.numpy.promotion import result_type
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 Layouts = tuple[str, str, str]
 _OPERAND, _KERNEL = "NC", "OI"

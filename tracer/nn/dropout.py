@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from tracer import numpy as tnp
 from tracer import random
+from tracer.array import promotion
+from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import as_array, convert
 from tracer.errors import ArgumentError
-from tracer.numpy import promotion
-from tracer.numpy.base import ArrayLike
-from tracer.numpy.convert import as_array, convert
 from tracer.numpy.ufunc import full_like, select
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 
 def dropout(key: ArrayLike, x: ArrayLike, *, rate: float = 0.5) -> Array:

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from tracer import numpy as tnp
+from tracer.array import promotion
+from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import as_array, convert, normalize_axes, normalize_axis
 from tracer.errors import ShapeError
-from tracer.numpy import promotion
-from tracer.numpy.base import ArrayLike
-from tracer.numpy.convert import as_array, convert, normalize_axes, normalize_axis
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 
 def batch_norm(

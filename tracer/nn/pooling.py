@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tracer import ops
+from tracer.array import promotion
+from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import as_array, broadcast, convert, scalar
+from tracer.array.dispatch import apply, compound
 from tracer.errors import DTypeError, ShapeError
 from tracer.ir import Op
 from tracer.nn.window import Padding, integers, pairs
-from tracer.numpy import promotion
-from tracer.numpy.base import ArrayLike
-from tracer.numpy.convert import as_array, broadcast, convert, scalar
-from tracer.numpy.dispatch import apply, compound
 from tracer.numpy.ufunc import full_like
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 
 def max_pool(

@@ -1,8 +1,9 @@
 """NumPy's functions on arrays that can be traced: `import tracer.numpy as tnp`.
 
-Here live NumPy's manners: promotion, broadcasting, negative axes, keepdims, defaults, indexing, and
-the Array class. This room knows no backend and no derivative. A function whose name is NumPy's does
-what NumPy's does, in the same dtype; where it cannot, its documentation says so.
+Here live NumPy's manners: promotion, broadcasting, negative axes, keepdims, defaults, indexing.
+Array itself is in `tracer.array`; this package installs its operators and methods. This room knows
+no backend and no derivative. A function whose name is NumPy's does what NumPy's does, in the same
+dtype; where it cannot, its documentation says so.
 """
 
 from ml_dtypes import bfloat16, float8_e4m3fn, float8_e5m2
@@ -31,6 +32,11 @@ from numpy import (
     uint64,
 )
 
+from tracer.array.array import Array
+from tracer.array.array import install as _install
+from tracer.array.promotion import can_cast, finfo, iinfo, promote_types, result_type
+from tracer.array.recording import TracedArray
+from tracer.array.weak import Weak as _Weak
 from tracer.numpy import fft, linalg
 from tracer.numpy.arithmetic import (
     abs,
@@ -57,7 +63,6 @@ from tracer.numpy.arithmetic import (
     subtract,
     true_divide,
 )
-from tracer.numpy.array import Array, TracedArray
 from tracer.numpy.choosing import (
     choose,
     copyto,
@@ -234,6 +239,7 @@ from tracer.numpy.logic import (
 )
 from tracer.numpy.mapping import apply_along_axis, apply_over_axes, vectorize
 from tracer.numpy.matrices import diag, diagflat, diagonal, eye, identity, trace, tri, tril, triu
+from tracer.numpy.methods import Methods as _Methods
 from tracer.numpy.namespace_info import __array_namespace_info__, isdtype
 from tracer.numpy.nan_reductions import (
     nanargmax,
@@ -248,6 +254,7 @@ from tracer.numpy.nan_reductions import (
     nansum,
     nanvar,
 )
+from tracer.numpy.operators import OPERATORS as _OPERATORS
 from tracer.numpy.padding import pad
 from tracer.numpy.polynomials import (
     poly,
@@ -280,7 +287,7 @@ from tracer.numpy.predicates import (
     size,
 )
 from tracer.numpy.products import cross, kron, matvec, vecmat
-from tracer.numpy.promotion import can_cast, finfo, iinfo, promote_types, result_type
+from tracer.numpy.protocols import Protocols as _Protocols
 from tracer.numpy.quantiles import (
     median,
     nanmedian,
@@ -341,7 +348,11 @@ from tracer.numpy.splitting import array_split, hsplit, split, unstack, vsplit
 from tracer.numpy.statistics import average, mean, std, var
 from tracer.numpy.taking import take, take_along_axis
 from tracer.numpy.ufunc_methods import attach as _attach_ufunc_methods
+from tracer.numpy.weak_operators import WEAK_OPERATORS as _WEAK_OPERATORS
+from tracer.numpy.weak_operators import WeakMethods as _WeakMethods
 
+_install(Array, {**vars(_Methods), **vars(_Protocols), **_OPERATORS})
+_install(_Weak, {**vars(_WeakMethods), **_WEAK_OPERATORS})
 _attach_ufunc_methods()
 
 ndarray = Array
@@ -720,3 +731,8 @@ __all__ = [
     "zeros",
     "zeros_like",
 ]
+
+
+def __dir__() -> list[str]:
+    """Return the public names, without the files of this room."""
+    return __all__

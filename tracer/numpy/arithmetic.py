@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tracer import ops
+from tracer.array import promotion
+from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import as_array, convert
+from tracer.array.dispatch import apply, compound
+from tracer.array.promotion import promote_types
 from tracer.errors import ArgumentError, DTypeError
 from tracer.ir import Op, as_dtype
-from tracer.numpy import promotion
-from tracer.numpy.base import ArrayBase, ArrayLike
 from tracer.numpy.complex_order import EXTREMES, pick
-from tracer.numpy.convert import as_array, convert
-from tracer.numpy.dispatch import apply, compound
-from tracer.numpy.promotion import promote_types
 from tracer.numpy.ufunc import (
     align,
     binary,
@@ -29,8 +29,6 @@ from tracer.numpy.ufunc import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from tracer.numpy.array import Array
 
 
 def _by_kind(name: str, op: Op, bool_op: Op | None) -> Callable[[Array, Array], Array]:
@@ -200,7 +198,7 @@ def power(x1: ArrayLike, x2: Any, /) -> Array:
         A negative Python exponent of an integer base. (Where `x2` is an array of integers,
         negative exponents give 0, except for the bases 1 and -1.)
     """
-    if isinstance(x2, int | float) and isinstance(x1, ArrayBase) and x1.dtype.kind != "b":
+    if isinstance(x2, int | float) and isinstance(x1, Array) and x1.dtype.kind != "b":
         base = convert(as_array(x1), promotion.weak_dtype(x1.dtype, type(x2)))
         if base.dtype.kind == "i" and x2 < 0:
             raise ArgumentError(

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tracer import ops
-from tracer.errors import ArgumentError
-from tracer.ir import as_dtype
-from tracer.numpy.base import ArrayBase, ArrayLike
-from tracer.numpy.convert import (
+from tracer.array.array import Array, ArrayLike, get_evaluator
+from tracer.array.convert import (
     as_array,
     broadcast,
     convert,
@@ -25,13 +23,11 @@ from tracer.numpy.convert import (
     reshape,
     scalar,
 )
-from tracer.numpy.dispatch import apply
-from tracer.numpy.evaluation import get_evaluator
-from tracer.numpy.recording import current_recording
+from tracer.array.dispatch import apply
+from tracer.array.recording import current_recording
+from tracer.errors import ArgumentError
+from tracer.ir import as_dtype
 from tracer.numpy.ufunc import compare, full_like, select
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 INDEX_DTYPE = as_dtype("int64")
 
@@ -63,7 +59,7 @@ class Bounds:
         """Tell whether what is out of bounds has to be told apart."""
         return self.mode == "fill"
 
-    def is_known(self, index: ArrayBase) -> bool:
+    def is_known(self, index: Array) -> bool:
         """Tell whether the values of an index array are looked at."""
         if not self.looks or index.is_traced or current_recording() is not None:
             return False
@@ -111,7 +107,7 @@ def _number(fill_value: Any) -> Any:
         return fill_value
     if isinstance(fill_value, np.generic | np.ndarray) and fill_value.size == 1:
         return fill_value.item()
-    if isinstance(fill_value, ArrayBase) and fill_value.size == 1:
+    if isinstance(fill_value, Array) and fill_value.size == 1:
         return fill_value._host("a fill_value").item()
     raise ArgumentError(f"fill_value {fill_value!r} is no number", mend="give one")
 
@@ -123,7 +119,7 @@ def looked_at(given: ArrayLike) -> np.ndarray[Any, Any] | None:
     """
     if isinstance(given, list | tuple) and holds_arrays(given):
         given = as_array(given)
-    if not isinstance(given, ArrayBase):
+    if not isinstance(given, Array):
         return host_array(given)
     return given._host("a check of values") if TAKE.is_known(given) else None
 

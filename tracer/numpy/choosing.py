@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from tracer.errors import ArgumentError, DTypeError
-from tracer.numpy import promotion
-from tracer.numpy.base import ArrayBase, ArrayLike
-from tracer.numpy.bounds import looked_at
-from tracer.numpy.convert import (
+from tracer.array import promotion
+from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import (
     as_array,
     as_arrays,
     broadcast,
@@ -20,19 +18,18 @@ from tracer.numpy.convert import (
     normalize_axis,
     reshape,
 )
+from tracer.array.dispatch import compound
+from tracer.array.placement import beside_arguments
+from tracer.errors import ArgumentError, DTypeError
+from tracer.numpy.bounds import looked_at
 from tracer.numpy.creation import zeros
-from tracer.numpy.dispatch import compound
 from tracer.numpy.elementwise import where
-from tracer.numpy.following import beside_arguments
 from tracer.numpy.index_parser import require_integers
 from tracer.numpy.joining import stack
 from tracer.numpy.reductions import refuse_out
 from tracer.numpy.rounding import clip
 from tracer.numpy.shaping import broadcast_to
 from tracer.numpy.taking import take_along_axis
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 
 def select(
@@ -154,7 +151,7 @@ def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, 
 
 def _axes(value: Any) -> int:
     """Count axes without a look at values; a list has at least one."""
-    if isinstance(value, ArrayBase):
+    if isinstance(value, Array):
         return value.ndim
     return 1 if isinstance(value, list | tuple) else np.ndim(value)
 
@@ -193,12 +190,12 @@ def _range_along(size: int, axis: int, ndim: int) -> np.ndarray[Any, Any]:
 
 
 def _target(name: str, value: Any) -> Array:
-    if not isinstance(value, ArrayBase):
+    if not isinstance(value, Array):
         raise DTypeError(
             f"{name} writes into an Array, not a {type(value).__name__}",
             mend="make one with tracer.numpy.array(x)",
         )
-    return value  # type: ignore[return-value]
+    return value
 
 
 def fill_diagonal(a: Any, val: ArrayLike, wrap: bool = False) -> None:

@@ -11,14 +11,11 @@ ISO/IEC 9899:1999, Annex G.6; https://data-apis.org/array-api/2024.12 (special c
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from tracer import ops
-from tracer.numpy.dispatch import apply
+from tracer.array.array import Array
+from tracer.array.dispatch import apply
 from tracer.numpy.ufunc import compare, full_like, has_sign, select
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 
 def _parts(z: Array) -> tuple[Array, Array]:

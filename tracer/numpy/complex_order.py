@@ -8,16 +8,13 @@ puts them last.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from tracer import ops
+from tracer.array.array import Array
+from tracer.array.convert import broadcast, convert, reshape
+from tracer.array.dispatch import apply
 from tracer.ir import Op, as_dtype
-from tracer.numpy.convert import broadcast, convert, reshape
-from tracer.numpy.dispatch import apply
 from tracer.numpy.ufunc import compare, full_like, select
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 EXTREMES = {ops.maximum: "GT", ops.minimum: "LT"}
 """Element-wise ops that need an order, and the comparison that tells whether an operand wins."""

@@ -7,13 +7,11 @@ All go through `contract`, which writes one pairwise product in einsum's labels 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tracer import ops
-from tracer.errors import ShapeError
-from tracer.ir import as_dtype
-from tracer.numpy.base import ArrayLike
-from tracer.numpy.convert import (
+from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import (
     broadcast,
     broadcast_shape,
     convert,
@@ -21,13 +19,12 @@ from tracer.numpy.convert import (
     reshape,
     transpose,
 )
-from tracer.numpy.dispatch import apply, compound
+from tracer.array.dispatch import apply, compound
+from tracer.array.promotion import result_type
+from tracer.errors import ShapeError
+from tracer.ir import as_dtype
 from tracer.numpy.elementwise import conjugate
-from tracer.numpy.promotion import result_type
 from tracer.numpy.ufunc import is_nonzero, operands
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 Labels = tuple[Hashable, ...]
 

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from tracer import ops
+from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import as_array, convert, reshape
+from tracer.array.dispatch import apply, compound
+from tracer.array.promotion import result_type
 from tracer.errors import ArgumentError, ShapeError
 from tracer.ir import as_dtype
-from tracer.numpy.base import ArrayLike
-from tracer.numpy.convert import as_array, convert, reshape
-from tracer.numpy.dispatch import apply, compound
 from tracer.numpy.elementwise import conjugate
-from tracer.numpy.promotion import result_type
 from tracer.numpy.ufunc import is_complex, is_nonzero
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 _MODES = ("full", "same", "valid")
 

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from tracer.array import promotion
+from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import as_array, convert, reshape
 from tracer.errors import ArgumentError, ShapeError
 from tracer.ir import as_dtype
-from tracer.numpy import promotion
-from tracer.numpy.base import ArrayLike
 from tracer.numpy.contraction import matmul
-from tracer.numpy.convert import as_array, convert, reshape
 from tracer.numpy.elementwise import real, sqrt
 from tracer.numpy.joining import concatenate
 from tracer.numpy.matrices import diag
 from tracer.numpy.rounding import clip
 from tracer.numpy.shaping import atleast_2d
 from tracer.numpy.statistics import average
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 
 def cov(

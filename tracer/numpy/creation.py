@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from tracer.errors import ArgumentError, ExportError, ShapeError
-from tracer.ir import as_dtype
-from tracer.numpy import promotion
-from tracer.numpy.base import ArrayBase, ArrayLike
-from tracer.numpy.convert import (
+from tracer.array import promotion
+from tracer.array.array import Array, ArrayLike, get_evaluator
+from tracer.array.convert import (
     as_array,
     as_shape,
     broadcast,
@@ -20,12 +18,10 @@ from tracer.numpy.convert import (
     reshape,
     scalar,
 )
-from tracer.numpy.dispatch import from_host
-from tracer.numpy.evaluation import get_evaluator
-from tracer.numpy.following import beside_arguments
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
+from tracer.array.dispatch import from_host
+from tracer.array.placement import beside_arguments
+from tracer.errors import ArgumentError, ExportError, ShapeError
+from tracer.ir import as_dtype
 
 _INT64, _FLOAT64 = as_dtype("int64"), as_dtype("float64")
 
@@ -112,7 +108,7 @@ def asarray(
     """
     _require_order(order)
     wanted = None if dtype is None else as_dtype(dtype)
-    if isinstance(a, ArrayBase) or (isinstance(a, list | tuple) and not _is_host_data(a)):
+    if isinstance(a, Array) or (isinstance(a, list | tuple) and not _is_host_data(a)):
         result = as_array(a)
         result = placed(result if wanted is None else convert(result, wanted), device)
         if copy is False and result is not a:
@@ -140,9 +136,7 @@ def _copy_refused(value: Any) -> ArgumentError:
 
 def _is_host_data(values: Any) -> bool:
     return all(
-        _is_host_data(value)
-        if isinstance(value, list | tuple)
-        else not isinstance(value, ArrayBase)
+        _is_host_data(value) if isinstance(value, list | tuple) else not isinstance(value, Array)
         for value in values
     )
 
@@ -169,7 +163,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     ExportError
         `copy` is False and the data has to be copied.
     """
-    if isinstance(x, ArrayBase):
+    if isinstance(x, Array):
         found = as_array(x)
         found = found.copy() if copy else found
     elif copy is False:

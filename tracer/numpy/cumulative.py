@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tracer import ops
+from tracer.array import promotion
+from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import as_array, broadcast, convert, normalize_axis, reshape, scalar
+from tracer.array.dispatch import apply, compound
+from tracer.array.promotion import Dtype
 from tracer.errors import ArgumentError
 from tracer.ir import Op, as_dtype
-from tracer.numpy import promotion
-from tracer.numpy.base import ArrayLike
-from tracer.numpy.convert import (
-    as_array,
-    broadcast,
-    convert,
-    normalize_axis,
-    reshape,
-    scalar,
-)
-from tracer.numpy.dispatch import apply, compound
 from tracer.numpy.joining import concatenate
-from tracer.numpy.promotion import Dtype
 from tracer.numpy.reductions import refuse_out
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 
 def _cumulative(op: Op, a: ArrayLike, axis: int | None, dtype: Any) -> Array:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import as_array, convert, normalize_axis, reshape
+from tracer.array.dispatch import from_host
 from tracer.errors import DTypeError, ShapeError
-from tracer.numpy.base import ArrayBase, ArrayLike
-from tracer.numpy.convert import as_array, convert, normalize_axis, reshape
-from tracer.numpy.dispatch import from_host
 from tracer.numpy.joining import concatenate
 from tracer.numpy.positions import concrete
 from tracer.numpy.shaping import broadcast_to, moveaxis, ravel
 from tracer.numpy.splitting import split
 from tracer.numpy.taking import take
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 _MEND = "give integers that are known while tracing"
 
@@ -26,7 +23,7 @@ def _places(name: str, obj: Any, size: int) -> Any:
     """Return what `insert` and `delete` take as places: a slice, or concrete indices."""
     if isinstance(obj, slice):
         return np.arange(size)[obj]
-    places = concrete(name, obj, _MEND) if isinstance(obj, ArrayBase) else np.asarray(obj)
+    places = concrete(name, obj, _MEND) if isinstance(obj, Array) else np.asarray(obj)
     if places.dtype != bool:
         return places
     if places.shape != (size,):

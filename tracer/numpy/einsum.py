@@ -8,20 +8,17 @@ Smith and Gray, opt_einsum, JOSS 2018.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import opt_einsum
 
 from tracer import ops
+from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import as_arrays, convert, reshape, transpose
+from tracer.array.dispatch import apply, compound
+from tracer.array.promotion import result_type
 from tracer.errors import ArgumentError, ShapeError
-from tracer.numpy.base import ArrayLike
 from tracer.numpy.contraction import Labels, contract, sum_lonely
-from tracer.numpy.convert import as_arrays, convert, reshape, transpose
-from tracer.numpy.dispatch import apply, compound
-from tracer.numpy.promotion import result_type
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 
 def einsum(subscripts: str, *operands: ArrayLike, optimize: Any = "auto") -> Array:

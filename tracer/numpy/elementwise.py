@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tracer import ops
+from tracer.array import promotion
+from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import as_array, as_arrays, broadcast, broadcast_shape, convert
+from tracer.array.dispatch import apply, compound
+from tracer.array.promotion import promote_types
 from tracer.errors import ArgumentError
 from tracer.ir import Op, as_dtype
-from tracer.numpy import complex_limits, promotion
-from tracer.numpy.base import ArrayLike
+from tracer.numpy import complex_limits
 from tracer.numpy.complex_order import has_nan, pick
-from tracer.numpy.convert import as_array, as_arrays, broadcast, broadcast_shape, convert
-from tracer.numpy.dispatch import apply, compound
-from tracer.numpy.promotion import promote_types
 from tracer.numpy.ufunc import (
     Binary,
     Unary,
@@ -30,9 +31,6 @@ from tracer.numpy.ufunc import (
     select,
     unary,
 )
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 exp = float_unary("exp", ops.exponential, "e to the power of the element.", complex_limits.exp)
 expm1 = float_unary(

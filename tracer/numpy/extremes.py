@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from tracer import ops
-from tracer.errors import ArgumentError, ShapeError
-from tracer.ir import Op, as_dtype
-from tracer.numpy.base import ArrayLike
-from tracer.numpy.complex_order import pick, place_of_extreme
-from tracer.numpy.convert import (
+from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import (
     as_array,
     broadcast,
     convert,
@@ -19,7 +15,10 @@ from tracer.numpy.convert import (
     reshape,
     transpose,
 )
-from tracer.numpy.dispatch import apply, compound
+from tracer.array.dispatch import apply, compound
+from tracer.errors import ArgumentError, ShapeError
+from tracer.ir import Op, as_dtype
+from tracer.numpy.complex_order import pick, place_of_extreme
 from tracer.numpy.reductions import (
     Axis,
     finish,
@@ -30,9 +29,6 @@ from tracer.numpy.reductions import (
 )
 from tracer.numpy.taking import take_along_axis
 from tracer.numpy.ufunc import is_complex, select
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 
 def _extreme(

@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from tracer.array import promotion
+from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import as_array, as_shape, convert, reshape
+from tracer.array.dispatch import from_host
+from tracer.array.placement import beside_arguments
 from tracer.errors import ArgumentError, DTypeError, ShapeError
 from tracer.ir import as_dtype
-from tracer.numpy import promotion
 from tracer.numpy.arithmetic import power
-from tracer.numpy.base import ArrayBase, ArrayLike
 from tracer.numpy.bounds import looked_at
-from tracer.numpy.convert import as_array, as_shape, convert, reshape
-from tracer.numpy.dispatch import from_host
-from tracer.numpy.following import beside_arguments
 from tracer.numpy.joining import stack
 from tracer.numpy.positions import nonzero
 from tracer.numpy.ranges import iota, linspace
 from tracer.numpy.rounding import clip
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 _INT64 = as_dtype("int64")
 
@@ -67,7 +64,7 @@ def ix_(*args: ArrayLike) -> tuple[Array, ...]:
     results = []
     for axis, value in enumerate(args):
         # Lists stay on the host, where the places of true elements can be found.
-        plain = value if isinstance(value, ArrayBase) else np.asarray(value)
+        plain = value if isinstance(value, Array) else np.asarray(value)
         plain = np.asarray(value, np.int64) if _is_empty(value) else plain
         if isinstance(plain, np.ndarray) and plain.dtype.kind == "b" and plain.ndim == 1:
             plain = np.flatnonzero(plain)
@@ -276,7 +273,7 @@ def geomspace(
     axis: int = 0,
 ) -> Array:
     """Return concrete numbers that grow by one factor; see `numpy.geomspace`."""
-    if any(isinstance(end, ArrayBase) and end.is_traced for end in (start, stop)):
+    if any(isinstance(end, Array) and end.is_traced for end in (start, stop)):
         raise DTypeError(
             "geomspace between traced numbers",
             mend="use exp(linspace(log(start), log(stop), num)) for positive ones",

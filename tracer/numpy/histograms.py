@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from tracer.array import promotion
+from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import as_array, broadcast, convert, reshape, scalar
+from tracer.array.placement import beside_arguments
 from tracer.errors import ArgumentError, DTypeError, ShapeError, TracingError
 from tracer.ir import as_dtype
-from tracer.numpy import positions, promotion
-from tracer.numpy.base import ArrayBase, ArrayLike
-from tracer.numpy.convert import as_array, broadcast, convert, reshape, scalar
+from tracer.numpy import positions
 from tracer.numpy.creation import full_like
 from tracer.numpy.elementwise import where
 from tracer.numpy.extremes import max, min
-from tracer.numpy.following import beside_arguments
 from tracer.numpy.logic import logical_and
 from tracer.numpy.ranges import linspace
 from tracer.numpy.repeating import diff
 from tracer.numpy.searching import searchsorted
 from tracer.numpy.ufunc import compare, select
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 _DEFAULT_BINS = 10
 
@@ -91,7 +89,7 @@ def _count_of_bins(x: ArrayLike, minlength: int) -> int:
     """Return the size of the result: of the numbers where they are known."""
     if minlength < 0:
         raise ArgumentError(f"bincount with minlength={minlength}", mend="give 0 or more")
-    if minlength and isinstance(x, ArrayBase) and x.is_traced:
+    if minlength and isinstance(x, Array) and x.is_traced:
         return minlength
     values = positions.concrete("bincount", x, "give minlength=, the number of bins")
     if values.size == 0 or values.dtype.kind not in "biu":
@@ -139,7 +137,7 @@ def histogram_bin_edges(
     """Return the edges of the bins that `histogram` uses; see there."""
     del weights
     if isinstance(bins, str):
-        if isinstance(a, ArrayBase) and a.is_traced:
+        if isinstance(a, Array) and a.is_traced:
             raise TracingError(
                 f"histogram with bins={bins!r} of a traced array: the number of bins would "
                 "depend on values",
@@ -159,7 +157,7 @@ def histogram_bin_edges(
 
 def _require_order(name: str, edges: ArrayLike, *, either: bool = False) -> None:
     """Refuse known edges out of order: a search among them finds any bin."""
-    if isinstance(edges, ArrayBase) and edges.is_traced:
+    if isinstance(edges, Array) and edges.is_traced:
         return
     values = positions.concrete(name, edges)
     ordered = (values[:-1] <= values[1:]).all()

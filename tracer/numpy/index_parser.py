@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from tracer.array.array import Array
+from tracer.array.convert import as_array, holds_arrays, scalar
+from tracer.array.dispatch import from_host
+from tracer.array.recording import current_recording, made_at
 from tracer.errors import ArrayIndexError, TracingError
-from tracer.numpy.base import ArrayBase
 from tracer.numpy.bounds import INDEX_DTYPE, Bounds
-from tracer.numpy.convert import as_array, holds_arrays, scalar
-from tracer.numpy.dispatch import from_host
-from tracer.numpy.recording import current_recording, made_at
 from tracer.numpy.window import Window
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 _MEND = (
     "use integers, slices, None, Ellipsis, arrays or lists of integers, or masks of bools; "
@@ -88,7 +85,7 @@ def has_truth(index: Any) -> bool:
 def _is_truth(item: Any) -> bool:
     if isinstance(item, bool):
         return True
-    is_scalar = isinstance(item, np.ndarray | np.generic | ArrayBase) and item.ndim == 0
+    is_scalar = isinstance(item, np.ndarray | np.generic | Array) and item.ndim == 0
     return bool(is_scalar and item.dtype.kind == "b")
 
 
@@ -110,7 +107,7 @@ def _as_items(index: Any) -> list[Any]:
 
 
 def _normalized(item: Any) -> Any:
-    if item is None or item is Ellipsis or isinstance(item, slice | ArrayBase):
+    if item is None or item is Ellipsis or isinstance(item, slice | Array):
         return item
     if isinstance(item, int) and not isinstance(item, bool):
         return item
@@ -127,11 +124,11 @@ def _normalized(item: Any) -> Any:
 
 
 def _is_array(item: Any) -> bool:
-    return isinstance(item, np.ndarray) or (isinstance(item, ArrayBase) and item.ndim > 0)
+    return isinstance(item, np.ndarray) or (isinstance(item, Array) and item.ndim > 0)
 
 
 def _is_mask(item: Any) -> bool:
-    return isinstance(item, np.ndarray | ArrayBase) and item.dtype.kind == "b"
+    return isinstance(item, np.ndarray | Array) and item.dtype.kind == "b"
 
 
 def _consumed(item: Any) -> int:
@@ -163,7 +160,7 @@ def _axis_of(items: list[Any], position: int, shape: tuple[int, ...]) -> int:
 
 
 def _mask_indices(mask: Any, axis: int, shape: tuple[int, ...]) -> tuple[np.ndarray[Any, Any], ...]:
-    if isinstance(mask, ArrayBase) and mask.is_traced:
+    if isinstance(mask, Array) and mask.is_traced:
         raise TracingError(
             f"an index with a traced mask, {mask.type} (made at {made_at(mask)}): "  # type: ignore[arg-type]
             "the shape of the result would depend on values",
@@ -238,10 +235,10 @@ class _Parser:
                 self.plan.layout.append(("arrays",))
         self.last_was_array = True
         self.bounds.append((0, size, 1))
-        if not isinstance(item, ArrayBase) and self.wanted.raises:
+        if not isinstance(item, Array) and self.wanted.raises:
             self.plan.arrays[axis] = from_host(checked_indices(np.asarray(item), axis, size))
             return
-        index = item if isinstance(item, ArrayBase) else from_host(np.asarray(item))
+        index = item if isinstance(item, Array) else from_host(np.asarray(item))
         require_integers(index)
         self.plan.arrays[axis] = as_array(index)
         self.plan.wrap.add(axis)
@@ -251,7 +248,7 @@ class _Parser:
             self.plan.unknown.add(axis)
 
     def _take_scalar(self, item: Any, axis: int, size: int) -> None:
-        if isinstance(item, ArrayBase):
+        if isinstance(item, Array):
             require_integers(item)
         elif self.wanted.raises or -size <= item < size:
             self.bounds.append((_checked_index(int(item), axis, size), 1, 1))
@@ -333,7 +330,7 @@ def checked_indices(indices: np.ndarray[Any, Any], axis: int, size: int) -> np.n
     return np.where(indices < 0, indices + size, indices)
 
 
-def require_integers(index: ArrayBase) -> None:
+def require_integers(index: Array) -> None:
     """Refuse an index array of another kind."""
     if index.dtype.kind not in "iu":
         raise ArrayIndexError(f"an array of {index.dtype} is no index", mend=_MEND)

@@ -7,15 +7,19 @@ scatter. `bounds.py` says what becomes of indices that are out of bounds.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tracer import ops
+from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import as_array, broadcast, broadcast_shape, convert, reshape, scalar
+from tracer.array.dispatch import apply, compound
+from tracer.array.placement import place_beside
+from tracer.array.promotion import weak_class
 from tracer.errors import ArrayIndexError, ShapeError
 from tracer.ir import Op
 from tracer.numpy import window as windows
-from tracer.numpy.base import ArrayBase, ArrayLike
 from tracer.numpy.bounds import (
     READ,
     WRITE,
@@ -27,23 +31,9 @@ from tracer.numpy.bounds import (
     wide_index,
     wrap_negative,
 )
-from tracer.numpy.convert import (
-    as_array,
-    broadcast,
-    broadcast_shape,
-    convert,
-    reshape,
-    scalar,
-)
-from tracer.numpy.dispatch import apply, compound
-from tracer.numpy.following import place_beside
 from tracer.numpy.index_parser import Plan, has_truth, parse, replace_truths
-from tracer.numpy.promotion import weak_class
 from tracer.numpy.ufunc import select
 from tracer.numpy.window import Window
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 _COMBINERS: dict[str, Op] = {
     "add": ops.add,
@@ -266,7 +256,7 @@ def mask_of(index: Any) -> Any:
 def is_single_mask(index: Any) -> bool:
     """Tell whether an index is one array of truth values."""
     index = mask_of(index)
-    return isinstance(index, np.ndarray | ArrayBase) and index.dtype.kind == "b"
+    return isinstance(index, np.ndarray | Array) and index.dtype.kind == "b"
 
 
 @compound

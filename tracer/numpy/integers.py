@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tracer import ops
+from tracer.array import promotion
+from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import as_array, convert
+from tracer.array.dispatch import apply, compound
+from tracer.array.placement import place_beside
 from tracer.errors import ArgumentError, DTypeError
 from tracer.ir import as_dtype
-from tracer.numpy import promotion
-from tracer.numpy.base import ArrayLike
-from tracer.numpy.convert import as_array, convert
-from tracer.numpy.dispatch import apply, compound
 from tracer.numpy.elementwise import nextafter
-from tracer.numpy.following import place_beside
 from tracer.numpy.joining import concatenate
 from tracer.numpy.rounding import trunc
 from tracer.numpy.ufunc import (
@@ -29,9 +28,6 @@ from tracer.numpy.ufunc import (
     select,
     unary,
 )
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 _STEPS_PER_BIT = 1.4404
 """Euclid's algorithm takes at most log(n) / log(golden ratio) steps (Lame, 1844)."""

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tracer.errors import ArgumentError, ShapeError
-from tracer.numpy import promotion
-from tracer.numpy.arithmetic import maximum, minimum
-from tracer.numpy.base import ArrayLike
-from tracer.numpy.convert import (
+from tracer.array import promotion
+from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import (
     as_array,
     broadcast,
     convert,
@@ -17,15 +15,14 @@ from tracer.numpy.convert import (
     normalize_axis,
     reshape,
 )
-from tracer.numpy.dispatch import compound
+from tracer.array.dispatch import compound
+from tracer.errors import ArgumentError, ShapeError
+from tracer.numpy.arithmetic import maximum, minimum
 from tracer.numpy.elementwise import where
 from tracer.numpy.joining import concatenate
 from tracer.numpy.repeating import diff, slice_axis
 from tracer.numpy.searching import searchsorted
 from tracer.numpy.taking import take
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 
 def interp(

@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tracer import ops
+from tracer.array import promotion
+from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import as_array, as_arrays, convert, normalize_axis, reshape
+from tracer.array.dispatch import apply, compound
+from tracer.array.promotion import Dtype
 from tracer.errors import DTypeError, ShapeError
 from tracer.ir import as_dtype
-from tracer.numpy import promotion
-from tracer.numpy.base import ArrayLike
-from tracer.numpy.convert import (
-    as_array,
-    as_arrays,
-    convert,
-    normalize_axis,
-    reshape,
-)
-from tracer.numpy.dispatch import apply, compound
-from tracer.numpy.promotion import Dtype
 from tracer.numpy.shaping import atleast_1d, atleast_2d, atleast_3d, ravel
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 
 def concatenate(

@@ -5,19 +5,19 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tracer import ops
+from tracer.array import promotion
+from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import as_array, broadcast, broadcast_shape, convert, scalar
+from tracer.array.dispatch import apply, compound, from_host
+from tracer.array.placement import beside_arguments
+from tracer.array.promotion import promote_types
 from tracer.errors import RangeError, ShapeError
 from tracer.ir import Op, as_dtype
-from tracer.numpy import promotion
-from tracer.numpy.base import ArrayBase, ArrayLike
-from tracer.numpy.convert import as_array, broadcast, broadcast_shape, convert, scalar
-from tracer.numpy.dispatch import apply, compound, from_host
-from tracer.numpy.following import beside_arguments
-from tracer.numpy.promotion import promote_types
 from tracer.numpy.ufunc import (
     Binary,
     align,
@@ -31,9 +31,6 @@ from tracer.numpy.ufunc import (
     operands,
     unary,
 )
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 _FLIPPED = {"LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE", "EQ": "EQ", "NE": "NE"}
 _OF_EQUALS = {"LT": "LT", "LE": "LT", "GT": "GT", "GE": "GT"}
@@ -65,15 +62,15 @@ def _comparison(name: str, direction: str, summary: str) -> Binary:
 
 def _in_full(x: ArrayLike, other: ArrayLike) -> ArrayLike:
     """Return a weak integer array as int64 beside other integers: it may lie beyond their dtype."""
-    if not isinstance(x, ArrayBase) or not x.weak_type or x.dtype.kind != "i":
+    if not isinstance(x, Array) or not x.weak_type or x.dtype.kind != "i":
         return x
-    integers = isinstance(other, ArrayBase | np.ndarray | np.generic) and other.dtype.kind in "iu"
+    integers = isinstance(other, Array | np.ndarray | np.generic) and other.dtype.kind in "iu"
     return as_array(x) if integers else x
 
 
 def _compare_out_of_range(x1: Any, x2: Any, python: Callable[[Any, Any], bool]) -> Array:
     # A Python integer beyond the dtype lies on one side of all elements: the side it is of 0.
-    if isinstance(x1, ArrayBase):
+    if isinstance(x1, Array):
         return _filled(as_array(x1), value=python(0, x2))
     return _filled(as_array(x2), value=python(x1, 0))
 

@@ -8,19 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from tracer.array.array import Array, ArrayLike, get_evaluator
+from tracer.array.convert import as_array, broadcast_shape, convert, normalize_axis, reshape
+from tracer.array.dispatch import apply_graph
+from tracer.array.recording import Recording
 from tracer.errors import ArgumentError, ShapeError
 from tracer.ir import as_dtype
-from tracer.numpy.base import ArrayLike
-from tracer.numpy.convert import as_array, broadcast_shape, convert, normalize_axis, reshape
-from tracer.numpy.dispatch import apply_graph
-from tracer.numpy.evaluation import get_evaluator
-from tracer.numpy.recording import Recording
 from tracer.numpy.shaping import broadcast_to, moveaxis
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 _SIGNATURE = re.compile(r"\(([\w,\s]*)\)")
 

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tracer import ops
+from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import as_array, broadcast, convert, normalize_axes, reshape, scalar
+from tracer.array.dispatch import apply, compound
+from tracer.array.promotion import Dtype
 from tracer.errors import ShapeError
 from tracer.ir import as_dtype
-from tracer.numpy.base import ArrayLike
-from tracer.numpy.convert import as_array, broadcast, convert, normalize_axes, reshape, scalar
 from tracer.numpy.creation import checked_shape, placed
-from tracer.numpy.dispatch import apply, compound
-from tracer.numpy.promotion import Dtype
 from tracer.numpy.ranges import iota
 from tracer.numpy.reductions import sum
 from tracer.numpy.shaping import moveaxis
 from tracer.numpy.ufunc import compare, full_like, select
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 _INT64, _FLOAT64 = as_dtype("int64"), as_dtype("float64")
 

@@ -1,16 +1,23 @@
-"""The methods of arrays; each is the function of that name in `tracer.numpy`."""
+"""The methods of arrays; each is the function of that name in `tracer.numpy`.
+
+`Methods` is a table: `tracer.numpy` installs what stands in it into Array. It is written as a
+subclass so that mypy compares each signature with the one that `array/installed.pyi` promises.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from tracer.array.array import Array, ArrayLike
+from tracer.array.dispatch import from_host
 from tracer.numpy import (
     contraction,
     cumulative,
     elementwise,
     extremes,
+    indexing,
     matrices,
     positions,
     reductions,
@@ -23,17 +30,26 @@ from tracer.numpy import (
     taking,
     updates,
 )
-from tracer.numpy.base import ArrayBase, ArrayLike
 from tracer.numpy.reductions import Axis
 
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
-
-class ArrayMethods(ArrayBase):
+class Methods(Array):
     """Methods as NumPy's; see the functions for their parameters."""
 
     __slots__ = ()
+
+    def __getitem__(self, index: Any) -> Array:
+        """Return a part; see `numpy.ndarray.__getitem__`."""
+        return indexing.get_item(self, index)
+
+    def __setitem__(self, index: Any, value: ArrayLike) -> None:
+        """Replace a part: this object then holds a new buffer with the update."""
+        self._require_writable()
+        self._hold(indexing.update_item(self, index, value))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as a NumPy array."""
+        return from_host, (np.array(self._host("pickling")),)
 
     @property
     def T(self) -> Array:  # noqa: N802 - NumPy's name
@@ -63,7 +79,7 @@ class ArrayMethods(ArrayBase):
     @property
     def at(self) -> updates.Indexer:
         """Updates that return a new array: `x.at[index].set(y)`, `.add`, `.multiply`, ..."""
-        return updates.Indexer(self)  # type: ignore[arg-type]
+        return updates.Indexer(self)
 
     def sum(
         self,
@@ -276,22 +292,3 @@ class ArrayMethods(ArrayBase):
     def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None) -> Array:
         """Return the sums of diagonals."""
         return matrices.trace(self, offset, axis1, axis2, dtype)
-
-    def item(self, *index: Any) -> Any:
-        """Return the only element, or the one at an index, as a Python number."""
-        return self._host("item()").item(*index)
-
-    def tolist(self) -> Any:
-        """Return the elements as nested lists of Python numbers."""
-        return self._host("tolist()").tolist()
-
-    def tobytes(self, order: Any = "C") -> bytes:
-        """Return the bytes of the elements."""
-        return self._host("tobytes()").tobytes(order)
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        """Return the data as a NumPy array; read-only unless it had to be copied."""
-        host = self._host("conversion to a NumPy array")
-        if dtype is not None and np.dtype(dtype) != host.dtype:
-            return host.astype(dtype)
-        return host.copy() if copy else host

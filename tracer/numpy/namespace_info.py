@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from tracer.array.array import get_evaluator
+from tracer.array.promotion import Dtype
 from tracer.errors import ArgumentError
 from tracer.ir import DTYPES_BY_NAME, as_dtype
-from tracer.numpy.evaluation import get_evaluator
-from tracer.numpy.promotion import Dtype
 
 _KIND_CODES = {
     "bool": "b",

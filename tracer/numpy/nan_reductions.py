@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tracer import ops
+from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import as_array, normalize_axes
+from tracer.array.dispatch import compound
 from tracer.errors import ArgumentError
-from tracer.numpy.base import ArrayLike
 from tracer.numpy.bounds import looked_at
-from tracer.numpy.convert import (
-    as_array,
-    normalize_axes,
-)
 from tracer.numpy.cumulative import cumprod, cumsum
-from tracer.numpy.dispatch import compound
 from tracer.numpy.extremes import argmax, argmin, max, min
 from tracer.numpy.logic import isnan, logical_and, logical_not
 from tracer.numpy.reductions import (
@@ -30,9 +27,6 @@ from tracer.numpy.reductions import (
 )
 from tracer.numpy.statistics import mean, root, var
 from tracer.numpy.ufunc import compare, full_like, select
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 Axes = tuple[int, ...]
 

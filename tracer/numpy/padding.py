@@ -6,26 +6,23 @@ Axes are padded one after the other, so a corner is filled by the last of its ax
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tracer import ops
+from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import as_array, convert, normalize_axis
+from tracer.array.dispatch import apply, compound, from_host
+from tracer.array.placement import beside_arguments
 from tracer.errors import ArgumentError, TracingError
-from tracer.numpy.base import ArrayLike
-from tracer.numpy.convert import as_array, convert, normalize_axis
-from tracer.numpy.dispatch import apply, compound, from_host
 from tracer.numpy.extremes import max, min
-from tracer.numpy.following import beside_arguments
 from tracer.numpy.joining import concatenate
 from tracer.numpy.quantiles import median
 from tracer.numpy.ranges import linspace
 from tracer.numpy.rounding import rint
 from tracer.numpy.shaping import broadcast_to, flip
 from tracer.numpy.statistics import mean
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 Pairs = list[list[int]]
 Pad = Callable[["Array", int, int, int, dict[str, Any]], "Array"]

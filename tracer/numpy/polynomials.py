@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from tracer.array import promotion
+from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import as_array, convert, reshape
+from tracer.array.dispatch import from_host
+from tracer.array.placement import beside_arguments
 from tracer.errors import ArgumentError, ShapeError, TracingError
-from tracer.numpy import linalg, promotion
-from tracer.numpy.base import ArrayLike
+from tracer.numpy import linalg
 from tracer.numpy.contraction import matmul
-from tracer.numpy.convert import as_array, convert, reshape
 from tracer.numpy.correlation import convolve
 from tracer.numpy.creation import ones, zeros, zeros_like
-from tracer.numpy.dispatch import from_host
 from tracer.numpy.elementwise import real, sqrt
-from tracer.numpy.following import beside_arguments
 from tracer.numpy.grids import vander
 from tracer.numpy.joining import concatenate
 from tracer.numpy.matrices import diag
 from tracer.numpy.positions import concrete
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 
 def _vector(name: str, p: ArrayLike) -> Array:

@@ -6,16 +6,13 @@ are left out, missing ones hold `fill_value`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tracer import ops
-from tracer.errors import ArgumentError, TracingError
-from tracer.ir import as_dtype
-from tracer.numpy.arithmetic import maximum
-from tracer.numpy.base import ArrayBase, ArrayLike
-from tracer.numpy.convert import (
+from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import (
     as_array,
     broadcast,
     convert,
@@ -24,18 +21,18 @@ from tracer.numpy.convert import (
     reshape,
     scalar,
 )
-from tracer.numpy.dispatch import apply, compound, from_host
+from tracer.array.dispatch import apply, compound, from_host
+from tracer.array.placement import beside_arguments
+from tracer.array.recording import made_at
+from tracer.errors import ArgumentError, TracingError
+from tracer.ir import as_dtype
+from tracer.numpy.arithmetic import maximum
 from tracer.numpy.elementwise import where
-from tracer.numpy.following import beside_arguments
 from tracer.numpy.joining import stack
 from tracer.numpy.ranges import iota
-from tracer.numpy.recording import made_at
 from tracer.numpy.reductions import refuse_out
 from tracer.numpy.taking import take
 from tracer.numpy.ufunc import compare, full_like, is_nonzero, select
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 _INT64 = as_dtype("int64")
 MEND = "give size= (and fill_value=), or call it outside of the traced function"
@@ -49,14 +46,14 @@ def concrete(name: str, a: ArrayLike, mend: str = MEND) -> np.ndarray[Any, Any]:
     TracingError
         The array is traced.
     """
-    if isinstance(a, ArrayBase) and a.is_traced:
+    if isinstance(a, Array) and a.is_traced:
         raise TracingError(
             f"{name} of a traced array, {a.type} (made at {made_at(a)}): "  # type: ignore[arg-type]
             "the shape of the result would depend on values",
             mend=mend,
         )
     # Not as an Array what is none: in a trace that would be traced.
-    return np.asarray(a._host(name)) if isinstance(a, ArrayBase) else host_array(a)
+    return np.asarray(a._host(name)) if isinstance(a, Array) else host_array(a)
 
 
 def checked_size(name: str, size: Any) -> int:

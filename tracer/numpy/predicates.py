@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from tracer.array import promotion
+from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import as_array, normalize_axes
 from tracer.ir import as_dtype
-from tracer.numpy import promotion
 from tracer.numpy.arithmetic import abs
-from tracer.numpy.base import ArrayBase, ArrayLike
-from tracer.numpy.convert import as_array, normalize_axes
 from tracer.numpy.creation import full_like
 from tracer.numpy.elementwise import imag, real
 from tracer.numpy.logic import isinf, logical_and
 from tracer.numpy.reductions import refuse_out
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 
 def shape(a: ArrayLike) -> tuple[int, ...]:
@@ -77,14 +74,14 @@ def isneginf(x: ArrayLike, out: None = None) -> Array:
 
 def isscalar(element: Any) -> bool:
     """Tell whether something is a number or a 0-d array of one; see `jax.numpy.isscalar`."""
-    if isinstance(element, ArrayBase):
+    if isinstance(element, Array):
         return element.ndim == 0
     return bool(np.isscalar(element))
 
 
 def iterable(y: Any) -> bool:
     """Tell whether something can be iterated over."""
-    return y.ndim > 0 if isinstance(y, ArrayBase) else bool(np.iterable(y))
+    return y.ndim > 0 if isinstance(y, Array) else bool(np.iterable(y))
 
 
 def issubdtype(arg1: Any, arg2: Any) -> bool:
@@ -108,7 +105,7 @@ def common_type(*arrays: ArrayLike) -> Any:
 
 def min_scalar_type(a: Any, /) -> promotion.Dtype:
     """Return the smallest dtype that holds a Python number; see `numpy.min_scalar_type`."""
-    return as_array(a).dtype if isinstance(a, ArrayBase) else np.min_scalar_type(a)
+    return as_array(a).dtype if isinstance(a, Array) else np.min_scalar_type(a)
 
 
 def real_if_close(a: ArrayLike, tol: float = 100) -> Array:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import as_array, normalize_axis, reshape
 from tracer.errors import ShapeError
-from tracer.numpy.base import ArrayLike
 from tracer.numpy.contraction import matmul
-from tracer.numpy.convert import as_array, normalize_axis, reshape
 from tracer.numpy.elementwise import conjugate
 from tracer.numpy.joining import stack
 from tracer.numpy.shaping import moveaxis
 from tracer.numpy.ufunc import is_complex
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 
 def kron(a: ArrayLike, b: ArrayLike) -> Array:

@@ -7,21 +7,29 @@ where it is handed our arrays. Sources: NEP 13 (`__array_ufunc__`), NEP 18
 
 from __future__ import annotations
 
-import importlib
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from tracer import tree
+from tracer.array.array import Array
 from tracer.errors import DTypeError, TracingError
-from tracer.numpy.base import ArrayBase
 
 
-class NumpyProtocols(ArrayBase):
-    """Answers NumPy when one of its functions meets an array of ours."""
+class Protocols(Array):
+    """Answers NumPy when one of its functions meets an array of ours.
+
+    A table, as `Methods` is: `tracer.numpy` installs what stands in it into Array.
+    """
 
     __slots__ = ()
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        """Return `tracer.numpy`."""
+        del api_version
+        return _namespace()
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         """Compute a ufunc of NumPy with the function of that name in `tracer.numpy`."""
@@ -29,7 +37,7 @@ class NumpyProtocols(ArrayBase):
         ours = _counterpart(None, ufunc.__name__)
         if method != "__call__":
             # `numpy.add.at(ndarray, ...)` changes the ndarray, which is the user's.
-            is_ours = method != "at" or isinstance(inputs[0], ArrayBase)
+            is_ours = method != "at" or isinstance(inputs[0], Array)
             ours = getattr(ours, method, None) if is_ours else None
         if ours is None:
             name = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
@@ -57,17 +65,21 @@ class NumpyProtocols(ArrayBase):
         return ours(*args, **kwargs)
 
 
+def _namespace() -> Any:
+    """Return `tracer.numpy`: it has imported this file, which so cannot import it."""
+    return sys.modules["tracer.numpy"]
+
+
 def _given(out: Any) -> dict[str, Any]:
     return {} if out is None else {"out": out}
 
 
 def _counterpart(module: str | None, name: str) -> Callable[..., Any] | None:
     """Return the function of `tracer.numpy` (or its linalg, fft) that stands for NumPy's."""
-    package = "tracer.numpy"
+    namespace = _namespace()
     part = (module or "").rpartition(".")[2]
-    namespace = importlib.import_module(package)
     if part in ("linalg", "fft"):
-        namespace = getattr(namespace, part, None)  # type: ignore[assignment]
+        namespace = getattr(namespace, part, None)
     return getattr(namespace, name, None)
 
 
@@ -84,13 +96,13 @@ def _on_host(
         The function would write into an array of ours.
     """
     leaves = tree.leaves((list(args), kwargs))
-    if any(isinstance(leaf, ArrayBase) and leaf.is_traced for leaf in leaves):
+    if any(isinstance(leaf, Array) and leaf.is_traced for leaf in leaves):
         raise TracingError(
             f"numpy.{name} has no counterpart in tracer.numpy that could be traced",
             mend="write it with the functions of tracer.numpy, or compute it outside of the "
             "traced function",
         )
-    if any(isinstance(leaf, ArrayBase) for leaf in tree.leaves(kwargs.get("out"))):
+    if any(isinstance(leaf, Array) for leaf in tree.leaves(kwargs.get("out"))):
         raise DTypeError(
             f"numpy.{name} cannot write into an array of tracer",
             mend=f"write x = numpy.{name}(...) without out=",
@@ -100,4 +112,4 @@ def _on_host(
 
 
 def _as_host(leaf: Any) -> Any:
-    return np.asarray(leaf) if isinstance(leaf, ArrayBase) else leaf
+    return np.asarray(leaf) if isinstance(leaf, Array) else leaf

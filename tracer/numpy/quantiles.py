@@ -8,34 +8,24 @@ Hyndman, Fan: Sample quantiles in statistical packages. The American Statisticia
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tracer import ops
+from tracer.array import promotion
+from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import as_array, broadcast, convert, normalize_axes, reshape, transpose
+from tracer.array.dispatch import apply_many, compound
 from tracer.errors import ArgumentError, DTypeError, ShapeError
 from tracer.ir import as_dtype
-from tracer.numpy import promotion
 from tracer.numpy.arithmetic import remainder
-from tracer.numpy.base import ArrayLike
-from tracer.numpy.convert import (
-    as_array,
-    broadcast,
-    convert,
-    normalize_axes,
-    reshape,
-    transpose,
-)
-from tracer.numpy.dispatch import apply_many, compound
 from tracer.numpy.elementwise import where
 from tracer.numpy.logic import isinf
 from tracer.numpy.reductions import Axis, kept_shape, refuse_out
 from tracer.numpy.rounding import ceil, clip, floor, rint
 from tracer.numpy.taking import take_along_axis
 from tracer.numpy.ufunc import compare, full_like, select
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 Axes = tuple[int, ...]
 _PLOTTING_POSITIONS = {

@@ -3,32 +3,23 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tracer import ops
+from tracer.array import promotion
+from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import as_array, broadcast, broadcast_shape, convert, reshape
+from tracer.array.dispatch import apply, compound, from_host
+from tracer.array.placement import beside_arguments
+from tracer.array.promotion import Dtype
+from tracer.array.recording import current_recording
 from tracer.errors import ArgumentError, TracingError
 from tracer.ir import as_dtype
-from tracer.numpy import promotion
-from tracer.numpy.base import ArrayBase, ArrayLike
-from tracer.numpy.convert import (
-    as_array,
-    broadcast,
-    broadcast_shape,
-    convert,
-    reshape,
-)
 from tracer.numpy.creation import placed
-from tracer.numpy.dispatch import apply, compound, from_host
-from tracer.numpy.following import beside_arguments
-from tracer.numpy.promotion import Dtype
-from tracer.numpy.recording import current_recording
 from tracer.numpy.shaping import moveaxis
 from tracer.numpy.ufunc import full_like as _filled
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 _INT64 = as_dtype("int64")
 
@@ -86,7 +77,7 @@ def arange(
 
 
 def _concrete_number(name: str, value: Any) -> Any:
-    if isinstance(value, ArrayBase):
+    if isinstance(value, Array):
         if value.is_traced:
             raise TracingError(
                 f"{name} with a traced argument: the shape of the result would depend on values",
@@ -144,7 +135,7 @@ def linspace(
     if count < 0:
         raise ArgumentError(f"linspace of {count} numbers", mend="give 0 or more")
     wanted = None if dtype is None else as_dtype(dtype)
-    if not isinstance(start, ArrayBase) and not isinstance(stop, ArrayBase):
+    if not isinstance(start, Array) and not isinstance(stop, Array):
         numbers, distance = np.linspace(  # type: ignore[call-overload]
             start, stop, count, endpoint, True, wanted, axis
         )

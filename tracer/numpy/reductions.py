@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tracer import ops
-from tracer.errors import ArgumentError, DTypeError, ShapeError
-from tracer.ir import Op, as_dtype
-from tracer.numpy import promotion
-from tracer.numpy.base import ArrayLike
-from tracer.numpy.convert import (
+from tracer.array import promotion
+from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import (
     as_array,
     broadcast,
     broadcast_shape,
@@ -18,12 +16,11 @@ from tracer.numpy.convert import (
     reshape,
     scalar,
 )
-from tracer.numpy.dispatch import apply, compound
-from tracer.numpy.promotion import Dtype
+from tracer.array.dispatch import apply, compound
+from tracer.array.promotion import Dtype
+from tracer.errors import ArgumentError, DTypeError, ShapeError
+from tracer.ir import Op, as_dtype
 from tracer.numpy.ufunc import full_like, is_nonzero, select
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 Axis = int | tuple[int, ...] | None
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tracer import ops, tree
-from tracer.errors import ArgumentError, DTypeError, ShapeError, TracingError
-from tracer.numpy.base import ArrayBase, ArrayLike
-from tracer.numpy.convert import (
+from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import (
     as_array,
     as_shape,
     broadcast,
@@ -17,14 +16,12 @@ from tracer.numpy.convert import (
     normalize_axis,
     reshape,
 )
-from tracer.numpy.dispatch import apply, compound
+from tracer.array.dispatch import apply, compound
+from tracer.errors import ArgumentError, DTypeError, ShapeError, TracingError
 from tracer.numpy.joining import concatenate
 from tracer.numpy.positions import concrete
 from tracer.numpy.ranges import arange
 from tracer.numpy.shaping import ravel
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 
 def tile(A: ArrayLike, reps: Any) -> Array:  # noqa: N803 - NumPy's name
@@ -67,7 +64,7 @@ def repeat(a: ArrayLike, repeats: Any, axis: int | None = None) -> Array:
     if axis is None:
         x, axis = ravel(x), 0
     number = normalize_axis(axis, x.ndim)
-    if not hasattr(repeats, "__index__") or isinstance(repeats, np.ndarray | ArrayBase):
+    if not hasattr(repeats, "__index__") or isinstance(repeats, np.ndarray | Array):
         counts = _concrete_counts(repeats)
         if counts.size != 1:
             if counts.shape != (x.shape[number],):
@@ -82,7 +79,7 @@ def repeat(a: ArrayLike, repeats: Any, axis: int | None = None) -> Array:
 
 
 def _concrete_counts(repeats: Any) -> np.ndarray[Any, Any]:
-    if isinstance(repeats, ArrayBase) and repeats.is_traced:
+    if isinstance(repeats, Array) and repeats.is_traced:
         raise TracingError(
             "repeat with traced counts: the shape of the result would depend on values",
             mend="give the counts as a Python int or a NumPy array",
@@ -122,7 +119,7 @@ def roll(a: ArrayLike, shift: Any, axis: Any = None) -> Array:
     for distance, number in _moves(shift, axis):
         place = normalize_axis(number, x.ndim)
         size = x.shape[place]
-        if isinstance(distance, ArrayBase):
+        if isinstance(distance, Array):
             x = x[(slice(None),) * place + ((arange(size) - distance) % max(size, 1),)]
         elif size and distance % size:
             x = _roll(x, cut=size - distance % size, axis=place)
@@ -132,7 +129,7 @@ def roll(a: ArrayLike, shift: Any, axis: Any = None) -> Array:
 def _moves(shift: Any, axis: Any) -> list[tuple[Any, int]]:
     """Pair the distances, as Python integers where they are known, with the axes."""
     axes = concrete("roll", axis, "give the axes as Python integers")
-    leaves = [leaf for leaf in tree.leaves(shift) if isinstance(leaf, ArrayBase)]
+    leaves = [leaf for leaf in tree.leaves(shift) if isinstance(leaf, Array)]
     is_known = not any(leaf.is_traced for leaf in leaves)
     shifts: Any = concrete("roll", shift) if is_known else as_array(shift)
     if any(given.size and given.dtype.kind not in "iu" for given in (shifts, axes)):

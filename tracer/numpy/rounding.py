@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from tracer import ops
+from tracer.array import promotion
+from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import as_array, as_arrays, broadcast, broadcast_shape, convert
+from tracer.array.dispatch import apply, compound
 from tracer.errors import DTypeError
 from tracer.ir import Op, as_dtype
-from tracer.numpy import promotion
 from tracer.numpy.arithmetic import maximum, minimum
-from tracer.numpy.base import ArrayLike
 from tracer.numpy.complex_order import pick
-from tracer.numpy.convert import as_array, as_arrays, broadcast, broadcast_shape, convert
-from tracer.numpy.dispatch import apply, compound
 from tracer.numpy.reductions import refuse_out
 from tracer.numpy.ufunc import Unary, compare, full_like, is_complex, select, unary
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 
 def _rint(x: Array) -> Array:

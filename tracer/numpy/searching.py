@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from tracer import ops
+from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import as_array, broadcast, convert, scalar
+from tracer.array.dispatch import apply, compound
+from tracer.array.promotion import promote_types
 from tracer.errors import ArgumentError, ShapeError
 from tracer.ir import as_dtype
-from tracer.numpy.base import ArrayLike
 from tracer.numpy.bounds import TRUSTED
-from tracer.numpy.convert import as_array, broadcast, convert, scalar
-from tracer.numpy.dispatch import apply, compound
 from tracer.numpy.indexing import Gather, _gather
-from tracer.numpy.promotion import promote_types
 from tracer.numpy.taking import take
 from tracer.numpy.ufunc import compare, full_like, select
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 _INT64 = as_dtype("int64")
 

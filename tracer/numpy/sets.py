@@ -7,30 +7,27 @@ JAX, and they are found by sorting.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tracer import ops
+from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import as_array, convert, reshape
+from tracer.array.dispatch import apply, apply_many, compound, from_host
+from tracer.array.placement import beside_arguments
+from tracer.array.promotion import promote_types
 from tracer.errors import TracingError
 from tracer.ir import as_dtype
-from tracer.numpy.base import ArrayLike
-from tracer.numpy.convert import as_array, convert, reshape
-from tracer.numpy.dispatch import apply, apply_many, compound, from_host
 from tracer.numpy.elementwise import where
-from tracer.numpy.following import beside_arguments
 from tracer.numpy.joining import concatenate
 from tracer.numpy.logic import logical_and, logical_not
 from tracer.numpy.positions import checked_size, concrete, full_of, reshape_flat, true_places
-from tracer.numpy.promotion import promote_types
 from tracer.numpy.ranges import iota
 from tracer.numpy.searching import searchsorted
 from tracer.numpy.sorting import argsort, sort
 from tracer.numpy.taking import take
 from tracer.numpy.ufunc import align, compare, full_like
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 _INT64 = as_dtype("int64")
 _FEW = 16

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tracer import ops
-from tracer.errors import ArgumentError, ShapeError
-from tracer.ir import as_dtype
-from tracer.numpy import convert as _convert
-from tracer.numpy.base import ArrayLike
-from tracer.numpy.convert import (
+from tracer.array import convert as _convert
+from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import (
     as_array,
     as_shape,
     broadcast,
@@ -20,10 +18,9 @@ from tracer.numpy.convert import (
     normalize_axes,
     normalize_axis,
 )
-from tracer.numpy.dispatch import apply, compound
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
+from tracer.array.dispatch import apply, compound
+from tracer.errors import ArgumentError, ShapeError
+from tracer.ir import as_dtype
 
 Axis = int | tuple[int, ...] | None
 

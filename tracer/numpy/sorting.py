@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tracer import ops
+from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import as_array, convert, normalize_axis, reshape
+from tracer.array.dispatch import apply, apply_many, compound
 from tracer.errors import ArgumentError, ShapeError
 from tracer.ir import as_dtype
 from tracer.numpy.arithmetic import negative
-from tracer.numpy.base import ArrayLike
 from tracer.numpy.complex_order import nan_class
-from tracer.numpy.convert import as_array, convert, normalize_axis, reshape
-from tracer.numpy.dispatch import apply, apply_many, compound
 from tracer.numpy.ranges import iota
 from tracer.numpy.shaping import moveaxis
 from tracer.numpy.taking import take_along_axis
 from tracer.numpy.ufunc import full_like
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 _INT64 = as_dtype("int64")
 

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import as_array, normalize_axis
 from tracer.errors import ArgumentError, ShapeError
-from tracer.numpy.base import ArrayBase, ArrayLike
-from tracer.numpy.convert import (
-    as_array,
-    normalize_axis,
-)
 from tracer.numpy.positions import concrete
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 Cuts = int | Sequence[int] | ArrayLike
 
@@ -78,7 +72,7 @@ def split(ary: ArrayLike, indices_or_sections: Cuts, axis: int = 0) -> list[Arra
 
 def _cuts(indices_or_sections: Any) -> int | list[int]:
     """Return the number of parts, or the places of the cuts, as Python integers."""
-    if not isinstance(indices_or_sections, ArrayBase | np.ndarray):
+    if not isinstance(indices_or_sections, Array | np.ndarray):
         if hasattr(indices_or_sections, "__index__"):
             return int(indices_or_sections)
         return [int(cut) for cut in indices_or_sections]

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tracer import ops
-from tracer.errors import ArgumentError, DTypeError, ShapeError
-from tracer.ir import as_dtype
-from tracer.numpy import promotion
-from tracer.numpy.base import ArrayLike
-from tracer.numpy.convert import (
+from tracer.array import promotion
+from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import (
     as_array,
     broadcast,
     convert,
@@ -19,8 +17,10 @@ from tracer.numpy.convert import (
     reshape,
     transpose,
 )
-from tracer.numpy.dispatch import apply, compound
-from tracer.numpy.promotion import Dtype
+from tracer.array.dispatch import apply, compound
+from tracer.array.promotion import Dtype
+from tracer.errors import ArgumentError, DTypeError, ShapeError
+from tracer.ir import as_dtype
 from tracer.numpy.reductions import (
     Axis,
     accumulation_dtype,
@@ -33,9 +33,6 @@ from tracer.numpy.reductions import (
 )
 from tracer.numpy.shaping import broadcast_to
 from tracer.numpy.ufunc import full_like, is_complex
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 Axes = tuple[int, ...]
 

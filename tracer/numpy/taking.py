@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tracer import ops
+from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import (
+    as_array,
+    broadcast,
+    broadcast_shape,
+    convert,
+    holds_arrays,
+    host_array,
+    normalize_axis,
+    reshape,
+)
+from tracer.array.dispatch import apply, compound
 from tracer.errors import ArgumentError, ShapeError
-from tracer.numpy.base import ArrayBase, ArrayLike
 from tracer.numpy.bounds import (
     INDEX_DTYPE,
     TAKE,
@@ -21,23 +32,9 @@ from tracer.numpy.bounds import (
     wide_index,
     wrap_negative,
 )
-from tracer.numpy.convert import (
-    as_array,
-    broadcast,
-    broadcast_shape,
-    convert,
-    holds_arrays,
-    host_array,
-    normalize_axis,
-    reshape,
-)
-from tracer.numpy.dispatch import apply, compound
 from tracer.numpy.index_parser import checked_indices, require_integers
 from tracer.numpy.indexing import get_item, nothing
 from tracer.numpy.ufunc import full_like
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 
 def take(
@@ -199,7 +196,7 @@ def take_along_axis(
 
 def _known(indices: ArrayLike, bounds: Bounds) -> np.ndarray[Any, Any] | None:
     """Return the values of indices where they can be looked at."""
-    if isinstance(indices, ArrayBase):
+    if isinstance(indices, Array):
         return indices._host("an index") if bounds.is_known(indices) else None
     return (
         None if isinstance(indices, list | tuple) and holds_arrays(indices) else host_array(indices)

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from tracer import ops
+from tracer.array import promotion
+from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import as_array, as_arrays, broadcast, broadcast_shape, convert, scalar
+from tracer.array.dispatch import apply, compound
+from tracer.array.promotion import WEAK, Dtype, promote_types
 from tracer.errors import DTypeError
 from tracer.ir import Op, as_dtype
-from tracer.numpy import promotion
-from tracer.numpy.base import ArrayBase, ArrayLike
-from tracer.numpy.convert import as_array, as_arrays, broadcast, broadcast_shape, convert, scalar
-from tracer.numpy.dispatch import apply, compound
-from tracer.numpy.promotion import WEAK, Dtype, promote_types
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 Unary = Callable[[ArrayLike], "Array"]
 Binary = Callable[[ArrayLike, ArrayLike], "Array"]
@@ -123,16 +120,16 @@ def float_unary(name: str, op: Op, summary: str, limits: Limits | None = None) -
 
 def operands(x1: Any, x2: Any) -> tuple[Array, Array]:
     """Return two array-likes as Arrays; a Python number takes the other's dtype (NEP 50)."""
-    if isinstance(x1, ArrayBase):
-        if isinstance(x2, ArrayBase):
+    if isinstance(x1, Array):
+        if isinstance(x2, Array):
             if not (x1.weak_type or x2.weak_type):
-                return x1, x2  # type: ignore[return-value]
+                return x1, x2
         elif x2.__class__ in WEAK and not x1.weak_type:
             second = scalar(x2, promotion.weak_dtype(x1._type.dtype, x2.__class__))
-            return x1, second  # type: ignore[return-value]
-    elif isinstance(x2, ArrayBase) and x1.__class__ in WEAK and not x2.weak_type:
+            return x1, second
+    elif isinstance(x2, Array) and x1.__class__ in WEAK and not x2.weak_type:
         first = scalar(x1, promotion.weak_dtype(x2._type.dtype, x1.__class__))
-        return first, x2  # type: ignore[return-value]
+        return first, x2
     return as_arrays(x1, x2)  # type: ignore[return-value]
 
 

@@ -7,22 +7,19 @@ carry these methods as attributes.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tracer import ops
+from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import as_array, convert, normalize_axis, reshape
+from tracer.array.dispatch import apply, compound
 from tracer.errors import ArgumentError, DTypeError
 from tracer.ir import Op, as_dtype
 from tracer.numpy import arithmetic, logic
-from tracer.numpy.base import ArrayBase, ArrayLike
-from tracer.numpy.convert import as_array, convert, normalize_axis, reshape
 from tracer.numpy.cumulative import cumprod, cumsum
-from tracer.numpy.dispatch import apply, compound
 from tracer.numpy.extremes import max, min
 from tracer.numpy.reductions import Axis, all, any, prod, refuse_out, sum
 from tracer.numpy.ufunc import Binary, is_nonzero
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 Method = Callable[..., Any]
 Along = Callable[["Array", int, Any], "Array"]
@@ -80,7 +77,7 @@ def _outer(name: str, function: Binary) -> Method:
 
 def _at(name: str, update: str) -> Method:
     def at(a: ArrayLike, indices: Any, b: ArrayLike, /) -> None:
-        if not isinstance(a, ArrayBase):
+        if not isinstance(a, Array):
             raise DTypeError(
                 f"{name}.at changes an array of tracer, not a {type(a).__name__}",
                 mend=f"use numpy.{name}.at, or a = tracer.numpy.array(a) first",

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tracer import ops
+from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import as_array, broadcast, convert, reshape, scalar
+from tracer.array.dispatch import apply, apply_many
+from tracer.array.recording import Recording
 from tracer.errors import ArgumentError
 from tracer.ir import Graph, ShapeDtype
 from tracer.numpy.arithmetic import divide as quotient
 from tracer.numpy.arithmetic import power as raised
-from tracer.numpy.base import ArrayLike
 from tracer.numpy.bounds import INDEX_DTYPE, READ, WRITE, bounds_of
-from tracer.numpy.convert import as_array, broadcast, convert, reshape, scalar
-from tracer.numpy.dispatch import apply, apply_many
 from tracer.numpy.extremes import max as amax
 from tracer.numpy.index_parser import has_truth, parse
 from tracer.numpy.indexing import get_item, is_single_mask, mask_of, update_item
-from tracer.numpy.recording import Recording
 from tracer.numpy.ufunc import compare, full_like, select
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 Mode = str | None
 _COUNT = ShapeDtype((), INDEX_DTYPE)

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from tracer import ops
+from tracer.array.array import Array
+from tracer.array.convert import broadcast, reshape, scalar
+from tracer.array.dispatch import apply, compound
 from tracer.ir import as_dtype
 from tracer.numpy.bounds import INDEX_DTYPE, Bounds, filled, is_inside, wide_index, wrap_negative
-from tracer.numpy.convert import broadcast, reshape, scalar
-from tracer.numpy.dispatch import apply, compound
 from tracer.numpy.ufunc import select
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from tracer.optimizer.alias.report import AliasReport
 from tracer.optimizer.loops.split import LoopRow
 from tracer.optimizer.model.liveness import Liveness
 from tracer.optimizer.passes import PassRow
+from tracer.optimizer.picture import draw_timeline
 from tracer.source import Source
 from tracer.units import format_bytes
 
@@ -128,9 +129,14 @@ class Plan:
         OSError
             The file cannot be written.
         """
-        from tracer.optimizer.picture import draw_timeline
-
-        draw_timeline(self, path)
+        peak, written = format_bytes(self.peak_bytes), format_bytes(self.baseline_peak_bytes)
+        draw_timeline(
+            path,
+            f"peak {peak}, as written {written}",
+            [(entry.name, entry.live_bytes) for entry in self.timeline],
+            limit=self.limit_bytes,
+            compiled=self.compiled_bytes,
+        )
 
 
 def timeline_of(graph: Graph, donated: frozenset[int]) -> tuple[TimelineEntry, ...]:

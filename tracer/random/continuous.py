@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tracer import ops
+from tracer.array import promotion
+from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import as_array, broadcast, convert, scalar
+from tracer.array.dispatch import apply, compound
+from tracer.array.promotion import Dtype
 from tracer.errors import DTypeError
 from tracer.ir import as_dtype
-from tracer.numpy import promotion
-from tracer.numpy.array import apply
-from tracer.numpy.base import ArrayLike
-from tracer.numpy.convert import as_array, broadcast, convert, scalar
 from tracer.numpy.creation import checked_shape
-from tracer.numpy.dispatch import compound
 from tracer.numpy.elementwise import nextafter
-from tracer.numpy.promotion import Dtype
 from tracer.numpy.rounding import clip
 from tracer.numpy.shaping import broadcast_shapes, broadcast_to
 from tracer.numpy.ufunc import full_like
 from tracer.random.threefry import checked_key, random_bits, split
 from tracer.scipy.special import erf
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 _ROOT_2 = math.sqrt(2)
 

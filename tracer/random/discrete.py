@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tracer import ops
+from tracer.array import promotion
+from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import as_array, convert, normalize_axis
+from tracer.array.dispatch import apply, apply_many, compound
 from tracer.errors import ArgumentError, DTypeError, ShapeError
 from tracer.ir import as_dtype
-from tracer.numpy import promotion
-from tracer.numpy.array import apply
-from tracer.numpy.base import ArrayBase, ArrayLike
-from tracer.numpy.convert import as_array, convert, normalize_axis
 from tracer.numpy.creation import checked_shape
 from tracer.numpy.cumulative import cumsum
-from tracer.numpy.dispatch import apply_many, compound
 from tracer.numpy.elementwise import log, where
 from tracer.numpy.extremes import argmax
 from tracer.numpy.ranges import arange
@@ -27,9 +26,6 @@ from tracer.numpy.taking import take
 from tracer.numpy.ufunc import compare, full_like, select
 from tracer.random.continuous import gumbel, uniform
 from tracer.random.threefry import checked_key, random_bits, split
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 _UINTS = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64"}
 _WIDER = {
@@ -68,7 +64,7 @@ def randint(key: ArrayLike, shape: Any, minval: Any, maxval: Any, dtype: Any = i
     if wanted.kind not in "iu":
         raise DTypeError(f"randint of dtype {wanted}", mend="use an integer dtype")
     limits = promotion.iinfo(wanted)
-    beyond = not isinstance(maxval, ArrayBase) and hasattr(maxval, "__index__")
+    beyond = not isinstance(maxval, Array) and hasattr(maxval, "__index__")
     beyond = bool(beyond and int(maxval) > limits.max)
     ends = [limits.max if beyond else maxval, minval]
     high, low = [_bound(end, wanted, sizes) for end in ends]
@@ -81,7 +77,7 @@ def randint(key: ArrayLike, shape: Any, minval: Any, maxval: Any, dtype: Any = i
 
 def _bound(end: Any, dtype: promotion.Dtype, shape: tuple[int, ...]) -> Array:
     limits = promotion.iinfo(dtype)
-    if not isinstance(end, ArrayBase) and hasattr(end, "__index__"):
+    if not isinstance(end, Array) and hasattr(end, "__index__"):
         end = min(max(int(end), int(limits.min)), int(limits.max))
     array = as_array(end)
     if array.dtype.kind not in "iu":
@@ -226,7 +222,7 @@ def permutation(key: ArrayLike, x: Any, axis: int = 0, independent: bool = False
 
 def _population(name: str, x: Any) -> Array:
     """Return the array that is drawn from; an integer n stands for arange(n)."""
-    if not isinstance(x, ArrayBase | np.ndarray) and hasattr(x, "__index__"):
+    if not isinstance(x, Array | np.ndarray) and hasattr(x, "__index__"):
         return arange(x.__index__())
     array = as_array(x)
     if array.ndim:

@@ -7,11 +7,11 @@ Marsaglia, Tsang: A simple method for generating gamma variables. ACM TOMS 26(3)
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import as_array
 from tracer.control import while_loop
-from tracer.numpy.base import ArrayLike
-from tracer.numpy.convert import as_array
 from tracer.numpy.creation import checked_shape, zeros
 from tracer.numpy.elementwise import exp, log, log1p, logaddexp, sqrt, where
 from tracer.numpy.logic import logical_and, logical_not, logical_or
@@ -20,9 +20,6 @@ from tracer.numpy.shaping import broadcast_shapes, broadcast_to
 from tracer.random.continuous import float_dtype, normal, uniform
 from tracer.random.threefry import checked_key, fold_in, split
 from tracer.scipy.special import logsumexp
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 
 def gamma(key: ArrayLike, a: ArrayLike, shape: Any = None, dtype: Any = float) -> Array:

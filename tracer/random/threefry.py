@@ -12,23 +12,19 @@ Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3. SC 2011
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tracer import ops
+from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import as_array, broadcast, convert, reshape, scalar
+from tracer.array.dispatch import apply, compound, from_host
+from tracer.array.promotion import Dtype
 from tracer.errors import DTypeError, ShapeError
 from tracer.ir import as_dtype
-from tracer.numpy.array import apply
-from tracer.numpy.base import ArrayBase, ArrayLike
-from tracer.numpy.convert import as_array, broadcast, convert, reshape, scalar
 from tracer.numpy.creation import checked_shape
-from tracer.numpy.dispatch import compound, from_host
-from tracer.numpy.promotion import Dtype
 from tracer.numpy.ufunc import full_like
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 _UINT32, _UINT64 = as_dtype("uint32"), as_dtype("uint64")
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
@@ -57,7 +53,7 @@ def key(seed: Any) -> Array:
     >>> tracer.random.key(42)
     Array([ 0, 42], dtype=uint32)
     """
-    if isinstance(seed, ArrayBase):
+    if isinstance(seed, Array):
         number = as_array(seed)
         if number.ndim or number.dtype.kind not in "iu":
             raise DTypeError(f"a seed is one integer, not {number.type}", mend="give an integer")
@@ -164,7 +160,7 @@ def fold_in(key: ArrayLike, data: Any) -> Array:
     Array of uint32, shape (2,)
         The new key.
     """
-    if not isinstance(data, ArrayBase):
+    if not isinstance(data, Array):
         data = from_host(np.asarray(int(data) % 2**32, np.uint32))
     number = as_array(data)
     if number.ndim or number.dtype.kind not in "iu":

@@ -6,15 +6,11 @@ Cephes (Moshier 1989); the coefficients were computed anew in 40 digits.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import tracer.numpy as tnp
-from tracer.numpy import promotion
-from tracer.numpy.convert import convert
+from tracer.array import promotion
+from tracer.array.array import Array
+from tracer.array.convert import convert
 from tracer.numpy.ufunc import real_floats, select, unary
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 _BORDER = 8.0
 _I0_SMALL = (

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 import tracer.numpy as tnp
 from tracer import ops
-from tracer.ir import Op
-from tracer.numpy import promotion
-from tracer.numpy.base import ArrayLike
-from tracer.numpy.convert import (
+from tracer.array import promotion
+from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import (
     as_array,
     broadcast,
     broadcast_shape,
@@ -26,7 +25,8 @@ from tracer.numpy.convert import (
     reshape,
     scalar,
 )
-from tracer.numpy.dispatch import apply, compound
+from tracer.array.dispatch import apply, compound
+from tracer.ir import Op
 from tracer.numpy.elementwise import logaddexp
 from tracer.numpy.reductions import Axis, kept_shape, reduce
 from tracer.numpy.ufunc import (
@@ -41,9 +41,6 @@ from tracer.numpy.ufunc import (
     unary,
 )
 from tracer.scipy.bessel import i0e, i1e
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 
 def _floats(name: str, x: Array) -> Array:

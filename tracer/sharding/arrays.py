@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 
 from tracer import lowering, tree
+from tracer.array.array import Array
+from tracer.array.convert import host_array
+from tracer.array.dispatch import from_host
 from tracer.errors import DeviceError
-from tracer.numpy.array import Array
-from tracer.numpy.base import ArrayBase
-from tracer.numpy.convert import host_array
-from tracer.numpy.dispatch import from_host
 
 
 def device_put(x: Any, device: Any = None) -> Any:
@@ -59,8 +58,6 @@ def device_put(x: Any, device: Any = None) -> Any:
 def _placed(leaf: Any, place: Any) -> Array:
     if isinstance(leaf, Array):
         return leaf if place is None else leaf.to_device(place)
-    if isinstance(leaf, ArrayBase):
-        return leaf  # type: ignore[return-value]
     return from_host(host_array(leaf), place)
 
 
@@ -90,9 +87,9 @@ def device_get(x: Any) -> Any:
     """
     leaves, structure = tree.flatten(x)
     for leaf in leaves:
-        if isinstance(leaf, ArrayBase):
+        if isinstance(leaf, Array):
             leaf.copy_to_host_async()
-    found = [np.asarray(leaf) if isinstance(leaf, ArrayBase) else leaf for leaf in leaves]
+    found = [np.asarray(leaf) if isinstance(leaf, Array) else leaf for leaf in leaves]
     return tree.unflatten(structure, found)
 
 

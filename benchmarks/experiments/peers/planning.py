@@ -9,12 +9,12 @@ from typing import Any
 import tracer
 import tracer.numpy as tnp
 from benchmarks.experiments.runs import Run
+from tracer.array.trace import trace
 from tracer.compilation.collection import rare_collection
 from tracer.ir import Graph, ShapeDtype
 from tracer.optimizer.model.liveness import Liveness
 from tracer.optimizer.pipeline import PlannerOptions
 from tracer.optimizer.planner import Planner
-from tracer.trace import trace
 
 ROWS, WIDTH = 4_096, 32
 

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 import tracer
 import tracer.numpy as tnp
 from tracer import ops
+from tracer.array.trace import trace
 from tracer.ir import Builder, Graph, ShapeDtype, interpret, print_graph
 from tracer.ir.verify import verify, verify_same_signature
 from tracer.optimizer.fuse import concatenations
 from tracer.optimizer.fuse.concatenations import reduce_parts
 from tracer.optimizer.passes import PassLog
-from tracer.trace import trace
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.standard_normal((6, 4)), RNG.standard_normal((6, 3))

@@ -15,6 +15,7 @@ import tracer
 import tracer.numpy as tnp
 from tests.optimizer.random_programs import Program, programs
 from tracer import ops
+from tracer.array.trace import trace
 from tracer.ir import Builder, Graph, interpret, print_graph
 from tracer.ir.verify import verify, verify_same_signature
 from tracer.ops.helpers import ones_like
@@ -24,7 +25,6 @@ from tracer.optimizer.model.liveness import peak_bytes
 from tracer.optimizer.passes import PassLog, PassManager
 from tracer.optimizer.rewrite.expand import EXPAND
 from tracer.optimizer.rewrite.simplify import COMMON_SUBEXPRESSIONS, CONSTANT_FOLDING
-from tracer.trace import trace
 
 X = np.random.default_rng(0).standard_normal((600, 600))
 SMALL = X[:40, :40]

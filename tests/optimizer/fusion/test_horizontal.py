@@ -15,6 +15,7 @@ import tracer
 import tracer.numpy as tnp
 from tests.optimizer.random_programs import Program, programs
 from tracer import nn, ops, tree
+from tracer.array.trace import trace
 from tracer.ir import Builder, Graph, ShapeDtype, interpret, print_graph
 from tracer.ir.verify import verify, verify_same_signature
 from tracer.optimizer.fuse import horizontal, lanes
@@ -24,7 +25,6 @@ from tracer.optimizer.fuse.lanes import find_groups
 from tracer.optimizer.passes import PassLog, PassManager
 from tracer.optimizer.rewrite.expand import EXPAND
 from tracer.optimizer.rewrite.simplify import COMMON_SUBEXPRESSIONS, CONSTANT_FOLDING
-from tracer.trace import trace
 
 RNG = np.random.default_rng(0)
 

@@ -11,16 +11,15 @@ from typing import Any
 import numpy as np
 
 from tracer import tree
+from tracer.array.array import Array
+from tracer.array.convert import as_array, convert
+from tracer.array.dispatch import apply_graph
+from tracer.array.promotion import weak_class
+from tracer.array.trace import Written, trace, write_back
+from tracer.array.weak import Signature, WeakType, as_given, weak_positions, weakened
 from tracer.errors import ArgumentError, DTypeError, ShapeError
 from tracer.ir import Graph, ShapeDtype
-from tracer.numpy.array import Array
-from tracer.numpy.base import ArrayBase
-from tracer.numpy.convert import as_array, convert
-from tracer.numpy.dispatch import apply_graph
-from tracer.numpy.promotion import weak_class
-from tracer.numpy.weak import Signature, WeakType, as_given, weak_positions, weakened
 from tracer.ops.rules import dtype_kind
-from tracer.trace import Written, trace, write_back
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ class Traced:
     weak_outputs : tuple of int
         The leaves of the result that are weak.
     written : tuple of (int, int)
-        See `tracer.trace.Traced`.
+        See `tracer.array.trace.Traced`.
     """
 
     graph: Graph
@@ -152,7 +151,7 @@ def _shown_path(path: str, numbers: Sequence[int]) -> str:
 
 def is_array_like(leaf: Any) -> bool:
     """Tell whether a leaf is an array or a number."""
-    known = (ArrayBase, np.ndarray, np.generic, bool, int, float, complex)
+    known = (Array, np.ndarray, np.generic, bool, int, float, complex)
     return isinstance(leaf, known) or hasattr(leaf, "__array__")
 
 
@@ -256,7 +255,7 @@ def checked_leaf(what: str, leaf: Any, type: ShapeDtype) -> Array:
     # Python numbers have no dtype of their own and take the wanted one.
     cls = weak_class(leaf)
     takes_it = cls is not None and (cls is not complex or type.dtype.kind == "c")
-    if isinstance(leaf, ArrayBase):
+    if isinstance(leaf, Array):
         array = convert(as_array(leaf), type.dtype) if takes_it else as_array(leaf)
     else:
         array = as_array(np.asarray(leaf, type.dtype) if takes_it else leaf)

@@ -7,6 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tracer import ops, tree
+from tracer.array.dispatch import apply, apply_many
+from tracer.array.recording import current_recording
+from tracer.array.weak import weak_positions, weakened
 from tracer.autodiff.transforms.arguments import (
     check_argnums,
     check_callable,
@@ -17,9 +20,6 @@ from tracer.autodiff.transforms.arguments import (
 )
 from tracer.autodiff.transforms.policies import Policy, words_of
 from tracer.errors import DTypeError
-from tracer.numpy.dispatch import apply, apply_many
-from tracer.numpy.recording import current_recording
-from tracer.numpy.weak import weak_positions, weakened
 
 
 def stop_gradient(x: Any) -> Any:

@@ -9,6 +9,11 @@ from typing import Any
 import numpy as np
 
 from tracer import ops, tree
+from tracer.array.array import Array
+from tracer.array.convert import as_array
+from tracer.array.dispatch import apply_many
+from tracer.array.recording import Recording
+from tracer.array.weak import Signature, WeakType, argument
 from tracer.autodiff.activity import carries_gradient
 from tracer.autodiff.transforms.arguments import (
     check_callable,
@@ -19,11 +24,6 @@ from tracer.autodiff.transforms.arguments import (
 from tracer.autodiff.transforms.custom_rule import CustomRule, apply_plain, with_inputs
 from tracer.errors import ArgumentError, DTypeError, ShapeError
 from tracer.ir import Graph
-from tracer.numpy.array import Array
-from tracer.numpy.convert import as_array
-from tracer.numpy.dispatch import apply_many
-from tracer.numpy.recording import Recording
-from tracer.numpy.weak import Signature, WeakType, argument
 
 
 class custom_jvp(CustomRule):  # noqa: N801 - a decorator, named as in JAX

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tracer import ops
+from tracer.array.dispatch import apply_many
+from tracer.array.recording import current_recording
 from tracer.autodiff.transforms.arguments import (
     Traced,
     check_argnums,
@@ -20,8 +22,6 @@ from tracer.autodiff.transforms.arguments import (
 )
 from tracer.errors import ArgumentError
 from tracer.ir import Builder, Graph, ShapeDtype
-from tracer.numpy.dispatch import apply_many
-from tracer.numpy.recording import current_recording
 from tracer.ops.call import deferred
 
 _ORDERS = 4

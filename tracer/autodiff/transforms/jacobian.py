@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from tracer import tree
+from tracer.array.array import Array
+from tracer.array.convert import as_array
 from tracer.autodiff.activity import carries_gradient
 from tracer.autodiff.transforms.arguments import (
     Traced,
@@ -26,8 +28,6 @@ from tracer.autodiff.transforms.dtypes import (
 )
 from tracer.autodiff.transforms.jacobian_graphs import forward_jacobian, reverse_jacobian
 from tracer.ir import Graph, ShapeDtype
-from tracer.numpy.array import Array
-from tracer.numpy.convert import as_array
 from tracer.ops.rules import dtype_kind
 
 MakeGraph = Callable[[Graph, Sequence[int], Sequence[int]], Graph]

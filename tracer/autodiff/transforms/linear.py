@@ -8,6 +8,10 @@ from typing import Any
 import numpy as np
 
 from tracer import tree
+from tracer.array.array import Array
+from tracer.array.convert import as_array
+from tracer.array.dispatch import apply_graph
+from tracer.array.weak import weakened
 from tracer.autodiff import PullBack, pull_back, push_forward
 from tracer.autodiff.activity import carries_gradient
 from tracer.autodiff.transforms.arguments import (
@@ -20,10 +24,6 @@ from tracer.autodiff.transforms.arguments import (
 )
 from tracer.errors import DTypeError
 from tracer.ir import ShapeDtype
-from tracer.numpy.array import Array
-from tracer.numpy.convert import as_array
-from tracer.numpy.dispatch import apply_graph
-from tracer.numpy.weak import weakened
 
 
 def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from tracer import tree
+from tracer.array.dispatch import apply_graph
+from tracer.array.trace import trace
+from tracer.array.weak import weak_positions, weakened
 from tracer.autodiff import vjp_graph
 from tracer.autodiff.activity import carries_gradient
 from tracer.autodiff.transforms.arguments import check_callable, checked_leaf
 from tracer.errors import DTypeError, NotDifferentiableError
 from tracer.ir import Graph
-from tracer.numpy.dispatch import apply_graph
-from tracer.numpy.weak import weak_positions, weakened
-from tracer.trace import trace
 
 
 def linear_transpose(fun: Callable[..., Any], *primals: Any) -> Callable[..., tuple[Any, ...]]:

@@ -10,16 +10,15 @@ from typing import Any
 import numpy as np
 
 from tracer import ops, tree
+from tracer.array.array import Array
+from tracer.array.dispatch import apply_graph
+from tracer.array.trace import trace, write_back
+from tracer.array.weak import Signature, as_given
 from tracer.autodiff.batching import batch_graph
 from tracer.autodiff.transforms.arguments import check_callable, describe, is_array_like
 from tracer.errors import ArgumentError, AxisError, DTypeError, ShapeError
 from tracer.ir import Builder, Graph, ShapeDtype, Value
-from tracer.numpy.array import Array
-from tracer.numpy.base import ArrayBase
-from tracer.numpy.dispatch import apply_graph
-from tracer.numpy.weak import Signature, as_given
 from tracer.ops.batch import move_axis
-from tracer.trace import trace, write_back
 
 Axis = int | None
 
@@ -119,7 +118,7 @@ class _Call:
         self.given = [
             i
             for i, (axis, leaf) in enumerate(zip(axes, self.leaves, strict=True))
-            if axis is not None or isinstance(leaf, ArrayBase | np.ndarray)
+            if axis is not None or isinstance(leaf, Array | np.ndarray)
         ]
         self.arrays = [self._array(i, axes[i]) for i in self.given]
         self.axes = [

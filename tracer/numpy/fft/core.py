@@ -4,26 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tracer import ops
+from tracer.array import promotion
+from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import as_array, convert, normalize_axis, scalar, transpose
+from tracer.array.dispatch import apply, compound
 from tracer.errors import ArgumentError, DTypeError, ShapeError
 from tracer.ir import as_dtype
-from tracer.numpy import promotion
-from tracer.numpy.base import ArrayLike
-from tracer.numpy.convert import (
-    as_array,
-    convert,
-    normalize_axis,
-    scalar,
-    transpose,
-)
-from tracer.numpy.dispatch import apply, compound
 from tracer.numpy.reductions import refuse_out
 from tracer.numpy.ufunc import full_like
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 _NORMS = ("backward", "ortho", "forward")
 _AXES_AT_ONCE = 3

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import as_array, convert, normalize_axes
 from tracer.errors import ArgumentError, DTypeError
 from tracer.ir import as_dtype
-from tracer.numpy.base import ArrayLike
-from tracer.numpy.convert import as_array, convert, normalize_axes
 from tracer.numpy.creation import placed
 from tracer.numpy.joining import concatenate
 from tracer.numpy.ranges import arange
 from tracer.numpy.repeating import roll
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 
 def fftfreq(n: int, d: float = 1.0, device: Any = None, *, dtype: Any = None) -> Array:

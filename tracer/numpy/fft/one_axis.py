@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tracer.numpy.base import ArrayLike
-from tracer.numpy.convert import as_array
+from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import as_array
 from tracer.numpy.elementwise import conjugate
 from tracer.numpy.fft.core import transform
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 _SWAPPED = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
 

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from tracer.numpy.base import ArrayLike
+from tracer.array.array import Array, ArrayLike
 from tracer.numpy.fft.core import transform
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 
 def fftn(

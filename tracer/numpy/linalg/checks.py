@@ -6,22 +6,17 @@ traced function, where there are no values yet, the result is NaN for the matric
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from tracer import ops
+from tracer.array import promotion
+from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import as_array, broadcast, convert, reshape
+from tracer.array.dispatch import apply, compound
+from tracer.array.promotion import Dtype
 from tracer.errors import LinAlgError
-from tracer.numpy import promotion
-from tracer.numpy.base import ArrayLike
-from tracer.numpy.convert import as_array, broadcast, convert, reshape
-from tracer.numpy.dispatch import apply, compound
 from tracer.numpy.elementwise import conjugate
-from tracer.numpy.promotion import Dtype
 from tracer.numpy.reductions import reduce
 from tracer.numpy.shaping import swapaxes
 from tracer.numpy.ufunc import compare, full_like, is_complex, select
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 
 def matrices(name: str, a: ArrayLike) -> Array:

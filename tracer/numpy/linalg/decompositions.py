@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from tracer import ops
+from tracer.array.array import Array, ArrayLike
+from tracer.array.dispatch import apply, apply_many, compound
 from tracer.errors import ArgumentError
 from tracer.numpy.arithmetic import absolute, sign
-from tracer.numpy.base import ArrayLike
-from tracer.numpy.dispatch import apply, apply_many, compound
 from tracer.numpy.linalg.checks import (
     adjoint,
     any_of,
@@ -26,9 +26,6 @@ from tracer.numpy.matrices import diagonal, tril
 from tracer.numpy.shaping import expand_dims, flip
 from tracer.numpy.sorting import argsort
 from tracer.numpy.taking import take_along_axis
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 
 class QRResult(NamedTuple):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from tracer import ops
+from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import broadcast, convert
+from tracer.array.dispatch import apply, apply_many, compound
 from tracer.numpy.arithmetic import absolute, sign
-from tracer.numpy.base import ArrayLike
-from tracer.numpy.convert import broadcast, convert
-from tracer.numpy.dispatch import apply, apply_many, compound
 from tracer.numpy.elementwise import log
 from tracer.numpy.linalg.checks import (
     square_matrices,
@@ -17,9 +17,6 @@ from tracer.numpy.matrices import diagonal
 from tracer.numpy.ranges import iota
 from tracer.numpy.reductions import prod, reduce, sum
 from tracer.numpy.ufunc import compare, full_like, select
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 
 class SlogdetResult(NamedTuple):

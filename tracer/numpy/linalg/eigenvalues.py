@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from tracer import ops
+from tracer.array import promotion
+from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import convert
+from tracer.array.dispatch import apply, apply_many, compound
 from tracer.errors import ArgumentError
-from tracer.numpy import promotion
-from tracer.numpy.base import ArrayLike
-from tracer.numpy.convert import convert
-from tracer.numpy.dispatch import apply, apply_many, compound
 from tracer.numpy.linalg.checks import (
     adjoint,
     any_of,
@@ -20,9 +20,6 @@ from tracer.numpy.linalg.checks import (
     square_matrices,
 )
 from tracer.numpy.matrices import tril
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 
 class EigResult(NamedTuple):

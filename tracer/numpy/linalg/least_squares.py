@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tracer import ops
+from tracer.array import promotion
+from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import as_array, broadcast, convert, reshape
+from tracer.array.dispatch import apply, apply_many, compound
 from tracer.errors import ArgumentError, ShapeError
-from tracer.numpy import promotion
 from tracer.numpy.arithmetic import absolute
-from tracer.numpy.base import ArrayLike
 from tracer.numpy.contraction import matmul
-from tracer.numpy.convert import as_array, broadcast, convert, reshape
-from tracer.numpy.dispatch import apply, apply_many, compound
 from tracer.numpy.elementwise import where
 from tracer.numpy.linalg.checks import (
     adjoint,
@@ -24,9 +24,6 @@ from tracer.numpy.linalg.checks import (
 from tracer.numpy.linalg.solving import require_rows
 from tracer.numpy.reductions import reduce, sum
 from tracer.numpy.ufunc import compare, full_like, select
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 
 def pinv(a: ArrayLike, rcond: Any = None, hermitian: bool = False, *, rtol: Any = ...) -> Array:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tracer import ops
+from tracer.array import promotion
+from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import as_array, convert, normalize_axes, reshape, transpose
+from tracer.array.dispatch import apply, compound
 from tracer.errors import ArgumentError, LinAlgError, ShapeError
 from tracer.ir import as_dtype
-from tracer.numpy import promotion
 from tracer.numpy.arithmetic import absolute, power
-from tracer.numpy.base import ArrayLike
-from tracer.numpy.convert import as_array, convert, normalize_axes, reshape, transpose
 from tracer.numpy.creation import zeros
-from tracer.numpy.dispatch import apply, compound
 from tracer.numpy.elementwise import where
 from tracer.numpy.extremes import max, min
 from tracer.numpy.linalg.checks import has_nan, last_axes, matrices, per_matrix, square_matrices
@@ -24,9 +24,6 @@ from tracer.numpy.logic import not_equal
 from tracer.numpy.reductions import any, count_nonzero, finish, reduce, sum
 from tracer.numpy.shaping import expand_dims, moveaxis
 from tracer.numpy.ufunc import compare, full_like, is_complex, select
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 
 def norm(

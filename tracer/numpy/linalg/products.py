@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import as_array, as_arrays, broadcast, normalize_axis, reshape
+from tracer.array.placement import beside_arguments
 from tracer.errors import ArgumentError, LinAlgError, ShapeError
 from tracer.numpy import contraction, matrices
-from tracer.numpy.base import ArrayLike
 from tracer.numpy.contraction import matmul
-from tracer.numpy.convert import as_array, as_arrays, broadcast, normalize_axis, reshape
-from tracer.numpy.following import beside_arguments
 from tracer.numpy.joining import stack
 from tracer.numpy.linalg.solving import inv
 from tracer.numpy.reductions import refuse_out
 from tracer.numpy.shaping import moveaxis
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 
 def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Array:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from tracer import ops
+from tracer.array import promotion
+from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import as_array, broadcast, broadcast_shape, convert, reshape, transpose
+from tracer.array.dispatch import apply, apply_many, compound
 from tracer.errors import ShapeError
-from tracer.numpy import promotion
-from tracer.numpy.base import ArrayLike
-from tracer.numpy.convert import as_array, broadcast, broadcast_shape, convert, reshape, transpose
-from tracer.numpy.dispatch import apply, apply_many, compound
 from tracer.numpy.linalg.checks import (
     any_of,
     nan_where,
@@ -19,9 +17,6 @@ from tracer.numpy.linalg.checks import (
 from tracer.numpy.matrices import diagonal, eye
 from tracer.numpy.reductions import reduce
 from tracer.numpy.ufunc import compare, full_like
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 
 def solve(a: ArrayLike, b: ArrayLike) -> Array:

@@ -13,8 +13,8 @@ from dataclasses import replace
 from tracer.ir import Builder, Graph, Label, Node, Value
 from tracer.optimizer.loops.split.chunk import SplitSettings
 from tracer.optimizer.loops.split.copying import Copying
+from tracer.optimizer.loops.split.grouping import plan_loops
 from tracer.optimizer.loops.split.grow import grow_region
-from tracer.optimizer.loops.split.levels import plan_loops
 from tracer.optimizer.loops.split.region import Conflict, Pieces, Region, Subject, merge_of
 from tracer.optimizer.loops.split.search import Candidate, Search, largest_bytes
 from tracer.optimizer.model.liveness import node_cost

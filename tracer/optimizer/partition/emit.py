@@ -22,7 +22,7 @@ from tracer.ir import Builder, Graph, Label, Node, ShapeDtype, Value, registry
 from tracer.ops.helpers import convert
 from tracer.ops.rules import as_tuple, is_float
 from tracer.optimizer.loops.split.carry import fold_parts
-from tracer.optimizer.loops.split.levels import Loop
+from tracer.optimizer.loops.split.grouping import Loop
 from tracer.optimizer.loops.split.loop import SliceEmitter, behind
 from tracer.optimizer.loops.split.region import Region, Subject
 

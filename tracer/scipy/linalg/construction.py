@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from tracer.array import promotion
+from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import as_array, as_arrays, broadcast, broadcast_shape, convert
 from tracer.errors import ShapeError
-from tracer.numpy import promotion
-from tracer.numpy.base import ArrayLike
-from tracer.numpy.convert import as_array, as_arrays, broadcast, broadcast_shape, convert
 from tracer.numpy.creation import zeros
 from tracer.numpy.elementwise import conjugate
 from tracer.numpy.joining import concatenate
 from tracer.numpy.ranges import arange
 from tracer.numpy.shaping import atleast_2d, flip
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 
 def block_diag(*arrs: ArrayLike) -> Array:

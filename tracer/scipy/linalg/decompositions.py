@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tracer import ops
+from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import convert
+from tracer.array.dispatch import apply_many, compound
+from tracer.array.promotion import real_dtype
 from tracer.errors import ArgumentError
 from tracer.ir import as_dtype
 from tracer.numpy import linalg as _linalg
-from tracer.numpy.base import ArrayLike
-from tracer.numpy.convert import convert
-from tracer.numpy.dispatch import apply_many, compound
 from tracer.numpy.linalg.checks import adjoint, matrices, mirrored, square_matrices
 from tracer.numpy.matrices import eye, tril, triu
-from tracer.numpy.promotion import real_dtype
 from tracer.numpy.sorting import argsort
 from tracer.scipy.linalg.triangular import cholesky, solve_triangular
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 
 def lu_factor(

@@ -6,27 +6,22 @@ Matrix Anal. Appl. 26 (2005): the Padé approximant of degree 13 and its bound.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from tracer import ops
+from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import broadcast, convert
+from tracer.array.dispatch import apply, apply_many, compound
+from tracer.array.promotion import real_dtype
 from tracer.ir import Builder, Graph, ShapeDtype, as_dtype
 from tracer.numpy.arithmetic import absolute, maximum
-from tracer.numpy.base import ArrayLike
 from tracer.numpy.contraction import matmul
-from tracer.numpy.convert import broadcast, convert
-from tracer.numpy.dispatch import apply, apply_many, compound
 from tracer.numpy.elementwise import log2
 from tracer.numpy.extremes import max
 from tracer.numpy.linalg.checks import any_of, nan_where, per_matrix, real_as, square_matrices
 from tracer.numpy.linalg.solving import solve_general
 from tracer.numpy.matrices import eye
-from tracer.numpy.promotion import real_dtype
 from tracer.numpy.reductions import sum
 from tracer.numpy.rounding import ceil
 from tracer.numpy.ufunc import compare, full_like
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 _BOUND = 5.371920351148152
 """Largest 1-norm for which degree 13 is exact to double precision (theta_13)."""

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from tracer import ops
+from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import as_array, broadcast, broadcast_shape, convert, reshape
+from tracer.array.dispatch import apply, compound
 from tracer.errors import ArgumentError
 from tracer.ir import as_dtype
 from tracer.numpy import linalg as _linalg
-from tracer.numpy.base import ArrayLike
-from tracer.numpy.convert import as_array, broadcast, broadcast_shape, convert, reshape
-from tracer.numpy.dispatch import apply, compound
 from tracer.numpy.linalg.checks import adjoint, mirrored, square_matrices
 from tracer.numpy.linalg.solving import require_rows
 from tracer.numpy.matrices import tril
@@ -18,9 +16,6 @@ from tracer.numpy.shaping import expand_dims, matrix_transpose
 from tracer.numpy.sorting import argsort
 from tracer.numpy.taking import take_along_axis
 from tracer.scipy.linalg.triangular import cho_factor, cho_solve, solve_triangular
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 _STRUCTURES = (
     "general",

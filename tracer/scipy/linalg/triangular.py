@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tracer import ops
+from tracer.array import promotion
+from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import as_array, broadcast, broadcast_shape, convert, reshape
+from tracer.array.dispatch import apply, compound
 from tracer.errors import ArgumentError, ShapeError
 from tracer.numpy import linalg as _linalg
-from tracer.numpy import promotion
-from tracer.numpy.base import ArrayLike
-from tracer.numpy.convert import as_array, broadcast, broadcast_shape, convert, reshape
-from tracer.numpy.dispatch import apply, compound
 from tracer.numpy.linalg.checks import any_of, refuse_singular, square_matrices
 from tracer.numpy.linalg.solving import require_rows
 from tracer.numpy.matrices import diagonal
 from tracer.numpy.ufunc import compare, full_like
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 _TRANSPOSES = {
     0: "NO_TRANSPOSE",

@@ -17,7 +17,7 @@ from tracer.ir import Builder, Graph, Value
 from tracer.ir.graph import param_key
 from tracer.optimizer.loops.split.carry import carry_types
 from tracer.optimizer.loops.split.generated import generated_nodes
-from tracer.optimizer.loops.split.levels import Loop
+from tracer.optimizer.loops.split.grouping import Loop
 from tracer.optimizer.loops.split.loop import SliceEmitter, build_body
 from tracer.optimizer.loops.split.region import Pieces, Region, Subject
 from tracer.optimizer.model.liveness import body_extra_bytes

@@ -14,7 +14,7 @@ from tracer import ops
 from tracer.ir import Builder, Chunk, Label, Node, ShapeDtype, Value, registry
 from tracer.ops.helpers import convert, full
 from tracer.ops.rules import is_float
-from tracer.optimizer.loops.split.levels import Loop
+from tracer.optimizer.loops.split.grouping import Loop
 from tracer.optimizer.loops.split.region import Subject, merge_of
 
 Resolve = Callable[[Value], Value]

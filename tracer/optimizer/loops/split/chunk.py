@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from tracer.optimizer.loops.split.alike import Alike, Trips
-from tracer.optimizer.loops.split.levels import Loop
+from tracer.optimizer.loops.split.grouping import Loop
 from tracer.optimizer.loops.split.region import Region, Subject
 from tracer.optimizer.model.speed import DEFAULT_MACHINE, Machine
 

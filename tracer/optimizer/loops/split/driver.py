@@ -9,7 +9,7 @@ from tracer.ir import Graph, Node, Value, map_bodies
 from tracer.optimizer.loops.split.alike import Alike, Tiled
 from tracer.optimizer.loops.split.carry import carry_types
 from tracer.optimizer.loops.split.chunk import SplitSettings, choose_chunk
-from tracer.optimizer.loops.split.levels import Loop
+from tracer.optimizer.loops.split.grouping import Loop
 from tracer.optimizer.loops.split.loop import Emitted
 from tracer.optimizer.loops.split.region import NO_PIECES, Pieces, Region, Subject
 from tracer.optimizer.loops.split.rewrite import Rewrite, Written, write_regions

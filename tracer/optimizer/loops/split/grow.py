@@ -7,7 +7,7 @@ from math import gcd
 
 from tracer.ir import Label, Node
 from tracer.ops.sink_guard import tests_floats
-from tracer.optimizer.loops.split.levels import LoopPlan, plan_loops
+from tracer.optimizer.loops.split.grouping import LoopPlan, plan_loops
 from tracer.optimizer.loops.split.region import Conflict, LargeTest, Region, Subject
 
 

@@ -20,7 +20,7 @@ from tracer.optimizer.loops.split.carry import (
     state_types,
 )
 from tracer.optimizer.loops.split.generated import generated_nodes
-from tracer.optimizer.loops.split.levels import Loop
+from tracer.optimizer.loops.split.grouping import Loop
 from tracer.optimizer.loops.split.region import Region, Subject, merge_of
 from tracer.optimizer.loops.split.rescale import reference_value, rescaled
 from tracer.optimizer.loops.split.streaming import references_of

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tracer.ir import Builder, Graph, Node, Value, copy_nodes
 from tracer.optimizer.loops.split.carry import finished
 from tracer.optimizer.loops.split.copying import Copying
-from tracer.optimizer.loops.split.levels import Loop, LoopPlan
+from tracer.optimizer.loops.split.grouping import Loop, LoopPlan
 from tracer.optimizer.loops.split.loop import Emitted, SliceEmitter, Transform, emit_loop
 from tracer.optimizer.loops.split.region import Region, Subject
 from tracer.optimizer.model.liveness import node_cost

@@ -9,8 +9,8 @@ from tracer.ir import Label, Node
 from tracer.optimizer.loops.split.alike import Alike
 from tracer.optimizer.loops.split.chunk import SplitSettings, choose_chunk
 from tracer.optimizer.loops.split.generated import generated_nodes
+from tracer.optimizer.loops.split.grouping import Loop, LoopPlan, plan_loops
 from tracer.optimizer.loops.split.grow import grow_region
-from tracer.optimizer.loops.split.levels import Loop, LoopPlan, plan_loops
 from tracer.optimizer.loops.split.region import Conflict, Region, Subject, is_merged
 from tracer.optimizer.loops.split.tiles import longest_slice
 from tracer.optimizer.model.liveness import Liveness, node_cost

@@ -19,11 +19,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 from tracer.ir import Label, Node, Value, registry
 from tracer.ops.rules import is_float
+from tracer.optimizer.loops.split.levels import Levels, Stream
 from tracer.optimizer.loops.split.response import (
     Anchored,
     Change,
@@ -36,30 +36,6 @@ from tracer.optimizer.loops.split.response import (
     combined,
     moved,
 )
-
-if TYPE_CHECKING:
-    from tracer.optimizer.loops.split.levels import Levels
-
-
-@dataclass(frozen=True)
-class Stream:
-    """How a head that runs before its time is put right.
-
-    Attributes
-    ----------
-    level : int
-        The level of the loop it runs in.
-    factors : tuple of Term
-        What its sum has to be multiplied by when the references change.
-    """
-
-    level: int
-    factors: tuple[Term, ...]
-
-    @property
-    def references(self) -> dict[Value, Reference]:
-        """What stands in for each value that is there only later."""
-        return {term.reference.value: term.reference for term in self.factors}
 
 
 def find_stream(levels: Levels, head: Node, label: Label, level: int) -> Stream | None:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from tracer.ir import Graph, registry
 from tracer.optimizer.loops.split.alike import Alike
 from tracer.optimizer.loops.split.chunk import SplitSettings, balanced
-from tracer.optimizer.loops.split.levels import Loop
+from tracer.optimizer.loops.split.grouping import Loop
 from tracer.optimizer.loops.split.region import Region, Subject, is_merged
 from tracer.optimizer.model.liveness import body_extra_bytes
 from tracer.optimizer.model.speed import trip_seconds

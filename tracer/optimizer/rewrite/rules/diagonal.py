@@ -8,8 +8,8 @@ the dense product has NaN (0 * inf) where these have the number.
 from __future__ import annotations
 
 import tracer.numpy as tnp
+from tracer.array.array import Array
 from tracer.autodiff.transforms import vjp
-from tracer.numpy.array import Array
 from tracer.optimizer.rewrite.rules.notation import rule
 
 _DIAGONAL = "Golub & Van Loan, Matrix Computations (2013), section 1.2.6"

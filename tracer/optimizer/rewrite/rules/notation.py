@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tracer.array.trace import trace
 from tracer.errors import TracerError
 from tracer.ir import Graph, ShapeDtype, Value
 from tracer.optimizer.rewrite.match.rule import (
@@ -20,7 +21,6 @@ from tracer.optimizer.rewrite.match.rule import (
     no_numbers,
 )
 from tracer.optimizer.rewrite.match.skeleton import Skeleton, normal_form, skeletons
-from tracer.trace import trace
 
 _SIZES = {letter: size for size, letter in enumerate("ubijklmnr", start=1)}
 _AXIS = re.compile(r"\(([a-z]+)\)|([a-z])")

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 import tracer.numpy as tnp
+from tracer.array.array import Array
 from tracer.ir import Value
-from tracer.numpy.array import Array
 from tracer.ops.rules import dtype_kind
 from tracer.optimizer.rewrite.match.rule import Bound
 from tracer.optimizer.rewrite.rules.guards import real_floating

@@ -7,8 +7,8 @@ reorder chains and write out inner products treat them.
 from __future__ import annotations
 
 import tracer.numpy as tnp
+from tracer.array.array import Array
 from tracer.numpy import linalg
-from tracer.numpy.array import Array
 from tracer.optimizer.rewrite.rules.notation import rule
 
 _ELEMENTWISE = {

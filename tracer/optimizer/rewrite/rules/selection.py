@@ -12,8 +12,8 @@ import numpy as np
 
 import tracer.numpy as tnp
 from tracer import nn
+from tracer.array.array import Array
 from tracer.ir import Value
-from tracer.numpy.array import Array
 from tracer.optimizer.rewrite.match.rule import Rule
 from tracer.optimizer.rewrite.rules.guards import few_of_many
 from tracer.optimizer.rewrite.rules.notation import Function, rule

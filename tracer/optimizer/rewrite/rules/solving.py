@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import tracer.numpy as tnp
+from tracer.array.array import Array
 from tracer.numpy import linalg
-from tracer.numpy.array import Array
 from tracer.optimizer.rewrite.rules.guards import (
     inexact,
     known_positive,

@@ -8,9 +8,9 @@ from typing import Any
 
 import tracer.numpy as tnp
 from tracer import nn
+from tracer.array.array import Array
 from tracer.autodiff.transforms import vjp
 from tracer.numpy import linalg
-from tracer.numpy.array import Array
 from tracer.optimizer.rewrite.rules.guards import not_enlarged, not_shifted, real_floating
 from tracer.optimizer.rewrite.rules.notation import rule
 from tracer.optimizer.rewrite.rules.places import (

@@ -11,8 +11,8 @@ import pytest
 import tracer
 import tracer.numpy as tnp
 from tracer import tree
+from tracer.array.trace import trace
 from tracer.errors import DTypeError, TracingError
-from tracer.trace import trace
 
 F32 = tracer.ShapeDtype((3,), "float32")
 

@@ -12,9 +12,8 @@ import pytest
 import tracer
 import tracer.numpy as tnp
 from tests.numpy.oracle import assert_same, quietly
+from tracer.array.array import Array, Deleted
 from tracer.errors import DonatedArrayError, DTypeError, ShapeError
-from tracer.numpy.array import Array
-from tracer.numpy.base import Deleted
 
 X = np.array([[1.0, -2.5, 3.0], [4.0, 0.5, -6.0]])
 OPERATORS = (

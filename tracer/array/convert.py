@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 
 from tracer import ops
+from tracer.array import promotion
+from tracer.array.active import ACTIVE
+from tracer.array.array import Array, ArrayLike
+from tracer.array.dispatch import apply, compound, from_host
+from tracer.array.placement import place_beside
+from tracer.array.promotion import Dtype, weak_class
+from tracer.array.recording import current_recording
 from tracer.errors import AxisError, DTypeError, ShapeError
 from tracer.ir import as_dtype
 from tracer.ir.types import SUPPORTED_DTYPES
-from tracer.numpy import promotion
-from tracer.numpy.base import ArrayBase, ArrayLike
-from tracer.numpy.dispatch import apply, compound, from_host
-from tracer.numpy.following import place_beside
-from tracer.numpy.promotion import Dtype, weak_class
-from tracer.numpy.recording import _LOCAL
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 _SCALARS: dict[Any, Array] = {}
 _SCALARS_SIZE = 4096
@@ -35,8 +33,8 @@ def as_array(value: ArrayLike, device: Any = None) -> Array:
     DTypeError
         Ragged lists, strings, objects, and dtypes that are not supported.
     """
-    if isinstance(value, ArrayBase):
-        return cast("Array", value._snapshot() if value.weak_type else value)
+    if isinstance(value, Array):
+        return value._snapshot() if value.weak_type else value
     if isinstance(value, list | tuple) and holds_arrays(value):
         return _stack_nested(value)
     return from_host(host_array(value), device)
@@ -75,7 +73,7 @@ def _shown(value: Any) -> str:
 def holds_arrays(values: Sequence[Any]) -> bool:
     """Tell whether there is an Array in nested lists."""
     return any(
-        isinstance(value, ArrayBase) or (isinstance(value, list | tuple) and holds_arrays(value))
+        isinstance(value, Array) or (isinstance(value, list | tuple) and holds_arrays(value))
         for value in values
     )
 
@@ -93,7 +91,7 @@ def _stack_nested(values: Sequence[Any]) -> Array:
 
 
 def _flat(values: Sequence[Any]) -> bool:
-    return all(isinstance(value, ArrayBase) or weak_class(value) is not None for value in values)
+    return all(isinstance(value, Array) or weak_class(value) is not None for value in values)
 
 
 @compound
@@ -108,12 +106,12 @@ def scalar(value: Any, dtype: Dtype) -> Array:
 
     Concrete ones are kept and shared, so they must not reach the user, who may donate them.
     """
-    if isinstance(value, ArrayBase) and value.weak_type:
+    if isinstance(value, Array) and value.weak_type:
         return _narrowed(as_array(value), dtype)
-    stack = _LOCAL.stack
-    if stack:
-        return stack[-1].scalar(value, dtype)
-    if _LOCAL.place is not None:
+    recording = current_recording()
+    if recording is not None:
+        return recording.scalar(value, dtype)
+    if ACTIVE.place is not None:
         return from_host(promotion.scalar_value(value, dtype))
     # 0.0 and -0.0 are equal, so zeros are told apart by their text.
     key = (value.__class__, value or str(value), dtype)
@@ -145,7 +143,7 @@ def as_arrays(*values: ArrayLike) -> tuple[Array, ...]:
     """Return array-likes as Arrays; Python numbers take the dtype of the rest (NEP 50)."""
     classes = [promotion.weak_class(value) for value in values]
     given = [value for value, cls in zip(values, classes, strict=True) if cls is None]
-    place = None if all(isinstance(v, ArrayBase) for v in given) else place_beside(given)
+    place = None if all(isinstance(v, Array) for v in given) else place_beside(given)
     strong = [as_array(value, place) for value in given]
     if not strong:
         pairs = zip(values, classes, strict=True)

@@ -11,8 +11,8 @@ import pytest
 import tracer
 import tracer.numpy as tnp
 from tests.numpy.oracle import COMPLEX, FLOATS, INTEGERS, NUMPY_DTYPES, quietly
+from tracer.array.trace import trace
 from tracer.errors import DTypeError
-from tracer.trace import trace
 
 PYTHON_NUMBERS = (True, 2, 2.5, 1j)
 EXTENSION = ("bfloat16", "float8_e4m3fn", "float8_e5m2")

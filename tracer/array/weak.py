@@ -11,20 +11,19 @@ transformations are weak where the function's results are, as in JAX; NumPy has 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
 import numpy as np
 
+from tracer.array import promotion
+from tracer.array.array import Array
+from tracer.array.convert import as_array
+from tracer.array.dispatch import from_host
+from tracer.array.promotion import weak_class
+from tracer.array.recording import Recording, TracedArray
 from tracer.ir import ShapeDtype
-from tracer.numpy import promotion
-from tracer.numpy.array import Array, TracedArray
-from tracer.numpy.base import ArrayBase
-from tracer.numpy.convert import as_array, convert
-from tracer.numpy.dispatch import from_host
-from tracer.numpy.promotion import weak_class
-from tracer.numpy.recording import Recording
 from tracer.source import Source
 
 _INT64 = np.dtype("int64")
@@ -69,7 +68,7 @@ def strong_type(signature: Signature) -> ShapeDtype:
     return signature.type if isinstance(signature, WeakType) else signature
 
 
-class _Weak(Array):
+class Weak(Array):
     """What weak arrays do otherwise than other arrays."""
 
     __slots__ = ()
@@ -79,31 +78,8 @@ class _Weak(Array):
     def _signature(self) -> WeakType:  # type: ignore[override]
         return WeakType(self._type)
 
-    @property
-    def real(self) -> Array:
-        """Real part."""
-        return as_weak(_number(self).real)
 
-    @property
-    def imag(self) -> Array:
-        """Imaginary part."""
-        return as_weak(_number(self).imag)
-
-    def conjugate(self) -> Array:
-        """Complex conjugate."""
-        return as_weak(_number(self).conjugate())
-
-    def __pow__(self, other: Any) -> Any:
-        """`x**y`; of integers a float where y is a negative Python number, as in Python."""
-        base: Any = self
-        if weak_class(other) is not None:
-            base = _number(self)
-            if isinstance(other, int) and other < 0 and base.dtype == _INT64:
-                base = convert(base, promotion.default_dtype(float))
-        return _as_python(weak_class(other) is not None, Array.__pow__(base, _number(other)))
-
-
-class WeakArray(_Weak):
+class WeakArray(Weak):
     """A concrete weak array."""
 
     __slots__ = ()
@@ -129,7 +105,7 @@ class WeakArray(_Weak):
         return f"{super().__repr__()[:-1]}, weak_type=True)"
 
 
-class WeakTracedArray(_Weak, TracedArray):
+class WeakTracedArray(Weak, TracedArray):
     """A weak array inside a traced function."""
 
     __slots__ = ()
@@ -145,7 +121,7 @@ class WeakTracedArray(_Weak, TracedArray):
     __str__ = __repr__
 
 
-def as_weak(array: ArrayBase) -> Array:
+def as_weak(array: Array) -> Array:
     """Return a weak array of the same data, or the same value in a trace."""
     assert array._type.dtype in promotion.CLASSES
     if isinstance(array, TracedArray):
@@ -163,8 +139,8 @@ def as_given(leaf: Any) -> Array:
     DTypeError
         What `as_array` raises.
     """
-    if isinstance(leaf, ArrayBase):
-        return cast("Array", leaf)
+    if isinstance(leaf, Array):
+        return leaf
     cls = weak_class(leaf)
     if cls is None:
         return as_array(leaf)
@@ -193,59 +169,6 @@ def argument(
 def _weak_from_host(value: np.ndarray[Any, Any]) -> Array:
     return as_weak(from_host(value))
 
-
-def _number(value: Any, counts: bool = True) -> Any:
-    """Return a number or weak array to compute with, by NumPy's rules; bools may count as ints."""
-    if not isinstance(value, ArrayBase):
-        return int(value) if counts and isinstance(value, bool) else value
-    if not value.weak_type:
-        return value
-    array = as_array(value)
-    return convert(array, _INT64) if counts and array.dtype.kind == "b" else array
-
-
-def _as_python(is_weak: bool, result: Any) -> Any:
-    """Return a result of Python numbers only as a weak array, or a tuple of these."""
-    if not is_weak or result is NotImplemented:
-        return result
-    if isinstance(result, tuple):
-        return tuple(map(as_weak, result))
-    return as_weak(result)
-
-
-def _operator(name: str, counts: bool) -> Callable[..., Any]:
-    plain = getattr(Array, name)
-
-    def operator(self: Array, *others: Any) -> Any:
-        if any(weak_class(other) is None for other in others):
-            return plain(self, *others)
-        return _as_python(True, plain(_number(self, counts), *[_number(x, counts) for x in others]))
-
-    operator.__name__, operator.__doc__ = name, plain.__doc__
-    return operator
-
-
-_COUNTING = "add sub mul truediv floordiv mod divmod lshift rshift".split()
-_BITWISE = "and or xor".split()
-
-
-def _install() -> None:
-    """Give weak arrays Python's operators: of numbers they make numbers, which take no memory."""
-    for name in (*_COUNTING, *_BITWISE):
-        for kind in (f"__{name}__", f"__r{name}__"):
-            setattr(_Weak, kind, _operator(kind, name in _COUNTING))
-    _Weak.__rpow__ = _operator("__rpow__", counts=True)
-    for name in "lt le gt ge eq ne".split():
-        setattr(_Weak, f"__{name}__", _operator(f"__{name}__", counts=False))
-    for name in "neg pos abs invert".split():
-        setattr(_Weak, f"__{name}__", _operator(f"__{name}__", counts=True))
-    # Numbers cannot change: `x += y` binds the name anew, to a result of any dtype and shape.
-    for name in (*_COUNTING, *_BITWISE, "pow"):
-        if name != "divmod":
-            setattr(_Weak, f"__i{name}__", getattr(_Weak, f"__{name}__"))
-
-
-_install()
 
 __all__ = [
     "Signature",

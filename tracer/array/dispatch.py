@@ -13,28 +13,26 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 
+from tracer.array.active import ACTIVE
+from tracer.array.array import Array, get_evaluator
+from tracer.array.evaluation import Program
+from tracer.array.recording import CONSTANT_SIZE, Recording, current_recording
 from tracer.ir import Graph, Op, ShapeDtype
-from tracer.numpy.base import ArrayBase
-from tracer.numpy.evaluation import Program, get_evaluator
-from tracer.numpy.recording import _LOCAL, CONSTANT_SIZE, Recording
-
-if TYPE_CHECKING:
-    from tracer.numpy.array import Array
 
 P = ParamSpec("P")
 R = TypeVar("R")
-Entry = tuple[Program, bool]
+Entry = tuple[Program[Array], bool]
 
 _CACHE_LOCK = threading.Lock()
 CACHE_SIZE = 2048
 """Programs kept for one function; the oldest goes first."""
 
 
-def apply(op: Op, *arrays: ArrayBase, **params: Any) -> Array:
+def apply(op: Op, *arrays: Array, **params: Any) -> Array:
     """Apply an op that has one result.
 
     Parameters
@@ -54,35 +52,36 @@ def apply(op: Op, *arrays: ArrayBase, **params: Any) -> Array:
     return cast("Array", _apply(op, arrays, params))
 
 
-def apply_many(op: Op, *arrays: ArrayBase, **params: Any) -> tuple[Array, ...]:
+def apply_many(op: Op, *arrays: Array, **params: Any) -> tuple[Array, ...]:
     """Apply an op that has several results."""
     return cast("tuple[Array, ...]", _apply(op, arrays, params))
 
 
-def _apply(op: Op, arrays: Sequence[ArrayBase], params: dict[str, Any]) -> Any:
-    if _LOCAL.stack:
-        return _LOCAL.stack[-1].record(op, arrays, params)
+def _apply(op: Op, arrays: Sequence[Array], params: dict[str, Any]) -> Any:
+    if ACTIVE.stack:
+        return ACTIVE.stack[-1].record(op, arrays, params)
     with Recording() as recording:
         operands = [recording.argument(array._type) for array in arrays]
         result = recording.record(op, operands, params)
-        single = isinstance(result, ArrayBase)
+        single = isinstance(result, Array)
         graph, _ = recording.finish([result] if single else result)
     results = _run(get_evaluator().program(graph), arrays)
     return results[0] if single else tuple(results)
 
 
-def _run(program: Program, arrays: Sequence[ArrayBase]) -> list[Array]:
+def _run(program: Program[Array], arrays: Sequence[Array]) -> list[Array]:
     """Run a program; what hangs on no arrays goes where arrays without a device go."""
     results = program(*arrays)
-    if arrays or _LOCAL.place is None:
+    if arrays or ACTIVE.place is None:
         return results
-    return [get_evaluator().to_device(result, _LOCAL.place) for result in results]
+    return [get_evaluator().to_device(result, ACTIVE.place) for result in results]
 
 
-def apply_graph(graph: Graph, arrays: Sequence[ArrayBase]) -> list[Array]:
+def apply_graph(graph: Graph, arrays: Sequence[Array]) -> list[Array]:
     """Apply a graph: inlined into the active recording, compiled and run otherwise."""
-    if _LOCAL.stack:
-        return _LOCAL.stack[-1].inline(graph, arrays)
+    recording = current_recording()
+    if recording is not None:
+        return recording.inline(graph, arrays)
     return get_evaluator().program(graph)(*arrays)
 
 
@@ -96,7 +95,7 @@ def compound(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def run(*arrays: Any, **static: Any) -> Any:
-        if _LOCAL.stack:
+        if ACTIVE.stack:
             return _as_new(function(*arrays, **static), arrays)
         key = tuple([a._type for a in arrays])
         if static:
@@ -115,7 +114,7 @@ def compound(function: Callable[P, R]) -> Callable[P, R]:
     return cast("Callable[P, R]", run)
 
 
-def _as_new(result: Any, arrays: Sequence[ArrayBase]) -> Any:
+def _as_new(result: Any, arrays: Sequence[Array]) -> Any:
     """Return another object for a result that is an argument, so that assigning spares that."""
     for array in arrays:
         if result is array:
@@ -128,7 +127,7 @@ def _program(
 ) -> Entry:
     with Recording() as recording:
         results = function(*[recording.argument(type) for type in types], **static)
-        single = isinstance(results, ArrayBase)
+        single = isinstance(results, Array)
         graph, _ = recording.finish([results] if single else results)
     return get_evaluator().program(graph), single
 
@@ -139,10 +138,10 @@ def from_host(value: np.ndarray[Any, Any], device: Any = None) -> Array:
     Inside a trace the result belongs to the trace.
     """
     if device is None:
-        device = _LOCAL.place
-    if not _LOCAL.stack:
+        device = ACTIVE.place
+    recording = current_recording()
+    if recording is None:
         return get_evaluator().from_host(value, device)
-    recording = _LOCAL.stack[-1]
     if value.size <= CONSTANT_SIZE:
         return recording.constant(value.copy())
     return recording.adopt(get_evaluator().from_host(value, device))

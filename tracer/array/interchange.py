@@ -7,11 +7,9 @@ https://data-apis.org/array-api/2024.12/API_specification/generated/array_api.ar
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from tracer.errors import ArgumentError, ExportError
-from tracer.numpy.base import ArrayBase
-from tracer.numpy.evaluation import get_evaluator
 
 _HOST = 1
 _DEVICE_CODES = {"cpu": _HOST, "gpu": 2, "cuda": 2, "rocm": 10}
@@ -36,47 +34,38 @@ def refuse_stream(stream: Any) -> None:
         )
 
 
-def export(
-    array: ArrayBase,
-    stream: Any,
-    max_version: tuple[int, int] | None,
-    dl_device: tuple[int, int] | None,
-    copy: bool | None,
-) -> Any:
-    """Return a DLPack capsule of a concrete array.
+def exported_memory(
+    device: Any, dl_device: tuple[int, int] | None, copy: bool | None
+) -> Literal["shared", "copied", "host"]:
+    """Say which memory a capsule of a concrete array holds.
 
     Parameters
     ----------
-    array : Array
-        Concrete.
-    stream : int, optional
-        The data is awaited in any case, so that every stream may read it at once.
-    max_version : pair of int, optional
-        The capsule is a versioned one where NumPy makes it (a copy on the host), else version 0,
-        which every consumer has to take.
+    device : Device
+        Where the array is.
     dl_device : pair of int, optional
         Where the data is wanted: where it is, or on the host.
     copy : bool, optional
         Whether the capsule must, or must not, have memory of its own.
+
+    Returns
+    -------
+    str
+        The memory of the array, that of a copy beside it, or that of a copy on the host.
 
     Raises
     ------
     ExportError
         The device is neither of the two, or `copy` is False and the data has to be copied.
     """
-    del stream
-    array.block_until_ready()
-    here = device_code(array.device)
+    here = device_code(device)
     wanted = here if dl_device is None else (int(dl_device[0]), int(dl_device[1]))
-    if wanted == here and not copy:
-        return get_evaluator().to_dlpack(array)
     if wanted == here:
-        return get_evaluator().to_dlpack(array.copy())  # type: ignore[attr-defined]
+        return "copied" if copy else "shared"
     if wanted[0] != _HOST or copy is False:
         raise ExportError(
             f"the array is on DLPack device {here} and cannot be shared with {wanted}"
             + (" without a copy" if copy is False else ""),
             mend="move it there first with to_device, or ask for the host, dl_device=(1, 0)",
         )
-    host = array._host("__dlpack__()").copy()
-    return host.__dlpack__(max_version=max_version, copy=False)
+    return "host"

@@ -10,11 +10,10 @@ import pytest
 import tracer
 import tracer.numpy as tnp
 from tests.numpy.oracle import assert_same, interpreted
+from tracer.array.dispatch import apply_graph
+from tracer.array.recording import Recording, TracedArray, current_recording
+from tracer.array.trace import trace
 from tracer.errors import DTypeError, TracingError
-from tracer.numpy.array import TracedArray
-from tracer.numpy.dispatch import apply_graph
-from tracer.numpy.recording import Recording, current_recording
-from tracer.trace import trace
 
 F32 = tracer.ShapeDtype((3,), "float32")
 

@@ -17,9 +17,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from tracer.array.array import Array
 from tracer.errors import ArgumentError, DTypeError, RangeError
 from tracer.ir import DTYPES_BY_NAME, as_dtype
-from tracer.numpy.base import ArrayBase
 
 Dtype = np.dtype[Any]
 WEAK = frozenset({bool, int, float, complex})
@@ -100,7 +100,7 @@ def weak_class(value: object) -> type | None:
     """
     if value.__class__ in WEAK:
         return value.__class__
-    if isinstance(value, ArrayBase):
+    if isinstance(value, Array):
         return CLASSES[value._type.dtype] if value.weak_type else None
     if isinstance(value, np.generic):
         return None
@@ -126,7 +126,7 @@ def result_type(*arrays_and_dtypes: Any) -> Dtype:
 
 
 def _strong_dtype(value: Any) -> Dtype:
-    if isinstance(value, ArrayBase | np.ndarray | np.generic):
+    if isinstance(value, Array | np.ndarray | np.generic):
         return as_dtype(value.dtype)
     return as_dtype(value)
 

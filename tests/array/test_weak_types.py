@@ -12,8 +12,8 @@ import pytest
 
 import tracer
 import tracer.numpy as tnp
+from tracer.array.trace import trace
 from tracer.errors import DTypeError, RangeError
-from tracer.trace import trace
 
 OPERATORS = (
     "x + s", "s + x", "x - s", "s - x", "x * s", "s * x", "x / s", "s / x", "x // s", "s // x",

@@ -10,20 +10,12 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tracer import tree
+from tracer.array import promotion
+from tracer.array.array import Array
+from tracer.array.recording import Recording, TracedArray, made_at
+from tracer.array.weak import Signature, WeakType, argument, as_given, weak_positions, weakened
 from tracer.errors import ArgumentError, DTypeError, TracingError
 from tracer.ir import SUPPORTED_DTYPES, Graph, ShapeDtype, as_dtype
-from tracer.numpy import promotion
-from tracer.numpy.array import Array, TracedArray
-from tracer.numpy.base import ArrayBase
-from tracer.numpy.recording import Recording, made_at
-from tracer.numpy.weak import (
-    Signature,
-    WeakType,
-    argument,
-    as_given,
-    weak_positions,
-    weakened,
-)
 from tracer.source import Source
 
 Written: TypeAlias = tuple[tuple[int, int], ...]
@@ -110,7 +102,7 @@ def trace(
     Examples
     --------
     >>> import tracer
-    >>> from tracer.trace import trace
+    >>> from tracer.array.trace import trace
     >>> traced = trace(lambda x: 2 * x, [tracer.ShapeDtype((3,), "float32")])
     >>> traced.output_types
     (ShapeDtype((3,), 'float32'),)
@@ -190,7 +182,7 @@ def signature_of(leaf: Any) -> Signature | None:
 
 def leaf_type(leaf: Any) -> ShapeDtype | None:
     """Return the type of an argument's leaf; None for what is no array and no number."""
-    if isinstance(leaf, ArrayBase):
+    if isinstance(leaf, Array):
         return leaf._type
     if isinstance(leaf, ShapeDtype):
         return leaf

@@ -12,9 +12,8 @@ from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
 from tracer import tree
-from tracer.numpy.base import ArrayBase
-from tracer.numpy.evaluation import get_evaluator
-from tracer.numpy.recording import _LOCAL
+from tracer.array.active import ACTIVE
+from tracer.array.array import Array, get_evaluator
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -28,7 +27,7 @@ def place_beside(values: Any) -> Any:
     values : nested containers
         The arrays among them that were put somewhere decide; the first one, if they differ.
     """
-    found = [leaf._device for leaf in tree.leaves(values) if isinstance(leaf, ArrayBase)]
+    found = [leaf._device for leaf in tree.leaves(values) if isinstance(leaf, Array)]
     return get_evaluator().place_beside(found) if found else None
 
 
@@ -37,14 +36,14 @@ def beside_arguments(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        outer = _LOCAL.place
+        outer = ACTIVE.place
         place = place_beside((args, kwargs))
         if place is None:
             return function(*args, **kwargs)
-        _LOCAL.place = place
+        ACTIVE.place = place
         try:
             return function(*args, **kwargs)
         finally:
-            _LOCAL.place = outer
+            ACTIVE.place = outer
 
     return run
