@@ -231,3 +231,53 @@ def test_donating_a_result_does_not_show_in_what_was_written():
         tracer.compile(lambda y: y.sum(), donate_argnums=0)(y)
     with pytest.raises(DonatedArrayError):
         np.asarray(x)
+
+
+@pytest.mark.parametrize("size", [3, 5000], ids=["constant", "input"])
+def test_what_is_closed_over_is_read_at_each_call(size):
+    weights, x = tnp.ones(size), tnp.ones(size)
+
+    def scaled(x):
+        return x * weights
+
+    functions = [
+        tracer.compile(scaled),
+        tracer.compile(lambda x: tracer.compile(scaled)(x)),
+        tracer.compile(tracer.grad(lambda x: scaled(x).sum())),
+        tracer.compile(lambda x: tracer.vmap(scaled)(x[None])),
+    ]
+    for value in (1.0, 5.0, -2.0):
+        weights[0] = value
+        for function in functions:
+            assert np.ravel(np.asarray(function(x)))[0] == value
+    assert functions[0].check(x)
+
+
+def test_an_input_that_is_written_to_compiles_nothing_anew():
+    weights, traces = tnp.ones(5000), []
+
+    @tracer.compile
+    def scaled(x):
+        traces.append(1)
+        return x * weights
+
+    for step in range(4):
+        weights[:] = float(step)
+        assert float(scaled(tnp.ones(5000)).sum()) == 5000.0 * step
+    assert len(traces) == 1
+
+
+def test_a_number_that_python_read_is_read_again():
+    rate = tnp.array(3.0)
+    function = tracer.compile(lambda x: 2 * x if float(rate) > 2 else x)
+    assert float(function(tnp.array(1.0))) == 2.0
+    rate[()] = 1.0
+    assert float(function(tnp.array(1.0))) == 1.0
+
+
+def test_a_bucket_reads_what_is_closed_over_at_each_call():
+    weights = tnp.ones(50)
+    total = tracer.bucket(lambda x: x.sum() + weights.sum())
+    assert float(total(tnp.ones(5))) == 55
+    weights[0] = 10.0
+    assert float(total(tnp.ones(5))) == 64

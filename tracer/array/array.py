@@ -111,6 +111,8 @@ class Array(_Installed):
         """Return the data as a read-only NumPy array; `purpose` is for the error of a tracer."""
         del purpose
         self._require_alive()
+        if ACTIVE.stack:
+            ACTIVE.stack[0].note(self, by_value=True)
         return get_evaluator().to_host(self)
 
     def _snapshot(self) -> Self:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -144,6 +146,31 @@ class TracedArray(Array):
         return repr(self)
 
 
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """A concrete array that a trace read.
+
+    Attributes
+    ----------
+    array : weak reference to Array
+        An array that nobody holds any more cannot be written to.
+    buffer : object
+        What it had then. A write gives an array another one.
+    by_value : bool
+        The trace used its numbers, which are part of the graph; else it is an input.
+    """
+
+    array: weakref.ref[Array]
+    buffer: Any
+    by_value: bool
+
+    @property
+    def is_changed(self) -> bool:
+        """Tell whether the array was written to since."""
+        array = self.array()
+        return array is not None and array._buffer is not self.buffer
+
+
 class Recording:
     """Records the ops of a function into a graph, while it is active as a context manager.
 
@@ -168,6 +195,7 @@ class Recording:
         self._captured: dict[int, tuple[Array, Value]] = {}
         self._scalars: dict[Any, Value] = {}
         self._constants: dict[int, tuple[Any, Value]] = {}
+        self._read: dict[int, Reading] = {}
 
     def __enter__(self) -> Recording:
         ACTIVE.stack.append(self)
@@ -225,9 +253,23 @@ class Recording:
                 raise escaped(array)
             return self._capture(id(array._value), array)
         array._require_alive()
+        ACTIVE.stack[0].note(array, by_value=array.size <= CONSTANT_SIZE)
         if array.size <= CONSTANT_SIZE:
             return self._capture_constant(array)
         return self._capture(id(array._buffer), array)
+
+    def note(self, array: Array, *, by_value: bool) -> None:
+        """Note that a concrete array is read in this trace, or in one inside of it."""
+        known = self._read.get(id(array))
+        if known is None or known.array() is None:  # None: another array, which is gone.
+            self._read[id(array)] = Reading(weakref.ref(array), array._buffer, by_value)
+        elif by_value and not known.by_value:
+            self._read[id(array)] = replace(known, by_value=True)
+
+    @property
+    def readings(self) -> tuple[Reading, ...]:
+        """The concrete arrays that were read and are still there."""
+        return tuple([known for known in self._read.values() if known.array() is not None])
 
     def _capture(self, key: int, array: Array) -> Value:
         found = self._captured.get(key)

@@ -12,7 +12,7 @@ import numpy as np
 from tracer import tree
 from tracer.array import promotion
 from tracer.array.array import Array
-from tracer.array.recording import Recording, TracedArray, made_at
+from tracer.array.recording import Reading, Recording, TracedArray, made_at
 from tracer.array.weak import Signature, WeakType, argument, as_given, weak_positions, weakened
 from tracer.errors import ArgumentError, DTypeError, TracingError
 from tracer.ir import SUPPORTED_DTYPES, Graph, ShapeDtype, as_dtype
@@ -40,6 +40,8 @@ class Traced:
     written : tuple of (int, int)
         The arguments into which the function writes, and which outputs of the graph they hold then;
         those that are no results stand behind these.
+    readings : tuple of Reading
+        The concrete arrays that the function read, to tell whether one was written to since.
     """
 
     graph: Graph
@@ -48,6 +50,7 @@ class Traced:
     out_tree: tree.Structure
     weak_outputs: tuple[int, ...]
     written: Written = ()
+    readings: tuple[Reading, ...] = ()
 
     @property
     def argument_types(self) -> tuple[ShapeDtype, ...]:
@@ -121,7 +124,8 @@ def trace(
         changed = [i for i, array in enumerate(arrays) if array._value is not given[i]]
         written, more = _held_after(writes, arrays, changed, outputs)
         graph, captured = recording.finish([*outputs, *more])
-    return Traced(graph, tuple(captured), in_tree, out_tree, weak_positions(outputs), written)
+    weak = weak_positions(outputs)
+    return Traced(graph, tuple(captured), in_tree, out_tree, weak, written, recording.readings)
 
 
 def _held_after(

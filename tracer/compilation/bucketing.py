@@ -109,7 +109,7 @@ class BucketedFunction:
         size = self._size_for(request.size)
         key = (request.structure, request.types(size), request.axes)
         bucket = self._buckets.get(key)
-        if bucket is None:
+        if bucket is None or any(reading.is_changed for reading in bucket.traced.readings):
             bucket = Bucket(self._function, request, size, self._options)
             self._buckets[key] = bucket
         return bucket

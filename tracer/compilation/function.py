@@ -95,6 +95,8 @@ class CompiledFunction:
         return program, call.arrays(*program.arguments.places)
 
     def _run(self, program: Program, arrays: Sequence[Array]) -> Any:
+        if program.readings:
+            program = self._current(program)
         if program.arguments is not None:
             buffers = program.arguments.buffers((*arrays, *program.captured))
         else:
@@ -154,6 +156,20 @@ class CompiledFunction:
                 if program is None:
                     program = build_program(call, self._options, self._name)
                     self._programs[call.key] = program
+        return self._current(program)
+
+    def _current(self, program: Program) -> Program:
+        """Return a program with what the arrays hold now that the function closes over."""
+        if program.is_outdated:
+            with self._lock:
+                key = program.call.key
+                program = self._programs.get(key, program)
+                if program.is_outdated:
+                    anew = program.call.traced_anew()
+                    program = self._programs[key] = build_program(anew, self._options, self._name)
+                if program.call.signatures in self._flat_programs:
+                    self._flat_programs[program.call.signatures] = program
+        program.follow()
         return program
 
     def _program_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from tracer import lowering, tree
 from tracer.array.array import Array, Deleted
+from tracer.array.recording import Reading
 from tracer.array.trace import Traced, Written, write_back
 from tracer.compilation.alias_report import Compiled, alias_report, unused_rows
 from tracer.compilation.collection import rare_collection
@@ -44,8 +45,40 @@ class Program:
     device: lowering.Device
     graph: Graph
     plan: Plan
+    call: Call
+    """The call that it was made for, without data."""
+    readings: tuple[Reading, ...]
+    """The concrete arrays that the function read."""
     arguments: MeshArguments | None = None
     """How a program on a mesh takes its arguments; None for a program on one device."""
+
+    @cached_property
+    def _followed(self) -> tuple[tuple[Reading, Array], ...]:
+        """The arrays that are inputs as they are, and what stands for them in `captured`."""
+        known = {id(array._buffer): array for array in self.captured}
+        return tuple(
+            (reading, known[id(reading.buffer)])
+            for reading in self.readings
+            if not reading.by_value and id(reading.buffer) in known
+        )
+
+    @cached_property
+    def _frozen(self) -> tuple[Reading, ...]:
+        """The arrays whose numbers are in the program, or that were moved for it."""
+        followed = {reading for reading, _ in self._followed}
+        return tuple(reading for reading in self.readings if reading not in followed)
+
+    @property
+    def is_outdated(self) -> bool:
+        """Tell whether an array was written to whose numbers are in the program."""
+        return any(reading.is_changed for reading in self._frozen)
+
+    def follow(self) -> None:
+        """Let the program read what the arrays hold now that are its inputs."""
+        for reading, mine in self._followed:
+            array = reading.array()
+            if array is not None:
+                mine._buffer = array._buffer
 
     def captured_buffers(self) -> Sequence[Any]:
         """Return the buffers of the arrays that the function closed over."""
@@ -108,6 +141,8 @@ def _build(call: Call, options: CompileOptions, name: str) -> Program:
         device=device,
         graph=found.graph,
         plan=_plan(compilers, found, compiled),
+        call=call,
+        readings=call.traced.readings,
     )
 
 
@@ -139,6 +174,8 @@ def _build_spread(call: Call, options: CompileOptions, name: str, spread: Spread
         donated=spreader.donated,
         gone=_gone(name),
         written=(),
+        call=call,
+        readings=call.traced.readings,
         names=call.names,
         device=execute.device,
         graph=candidate.graph,

@@ -83,6 +83,10 @@ class Call:
             other.__dict__["traced"] = self.traced
         return other
 
+    def traced_anew(self) -> Call:
+        """Return the call as if the function were not traced yet."""
+        return replace(self)
+
     def traced_to_keep_less(self, large: int | None, *, in_segments: bool) -> Traced:
         """Trace again, so that scans keep less for their gradient.
 
