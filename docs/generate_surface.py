@@ -104,8 +104,9 @@ XLA's CPU threads read subnormal numbers as zeros and write zeros for them (exce
 computed in float32). Results within a factor of four of the least normal number may be zero. Do not
 rely on logarithms, powers, and products with a logarithm of subnormal numbers (`log` of a subnormal
 float32 is -103.97, neither -inf nor the logarithm). `tests/sweep` compares every element-wise
-function, compiled in every dtype, with NumPy and SciPy at awkward values; `tests/sweep/tolerances.py`
-states the allowed units in the last place, why, and what is not compared.
+function, compiled in every dtype, with NumPy and SciPy at awkward values;
+`tests/sweep/tolerances.py` states the allowed units in the last place, why, and what is not
+compared.
 
 ## Infinities, NaN and signs of zeros
 
@@ -134,23 +135,23 @@ Instead of NaN, signed integers get their smallest, unsigned ones their largest 
 A negative index counts from the end once; what is before the first element then is out of bounds
 too (`choose` has no negative indices). Starts of slices are Python integers, clipped as in Python.
 
-`x.at[i]` takes `mode=`, for known indices too: "drop" (and "fill", the same for updates), "clip" (the
-nearest element), "promise_in_bounds" (unchecked), and `.get(mode="fill", fill_value=0)`. `take` takes
-"raise", "clip", "wrap", "fill" and "promise_in_bounds"; `take_along_axis` takes "clip", "fill" and
-"promise_in_bounds".
+`x.at[i]` takes `mode=`, for known indices too: "drop" (and "fill", the same for updates), "clip"
+(the nearest element), "promise_in_bounds" (unchecked), and `.get(mode="fill", fill_value=0)`.
+`take` takes "raise", "clip", "wrap", "fill" and "promise_in_bounds"; `take_along_axis` takes
+"clip", "fill" and "promise_in_bounds".
 
-A dropped update has no gradient; the element it would have overwritten keeps its own. An update in a
-loop stays in place: only the part is selected, not the array. All of this holds compiled, under
+A dropped update has no gradient; the element it would have overwritten keeps its own. An update in
+a loop stays in place: only the part is selected, not the array. All of this holds compiled, under
 `vmap`, and in programs that are split for a limit.
 
 ## Python numbers beside arrays
 
-A Python number given as its own argument is weak in every function: it takes the dtype of the arrays
-beside it. NumPy does so only in ufuncs and returns float64 for `dot(x, 0.5)`, `inner`, `vdot`,
-`outer`, `tensordot`, `einsum`, `append(x, 0.5)` and `interp(..., left=0.5)` with a float32 `x`. Here
-these are float32, as in JAX: one number should not make a float32 program float64 and twice as large.
-A number in a list counts as an array, as in NumPy: `concatenate([x, [0.5]])`, `hstack([x, 0.5])` and
-`polyval(x, 0.5)`, which makes an array of it, are float64.
+A Python number given as its own argument is weak in every function: it takes the dtype of the
+arrays beside it. NumPy does so only in ufuncs and returns float64 for `dot(x, 0.5)`, `inner`,
+`vdot`, `outer`, `tensordot`, `einsum`, `append(x, 0.5)` and `interp(..., left=0.5)` with a float32
+`x`. Here these are float32, as in JAX: one number should not make a float32 program float64 and
+twice as large. A number in a list counts as an array, as in NumPy: `concatenate([x, [0.5]])`,
+`hstack([x, 0.5])` and `polyval(x, 0.5)`, which makes an array of it, are float64.
 
 ## What `x[i] = y` changes
 
@@ -159,8 +160,8 @@ so is a caller's array if a function writes into its argument. This holds eagerl
 (`tracer.compile`), under `checkpoint`, in every derivative (`grad`, `vjp`, `jvp`, `linearize`,
 Jacobians) and under `vmap`.
 
-- There are no views. `a[1:]`, `a.T`, `a.reshape(...)` and `numpy.asarray(a)` of a concrete array keep
-  their values when `a` is written.
+- There are no views. `a[1:]`, `a.T`, `a.reshape(...)` and `numpy.asarray(a)` of a concrete array
+  keep their values when `a` is written.
 - `a += 1` makes a new array for this name and leaves other names alone; NumPy's changes them too.
   `a[...] += 1` writes.
 - NumPy arrays and numbers passed to a transformed function are copied in, as by
@@ -172,10 +173,10 @@ Jacobians) and under `vmap`.
 - A result of a compiled function is a different `Array` object than its argument, even if the
   function returns that argument.
 - A value shared by all elements of a `vmap` is copied for each element that writes into it.
-- Where an array could not be updated there is an error: one array as two arguments of a function that
-  writes into one; an array made outside of the active trace; a sharded array; arguments of functions
-  with custom rules and of `tracer.bucket`. Use `x = x.copy()` in the function, or
-  `x = x.at[i].set(y)`.
+- Where an array could not be updated there is an error: one array as two arguments of a function
+  that writes into one; an array made outside of the active trace; a sharded array; arguments of
+  functions with custom rules and of `tracer.bucket`. Use `x = x.copy()` in the function, or `x =
+  x.at[i].set(y)`.
 
 Why: in Python `b = a` gives one object a second name, and no method can rebind names, so assignment
 cannot leave other names alone. Immutable arrays, as in JAX, would refuse NumPy's own programs. A
