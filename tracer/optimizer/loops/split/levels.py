@@ -1,10 +1,10 @@
 """In which order the loops of a region run, which heads share one, and what each recomputes.
 
-A head whose loop body needs, whole, what another head computes must wait for that head's loop: a
-gradient along the reduced axis waits for the loss. But a body that needs only its own *slice* of
-another head's result can compute it on the spot: the row maximum of a softmax, its sum and the
-product with V run in one loop over rows, and so do a loss that is a sum over rows and its
-gradient. Small row-wise computations between two such heads are absorbed into the loop.
+If a head's loop body needs the whole result of another head, it must wait for that head's loop: a
+gradient along the reduced axis waits for the loss. If it needs only its own *slice* of that result,
+it computes the slice on the spot. So the row maximum of a softmax, its sum and the product with V
+run in one loop over rows, and so do a loss that is a sum over rows and its gradient. Small row-wise
+computations between two such heads are absorbed into the loop.
 
 The level of a node counts the loops that must have finished before it can be computed.
 """
