@@ -1,4 +1,4 @@
-"""Byte sizes as people write them. Only this file uses units such as GB; elsewhere bytes are int."""
+"""Byte sizes as people write them. Only this file uses GB and the like; elsewhere bytes are int."""
 
 from __future__ import annotations
 
