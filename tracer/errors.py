@@ -1,7 +1,7 @@
-"""Every exception of the package. Each says what happened, where, and how to mend it.
+"""The exceptions of the package. Each says what happened, where, and how to fix it.
 
 An error is also the builtin that NumPy would raise at that point (`ShapeError` is a `ValueError`),
-so code written against NumPy keeps catching it.
+so code written for NumPy still catches it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Where in the user's code something happened: file, line and function.
 
-Every node of a graph and every error carries a `Source`. Frames inside the package, the standard
-library's helpers and optree are skipped: a user can only mend their own line.
+Every node of a graph and every error carries a `Source`. Frames inside the package, standard
+library helpers and optree are skipped, because users can only fix their own lines.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Nested arguments and results (pytrees): flatten, unflatten, map.
 
-Tuples, lists, dicts (keys sorted), named tuples, None (an empty tree) and the classes entered with
-`register_pytree_node` are containers; everything else is a leaf. Built on optree.
+Containers are tuples, lists, dicts (keys sorted), named tuples, None (an empty tree) and classes
+registered with `register_pytree_node`. Everything else is a leaf. Built on optree.
 """
 
 from __future__ import annotations

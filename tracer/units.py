@@ -1,4 +1,4 @@
-"""Sizes in bytes as people write them. Only this file speaks in GB; elsewhere bytes are int."""
+"""Byte sizes as people write them. Only this file uses GB and the like; elsewhere bytes are int."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""Which values of a graph take part in a derivative: activity analysis, both ways.
+"""Activity analysis: which values of a graph take part in a derivative.
 
-A value is *active* when it depends differentiably on an input that is asked about, and *wanted*
-when it is active and an output that is asked about depends on it. Only wanted values get a
-cotangent. Source: Griewank & Walther, Evaluating Derivatives (2008), section 6.2 ("varied" and
-"useful" variables).
+A value is *active* if it depends differentiably on a requested input. It is *wanted* if it is
+active and a requested output depends on it. Only wanted values get a cotangent. Source: Griewank &
+Walther, Evaluating Derivatives (2008), section 6.2 ("varied" and "useful" variables).
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Batching: from a graph to the graph of many of it at once, side by side along a new axis.
+"""Batching: turn a graph into one that processes many inputs at once, along a new axis.
 
-A batch is one more parallel axis in front of every value that depends on a batched input; all
-other values, and the nodes that make them, stay as they are. No op needs a batching rule of its
-own where its axis rule says enough: the op is emitted with unchanged parameters, and the axis
-rules before and after tell whether the new axis is parallel and nothing else has moved. The
-other records say in `Op.batch` how their parameters change. Source: `jax.vmap`.
+A batch is one more parallel axis in front of every value that depends on a batched input. Other
+values and their nodes stay as they are. An op needs no batching rule if its axis rule says enough:
+the op is emitted with unchanged parameters, and comparing the axis rules before and after shows
+that the new axis is parallel and nothing else moved. Other records say in `Op.batch` how their
+parameters change. Source: `jax.vmap`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Compare the derivatives of a graph with finite differences, to any order.
 
-Everything is evaluated by the NumPy interpreter, so the check needs no backend. The test is that
-of random directions: `<g, J t>` from differences against `<J^T g, t>` from the reverse mode and
-`J t` from the forward mode. Source: `jax.test_util.check_grads`.
+The NumPy interpreter evaluates everything, so the check needs no backend. It uses random
+directions: `<g, J t>` from differences is compared with `<J^T g, t>` from reverse mode, and `J t`
+with forward mode. Source: `jax.test_util.check_grads`.
 """
 
 from __future__ import annotations

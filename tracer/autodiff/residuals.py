@@ -1,10 +1,10 @@
-"""Where to cut a gradient's graph in two: what the forward half keeps for the backward half.
+"""Cut a gradient's graph in two: what the forward half keeps for the backward half.
 
-The backward half starts as the nodes that depend on a cotangent. Some forward nodes are then run
-again in it, so that less is kept: those whose result is bigger than their operands, and those that
-follow by a few element-wise operations from what is kept anyway. Source: the choice "what to
-recompute for free inside of a fusion" is that of Chen et al. (2016), section 4, and of the
-min-cut partitioner of functorch (He & Yu, 2022), of which this is the greedy form.
+The backward half starts as the nodes that depend on a cotangent. To keep less, it also recomputes
+forward nodes whose result is larger than their operands, and nodes that a few element-wise
+operations derive from kept values. Sources: Chen et al. (2016), section 4, on what fusion
+recomputes for free; the min-cut partitioner of functorch (He & Yu, 2022), of which this is the
+greedy form.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Reverse-mode differentiation as functions from Graph to Graph.
 
-`value_and_gradient` extends a graph by the gradient of one output. `vjp_graph` takes the outputs'
-cotangents as further inputs. `pull_back` cuts that graph in two at the values that the backward
-half needs from the forward half (the residuals).
+`value_and_gradient` adds the gradient of one output to a graph. `vjp_graph` takes the cotangents of
+the outputs as additional inputs. `pull_back` cuts that graph in two at the residuals, the values
+that the backward half needs from the forward half.
 """
 
 from __future__ import annotations

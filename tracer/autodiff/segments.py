@@ -1,6 +1,6 @@
 """How scans are differentiated when memory is short: in segments, without large residuals.
 
-Both keep less and compute more. They are for the whole of a trace, so they are context variables.
+Both options keep less and compute more. They hold for a whole trace, so they are context variables.
 """
 
 from __future__ import annotations

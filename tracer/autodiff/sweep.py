@@ -1,8 +1,8 @@
-"""The reverse sweep: copy the forward nodes, then walk them backwards with their vjp rules.
+"""The reverse sweep: copy the forward nodes, then apply their vjp rules in reverse order.
 
-Every rule emits nodes with the same ops, so a gradient is an ordinary graph: it can be
-differentiated again, and every memory pass sees forward and backward together. A cotangent of
-None stands for zero; zeros are made only where an op cannot do without.
+Rules emit nodes with the same ops, so a gradient is an ordinary graph. It can be differentiated
+again, and every memory pass sees forward and backward together. A cotangent of None stands for
+zero. Zeros are created only for ops that need them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Loops and branches whose bodies are functions: traced once, then one op each.
+"""Loops and branches whose bodies are functions. Each body is traced once; each call is one op.
 
-Bodies may close over arrays, traced or not; those become operands of the op. The names, the
-argument order and the meaning are those of `jax.lax`.
+Bodies may close over arrays, traced or not; these become operands of the op. Names, argument order
+and semantics are those of `jax.lax`.
 """
 
 from tracer.control.associative import associative_scan

@@ -1,8 +1,8 @@
 """associative_scan, with JAX's name and argument order.
 
-All running results of n elements in about 2 log2 n vectorised steps: combine pairs, scan those,
-and fill in the elements between. Source: Blelloch, "Prefix sums and their applications" (1990);
-`jax.lax.associative_scan`.
+It computes all running results of n elements in about 2 log2 n vectorised steps: combine pairs,
+scan the pairs, fill in the elements between. Source: Blelloch, "Prefix sums and their applications"
+(1990); `jax.lax.associative_scan`.
 """
 
 from __future__ import annotations

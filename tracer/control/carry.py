@@ -1,4 +1,4 @@
-"""The carry of a loop: it must leave a step with the structure, shapes and dtypes it came with."""
+"""The carry of a loop: a step must return it with the same structure, shapes and dtypes."""
 
 from __future__ import annotations
 

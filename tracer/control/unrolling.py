@@ -1,4 +1,4 @@
-"""scan with several steps written out in each iteration of the loop."""
+"""scan with several steps per iteration of the loop."""
 
 from __future__ import annotations
 

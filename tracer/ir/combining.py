@@ -1,4 +1,4 @@
-"""What op records tell the planner about slices: how they come together, how results respond.
+"""What op records say about slices: how they are combined, and how results respond to operands.
 
 It knows no particular op.
 """

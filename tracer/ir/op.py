@@ -1,4 +1,4 @@
-"""The op record and its registry. One op is one record; nobody else keeps a list of names."""
+"""The op record and its registry. One op is one record; no other file keeps a list of op names."""
 
 from __future__ import annotations
 

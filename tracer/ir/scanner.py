@@ -1,4 +1,4 @@
-"""Tokens of the text form, and refusals that say line and column. `parse.py` has the grammar."""
+"""Tokens of the text form, with errors that give line and column. The grammar is in `parse.py`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The vocabulary: one record per op. `tracer.ops.<name>` is the record, strict and low-level.
 
-Users call `tracer.numpy`; vjp rules, slice rules and passes are written with these records. Names
-are StableHLO's, with an underscore behind those that Python reserves. This room knows no jaxlib:
+Users call `tracer.numpy`. Vjp rules, slice rules and passes are written with these records. Names
+are StableHLO's, with a trailing underscore where Python reserves the name. Ops do not know jaxlib:
 lowering rules receive the builder.
 """
 

@@ -1,8 +1,8 @@
-"""How ops take one more parallel axis in front: what the `Op.batch` rules share.
+"""Helpers for `Op.batch` rules: how ops take one more parallel axis in front.
 
-The axis rule of an op says which axes are parallel; a batch is one more of them. What a record
-has to say in addition is how its parameters count axes and state shapes, and `leading` says that
-for most families. Source of the semantics: `jax.vmap`.
+The axis rule of an op says which axes are parallel, and a batch is one more of them. The record
+adds how its parameters count axes and state shapes; `leading` covers most families. Source of the
+semantics: `jax.vmap`.
 """
 
 from __future__ import annotations

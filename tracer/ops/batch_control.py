@@ -1,8 +1,8 @@
 """Batching of ops that hold bodies: loops, branches and calls.
 
-A carry is batched if it enters batched or if any step makes it so. A loop whose condition differs
-from element to element runs until it fails for all; those that are done keep their carry. A
-branch index that differs makes all branches run. Source: the batching of while, cond and scan in
+A carry is batched if it enters batched or if a step makes it so. A loop whose condition differs
+between elements runs until it fails for all; elements that are done keep their carry. If the branch
+index differs between elements, all branches run. Source: the batching of while, cond and scan in
 JAX (jax/_src/lax/control_flow).
 """
 

@@ -1,8 +1,8 @@
-"""Batching of ops that read or write windows at computed places.
+"""Batching of ops that read or write windows at computed positions.
 
-StableHLO's batching dimensions say that an axis of the operand and one of the indices run
-together. A dynamic slice whose starts differ from element to element is a gather, and an update
-a scatter. Source: the batching of gather and scatter in JAX (jax/_src/lax/slicing.py).
+StableHLO's batching dimensions pair an axis of the operand with one of the indices. A dynamic slice
+whose starts differ between elements is a gather, and an update a scatter. Source: the batching of
+gather and scatter in JAX (jax/_src/lax/slicing.py).
 """
 
 from __future__ import annotations

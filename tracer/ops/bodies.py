@@ -1,4 +1,4 @@
-"""What the records of ops with bodies share: evaluation, expansion and cost of a body Graph."""
+"""Evaluation, expansion and cost of a body Graph, shared by all ops with bodies."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Calls of a body with a derivative rule of the user's own. They matter to differentiation only.
+"""Calls of a body with a user-defined derivative rule.
 
-All expand to their body; the passes and the lowering never need to know them.
-
-Source: `jax.custom_vjp` and `jax.custom_jvp` for names and semantics.
+They matter only to differentiation. All expand to their body, so passes and lowering never see
+them. Source: `jax.custom_vjp` and `jax.custom_jvp` for names and semantics.
 """
 
 from __future__ import annotations

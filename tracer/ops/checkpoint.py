@@ -1,4 +1,4 @@
-"""checkpoint: a call whose gradient computes again what a policy does not keep.
+"""checkpoint: a call whose gradient recomputes what a policy does not keep.
 
 Sources: Griewank & Walther, "Algorithm 799: revolve" (2000) and Chen et al., "Training Deep Nets
 with Sublinear Memory Cost" (2016); `jax.checkpoint` and its policies for names and semantics.

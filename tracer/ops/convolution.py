@@ -1,8 +1,8 @@
 """Convolution. Source: StableHLO specification, convolution, and `jax.lax.conv_general_dilated`.
 
-As everywhere in machine learning the kernel is not mirrored: it is a correlation. The parameters
+As usual in machine learning the kernel is not mirrored: it is a correlation. The parameters
 `lhs_axes` (batch, feature, *spatial), `rhs_axes` (output feature, input feature, *spatial) and
-`result_axes` (batch, feature, *spatial) tell where each axis lies, so that no layout needs a copy
+`result_axes` (batch, feature, *spatial) give the position of each axis. So no layout needs a copy,
 and a gradient is a convolution of the same arrays in other roles.
 """
 

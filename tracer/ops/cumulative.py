@@ -1,10 +1,10 @@
 """Running sums, products, maxima and minima along one axis.
 
-Lowered to StableHLO's reduce_window over the whole axis, which XLA rewrites into a tree. Gradient
-of the running product: the sum of cotangents weighted by the factors in between is a first-order
-linear recurrence, solved without division by recursive doubling (Hillis & Steele, "Data parallel
-algorithms", 1986), so zeros are safe. Of a running maximum that is reached again, the first place
-gets the gradient.
+Lowered to StableHLO's reduce_window over the whole axis, which XLA rewrites into a tree. The
+gradient of the running product sums cotangents weighted by the factors in between. That is a
+first-order linear recurrence, solved without division by recursive doubling (Hillis & Steele, "Data
+parallel algorithms", 1986), so zeros are safe. If a running maximum is reached several times, the
+first position gets the gradient.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Determinants, with gradients also at singular matrices.
+"""Determinants, with gradients at singular matrices too.
 
-Source: the adjugate of a triangular matrix by its last pivot, as `_cofactor_solve` of JAX's
-`jax.numpy.linalg`, here without a division by that pivot.
+Source: the adjugate of a triangular matrix by its last pivot, as in `_cofactor_solve` of JAX's
+`jax.numpy.linalg`, but without dividing by that pivot.
 """
 
 from __future__ import annotations

@@ -5,10 +5,10 @@ and reverse mode algorithmic differentiation", 2008, section 3.1; Boeddeker et a
 computation of complex-valued gradients with application to statistically optimum beamforming",
 arXiv:1701.00392, for complex matrices; `jax.lax.linalg.eig` for the phase of eigenvectors.
 
-The phase of an eigenvector of a complex Hermitian matrix is arbitrary: gradients are right for
-functions that do not depend on it. Where two eigenvalues are equal the eigenvectors have no
-derivative, and their gradient is not finite (as in JAX); that of the eigenvalues alone is finite
-for Hermitian matrices.
+The phase of an eigenvector of a complex Hermitian matrix is arbitrary, so gradients are right only
+for functions that do not depend on it. For equal eigenvalues the eigenvectors have no derivative,
+and their gradient is not finite (as in JAX). The gradient of the eigenvalues alone is finite for
+Hermitian matrices.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """The exponential function as a polynomial: what a pass writes for float64 on CPUs.
 
-XLA:CPU computes a float64 exponential with a quotient of polynomials in vectors of 256 bits. One
-polynomial of additions and multiplications comes in vectors of any width: a kernel product takes
+XLA:CPU computes a float64 exponential with a quotient of polynomials in 256-bit vectors. A single
+polynomial of additions and multiplications works with vectors of any width: a kernel product takes
 0.72 of the time with it (docs/memory-model.md).
 
-Source: Cody & Waite, *Software Manual for the Elementary Functions* (1980), chapter 6:
-`exp(x) = 2**k * exp(r)` with `r = x - k ln 2` and `|r| <= ln(2) / 2`.
+Source: Cody & Waite, *Software Manual for the Elementary Functions* (1980), chapter 6: `exp(x) =
+2**k * exp(r)` with `r = x - k ln 2` and `|r| <= ln(2) / 2`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Discrete Fourier transforms over the last axes. Source: StableHLO specification, fft.
 
-The transforms are linear, so their gradients are transforms themselves; that of RFFT and IRFFT
-weighs the frequencies that stand for two (all but the first and, for even lengths, the last).
+The transforms are linear, so their gradients are transforms too. The gradients of RFFT and IRFFT
+weight the frequencies that represent two (all but the first and, for even lengths, the last).
 """
 
 from __future__ import annotations

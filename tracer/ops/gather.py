@@ -1,6 +1,6 @@
-"""Gather: windows of an array at computed places. Source: StableHLO specification.
+"""Gather: windows of an array at computed positions. Source: StableHLO specification.
 
-Starts are clamped so that every window lies inside of the operand.
+Starts are clamped so that every window lies within the operand.
 """
 
 from __future__ import annotations

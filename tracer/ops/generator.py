@@ -1,4 +1,4 @@
-"""What computes an operand of a loop or branch again, inside of its bodies. See `sink`."""
+"""The nodes that recompute an operand of a loop or branch inside its bodies. See `sink`."""
 
 from __future__ import annotations
 

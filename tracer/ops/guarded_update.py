@@ -1,9 +1,9 @@
-"""A window replaced at a computed place, where it lies inside of the array; dropped elsewhere.
+"""A window replaced at a computed position if it lies within the array; dropped otherwise.
 
-It is what `dynamic_update_slice` does for starts within bounds, and what `scatter` does for others:
-the semantics of an index update in JAX (mode "drop"). Composed of a read, a choice and a write it
-would be as good in the forward pass, but the gradient of the read is an array as large as the
-operand; the gradient of this op is this op. Lowering writes in place: what is chosen is a window.
+For starts within bounds this is `dynamic_update_slice`, for others `scatter`: JAX's index update
+with mode "drop". A read, a select and a write would do in the forward pass, but the gradient of the
+read is an array as large as the operand. The gradient of this op is this op. Lowering writes in
+place, because only a window is selected.
 """
 
 from __future__ import annotations

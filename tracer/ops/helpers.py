@@ -1,7 +1,7 @@
 """Small compositions of ops for vjp and slice rules: constants, scaling, masks, conjugates.
 
 They take and return Values and add nodes to the current builder, as the records do. A constant is
-always a scalar that is broadcast: a large dense constant would be memory nobody planned for.
+always a broadcast scalar: a large dense constant would be memory that no plan accounts for.
 """
 
 from __future__ import annotations

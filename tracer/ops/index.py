@@ -1,6 +1,6 @@
-"""Slices at computed places. Source: StableHLO specification.
+"""Slices at computed positions. Source: StableHLO specification.
 
-Starts are clamped so that every slice lies inside of the operand.
+Starts are clamped so that every slice lies within the operand.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""How powers of integers are lowered: XLA reads six bits of the exponent only.
+"""How integer powers are lowered: XLA reads only six bits of the exponent.
 
-XLA's `power` of integers squares and multiplies six times, so that `0 ** 64` is 1 and `3 ** 65` is
-3. Here the exponent is cut into pieces of six bits, most significant first, each of them within
-what XLA computes: x ** (64 a + b) = (x ** a) ** 64 * x ** b. Products wrap around as integers do,
-so a result that overflows has the low bits of the exact one, as in NumPy.
+XLA's integer `power` squares and multiplies six times, so `0 ** 64` is 1 and `3 ** 65` is 3. Here
+the exponent is cut into pieces of six bits, most significant first, which XLA computes correctly: x
+** (64 a + b) = (x ** a) ** 64 * x ** b. Products wrap around, so a result that overflows has the
+low bits of the exact one, as in NumPy.
 """
 
 from __future__ import annotations

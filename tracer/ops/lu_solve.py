@@ -1,8 +1,8 @@
 """Solutions of linear systems that reuse an LU decomposition, in the gradient too.
 
 Source: Giles, "Collected matrix derivative results for forward and reverse mode algorithmic
-differentiation", 2008, section 2.3.1; `jax.lax.custom_linear_solve` for the idea that the factors
-stand outside of differentiation.
+differentiation", 2008, section 2.3.1; `jax.lax.custom_linear_solve` for keeping the factors outside
+differentiation.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the records of matrix decompositions share: shape checks, axis rules, evaluation."""
+"""Shape checks, axis rules and evaluation, shared by the records of matrix decompositions."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Merges: how slices along an axis come together for arg-max, top-k, running sums and scatter.
+"""Merges: how slices along an axis are combined for arg-max, top-k, running sums and scatter.
 
-Each gives what the whole op gives: ties go to the lowest index, also across slices, and NaN counts
-as the record says. Only running sums and products of floats are rounded in another order.
+Each gives the result of the whole op: ties go to the lowest index, across slices too, and NaN
+counts as the record says. Only running sums and products of floats round in another order.
 """
 
 from __future__ import annotations

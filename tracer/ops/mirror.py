@@ -1,8 +1,8 @@
-"""Symmetric and Hermitian matrices of which one triangle is read, and their gradients.
+"""Symmetric and Hermitian matrices given by one triangle, and their gradients.
 
-What reads one triangle of a symmetric matrix has many gradients: only their sum with their
-transpose is determined. All records here return the symmetric one, as JAX, PyTorch and autograd:
-a step along it leads from a symmetric matrix to a symmetric matrix.
+A function that reads one triangle of a symmetric matrix has many gradients: only the sum of a
+gradient and its transpose is determined. All records here return the symmetric one, as in JAX,
+PyTorch and autograd: a step along it leads from a symmetric matrix to a symmetric matrix.
 """
 
 from __future__ import annotations

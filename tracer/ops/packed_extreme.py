@@ -1,10 +1,10 @@
-"""Arg-max and arg-min on CPU: one integer holds an element's order and its place.
+"""Arg-max and arg-min on CPU: one integer holds an element's order and its position.
 
 XLA:CPU does not vectorise a reduction of (value, index) pairs: measured 40 to 60 times slower than
-the maximum alone. So the elements of up to 32 bits become integers of the same order, in the upper
-half of an int64 whose lower half counts down along the axis; the largest of these integers is the
-first of the largest elements. It is one plain reduction: XLA vectorises it, fuses it with whatever
-computes the elements, and reads these once.
+the maximum alone. So elements of up to 32 bits become integers of the same order in the upper half
+of an int64, whose lower half counts down along the axis. The largest of these integers is the first
+of the largest elements. That is one plain reduction, which XLA vectorises and fuses with the
+computation of the elements, and which reads them once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a general product is as a product of matrices: its scratch, and how it is lowered."""
+"""A general product as a product of matrices: its scratch, and how it is lowered."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """How a matrix product is handed to XLA: which operand comes first, and which are transposed.
 
-XLA:CPU gives a product to YNNPACK only when the contracted axis is the last of the left operand;
+XLA:CPU gives a product to YNNPACK only if the contracted axis is the last of the left operand;
 others go to Eigen, which takes up to 25 times as long (openxla/xla: `IsDotSupportedByYnn` in
-xla/backends/cpu/ynn_support.cc; the figures are in docs/memory-model.md). `x^T y` is as well
-`(y^T x)^T`, so there is a choice of what to write out transposed: `x`, or `y` and the result.
+xla/backends/cpu/ynn_support.cc; figures in docs/memory-model.md). `x^T y` equals `(y^T x)^T`, so
+there is a choice of what to write out transposed: `x`, or `y` and the result.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Reductions over axes, arg-max and arg-min. Source: StableHLO specification, reduce.
 
-Where a maximum or minimum is reached several times, each place gets an equal share of the
-gradient, as in JAX. The product's gradient uses no division, so it is right where factors are 0.
+If a maximum or minimum is reached several times, each position gets an equal share of the gradient,
+as in JAX. The product's gradient uses no division, so it is right where factors are 0.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Reductions over sliding windows. Source: StableHLO specification, reduce_window.
 
-Places that padding and dilation add hold the neutral element. Where a window holds its maximum or
-minimum several times, the first place, in row-major order, gets the gradient, as of XLA's
+Positions added by padding and dilation hold the neutral element. If a window holds its maximum or
+minimum several times, the first position in row-major order gets the gradient, as in XLA's
 select_and_scatter; `reduce_window_argmax` finds it.
 """
 

@@ -1,4 +1,4 @@
-"""Gradients of windowed reductions: what they share, and that of the product."""
+"""Gradients of windowed reductions: the shared part, and that of the product."""
 
 from __future__ import annotations
 

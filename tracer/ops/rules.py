@@ -1,4 +1,4 @@
-"""Rules that many op records share: shape rules, axis rules, costs and checks."""
+"""Shape rules, axis rules, costs and checks that many op records share."""
 
 from __future__ import annotations
 

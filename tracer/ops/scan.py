@@ -1,7 +1,7 @@
 """scan: a loop with a known number of steps over slices, with a carry. Expands to `while`.
 
 The record states the shape of the loop (what is constant, carried, sliced, stacked), which its
-gradient needs: the derivative of a scan is a scan in the other direction. The meaning is that of
+gradient needs: the derivative of a scan is a scan in the opposite direction. Semantics are those of
 `jax.lax.scan`; the expansion writes the stacked results in place.
 """
 

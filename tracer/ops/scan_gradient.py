@@ -1,9 +1,9 @@
-"""The gradient of scan: a scan in the other direction over what the forward steps keep.
+"""The gradient of scan: a scan in the opposite direction over what the forward steps keep.
 
-A forward step keeps the values that its backward step reads (the residuals) and no others: those
-that depend on the constants alone are computed once, outside of the loop; slices are read again
-where they are; only the rest is stacked. Source: the partial evaluation and transposition of scan
-in JAX (jax/_src/lax/control_flow/loops.py).
+A forward step keeps only the values that its backward step reads (the residuals). Those that depend
+on constants alone are computed once, outside the loop. Slices are read again from the original.
+Only the rest is stacked. Source: the partial evaluation and transposition of scan in JAX
+(jax/_src/lax/control_flow/loops.py).
 """
 
 from __future__ import annotations

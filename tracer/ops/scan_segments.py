@@ -1,10 +1,10 @@
-"""A scan as a scan over segments, each of them a checkpoint: its gradient keeps far less.
+"""A scan as a scan over checkpointed segments: its gradient keeps far less.
 
-Between forward and backward pass the carries that enter the segments are kept, and while a segment
-is differentiated the residuals of its steps. With segments of `s` of `n` steps that is `n / s`
-carries and `s` steps' residuals, least where both are equal; the price is one more evaluation of
-every step. Sources: Griewank & Walther, "Evaluating Derivatives" (2008), chapter 12; Chen et al.,
-"Training Deep Nets with Sublinear Memory Cost" (2016), section 4.
+Between forward and backward pass only the carries at segment starts are kept. While a segment is
+differentiated, the residuals of its steps are kept too. Segments of `s` of `n` steps need `n / s`
+carries and `s` steps' residuals, which is least where both are equal. The price is one more
+evaluation of every step. Sources: Griewank & Walther, "Evaluating Derivatives" (2008), chapter 12;
+Chen et al., "Training Deep Nets with Sublinear Memory Cost" (2016), section 4.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Scatter: combine updates into an array at computed places. Source: StableHLO specification.
+"""Scatter: combine updates into an array at computed positions. Source: StableHLO specification.
 
-A window that does not lie inside of the operand is dropped entirely.
+A window that is not entirely within the operand is dropped.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The gradient of scatter.
 
-`add` is linear; where `maximum` and `minimum` tie, all that reach the value share equally;
-`replace` gives the gradient to the update that was written last; `multiply` needs unique indices.
+`add` is linear. Ties of `maximum` and `minimum` share the gradient equally. `replace` gives it to
+the update that was written last. `multiply` needs unique indices.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Run a body on every device of a mesh, each on its own part: the planner's, not the user's.
+"""Run a body on every device of a mesh, each on its own part. Written by the planner, not by users.
 
-An axis of None stands for an operand that is given whole, or for a result that is the same on every
-device. Source: Shardy's `manual_computation` (https://openxla.org/shardy), the op behind JAX's
-`shard_map`.
+An axis of None means that an operand is passed whole, or that a result is the same on every device.
+Source: Shardy's `manual_computation` (https://openxla.org/shardy), the op behind JAX's `shard_map`.
 """
 
 from __future__ import annotations

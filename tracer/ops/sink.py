@@ -1,10 +1,10 @@
-"""Sink loop invariants: a body computes a large operand again from the small values behind it.
+"""Sink loop invariants: a body recomputes a large operand from the small values behind it.
 
-A scan, a while loop or a branch reads its operands whole, so a kernel matrix that every step
-multiplies with is stored. Computed inside of the body, from the points it belongs to, it is a value
-of a graph like any other, and can be computed in slices. Each step then computes it again. Source:
-rematerialisation, Briggs, Cooper & Torczon (1992); for the trade in arrays, Chen et al., "Training
-Deep Nets with Sublinear Memory Cost" (2016).
+Scans, while loops and branches read their operands whole, so a kernel matrix used in every step is
+stored. Computed inside the body from its points, it is an ordinary value of a graph and can be
+computed in slices. Each step then computes it again. Sources: rematerialisation, Briggs, Cooper &
+Torczon (1992); for the trade-off with arrays, Chen et al., "Training Deep Nets with Sublinear
+Memory Cost" (2016).
 """
 
 from __future__ import annotations

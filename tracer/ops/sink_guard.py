@@ -1,6 +1,6 @@
-"""Whether a body compares what it would compute again with what the first computation gave.
+"""Whether a body compares a recomputed value with what came from its first computation.
 
-A value that is computed again may differ in its last digit, and then `x == max(x)` holds nowhere.
+A recomputed value may differ in its last digit, and then `x == max(x)` holds nowhere.
 """
 
 from __future__ import annotations

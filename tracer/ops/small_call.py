@@ -1,9 +1,9 @@
-"""small_call: a body that the device runs as one function, without starting a kernel for each op.
+"""small_call: a body that the device runs as one function, without starting a kernel per op.
 
-XLA:CPU starts each kernel of a program, and of every trip of a loop, by itself, which takes longer
-than a small kernel runs. A call that carries the attribute `xla_cpu_small_call` is compiled to one
-function instead, loops and branches in it included (`ThunkEmitter::EmitCallThunk`,
-xla/service/cpu/thunk_emitter.cc); XLA does so itself for loops that touch less than a kilobyte.
+XLA:CPU starts every kernel of a program separately, and again in every trip of a loop, which takes
+longer than a small kernel runs. A call with the attribute `xla_cpu_small_call` is compiled to one
+function, including its loops and branches (`ThunkEmitter::EmitCallThunk`,
+xla/service/cpu/thunk_emitter.cc). XLA itself does so for loops that touch less than a kilobyte.
 """
 
 from __future__ import annotations

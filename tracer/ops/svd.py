@@ -5,10 +5,10 @@ algorithmic differentiation", 2008, section 3.2; Townsend, "Differentiating the 
 decomposition", 2016; Wan & Zhang, "Automatic differentiation for complex valued SVD",
 arXiv:1909.02659.
 
-The phases of complex singular vectors are arbitrary: gradients are right for functions that do not
-depend on them. As in JAX, the gradient through the vectors is not finite where two singular values
-are equal, nor for matrices that are not square where one is zero; that of the values alone is
-always finite.
+The phases of complex singular vectors are arbitrary, so gradients are right only for functions that
+do not depend on them. As in JAX, the gradient through the vectors is not finite if two singular
+values are equal, or if one is zero and the matrix is not square. That of the values alone is always
+finite.
 """
 
 from __future__ import annotations

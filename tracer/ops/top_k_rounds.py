@@ -1,9 +1,9 @@
-"""How the k largest of short rows are found on CPU: one after the other.
+"""How the k largest elements of short rows are found on CPU: one after the other.
 
-One integer holds an element's order and its place (`packed_extreme`), so no two are equal, and the
-next one is the largest of those that are below the last one: a reduction, which XLA vectorises and
-spreads over the cores. XLA's own kernel (`TopK`) keeps a heap, on one core; other dtypes than
-float32 it sorts. Measured on 2 cores, float32, microseconds a row:
+One integer holds an element's order and position (`packed_extreme`), so no two are equal. The next
+one is the largest of those below the last one: a reduction, which XLA vectorises and spreads over
+the cores. XLA's own kernel (`TopK`) keeps a heap on one core, for float32 only; other dtypes are
+sorted. Measured on 2 cores, float32, microseconds a row:
 
 | rows, n, k     | XLA's kernel | rounds |
 |----------------|--------------|--------|

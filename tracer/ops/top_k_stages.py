@@ -1,14 +1,15 @@
-"""How the k largest of long rows are found on CPU: in two exact stages.
+"""How the k largest elements of long rows are found on CPU: in two exact stages.
 
-A row is cut into blocks of consecutive elements. The k best blocks, by largest element and then by
-place, hold the k best elements: an element of another block is beaten by the largest element of
-each of the k. So the row is read once, for the maxima, by a loop that XLA vectorises, spreads over
-the cores and fuses with what computes the row; the chosen blocks are read again, in the order of
-the row, so that ties still go to the lowest index. XLA's own kernel (`TopK`) then sees about
-2 sqrt(n k) elements of n; it works on one core, on float32 only, and on a stored array.
+A row is cut into blocks of consecutive elements. The k best blocks, ordered by largest element and
+then by position, contain the k best elements: an element of any other block is beaten by the
+largest element of each of the k. The first stage reads the row once for the maxima, in a loop that
+XLA vectorises, spreads over the cores and fuses with the computation of the row. The second reads
+the chosen blocks again in the order of the row, so ties still go to the lowest index. XLA's own
+kernel (`TopK`) then sees about 2 sqrt(n k) elements instead of n. It works on one core, on float32
+only, and on a stored array.
 
-Measured on 2 cores, float32, milliseconds (XLA's kernel is `jax.lax.top_k`'s; ours alone needs a
-copy besides, for NaN):
+Measured on 2 cores, float32, milliseconds (XLA's kernel as `jax.lax.top_k` calls it;
+to have NumPy's NaN we would also need a copy):
 
 | rows, n, k        | XLA's kernel | two stages |
 |-------------------|--------------|------------|

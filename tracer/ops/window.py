@@ -1,8 +1,8 @@
-"""The geometry of sliding windows, which convolution and windowed reductions share.
+"""The geometry of sliding windows, shared by convolution and windowed reductions.
 
-Along each axis an array is dilated (`base_dilation - 1` fillers between elements), padded (a pair
-of numbers; negative ones cut off), and read by windows that are `window_strides` apart and whose
-own elements are `window_dilation` apart. Source: StableHLO specification, reduce_window.
+Along each axis an array is dilated (`base_dilation - 1` fillers between elements) and padded (a
+pair of numbers; negative ones crop). Windows read it `window_strides` apart, and their own elements
+are `window_dilation` apart. Source: StableHLO specification, reduce_window.
 """
 
 from __future__ import annotations

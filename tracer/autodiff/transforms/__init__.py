@@ -1,8 +1,8 @@
-"""Transformations of functions: trace, make a new graph of the trace, apply it.
+"""Transformations of functions: trace, make a new graph from the trace, apply it.
 
-Because a transformed function only applies a graph, it can be called inside of another
-transformation, a compiled function or the body of a loop: there the graph is inlined. Called on
-its own, the graph is compiled and kept by its fingerprint.
+A transformed function only applies a graph, so it can be called inside another transformation, a
+compiled function or a loop body, where the graph is inlined. Called on its own, the graph is
+compiled and cached by its fingerprint.
 """
 
 from tracer.autodiff.transforms.checking import check_grads

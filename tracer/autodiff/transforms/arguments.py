@@ -1,4 +1,4 @@
-"""Arguments of a differentiated function: which are meant, are they arrays, tracing in them."""
+"""Arguments of a differentiated function: which ones, their checks, and tracing with them."""
 
 from __future__ import annotations
 

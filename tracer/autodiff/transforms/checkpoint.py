@@ -1,4 +1,4 @@
-"""checkpoint, checkpoint_name and stop_gradient, named and meant as in JAX."""
+"""checkpoint, checkpoint_name and stop_gradient, with JAX's names and semantics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""custom_vjp: a function with a gradient rule of the user's own, as in JAX."""
+"""custom_vjp: a function with its own gradient rule, as in JAX."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""custom_jvp: a function with a rule for its tangents of the user's own, as in JAX."""
+"""custom_jvp: a function with its own rule for tangents, as in JAX."""
 
 from __future__ import annotations
 

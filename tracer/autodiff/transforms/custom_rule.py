@@ -1,4 +1,4 @@
-"""What functions with derivative rules of their own share: binding, depth, the way into a trace."""
+"""What functions with custom derivative rules share: binding, depth, and tracing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of dtypes that all derivatives share."""
+"""Checks of dtypes, shared by all derivatives."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Graphs of Jacobians: one pass, batched over the unit vectors of the results or the arguments.
+"""Graphs of Jacobians: one pass, batched over the unit vectors of the results or arguments.
 
-The unit vectors are made where they are used, from two iotas, and stored nowhere. All results (or
-arguments) share one batch, so the graph is as long as that of one pass.
+The unit vectors are computed from two iotas where they are used, and never stored. All results (or
+arguments) share one batch, so the graph is as long as that of a single pass.
 """
 
 from __future__ import annotations

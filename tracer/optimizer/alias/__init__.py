@@ -1,1 +1,1 @@
-"""Memory that is shared: donated arguments, updates in place."""
+"""Buffer reuse: donated arguments and updates in place."""

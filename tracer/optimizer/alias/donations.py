@@ -1,15 +1,15 @@
 """Donated inputs and the results that take over their memory.
 
-XLA pairs donors with results by memory space and size, the largest first, in the order in which
-they stand (`OptimizeInputOutputBufferAlias`, xla/hlo/transforms/simplifiers, seed 003), and then
-copies whatever that order has made overlap: two results written over each other's operands are
-four copies. Here the order of the program decides among results of one size. A result whose
-buffer the peak model already sees in the donated memory comes first, then one of the same type
-that hangs on all that reads the memory, then the rest of the same type. A result of another type
-that has as many bytes is taken when it is the argument itself in another shape, or when it hangs on
-all that reads the memory: XLA has no kernel that writes over what it reads in another shape, and
-looks at what kernels wait for, not at their order, so that any other pair is two copies that save
-nothing. All memory of a program lies in one space, that of its device.
+XLA pairs donors with results by memory space and size, largest first, in order
+(`OptimizeInputOutputBufferAlias`, xla/hlo/transforms/simplifiers, seed 003), and then copies
+whatever overlaps in that order: two results written over each other's operands are four copies.
+Here the program decides among results of one size. First comes a result that the peak model already
+puts in the donated memory, then one of the same type that depends on everything that reads the
+memory, then other results of the same type. A result of another type and equal size is taken only
+if it is the argument itself in another shape, or depends on everything that reads the memory. XLA
+has no kernel that writes over an operand of another shape, and it looks at dependencies, not at the
+order, so any other pair is two copies that save nothing. All memory of a program is in one space,
+that of its device.
 """
 
 from __future__ import annotations

@@ -1,18 +1,17 @@
-"""Updates, results and carries that the model keeps in place, kept there by XLA too.
+"""Keep in place: make XLA keep the updates, results and carries that the model keeps in place.
 
 The model lets a kernel write over memory that nothing reads afterwards *in the graph's order*. XLA
-inserts its copies before it has an order: it looks at what waits for what (`CopyInsertion`,
-xla/service/copy_insertion.cc), so an argument that is donated, or a carry, is copied when a kernel
-that reads it might run after the one that writes over it. Here the kernel that writes is made to
-wait, by a barrier around what it reads and what the others have made of it.
+inserts its copies before it has an order and looks only at dependencies (`CopyInsertion`,
+xla/service/copy_insertion.cc). So it copies a donated argument or a carry if a reading kernel might
+run after the one that writes over it. This pass makes the writing kernel wait: a barrier takes its
+operands together with results of the readers.
 
-XLA also computes an update of a part again in each kernel that reads its result; that reads what
-the update is written over, and is a copy as well. So the result is handed on behind a barrier.
+XLA also recomputes the update of a part in each kernel that reads its result. That reads the memory
+that the update overwrites, and costs a copy as well. So the result is passed on behind a barrier.
 
-A result whose memory other kernels read later goes behind them first, where that takes no more
-memory. Nothing is computed differently. Only memory that XLA must keep in one place is looked at:
-donated arguments that results take over, carries of loops, and what an update or a loop begins
-with.
+A result whose memory other kernels read later is first moved after them, if that takes no more
+memory. Values do not change. Only memory that XLA must keep in one place is considered: donated
+arguments that results take over, carries of loops, and the initial value of an update or loop.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What a plan says of shared memory: aliases, updates in place, and copies with what avoids them.
+"""What a plan reports on buffer reuse: aliases, updates in place, and copies and how to avoid them.
 
-The rows are data with the user's own names in them; who compiles fills them in.
+The rows are data with the user's own names; the caller that compiles fills them in.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Compute a group of alike lanes at once: one op on packed operands for each of their nodes."""
+"""Compute a group of equal lanes at once: one op on packed operands for each of their nodes."""
 
 from __future__ import annotations
 

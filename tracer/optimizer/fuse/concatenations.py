@@ -1,14 +1,14 @@
-"""Reductions of a concatenation become reductions of its parts, which then is never written.
+"""Reduce through concatenate: reduce the parts, so that the whole is never written.
 
-XLA computes a concatenation inside of a kernel only if that is its one reader, and not if it is
-reduced in stages (lowering/emit/reduce.py): else it is written to memory with all that is
-computed from it. Where every reader ends in a reduction, each part is reduced by itself. Over the
-axis that is joined the partial results are combined, which is another order of a sum; over other
-axes they are joined, which is exact. Measured: 2 to 45 times faster (docs/fusion.md).
+XLA fuses a concatenation only into a single reader, and not into a reduction in stages
+(lowering/emit/reduce.py). Otherwise it writes it to memory, with everything computed from it. If
+every reader ends in a reduction, each part is reduced separately. Over the joined axis the partial
+results are combined, which reorders a sum. Over other axes they are joined, which is exact.
+Measured: 2 to 45 times faster (docs/fusion.md).
 
 Source: Snider & Liang, "Operator Fusion in XLA" (2023), III-B and IV-A: "a concatenate operation
 with more than one user cannot be fused". Left out: readers that write element-wise results of the
-size of the concatenation, for which it is no gain (measured: 0.7).
+concatenation's size, where it gains nothing (measured: 0.7).
 """
 
 from __future__ import annotations

@@ -1,18 +1,18 @@
-"""Fusion merger: compute a producer again in each kernel that reads it, rather than store it.
+"""Fusion merger: recompute a producer in each kernel that reads it, instead of storing it.
 
-XLA never computes an *expensive* value (a quotient, an exponential) twice: if two kernels read it,
+XLA never computes an *expensive* value (a quotient, an exponential) twice. If two kernels read it,
 it is written to memory and read back, however cheap the arithmetic is beside the traffic. On a CPU
-memory of a program's own is new pages in every call, which the system clears first: to store a
-quotient of 4 MB costs up to nine times what it takes to compute it twice (docs/fusion.md).
+a program's memory is new pages in every call, which the system clears first: storing a quotient of
+4 MB takes up to nine times as long as computing it twice (docs/fusion.md).
 
-This pass gives each reading kernel but the first a copy of the producer, from what is stored
-anyway, behind an optimization barrier, without which XLA would merge the copies again. Each further
-copy has one barrier more, so that they do not merge with each other. The copies are bounded in
-number, and each is chosen by its price. A value that is compared for equality with what comes of
-it is never computed twice: the copies may differ in the last digit.
+This pass gives each reading kernel but the first a copy of the producer, computed from stored
+values behind an optimization barrier, without which XLA would merge the copies. Each further copy
+has one more barrier, so that copies do not merge with each other. The number of copies is bounded,
+and each is priced. A value that is compared for equality with something computed from it is never
+computed twice: the copies may differ in the last digit.
 
-Source: Snider & Liang, "Operator Fusion in XLA" (2023), III-B and V-B, fusion merger, which XLA's
-`CodeDuplicationTooHigh` stops at one consumer; here what bounds it is a cost.
+Source: Snider & Liang, "Operator Fusion in XLA" (2023), III-B and V-B, fusion merger. XLA's
+`CodeDuplicationTooHigh` allows one consumer; here a cost is the bound.
 """
 
 from __future__ import annotations

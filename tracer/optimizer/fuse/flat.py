@@ -1,7 +1,7 @@
-"""Many arrays as one flat array: which part of what a value is, joining parts, cutting them out.
+"""Many arrays as one flat array: where each value's part is, joining parts, extracting them.
 
-A part of a flat array that is cut out and joined again with its neighbours is no work: `pack` finds
-that its values lie one behind the other in an array that is there already.
+Extracting a part and joining it with its neighbours again costs nothing: `pack` finds that the
+values are already adjacent in an existing array.
 """
 
 from __future__ import annotations

@@ -1,18 +1,18 @@
-"""Horizontal fusion: many small alike operations become one on packed operands.
+"""Horizontal fusion: many small equal operations become one on packed operands.
 
-An optimiser's step over hundreds of parameters, or hundreds of small products, are as many kernels,
-each of which takes longer to start than to run. Lanes that are alike (`lanes`) are computed at once
-on one flat array (`flat`, `batch`); element-wise lanes may differ in shape, products become one
-batched product. What is joined must not cost more than what is saved: in a loop the carries
-themselves are packed (`packed_loops`), before and after it there is one copy; elsewhere it pays
-where operands are parts of one array, where results are joined again, and for products.
+An optimiser's step over hundreds of parameters, or hundreds of small products, is as many kernels,
+each of which takes longer to start than to run. Equal lanes (`lanes`) are computed at once on one
+flat array (`flat`, `batch`). Element-wise lanes may differ in shape; products become one batched
+product. Joining must not cost more than it saves. In a loop the carries themselves are packed
+(`packed_loops`), with one copy before and one after it. Elsewhere it pays where operands are parts
+of one array, where results are joined again, and for products.
 
 Element-wise results are the same operations on the same elements; a batched product may round
-otherwise than single ones.
+differently than single ones.
 
 Sources: Snider & Liang, "Operator Fusion in XLA" (2023), III-B, horizontal fusion, which XLA has
 for GPUs only (xla/service/gpu/transforms/horizontal_loop_fusion.h); Neubig, Goldberg & Dyer,
-"On-the-fly Operation Batching in Dynamic Computation Graphs" (2017), for alike operations at one
+"On-the-fly Operation Batching in Dynamic Computation Graphs" (2017), for equal operations at one
 depth. Left out: lanes with reductions or with several shapes each.
 """
 

@@ -1,9 +1,9 @@
-"""Alike parts of a graph that do not wait for one another.
+"""Lanes: equal, independent parts of a graph.
 
-A *lane* is one such part: a connected set of element-wise nodes, all of one shape, or one small
-product. Lanes are alike when they do the same operations in the same order on leaves of the same
-dtypes; element-wise lanes may differ in shape. What is found is the structure, by the axis rules of
-the op records, never names of ops or of variables.
+A *lane* is a connected set of element-wise nodes, all of one shape, or one small product. Lanes are
+equal if they apply the same operations in the same order to leaves of the same dtypes; element-wise
+lanes may differ in shape. The structure is found by the axis rules of the op records, never by
+names of ops or variables.
 """
 
 from __future__ import annotations

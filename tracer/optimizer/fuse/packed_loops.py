@@ -1,7 +1,7 @@
-"""Carry many alike arrays of a loop as one: what a training loop's parameters and their state are.
+"""Carry many equal arrays of a loop as one, such as a training loop's parameters and their state.
 
-Inside of the loop nothing is joined or cut apart then, where it would be as dear as what it saves:
-XLA writes each part that is cut out with a kernel of its own.
+Then nothing is joined or cut apart inside the loop, where that would cost what it saves: XLA writes
+each extracted part with its own kernel.
 """
 
 from __future__ import annotations

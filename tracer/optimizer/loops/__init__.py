@@ -1,1 +1,1 @@
-"""Loops: large values computed in slices; loops written out, merged, interchanged."""
+"""Loops: splitting large values into slices; unrolling, fusing and interchanging loops."""

@@ -1,4 +1,4 @@
-"""Where a loop's state is taken apart and put together: the cuts along one axis of a carry."""
+"""Where a loop's state is taken apart and joined: the cuts along one axis of a carry."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Fuse scans: two loops over the same steps, the second over what the first stacks, become one.
+"""Loop fusion for scans: a scan over what another scan stacks is merged with it.
 
-So a forward-mode derivative of a scan, which is a second scan over the residuals of the first,
-stacks nothing. Exact: every step computes what it did. Source: loop fusion, as in Allen & Kennedy,
-"Optimizing Compilers for Modern Architectures" (2001), section 6.2.5.
+So a forward-mode derivative of a scan, a second scan over the residuals of the first, stacks
+nothing. Exact: every step computes the same. Source: loop fusion, Allen & Kennedy, "Optimizing
+Compilers for Modern Architectures" (2001), section 6.2.5.
 """
 
 from __future__ import annotations

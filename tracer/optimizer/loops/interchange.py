@@ -1,15 +1,15 @@
-"""Loop interchange: independent blocks outside, the sequential loop inside, a block for each core.
+"""Loop interchange: independent blocks outside, the sequential loop inside, one block per core.
 
-A loop over steps whose state has an axis that is parallel in every step, such as independent
-environments, is the same as a loop over blocks of that axis with the loop over steps inside (Allen
-& Kennedy, "Optimizing Compilers for Modern Architectures", 2001, section 5.2). XLA:CPU shares
-single kernels among cores and waits after each; with the blocks outside, cores work for themselves
-until the end. Each block is a program of its own, a *lane*, that cuts its windows out of the
-arguments; one more puts the results together. Programs run side by side when threads start them:
-within one program XLA's buffers would make them wait (docs/fusion.md has the measurements).
+Consider a loop over steps whose state has an axis that is parallel in every step, such as
+independent environments. It equals a loop over blocks of that axis around the loop over steps
+(Allen & Kennedy, "Optimizing Compilers for Modern Architectures", 2001, section 5.2). XLA:CPU
+spreads single kernels over the cores and waits after each; with the blocks outside, each core works
+alone until the end. Each block is a separate program, a *lane*, that cuts its windows out of the
+arguments; one more program joins the results. Threads start the programs in parallel: within one
+program XLA's buffers would make them wait (docs/fusion.md has the measurements).
 
-Which axis is parallel is read from axis rules, through loops. Results may differ in the last digit
-where XLA computes the rest of a row, shorter than a vector, otherwise.
+Axis rules tell which axis is parallel, through loops too. Results may differ in the last digit
+where XLA computes the end of a row, shorter than a vector, differently.
 """
 
 from __future__ import annotations

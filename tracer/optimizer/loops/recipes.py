@@ -1,7 +1,7 @@
-"""How a window of an op's result is made of windows of its operands, by what its record says.
+"""How a window of an op's result is computed from windows of its operands, from its record.
 
-A *window* is a run of elements along one axis of a value, all other axes whole; None is the whole
-value.
+A *window* is a run of elements along one axis of a value, with all other axes whole; None is the
+whole value.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Runs of elements that ops put side by side or take out, by the op records."""
+"""Runs of elements that ops join or extract, from the op records."""
 
 from __future__ import annotations
 

@@ -1,15 +1,15 @@
 """Scalar replacement: a loop over a stacked state becomes a loop over the state's parts.
 
-The body of such a loop takes the state apart (`x[:, 0]`, unstacking), computes each part by a
-formula of its own and puts them together again. XLA does not fuse the concatenation that joins them
-with its several readers, so every trip stores it: in *Operator Fusion in XLA* (Snider & Liang) it
-is one of two kernels of the Cartpole simulator, and writing the parts by hand made it 3.4 times
-faster on a GPU. Here the parts are carried; the whole is put together once, after the loop.
+The body of such a loop takes the state apart (`x[:, 0]`, unstacking), computes each part by its own
+formula and joins them again. XLA does not fuse the concatenation with its several readers, so every
+trip stores it. In *Operator Fusion in XLA* (Snider & Liang) it is one of two kernels of the
+Cartpole simulator, and writing the parts by hand made it 3.4 times faster on a GPU. Here the parts
+are carried, and the whole is joined once, after the loop.
 
-The transformation is scalar replacement of aggregates (Muchnick, *Advanced Compiler Design and
-Implementation*, 1997, section 12.2) for arrays that are carried by a loop. Which elements belong to
-which part is derived from what the op records say of axes (`AxisRule`) and of runs of elements
-(`Op.pieces`); only ops that work element by element are computed in parts: the bits are the same.
+This is scalar replacement of aggregates (Muchnick, *Advanced Compiler Design and Implementation*,
+1997, section 12.2) for arrays carried by a loop. Which elements belong to which part follows from
+the op records (`AxisRule`, `Op.pieces`). Only element-wise ops are computed in parts, so the bits
+are the same.
 """
 
 from __future__ import annotations

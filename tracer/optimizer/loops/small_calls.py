@@ -1,10 +1,10 @@
-"""Small calls: a loop whose kernels are small runs as one function.
+"""Small calls: a loop of small kernels runs as one function.
 
-XLA:CPU starts the kernels of every trip one by one, each for longer than a small kernel runs. Here
-a loop goes into a `small_call`, of which XLA makes one function: its kernels become plain loops
-behind each other. Such a function runs on one core, so a loop pays where starting its kernels takes
-longer than other cores would save. XLA has an emitter of its own for these functions, which rounds
-some functions otherwise in the last digit (`atan`, `cbrt`, `power`, `rsqrt`, `tan`).
+XLA:CPU starts the kernels of every trip separately, which takes longer than a small kernel runs.
+Here a loop becomes a `small_call`, which XLA compiles to one function: its kernels become plain
+consecutive loops. Such a function runs on one core, so it pays only if starting the kernels takes
+longer than other cores would save. XLA has a separate emitter for these functions, which rounds
+some functions differently in the last digit (`atan`, `cbrt`, `power`, `rsqrt`, `tan`).
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Loop unrolling: a loop of a few small steps is written out, where the time model finds it faster.
+"""Loop unrolling: a loop of a few small steps is written out if the time model finds it faster.
 
-Written out, the steps of a short loop fuse with one another and with what is around them, and
-counters become numbers. That pays in the body of another loop, where it happens often: measured 1.1
-to 2 times faster; by itself it is less than a call costs. Long loops stay: *Operator Fusion in XLA*
+The unrolled steps of a short loop fuse with each other and with the surrounding code, and counters
+become constants. That pays in the body of another loop, where it happens often: measured 1.1 to 2
+times faster. Outside it saves less than a call costs. Long loops stay. *Operator Fusion in XLA*
 (Snider & Liang) unrolls Cartpole's loop by 10 on a GPU and gains 3.5 times, since a step there
-waits for its kernels to be started. On a CPU the same made it 12 times slower: XLA fuses each step
-into all kernels that read something of it, and those of ten steps compute the first ones again
-hundreds of times. The time model counts what kernels compute again (docs/fusion.md).
+waits for its kernels to start. On a CPU the same was 12 times slower: XLA fuses each step into all
+kernels that read part of it, and the kernels of ten steps recompute the first ones hundreds of
+times. The time model counts this recomputation (docs/fusion.md).
 """
 
 from __future__ import annotations

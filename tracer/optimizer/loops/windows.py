@@ -1,9 +1,9 @@
-"""Compute windows of a graph's values: what is asked for, from the outputs back to the inputs.
+"""Compute windows of a graph's values: which are needed, from the outputs back to the inputs.
 
-A *window* is a run of elements along one axis of a value, all other axes whole; None is the whole
-value. Where an op puts arrays together (`Op.pieces`), a window of its result is made of windows of
-its operands and the rest is never computed; where the axis rule says that the axis is parallel, the
-op runs on windows of its operands.
+A *window* is a run of elements along one axis of a value, with all other axes whole; None is the
+whole value. If an op joins arrays (`Op.pieces`), a window of its result consists of windows of its
+operands, and the rest is never computed. If the axis rule says that the axis is parallel, the op
+runs on windows of its operands.
 """
 
 from __future__ import annotations

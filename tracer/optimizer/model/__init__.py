@@ -1,1 +1,1 @@
-"""The models: what XLA stores, how long it lives, how many bytes and seconds a program takes."""
+"""The models: what XLA stores, how long it lives, and the bytes and seconds of a program."""

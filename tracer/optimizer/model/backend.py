@@ -1,4 +1,4 @@
-"""What the peak model has to know of a device's compiler: where compilers store other things."""
+"""What the peak model needs to know about a device's compiler: what it stores differently."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Which stored values share a buffer, and how long each buffer lives.
 
-XLA writes a result over an operand that nothing reads afterwards where the kernel reads it element
-by element in the result's own order, keeps a loop's carries in place, and allocates the results of
-a program before it runs, so that they are there from the beginning but may hold temporaries until
-they are written (`HloDataflowAnalysis::CanShareOperandBufferWithUser`, `BufferAssigner`).
+XLA writes a result over an operand that nothing reads afterwards, if the kernel reads it element by
+element in the result's order. It keeps a loop's carries in place. It allocates the results of a
+program before it runs, so they exist from the beginning but may hold temporaries until they are
+written (`HloDataflowAnalysis::CanShareOperandBufferWithUser`, `BufferAssigner`).
 """
 
 from __future__ import annotations

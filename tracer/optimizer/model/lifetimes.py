@@ -1,4 +1,4 @@
-"""Which values are stored, who reads them, and until when, in an order of the stored nodes."""
+"""Which values are stored, who reads them, and until when, for an order of the stored nodes."""
 
 from __future__ import annotations
 

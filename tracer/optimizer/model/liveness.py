@@ -1,9 +1,9 @@
-"""The peak model: when stored values live, and how many bytes that takes.
+"""The peak model: when stored values are alive, and how many bytes that takes.
 
-XLA computes element-wise producers inside their consumers (`optimizer/model/storage.py`), lets
-results take over dying operands, and keeps loop carries in place. The model mirrors those rules
-over the graph's own order. What XLA decides otherwise shows up in the compiled program's count,
-which the planner compares with this prediction. docs/memory-model.md has the measurements.
+XLA computes element-wise producers inside their consumers (`optimizer/model/storage.py`), writes
+results over dying operands, and keeps loop carries in place. The model mirrors these rules in the
+graph's own order. Where XLA decides otherwise, the compiled program's count shows it, and the
+planner compares it with this prediction. docs/memory-model.md has the measurements.
 """
 
 from __future__ import annotations

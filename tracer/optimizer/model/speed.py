@@ -1,15 +1,15 @@
-"""The time model: about how long a graph runs, to choose between programs that compute the same.
+"""The time model: roughly how long a graph runs, to choose between equivalent programs.
 
-A program is a sequence of kernels, one for each stored value with the producers that XLA computes
-inside it (`liveness`). A kernel takes its arithmetic and its memory traffic, the terms of the
-roofline model (Williams, Waterman, Patterson, *Roofline*, CACM 2009), and a fixed price for being
-started. The terms are added up: to clear new pages does not overlap with arithmetic. What makes
-slices faster than whole values is the traffic: buffers that stay in the cache are read and written
-there, and a loop's buffers are the same ones in every trip, while each large temporary of a program
-is fresh memory, which the operating system has to clear page by page.
+A program is a sequence of kernels, one per stored value, including the producers that XLA fuses
+into it (`liveness`). A kernel costs its arithmetic, its memory traffic (the terms of the roofline
+model: Williams, Waterman, Patterson, *Roofline*, CACM 2009) and a fixed price for its start. The
+terms are added, because clearing new pages does not overlap with arithmetic. Slices are faster than
+whole values because of traffic. Buffers that stay in the cache are read and written there, and a
+loop reuses its buffers in every trip, while each large temporary of a program is fresh memory whose
+pages the operating system has to clear.
 
-Only ratios of these seconds mean anything; `python -m benchmarks.speed_model` compares them with
-measured ones.
+Only ratios of these seconds are meaningful; `python -m benchmarks.speed_model` compares them with
+measurements.
 """
 
 from __future__ import annotations

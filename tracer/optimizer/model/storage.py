@@ -1,12 +1,12 @@
-"""Which values XLA stores, and which it computes inside of the kernels that read them.
+"""Which values XLA stores, and which it computes inside the kernels that read them.
 
-XLA fuses a loop op into every kernel that reads it and computes it again in each, but for two
-cases: the op is *expensive* (a quotient, an exponential; not a sum) and would be computed more than
-once, by several kernels or by one that broadcasts it; or it reads more than it makes, and another
-of its readers waits for what comes of it, so that it could not be fused everywhere. These are the
-rules of `InstructionFusion` (`ShouldFuse`, `IsExpensive`, `ReusesOperandElements`,
+XLA fuses a loop op into every kernel that reads it and recomputes it in each, with two exceptions.
+The op is *expensive* (a quotient or an exponential, not a sum) and would be computed more than
+once, by several kernels or by one that broadcasts it. Or it reads more than it produces and cannot
+be fused into all readers, because one of them depends on another. These are the rules of
+`InstructionFusion` (`ShouldFuse`, `IsExpensive`, `ReusesOperandElements`,
 `ComputeGloballyUnfusible`; xla/service/instruction_fusion.cc); Snider & Liang, "Operator Fusion in
-XLA" (2023), describe them. A kernel is known here by the node it writes.
+XLA" (2023), describe them. A kernel is identified by the node it writes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What can be known about a `while` node: its trip count and the carries it leaves alone."""
+"""What is known about a `while` node: its trip count and its invariant carries."""
 
 from __future__ import annotations
 

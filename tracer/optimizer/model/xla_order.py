@@ -1,10 +1,11 @@
-"""The orders in which XLA:CPU runs what is stored, and what a program takes in them.
+"""The orders in which XLA:CPU runs the stored values, and the memory a program takes in them.
 
-XLA does not keep the order of the program. Under a limit it goes depth first, from the results,
-through the operand with the most further readers and then the most bytes behind it
-(`DFSMemoryScheduler`, xla/hlo/transforms/simplifiers/hlo_memory_scheduler.cc); otherwise breadth
-first (`BFScheduler`, in the same file). Independent work, as the rest of a loop whose trips do not
-divide an axis, runs before the loop in both. docs/memory-model.md compares with XLA's counts.
+XLA does not keep the order of the program. Under a limit it goes depth first from the results,
+through the operand with the most other readers and then the most bytes behind it
+(`DFSMemoryScheduler`, xla/hlo/transforms/simplifiers/hlo_memory_scheduler.cc). Otherwise it goes
+breadth first (`BFScheduler`, same file). In both, independent work runs before a loop, such as the
+remainder of a loop whose trips do not divide an axis. docs/memory-model.md compares with XLA's
+counts.
 """
 
 from __future__ import annotations

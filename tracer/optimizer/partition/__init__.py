@@ -1,4 +1,4 @@
-"""Sharding: large values are computed in equal parts, one on each device of a mesh."""
+"""Sharding: large values are computed in equal parts, one per device of a mesh."""
 
 from tracer.optimizer.partition.cuts import ANYHOW
 from tracer.optimizer.partition.driver import shard_graph

@@ -1,13 +1,14 @@
-"""Along which axes the values of a graph are cut when inputs and outputs are, as Shardy finds it.
+"""Sharding propagation: along which axes a graph's values are cut, given its inputs and outputs.
 
-Axes that an op's axis rule gives one label share a cut: it goes from operands to results, then
-back from results to what is computed for them, until nothing changes. Where two cuts meet in one op
-the one that makes more bytes smaller wins; the other operand is gathered. What a loop carries lies
-in one way in all trips. Source: Shardy's propagation (https://openxla.org/shardy/propagation). Left
-out: its priorities, and cuts of what is shifted along the axis (halos).
+It follows Shardy. Axes to which an op's axis rule gives one label share a cut. Cuts go from
+operands to results, then back from results to their operands, until nothing changes. If two cuts
+meet in one op, the one that shrinks more bytes wins, and the other operand is gathered. A loop
+carry has the same cut in all trips. Source: Shardy's propagation
+(https://openxla.org/shardy/propagation). Left out: its priorities, and cuts of values that are
+shifted along the axis (halos).
 
-One axis of a mesh is followed at a time, so that each value has one cut; `view.device_view` applies
-them one after the other.
+One mesh axis is followed at a time, so each value has one cut; `view.device_view` applies them one
+after the other.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The shard pass: the axes that the planner would split for memory are spread over devices first.
+"""The shard pass: axes that the planner would split for memory are first spread over devices.
 
-Regions, axes and what forbids them are those of the split pass. What is different: there are as
-many slices as devices, each device keeps its own, results count as worth cutting too, and what
-merges slices in an order of their own (top-k, cumulative sums) cannot be spread. An axis that the
-devices do not divide is cut as far as they do; every device computes the few steps that remain.
+Regions, axes and refusals are those of the split pass, with these differences. There are as many
+slices as devices, and each device keeps its own. Results count as worth cutting too. What merges
+slices in its own order (top-k, cumulative sums) cannot be spread. An axis that the devices do not
+divide is cut as far as possible, and every device computes the remaining steps.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Write one region as an op that every device runs on its own part.
 
-It is the loop of the split pass, spread: each device computes one long slice. What a loop carries
-from trip to trip, the devices return side by side: parts of results, or partial sums along a new
-axis, which are reduced outside. XLA's partitioner makes collectives of these.
+It is the loop of the split pass, spread: each device computes one long slice. What a loop would
+carry from trip to trip, the devices return side by side: parts of results, or partial sums along a
+new axis, which are reduced outside. XLA's partitioner turns these into collectives.
 
-Where the devices do not divide the axis, the few steps that remain are computed behind it, on every
-device, and joined with the rest by the same combiner, as the remainder of a loop is: every element
-is computed exactly once. Each device then cuts its slices out of whole operands.
+If the devices do not divide the axis, every device computes the remaining steps, and the same
+combiner joins them with the rest, as for the remainder of a loop. Every element is computed exactly
+once. Each device then cuts its slices out of whole operands.
 """
 
 from __future__ import annotations

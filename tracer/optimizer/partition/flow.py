@@ -1,9 +1,9 @@
-"""How the values of a graph lie on devices when one axis of an input is cut, also inside of loops.
+"""How a graph's values are spread over devices when one input axis is cut, through loops too.
 
 A batch that goes through a loop over time is parallel in every trip. The axis rules say for each
-node what becomes of a cut axis; a loop's carried values are followed until they lie as its body
-leaves them. A value whose axis is summed away lies as partial sums, one on each device, to which
-more may be added.
+node what happens to a cut axis. Carries of a loop are followed until their cut on entry equals the
+cut that the body returns. If a cut axis is summed, the value is spread as partial sums, one per
+device, to which more may be added.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Spread an axis through loops: each device runs whole loops on its part of a batch.
 
-A loop over time carries a state whose batch axis is parallel in every trip. `Flow` follows the
-axis through the program; all that runs on parts becomes one computation of each device, with its
-loops inside. What comes out are parts side by side, terms that are joined outside, or whole values
-that every device has computed. The few steps of an axis that the devices do not divide go through
-the loops once more, on every device.
+A loop over time carries a state whose batch axis is parallel in every trip. `Flow` follows the axis
+through the program, and everything that runs on parts becomes one computation per device, loops
+included. Its results are parts side by side, terms that are joined outside, or whole values that
+every device has computed. If the devices do not divide the axis, every device runs the loops once
+more for the remainder.
 """
 
 from __future__ import annotations

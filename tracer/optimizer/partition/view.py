@@ -1,4 +1,4 @@
-"""What a sharded program is for one device: how its inputs and results lie, and its own graph."""
+"""A sharded program as seen by one device: the cuts of its inputs and results, and its graph."""
 
 from __future__ import annotations
 

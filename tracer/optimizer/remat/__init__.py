@@ -1,4 +1,4 @@
-"""Rematerialisation: values that are stored over the peak are computed again after it."""
+"""Rematerialisation: values that are stored across the peak are recomputed after it."""
 
 from tracer.optimizer.remat.driver import REMATERIALISE_NAME, Rematerialiser
 from tracer.optimizer.remat.search import Found, Search

@@ -1,14 +1,13 @@
-"""Which values to compute again: those that free most bytes at the peak for a second of arithmetic.
+"""Which values to recompute: those that free the most bytes at the peak per second of arithmetic.
 
-A value can be dropped at the peak if it is stored there and read only before and after. Its price
-is the seconds of its kernel by the time model, with those of what it is made of where that is dead
-by then and too large to be kept instead. Values that are made of each other and are all dropped
-make up a *run*, which is computed at once and is alive at once, so what a value frees is
-discounted by what its run takes.
+A value can be dropped at the peak if it is stored there but read only before and after. Its price
+is its kernel's seconds by the time model, plus those of operands that are dead by then and too
+large to keep instead. Dropped values that depend on each other form a *run*, which is recomputed,
+and alive, at once, so what a value frees is discounted by what its run takes.
 
-That is the size over cost of Kirisame et al., "Dynamic Tensor Rematerialization" (2021), with the
+This is the size over cost of Kirisame et al., "Dynamic Tensor Rematerialization" (2021), with the
 time model's seconds for the measured cost, the bytes at the predicted peak for staleness, and the
-run's bytes for the cost of the evicted neighbourhood; on a chain of equal layers it drops runs of
+run's bytes for the cost of the evicted neighbourhood. On a chain of equal layers it drops runs of
 equal length, as Chen et al., "Training Deep Nets with Sublinear Memory Cost" (2016), do.
 """
 

@@ -1,7 +1,7 @@
-"""The pass: what is stored over the peak and can be computed again is, until the limit is kept.
+"""The pass: recompute values that are stored across the peak until the limit is kept.
 
-Where the peak is inside of a loop or a branch, as in a program that is split, values of its body
-are computed again in every trip. Then values of the program itself.
+If the peak is inside a loop or branch, as in a split program, values of its body are recomputed in
+every trip first. Then values of the program itself follow.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Whether a value is compared for equality with what came of another computation of it.
+"""Whether a value is compared for equality with a value from another computation of it.
 
-A value that is computed a second time may differ in its last digit, and then `x == max(x)`, the
-gradient of a maximum, holds nowhere. So no test may have a copy on one side and something that came
-of the first computation on the other.
+A recomputed value may differ in its last digit, and then `x == max(x)`, the gradient of a maximum,
+holds nowhere. So no test may have a copy on one side and something derived from the original on the
+other.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""Write a program in which some values are computed a second time, just before they are read again.
+"""Write a program in which some values are recomputed just before they are read again.
 
-The program is replayed task by task (a task writes one stored value, with what XLA computes inside
-of it). A value that is *dropped* at a task is read as it was up to there; the first later reader is
-preceded by a copy of it, which all later readers share, other copies among them. What a copy is
-made of and was not dropped stays stored until then.
+The program is replayed task by task (a task writes one stored value, with what XLA fuses into it).
+A value that is *dropped* at a task is read as before up to that task. A copy precedes the first
+later reader; all later readers share it, other copies included. Operands of a copy that were not
+dropped stay stored until then.
 
 A copy reads one of its operands behind an optimization barrier, together with a result of the task
-before its reader. So XLA can neither merge the copy with the first computation (common
-subexpression elimination undoes a recomputation that it can see) nor start it early. It is the
-barrier of `jax.checkpoint(prevent_cse=True)`.
+before its reader. So XLA can neither merge the copy with the original (common subexpression
+elimination undoes a recomputation that it can see) nor start it early. `jax.checkpoint` uses the
+same barrier (`prevent_cse=True`).
 """
 
 from __future__ import annotations

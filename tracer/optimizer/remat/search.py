@@ -1,4 +1,4 @@
-"""Drop values at the peak, again and again, until the prediction is within the limit."""
+"""Drop values at the peak repeatedly until the prediction is within the limit."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Values that several kernels compute again although they are stored: readers are given the memory.
+"""Partial sums that XLA stores but also recomputes in several kernels: read the stored ones.
 
-XLA stores a partial sum for a library call that reads it, and still computes it again inside of
-each kernel that adds to it. So all addends stay alive until the last one, as those of the gradient
-on the residual stream of a Transformer, and nothing that they are made of can be dropped. Behind a
-barrier the stored sum is what is read: no operation more, and one read in the place of many.
+XLA stores a partial sum for a library call that reads it, and still recomputes it inside each
+kernel that adds to it. So all addends stay alive until the last one, as in the gradient on the
+residual stream of a Transformer, and none of their operands can be dropped. Behind a barrier the
+stored sum is read instead: no additional operation, and one read instead of many.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Rewrites: the same values from another expression."""
+"""Rewrites: the same values from other expressions."""

@@ -1,4 +1,4 @@
-"""Write ops that only matter to differentiation with the ops they stand for."""
+"""Replace ops that matter only to differentiation by the ops they stand for."""
 
 from __future__ import annotations
 

@@ -1,17 +1,19 @@
 """Exponentials of float64 on CPUs, computed as polynomials.
 
-They take less time than XLA:CPU's own (`ops/exponential.py`; docs/memory-model.md has what was
-measured). What XLA fuses must not change with it: an exponential is *expensive* to XLA, so it is
-computed once and stored where several kernels read it, and additions and multiplications are not.
-So one that is stored for kernels goes behind an optimization barrier; one that libraries read is
-stored for them anyway, and one that a single kernel reads is computed inside of it. The polynomial
-reads its operand several times, and where a kernel reduces or turns what it computes XLA takes
-that for reading elements again (`FusionReusesParamElements`, xla/hlo/ir/hlo_instruction.cc): an
-expensive operand would be stored. There the exponential stays XLA's, and where it is stored for
-kernels in small calls and for a few bytes in loops, as no barriers stand there.
+They are faster than XLA:CPU's own (`ops/exponential.py`; measurements in docs/memory-model.md). But
+XLA must keep storing and fusing the same values. An exponential is *expensive* to XLA, so it is
+computed once and stored if several kernels read it; additions and multiplications are not. So:
+
+* An exponential stored for kernels goes behind an optimization barrier. One that libraries read is
+  stored for them anyway. One that a single kernel reads is fused into it.
+* The polynomial reads its operand several times. In a kernel that reduces or transposes, XLA takes
+  this for reading elements repeatedly (`FusionReusesParamElements`, xla/hlo/ir/hlo_instruction.cc)
+  and would store an expensive operand. There the exponential stays XLA's.
+* It also stays XLA's where it is stored for kernels in small calls, or for a few bytes in loops,
+  because no barriers are placed there.
 
 Results are within 1.1 units in the last place (XLA's own: 1.6). XLA's rules for exponentials do not
-find them: `exp(a) * exp(b)` overflows where NumPy's does, and is not `exp(a + b)`.
+match them: `exp(a) * exp(b)` overflows where NumPy's does, and does not become `exp(a + b)`.
 """
 
 from __future__ import annotations

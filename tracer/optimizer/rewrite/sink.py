@@ -1,9 +1,9 @@
 """Sink: loops and branches compute their large invariant operands themselves, in every trip.
 
-For a limit that is not met otherwise. The bodies, which are split like any graph, then compute
-slices of what was stored. The rewrite is `ops.sink`; differentiation uses it too. Values that are
-computed again may round differently in their last digit, so none is tested for equality with what
-was computed from it outside.
+For a limit that cannot be met otherwise. The bodies are split like any graph and then compute
+slices of what was stored. The rewrite is `ops.sink`, which differentiation uses too. Recomputed
+values may round differently in their last digit, so none is tested for equality with something
+computed from it outside.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Transpose sinking: reductions over transposed arrays read them as they lie in memory.
+"""Transpose sinking: reductions over transposed arrays read them in memory order.
 
-`logsumexp(cost.T, axis=1)` is a reduction over the leading axis of `cost`. XLA finds that out too,
-but late: the lowering, which cuts reductions over leading axes into blocks
-(`lowering/emit/reduce.py`), sees a last axis. So transposes move down through element-wise ops
-into the reductions that they end in. Maxima and their like stay the same bit for bit; sums are
-added up in another order. A value with any other user stays: it would be computed twice.
+`logsumexp(cost.T, axis=1)` is a reduction over the leading axis of `cost`. XLA finds that too, but
+late: the lowering, which cuts reductions over leading axes into blocks (`lowering/emit/reduce.py`),
+sees a last axis. So transposes move down through element-wise ops into the reductions they end in.
+Maxima and the like keep their bits; sums are added in another order. A value with any other user
+stays: it would be computed twice.
 """
 
 from __future__ import annotations

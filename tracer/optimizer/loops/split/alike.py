@@ -1,9 +1,9 @@
-"""What was found for the loops of a program, kept for those that are alike.
+"""A cache of what was found for loops, shared by equal loops.
 
-A program of equal layers asks the same of each of them, and every setting of the split pass asks it
-again: how much memory a trip takes, how long it runs, whether its body is split once more. Loops
-are alike that compute the same of operands of the same types; bodies, that are the same program and
-come from the same lines of the user.
+A program of equal layers asks the same questions for each of them, under every setting of the split
+pass: how much memory a trip takes, how long it runs, whether its body is split again. Loops are
+equal if they compute the same on operands of the same types. Bodies are equal if they are the same
+program from the same lines of the user's code.
 """
 
 from __future__ import annotations

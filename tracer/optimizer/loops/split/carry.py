@@ -1,7 +1,7 @@
-"""What a loop over slices carries for each head, and how a slice's part goes into it.
+"""What a loop over slices carries for each head, and how a slice's part is combined into it.
 
-A head's slices are written into its full result, joined with the combiner that its axis rule names,
-or merged as the op's record states (`ir.Merge`).
+Slices of a head are written into its full result, combined as its axis rule says, or merged as the
+op's record states (`ir.Merge`).
 """
 
 from __future__ import annotations

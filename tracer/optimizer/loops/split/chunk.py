@@ -1,9 +1,9 @@
 """How many steps along the axis one trip of a loop computes: elements, or blocks of them.
 
-The fastest slice is not the largest that fits: slices whose working set stays in the last-level
-cache beat both tiny ones (the price of a kernel, operands that are packed in each trip) and large
-ones (memory traffic); `docs/memory-model.md` has the measurements. So sizes around a working set
-are priced with the time model (`optimizer/model/speed.py`), and capped by the byte budget.
+The fastest slice is not the largest that fits. Slices whose working set stays in the last-level
+cache beat both tiny ones (kernel starts, operands packed in each trip) and large ones (memory
+traffic); `docs/memory-model.md` has the measurements. So the time model
+(`optimizer/model/speed.py`) prices sizes around a working set, capped by the byte budget.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Copy what stays outside of a region's loops, and put right the sums of loops that streamed."""
+"""Copy the nodes outside a region's loops, and correct the sums of loops that streamed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The split pass: pick seeds and axes, rewrite regions into loops until nothing large is left."""
+"""The split pass: pick seeds and axes, and turn regions into loops until nothing large is left."""
 
 from __future__ import annotations
 

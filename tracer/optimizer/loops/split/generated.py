@@ -1,8 +1,8 @@
-"""Large values that a loop's body makes itself, from small ones, instead of reading them whole.
+"""Large values that a loop's body generates from small ones, instead of reading them whole.
 
-A causal mask is the same for every head: a loop over heads would have it stored, and no second loop
-within could compute its rows when they are wanted. Source: rematerialisation, Briggs, Cooper &
-Torczon (1992). Only integers and booleans, which come out the same however often they are computed.
+A causal mask is the same for every head. A loop over heads would store it, and no second loop
+inside could compute only its rows. Source: rematerialisation, Briggs, Cooper & Torczon (1992).
+Restricted to integers and booleans, which are reproducible.
 """
 
 from __future__ import annotations

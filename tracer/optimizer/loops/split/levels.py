@@ -1,8 +1,8 @@
 """The level of each node: how many loops must have finished before it can be computed.
 
-A head whose loop body needs, whole, what another head computes must wait for that head's loop: a
-gradient along the reduced axis waits for the loss. But a body that needs only its own *slice* of
-another head's result can compute it on the spot (`grouping.py`).
+If a head's loop body needs the whole result of another head, it must wait for that head's loop: a
+gradient along the reduced axis waits for the loss. If it needs only its own *slice* of that result,
+it computes the slice on the spot (`grouping.py`).
 """
 
 from __future__ import annotations

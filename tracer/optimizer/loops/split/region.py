@@ -1,14 +1,14 @@
 """Which part of a graph can run slice by slice: regions of virtual values.
 
-A *virtual* value is never stored whole: each loop that needs it computes the slice it needs. A
-region starts at one large value and one of its axes, and follows the axis through the axis rules:
-up to producers whose operands are small or stored anyway, down to *heads*, the nodes whose results
-leave the loop. A head's result is written slice by slice (a parallel axis) or accumulated (a
-reduced one).
+A *virtual* value is never stored whole: each loop that needs it computes its slice. A region starts
+at one large value and one of its axes, and follows the axis through the axis rules. It goes up to
+producers whose operands are small or stored anyway, and down to *heads*, the nodes whose results
+leave the loop. A head's result is written slice by slice (parallel axis) or accumulated (reduced
+axis).
 
-This goes beyond Algorithm 1 of Artemev et al. 2022 ("Memory Safe Computations with XLA Compiler"):
-a region may have any number of heads, generators with several uses are recomputed rather than
-stored, and the uses of a gradient are uses like any other.
+This extends Algorithm 1 of Artemev et al. 2022 ("Memory Safe Computations with XLA Compiler"): a
+region may have any number of heads, generators with several uses are recomputed rather than stored,
+and uses in a gradient are ordinary uses.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Emit what a streaming loop needs: references, and the factors by which sums change with them."""
+"""Emit references and rescaling factors for streaming loops."""
 
 from __future__ import annotations
 

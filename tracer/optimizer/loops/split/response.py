@@ -1,4 +1,4 @@
-"""How a value changes when others do: by shifts or by factors that do not vary along some axes."""
+"""How a value responds when others are shifted or scaled by amounts constant along some axes."""
 
 from __future__ import annotations
 

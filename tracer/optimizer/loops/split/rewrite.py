@@ -1,4 +1,4 @@
-"""Write the loops of regions into a new graph, and copy what stays outside of them."""
+"""Write the loops of regions into a new graph, and copy the nodes outside."""
 
 from __future__ import annotations
 

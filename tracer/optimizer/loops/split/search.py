@@ -1,4 +1,4 @@
-"""Look for the regions to rewrite next: which values are cut, and along which of their axes."""
+"""Find the regions to rewrite next: which values are cut, and along which of their axes."""
 
 from __future__ import annotations
 

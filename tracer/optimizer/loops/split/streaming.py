@@ -1,18 +1,18 @@
-"""Sums that hang on a maximum over the same axis, in one loop with it: online softmax, derived.
+"""Online softmax, derived: sums that depend on a maximum share the loop that finds it.
 
-A sum of `exp(x - m)` along the cut axis waits for the loop that finds `m`. But with the maximum
-*so far* in place of `m`, its slices can be added in that very loop: when the maximum changes by
-`d`, everything that was added is multiplied by `exp(-d)`. This is Milakov & Gimelshein 2018
-("Online normalizer calculation for softmax"), Rabe & Staats 2021 ("Self-attention does not need
-O(n^2) memory") and Dao et al. 2022 ("FlashAttention"), without their programs: whether a sum
-changes by a factor follows from what the records on its way say (`Op.response`), and where the
-factor does not vary from the axis rules.
+A sum of `exp(x - m)` along the cut axis would wait for the loop that finds `m`. With the maximum
+*so far* in place of `m`, its slices can be added in that same loop: when the maximum changes by
+`d`, the sum so far is multiplied by `exp(-d)`. This is Milakov & Gimelshein 2018 ("Online
+normalizer calculation for softmax"), Rabe & Staats 2021 ("Self-attention does not need O(n^2)
+memory") and Dao et al. 2022 ("FlashAttention"), but derived: whether a sum changes by a factor
+follows from the op records on its path (`Op.response`), and where the factor does not vary follows
+from the axis rules.
 
-A value that is there only after the loop has a *reference* in it: the running maximum, one (for
-what divides or multiplies everything, such as softmax's sum), or zero (for what is subtracted
-besides the maximum). After the loop the results change from the reference to the value: a factor
-of one, exactly, where they are equal. A running maximum that is infinite or NaN is replaced by
-zero, so that no difference of infinities arises on the way.
+A value known only after the loop has a *reference* inside it: the running maximum, one (for what
+divides or multiplies everything, such as softmax's sum), or zero (for what is subtracted besides
+the maximum). After the loop the results are converted from the reference to the value, by a factor
+of exactly one where they are equal. A running maximum that is infinite or NaN is replaced by zero,
+so that no difference of infinities arises.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""Square tiles instead of thin slices, where a budget or the caches leave room for few rows only.
+"""Square tiles instead of thin slices, where the budget or the caches allow only few rows.
 
 A kernel over 10 rows of 200,000 elements may run along the short side, libraries pack the long
-operand anew for every 10 rows, and what is summed over the rows is read and written as often. A
-slice of more rows is over the budget, and is cut again along the other axis. So is a longer slice
-of an axis along which results are merged in every trip, as the k largest, to merge less often.
-Source: loop tiling, Wolf & Lam, "A data locality optimizing algorithm" (PLDI 1991).
+operand again for every 10 rows, and sums over the rows are read and written as often. A slice of
+more rows exceeds the budget, so it is cut again along the other axis. Longer slices, cut the same
+way, also help an axis along which results are merged in every trip, such as the k largest: they
+merge less often. Source: loop tiling, Wolf & Lam, "A data locality optimizing algorithm" (PLDI
+1991).
 """
 
 from __future__ import annotations

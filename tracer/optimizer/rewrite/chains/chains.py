@@ -1,15 +1,15 @@
-"""Reorder products: chains of matrices, vectors, sums, scalings and slices in their best order.
+"""Reorder chains: products of matrices, vectors, sums, scalings and slices in the best order.
 
-`A @ B @ v` is `A @ (B @ v)`. Each maximal tree of products whose inner results nobody else needs is
-read as one contraction over named axes (`product.py`) and written in the order with the fewest
-operations (`order.py`), or, under a limit that it would break, with the smallest intermediate
+`A @ B @ v` is `A @ (B @ v)`. Each maximal tree of products whose inner results have no other users
+is read as one contraction over named axes (`product.py`). It is written in the order with the
+fewest operations (`order.py`), or, if that would break the limit, with the smallest intermediate
 results. A partial product that another chain, an output or the same chain computes anyway costs
-nothing (`sharing.py`). A shared result is computed several times over where that is cheaper:
-`P = A @ B; P @ v, P @ w`.
+nothing (`sharing.py`). A shared result is computed several times where that is cheaper: `P = A @ B;
+P @ v, P @ w`.
 
-Reassociating rounds differently: each order's error is bounded by n eps |A| |B| ... |z|, n being
-the number of terms summed in all products, with other constants of the same size. Where data is
-not finite, or an intermediate result overflows, one order may give NaN or infinity where the other
+Reassociating rounds differently. Each order's error is bounded by n eps |A| |B| ... |z|, n being
+the number of terms summed in all products, with other constants of the same size. If data is not
+finite, or an intermediate result overflows, one order may give NaN or infinity where the other
 gives a number. Integers wrap around, so they are exact. float16 and float8 are left alone: their
 intermediate results overflow too easily.
 """

@@ -1,8 +1,8 @@
 """Wide matrices as combinations of leaves: sums of (small matrix) @ (wide leaf).
 
 `-2 * A + S @ A + outer(v, y)` of A (m, n) and y (n), m much smaller than n, is `P @ A + q @ y` with
-`P = S - 2 * I` (m, m) and q = v. A solve with a small matrix, from the left, changes P and q only.
-Coefficients are not computed here: each says how it is written, once it is known to be wanted.
+`P = S - 2 * I` (m, m) and q = v. A solve with a small matrix from the left changes only P and q.
+Coefficients are not computed here: each says how it is written once it is needed.
 """
 
 from __future__ import annotations

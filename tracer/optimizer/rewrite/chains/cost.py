@@ -1,4 +1,4 @@
-"""What a product costs as it is written, and what numbers cost that are pulled out of it."""
+"""The cost of a product as written, and of the numbers that are pulled out of it."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Read a tree of products as one contraction over named axes.
 
 `(A @ B).T @ v`, `c * (A @ B)`, `w[:, None] * X`, `reduce_sum(A @ B, 1)` and `(A @ B)[2, 2]` are all
-sums of products of leaves whose axes have names, like an einsum: that is the whole state, and no
-longer says in which order the products are taken. Between the products a tree may hold transposes,
-reshapes by axes of size one, broadcasts, sums, scalings and slices.
+sums of products of leaves whose axes have names, like an einsum. This form no longer says in which
+order the products are taken. Between the products a tree may hold transposes, reshapes by axes of
+size one, broadcasts, sums, scalings and slices.
 """
 
 from __future__ import annotations

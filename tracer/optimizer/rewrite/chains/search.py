@@ -2,15 +2,15 @@
 
 The exact search walks over the sets of finished tasks, the one with the smallest peak so far first
 (Ahn et al., "Ordering Chaos: Memory-Aware Scheduling of Irregularly Wired Neural Networks",
-SERENITY, MLSys 2020): what is alive depends on the set alone, so the first way that reaches a set
-is its best. A task that adds nothing, and needs no more room than was needed already, is run at
-once: any order is as good with that task moved to the front.
+SERENITY, MLSys 2020). What is alive depends on the set alone, so the first path to a set is its
+best. A task that adds nothing, and needs no more room than was needed already, runs at once: any
+order is as good with that task moved to the front.
 
 Minimising the peak is NP-complete for graphs (Sethi 1975), and linear for trees (Sethi & Ullman
-1970; Liu 1987): the operand that leaves the most room behind comes first. The heuristics take the
-graph as a tree, depth first, with several orders of the operands and of the roots, and run at once
-what frees memory; one more goes by freed bytes alone (Kayaaslan, Lambert, Marchal & Ucar,
-"Scheduling series-parallel task graphs to minimize peak memory", 2018, compare such rules).
+1970; Liu 1987): the operand that leaves the most room behind comes first. The heuristics treat the
+graph as a tree, depth first, with several orders of operands and roots, and run tasks that free
+memory at once. One more goes by freed bytes alone (Kayaaslan, Lambert, Marchal & Ucar, "Scheduling
+series-parallel task graphs to minimize peak memory", 2018, compare such rules).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Products that are needed anyway: in the same chain twice, in another chain, as an output."""
+"""Products that exist anyway: twice in the same chain, in another chain, or as an output."""
 
 from __future__ import annotations
 

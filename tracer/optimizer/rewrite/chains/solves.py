@@ -1,20 +1,19 @@
-"""Reassociate solves: a triangular system is solved with the small factor of its right-hand side.
+"""Reassociate solves: solve a triangular system for the small factor of its right-hand side.
 
-`solve(L, S @ A)` of A (m, n), m much smaller than n, is `solve(L, S) @ A`: m right-hand sides in
-place of n. So it is with sums of such products, read as combinations (`combination.py`) of leaves.
-What then reads the solution as a sum over the wide axis needs it no longer: `solve(L, S @ A) @ A.T`
-is `solve(L, S) @ (A @ A.T)`, a product of small matrices, and A @ A.T may be at hand. These are
-the gradients of a sparse Gaussian process, and of all that is whitened by a Cholesky factor.
+`solve(L, S @ A)` of A (m, n), m much smaller than n, is `solve(L, S) @ A`: m right-hand sides
+instead of n. The same holds for sums of such products, read as combinations (`combination.py`) of
+leaves. A sum over the wide axis then no longer needs the solution: `solve(L, S @ A) @ A.T` is
+`solve(L, S) @ (A @ A.T)`, a product of small matrices, and A @ A.T may exist already. The gradients
+of a sparse Gaussian process look like this, and of everything whitened by a Cholesky factor.
 
 Source: Barthels, Copik, Bientinesi, The Generalized Matrix Chain Algorithm (CGO 2018), for solves
-as factors of chains. Left out: solves with the result of another solve, for which `L^-1` would
-have to be multiplied with coefficients: errors would grow with the square of its condition.
+as factors of chains. Left out: solves with the result of another solve. `L^-1` would be multiplied
+with coefficients, and errors would grow with the square of its condition.
 
-One side of such a sum has to be a leaf. `Z @ Z.T` of `Z = S @ A` is not taken for
-`S @ (A @ A.T) @ S.T`: where S takes away what the rows of A have in common, its squares would come
-first.
+One side of such a sum has to be a leaf. `Z @ Z.T` of `Z = S @ A` is not replaced by `S @ (A @ A.T)
+@ S.T`: where S cancels what the rows of A have in common, squaring would come first.
 
-Rounding: that of another order of the same products, as in `chains`; element by element the error
+Rounding: that of another order of the same products, as in `chains`. Element by element the error
 is bounded by a few `m eps |L^-1| |L| |L^-1 S| |A|`.
 """
 

@@ -1,8 +1,7 @@
 """Distributivity: `A @ B + A @ C` is `A @ (B + C)`, and `(I - H.T @ H) @ x` is `x - H.T @ (H @ x)`.
 
-Both directions are priced with the best order of each product; the cheaper form is written. A
-common factor may stand anywhere in two products, as long as what is left of them has the same
-axes.
+Both forms are priced with the best order of each product, and the cheaper one is written. A common
+factor may be anywhere in two products, as long as the rests have the same axes.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The scheduling problem of a graph: what is stored, what it waits for, what it frees.
+"""The scheduling problem of a graph: which values are stored, their dependencies, what they free.
 
-A *task* writes one stored node; the nodes that XLA computes inside of it come with it, so a graph
-of thousands of nodes has few tasks. The price of an order is the peak model's
-(`optimizer/model/liveness.py`) without its finest points (which temporaries fit into a result that
-is not written yet): the pass prices what it found with the full model before it takes it.
+A *task* writes one stored node, including the nodes that XLA fuses into it, so a graph of thousands
+of nodes has few tasks. An order is priced as by the peak model (`optimizer/model/liveness.py`),
+without its finest points (which temporaries fit into a result that is not written yet). The pass
+prices the orders found with the full model before it takes one.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
-"""Make XLA keep an order: barriers that tie a large value to what has to be freed before it.
+"""Make XLA keep an order: barriers make a large value wait for what is freed before it.
 
 XLA schedules by its own rules. Its default CPU schedule starts everything that can start (openxla
 issue 35719: a hundred large arrays, each reduced to a number, are all alive at once), and its
-memory-optimised one is a list heuristic. An order is only safe in the data flow itself: an
-optimization barrier takes one operand of the large producer and the results of the tasks that free
-memory before it, and the producer reads the operand behind the barrier. Nothing is copied, as a
-barrier's results are its operands' memory.
+memory-optimised one is a list heuristic. Only the data flow can guarantee an order. An optimization
+barrier takes one operand of the large producer and the results of the tasks that free memory before
+it, and the producer reads the operand behind the barrier. Nothing is copied, because a barrier's
+results share its operands' memory.
 
-XLA also computes a chain of sums in one kernel at its end, which keeps all the addends until then.
-A barrier behind each partial sum lets every addend go at once (`store_partial_sums`).
+XLA also computes a chain of sums in one kernel at its end, which keeps all addends until then. A
+barrier after each partial sum frees every addend at once (`store_partial_sums`).
 
-A barrier stops fusion, so there is none but for large values.
+Barriers stop fusion, so only large values get them.
 """
 
 from __future__ import annotations

@@ -1,19 +1,19 @@
 """Sums of polynomials in broadcast operands become matrix products.
 
-`((x[:, None, :] - y[None, :, :]) ** 2).sum(-1)` becomes norms and one product; its gradients, sums
-over the other axes, become products too. The broadcast tensor is never built. This generalises
-the Euclidean distance rewrite of Artemev et al. 2022 (section 4.1), with the guards it lacked:
+`((x[:, None, :] - y[None, :, :]) ** 2).sum(-1)` becomes norms and one product. Its gradients, sums
+over the other axes, become products too. The broadcast tensor is never built. This generalises the
+Euclidean distance rewrite of Artemev et al. 2022 (section 4.1), with the guards it lacked:
 
-* the reducer is addition, the dtype real and floating, a power is exactly 2;
-* both sides of a difference (or sum) are shifted by the mean of one side first, so the error of a
+* The reducer is addition, the dtype real and floating, a power exactly 2.
+* Both sides of a difference (or sum) are first shifted by the mean of one side, so the error of a
   squared distance is a few roundings of the data's squared *spread*, whatever its offset. Small
-  distances between far spread points still lose digits that the direct form would keep, and a
-  point so far out that squares overflow spoils all of them. Products of sums that cannot be
-  shifted so are left alone;
-* a sum of what cannot be negative (squares, weighted with such) is clamped at zero;
-* where such a sum is not finite, its terms without products across operands (the norms) are the
-  result, so that infinity stays infinity (two equal infinities give infinity where the direct form
-  gives NaN). Sums with a weight for each pair have no norms: infinity may become NaN there.
+  distances between far spread points still lose digits that the direct form would keep, and a point
+  so far out that squares overflow spoils all of them. Products of sums that cannot be shifted are
+  left alone.
+* A sum that cannot be negative (squares, weighted with such) is clamped at zero.
+* If such a sum is not finite, its terms without products across operands (the norms) are the
+  result, so infinity stays infinity (two equal infinities give infinity where the direct form gives
+  NaN). Sums with a weight for each pair have no norms: infinity may become NaN there.
 """
 
 from __future__ import annotations

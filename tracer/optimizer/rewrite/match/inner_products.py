@@ -1,9 +1,8 @@
-"""Inner products of computed vectors are written out as sums of products.
+"""Write out inner products: those of computed vectors become sums of products.
 
-`einsum("ijk,ijk->ij", d, d)`, `vecdot(d, d)` and `d[..., None, :] @ d[..., :, None]` of a
-broadcast difference d are batches of inner products. A product stores its operands, the (n, m, k)
-differences; a sum takes them in, and the passes behind this one turn it into norms and one product,
-or unroll it.
+`einsum("ijk,ijk->ij", d, d)`, `vecdot(d, d)` and `d[..., None, :] @ d[..., :, None]` of a broadcast
+difference d are batches of inner products. A product stores its operands, the (n, m, k)
+differences. A sum fuses them, and later passes turn it into norms and one product, or unroll it.
 """
 
 from __future__ import annotations

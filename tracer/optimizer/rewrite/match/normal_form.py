@@ -1,8 +1,7 @@
-"""Products in one form: contracted axes last on the left and first on the right.
+"""A normal form of products: contracted axes last on the left and first on the right.
 
-`A.T @ B` and `einsum("ji,jk->ik", A, B)` are then the same ops, so that rules need not be written
-for each. The way back folds transposes into the product again, where they cost nothing.
-Both directions are exact.
+Then `A.T @ B` and `einsum("ji,jk->ik", A, B)` are the same ops, and one rule covers both. The way
+back folds transposes into the product again, where they cost nothing. Both directions are exact.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a program computes already: its nodes by op, operands and parameters.
+"""Value numbering: a program's nodes by op, operands and parameters.
 
-Value numbering (Cocke & Schwartz 1970): an expression of a rule that the program has anyway costs
-nothing.
+An expression of a rule that the program computes anyway costs nothing. Source: Cocke & Schwartz
+1970.
 """
 
 from __future__ import annotations

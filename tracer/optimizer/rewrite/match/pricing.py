@@ -1,9 +1,9 @@
-"""What a rewrite saves: the work of the nodes that die, less that of the ones that come.
+"""What a rewrite saves: the work of the nodes that die, minus that of the new ones.
 
-Work counts operations, of which those of matrix products run several times as fast as others, and
-bytes that travel to memory: stored values that are written or read, as in the roofline model
-(Williams, Waterman, Patterson 2009). What the rest of the program needs anyway does not die, and
-what it computes anyway need not come.
+Work counts operations (those of matrix products run several times as fast as others) and memory
+traffic (stored values that are written or read), as in the roofline model (Williams, Waterman,
+Patterson 2009). Nodes that the rest of the program needs do not die. Nodes that it computes anyway
+cost nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A rewrite rule as data: what is matched, what stands in its place, and when."""
+"""A rewrite rule as data: pattern, replacement, and conditions."""
 
 from __future__ import annotations
 

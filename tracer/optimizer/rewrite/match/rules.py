@@ -1,9 +1,9 @@
 """Apply rules to a graph until none pays.
 
-Rules are indexed by the op at the root of their patterns, so that each node of a program is
-compared with the few rules that could stand there (`skeleton` says how). Of rules that compete for
-the same nodes the one that saves most is taken; of two that need no price (for accuracy, say),
-the one that matches more.
+Rules are indexed by the root op of their patterns, so each node of a program is compared with only
+the few rules that could match it (see `skeleton`). Of rules that compete for the same nodes, the
+one that saves most wins. Of two that need no price (for accuracy, say), the one that matches more
+wins.
 """
 
 from __future__ import annotations

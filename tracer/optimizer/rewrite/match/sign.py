@@ -1,4 +1,4 @@
-"""What can be said of a value's sign from the expression that computes it."""
+"""What is known about a value's sign from the expression that computes it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Patterns at any sizes: the ops that stand on each other, then the same expression again.
+"""Patterns for any sizes: match the tree of ops first, then the exact expression.
 
 A pattern is traced once for each sample of its leaves' types. Where that skeleton of ops fits, the
-pattern is traced again with the types found there, and it stands there only if the program computes
-exactly this: every op, parameter, constant and type.
+pattern is traced again with the types found there. It matches only if the program computes exactly
+this: every op, parameter, constant and type.
 """
 
 from __future__ import annotations

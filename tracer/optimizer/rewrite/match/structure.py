@@ -1,9 +1,8 @@
-"""Where a pattern stands in a program: the same ops on the same operands.
+"""Where a pattern matches a program: the same ops on the same operands.
 
-Both are graphs in the same normal form. Operands of commuting ops are tried in both orders; a leaf
-that stands twice in the pattern must be one value of the program, which common subexpression
-elimination has made of equal ones. Gradients have been taken before any pass runs, so
-`stop_gradient` is looked through.
+Both are graphs in the same normal form. Operands of commuting ops are tried in both orders. A leaf
+that occurs twice in the pattern must be one value of the program; common subexpression elimination
+has merged equal ones. Gradients are taken before any pass runs, so `stop_gradient` is ignored.
 """
 
 from __future__ import annotations

@@ -2,14 +2,14 @@
 
 `((x[:, None, :] - y[None, :, :]) ** 2).sum(-1)` with three features is, to XLA, a reduction over
 rows of three: strided and not vectorised, over an (n, m, 3) expression. Written out feature by
-feature it is plain element-wise arithmetic on (n, m), which vectorises and never has the third
-axis. The terms are added in the order of the axis, so no digit is lost: unlike the expansion into
-norms and a product, it is as accurate as the code the user wrote.
+feature it is element-wise arithmetic on (n, m), which vectorises and never has the third axis. The
+terms are added in the order of the axis, so no digit is lost. Unlike the expansion into norms and a
+product, it is as accurate as the user's code.
 
-What no product can stand for, such as sums of absolute differences, is written out for up to
-`MAXIMUM_TERMS_WITHOUT_PRODUCT`, after contractions took theirs. That many features, side by side
-for each point, are a stride that vectors cannot read, so each feature of all points is stored in
-one run first, where that is little memory.
+Sums that no product can express, such as sums of absolute differences, are written out for up to
+`MAXIMUM_TERMS_WITHOUT_PRODUCT` terms, after contractions took theirs. That many adjacent features
+per point are a stride that vectors cannot read, so each feature of all points is first stored in
+one run, where that takes little memory.
 """
 
 from __future__ import annotations

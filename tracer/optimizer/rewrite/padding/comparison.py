@@ -1,4 +1,4 @@
-"""Two graphs of one function for two sizes, matched node by node."""
+"""Compare two graphs of one function for two sizes, node by node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A graph for padded arrays with masks in front of its reductions, if that is all it takes."""
+"""Build a graph for padded arrays, with masks before its reductions, or refuse."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Products with diagonal and identity matrices, without the dense matrix.
 
-Adding to a diagonal (`a + c * eye(n)`) and masking one (`a * eye(n)`) need no rule: XLA computes
-the identity inside of the sum (docs/rules.md has the times). Where the other factor is not finite,
-the dense product has NaN (0 * inf) where these have the number.
+Adding to a diagonal (`a + c * eye(n)`) and masking one (`a * eye(n)`) need no rule: XLA fuses the
+identity (docs/rules.md has the times). If the other factor is not finite, the dense product has NaN
+(0 * inf) where these have the number.
 """
 
 from __future__ import annotations

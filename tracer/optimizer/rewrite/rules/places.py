@@ -1,4 +1,4 @@
-"""Numbers of a pattern that are read off the program: axes and counts."""
+"""Numbers in a pattern that are read off the program: axes and counts."""
 
 from __future__ import annotations
 

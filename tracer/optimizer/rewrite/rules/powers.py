@@ -1,8 +1,8 @@
 """Powers by multiplication where XLA calls the power function.
 
-Measured on a CPU (docs/rules.md): XLA writes squares, cubes and square roots with products and
-roots itself; the exponents here take about three times as long as their products. A product of n
-factors is off by at most n roundings, where the power function is off by about one.
+Measured on a CPU (docs/rules.md): XLA itself writes squares, cubes and square roots as products and
+roots. The exponents here take about three times as long as their products. A product of n factors
+is off by at most n roundings, the power function by about one.
 """
 
 from __future__ import annotations

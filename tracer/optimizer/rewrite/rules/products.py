@@ -1,7 +1,7 @@
-"""Parts of a matrix product that need not the whole product. Exact but for the order of sums.
+"""Parts of a matrix product that do not need the whole product. Exact up to the order of sums.
 
-Sums of products over an axis and products with a vector of ones need no rule: the passes that
-reorder chains and write out inner products treat them.
+Sums of products over an axis and products with a vector of ones need no rule: *reorder chains* and
+*write out inner products* treat them.
 """
 
 from __future__ import annotations

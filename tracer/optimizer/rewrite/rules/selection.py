@@ -1,7 +1,7 @@
-"""Choosing elements: indices in place of one-hot products, the ends of a sort in place of it all.
+"""Selecting elements: indices instead of one-hot products, top-k instead of a full sort.
 
-Where the other factor is not finite, a product with one-hot codes has NaN (0 * inf) where these
-have the number that was chosen.
+If the other factor is not finite, a product with one-hot codes has NaN (0 * inf) where these have
+the selected number.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Linear systems: no inverse where a solution will do, and factors that are at hand."""
+"""Linear systems: solve instead of inverting, and reuse existing factors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Logarithms and exponentials that keep their digits: the same numbers, without overflow."""
+"""Logarithms and exponentials that keep their digits and do not overflow."""
 
 from __future__ import annotations
 
