@@ -10,8 +10,8 @@ import pytest
 import tracer
 import tracer.numpy as tnp
 from tracer.ir import Graph, ShapeDtype
-from tracer.optimizer import pipeline
 from tracer.optimizer.candidates import Known
+from tracer.optimizer.loops.split import as_pass
 from tracer.optimizer.model.liveness import peak_bytes
 from tracer.optimizer.model.speed import Machine, estimate_seconds
 from tracer.optimizer.pipeline import PlannerOptions
@@ -59,7 +59,7 @@ def test_planners_for_other_limits_share_split_programs(monkeypatch: pytest.Monk
     def fail(*_: object) -> None:
         raise AssertionError("split again")
 
-    monkeypatch.setattr(pipeline, "split_graph", fail)
+    monkeypatch.setattr(as_pass, "split_graph", fail)
     second = Planner(graph, PlannerOptions(limit_bytes=2), known).smallest().loops
     assert second == first
 

@@ -24,7 +24,6 @@ from tracer.optimizer.model.speed import Machine
 from tracer.optimizer.passes import PassRow
 from tracer.optimizer.pipeline import PlannerOptions
 from tracer.optimizer.planner import Planner
-from tracer.optimizer.rewrite import rules
 from tracer.source import Source
 from tracer.trace import Traced
 from tracer.units import format_bytes
@@ -231,7 +230,7 @@ class Compilers:
                 split_bytes=self.options.split_bytes,
                 machine=Machine(**lowering.machine_facts(self.device)),
                 split=self.options.split,
-                match=rules.matching(self.options.disabled),
+                with_rules=True,
                 disabled=self.options.disabled,
                 donated=frozenset(self.donated),
                 sink_bytes=mode.large_bytes,

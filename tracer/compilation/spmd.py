@@ -18,15 +18,12 @@ from tracer.compilation.mesh_placement import Placer, SpreadCandidate
 from tracer.compilation.options import AUTO, CompileOptions
 from tracer.compilation.signature import Call
 from tracer.errors import MemoryLimitError, OutOfMemoryError
-from tracer.ir import Graph, ShapeDtype
+from tracer.ir import ShapeDtype
 from tracer.optimizer.loops.split import LoopRow, SplitSettings
 from tracer.optimizer.model.speed import Machine
-from tracer.optimizer.partition import shard_graph
-from tracer.optimizer.passes import Pass, PassLog, PassManager, PassRow
-from tracer.optimizer.pipeline import SHARD_NAME, PlannerOptions, split_passes
+from tracer.optimizer.passes import PassManager, PassRow
+from tracer.optimizer.pipeline import SHARD_NAME, Context, PlannerOptions, Stage, passes_in
 from tracer.optimizer.planner import Planner
-from tracer.optimizer.rewrite import rules
-from tracer.optimizer.rewrite.simplify import COMMON_SUBEXPRESSIONS
 from tracer.sharding import Spread
 from tracer.units import format_bytes
 
@@ -71,7 +68,7 @@ class Spreader:
                 limit_bytes=self.limit,
                 machine=self.machine,
                 split=False,
-                match=rules.matching(options.disabled),
+                with_rules=True,
                 disabled=options.disabled,
                 donated=frozenset(self.donated),
             ),
@@ -207,18 +204,14 @@ class Spreader:
             return
         loops: list[LoopRow] = []
         manager = PassManager()
-        graph = manager.run(candidate.graph, split_passes(settings, loops))
+        context = Context(self.planner.options, settings, loops)
+        graph = manager.run(candidate.graph, passes_in(Stage.LOOPS, context))
         yield self.placer.candidate(graph, (*rows, *manager.rows), tuple(loops), candidate.axes)
 
     def _sharded(self, settings: SplitSettings) -> tuple[SpreadCandidate, tuple[PassRow, ...]]:
-        def run(graph: Graph, log: PassLog) -> Graph:
-            return shard_graph(graph, self.mesh.size, settings, log)
-
         manager = PassManager()
-        shard = Pass(SHARD_NAME, run, exact=False, bodies=False)
-        is_spread = self.mesh.size > 1 and SHARD_NAME not in self.options.disabled
-        passes = (shard, COMMON_SUBEXPRESSIONS) if is_spread else ()
-        graph = manager.run(self.graph, passes)
+        context = Context(self.planner.options, settings, devices=self.mesh.size)
+        graph = manager.run(self.graph, passes_in(Stage.DEVICES, context))
         rows = (*self.planner.rows, *manager.rows)
         axes = tuple(manager.rows[0].applied) if manager.rows else ()
         return self.placer.candidate(graph, rows, (), axes), rows
