@@ -34,7 +34,7 @@ from tracer.numpy.array import Array
 from tracer.ops.rules import dtype_kind
 from tracer.optimizer.model.liveness import graph_flops
 from tracer.optimizer.passes import PassManager
-from tracer.optimizer.pipeline import EXPAND
+from tracer.optimizer.rewrite.expand import EXPAND
 from tracer.optimizer.trail import Step, kept_trail, steps_to
 from tracer.units import format_bytes
 
