@@ -10,7 +10,7 @@ import pytest
 import tracer
 import tracer.numpy as tnp
 from tracer.ir import Graph, ShapeDtype
-from tracer.optimizer.candidates import Known
+from tracer.optimizer.candidates import PlanningCache
 from tracer.optimizer.loops.split import as_pass
 from tracer.optimizer.model.liveness import peak_bytes
 from tracer.optimizer.model.speed import Machine, estimate_seconds
@@ -53,7 +53,7 @@ def test_a_program_that_fits_is_split_when_it_outgrows_the_cache() -> None:
 
 def test_planners_for_other_limits_share_split_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = neighbours()
-    known = Known()
+    known = PlanningCache()
     first = Planner(graph, PlannerOptions(limit_bytes=1), known).smallest().loops
 
     def fail(*_: object) -> None:

@@ -12,8 +12,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from tracer import lowering
+from tracer.compilation.candidates import (
+    CandidateSearch,
+    CompiledCandidate,
+    predicted_for,
+    tenths_lower,
+)
 from tracer.compilation.donation import donated_leaves
-from tracer.compilation.iterative import Compilers, Found, predicted_for, tenths_lower
 from tracer.compilation.mesh_placement import Placer, SpreadCandidate
 from tracer.compilation.options import AUTO, CompileOptions
 from tracer.compilation.signature import Call
@@ -33,7 +38,7 @@ _LEAST_BYTES = 1 << 12
 
 
 @dataclass(frozen=True)
-class SpreadFound:
+class CompiledSpread:
     """A candidate that is compiled."""
 
     candidate: SpreadCandidate
@@ -74,9 +79,9 @@ class Spreader:
             ),
         )
         self.graph = self.planner.graph
-        self._accepted: SpreadFound | None = None
+        self._accepted: CompiledSpread | None = None
 
-    def compile(self) -> SpreadFound:
+    def compile(self) -> CompiledSpread:
         """Return the first program that keeps the limit on every device, compiled.
 
         Raises
@@ -98,7 +103,7 @@ class Spreader:
             least = self._least.nbytes
         return least if self._accepted is None else min(least, self._accepted.nbytes)
 
-    def _first(self, limit: int | None) -> SpreadFound | None:
+    def _first(self, limit: int | None) -> CompiledSpread | None:
         """Return the first program that keeps the limit, of those that are planned for it."""
         for candidate in self._candidates(limit):
             found = self._found(candidate, limit)
@@ -108,7 +113,7 @@ class Spreader:
         return None if alone is None else self._on_each(alone)
 
     @cached_property
-    def _least(self) -> SpreadFound:
+    def _least(self) -> CompiledSpread:
         """The smallest program that is known, spread or not; the limit plays no part.
 
         From there, limits a tenth lower are tried as long as they are met, as for one device.
@@ -123,21 +128,21 @@ class Spreader:
         return self._first(found.nbytes) or found
 
     @cached_property
-    def _compilers(self) -> Compilers:
+    def _compilers(self) -> CandidateSearch:
         """Those of the program of one device, which every device may run."""
         options = replace(self.options, limit=self.limit, device=self.mesh.flat[0], spread=None)
-        return Compilers(self.call, options, self.name, placer=self.placer)
+        return CandidateSearch(self.call, options, self.name, placer=self.placer)
 
-    def _alone(self, limit: int | None) -> Compilers:
+    def _alone(self, limit: int | None) -> CandidateSearch:
         return self._compilers if limit == self.limit else self._compilers.with_limit(limit)
 
-    def _on_each(self, found: Found) -> SpreadFound:
+    def _on_each(self, found: CompiledCandidate) -> CompiledSpread:
         """Return the program of one device as one that every device runs."""
         graph, loops = found.candidate.graph, found.candidate.loops
         candidate = self.placer.candidate(graph, found.candidate.rows, loops, ())
-        return SpreadFound(candidate, found.execute)
+        return CompiledSpread(candidate, found.execute)
 
-    def _found(self, candidate: SpreadCandidate, limit: int | None) -> SpreadFound | None:
+    def _found(self, candidate: SpreadCandidate, limit: int | None) -> CompiledSpread | None:
         """Compile a candidate; None where the device's compiler says that it does not fit."""
         careful = lowering.memory_optimized_options(self.mesh.platform)
         options = {} if limit is None else careful
@@ -145,7 +150,7 @@ class Spreader:
             execute = self.placer.compile(candidate.graph, options)
         except OutOfMemoryError:
             return None
-        return SpreadFound(candidate, execute)
+        return CompiledSpread(candidate, execute)
 
     def _candidates(self, limit: int | None) -> Iterator[SpreadCandidate]:
         """Yield programs, each once: as the user placed it, then as the planner spreads it."""
@@ -216,7 +221,7 @@ class Spreader:
         axes = tuple(manager.rows[0].applied) if manager.rows else ()
         return self.placer.candidate(graph, rows, (), axes), rows
 
-    def explained(self, found: SpreadFound) -> tuple[str, ...]:
+    def explained(self, found: CompiledSpread) -> tuple[str, ...]:
         """Return what is spread over the mesh, for the plan; empty where XLA does it."""
         candidate = found.candidate
         if candidate.axes or not self.spread.is_automatic:
@@ -233,7 +238,7 @@ class Spreader:
         refusals = [item for row in rows if row.name == SHARD_NAME for item in row.refusals]
         return f": {refusals[0].subject}: {refusals[0].reason}" if refusals else ""
 
-    def _infeasible(self, limit: int, found: SpreadFound) -> MemoryLimitError:
+    def _infeasible(self, limit: int, found: CompiledSpread) -> MemoryLimitError:
         tensors = found.candidate.liveness.live_at_peak()
         binding = f"{tensors[0]}, {format_bytes(tensors[0].nbytes)}" if tensors else "its arguments"
         return MemoryLimitError(

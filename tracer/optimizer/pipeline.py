@@ -18,7 +18,7 @@ from tracer.optimizer.fuse.horizontal import horizontal_pass
 from tracer.optimizer.loops.fuse_scans import FUSE_SCANS
 from tracer.optimizer.loops.scalar_replacement import scalar_replacement_pass
 from tracer.optimizer.loops.small_calls import small_calls_pass
-from tracer.optimizer.loops.split import Alike, LoopRow, SplitSettings, split_pass
+from tracer.optimizer.loops.split import LoopRow, SplitCache, SplitSettings, split_pass
 from tracer.optimizer.loops.unrolling import unrolling_pass
 from tracer.optimizer.model.speed import DEFAULT_MACHINE, Machine
 from tracer.optimizer.partition import shard_pass
@@ -89,7 +89,7 @@ class Context:
         Which values are cut, and how small.
     loops : list of LoopRow
         Receives a row for each loop that is written.
-    alike : Alike or None
+    alike : SplitCache or None
         What the split pass found before.
     devices : int
         How many devices share the program.
@@ -102,7 +102,7 @@ class Context:
     options: PlannerOptions = field(default_factory=PlannerOptions)
     settings: SplitSettings | None = None
     loops: list[LoopRow] = field(default_factory=list)
-    alike: Alike | None = None
+    alike: SplitCache | None = None
     devices: int = 1
     rematerialiser: Rematerialiser | None = None
     room: int = 0

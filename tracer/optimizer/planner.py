@@ -12,11 +12,11 @@ from tracer.optimizer.candidates import (
     SMALLEST_SETTINGS,
     TIGHT_SETTINGS,
     Candidate,
-    Known,
+    PlanningCache,
     limit_settings,
     user_settings,
 )
-from tracer.optimizer.finishing import Finisher
+from tracer.optimizer.final_passes import FinalPasses
 from tracer.optimizer.loops.split import LoopRow, SplitSettings
 from tracer.optimizer.model.liveness import Liveness, LiveTensor
 from tracer.optimizer.model.speed import estimate_seconds
@@ -52,7 +52,7 @@ _FEW_NODES = 400
 _MOST_COMBINED = 2
 
 
-class Planner(Finisher):
+class Planner(FinalPasses):
     """Finds programs for a graph under a byte limit, the fastest first.
 
     Parameters
@@ -61,14 +61,16 @@ class Planner(Finisher):
         The traced program.
     options : PlannerOptions
         The limit and the user's thresholds.
-    known : Known, optional
+    known : PlanningCache, optional
         What planners with other limits found, and this one too: most of a planner's time when
         limits are tight.
     """
 
-    def __init__(self, graph: Graph, options: PlannerOptions, known: Known | None = None) -> None:
+    def __init__(
+        self, graph: Graph, options: PlannerOptions, known: PlanningCache | None = None
+    ) -> None:
         super().__init__(options)
-        self._known = Known() if known is None else known
+        self._known = PlanningCache() if known is None else known
         self.traced = graph
         self.graph, self.rows = self._optimised(graph)
         self.baseline_peak_bytes = Liveness(graph, options.donated).peak_bytes

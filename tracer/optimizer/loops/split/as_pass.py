@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from tracer.ir import Graph
-from tracer.optimizer.loops.split.alike import Alike
+from tracer.optimizer.loops.split.alike import SplitCache
 from tracer.optimizer.loops.split.chunk import SplitSettings
 from tracer.optimizer.loops.split.driver import LoopRow, split_graph
 from tracer.optimizer.passes import Pass, PassLog
 
 
-def split_pass(settings: SplitSettings, loops: list[LoopRow], alike: Alike | None = None) -> Pass:
+def split_pass(
+    settings: SplitSettings, loops: list[LoopRow], alike: SplitCache | None = None
+) -> Pass:
     """Return the pass that computes large values in slices; its loops are added to `loops`."""
 
     def run(graph: Graph, log: PassLog) -> Graph:

@@ -13,7 +13,7 @@ from tracer.optimizer.pipeline import Context, PlannerOptions, Stage, entries_in
 from tracer.optimizer.rewrite.exponentials import has_exponentials
 
 
-class Finisher:
+class FinalPasses:
     """Takes candidates through the passes that no other pass may follow."""
 
     def __init__(self, options: PlannerOptions) -> None:
