@@ -18,8 +18,9 @@ from tracer.errors import ArgumentError, OutOfMemoryError, TracingError
 from tracer.ir import Builder, interpret, rebuild
 from tracer.lowering import settings
 from tracer.lowering.run import compiler
-from tracer.optimizer import finishing, pipeline
-from tracer.optimizer.passes import Pass
+from tracer.optimizer import pipeline
+from tracer.optimizer.loops.split import as_pass
+from tracer.optimizer.passes import Pass, PassLog
 from tracer.optimizer.rewrite import rules
 from tracer.optimizer.rewrite.expand import expand_calls
 from tracer.optimizer.trail import kept_trail, leave_step, steps_to
@@ -167,22 +168,20 @@ def test_the_first_of_two_wrong_passes_is_named(rng, monkeypatch, cleared):
 
 @pytest.mark.xla
 def test_a_wrong_rule_is_named(rng, monkeypatch, cleared):
-    matching = rules.matching
-    wrong = Pass("apply rules", doubled)
-    monkeypatch.setattr(rules, "matching", lambda disabled: (wrong, *matching(disabled)[1:]))
+    monkeypatch.setattr(rules, "rules_without", lambda _: Pass("apply rules", doubled))
     found = tracer.compile(predict).check(*points(rng))
     assert found.cause == "first after the pass 'apply rules' (planted)"
 
 
 @pytest.mark.xla
 def test_a_wrong_split_is_named(rng, monkeypatch, cleared):
-    right = pipeline.split_graph
+    right = as_pass.split_graph
 
     def split_graph(graph, settings, log, alike):
         found, loops = right(graph, settings, log, alike)
         return (doubled(found, log), loops) if loops else (found, loops)
 
-    monkeypatch.setattr(pipeline, "split_graph", split_graph)
+    monkeypatch.setattr(as_pass, "split_graph", split_graph)
     x, v = points(rng)
     assert tracer.compile(predict, split="never").check(x, v)
     found = tracer.compile(predict, memory_limit="60kB").check(x, v)
@@ -191,8 +190,8 @@ def test_a_wrong_split_is_named(rng, monkeypatch, cleared):
 
 @pytest.mark.xla
 def test_a_wrong_last_pass_is_named(rng, monkeypatch, cleared):
-    wrong = replace(finishing.EXPAND_EXPONENTIALS, run=doubled)
-    monkeypatch.setattr(finishing, "EXPAND_EXPONENTIALS", wrong)
+    wrong = replace(pipeline.EXPAND_EXPONENTIALS, run=doubled)
+    monkeypatch.setattr(pipeline, "EXPAND_EXPONENTIALS", wrong)
     found = tracer.compile(predict).check(*points(rng, "float64"))
     assert found.cause.startswith("first after the pass 'expand exponentials'")
 
@@ -204,7 +203,7 @@ def test_a_wrong_option_is_named(rng, monkeypatch, cleared):
 
     def lower_graph(graph, *args):
         if settings.is_on("fused reductions") and len(graph.outputs) == 1:
-            graph = doubled(graph, pipeline.PassLog())
+            graph = doubled(graph, PassLog())
         return right(graph, *args)
 
     monkeypatch.setattr(compiler, "lower_graph", lower_graph)
@@ -217,7 +216,7 @@ def test_a_wrong_option_is_named(rng, monkeypatch, cleared):
 def test_a_wrong_lowering_is_told_by_the_interpreter(rng, monkeypatch, cleared, dtype):
     x, v = points(rng, dtype)
     right = compiler.lower_graph
-    wrong = lambda graph, *args: right(doubled(graph, pipeline.PassLog()), *args)
+    wrong = lambda graph, *args: right(doubled(graph, PassLog()), *args)
     monkeypatch.setattr(compiler, "lower_graph", wrong)
     found = tracer.compile(predict).check(x, v)
     assert not found
@@ -299,7 +298,7 @@ def test_integers_may_only_differ_where_rounding_moves_them():
 def test_a_program_in_more_digits_computes_the_same(rng, function):
     x = rng.standard_normal((4, 3)).astype("float32")
     graph = trace(function, [x]).graph
-    graph = expand_calls(graph, pipeline.PassLog())
+    graph = expand_calls(graph, PassLog())
     wide = in_precision(graph, MORE_DIGITS)
     assert all(type.dtype not in MORE_DIGITS for type in (*wide.input_types, *wide.output_types))
     expected, found = interpret(graph, [x]), interpret(wide, [in_dtype(x, MORE_DIGITS)])

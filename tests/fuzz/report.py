@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from tests.fuzz.failure import Failure
 from tests.fuzz.program import Program
 from tests.fuzz.supervise import Answer
-from tracer.optimizer.rewrite.rules import NAMES
+from tracer.optimizer.selection import NAMES
 
 _RARE = 0.01
 _NEVER_HERE = frozenset({"shard"})

@@ -22,7 +22,7 @@ from tracer.ir import Graph
 
 _PASSES = importlib.import_module("tracer.optimizer.passes")
 _RULES = importlib.import_module("tracer.optimizer.rewrite.match.rules")
-_FINISHING = importlib.import_module("tracer.optimizer.finishing")
+_FINAL_PASSES = importlib.import_module("tracer.optimizer.final_passes")
 _SIGNATURE = importlib.import_module("tracer.compilation.signature")
 
 Array = np.ndarray[Any, Any]
@@ -81,7 +81,7 @@ def watching() -> Iterator[Watch]:
             (_RULES, "_replaced", _heard_rules),
             (_RULES, "normal_form", _heard_form("normal form")),
             (_RULES, "fold_transposes", _heard_form("fold transposes")),
-            (_FINISHING, "interchange_row", _heard_lanes),
+            (_FINAL_PASSES, "interchange_row", _heard_lanes),
             (_SIGNATURE.Call, "traced_to_keep_less", _heard_trace),
         ):
             wrapper = made(watch, getattr(owner, name))

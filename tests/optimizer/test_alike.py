@@ -10,7 +10,7 @@ import pytest
 import tracer.numpy as tnp
 from tests.optimizer.graphs import evaluated, text, traced
 from tracer.ir import Graph, verify
-from tracer.optimizer.loops.split import Alike, SplitSettings, alike, split_graph
+from tracer.optimizer.loops.split import SplitCache, SplitSettings, alike, split_graph
 from tracer.optimizer.passes import Pass, PassLog, PassManager
 from tracer.optimizer.rewrite.simplify import COMMON_SUBEXPRESSIONS
 
@@ -41,7 +41,7 @@ def bodies(graph: Graph) -> list[Graph]:
 
 
 def test_shared_findings_give_the_same_programs() -> None:
-    graph, known = layered(), Alike()
+    graph, known = layered(), SplitCache()
     for chosen in ALL_SETTINGS:
         with_known, rows = split_graph(graph, chosen, PassLog(), known)
         alone, rows_alone = split_graph(graph, chosen, PassLog())
@@ -59,7 +59,7 @@ def test_equal_layers_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> Non
         return build(*args)
 
     monkeypatch.setattr(alike, "_body", counted)
-    graph, known = layered(), Alike()
+    graph, known = layered(), SplitCache()
     split, rows = split_graph(graph, ALL_SETTINGS[0], PassLog(), known)
     loops = bodies(split)
     assert len(rows) >= DEPTH
@@ -80,7 +80,7 @@ def test_layers_that_differ_in_a_number_share_nothing() -> None:
         return x
 
     graph = traced(scaled, ((N, WIDTH), np.float32))
-    split, _ = split_graph(graph, ALL_SETTINGS[0], PassLog(), Alike())
+    split, _ = split_graph(graph, ALL_SETTINGS[0], PassLog(), SplitCache())
     loops = bodies(split)
     assert len(set(loops)) == len(loops) >= 2
     x = np.random.default_rng(0).standard_normal((N, WIDTH)).astype(np.float32)
@@ -95,7 +95,7 @@ def test_bodies_of_other_lines_are_kept_apart() -> None:
         return tnp.tanh(tnp.exp(tnp.tanh(first @ first.T)) @ first)
 
     graph = traced(twice, ((N, WIDTH), np.float32))
-    split, rows = split_graph(graph, ALL_SETTINGS[0], PassLog(), Alike())
+    split, rows = split_graph(graph, ALL_SETTINGS[0], PassLog(), SplitCache())
     loops = bodies(split)
     assert len({loop.fingerprint for loop in loops}) == 1
     assert len(set(loops)) == len(loops) == 2

@@ -11,8 +11,8 @@ import tracer
 import tracer.numpy as tnp
 from tracer.array.trace import trace
 from tracer.ir import Graph, ShapeDtype
-from tracer.optimizer import pipeline
-from tracer.optimizer.candidates import Known
+from tracer.optimizer.candidates import PlanningCache
+from tracer.optimizer.loops.split import as_pass
 from tracer.optimizer.model.liveness import peak_bytes
 from tracer.optimizer.model.speed import Machine, estimate_seconds
 from tracer.optimizer.pipeline import PlannerOptions
@@ -53,13 +53,13 @@ def test_a_program_that_fits_is_split_when_it_outgrows_the_cache() -> None:
 
 def test_planners_for_other_limits_share_split_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = neighbours()
-    known = Known()
+    known = PlanningCache()
     first = Planner(graph, PlannerOptions(limit_bytes=1), known).smallest().loops
 
     def fail(*_: object) -> None:
         raise AssertionError("split again")
 
-    monkeypatch.setattr(pipeline, "split_graph", fail)
+    monkeypatch.setattr(as_pass, "split_graph", fail)
     second = Planner(graph, PlannerOptions(limit_bytes=2), known).smallest().loops
     assert second == first
 

@@ -11,7 +11,8 @@ import tracer.numpy as tnp
 from tracer.errors import ArgumentError
 from tracer.optimizer.pipeline import OPTIONAL_PASSES
 from tracer.optimizer.plan import Plan
-from tracer.optimizer.rewrite.rules import NAMES, RULES, switched_off
+from tracer.optimizer.rewrite.rules import RULES
+from tracer.optimizer.selection import NAMES, switched_off
 
 X = tracer.ShapeDtype((3000,), "float32")
 

@@ -15,8 +15,7 @@ import tracer
 import tracer.numpy as tnp
 from tracer.errors import ArgumentError
 from tracer.ir import ShapeDtype
-from tracer.optimizer.pipeline import standard_passes
-from tracer.optimizer.rewrite import rules
+from tracer.optimizer.pipeline import PlannerOptions, standard_passes
 
 pytestmark = pytest.mark.xla
 FLOAT = "float32"
@@ -78,7 +77,7 @@ def test_to_dict_is_json(plan: tracer.Plan) -> None:
     assert found["argument_bytes"] == 4 * 2000 * 4
     assert found["output_bytes"] == 2000 * 4
     names = [row["name"] for row in found["passes"]]
-    wanted = [item.name for item in standard_passes(rules.matching())]
+    wanted = [item.name for item in standard_passes(PlannerOptions(with_rules=True))]
     assert names[: len(wanted)] == wanted
     assert "split" in names
     (loop,) = found["loops"]

@@ -19,7 +19,7 @@ from tracer.optimizer.model.liveness import Liveness, largest_packings, peak_byt
 from tracer.optimizer.model.xla_order import breadth_first, compiled_peak_bytes, depth_first
 from tracer.optimizer.passes import PassManager
 from tracer.optimizer.pipeline import STANDARD_PASSES as ALL
-from tracer.optimizer.pipeline import split_passes
+from tracer.optimizer.pipeline import Context, Stage, passes_in
 from tracer.optimizer.rewrite.expand import EXPAND
 
 SQUARE = ((512, 512), "float32")
@@ -114,7 +114,9 @@ def test_a_remainder_waits_for_its_loop() -> None:
     graph = PassManager().run(traced(tracer.grad(contrastive, argnums=(0, 1)), rows, rows), ALL)
     loops: list[LoopRow] = []
     settings = SplitSettings(1 << 18, 1 << 19, 1 << 22, trust_fusion=False)
-    graph = PassManager().run(graph, split_passes(settings, loops))
+    graph = PassManager().run(
+        graph, passes_in(Stage.LOOPS, Context(settings=settings, loops=loops))
+    )
     (row,) = loops
     assert row.remainder > row.chunk // 4, "a small one takes little: nothing is tested"
     # Computed first, its (remainder, 1021) would stay while the loop runs: 1.08.

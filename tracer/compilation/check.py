@@ -23,8 +23,8 @@ import numpy as np
 
 from tracer import lowering, tree
 from tracer.array.array import Array
+from tracer.compilation.candidates import CandidateSearch, CompiledCandidate, predicted_for
 from tracer.compilation.comparison import Check, Evidence, Host
-from tracer.compilation.iterative import Compilers, Found, predicted_for
 from tracer.compilation.options import CompileOptions
 from tracer.compilation.precision import FEWER_DIGITS, MORE_DIGITS, Dtypes, in_dtype, in_precision
 from tracer.compilation.retracing import PLAIN
@@ -220,15 +220,15 @@ class _Blame:
             "options for a limit"
         )
 
-    def _replanned(self) -> tuple[Found, list[Step]]:
+    def _replanned(self) -> tuple[CompiledCandidate, list[Step]]:
         """Plan anew, and keep what every pass makes."""
-        compilers = Compilers(self.call.without_data(), self.options, self.name)
+        compilers = CandidateSearch(self.call.without_data(), self.options, self.name)
         with predicted_for(compilers.device), kept_trail() as steps:
-            compilers = Compilers(self.call.without_data(), self.options, self.name)
+            compilers = CandidateSearch(self.call.without_data(), self.options, self.name)
             found = compilers.compile()
         return found, [*self._traced_again(found), *steps_to(found.graph, steps)]
 
-    def _traced_again(self, found: Found) -> Iterator[Step]:
+    def _traced_again(self, found: CompiledCandidate) -> Iterator[Step]:
         compiler = found.compiler
         if compiler.mode is not PLAIN:
             names = ", ".join(sorted(compiler.mode.options))

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from tracer.compilation.donation import Donation, resolve_donation
 from tracer.errors import ArgumentError
 from tracer.optimizer.pipeline import SPLIT_NAME
-from tracer.optimizer.rewrite import rules
+from tracer.optimizer.selection import rule_names, switched_off
 from tracer.sharding import Spread
 from tracer.units import parse_bytes, parse_flags
 
@@ -58,9 +58,9 @@ def compile_options(
     limit = _limit(memory_limit)
     if limit is None:
         limit = _from_environment("TRACER_MEMORY_LIMIT", _limit)
-    disabled = _from_environment("TRACER_DISABLE_RULES", rules.rule_names) or frozenset()
-    disabled |= _from_environment("TRACER_PASSES", rules.switched_off) or frozenset()
-    disabled |= frozenset() if passes is None else rules.switched_off(passes)
+    disabled = _from_environment("TRACER_DISABLE_RULES", rule_names) or frozenset()
+    disabled |= _from_environment("TRACER_PASSES", switched_off) or frozenset()
+    disabled |= frozenset() if passes is None else switched_off(passes)
     threshold = _bytes(tensor_size_threshold, flags.get("tensor_size_threshold"))
     split_size = _bytes(tensor_split_size, flags.get("tensor_split_size"))
     positions = _positions("donate_argnums", donate_argnums)

@@ -1,4 +1,4 @@
-"""From one traced call to a program that keeps its byte limit: the closed loop of planning."""
+"""From one traced call to a program that keeps its byte limit."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tracer.array.array import Array, Deleted
 from tracer.array.recording import Reading
 from tracer.array.trace import Traced, Written, write_back
 from tracer.compilation.alias_report import Compiled, alias_report, unused_rows
+from tracer.compilation.candidates import CandidateSearch, CompiledCandidate, predicted_for
 from tracer.compilation.collection import rare_collection
 from tracer.compilation.donation import warn_unused
-from tracer.compilation.iterative import Compilers, Found, predicted_for
 from tracer.compilation.mesh_arguments import MeshArguments
 from tracer.compilation.options import CompileOptions
 from tracer.compilation.signature import Call
@@ -120,7 +120,7 @@ def build_program(call: Call, options: CompileOptions, name: str) -> Program:
 
 
 def _build(call: Call, options: CompileOptions, name: str) -> Program:
-    compilers = Compilers(call, options, name)
+    compilers = CandidateSearch(call, options, name)
     found = compilers.compile()
     compiler, execute = found.compiler, found.execute
     traced, device = compiler.traced, compiler.device
@@ -244,7 +244,7 @@ def _gone(name: str) -> Deleted:
     return Deleted(f"the call of {name} that it was donated to")
 
 
-def _compiled(call: Call, found: Found) -> Compiled:
+def _compiled(call: Call, found: CompiledCandidate) -> Compiled:
     """Return the program with its arguments and results as the user knows them."""
     compiler, graph = found.compiler, found.graph
     captured = tuple(f"the captured {type}" for type in graph.input_types[len(call.names) :])
@@ -266,7 +266,7 @@ def _compiled(call: Call, found: Found) -> Compiled:
     )
 
 
-def _plan(compilers: Compilers, found: Found, compiled: Compiled) -> Plan:
+def _plan(compilers: CandidateSearch, found: CompiledCandidate, compiled: Compiled) -> Plan:
     compiler, candidate = found.compiler, found.candidate
     planner = compiler.planner
     mode_row = compilers.mode_row(compiler)

@@ -12,21 +12,23 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from tracer import lowering
+from tracer.compilation.candidates import (
+    CandidateSearch,
+    CompiledCandidate,
+    predicted_for,
+    tenths_lower,
+)
 from tracer.compilation.donation import donated_leaves
-from tracer.compilation.iterative import Compilers, Found, predicted_for, tenths_lower
 from tracer.compilation.mesh_placement import Placer, SpreadCandidate
 from tracer.compilation.options import AUTO, CompileOptions
 from tracer.compilation.signature import Call
 from tracer.errors import MemoryLimitError, OutOfMemoryError
-from tracer.ir import Graph, ShapeDtype
+from tracer.ir import ShapeDtype
 from tracer.optimizer.loops.split import LoopRow, SplitSettings
 from tracer.optimizer.model.speed import Machine
-from tracer.optimizer.partition import shard_graph
-from tracer.optimizer.passes import Pass, PassLog, PassManager, PassRow
-from tracer.optimizer.pipeline import SHARD_NAME, PlannerOptions, split_passes
+from tracer.optimizer.passes import PassManager, PassRow
+from tracer.optimizer.pipeline import SHARD_NAME, Context, PlannerOptions, Stage, passes_in
 from tracer.optimizer.planner import Planner
-from tracer.optimizer.rewrite import rules
-from tracer.optimizer.rewrite.simplify import COMMON_SUBEXPRESSIONS
 from tracer.sharding import Spread
 from tracer.units import format_bytes
 
@@ -36,7 +38,7 @@ _LEAST_BYTES = 1 << 12
 
 
 @dataclass(frozen=True)
-class SpreadFound:
+class CompiledSpread:
     """A candidate that is compiled."""
 
     candidate: SpreadCandidate
@@ -71,15 +73,15 @@ class Spreader:
                 limit_bytes=self.limit,
                 machine=self.machine,
                 split=False,
-                match=rules.matching(options.disabled),
+                with_rules=True,
                 disabled=options.disabled,
                 donated=frozenset(self.donated),
             ),
         )
         self.graph = self.planner.graph
-        self._accepted: SpreadFound | None = None
+        self._accepted: CompiledSpread | None = None
 
-    def compile(self) -> SpreadFound:
+    def compile(self) -> CompiledSpread:
         """Return the first program that keeps the limit on every device, compiled.
 
         Raises
@@ -101,7 +103,7 @@ class Spreader:
             least = self._least.nbytes
         return least if self._accepted is None else min(least, self._accepted.nbytes)
 
-    def _first(self, limit: int | None) -> SpreadFound | None:
+    def _first(self, limit: int | None) -> CompiledSpread | None:
         """Return the first program that keeps the limit, of those that are planned for it."""
         for candidate in self._candidates(limit):
             found = self._found(candidate, limit)
@@ -111,7 +113,7 @@ class Spreader:
         return None if alone is None else self._on_each(alone)
 
     @cached_property
-    def _least(self) -> SpreadFound:
+    def _least(self) -> CompiledSpread:
         """The smallest program that is known, spread or not; the limit plays no part.
 
         From there, limits a tenth lower are tried as long as they are met, as for one device.
@@ -126,21 +128,21 @@ class Spreader:
         return self._first(found.nbytes) or found
 
     @cached_property
-    def _compilers(self) -> Compilers:
+    def _compilers(self) -> CandidateSearch:
         """Those of the program of one device, which every device may run."""
         options = replace(self.options, limit=self.limit, device=self.mesh.flat[0], spread=None)
-        return Compilers(self.call, options, self.name, placer=self.placer)
+        return CandidateSearch(self.call, options, self.name, placer=self.placer)
 
-    def _alone(self, limit: int | None) -> Compilers:
+    def _alone(self, limit: int | None) -> CandidateSearch:
         return self._compilers if limit == self.limit else self._compilers.with_limit(limit)
 
-    def _on_each(self, found: Found) -> SpreadFound:
+    def _on_each(self, found: CompiledCandidate) -> CompiledSpread:
         """Return the program of one device as one that every device runs."""
         graph, loops = found.candidate.graph, found.candidate.loops
         candidate = self.placer.candidate(graph, found.candidate.rows, loops, ())
-        return SpreadFound(candidate, found.execute)
+        return CompiledSpread(candidate, found.execute)
 
-    def _found(self, candidate: SpreadCandidate, limit: int | None) -> SpreadFound | None:
+    def _found(self, candidate: SpreadCandidate, limit: int | None) -> CompiledSpread | None:
         """Compile a candidate; None where the device's compiler says that it does not fit."""
         careful = lowering.memory_optimized_options(self.mesh.platform)
         options = {} if limit is None else careful
@@ -148,7 +150,7 @@ class Spreader:
             execute = self.placer.compile(candidate.graph, options)
         except OutOfMemoryError:
             return None
-        return SpreadFound(candidate, execute)
+        return CompiledSpread(candidate, execute)
 
     def _candidates(self, limit: int | None) -> Iterator[SpreadCandidate]:
         """Yield programs, each once: as the user placed it, then as the planner spreads it."""
@@ -207,23 +209,19 @@ class Spreader:
             return
         loops: list[LoopRow] = []
         manager = PassManager()
-        graph = manager.run(candidate.graph, split_passes(settings, loops))
+        context = Context(self.planner.options, settings, loops)
+        graph = manager.run(candidate.graph, passes_in(Stage.LOOPS, context))
         yield self.placer.candidate(graph, (*rows, *manager.rows), tuple(loops), candidate.axes)
 
     def _sharded(self, settings: SplitSettings) -> tuple[SpreadCandidate, tuple[PassRow, ...]]:
-        def run(graph: Graph, log: PassLog) -> Graph:
-            return shard_graph(graph, self.mesh.size, settings, log)
-
         manager = PassManager()
-        shard = Pass(SHARD_NAME, run, exact=False, bodies=False)
-        is_spread = self.mesh.size > 1 and SHARD_NAME not in self.options.disabled
-        passes = (shard, COMMON_SUBEXPRESSIONS) if is_spread else ()
-        graph = manager.run(self.graph, passes)
+        context = Context(self.planner.options, settings, devices=self.mesh.size)
+        graph = manager.run(self.graph, passes_in(Stage.DEVICES, context))
         rows = (*self.planner.rows, *manager.rows)
         axes = tuple(manager.rows[0].applied) if manager.rows else ()
         return self.placer.candidate(graph, rows, (), axes), rows
 
-    def explained(self, found: SpreadFound) -> tuple[str, ...]:
+    def explained(self, found: CompiledSpread) -> tuple[str, ...]:
         """Return what is spread over the mesh, for the plan; empty where XLA does it."""
         candidate = found.candidate
         if candidate.axes or not self.spread.is_automatic:
@@ -240,7 +238,7 @@ class Spreader:
         refusals = [item for row in rows if row.name == SHARD_NAME for item in row.refusals]
         return f": {refusals[0].subject}: {refusals[0].reason}" if refusals else ""
 
-    def _infeasible(self, limit: int, found: SpreadFound) -> MemoryLimitError:
+    def _infeasible(self, limit: int, found: CompiledSpread) -> MemoryLimitError:
         tensors = found.candidate.liveness.live_at_peak()
         binding = f"{tensors[0]}, {format_bytes(tensors[0].nbytes)}" if tensors else "its arguments"
         return MemoryLimitError(

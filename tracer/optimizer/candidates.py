@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from tracer.ir import Graph
-from tracer.optimizer.loops.split import Alike, LoopRow, SplitSettings
+from tracer.optimizer.loops.split import LoopRow, SplitCache, SplitSettings
 from tracer.optimizer.model.speed import Machine
 from tracer.optimizer.passes import PassRow
 from tracer.optimizer.remat import Rematerialiser
@@ -29,14 +29,14 @@ Split = tuple[tuple[PassRow, ...], Candidate]
 
 
 @dataclass
-class Known:
+class PlanningCache:
     """What planners of the same call for other limits found, and this one need not find again.
 
     Attributes
     ----------
     splits : dict
         Split programs, by the fingerprint of the graph and the settings.
-    alike : Alike
+    alike : SplitCache
         What the split pass found for loops that are alike.
     rematerialiser : Rematerialiser or None
         What computes values again; it knows the programs it has looked at.
@@ -51,7 +51,7 @@ class Known:
     prefixes: dict[tuple[str, int | None], tuple[Graph, tuple[PassRow, ...]]] = field(
         default_factory=dict
     )
-    alike: Alike = field(default_factory=Alike)
+    alike: SplitCache = field(default_factory=SplitCache)
     rematerialiser: Rematerialiser | None = None
 
 
@@ -115,7 +115,7 @@ __all__ = [
     "SMALLEST_SETTINGS",
     "TIGHT_SETTINGS",
     "Candidate",
-    "Known",
+    "PlanningCache",
     "limit_settings",
     "user_settings",
 ]

@@ -1,60 +1,26 @@
-"""The order of the passes, with a reason for each place.
+"""The one table of passes: what runs, in what order, on what condition, and why there.
 
-1. *fuse scans* before loops are written out: a scan over what another one stacks, as in forward
-   mode, joins it, and nothing is stacked. Then *expand* writes ops that only matter to
-   differentiation (checkpoint, custom_vjp) with the ops they stand for, so that no later pass
-   needs to know them. *loop unrolling* right after: what counters hang on is numbers for 2.
-2. *common subexpressions* and *constant folding* first: the patterns below see one node for one
-   value, and numbers where the user wrote numbers. *reassociate solves* right after: it reads sums
-   of products, which the matches below take into larger products.
-3. *apply rules* (`tracer.optimizer.rewrite.rules`, handed in) while the program is still as it
-   was written. Then *unroll short reductions* before *match contractions*: with few features the
-   direct form of a distance is nearly as fast as norms and a product, and loses no digits. What is
-   left, among it the gradients of distances, becomes products; *unroll short reductions* again
-   after them, for more terms, takes what has no form as a product.
-4. *reorder chains* after the matches, which make products; it takes each tree of them in its best
-   order, and under a limit that the fastest would break the bytes between them decide.
-   Then *sink transposes*: chains have taken theirs, and what reductions are left read their
-   operands as they lie in memory.
-5. *scalar replacement* once loops are `while` and starts are constants, and after *unroll short
-   reductions*, which takes sums over a state's few parts apart. Then
-   *common subexpressions* again: the rewrites make alike pieces (norms, centres).
-6. *reduce through concatenate* after *scalar replacement*, which looks for stacks in loops. Then
-   *horizontal fusion*, as alike pieces are one node each by now, and before *split*, which sees
-   the packed arrays: they are small ones.
-7. *split*: it wants the smallest program. *rematerialise* beside it and before *schedule*: for a
-   program that is above the limit, whole or split, whichever the time model finds faster.
-   *fusion merger* for the whole program only: slices stay in the cache, and the barriers that keep
-   its copies apart end the regions that *split* follows.
-8. *schedule* last, and only for a program that is above the limit in its own or in XLA's order: the
-   barriers that keep the order are in the way of every other pass.
-9. *loop interchange* makes several programs of the one that is compiled, so no pass that looks at
-   the whole can follow; *small calls* in each, as every other pass reads loops as they are.
-10. *keep in place* for the program that is compiled, after everything that moves values: it needs
-   the order and the buffers of the model as they stay, and its barriers would be in the way too.
-11. *expand exponentials* on CPUs, at the very end: to all others an exponential is one node.
+`TABLE` is all of it. The planner, the search for a compiled program and programs on several devices
+ask it for the passes of a stage (`passes_in`); docs/passes.md is written from it
+(`python docs/generate_passes.py`), and the names by which passes are switched off are its names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
-from tracer.ir import Graph
-from tracer.optimizer.alias.in_place import IN_PLACE_NAME
+from tracer.optimizer.alias.in_place import in_place_pass
 from tracer.optimizer.fuse.concatenations import REDUCE_THROUGH_CONCATENATE
-from tracer.optimizer.fuse.duplicate import FUSION_MERGER
+from tracer.optimizer.fuse.duplicate import duplicate_pass
 from tracer.optimizer.fuse.horizontal import horizontal_pass
 from tracer.optimizer.loops.fuse_scans import FUSE_SCANS
-from tracer.optimizer.loops.interchange import INTERCHANGE_NAME
 from tracer.optimizer.loops.scalar_replacement import scalar_replacement_pass
-from tracer.optimizer.loops.small_calls import SMALL_CALLS_NAME
-from tracer.optimizer.loops.split import Alike, LoopRow, SplitSettings, split_graph
+from tracer.optimizer.loops.small_calls import small_calls_pass
+from tracer.optimizer.loops.split import split_pass
 from tracer.optimizer.loops.unrolling import unrolling_pass
-from tracer.optimizer.model.speed import DEFAULT_MACHINE, Machine
-from tracer.optimizer.passes import Pass, PassLog
-from tracer.optimizer.remat import REMATERIALISE_NAME
-from tracer.optimizer.rewrite.chains import SOLVES, chains_pass
+from tracer.optimizer.partition import shard_pass
+from tracer.optimizer.pass_entry import Context, PassEntry, PlannerOptions, Stage
+from tracer.optimizer.passes import Pass
+from tracer.optimizer.rewrite import rules
+from tracer.optimizer.rewrite.chains import SOLVES, chains_pass, schedule_pass
 from tracer.optimizer.rewrite.expand import EXPAND
 from tracer.optimizer.rewrite.exponentials import EXPAND_EXPONENTIALS
 from tracer.optimizer.rewrite.match import (
@@ -66,99 +32,434 @@ from tracer.optimizer.rewrite.match import (
 from tracer.optimizer.rewrite.simplify import COMMON_SUBEXPRESSIONS, CONSTANT_FOLDING
 from tracer.optimizer.rewrite.sink import sink_pass
 from tracer.optimizer.rewrite.transposes import TRANSPOSES
-from tracer.optimizer.schedule.schedule import SCHEDULE
 
 
-@dataclass(frozen=True)
-class PlannerOptions:
-    """What the user asked of the planner, in bytes.
-
-    `threshold_bytes` and `split_bytes` are the two options of the paper. `machine` is what the
-    device can do; `split` is False when nothing is to be computed in slices. Values of more than
-    `sink_bytes` that loops and branches do not change are computed inside of these; None: they
-    are handed in. `match` are the algebraic rewrites that are switched on; passes whose names (with
-    hyphens) are in `disabled` are left out.
-    """
-
-    limit_bytes: int | None = None
-    threshold_bytes: int | None = None
-    split_bytes: int | None = None
-    machine: Machine = DEFAULT_MACHINE
-    split: bool = True
-    match: tuple[Pass, ...] = (INNER_PRODUCTS, UNROLL, CONTRACTIONS)
-    disabled: frozenset[str] = frozenset()
-    donated: frozenset[int] = frozenset()
-    sink_bytes: int | None = None
+def _sink(context: Context) -> Pass:
+    assert context.options.sink_bytes is not None
+    return sink_pass(context.options.sink_bytes)
 
 
-def standard_passes(
-    match: Sequence[Pass] = (INNER_PRODUCTS, UNROLL, CONTRACTIONS),
-    limit_bytes: int | None = None,
-    machine: Machine = DEFAULT_MACHINE,
-) -> tuple[Pass, ...]:
-    """Return the passes with these algebraic rewrites among them, for a limit and a machine."""
-    return (
-        FUSE_SCANS,
-        EXPAND,
-        unrolling_pass(machine),
-        COMMON_SUBEXPRESSIONS,
-        CONSTANT_FOLDING,
-        SOLVES,
-        *match,
-        unroll_without_product_pass(limit_bytes),
-        chains_pass(limit_bytes),
-        TRANSPOSES,
-        scalar_replacement_pass(limit_bytes),
-        COMMON_SUBEXPRESSIONS,
-        REDUCE_THROUGH_CONCATENATE,
-        horizontal_pass(limit_bytes),
-    )
+def _split(context: Context) -> Pass:
+    assert context.settings is not None
+    return split_pass(context.settings, context.loops, context.alike)
 
 
-STANDARD_PASSES = standard_passes()
+def _shard(context: Context) -> Pass:
+    assert context.settings is not None
+    return shard_pass(context.devices, context.settings)
+
+
+def _rematerialise(context: Context) -> Pass:
+    assert context.rematerialiser is not None
+    return context.rematerialiser.as_pass(context.room, context.options.donated)
+
+
+def _has_rules(context: Context) -> bool:
+    return context.options.with_rules and bool(rules.enabled(context.options.disabled))
+
+
+def _is_spread(context: Context) -> bool:
+    return context.devices > 1 and SHARD_NAME not in context.options.disabled
+
+
 SPLIT_NAME = "split"
 SHARD_NAME = "shard"
-"""Of programs on several devices (`tracer.compilation.spmd`): before *split*."""
 RECOMPUTE_IN_LOOPS, SEGMENT_SCANS = "recompute-in-loops", "segment-scans"
-"""Names of the ways to trace again (`tracer.compilation.retracing`), to switch them off by."""
-OPTIONAL_PASSES = frozenset(
-    item.option
-    for item in (*STANDARD_PASSES, FUSION_MERGER, SCHEDULE, EXPAND_EXPONENTIALS)
-    if item is not EXPAND
-) | {
-    SPLIT_NAME,
-    SHARD_NAME,
-    IN_PLACE_NAME,
-    SMALL_CALLS_NAME,
-    INTERCHANGE_NAME,
-    REMATERIALISE_NAME,
-    RECOMPUTE_IN_LOOPS,
-    SEGMENT_SCANS,
-}
+"""Names of the ways to trace again (`tracer.compilation.retracing`)."""
+
+TABLE: tuple[PassEntry, ...] = (
+    PassEntry(
+        option="recompute-in-loops",
+        stage=Stage.TRACE_AGAIN,
+        what=(
+            "traces again: loops compute large values that they only read, and residuals, "
+            "themselves"
+        ),
+        why_here="only when nothing else keeps the limit: it computes more",
+        exact="no: a value computed inside a loop may be fused differently",
+        make=None,
+        when="under a limit, for programs with loops or branches",
+    ),
+    PassEntry(
+        option="segment-scans",
+        stage=Stage.TRACE_AGAIN,
+        what=("traces again: scans are differentiated in segments, every step is computed twice"),
+        why_here="the same",
+        exact="yes",
+        make=None,
+        when="under a limit, for programs with loops or branches",
+    ),
+    PassEntry(
+        option="fuse-scans",
+        stage=Stage.AS_TRACED,
+        what="a scan over what another one stacks joins it",
+        why_here="before loops are written out",
+        exact="yes",
+        make=lambda _: FUSE_SCANS,
+    ),
+    PassEntry(
+        option="expand",
+        stage=Stage.AS_TRACED,
+        what="writes out ops that only matter to differentiation",
+        why_here="no later pass needs to know them",
+        exact="yes",
+        make=lambda _: EXPAND,
+        is_optional=False,
+    ),
+    PassEntry(
+        option="sink",
+        stage=Stage.AS_TRACED,
+        what=(
+            "loops and branches compute large values that they only read themselves, in every trip"
+        ),
+        why_here="split then cuts these values where they are used",
+        exact="no: a value computed in a loop may be fused differently",
+        make=_sink,
+        when="in programs that *recompute-in-loops* traced",
+        condition=lambda c: c.options.sink_bytes is not None,
+        is_optional=False,
+    ),
+    PassEntry(
+        option="loop-unrolling",
+        stage=Stage.AS_TRACED,
+        what=(
+            "loops of no or one trip, and of up to four in other loops, are written out "
+            "([fusion.md](fusion.md))"
+        ),
+        why_here="counters become numbers before constants are folded",
+        exact="yes",
+        make=lambda c: unrolling_pass(c.options.machine),
+    ),
+    PassEntry(
+        option="common-subexpressions",
+        stage=Stage.AS_TRACED,
+        what="one node for one value",
+        why_here="the patterns below see one node for one value",
+        exact="yes",
+        make=lambda _: COMMON_SUBEXPRESSIONS,
+    ),
+    PassEntry(
+        option="constant-folding",
+        stage=Stage.AS_TRACED,
+        what="computes what hangs on constants only",
+        why_here="patterns see numbers where the user wrote numbers",
+        exact="yes",
+        make=lambda _: CONSTANT_FOLDING,
+    ),
+    PassEntry(
+        option="reassociate-solves",
+        stage=Stage.AS_TRACED,
+        what=(
+            "`solve(L, S @ A)` of a wide A is `solve(L, S) @ A`, and sums over the wide "
+            "axis come of Gram matrices of A ([linear-algebra.md](linear-algebra.md))"
+        ),
+        why_here="sums of products are as they were written",
+        exact="no: order of products",
+        make=lambda _: SOLVES,
+    ),
+    PassEntry(
+        option="apply-rules",
+        stage=Stage.AS_TRACED,
+        what="the rewrite rules, each with a name of its own ([rules.md](rules.md))",
+        why_here="while the program is as it was written",
+        exact="by rule",
+        make=lambda c: rules.rules_without(c.options.disabled),
+        condition=_has_rules,
+    ),
+    PassEntry(
+        option="write-out-inner-products",
+        stage=Stage.AS_TRACED,
+        what="squared distances written as inner products",
+        why_here="brings them into the form that the next two know",
+        exact="no",
+        make=lambda _: INNER_PRODUCTS,
+    ),
+    PassEntry(
+        option="unroll-short-reductions",
+        stage=Stage.AS_TRACED,
+        what="sums over few features, such as distances for d = 3, become element-wise sums",
+        why_here="before products are made of them: loses no digits",
+        exact="no: order of a sum",
+        make=lambda _: UNROLL,
+    ),
+    PassEntry(
+        option="match-contractions",
+        stage=Stage.AS_TRACED,
+        what=(
+            "sums of products and squared distances become `dot_general` "
+            "([distances.md](distances.md))"
+        ),
+        why_here="after the rules, which see the text as written",
+        exact="no",
+        make=lambda _: CONTRACTIONS,
+    ),
+    PassEntry(
+        option="unroll-short-reductions",
+        stage=Stage.AS_TRACED,
+        what=(
+            "again, for up to 32 terms: sums of absolute differences and their like; each "
+            "feature is stored in a run of its own, if that is little next to the limit"
+        ),
+        why_here="what products do not stand for",
+        exact="no: order of a sum",
+        make=lambda c: unroll_without_product_pass(c.limit),
+    ),
+    PassEntry(
+        option="reorder-chains",
+        stage=Stage.AS_TRACED,
+        what=(
+            "products in their best order, common factors out "
+            "([linear-algebra.md](linear-algebra.md))"
+        ),
+        why_here="after the matches, which make products",
+        exact="no",
+        make=lambda c: chains_pass(c.limit),
+        is_per_limit=True,
+    ),
+    PassEntry(
+        option="sink-transposes",
+        stage=Stage.AS_TRACED,
+        what="reductions over transposed arrays read them as they lie in memory",
+        why_here="after the chains, which take transposes of their own",
+        exact="no: order of sums",
+        make=lambda _: TRANSPOSES,
+    ),
+    PassEntry(
+        option="scalar-replacement",
+        stage=Stage.AS_TRACED,
+        what=(
+            "a loop whose state is taken apart and stacked again in every trip carries the "
+            "parts ([fusion.md](fusion.md))"
+        ),
+        why_here=(
+            "loops are `while` and starts constants by now; after short sums are taken apart"
+        ),
+        exact="yes",
+        make=lambda c: scalar_replacement_pass(c.limit),
+        is_per_limit=True,
+    ),
+    PassEntry(
+        option="common-subexpressions",
+        stage=Stage.AS_TRACED,
+        what="again, after the rewrites",
+        why_here="they make the same pieces twice, such as norms and centres",
+        exact="yes",
+        make=lambda _: COMMON_SUBEXPRESSIONS,
+    ),
+    PassEntry(
+        option="reduce-through-concatenate",
+        stage=Stage.AS_TRACED,
+        what=(
+            "sums and extrema of a concatenation are taken of its parts ([fusion.md](fusion.md))"
+        ),
+        why_here="after scalar replacement, which looks for stacks in loops",
+        exact="no: order of a sum",
+        make=lambda _: REDUCE_THROUGH_CONCATENATE,
+    ),
+    PassEntry(
+        option="horizontal-fusion",
+        stage=Stage.AS_TRACED,
+        what=(
+            "many small alike operations become one on packed arrays; alike carries of a "
+            "loop become one carry ([fusion.md](fusion.md))"
+        ),
+        why_here=(
+            "alike pieces are one node each by now; before split, for which packed arrays are small"
+        ),
+        exact="no: a batched product may round otherwise",
+        make=lambda c: horizontal_pass(c.limit),
+        is_per_limit=True,
+    ),
+    PassEntry(
+        option="shard",
+        stage=Stage.DEVICES,
+        what=(
+            "on several devices only: gives each an equal part of large values, and of a "
+            "batch that goes through loops ([devices.md](devices.md))"
+        ),
+        why_here="before split, which cuts what a part still stores above the limit",
+        exact="no: order of sums",
+        make=_shard,
+        when="on several devices",
+        condition=_is_spread,
+    ),
+    PassEntry(
+        option="common-subexpressions",
+        stage=Stage.DEVICES,
+        what="again, after *shard*",
+        why_here="parts read the same pieces",
+        exact="yes",
+        make=lambda _: COMMON_SUBEXPRESSIONS,
+        when="on several devices",
+        condition=_is_spread,
+    ),
+    PassEntry(
+        option="split",
+        stage=Stage.LOOPS,
+        what="computes large values in slices ([planner.md](planner.md))",
+        why_here="wants the smallest program",
+        exact="no: order of sums",
+        make=_split,
+        when="under a limit, or where the time model finds it faster",
+    ),
+    PassEntry(
+        option="common-subexpressions",
+        stage=Stage.LOOPS,
+        what="again, after *split*",
+        why_here="slices read the same pieces",
+        exact="yes",
+        make=lambda _: COMMON_SUBEXPRESSIONS,
+        when="where *split* runs",
+    ),
+    PassEntry(
+        option="fusion-merger",
+        stage=Stage.UNSPLIT,
+        what=(
+            "computes a value in each kernel that reads it, where that is cheaper than to "
+            "store it ([fusion.md](fusion.md))"
+        ),
+        why_here=(
+            "for the program that is not split: its barriers end the regions that split follows"
+        ),
+        exact="no: a copy may round differently",
+        make=lambda c: duplicate_pass(c.options.machine),
+        when="for the program that is not split",
+    ),
+    PassEntry(
+        option="rematerialise",
+        stage=Stage.OVER_LIMIT,
+        what=(
+            "values stored over the peak are computed again after it "
+            "([rematerialisation.md](rematerialisation.md))"
+        ),
+        why_here=(
+            "beside *split*, under a limit only: of the programs that keep it the fastest "
+            "by the time model is taken"
+        ),
+        exact="no: a value computed again may be fused differently",
+        make=_rematerialise,
+        when="under a limit that the candidate does not keep",
+    ),
+    PassEntry(
+        option="schedule",
+        stage=Stage.ORDER,
+        what="an order with a smaller peak, which XLA is made to keep",
+        why_here="last: its barriers are in the way of other passes",
+        exact="yes",
+        make=lambda c: schedule_pass(c.options.donated),
+        when="where our order or XLA's is above the limit",
+    ),
+    PassEntry(
+        option="loop-interchange",
+        stage=Stage.LANES,
+        what=(
+            "a loop over independent blocks outside, the loop over steps inside: a program "
+            "for each core ([fusion.md](fusion.md))"
+        ),
+        why_here="makes several programs of one: nothing that looks at the whole can follow",
+        exact="no: ends of rows, sums",
+        make=None,
+        when="on CPUs, one device, nothing donated, for programs with loops",
+        condition=lambda c: not c.options.donated,
+    ),
+    PassEntry(
+        option="common-subexpressions",
+        stage=Stage.LANE,
+        what="again, in the program of each core",
+        why_here="blocks read the same pieces",
+        exact="yes",
+        make=lambda _: COMMON_SUBEXPRESSIONS,
+        when="after *loop-interchange*",
+    ),
+    PassEntry(
+        option="small-calls",
+        stage=Stage.LANE,
+        what="the next row, in the program of each core",
+        why_here="as for the whole program",
+        exact="no: XLA rounds some functions otherwise there",
+        make=lambda c: small_calls_pass(c.options.machine, c.options.donated),
+        when="after *loop-interchange*",
+    ),
+    PassEntry(
+        option="small-calls",
+        stage=Stage.CALLS,
+        what="loops of small kernels run as one function ([fusion.md](fusion.md))",
+        why_here="every other pass reads loops as they are",
+        exact="no: XLA rounds some functions otherwise there",
+        make=lambda c: small_calls_pass(c.options.machine, c.options.donated),
+        when=(
+            "for programs with loops or branches; under a limit not in our order, nor "
+            "where it takes more"
+        ),
+    ),
+    PassEntry(
+        option="keep-in-place",
+        stage=Stage.IN_PLACE,
+        what=(
+            "kernels wait for what reads the memory they write over, so that XLA copies no "
+            "donated argument and no carry ([aliasing.md](aliasing.md))"
+        ),
+        why_here="for the program that is compiled: it needs the final order",
+        exact="yes",
+        make=lambda c: in_place_pass(c.options.donated),
+    ),
+    PassEntry(
+        option="expand-exponentials",
+        stage=Stage.TARGET,
+        what=(
+            "float64 exponentials as polynomials on CPUs, where XLA stores the same values "
+            "with them ([memory-model.md](memory-model.md))"
+        ),
+        why_here=(
+            "at the very end: to all others an exponential is one node; not on several devices"
+        ),
+        exact="no: the last digit, and `exp(a) * exp(b)`, which XLA made one exponential of",
+        make=lambda _: EXPAND_EXPONENTIALS,
+        when="on CPUs, on one device, for programs with float64 exponentials",
+    ),
+)
+
+OPTIONAL_PASSES = frozenset(entry.option for entry in TABLE if entry.is_optional)
 """Names by which passes can be switched off; the ops that *expand* writes out have no lowering."""
 
 
-def passes_of(options: PlannerOptions) -> Sequence[Pass]:
-    """Return the passes that run before a program is split, in their order."""
-    passes = tuple(
-        item
-        for item in standard_passes(options.match, options.limit_bytes, options.machine)
-        if item.option not in options.disabled
+def entries_in(stage: Stage, context: Context) -> tuple[PassEntry, ...]:
+    """Return the rows of a stage that run, in their order."""
+    return tuple(
+        entry
+        for entry in TABLE
+        if entry.stage is stage
+        and not (entry.is_optional and entry.option in context.options.disabled)
+        and entry.condition(context)
     )
-    if options.sink_bytes is None:
-        return passes
-    place = passes.index(EXPAND) + 1
-    return (*passes[:place], sink_pass(options.sink_bytes), *passes[place:])
 
 
-def split_passes(
-    settings: SplitSettings, loops: list[LoopRow], alike: Alike | None = None
-) -> tuple[Pass, ...]:
-    """Return the passes that write a program's loops; what they are is added to `loops`."""
+def passes_in(stage: Stage, context: Context) -> tuple[Pass, ...]:
+    """Return the passes of a stage that run, in their order."""
+    return tuple(entry.make(context) for entry in entries_in(stage, context) if entry.make)
 
-    def run(graph: Graph, log: PassLog) -> Graph:
-        result, rows = split_graph(graph, settings, log, alike)
-        loops.extend(rows)
-        return result
 
-    return Pass(SPLIT_NAME, run, exact=False, bodies=False), COMMON_SUBEXPRESSIONS
+def standard_passes(options: PlannerOptions | None = None) -> tuple[Pass, ...]:
+    """Return the passes that run before a program is split, in their order."""
+    return passes_in(Stage.AS_TRACED, Context(options or PlannerOptions()))
+
+
+STANDARD_PASSES = standard_passes()
+
+__all__ = [
+    "EXPAND",
+    "OPTIONAL_PASSES",
+    "RECOMPUTE_IN_LOOPS",
+    "SEGMENT_SCANS",
+    "SHARD_NAME",
+    "SPLIT_NAME",
+    "STANDARD_PASSES",
+    "TABLE",
+    "Context",
+    "PassEntry",
+    "PlannerOptions",
+    "Stage",
+    "entries_in",
+    "passes_in",
+    "standard_passes",
+]

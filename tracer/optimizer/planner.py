@@ -12,22 +12,25 @@ from tracer.optimizer.candidates import (
     SMALLEST_SETTINGS,
     TIGHT_SETTINGS,
     Candidate,
-    Known,
+    PlanningCache,
     limit_settings,
     user_settings,
 )
-from tracer.optimizer.finishing import Finisher
-from tracer.optimizer.fuse.duplicate import FUSION_MERGER, duplicate_pass
-from tracer.optimizer.loops.scalar_replacement import scalar_replacement_pass
+from tracer.optimizer.final_passes import FinalPasses
 from tracer.optimizer.loops.split import LoopRow, SplitSettings
 from tracer.optimizer.model.liveness import Liveness, LiveTensor
 from tracer.optimizer.model.speed import estimate_seconds
 from tracer.optimizer.model.trip_counts import unsplit_bytes
 from tracer.optimizer.passes import PassManager, PassRow
-from tracer.optimizer.pipeline import PlannerOptions, passes_of, split_passes
-from tracer.optimizer.remat import REMATERIALISE_NAME, Rematerialiser
-from tracer.optimizer.rewrite.chains import chains_pass
-from tracer.optimizer.schedule.schedule import SCHEDULE
+from tracer.optimizer.pipeline import (
+    SPLIT_NAME,
+    Context,
+    PlannerOptions,
+    Stage,
+    entries_in,
+    passes_in,
+)
+from tracer.optimizer.remat import Rematerialiser
 
 # A program that fits is split when that takes at most this share of its time, by the model: the
 # model's own error is about that.
@@ -49,7 +52,7 @@ _FEW_NODES = 400
 _MOST_COMBINED = 2
 
 
-class Planner(Finisher):
+class Planner(FinalPasses):
     """Finds programs for a graph under a byte limit, the fastest first.
 
     Parameters
@@ -58,23 +61,25 @@ class Planner(Finisher):
         The traced program.
     options : PlannerOptions
         The limit and the user's thresholds.
-    known : Known, optional
+    known : PlanningCache, optional
         What planners with other limits found, and this one too: most of a planner's time when
         limits are tight.
     """
 
-    def __init__(self, graph: Graph, options: PlannerOptions, known: Known | None = None) -> None:
+    def __init__(
+        self, graph: Graph, options: PlannerOptions, known: PlanningCache | None = None
+    ) -> None:
         super().__init__(options)
-        self._known = Known() if known is None else known
+        self._known = PlanningCache() if known is None else known
         self.traced = graph
         self.graph, self.rows = self._optimised(graph)
         self.baseline_peak_bytes = Liveness(graph, options.donated).peak_bytes
 
     def _optimised(self, graph: Graph) -> tuple[Graph, tuple[PassRow, ...]]:
-        """Run the passes; those before the first that hangs on the limit once for all limits."""
-        passes = passes_of(self.options)
-        names = {chains_pass(None).option, scalar_replacement_pass(None).option}
-        place = next((i for i, item in enumerate(passes) if item.option in names), len(passes))
+        """Run the passes; those before the first that is run for each limit once for all."""
+        passes = passes_in(Stage.AS_TRACED, self.context)
+        entries = entries_in(Stage.AS_TRACED, self.context)
+        place = next((i for i, entry in enumerate(entries) if entry.is_per_limit), len(entries))
         key, known = (graph.fingerprint, self.options.sink_bytes), self._known.prefixes
         if key not in known:
             before = PassManager()
@@ -101,9 +106,7 @@ class Planner(Finisher):
     def _whole(self) -> Candidate:
         """The program without loops of the planner's."""
         whole = self._candidate(self.graph, self.rows, ())
-        if FUSION_MERGER.option in self.options.disabled:
-            return whole
-        return self.after(whole, duplicate_pass(self.options.machine))
+        return self.after(whole, *passes_in(Stage.UNSPLIT, self.context))
 
     def candidates(self) -> Iterator[Candidate]:
         """Yield programs that are predicted to keep the limit, the fastest first."""
@@ -241,14 +244,13 @@ class Planner(Finisher):
 
         None where there is nothing to compute again, or the pass is switched off.
         """
-        disabled = self.options.disabled
-        if REMATERIALISE_NAME in disabled or candidate.peak_bytes <= limit:
+        if candidate.peak_bytes <= limit:
             return None
-        order = SCHEDULE.option not in disabled
+        order = bool(entries_in(Stage.ORDER, self.context))
         if self._known.rematerialiser is None:
             self._known.rematerialiser = Rematerialiser(self.options.machine, order)
-        again = self._known.rematerialiser.as_pass(limit, self.options.donated)
-        found = self.after(candidate, again)
+        again = Context(self.options, rematerialiser=self._known.rematerialiser, room=limit)
+        found = self.after(candidate, *passes_in(Stage.OVER_LIMIT, again))
         return None if found.graph is candidate.graph else replace(found, is_ordered=order)
 
     def _faster_than(self, unsplit: Candidate) -> Iterator[Candidate]:
@@ -319,7 +321,7 @@ class Planner(Finisher):
         """Return the reason why a tensor of the smallest program could not be cut, if known."""
         rows = self._split(TIGHT_SETTINGS[-1]).rows
         # Other passes refuse rewrites, which is no reason for a tensor to be stored.
-        refusals = [refusal for row in rows if row.name == "split" for refusal in row.refusals]
+        refusals = [refusal for row in rows if row.name == SPLIT_NAME for refusal in row.refusals]
         same_value = [refusal for refusal in refusals if refusal.subject == str(tensor)]
         same_line = [refusal for refusal in refusals if refusal.source == tensor.source]
         found = next(iter(same_value or same_line), None)
@@ -335,7 +337,8 @@ class Planner(Finisher):
     def _split_anew(self, settings: SplitSettings) -> tuple[tuple[PassRow, ...], Candidate]:
         loops: list[LoopRow] = []
         manager = PassManager()
-        graph = manager.run(self.graph, split_passes(settings, loops, self._known.alike))
+        context = Context(self.options, settings, loops, self._known.alike)
+        graph = manager.run(self.graph, passes_in(Stage.LOOPS, context))
         rows = tuple(manager.rows)
         return rows, self._candidate(graph, rows, tuple(loops))
 

@@ -20,7 +20,7 @@ from tracer.optimizer.loops.split.search import Candidate, Search, largest_bytes
 from tracer.optimizer.model.liveness import node_cost
 from tracer.optimizer.partition.emit import emit_shard, shares
 from tracer.optimizer.partition.through_loops import spread_loops
-from tracer.optimizer.passes import PassLog
+from tracer.optimizer.passes import Pass, PassLog
 from tracer.source import Source
 
 
@@ -103,6 +103,15 @@ def _cut_bytes(subject: Subject, region: Region, count: int) -> int:
         and not (node in region.heads and region.length % count)
         for type in node.types
     )
+
+
+def shard_pass(count: int, settings: SplitSettings) -> Pass:
+    """Return the pass that gives each of `count` devices a part of large values."""
+
+    def run(graph: Graph, log: PassLog) -> Graph:
+        return shard_graph(graph, count, settings, log)
+
+    return Pass("shard", run, exact=False, bodies=False)
 
 
 def shard_graph(graph: Graph, count: int, settings: SplitSettings, log: PassLog) -> Graph:

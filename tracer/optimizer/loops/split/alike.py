@@ -48,7 +48,7 @@ class Trips:
 
 
 @dataclass
-class Alike:
+class SplitCache:
     """What is known of loops and bodies, of any region and any setting.
 
     Only for graphs that are looked at under the same assumptions on the device

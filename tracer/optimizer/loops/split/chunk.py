@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from tracer.optimizer.loops.split.alike import Alike, Trips
+from tracer.optimizer.loops.split.alike import SplitCache, Trips
 from tracer.optimizer.loops.split.grouping import Loop
 from tracer.optimizer.loops.split.region import Region, Subject
 from tracer.optimizer.model.speed import DEFAULT_MACHINE, Machine
@@ -81,7 +81,7 @@ def slice_bytes(region: Region, nbytes: Callable[[int], int]) -> tuple[float, fl
 
 
 def choose_chunk(
-    subject: Subject, region: Region, loop: Loop, settings: SplitSettings, alike: Alike
+    subject: Subject, region: Region, loop: Loop, settings: SplitSettings, alike: SplitCache
 ) -> int:
     """Return the slice size for a loop that is fastest by the time model, under the settings."""
     trips = alike.trips(subject, region, loop, settings.machine)

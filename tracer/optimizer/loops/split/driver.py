@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from tracer.ir import Graph, Node, Value, map_bodies
-from tracer.optimizer.loops.split.alike import Alike, Tiled
+from tracer.optimizer.loops.split.alike import SplitCache, Tiled
 from tracer.optimizer.loops.split.carry import carry_types
 from tracer.optimizer.loops.split.chunk import SplitSettings, choose_chunk
 from tracer.optimizer.loops.split.grouping import Loop
@@ -61,7 +61,7 @@ def split_graph(
     graph: Graph,
     settings: SplitSettings,
     log: PassLog,
-    alike: Alike | None = None,
+    alike: SplitCache | None = None,
     depth: int = 0,
     pieces: Pieces = NO_PIECES,
 ) -> tuple[Graph, list[LoopRow]]:
@@ -71,7 +71,7 @@ def split_graph(
     differ by rounding, as they do between two BLAS libraries. Everything else is exact. `alike` is
     what other runs found, with other settings too.
     """
-    alike = Alike() if alike is None else alike
+    alike = SplitCache() if alike is None else alike
     rows: list[LoopRow] = []
     refused: dict[str, tuple[str, Source | None]] = {}
     graph = map_bodies(graph, lambda body: _tile(body, settings, log, rows, alike, depth))
@@ -88,7 +88,7 @@ def split_graph(
 
 
 def _apply(
-    search: Search, candidates: list[Candidate], log: PassLog, alike: Alike, depth: int
+    search: Search, candidates: list[Candidate], log: PassLog, alike: SplitCache, depth: int
 ) -> tuple[Graph, list[LoopRow], Pieces]:
     """Write the loops of candidates whose spans are apart.
 
@@ -138,7 +138,7 @@ class _Bodies:
 
     search: Search
     region: Region
-    alike: Alike
+    alike: SplitCache
     depth: int
     log: PassLog
     rows: list[LoopRow]
@@ -186,7 +186,7 @@ def _tile(
     settings: SplitSettings,
     log: PassLog,
     rows: list[LoopRow],
-    alike: Alike,
+    alike: SplitCache,
     depth: int,
     pieces: Pieces = NO_PIECES,
 ) -> Graph:

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from tracer.ir import Label, Node
-from tracer.optimizer.loops.split.alike import Alike
+from tracer.optimizer.loops.split.alike import SplitCache
 from tracer.optimizer.loops.split.chunk import SplitSettings, choose_chunk
 from tracer.optimizer.loops.split.generated import generated_nodes
 from tracer.optimizer.loops.split.grouping import Loop, LoopPlan, plan_loops
@@ -66,13 +66,13 @@ class Search:
         subject: Subject,
         settings: SplitSettings,
         refused: dict[str, tuple[str, Source | None]],
-        alike: Alike | None = None,
+        alike: SplitCache | None = None,
         cuts_again: bool = True,
     ) -> None:
         self.subject = subject
         self.settings = settings
         self.refused = refused
-        self.alike = Alike() if alike is None else alike
+        self.alike = SplitCache() if alike is None else alike
         self.cuts_again = cuts_again
         """Bodies that are over the budget will be split again."""
         self.trusted = Liveness(subject.graph).stored

@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable
 
 from tracer.ir import Graph, registry
-from tracer.optimizer.loops.split.alike import Alike
+from tracer.optimizer.loops.split.alike import SplitCache
 from tracer.optimizer.loops.split.chunk import SplitSettings, balanced
 from tracer.optimizer.loops.split.grouping import Loop
 from tracer.optimizer.loops.split.region import Region, Subject, is_merged
@@ -47,7 +47,7 @@ def tile_rows(
     loop: Loop,
     rows: int,
     settings: SplitSettings,
-    alike: Alike,
+    alike: SplitCache,
     cut_again: Callable[[Graph], tuple[Graph, list[int]]],
 ) -> int:
     """Return the slice size for square tiles instead of `rows`, where that helps.
@@ -60,7 +60,7 @@ def tile_rows(
     rows : int
         The slice size that keeps the budget.
     settings : SplitSettings
-    alike : Alike
+    alike : SplitCache
     cut_again : callable
         Splits the body of a loop; returns also the lengths of the axes that were cut.
     """

@@ -2,7 +2,7 @@
 
 from tracer.optimizer.rewrite.chains.chains import chains_pass, reorder_chains
 from tracer.optimizer.rewrite.chains.solves import SOLVES, reassociate_solves
-from tracer.optimizer.rewrite.chains.ties import force_order
+from tracer.optimizer.rewrite.chains.ties import force_order, schedule_pass
 
 __all__ = [
     "SOLVES",
@@ -10,4 +10,5 @@ __all__ = [
     "force_order",
     "reassociate_solves",
     "reorder_chains",
+    "schedule_pass",
 ]

@@ -16,14 +16,14 @@ Barriers stop fusion, so only large values get them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tracer import ops
 from tracer.ir import Builder, Graph, Node, Value, map_bodies, rebuild
 from tracer.optimizer.model.liveness import Liveness
-from tracer.optimizer.passes import PassLog
+from tracer.optimizer.passes import Pass, PassLog
 from tracer.optimizer.rewrite.chains.tasks import TaskGraph
-from tracer.optimizer.schedule.schedule import schedule
+from tracer.optimizer.schedule.schedule import SCHEDULE, schedule
 
 # The smallest values, as many as have this share of the temporaries' peak all together, come when
 # XLA likes.
@@ -34,6 +34,15 @@ _MOST_WAITED_FOR = 16
 _SMALL_BARRIER_BYTES = 1024
 # A partial sum is stored when that frees this many times its own bytes.
 _WORTH_STORING = 2
+
+
+def schedule_pass(donated: Iterable[int] = ()) -> Pass:
+    """Return the pass that finds an order with a smaller peak, and makes XLA keep it."""
+
+    def run(graph: Graph, log: PassLog) -> Graph:
+        return force_order(graph, log, donated)
+
+    return replace(SCHEDULE, run=run)
 
 
 def force_order(graph: Graph, log: PassLog, donated: Iterable[int] = ()) -> Graph:
@@ -269,4 +278,4 @@ class _Writer:
                 mapping.update((v, names[v]) for v in node.results)
 
 
-__all__ = ["force_order", "store_partial_sums", "tie"]
+__all__ = ["force_order", "schedule_pass", "store_partial_sums", "tie"]

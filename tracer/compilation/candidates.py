@@ -1,4 +1,4 @@
-"""The closed loop of planning: candidates are compiled until XLA's own count keeps the limit."""
+"""Compiling candidates: one after another is compiled until XLA's own count keeps the limit."""
 
 from __future__ import annotations
 
@@ -18,14 +18,13 @@ from tracer.compilation.signature import Call
 from tracer.errors import MemoryLimitError, OutOfMemoryError
 from tracer.ir import Graph
 from tracer.optimizer.alias.donations import match_donations
-from tracer.optimizer.candidates import Candidate, Known
+from tracer.optimizer.candidates import Candidate, PlanningCache
 from tracer.optimizer.model.backend import Backend, compiled_by
 from tracer.optimizer.model.liveness import Liveness
 from tracer.optimizer.model.speed import Machine
 from tracer.optimizer.passes import PassRow
 from tracer.optimizer.pipeline import PlannerOptions
 from tracer.optimizer.planner import Planner
-from tracer.optimizer.rewrite import rules
 from tracer.source import Source
 from tracer.units import format_bytes
 
@@ -40,10 +39,10 @@ _SLACK = 1.15
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class CompiledCandidate:
     """A compiled candidate, and the compiler that it comes from."""
 
-    compiler: Compiler
+    compiler: CandidateCompiler
     candidate: Candidate
     execute: lowering.Executable
     graph: Graph
@@ -86,7 +85,7 @@ def predicted_for(device: lowering.Device) -> AbstractContextManager[None]:
     return compiled_by(Backend(**lowering.storage_facts(device)))
 
 
-class Compilers:
+class CandidateSearch:
     """The program as it was traced and, where that does not fit, as other modes trace it.
 
     With a placer it is compiled for a mesh, whose every device runs all of it.
@@ -97,21 +96,21 @@ class Compilers:
         call: Call,
         options: CompileOptions,
         name: str,
-        others: Compilers | None = None,
+        others: CandidateSearch | None = None,
         placer: Placer | None = None,
     ) -> None:
         self.call, self.options, self.name, self.placer = call, options, name, placer
         # What was found for other limits.
-        self._planned: Known = Known() if others is None else others._planned
+        self._planned: PlanningCache = PlanningCache() if others is None else others._planned
         self._traces: dict[Mode, Traced] = {} if others is None else others._traces
         self.donated = donated_leaves(call, options.donation)
         self.device = lowering.find_device(options.device)
         limit = options.limit
         self.limit = lowering.free_bytes(self.device) if limit == AUTO else limit
         self.plain = self._compiler(call.traced, PLAIN)
-        self._found: dict[Mode, Compiler] = {}
+        self._found: dict[Mode, CandidateCompiler] = {}
 
-    def compile(self) -> Found:
+    def compile(self) -> CompiledCandidate:
         """Return the first program that keeps the limit, compiled, with its compiler.
 
         Raises
@@ -134,7 +133,7 @@ class Compilers:
             least = self.least.nbytes
         return min(least, self.limit) if isinstance(self.limit, int) else least
 
-    def _within_machine(self) -> Found | None:
+    def _within_machine(self) -> CompiledCandidate | None:
         """Return, without a limit, what keeps to the machine's memory where all else needs more.
 
         However long that takes: the whole program would not run.
@@ -145,7 +144,7 @@ class Compilers:
             return None
         return self.with_limit(room).first()
 
-    def first(self) -> Found | None:
+    def first(self) -> CompiledCandidate | None:
         """Return the first program that keeps the limit, of those that are planned for it."""
         for compiler in self._tried():
             found = compiler.compile()
@@ -154,7 +153,7 @@ class Compilers:
         return None
 
     @cached_property
-    def least(self) -> Found:
+    def least(self) -> CompiledCandidate:
         """The smallest program that is known; the limit plays no part.
 
         From the planner's smallest one, limits a tenth lower are tried as long as they are met:
@@ -169,26 +168,26 @@ class Compilers:
             return found
         return min(free.first() or found, found, key=lambda found: found.nbytes)
 
-    def with_limit(self, limit: int | None) -> Compilers:
+    def with_limit(self, limit: int | None) -> CandidateSearch:
         """Return the same program under another limit; they share what is found."""
-        return Compilers(
+        return CandidateSearch(
             self.call, replace(self.options, limit=limit), self.name, self, self.placer
         )
 
-    def mode_row(self, compiler: Compiler) -> PassRow | None:
+    def mode_row(self, compiler: CandidateCompiler) -> PassRow | None:
         """Return the line of the plan's table that says what a mode changed; None without one."""
         if compiler.mode is PLAIN:
             return None
         return compiler.mode.row(self.plain.planner, compiler.planner)
 
-    def _tried(self) -> Iterator[Compiler]:
+    def _tried(self) -> Iterator[CandidateCompiler]:
         """Yield the compilers, those that compute least first, each made when it is asked for."""
         yield self.plain
         if isinstance(self.limit, int):
             yield from self._in_modes(modes(self.limit - self.plain.planner.fixed_bytes))
 
     @cached_property
-    def _smallest(self) -> Compiler:
+    def _smallest(self) -> CandidateCompiler:
         """The compiler of the program with the smallest predicted peak; no limit plays a part."""
         compilers = [self.plain, *self._in_modes(FRUGAL_MODES)]
         compilers.sort(key=lambda compiler: compiler.planner.floor_bytes)
@@ -199,7 +198,7 @@ class Compilers:
                 best = compiler
         return best
 
-    def _in_modes(self, modes: Iterable[Mode]) -> Iterator[Compiler]:
+    def _in_modes(self, modes: Iterable[Mode]) -> Iterator[CandidateCompiler]:
         """Yield a compiler for every mode that changes something, each program once."""
         if not has_loops(self.call.traced.graph):
             return
@@ -221,13 +220,13 @@ class Compilers:
             )
         return self._traces[mode]
 
-    def _known(self, compiler: Compiler) -> Compiler:
+    def _known(self, compiler: CandidateCompiler) -> CandidateCompiler:
         """Return the compiler of the same program that there is already, or else this one."""
         mine = compiler.planner.graph.fingerprint
         known = (self.plain, *self._found.values())
         return next((c for c in known if c.planner.graph.fingerprint == mine), compiler)
 
-    def _compiler(self, traced: Traced, mode: Mode) -> Compiler:
+    def _compiler(self, traced: Traced, mode: Mode) -> CandidateCompiler:
         limit = self.limit
         assert not isinstance(limit, str)
         planner = Planner(
@@ -238,17 +237,19 @@ class Compilers:
                 split_bytes=self.options.split_bytes,
                 machine=Machine(**lowering.machine_facts(self.device)),
                 split=self.options.split,
-                match=rules.matching(self.options.disabled),
+                with_rules=True,
                 disabled=self.options.disabled,
                 donated=frozenset(self.donated),
                 sink_bytes=mode.large_bytes,
             ),
             self._planned,
         )
-        return Compiler(traced, planner, mode, self.device, self.donated, limit, self.placer)
+        return CandidateCompiler(
+            traced, planner, mode, self.device, self.donated, limit, self.placer
+        )
 
 
-class Compiler:
+class CandidateCompiler:
     """Tries the planner's candidates until XLA's own count confirms one."""
 
     def __init__(
@@ -268,10 +269,10 @@ class Compiler:
         self.donated = donated
         self.limit = limit
         self.mode = mode
-        self._smallest: Found | None = None
+        self._smallest: CompiledCandidate | None = None
         self._refusals: list[OutOfMemoryError] = []
 
-    def compile(self) -> Found | None:
+    def compile(self) -> CompiledCandidate | None:
         """Return the first candidate that keeps the limit, compiled; None if there is none.
 
         A compiled program that takes more than was predicted tightens what is asked of the next
@@ -295,7 +296,7 @@ class Compiler:
                 asked = min(asked, _SLACK * self.limit * candidate.peak_bytes / found.nbytes)
         return None
 
-    def smallest(self) -> Found:
+    def smallest(self) -> CompiledCandidate:
         """Return the program with the smallest predicted peak, compiled.
 
         If XLA counts less for the smallest program of the other kind (whole, with loops), that.
@@ -315,14 +316,14 @@ class Compiler:
             self._smallest = min(compiled, key=lambda found: found.nbytes)
         return self._smallest
 
-    def _in_our_order(self, found: Found, room: int) -> Found | None:
+    def _in_our_order(self, found: CompiledCandidate, room: int) -> CompiledCandidate | None:
         """Return the same program where XLA has to keep our order, if that may fit in the room."""
         candidate = self.planner.ordered(found.candidate)
         if candidate is None or candidate.peak_bytes > min(room, _TENTH_LESS * found.nbytes):
             return None
         return self._found(candidate)
 
-    def _found(self, candidate: Candidate) -> Found | None:
+    def _found(self, candidate: Candidate) -> CompiledCandidate | None:
         """Compile a candidate; None where the device's compiler says that it does not fit."""
         found, candidate = self._in_lanes(candidate)
         if found is not None:
@@ -332,12 +333,12 @@ class Compiler:
         if self.device.platform == "cpu" and self.placer is None:
             candidate, graph = self.planner.with_exponentials_expanded(candidate)
         try:
-            return Found(self, candidate, self._compile(graph), graph)
+            return CompiledCandidate(self, candidate, self._compile(graph), graph)
         except OutOfMemoryError as error:
             self._refusals.append(error)
             return None
 
-    def _in_lanes(self, candidate: Candidate) -> tuple[Found | None, Candidate]:
+    def _in_lanes(self, candidate: Candidate) -> tuple[CompiledCandidate | None, Candidate]:
         """Compile a candidate in lanes, where that pays and keeps the limit."""
         on_mesh = self.placer is not None
         if on_mesh or self.device.platform != "cpu" or not self.device.is_present:
@@ -351,7 +352,7 @@ class Compiler:
         )
         if self.limit is not None and execute.memory.peak_bytes > self.limit:
             return None, candidate
-        return Found(self, candidate, execute, candidate.graph), candidate
+        return CompiledCandidate(self, candidate, execute, candidate.graph), candidate
 
     def _compile(self, graph: Graph) -> lowering.Executable:
         """Compile with the options that keep the limit; the smallest where none does."""
@@ -397,7 +398,7 @@ class Compiler:
             yield careful | inside
 
 
-def infeasible(name: str, limit: int, found: Found) -> MemoryLimitError:
+def infeasible(name: str, limit: int, found: CompiledCandidate) -> MemoryLimitError:
     """Return the error that says what stands in the way of a limit, where, and what is possible."""
     minimum = found.nbytes
     binding, source, why = _binding(limit, found)
@@ -414,7 +415,7 @@ def infeasible(name: str, limit: int, found: Found) -> MemoryLimitError:
     )
 
 
-def _binding(limit: int, found: Found) -> tuple[str, Source | None, str | None]:
+def _binding(limit: int, found: CompiledCandidate) -> tuple[str, Source | None, str | None]:
     """Return what stands in the way, the user's line, and why it was not split."""
     planner, graph = found.compiler.planner, found.candidate.graph
     scratch = found.execute.memory.scratch_bytes
