@@ -30,7 +30,8 @@ ROOMS: dict[str, set[str]] = {
     "tree": {"errors", "source"},
     "ir": SHARED,
     "ops": SHARED | {"ir"},
-    "lowering": SHARED | {"ir"},
+    "target": SHARED | {"ir"},
+    "lowering": SHARED | {"target", "ir"},
     "numpy": SHARED | {"ops", "ir"},
     "trace": SHARED | {"numpy", "ir"},
     "scipy": SHARED | {"numpy", "ops", "ir"},
@@ -38,11 +39,22 @@ ROOMS: dict[str, set[str]] = {
     "control": SHARED | {"autodiff", "trace", "numpy", "ops", "ir"},
     "random": SHARED | {"numpy", "scipy", "control", "ops", "ir"},
     "nn": SHARED | {"numpy", "scipy", "random", "ops", "ir"},
-    "optimizer": SHARED | {"autodiff", "trace", "nn", "scipy", "numpy", "ops", "ir"},
+    "optimizer": SHARED | {"target", "autodiff", "trace", "nn", "scipy", "numpy", "ops", "ir"},
     "sharding": SHARED | {"numpy", "lowering", "ir"},
     "distributed": {"lowering"},
     "compilation": SHARED
-    | {"sharding", "lowering", "optimizer", "control", "autodiff", "trace", "numpy", "ops", "ir"},
+    | {
+        "sharding",
+        "lowering",
+        "target",
+        "optimizer",
+        "control",
+        "autodiff",
+        "trace",
+        "numpy",
+        "ops",
+        "ir",
+    },
 }
 """What each room may import, besides itself."""
 ENTRANCE = "__init__"

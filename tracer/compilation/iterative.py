@@ -18,14 +18,13 @@ from tracer.errors import MemoryLimitError, OutOfMemoryError
 from tracer.ir import Graph
 from tracer.optimizer.alias.donations import match_donations
 from tracer.optimizer.candidates import Candidate, Known
-from tracer.optimizer.model.backend import Backend, compiled_by
 from tracer.optimizer.model.liveness import Liveness
-from tracer.optimizer.model.speed import Machine
 from tracer.optimizer.passes import PassRow
 from tracer.optimizer.pipeline import PlannerOptions
 from tracer.optimizer.planner import Planner
 from tracer.optimizer.rewrite import rules
 from tracer.source import Source
+from tracer.target import planned_for
 from tracer.trace import Traced
 from tracer.units import format_bytes
 
@@ -81,7 +80,7 @@ def tenths_lower(found: S, first: Callable[[int], S | None]) -> S:
 
 def predicted_for(device: lowering.Device) -> AbstractContextManager[None]:
     """Predict what a device's own compiler stores, inside of the context."""
-    return compiled_by(Backend(**lowering.storage_facts(device)))
+    return planned_for(lowering.target_of(device))
 
 
 class Compilers:
@@ -229,7 +228,7 @@ class Compilers:
                 limit_bytes=limit,
                 threshold_bytes=self.options.threshold_bytes,
                 split_bytes=self.options.split_bytes,
-                machine=Machine(**lowering.machine_facts(self.device)),
+                machine=lowering.target_of(self.device),
                 split=self.options.split,
                 match=rules.matching(self.options.disabled),
                 disabled=self.options.disabled,
@@ -257,6 +256,7 @@ class Compiler:
         self.traced = traced
         self.placer = placer
         self.planner = planner
+        self.kernels = planner.options.machine.kernels
         self.device = device
         self.donated = donated
         self.limit = limit
@@ -322,7 +322,7 @@ class Compiler:
             return found
         candidate = self.planner.kept_in_place(self.planner.in_small_calls(candidate))
         graph = candidate.graph
-        if self.device.platform == "cpu" and self.placer is None:
+        if self.kernels.expanded_exponentials and self.placer is None:
             candidate, graph = self.planner.with_exponentials_expanded(candidate)
         try:
             return Found(self, candidate, self._compile(graph), graph)
@@ -333,7 +333,7 @@ class Compiler:
     def _in_lanes(self, candidate: Candidate) -> tuple[Found | None, Candidate]:
         """Compile a candidate in lanes, where that pays and keeps the limit."""
         on_mesh = self.placer is not None
-        if on_mesh or self.device.platform != "cpu" or not self.device.is_present:
+        if on_mesh or not self.kernels.lanes or not self.device.is_present:
             return None, candidate
         candidate, lanes = self.planner.in_lanes(candidate)
         if lanes is None:

@@ -20,7 +20,6 @@ from tracer.compilation.signature import Call
 from tracer.errors import MemoryLimitError, OutOfMemoryError
 from tracer.ir import Graph, ShapeDtype
 from tracer.optimizer.loops.split import LoopRow, SplitSettings
-from tracer.optimizer.model.speed import Machine
 from tracer.optimizer.partition import shard_graph
 from tracer.optimizer.passes import Pass, PassLog, PassManager, PassRow
 from tracer.optimizer.pipeline import SHARD_NAME, PlannerOptions, split_passes
@@ -64,7 +63,7 @@ class Spreader:
         self.donated = donated_leaves(call, options.donation)
         self.traced = call.traced
         self.placer = Placer(call, self.traced, spread, self.donated)
-        self.machine = Machine(**lowering.machine_facts(device))
+        self.machine = lowering.target_of(device)
         self.planner = Planner(
             self.traced.graph,
             PlannerOptions(

@@ -51,7 +51,6 @@ from tracer.optimizer.loops.scalar_replacement import scalar_replacement_pass
 from tracer.optimizer.loops.small_calls import SMALL_CALLS_NAME
 from tracer.optimizer.loops.split import Alike, LoopRow, SplitSettings, split_graph
 from tracer.optimizer.loops.unrolling import unrolling_pass
-from tracer.optimizer.model.speed import DEFAULT_MACHINE, Machine
 from tracer.optimizer.passes import Pass, PassLog
 from tracer.optimizer.remat import REMATERIALISE_NAME
 from tracer.optimizer.rewrite.chains import SOLVES, chains_pass
@@ -67,6 +66,7 @@ from tracer.optimizer.rewrite.simplify import COMMON_SUBEXPRESSIONS, CONSTANT_FO
 from tracer.optimizer.rewrite.sink import sink_pass
 from tracer.optimizer.rewrite.transposes import TRANSPOSES
 from tracer.optimizer.schedule.schedule import SCHEDULE
+from tracer.target import DEFAULT_TARGET, Target
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class PlannerOptions:
     limit_bytes: int | None = None
     threshold_bytes: int | None = None
     split_bytes: int | None = None
-    machine: Machine = DEFAULT_MACHINE
+    machine: Target = DEFAULT_TARGET
     split: bool = True
     match: tuple[Pass, ...] = (INNER_PRODUCTS, UNROLL, CONTRACTIONS)
     disabled: frozenset[str] = frozenset()
@@ -94,7 +94,7 @@ class PlannerOptions:
 def standard_passes(
     match: Sequence[Pass] = (INNER_PRODUCTS, UNROLL, CONTRACTIONS),
     limit_bytes: int | None = None,
-    machine: Machine = DEFAULT_MACHINE,
+    machine: Target = DEFAULT_TARGET,
 ) -> tuple[Pass, ...]:
     """Return the passes with these algebraic rewrites among them, for a limit and a machine."""
     return (
