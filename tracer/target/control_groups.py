@@ -13,8 +13,8 @@ from pathlib import Path, PurePosixPath
 
 ROOT = Path("/")
 _MOUNT = "sys/fs/cgroup"
-_UNIFIED = ("", "unified")
-"""Where version 2 is mounted: alone, or beside version 1."""
+_UNIFIED = ("unified", "")
+"""Where version 2 is mounted: beside version 1, or alone."""
 
 
 @dataclass(frozen=True)
