@@ -83,7 +83,7 @@ def test_steps_of_one_core_are_not_divided_among_the_cores() -> None:
     steps = sum(node.cost.steps for node in program.nodes)
     for cores in (1, 8):
         machine = Target(cores=cores, prices=Prices(step_seconds=0.0))
-        slow = estimate_seconds(program, replace(machine, step_seconds=1e-9))
+        slow = estimate_seconds(program, replace(machine, prices=Prices(step_seconds=1e-9)))
         assert slow - estimate_seconds(program, machine) == pytest.approx(1e-9 * steps)
     assert steps > 10**7
 

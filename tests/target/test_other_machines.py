@@ -25,7 +25,7 @@ OTHERS = {
     "16 cores": replace(HERE, cores=16, packing=Packing(threads=16)),
 }
 TRACED_ANEW = {"Sinkhorn", "Sinkhorn gradient"}
-"""On every machine their limits take another way to trace, which the planner alone does not know."""
+"""On every machine their limits take another way to trace, which the planner does not know."""
 PACKED_BY_EACH = {"sparse GP gradient"}
 """Each of 16 threads packs a triangular matrix for itself: that alone is above the limit."""
 PLANNED = [name for name in WORKLOADS if name not in TRACED_ANEW | PACKED_BY_EACH]
