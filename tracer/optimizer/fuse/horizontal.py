@@ -130,7 +130,7 @@ def _fuse_groups(graph: Graph, log: PassLog, machine: Target) -> Graph:
         before = _seconds(graph, machine) if before is None else before
         result = fuse_group(graph, step.group)
         after = _seconds(result, machine)
-        if before - after < len(step.group) * machine.prices.small_kernel_seconds:
+        if not _is_enough(before - after, step.group, machine):
             refused.add(step.subject)
             log.refuse(step.subject, _too_little(before, after), step.group[0].nodes[0].source)
             continue
@@ -153,6 +153,10 @@ def _may_pay(machine: Target, group: Group, packed: Set[Value] = frozenset()) ->
     alone = (1 - 1 / machine.cores) * flops / prices.vector_rate
     starts = len(lane.nodes) * prices.small_kernel_seconds
     return joined * prices.part_seconds < starts + alone
+
+
+def _is_enough(saved: float, group: Group, machine: Target) -> bool:
+    return saved >= len(group) * machine.prices.small_kernel_seconds
 
 
 def _leaves(lane: Lane, packed: Set[Value]) -> list[Value | None]:
