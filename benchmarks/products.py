@@ -20,7 +20,8 @@ import numpy as np
 
 from tracer import lowering, ops
 from tracer.ir import Builder, Graph, ShapeDtype, Value
-from tracer.ops import product, product_form
+from tracer.target import record
+from tracer.target.products import PLAIN
 
 TRIPS, ROUNDS = 8, 10
 LAYOUTS = ("mk,kn->mn", "mk,nk->mn", "km,kn->mn", "km,nk->mn")
@@ -117,7 +118,7 @@ def looped(case: Case) -> Graph:
 @contextmanager
 def as_written() -> Iterator[None]:
     """Let XLA have products as they are written."""
-    with mock.patch.object(product, "choose_form", return_value=product_form.PLAIN):
+    with mock.patch.object(record, "choose_form", return_value=PLAIN):
         yield
 
 

@@ -35,11 +35,11 @@ from tracer.array.trace import trace
 from tracer.ir import Graph, ShapeDtype
 from tracer.optimizer.model.costs import graph_flops
 from tracer.optimizer.model.liveness import Liveness
-from tracer.optimizer.model.speed import DEFAULT_MACHINE
 from tracer.optimizer.pipeline import PlannerOptions
 from tracer.optimizer.plan import Plan
 from tracer.optimizer.planner import Planner
 from tracer.optimizer.remat import REMATERIALISE_NAME, Search
+from tracer.target import DEFAULT_TARGET
 from tracer.units import format_bytes
 
 HEADER = ("program", "way", "limit", "predicted", "count", "measured", "times", "what was done")
@@ -199,7 +199,7 @@ def operations(name: str, size: str) -> list[tuple[str, ...]]:
         ("segments by hand", limit, graph_flops(by_hand)),
     ]
     for title, kind in (("dynamic rematerialisation", DynamicSearch), ("ours", Search)):
-        found = kind(plain, donated, DEFAULT_MACHINE).run(limit)
+        found = kind(plain, donated, DEFAULT_TARGET).run(limit)
         rows.append((title, found.peak_bytes, graph_flops(found.graph)))
     return [
         (name, title, format_bytes(peak), f"{work:,}", f"{work / flops:.3f}")

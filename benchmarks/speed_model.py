@@ -19,7 +19,8 @@ import tracer.numpy as tnp
 from benchmarks.framework import tracer_framework
 from benchmarks.programs import WORKLOADS, Workload, make_inputs
 from examples.display import Progress, print_table
-from tracer.optimizer.model.speed import DEFAULT_MACHINE, estimate_seconds
+from tracer.optimizer.model.speed import estimate_seconds
+from tracer.target import DEFAULT_TARGET
 
 HEADER = (
     "program", "whole: estimated/measured", "slices: estimated/measured", "gain estimated",
@@ -37,7 +38,7 @@ def row(name: str, workload: Workload, size: str) -> tuple[str, ...]:
     whole = tracer.compile(program, split="never")
     sliced = tracer.compile(program, memory_limit=workload.sizes[size].limit)
     measured = _fastest((lambda: whole(*inputs), lambda: sliced(*inputs)))
-    estimated = [estimate_seconds(f.graph(*inputs), DEFAULT_MACHINE) for f in (whole, sliced)]
+    estimated = [estimate_seconds(f.graph(*inputs), DEFAULT_TARGET) for f in (whole, sliced)]
     gain, expected = measured[0] / measured[1], estimated[0] / estimated[1]
     splits = bool(tracer.compile(program).plan(*inputs).loops)
     is_right = DRAW[0] < gain < DRAW[1] or splits == (gain > 1)

@@ -30,7 +30,8 @@ ROOMS: dict[str, set[str]] = {
     "tree": {"errors", "source"},
     "ir": SHARED,
     "ops": SHARED | {"ir"},
-    "lowering": SHARED | {"ir"},
+    "target": SHARED | {"ir"},
+    "lowering": SHARED | {"target", "ir"},
     "array": SHARED | {"ops", "ir"},
     "numpy": SHARED | {"array", "ops", "ir"},
     "scipy": SHARED | {"numpy", "array", "ops", "ir"},
@@ -38,11 +39,22 @@ ROOMS: dict[str, set[str]] = {
     "control": SHARED | {"autodiff", "numpy", "array", "ops", "ir"},
     "random": SHARED | {"numpy", "array", "scipy", "control", "ops", "ir"},
     "nn": SHARED | {"numpy", "array", "scipy", "random", "ops", "ir"},
-    "optimizer": SHARED | {"autodiff", "nn", "scipy", "numpy", "array", "ops", "ir"},
+    "optimizer": SHARED | {"target", "autodiff", "nn", "scipy", "numpy", "array", "ops", "ir"},
     "sharding": SHARED | {"array", "lowering", "ir"},
     "distributed": {"lowering"},
     "compilation": SHARED
-    | {"sharding", "lowering", "optimizer", "control", "autodiff", "numpy", "array", "ops", "ir"},
+    | {
+        "sharding",
+        "lowering",
+        "target",
+        "optimizer",
+        "control",
+        "autodiff",
+        "numpy",
+        "array",
+        "ops",
+        "ir",
+    },
 }
 """What each room may import, besides itself."""
 ENTRANCE = "__init__"

@@ -17,8 +17,8 @@ from tracer import lowering
 from tracer.errors import DeviceError, OutOfMemoryError
 from tracer.lowering.devices import clients, plugins
 from tracer.lowering.devices import registry as backend
-from tracer.lowering.devices.absent import TARGETS
 from tracer.lowering.run import failures
+from tracer.target import ACCELERATORS
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -61,7 +61,7 @@ def test_what_was_found_is_named(name: str) -> None:
     with pytest.raises(DeviceError, match="found: cpu:0") as caught:
         tracer.compile(tnp.sin, device=name)(np.ones(3))
     assert "use one of cpu:0" in caught.value.mend
-    assert all(target in caught.value.mend for target in TARGETS[name.split(":")[0]])
+    assert all(target in caught.value.mend for target in ACCELERATORS[name.split(":")[0]])
 
 
 @pytest.mark.parametrize("name", ["cpu:99", "banana", "tpu:v99", "cpu:0:1", ""])

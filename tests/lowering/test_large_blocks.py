@@ -172,7 +172,7 @@ def test_no_more_than_a_share_of_the_free_memory_is_kept(
     heap._lean_bytes = 1 << 60
     monkeypatch.setattr(c_heap, "usage", c_heap.Usage)
     monkeypatch.setattr(c_heap, "address_room", lambda: math.inf)
-    monkeypatch.setattr(allocator, "free_host_bytes", lambda: free * size)
+    monkeypatch.setattr(allocator, "free_bytes", lambda: free * size)
     assert heap._keeps_large(allocator.Needs(size, (size,), 0, size)) == kept
     small = allocator.Needs(size, (MEGABYTE,) * 64, 0, size)
     assert not heap._keeps_large(small)

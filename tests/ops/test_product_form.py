@@ -12,9 +12,10 @@ import pytest
 from benchmarks.products import LAYOUTS, Case, as_written, multiply
 from tracer import lowering, ops
 from tracer.ir import Builder, Graph, ShapeDtype, Value
+from tracer.ir.library_calls import ProductCall
 from tracer.lowering import shims
-from tracer.ops.product import product_memory
-from tracer.ops.product_form import PLAIN, Sizes, choose_form
+from tracer.optimizer.model.costs import counted_scratch, packing_bytes
+from tracer.target import DEFAULT_TARGET
 
 ynnpack = pytest.mark.skipif(
     not shims.PRODUCTS_BY_YNNPACK, reason="this jaxlib multiplies everything with Eigen"
@@ -103,22 +104,20 @@ def test_small_operand_and_small_result_are_transposed_rather_than_the_large_ope
 
 def test_large_canonical_products_are_left_as_they_are() -> None:
     for shape in itertools.product((1, 8), (64, 1000, 5000), (64, 1000), (64, 1000, 5000)):
-        sizes = Sizes(*shape, itemsize=4)
-        form = choose_form(sizes, left_inner_last=True, right_inner_last=False)
+        form = DEFAULT_TARGET.form_of(ProductCall(*shape, itemsize=4))
         assert not form.transposes_left
         assert not form.transposes_right
 
 
 def test_vectors_and_small_products_are_plain() -> None:
     for rows, inner, columns in ((1, 5000, 500), (500, 5000, 1), (500, 1, 500), (16, 16, 16)):
-        sizes = Sizes(1, rows, inner, columns, 4)
-        assert choose_form(sizes, left_inner_last=False, right_inner_last=False) == PLAIN
+        call = ProductCall(1, rows, inner, columns, 4, left_inner_last=False)
+        assert DEFAULT_TARGET.form_of(call).is_plain
 
 
 def test_packing_that_needs_new_pages_is_avoided() -> None:
     """The smaller operand stands on the right, when YNNPACK would pack the other in one block."""
-    sizes = Sizes(1, 3, 2048, 256, 8)
-    form = choose_form(sizes, left_inner_last=True, right_inner_last=True)
+    form = DEFAULT_TARGET.form_of(ProductCall(1, 3, 2048, 256, 8, right_inner_last=True))
     assert form.is_swapped
     assert not form.transposes_right
 
@@ -153,9 +152,8 @@ def test_scratch_bounds_what_xla_counts_and_the_library_packs(
     graph = graph_of(case)
     memory = lowering.compile_graph(graph).memory
     (node,) = graph.nodes
-    bound, packing, _ = product_memory(*graph.input_types, **node.params)
-    assert memory.temporary_bytes <= bound - packing + 4096
-    assert memory.scratch_bytes <= packing
+    assert memory.temporary_bytes <= counted_scratch(node) + 4096
+    assert memory.scratch_bytes <= packing_bytes(node)
 
 
 def test_axes_out_of_order_and_several_contracted_axes() -> None:

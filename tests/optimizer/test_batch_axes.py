@@ -14,9 +14,10 @@ from tracer.ir import Graph, ShapeDtype, Value
 from tracer.optimizer.loops.split.generated import generated_nodes
 from tracer.optimizer.loops.split.region import Region
 from tracer.optimizer.model.liveness import Liveness
-from tracer.optimizer.model.speed import Machine, estimate_seconds
+from tracer.optimizer.model.speed import estimate_seconds
 from tracer.optimizer.pipeline import PlannerOptions
 from tracer.optimizer.planner import Planner
+from tracer.target import Prices, Target
 
 HEADS, LENGTH, FEATURES = 8, 512, 16
 OPERAND = ShapeDtype((HEADS, LENGTH, FEATURES), "float32")
@@ -134,23 +135,23 @@ def test_packing_has_a_price() -> None:
     def product(x: Any, y: Any) -> Any:
         return x @ y
 
-    def seconds(rows: int, machine: Machine) -> float:
+    def seconds(rows: int, machine: Target) -> float:
         types = ShapeDtype((rows, 64), "float32"), ShapeDtype((64, 4096), "float32")
         return estimate_seconds(trace(product, types).graph, machine)
 
     right = 64 * 4096 * 4
-    free = Machine(packing_rate=float("inf"))
+    free = Target(prices=Prices(packing_rate=float("inf")))
     for rows in (2, 64, 512):
-        more = seconds(rows, Machine()) - seconds(rows, free)
-        assert more == pytest.approx(right / Machine().packing_rate)
-    assert seconds(1, Machine()) == seconds(1, free)
+        more = seconds(rows, Target()) - seconds(rows, free)
+        assert more == pytest.approx(right / Target().prices.packing_rate)
+    assert seconds(1, Target()) == seconds(1, free)
 
 
 def test_a_limit_with_room_for_large_slices_gets_those_that_fit_the_caches() -> None:
     def product(x: Any, v: Any) -> Any:
         return tnp.exp(-((x[:, None] - x[None, :]) ** 2)) @ v
 
-    n, machine = 4096, Machine(cache_bytes=1 << 20)
+    n, machine = 4096, Target(cache_bytes=1 << 20)
     column = ShapeDtype((n,), "float32")
     graph = trace(product, (column, column)).graph
     roomy = PlannerOptions(limit_bytes=4 * n * n // 2, machine=machine)

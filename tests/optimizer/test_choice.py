@@ -14,9 +14,10 @@ from tracer.ir import Graph, ShapeDtype
 from tracer.optimizer.candidates import PlanningCache
 from tracer.optimizer.loops.split import as_pass
 from tracer.optimizer.model.liveness import peak_bytes
-from tracer.optimizer.model.speed import Machine, estimate_seconds
+from tracer.optimizer.model.speed import estimate_seconds
 from tracer.optimizer.pipeline import PlannerOptions
 from tracer.optimizer.planner import Planner
+from tracer.target import Target
 
 N, FEATURES = 1000, 64
 MATRIX_BYTES = 4 * N * N
@@ -41,10 +42,10 @@ def test_a_program_that_fits_is_split_when_it_outgrows_the_cache() -> None:
     graph = neighbours()
     roomy = 100 * MATRIX_BYTES
     small = Planner(
-        graph, PlannerOptions(limit_bytes=roomy, machine=Machine(cache_bytes=MATRIX_BYTES // 2))
+        graph, PlannerOptions(limit_bytes=roomy, machine=Target(cache_bytes=MATRIX_BYTES // 2))
     )
     large = Planner(
-        graph, PlannerOptions(limit_bytes=roomy, machine=Machine(cache_bytes=2 * MATRIX_BYTES))
+        graph, PlannerOptions(limit_bytes=roomy, machine=Target(cache_bytes=2 * MATRIX_BYTES))
     )
     assert next(small.candidates()).loops
     assert not next(large.candidates()).loops
@@ -75,7 +76,7 @@ def test_a_deep_network_takes_slices_of_its_batch_that_are_as_large_as_the_limit
 
     weights = [ShapeDtype((32 + i % 7, 32 + (i + 1) % 7), "float32") for i in range(layers)]
     graph = trace(tracer.grad(loss), (weights, ShapeDtype((rows, 32), "float32"))).graph
-    machine = Machine()
+    machine = Target()
     limit = peak_bytes(graph) // 2
     found = next(Planner(graph, PlannerOptions(limit_bytes=limit, machine=machine)).candidates())
     (loop,) = found.loops
@@ -95,9 +96,9 @@ def test_slices_that_are_as_fast_and_much_smaller_come_before_the_whole() -> Non
 
     operand = ShapeDtype((1, length, 8, 64), "float32")
     graph = trace(tracer.grad(loss, argnums=(0, 1, 2)), (operand, operand, operand)).graph
-    whole = estimate_seconds(graph, Machine())
-    found = next(Planner(graph, PlannerOptions(machine=Machine())).candidates())
-    assert estimate_seconds(found.graph, Machine()) < whole
+    whole = estimate_seconds(graph, Target())
+    found = next(Planner(graph, PlannerOptions(machine=Target())).candidates())
+    assert estimate_seconds(found.graph, Target()) < whole
     assert 8 * found.peak_bytes < peak_bytes(graph)
 
 
@@ -112,7 +113,7 @@ def kernels_by_turns(x: Any, v: Any) -> Any:
 def test_slices_that_are_faster_come_before_the_whole_in_our_order(cache_bytes: int) -> None:
     points = ShapeDtype((N,), "float32")
     options = PlannerOptions(
-        limit_bytes=3 * MATRIX_BYTES // 2, machine=Machine(cache_bytes=cache_bytes)
+        limit_bytes=3 * MATRIX_BYTES // 2, machine=Target(cache_bytes=cache_bytes)
     )
     planner = Planner(trace(kernels_by_turns, [points, points]).graph, options)
     first, second = itertools.islice(planner.candidates(), 2)
@@ -125,7 +126,7 @@ def test_slices_that_are_faster_come_before_the_whole_in_our_order(cache_bytes: 
 
 
 def test_nothing_is_split_where_that_is_switched_off() -> None:
-    points, machine = ShapeDtype((N,), "float32"), Machine(cache_bytes=MATRIX_BYTES // 2)
+    points, machine = ShapeDtype((N,), "float32"), Target(cache_bytes=MATRIX_BYTES // 2)
     options = PlannerOptions(limit_bytes=3 * MATRIX_BYTES // 2, machine=machine, split=False)
     planner = Planner(trace(kernels_by_turns, [points, points]).graph, options)
     found = [*planner.candidates()]

@@ -19,12 +19,12 @@ from tracer.errors import ExecutionError
 from tracer.ir import Graph, interpret, verify
 from tracer.lowering.run.lanes import LanesExecutable
 from tracer.optimizer.loops.interchange import interchanged
-from tracer.optimizer.model.speed import DEFAULT_MACHINE
 from tracer.optimizer.passes import PassLog, PassManager
 from tracer.optimizer.pipeline import standard_passes
+from tracer.target import DEFAULT_TARGET, Prices
 
 Array = np.ndarray[Any, Any]
-SLOW = replace(DEFAULT_MACHINE, vector_rate=1e5)
+SLOW = replace(DEFAULT_TARGET, prices=Prices(vector_rate=1e5))
 """A machine on which everything takes long enough."""
 STATE = np.linspace(-1.0, 1.0, 64 * 3, dtype=np.float32).reshape(64, 3)
 FORCE = np.linspace(0.0, 1.0, 4 * 64, dtype=np.float32).reshape(4, 64)
@@ -160,7 +160,7 @@ def test_products_stay_as_libraries_have_threads() -> None:
 
 def test_short_programs_and_single_cores_stay() -> None:
     graph, log = prepared(pushed, STATE, FORCE), PassLog()
-    assert interchanged(graph, DEFAULT_MACHINE, log) is None
+    assert interchanged(graph, DEFAULT_TARGET, log) is None
     assert interchanged(graph, replace(SLOW, cores=1), log) is None
     reasons = [refusal.reason for refusal in log.refusals]
     assert "to start other threads takes as long" in reasons[0]
@@ -232,7 +232,7 @@ def long(state: Any, force: Any) -> Any:
 
 
 needs_cores = pytest.mark.skipif(
-    tracer.lowering.machine_facts(tracer.lowering.default_device())["cores"] < 2,
+    tracer.lowering.target_of().cores < 2,
     reason="there is one core",
 )
 

@@ -15,17 +15,18 @@ from tests.optimizer.random_programs import Program, programs
 from tracer import lowering
 from tracer.ir import Graph
 from tracer.optimizer.alias.donations import match_donations
-from tracer.optimizer.model.backend import Backend, compiled_by
+from tracer.optimizer.model.costs import counted_scratch, packing_bytes
 from tracer.optimizer.model.liveness import (
     Liveness,
     graph_flops,
     largest_packings,
-    node_cost,
     node_count,
     peak_bytes,
 )
+from tracer.optimizer.model.partial_sums import partial_sums_bytes
 from tracer.optimizer.passes import PassManager
 from tracer.optimizer.pipeline import STANDARD_PASSES
+from tracer.target import ACCELERATORS, Storage, Target, planned_for
 
 N = 64
 MATRIX = ((N, N), "float32")
@@ -53,7 +54,7 @@ def test_a_value_that_is_read_out_of_order_is_not_overwritten() -> None:
 def packing() -> float:
     """Scratch that the op record states for one product of matrices, in matrices."""
     (product,) = traced(lambda x: x @ x, MATRIX).nodes
-    return node_cost(product).scratch / UNIT
+    return packing_bytes(product) / UNIT
 
 
 def test_a_chain_of_products_keeps_two_at_a_time() -> None:
@@ -93,8 +94,8 @@ def test_packings_of_a_loop_and_of_what_stands_beside_it_add_up() -> None:
 
 def test_scratch_that_xla_counts_is_no_packing() -> None:
     """The copy of the matrix by columns is in XLA's count; what LAPACK takes besides is not."""
-    (node,) = (n for n in traced(tnp.linalg.eigvalsh, MATRIX).nodes if n.cost.packing)
-    assert node.cost.scratch - node.cost.packing == UNIT
+    (node,) = (n for n in traced(tnp.linalg.eigvalsh, MATRIX).nodes if packing_bytes(n))
+    assert counted_scratch(node) == UNIT
 
 
 def test_a_computed_value_is_written_before_it_is_transposed_for_a_product() -> None:
@@ -363,22 +364,25 @@ def test_a_kernel_between_two_loops_has_a_buffer_of_its_own() -> None:
     assert 3 <= planned(lambda x: loop(tnp.sin(loop(2 * x, x)), x).sum()) < 3.2
 
 
+NO_PACKING = Target(storage=Storage(packs=False))
+
+
 def test_gpus_and_tpus_read_operands_where_they_are() -> None:
     graph = traced(lambda x, y: tnp.sin(x @ y.T) @ y, MATRIX, MATRIX)
     assert largest_packings(graph)
     packed = peak_bytes(graph)
-    with compiled_by(Backend(packs=False)):
+    with planned_for(NO_PACKING):
         assert largest_packings(graph) == ()
         assert peak_bytes(graph) == packed - sum(largest_packings_of_cpu(graph))
     assert peak_bytes(graph) == packed
 
 
 def largest_packings_of_cpu(graph: Graph) -> tuple[int, ...]:
-    with compiled_by(Backend()):
+    with planned_for(Target()):
         return largest_packings(graph)
 
 
-GPU = Backend(packs=False, fuses_reductions=True, cores=132)
+GPU = ACCELERATORS["gpu"]["h100"]
 
 
 def test_gpus_take_reductions_into_kernels_that_read_their_operand_again() -> None:
@@ -388,9 +392,9 @@ def test_gpus_take_reductions_into_kernels_that_read_their_operand_again() -> No
         return peak_bytes(graph) / (8 * N * 8 * N * 4)
 
     for function in (tracer.nn.softmax, lambda z: z - z.mean(1, keepdims=True), tnp.sinh):
-        with compiled_by(Backend(packs=False)):
+        with planned_for(NO_PACKING):
             alone = stored(function)
-        with compiled_by(GPU):
+        with planned_for(GPU):
             assert (stored(function) > alone + 0.5) == (function is not tnp.sinh)
 
 
@@ -412,5 +416,5 @@ def test_gpus_divide_the_sums_of_products_with_few_results(
     """As many parts as XLA's count for an H100 has beyond operands and results."""
     graph = traced(lambda x, y: x @ y, (left, "float32"), (right, "float32"))
     (node,) = graph.nodes
-    assert GPU.partial_sums_bytes(node) == parts * node.types[0].nbytes
-    assert Backend().partial_sums_bytes(node) == 0
+    assert partial_sums_bytes(node, GPU.storage) == parts * node.types[0].nbytes
+    assert partial_sums_bytes(node, Target().storage) == 0

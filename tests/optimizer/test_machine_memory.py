@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,13 @@ from tracer import lowering
 
 N, STEPS = 2_000, 300
 MATRIX_BYTES = 4 * N * N
-FACTS = lowering.machine_facts()
+HERE = lowering.target_of()
 
 
 def with_memory(nbytes: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pretend that the machine has so much memory, and caches that hold all."""
-    facts = FACTS | {"memory_bytes": nbytes, "cache_bytes": 100 * MATRIX_BYTES}
-    monkeypatch.setattr(lowering, "machine_facts", lambda device: facts)
+    target = replace(HERE, memory_bytes=nbytes, cache_bytes=100 * MATRIX_BYTES)
+    monkeypatch.setattr(lowering, "target_of", lambda device: target)
 
 
 def kernel_product(x: Any, v: Any) -> Any:

@@ -14,7 +14,6 @@ import tracer
 import tracer.numpy as tnp
 from tracer.array.trace import trace
 from tracer.optimizer.loops.split import SplitSettings
-from tracer.optimizer.model.speed import DEFAULT_MACHINE
 from tracer.optimizer.pipeline import (
     OPTIONAL_PASSES,
     TABLE,
@@ -27,6 +26,7 @@ from tracer.optimizer.pipeline import (
 from tracer.optimizer.planner import Planner
 from tracer.optimizer.remat import Rematerialiser
 from tracer.optimizer.rewrite.rules import RULES
+from tracer.target import DEFAULT_TARGET
 
 ROOT = Path(__file__).parents[2]
 OPTIONS = PlannerOptions(limit_bytes=1 << 20, with_rules=True, sink_bytes=1)
@@ -34,7 +34,7 @@ CONTEXT = Context(
     OPTIONS,
     SplitSettings(1 << 16, 1 << 16, 1 << 16),
     devices=2,
-    rematerialiser=Rematerialiser(DEFAULT_MACHINE),
+    rematerialiser=Rematerialiser(DEFAULT_TARGET),
     room=1 << 20,
 )
 RULE_NAMES = frozenset(rule.name for rule in RULES)

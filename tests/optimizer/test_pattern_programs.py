@@ -26,7 +26,6 @@ from tracer.optimizer.loops.scalar_replacement import scalar_replacement_pass
 from tracer.optimizer.loops.small_calls import small_calls_pass
 from tracer.optimizer.loops.split import split_graph
 from tracer.optimizer.loops.unrolling import unrolling_pass
-from tracer.optimizer.model.speed import DEFAULT_MACHINE
 from tracer.optimizer.passes import Pass, PassLog, PassManager
 from tracer.optimizer.pipeline import PlannerOptions
 from tracer.optimizer.planner import Planner
@@ -45,6 +44,7 @@ from tracer.optimizer.rewrite.match import (
 from tracer.optimizer.rewrite.simplify import COMMON_SUBEXPRESSIONS, CONSTANT_FOLDING
 from tracer.optimizer.rewrite.sink import sink_pass
 from tracer.optimizer.rewrite.transposes import TRANSPOSES
+from tracer.target import DEFAULT_TARGET
 
 Strategy = st.SearchStrategy[Program]
 
@@ -77,7 +77,7 @@ def assert_same(program: Program, after: Any) -> None:
             np.testing.assert_allclose(got, want, rtol=0 if exact else 1e-8, atol=scale)
 
 
-LOOPS = (FUSE_SCANS, EXPAND, sink_pass(0), unrolling_pass(DEFAULT_MACHINE), COMMON_SUBEXPRESSIONS)
+LOOPS = (FUSE_SCANS, EXPAND, sink_pass(0), unrolling_pass(DEFAULT_TARGET), COMMON_SUBEXPRESSIONS)
 LOOPS += (CONSTANT_FOLDING, scalar_replacement_pass(), in_place_pass(frozenset()))
 CASES: dict[str, tuple[Callable[[], Strategy], Sequence[Pass]]] = {
     "kernels": (pattern_programs.kernels, [INNER_PRODUCTS, UNROLL, CONTRACTIONS]),
@@ -94,7 +94,7 @@ CASES: dict[str, tuple[Callable[[], Strategy], Sequence[Pass]]] = {
     ),
     "solves": (pattern_programs.solves, [SOLVES]),
     "loops": (pattern_programs.loops, LOOPS),
-    "small calls": (pattern_programs.loops, [EXPAND, small_calls_pass(DEFAULT_MACHINE)]),
+    "small calls": (pattern_programs.loops, [EXPAND, small_calls_pass(DEFAULT_TARGET)]),
 }
 
 

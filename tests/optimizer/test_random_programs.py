@@ -16,12 +16,12 @@ from tests.optimizer.random_programs import Program, programs, settings
 from tracer.autodiff import value_and_gradient
 from tracer.ir import Graph, interpret, verify, verify_same_signature
 from tracer.optimizer.loops.split import SplitSettings, split_graph
-from tracer.optimizer.model.speed import Machine
 from tracer.optimizer.passes import PassLog, PassManager
 from tracer.optimizer.pipeline import STANDARD_PASSES, PlannerOptions
 from tracer.optimizer.planner import Planner
 from tracer.optimizer.rewrite.chains import cost
 from tracer.optimizer.rewrite.match import contraction, unroll
+from tracer.target import Target
 
 FLOAT_TOLERANCE = 1e-9
 many = run_settings(max_examples=200)
@@ -111,9 +111,7 @@ def test_every_candidate_of_the_planner(kind: str, tolerance: float) -> None:
         limit = max(1, int(0.7 * unlimited.baseline_peak_bytes))
         planner = Planner(
             program.graph,
-            PlannerOptions(
-                limit_bytes=limit, machine=Machine(cache_bytes=chosen.working_set_bytes)
-            ),
+            PlannerOptions(limit_bytes=limit, machine=Target(cache_bytes=chosen.working_set_bytes)),
         )
         for candidate in planner.candidates():
             assert candidate.peak_bytes <= limit

@@ -19,14 +19,14 @@ from tracer.array.trace import trace
 from tracer.ir import Builder, Graph, Op, ShapeDtype, Value, interpret, registry
 from tracer.ops.helpers import scalar
 from tracer.optimizer.loops.small_calls import small_calls_pass
-from tracer.optimizer.model.speed import DEFAULT_MACHINE
 from tracer.optimizer.passes import PassLog, PassManager
 from tracer.optimizer.rewrite.expand import EXPAND
 from tracer.optimizer.rewrite.simplify import COMMON_SUBEXPRESSIONS
+from tracer.target import DEFAULT_TARGET
 
 Array = np.ndarray[Any, Any]
 INDEX = np.dtype(np.int32)
-PASS = small_calls_pass(DEFAULT_MACHINE)
+PASS = small_calls_pass(DEFAULT_TARGET)
 X = np.linspace(-1.0, 1.0, 256, dtype=np.float32)
 
 
@@ -122,7 +122,7 @@ def test_large_donated_state_stays_in_place() -> None:
     large = np.zeros(1 << 15, np.float32)
     graph = trace(swings(3), [large]).graph
     graph = PassManager().run(graph, (EXPAND, COMMON_SUBEXPRESSIONS))
-    one_core = replace(DEFAULT_MACHINE, cores=1)
+    one_core = replace(DEFAULT_TARGET, cores=1)
     result, log = apply(small_calls_pass(one_core, frozenset({0})), graph)
     assert result is graph
     assert "donated memory" in str(log.refusals[0])

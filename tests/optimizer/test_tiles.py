@@ -12,12 +12,13 @@ import tracer
 import tracer.numpy as tnp
 from tracer.array.trace import trace
 from tracer.ir import ShapeDtype
-from tracer.optimizer.model.speed import Machine, estimate_seconds
+from tracer.optimizer.model.speed import estimate_seconds
 from tracer.optimizer.pipeline import PlannerOptions
 from tracer.optimizer.planner import Planner
+from tracer.target import Prices, Target
 
 N = 20_000
-SMALL = Machine(cache_bytes=2 << 20)
+SMALL = Target(cache_bytes=2 << 20)
 """Its cache holds about twenty rows of `N` elements."""
 
 
@@ -29,7 +30,7 @@ def loss(x: Any, y: Any, v: Any) -> Any:
     return (product(x, y, v) ** 2).sum()
 
 
-def loops_of(function: Any, *types: ShapeDtype, limit: int, machine: Machine) -> Any:
+def loops_of(function: Any, *types: ShapeDtype, limit: int, machine: Target) -> Any:
     options = PlannerOptions(limit_bytes=limit, machine=machine)
     return next(Planner(trace(function, types).graph, options).candidates()).loops
 
@@ -48,7 +49,7 @@ def test_few_long_rows_are_cut_into_tiles(function: Any) -> None:
 
 def test_rows_that_are_many_are_not_cut_again() -> None:
     points, vector = ShapeDtype((N, 3), "float32"), ShapeDtype((N,), "float32")
-    machine = Machine(cache_bytes=32 << 20)
+    machine = Target(cache_bytes=32 << 20)
     (loop,) = loops_of(product, points, points, vector, limit=10**8, machine=machine)
     assert loop.chunk >= 32
 
@@ -61,7 +62,7 @@ def test_the_k_largest_are_not_merged_for_the_sake_of_tiles() -> None:
         return tnp.top_k(queries @ points.T / length, 10)
 
     queries, points = ShapeDtype((1_000, 10), "float32"), ShapeDtype((10**6, 10), "float32")
-    loops = loops_of(nearest, queries, points, limit=128 * 10**6, machine=Machine())
+    loops = loops_of(nearest, queries, points, limit=128 * 10**6, machine=Target())
     assert loops[-1].axis.startswith("axis of 1000 of float32[1000,100000]")
     assert loops[-1].chunk < 32
 
@@ -74,15 +75,15 @@ def nearest_of(k: int, queries: int, points: int, features: int) -> Any:
 
     types = (ShapeDtype((n, features), "float32") for n in (queries, points))
     limit = 300 * 10**6
-    return loops_of(nearest, *types, limit=limit, machine=Machine(cache_bytes=32 << 20))
+    return loops_of(nearest, *types, limit=limit, machine=Target(cache_bytes=32 << 20))
 
 
 def test_steps_of_one_core_are_not_divided_among_the_cores() -> None:
     program = trace(lambda x: tnp.top_k(x, 100), (ShapeDtype((1_000, 5_000), "float32"),)).graph
     steps = sum(node.cost.steps for node in program.nodes)
     for cores in (1, 8):
-        machine = Machine(cores=cores, step_seconds=0.0)
-        slow = estimate_seconds(program, replace(machine, step_seconds=1e-9))
+        machine = Target(cores=cores, prices=Prices(step_seconds=0.0))
+        slow = estimate_seconds(program, replace(machine, prices=Prices(step_seconds=1e-9)))
         assert slow - estimate_seconds(program, machine) == pytest.approx(1e-9 * steps)
     assert steps > 10**7
 
@@ -107,7 +108,7 @@ def test_an_axis_is_chosen_by_what_its_tiles_will_take() -> None:
         return tnp.top_k(-((queries[:, None] - points) ** 2).sum(-1), 10)
 
     types = (ShapeDtype((n, 100), "float32") for n in (10_000, 100_000))
-    *_, outer, inner = loops_of(nearest, *types, limit=10**8, machine=Machine())
+    *_, outer, inner = loops_of(nearest, *types, limit=10**8, machine=Target())
     assert outer.axis.startswith("axis of 100000 of")
     assert outer.trips <= 10
     assert inner.axis.startswith("axis of 10000 of")
@@ -117,7 +118,7 @@ def test_what_libraries_would_pack_for_every_slice_is_cut() -> None:
     """80 slices of 200,000 x 100 numbers are packed anew for every 80 rows, and added to."""
     points, vector = ShapeDtype((200_000, 100), "float32"), ShapeDtype((200_000,), "float32")
     gradient = tracer.grad(lambda x, y, v, u: u @ product(x, y, v), argnums=(0, 1, 2))
-    loops = loops_of(gradient, points, points, vector, vector, limit=10**9, machine=Machine())
+    loops = loops_of(gradient, points, points, vector, vector, limit=10**9, machine=Target())
     (outer,) = [loop for loop in loops if "200000,200000]" in loop.axis]
     assert 1_000 <= outer.chunk <= 8_000
     assert loops[-1].axis.startswith("axis of 200000 of")
@@ -152,5 +153,5 @@ def test_the_mask_of_a_long_sequence_is_made_in_bodies() -> None:
     operand = ShapeDtype((heads, length, 64), "float32")
     gradient = tracer.grad(causal, argnums=(0, 1, 2))
     limit = 6 * operand.nbytes + length * length // 8
-    loops = loops_of(gradient, operand, operand, operand, limit=limit, machine=Machine())
+    loops = loops_of(gradient, operand, operand, operand, limit=limit, machine=Target())
     assert loops[0].axis.startswith(f"axis of {heads} of")

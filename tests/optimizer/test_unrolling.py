@@ -15,17 +15,17 @@ from tests.optimizer.graphs import apply, evaluated, ops_of, text
 from tracer.array.trace import trace
 from tracer.ir import Graph
 from tracer.optimizer.loops.unrolling import unrolling_pass
-from tracer.optimizer.model.speed import DEFAULT_MACHINE
 from tracer.optimizer.passes import PassLog, PassManager
 from tracer.optimizer.rewrite.expand import EXPAND
+from tracer.target import DEFAULT_TARGET, Prices
 
 Array = np.ndarray[Any, Any]
-PASS = unrolling_pass(DEFAULT_MACHINE)
+PASS = unrolling_pass(DEFAULT_TARGET)
 X = np.linspace(0.5, 1.0, 100, dtype=np.float32)
 
 
 def unrolled(
-    function: Callable[..., Any], *arrays: Array, machine: Any = DEFAULT_MACHINE
+    function: Callable[..., Any], *arrays: Array, machine: Any = DEFAULT_TARGET
 ) -> tuple[Graph, PassLog]:
     graph = PassManager().run(trace(function, arrays).graph, (EXPAND,))
     result, log = apply(unrolling_pass(machine), graph)
@@ -120,7 +120,7 @@ def test_the_model_counts_what_kernels_compute_again() -> None:
 
         return tracer.fori_loop(0, 9, outer, (x, x, x))
 
-    idle = replace(DEFAULT_MACHINE, kernel_seconds=1e-9)
+    idle = replace(DEFAULT_TARGET, prices=Prices(kernel_seconds=1e-9))
     large = np.linspace(0.5, 1.0, 1500, dtype=np.float32)
     graph, log = unrolled(run, large, machine=idle)
     assert ops_of(graph).count("while") == 2

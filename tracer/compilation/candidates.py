@@ -19,13 +19,12 @@ from tracer.errors import MemoryLimitError, OutOfMemoryError
 from tracer.ir import Graph
 from tracer.optimizer.alias.donations import match_donations
 from tracer.optimizer.candidates import Candidate, PlanningCache
-from tracer.optimizer.model.backend import Backend, compiled_by
 from tracer.optimizer.model.liveness import Liveness
-from tracer.optimizer.model.speed import Machine
 from tracer.optimizer.passes import PassRow
 from tracer.optimizer.pipeline import PlannerOptions
 from tracer.optimizer.planner import Planner
 from tracer.source import Source
+from tracer.target import planned_for
 from tracer.units import format_bytes
 
 _TENTH_LESS = 0.9
@@ -82,7 +81,7 @@ def tenths_lower(found: S, first: Callable[[int], S | None]) -> S:
 
 def predicted_for(device: lowering.Device) -> AbstractContextManager[None]:
     """Predict what a device's own compiler stores, inside of the context."""
-    return compiled_by(Backend(**lowering.storage_facts(device)))
+    return planned_for(lowering.target_of(device))
 
 
 class CandidateSearch:
@@ -235,7 +234,7 @@ class CandidateSearch:
                 limit_bytes=limit,
                 threshold_bytes=self.options.threshold_bytes,
                 split_bytes=self.options.split_bytes,
-                machine=Machine(**lowering.machine_facts(self.device)),
+                machine=lowering.target_of(self.device),
                 split=self.options.split,
                 with_rules=True,
                 disabled=self.options.disabled,
@@ -265,6 +264,7 @@ class CandidateCompiler:
         self.traced = traced
         self.placer = placer
         self.planner = planner
+        self.kernels = planner.options.machine.kernels
         self.device = device
         self.donated = donated
         self.limit = limit
@@ -330,7 +330,7 @@ class CandidateCompiler:
             return found
         candidate = self.planner.kept_in_place(self.planner.in_small_calls(candidate))
         graph = candidate.graph
-        if self.device.platform == "cpu" and self.placer is None:
+        if self.kernels.expanded_exponentials and self.placer is None:
             candidate, graph = self.planner.with_exponentials_expanded(candidate)
         try:
             return CompiledCandidate(self, candidate, self._compile(graph), graph)
@@ -341,7 +341,7 @@ class CandidateCompiler:
     def _in_lanes(self, candidate: Candidate) -> tuple[CompiledCandidate | None, Candidate]:
         """Compile a candidate in lanes, where that pays and keeps the limit."""
         on_mesh = self.placer is not None
-        if on_mesh or self.device.platform != "cpu" or not self.device.is_present:
+        if on_mesh or not self.kernels.lanes or not self.device.is_present:
             return None, candidate
         candidate, lanes = self.planner.in_lanes(candidate)
         if lanes is None:

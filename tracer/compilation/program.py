@@ -111,7 +111,7 @@ def build_program(call: Call, options: CompileOptions, name: str) -> Program:
     call = call.without_data()
     spread = options.spread
     place = lowering.find_device(options.device) if spread is None else spread.mesh.flat[0]
-    if options.limit is not None and place.platform == "cpu":
+    if options.limit is not None and lowering.target_of(place).storage.packs:
         lowering.warn_of_gaps()
     with predicted_for(place), rare_collection():
         if spread is not None:

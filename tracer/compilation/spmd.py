@@ -25,7 +25,6 @@ from tracer.compilation.signature import Call
 from tracer.errors import MemoryLimitError, OutOfMemoryError
 from tracer.ir import ShapeDtype
 from tracer.optimizer.loops.split import LoopRow, SplitSettings
-from tracer.optimizer.model.speed import Machine
 from tracer.optimizer.passes import PassManager, PassRow
 from tracer.optimizer.pipeline import SHARD_NAME, Context, PlannerOptions, Stage, passes_in
 from tracer.optimizer.planner import Planner
@@ -66,7 +65,7 @@ class Spreader:
         self.donated = donated_leaves(call, options.donation)
         self.traced = call.traced
         self.placer = Placer(call, self.traced, spread, self.donated)
-        self.machine = Machine(**lowering.machine_facts(device))
+        self.machine = lowering.target_of(device)
         self.planner = Planner(
             self.traced.graph,
             PlannerOptions(

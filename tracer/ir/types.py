@@ -12,6 +12,7 @@ import ml_dtypes
 import numpy as np
 
 from tracer.errors import DTypeError, ShapeError
+from tracer.ir.library_calls import LibraryCall
 
 _EXTENSION_NAMES = ("bfloat16", "float8_e4m3fn", "float8_e5m2")
 SUPPORTED_DTYPES: dict[np.dtype[Any], str] = {
@@ -186,7 +187,7 @@ class Cost:
     bytes : int
         Bytes read and written.
     scratch : int
-        Hidden bytes that a library takes while the op runs.
+        Hidden bytes that a library takes while the op runs, on any device.
     product_flops : int
         Those of `flops` that run at the speed of matrix products.
     packing : int
@@ -197,6 +198,8 @@ class Cost:
     steps : int
         Scalar steps that one core takes one after the other, as comparisons in a heap: neither
         vectors nor other cores help.
+    calls : tuple of LibraryCall
+        Calls of libraries whose memory the target tells, one at a time; see `ir.library_calls`.
     """
 
     flops: int = 0
@@ -206,3 +209,4 @@ class Cost:
     packing: int = 0
     packed: int = 0
     steps: int = 0
+    calls: tuple[LibraryCall, ...] = ()

@@ -7,7 +7,7 @@ through the builder) and nothing of NumPy's manners or of jax.
 from tracer.lowering.cpu.allocator import warn_of_gaps
 from tracer.lowering.devices.device import Device
 from tracer.lowering.devices.free_memory import free_bytes, least_free_bytes
-from tracer.lowering.devices.hardware import machine_facts, storage_facts
+from tracer.lowering.devices.hardware import target_of
 from tracer.lowering.devices.mesh import Mesh, make_mesh
 from tracer.lowering.devices.named_sharding import NamedSharding, PartitionSpec
 from tracer.lowering.devices.placement import Placement
@@ -66,7 +66,6 @@ __all__ = [
     "is_whole_here",
     "least_free_bytes",
     "local_buffers",
-    "machine_facts",
     "make_mesh",
     "memory_optimized_options",
     "node_path",
@@ -75,7 +74,7 @@ __all__ = [
     "set_default_device",
     "stablehlo",
     "start_to_host",
-    "storage_facts",
+    "target_of",
     "to_device",
     "to_dlpack",
     "to_host",

@@ -9,6 +9,7 @@ import numpy as np
 
 from tracer.ir import Builder, Cost, Graph, ShapeDtype, Value, current_builder
 from tracer.ir.interpret import interpret
+from tracer.ir.library_calls import LibraryCall
 
 
 def evaluate_body(body: Graph, arrays: Sequence[Any]) -> tuple[Any, ...]:
@@ -27,7 +28,13 @@ def graph_cost(graph: Graph) -> Cost:
         max((cost.packing for cost in costs), default=0),
         sum(cost.packed for cost in costs),
         sum(cost.steps for cost in costs),
+        calls_of(costs),
     )
+
+
+def calls_of(costs: Sequence[Cost]) -> tuple[LibraryCall, ...]:
+    """Return the different calls of libraries: the largest counts, since nodes run in turn."""
+    return tuple(dict.fromkeys(call for cost in costs for call in cost.calls))
 
 
 def lower_expansion(

@@ -12,7 +12,7 @@ from tracer.ir import AxisRule, Batching, Cost, Label, Op, ShapeDtype, Value
 from tracer.ir.combining import PRODUCT
 from tracer.ir.op import Types
 from tracer.ops.batch import behind, move_axis
-from tracer.ops.product import free_axes, lower_product, product_memory
+from tracer.ops.product import free_axes, lower_product, product_of_types
 from tracer.ops.rules import (
     moved_bytes,
     require_axes,
@@ -170,9 +170,9 @@ def _cost(operands: Types, results: Types, **axes: Axes) -> Cost:
     x, y = operands
     terms = results[0].size * size_of(x, axes["lhs_contracting"])
     flops = (8 if x.dtype.kind == "c" else 2) * terms
-    scratch, packing, packed = product_memory(x, y, **axes)
+    copies, call = product_of_types(x, y, **axes)
     moved = moved_bytes(operands, results)
-    return Cost(flops, moved, scratch, product_flops=flops, packing=packing, packed=packed)
+    return Cost(flops, moved, copies, product_flops=flops, calls=(call,))
 
 
 def _batch(

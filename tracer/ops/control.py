@@ -12,7 +12,7 @@ from tracer.errors import DTypeError, ShapeError
 from tracer.ir import Cost, Graph, NotDifferentiable, Op, ShapeDtype, Value
 from tracer.ir.op import Types
 from tracer.ops.batch_control import batch_barrier, batch_case, batch_while
-from tracer.ops.bodies import evaluate_body, graph_cost
+from tracer.ops.bodies import calls_of, evaluate_body, graph_cost
 from tracer.ops.generator import Generator
 from tracer.ops.rules import as_tuple, whole_axes
 
@@ -59,6 +59,7 @@ def _while_cost(operands: Types, results: Types, *, condition: Graph, body: Grap
         sum(cost.bytes for cost in costs),
         max(cost.scratch for cost in costs),
         packing=max(cost.packing for cost in costs),
+        calls=calls_of(costs),
     )
 
 
@@ -143,6 +144,7 @@ def _case_cost(operands: Types, results: Types, *, branches: tuple[Graph, ...]) 
         max(cost.bytes for cost in costs),
         max(cost.scratch for cost in costs),
         packing=max(cost.packing for cost in costs),
+        calls=calls_of(costs),
     )
 
 

@@ -28,7 +28,7 @@ from tracer.ops.matrix_rules import (
     INT32,
     evaluate_each,
     identity,
-    lapack_packing,
+    lapack_call,
     matrix_axes,
     require_square,
 )
@@ -162,8 +162,8 @@ def _linearize(
 def _cost(operands: Types, results: Types) -> Cost:
     a = operands[0]
     flops = a.size * a.shape[-1] * 2 // 3
-    packing = lapack_packing(a, a.shape[-1])
-    return Cost(flops, moved_bytes(operands, results), a.nbytes + packing, packing=packing)
+    call = lapack_call(a, a.shape[-1])
+    return Cost(flops, moved_bytes(operands, results), a.nbytes, calls=(call,))
 
 
 determinant: Op = Op(

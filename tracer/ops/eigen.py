@@ -40,7 +40,7 @@ from tracer.ops.matrix_rules import (
     diagonal_matrix,
     evaluate_each,
     inverse_differences,
-    lapack_packing,
+    lapack_call,
     matrix_axes,
     real_type,
     require_square,
@@ -114,8 +114,8 @@ def _eigh_cost(operands: Types, results: Types, *, compute_vectors: bool) -> Cos
     """Count LAPACK's steps; its workspace is twice the matrix with vectors."""
     a = operands[0]
     flops = (9 if compute_vectors else 2) * a.size * a.shape[-1]
-    packing = lapack_packing(a, a.shape[-1]) + (2 * a.nbytes if compute_vectors else 0)
-    return Cost(flops, moved_bytes(operands, results), a.nbytes + packing, packing=packing)
+    call = lapack_call(a, a.shape[-1], workspace=2 * a.nbytes if compute_vectors else 0)
+    return Cost(flops, moved_bytes(operands, results), a.nbytes, calls=(call,))
 
 
 eigh: Op = Op(
@@ -202,8 +202,8 @@ def _normalised(g: Value, vectors: Value) -> Value:
 def _eig_cost(operands: Types, results: Types, *, compute_vectors: bool) -> Cost:
     a = operands[0]
     flops = (25 if compute_vectors else 10) * a.size * a.shape[-1]
-    packing = lapack_packing(a, a.shape[-1]) + 3 * a.nbytes
-    return Cost(flops, moved_bytes(operands, results), 3 * a.nbytes + packing, packing=packing)
+    call = lapack_call(a, a.shape[-1], workspace=3 * a.nbytes)
+    return Cost(flops, moved_bytes(operands, results), 3 * a.nbytes, calls=(call,))
 
 
 eig: Op = Op(

@@ -14,6 +14,7 @@ import numpy as np
 from tracer import ops
 from tracer.errors import ArgumentError, ShapeError
 from tracer.ir import AxisRule, Batching, Cost, Label, Op, ShapeDtype, Value
+from tracer.ir.library_calls import LibraryCall, TriangleCall
 from tracer.ir.op import Types
 from tracer.ops.batch import all_with_axis, move_axis
 from tracer.ops.helpers import (
@@ -24,9 +25,8 @@ from tracer.ops.helpers import (
     triangle,
 )
 from tracer.ops.matrix_rules import (
-    lapack_packing,
+    lapack_call,
     matrix_axes,
-    matrix_packing,
     require_square,
     widened_bytes,
 )
@@ -75,10 +75,10 @@ def _cholesky_vjp(g: Value, out: Value, a: Value) -> tuple[Value]:
 def _cholesky_cost(operands: Types, results: Types) -> Cost:
     n = operands[0].shape[-1]
     flops = operands[0].size * n // 3
-    packing = lapack_packing(operands[0], n)
-    scratch = widened_bytes(operands[0]) + packing
+    scratch = widened_bytes(operands[0])
     moved = moved_bytes(operands, results)
-    return Cost(flops, moved, scratch, product_flops=flops, packing=packing)
+    calls = (lapack_call(operands[0], n),)
+    return Cost(flops, moved, scratch, product_flops=flops, calls=calls)
 
 
 cholesky: Op = Op(
@@ -207,14 +207,15 @@ def _solve_cost(operands: Types, results: Types, *, left_side: bool, **_: Any) -
     flops = a.shape[-1] * x.size
     width = max(1, x.size * a.shape[-1] // max(1, a.size))
     if _is_by_blocks(a, x, left_side=left_side):
-        packing = 0
+        calls: tuple[LibraryCall, ...] = ()
     elif left_side:
-        packing = matrix_packing(a, width)
+        # Right-hand sides lie by rows, which is from the right for LAPACK.
+        calls = (TriangleCall(a.shape[-1], width, a.dtype.itemsize),)
     else:
-        packing = lapack_packing(a, width)
-    scratch = widened_bytes(a) + widened_bytes(x) + packing
+        calls = (lapack_call(a, width),)
+    scratch = widened_bytes(a) + widened_bytes(x)
     moved = moved_bytes(operands, results)
-    return Cost(flops, moved, scratch, product_flops=flops, packing=packing)
+    return Cost(flops, moved, scratch, product_flops=flops, calls=calls)
 
 
 def _batch_solve(

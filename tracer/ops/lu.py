@@ -27,7 +27,7 @@ from tracer.ops.matrix_rules import (
     INT32,
     evaluate_each,
     identity,
-    lapack_packing,
+    lapack_call,
     matrix_axes,
     require_matrices,
 )
@@ -221,9 +221,9 @@ def inverse_permutation(permutation: Value) -> Value:
 
 def _lu_cost(operands: Types, results: Types) -> Cost:
     a = operands[0]
-    packing = lapack_packing(a, a.shape[-1])
+    call = lapack_call(a, a.shape[-1])
     flops, moved = a.size * min(a.shape[-2:]), moved_bytes(operands, results)
-    return Cost(flops, moved, a.nbytes + packing, packing=packing)
+    return Cost(flops, moved, a.nbytes, calls=(call,))
 
 
 lu: Op = Op(

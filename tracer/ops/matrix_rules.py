@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 from tracer import ops
 from tracer.errors import ShapeError
 from tracer.ir import AxisRule, Label, ShapeDtype, Value
+from tracer.ir.library_calls import PanelCall
 from tracer.ir.op import Types
 from tracer.ops.helpers import conjugate, matrix_transpose, scalar, spread, where, zeros_like
 from tracer.ops.rules import own_label, real_dtype, require_kind, widened
@@ -19,10 +19,6 @@ Array = np.ndarray[Any, Any]
 INT32 = np.dtype(np.int32)
 
 
-_PANEL_ROWS, _PANEL_ELEMENTS = 384, 3 << 16
-"""Rows of the panel that OpenBLAS packs, and elements of its block of the other side."""
-_BLOCK_BYTES = 860_000
-"""Bytes of the block of right-hand sides that each thread packs."""
 _LAPACK_ITEMSIZE = 4
 """LAPACK knows no narrower floats."""
 
@@ -83,8 +79,8 @@ def evaluate_each(
     return results
 
 
-def lapack_packing(matrix: ShapeDtype, width: int) -> int:
-    """Bound what OpenBLAS packs for one call of LAPACK: a panel of the other operand.
+def lapack_call(matrix: ShapeDtype, width: int, *, times: int = 1, workspace: int = 0) -> PanelCall:
+    """Return what is known of calls of LAPACK, for the target to tell what OpenBLAS packs.
 
     Parameters
     ----------
@@ -92,38 +88,12 @@ def lapack_packing(matrix: ShapeDtype, width: int) -> int:
         The matrix that is decomposed or solved with.
     width : int
         Columns of what it is multiplied with: right-hand sides, or its own.
-
-    Returns
-    -------
-    int
-        Bytes; fitted in docs/memory-model.md.
+    times : int
+        Calls of which each packs.
+    workspace : int
+        Bytes that they take besides.
     """
-    rows, itemsize = min(matrix.shape[-2:]), matrix.dtype.itemsize
-    panel = min(rows, _PANEL_ROWS) * width + _PANEL_ELEMENTS
-    return itemsize * min(panel, 4 * rows * max(rows, width))
-
-
-def matrix_packing(matrix: ShapeDtype, width: int) -> int:
-    """Bound what OpenBLAS packs to solve with a triangular matrix from the left.
-
-    Right-hand sides lie by rows, which is from the right for LAPACK. Each thread that has some of
-    them packs the matrix for itself, panel by panel.
-
-    Parameters
-    ----------
-    matrix : ShapeDtype
-        The triangular matrix.
-    width : int
-        Right-hand sides.
-
-    Returns
-    -------
-    int
-        Bytes; fitted in docs/memory-model.md.
-    """
-    n = matrix.shape[-1]
-    threads = min(width, os.cpu_count() or 1)
-    return threads * (matrix.dtype.itemsize * min(n, _PANEL_ROWS) * n + _BLOCK_BYTES)
+    return PanelCall(min(matrix.shape[-2:]), width, matrix.dtype.itemsize, times, workspace)
 
 
 def widened_bytes(x: ShapeDtype) -> int:

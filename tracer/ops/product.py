@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from tracer.ir import ShapeDtype
-from tracer.ops.product_form import PLAIN, ProductForm, Sizes, choose_form, form_bytes, packed_bytes
+from tracer.ir.library_calls import ProductCall
 from tracer.ops.rules import is_float, is_inexact, size_of
 
 Axes = tuple[int, ...]
@@ -45,45 +45,24 @@ class _Side:
         return self.is_inner_last or is_inner_first
 
 
-class _Product(NamedTuple):
-    """A product of matrices: how large, and where the contracted axes are.
+def _product(left: _Side, right: _Side) -> ProductCall:
+    """Return a product of matrices: how large, and where the contracted axes are.
 
     What is not like a matrix is copied, to contracted axes last on the left, first on the right.
     """
-
-    sizes: Sizes
-    left_inner_last: bool
-    right_inner_last: bool
-
-    @property
-    def form(self) -> ProductForm:
-        return choose_form(self.sizes, **self.places)
-
-    @property
-    def places(self) -> dict[str, bool]:
-        return {
-            "left_inner_last": self.left_inner_last,
-            "right_inner_last": self.right_inner_last,
-        }
-
-
-def _product(left: _Side, right: _Side) -> _Product:
-    batch, inner = size_of(left.type, left.batch), size_of(left.type, left.inner)
-    sizes = Sizes(
-        batch,
-        size_of(left.type, left.free),
-        inner,
-        size_of(right.type, right.free),
-        max(_COMPUTED_ITEMSIZE, left.type.dtype.itemsize),
-    )
-    return _Product(
-        sizes,
-        left.is_inner_last or not left.is_matrix_like,
-        right.is_inner_last and right.is_matrix_like,
+    return ProductCall(
+        batch=size_of(left.type, left.batch),
+        rows=size_of(left.type, left.free),
+        inner=size_of(left.type, left.inner),
+        columns=size_of(right.type, right.free),
+        itemsize=max(_COMPUTED_ITEMSIZE, left.type.dtype.itemsize),
+        left_inner_last=left.is_inner_last or not left.is_matrix_like,
+        right_inner_last=right.is_inner_last and right.is_matrix_like,
+        has_forms=is_float(left.type.dtype),
     )
 
 
-def product_memory(
+def product_of_types(
     x: ShapeDtype,
     y: ShapeDtype,
     *,
@@ -91,26 +70,11 @@ def product_memory(
     rhs_batch: Axes,
     lhs_contracting: Axes,
     rhs_contracting: Axes,
-) -> tuple[int, int, int]:
-    """Bound what a product stores besides operands and result.
-
-    Returns
-    -------
-    int
-        Bytes of copies into order and of packing.
-    int
-        Bytes that the library holds packed: the part of those that XLA does not count.
-    int
-        Bytes that it packs in all.
-    """
+) -> tuple[int, ProductCall]:
+    """Return the bytes of copies into order, and the product of matrices that is left."""
     left, right = _Side(x, lhs_batch, lhs_contracting), _Side(y, rhs_batch, rhs_contracting)
     copies = sum(side.type.nbytes for side in (left, right) if not side.is_matrix_like)
-    product = _product(left, right)
-    form = product.form if is_float(x.dtype) else PLAIN
-    scratch = copies + form_bytes(form, product.sizes, **product.places)
-    packing = packed_bytes(form, product.sizes, **product.places)
-    packed = product.sizes.right * product.sizes.itemsize
-    return scratch, packing, packed if packing else 0
+    return copies, _product(left, right)
 
 
 def lower_product(
@@ -129,13 +93,13 @@ def lower_product(
         _Side(x.type, lhs_batch, lhs_contracting),
         _Side(y.type, rhs_batch, rhs_contracting),
     )
-    if b.platform == "cpu" and _is_long_sum(types[0], left):
+    if b.target.kernels.long_sums_in_stages and _is_long_sum(types[0], left):
         return _lower_sum(b, types[0], x, y, left, right)
     if b.prefers_rows_in_products and is_float(types[0].dtype):
         (x, left), (y, right) = _behind_transpose(b, x, left), _behind_transpose(b, y, right)
         product = _product(left, right)
-        form = product.form
-        if form != PLAIN:
+        form = b.target.form_of(product)
+        if not form.is_plain:
             return _lower_form(b, types[0], (x, y), (left, right), product, form)
     return b.dot_general(types[0], x, y, left.batch, right.batch, left.inner, right.inner)
 
@@ -188,17 +152,16 @@ def _lower_form(
     type: ShapeDtype,
     operands: tuple[Any, Any],
     sides: tuple[_Side, _Side],
-    product: _Product,
-    form: ProductForm,
+    sizes: ProductCall,
+    form: Any,
 ) -> Any:
-    sizes = product.sizes
     lead = (sizes.batch,) if sizes.batch != 1 else ()
     matrices = [
         _matrix(b, x, side, lead, inner_last, transposes)
         for x, side, inner_last, transposes in zip(
             operands,
             sides,
-            product[1:],
+            (sizes.left_inner_last, sizes.right_inner_last),
             (form.transposes_left, form.transposes_right),
             strict=True,
         )

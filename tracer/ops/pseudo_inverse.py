@@ -21,7 +21,7 @@ from tracer.ops.matrix_rules import (
     as_columns,
     as_dtype_of,
     evaluate_each,
-    lapack_packing,
+    lapack_call,
     matrix_axes,
     require_matrices,
 )
@@ -89,9 +89,9 @@ def _cost(operands: Types, results: Types, *, rtol: float) -> Cost:
     k = min(a.shape[-2:])
     squares = k * k * a.dtype.itemsize
     # LAPACK's, of the singular values and of the product of the factors.
-    packing = 2 * lapack_packing(a, max(a.shape[-2:])) + 4 * squares
-    scratch = a.nbytes + 3 * squares + packing
-    return Cost(24 * a.size * k, moved_bytes(operands, results), scratch, packing=packing)
+    call = lapack_call(a, max(a.shape[-2:]), times=2, workspace=4 * squares)
+    scratch = a.nbytes + 3 * squares
+    return Cost(24 * a.size * k, moved_bytes(operands, results), scratch, calls=(call,))
 
 
 pseudo_inverse: Op = Op(

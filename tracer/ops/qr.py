@@ -29,7 +29,7 @@ from tracer.ops.matrix_rules import (
     adjoint,
     evaluate_each,
     identity_array,
-    lapack_packing,
+    lapack_call,
     matrix_axes,
     require_matrices,
 )
@@ -116,8 +116,8 @@ def _cost(operands: Types, results: Types, *, full_matrices: bool) -> Cost:
     a, q = operands[0], results[0]
     flops = 2 * (a.size + q.size) * min(a.shape[-2:])
     # Two calls of LAPACK, of which each packs.
-    packing = 2 * lapack_packing(a, max(a.shape[-2:]))
-    return Cost(flops, moved_bytes(operands, results), q.nbytes + packing, packing=packing)
+    call = lapack_call(a, max(a.shape[-2:]), times=2)
+    return Cost(flops, moved_bytes(operands, results), q.nbytes, calls=(call,))
 
 
 qr: Op = Op(

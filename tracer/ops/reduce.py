@@ -325,7 +325,7 @@ def _lower_arg(direction: str, identity: Callable[[np.dtype[Any]], Any]) -> Call
 
     def lower(b: Any, types: Types, x: Any, *, axis: int, index_dtype: np.dtype[Any]) -> Any:
         type = x.type
-        if b.platform == "cpu" and fits(type, axis):
+        if b.target.kernels.packed_extremes and fits(type, axis):
             _, index = lower_packed(b, x, axis=axis, largest=direction == "GT")
             return b.convert(types[0], index)
         indices = b.iota(type.with_dtype(index_dtype), axis)

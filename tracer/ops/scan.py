@@ -162,7 +162,7 @@ def _cost(
 ) -> Cost:
     step = graph_cost(body)
     moved = max(length * step.bytes, moved_bytes(operands, results))
-    return Cost(length * step.flops, moved, step.scratch, packing=step.packing)
+    return Cost(length * step.flops, moved, step.scratch, packing=step.packing, calls=step.calls)
 
 
 def _linearize(*arguments: Any, **params: Any) -> Any:

@@ -40,7 +40,7 @@ from tracer.ops.matrix_rules import (
     evaluate_each,
     identity_array,
     inverse_differences,
-    lapack_packing,
+    lapack_call,
     matrix_axes,
     on_diagonal,
     real_type,
@@ -174,8 +174,8 @@ def _cost(operands: Types, results: Types, *, full_matrices: bool, compute_vecto
     k = min(a.shape[-2:])
     flops = (22 if compute_vectors else 4) * a.size * k
     squares = 4 * k * k * a.dtype.itemsize if compute_vectors else 0
-    packing = lapack_packing(a, max(a.shape[-2:])) + squares
-    return Cost(flops, moved_bytes(operands, results), a.nbytes + packing, packing=packing)
+    call = lapack_call(a, max(a.shape[-2:]), workspace=squares)
+    return Cost(flops, moved_bytes(operands, results), a.nbytes, calls=(call,))
 
 
 svd: Op = Op(

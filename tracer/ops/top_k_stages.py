@@ -86,13 +86,13 @@ def _stages(size: int, k: int) -> _Stages | None:
 
 def lower_top_k(b: Any, types: Types, x: Any, *, k: int) -> tuple[Any, Any]:
     """Lower `top_k`: as a reduction if k is 1, in two stages where rows are long."""
-    if b.platform == "cpu" and _is_reduction(x.type, k):
+    if b.target.kernels.packed_extremes and _is_reduction(x.type, k):
         value, index = lower_packed(b, x, axis=len(x.shape) - 1, largest=True)
         return b.reshape(types[0], value), b.reshape(types[1], index)
     wide = x.type.with_dtype(_ordered_alike(x.dtype))
     rows, size = math.prod(x.shape[:-1]), x.shape[-1]
     is_cut = _stages(size, k) is not None or are_rounds_faster(rows, size, k, wide.dtype)
-    if b.platform != "cpu" or not is_cut:
+    if not (b.target.kernels.top_k_in_stages and is_cut):
         return b.top_k(types, x, k)  # type: ignore[no-any-return]
     flat = b.reshape(wide.with_shape((rows, size)), b.convert(wide, x))
     values, indices = _top_k_of_rows(b, flat, k)

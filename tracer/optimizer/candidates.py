@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from tracer.ir import Graph
 from tracer.optimizer.loops.split import LoopRow, SplitCache, SplitSettings
-from tracer.optimizer.model.speed import Machine
 from tracer.optimizer.passes import PassRow
 from tracer.optimizer.remat import Rematerialiser
+from tracer.target import Target
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ SMALLEST_SETTINGS = tuple(
 
 
 def limit_settings(
-    room: int, machine: Machine, split_bytes: int | None = None, live: Iterable[int] = ()
+    room: int, machine: Target, split_bytes: int | None = None, live: Iterable[int] = ()
 ) -> Iterator[SplitSettings]:
     """Yield settings from the fastest to the tightest: the share of the room a trip takes.
 
@@ -81,7 +81,7 @@ def limit_settings(
     ----------
     room : int
         The bytes of the limit that arguments and results leave.
-    machine : Machine
+    machine : Target
         What decides between slice sizes.
     split_bytes : int, optional
         The most that a slice of one tensor may take.
@@ -104,7 +104,7 @@ def limit_settings(
             )
 
 
-def user_settings(threshold: int, split_bytes: int | None, machine: Machine) -> SplitSettings:
+def user_settings(threshold: int, split_bytes: int | None, machine: Target) -> SplitSettings:
     """Return the settings for the paper's two options."""
     split = split_bytes or threshold
     working_set = min(split, max(1, machine.cache_bytes // 4))

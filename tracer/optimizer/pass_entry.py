@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from tracer.optimizer.loops.split import LoopRow, SplitCache, SplitSettings
-from tracer.optimizer.model.speed import DEFAULT_MACHINE, Machine
 from tracer.optimizer.passes import Pass
 from tracer.optimizer.remat import Rematerialiser
+from tracer.target import DEFAULT_TARGET, Target
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class PlannerOptions:
     limit_bytes: int | None = None
     threshold_bytes: int | None = None
     split_bytes: int | None = None
-    machine: Machine = DEFAULT_MACHINE
+    machine: Target = DEFAULT_TARGET
     split: bool = True
     with_rules: bool = False
     disabled: frozenset[str] = frozenset()

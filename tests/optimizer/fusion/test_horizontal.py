@@ -25,6 +25,7 @@ from tracer.optimizer.fuse.lanes import find_groups
 from tracer.optimizer.passes import PassLog, PassManager
 from tracer.optimizer.rewrite.expand import EXPAND
 from tracer.optimizer.rewrite.simplify import COMMON_SUBEXPRESSIONS, CONSTANT_FOLDING
+from tracer.target import DEFAULT_TARGET, Prices, Target
 
 RNG = np.random.default_rng(0)
 
@@ -34,11 +35,13 @@ def simplified(function: Any, *arrays: Any) -> Graph:
     return PassManager().run(trace(function, arrays).graph, passes)
 
 
-def fused(function: Any, *arrays: Any) -> tuple[Graph, Graph, PassLog]:
+def fused(
+    function: Any, *arrays: Any, machine: Target = DEFAULT_TARGET
+) -> tuple[Graph, Graph, PassLog]:
     """Run the pass, check that the meaning is the same; return both graphs and the log."""
     graph = simplified(function, *arrays)
     log = PassLog()
-    result = horizontal_pass().run(graph, log)
+    result = horizontal_pass(machine=machine).run(graph, log)
     verify(result)
     verify_same_signature(graph, result)
     leaves = [np.asarray(leaf) for leaf in tree.flatten(arrays)[0]]
@@ -350,7 +353,6 @@ def test_a_carry_that_several_lanes_read_is_not_packed_with_itself(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It is one carry: packed, it would be carried once for each lane."""
-    monkeypatch.setattr(horizontal, "PART_SECONDS", 0)
     monkeypatch.setattr(horizontal, "_WORTHWHILE", 1e9)
 
     def function(values: Any, shared: Any) -> Any:
@@ -360,6 +362,7 @@ def test_a_carry_that_several_lanes_read_is_not_packed_with_itself(
 
         return tracer.fori_loop(0, 9, body, (values, shared))
 
-    _, after, _ = fused(function, [random(6) for _ in range(5)], random(6))
+    free = Target(prices=Prices(part_seconds=0))
+    _, after, _ = fused(function, [random(6) for _ in range(5)], random(6), machine=free)
     (loop,) = [node for node in after.nodes if node.op is ops.while_]
     assert [type.size for type in loop.types if type.ndim] in ([6, 30], [30, 6])

@@ -18,12 +18,12 @@ from tracer import lowering, ops
 from tracer.autodiff import value_and_gradient
 from tracer.ir import Graph, interpret, verify, verify_same_signature
 from tracer.optimizer.model.liveness import Liveness, graph_flops
-from tracer.optimizer.model.speed import DEFAULT_MACHINE
 from tracer.optimizer.passes import PassLog, PassManager
 from tracer.optimizer.pipeline import STANDARD_PASSES, PlannerOptions
 from tracer.optimizer.planner import Planner
 from tracer.optimizer.remat import REMATERIALISE_NAME, Rematerialiser, Search
 from tracer.optimizer.remat.replay import replay
+from tracer.target import DEFAULT_TARGET
 
 N = 64
 UNIT = N * N * 4
@@ -51,7 +51,7 @@ def again(graph: Graph, share: float, *, order: bool = True) -> tuple[Graph, Pas
     """Compute values again until the peak is that share of what it was."""
     log = PassLog()
     limit = int(share * Liveness(graph).peak_bytes)
-    return Rematerialiser(DEFAULT_MACHINE, order).run(graph, limit, NONE, log), log
+    return Rematerialiser(DEFAULT_TARGET, order).run(graph, limit, NONE, log), log
 
 
 def units(graph: Graph) -> float:
@@ -138,7 +138,7 @@ def test_no_more_operations_than_dynamic_rematerialisation(share: float) -> None
     graph = chain(16)
     limit = int(share * Liveness(graph).peak_bytes)
     ours, theirs = (
-        kind(graph, NONE, DEFAULT_MACHINE).run(limit) for kind in (Search, DynamicSearch)
+        kind(graph, NONE, DEFAULT_TARGET).run(limit) for kind in (Search, DynamicSearch)
     )
     assert ours.peak_bytes <= limit
     assert graph_flops(ours.graph) <= graph_flops(theirs.graph) or theirs.peak_bytes > limit
@@ -160,7 +160,7 @@ def test_no_more_operations_than_segments() -> None:
     by_hand = optimised(traced(tracer.grad(loss), MATRIX, MATRIX))
     plain = chain(16)
     limit = Liveness(by_hand).peak_bytes
-    found = Search(plain, NONE, DEFAULT_MACHINE).run(limit)
+    found = Search(plain, NONE, DEFAULT_TARGET).run(limit)
     assert found.peak_bytes <= limit
     assert graph_flops(found.graph) <= graph_flops(by_hand)
 
@@ -175,7 +175,7 @@ def maxima(x: Any, a: Any) -> Any:
 
 def test_what_is_compared_with_its_maximum_is_computed_once() -> None:
     graph = optimised(traced(tracer.grad(maxima), MATRIX, MATRIX))
-    search = Search(graph, NONE, DEFAULT_MACHINE)
+    search = Search(graph, NONE, DEFAULT_TARGET)
     compared = [node for node in graph.nodes if node.op is ops.compare]
     assert compared, "the gradient of a maximum compares with it"
     stored = [v.node for node in compared for v in node.operands if v.node in search.live.stored]
@@ -195,7 +195,7 @@ def test_results_loops_and_generated_values_are_left_alone() -> None:
         return (y @ looped).sum() + (looped @ y).sum(), kept
 
     graph = optimised(traced(program, MATRIX))
-    reasons = Search(graph, NONE, DEFAULT_MACHINE).program.refused.values()
+    reasons = Search(graph, NONE, DEFAULT_TARGET).program.refused.values()
     assert any("result of a while" in reason for reason in reasons)
     assert "it is a result of the program" in reasons
 

@@ -15,8 +15,8 @@ from tracer.lowering.cpu import c_heap
 from tracer.lowering.cpu.c_heap import LARGE_BLOCK_BYTES
 from tracer.lowering.cpu.freed_blocks import Places, merge_freed
 from tracer.lowering.cpu.large_blocks import LargeBlocks
-from tracer.lowering.devices.host_memory import free_host_bytes
 from tracer.lowering.shims import PACKS_INTO_ALIGNED_BLOCKS
+from tracer.target import free_bytes
 
 _KEPT_BYTES, _HEADER_BYTES = 8 << 20, 4 << 10
 # Freed blocks that are used no more may take this share of a program's peak: predictions of memory
@@ -151,7 +151,7 @@ class _Heap:
         if _ADDRESSES * needs.nbytes > c_heap.address_room() + usage.freed_bytes:
             return False
         kept = max(0, self._kept(usage)) if self._lean_bytes else 0
-        return needs.nbytes <= _KEPT_SHARE * (free_host_bytes() + kept)
+        return needs.nbytes <= _KEPT_SHARE * (free_bytes() + kept)
 
     def give_back(self) -> None:
         """Give all freed blocks back to the system."""

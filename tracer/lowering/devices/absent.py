@@ -5,85 +5,12 @@ Both compile on a machine without the device and count the bytes that the progra
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from tracer.errors import DeviceError
 from tracer.lowering.devices.plugins import Plugin, load
 from tracer.lowering.shims import xla_client
-
-
-@dataclass(frozen=True)
-class Target:
-    """A kind of device, in numbers.
-
-    Attributes
-    ----------
-    name : str
-        As it is written after the platform: "h100", "v5e".
-    memory_bytes, cache_bytes : int
-        The device's memory, and what is close to its arithmetic: a GPU's second-level cache, a
-        TPU core's vector memory.
-    memory_rate : float
-        Bytes a second to memory.
-    product_rate : float
-        Operations a second in matrix products, in the precision that the lowering asks for
-        (float32 in full: a TPU passes six times through its bfloat16 units).
-    vector_rate : float
-        Operations a second in element-wise arithmetic, float32.
-    description : tuple
-        A GPU: what XLA's `GpuTargetConfigProto` names; a TPU: its smallest topology.
-    """
-
-    name: str
-    memory_bytes: int
-    cache_bytes: int
-    memory_rate: float
-    product_rate: float
-    vector_rate: float
-    description: tuple[Any, ...]
-
-
-def _gpu(
-    name: str, memory: float, cache: int, bandwidth: float, flops: float, *description: Any
-) -> Target:
-    return Target(name, int(memory * 1e9), cache << 20, bandwidth, flops, flops / 2, description)
-
-
-def _tpu(
-    name: str, memory: float, cache: int, bandwidth: float, bfloat16: float, topology: str
-) -> Target:
-    passes = 6  # XLA's HIGHEST precision: products of three bfloat16 parts each
-    return Target(
-        name, int(memory * 1e9), cache << 20, bandwidth, bfloat16 / passes, bfloat16 / 50,
-        (topology,),
-    )  # fmt: skip
-
-
-# From NVIDIA's data sheets and CUDA programming guide: GB, MiB of cache, bytes/s, float32/s; cores,
-# float32 units of one, KiB of shared memory of a core, threads of a core, GHz, compute capability.
-_GPUS = (
-    _gpu("a100", 80, 40, 2.04e12, 1.95e13, 108, 64, 164, 2048, 1.41, (8, 0)),
-    _gpu("h100", 80, 50, 3.35e12, 6.7e13, 132, 128, 228, 2048, 1.98, (9, 0)),
-    _gpu("h200", 141, 50, 4.8e12, 6.7e13, 132, 128, 228, 2048, 1.98, (9, 0)),
-    _gpu("b200", 180, 126, 8e12, 7.5e13, 148, 128, 228, 2048, 1.96, (10, 0)),
-    _gpu("l4", 24, 48, 3e11, 3.03e13, 58, 128, 100, 1536, 2.04, (8, 9)),
-    _gpu("rtx4090", 24, 72, 1.01e12, 8.26e13, 128, 128, 100, 1536, 2.52, (8, 9)),
-)
-# From Google's documentation of each TPU, for what XLA sees as one device (on v3 and 7x half of a
-# chip): GB, MiB of vector memory, bytes/s, bfloat16/s.
-_TPUS = (
-    _tpu("v3", 17.2, 16, 4.1e11, 6.1e13, "2x2"),
-    _tpu("v4", 34.4, 32, 1.23e12, 2.75e14, "2x2x1"),
-    _tpu("v5e", 17.2, 128, 8.2e11, 1.97e14, "2x2"),
-    _tpu("v5p", 103, 128, 2.46e12, 4.59e14, "2x2x1"),
-    _tpu("v6e", 34.4, 128, 1.64e12, 9.2e14, "2x2"),
-    _tpu("tpu7x", 103, 64, 3.7e12, 1.15e15, "2x2x1"),
-)
-TARGETS: dict[str, dict[str, Target]] = {
-    "gpu": {target.name: target for target in _GPUS},
-    "tpu": {target.name: target for target in _TPUS},
-}
+from tracer.target import Target
 
 
 def absent_devices(plugin: Plugin, target: Target, topology: str | None) -> list[Any]:
@@ -142,10 +69,10 @@ def _target_config(target: Target) -> str:
         "core_count": cores,
         "fpus_per_core": units,
         **{f"block_dim_limit_{axis}": limit for axis, limit in grid},
-        "memory_bandwidth": int(target.memory_rate),
+        "memory_bandwidth": int(target.prices.memory_rate),
         "l2_cache_size": target.cache_bytes,
         "clock_rate_ghz": clock,
-        "device_memory_size": target.memory_bytes,
+        "device_memory_size": int(target.memory_bytes),
         "registers_per_core_limit": 65536,
         "registers_per_block_limit": 65536,
     }

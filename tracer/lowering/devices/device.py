@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tracer.lowering.devices import processes
-from tracer.lowering.devices.absent import Target
 from tracer.lowering.shims import OneDevice
+from tracer.target import Target
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import socket
 from collections import Counter
 
+from tracer import target
 from tracer.lowering.devices.agreement import exchange
 from tracer.lowering.devices.device import Device
 from tracer.lowering.devices.hardware import target_of
-from tracer.lowering.devices.host_memory import free_host_bytes
 from tracer.lowering.devices.mesh import Mesh
 from tracer.lowering.devices.registry import default_device
 from tracer.lowering.run.failures import absent
@@ -32,11 +32,11 @@ def free_bytes(device: Device | None = None) -> int:
     if place.is_present and not place.is_local:
         raise absent(place)
     if not place.is_present:
-        return target_of(place).memory_bytes
+        return int(target_of(place).memory_bytes)
     stats = place.raw.memory_stats()
     if stats:
         return int(stats["bytes_limit"]) - int(stats["bytes_in_use"])
-    return free_host_bytes() // len(place.client.local_devices())
+    return target.free_bytes() // len(place.client.local_devices())
 
 
 def least_free_bytes(mesh: Mesh, purpose: str) -> int:

@@ -11,10 +11,11 @@ from typing import Any
 
 from tracer.errors import DeviceError
 from tracer.lowering.devices import plugins
-from tracer.lowering.devices.absent import TARGETS, Target, absent_devices
+from tracer.lowering.devices.absent import absent_devices
 from tracer.lowering.devices.clients import PLATFORMS
 from tracer.lowering.devices.device import Device
 from tracer.lowering.shims import OneDevice
+from tracer.target import ACCELERATORS, Target
 
 _ALIASES = {"cuda": "gpu"}
 
@@ -232,7 +233,7 @@ def _described(machine: str) -> tuple[Device, ...] | None:
     """Return the devices of a machine that is not here; None if this is no name of one."""
     name, *rest = machine.split(":")
     platform = _ALIASES.get(name, name)
-    target = TARGETS.get(platform, {}).get(rest[0] if rest else "")
+    target = ACCELERATORS.get(platform, {}).get(rest[0] if rest else "")
     if target is None or len(rest) > 2:
         return None
     name = ":".join((platform, *rest))
@@ -246,7 +247,7 @@ def _unknown(device: str) -> DeviceError:
     what, mends = f"there is no device {device!r}", [f"use one of {names}"]
     if platform in plugins.PLUGINS:
         what += f": {_why_none(platform)}"
-        targets = ", ".join(f"{platform}:{name}" for name in TARGETS[platform])
+        targets = ", ".join(f"{platform}:{name}" for name in ACCELERATORS[platform])
         mends = [*_installs(platform), *mends, f"compile ahead of time for one of {targets}"]
     return DeviceError(f"{what}; found: {names}", mend="; or ".join(mends))
 

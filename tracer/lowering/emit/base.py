@@ -16,6 +16,7 @@ from tracer.ir import ShapeDtype
 from tracer.lowering import shims
 from tracer.lowering.emit.values import Operand, element_type, tensor_type
 from tracer.lowering.shims import chlo, hlo, ir
+from tracer.target import lowered_for
 
 _DIRECTIONS = ("EQ", "NE", "LT", "LE", "GT", "GE")
 
@@ -31,6 +32,7 @@ class BaseBuilder:
 
     def __init__(self, platform: str) -> None:
         self.platform = platform
+        self.target = lowered_for(platform)
         self._tensor_types: dict[ShapeDtype, Any] = {}
 
     def tensor_type(self, type: ShapeDtype) -> Any:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import heapq
 import math
-import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tracer.ir.library_calls import ProductCall, TriangleCall
 from tracer.lowering.memory.hlo_text import Array, Computation, Instruction, axes_of, parse
+from tracer.target import host_packing
 
 _CALLED = re.compile(r"calls=%?([\w.\-]+)")
 _APPLIED = re.compile(r"to_apply=%?([\w.\-]+)")
@@ -22,25 +23,10 @@ _TARGET = re.compile(r'custom_call_target="([^"]+)"')
 _LIBRARY = re.compile(r'"kind":"__\w+_fusion"')
 
 
-_EIGEN_DEPTH = 768
-"""Rows of the contracted axis that Eigen packs at a time, for one product."""
-_EIGEN_BATCH_COPIES = 8
-"""How often each thread packs when there are several products."""
-_EIGEN_LONG, _EIGEN_SHALLOW, _EIGEN_TASKS, _EIGEN_BLOCK, _EIGEN_LOCAL = 8, 64, 8, 40_000, 1 << 17
-"""A left operand with this many times the rows of the other side, and this many blocks for each
-thread, is packed block by block: Eigen's `parallelize_by_sharding_dim_only`."""
-_YNN_COLUMNS, _YNN_COLUMNS_OF_ONE, _YNN_ELEMENTS = 64, 32, 1 << 17
-"""Columns of the right operand that each thread of YNNPACK packs at a time, of a batch of products
-and of one; or elements if that is more."""
 _SORT_BYTES = 16
 """Bytes for each element and operand of a line in a stable sort's buffer."""
 _TOP_K_BYTES = 4
-_PANEL_ROWS, _PANEL_ELEMENTS = 384, 3 << 16
-"""Rows of the panel that OpenBLAS packs, and elements of its block of the other side."""
-_BLOCK_BYTES = 860_000
-"""Bytes of the block of right-hand sides that each thread packs."""
 _FROM_THE_RIGHT = re.compile(r"\bside = 82\b")  # "R"
-_LAPACK_MATRICES = 4
 _LAPACK_SQUARES = {"gesdd": 4, "syevd": 2, "heevd": 2, "geev": 3}
 """Workspace of the iterative routines, in squares of the smaller side of the matrix."""
 _VALUES_ONLY = re.compile(r"\bmode = 78\b")  # "N": no vectors
@@ -110,50 +96,23 @@ def hidden_scratch(hlo: str) -> int:
     return hidden_memory(hlo).scratch
 
 
-@dataclass(frozen=True)
-class _Product:
-    """The sizes of a dot: batch, rows, contracted, columns."""
-
-    batch: int
-    m: int
-    k: int
-    n: int
-    itemsize: int
-
-
-def _product(computation: Computation, dot: Instruction) -> _Product:
+def _product(computation: Computation, dot: Instruction) -> ProductCall:
+    """Return the sizes of a dot: batch, rows, contracted, columns."""
     lhs, rhs = computation.arrays(dot)
     batch = math.prod(lhs.shape[i] for i in axes_of(dot.attributes, "lhs_batch_dims"))
     k = math.prod(lhs.shape[i] for i in axes_of(dot.attributes, "lhs_contracting_dims"))
-    return _Product(
-        batch,
-        math.prod(lhs.shape) // max(1, batch * k),
-        k,
-        math.prod(rhs.shape) // max(1, batch * k),
-        max(lhs.itemsize, rhs.itemsize),
-    )
+    rows, columns = (math.prod(side.shape) // max(1, batch * k) for side in (lhs, rhs))
+    return ProductCall(batch, rows, k, columns, max(lhs.itemsize, rhs.itemsize))
 
 
 def _eigen_dot(computation: Computation, dot: Instruction, _: dict[str, Computation]) -> int:
-    p = _product(computation, dot)
-    if 1 in (p.m, p.n):
-        return 0
-    if p.batch > 1:
-        depth = _threads() * min(_EIGEN_BATCH_COPIES * p.k, _EIGEN_DEPTH)
-        return (p.m + p.n) * depth * p.itemsize
-    is_long = p.m > _EIGEN_LONG * p.n and p.k >= _EIGEN_SHALLOW
-    if is_long and p.m * p.k >= _EIGEN_TASKS * _threads() * _EIGEN_BLOCK:
-        return (p.n * min(p.k, _EIGEN_DEPTH) + _EIGEN_LOCAL) * p.itemsize
-    return (p.m + p.n) * min(p.k * 4 // 3, _EIGEN_DEPTH) * p.itemsize
+    call = _product(computation, dot)
+    return host_packing().by_eigen(call) * call.itemsize
 
 
 def _ynn_dot(computation: Computation, dot: Instruction) -> int:
-    p = _product(computation, dot)
-    if 1 in (p.m, p.n):
-        return 0
-    each = _YNN_COLUMNS if p.batch > 1 else _YNN_COLUMNS_OF_ONE
-    columns = min(p.n, max(each * _threads(), _YNN_ELEMENTS // max(1, p.k)))
-    return p.batch * p.k * columns * p.itemsize
+    call = _product(computation, dot)
+    return host_packing().by_ynnpack(call) * call.itemsize
 
 
 def _fusion(_: Computation, fusion: Instruction, computations: dict[str, Computation]) -> int:
@@ -227,15 +186,16 @@ def _lapack_packing(target: str, operands: list[Array]) -> int:
         largest = max(first.shape[-1] * width, math.prod(first.shape[-2:]))
     else:
         width = max(max(array.shape[-2:], default=1) for array in operands)
-    panel = min(_PANEL_ROWS, *first.shape[-2:]) * width + _PANEL_ELEMENTS
-    return first.itemsize * min(panel, _LAPACK_MATRICES * largest)
+    packing = host_packing()
+    panel = min(packing.panel_rows, *first.shape[-2:]) * width + packing.panel_elements
+    return first.itemsize * min(panel, packing.lapack_matrices * largest)
 
 
 def _packed_triangle(matrix: Array, right: Array) -> int:
     """Bound the panels of a triangular matrix that each thread with right-hand sides packs."""
     n = matrix.shape[-1]
-    threads = min(math.prod(right.shape[-2:]) // max(1, n), _threads())
-    return threads * (matrix.itemsize * min(n, _PANEL_ROWS) * n + _BLOCK_BYTES)
+    width = math.prod(right.shape[-2:]) // max(1, n)
+    return host_packing().triangle_bytes(TriangleCall(n, width, matrix.itemsize))
 
 
 def _lapack_workspace(target: str, matrix: Array, attributes: str) -> int:
@@ -262,10 +222,6 @@ def _convolution(computation: Computation, found: Instruction, _: dict[str, Comp
     )
     packed = min(_CONVOLUTION_BYTES, 3 * (windows + kernel.nbytes + found.nbytes) // 2)
     return packed + (found.nbytes if is_written_twice else 0)
-
-
-def _threads() -> int:
-    return os.cpu_count() or 1
 
 
 _SCRATCH: dict[str, Callable[[Computation, Instruction, dict[str, Computation]], int]] = {

@@ -15,6 +15,7 @@ from tracer.lowering.memory.stats import MemoryStats
 from tracer.lowering.run.compiler import compile_graph
 from tracer.lowering.run.executable import Executable
 from tracer.lowering.shims import Buffer
+from tracer.target import usable_cores
 
 
 class LanesExecutable(Executable):
@@ -100,7 +101,7 @@ class LanesExecutable(Executable):
 @cache
 def _threads(_: int) -> ThreadPoolExecutor:
     """Return the threads of a process: a child that was forked has none of its parent's."""
-    return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="tracer-lane")
+    return ThreadPoolExecutor(usable_cores(), thread_name_prefix="tracer-lane")
 
 
 def compile_lanes(

@@ -26,9 +26,9 @@ from tracer.ir import Builder, Graph, Node, Value
 from tracer.ir.graph import copy_nodes
 from tracer.ops.rules import as_tuple
 from tracer.optimizer.model.liveness import Liveness
-from tracer.optimizer.model.speed import DEFAULT_MACHINE, Machine
 from tracer.optimizer.model.storage import is_fused
 from tracer.optimizer.passes import Pass, PassLog
+from tracer.target import DEFAULT_TARGET, Target
 
 MOST_KERNELS = 4
 """That may compute one value."""
@@ -41,7 +41,7 @@ _WORTHWHILE = 1.5
 _MOST_VALUES = 16
 
 
-def duplicate_pass(machine: Machine = DEFAULT_MACHINE) -> Pass:
+def duplicate_pass(machine: Target = DEFAULT_TARGET) -> Pass:
     """Return the pass for a machine. Bodies of loops use the same memory in each trip: left out."""
 
     def run(graph: Graph, log: PassLog) -> Graph:
@@ -66,7 +66,7 @@ def _may_gain(node: Node) -> bool:
     return node.op.fusion == "loop" and node.types[0].nbytes >= SMALLEST_BYTES
 
 
-def _best(graph: Graph, machine: Machine, refused: dict[str, str]) -> Merger | None:
+def _best(graph: Graph, machine: Target, refused: dict[str, str]) -> Merger | None:
     live = Liveness(graph)
     found = []
     for node in live.schedule:
@@ -119,14 +119,14 @@ class Merger:
         The producer.
     roots : list of Node
         The kernels, by what they write; the first keeps the producer itself.
-    machine : Machine
+    machine : Target
         What the device can do.
     """
 
     live: Liveness
     node: Node
     roots: Sequence[Node]
-    machine: Machine
+    machine: Target
 
     @property
     def subject(self) -> str:
@@ -150,16 +150,16 @@ class Merger:
         copies = len(self.roots) - 1
         flops = sum(node.cost.flops for node in self.inside)
         read = sum(value.type.nbytes for value in self.leaves)
-        machine = self.machine
-        return copies * (flops / machine.vector_rate / machine.cores + read / machine.memory_rate)
+        prices, cores = self.machine.prices, self.machine.cores
+        return copies * (flops / prices.vector_rate / cores + read / prices.memory_rate)
 
     @cached_property
     def stored(self) -> float:
         """Seconds to write the value, in new pages unless a result lies there later, and read."""
-        nbytes, machine = self.node.types[0].nbytes, self.machine
+        nbytes, prices = self.node.types[0].nbytes, self.machine.prices
         is_shared = len(self.live.buffers[self.node.results[0]].values) > 1
-        write = machine.memory_rate if is_shared else machine.fresh_rate
-        return nbytes / write + len(self.roots) * nbytes / machine.memory_rate
+        write = prices.memory_rate if is_shared else prices.fresh_rate
+        return nbytes / write + len(self.roots) * nbytes / prices.memory_rate
 
     @property
     def gain(self) -> float:

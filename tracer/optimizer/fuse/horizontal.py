@@ -29,18 +29,11 @@ from tracer.optimizer.fuse.flat import adjoining
 from tracer.optimizer.fuse.lanes import Group, Lane, find_groups
 from tracer.optimizer.fuse.packed_loops import find_packs, is_loop, pack_loop, packed_graph
 from tracer.optimizer.model.liveness import peak_bytes
-from tracer.optimizer.model.speed import DEFAULT_MACHINE, Machine, trip_seconds
+from tracer.optimizer.model.speed import trip_seconds
 from tracer.optimizer.model.trip_counts import trip_count
 from tracer.optimizer.passes import Pass, PassLog
+from tracer.target import DEFAULT_TARGET, Prices, Target
 
-KERNEL_SECONDS = 2e-8
-"""To start one of many small kernels: 600 on 18 elements each take 12 microseconds (measured)."""
-PRODUCT_SECONDS = 8e-7
-"""To call a library for one small product: 200 of 16 x 16 matrices take 180 microseconds, and 22 as
-one batch (measured)."""
-PART_SECONDS = 4e-7
-"""To write one part of a concatenation: 200 parts of 16 to 256 numbers take 70 to 100 microseconds
-(measured)."""
 _WORTHWHILE = 0.9
 _UNKNOWN_TRIPS = 100
 """Taken for loops that do not say how often they run."""
@@ -48,14 +41,14 @@ _MOST_GROUPS = 64
 _DEAR = "joining and cutting takes as long as it saves"
 
 
-def horizontal_pass(limit_bytes: int | None = None, machine: Machine = DEFAULT_MACHINE) -> Pass:
+def horizontal_pass(limit_bytes: int | None = None, machine: Target = DEFAULT_TARGET) -> Pass:
     """Return the pass for a limit: packing that raises the peak to more than half of it is refused.
 
     Parameters
     ----------
     limit_bytes : int, optional
         The whole program's.
-    machine : Machine
+    machine : Target
         What the device can do.
     """
 
@@ -77,11 +70,11 @@ def horizontal_pass(limit_bytes: int | None = None, machine: Machine = DEFAULT_M
     return Pass("horizontal fusion", run, exact=False, bodies=False)
 
 
-def _fused(graph: Graph, log: PassLog, machine: Machine) -> Graph:
+def _fused(graph: Graph, log: PassLog, machine: Target) -> Graph:
     return _fuse_groups(_in_bodies(graph, log, machine), log, machine)
 
 
-def _in_bodies(graph: Graph, log: PassLog, machine: Machine) -> Graph:
+def _in_bodies(graph: Graph, log: PassLog, machine: Target) -> Graph:
     """Fuse in bodies, the innermost first: loops with their carries, then what is left in them."""
     graph = map_bodies(graph, lambda body: _in_bodies(body, log, machine))
 
@@ -99,7 +92,7 @@ def _in_bodies(graph: Graph, log: PassLog, machine: Machine) -> Graph:
 
 
 def _packed_body(
-    node: Node, log: PassLog, machine: Machine
+    node: Node, log: PassLog, machine: Target
 ) -> tuple[Graph, tuple[tuple[int, ...], ...]] | None:
     body = node.params["body"]
     packs = find_packs(body, partial(_may_pay, machine))
@@ -114,7 +107,7 @@ def _packed_body(
         log.refuse(subject, _too_little(before, after), node.source)
         return None
     trips = trip_count(node) or _UNKNOWN_TRIPS
-    if trips * (before - after) < carries * PART_SECONDS:
+    if trips * (before - after) < carries * machine.prices.part_seconds:
         few = f"{trips} trips ({_gain(before, after)} each) are too few for joining them before"
         log.refuse(subject, few, node.source)
         return None
@@ -123,7 +116,7 @@ def _packed_body(
     return result, packs
 
 
-def _fuse_groups(graph: Graph, log: PassLog, machine: Machine) -> Graph:
+def _fuse_groups(graph: Graph, log: PassLog, machine: Target) -> Graph:
     refused: set[str] = set()
     before = None
     for _ in range(_MOST_GROUPS):
@@ -137,7 +130,7 @@ def _fuse_groups(graph: Graph, log: PassLog, machine: Machine) -> Graph:
         before = _seconds(graph, machine) if before is None else before
         result = fuse_group(graph, step.group)
         after = _seconds(result, machine)
-        if not _is_enough(before - after, step.group):
+        if not _is_enough(before - after, step.group, machine):
             refused.add(step.subject)
             log.refuse(step.subject, _too_little(before, after), step.group[0].nodes[0].source)
             continue
@@ -146,19 +139,24 @@ def _fuse_groups(graph: Graph, log: PassLog, machine: Machine) -> Graph:
     return graph
 
 
-def _may_pay(machine: Machine, group: Group, packed: Set[Value] = frozenset()) -> bool:
+def _may_pay(machine: Target, group: Group, packed: Set[Value] = frozenset()) -> bool:
     """Tell whether a group could pay: a bound that needs no program to be written.
 
     At most the start of each kernel is saved, and what other cores would do; at least the leaves
     that are neither packed nor parts of one array nor shared have to be joined.
     """
-    lane = group[0]
+    lane, prices = group[0], machine.prices
     joined = sum(map(_is_joined, zip(*(_leaves(lane, packed) for lane in group), strict=True)))
     if lane.is_product:
-        return joined * PART_SECONDS < PRODUCT_SECONDS
+        return joined * prices.part_seconds < prices.small_product_seconds
     flops = max(sum(node.cost.flops for node in lane.nodes) for lane in group)
-    alone = (1 - 1 / machine.cores) * flops / machine.vector_rate
-    return joined * PART_SECONDS < len(lane.nodes) * KERNEL_SECONDS + alone
+    alone = (1 - 1 / machine.cores) * flops / prices.vector_rate
+    starts = len(lane.nodes) * prices.small_kernel_seconds
+    return joined * prices.part_seconds < starts + alone
+
+
+def _is_enough(saved: float, group: Group, machine: Target) -> bool:
+    return saved >= len(group) * machine.prices.small_kernel_seconds
 
 
 def _leaves(lane: Lane, packed: Set[Value]) -> list[Value | None]:
@@ -168,10 +166,6 @@ def _leaves(lane: Lane, packed: Set[Value]) -> list[Value | None]:
 def _is_joined(leaves: Sequence[Value | None]) -> bool:
     given = [leaf for leaf in leaves if leaf is not None]
     return len(set(given)) > 1 and adjoining(given) is None
-
-
-def _is_enough(saved: float, group: Group) -> bool:
-    return saved >= len(group) * KERNEL_SECONDS
 
 
 @dataclass(frozen=True)
@@ -204,16 +198,19 @@ def _too_little(before: float, after: float) -> str:
     return f"{_DEAR} ({_gain(before, after)})"
 
 
-def _seconds(graph: Graph, machine: Machine) -> float:
+def _seconds(graph: Graph, machine: Target) -> float:
     """Return the time model's estimate, with the prices of many small kernels."""
-    calls = sum(_calls(node) for node in graph.nodes)
-    return trip_seconds(graph, replace(machine, kernel_seconds=KERNEL_SECONDS)) + calls
+    prices = machine.prices
+    calls = sum(_calls(node, prices) for node in graph.nodes)
+    small = replace(prices, kernel_seconds=prices.small_kernel_seconds)
+    return trip_seconds(graph, replace(machine, prices=small)) + calls
 
 
-def _calls(node: Node) -> float:
+def _calls(node: Node, prices: Prices) -> float:
     if node.op is ops.concatenate:
-        return PART_SECONDS * len(node.operands)
-    return PRODUCT_SECONDS if node.cost.product_flops and not node.body_graphs else 0.0
+        return prices.part_seconds * len(node.operands)
+    is_product = node.cost.product_flops and not node.body_graphs
+    return prices.small_product_seconds if is_product else 0.0
 
 
 HORIZONTAL_FUSION = horizontal_pass()

@@ -24,17 +24,13 @@ from tracer.optimizer.loops.small_calls import unfit
 from tracer.optimizer.loops.windows import WindowEmitter
 from tracer.optimizer.model.costs import graph_flops, node_count
 from tracer.optimizer.model.liveness import Liveness
-from tracer.optimizer.model.speed import Machine
 from tracer.optimizer.model.trip_counts import trip_count
 from tracer.optimizer.passes import PassLog, PassRow
+from tracer.target import Target
 from tracer.units import format_bytes
 
 INTERCHANGE_NAME = "loop-interchange"
 _KINDS = (*ELEMENT_WISE, "reduce")
-_VECTOR = 16
-"""Blocks are a multiple of this many elements, the lanes of the widest vectors."""
-_START_SECONDS = 2e-4
-"""To hand work to other threads and to put the results together."""
 _WORTHWHILE = 4
 """Times that the work of a lane has to take; the time model is not exact."""
 _MOST_MORE = 0.25
@@ -74,7 +70,7 @@ class Lanes:
 
 
 def interchanged(
-    graph: Graph, machine: Machine, log: PassLog, peak: int | None = None
+    graph: Graph, machine: Target, log: PassLog, peak: int | None = None
 ) -> Lanes | None:
     """Return the program in lanes, one for each core; None if that cannot be or does not pay.
 
@@ -82,7 +78,7 @@ def interchanged(
     ----------
     graph : Graph
         The program, its loops not yet in calls.
-    machine : Machine
+    machine : Target
         How many cores there are, and how fast.
     log : PassLog
         Told of what was done, or why not.
@@ -94,7 +90,7 @@ def interchanged(
         return None
     subject = str(loops[0])
     why = _why_not(graph, machine)
-    found = None if why else _Search(graph, machine.cores).run()
+    found = None if why else _Search(graph, machine).run()
     if found is not None and peak is not None:
         more = found.peak_bytes(graph) - peak
         if more > max(machine.cache_bytes, _MOST_MORE * peak):
@@ -110,11 +106,11 @@ def interchanged(
     return found
 
 
-def _seconds(graph: Graph, machine: Machine) -> float:
-    return graph_flops(graph) / machine.vector_rate
+def _seconds(graph: Graph, machine: Target) -> float:
+    return graph_flops(graph) / machine.prices.vector_rate
 
 
-def _why_not(graph: Graph, machine: Machine) -> str | None:
+def _why_not(graph: Graph, machine: Target) -> str | None:
     if machine.cores < 2:
         return "there is one core"
     if not any(_is_long(node) for node in graph.nodes):
@@ -123,7 +119,7 @@ def _why_not(graph: Graph, machine: Machine) -> str | None:
     if why is not None:
         return why
     seconds = _seconds(graph, machine)
-    if seconds < _WORTHWHILE * _START_SECONDS:
+    if seconds < _WORTHWHILE * machine.prices.lanes_seconds:
         return f"it takes about {1e6 * seconds:.0f} us: to start other threads takes as long"
     return None
 
@@ -135,9 +131,9 @@ def _is_long(node: Node) -> bool:
 class _Search:
     """Looks for one axis of every output along which all can be computed in blocks."""
 
-    def __init__(self, graph: Graph, cores: int) -> None:
+    def __init__(self, graph: Graph, machine: Target) -> None:
         self.graph = graph
-        self.cores = cores
+        self.cores, self.vector = machine.cores, machine.vector_lanes
         self.flops = graph_flops(graph)
 
     def run(self) -> Lanes | None:
@@ -164,7 +160,8 @@ class _Search:
         return lane is not None and self.cores * graph_flops(lane) <= _MOST_TWICE * self.flops
 
     def _lanes(self, axes: list[int], size: int) -> Lanes | None:
-        block = size // self.cores // _VECTOR * _VECTOR
+        # Whole vectors, of the widest ones.
+        block = size // self.cores // self.vector * self.vector
         if not block or not self._fits(axes, size):
             return None
         starts = [i * block for i in range(self.cores)]
@@ -184,7 +181,7 @@ class _Search:
             return builder.finish([emitter.value(*request) for request in wanted])
 
 
-def interchange_row(graph: Graph, machine: Machine, peak: int) -> tuple[PassRow, Lanes | None]:
+def interchange_row(graph: Graph, machine: Target, peak: int) -> tuple[PassRow, Lanes | None]:
     """Return a program in lanes, and the line of the plan's table that says so, or why not.
 
     `peak` is what the program is predicted to take as it is, in bytes.

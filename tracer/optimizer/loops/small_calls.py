@@ -16,9 +16,9 @@ from tracer import ops
 from tracer.ir import Builder, Graph, Node, Value, map_bodies, rebuild
 from tracer.optimizer.model.costs import node_count
 from tracer.optimizer.model.liveness import Liveness
-from tracer.optimizer.model.speed import PARALLEL_FLOPS, Machine
 from tracer.optimizer.model.trip_counts import trip_count
 from tracer.optimizer.passes import Pass, PassLog
+from tracer.target import Target
 
 SMALL_CALLS_NAME = "small-calls"
 _FUSIBLE = ("loop", "view", "reduce")
@@ -34,7 +34,7 @@ _LARGE_STATE_BYTES = 1 << 16
 counts above this."""
 
 
-def small_calls_pass(machine: Machine, donated: frozenset[int] = frozenset()) -> Pass:
+def small_calls_pass(machine: Target, donated: frozenset[int] = frozenset()) -> Pass:
     """Return the pass for a machine, and a program whose inputs at these positions are donated."""
 
     def run(graph: Graph, log: PassLog) -> Graph:
@@ -45,7 +45,7 @@ def small_calls_pass(machine: Machine, donated: frozenset[int] = frozenset()) ->
     return Pass("small calls", run, exact=False, bodies=False)
 
 
-def _with_calls(graph: Graph, machine: Machine, large: set[Value], log: PassLog) -> Graph:
+def _with_calls(graph: Graph, machine: Target, large: set[Value], log: PassLog) -> Graph:
     """Put loops into calls, the outermost that can be."""
 
     def rewrite(
@@ -104,31 +104,34 @@ class _Work:
         )
 
 
-def _work(graph: Graph) -> _Work:
+def _work(graph: Graph, parallel_flops: int) -> _Work:
     total = _Work()
     stored = Liveness(graph, frozenset(range(len(graph.inputs))), is_body=True).stored
     for node in graph.nodes:
         if node.body_graphs:
             trips = trip_count(node)
             for body in node.body_graphs:
-                total = total.plus(_work(body), 1 if trips is None else trips)
+                total = total.plus(_work(body, parallel_flops), 1 if trips is None else trips)
         else:
             flops = node.cost.flops
-            shared = flops if flops > PARALLEL_FLOPS else 0
+            shared = flops if flops > parallel_flops else 0
             total = total.plus(_Work(int(node in stored), flops, shared))
     return total
 
 
-def _seconds(node: Node, machine: Machine) -> tuple[float, float]:
+def _seconds(node: Node, machine: Target) -> tuple[float, float]:
     """Return what starting the kernels of a trip takes, and what other cores would save."""
-    work = _work(node.params["body"]).plus(_work(node.params["condition"]))
-    rate = machine.vector_rate
+    prices, params = machine.prices, node.params
+    body, condition = (_work(params[it], prices.parallel_flops) for it in ("body", "condition"))
+    work = body.plus(condition)
     # A kernel is shared when the whole of it is large, and the ops of a trip are few kernels.
-    shared = work.flops if work.flops > PARALLEL_FLOPS * max(1, work.kernels) else work.shared
-    return work.kernels * machine.kernel_seconds, shared / rate * (1 - 1 / machine.cores)
+    is_shared = work.flops > prices.parallel_flops * max(1, work.kernels)
+    shared = work.flops if is_shared else work.shared
+    saved = shared / prices.vector_rate * (1 - 1 / machine.cores)
+    return work.kernels * prices.kernel_seconds, saved
 
 
-def _shown(node: Node, machine: Machine) -> str:
+def _shown(node: Node, machine: Target) -> str:
     starts, saved = _seconds(node, machine)
     return (
         f"to start the kernels of a trip takes about {1e6 * starts:.1f} us, other cores save "
@@ -136,7 +139,7 @@ def _shown(node: Node, machine: Machine) -> str:
     )
 
 
-def _why_not(node: Node, machine: Machine) -> str | None:
+def _why_not(node: Node, machine: Target) -> str | None:
     for graph in node.body_graphs:
         why = unfit(graph)
         if why is not None:

@@ -17,9 +17,10 @@ from tracer.ir import Builder, Graph, Node, Value, map_bodies, rebuild
 from tracer.ops.bodies import inline
 from tracer.optimizer.model.costs import node_count
 from tracer.optimizer.model.liveness import body_extra_bytes
-from tracer.optimizer.model.speed import Machine, trip_seconds
+from tracer.optimizer.model.speed import trip_seconds
 from tracer.optimizer.model.trip_counts import trip_count
 from tracer.optimizer.passes import Pass, PassLog
+from tracer.target import Target
 
 _MOST_TRIPS = 4
 _MOST_NODES = 256
@@ -29,7 +30,7 @@ _MOST_BYTES = 1 << 18
 may then be there together."""
 
 
-def unrolling_pass(machine: Machine) -> Pass:
+def unrolling_pass(machine: Target) -> Pass:
     """Return the pass for a machine."""
 
     def run(graph: Graph, log: PassLog) -> Graph:
@@ -38,7 +39,7 @@ def unrolling_pass(machine: Machine) -> Pass:
     return Pass("loop unrolling", run, bodies=False)
 
 
-def _unrolled(graph: Graph, machine: Machine, log: PassLog, *, most: int) -> Graph:
+def _unrolled(graph: Graph, machine: Target, log: PassLog, *, most: int) -> Graph:
     """Write out loops of at most so many trips, and those in loops, which run often, for more."""
 
     def rewrite(
@@ -58,7 +59,7 @@ def _unrolled(graph: Graph, machine: Machine, log: PassLog, *, most: int) -> Gra
     return rebuild(graph, rewrite)
 
 
-def _judged(node: Node, trips: int, machine: Machine, most: int) -> tuple[str | None, str]:
+def _judged(node: Node, trips: int, machine: Target, most: int) -> tuple[str | None, str]:
     """Return why a loop stays, or None, and what the rewrite is expected to bring."""
     body: Graph = node.params["body"]
     if trips <= 1:
@@ -80,9 +81,9 @@ def _judged(node: Node, trips: int, machine: Machine, most: int) -> tuple[str | 
     return None, f"; {times}"
 
 
-def _seconds(body: Graph, machine: Machine) -> float:
+def _seconds(body: Graph, machine: Target) -> float:
     """Return what a trip takes: its kernels, and one for the condition."""
-    return trip_seconds(body, machine) + machine.kernel_seconds
+    return trip_seconds(body, machine) + machine.prices.kernel_seconds
 
 
 def _several(body: Graph, trips: int) -> Graph:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from tracer.ir import Cost, Graph, Node
+from tracer.ops.bodies import calls_of
 from tracer.optimizer.model.trip_counts import trip_count
+from tracer.target import current_target
 
 
 def node_cost(node: Node) -> Cost:
@@ -18,7 +20,27 @@ def node_cost(node: Node) -> Cost:
         trips * sum(cost.bytes for cost in costs),
         max((cost.scratch for cost in costs), default=0),
         packing=max((cost.packing for cost in costs), default=0),
+        calls=calls_of(costs),
     )
+
+
+def counted_scratch(node: Node) -> int:
+    """Return the hidden bytes of a node that XLA counts: copies, transposes."""
+    cost, target = node.cost, current_target()
+    transposed = (target.memory_of(call).transposed for call in cost.calls)
+    return cost.scratch - cost.packing + max(transposed, default=0)
+
+
+def packing_bytes(node: Node) -> int:
+    """Return the bytes that a library allocates itself, on the target, while a node runs."""
+    cost, target = node.cost, current_target()
+    return max([cost.packing, *(target.memory_of(call).packing for call in cost.calls)])
+
+
+def packed_bytes(node: Node) -> int:
+    """Return the bytes that a library rearranges on the target, in all."""
+    cost, target = node.cost, current_target()
+    return cost.packed + sum(target.memory_of(call).packed for call in cost.calls)
 
 
 def graph_flops(graph: Graph) -> int:

@@ -14,10 +14,16 @@ from functools import cached_property
 from weakref import WeakKeyDictionary
 
 from tracer.ir import Graph, Node, Value
-from tracer.optimizer.model.backend import Backend, current_backend
 from tracer.optimizer.model.buffers import Buffer, live_bytes, move_into_results, places_in
-from tracer.optimizer.model.costs import graph_flops, node_cost, node_count
+from tracer.optimizer.model.costs import (
+    counted_scratch,
+    graph_flops,
+    node_cost,
+    node_count,
+    packing_bytes,
+)
 from tracer.optimizer.model.lifetimes import Lifetimes, Order
+from tracer.optimizer.model.partial_sums import partial_sums_bytes
 from tracer.optimizer.model.trip_counts import (
     carried_operands,
     is_computed,
@@ -25,6 +31,7 @@ from tracer.optimizer.model.trip_counts import (
     passed_through,
 )
 from tracer.source import Source
+from tracer.target import Target, current_target
 
 _OVERLAPPING = 2
 """XLA:CPU may run kernels that do not read each other at the same time."""
@@ -117,7 +124,7 @@ class Liveness(Lifetimes):
         """Tell whether a kernel that reads a value in its own order can be written over it."""
         if self.is_flat(value) != self.is_flat(node.results[0]):
             return False
-        return not (current_backend().fuses_reductions and self.reads_reduced(node, value))
+        return not (current_target().storage.fuses_reductions and self.reads_reduced(node, value))
 
     def _carries(self, loop: Node, found: dict[Value, Buffer]) -> list[Buffer | None]:
         """Return the buffer for each carry of a loop; None where its start is needed afterwards."""
@@ -169,8 +176,8 @@ class Liveness(Lifetimes):
         bodies = node.body_graphs
         if bodies:
             return max(_body_needs(body, self.order).counted for body in bodies)
-        copied = self._copied_for_product(node) + current_backend().partial_sums_bytes(node)
-        return node.cost.scratch - node.cost.packing + copied
+        sums = partial_sums_bytes(node, current_target().storage)
+        return counted_scratch(node) + self._copied_for_product(node) + sums
 
     def _copied_for_product(self, node: Node) -> int:
         """Bytes of a computed value that XLA writes out before it transposes it for a product.
@@ -243,7 +250,7 @@ def body_extra_bytes(body: Graph) -> int:
 
 def _body_needs(body: Graph, order: Order | None = None) -> _Needs:
     known = _BODY_NEEDS.setdefault(body, {})
-    key = order, current_backend()
+    key = order, current_target()
     if key not in known:
         inputs = sum(type.nbytes for type in body.input_types)
         donated = frozenset(range(len(body.inputs)))
@@ -253,7 +260,7 @@ def _body_needs(body: Graph, order: Order | None = None) -> _Needs:
     return known[key]
 
 
-_BODY_NEEDS: WeakKeyDictionary[Graph, dict[tuple[Order | None, Backend], _Needs]] = (
+_BODY_NEEDS: WeakKeyDictionary[Graph, dict[tuple[Order | None, Target], _Needs]] = (
     WeakKeyDictionary()
 )
 """Graphs do not change, and programs that are compared share bodies."""
@@ -261,7 +268,7 @@ _BODY_NEEDS: WeakKeyDictionary[Graph, dict[tuple[Order | None, Backend], _Needs]
 
 def largest_packings(graph: Graph) -> tuple[int, ...]:
     """Return the largest amounts that libraries allocate at a time, bodies included."""
-    if not current_backend().packs:
+    if not current_target().storage.packs:
         return ()
     found: list[int] = []
     for node in graph.nodes:
@@ -269,16 +276,18 @@ def largest_packings(graph: Graph) -> tuple[int, ...]:
         if bodies:
             for body in bodies:
                 found.extend(_body_needs(body).packings)
-        elif node.cost.packing:
-            found.append(node.cost.packing)
+        elif nbytes := packing_bytes(node):
+            found.append(nbytes)
     return tuple(heapq.nlargest(_OVERLAPPING, found))
 
 
 def _packing(node: Node) -> int:
-    if not current_backend().packs:
+    if not current_target().storage.packs:
         return 0
     bodies = node.body_graphs
-    return max((sum(_body_needs(body).packings) for body in bodies), default=node.cost.packing)
+    if not bodies:
+        return packing_bytes(node)
+    return max(sum(_body_needs(body).packings) for body in bodies)
 
 
 def _only_moves(node: Node) -> bool:

@@ -12,11 +12,11 @@ from typing import Any
 
 from tracer.ir import Builder, Graph, Node, Value, rebuild
 from tracer.optimizer.model.liveness import Liveness, body_extra_bytes
-from tracer.optimizer.model.speed import Machine
 from tracer.optimizer.passes import Pass, PassLog
 from tracer.optimizer.remat.search import Found, Search
 from tracer.optimizer.rewrite.chains.ties import tie
 from tracer.optimizer.schedule.schedule import schedule
+from tracer.target import Target
 from tracer.units import format_bytes
 
 REMATERIALISE_NAME = "rematerialise"
@@ -31,13 +31,13 @@ class Rematerialiser:
 
     Attributes
     ----------
-    machine : Machine
+    machine : Target
         What decides between values.
     order : bool
         Programs may be brought into an order with a smaller peak, and XLA is made to keep it.
     """
 
-    machine: Machine
+    machine: Target
     order: bool = True
     _searches: dict[tuple[str, frozenset[int], bool], Search] = field(default_factory=dict)
 

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from tracer.ir import Graph, Node, Value
 from tracer.optimizer.model.costs import node_cost
 from tracer.optimizer.model.liveness import Liveness
-from tracer.optimizer.model.speed import Machine, kernel_seconds
+from tracer.optimizer.model.speed import kernel_seconds
 from tracer.optimizer.remat.choose import Choice, Peak, Program, choices, reading
 from tracer.optimizer.remat.lineage import Lineage
 from tracer.optimizer.remat.replay import Replay, replay
 from tracer.optimizer.remat.sums import read_from_memory
+from tracer.target import Target
 
 # Values of less than this part of the peak are left alone: each has its own barrier and kernel.
 _SMALL_SHARE = 512
@@ -52,14 +53,14 @@ class Search:
         The program.
     donated : frozenset of int
         Inputs whose memory may be overwritten.
-    machine : Machine
+    machine : Target
         What decides between values.
     is_body : bool
         The graph is the body of a loop or a branch.
     """
 
     def __init__(
-        self, graph: Graph, donated: frozenset[int], machine: Machine, *, is_body: bool = False
+        self, graph: Graph, donated: frozenset[int], machine: Target, *, is_body: bool = False
     ) -> None:
         self.donated = donated
         self.is_body = is_body

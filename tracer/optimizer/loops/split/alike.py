@@ -21,7 +21,8 @@ from tracer.optimizer.loops.split.grouping import Loop
 from tracer.optimizer.loops.split.loop import SliceEmitter, build_body
 from tracer.optimizer.loops.split.region import Pieces, Region, Subject
 from tracer.optimizer.model.liveness import body_extra_bytes
-from tracer.optimizer.model.speed import Machine, trip_seconds
+from tracer.optimizer.model.speed import trip_seconds
+from tracer.target import Target
 
 Key = tuple[Hashable, ...]
 Tiled = tuple[Graph, tuple[Any, ...], tuple[str, ...]]
@@ -61,7 +62,7 @@ class SplitCache:
     _bodies: dict[Key, Graph] = field(default_factory=dict)
     _tiled: dict[Key, Tiled] = field(default_factory=dict)
 
-    def trips(self, subject: Subject, region: Region, loop: Loop, machine: Machine) -> Trips:
+    def trips(self, subject: Subject, region: Region, loop: Loop, machine: Target) -> Trips:
         """Return what trips of a loop take."""
         # A number in the signature's place: it is long, and hashed for each look.
         number = self._numbers.setdefault(signature(loop, region), len(self._numbers))

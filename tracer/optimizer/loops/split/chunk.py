@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from tracer.optimizer.loops.split.alike import SplitCache, Trips
 from tracer.optimizer.loops.split.grouping import Loop
 from tracer.optimizer.loops.split.region import Region, Subject
-from tracer.optimizer.model.speed import DEFAULT_MACHINE, Machine
+from tracer.target import DEFAULT_TARGET, Target
 
 # Fewer rows than this make matrix products slow; exceed the cache before going below it.
 _MINIMUM_ROWS = 16
@@ -38,7 +38,7 @@ class SplitSettings:
     trust_fusion : bool
         Cut only what the peak model says is stored; else every value above the threshold, as if
         XLA fused nothing.
-    machine : Machine
+    machine : Target
         What decides between slice sizes.
     by_time : bool
         Cut an axis that is clearly faster, and square tiles instead of thin slices; else the axis
@@ -52,7 +52,7 @@ class SplitSettings:
     budget_bytes: int
     split_bytes: int | None = None
     trust_fusion: bool = True
-    machine: Machine = DEFAULT_MACHINE
+    machine: Target = DEFAULT_TARGET
     by_time: bool = True
     is_tile: bool = False
 

@@ -1,0 +1,38 @@
+"""The device that a program is planned for: one record, read from the machine or a description.
+
+Numbers of a machine stand in this room only, and only here are cores and memory counted.
+"""
+
+from tracer.target.accelerators import ACCELERATORS, accelerator
+from tracer.target.cores import usable_cores, xla_threads
+from tracer.target.current import current_target, lowered_for, planned_for
+from tracer.target.host import host_packing, host_target
+from tracer.target.memory import free_bytes, usable_bytes
+from tracer.target.packing import Packing
+from tracer.target.record import (
+    DEFAULT_TARGET,
+    Kernels,
+    Prices,
+    Storage,
+    Target,
+)
+
+__all__ = [
+    "ACCELERATORS",
+    "DEFAULT_TARGET",
+    "Kernels",
+    "Packing",
+    "Prices",
+    "Storage",
+    "Target",
+    "accelerator",
+    "current_target",
+    "free_bytes",
+    "host_packing",
+    "host_target",
+    "lowered_for",
+    "planned_for",
+    "usable_bytes",
+    "usable_cores",
+    "xla_threads",
+]

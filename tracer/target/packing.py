@@ -1,0 +1,98 @@
+"""What the libraries that XLA:CPU calls pack: their parameters, and the bounds that they give.
+
+The prediction (before anything is compiled) and the count (of a compiled program's HLO) use the
+same formulas. They were fitted; docs/memory-model.md has the rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tracer.ir.library_calls import PanelCall, ProductCall, TriangleCall
+
+
+@dataclass(frozen=True)
+class Packing:
+    """The parameters of the formulas.
+
+    Attributes
+    ----------
+    threads : int
+        Threads that XLA starts, each of which may pack. XLA counts the cores that the process may
+        run on and knows no quota, so these can be more than `Target.cores`.
+    columns, columns_of_one : int
+        Columns of the right operand that each thread of YNNPACK packs at a time, of a batch of
+        products and of one.
+    elements : int
+        Elements of the right operand that it packs at a time, if that is more.
+    eigen_depth, eigen_shallow : int
+        Rows of the contracted axis that Eigen packs at a time, and the fewest for which a long left
+        operand is packed block by block.
+    eigen_copies : int
+        How often each thread packs when there are several products.
+    eigen_long, eigen_tasks, eigen_block, eigen_local : int
+        A left operand with `eigen_long` times the rows of the other side, and `eigen_tasks` blocks
+        of `eigen_block` elements for each thread, is packed block by block (Eigen's
+        `parallelize_by_sharding_dim_only`); the threads then hold `eigen_local` elements.
+    panel_rows, panel_elements : int
+        Rows of the panel that OpenBLAS packs, and elements of its block of the other side.
+    block_bytes : int
+        Bytes of the block of right-hand sides that each thread of OpenBLAS packs.
+    lapack_matrices : int
+        Of small matrices OpenBLAS packs at most so many times what they hold.
+    """
+
+    threads: int = 2
+    columns: int = 64
+    columns_of_one: int = 32
+    elements: int = 1 << 17
+    eigen_depth: int = 768
+    eigen_shallow: int = 64
+    eigen_copies: int = 8
+    eigen_long: int = 8
+    eigen_tasks: int = 8
+    eigen_block: int = 40_000
+    eigen_local: int = 1 << 17
+    panel_rows: int = 384
+    panel_elements: int = 3 << 16
+    block_bytes: int = 860_000
+    lapack_matrices: int = 4
+
+    def by_ynnpack(self, call: ProductCall) -> int:
+        """Bound the elements that YNNPACK packs; products with a vector have no packing."""
+        if call.has_vector:
+            return 0
+        each = self.columns_of_one if call.batch == 1 else self.columns
+        at_a_time = max(each * self.threads, self.elements // max(1, call.inner))
+        return call.batch * call.inner * min(call.columns, at_a_time)
+
+    def by_eigen(self, call: ProductCall) -> int:
+        """Bound the elements that Eigen packs.
+
+        A long left operand is packed block by block within each thread when there are enough blocks
+        for all threads.
+        """
+        if call.has_vector:
+            return 0
+        inner, sides = call.inner, call.rows + call.columns
+        if call.batch > 1:
+            return sides * self.threads * min(self.eigen_copies * inner, self.eigen_depth)
+        is_long = call.rows > self.eigen_long * call.columns and inner >= self.eigen_shallow
+        enough = self.eigen_tasks * self.threads * self.eigen_block
+        if is_long and call.rows * inner >= enough:
+            return call.columns * min(inner, self.eigen_depth) + self.eigen_local
+        return sides * min(inner * 4 // 3, self.eigen_depth)
+
+    def panel_bytes(self, call: PanelCall) -> int:
+        """Bound what OpenBLAS packs for LAPACK, and LAPACK's workspace."""
+        panel = min(call.rows, self.panel_rows) * call.width + self.panel_elements
+        most = self.lapack_matrices * call.rows * max(call.rows, call.width)
+        return call.times * call.itemsize * min(panel, most) + call.workspace
+
+    def triangle_bytes(self, call: TriangleCall) -> int:
+        """Bound what OpenBLAS packs: each thread with right-hand sides packs the matrix."""
+        panel = call.itemsize * min(call.size, self.panel_rows) * call.size
+        return min(call.width, self.threads) * (panel + self.block_bytes)
+
+
+__all__ = ["Packing"]

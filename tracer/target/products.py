@@ -1,0 +1,195 @@
+"""How a matrix product is handed to XLA: which operand comes first, and which are transposed.
+
+XLA:CPU gives a product to YNNPACK only when the contracted axis is the last of the left operand;
+others go to Eigen, which takes up to 25 times as long (openxla/xla: `IsDotSupportedByYnn` in
+xla/backends/cpu/ynn_support.cc; the figures are in docs/memory-model.md). `x^T y` is as well
+`(y^T x)^T`, so there is a choice of what to write out transposed: `x`, or `y` and the result.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from tracer.ir.library_calls import ProductCall
+from tracer.target.packing import Packing
+
+
+@dataclass(frozen=True)
+class ProductPrices:
+    """What forms of a product cost besides the multiplications, in nanoseconds for each byte.
+
+    Measured on two cores of an AMD EPYC machine; only their ratios matter.
+
+    Attributes
+    ----------
+    transpose_byte, page_byte : float
+        To write a byte transposed; to have a byte of new pages from the system.
+    pack_byte, pack_transposed_byte : float
+        To pack a byte with YNNPACK, and what it takes more to transpose it.
+    eigen, eigen_batch, eigen_batch_in_cache : float
+        For each element that Eigen packs: of one product, of a batch, of a batch of small ones.
+    eigen_in_cache : int
+        Elements of a left operand that Eigen packs within the core's own cache.
+    columns : int
+        Columns of the right operand that YNNPACK packs at a time at least.
+    plain_flops : int
+        Below, a product takes a few microseconds in any form.
+    paged_bytes : int
+        Blocks above this size are new pages of the system in every call.
+    long_column : int
+        Bytes of a column of the right operand from which one product is packed in one block.
+    small_share : int
+        A copy is small when it takes less than this part of operands and result.
+    """
+
+    transpose_byte: float = 0.11
+    page_byte: float = 0.25
+    pack_byte: float = 0.06
+    pack_transposed_byte: float = 0.025
+    eigen: float = 2.4
+    eigen_batch: float = 1.5
+    eigen_batch_in_cache: float = 0.6
+    eigen_in_cache: int = 1 << 16
+    columns: int = 256
+    plain_flops: int = 1 << 18
+    paged_bytes: int = 1 << 20
+    long_column: int = 1 << 14
+    small_share: int = 4
+
+
+@dataclass(frozen=True)
+class ProductForm:
+    """One way to write a product.
+
+    Attributes
+    ----------
+    is_swapped : bool
+        The right operand comes first, and the result is transposed.
+    transposes_left, transposes_right : bool
+        That operand is written out transposed before.
+    """
+
+    is_swapped: bool = False
+    transposes_left: bool = False
+    transposes_right: bool = False
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the product is handed over as it is written."""
+        return self == PLAIN
+
+
+PLAIN = ProductForm()
+_FORMS = tuple(
+    ProductForm(is_swapped, left, right)
+    for is_swapped in (False, True)
+    for left in (False, True)
+    for right in (False, True)
+)
+
+
+@dataclass(frozen=True)
+class ProductMemory:
+    """What a product stores besides operands and result, in bytes.
+
+    Attributes
+    ----------
+    transposed : int
+        Operands and results that are written out transposed: XLA counts them.
+    packing : int
+        What the library holds packed at a time, which XLA does not count.
+    packed : int
+        What it packs in all.
+    """
+
+    transposed: int
+    packing: int
+    packed: int
+
+
+@lru_cache(maxsize=4096)
+def choose_form(call: ProductCall, prices: ProductPrices, packing: Packing) -> ProductForm:
+    """Return the fastest form of a product; `PLAIN` when nothing else is faster."""
+    flops = 2 * call.result * call.inner
+    is_small = flops < prices.plain_flops
+    if is_small or not call.has_forms or min(call.rows, call.inner, call.columns) == 1:
+        return PLAIN
+    forms = _FORMS
+    if call.left_inner_last:
+        # The library takes it as it is: copies of large arrays are not worth what they hold.
+        most = (call.left + call.right + call.result) // prices.small_share
+        forms = tuple(form for form in _FORMS if _transposed(form, call) <= most)
+    return min(forms, key=lambda form: _nanoseconds(form, call, prices, packing))
+
+
+@lru_cache(maxsize=4096)
+def product_memory(call: ProductCall, prices: ProductPrices, packing: Packing) -> ProductMemory:
+    """Bound what a product stores, in its fastest form."""
+    form = choose_form(call, prices, packing)
+    ordered = _ordered(form, call)
+    by_library = packing.by_ynnpack if ordered.left_inner_last else packing.by_eigen
+    at_a_time = by_library(ordered) * call.itemsize
+    return ProductMemory(
+        _transposed(form, call) * call.itemsize,
+        at_a_time,
+        call.right * call.itemsize if at_a_time else 0,
+    )
+
+
+def _transposed(form: ProductForm, call: ProductCall) -> int:
+    """Return the elements that are written out transposed."""
+    return (
+        form.transposes_left * call.left
+        + form.transposes_right * call.right
+        + form.is_swapped * call.result
+    )
+
+
+def _ordered(form: ProductForm, call: ProductCall) -> ProductCall:
+    """Return the product as it is written in a form."""
+    left = call.left_inner_last != form.transposes_left
+    right = call.right_inner_last != form.transposes_right
+    if not form.is_swapped:
+        return replace(call, left_inner_last=left, right_inner_last=right)
+    return replace(
+        call, rows=call.columns, columns=call.rows, left_inner_last=right, right_inner_last=left
+    )
+
+
+def _nanoseconds(
+    form: ProductForm, call: ProductCall, prices: ProductPrices, packing: Packing
+) -> float:
+    """Estimate what a form costs besides the multiplications."""
+    ordered = _ordered(form, call)
+    if not ordered.left_inner_last:
+        # Eigen. All but the plain form of it can only be slower than YNNPACK.
+        return _by_eigen(call, prices) if form == PLAIN else math.inf
+    transposes = _transposed(form, call) * call.itemsize * prices.transpose_byte
+    return transposes + _by_ynnpack(ordered, prices, packing)
+
+
+def _by_eigen(call: ProductCall, prices: ProductPrices) -> float:
+    """Estimate Eigen's packing; one product at a time its threads hardly help."""
+    packed = call.left + call.right_inner_last * call.right
+    if call.batch == 1:
+        return prices.eigen * (call.left + call.right)
+    in_cache = call.rows * call.inner <= prices.eigen_in_cache
+    return (prices.eigen_batch_in_cache if in_cache else prices.eigen_batch) * packed
+
+
+def _by_ynnpack(call: ProductCall, prices: ProductPrices, packing: Packing) -> float:
+    """Estimate YNNPACK's packing of the right operand, which it may have to transpose."""
+    each = call.itemsize * prices.pack_byte
+    if call.right_inner_last:
+        each += call.itemsize * prices.pack_transposed_byte
+    at_a_time = min(call.columns, max(prices.columns, packing.elements // call.inner))
+    nbytes = call.batch * call.inner * at_a_time * call.itemsize
+    # Of a single product with short columns the blocks are smaller.
+    has_large_blocks = call.batch > 1 or call.inner * call.itemsize >= prices.long_column
+    is_paged = has_large_blocks and nbytes >= prices.paged_bytes
+    return each * call.right + is_paged * nbytes * prices.page_byte
+
+
+__all__ = ["PLAIN", "ProductForm", "ProductMemory", "ProductPrices", "choose_form"]

@@ -1,0 +1,204 @@
+"""The record of the device that a program is planned for."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from tracer.ir.library_calls import LibraryCall, PanelCall, ProductCall, TriangleCall
+from tracer.target.packing import Packing
+from tracer.target.products import (
+    ProductForm,
+    ProductMemory,
+    ProductPrices,
+    choose_form,
+    product_memory,
+)
+
+
+@dataclass(frozen=True)
+class Prices:
+    """What work takes, in seconds and per second.
+
+    The defaults are measured with jaxlib 0.10.2 on 2 cores of an AMD EPYC of family 26
+    (docs/memory-model.md has the rows).
+
+    Attributes
+    ----------
+    product_rate, vector_rate : float
+        Operations a second of one core, single precision: in large matrix products, and in
+        element-wise arithmetic.
+    product_element_seconds : float
+        What each element of a product's result costs one core besides: thin products are slow.
+    step_seconds : float
+        What each of the steps takes that one core takes one after the other.
+    packing_rate : float
+        Bytes a second of all cores that a library packs before it multiplies.
+    cache_rate, memory_rate, fresh_rate : float
+        Bytes a second of all cores: within the cache, to memory, and to memory that is written
+        for the first time.
+    kernel_seconds : float
+        To start one kernel.
+    small_kernel_seconds : float
+        To start one of many small kernels: 600 on 18 elements each take 12 microseconds.
+    small_product_seconds : float
+        To call a library for one small product: 200 of 16 x 16 matrices take 180 microseconds, and
+        22 as one batch.
+    part_seconds : float
+        To write one part of a concatenation: 200 parts of 16 to 256 numbers take 70 to 100
+        microseconds.
+    lanes_seconds : float
+        To hand work to other threads and to put the results together.
+    parallel_flops : int
+        Work below this runs on one core: to wake the others takes as long.
+    """
+
+    product_rate: float = 2.2e11
+    vector_rate: float = 2.5e10
+    product_element_seconds: float = 1.5e-9
+    step_seconds: float = 4.3e-10
+    packing_rate: float = 1e10
+    cache_rate: float = 1.5e11
+    memory_rate: float = 4.5e10
+    fresh_rate: float = 5e9
+    kernel_seconds: float = 2e-6
+    small_kernel_seconds: float = 2e-8
+    small_product_seconds: float = 8e-7
+    part_seconds: float = 4e-7
+    lanes_seconds: float = 2e-4
+    parallel_flops: int = 1 << 16
+
+
+@dataclass(frozen=True)
+class Storage:
+    """How a device's compiler stores what a program computes. The default is XLA's CPU compiler.
+
+    Attributes
+    ----------
+    packs : bool
+        Libraries copy operands into memory of their own. Products of GPUs and TPUs read them where
+        they are, and what their kernels need besides is in XLA's count.
+    fuses_reductions : bool
+        One kernel reduces a value and reads it again (a softmax), and so does not write over it.
+    split_cores : int
+        Among which the sums of a product with few results are divided; 0: they are not.
+    tile : int
+        The side of the tiles in which products are computed, and the least terms of a divided sum.
+    accumulator_bytes : int
+        Of each number of a divided sum.
+    """
+
+    packs: bool = True
+    fuses_reductions: bool = False
+    split_cores: int = 0
+    tile: int = 128
+    accumulator_bytes: int = 4
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """Which forms of an op run well there. The default is XLA's CPU compiler.
+
+    Attributes
+    ----------
+    long_sums_in_stages : bool
+        A product that is one long inner product is one chain of sums unless it is written as a
+        reduction in stages.
+    packed_extremes : bool
+        The place of an extreme is found over integers that hold value and place: reductions of
+        pairs are not vectorised.
+    top_k_in_stages : bool
+        The k largest of long rows are found in stages, and those of short rows in rounds.
+    expanded_exponentials : bool
+        Exponentials of double precision are written out as polynomials.
+    lanes : bool
+        Parts of a program may run side by side, each on a thread of the host.
+    """
+
+    long_sums_in_stages: bool = True
+    packed_extremes: bool = True
+    top_k_in_stages: bool = True
+    expanded_exponentials: bool = True
+    lanes: bool = True
+
+
+ACCELERATOR_KERNELS = Kernels(
+    long_sums_in_stages=False,
+    packed_extremes=False,
+    top_k_in_stages=False,
+    expanded_exponentials=False,
+    lanes=False,
+)
+"""GPUs and TPUs compile ops as StableHLO has them."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """The device that a program is planned for.
+
+    Passes get this record and know nothing else of a machine. The default is a processor with two
+    cores whose prices are measured.
+
+    Attributes
+    ----------
+    name : str
+        As a description is written after the platform: "h100", "v5e"; empty for what is here.
+    platform : str
+        "cpu", "gpu" or "tpu".
+    memory_bytes : float
+        Memory that may be used.
+    cores : int
+        Cores that a kernel may use, for the time model. The threads that XLA starts are
+        `packing.threads`.
+    cache_bytes : int
+        The last-level cache; a GPU's second-level cache, a TPU core's vector memory.
+    vector_lanes : int
+        Single-precision numbers of the widest vectors.
+    prices, product_prices, storage, kernels, packing
+        See there.
+    description : tuple
+        What XLA has to be told of a device that is not here. A GPU: what its `GpuTargetConfigProto`
+        names; a TPU: its smallest topology.
+    """
+
+    name: str = ""
+    platform: str = "cpu"
+    memory_bytes: float = math.inf
+    cores: int = 2
+    cache_bytes: int = 32 << 20
+    vector_lanes: int = 16
+    prices: Prices = field(default_factory=Prices)
+    product_prices: ProductPrices = field(default_factory=ProductPrices)
+    storage: Storage = field(default_factory=Storage)
+    kernels: Kernels = field(default_factory=Kernels)
+    packing: Packing = field(default_factory=Packing)
+    description: tuple[Any, ...] = ()
+
+    def __hash__(self) -> int:
+        """Hash few fields: records are looked up often and rarely differ in the others only."""
+        return hash((self.name, self.platform, self.cores, self.cache_bytes, self.memory_bytes))
+
+    def form_of(self, call: ProductCall) -> ProductForm:
+        """Return the form in which a product is fastest."""
+        return choose_form(call, self.product_prices, self.packing)
+
+    def memory_of(self, call: LibraryCall) -> ProductMemory:
+        """Bound what a library's call stores besides operands and result."""
+        if isinstance(call, TriangleCall):
+            return ProductMemory(0, self.packing.triangle_bytes(call), 0)
+        if isinstance(call, PanelCall):
+            return ProductMemory(0, self.packing.panel_bytes(call), 0)
+        return product_memory(call, self.product_prices, self.packing)
+
+
+DEFAULT_TARGET = Target()
+
+__all__ = [
+    "ACCELERATOR_KERNELS",
+    "DEFAULT_TARGET",
+    "Kernels",
+    "Prices",
+    "Storage",
+    "Target",
+]
