@@ -285,7 +285,8 @@ def _normal(b: ModuleContext, x: Operand) -> Operand:
     """
     if b.platform != "cpu":
         return x
-    info = ml_dtypes.finfo(x.dtype)  # type: ignore[no-untyped-call]
+    # The exponents of bfloat16 are those of float32.
+    info = np.finfo(np.float32 if x.dtype == ml_dtypes.bfloat16 else x.dtype)
     least = splat(b, float(info.smallest_normal), x.type)
     is_less = compare(b, "LT", abs(b, x), least)
     return select(b, is_less, multiply(x, splat(b, 0, x.type)), x)
