@@ -17,12 +17,13 @@ from tests.numpy.oracle import (
 )
 from tracer.errors import DTypeError, RangeError, ShapeError
 
-UNARY = (
-    "exp expm1 log log1p log2 log10 exp2 sqrt cbrt sin cos tan arcsin arccos arctan sinh cosh tanh "
-    "arcsinh arccosh arctanh rint floor ceil trunc round square negative positive absolute fabs "
-    "sign reciprocal deg2rad rad2deg degrees radians sinc conjugate real imag angle isnan isinf "
-    "isfinite signbit logical_not invert nan_to_num"
-).split()
+UFUNCS = [ufunc for name in tnp.__all__ if isinstance(ufunc := getattr(np, name, None), np.ufunc)]
+UNARY = sorted(
+    # The spacing of integers is that of the floats that they become, which are others in NumPy.
+    {ufunc.__name__ for ufunc in UFUNCS if (ufunc.nin, ufunc.nout) == (1, 1)} - {"spacing"}
+    | {"angle", "imag", "nan_to_num", "real", "round", "sinc"}
+)
+"""Those that NumPy has as ufuncs are found by themselves: under one of their names."""
 BINARY = (
     "add subtract multiply divide floor_divide remainder fmod power maximum minimum fmax fmin "
     "arctan2 hypot logaddexp copysign nextafter equal not_equal less less_equal greater "

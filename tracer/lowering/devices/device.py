@@ -63,13 +63,3 @@ class Device:
         if self.machine:
             return f"{self.machine}/{self.id}" if self.id else self.machine
         return f"{self.platform}:{self.id}"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # Devices are found again by name: another process has clients of its own.
-        return _found_again, (str(self),)
-
-
-def _found_again(name: str) -> Device:
-    from tracer.lowering.devices.registry import find_device
-
-    return find_device(name)

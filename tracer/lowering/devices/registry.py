@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copyreg
 import os
 import threading
 import warnings
@@ -227,6 +228,15 @@ def find_device(device: Device | str | None) -> Device:
     ):
         return described[int(position or 0)]
     raise _unknown(device)
+
+
+def _by_name(device: Device) -> tuple[Any, ...]:
+    """Pickle a device as its name: another process has clients of its own."""
+    return find_device, (str(device),)
+
+
+# Here and not as a method: a device does not know the registry.
+copyreg.pickle(Device, _by_name)
 
 
 def _described(machine: str) -> tuple[Device, ...] | None:

@@ -1,21 +1,101 @@
-"""The StableHLO builder that op records receive: the only file that puts its families together."""
+"""The StableHLO builder that op records receive: the functions of this folder as its methods."""
 
 from __future__ import annotations
 
-from tracer.lowering.emit.calls import CallBuilder
-from tracer.lowering.emit.decompositions import DecompositionBuilder
-from tracer.lowering.emit.functions import FunctionBuilder
-from tracer.lowering.emit.logarithms import LogarithmBuilder
-from tracer.lowering.emit.product import ProductBuilder
-from tracer.lowering.emit.window import WindowBuilder
+from tracer.lowering.emit import (
+    control,
+    decompositions,
+    dialect,
+    functions,
+    linalg,
+    reduce,
+    regions,
+    stored,
+    window,
+)
+from tracer.lowering.emit.context import ModuleContext
+from tracer.lowering.emit.dialect import Emitter
 
 
-class StableHloBuilder(
-    CallBuilder,
-    WindowBuilder,
-    ProductBuilder,
-    DecompositionBuilder,
-    LogarithmBuilder,
-    FunctionBuilder,
-):
-    """Emits StableHLO by name. The protocol is in docs/architecture.md."""
+class StableHloBuilder(ModuleContext):
+    """Emits StableHLO by name. The protocol is in docs/architecture.md.
+
+    What has no line here is an op of StableHLO or CHLO on operands alone: it is generated.
+    """
+
+    bitcast_convert = dialect.bitcast_convert
+    broadcast_in_dim = dialect.broadcast_in_dim
+    compare = dialect.compare
+    concatenate = dialect.concatenate
+    constant = dialect.constant
+    convert = dialect.convert
+    dot_general = dialect.dot_general
+    dynamic_slice = dialect.dynamic_slice
+    dynamic_update_slice = dialect.dynamic_update_slice
+    iota = dialect.iota
+    pad = dialect.pad
+    reshape = dialect.reshape
+    reverse = dialect.reverse
+    slice = dialect.slice
+    splat = dialect.splat
+
+    gather = regions.gather
+    reduce_at_once = regions.reduce_at_once
+    scatter = regions.scatter
+    sort = regions.sort
+    top_k = regions.top_k
+
+    reduce = reduce.reduce
+    convolution = window.convolution
+    reduce_window = window.reduce_window
+
+    behind_transpose = stored.behind_transpose
+    computed_once = stored.computed_once
+    kept_in_loop = stored.kept_in_loop
+    optimization_barrier = stored.optimization_barrier
+    prefers_rows_in_products = property(stored.prefers_rows_in_products)
+    select = stored.select
+    stored_by_rows = stored.stored_by_rows
+    transpose = stored.transpose
+
+    case = control.case
+    keep_nan = control.keep_nan
+    shard = control.shard
+    small_call = control.small_call
+    while_ = control.while_
+
+    abs = functions.abs
+    acos = functions.acos
+    acosh = functions.acosh
+    atan = functions.atan
+    atan2 = functions.atan2
+    atanh = functions.atanh
+    cosh = functions.cosh
+    cosine = functions.cosine
+    digamma = functions.digamma
+    erfc = functions.erfc
+    log = functions.log
+    log_plus_one = functions.log_plus_one
+    logistic = functions.logistic
+    power = functions.power
+    rsqrt = functions.rsqrt
+    sign = functions.sign
+    sine = functions.sine
+    sinh = functions.sinh
+
+    cholesky = linalg.cholesky
+    eig = decompositions.eig
+    eigh = decompositions.eigh
+    fft = decompositions.fft
+    lu = decompositions.lu
+    qr = decompositions.qr
+    svd = decompositions.svd
+    triangular_solve = linalg.triangular_solve
+
+    def __getattr__(self, name: str) -> Emitter:
+        """Return the emitter of the StableHLO or CHLO op `name`, whose result type is inferred."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        # Found on the instance next time, without coming here.
+        emit = self.__dict__[name] = dialect.emitter(name)
+        return emit

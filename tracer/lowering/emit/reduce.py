@@ -1,4 +1,4 @@
-"""Builder method of reductions: in stages on CPU, where XLA's own way costs memory and time.
+"""Reductions: in stages on CPU, where XLA's own way costs memory and time.
 
 XLA:CPU rewrites a long reduction into windows of 32 (the pass `tree_reduction_rewriter`), which it
 cannot fuse with what computes the operand: `exp(-d2).sum(1)` then stores the whole matrix. Without
@@ -23,9 +23,10 @@ from typing import Any
 import numpy as np
 
 from tracer.ir import ShapeDtype, Value
-from tracer.lowering.emit.broadcast import BroadcastBuilder, fused_flops
-from tracer.lowering.emit.mask import MaskBuilder
-from tracer.lowering.emit.regions import Combiner, RegionBuilder
+from tracer.lowering.emit.context import ModuleContext
+from tracer.lowering.emit.dialect import concatenate, convert, pad, reshape, slice, splat
+from tracer.lowering.emit.regions import Combiner, reduce_at_once
+from tracer.lowering.emit.stored import fused_flops, optimization_barrier, with_stored_fill
 from tracer.lowering.emit.values import Operand, wide_dtype
 
 
@@ -68,146 +69,6 @@ _CHEAP_FLOPS = 8
 """Operations for each element, in what is fused into a reduction, that padding may slow down."""
 
 
-class ReduceBuilder(RegionBuilder, MaskBuilder, BroadcastBuilder):
-    """Builder method `reduce`."""
-
-    def reduce(
-        self,
-        types: Sequence[ShapeDtype],
-        operands: Sequence[Operand],
-        initial_values: Sequence[Operand],
-        axes: Sequence[int],
-        combiner: Combiner,
-        *,
-        is_sum: bool = False,
-    ) -> tuple[Operand, ...]:
-        """Emit `reduce`; `combiner(b, *lhs, *rhs)` gives one scalar for each operand.
-
-        The combiner must be associative and commutative, with the initial values as identity;
-        `is_sum` says that it adds. Floats narrower than float32 are combined in float32.
-        """
-        wide = [type.with_dtype(wide_dtype(type.dtype)) for type in types]
-        operands = [
-            self.convert(x.type.with_dtype(type.dtype), x)
-            for x, type in zip(self.with_stored_fill(operands), wide, strict=True)
-        ]
-        initial_values = [
-            self.convert(type.with_shape(()), x)
-            for x, type in zip(initial_values, wide, strict=True)
-        ]
-        may_pad = all(_is_cheap(value) for value in self.operand_values)
-        is_sum = is_sum and all(type.dtype.kind in "fc" for type in wide)
-        reduction = _Reduction(wide, initial_values, combiner, is_sum)
-        results = self._reduce_in_stages(reduction, operands, tuple(axes), may_pad=may_pad)
-        return tuple(
-            self.convert(type, result) for type, result in zip(types, results, strict=True)
-        )
-
-    def _reduce_in_stages(
-        self,
-        reduction: _Reduction,
-        operands: Sequence[Operand],
-        axes: tuple[int, ...],
-        *,
-        may_pad: bool,
-    ) -> tuple[Operand, ...]:
-        if self.platform != "cpu":
-            return self._one_stage(reduction, operands, axes)
-        if may_pad:
-            operands = self._pad(operands, reduction.initial_values, axes)
-        blocks = _blocks(operands[0].shape, axes)
-        tail = _tail_axis(operands[0].shape, axes, blocks) if may_pad else None
-        if tail is not None:
-            return self._reduce_with_tail(reduction, operands, axes, tail)
-        chain = _longest_chain(operands[0].shape, axes, blocks)
-        if reduction.can_be_wider and chain > _LONGEST_CHAIN:
-            return self._in_twice_the_bits(reduction, operands, axes)
-        if not blocks:
-            return self._one_stage(reduction, operands, axes)
-        cut = _cut(operands[0].shape, axes, blocks)
-        pieces = [self.reshape(x.type.with_shape(cut.shape), x) for x in operands]
-        first = replace(reduction, types=[type.with_shape(cut.partial) for type in reduction.types])
-        found = self._one_stage(first, pieces, cut.first_axes)
-        # Without the barrier XLA would fuse both stages again.
-        found = self.optimization_barrier(found, "reductions in stages")
-        later = self._later(reduction) if reduction.is_sum else reduction
-        return self._reduce_in_stages(later, found, cut.second_axes, may_pad=True)
-
-    def _later(self, reduction: _Reduction) -> _Reduction:
-        """Return the sum of sums that XLA does not merge with them: it begins with another zero."""
-        zero = 0.0 if reduction.is_later else -0.0
-        initial_values = [self.splat(zero, type.with_shape(())) for type in reduction.types]
-        return replace(reduction, initial_values=initial_values, is_later=not reduction.is_later)
-
-    def _one_stage(
-        self, reduction: _Reduction, operands: Sequence[Operand], axes: Sequence[int]
-    ) -> tuple[Operand, ...]:
-        return self.reduce_at_once(
-            reduction.types, operands, reduction.initial_values, axes, reduction.combiner
-        )
-
-    def _in_twice_the_bits(
-        self, reduction: _Reduction, operands: Sequence[Operand], axes: tuple[int, ...]
-    ) -> tuple[Operand, ...]:
-        types = [type.with_dtype(_TWICE_AS_WIDE[type.dtype]) for type in reduction.types]
-        initial_values = [
-            self.convert(type.with_shape(()), value)
-            for type, value in zip(types, reduction.initial_values, strict=True)
-        ]
-        pieces = [
-            self.convert(x.type.with_dtype(type.dtype), x)
-            for x, type in zip(operands, types, strict=True)
-        ]
-        wide = replace(reduction, types=types, initial_values=initial_values)
-        found = self._reduce_in_stages(wide, pieces, axes, may_pad=False)
-        pairs = zip(reduction.types, found, strict=True)
-        return tuple(self.convert(type, result) for type, result in pairs)
-
-    def _pad(
-        self, operands: Sequence[Operand], initial_values: Sequence[Operand], axes: Sequence[int]
-    ) -> Sequence[Operand]:
-        """Lengthen leading axes that have no good divisor by what changes no result."""
-        shape = operands[0].shape
-        high = [0] * len(shape)
-        for axis in axes:
-            blocks = _LEADING if _is_leading(shape, axes, axis) else None
-            if blocks and shape[axis] >= blocks.worthwhile and blocks.size(shape[axis]) is None:
-                high[axis] = -shape[axis] % _PAD_TO
-        if not any(high):
-            return operands
-        none = [0] * len(shape)
-        return [
-            self.pad(x, value, none, high, none)
-            for x, value in zip(operands, initial_values, strict=True)
-        ]
-
-    def _reduce_with_tail(
-        self, reduction: _Reduction, operands: Sequence[Operand], axes: tuple[int, ...], axis: int
-    ) -> tuple[Operand, ...]:
-        """Reduce a long axis without a good divisor: most of it in blocks, the rest at once.
-
-        To lengthen it instead takes ten times as long: rows are no longer read as vectors.
-        """
-        shape = operands[0].shape
-        stop = shape[axis] - shape[axis] % _LAST.best
-        zeros, ones = [0] * len(shape), [1] * len(shape)
-        split = [stop if i == axis else 0 for i in range(len(shape))]
-        end = [stop if i == axis else size for i, size in enumerate(shape)]
-        head = [self.slice(x, zeros, end, ones) for x in operands]
-        tail = [self.slice(x, split, shape, ones) for x in operands]
-        found = (
-            self._reduce_in_stages(reduction, head, axes, may_pad=False),
-            self._reduce_in_stages(reduction, tail, axes, may_pad=False),
-        )
-        columns = [
-            [self.reshape(type.with_shape((*type.shape, 1)), x) for x in pair]
-            for type, *pair in zip(reduction.types, *found, strict=True)
-        ]
-        last = len(reduction.types[0].shape)
-        pairs = [self.concatenate(pair, last) for pair in columns]
-        return self._one_stage(reduction, pairs, (last,))
-
-
 @dataclass(frozen=True)
 class _Reduction:
     """What stays the same from stage to stage."""
@@ -224,6 +85,153 @@ class _Reduction:
     def can_be_wider(self) -> bool:
         """Tell whether it is a sum that there are twice the bits for."""
         return self.is_sum and all(type.dtype in _TWICE_AS_WIDE for type in self.types)
+
+
+def reduce(
+    b: ModuleContext,
+    types: Sequence[ShapeDtype],
+    operands: Sequence[Operand],
+    initial_values: Sequence[Operand],
+    axes: Sequence[int],
+    combiner: Combiner,
+    *,
+    is_sum: bool = False,
+) -> tuple[Operand, ...]:
+    """Emit `reduce`; `combiner(b, *lhs, *rhs)` gives one scalar for each operand.
+
+    The combiner must be associative and commutative, with the initial values as identity;
+    `is_sum` says that it adds. Floats narrower than float32 are combined in float32.
+    """
+    wide = [type.with_dtype(wide_dtype(type.dtype)) for type in types]
+    operands = [
+        convert(b, x.type.with_dtype(type.dtype), x)
+        for x, type in zip(with_stored_fill(b, operands), wide, strict=True)
+    ]
+    initial_values = [
+        convert(b, type.with_shape(()), x) for x, type in zip(initial_values, wide, strict=True)
+    ]
+    may_pad = all(_is_cheap(value) for value in b.operand_values)
+    is_sum = is_sum and all(type.dtype.kind in "fc" for type in wide)
+    reduction = _Reduction(wide, initial_values, combiner, is_sum)
+    results = _reduce_in_stages(b, reduction, operands, tuple(axes), may_pad=may_pad)
+    return tuple(convert(b, type, result) for type, result in zip(types, results, strict=True))
+
+
+def _reduce_in_stages(
+    b: ModuleContext,
+    reduction: _Reduction,
+    operands: Sequence[Operand],
+    axes: tuple[int, ...],
+    *,
+    may_pad: bool,
+) -> tuple[Operand, ...]:
+    if b.platform != "cpu":
+        return _one_stage(b, reduction, operands, axes)
+    if may_pad:
+        operands = _pad(b, operands, reduction.initial_values, axes)
+    blocks = _blocks(operands[0].shape, axes)
+    tail = _tail_axis(operands[0].shape, axes, blocks) if may_pad else None
+    if tail is not None:
+        return _reduce_with_tail(b, reduction, operands, axes, tail)
+    chain = _longest_chain(operands[0].shape, axes, blocks)
+    if reduction.can_be_wider and chain > _LONGEST_CHAIN:
+        return _in_twice_the_bits(b, reduction, operands, axes)
+    if not blocks:
+        return _one_stage(b, reduction, operands, axes)
+    cut = _cut(operands[0].shape, axes, blocks)
+    pieces = [reshape(b, x.type.with_shape(cut.shape), x) for x in operands]
+    first = replace(reduction, types=[type.with_shape(cut.partial) for type in reduction.types])
+    found = _one_stage(b, first, pieces, cut.first_axes)
+    # Without the barrier XLA would fuse both stages again.
+    found = optimization_barrier(b, found, "reductions in stages")
+    later = _later(b, reduction) if reduction.is_sum else reduction
+    return _reduce_in_stages(b, later, found, cut.second_axes, may_pad=True)
+
+
+def _later(b: ModuleContext, reduction: _Reduction) -> _Reduction:
+    """Return the sum of sums that XLA does not merge with them: it begins with another zero."""
+    zero = 0.0 if reduction.is_later else -0.0
+    initial_values = [splat(b, zero, type.with_shape(())) for type in reduction.types]
+    return replace(reduction, initial_values=initial_values, is_later=not reduction.is_later)
+
+
+def _one_stage(
+    b: ModuleContext, reduction: _Reduction, operands: Sequence[Operand], axes: Sequence[int]
+) -> tuple[Operand, ...]:
+    return reduce_at_once(
+        b, reduction.types, operands, reduction.initial_values, axes, reduction.combiner
+    )
+
+
+def _in_twice_the_bits(
+    b: ModuleContext, reduction: _Reduction, operands: Sequence[Operand], axes: tuple[int, ...]
+) -> tuple[Operand, ...]:
+    types = [type.with_dtype(_TWICE_AS_WIDE[type.dtype]) for type in reduction.types]
+    initial_values = [
+        convert(b, type.with_shape(()), value)
+        for type, value in zip(types, reduction.initial_values, strict=True)
+    ]
+    pieces = [
+        convert(b, x.type.with_dtype(type.dtype), x)
+        for x, type in zip(operands, types, strict=True)
+    ]
+    wide = replace(reduction, types=types, initial_values=initial_values)
+    found = _reduce_in_stages(b, wide, pieces, axes, may_pad=False)
+    pairs = zip(reduction.types, found, strict=True)
+    return tuple(convert(b, type, result) for type, result in pairs)
+
+
+def _pad(
+    b: ModuleContext,
+    operands: Sequence[Operand],
+    initial_values: Sequence[Operand],
+    axes: Sequence[int],
+) -> Sequence[Operand]:
+    """Lengthen leading axes that have no good divisor by what changes no result."""
+    shape = operands[0].shape
+    high = [0] * len(shape)
+    for axis in axes:
+        blocks = _LEADING if _is_leading(shape, axes, axis) else None
+        if blocks and shape[axis] >= blocks.worthwhile and blocks.size(shape[axis]) is None:
+            high[axis] = -shape[axis] % _PAD_TO
+    if not any(high):
+        return operands
+    none = [0] * len(shape)
+    return [
+        pad(b, x, value, none, high, none)
+        for x, value in zip(operands, initial_values, strict=True)
+    ]
+
+
+def _reduce_with_tail(
+    b: ModuleContext,
+    reduction: _Reduction,
+    operands: Sequence[Operand],
+    axes: tuple[int, ...],
+    axis: int,
+) -> tuple[Operand, ...]:
+    """Reduce a long axis without a good divisor: most of it in blocks, the rest at once.
+
+    To lengthen it instead takes ten times as long: rows are no longer read as vectors.
+    """
+    shape = operands[0].shape
+    stop = shape[axis] - shape[axis] % _LAST.best
+    zeros, ones = [0] * len(shape), [1] * len(shape)
+    split = [stop if i == axis else 0 for i in range(len(shape))]
+    end = [stop if i == axis else size for i, size in enumerate(shape)]
+    head = [slice(b, x, zeros, end, ones) for x in operands]
+    tail = [slice(b, x, split, shape, ones) for x in operands]
+    found = (
+        _reduce_in_stages(b, reduction, head, axes, may_pad=False),
+        _reduce_in_stages(b, reduction, tail, axes, may_pad=False),
+    )
+    columns = [
+        [reshape(b, type.with_shape((*type.shape, 1)), x) for x in pair]
+        for type, *pair in zip(reduction.types, *found, strict=True)
+    ]
+    last = len(reduction.types[0].shape)
+    pairs = [concatenate(b, pair, last) for pair in columns]
+    return _one_stage(b, reduction, pairs, (last,))
 
 
 def _is_cheap(value: Value) -> bool:

@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from tracer.errors import LoweringError, TracerError
 from tracer.ir import Graph, Node, Value
+from tracer.lowering.emit.context import ModuleContext
 from tracer.lowering.emit.values import Operand
 from tracer.lowering.shims import ir
-
-if TYPE_CHECKING:
-    from tracer.lowering.emit.builder import StableHloBuilder
 
 _NODE_NAME = re.compile(r"^[\w]+\.(\d+)$")
 
 
 def lower_nodes(
-    b: StableHloBuilder, graph: Graph, operands: Sequence[Operand], *, path: str = ""
+    b: ModuleContext, graph: Graph, operands: Sequence[Operand], *, path: str = ""
 ) -> list[Operand]:
     """Emit every node of `graph` with its inputs bound to `operands`.
 
     Parameters
     ----------
     b : StableHloBuilder
-        Where to emit.
+        What ops receive; the walk itself needs the context only.
     graph : Graph
         Its nodes are emitted in order.
     operands : sequence of Operand
@@ -53,7 +50,7 @@ def lower_nodes(
     return [values[value] for value in graph.outputs]
 
 
-def _lower(b: StableHloBuilder, node: Node, values: dict[Value, Operand]) -> tuple[Operand, ...]:
+def _lower(b: ModuleContext, node: Node, values: dict[Value, Operand]) -> tuple[Operand, ...]:
     assert node.op is not None, "inputs are no nodes of the walk"
     operands = [values[value] for value in node.operands]
     b.operand_values = node.operands

@@ -31,7 +31,7 @@ from tracer.optimizer.model.storage import is_expensive
 from tracer.optimizer.passes import Pass, PassLog
 
 SMALLEST_BARRIER_IN_LOOPS = 1025
-"""Bytes; smaller ones are left out there, all in small calls (`lowering/emit/control.py`)."""
+"""Bytes; smaller ones are left out there, all in small calls (`lowering/emit/stored.py`)."""
 
 
 def has_exponentials(graph: Graph) -> bool:

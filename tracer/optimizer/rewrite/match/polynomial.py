@@ -114,7 +114,7 @@ def _read_leaf(value: Value) -> Polynomial | None:
         return None
     (operand,) = value.node.operands
     scalar = constant_value(operand)
-    if scalar is not None and scalar.ndim == 0:
+    if scalar is not None and scalar.ndim == 0 and scalar.dtype.kind != "c":
         return (Monomial(float(scalar), ()),)
     return (Monomial(1.0, (Leaf(operand, _long_axes(value.node)),)),)
 
