@@ -37,8 +37,8 @@ TUNED = {"TRACER_TUNE_HOST_ALLOCATOR": "1"}
 """Asks for `tracer.tune_host_allocator`: with it resident memory keeps the limit, too.
 
 Without it the count keeps the limit, and glibc's heaps keep freed memory besides
-(`test_untuned.py`). From jaxlib 0.11 on what is cut off of aligned blocks must not stay in caches of
-threads (docs/devices.md): only the environment can switch these off, which tracer does not do."""
+(`test_untuned.py`). From jaxlib 0.11 on what is cut off of aligned blocks must not stay in the
+caches of threads (docs/devices.md), which only the environment can switch off."""
 if tuple(map(int, version("jaxlib").split(".")[:2])) >= (0, 11):
     TUNED["GLIBC_TUNABLES"] = "glibc.malloc.tcache_count=0"
 NOISE_BYTES = 1_000_000
