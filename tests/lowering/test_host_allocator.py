@@ -58,7 +58,8 @@ def use():
 """
 STATE = """
 import atexit, gc, os, signal, sys, threading, warnings
-import jaxlib.xla_client, ml_dtypes, networkx, numpy, opt_einsum, optree, threadpoolctl
+import jaxlib.lapack, jaxlib.xla_client, jaxlib.mlir.dialects.stablehlo
+import ml_dtypes, networkx, numpy, opt_einsum, optree, threadpoolctl
 import scipy.linalg, scipy.special
 
 def state():
