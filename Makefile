@@ -47,7 +47,7 @@ test-newest:
 	@echo "skipped: jaxlib $(NEWEST_JAXLIB) needs Python 3.12 or newer (make NEWEST_PYTHON=/path/to/python $@)"
 else
 test-newest: .venv-newest/.test ## the key tests on the newest jaxlib that is known
-	GLIBC_TUNABLES=glibc.malloc.tcache_count=0 .venv-newest/bin/python -m pytest -n $(JOBS) -m "not slow and not sweep" $(RECORD) tests/lowering tests/end_to_end
+	.venv-newest/bin/python -m pytest -n $(JOBS) -m "not slow and not sweep" $(RECORD) tests/lowering tests/end_to_end
 endif
 
 test-jax: .venv-jax/.test ## the tests that compare with jax, and work with einops and others

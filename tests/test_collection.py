@@ -1,4 +1,4 @@
-"""Planning lets the garbage collector run rarely, and leaves it as it was."""
+"""Planning lets the garbage collector run rarely if asked to, and leaves it as it was."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 
 import tracer
 from tracer.compilation.collection import rare_collection
+from tracer.lowering.cpu import host_allocator
 
 
 @rare_collection()
@@ -25,7 +26,11 @@ def test_thresholds_come_back_also_after_errors_and_when_nested() -> None:
     assert gc.get_threshold() == before
 
 
-def test_a_plan_leaves_them_alone() -> None:
+@pytest.mark.parametrize("is_tuned", [False, True])
+def test_a_plan_changes_them_only_for_who_asked_and_only_meanwhile(
+    is_tuned: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host_allocator._TUNED, "is_on", is_tuned)
     before = gc.get_threshold()
     seen = []
 
@@ -34,5 +39,5 @@ def test_a_plan_leaves_them_alone() -> None:
         return x + 1
 
     tracer.compile(program).plan(tracer.ShapeDtype((3,), "float32"))
-    assert seen[0][0] > before[0]
+    assert (seen[0][0] > before[0]) == is_tuned
     assert gc.get_threshold() == before

@@ -63,13 +63,15 @@ from tracer.errors import (
     WideVectorsWarning,
 )
 from tracer.ir import ShapeDtype
-from tracer.lowering import default_device, devices
+from tracer.lowering import default_device, devices, tune_host_allocator
+from tracer.lowering import tune_if_asked as _tune_if_asked
 from tracer.optimizer.plan import Plan
 from tracer.sharding import device_get, device_put
 from tracer.tree import register_pytree_node
 
 __version__ = "0.1.0"
-del _eager
+_tune_if_asked()
+del _eager, _tune_if_asked
 
 __all__ = [
     "ArgumentError",
@@ -135,6 +137,7 @@ __all__ = [
     "stop_gradient",
     "switch",
     "tree",
+    "tune_host_allocator",
     "value_and_grad",
     "vjp",
     "vmap",

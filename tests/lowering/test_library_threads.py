@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+import threadpoolctl
 
 import tracer
-from tracer.lowering.cpu import library_threads
+from tracer.lowering.cpu import host_allocator, library_threads
 from tracer.lowering.cpu.library_threads import largest_call, one_thread
 from tracer.scipy.linalg import solve_triangular
 
@@ -16,26 +17,25 @@ M, N = 30, 200
 
 
 class FakeLibrary:
-    """Counts threads and remembers what it was told."""
+    """Counts threads and remembers what it was told, like a controller of threadpoolctl."""
 
     def __init__(self) -> None:
-        self.threads = 6
+        self.num_threads = 6
         self.told: list[int] = []
 
-    def scipy_openblas_get_num_threads(self) -> int:
-        return self.threads
-
-    def scipy_openblas_set_num_threads(self, count: int) -> None:
-        self.threads = count
+    def set_num_threads(self, count: int) -> None:
+        self.num_threads = count
         self.told.append(count)
 
 
 @pytest.fixture
 def library(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeLibrary]:
+    """Stand in for BLAS, with the switch on; small programs leave the heap alone all the same."""
     fake = FakeLibrary()
-    monkeypatch.setattr(library_threads, "_openblas", lambda: fake)
+    monkeypatch.setattr(library_threads, "_libraries", lambda: (fake,))
+    monkeypatch.setattr(host_allocator._TUNED, "is_on", True)
     yield fake
-    assert fake.threads == 6
+    assert fake.num_threads == 6
 
 
 def solve(factor: tracer.Array, right: tracer.Array) -> tracer.Array:
@@ -78,29 +78,47 @@ def test_programs_without_calls_leave_the_library_alone(library: FakeLibrary) ->
 def test_the_last_of_several_runs_gives_the_threads_back(library: FakeLibrary) -> None:
     with one_thread():
         with one_thread():
-            assert library.threads == 1
-        assert library.threads == 1
-    assert library.threads == 6
+            assert library.num_threads == 1
+        assert library.num_threads == 1
+    assert library.num_threads == 6
 
 
 def test_threads_come_back_after_a_failure(library: FakeLibrary) -> None:
     with pytest.raises(ValueError, match="stop"), one_thread():
         raise ValueError("stop")
-    assert library.threads == 6
+    assert library.num_threads == 6
 
 
-def test_without_a_library_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(library_threads, "_openblas", lambda: None)
+def test_nobody_asked_and_threads_stay(
+    library: FakeLibrary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host_allocator._TUNED, "is_on", False)
+    tracer.compile(solve)(*arrays())
+    assert library.told == []
+
+
+def test_without_a_library_nothing_happens(
+    library: FakeLibrary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(library_threads, "_libraries", tuple)
     factor, right = arrays()
     found = np.asarray(tracer.compile(solve)(factor, right))
     np.testing.assert_allclose(factor @ found, right, atol=1e-12)
+    assert library.told == []
 
 
-def test_the_wheels_of_scipy_have_the_library() -> None:
-    library = library_threads._openblas()
-    if library is None:
-        pytest.skip("SciPy has another library here")
-    before = library.scipy_openblas_get_num_threads()
+def test_the_library_of_scipys_wheels_is_found_and_numpys_left_alone() -> None:
+    tracer.compile(solve)(*arrays())  # LAPACK is loaded
+    found = library_threads._libraries()
+    assert found
+    before = [one.num_threads for one in found]
+    numpys = [
+        one
+        for one in threadpoolctl.ThreadpoolController().lib_controllers
+        if "numpy.libs" in one.filepath
+    ]
+    as_ever = [one.num_threads for one in numpys]
     with one_thread():
-        assert library.scipy_openblas_get_num_threads() == 1
-    assert library.scipy_openblas_get_num_threads() == before
+        assert [one.num_threads for one in found] == [1] * len(found)
+        assert [one.num_threads for one in numpys] == as_ever
+    assert [one.num_threads for one in found] == before

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.measure import measure
+from tests.memory.within import TUNED
 
 PROGRAMS = Path(__file__).parent / "capped.py"
 MB = 1_000_000
@@ -31,7 +32,14 @@ pytestmark = pytest.mark.xla
 def test_only_the_sliced_program_finishes(program: str) -> None:
     target = f"{PROGRAMS}:{program}"
     sliced, whole = (
-        measure(target, arguments={"n": N, "limit": limit}, repeats=1, cap_bytes=CAP)
+        measure(
+            target,
+            arguments={"n": N, "limit": limit},
+            repeats=1,
+            cap_bytes=CAP,
+            # A heap for each of XLA's threads would reserve 64 MiB of addresses.
+            environment=TUNED,
+        )
         for limit in (50 * MB, None)
     )
     assert sliced.fits, f"{sliced.status}: {sliced.reason}"

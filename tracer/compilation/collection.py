@@ -1,4 +1,7 @@
-"""Fewer runs of Python's cyclic garbage collector while a program is planned."""
+"""Fewer runs of Python's cyclic garbage collector while a program is planned.
+
+The thresholds are the whole process's, so only `tracer.tune_host_allocator` asks for this.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -111,9 +112,8 @@ def build_program(call: Call, options: CompileOptions, name: str) -> Program:
     call = call.without_data()
     spread = options.spread
     place = lowering.find_device(options.device) if spread is None else spread.mesh.flat[0]
-    if options.limit is not None and lowering.target_of(place).storage.packs:
-        lowering.warn_of_gaps()
-    with predicted_for(place), rare_collection():
+    collection = rare_collection() if lowering.is_tuned() else nullcontext()
+    with predicted_for(place), collection:
         if spread is not None:
             return _build_spread(call, options, name, spread)
         return _build(call, options, name)

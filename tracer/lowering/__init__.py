@@ -4,7 +4,12 @@ It knows StableHLO, XLA's clients and their memory; it knows no op by name (ops 
 through the builder) and nothing of NumPy's manners or of jax.
 """
 
-from tracer.lowering.cpu.allocator import warn_of_gaps
+from tracer.lowering.cpu.host_allocator import (
+    TunedHostAllocator,
+    is_tuned,
+    tune_host_allocator,
+    tune_if_asked,
+)
 from tracer.lowering.devices.device import Device
 from tracer.lowering.devices.free_memory import free_bytes, least_free_bytes
 from tracer.lowering.devices.hardware import target_of
@@ -51,6 +56,7 @@ __all__ = [
     "PartitionSpec",
     "Place",
     "Placement",
+    "TunedHostAllocator",
     "absent",
     "block_until_ready",
     "clear_cache",
@@ -62,6 +68,7 @@ __all__ = [
     "free_bytes",
     "from_dlpack",
     "get_sharded",
+    "is_tuned",
     "is_uncommitted",
     "is_whole_here",
     "least_free_bytes",
@@ -78,8 +85,9 @@ __all__ = [
     "to_device",
     "to_dlpack",
     "to_host",
+    "tune_host_allocator",
+    "tune_if_asked",
     "unmoved_code_options",
-    "warn_of_gaps",
     "without",
     "xla_defaults",
 ]

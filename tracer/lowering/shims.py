@@ -10,9 +10,12 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-# XLA's C++ logs lines at start-up, and each failure a second time before it raises; must be set
-# before jaxlib is imported.
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+# XLA's C++ logs lines at start-up, and each failure a second time before it raises. It reads the
+# level once, as jaxlib is imported; then the variable goes, which child processes would inherit.
+_LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
+_IS_LOG_LEVEL_OURS = _LOG_LEVEL not in os.environ
+if _IS_LOG_LEVEL_OURS:
+    os.environ[_LOG_LEVEL] = "3"
 
 import jaxlib.version
 import numpy as np
@@ -25,6 +28,9 @@ from jaxlib.mlir._mlir_libs import _jax_mlir_ext
 from jaxlib.mlir.dialects import chlo, func, sdy
 from jaxlib.mlir.dialects import stablehlo as hlo
 
+if _IS_LOG_LEVEL_OURS:
+    del os.environ[_LOG_LEVEL]
+
 VERSION: tuple[int, ...] = tuple(jaxlib.version.__version_info__)
 
 PRODUCTS_BY_YNNPACK = VERSION >= (0, 10)
@@ -36,9 +42,6 @@ LONG_VECTORS_ARE_SAFE = VERSION >= (0, 9, 2)
 Before, it read the padding of a depthwise convolution from memory that is not there: that ended the
 process (0.8.0 to 0.9.1: `tests/lowering/test_vectors.py`).
 """
-
-PACKS_INTO_ALIGNED_BLOCKS = VERSION >= (0, 11)
-"""Whether YNNPACK asks glibc for aligned blocks, which leave gaps (`allocator.warn_of_gaps`)."""
 
 TILES_ARE_COUNTED_IN_AN_INT = VERSION >= (0, 11)
 """Whether XLA:CPU's kernels count their tiles in 32 bits (`large_values`)."""

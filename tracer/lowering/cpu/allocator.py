@@ -1,21 +1,20 @@
-"""How the host's C library keeps or returns the blocks that XLA:CPU allocates."""
+"""How the host's C library keeps or returns the blocks that XLA:CPU allocates.
+
+Only while `tracer.tune_host_allocator` is on (`host_allocator.py`).
+"""
 
 from __future__ import annotations
 
 import math
-import os
 import threading
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import cache
 
 from tracer.lowering.cpu import c_heap
 from tracer.lowering.cpu.c_heap import LARGE_BLOCK_BYTES
 from tracer.lowering.cpu.freed_blocks import Places, merge_freed
 from tracer.lowering.cpu.large_blocks import LargeBlocks
-from tracer.lowering.shims import PACKS_INTO_ALIGNED_BLOCKS
 from tracer.target import free_bytes
 
 _KEPT_BYTES, _HEADER_BYTES = 8 << 20, 4 << 10
@@ -26,7 +25,6 @@ _WASTE = 1 / 12
 _KEPT_SHARE = 1 / 3
 # Of a limited address space a program whose blocks are kept may need so many times its blocks.
 _ADDRESSES = 3
-_NO_CACHES = "glibc.malloc.tcache_count=0"
 LARGE_BYTES = 1 << 16
 """Smaller blocks find a place anywhere."""
 NEW_PAGES_BYTES = 1 << 20
@@ -38,23 +36,6 @@ def return_freed_blocks() -> None:
     c_heap.set_thresholds(NEW_PAGES_BYTES, 1 << 17)
 
 
-@cache
-def warn_of_gaps() -> None:
-    """Say once that limits of CPU programs may be missed, where that is so (docs/devices.md).
-
-    From jaxlib 0.11 on YNNPACK packs into aligned blocks. What glibc cuts off of each stays in the
-    cache of a thread, and in the way of the next; only the environment can switch these caches off.
-    """
-    if PACKS_INTO_ALIGNED_BLOCKS and _NO_CACHES not in os.environ.get("GLIBC_TUNABLES", ""):
-        warnings.warn(
-            "programs with many products may take some megabytes more than memory_limit with this "
-            f"jaxlib: set GLIBC_TUNABLES={_NO_CACHES} in the environment before Python starts, or "
-            "use jaxlib 0.10.2",
-            RuntimeWarning,
-            stacklevel=2,
-        )
-
-
 @contextmanager
 def blocks_kept(nbytes: int) -> Iterator[None]:
     """Let freed blocks of that size, at most 8 MiB, stay with glibc for a while; then give back.
@@ -63,16 +44,13 @@ def blocks_kept(nbytes: int) -> Iterator[None]:
     every trip of a loop: batched products took up to 7 times the processor's time so. Larger blocks
     go back at once: among small ones they leave gaps in the heap that nothing fits.
     """
-    if not c_heap.IS_GLIBC:
-        yield
-        return
     kept = min(_KEPT_BYTES, nbytes + _HEADER_BYTES)
     c_heap.set_thresholds(kept, kept)
     try:
         yield
     finally:
         _HEAP.set_thresholds()
-        c_heap.LIBC.malloc_trim(0)
+        c_heap.trim()
 
 
 @dataclass(frozen=True)
@@ -108,6 +86,7 @@ class _Heap:
 
     def __init__(self) -> None:
         self.keeps = False
+        self._has_ended = False
         self._lock = threading.RLock()
         self._lean_bytes = 0
         """Resident memory when freed blocks were last given back."""
@@ -123,10 +102,19 @@ class _Heap:
 
     def set_thresholds(self) -> None:
         """Tell glibc what to keep; another thread may have begun to keep blocks meanwhile."""
-        if self.keeps:
+        if self._has_ended:
+            c_heap.use_defaults()
+        elif self.keeps:
             c_heap.set_thresholds(LARGE_BLOCK_BYTES, 2 * LARGE_BLOCK_BYTES)
         else:
             return_freed_blocks()
+
+    def end(self) -> None:
+        """Have glibc do again what it does by itself; calls that run now leave it so."""
+        with self._lock:
+            self._has_ended = True
+        self._large.stop()
+        self.give_back()
 
     @contextmanager
     def ready(self, needs: Needs, room: float) -> Iterator[None]:
@@ -161,7 +149,7 @@ class _Heap:
 
     def _trim(self, stays: int, usage: c_heap.Usage) -> None:
         """Give back what is freed, except what a program's blocks are about to take."""
-        c_heap.LIBC.malloc_trim(0)
+        c_heap.trim()
         self._lean_bytes, self._lean_usage = c_heap.resident_bytes() - stays, usage
 
     def make_room(self, needs: Needs, room: float) -> Places:
@@ -227,16 +215,25 @@ class _Heap:
 _HEAP = _Heap()
 
 
-def _begin_anew() -> None:
+def begin() -> None:
+    """Set what glibc keeps, as XLA's blocks want it."""
+    global _HEAP
+    _HEAP = _Heap()
+    return_freed_blocks()
+    c_heap.use_one_arena()
+
+
+def end() -> None:
+    """Give glibc its own settings back, and the system what is freed."""
+    _HEAP.end()
+
+
+def begin_anew() -> None:
     """Make the heap's state anew in a forked process: threads that held its locks are gone."""
     global _HEAP
     if _HEAP.keeps:
         c_heap.map_as_usual()
     _HEAP = _Heap()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_begin_anew)
 
 
 @contextmanager
@@ -255,9 +252,6 @@ def heap_for(needs: Needs, room: float | None) -> Iterator[None]:
         The bytes of its limit that the program does not need, infinite without a limit; None where
         the heap shall stay as other programs left it.
     """
-    if not c_heap.IS_GLIBC:
-        yield  # Another C library has other rules.
-        return
     if room is not None:
         with _HEAP.ready(needs, room):
             yield

@@ -1,4 +1,7 @@
-"""The heap of the host's C library (glibc): its settings, its count, and its freed blocks."""
+"""The heap of the host's C library (glibc): its settings, its count, and its freed blocks.
+
+The only file that calls mallopt and malloc_trim.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,9 @@ LARGE_BLOCK_BYTES = 32 << 20
 """glibc keeps no larger ones by itself (`HEAP_MAX_SIZE / 2` in malloc/malloc.c)."""
 PAGE_BYTES = resource.getpagesize()
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_MMAP_MAX, _M_ARENA_MAX = -1, -3, -4, -8  # malloc.h
-_NEVER, _USUAL_MAPPED_BLOCKS = -1, 65536  # DEFAULT_MMAP_MAX in malloc/malloc.c
+# DEFAULT_MMAP_MAX, DEFAULT_MMAP_THRESHOLD and DEFAULT_TRIM_THRESHOLD in malloc/malloc.c.
+_NEVER, _USUAL_MAPPED_BLOCKS, _USUAL_THRESHOLD = -1, 65536, 128 << 10
+_AS_MANY_AS_USUAL = 0
 
 
 class _Count(ctypes.Structure):
@@ -76,6 +81,23 @@ def map_nothing() -> None:
 def map_as_usual() -> None:
     """Map large blocks again; the heap's end stays until the thresholds are set."""
     LIBC.mallopt(_M_MMAP_MAX, _USUAL_MAPPED_BLOCKS)
+
+
+def use_defaults() -> None:
+    """Set what glibc begins with.
+
+    Two things do not come back: glibc adapts its thresholds to what is freed until somebody sets
+    one, and counts the heaps that there may be once, when a thread first asks for another.
+    """
+    if IS_GLIBC:
+        map_as_usual()
+        set_thresholds(_USUAL_THRESHOLD, _USUAL_THRESHOLD)
+        LIBC.mallopt(_M_ARENA_MAX, _AS_MANY_AS_USUAL)
+
+
+def trim() -> None:
+    """Give all freed pages back to the system."""
+    LIBC.malloc_trim(0)
 
 
 def use_one_arena() -> None:

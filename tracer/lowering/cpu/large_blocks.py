@@ -10,7 +10,6 @@ when they are dropped later.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -38,6 +37,14 @@ class LargeBlocks:
         self._watcher: threading.Thread | None = None
         self._running: set[object] = set()
         self._was_called = self._is_kept = False
+        self._end = threading.Event()
+
+    def stop(self) -> None:
+        """Keep nothing from now on, and end the thread."""
+        with self._lock:
+            self._end.set()
+        if self._watcher is not None:
+            self._watcher.join()
 
     @contextmanager
     def kept(self) -> Iterator[None]:
@@ -66,6 +73,8 @@ class LargeBlocks:
 
     def _is_watched(self) -> bool:
         """Return whether a thread will give back what is kept, which is started here."""
+        if self._end.is_set():
+            return False
         if self._watcher is None:
             watcher = threading.Thread(target=self._watch, name="tracer-heap", daemon=True)
             try:
@@ -77,8 +86,7 @@ class LargeBlocks:
 
     def _watch(self) -> None:
         """Give back what is freed when nothing has run for a while."""
-        while True:
-            time.sleep(PAUSE_SECONDS)
+        while not self._end.wait(PAUSE_SECONDS):
             with self._lock:
                 if self._was_called:
                     self._was_called = False

@@ -4,50 +4,36 @@ A thread of OpenBLAS that has done its share waits actively for more, for about 
 that XLA's own threads want. Where calls take less than that, and loops over slices are made of such
 calls, XLA has half a machine: the gradient of a sparse Gaussian process took three times as long
 as with one thread for OpenBLAS (docs/experiments.md). Large calls have all threads.
+
+The number is the whole process's, so only `tracer.tune_host_allocator` asks for this.
 """
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import math
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
-import scipy
+import threadpoolctl
 
 from tracer.lowering.memory.hlo_text import Array, parse
-from tracer.lowering.shims import Buffer
 
 LARGE_CALL = 2_000_000_000
 """Multiplications of a call that takes longer than threads wait for the next one: 40 ms or so."""
 
 
-class Run:
-    """Runs a program for one CPU device, with threads for LAPACK as its calls want.
+def wants_one_thread(hlo: str) -> bool:
+    """Tell whether a program has calls of LAPACK, and all of them are short.
 
     Parameters
     ----------
-    raw : jaxlib's executable
+    hlo : str
+        Optimised HLO as text.
     """
-
-    def __init__(self, raw: Any) -> None:
-        self._raw = raw
-
-    def __call__(self, buffers: Sequence[Buffer]) -> Any:
-        """Run the program; the client is a synchronous one, so it has run when this returns."""
-        if self._wants_one_thread:
-            with one_thread():
-                return self._raw.execute_sharded(buffers)
-        return self._raw.execute_sharded(buffers)
-
-    @functools.cached_property
-    def _wants_one_thread(self) -> bool:
-        """Read at the first run: programs that are only planned need not know."""
-        return 0 < largest_call(str(self._raw.hlo_modules()[0].to_string())) < LARGE_CALL
+    return 0 < largest_call(hlo) < LARGE_CALL
 
 
 def largest_call(hlo: str) -> int:
@@ -79,38 +65,38 @@ def _multiplications(operands: Sequence[Array]) -> int:
 
 
 @functools.cache
-def _openblas() -> Any | None:
-    """Return the library that SciPy's wheels bring along; None where SciPy has another one."""
-    folder = Path(scipy.__file__).parent.with_name("scipy.libs")
-    for path in sorted(folder.glob("libscipy_openblas*.so")):
-        library = ctypes.CDLL(str(path))
-        if hasattr(library, "scipy_openblas_set_num_threads"):
-            return library
-    return None
+def _libraries() -> tuple[Any, ...]:
+    """Return the BLAS libraries of the process that LAPACK may come of, by threadpoolctl.
+
+    NumPy's wheels bring one of their own along, which XLA does not call. Asked for once LAPACK is
+    loaded: the list is of what is loaded then.
+    """
+    blas = threadpoolctl.ThreadpoolController().select(user_api="blas")
+    return tuple(one for one in blas.lib_controllers if "numpy.libs" not in one.filepath)
 
 
 _LOCK = threading.Lock()
-_runs = {"count": 0, "threads": 1}
-"""Programs that run with one thread now, and how many threads there were before."""
+_running = {"programs": 0}
+_before: list[tuple[Any, int]] = []
+"""How many threads each library had before the first of the programs that run now."""
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Let OpenBLAS take one thread; the last of several runs at a time gives the others back."""
-    library = _openblas()
-    if library is None:
-        yield
-        return
+    """Let BLAS take one thread; the last of several runs at a time gives the others back."""
     with _LOCK:
-        if _runs["count"] == 0:
-            _runs["threads"] = library.scipy_openblas_get_num_threads()
-            library.scipy_openblas_set_num_threads(1)
-        _runs["count"] += 1
+        if _running["programs"] == 0:
+            _before[:] = [(library, library.num_threads) for library in _libraries()]
+            for library, _ in _before:
+                library.set_num_threads(1)
+        _running["programs"] += 1
     try:
         yield
     finally:
         with _LOCK:
-            _runs["count"] -= 1
-            # What somebody else has set meanwhile is theirs.
-            if _runs["count"] == 0 and library.scipy_openblas_get_num_threads() == 1:
-                library.scipy_openblas_set_num_threads(_runs["threads"])
+            _running["programs"] -= 1
+            if _running["programs"] == 0:
+                for library, threads in _before:
+                    # What somebody else has set meanwhile is theirs.
+                    if library.num_threads == 1:
+                        library.set_num_threads(threads)

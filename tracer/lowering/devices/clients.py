@@ -6,8 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tracer.lowering.cpu.allocator import return_freed_blocks
-from tracer.lowering.cpu.c_heap import use_one_arena
 from tracer.lowering.devices import plugins, processes
 from tracer.lowering.shims import xla_client
 
@@ -16,12 +14,8 @@ def _make_cpu_client() -> Any:
     """Make the CPU client in the form that keeps a memory limit over calls in a row.
 
     An asynchronous client frees a call's temporaries on a thread of its own, after the result is
-    there, so the next call allocates a second block; and glibc keeps freed blocks of up to 32 MB
-    in each thread's arena. Measured (docs/memory-model.md): 20 calls of a program planned to
-    9.2 MB took 17 to 42 MB so, and 9.0 MB with a synchronous client that returns blocks at once.
+    there, so the next call allocates a second block (docs/memory-model.md).
     """
-    return_freed_blocks()
-    use_one_arena()
     return xla_client.make_cpu_client(asynchronous=False, **processes.cpu_client_options())
 
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import copy
 import math
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property, partial
 from typing import Any
 
 from tracer.errors import TracerError
 from tracer.ir import Graph
 from tracer.lowering import shims
+from tracer.lowering.cpu import host_allocator
 from tracer.lowering.cpu.allocator import LARGE_BYTES, NEW_PAGES_BYTES, Needs, heap_for
-from tracer.lowering.cpu.library_threads import Run
+from tracer.lowering.cpu.library_threads import one_thread, wants_one_thread
 from tracer.lowering.devices.agreement import meet
 from tracer.lowering.devices.device import Device
 from tracer.lowering.devices.placement import Placement
@@ -117,7 +118,7 @@ class Executable:
                 self._check_twice(buffers)
             given = without_exported(buffers, self.donate, self.device)
         try:
-            with self._heap():
+            with self._tuned() if host_allocator.is_tuned() else _AS_IT_IS:
                 results = self._execute(given).consume_with_handlers(self._handlers)
         except TracerError:
             raise
@@ -148,7 +149,7 @@ class Executable:
         if not self.is_here:
             return self._refuse
         if placement is None:
-            return Run(self.raw) if is_cpu else self.raw.execute_sharded
+            return self.raw.execute_sharded  # type: ignore[no-any-return]
         start = self._one_at_a_time if is_cpu else self.raw.execute_sharded
         members = placement.mesh.processes
         return partial(_run_together, start, purpose, members) if len(members) > 1 else start
@@ -164,9 +165,21 @@ class Executable:
     def _refuse(self, _: Sequence[Buffer]) -> Any:
         raise absent(self.device if self.placement is None else self.placement.mesh)
 
+    @contextmanager
+    def _tuned(self) -> Iterator[None]:
+        """Run a call with the heap and the threads for LAPACK that suit it."""
+        with self._heap(), one_thread() if self._wants_one_thread else _AS_IT_IS:
+            yield
+
     def _heap(self) -> AbstractContextManager[None]:
         """Return what prepares the heap for a call, if there is anything to prepare."""
         return _AS_IT_IS if self._needs is None else heap_for(self._needs, self._room)
+
+    @cached_property
+    def _wants_one_thread(self) -> bool:
+        """Whether threads of LAPACK would be in the way of XLA's; read at the first tuned call."""
+        is_alone = self.device.platform == "cpu" and self.placement is None
+        return is_alone and wants_one_thread(self.hlo())
 
     @cached_property
     def _needs(self) -> Needs | None:

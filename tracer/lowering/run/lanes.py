@@ -9,6 +9,7 @@ from functools import cache, cached_property
 from typing import Any
 
 from tracer.ir import Graph
+from tracer.lowering.cpu.host_allocator import is_tuned
 from tracer.lowering.devices.device import Device
 from tracer.lowering.memory.copies import ArrayCopy
 from tracer.lowering.memory.stats import MemoryStats
@@ -47,7 +48,7 @@ class LanesExecutable(Executable):
 
     def __call__(self, *buffers: Buffer) -> list[Buffer]:
         """Run all lanes and put their outputs together; see `Executable`."""
-        if self._room is None:
+        if self._room is None or not is_tuned():
             return self._run(buffers)
         with self._heap():
             return self._run(buffers)

@@ -1,0 +1,161 @@
+"""What tracer changes in the whole process when it is asked to, and only then.
+
+The one switch of `allocator` (glibc's heap), `library_threads` (BLAS) and
+`tracer.compilation.collection` (Python's garbage collector). While it is off, importing, compiling
+and calling change nothing of these.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from types import TracebackType
+
+from tracer.errors import ArgumentError, DeviceError
+from tracer.lowering.cpu import allocator, c_heap
+
+_VARIABLE = "TRACER_TUNE_HOST_ALLOCATOR"
+_ANSWERS = {"": False, "0": False, "1": True}
+_LOCK = threading.Lock()
+
+
+class TunedHostAllocator:
+    """The tuning of this process: there is one, as there is one heap.
+
+    Returned by `tune_host_allocator`; the end of a ``with`` statement undoes it, too.
+
+    Attributes
+    ----------
+    is_on : bool
+        Whether it is in force.
+    """
+
+    def __init__(self) -> None:
+        self.is_on = False
+        self._is_told_of_forks = False
+
+    def undo(self) -> None:
+        """Set glibc's defaults again, end the thread, and give freed memory back to the system.
+
+        Calls made later change nothing. Undoing twice is undoing once. What glibc does not take
+        back is in the docstring of `tune_host_allocator`.
+        """
+        with _LOCK:
+            if self.is_on:
+                self.is_on = False
+                allocator.end()
+
+    def __enter__(self) -> TunedHostAllocator:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.undo()
+
+    def __repr__(self) -> str:
+        return f"<tuned host allocator, {'on' if self.is_on else 'off'}>"
+
+    def _begin(self) -> None:
+        with _LOCK:
+            if self.is_on:
+                return
+            if not self._is_told_of_forks:
+                os.register_at_fork(after_in_child=self._forked)
+                self._is_told_of_forks = True
+            allocator.begin()
+            self.is_on = True
+
+    def _forked(self) -> None:
+        if self.is_on:
+            allocator.begin_anew()
+
+
+_TUNED = TunedHostAllocator()
+
+
+def is_tuned() -> bool:
+    """Tell whether the process is tuned now; each call of a program asks."""
+    return _TUNED.is_on
+
+
+def tune_host_allocator() -> TunedHostAllocator:
+    """Have this process keep resident memory close to the plan, and use memory again.
+
+    For programs on CPUs, with glibc. The planned bytes and XLA's count keep a `memory_limit` with
+    and without this; what differs is what the C library keeps of freed memory (docs/memory-model.md
+    has figures). All of it is the whole process's, other libraries' too, so it is off unless asked
+    for, here or with ``TRACER_TUNE_HOST_ALLOCATOR=1`` in the environment when tracer is imported.
+    Ask before the first array is made: XLA's threads keep heaps that they have already.
+
+    What it sets:
+
+    * ``M_ARENA_MAX`` = 1: all threads take memory from one heap, not from one each.
+    * ``M_MMAP_THRESHOLD`` and ``M_TRIM_THRESHOLD``: 1 MiB and 128 KiB until a compiled program is
+      called, then 32 MiB and 64 MiB: freed blocks stay for the next call as far as the limit of
+      that call has room for them, else they are given back before it (``malloc_trim``). To find out
+      which stay, blocks are taken and freed before a call.
+    * ``M_MMAP_MAX`` = 0 while a program with blocks above 32 MiB runs, and a thread, "tracer-heap",
+      that gives back what is freed when no such program has run for a second.
+    * One thread for BLAS while a program runs whose calls of LAPACK are short.
+    * ``gc.set_threshold(1_000_000)`` while a program is planned.
+
+    What it buys: resident memory within the limit, also after many calls and beside other programs;
+    calls that wait for no new pages; short calls of LAPACK that are not slowed by threads in wait;
+    quicker planning of large programs.
+
+    Returns
+    -------
+    TunedHostAllocator
+        A context manager, with `undo()`. Asking twice is asking once, and returns the same.
+
+    Raises
+    ------
+    DeviceError
+        The C library is not glibc (musl, macOS): nothing was set.
+
+    Notes
+    -----
+    Undoing sets glibc's defaults (128 KiB, 128 KiB, 65536 mapped blocks, heaps by the number of
+    cores), gives freed memory back and ends the thread. Three things stay: glibc adapts its
+    thresholds by itself only until somebody has set one; if a thread asked for a heap meanwhile,
+    the number of heaps stays one; and a hook of `os.register_at_fork`, which does nothing then.
+
+    Examples
+    --------
+    >>> import tracer
+    >>> with tracer.tune_host_allocator() as tuned:
+    ...     tuned.is_on
+    True
+    >>> tuned.is_on
+    False
+    """
+    if not c_heap.IS_GLIBC:
+        raise DeviceError(
+            "tune_host_allocator sets what glibc's heap keeps, and the C library here is not glibc",
+            mend=f"leave the call out, and {_VARIABLE} out of the environment: limits of planned "
+            "bytes hold without it",
+        )
+    _TUNED._begin()
+    return _TUNED
+
+
+def tune_if_asked() -> None:
+    """Tune the process if the environment says so.
+
+    Raises
+    ------
+    ArgumentError
+        The variable has a value that is neither yes nor no.
+    """
+    text = os.environ.get(_VARIABLE, "")
+    if text not in _ANSWERS:
+        raise ArgumentError(
+            f"{_VARIABLE} is {text!r} in the environment",
+            mend=f"set {_VARIABLE}=1 to ask for tracer.tune_host_allocator(), or leave it out",
+        )
+    if _ANSWERS[text]:
+        tune_host_allocator()
