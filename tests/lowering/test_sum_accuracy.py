@@ -180,3 +180,24 @@ def test_numpy_is_no_more_than_a_few_digits_better(shape: tuple[int, ...]) -> No
     scale = EPS * math.sqrt(x.size)
     assert abs(got - exact) < 4 * scale
     assert abs(float(x.sum()) - exact) < 4 * scale
+
+
+@pytest.mark.parametrize(
+    ("form", "left", "right"),
+    [
+        ("bij,bij->b", (3, 301, 50), (3, 301, 50)),
+        ("ibj,jbi->b", (301, 3, 50), (50, 3, 301)),
+        ("ibjc,cjib->cb", (90, 2, 70, 3), (3, 70, 90, 2)),
+        ("ibjc,cjib->bc", (90, 1, 70, 3), (3, 70, 90, 1)),
+        ("bi,bi->b", (1, 20_000), (1, 20_000)),
+    ],
+)
+def test_a_long_inner_product_for_each_of_a_batch(
+    form: str, left: tuple[int, ...], right: tuple[int, ...]
+) -> None:
+    rng = np.random.default_rng(0)
+    x, y = (rng.choice((0.1, 0.3, 0.7), shape).astype("float32") for shape in (left, right))
+    wanted = np.einsum(form, x.astype("float64"), y.astype("float64"))
+    found = np.asarray(tracer.compile(lambda x, y: tnp.einsum(form, x, y))(x, y))
+    assert found.shape == wanted.shape
+    assert np.abs(found - wanted).max() < RANDOM * wanted.max()

@@ -64,7 +64,13 @@ def _sums() -> list[Case]:
         Case("nansum", _over("nansum"), scale=_SUM),
         Case("nanmean", _over("nanmean"), scale=_spread_once),
         Case("add.reduce", lambda m, r: m.add.reduce(r.x, axis=r.axis), scale=_SUM),
-        Case("trapezoid", lambda m, r: m.trapezoid(r.x, axis=r.axis), kinds="iufc", scale=_SUM),
+        Case(
+            "trapezoid",
+            lambda m, r: m.trapezoid(r.x, axis=r.axis),
+            kinds="iufc",
+            scale=_SUM,
+            units=32,
+        ),
         Case("count_nonzero", _over("count_nonzero")),
         Case("trace", lambda m, r: m.trace(r.x), scale=_whole("sum"), kinds="iufc"),
     ]

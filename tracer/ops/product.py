@@ -105,17 +105,18 @@ def lower_product(
 
 
 def _is_long_sum(type: ShapeDtype, left: _Side) -> bool:
-    """Tell whether a product is one long inner product.
+    """Tell whether a product is one long inner product, or one for each element of a batch.
 
     XLA:CPU takes it for a reduction, of one chain: a million float32 are off by 1e-4. As our own
     reduction it has stages. Narrow floats stay: their products are exact before they are added.
     """
     is_wide = is_inexact(type.dtype) and type.dtype.itemsize >= _COMPUTED_ITEMSIZE
-    return is_wide and type.size == 1 and size_of(left.type, left.inner) >= _LONG_SUM
+    is_inner = type.size == size_of(left.type, left.batch)
+    return is_wide and is_inner and size_of(left.type, left.inner) >= _LONG_SUM
 
 
 def _lower_sum(b: Any, type: ShapeDtype, x: Any, y: Any, left: _Side, right: _Side) -> Any:
-    paired = dict(zip(left.inner, right.inner, strict=True))
+    paired = dict(zip((*left.batch, *left.inner), (*right.batch, *right.inner), strict=True))
     long = [axis for axis, size in enumerate(left.type.shape) if size > 1]
     others = [paired[axis] for axis in long]
     if others != sorted(others):
@@ -123,14 +124,18 @@ def _lower_sum(b: Any, type: ShapeDtype, x: Any, y: Any, left: _Side, right: _Si
         y = b.transpose(y, (*others, *ones))
     shape = [left.type.shape[axis] for axis in long]
     x, y = (b.reshape(operand.type.with_shape(shape), operand) for operand in (x, y))
-    number = type.with_shape(())
+    axes = tuple(place for place, axis in enumerate(long) if axis in left.inner)
+    batch = [axis for axis in long if axis in left.batch]
+    sums = type.with_shape([left.type.shape[axis] for axis in batch])
 
     def add(_: Any, lhs: Any, rhs: Any) -> tuple[Any]:
         return (b.add(lhs, rhs),)
 
-    axes = tuple(range(len(shape)))
-    initial = (b.splat(0, number),)
-    (total,) = b.reduce((number,), (b.multiply(x, y),), initial, axes, add, is_sum=True)
+    initial = (b.splat(0, type.with_shape(())),)
+    (total,) = b.reduce((sums,), (b.multiply(x, y),), initial, axes, add, is_sum=True)
+    wanted = [axis for axis in left.batch if axis in batch]
+    if wanted != batch:
+        total = b.transpose(total, tuple(batch.index(axis) for axis in wanted))
     return b.reshape(type, total)
 
 
