@@ -48,7 +48,7 @@ def said_by(started: list[subprocess.Popen[str]], seconds: float) -> list[tuple[
 _SUMS = """
 import os, sys, time
 import numpy as np, tracer
-from tracer.lowering import executable
+from tracer.lowering.run import executable
 from tracer.sharding import Mesh, PartitionSpec as P
 index, address, who, how = int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4]
 tracer.distributed.initialize(address, num_processes=3, process_id=index, heartbeat_timeout=60)

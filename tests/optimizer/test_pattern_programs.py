@@ -44,7 +44,7 @@ from tracer.optimizer.rewrite.match import (
 from tracer.optimizer.rewrite.simplify import COMMON_SUBEXPRESSIONS, CONSTANT_FOLDING
 from tracer.optimizer.rewrite.sink import sink_pass
 from tracer.optimizer.rewrite.transposes import TRANSPOSES
-from tracer.target import DEFAULT_TARGET
+from tracer.target import DEFAULT_TARGET, Prices, Target
 
 Strategy = st.SearchStrategy[Program]
 
@@ -61,7 +61,6 @@ def _everything_pays():
         patch.setattr(horizontal, "_may_pay", lambda *_: True)
         patch.setattr(horizontal, "_is_enough", lambda *_: True)
         patch.setattr(horizontal, "_WORTHWHILE", 1e9)
-        patch.setattr(horizontal, "PART_SECONDS", 0)
         yield
 
 
@@ -77,6 +76,8 @@ def assert_same(program: Program, after: Any) -> None:
             np.testing.assert_allclose(got, want, rtol=0 if exact else 1e-8, atol=scale)
 
 
+FREE = Target(prices=Prices(part_seconds=0))
+"""A device on which packing costs nothing."""
 LOOPS = (FUSE_SCANS, EXPAND, sink_pass(0), unrolling_pass(DEFAULT_TARGET), COMMON_SUBEXPRESSIONS)
 LOOPS += (CONSTANT_FOLDING, scalar_replacement_pass(), in_place_pass(frozenset()))
 CASES: dict[str, tuple[Callable[[], Strategy], Sequence[Pass]]] = {
@@ -90,7 +91,7 @@ CASES: dict[str, tuple[Callable[[], Strategy], Sequence[Pass]]] = {
     ),
     "lanes": (
         pattern_programs.lanes,
-        [EXPAND, COMMON_SUBEXPRESSIONS, horizontal.horizontal_pass()],
+        [EXPAND, COMMON_SUBEXPRESSIONS, horizontal.horizontal_pass(machine=FREE)],
     ),
     "solves": (pattern_programs.solves, [SOLVES]),
     "loops": (pattern_programs.loops, LOOPS),

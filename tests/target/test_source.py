@@ -16,7 +16,7 @@ ROOMS = {"target", "lowering"}
 PLATFORMS = {"cpu", "gpu", "tpu", "cuda", "rocm"}
 COUNTS = {"cpu_count", "process_cpu_count", "sched_getaffinity"}
 ALLOWED = {
-    "numpy/interchange.py": "DLPack's device codes have the names of platforms (dlpack.h)",
+    "array/interchange.py": "DLPack's device codes have the names of platforms (dlpack.h)",
 }
 
 
