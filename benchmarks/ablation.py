@@ -28,7 +28,8 @@ import tracer
 from benchmarks.framework import tracer_framework
 from benchmarks.other_programs import OTHERS
 from benchmarks.programs import WORKLOADS, make_inputs
-from tracer.optimizer.rewrite.rules import NAMES, RULES
+from tracer.optimizer.rewrite.rules import RULES
+from tracer.optimizer.selection import NAMES
 from tracer.units import format_bytes
 
 ROOT = Path(__file__).resolve().parent.parent
