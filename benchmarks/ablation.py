@@ -15,9 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -28,18 +26,16 @@ import tracer
 from benchmarks.framework import tracer_framework
 from benchmarks.other_programs import OTHERS
 from benchmarks.programs import WORKLOADS, make_inputs
+from benchmarks.settings import NOTABLE, Row, in_turns, rows_of
 from tracer.optimizer.rewrite.rules import RULES
 from tracer.optimizer.selection import NAMES
 from tracer.units import format_bytes
 
-ROOT = Path(__file__).resolve().parent.parent
 RULES_TOGETHER = "apply-rules"
 PASSES = tuple(sorted({*NAMES, RULES_TOGETHER} - {rule.name for rule in RULES} - {"shard"}))
 """What can be switched off; *shard* acts on several devices only."""
-TURNS, ENOUGH_SECONDS = 5, 4.0
-NOTABLE = 0.05
+TURNS = 5
 TIMEOUT_SECONDS = 900
-Row = dict[str, Any]
 
 
 class Planned:
@@ -80,7 +76,7 @@ def ablate(name: str, size: str, passes: list[str]) -> dict[str, Row]:
     function, inputs, limit = program_of(name, size)
     base = Planned(function, inputs, limit, "")
     rows: dict[str, Row] = {"": {"bytes": base.plan.compiled_bytes}}
-    runs = {"": base}
+    runs: dict[str, Callable[[], Any]] = {"": base}
     for item in passes:
         try:
             found = Planned(function, inputs, limit, item)
@@ -90,7 +86,7 @@ def ablate(name: str, size: str, passes: list[str]) -> dict[str, Row]:
         if found.key != base.key:
             rows[item], runs[item] = {"bytes": found.plan.compiled_bytes}, found
     wanted = [np.asarray(leaf) for leaf in base()]
-    for item, taken in in_turns(runs).items():
+    for item, taken in in_turns(runs, TURNS).items():
         rows[item]["seconds"] = statistics.median(taken)
         rows[item]["apart"] = apart(runs[item](), wanted)
     return rows
@@ -105,39 +101,10 @@ def apart(results: list[Any], wanted: list[Any]) -> float:
     )
 
 
-def in_turns(runs: dict[str, Planned]) -> dict[str, list[float]]:
-    """Return processor seconds of each program, turn by turn."""
-    seconds: dict[str, list[float]] = {item: [] for item in runs}
-    start = time.perf_counter()
-    for turn in range(TURNS):
-        if turn >= 2 and time.perf_counter() - start > ENOUGH_SECONDS * len(runs):
-            break
-        for item, run in runs.items():
-            run()  # Pays for the memory that the program before it took or gave back.
-            before = time.process_time()
-            run()
-            seconds[item].append(max(time.process_time() - before, 1e-9))
-    return seconds
-
-
 def in_process(name: str, size: str, passes: list[str]) -> dict[str, Row]:
     """Ablate one program in a process of its own."""
     command = [sys.executable, "-m", "benchmarks.ablation", "--child", name, "--size", size]
-    try:
-        done = subprocess.run(
-            [*command, "--passes", *passes],
-            capture_output=True,
-            text=True,
-            cwd=ROOT,
-            timeout=TIMEOUT_SECONDS,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return {"": {"failed": f"more than {TIMEOUT_SECONDS} s"}}
-    if done.returncode:
-        return {"": {"failed": (done.stderr.strip().splitlines() or ["no output"])[-1]}}
-    found: dict[str, Row] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    return rows_of([*command, "--passes", *passes], TIMEOUT_SECONDS)
 
 
 def table(results: dict[str, dict[str, Row]], passes: list[str]) -> Iterator[str]:

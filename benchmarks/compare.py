@@ -19,7 +19,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,10 +55,7 @@ def serve(name: str, size: str) -> None:
     sys.stdout.flush()
     for _ in sys.stdin:
         run()  # Pays for the pages that the other process took.
-        clock, processor = time.perf_counter(), time.process_time()
-        run()
-        print(json.dumps([time.process_time() - processor, time.perf_counter() - clock]))
-        sys.stdout.flush()
+        say_time(run)
 
 
 def serve_experiment(path: str, arguments: dict[str, Any]) -> None:
@@ -77,10 +74,15 @@ def serve_experiment(path: str, arguments: dict[str, Any]) -> None:
     print(json.dumps({"bytes": report["counted_bytes"], "planning": first, "values": values}))
     sys.stdout.flush()
     for _ in sys.stdin:
-        clock, processor = time.perf_counter(), time.process_time()
-        run()
-        print(json.dumps([time.process_time() - processor, time.perf_counter() - clock]))
-        sys.stdout.flush()
+        say_time(run)
+
+
+def say_time(run: Callable[[], Any]) -> None:
+    """Print processor and clock seconds of one call."""
+    clock, processor = time.perf_counter(), time.process_time()
+    run()
+    print(json.dumps([time.process_time() - processor, time.perf_counter() - clock]))
+    sys.stdout.flush()
 
 
 def started(root: Path, call: str) -> tuple[subprocess.Popen[str], Row]:

@@ -178,17 +178,22 @@ def in_process(name: str, size: str, turns: int) -> dict[str, Row]:
     """Ablate one program in a process of its own."""
     command = [sys.executable, "-m", "benchmarks.settings", "--child", name]
     command += ["--size", size, "--turns", str(turns)]
+    return rows_of(command, TIMEOUT_SECONDS[size])
+
+
+def rows_of(command: list[str], timeout: int) -> dict[str, Row]:
+    """Return the rows that a process prints in its last line, or why there are none."""
     try:
         done = subprocess.run(
             command,
             capture_output=True,
             text=True,
             cwd=ROOT,
-            timeout=TIMEOUT_SECONDS[size],
+            timeout=timeout,
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return {"": {"failed": f"more than {TIMEOUT_SECONDS[size]} s"}}
+        return {"": {"failed": f"more than {timeout} s"}}
     if done.returncode:
         return {"": {"failed": (done.stderr.strip().splitlines() or ["no output"])[-1]}}
     found: dict[str, Row] = json.loads(done.stdout.splitlines()[-1])
