@@ -58,6 +58,19 @@ def _noise(value: float, step: float) -> float:
     return 1e-13 * (1.0 + abs(value)) / step
 
 
+def _is_right_nearby(
+    along: Callable[[float], float], middle: float, said: float, off: float, size: float
+) -> bool:
+    """Tell whether a gradient is the slope at a step that is finer, and can show the difference.
+
+    Of 15,000 elements a few have a kink within the coarse step, which moves its slope a little.
+    """
+    return any(
+        _noise(middle, h) < off / 4 and abs(_slope(along, h) - said) <= _OFF * size + off / 4
+        for h in _FINER
+    )
+
+
 def _compared(
     along: Callable[[float], float], directions: dict[int, Array], exact: Sequence[Array]
 ) -> str | None:
@@ -78,6 +91,6 @@ def _compared(
     if any(abs(_slope(along, h) - best) > _SMOOTH * size + _noise(middle, h) for h in _FINER):
         return None
     off = abs(said - best)
-    if off <= _OFF * size + 10 * unsure:
+    if off <= _OFF * size + 10 * unsure or _is_right_nearby(along, middle, said, off, size):
         return None
     return f"slope {best:.8g} along a direction, {said:.8g} by the gradient"
