@@ -13,9 +13,8 @@ from tracer import ops
 from tracer.array.active import ACTIVE
 from tracer.array.array import Array
 from tracer.array.promotion import scalar_value
-from tracer.errors import TracingError
+from tracer.errors import Source, TracingError
 from tracer.ir import Builder, Graph, Op, ShapeDtype, Value
-from tracer.source import Source
 
 CONSTANT_SIZE = 16
 """Concrete arrays of at most so many elements become constants, so that they can be folded."""

@@ -14,9 +14,8 @@ from tracer.array import promotion
 from tracer.array.array import Array
 from tracer.array.recording import Reading, Recording, TracedArray, made_at
 from tracer.array.weak import Signature, WeakType, argument, as_given, weak_positions, weakened
-from tracer.errors import ArgumentError, DTypeError, TracingError
+from tracer.errors import ArgumentError, DTypeError, Source, TracingError
 from tracer.ir import SUPPORTED_DTYPES, Graph, ShapeDtype, as_dtype
-from tracer.source import Source
 
 Written: TypeAlias = tuple[tuple[int, int], ...]
 

@@ -23,8 +23,8 @@ from tracer.array.convert import as_array
 from tracer.array.dispatch import from_host
 from tracer.array.promotion import weak_class
 from tracer.array.recording import Recording, TracedArray
+from tracer.errors import Source
 from tracer.ir import ShapeDtype
-from tracer.source import Source
 
 _INT64 = np.dtype("int64")
 

@@ -15,7 +15,7 @@ from tracer.compilation.mesh_placement import Placer
 from tracer.compilation.options import AUTO, CompileOptions
 from tracer.compilation.retracing import FRUGAL_MODES, PLAIN, Mode, has_loops, modes
 from tracer.compilation.signature import Call
-from tracer.errors import MemoryLimitError, OutOfMemoryError
+from tracer.errors import MemoryLimitError, OutOfMemoryError, Source
 from tracer.ir import Graph
 from tracer.optimizer.alias.donations import match_donations
 from tracer.optimizer.candidates import Candidate, PlanningCache
@@ -23,7 +23,6 @@ from tracer.optimizer.model.liveness import Liveness
 from tracer.optimizer.passes import PassRow
 from tracer.optimizer.pipeline import PlannerOptions
 from tracer.optimizer.planner import Planner
-from tracer.source import Source
 from tracer.target import planned_for
 from tracer.units import format_bytes
 

@@ -10,9 +10,8 @@ from typing import Any
 
 from tracer.array.array import Array
 from tracer.compilation.signature import Call
-from tracer.errors import ArgumentError, DonatedArrayError, DonationWarning
+from tracer.errors import ArgumentError, DonatedArrayError, DonationWarning, user_source
 from tracer.optimizer.alias.report import UnusedRow
-from tracer.source import user_source
 
 _BY_POSITION = {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD}
 _BY_NAME = {inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD}

@@ -14,9 +14,9 @@ from typing import Any
 import networkx as nx
 import numpy as np
 
+from tracer.errors import Source, user_source
 from tracer.ir.op import BUILDERS, Op, active_builder
 from tracer.ir.types import AxisRule, Cost, ShapeDtype
-from tracer.source import Source, user_source
 
 
 class Value:

@@ -6,7 +6,6 @@ from tracer.nn.activations import (
     leaky_relu,
     log_sigmoid,
     log_softmax,
-    one_hot,
     relu,
     sigmoid,
     silu,
@@ -18,6 +17,7 @@ from tracer.nn.convolution import conv, conv_general_dilated
 from tracer.nn.dropout import dropout
 from tracer.nn.normalization import batch_norm, layer_norm
 from tracer.nn.pooling import avg_pool, max_pool
+from tracer.numpy.codes import one_hot
 
 __all__ = [
     "avg_pool",

@@ -12,11 +12,11 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from tracer.errors import Source
 from tracer.ir import Graph, map_bodies
 from tracer.ir.verify import verify, verify_same_signature
 from tracer.optimizer.model.liveness import graph_flops, node_count, peak_bytes
 from tracer.optimizer.trail import leave_step
-from tracer.source import Source
 
 
 @dataclass(frozen=True)

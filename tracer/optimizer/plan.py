@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from tracer.errors import Source
 from tracer.ir import Graph
 from tracer.optimizer.alias.report import AliasReport
 from tracer.optimizer.loops.split import LoopRow
 from tracer.optimizer.model.liveness import Liveness
 from tracer.optimizer.passes import PassRow
 from tracer.optimizer.picture import draw_timeline
-from tracer.source import Source
 from tracer.units import format_bytes
 
 _SHOWN_REFUSALS = 4

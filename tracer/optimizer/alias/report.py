@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tracer.errors import Source
 from tracer.ir import Graph
 from tracer.optimizer.model.liveness import Liveness
 from tracer.optimizer.model.trip_counts import passed_through
-from tracer.source import Source
 from tracer.units import format_bytes
 
 _SHOWN = 8

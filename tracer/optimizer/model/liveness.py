@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from weakref import WeakKeyDictionary
 
+from tracer.errors import Source
 from tracer.ir import Graph, Node, Value
 from tracer.optimizer.model.buffers import Buffer, live_bytes, move_into_results, places_in
 from tracer.optimizer.model.costs import (
@@ -30,7 +31,6 @@ from tracer.optimizer.model.trip_counts import (
     is_in_loop,
     passed_through,
 )
-from tracer.source import Source
 from tracer.target import Target, current_target
 
 _OVERLAPPING = 2

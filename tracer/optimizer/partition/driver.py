@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tracer.errors import Source
 from tracer.ir import Builder, Graph, Label, Node, Value
 from tracer.optimizer.loops.split.chunk import SplitSettings
 from tracer.optimizer.loops.split.copying import Copying
@@ -21,7 +22,6 @@ from tracer.optimizer.model.liveness import node_cost
 from tracer.optimizer.partition.emit import emit_shard, shares
 from tracer.optimizer.partition.through_loops import spread_loops
 from tracer.optimizer.passes import Pass, PassLog
-from tracer.source import Source
 
 
 class ShardSearch(Search):

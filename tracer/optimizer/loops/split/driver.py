@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from tracer.errors import Source
 from tracer.ir import Graph, Node, Value, map_bodies
 from tracer.optimizer.loops.split.alike import SplitCache, Tiled
 from tracer.optimizer.loops.split.carry import carry_types
@@ -17,7 +18,6 @@ from tracer.optimizer.loops.split.search import Candidate, Search, largest_bytes
 from tracer.optimizer.loops.split.tiles import tile_rows
 from tracer.optimizer.model.liveness import body_extra_bytes
 from tracer.optimizer.passes import PassLog
-from tracer.source import Source
 
 
 @dataclass(frozen=True)

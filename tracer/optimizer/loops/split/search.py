@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+from tracer.errors import Source
 from tracer.ir import Label, Node
 from tracer.optimizer.loops.split.alike import SplitCache
 from tracer.optimizer.loops.split.chunk import SplitSettings, choose_chunk
@@ -14,7 +15,6 @@ from tracer.optimizer.loops.split.grow import grow_region
 from tracer.optimizer.loops.split.region import Conflict, Region, Subject, is_merged
 from tracer.optimizer.loops.split.tiles import longest_slice
 from tracer.optimizer.model.liveness import Liveness, node_cost
-from tracer.source import Source
 
 # Axes whose saving is at least this share of the best one's compete by flops.
 _ABOUT = 0.8

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 import tracer.numpy as tnp
-from tracer import nn
 from tracer.array.array import Array
 from tracer.ir import Value
+from tracer.numpy.codes import one_hot
 from tracer.optimizer.rewrite.match.rule import Rule
 from tracer.optimizer.rewrite.rules.guards import few_of_many
 from tracer.optimizer.rewrite.rules.notation import Function, rule
@@ -86,7 +86,7 @@ RULES = (
     rule(
         "one-hot-times",
         [
-            lambda i, m: nn.one_hot(i, m.shape[0], dtype=m.dtype) @ m,
+            lambda i, m: one_hot(i, m.shape[0], dtype=m.dtype) @ m,
             lambda i, m: (i[:, None] == tnp.arange(m.shape[0])).astype(m.dtype) @ m,
         ],
         _chosen,
@@ -103,8 +103,8 @@ RULES = (
     rule(
         "one-hot-transposed-times",
         [
-            lambda i, g, *, n: nn.one_hot(i, n, dtype=g.dtype).T @ g,
-            lambda i, g, *, n: nn.one_hot(i, n, dtype=g.dtype, axis=0) @ g,
+            lambda i, g, *, n: one_hot(i, n, dtype=g.dtype).T @ g,
+            lambda i, g, *, n: one_hot(i, n, dtype=g.dtype, axis=0) @ g,
             lambda i, g, *, n: (tnp.arange(n)[:, None] == i).astype(g.dtype) @ g,
         ],
         lambda i, g, *, n: _scattered(i, g, n),

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import tracer.numpy as tnp
-from tracer import nn
 from tracer.array.array import Array
 from tracer.autodiff.transforms import vjp
 from tracer.numpy import linalg
@@ -38,6 +37,10 @@ def _backward(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _softplus(x: Array) -> Array:
     return tnp.log(1 + tnp.exp(x))
+
+
+def _stable_softplus(x: Array) -> Array:
+    return tnp.logaddexp(x, 0)
 
 
 def _log_sum_exp(x: Array, *, axis: tuple[int, ...], keepdims: bool) -> Array:
@@ -86,7 +89,7 @@ RULES = (
     rule(
         "softplus",
         [_softplus, lambda x: tnp.log1p(tnp.exp(x))],
-        lambda x: nn.softplus(x),
+        _stable_softplus,
         samples=["i"],
         source=_MAECHLER,
         guards=[real_floating],
@@ -94,8 +97,8 @@ RULES = (
     ),
     rule(
         "log-sigmoid",
-        [lambda x: tnp.log(nn.sigmoid(x)), lambda x: tnp.log(1 / (1 + tnp.exp(-x)))],
-        lambda x: nn.log_sigmoid(x),
+        [lambda x: tnp.log(special.expit(x)), lambda x: tnp.log(1 / (1 + tnp.exp(-x)))],
+        special.log_expit,
         samples=["i"],
         source=_MAECHLER,
         guards=[real_floating],
@@ -115,7 +118,7 @@ RULES = (
     rule(
         "softplus-gradient",
         [_backward(_softplus)],
-        _backward(nn.softplus),
+        _backward(_stable_softplus),
         samples=["i i"],
         source=_MAECHLER,
         guards=[real_floating],
@@ -139,7 +142,7 @@ RULES = (
             # Without kept axes the sum is broadcast from the right: right for leading axes only.
             lambda x, *, axis: tnp.exp(x) / tnp.sum(tnp.exp(x), axis=tuple(range(len(axis)))),
         ],
-        lambda x, *, axis: nn.softmax(x, axis=axis),
+        special.softmax,
         samples=["ij", "i"],
         numbers=reduced_axes,
         sample_numbers=[{"axis": (1,)}, {"axis": (0,)}],
@@ -150,10 +153,10 @@ RULES = (
     rule(
         "log-softmax",
         [
-            lambda x, *, axis: tnp.log(nn.softmax(x, axis=axis)),
+            lambda x, *, axis: tnp.log(special.softmax(x, axis=axis)),
             _log_softmax,
         ],
-        lambda x, *, axis: nn.log_softmax(x, axis=axis),
+        special.log_softmax,
         samples=["ij"],
         numbers=reduced_axes,
         sample_numbers=_AXIS,
@@ -174,8 +177,8 @@ RULES = (
             purpose="accuracy",
         )
         for name, naive, stable in (
-            ("softmax", _softmax, nn.softmax),
-            ("log-softmax", _log_softmax, nn.log_softmax),
+            ("softmax", _softmax, special.softmax),
+            ("log-softmax", _log_softmax, special.log_softmax),
         )
     ),
     rule(
