@@ -22,13 +22,13 @@ from tracer.ops import helpers
 from tracer.optimizer.model.liveness import Liveness
 from tracer.optimizer.passes import Pass, PassLog
 from tracer.optimizer.rewrite.chains import force_order
-from tracer.optimizer.rewrite.chains.search import (
+from tracer.optimizer.schedule.search import (
     beam_order,
     candidate_orders,
     exact_order,
     heuristic_orders,
 )
-from tracer.optimizer.rewrite.chains.tasks import TaskGraph
+from tracer.optimizer.schedule.tasks import TaskGraph
 from tracer.optimizer.rewrite.simplify import COMMON_SUBEXPRESSIONS
 from tracer.optimizer.schedule.schedule import SCHEDULE, schedule
 

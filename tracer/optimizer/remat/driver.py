@@ -14,7 +14,7 @@ from tracer.ir import Builder, Graph, Node, Value, rebuild
 from tracer.optimizer.model.liveness import Liveness, body_extra_bytes
 from tracer.optimizer.passes import Pass, PassLog
 from tracer.optimizer.remat.search import Found, Search
-from tracer.optimizer.rewrite.chains.ties import tie
+from tracer.optimizer.schedule.control_dependences import tie
 from tracer.optimizer.schedule.schedule import schedule
 from tracer.target import Target
 from tracer.units import format_bytes

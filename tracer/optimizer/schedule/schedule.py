@@ -2,7 +2,7 @@
 
 Only the order changes, never a value. The pass prices what the search proposes with the peak model
 and keeps the graph's own order unless another one has a smaller peak. XLA has its own order; where
-that matters `tracer/optimizer/rewrite/chains/ties.py` makes it keep ours.
+that matters `tracer/optimizer/schedule/control_dependences.py` makes it keep ours.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from tracer.ir import Graph, map_bodies
 from tracer.optimizer.model.liveness import Liveness
 from tracer.optimizer.passes import Pass, PassLog
-from tracer.optimizer.rewrite.chains.search import candidate_orders
-from tracer.optimizer.rewrite.chains.tasks import TaskGraph
+from tracer.optimizer.schedule.search import candidate_orders
+from tracer.optimizer.schedule.tasks import TaskGraph
 from tracer.units import format_bytes
 
 # Orders that are priced with the peak model, the most promising ones by the search's own count.

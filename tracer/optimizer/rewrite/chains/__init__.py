@@ -2,7 +2,7 @@
 
 from tracer.optimizer.rewrite.chains.chains import chains_pass, reorder_chains
 from tracer.optimizer.rewrite.chains.solves import SOLVES, reassociate_solves
-from tracer.optimizer.rewrite.chains.ties import force_order, schedule_pass
+from tracer.optimizer.schedule.control_dependences import force_order, schedule_pass
 
 __all__ = [
     "SOLVES",

@@ -31,7 +31,7 @@ from tracer.optimizer.rewrite.chains.product import VIEWS, Product, Reader, is_r
 from tracer.optimizer.rewrite.chains.sharing import Available, Key, Subproducts, cheapest
 from tracer.optimizer.rewrite.chains.sums import rearrange_sums
 from tracer.optimizer.rewrite.match.rewrite import Replacement, replace_nodes
-from tracer.optimizer.schedule.order import Contraction, Plan, Tree
+from tracer.optimizer.rewrite.chains.contraction_order import Contraction, Plan, Tree
 
 _MAXIMUM_READERS = 8
 """Chains that may compute a shared result again."""

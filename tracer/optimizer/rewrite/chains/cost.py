@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tracer.ir import Node, Value
 from tracer.optimizer.model.liveness import node_cost
 from tracer.optimizer.rewrite.chains.product import Product
-from tracer.optimizer.schedule.order import Contraction, Plan
+from tracer.optimizer.rewrite.chains.contraction_order import Contraction, Plan
 
 # A smaller saving is not worth another rounding.
 MINIMUM_FLOPS = 1 << 12

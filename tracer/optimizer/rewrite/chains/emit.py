@@ -14,7 +14,7 @@ from tracer.optimizer.rewrite.chains.cost import scaled_factor
 from tracer.optimizer.rewrite.chains.product import Factor, Product, Scalar
 from tracer.optimizer.rewrite.chains.sharing import Key, Subproducts
 from tracer.optimizer.rewrite.match.einsum import expand, pair, sum_over
-from tracer.optimizer.schedule.order import Contraction, Tree
+from tracer.optimizer.rewrite.chains.contraction_order import Contraction, Tree
 
 Named = tuple[Value, tuple[int, ...]]
 """A value and the labels of its axes."""

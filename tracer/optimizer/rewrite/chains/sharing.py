@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from tracer.optimizer.rewrite.chains.product import Factor, Product
-from tracer.optimizer.schedule.order import MAXIMUM_EXACT, Contraction, Plan, best_plans, rank
+from tracer.optimizer.rewrite.chains.contraction_order import MAXIMUM_EXACT, Contraction, Plan, best_plans, rank
 
 Key = tuple[tuple[tuple[int, Any], ...], Any]
 """The numbers of the leaves, what each looks like, and sizes. Equal exactly for partial products

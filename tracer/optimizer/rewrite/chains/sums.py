@@ -26,7 +26,7 @@ from tracer.optimizer.rewrite.chains.product import (
 )
 from tracer.optimizer.rewrite.chains.sharing import cheapest
 from tracer.optimizer.rewrite.match.rewrite import Replacement, replace_nodes
-from tracer.optimizer.schedule.order import Contraction, Tree
+from tracer.optimizer.rewrite.chains.contraction_order import Contraction, Tree
 
 _MAXIMUM_ROUNDS = 4
 _MAXIMUM_TERMS = 4

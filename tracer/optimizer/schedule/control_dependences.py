@@ -22,7 +22,7 @@ from tracer import ops
 from tracer.ir import Builder, Graph, Node, Value, map_bodies, rebuild
 from tracer.optimizer.model.liveness import Liveness
 from tracer.optimizer.passes import Pass, PassLog
-from tracer.optimizer.rewrite.chains.tasks import TaskGraph
+from tracer.optimizer.schedule.tasks import TaskGraph
 from tracer.optimizer.schedule.schedule import SCHEDULE, schedule
 
 # The smallest values, as many as have this share of the temporaries' peak all together, come when

@@ -18,7 +18,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Sequence
 
-from tracer.optimizer.rewrite.chains.tasks import TaskGraph
+from tracer.optimizer.schedule.tasks import TaskGraph
 
 # A gain of at most this share of the peak is not looked for.
 _NEGLIGIBLE = 256
