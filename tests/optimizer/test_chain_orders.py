@@ -22,8 +22,8 @@ from tracer.ir import Builder, Graph, ShapeDtype, interpret
 from tracer.optimizer.model.liveness import graph_flops
 from tracer.optimizer.passes import PassManager
 from tracer.optimizer.rewrite.chains import chains, chains_pass, cost
-from tracer.optimizer.rewrite.chains.product import Reader
 from tracer.optimizer.rewrite.chains.contraction_order import Contraction, Tree, best_plans
+from tracer.optimizer.rewrite.chains.product import Reader
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -21,7 +21,9 @@ from tracer.ir import Builder, Graph, Node, ShapeDtype, Value, verify
 from tracer.ops import helpers
 from tracer.optimizer.model.liveness import Liveness
 from tracer.optimizer.passes import Pass, PassLog
-from tracer.optimizer.rewrite.chains import force_order
+from tracer.optimizer.rewrite.simplify import COMMON_SUBEXPRESSIONS
+from tracer.optimizer.schedule.control_dependences import force_order
+from tracer.optimizer.schedule.schedule import SCHEDULE, schedule
 from tracer.optimizer.schedule.search import (
     beam_order,
     candidate_orders,
@@ -29,8 +31,6 @@ from tracer.optimizer.schedule.search import (
     heuristic_orders,
 )
 from tracer.optimizer.schedule.tasks import TaskGraph
-from tracer.optimizer.rewrite.simplify import COMMON_SUBEXPRESSIONS
-from tracer.optimizer.schedule.schedule import SCHEDULE, schedule
 
 N, COUNT = 64, 16
 UNIT = N * N * 4

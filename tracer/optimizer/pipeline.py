@@ -20,7 +20,7 @@ from tracer.optimizer.partition import shard_pass
 from tracer.optimizer.pass_entry import Context, PassEntry, PlannerOptions, Stage
 from tracer.optimizer.passes import Pass
 from tracer.optimizer.rewrite import rules
-from tracer.optimizer.rewrite.chains import SOLVES, chains_pass, schedule_pass
+from tracer.optimizer.rewrite.chains import SOLVES, chains_pass
 from tracer.optimizer.rewrite.expand import EXPAND
 from tracer.optimizer.rewrite.exponentials import EXPAND_EXPONENTIALS
 from tracer.optimizer.rewrite.match import (
@@ -32,6 +32,7 @@ from tracer.optimizer.rewrite.match import (
 from tracer.optimizer.rewrite.simplify import COMMON_SUBEXPRESSIONS, CONSTANT_FOLDING
 from tracer.optimizer.rewrite.sink import sink_pass
 from tracer.optimizer.rewrite.transposes import TRANSPOSES
+from tracer.optimizer.schedule.control_dependences import schedule_pass
 
 
 def _sink(context: Context) -> Pass:

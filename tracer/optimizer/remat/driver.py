@@ -14,7 +14,7 @@ from tracer.ir import Builder, Graph, Node, Value, rebuild
 from tracer.optimizer.model.liveness import Liveness, body_extra_bytes
 from tracer.optimizer.passes import Pass, PassLog
 from tracer.optimizer.remat.search import Found, Search
-from tracer.optimizer.schedule.control_dependences import tie
+from tracer.optimizer.schedule.control_dependences import add_control_dependences
 from tracer.optimizer.schedule.schedule import schedule
 from tracer.target import Target
 from tracer.units import format_bytes
@@ -70,7 +70,11 @@ class Rematerialiser:
         if found.peak_bytes >= peak:
             return graph
         made = found.graph
-        return tie(made, PassLog(), donated, is_body=is_body) if self.order else made
+        return (
+            add_control_dependences(made, PassLog(), donated, is_body=is_body)
+            if self.order
+            else made
+        )
 
     def _search(self, graph: Graph, donated: frozenset[int], is_body: bool) -> Search:
         key = (graph.fingerprint, donated, is_body)

@@ -1,4 +1,4 @@
-"""Make XLA keep an order: barriers make a large value wait for what is freed before it.
+"""Control dependences: barriers make a large value wait for what an order frees before it.
 
 XLA schedules by its own rules. Its default CPU schedule starts everything that can start (openxla
 issue 35719: a hundred large arrays, each reduced to a number, are all alive at once), and its
@@ -22,8 +22,8 @@ from tracer import ops
 from tracer.ir import Builder, Graph, Node, Value, map_bodies, rebuild
 from tracer.optimizer.model.liveness import Liveness
 from tracer.optimizer.passes import Pass, PassLog
-from tracer.optimizer.schedule.tasks import TaskGraph
 from tracer.optimizer.schedule.schedule import SCHEDULE, schedule
+from tracer.optimizer.schedule.tasks import TaskGraph
 
 # The smallest values, as many as have this share of the temporaries' peak all together, come when
 # XLA likes.
@@ -46,7 +46,7 @@ def schedule_pass(donated: Iterable[int] = ()) -> Pass:
 
 
 def force_order(graph: Graph, log: PassLog, donated: Iterable[int] = ()) -> Graph:
-    """Order a graph and its bodies for a small peak, and tie the order into the data flow.
+    """Order a graph and its bodies for a small peak, and make XLA keep the order.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def _force(graph: Graph, log: PassLog, donated: frozenset[int], *, is_body: bool
         if peaks[1] < peaks[0]:
             ordered = summed
             log.applied += stored.applied
-    return tie(ordered, log, donated, is_body=is_body)
+    return add_control_dependences(ordered, log, donated, is_body=is_body)
 
 
 def store_partial_sums(
@@ -146,33 +146,33 @@ def _large(live: Liveness) -> int:
 
 
 @dataclass(frozen=True)
-class _Tie:
+class _Dependence:
     """A task that waits: the value that it reads behind the barrier, and whom it waits for."""
 
     leaf: Value
     after: tuple[Value, ...]
 
 
-def tie(
+def add_control_dependences(
     graph: Graph, log: PassLog, donated: frozenset[int] = frozenset(), *, is_body: bool = False
 ) -> Graph:
-    """Tie every large value of a graph to what the graph's order frees before it.
+    """Let every large value of a graph wait for what the graph's order frees before it.
 
     Where the data flow says so already, there is no barrier.
     """
     live = Liveness(graph, donated, is_body=is_body)
     tasks = TaskGraph(live)
-    ties = _ties(tasks, _large(live))
-    if not ties:
+    dependences = _dependences(tasks, _large(live))
+    if not dependences:
         return graph
-    log.applied.append(f"{len(ties)} barriers keep the order")
-    return _Writer(tasks, ties).run()
+    log.applied.append(f"{len(dependences)} barriers keep the order")
+    return _Writer(tasks, dependences).run()
 
 
-def _ties(tasks: TaskGraph, least: int) -> dict[int, _Tie]:
+def _dependences(tasks: TaskGraph, least: int) -> dict[int, _Dependence]:
     before: list[int] = []
     """For each task those that come before it in the data flow, as bits."""
-    ties: dict[int, _Tie] = {}
+    dependences: dict[int, _Dependence] = {}
     done: list[int] = []
     """Readers of large values that are dead; of two that follow each other the later one."""
     for i, task in enumerate(tasks.tasks):
@@ -184,14 +184,14 @@ def _ties(tasks: TaskGraph, least: int) -> dict[int, _Tie]:
             waits_for = [k for k in others if k != i and not behind >> k & 1]
             leaf = _leaf(tasks, i)
             if waits_for and leaf is not None:
-                ties[i] = _Tie(leaf, tuple(_result(tasks, k) for k in waits_for))
+                dependences[i] = _Dependence(leaf, tuple(_result(tasks, k) for k in waits_for))
                 behind |= _behind(waits_for, before)
         before.append(behind)
         for reader in _readers_of_what_dies(tasks, i, least, task.reads):
             implied = before[reader]
             done = [k for k in done if not implied >> k & 1 and k != reader][-_MOST_WAITED_FOR:]
             done.append(reader)
-    return ties
+    return dependences
 
 
 def _readers_of_what_dies(tasks: TaskGraph, i: int, least: int, values: Iterable[int]) -> list[int]:
@@ -230,9 +230,9 @@ def _leaf(tasks: TaskGraph, i: int) -> Value | None:
 class _Writer:
     """Copies a graph task by task, with barriers."""
 
-    def __init__(self, tasks: TaskGraph, ties: dict[int, _Tie]) -> None:
+    def __init__(self, tasks: TaskGraph, dependences: dict[int, _Dependence]) -> None:
         self.tasks = tasks
-        self.ties = ties
+        self.dependences = dependences
         self.builder = Builder()
         self.mapping: dict[Value, Value] = {}
 
@@ -242,27 +242,29 @@ class _Writer:
             for value in graph.inputs:
                 self.mapping[value] = builder.input(value.type, value.node.source)
             for i, task in enumerate(self.tasks.tasks):
-                behind = self._barrier(self.ties[i], task.node) if i in self.ties else {}
+                behind = (
+                    self._barrier(self.dependences[i], task.node) if i in self.dependences else {}
+                )
                 self._emit([task.node], behind)
             self._emit([value.node for value in graph.outputs], {})
         return builder.finish([self.mapping[value] for value in graph.outputs])
 
-    def _barrier(self, tie: _Tie, node: Node) -> dict[Value, Value]:
+    def _barrier(self, dependence: _Dependence, node: Node) -> dict[Value, Value]:
         """Emit a barrier; return what its leaf is called behind it.
 
         Those it waits for are read behind it from now on: a value has one name at a time, so that
         a kernel may still write over it.
         """
-        values = dict.fromkeys((tie.leaf, *tie.after))
+        values = dict.fromkeys((dependence.leaf, *dependence.after))
         self.builder.source = node.source
         results = ops.optimization_barrier(*[self.mapping[value] for value in values])
         names = dict(zip(values, results, strict=True))
-        leaf = names.pop(tie.leaf)
+        leaf = names.pop(dependence.leaf)
         self.mapping.update(names)
-        return {tie.leaf: leaf}
+        return {dependence.leaf: leaf}
 
     def _emit(self, nodes: Sequence[Node], behind: dict[Value, Value]) -> None:
-        """Copy nodes and what they compute inside; that part is a copy of its own behind a tie."""
+        """Copy nodes and what they compute inside; behind a barrier that part is a copy."""
         live, mapping = self.tasks.live, self.mapping
         private = dict(behind)
         for node in live.kernels(*nodes):
@@ -278,4 +280,4 @@ class _Writer:
                 mapping.update((v, names[v]) for v in node.results)
 
 
-__all__ = ["force_order", "schedule_pass", "store_partial_sums", "tie"]
+__all__ = ["add_control_dependences", "force_order", "schedule_pass", "store_partial_sums"]

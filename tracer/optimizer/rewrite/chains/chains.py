@@ -25,13 +25,13 @@ from tracer.ir import Graph, Node, Value, current_builder
 from tracer.optimizer.model.liveness import peak_bytes
 from tracer.optimizer.passes import Pass, PassLog
 from tracer.optimizer.rewrite.chains import cost
+from tracer.optimizer.rewrite.chains.contraction_order import Contraction, ContractionPlan, Tree
 from tracer.optimizer.rewrite.chains.cost import Price, planned, written
 from tracer.optimizer.rewrite.chains.emit import Emitter, Known
 from tracer.optimizer.rewrite.chains.product import VIEWS, Product, Reader, is_read, is_readable
 from tracer.optimizer.rewrite.chains.sharing import Available, Key, Subproducts, cheapest
 from tracer.optimizer.rewrite.chains.sums import rearrange_sums
 from tracer.optimizer.rewrite.match.rewrite import Replacement, replace_nodes
-from tracer.optimizer.rewrite.chains.contraction_order import Contraction, Plan, Tree
 
 _MAXIMUM_READERS = 8
 """Chains that may compute a shared result again."""
@@ -128,7 +128,7 @@ class _Decision:
     product: Product
     before: Price
     after: Price
-    plan: Plan | None
+    plan: ContractionPlan | None
 
     @property
     def price(self) -> Price:

@@ -29,7 +29,7 @@ IsFree = Callable[[int], bool]
 
 
 @dataclass(frozen=True)
-class Plan:
+class ContractionPlan:
     """One order, its operations and the bytes of its intermediate results at the peak.
 
     `kept_bytes` is what its result takes, zero for a factor that is stored already.
@@ -85,16 +85,16 @@ class Contraction:
             self._axes[members] = inside & outside
         return self._axes[members]
 
-    def factor(self, position: int) -> Plan:
+    def factor(self, position: int) -> ContractionPlan:
         """Return the plan for one factor: it is stored; axes that only it has are summed first."""
         members = 1 << position
         labels = self.labels[position]
         if self.axes(members) == labels:
-            return Plan(position, members, 0, 0, 0)
+            return ContractionPlan(position, members, 0, 0, 0)
         size = self.elements(self.axes(members)) * self.itemsize
-        return Plan(position, members, self.elements(labels), size, size)
+        return ContractionPlan(position, members, self.elements(labels), size, size)
 
-    def product(self, left: Plan, right: Plan) -> Plan:
+    def product(self, left: ContractionPlan, right: ContractionPlan) -> ContractionPlan:
         """Return the plan that multiplies the results of two."""
         members = left.members | right.members
         flops = left.flops + right.flops + self.step_flops(left.members, right.members)
@@ -104,7 +104,7 @@ class Contraction:
             max(right.peak_bytes, right.kept_bytes + left.peak_bytes),
         )
         peak = max(peak, left.kept_bytes + right.kept_bytes + size)
-        return Plan((left.tree, right.tree), members, flops, peak, size)
+        return ContractionPlan((left.tree, right.tree), members, flops, peak, size)
 
     def step_flops(self, left: int, right: int) -> int:
         """Return the operations of one product, as the op records count what `pair` emits."""
@@ -116,7 +116,7 @@ class Contraction:
             return terms * (2 if is_summed else 1)
         return self.term_flops * terms
 
-    def of_tree(self, tree: Tree) -> Plan:
+    def of_tree(self, tree: Tree) -> ContractionPlan:
         """Return the plan with a given order."""
         if isinstance(tree, int):
             return self.factor(tree)
@@ -125,7 +125,7 @@ class Contraction:
 
 def best_plans(
     contraction: Contraction, *, by_bytes: bool = False, is_free: IsFree | None = None
-) -> Mapping[int, Plan]:
+) -> Mapping[int, ContractionPlan]:
     """Return the best plan for each set of factors, by operations or by bytes.
 
     The full set is never free. Beyond `MAXIMUM_EXACT` factors only the full set is there.
@@ -138,7 +138,9 @@ def best_plans(
 
 
 @lru_cache(maxsize=256)
-def _table(contraction: Contraction, by_bytes: bool, free: frozenset[int]) -> Mapping[int, Plan]:
+def _table(
+    contraction: Contraction, by_bytes: bool, free: frozenset[int]
+) -> Mapping[int, ContractionPlan]:
     plans = {
         1 << position: contraction.factor(position) for position in range(len(contraction.labels))
     }
@@ -147,16 +149,16 @@ def _table(contraction: Contraction, by_bytes: bool, free: frozenset[int]) -> Ma
             continue
         best = _best_of_halves(contraction, plans, members, by_bytes)
         if members in free:
-            best = Plan(best.tree, members, 0, 0, 0)
+            best = ContractionPlan(best.tree, members, 0, 0, 0)
         plans[members] = best
     return MappingProxyType(plans)
 
 
 def _best_of_halves(
-    contraction: Contraction, plans: dict[int, Plan], members: int, by_bytes: bool
-) -> Plan:
+    contraction: Contraction, plans: dict[int, ContractionPlan], members: int, by_bytes: bool
+) -> ContractionPlan:
     lowest = members & -members
-    best: Plan | None = None
+    best: ContractionPlan | None = None
     half = (members - 1) & members
     while half:
         if half & lowest:
@@ -171,7 +173,7 @@ def _best_of_halves(
     return best
 
 
-def rank(plan: Plan, by_bytes: bool) -> tuple[int, int]:
+def rank(plan: ContractionPlan, by_bytes: bool) -> tuple[int, int]:
     """Return what the best plan has the least of."""
     costs = (plan.flops, plan.peak_bytes)
     return costs[::-1] if by_bytes else costs

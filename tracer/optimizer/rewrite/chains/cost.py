@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from tracer.ir import Node, Value
 from tracer.optimizer.model.liveness import node_cost
+from tracer.optimizer.rewrite.chains.contraction_order import Contraction, ContractionPlan
 from tracer.optimizer.rewrite.chains.product import Product
-from tracer.optimizer.rewrite.chains.contraction_order import Contraction, Plan
 
 # A smaller saving is not worth another rounding.
 MINIMUM_FLOPS = 1 << 12
@@ -55,7 +55,7 @@ def _is_stored(node: Node, reader: Node | None) -> bool:
     return reader.op.fusion == "opaque"
 
 
-def planned(product: Product, contraction: Contraction, plan: Plan) -> Price:
+def planned(product: Product, contraction: Contraction, plan: ContractionPlan) -> Price:
     """Return what a product costs in another order."""
     return Price(plan.flops + _scaling_flops(product, contraction), plan.peak_bytes)
 

@@ -10,11 +10,11 @@ import numpy as np
 from tracer import ops
 from tracer.ir import Value
 from tracer.ops.helpers import reshape, spread
+from tracer.optimizer.rewrite.chains.contraction_order import Contraction, Tree
 from tracer.optimizer.rewrite.chains.cost import scaled_factor
 from tracer.optimizer.rewrite.chains.product import Factor, Product, Scalar
 from tracer.optimizer.rewrite.chains.sharing import Key, Subproducts
 from tracer.optimizer.rewrite.match.einsum import expand, pair, sum_over
-from tracer.optimizer.rewrite.chains.contraction_order import Contraction, Tree
 
 Named = tuple[Value, tuple[int, ...]]
 """A value and the labels of its axes."""

@@ -7,8 +7,14 @@ from collections.abc import Callable, Collection, Iterator
 from functools import cache
 from typing import Any
 
+from tracer.optimizer.rewrite.chains.contraction_order import (
+    MAXIMUM_EXACT,
+    Contraction,
+    ContractionPlan,
+    best_plans,
+    rank,
+)
 from tracer.optimizer.rewrite.chains.product import Factor, Product
-from tracer.optimizer.rewrite.chains.contraction_order import MAXIMUM_EXACT, Contraction, Plan, best_plans, rank
 
 Key = tuple[tuple[tuple[int, Any], ...], Any]
 """The numbers of the leaves, what each looks like, and sizes. Equal exactly for partial products
@@ -119,7 +125,7 @@ def cheapest(
     available: Collection[Key] = (),
     *,
     by_bytes: bool = False,
-) -> Plan:
+) -> ContractionPlan:
     """Return the best order when products in `available` cost nothing and repeated ones cost once.
 
     Repeated products are granted one after the other, each time the one that saves most: the best
@@ -136,7 +142,9 @@ def cheapest(
             trial = best_plans(contraction, is_free=_is_free(names, granted | {key}))
             full = trial[contraction.everything]
             flops = full.flops + paid + plans[members].flops
-            trials.append((Plan(full.tree, full.members, flops, *_bytes(full)), key, trial))
+            trials.append(
+                (ContractionPlan(full.tree, full.members, flops, *_bytes(full)), key, trial)
+            )
         found, key, trial = min(trials, key=lambda item: rank(item[0], by_bytes=False))
         if found.flops >= best.flops:
             break
@@ -147,7 +155,7 @@ def cheapest(
     return best
 
 
-def _bytes(plan: Plan) -> tuple[int, int]:
+def _bytes(plan: ContractionPlan) -> tuple[int, int]:
     return plan.peak_bytes, plan.kept_bytes
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from tracer import ops
 from tracer.ir import Graph, Node, Value
 from tracer.optimizer.passes import PassLog
+from tracer.optimizer.rewrite.chains.contraction_order import Contraction, Tree
 from tracer.optimizer.rewrite.chains.cost import is_worthwhile, planned
 from tracer.optimizer.rewrite.chains.emit import Emitter
 from tracer.optimizer.rewrite.chains.product import (
@@ -26,7 +27,6 @@ from tracer.optimizer.rewrite.chains.product import (
 )
 from tracer.optimizer.rewrite.chains.sharing import cheapest
 from tracer.optimizer.rewrite.match.rewrite import Replacement, replace_nodes
-from tracer.optimizer.rewrite.chains.contraction_order import Contraction, Tree
 
 _MAXIMUM_ROUNDS = 4
 _MAXIMUM_TERMS = 4
