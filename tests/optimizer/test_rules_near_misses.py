@@ -108,7 +108,7 @@ NEAR_MISSES: list[tuple[str, Callable[..., Any], tuple[ShapeDtype, ...], str | N
     ),
     (  # a guard looks for x @ x.T, which does not exist for a stack
         "solve-with-cholesky",
-        lambda x, b: tnp.linalg.solve(x @ tnp.swapaxes(x, 1, 2) + tnp.eye(N), b),
+        lambda x, b: tnp.linalg.solve(x @ tnp.swapaxes(x, 1, 2) + tnp.eye(N, dtype=x.dtype), b),
         (floats(3, N, N), floats(3, N, 2)),
         None,
     ),
