@@ -3,11 +3,12 @@
     python -m benchmarks.ablation [--size small|medium] [--only NAME ...] [--passes NAME ...]
                                   [--json FILE] [--markdown FILE]
 
-The programs are the planner's, under their limits, and those of `other_programs.py`, under a part
-of what they take as written. Each pass is switched off in turn by its name. Where the program is
-another one without it, both are run in turns in one process; times are processor seconds of all
-threads, which other work on the machine changes least, and ratios are medians over turns. Bytes are
-XLA's count. Values with and without a pass are compared.
+The programs are the planner's, under their limits, those of `other_programs.py`, under a part of
+what they take as written, and those that passes were made for (`pass_programs.py`). Each pass is
+switched off in turn by its name. Where the program is another one without it, both are run in turns
+in one process; times are processor seconds of all threads, which other work on the machine changes
+least, and ratios are medians over turns. Bytes are XLA's count. Values with and without a pass are
+compared.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import numpy as np
 import tracer
 from benchmarks.framework import tracer_framework
 from benchmarks.other_programs import OTHERS
+from benchmarks.pass_programs import PASS_PROGRAMS
 from benchmarks.programs import WORKLOADS, make_inputs
 from benchmarks.settings import NOTABLE, Row, in_turns, rows_of
 from tracer.optimizer.rewrite.rules import RULES
@@ -62,13 +64,17 @@ def program_of(name: str, size: str) -> tuple[Callable[..., Any], Any, Any]:
         workload = WORKLOADS[name]
         inputs = tracer.tree.map(tracer.numpy.asarray, make_inputs(workload, size))
         return workload.program(tracer_framework()), inputs, workload.sizes[size].limit
-    other = OTHERS[name]
-    function = other.program(tracer_framework())
-    inputs = tuple(map(tracer.numpy.asarray, other.inputs()))
-    if other.share is None:
+    if name in OTHERS:
+        other = OTHERS[name]
+        function, given, share = other.program(tracer_framework()), other.inputs(), other.share
+    else:
+        special = PASS_PROGRAMS[name]
+        function, given, share = special.function, special.inputs(), special.share
+    inputs = tracer.tree.map(tracer.numpy.asarray, given)
+    if share is None:
         return function, inputs, None
     peak = tracer.compile(function, split="never").plan(*inputs).baseline_peak_bytes
-    return function, inputs, int(other.share * peak)
+    return function, inputs, int(share * peak)
 
 
 def ablate(name: str, size: str, passes: list[str]) -> dict[str, Row]:
@@ -149,11 +155,11 @@ def write_markdown(path: Path, results: dict[str, dict[str, Row]], passes: list[
         "# Ablation: what each optional pass is worth",
         "",
         "`" + " ".join(["python", "-m", "benchmarks.ablation", *sys.argv[1:]]) + "`, "
-        f"{len(kept)} programs: the planner's under their limits, and 20 that are in no other "
-        "benchmark, under a third to two thirds of what they take as written. Each pass is "
-        "switched off in turn. Ratios are without the pass over with it: processor seconds of a "
-        f"call, and XLA's bytes. Values differ by {largest:.1e} at most, of a result's largest "
-        "element.",
+        f"{len(kept)} programs: the planner's under their limits; 20 that are in no other "
+        "benchmark, most under a third to two thirds of what they take as written; and a dozen "
+        "that single passes are for. Each pass is switched off in turn. Ratios are without the "
+        "pass over with it: processor seconds of a call, and XLA's bytes. Values differ by "
+        f"{largest:.1e} at most, of a result's largest element.",
         "",
         *table(kept, passes),
         "",
@@ -183,7 +189,7 @@ def main() -> None:
         print(json.dumps(ablate(options.child, options.size, options.passes)))
         return
     results: dict[str, dict[str, Row]] = {}
-    for name in (*WORKLOADS, *OTHERS):
+    for name in (*WORKLOADS, *OTHERS, *PASS_PROGRAMS):
         if options.only and not any(part in name for part in options.only):
             continue
         results[name] = in_process(name, options.size, options.passes)

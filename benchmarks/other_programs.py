@@ -249,14 +249,14 @@ def elastic_net(f: Framework) -> Function:
 OTHERS: Mapping[str, Other] = {
     "three-way log-sum-exp": Other(three_way_log_sum_exp, ((200, 4), (200, 4), (200, 4))),
     "haversine": Other(haversine, ((2000, 2), (3000, 2)), None),
-    "batched solves, gradient": Other(batched_solves, ((2000, 24, 24), (2000, 24, 3))),
+    "batched solves, gradient": Other(batched_solves, ((2000, 24, 24), (2000, 24, 3)), 0.5),
     "linear attention, gradient": Other(linear_attention, ((2000, 32), (2000, 32), (2000, 32))),
     "structure factor, gradient": Other(structure_factor, ((2000, 3), (1000, 3))),
     "wave equation, gradient": Other(wave_equation, ((256, 256), (256, 256)), 1.1),
     "convolution by FFT, gradient": Other(convolution_by_fft, ((64, 8192), (64, 101)), 2 / 3),
     "sorted gains": Other(sorted_gains, ((2000, 1000), (2000, 1000))),
     "clipped gradients": Other(clipped_gradients, ((64, 32), (1000, 64), (1000, 1))),
-    "bilinear sampling, gradient": Other(bilinear_sampling, ((128, 128, 16), (20000, 2)), 0.7),
+    "bilinear sampling, gradient": Other(bilinear_sampling, ((128, 128, 16), (20000, 2)), 0.9),
     "smoothed cross-entropy, gradient": Other(
         smoothed_cross_entropy, ((1000, 64), (64, 2000), (1000, 64))
     ),

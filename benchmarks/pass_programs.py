@@ -1,0 +1,124 @@
+"""Programs that single passes are for: published ones, and what people write in their form.
+
+`benchmarks.ablation` has them beside the planner's programs, in most of which these passes do not
+act. Cartpole and the networks are from Snider & Liang, *Operator Fusion in XLA* (2023).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import tracer
+import tracer.numpy as tnp
+from benchmarks import adam, cartpole_programs, fusion
+from tracer.scipy.special import logsumexp
+
+Function = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class PassProgram:
+    """A program, what makes its arguments, and which part of its peak it may take."""
+
+    function: Function
+    inputs: Callable[[], tuple[Any, ...]]
+    share: float | None = None
+
+
+def normal(*shapes: tuple[int, ...]) -> Callable[[], tuple[Any, ...]]:
+    """Return what makes float32 arguments, the same in every process."""
+
+    def made() -> tuple[Any, ...]:
+        rng = np.random.default_rng(0)
+        return tuple(rng.standard_normal(shape, dtype=np.float32) for shape in shapes)
+
+    return made
+
+
+def distances_by_einsum(x: Any, y: Any) -> Any:
+    d = x[:, None, :] - y[None, :, :]
+    return tnp.exp(-tnp.einsum("ijk,ijk->ij", d, d)).sum(1)
+
+
+def columns_of_costs(x: Any, y: Any) -> Any:
+    cost = tnp.abs(x[:, None] - y[None, :])
+    return logsumexp(-cost.T, axis=1), cost.sum(1)
+
+
+def two_layers(x: Any, first: Any, second: Any) -> Any:
+    """Take two recurrent layers, one scan after the other."""
+
+    def layer(weights: Any, inputs: Any) -> Any:
+        def step(state: Any, x: Any) -> Any:
+            state = tnp.tanh(state @ weights + x)
+            return state, state
+
+        return tracer.scan(step, tnp.zeros(inputs.shape[1:], inputs.dtype), inputs)[1]
+
+    return layer(second, layer(first, x))[-1]
+
+
+def stages_in_a_loop(x: Any, w: Any) -> Any:
+    """Take steps of three stages each, as a loop in a loop."""
+
+    def step(_: Any, x: Any) -> Any:
+        return tracer.fori_loop(0, 3, lambda _, x: x + 0.01 * tnp.tanh(x * w), x)
+
+    return tracer.fori_loop(0, 2000, step, x)
+
+
+def deep_network(x: Any, weights: Any) -> Any:
+    """Return the gradient of a network whose layers take whole batches."""
+
+    def loss(weights: Any) -> Any:
+        h = x
+        for w in weights:
+            h = h + tnp.tanh(tnp.tanh(h - h.mean(0)) @ w)
+        return (h**2).sum()
+
+    return tracer.grad(loss)(weights)
+
+
+def cartpole() -> tuple[Any, ...]:
+    return cartpole_programs.arrays(2048)
+
+
+def of_fusion(function: Function) -> Callable[[], tuple[Any, ...]]:
+    """Return what makes the arguments of a program of `benchmarks.fusion`."""
+    return lambda: {item[1]: item[2] for item in fusion.programs(2000, 200)}[function]
+
+
+PASS_PROGRAMS: Mapping[str, PassProgram] = {
+    "Cartpole": PassProgram(cartpole_programs.naive(tnp, tracer.fori_loop, 500), cartpole),
+    "Adam of 200 arrays, 300 steps": PassProgram(
+        adam.written(tnp, tracer.fori_loop, 300), partial(adam.arrays_of, 200)
+    ),
+    **{
+        name: PassProgram(function, of_fusion(function))
+        for name, function in (
+            ("sums both ways", fusion.sums_both_ways),
+            ("moments of a quotient", fusion.moments_of_quotient),
+            ("moments of parts side by side", fusion.moments_of_joined),
+            ("extremes of a stack", fusion.extremes_of_joined),
+            ("200 products, one by one", fusion.products_of_rows),
+        )
+    },
+    "distances by einsum": PassProgram(distances_by_einsum, normal((2000, 8), (2000, 8)), 1 / 3),
+    "columns of costs": PassProgram(columns_of_costs, normal((4000,), (4000,)), None),
+    "two recurrent layers": PassProgram(
+        two_layers, lambda: (normal((500, 64, 64))()[0], *_small((64, 64), (64, 64))), None
+    ),
+    "stages in a loop": PassProgram(stages_in_a_loop, normal((1000,), (1000,)), None),
+    "deep network, gradient": PassProgram(
+        deep_network, lambda: (normal((2000, 128))()[0], list(_small(*[(128, 128)] * 8))), 0.5
+    ),
+}
+
+
+def _small(*shapes: tuple[int, ...]) -> tuple[Any, ...]:
+    return tuple(np.float32(0.1) * array for array in normal(*shapes)())
