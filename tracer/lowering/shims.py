@@ -1,4 +1,4 @@
-"""Everything that differs between jaxlib versions, and the little that jaxlib needs to be jax-free.
+"""Everything that differs between jaxlib versions, and the little that jaxlib needs without jax.
 
 The other files of the room import jaxlib's modules from here. Works on jaxlib 0.8.0 to 0.12.0.1.
 """

@@ -1,6 +1,6 @@
-"""How the host's C library keeps or returns the blocks that XLA:CPU allocates.
+"""Which freed blocks of XLA:CPU the host's C library keeps, and which it gives back.
 
-Only while `tracer.tune_host_allocator` is on (`host_allocator.py`).
+In force only while `tracer.tune_host_allocator` is on (`host_allocator.py`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The heap of the host's C library (glibc): its settings, its count, and its freed blocks.
+"""The heap of the host's C library (glibc): settings, counts, and freed blocks.
 
 The only file that calls mallopt and malloc_trim.
 """

@@ -1,4 +1,4 @@
-"""What a program's blocks would take of the heap's freed ones (glibc)."""
+"""Which freed blocks of glibc's heap a program's blocks would reuse."""
 
 from __future__ import annotations
 

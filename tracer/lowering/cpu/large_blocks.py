@@ -1,10 +1,10 @@
-"""Blocks above 32 MiB stay in the heap from call to call too, and go back after a pause.
+"""Keep blocks above 32 MiB in the heap from call to call, and give them back after a pause.
 
 glibc maps such blocks and gives them back when they are freed, whatever its threshold, so each call
 waits for new pages: a third of a training step of 4.6 GB (docs/memory-model.md). While a program
-runs no block is mapped; when no call has come for a second the rest is given back, as jemalloc's
-decay does (its `dirty_decay_ms`, https://jemalloc.net/jemalloc.3.html), also what results leave
-when they are dropped later.
+runs, no block is mapped. When no call has come for a second, everything is given back, including
+what dropped results leave. jemalloc does the same (`dirty_decay_ms`,
+https://jemalloc.net/jemalloc.3.html).
 """
 
 from __future__ import annotations

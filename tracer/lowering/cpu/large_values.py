@@ -1,4 +1,4 @@
-"""Programs of values with more elements than XLA:CPU's kernels can count."""
+"""Programs whose values have more elements than XLA:CPU's kernels can count."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""Whether this machine computes right values with vectors that are wider than XLA's default.
+"""Check whether this machine computes right values with vectors wider than XLA's default.
 
-XLA's own tests run at its default, and a function of its library was wrong at 512 bits (see
-`builder_angles`). So the first program of a machine that is compiled for a CPU is one of ours: each
-function that XLA has kernels for, and the sum of all, beside what NumPy says. What came out is kept
-in the user's cache folder, for this machine, this jaxlib and these flags.
+XLA's own tests run at its default width, and a function of its library was wrong at 512 bits (see
+`functions`). So the first program that a machine compiles for a CPU is a check: each function that
+XLA has kernels for, and the sum of all, compared with NumPy. The verdict is kept in the user's
+cache folder, for this machine, this jaxlib and these flags.
 
-A function needs a loop of its own: where several are in one, LLVM may choose narrower vectors (on
-Zen 4 it does so for the faulty function and any other), and their sum is right. In the sum of all,
-a call meets registers that are in use.
+A function needs a loop of its own. With several in one loop LLVM may choose narrower vectors, and
+their sum is right; on Zen 4 it does so for the faulty function and any other. In the sum of all, a
+call finds registers in use.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How wide the vectors are that XLA:CPU computes with: its default is half of what is there."""
+"""How wide XLA:CPU's vectors are: its default is half of what the processor may have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Devices that are not here: what the compilers of TPUs and GPUs have to be told about them.
+"""Devices that are not present: what the compilers of TPUs and GPUs must be told about them.
 
 Both compile on a machine without the device and count the bytes that the program will take there.
 """

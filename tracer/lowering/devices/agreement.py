@@ -1,9 +1,9 @@
-"""What processes tell each other before they do something together.
+"""How processes agree before they do something together.
 
-Each of them says what it is about to do, and hears what the others are: programs whose parts wait
-for each other run only where all run the same one. Who waits hears of a process that failed, left,
-died, or waits for this one elsewhere, so that nobody waits for ever, and no data of one program is
-taken for data of another.
+Programs whose parts wait for each other work only if all processes run the same one. So each
+process announces what it is about to do, and reads what the others announce. A waiting process is
+told if another one failed, left, died, or waits for it elsewhere. So nobody waits forever, and no
+data of one program is taken for data of another.
 """
 
 from __future__ import annotations

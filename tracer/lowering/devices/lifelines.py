@@ -1,7 +1,7 @@
-"""Connections that carry no data: when one closes, the process at its other end is gone.
+"""Connections that carry no data: when one closes, the process at the other end is gone.
 
-XLA's runtime takes a process for dead when it has been silent for a while. A system that ends a
-process closes its connections at once.
+XLA's runtime declares a process dead when it has been silent for a while. The system closes the
+connections of a process at once when it ends.
 """
 
 from __future__ import annotations

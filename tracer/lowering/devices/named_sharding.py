@@ -1,7 +1,7 @@
-"""How an array lies on a mesh of devices: JAX's names and meaning.
+"""How an array is spread over a mesh of devices: JAX's names and meaning.
 
-A `PartitionSpec` says for each axis of an array along which axes of the mesh it is cut; what is not
-named is whole on every device.
+For each axis of an array a `PartitionSpec` says along which mesh axes it is cut. An axis that is
+not named is whole on every device.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The wheels that bring a device to jaxlib: where they are, whether they fit, how they are loaded.
+"""The wheels that bring a device to jaxlib: where they are, whether they fit, how to load them.
 
-Nothing of jax is imported: the wheels' own `__init__` would, so their files are found without
-executing them.
+Nothing of jax is imported. The wheels' own `__init__` would import it, so their files are found
+without executing them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Several processes that work together, through XLA's own distributed runtime.
 
-One process serves as the meeting point; all find each other's devices there, and programs on CPUs
-move data between processes with gloo.
+One process is the coordinator, where all find each other's devices. Programs on CPUs move data
+between processes with gloo.
 """
 
 from __future__ import annotations

@@ -1,15 +1,14 @@
-"""One buffer has one name: whoever reads a value that a barrier holds reads it behind a barrier.
+"""One buffer has one name: every reader of a barrier's operand reads it behind a barrier.
 
-A barrier's result is the memory of its operand under another name. XLA:CPU lets an instruction
-write its result over an operand that it reads element for element, and that is in its last use. It
-asks this of each operand alone, and only of operands that the instruction reads by the name that
-defines them (`HeapSimulator::RunComputation`, xla/service/heap_simulator/heap_simulator.cc). So an
-instruction that reads `x` element for element, and `transpose(barrier(x))` besides, was written
-over `x` while it still read it: `p = (a + c) @ b; (0.5 * (p + p.T)) @ c` was 41 % off.
+A barrier's result is its operand's memory under another name. XLA:CPU lets an instruction write its
+result over an operand in its last use if it reads that operand element for element. XLA asks this
+of each operand alone, and only of operands that the instruction reads by the name that defines them
+(`HeapSimulator::RunComputation`, xla/service/heap_simulator/heap_simulator.cc). So an instruction
+that reads `x` element for element, and also `transpose(barrier(x))`, was written over `x` while it
+still read it: `p = (a + c) @ b; (0.5 * (p + p.T)) @ c` was 41 % off.
 
-With the names that this module gives, nothing but barriers reads such a value by the name that
-defines it, and XLA never writes over it. `tracer.lowering.memory.overwrites` checks each compiled
-program.
+This module renames, so that only barriers read such a value by the name that defines it. Then XLA
+never writes over it. `tracer.lowering.memory.overwrites` checks each compiled program.
 """
 
 from __future__ import annotations

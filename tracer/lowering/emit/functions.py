@@ -1,35 +1,29 @@
-"""Functions whose formula in XLA:CPU loses what the dtype can hold; here they have another one.
+"""Functions whose formula in XLA:CPU loses digits that the dtype can hold, written otherwise.
 
 * Sines and cosines of complex numbers, circular and hyperbolic: XLA subtracts exponentials, so near
-  zero nothing is left (`sin(1e-8j)` of complex64 was 0). The products of real functions keep all.
-* `logistic` of float16: `exp(-x)` is computed in float16, where it overflows from -11.1 down.
-* `erfc` of float64: far out it is a multiple of exp(-x*x), so that the rounding of x*x is off by as
-  many units as x*x is large (505 at 26). It is known from x in two parts, and taken out, for 2 to
-  6 % more time. For float32 it would be 7 to 10 %, for at most 63 units: left.
+  zero nothing is left (`sin(1e-8j)` of complex64 was 0). Products of real functions keep all
+  digits.
+* `logistic` of float16: XLA computes `exp(-x)` in float16, where it overflows from -11.1 down.
+* `erfc` of float64: far out it is a multiple of exp(-x*x), so the rounding of x*x costs as many
+  units as x*x is large (505 at 26). That rounding is computed from x in two parts and taken out,
+  for 2 to 6 % more time. For float32 it would cost 7 to 10 % and gain at most 63 units: left.
+* `abs`, `sign` and `power` of complex numbers, and `digamma` at zero: XLA has NaN where NumPy and
+  C99 have a value.
 
-And functions for which XLA has NaN where NumPy and C99 have a value: `abs`, `sign` and `power` of
-complex numbers, `digamma` at zero.
+**Arc tangents.** Where the second operand of `atan2` is the constant one when XLA:CPU emits code
+(also inside the logarithm, the power and the reciprocal root of complex numbers), XLA calls
+`xla.atan`: a C++ function compiled to bitcode for machines with AVX. With vectors of 512 bits its
+operand is expected on the stack but comes in a register, so the results are those of whatever the
+stack holds (jaxlib 0.10.2, `tests/lowering/test_wide_vectors.py`). With vectors of 256 bits values
+are right, but float64 takes the scalar function of C's library for each element. Here `atan` is a
+polynomial, which is right at any width and takes an eighth of the time. Elsewhere a constant one is
+hidden from XLA: it becomes NaN where the first operand is NaN.
 
-Arc tangents, and what XLA computes with one, never have the form that it miscompiles.
-
-Wherever the second operand of `atan2` is the constant one by the time XLA:CPU emits code (also
-inside the logarithm, the power and the reciprocal root of complex numbers), it calls `xla.atan`
-instead: a function in C++ that was compiled to bitcode for machines with AVX. Where vectors have
-512 bits its operand is expected on the stack, but comes in a register, so the results are those of
-whatever the stack holds (jaxlib 0.10.2, `tests/lowering/test_wide_vectors.py`). With vectors of 256
-bits values are right, but float64 takes the scalar function of C's library for each element.
-
-Here `atan` is a polynomial, which is right at any width and takes an eighth of the time, and
-elsewhere a constant one is hidden: where the first operand is NaN, so is the second.
-
-Logarithms of float64: XLA:CPU takes a polynomial beyond the interval that it was made for.
-
-Its `log1p` is Cephes' quotient of polynomials, which was made for 1 + x between the root of a half
-and that of two, so for x from -0.29 up. XLA takes it from -0.41 up, where it is off by 128 units in
-the last place. Below -0.29 the logarithm of the sum is taken here: adding one costs two units at
-most there. XLA computes both already, so nothing but a choice is added.
-
-XLA's logarithms of complex128 take the same polynomial; here they are written with this `log1p`.
+**Logarithms of float64.** XLA's `log1p` is Cephes' quotient of polynomials, made for 1 + x between
+the root of a half and that of two, so for x from -0.29 up. XLA uses it from -0.41 up, where it is
+off by 128 units in the last place. Below -0.29 the logarithm of the sum is taken here: adding one
+costs at most two units there. XLA computes both already, so only a choice is added. XLA's
+logarithms of complex128 use the same polynomial; here they are written with this `log1p`.
 
 Sources: for `atan` Cody & Waite, *Software Manual for the Elementary Functions* (1980), chapter 11;
 for `log1p` Moshier, *Methods and Programs for Mathematical Functions* (1989), and Cephes,

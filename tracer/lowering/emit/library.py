@@ -1,4 +1,4 @@
-"""Calls of libraries: LAPACK, cuSOLVER, and what a device's compiler brings."""
+"""Library calls: LAPACK, cuSOLVER, and algorithms of a device's compiler."""
 
 from __future__ import annotations
 

@@ -1,12 +1,10 @@
 """Linear algebra: LAPACK on CPU, XLA's own algorithms elsewhere.
 
-A triangular solve for one right-hand side goes block by block of the matrix.
-
-OpenBLAS packs panels of the matrix, 384 rows of it at a time: 12.3 MB for 4000 x 4000 float64 and
-one right-hand side, which reads each element once. Here a block of rows is multiplied with what is
-solved already, in one fused reduction that packs nothing, and LAPACK solves the block on the
-diagonal (blocked substitution: Golub & Van Loan, Matrix Computations, section 3.1.4). As fast as
-OpenBLAS or faster: docs/memory-model.md.
+A triangular solve for one right-hand side goes block by block. OpenBLAS packs panels of 384 rows of
+the matrix: 12.3 MB for 4000 x 4000 float64 and one right-hand side, which reads each element once.
+Here a block of rows is multiplied with the part already solved, in one fused reduction that packs
+nothing, and LAPACK solves the block on the diagonal (blocked substitution: Golub & Van Loan, Matrix
+Computations, section 3.1.4). As fast as OpenBLAS or faster: docs/memory-model.md.
 """
 
 from __future__ import annotations

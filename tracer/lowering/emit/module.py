@@ -1,4 +1,4 @@
-"""Graph -> StableHLO module."""
+"""Write a StableHLO module for a graph."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""What a compiled program says of its memory: which results lie in arguments, and what is copied.
+"""What a compiled program says about results that share arguments' memory, and about copies.
 
-XLA copies an array where two values that live at the same time would share memory: an argument
-that is not donated and is written over, a carry of a loop that is read after its successor is
-written (`CopyInsertion`, xla/service/copy_insertion.cc). Copies are named in the optimised text by
-what they read and where it goes: arguments and results by position, carries by their loop, and
-everything else by the `op_name` that the lowering gave the op.
+XLA copies an array if two values that live at the same time would share memory: an argument that is
+not donated and is written over, or a loop carry that is read after its successor is written
+(`CopyInsertion`, xla/service/copy_insertion.cc). In the optimised text a copy is named by what it
+reads and where it goes: arguments and results by position, carries by their loop, everything else
+by the `op_name` that the lowering gave the op.
 """
 
 from __future__ import annotations

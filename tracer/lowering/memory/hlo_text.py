@@ -1,4 +1,4 @@
-"""Optimised HLO as text, read into computations, instructions and arrays."""
+"""Parse optimised HLO text into computations, instructions and arrays."""
 
 from __future__ import annotations
 

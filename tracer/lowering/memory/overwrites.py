@@ -1,11 +1,11 @@
-"""Checks compiled programs: none writes over an operand that it reads under another name.
+"""Check a compiled program: no instruction overwrites an operand that it reads by another name.
 
-XLA:CPU writes a result over an operand that is read element for element. It asks this of one
-operand at a time: where the same bytes are read under a second name (behind a barrier, as a
-transpose that is a bitcast), they may be read elsewhere after they were written over. Such a
-program computes wrong values without a word. XLA's buffer assignment and its HLO say which bytes
-each instruction reads and writes; both are read here, from protocol buffers (xla/service/hlo.proto:
-the numbers below are the fields of its messages).
+XLA:CPU writes a result over an operand that is read element for element, and judges one operand at
+a time. If the same bytes are read under a second name (behind a barrier, as a transpose that is a
+bitcast), they may be read elsewhere after they were overwritten. Such a program computes wrong
+values silently. XLA's buffer assignment and HLO say which bytes each instruction reads and writes.
+Both are read here from protocol buffers (xla/service/hlo.proto; the numbers below are fields of its
+messages).
 """
 
 from __future__ import annotations

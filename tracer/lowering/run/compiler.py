@@ -1,4 +1,4 @@
-"""Graph -> Executable, through a cache keyed on the structure of the graph."""
+"""Compile a graph to an Executable, through a cache keyed on the structure of the graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Turns what jaxlib raises into the package's errors, with a way to mend them."""
+"""Turn jaxlib's exceptions into the package's errors, with a way to fix them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A program in several parts that run side by side, each on a thread of its own."""
+"""A program in several parts that run in parallel, each on a thread of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrays that lie on several devices: XLA's shardings of them, their ways to and from the host."""
+"""Arrays spread over several devices: XLA's shardings of them, and copies to and from the host."""
 
 from __future__ import annotations
 

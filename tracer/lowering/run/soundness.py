@@ -1,7 +1,7 @@
-"""Compiles a program with our options, and checks that XLA made no program that is wrong.
+"""Compile a program with our options, and check that XLA's result is not a wrong program.
 
-Where the check finds an instruction that may read what it wrote over, the program is compiled again
-with XLA's own passes: that is the setting that XLA's tests run in.
+If the check finds an instruction that may read what it has overwritten, the program is compiled
+again with XLA's own passes, the setting in which XLA's tests run.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""XLA's compile options: those of every program, and how they differ between jaxlib versions."""
+"""XLA's compile options: those of every program, and how jaxlib versions differ."""
 
 from __future__ import annotations
 
