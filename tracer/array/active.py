@@ -1,4 +1,4 @@
-"""What is active in a thread: its recordings, and where arrays go that name no device."""
+"""What is active in a thread: its recordings, and the device for arrays that name none."""
 
 from __future__ import annotations
 

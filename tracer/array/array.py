@@ -1,7 +1,7 @@
 """Array, the array that users hold: a device buffer and its type, and what needs no functions.
 
 `tracer.numpy` installs the operators and the methods that are functions (`installed.pyi` has their
-types), so that functions know Array and Array knows none of them.
+types). So functions import Array, and Array imports no function.
 """
 
 from __future__ import annotations

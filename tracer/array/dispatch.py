@@ -1,11 +1,11 @@
-"""The doors to the op records.
+"""Apply op records to arrays: record them in a trace, or run them.
 
-While a recording is active everything is recorded, also what could be computed at once:
+While a recording is active everything is recorded, even what could be computed at once:
 `tnp.zeros((10**5, 10**5))` inside a traced function is planned, not allocated. Otherwise the
 evaluator runs compiled programs.
 
-`compound` is how the functions of this room stay fast on concrete arrays: the several ops that
-make one NumPy function (convert, broadcast, reduce, divide) run as one cached program.
+`compound` keeps functions fast on concrete arrays: the ops that make up one NumPy function
+(convert, broadcast, reduce, divide) run as one cached program.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What arrays need in order to be computed.
+"""The evaluator of concrete arrays, as a protocol.
 
 This room knows no backend. `tracer.compilation.eager` implements the protocol with the lowering
-room and installs itself when `tracer` is imported. `A` stands for `Array`, which is written with
-this protocol.
+room and installs itself when `tracer` is imported. `A` is the type variable for `Array`, which is
+written with this protocol.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Handing memory to other libraries: what `__dlpack__` may be asked for.
+"""Share memory with other libraries: what `__dlpack__` may be asked for.
 
 References
 ----------

@@ -1,8 +1,8 @@
-"""Results that hang on no op of the arguments lie beside the arguments all the same.
+"""Put results that no op computes on the device of the arguments.
 
-What an op computes lies where its operands do. Some functions compute on the host (`nonzero`,
-`unique`: their shapes depend on values) or only read a shape (`zeros_like`): what they make would
-lie on the default device.
+An op computes on the device of its operands. Some functions compute on the host (`nonzero`,
+`unique`: their shapes depend on values) or only read a shape (`zeros_like`). Their results would
+otherwise be on the default device.
 """
 
 from __future__ import annotations

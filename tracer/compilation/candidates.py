@@ -1,4 +1,4 @@
-"""Compiling candidates: one after another is compiled until XLA's own count keeps the limit."""
+"""Compile candidates one after another until XLA's own count keeps the limit."""
 
 from __future__ import annotations
 

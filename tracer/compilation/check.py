@@ -1,11 +1,11 @@
-"""`f.check(*args)`: the program as written beside the program as planned.
+"""`f.check(*args)`: compare the program as planned with the program as written.
 
-Each pass promises the same values up to rounding, and XLA's options none but speed and memory.
-This holds both promises against the arguments that a user has, and says which one was broken: the
-results of the program as planned are compared with those of the traced graph, compiled with XLA's
-own options. What is above rounding (`comparison`) is traced back: the graphs between the passes are
-compiled with XLA's own options too, and the first one that is wrong names the pass. Where all are
-right, it is our options, of which each is switched off in turn.
+Each pass promises the same values up to rounding, and our XLA options change only speed and memory.
+This module tests both promises on the user's arguments and says which one was broken. The results
+of the program as planned are compared with those of the traced graph, compiled with XLA's own
+options. If a difference is above rounding (`comparison`), the graphs between the passes are
+compiled with XLA's own options too, and the first wrong one names the pass. If all are right, an
+option of ours is the cause, and each is switched off in turn.
 
 References
 ----------

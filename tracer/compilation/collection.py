@@ -1,6 +1,6 @@
-"""Fewer runs of Python's cyclic garbage collector while a program is planned.
+"""Run Python's cyclic garbage collector less often while a program is planned.
 
-The thresholds are the whole process's, so only `tracer.tune_host_allocator` asks for this.
+The thresholds belong to the whole process, so only `tracer.tune_host_allocator` asks for this.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
-"""Results of one program computed in several ways: how far they differ, and how far they may.
+"""Compare results of one program computed in several ways: how far they differ, and may differ.
 
-How far rounding takes a result is measured, not guessed. A sum that cancels has few right digits
-however it is computed, and no pass is to blame. The measures, of which the largest counts:
+How far rounding may move a result is measured, not guessed. A sum that cancels has few right digits
+however it is computed, and no pass is to blame. There are three measures, and the largest counts:
 
-1. the distance between the program as written (by the interpreter, where it computed that) and the
-   same program in more digits; of float64 the distance to half the digits, scaled down;
+1. the distance between the program as written (by the interpreter, if it computed that) and the
+   same program in more digits; for float64 the distance to half the digits, scaled down;
 2. how far the result moves when the arguments move by their last digit;
 3. a few units in the last place of the largest element.
 
-An element is held against the largest measure of its output: single elements are right by chance.
+Every element is judged by the largest measure of its output, since single elements are right by
+chance.
 """
 
 from __future__ import annotations

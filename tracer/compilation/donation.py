@@ -1,4 +1,4 @@
-"""Which arguments are donated, by position and by name, and what is said when that is in vain."""
+"""Which arguments are donated, by position and by name, and the warning if that is in vain."""
 
 from __future__ import annotations
 

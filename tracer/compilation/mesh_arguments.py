@@ -1,7 +1,7 @@
-"""Arguments of a program on a mesh are brought to lie as the program takes them.
+"""Move the arguments of a program on a mesh to where the program takes them.
 
-As `jax.jit` does: arrays that lie in other parts on the devices of the mesh are moved at the call,
-but for those of which the user has said how they lie.
+As in `jax.jit`, arrays that are spread differently over the mesh are moved at the call, except
+those whose place the user has stated.
 """
 
 from __future__ import annotations

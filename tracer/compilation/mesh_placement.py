@@ -1,4 +1,4 @@
-"""How arguments and results of a program lie on a mesh: as the user said, or as suits it best."""
+"""How arguments and results of a program are placed on a mesh: as the user said, or as is best."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same program in more digits, or fewer: what its rounding is measured by."""
+"""The same program in more digits, or fewer, to measure its rounding."""
 
 from __future__ import annotations
 

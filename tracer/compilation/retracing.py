@@ -1,4 +1,4 @@
-"""Ways to trace a function again that keep less and compute more, for a limit that is not met."""
+"""Ways to trace a function again that store less and compute more, if a limit is not met."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One call of a compiled function: its arrays, its types and the key it is compiled under."""
+"""One call of a compiled function: its arrays, its types and the key of its program."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""From one traced call to a program on a mesh whose every device keeps the byte limit.
+"""Make a program on a mesh from one traced call; every device keeps the byte limit.
 
-The axes that the planner would split for memory are spread over the devices first; what a device's
-part still stores above the limit is computed in slices, in loops inside of it. XLA's partitioner
-places the rest, and its own count of bytes for each device decides.
+The axes that the planner would split for memory are spread over the devices first. If a device's
+part still stores too much, it is computed in slices, in loops. XLA's partitioner places the rest,
+and its own count of bytes for each device decides.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Calls of libraries whose memory hangs on the device: what an op says, for a target to price.
+"""Library calls whose memory depends on the device: what an op says, for a target to price.
 
-An op knows the sizes of what it hands to a library. How much of it the library packs, and in which
-form a product is fastest, are the target's to say (`tracer/target`).
+An op knows the sizes of what it hands to a library. The target (`tracer/target`) knows how much of
+it the library packs, and in which form a product is fastest.
 """
 
 from __future__ import annotations

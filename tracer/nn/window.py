@@ -1,4 +1,4 @@
-"""What convolution and pooling understand by a window: sizes, strides, padding."""
+"""What a window is for convolution and pooling: sizes, strides, padding."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What becomes of indices that are out of bounds: the modes of reads and of updates.
+"""What happens to indices out of bounds: the modes of reads and of updates.
 
-Names and meaning are JAX's (`jax.lax.GatherScatterMode`). A negative index counts from the end
-once, in every mode; what is still outside then is out of bounds.
+Names and meaning are JAX's (`jax.lax.GatherScatterMode`). In every mode a negative index counts
+from the end once. If it is still outside then, it is out of bounds.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Products that sum over axes: matmul, dot, tensordot, ...
 
-All go through `contract`, which writes one pairwise product in einsum's labels and emits one
-`dot_general`, or a product of elements when nothing is summed.
+All use `contract`, which writes one pairwise product in einsum's labels and emits one
+`dot_general`, or an element-wise product if nothing is summed.
 """
 
 from __future__ import annotations

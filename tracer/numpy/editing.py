@@ -1,4 +1,4 @@
-"""Arrays with parts put in, left out, cut or put together from blocks; windows."""
+"""Insert, delete, trim and assemble parts of arrays; windows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From what stands between the brackets to a plan: a window, index arrays, the result's shape."""
+"""Parse an index into a plan: a window, index arrays, the result's shape."""
 
 from __future__ import annotations
 

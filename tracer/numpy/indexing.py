@@ -1,7 +1,7 @@
-"""Indexing: what `x[index]`, `x[index] = y` and `x.at[index]` do, and take.
+"""Indexing: what `x[index]`, `x[index] = y` and `x.at[index]` do and accept.
 
-Basic indices read a window (a slice, or a dynamic slice); index arrays become one gather or
-scatter. `bounds.py` says what becomes of indices that are out of bounds.
+Basic indices read a window (a slice, or a dynamic slice). Index arrays become one gather or
+scatter. `bounds.py` says what happens to indices out of bounds.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Interpolating between points, and integrals and derivatives of what is sampled."""
+"""Interpolation between points, and integrals and derivatives of sampled functions."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Where elements are true: nonzero and its kin, whose shapes depend on data.
+"""Where elements are true: nonzero and related functions, whose shapes depend on data.
 
-On concrete arrays the shape is found out. In a trace `size=` states it, as in JAX: further places
+On concrete arrays the shape is computed. In a trace `size=` states it, as in JAX: surplus positions
 are left out, missing ones hold `fill_value`.
 """
 

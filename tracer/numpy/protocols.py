@@ -1,8 +1,7 @@
 """NumPy's own functions on our arrays: `numpy.exp(x)` is `tracer.numpy.exp(x)`.
 
-So code written with `import numpy as np` can be traced, differentiated and compiled unchanged
-where it is handed our arrays. Sources: NEP 13 (`__array_ufunc__`), NEP 18
-(`__array_function__`).
+So code written with `import numpy as np` can be traced, differentiated and compiled unchanged when
+it is given our arrays. Sources: NEP 13 (`__array_ufunc__`), NEP 18 (`__array_function__`).
 """
 
 from __future__ import annotations

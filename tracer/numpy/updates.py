@@ -1,4 +1,4 @@
-"""What `x.at[index]` is: reads and updates of a part that return a new array, as in JAX."""
+"""`x.at[index]`: reads and updates of a part that return a new array, as in JAX."""
 
 from __future__ import annotations
 

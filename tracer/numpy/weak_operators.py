@@ -1,4 +1,4 @@
-"""Python's operators on weak arrays: by Python's rules, as on the numbers that they stand for."""
+"""Python's operators on weak arrays, by Python's rules for numbers."""
 
 from __future__ import annotations
 

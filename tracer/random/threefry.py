@@ -1,8 +1,8 @@
 """Keys and random bits: the counter-based generator Threefry-2x32 with 20 rounds.
 
 A key is an array of two uint32. The n-th number under a key is a hash of n, so numbers do not
-depend on the device, on the order in which they are made, or on how a plan cuts an array: the
-generator is composed of element-wise integer ops on `iota`.
+depend on the device, on the order in which they are made, or on how a plan cuts an array. The
+generator consists of element-wise integer ops on `iota`.
 
 References
 ----------

@@ -1,4 +1,4 @@
-"""Put arrays on devices, and look at the parts that lie on them."""
+"""Put arrays on devices, and read the parts on each device."""
 
 from __future__ import annotations
 

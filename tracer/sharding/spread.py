@@ -1,4 +1,4 @@
-"""What the user says of a program on a mesh: how arguments and results lie."""
+"""What the user says about a program on a mesh: how arguments and results are placed."""
 
 from __future__ import annotations
 

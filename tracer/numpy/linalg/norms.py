@@ -1,4 +1,4 @@
-"""Norms of vectors and matrices, and what follows from singular values: rank and condition."""
+"""Norms of vectors and matrices, and results of singular values: rank and condition."""
 
 from __future__ import annotations
 

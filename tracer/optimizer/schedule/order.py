@@ -1,10 +1,10 @@
 """The order in which to take the products of a contraction: dynamic programming over subsets.
 
-Generalised matrix chains after Barthels, Copik and Bientinesi (2018), "The Generalized Matrix
-Chain Algorithm"; as the factors have named axes and not only two sides, any of them may meet, so
-the table has an entry for each subset and not for each interval. With more factors than
-`MAXIMUM_EXACT` the path comes from opt_einsum's dynamic programming (Smith and Gray 2018), which
-leaves outer products out.
+Generalised matrix chains after Barthels, Copik and Bientinesi (2018), "The Generalized Matrix Chain
+Algorithm". The factors have named axes, not only two sides, so any two of them may meet, and the
+table has an entry for each subset instead of each interval. With more factors than `MAXIMUM_EXACT`
+the path comes from opt_einsum's dynamic programming (Smith and Gray 2018), which leaves outer
+products out.
 """
 
 from __future__ import annotations
