@@ -155,7 +155,7 @@ class MemoryLimitError(TracerError, MemoryError):
     minimum_bytes : int
         The smallest limit that the planner can meet for this program, in bytes.
     binding : str
-        The tensor that stands in the way: type, bytes and the user's line.
+        The tensor in the way: type, bytes and the user's line.
     """
 
     def __init__(

@@ -187,11 +187,11 @@ def test_a_mesh_is_compared_by_its_devices() -> None:
         (
             lambda: tracer.device_put(np.ones(8), on(LINE, "x")).__dlpack__(),
             ExportError,
-            "lies in parts",
+            "spread over devices",
         ),
         (lambda: tracer.compile(tnp.sin, in_shardings=P("x")), ArgumentError, "need a mesh"),
         (lambda: tracer.compile(tnp.sin, mesh=4), ArgumentError, "not int"),
-        (lambda: tracer.compile(tnp.sin, mesh=LINE, device="cpu:0"), ArgumentError, "beside"),
+        (lambda: tracer.compile(tnp.sin, mesh=LINE, device="cpu:0"), ArgumentError, "together"),
     ],
 )
 def test_bad_input_is_refused(make: Callable[[], Any], error: Any, text: str) -> None:

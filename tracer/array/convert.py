@@ -135,7 +135,7 @@ def _narrowed(x: Array, dtype: Dtype) -> Array:
 
 
 def forget_scalars() -> None:
-    """Forget the shared 0-d Arrays: they lie on what was the default device."""
+    """Forget the shared 0-d Arrays: they are on what was the default device."""
     _SCALARS.clear()
 
 

@@ -70,7 +70,7 @@ def _apply(op: Op, arrays: Sequence[Array], params: dict[str, Any]) -> Any:
 
 
 def _run(program: Program[Array], arrays: Sequence[Array]) -> list[Array]:
-    """Run a program; what hangs on no arrays goes where arrays without a device go."""
+    """Run a program; results that depend on no arrays go where arrays without a device go."""
     results = program(*arrays)
     if arrays or ACTIVE.place is None:
         return results

@@ -20,7 +20,7 @@ def device_code(device: Any) -> tuple[int, int]:
     """Return the DLPack code of a device and its number."""
     if hasattr(device, "mesh"):
         raise ExportError(
-            f"an array that lies in parts, {device}, cannot be shared through DLPack",
+            f"an array spread over devices, {device}, cannot be shared through DLPack",
             mend="bring it to one device first: x.to_device('cpu:0')",
         )
     return _DEVICE_CODES.get(device.platform, _HOST), device.id
@@ -51,7 +51,7 @@ def exported_memory(
     Returns
     -------
     str
-        The memory of the array, that of a copy beside it, or that of a copy on the host.
+        The memory of the array, that of a copy on the same device, or that of a copy on the host.
 
     Raises
     ------

@@ -32,7 +32,7 @@ def place_beside(values: Any) -> Any:
 
 
 def beside_arguments(function: Callable[P, R]) -> Callable[P, R]:
-    """Make the arrays that a function makes, naming no device, where its arguments lie."""
+    """Make the arrays that a function makes, naming no device, where its arguments are."""
 
     @functools.wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:

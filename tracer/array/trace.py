@@ -36,10 +36,10 @@ class Traced:
     out_tree : Structure
         Of what the function returns.
     weak_outputs : tuple of int
-        The results that are Python numbers or come of them only.
+        The results that are Python numbers or come only from them.
     written : tuple of (int, int)
         The arguments into which the function writes, and which outputs of the graph they hold then;
-        those that are no results stand behind these.
+        those that are no results come after these.
     readings : tuple of Reading
         The concrete arrays that the function read, to tell whether one was written to since.
     """

@@ -173,7 +173,7 @@ def bucket(
     Raises
     ------
     ArgumentError
-        At the first call with a size: results could hang on what was padded, or the function does
+        At the first call with a size: results could depend on what was padded, or the function does
         something else for that size. The message names the line. Nothing has run then.
     ShapeError
         Padded axes of different sizes.
@@ -181,7 +181,7 @@ def bucket(
     Notes
     -----
     For every new size the function is traced (not compiled) and compared with the bucket's program,
-    node by node; numbers that hang on the size, such as the length that a mean divides by, are
+    node by node; numbers that depend on the size, such as the length that a mean divides by, are
     handed in. Element-wise operations, products, reductions, argmax, top_k and cumulative functions
     along the axis can be padded; sorting, reversing, reshaping, scans over it and convolutions
     along it are refused. Results are those of `tracer.compile`, but for the order of sums.

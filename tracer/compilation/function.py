@@ -281,7 +281,7 @@ def compile(
     donate_argnums : int or tuple of int
         Arguments whose memory the results may take over. They cannot be used after the call. One
         that no result can take over is freed after the call, and a `DonationWarning` says why.
-        NumPy arrays are copied to the device as ever, and only the copy is donated.
+        NumPy arrays are copied to the device as usual, and only the copy is donated.
     donate_argnames : str or tuple of str
         The same by name. Arguments that are named in one of the two are donated whether they are
         passed by position or by name.
@@ -359,7 +359,7 @@ def compile(
     spread = resolve_spread(mesh, in_shardings, out_shardings)
     if spread is not None and device is not None:
         raise ArgumentError(
-            f"device={device!r} beside a mesh",
+            f"device={device!r} together with a mesh",
             mend="leave device out: the mesh says where the program runs",
         )
     return CompiledFunction(fn, replace(options, spread=spread))

@@ -76,7 +76,7 @@ def modes(room: int) -> Iterator[Mode]:
 
 
 FRUGAL_MODES = (Mode(_SMALL_BYTES), Mode(None, True), Mode(_SMALL_BYTES, True))
-"""Those that hang on no limit: the smallest program is one of theirs, or the plain one."""
+"""Those that depend on no limit: the smallest program is one of theirs, or the plain one."""
 
 
 def has_loops(graph: Graph) -> bool:

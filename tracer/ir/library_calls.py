@@ -20,7 +20,7 @@ class ProductCall:
     itemsize : int
         Bytes of an element, as it is multiplied.
     left_inner_last, right_inner_last : bool
-        Whether the contracted axis is the last one of an operand, or stands before the free one.
+        Whether the contracted axis is the last one of an operand, or comes before the free one.
     has_forms : bool
         Whether it may be written in another form; otherwise it is handed over as it is.
     """
@@ -57,7 +57,7 @@ class ProductCall:
 
 @dataclass(frozen=True)
 class TriangleCall:
-    """A solve with a triangular matrix from the left, for right-hand sides that lie by rows."""
+    """A solve with a triangular matrix from the left, for right-hand sides in rows."""
 
     size: int
     width: int
@@ -79,7 +79,7 @@ class PanelCall:
     times : int
         Calls of which each packs.
     workspace : int
-        Bytes that they take besides.
+        Additional bytes that they take.
     """
 
     rows: int

@@ -139,7 +139,7 @@ def one_hot(x: ArrayLike, num_classes: int, *, dtype: Any = None, axis: int = -1
     dtype : dtype, optional
         Of the result; float64 by default.
     axis : int
-        Where the codes lie in the result.
+        The axis of the codes in the result.
 
     Returns
     -------

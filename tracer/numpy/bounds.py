@@ -63,7 +63,7 @@ class Bounds:
         """Tell whether the values of an index array are looked at."""
         if not self.looks or index.is_traced or current_recording() is not None:
             return False
-        # Of an array that lies in parts on several processes nobody has all values.
+        # No process has all values of an array that is spread over several of them.
         return get_evaluator().parts_here(index) is None
 
 

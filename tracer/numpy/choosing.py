@@ -241,7 +241,7 @@ def put(a: Any, ind: ArrayLike, v: ArrayLike, mode: str = "raise") -> None:
 
 
 def putmask(a: Any, mask: ArrayLike, values: ArrayLike) -> None:
-    """Write where a mask holds what stands at the same place in repeated values."""
+    """Where a mask is true, write the element at the same position of repeated values."""
     target = _target("putmask", a)
     source = as_array(values).ravel()
     repeated = source[np.arange(target.size) % source.size].reshape(target.shape)

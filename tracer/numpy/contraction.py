@@ -32,7 +32,7 @@ Labels = tuple[Hashable, ...]
 def contract(x: Array, x_labels: Labels, y: Array, y_labels: Labels, out: Labels) -> Array:
     """Multiply two arrays and sum over the labels that `out` lacks.
 
-    No label stands twice in an operand, and sizes agree.
+    No label occurs twice in an operand, and sizes agree.
     """
     x, x_labels = sum_lonely(x, x_labels, y_labels, out)
     y, y_labels = sum_lonely(y, y_labels, x_labels, out)
@@ -80,7 +80,7 @@ def _multiply(x: Array, x_labels: Labels, y: Array, y_labels: Labels, out: Label
 
 
 def _placed(x: Array, labels: Labels, out: Labels, shape: tuple[int, ...]) -> Array:
-    """Broadcast so that each label stands where `out` has it."""
+    """Broadcast so that each label is where `out` has it."""
     order = sorted(range(len(labels)), key=lambda axis: out.index(labels[axis]))
     x = transpose(x, tuple(order))
     if x.shape == shape:
@@ -250,7 +250,7 @@ def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     x1, x2 : array_like, shape (..., k)
         Vectors.
     axis : int
-        Where the vectors lie.
+        The axis of the vectors.
 
     Returns
     -------

@@ -68,7 +68,7 @@ def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None)
     arr : array_like
         Any array.
     obj : int or slice or array_like of int or of bool
-        Before which indices; a mask along the axis stands for the indices where it is True.
+        Before which indices; a mask along the axis means the indices where it is True.
         Concrete.
     values : array_like
         Broadcast to the new slices, in the dtype of `arr`. Before a single index all slices of
@@ -87,7 +87,7 @@ def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None)
     places = _places("insert", obj, size)
     new = convert(as_array(values), x.dtype)
     new = reshape(new, (1,) * (x.ndim - new.ndim) + new.shape)
-    if places.ndim == 0:  # a single place: the first axis of the values stands for the axis
+    if places.ndim == 0:  # a single position: the first axis of the values is the axis
         new = moveaxis(new, 0, number)
     # One place takes all slices of the values, several take one each.
     count = new.shape[number] if places.size == 1 else places.size
@@ -110,7 +110,7 @@ def trim_zeros(filt: ArrayLike, trim: str = "fb") -> Array:
 
 
 def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
-    """Move an axis back until it stands before another one; see `numpy.rollaxis`."""
+    """Move an axis back until it is before another one; see `numpy.rollaxis`."""
     x = as_array(a)
     number = normalize_axis(axis, x.ndim)
     place = start + x.ndim if start < 0 else start

@@ -156,12 +156,12 @@ def mask_indices(n: int, mask_func: Callable[..., Any], k: Any = 0) -> tuple[Arr
 
 
 def unravel_index(indices: ArrayLike, shape: Any) -> tuple[Array, ...]:
-    """Return the indices along the axes of a shape that flat indices stand for.
+    """Return the indices along the axes of a shape for flat indices.
 
     Parameters
     ----------
     indices : array_like of int
-        Concrete ones must lie within the shape; traced ones are not checked.
+        Concrete ones must be within the shape; traced ones are not checked.
     shape : tuple of int
         The shape.
 
@@ -193,7 +193,7 @@ def _integers(name: str, value: ArrayLike) -> Array:
 
 
 def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: str = "C") -> Array:
-    """Return the flat indices that indices along the axes of a shape stand for.
+    """Return the flat indices for indices along the axes of a shape.
 
     Parameters
     ----------

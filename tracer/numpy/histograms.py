@@ -28,7 +28,7 @@ _DEFAULT_BINS = 10
 
 
 def bincount(x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0) -> Array:
-    """Count how often each non-negative integer stands in a vector.
+    """Count how often each non-negative integer occurs in a vector.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ def _count_of_bins(x: ArrayLike, minlength: int) -> int:
 
 
 def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Array:
-    """Return the number of the bin in which each element lies.
+    """Return the number of each element's bin.
 
     Parameters
     ----------
@@ -234,7 +234,7 @@ def _counts(
         inside = logical_and(inside, logical_and(place >= 0, place < size))
         cell = cell * size + place
     total = int(np.prod(shape, dtype=np.int64))
-    # What lies outside is counted in one more cell, which is cut off.
+    # Elements outside are counted in one more cell, which is cut off.
     cell = where(inside, cell, total)
     if weights is None:
         return reshape(bincount(cell, minlength=total + 1)[:total], shape)

@@ -51,7 +51,7 @@ class Gather:
     Attributes
     ----------
     axes : tuple of int
-        Axes of the operand that index arrays stand for.
+        Axes of the operand that index arrays index.
     wrapped : tuple of bool
         Whether each of them may hold negative indices.
     place : int
@@ -59,7 +59,7 @@ class Gather:
     unknown : tuple of bool
         Whether indices of each of them may be out of bounds.
     bounds : Bounds
-        What becomes of those.
+        What happens to those.
     """
 
     axes: tuple[int, ...]
@@ -216,7 +216,7 @@ def update_item(
 ) -> Array:
     """Return `x` with `x[index]` replaced by, or combined with, `value`.
 
-    `unique` is the caller's word that no index stands twice.
+    `unique` is the caller's promise that no index occurs twice.
     """
     if has_truth(index):
         shape, index = replace_truths(x.shape, index)

@@ -134,7 +134,7 @@ def nanmax(
 ) -> Array:
     """Return the largest element that is not NaN, NaN when all are; see `max`.
 
-    With `where`, which needs `initial`, NaN and what is left out count alike.
+    With `where`, which needs `initial`, NaN and what is left out count the same.
     """
     refuse_out(out)
     return _nan_extreme(max, -math.inf, as_array(a), axis, keepdims, initial, where)

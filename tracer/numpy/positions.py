@@ -74,7 +74,7 @@ def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) ->
     size : int, optional
         How many indices are returned; necessary for traced arrays.
     fill_value : int or tuple of int, optional
-        What stands in for missing indices (of each axis); 0 by default.
+        The value of missing indices (of each axis); 0 by default.
 
     Returns
     -------

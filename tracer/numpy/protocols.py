@@ -20,7 +20,7 @@ from tracer.errors import DTypeError, TracingError
 class Protocols(Array):
     """Answers NumPy when one of its functions meets an array of ours.
 
-    A table, as `Methods` is: `tracer.numpy` installs what stands in it into Array.
+    A table, as `Methods` is: `tracer.numpy` installs its entries into Array.
     """
 
     __slots__ = ()
@@ -74,7 +74,7 @@ def _given(out: Any) -> dict[str, Any]:
 
 
 def _counterpart(module: str | None, name: str) -> Callable[..., Any] | None:
-    """Return the function of `tracer.numpy` (or its linalg, fft) that stands for NumPy's."""
+    """Return the function of `tracer.numpy` (or its linalg, fft) that answers NumPy's."""
     namespace = _namespace()
     part = (module or "").rpartition(".")[2]
     if part in ("linalg", "fft"):

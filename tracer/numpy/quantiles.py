@@ -43,7 +43,7 @@ _PLOTTING_POSITIONS = {
     "averaged_inverted_cdf": (0.0, 1.0),
     "closest_observation": (-0.5, 1.5),
 }
-"""alpha and beta of each method: where in the sorted sample a quantile lies."""
+"""alpha and beta of each method: where in the sorted sample a quantile is."""
 _CHOOSING = ("lower", "higher", "nearest", "inverted_cdf", "closest_observation")
 """The methods whose result is an element, of the dtype of the data."""
 

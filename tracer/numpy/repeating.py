@@ -182,7 +182,7 @@ def diff(
     axis : int
         The axis.
     prepend, append : array_like, optional
-        Put before and after `a` along the axis first; a scalar stands for one slice of it.
+        Put before and after `a` along the axis first; a scalar means one slice of it.
 
     Returns
     -------

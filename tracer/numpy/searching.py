@@ -69,7 +69,7 @@ def _searchsorted(x: Array, values: Array, *, side: str) -> Array:
 
 
 def _is_before(x: Array, values: Array, side: str) -> Array:
-    """Tell where an element of the vector stands before the place; NaN is the largest."""
+    """Tell which elements of the vector come before the position; NaN is the largest."""
     direction = "LT" if side == "left" else "LE"
     result = compare(x, values, direction)
     if x.dtype.kind in "biu":

@@ -205,7 +205,7 @@ def isin(
     *,
     kind: str | None = None,
 ) -> Array:
-    """Tell which elements stand in another array.
+    """Tell which elements occur in another array.
 
     Parameters
     ----------

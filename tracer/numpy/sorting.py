@@ -190,7 +190,7 @@ def _top_k(x: Array, *, k: int, axis: int) -> tuple[Array, Array]:
 
 
 def partition(a: ArrayLike, kth: Any, axis: int | None = -1, kind: str = "introselect") -> Array:
-    """Return an array in which the elements at `kth` stand where sorting puts them.
+    """Return an array in which the elements at `kth` are where sorting puts them.
 
     Smaller ones come before, others after them: it is the sorted array, whatever `kth` is.
     """

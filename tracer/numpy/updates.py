@@ -31,13 +31,13 @@ class IndexUpdate:
     Parameters of all methods, as in JAX:
 
     mode : {None, "clip", "drop", "fill", "promise_in_bounds"}
-        What becomes of indices out of bounds; negative ones count from the end first. None:
+        What happens to indices out of bounds; negative ones count from the end first. None:
         integers, lists and NumPy arrays raise `ArrayIndexError`; of indices in device arrays
         those out of bounds are dropped by updates, and `get` does what `x[index]` does. "clip"
         moves them to the nearest element; "drop" and "fill" drop updates and read `fill_value`;
         "promise_in_bounds" is your word that there are none.
     unique_indices : bool
-        Your word that no index stands twice; `multiply` has a gradient only then.
+        Your promise that no index occurs twice; `multiply` has a gradient only then.
     indices_are_sorted : bool
         Taken and not needed.
 

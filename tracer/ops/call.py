@@ -257,7 +257,7 @@ def deferred(error: Exception) -> DeferredError:
     """Keep an error for later.
 
     It loses its traceback, which would keep the values of a trace that has ended. As text that
-    stays beside errors that do not say themselves where they come from.
+    stays with errors that do not say themselves where they come from.
     """
     if not isinstance(error, TracerError):
         error.add_note("".join(traceback.format_tb(error.__traceback__)))

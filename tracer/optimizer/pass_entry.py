@@ -35,7 +35,7 @@ class PlannerOptions:
 
 
 class Stage(Enum):
-    """When a pass runs. The text stands in docs/passes.md."""
+    """When a pass runs. The text is in docs/passes.md."""
 
     TRACE_AGAIN = "tracing again"
     AS_TRACED = "the whole program"
@@ -114,7 +114,7 @@ class PassEntry:
     is_optional : bool
         Whether it can be switched off.
     is_per_limit : bool
-        The result is found again for every limit; what stands before is found once.
+        The result is found again for every limit; what comes before is found once.
     """
 
     option: str

@@ -213,7 +213,7 @@ def _leaves_like(what: str, argument: Any, cotangent: Any) -> list[Array]:
     if given != structure:
         raise DTypeError(
             f"{what} has the structure {given}, the argument has {structure}",
-            mend="nest the cotangent as the argument; None stands for zeros",
+            mend="nest the cotangent as the argument; None means zeros",
         )
     return [
         _zeros(type) if leaf is signature else like_given(what, leaf, signature)

@@ -80,7 +80,7 @@ def fftshift(x: ArrayLike, axes: Any = None) -> Array:
     Returns
     -------
     Array, the shape of `x`
-        The second half of each axis stands before the first.
+        The second half of each axis comes before the first.
     """
     return _shift(as_array(x), axes, 1)
 

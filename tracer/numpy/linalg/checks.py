@@ -104,7 +104,7 @@ def per_matrix(flags: Array, like: Array) -> Array:
 
 
 def nan_where(flags: Array, x: Array) -> Array:
-    """Put NaN into the matrices for which the truth value holds."""
+    """Put NaN into the matrices whose truth value is true."""
     return select(per_matrix(flags, x), full_like(x, float("nan")), x)
 
 

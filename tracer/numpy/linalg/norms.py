@@ -42,7 +42,7 @@ def norm(
         Which norm; None is the Euclidean (Frobenius) one. Matrices: 1, -1, 2, -2, inf, -inf, "fro"
         and "nuc", the sum of the singular values.
     axis : int or pair of int, optional
-        Where the vectors or the matrices lie; by default all axes for None, else `x` is one vector
+        The axes of the vectors or matrices; by default all axes for None, else `x` is one vector
         or matrix.
     keepdims : bool
         Keep the axes with size one.

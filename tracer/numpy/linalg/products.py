@@ -68,7 +68,7 @@ def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     x1, x2 : array_like
         Vectors along `axis`, broadcast together.
     axis : int
-        Where the vectors lie.
+        The axis of the vectors.
 
     Returns
     -------

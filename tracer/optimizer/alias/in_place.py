@@ -149,7 +149,7 @@ class _Keeper:
                 self.handed_on.add(node)
 
     def _proof(self, other: Node, node: Node) -> Value:
-        """Return the first value that comes of `other` and is needed after `node` in the order."""
+        """Return the first value made from `other` that is needed after `node` in the order."""
         now, position = self.live.position[node], self.live.position
         reached = dict.fromkeys(other.results)
         waiting = list(reached)

@@ -19,7 +19,7 @@ _SHOWN = 8
 
 @dataclass(frozen=True)
 class AliasRow:
-    """A result that lies in the memory of a donated argument."""
+    """A result in the memory of a donated argument."""
 
     argument: str
     result: str

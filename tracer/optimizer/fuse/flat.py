@@ -106,7 +106,7 @@ def unpack(flat: Value, types: Sequence[ShapeDtype]) -> Iterator[Value]:
 
 
 def join_parts(graph: Graph) -> Graph:
-    """Replace concatenations of parts that lie one behind the other by what they are parts of."""
+    """Replace concatenations of adjacent parts by the array they are parts of."""
 
     def rewrite(
         builder: Builder, node: Node, operands: tuple[Value, ...]

@@ -67,7 +67,7 @@ class _Loop:
         return [self.types[i].resized(split.axis, stop - start) for start, stop in split.runs]
 
     def opened(self, i: int, parts: Sequence[Value]) -> list[Value]:
-        """Return the slices that carried values of the new loop stand for."""
+        """Return the slices that the carried values of the new loop replace."""
         if i not in self.split:
             return list(parts)
         types = self.window_types(i)

@@ -29,7 +29,7 @@ class Buffer:
     is_argument : bool
         It belongs to the caller, and is there from the beginning to the end.
     values : list of Value
-        What lies in it, in order.
+        The values in it, in order.
     """
 
     nbytes: int

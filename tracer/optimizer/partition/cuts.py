@@ -23,7 +23,7 @@ from tracer.optimizer.partition.flow import steps_of
 Axes = tuple[int | None, ...]
 
 ANYHOW = -1
-"""In place of an output's axis: it lies as it is made."""
+"""In place of an output's axis: it stays as it is made."""
 
 
 class Cuts:

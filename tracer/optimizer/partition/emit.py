@@ -128,7 +128,7 @@ def side_by_side(part: Value) -> Value:
 
 
 def result_axes(subject: Subject, loop: Loop) -> tuple[int, ...]:
-    """Return the axis along which the devices' parts of each result stand side by side."""
+    """Return the axis along which the devices' parts of each result are joined."""
     axes: list[int] = []
     for head, label in loop.heads.items():
         rule = subject.rule(head)
@@ -182,7 +182,7 @@ def on_parts(
 def joined_parts(
     builder: Builder, found: Sequence[Value], joining: Iterable[tuple[Value, str | None]]
 ) -> list[Value]:
-    """Return what the devices' results stand for: partial ones are reduced with their combiner."""
+    """Return the values of the devices' results: partial ones are reduced with their combiner."""
     made = []
     for whole, (value, combiner) in zip(found, joining, strict=True):
         builder.source = value.node.source
@@ -195,7 +195,7 @@ def joined_parts(
 def converted(
     builder: Builder, states: Iterable[Value], values: Iterable[Value]
 ) -> dict[Value, Value]:
-    """Return joined results, in the dtypes of the values that they stand for."""
+    """Return joined results, in the dtypes of the original values."""
     made = {}
     for value, state in zip(values, states, strict=True):
         builder.source = value.node.source
@@ -253,13 +253,13 @@ def on_every_device(
 
 
 def _body(subject: Subject, region: Region, loop: Loop, count: int) -> tuple[Graph, Handed]:
-    """Return the body, and what it is given besides its number."""
+    """Return the body, and what it is given in addition to its number."""
     with Builder() as body:
         body.source = next(iter(loop.heads)).source
         number = body.input(ShapeDtype((1,), index_dtype(region.extent, count)))
         handed = Handed(body, count)
         whole = partial(handed, axis=None)
-        # A part of an axis that the devices do not divide lies on none of them.
+        # The part of an axis that the devices do not divide is on none of them.
         emitter = PartEmitter(subject, region, loop, None if region.length % count else handed)
         size = region.length // count
         first = ops.reshape(number, shape=())

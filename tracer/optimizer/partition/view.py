@@ -100,7 +100,7 @@ def _made_along(value: Value) -> int | None:
 def device_view(graph: Graph, inputs: Axes, outputs: Axes, count: int) -> Graph:
     """Return what one device computes and stores, to predict its memory.
 
-    Parts are of their own size; where a part is needed whole, as many copies stand for what the
+    Parts are of their own size; where a part is needed whole, as many copies represent what the
     other devices send. For a mesh of several axes the view is taken along one after the other.
 
     Parameters
@@ -148,7 +148,7 @@ class _View:
         self.made: dict[tuple[Value, int | None], Value] = {}
 
     def put(self, value: Value, axis: int | None, made: Value) -> None:
-        """Say what stands for a value, and along which axis that is a part of it."""
+        """Say what replaces a value, and along which axis that is a part of it."""
         self.known[value], self.made[value, axis] = axis, made
 
     def read(self, value: Value, wanted: int | None) -> Value:

@@ -43,7 +43,7 @@ class Replay:
     copied : dict of Node to int
         For each node of the old program that is computed again the task before which it is.
     meets_itself : bool
-        A value is compared for equality with what came of another computation of it, so the
+        A value is compared for equality with a result of another computation of it, so the
         program must not be used.
     """
 

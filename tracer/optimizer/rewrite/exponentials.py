@@ -82,7 +82,7 @@ def expand_exponentials(graph: Graph, log: PassLog, smallest: float = 0) -> Grap
 
 def _why_not(live: Liveness, node: Node, lacks_barrier: bool) -> str | None:
     if lacks_barrier:
-        return "kernels would compute it again, as no barrier may stand in a loop so small"
+        return "kernels would recompute it, because so small a loop can hold no barrier"
     if _stores_operand(live, node):
         return "XLA would store what it is computed from, as a polynomial reads that several times"
     return None

@@ -56,7 +56,7 @@ class Contraction:
         self._elements: dict[int, int] = {}
         self._axes: dict[int, int] = {}
 
-        # All that plans hang on: the products of a network's layers are often alike.
+        # All that plans depend on: the products of a network's layers are often alike.
         sizes = tuple(sorted(self.sizes.items()))
         self._signature = (self.itemsize, self.term_flops, sizes, self.kept, self.labels)
 

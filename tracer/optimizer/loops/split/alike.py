@@ -110,7 +110,7 @@ def _body(subject: Subject, region: Region, loop: Loop, rows: int) -> Graph:
 def signature(loop: Loop, region: Region) -> Hashable:
     """Return what is equal for loops that compute the same from other values."""
     if loop.streams:
-        return object()  # Like no other: sums that are put right hang on what is around the loop.
+        return object()  # Unlike any other: corrected sums depend on the code around the loop.
     numbers: dict[Value, int] = {}
     parts: list[Hashable] = [loop.is_backward]
     for node, label in loop.nodes:

@@ -57,7 +57,7 @@ def _is_small(node: Node) -> bool:
 
 
 def _in_order(root: Node, nodes: set[Node]) -> tuple[Node, ...]:
-    """Return nodes that lie behind one of them in the order in which they can run."""
+    """Return the nodes behind one of them, in an order in which they can run."""
     ordered: dict[Node, None] = {}
     stack = [root]
     while stack:

@@ -178,7 +178,7 @@ def _equality_conflicts(subject: Subject, region: Region) -> list[Conflict]:
 
 
 def _meets_stored(region: Region, plan: LoopPlan, node: Node, producer: Node) -> bool:
-    """Tell whether a loop computes an operand of a test again beside one that hangs on a result.
+    """Tell whether a loop computes an operand of a test again beside one that depends on a result.
 
     What an earlier loop stored came of that loop's own computation of the operand.
     """

@@ -37,7 +37,7 @@ class Stream:
 
     @property
     def references(self) -> dict[Value, Reference]:
-        """What stands in for each value that is there only later."""
+        """What replaces each value that is known only later."""
         return {term.reference.value: term.reference for term in self.factors}
 
 
@@ -57,7 +57,7 @@ class Levels:
     streams : dict of Node to Stream
         Heads that run before what they read is there, as `streaming` may allow.
     references : dict of (level, Value) to Reference
-        What stands in for values in the loops of a level.
+        What replaces values in the loops of a level.
     heads : dict of int to list of Node
         The heads that start at each level.
     """
@@ -75,7 +75,7 @@ class Levels:
         self.done: dict[Node, int] = {}
         self._slices: dict[tuple[Node, Label], int] = {}
         self.span = subject.span(region)
-        """Positions from the region's first node to its last: what lies before has level 0."""
+        """Positions from the region's first node to its last: nodes before have level 0."""
         for node in subject.graph.nodes[self.span.start : self.span.stop]:
             label = region.heads.get(node, region.virtual.get(node))
             if label is None:

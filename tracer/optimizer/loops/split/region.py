@@ -127,7 +127,7 @@ def _axis_size(node: Node, rule: AxisRule, label: Label) -> int:
     for labels, type in zip((*rule.results, *rule.operands), types, strict=True):
         if label in labels:
             return type.shape[labels.index(label)]
-    raise AssertionError("a label stands in its node's axis rule")
+    raise AssertionError("a label must be in its node's axis rule")
 
 
 def is_merged(subject: Subject, heads: Mapping[Node, Label]) -> bool:

@@ -22,7 +22,7 @@ _ABOUT = 0.8
 _MUCH_LESS = 8
 # An axis is clearly faster that takes at most this share of the time.
 _CLEARLY = 0.8
-# An axis is short beside one that is so many times as long.
+# An axis is short if another one is this many times as long.
 _MUCH_SHORTER = 16
 # Of smaller values the time is that of starting kernels, whatever the axis.
 _TIMED_BYTES = 1 << 20
@@ -41,7 +41,7 @@ class Candidate:
     fits : bool
         A trip of one step keeps the budget.
     saved_bytes, kept_bytes : int
-        Bytes that are no longer stored, and of large values that are stored all the same.
+        Bytes that are no longer stored, and of large values that are still stored.
     flops : int
         Operations that are done again.
     read_bytes : int
@@ -74,7 +74,7 @@ class Search:
         self.refused = refused
         self.alike = SplitCache() if alike is None else alike
         self.cuts_again = cuts_again
-        """Bodies that are over the budget will be split again."""
+        """Bodies above the budget will be split again."""
         self.trusted = Liveness(subject.graph).stored
         everything = set(subject.graph.nodes)
         self.stored = self.trusted if settings.trust_fusion else everything
@@ -225,7 +225,7 @@ class Search:
         return Candidate(region, plan, axis, fits, saved, kept, again, read)
 
     def _kept_bytes(self, region: Region) -> int:
-        """Return the bytes of large values that the region has to store all the same."""
+        """Return the bytes of large values that the region still has to store."""
         kept = (region.virtual.keys() & region.heads.keys()) - self.subject.outputs
         return sum(type.nbytes for node in kept for type in node.types)
 

@@ -100,13 +100,13 @@ def longest_slice(region: Region, loop: Loop, rows: int) -> int:
 
 
 def _beside(region: Region, loop: Loop) -> int:
-    """Return the elements that lie in one step of the axis, of the largest value."""
+    """Return the number of elements in one step of the axis, for the largest value."""
     sizes = [t.size for node, _ in loop.nodes if node in region.virtual for t in node.types]
     return max(sizes, default=0) // region.extent
 
 
 def _is_thin(region: Region, rows: int, beside: int) -> bool:
-    """Tell whether rows are few beside the elements that lie in one step of the axis."""
+    """Tell whether rows are few compared with the elements in one step of the axis."""
     if region.extent < _LONG * _FEW_ROWS:
         return False  # A few batches are no thin slices.
     is_few = rows * region.extent < _FEW_ROWS * region.length

@@ -123,7 +123,7 @@ class _Trees:
 
 @dataclass
 class _Decision:
-    """What becomes of one product: a new order, or None to leave it."""
+    """What happens to one product: a new order, or None to leave it."""
 
     product: Product
     before: Price

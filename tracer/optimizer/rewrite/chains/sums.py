@@ -247,7 +247,7 @@ def _common_factors(first: Term, second: Term) -> Iterator[_CommonFactor]:
         for j, right in enumerate(y.factors):
             names = _matched(left, right, x.kept)
             if names is None or any(y.sizes[b] != x.sizes[a] for b, a in names.items()):
-                continue  # slices of one leaf may begin alike and be of different lengths
+                continue  # slices of one leaf may have the same start and different lengths
             sizes = {**y.sizes, **x.sizes}
             rests = (_rest(x, i, x.kept, {}, sizes), _rest(y, j, x.kept, names, sizes))
             if not rests[0].kept or set(rests[0].kept) != set(rests[1].kept):

@@ -188,7 +188,7 @@ class TaskGraph:
         return found
 
     def peak(self, order: Sequence[int]) -> int:
-        """Return the most bytes alive in an order, besides what is there all the time."""
+        """Return the most bytes alive in an order, in addition to what is always there."""
         return max((during for during, _ in self.run(order)), default=0)
 
     def lower_bound(self) -> int:

@@ -156,7 +156,7 @@ def _changes(node: Node | None) -> ArgumentError:
         "the function computes something else for another size"
         + (f": {node.name} differs" if node is not None else ""),
         mend="use tracer.compile, which compiles for each size; or keep branches and slices that "
-        "hang on the size out of the function",
+        "depend on the size out of the function",
         where=None if node is None else node.source,
     )
 
