@@ -140,7 +140,7 @@ def test_training_takes_its_own_results() -> None:
     for process in started:
         output, errors = process.communicate(timeout=100)
         assert process.returncode == 0, errors[-4000:]
-        assert "lies in other processes" in output
+        assert "has parts in other processes" in output
         assert "x.to_device(NamedSharding(mesh, PartitionSpec()))" in output
         assert "done" in output
 
@@ -175,7 +175,7 @@ def test_processes_that_wait_for_another_end_at_once(
     found = end_of_sums(who, how)
     assert found[who][0] == status
     others = [found[index] for index in range(3) if index != who]
-    # When process 0, the meeting point, has gone, XLA may end one that has not heard yet.
+    # When process 0, the coordinator, has gone, XLA may end one that has not heard yet.
     assert {ended for ended, *_ in others} <= {1, -signal.SIGABRT}
     assert any(re.search(text, errors) for _, _, errors in others), others
     assert all("DeviceError" in errors or "distributed service" in errors for *_, errors in others)

@@ -399,7 +399,7 @@ class CandidateCompiler:
 
 
 def infeasible(name: str, limit: int, found: CompiledCandidate) -> MemoryLimitError:
-    """Return the error that says what stands in the way of a limit, where, and what is possible."""
+    """Return the error that says what is in the way of a limit, where, and what is possible."""
     minimum = found.nbytes
     binding, source, why = _binding(limit, found)
     reason = f"\n  not split: {why}" if why else ""
@@ -416,7 +416,7 @@ def infeasible(name: str, limit: int, found: CompiledCandidate) -> MemoryLimitEr
 
 
 def _binding(limit: int, found: CompiledCandidate) -> tuple[str, Source | None, str | None]:
-    """Return what stands in the way, the user's line, and why it was not split."""
+    """Return what is in the way, the user's line, and why it was not split."""
     planner, graph = found.compiler.planner, found.candidate.graph
     scratch = found.execute.memory.scratch_bytes
     tensors = Liveness(graph, frozenset(found.compiler.donated)).live_at_peak()

@@ -96,7 +96,7 @@ def _paths(call: Call) -> list[str]:
 
 
 class _Written:
-    """The program as written, and all that runs beside it on the same arguments."""
+    """The program as written, and everything else that runs on the same arguments."""
 
     def __init__(self, call: Call, options: CompileOptions, name: str) -> None:
         self.name = name

@@ -33,7 +33,7 @@ _UNITS = 8
 
 @dataclass(frozen=True)
 class OutputCheck:
-    """One output of a program as planned, beside that of the program as written.
+    """One output of a program as planned, compared with that of the program as written.
 
     Attributes
     ----------

@@ -36,7 +36,7 @@ class EagerProgram:
         DonatedArrayError
             An array's memory is gone.
         DeviceError
-            The arrays lie on different devices.
+            The arrays are on different devices.
         """
         device = self._device
         if not arrays and device is not lowering.default_device():
@@ -59,7 +59,7 @@ class EagerProgram:
         ]
 
     def _elsewhere(self, arrays: tuple[Array, ...]) -> list[Array]:
-        """Run where arrays were put; those that nobody put anywhere follow them."""
+        """Run where arrays were put; arrays that were put nowhere follow them."""
         devices = {a._device for a in arrays if not lowering.is_uncommitted(a._device)}
         if any(isinstance(device, lowering.NamedSharding) for device in devices):
             return self._on_mesh(arrays)
@@ -80,9 +80,9 @@ class EagerProgram:
         return found
 
     def _on_mesh(self, arrays: tuple[Array, ...]) -> list[Array]:
-        """Run on arrays that lie in parts on a mesh; XLA chooses how the results lie.
+        """Run on arrays spread over a mesh; XLA chooses how the results are spread.
 
-        Arrays that nobody put anywhere go whole to every device of it.
+        Arrays that were put nowhere go whole to every device of it.
         """
         mesh = next(array._device.mesh for array in arrays if hasattr(array._device, "mesh"))
         whole = lowering.NamedSharding(mesh, lowering.PartitionSpec())
@@ -203,7 +203,7 @@ class LoweringEvaluator:
         return None
 
     def copy(self, array: Array) -> Array:
-        """Copy an array to where it lies; each device copies its part."""
+        """Copy an array to where it is; each device copies its part."""
         place = array._device
         if isinstance(place, lowering.NamedSharding):
             return self._moved(array, place)

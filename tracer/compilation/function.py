@@ -304,14 +304,14 @@ def compile(
         same for all programs. docs/passes.md lists them.
     mesh : Mesh, optional
         Several devices (`tracer.sharding`) that run the program together; the limit is that of
-        each. The planner spreads the axes that it would split for memory. Arrays that lie in other
-        parts on its devices are moved at the call, and results that return as arguments, as in a
-        training loop, lie like these.
+        each. The planner spreads the axes that it would split for memory. Arrays that are spread
+        differently over its devices are moved at the call. Results that return as arguments, as in
+        a training loop, are spread like these.
     in_shardings, out_shardings : optional
-        How arguments and results lie on the mesh: a `NamedSharding` or `PartitionSpec` for all,
-        or containers of them like the arguments and results, as deep as is wanted. None in
-        `in_shardings`: whole on every device; in `out_shardings`: as XLA likes it. Arrays that lie
-        otherwise than `in_shardings` say are refused.
+        How arguments and results are spread over the mesh: a `NamedSharding` or `PartitionSpec`
+        for all, or containers of them like the arguments and results, as deep as is wanted. None
+        in `in_shardings`: whole on every device; in `out_shardings`: as XLA chooses. Arrays that
+        are spread otherwise than `in_shardings` say are refused.
 
     Returns
     -------

@@ -55,7 +55,7 @@ class Program:
 
     @cached_property
     def _followed(self) -> tuple[tuple[Reading, Array], ...]:
-        """The arrays that are inputs as they are, and what stands for them in `captured`."""
+        """The arrays that are inputs as they are, and what replaces them in `captured`."""
         known = {id(array._buffer): array for array in self.captured}
         return tuple(
             (reading, known[id(reading.buffer)])

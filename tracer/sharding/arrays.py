@@ -77,7 +77,7 @@ def device_get(x: Any) -> Any:
     Raises
     ------
     DeviceError
-        Parts of an array lie in other processes only.
+        Parts of an array are in other processes only.
 
     Examples
     --------
@@ -94,12 +94,12 @@ def device_get(x: Any) -> Any:
 
 
 def local_parts(x: Array) -> list[tuple[Any, tuple[slice, ...], np.ndarray[Any, Any]]]:
-    """Return the parts of an array that lie on the devices of this process.
+    """Return the parts of an array on the devices of this process.
 
     Returns
     -------
     list of (Device, tuple of slice, ndarray)
-        Where each part lies, which part of the whole array it is, and its values.
+        The device of each part, which part of the whole array it is, and its values.
     """
     place = x.device
     if not isinstance(place, lowering.NamedSharding):

@@ -30,7 +30,7 @@ class Spread:
 
     @property
     def is_automatic(self) -> bool:
-        """Whether the planner chooses how the arguments lie."""
+        """Whether the planner chooses how the arguments are spread."""
         return self.arguments is None
 
     def of_arguments(self, arguments: Sequence[Any]) -> list[NamedSharding]:

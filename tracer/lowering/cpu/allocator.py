@@ -171,7 +171,7 @@ class _Heap:
             most = min(room, needs.peak_bytes * _WASTE)
             usage = c_heap.usage() if needs.is_large else c_heap.Usage()
             if needs.is_large:
-                merge_freed()  # It takes little beside such a program.
+                merge_freed()  # It takes little time compared with such a program.
             places = Places(needs.blocks)
             try:
                 wastes = self._wasted(needs, places, usage) > most
@@ -192,7 +192,7 @@ class _Heap:
         if needs.is_large:
             self._trim(places.resident_bytes, usage)
         else:
-            # Small ones are cheap, and lie elsewhere once libraries pack between them.
+            # Small ones are cheap, and move once libraries pack between them.
             places.release()
             self._trim(0, c_heap.usage())
 

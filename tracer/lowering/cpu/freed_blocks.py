@@ -38,7 +38,7 @@ class Places:
         try:
             for nbytes in blocks:
                 self.new_bytes += self._place(nbytes)
-        except BaseException:  # Ctrl-C: nobody else knows them.
+        except BaseException:  # Ctrl-C: nothing else knows them.
             self.release()
             raise
         self.resident_bytes = sum(blocks) - self.new_bytes

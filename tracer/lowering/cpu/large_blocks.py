@@ -62,12 +62,12 @@ class LargeBlocks:
                 self._running.discard(call)
                 self._was_called = True
                 if not self._running:
-                    # What others allocate between calls is mapped as ever.
+                    # What others allocate between calls is mapped as usual.
                     c_heap.map_as_usual()
 
     def clear(self) -> None:
         """Give back now what is freed, if it is much and no program uses it."""
-        if self._watcher is not None:  # Else nothing was ever kept.
+        if self._watcher is not None:  # Otherwise nothing was ever kept.
             with self._lock:
                 self._look()
 

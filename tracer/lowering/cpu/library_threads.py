@@ -67,7 +67,7 @@ def _multiplications(operands: Sequence[Array]) -> int:
 
 @functools.cache
 def _libraries() -> tuple[Any, ...]:
-    """Return the BLAS libraries of the process that LAPACK may come of, by threadpoolctl.
+    """Return the BLAS libraries of the process that LAPACK may come from, by threadpoolctl.
 
     NumPy's wheels bring one of their own along, which XLA does not call. Asked for once LAPACK is
     loaded: the list is of what is loaded then.

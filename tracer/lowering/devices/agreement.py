@@ -21,7 +21,7 @@ from tracer.lowering.devices.processes import ENDED, Group, say_ended, working_g
 from tracer.lowering.run.failures import first_line
 
 _POLL_MILLISECONDS = 1000
-"""For how long to wait before a look at what has become of the others."""
+"""How long to wait before checking on the others."""
 _PATIENCE_SECONDS = 1800
 """Others may read data, plan and compile for that long before they come to the same point."""
 _KEPT = 64
@@ -148,7 +148,7 @@ class _Point:
                     say_ended(self.group, f"has given up, as others {why}")
                     raise self._alone(why)
         finally:
-            with contextlib.suppress(RuntimeError):  # the meeting point is gone: nobody reads it
+            with contextlib.suppress(RuntimeError):  # the coordinator is gone: nobody reads it
                 client.key_value_delete(waits)
 
     def _why_not(self, other: int, is_late: bool) -> str | None:

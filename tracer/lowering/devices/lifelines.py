@@ -19,9 +19,9 @@ class Lifelines:
     Parameters
     ----------
     client : object
-        XLA's connection to the meeting point, through which the processes find each other.
+        XLA's connection to the coordinator, through which the processes find each other.
     coordinator_address : str
-        Host and port of the meeting point.
+        Host and port of the coordinator.
     index, count : int
         Which process this is, and how many there are.
     seconds : float
@@ -32,7 +32,7 @@ class Lifelines:
         self, client: Any, coordinator_address: str, index: int, count: int, seconds: float
     ) -> None:
         host, family = _own_host(coordinator_address)
-        # The others' connections stay in its queue: nobody has to accept them.
+        # The others' connections stay in its queue: they need not be accepted.
         self._listener = socket.create_server((host, 0), family=family, backlog=count)
         client.key_value_set(f"tracer/address/{index}", f"{host}|{self._listener.getsockname()[1]}")
         self._others: dict[int, socket.socket] = {}
@@ -42,7 +42,7 @@ class Lifelines:
             try:
                 made = socket.create_connection((host, int(port)), timeout=_CONNECT_SECONDS)
             except OSError:
-                continue  # between walls: XLA's heartbeat tells of this process' end, only later
+                continue  # firewalls between: XLA's heartbeat reports this process' end, only later
             self._others[other] = made
 
     def is_cut(self, other: int) -> bool:

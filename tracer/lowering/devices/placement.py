@@ -19,7 +19,7 @@ MESH_NAME = "mesh"
 
 @dataclass(frozen=True)
 class Placement:
-    """How the inputs and outputs of a program lie on a mesh.
+    """How the inputs and outputs of a program are spread over a mesh.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ def sharding_attribute(parts: Sequence[AxisNames]) -> Any:
 def sharding_attributes(
     shardings: Sequence[NamedSharding | None], types: Sequence[ShapeDtype]
 ) -> list[dict[str, Any]]:
-    """Return the attributes of a function's arguments or results that say how they lie."""
+    """Return the attributes that say how a function's arguments or results are spread."""
     return [
         {} if sharding is None
         else {"sdy.sharding": sharding_attribute(sharding.parts(type.ndim))}
@@ -71,7 +71,7 @@ def sharding_attributes(
 def chosen_outputs(
     raw: Any, placement: Placement, types: Sequence[ShapeDtype]
 ) -> tuple[NamedSharding, ...]:
-    """Return how the results lie, where XLA was left the choice.
+    """Return how the results are spread, where XLA was left the choice.
 
     Raises
     ------
@@ -90,7 +90,7 @@ def chosen_outputs(
             raise LoweringError(
                 f"XLA leaves a result, {type}, on {placement.mesh} as {made}, which no "
                 "PartitionSpec says",
-                mend="say in out_shardings how the results are to lie",
+                mend="state in out_shardings how the results are spread",
             )
         found.append(chosen)
     return tuple(found)

@@ -49,7 +49,7 @@ _LEFT = "tracer/left/"
 _LONGEST = 1000
 """Characters that say how a process ended."""
 _LINGER_SECONDS = 4
-"""For how long the meeting point stays when its process failed: who waits hears why."""
+"""How long the coordinator stays after its process failed, so that waiting processes hear why."""
 _STARTED = threading.Event()
 """Set when a client is made: it cannot join other processes any more."""
 
@@ -179,7 +179,7 @@ def initialize(
 
 
 def _wait_for(address: str, seconds: float) -> None:
-    """Wait until somebody listens at an address: XLA would end the process if nobody does."""
+    """Wait until a process listens at an address: XLA would end this one if none does."""
     host, port = address.rsplit(":", 1)
     end = time.monotonic() + seconds
     while True:
@@ -199,7 +199,7 @@ _PAUSE_SECONDS = 0.1
 def _leave() -> None:
     """Leave the others at the end of the program, unless it failed: they then wait in vain.
 
-    They are told by its closed connections or its silence, and end with a message.
+    They notice its closed connections or its silence, and end with a message.
     """
     if _GROUP and not _FAILED.is_set():
         shutdown()
@@ -212,7 +212,7 @@ def _note_failures() -> None:
     def hook(kind: type[BaseException], error: BaseException, trace: Any) -> None:
         _FAILED.set()
         for group in _GROUP:
-            # Never destroyed: the meeting point waits as it goes for those that are still there,
+            # Never destroyed: on its way out the coordinator waits for those that are still there,
             # and XLA would end this process by a signal when they fall silent.
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(group))
             say_ended(group, f"failed: {kind.__name__}: {getattr(error, 'what', error)}")
@@ -226,19 +226,19 @@ def _note_failures() -> None:
 
 def say_ended(group: Group, how: str) -> None:
     """Have those that wait for this process know that it will not come."""
-    # Without a meeting point they are told by the closed connection.
+    # Without a coordinator they notice the closed connection.
     with contextlib.suppress(RuntimeError):
         group.client.key_value_set(f"{ENDED}{group.index}", how[:_LONGEST], allow_overwrite=True)
 
 
 def _have_left(group: Group) -> None:
-    """Have the meeting point know that this process needs it no more."""
+    """Tell the coordinator that this process no longer needs it."""
     with contextlib.suppress(RuntimeError):
         group.client.key_value_set(f"{_LEFT}{group.index}", "", allow_overwrite=True)
 
 
 def _stay(group: Group, seconds: float = math.inf) -> None:
-    """Stay as the meeting point for those that are still at work: XLA ends them when it goes."""
+    """Stay as coordinator for those still at work: XLA ends them when it goes."""
     end = time.monotonic() + seconds
     others = set(range(group.count)) - {group.index} if group.service is not None else set()
     while others and time.monotonic() < end:

@@ -87,7 +87,7 @@ class _Search:
         return next(device for device in self.everywhere() if device.is_local)
 
     def set_default(self, device: Device | None) -> None:
-        # An object of its own, equal to the device: what lies there was not put there by name.
+        # A separate object, equal to the device: arrays there were not put there by name.
         self._default = device and self._unnamed.setdefault(device, replace(device))
 
     def absent(self, machine: str, plugin: plugins.Plugin, target: Target) -> tuple[Device, ...]:
@@ -155,7 +155,7 @@ def default_device() -> Device:
 
 
 def is_uncommitted(place: Any) -> bool:
-    """Tell whether what lies at a place is there only as no device was named.
+    """Tell whether arrays are at a place only because no device was named.
 
     As in JAX, such arrays go where the others of an expression were put.
     """

@@ -146,7 +146,7 @@ def logistic(b: ModuleContext, x: Operand) -> Operand:
 def abs(b: ModuleContext, x: Operand) -> Operand:
     """Emit `abs`; of complex numbers it is infinite where a part is (C99, G.6.4)."""
     if x.dtype.kind == "c":
-        # An infinite part stands for both, before and not after: that takes half of the time.
+        # An infinite part replaces both, before and not after: that takes half of the time.
         real, imag = _parts(x)
         x = complex_(
             select(b, _is_infinite(b, imag), imag, real),
@@ -296,7 +296,7 @@ def _hidden(b: ModuleContext, x: Operand, other: Operand) -> Operand:
 def _hidden_real(b: ModuleContext, x: Operand) -> Operand:
     """Return complex numbers of whose real part XLA does not see that it is the constant one.
 
-    One with a NaN beside it gives NaN in all functions that this is for; infinities need not.
+    One with a NaN in the other part gives NaN in all these functions; infinities need not.
     """
     if x.dtype.kind != "c" or b.platform != "cpu":
         return x
@@ -413,7 +413,7 @@ def _by_size(b: ModuleContext, x: Operand, y: Operand) -> tuple[Operand, Operand
 def _log_of_size(b: ModuleContext, square: Operand, most: Operand, least: Operand) -> Operand:
     """Return the logarithm of a complex number's absolute value.
 
-    Near one it comes of `square`, the absolute value's less one. Elsewhere nothing overflows:
+    Near one it comes from `square`, the absolute value's less one. Elsewhere nothing overflows:
     it is log(most) + log1p((least / most)**2) / 2, `most` and `least` being the parts' sizes.
     """
     zero, half = (splat(b, value, most.type) for value in (0, 0.5))

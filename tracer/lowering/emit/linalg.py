@@ -53,7 +53,7 @@ class _System:
     Attributes
     ----------
     by_columns : bool
-        Its transpose is solved with: what stands to the left of a block stands above it.
+        Its transpose is solved with: what is to the left of a block is above it.
     forward : bool
         The first unknown comes first.
     """
@@ -146,7 +146,7 @@ def _spoiled_unless_zero(b: ModuleContext, info: Operand, x: Operand) -> Operand
 
 
 def triangle(b: ModuleContext, type: ShapeDtype, x: Operand, *, lower: bool) -> Operand:
-    """Return the lower or upper triangles of the last two axes, with zeros beside them."""
+    """Return the lower or upper triangles of the last two axes, with zeros elsewhere."""
     indices = type.with_dtype(_INT32)
     rows = iota(b, indices, type.ndim - 2)
     columns = iota(b, indices, type.ndim - 1)

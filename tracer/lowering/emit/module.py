@@ -37,7 +37,7 @@ def lower_graph(
         The result that takes over the memory of an input. XLA is not told of other donated inputs:
         it would pair them with any result of their size, and copy.
     placement : Placement, optional
-        How the inputs and outputs lie on a mesh of devices.
+        How the inputs and outputs are spread over a mesh of devices.
 
     Returns
     -------
@@ -93,7 +93,7 @@ def _verify(module: Any, graph: Graph) -> None:
 def _place(
     module: Any, entry: Any, graph: Graph, placement: Placement, arguments: list[dict[str, Any]]
 ) -> None:
-    """Write how inputs and outputs lie on the mesh."""
+    """Write how inputs and outputs are spread over the mesh."""
     declare_mesh(module, placement.mesh)
     for known, more in zip(
         arguments, sharding_attributes(placement.inputs, graph.input_types), strict=True

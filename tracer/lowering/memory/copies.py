@@ -74,7 +74,7 @@ class ArrayCopy:
 
 
 def aliases_of(hlo: str) -> dict[int, int]:
-    """Return the result that lies in the memory of an argument, for each that has one."""
+    """Return the result in the memory of an argument, for each argument that has one."""
     found = _ALIASES.search(hlo.partition("\n")[0])
     pairs = _PAIR.findall(found[1]) if found else []
     return {int(argument): int(result or 0) for result, argument in pairs}
@@ -115,7 +115,7 @@ class _Reader:
 
 @dataclass(frozen=True)
 class _Caller:
-    """An instruction that runs another computation, and where it stands."""
+    """An instruction that runs another computation, and where it is."""
 
     scope: _Scope
     instruction: Instruction

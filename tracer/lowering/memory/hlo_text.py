@@ -43,7 +43,7 @@ class Instruction:
     argument: int | None = None
     """Number of a parameter."""
     layout: str = ""
-    """The axes of the first result as they lie in memory, the fastest first."""
+    """The axes of the first result in memory order, the fastest first."""
 
     @property
     def nbytes(self) -> int:

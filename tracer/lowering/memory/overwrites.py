@@ -63,13 +63,13 @@ class _Instruction:
 
 @dataclass
 class _Program:
-    """The instructions that are no part of a fusion, and where their results lie."""
+    """The instructions that are no part of a fusion, and where their results are."""
 
     instructions: dict[int, _Instruction] = field(default_factory=dict)
     places: dict[int, dict[_Index, _Place]] = field(default_factory=dict)
 
     def place(self, number: int, index: _Index = ()) -> _Place | None:
-        """Return where an element of an instruction's result lies, if anywhere."""
+        """Return where an element of an instruction's result is, if anywhere."""
         while True:
             found = self.places.get(number, {}).get(index)
             made = self.instructions.get(number)
@@ -95,7 +95,7 @@ def overwritten_while_read(executable: Any, stats: Any) -> tuple[str, ...]:
     Returns
     -------
     tuple of str
-        The names of instructions, one of whose results lies in bytes of an operand that the same
+        The names of instructions, one of whose results is in bytes of an operand that the same
         instruction also reads under another name. Empty for a sound program.
     """
     assignment = stats.serialized_buffer_assignment_proto
@@ -138,7 +138,7 @@ def _read(module: bytes, assignment: bytes) -> _Program:
 def _place_buffers(
     program: _Program, buffers: dict[int, list[tuple[int, _Index]]], allocation: bytes
 ) -> None:
-    """Note where the buffers of one allocation lie."""
+    """Note where the buffers of one allocation are."""
     number = 0
     for kind, content in _fields(allocation):
         if kind == _ALLOCATION_INDEX:

@@ -56,7 +56,7 @@ def compile_graph(
     options : mapping, optional
         XLA's compile options by their full names.
     placement : Placement, optional
-        How inputs and outputs lie on a mesh of devices, in place of `device`.
+        How inputs and outputs are spread over a mesh of devices, in place of `device`.
 
     Returns
     -------

@@ -41,7 +41,7 @@ class Executable:
     donate : tuple of int
         Inputs whose buffers are given away at each call.
     placement : Placement or None
-        How inputs and outputs lie on a mesh of devices; then `device` is its first one.
+        How inputs and outputs are spread over a mesh of devices; then `device` is its first one.
     purpose : str
         What processes say to each other before they run it together.
     notes : tuple of str
@@ -220,7 +220,7 @@ class Executable:
 
     @cached_property
     def aliases(self) -> Mapping[int, int]:
-        """The result that lies in the memory of an input, by XLA's own configuration."""
+        """The result in the memory of an input, by XLA's own configuration."""
         return aliases_of(self.hlo())
 
     @cached_property

@@ -86,7 +86,7 @@ class LanesExecutable(Executable):
 
     @cached_property
     def aliases(self) -> Mapping[int, int]:
-        """The result that lies in the memory of an input: there is none."""
+        """The result in the memory of an input: there is none."""
         return {}
 
     @cached_property

@@ -39,7 +39,7 @@ class Sound:
     counts : Counts
         XLA's count of its bytes, which comes with what the check reads.
     notes : tuple of str
-        What the plan says of how it was compiled; empty where our options stand.
+        What the plan says of how it was compiled; empty if our options were kept.
     """
 
     raw: Any
