@@ -155,7 +155,7 @@ def test_operators_work_on_parts() -> None:
     assert y.device == on(LINE, "x")
     np.testing.assert_allclose(y, np.sin(np.arange(16.0)) * 2 + np.arange(16.0))
     assert float(x.sum()) == 120.0
-    with pytest.raises(DeviceError, match="different places"):
+    with pytest.raises(DeviceError, match="different devices"):
         x + tnp.ones(16, device="cpu:1")
 
 

@@ -203,7 +203,7 @@ def run(code: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ("'127.0.0.1:1', 2, 2", "process_id=2 is none of 2 processes"),
+        ("'127.0.0.1:1', 2, 2", "process_id=2 is not one of 2 processes"),
         ("'127.0.0.1', 2, 0", "has no port"),
         (f"'{free_address()}', 2, 1, initialization_timeout=1", "could not join the others"),
     ],
@@ -221,7 +221,7 @@ def test_processes_join_before_anything_runs() -> None:
         "import tracer; tracer.numpy.zeros(3)\n"
         f"tracer.distributed.initialize('{free_address()}', 1, 0)"
     )
-    assert "devices are in use already" in done.stderr
+    assert "devices are already in use" in done.stderr
 
 
 def test_one_process_alone() -> None:

@@ -316,7 +316,7 @@ def deleted_error(array: Array) -> DonatedArrayError:
     """Return the error for using a deleted array."""
     by = array._buffer.by if isinstance(array._buffer, Deleted) else "an earlier call"
     return DonatedArrayError(
-        f"this array, {array.type}, is gone: {by} took its memory over",
+        f"this array, {array.type}, is gone: {by} took over its memory",
         mend="use the result of that call, pass array.copy() to it, or do not donate this argument",
     )
 

@@ -30,7 +30,8 @@ def refuse_stream(stream: Any) -> None:
     """Raise `ArgumentError` for `stream=`: no copy of ours runs on a stream of the caller."""
     if stream is not None:
         raise ArgumentError(
-            f"stream {stream!r} is not known here", mend="leave stream out: copies are awaited"
+            f"stream {stream!r} is not known here",
+            mend="leave stream out: copies are finished before they are returned",
         )
 
 

@@ -138,7 +138,7 @@ def _held_after(
         array = arrays[changed[0]]
         raise TracingError(
             f"the function writes into its argument {changed[0]}, {array.type} (at "
-            f"{made_at(array)}), which the caller's array could not follow here",
+            f"{made_at(array)}), and the caller's array cannot be updated here",
             mend="copy it first inside the function (x = x.copy()), or use "
             "x = x.at[index].set(value)",
         )

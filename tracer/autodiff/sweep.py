@@ -117,7 +117,7 @@ class Sweep:
                 f"{node.name} has no gradient: {vjp.reason}", mend=vjp.mend, where=node.source
             )
         if vjp is None:
-            raise VerifyError("an input was met among the nodes", mend="report this as a bug")
+            raise VerifyError("an input was found among the nodes", mend="report this as a bug")
         operands = [self.values[value] for value in node.operands]
         results = tuple([self.values[value] for value in node.results])
         if len(results) == 1:

@@ -78,7 +78,7 @@ class BucketedFunction:
             if axis is not None:
                 if not -leaf.ndim <= axis < leaf.ndim:
                     raise ShapeError(
-                        f"axis {axis} is to be padded, and array {place} of the arguments, "
+                        f"axis {axis} is to be padded, but array {place} of the arguments, "
                         f"{type_of(leaf)}, has no such axis",
                         mend="give None in axes for arguments that are not padded",
                     )
@@ -86,7 +86,7 @@ class BucketedFunction:
         sizes = set(found.values())
         if len(sizes) != 1:
             raise ShapeError(
-                f"the padded axes have sizes {sorted(sizes)}: they have to be one size",
+                f"the padded axes have sizes {sorted(sizes)}: they must be equal",
                 mend="give None in axes for arguments whose size does not vary",
             )
         positive = [

@@ -112,7 +112,7 @@ class Bucket:
                 self.known.clear()
             elif program.graph.fingerprint != self.program.graph.fingerprint:
                 raise ArgumentError(
-                    f"the function pads other axes for {size} elements than for other sizes",
+                    f"for {size} elements the function pads different axes than for other sizes",
                     mend="use tracer.compile, which compiles for each size",
                 )
         if self.program is None:  # No other size is padded to this one.

@@ -407,7 +407,7 @@ def infeasible(name: str, limit: int, found: CompiledCandidate) -> MemoryLimitEr
         f"{name} cannot run within memory_limit {format_bytes(limit)}: its smallest "
         f"program takes {format_bytes(minimum)}\n  binding: {binding}{reason}",
         mend=f"memory_limit={minimum} is the smallest limit that can be met; smaller "
-        "arguments, or donate_argnums for those that may be overwritten, lower it",
+        "arguments, or donate_argnums for arguments that may be overwritten, lower it",
         limit_bytes=limit,
         minimum_bytes=minimum,
         binding=binding,

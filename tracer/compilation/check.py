@@ -144,9 +144,9 @@ class _Written:
         if needed > _SHARE_OF_FREE * free:
             raise OutOfMemoryError(
                 f"{self.name} as written takes {format_bytes(needed)}, and {format_bytes(free)} "
-                "are free: there is nothing to hold the planned program against",
-                mend="check it with smaller arguments, and a limit that is lower by as much, so "
-                "that the same passes have something to do",
+                "are free: there is nothing to compare the planned program with",
+                mend="check it with smaller arguments, and a limit lowered accordingly, so "
+                "that the same passes act",
             )
         buffers = [lowering.to_device(host, self.device) for host in hosts]
         return [lowering.to_host(buffer).copy() for buffer in execute(*buffers)]

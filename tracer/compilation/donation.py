@@ -50,7 +50,7 @@ def resolve_donation(
     for name in wanted:
         if name not in by_name and not takes_any:
             raise ArgumentError(
-                f"donate_argnames names {name!r}, and the function has no argument of that name",
+                f"donate_argnames names {name!r}, but the function has no argument of that name",
                 mend=f"use one of {', '.join(map(repr, sorted(by_name))) or 'donate_argnums'}",
             )
     found = {by_position.index(name) for name in wanted if name in by_position}
@@ -112,7 +112,7 @@ def given_twice(
                 what = names[other] if other < len(names) else "an array that it captured"
                 return DonatedArrayError(
                     f"{names[position]} of {function} is donated, and {what} is the same array: "
-                    "its memory would be given away while it is in use",
+                    "its memory would be reused while it is still needed",
                     mend="pass a copy in one of the two places (x.copy()), or do not donate it",
                 )
     return None

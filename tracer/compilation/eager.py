@@ -94,7 +94,7 @@ class EagerProgram:
                 array = evaluator.to_device(array, whole)
             if getattr(array._device, "mesh", None) != mesh:
                 raise DeviceError(
-                    f"arrays in different places: {array.type} is on {array._device}, and others "
+                    f"arrays on different devices: {array.type} is on {array._device}, and others "
                     f"on {mesh}",
                     mend="place them on one mesh: tracer.device_put(x, NamedSharding(mesh, "
                     "PartitionSpec(...)))",

@@ -221,7 +221,7 @@ class CompiledFunction:
         if ACTIVE.stack:
             raise TracingError(
                 f"{self._name}.check inside of a traced function: its arguments have no data",
-                mend="check outside of it",
+                mend="call check outside of it",
             )
         call = self._read(args, kwargs)
         program, arrays = self._program_and_arrays(call)

@@ -151,8 +151,8 @@ def _build_spread(call: Call, options: CompileOptions, name: str, spread: Spread
     if call.traced.written:
         argument = call.names[call.traced.written[0][0]]
         raise TracingError(
-            f"{name} writes into its {argument}, which the caller's array, cut over a mesh, could "
-            "not follow",
+            f"{name} writes into its {argument}, and the caller's array, spread over a mesh, "
+            "cannot be updated",
             mend="copy it first inside the function (x = x.copy()), or use "
             "x = x.at[index].set(value)",
         )
@@ -236,7 +236,7 @@ def _put(array: Array, place: Place, name: str) -> Array:
     raise DeviceError(
         f"{name} runs on {where}, and closes over an array, {array.type}, that was put on "
         f"{array.device}",
-        mend="put it there before, with tracer.device_put, or make it an argument",
+        mend="put it there first, with tracer.device_put, or make it an argument",
     )
 
 

@@ -232,7 +232,7 @@ def _leaf(path: str, leaf: Any) -> tuple[Any, Signature]:
         array = host_array(leaf)
     except DTypeError as error:
         raise DTypeError(
-            f"argument {_argument(path)} is no array: {error.what}",
+            f"argument {_argument(path)} is not an array: {error.what}",
             mend=f"{error.mend}; or name the argument in static_argnums, or register its class as "
             "a container of arrays with tracer.register_pytree_node",
         ) from error
@@ -245,7 +245,7 @@ def _number(path: str, value: Any, dtype: Dtype) -> tuple[Any, Signature]:
     except RangeError as error:
         raise RangeError(
             f"argument {_argument(path)} is the Python integer {value}: it does not fit into "
-            f"{dtype}, as which it is handed to the program",
+            f"{dtype}, the dtype in which the program takes it",
             mend="name the argument in static_argnums, close over it, or pass a NumPy scalar such "
             "as numpy.uint64(value)",
         ) from error

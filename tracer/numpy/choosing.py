@@ -206,7 +206,7 @@ def fill_diagonal(a: Any, val: ArrayLike, wrap: bool = False) -> None:
     target = _target("fill_diagonal", a)
     if target.ndim < 2 or (target.ndim > 2 and len(set(target.shape)) != 1):
         raise ArgumentError(
-            f"fill_diagonal of shape {target.shape}",
+            f"fill_diagonal does not fit shape {target.shape}",
             mend="give a matrix, or an array of equal sizes",
         )
     step = 1 + int(np.cumprod(target.shape[:0:-1]).sum())

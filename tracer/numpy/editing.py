@@ -115,7 +115,9 @@ def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
     number = normalize_axis(axis, x.ndim)
     place = start + x.ndim if start < 0 else start
     if not 0 <= place <= x.ndim:
-        raise ShapeError(f"rollaxis to {start} of {x.ndim} axes", mend="give an axis")
+        raise ShapeError(
+            f"rollaxis to {start} is out of range for {x.ndim} axes", mend="give an axis"
+        )
     return moveaxis(x, number, place - 1 if number < place else place)
 
 
@@ -123,7 +125,9 @@ def dsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
     """Cut along the third axis; see `split`."""
     x = as_array(ary)
     if x.ndim < 3:
-        raise ShapeError(f"dsplit of shape {x.shape}", mend="give three or more axes")
+        raise ShapeError(
+            f"dsplit needs three axes, got shape {x.shape}", mend="give three or more axes"
+        )
     return split(x, indices_or_sections, 2)
 
 

@@ -59,7 +59,7 @@ def _as_parts(name: str, arrays: Any) -> list[Array]:
         )
     parts = [as_array(array) for array in arrays]
     if not parts:
-        raise ShapeError(f"{name} of no arrays", mend="give at least one array")
+        raise ShapeError(f"{name} needs at least one array", mend="give at least one array")
     return parts
 
 

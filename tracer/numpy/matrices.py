@@ -97,7 +97,7 @@ def _as_matrices(name: str, m: ArrayLike) -> Array:
     if x.ndim == 1:
         return broadcast(x, (x.size, x.size))
     if x.ndim == 0:
-        raise ShapeError(f"{name} of a scalar", mend="give a matrix")
+        raise ShapeError(f"{name} takes a matrix, not a scalar", mend="give a matrix")
     return x
 
 
@@ -125,7 +125,10 @@ def diag(v: ArrayLike, k: int = 0) -> Array:
     if x.ndim == 2:
         return diagonal(x, k)
     if x.ndim != 1:
-        raise ShapeError(f"diag of shape {x.shape}", mend="give a vector or a matrix")
+        raise ShapeError(
+            f"diag takes a vector or a matrix, not shape {x.shape}",
+            mend="give a vector or a matrix",
+        )
     return _diag(x, offset=int(k))
 
 
@@ -165,7 +168,9 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
     """
     x = as_array(a)
     if x.ndim < 2 or len(normalize_axes((axis1, axis2), x.ndim)) < 2:
-        raise ShapeError(f"diagonal of shape {x.shape}", mend="give at least two axes")
+        raise ShapeError(
+            f"diagonal needs two axes, got shape {x.shape}", mend="give at least two axes"
+        )
     return _diagonal(moveaxis(x, (axis1, axis2), (-2, -1)), offset=int(offset))
 
 

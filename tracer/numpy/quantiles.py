@@ -187,7 +187,7 @@ def _refuse_weights(name: str, weights: object) -> None:
     if weights is not None:
         raise ArgumentError(
             f"{name} does not take weights",
-            mend="sort by argsort, and look 'q' up in the cumulative sum of the weights",
+            mend="sort by argsort, and look q up in the cumulative sum of the weights",
         )
 
 

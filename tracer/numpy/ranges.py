@@ -133,7 +133,7 @@ def linspace(
     """
     count = int(_concrete_number("linspace", num))
     if count < 0:
-        raise ArgumentError(f"linspace of {count} numbers", mend="give 0 or more")
+        raise ArgumentError(f"linspace cannot make {count} numbers", mend="give 0 or more")
     wanted = None if dtype is None else as_dtype(dtype)
     if not isinstance(start, Array) and not isinstance(stop, Array):
         numbers, distance = np.linspace(  # type: ignore[call-overload]

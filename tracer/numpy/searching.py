@@ -44,7 +44,9 @@ def searchsorted(
         raise ArgumentError(f"side {side!r} is not known", mend='use "left" or "right"')
     x, values = as_array(a), as_array(v)
     if x.ndim != 1:
-        raise ShapeError(f"searchsorted in shape {x.shape}", mend="give a sorted vector")
+        raise ShapeError(
+            f"searchsorted looks in a vector, not in shape {x.shape}", mend="give a sorted vector"
+        )
     if sorter is not None:
         x = take(x, as_array(sorter))
     return _searchsorted(x, values, side=side)

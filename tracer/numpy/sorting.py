@@ -212,7 +212,8 @@ def _require_places(kth: Any, size: int) -> None:
     places = kth if isinstance(kth, tuple | list) else (kth,)
     if any(not -size <= int(place) < size for place in places):
         raise ArgumentError(
-            f"partition at {kth} of {size} elements", mend=f"give {-size} to {size - 1}"
+            f"partition: {kth} is out of range for {size} elements",
+            mend=f"give {-size} to {size - 1}",
         )
 
 

@@ -107,9 +107,7 @@ def _bounds(name: str, mode: str | None, fill_value: Any, settled: tuple[str, ..
     if mode is None or mode == "raise":
         return bounds_of(None if fill_value is None else "fill", TAKE, fill_value)
     if fill_value is not None and mode != "fill":
-        raise ArgumentError(
-            f"{name}: a fill_value with mode={mode!r}, which reads none", mend='give mode="fill"'
-        )
+        raise ArgumentError(f"{name}: mode={mode!r} uses no fill_value", mend='give mode="fill"')
     return TRUSTED if mode in settled else bounds_of(mode, TAKE, fill_value)
 
 

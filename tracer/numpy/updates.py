@@ -85,9 +85,7 @@ class IndexUpdate:
             The mode is not known, or reads no `fill_value`.
         """
         if fill_value is not None and mode not in ("fill", "drop"):
-            raise ArgumentError(
-                f"a fill_value with mode={mode!r}, which reads none", mend='give mode="fill"'
-            )
+            raise ArgumentError(f"mode={mode!r} uses no fill_value", mend='give mode="fill"')
         return get_item(self._array, self._index, bounds_of(mode, READ, fill_value))
 
     def set(

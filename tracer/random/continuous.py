@@ -30,7 +30,7 @@ def float_dtype(name: str, dtype: Any) -> Dtype:
     """Return a dtype argument, which must be of floats."""
     wanted = as_dtype(dtype)
     if wanted.kind not in "fV":
-        raise DTypeError(f"{name} of dtype {wanted}", mend="use a float dtype")
+        raise DTypeError(f"{name} does not make dtype {wanted}", mend="use a float dtype")
     return wanted
 
 

@@ -62,7 +62,7 @@ def randint(key: ArrayLike, shape: Any, minval: Any, maxval: Any, dtype: Any = i
     """
     wanted, sizes = as_dtype(dtype), checked_shape(shape)
     if wanted.kind not in "iu":
-        raise DTypeError(f"randint of dtype {wanted}", mend="use an integer dtype")
+        raise DTypeError(f"randint does not make dtype {wanted}", mend="use an integer dtype")
     limits = promotion.iinfo(wanted)
     beyond = not isinstance(maxval, Array) and hasattr(maxval, "__index__")
     beyond = bool(beyond and int(maxval) > limits.max)
@@ -228,7 +228,7 @@ def _population(name: str, x: Any) -> Array:
     if array.ndim:
         return array
     if array.dtype.kind not in "iu":
-        raise DTypeError(f"{name} of {array.type}", mend="give an integer or an array")
+        raise DTypeError(f"{name} cannot take {array.type}", mend="give an integer or an array")
     return arange(int(array))
 
 

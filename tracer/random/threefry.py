@@ -96,7 +96,7 @@ def checked_key(value: ArrayLike) -> Array:
     if found.dtype != _UINT32:
         raise DTypeError(
             f"a key is an array of two uint32, not {found.type}",
-            mend="make one of a seed with tracer.random.key(seed)",
+            mend="make one from a seed with tracer.random.key(seed)",
         )
     if found.shape != (2,):
         raise ShapeError(
@@ -193,7 +193,9 @@ def bits(key: ArrayLike, shape: Any = (), dtype: Any = None) -> Array:
     """
     wanted = _UINT64 if dtype is None else as_dtype(dtype)
     if wanted.kind != "u":
-        raise DTypeError(f"bits of dtype {wanted}", mend="use uint8, uint16, uint32 or uint64")
+        raise DTypeError(
+            f"bits does not make dtype {wanted}", mend="use uint8, uint16, uint32 or uint64"
+        )
     return random_bits(checked_key(key), shape=checked_shape(shape), width=8 * wanted.itemsize)
 
 

@@ -49,8 +49,8 @@ def device_put(x: Any, device: Any = None) -> Any:
         places = tree.broadcast_prefix(device, x)
     except ValueError as error:
         raise DeviceError(
-            f"the places are not in the containers of the arrays: {device} for {structure}",
-            mend="give one place for all, or one for each array, in the same containers",
+            f"the devices are not nested as the arrays are: {device} for {structure}",
+            mend="give one device for all, or one for each array, in the same containers",
         ) from error
     return tree.unflatten(structure, list(map(_placed, leaves, places)))
 

@@ -67,7 +67,7 @@ class Spread:
             return NamedSharding(self.mesh, given)
         if given is not None and given.mesh != self.mesh:
             raise ArgumentError(
-                f"shardings on two meshes: {given.mesh} and {self.mesh}",
+                f"the shardings use two meshes: {given.mesh} and {self.mesh}",
                 mend="use one mesh for a program",
             )
         return given  # type: ignore[no-any-return]

@@ -45,7 +45,7 @@ def absent_devices(plugin: Plugin, target: Target, topology: str | None) -> list
     except RuntimeError as error:
         raise DeviceError(
             f"there is no machine of {target.name} with topology {topology!r}: {error}",
-            mend="leave the topology out, or give one that is built, such as "
+            mend="leave the topology out, or give an existing one, such as "
             + ("'tpu:v5e:4x4'" if plugin.platform == "tpu" else "'cuda:h100:8'"),
         ) from error
     return list(made._make_compile_only_devices())

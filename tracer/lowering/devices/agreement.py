@@ -179,7 +179,8 @@ class _Point:
             f"processes {index} and {other} do different things at the same point: process {index} "
             f"is to {self.purpose}, process {other} to {purpose}",
             mend="let all processes make the same calls with the same code, types, options and "
-            "limits, in the same order; what only some do takes a mesh of their devices",
+            "limits, in the same order; a program of some processes only needs a mesh of their "
+            "devices",
         )
 
     def _unreachable(self, error: RuntimeError) -> DeviceError:
@@ -192,7 +193,7 @@ class _Point:
             f"process {self.group.index} of {self.group.count} is to {self.purpose}, and others "
             f"{why}",
             mend="let all processes make the same calls on the same meshes, in the same order; "
-            "read what the others say last",
+            "read the last messages of the others",
         )
 
 

@@ -89,7 +89,7 @@ def chosen_outputs(
         if chosen is None:
             raise LoweringError(
                 f"XLA leaves a result, {type}, on {placement.mesh} as {made}, which no "
-                "PartitionSpec says",
+                "PartitionSpec describes",
                 mend="state in out_shardings how the results are spread",
             )
         found.append(chosen)

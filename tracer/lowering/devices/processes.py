@@ -135,7 +135,7 @@ def initialize(
     """
     if num_processes < 1 or not 0 <= process_id < num_processes:
         raise ArgumentError(
-            f"process_id={process_id} is none of {num_processes} processes",
+            f"process_id={process_id} is not one of {num_processes} processes",
             mend="number the processes from 0 to num_processes - 1",
         )
     if ":" not in coordinator_address:
@@ -146,12 +146,12 @@ def initialize(
     with _LOCK:
         if _GROUP:
             raise DeviceError(
-                "this process works with others already",
-                mend="call tracer.distributed.initialize once, or shutdown() before",
+                "this process already works with others",
+                mend="call tracer.distributed.initialize once, or shutdown() first",
             )
         if _STARTED.is_set():
             raise DeviceError(
-                "devices are in use already, so this process cannot join others any more",
+                "devices are already in use, so this process can no longer join others",
                 mend="call tracer.distributed.initialize before anything is computed",
             )
         try:

@@ -109,7 +109,7 @@ def _refusal(raw: Any, graph: Graph, found: tuple[str, ...]) -> LoweringError:
     stated = re.search(rf'%{re.escape(found[0])} = .*op_name="([^"]*)"', text)
     path = node_path(stated[1]) if stated else ()
     return LoweringError(
-        f"XLA made a program that reads what it has written over, at {', '.join(found[:3])}",
+        f"XLA made a program that reads memory it has overwritten, at {', '.join(found[:3])}",
         mend=f"compile with split='never', or smaller parts of it; {_REPORT}",
         where=graph.nodes[int(path[0])].source if path else None,
     )
