@@ -238,7 +238,7 @@ class Array(_Installed):
         return str(self._host("str()"))
 
     def copy(self) -> Array:
-        """Return a copy with memory of its own."""
+        """Return a copy with its own memory."""
         self._require_alive()
         if ACTIVE.stack:
             traced: Array = ACTIVE.stack[-1].adopt(self)
@@ -248,7 +248,7 @@ class Array(_Installed):
     def to_device(self, device: Any, /, *, stream: Any = None) -> Array:
         """Return a copy on a device (a Device or its name), itself when it was put there before.
 
-        An array that is there only as no device was named shares its memory with the result.
+        An array that is there only because no device was named shares its memory with the result.
         """
         self._require_alive()
         refuse_stream(stream)

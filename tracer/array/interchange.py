@@ -47,7 +47,7 @@ def exported_memory(
     dl_device : pair of int, optional
         Where the data is wanted: where it is, or on the host.
     copy : bool, optional
-        Whether the capsule must, or must not, have memory of its own.
+        Whether the capsule must, or must not, have its own memory.
 
     Returns
     -------

@@ -181,12 +181,13 @@ def bucket(
     Notes
     -----
     For every new size the function is traced (not compiled) and compared with the bucket's program,
-    node by node; numbers that depend on the size, such as the length that a mean divides by, are
-    handed in. Element-wise operations, products, reductions, argmax, top_k and cumulative functions
+    node by node. Numbers that depend on the size, such as the length that a mean divides by, are
+    passed in. Element-wise operations, products, reductions, argmax, top_k and cumulative functions
     along the axis can be padded; sorting, reversing, reshaping, scans over it and convolutions
-    along it are refused. Results are those of `tracer.compile`, but for the order of sums.
+    along it are refused. Results are those of `tracer.compile`, except for the order of
+    sums.
 
-    Padding and cutting are copies on the host. Inside of another traced function `fn` itself is
+    Padding and cutting are copies on the host. Inside another traced function `fn` itself is
     recorded.
 
     Examples

@@ -68,7 +68,7 @@ class Bucket:
         self.program: Masked | None = None
         self.run: CompiledFunction | None = None
         self.known: dict[int, tuple[list[Any], list[Any]]] = {}
-        """For each size that was checked, what is handed in before and after the arguments."""
+        """For each size that was checked, what is passed before and after the arguments."""
 
     def given(self, request: Request) -> list[Any]:
         """Return all arguments of the program; checks the size the first time."""
@@ -92,7 +92,7 @@ class Bucket:
         return trace(self.function, arguments, writes="refuse")
 
     def _checked(self, request: Request) -> tuple[list[Any], list[Any]]:
-        """Return what is handed in for a size; the first time, check that results are exact."""
+        """Return what is passed in for a size; the first time, check that results are exact."""
         if request.size not in self.known:
             # The bucket's own size is no guide to what is padded: one less is.
             if request.size == self.size > 2:

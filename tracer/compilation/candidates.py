@@ -276,7 +276,7 @@ class CandidateCompiler:
         """Return the first candidate that keeps the limit, compiled; None if there is none.
 
         A compiled program that takes more than was predicted tightens what is asked of the next
-        predictions, so that few programs are compiled in vain.
+        predictions, so that few programs are compiled for nothing.
         """
         if self.limit is not None and self.planner.floor_bytes > self.limit:
             return None

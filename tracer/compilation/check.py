@@ -114,7 +114,7 @@ class _Written:
         return _expanded(self.traced.graph)
 
     def evidence(self) -> Evidence:
-        """Run the program as written, and what tells how far rounding goes."""
+        """Run the program as written, and measure how far rounding goes."""
         found = Evidence(self.results(self.graph, self.hosts))
         found.moved = [self.results(self.graph, _moved(self.hosts, seed)) for seed in range(_MOVES)]
         small = graph_flops(self.graph) <= _INTERPRETED_FLOPS

@@ -276,7 +276,7 @@ def _refuse(
     if isinstance(reason, DeferredError):
         raise reason.error.with_traceback(None)
     raise NotDifferentiableError(
-        f"a function with a rule of its own has no gradient here: {reason}",
+        f"a function with its own rule has no gradient here: {reason}",
         mend="compute the result in the rule (custom_vjp, custom_jvp) directly, without calling "
         "the function",
     )

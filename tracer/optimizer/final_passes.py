@@ -66,7 +66,7 @@ class FinalPasses:
         """Return the same program with loops of small kernels as one function each."""
         passes = passes_in(Stage.CALLS, self.context)
         limit = self.options.limit_bytes
-        # What a call is given it may not write over: that takes the state of a loop once more.
+        # A call may not overwrite its operands, so it takes the state of a loop once more.
         if not passes or (limit is not None and candidate.is_ordered):
             return candidate
         if not any(node.body_graphs for node in candidate.graph.nodes):

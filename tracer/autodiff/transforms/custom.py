@@ -26,7 +26,7 @@ from tracer.ir import Graph, ShapeDtype
 
 
 class custom_vjp(CustomRule):  # noqa: N801 - a decorator, named as in JAX
-    """A function with a gradient rule of its own.
+    """A function with its own gradient rule.
 
     Parameters
     ----------

@@ -27,7 +27,7 @@ from tracer.ir import Graph
 
 
 class custom_jvp(CustomRule):  # noqa: N801 - a decorator, named as in JAX
-    """A function with a rule for its tangents of its own.
+    """A function with its own rule for tangents.
 
     Parameters
     ----------

@@ -181,7 +181,7 @@ class _Call:
         places += [self.axes[i] for i, _ in traced.written]
         graph = _with_axes(graph, axes, flags, places, self.size)
         results = apply_graph(graph, [*self.arrays, *traced.captured])
-        # Of an argument that all elements share each of them writes into a copy of its own.
+        # If all elements share an argument, each writes into its own copy.
         written = tuple(pair for pair in traced.written if self.axes[pair[0]] is not None)
         write_back(written, self.arrays, results)
         return traced.result(results)

@@ -110,7 +110,7 @@ class _Heap:
             return_freed_blocks()
 
     def end(self) -> None:
-        """Have glibc do again what it does by itself; calls that run now leave it so."""
+        """Set glibc's defaults again; calls that run now leave them."""
         with self._lock:
             self._has_ended = True
         self._large.stop()

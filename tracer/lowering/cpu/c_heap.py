@@ -13,7 +13,7 @@ LIBC = ctypes.CDLL(None)
 MALLOC = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_size_t)(("malloc", LIBC))
 FREE = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(("free", LIBC))
 LARGE_BLOCK_BYTES = 32 << 20
-"""glibc keeps no larger ones by itself (`HEAP_MAX_SIZE / 2` in malloc/malloc.c)."""
+"""glibc keeps no larger ones unasked (`HEAP_MAX_SIZE / 2` in malloc/malloc.c)."""
 PAGE_BYTES = resource.getpagesize()
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_MMAP_MAX, _M_ARENA_MAX = -1, -3, -4, -8  # malloc.h
 # DEFAULT_MMAP_MAX, DEFAULT_MMAP_THRESHOLD and DEFAULT_TRIM_THRESHOLD in malloc/malloc.c.

@@ -50,7 +50,7 @@ class Mesh:
         if found.ndim != len(names) or len(set(names)) < len(names):
             raise ArgumentError(
                 f"a mesh of {found.ndim} axes has the names {names}",
-                mend="give each axis of the array of devices a name of its own",
+                mend="give each axis of the array of devices its own name",
             )
         flat = list(found.flat)
         if not flat or len(set(flat)) < len(flat):

@@ -67,7 +67,7 @@ class Plugin:
 
     @property
     def is_installed(self) -> bool:
-        """Whether any of the wheels is there."""
+        """Whether any of the wheels is installed."""
         return any(self.versions().values())
 
     @property
@@ -86,14 +86,14 @@ class Plugin:
         if self.of_jaxlib and others:
             named = ", ".join(f"{name} {found}" for name, found in others.items())
             fits = "does not fit" if len(others) == 1 else "do not fit"
-            return f"{named} {fits} jaxlib {ours}: the versions have to be the same"
+            return f"{named} {fits} jaxlib {ours}: the versions must be the same"
         if self.path is None:
             return f"{self.wheels[0]} is installed without its library {self.library}"
         return None
 
     @property
     def mend(self) -> str:
-        """What to install in place of what is there."""
+        """What to install instead."""
         if not self.of_jaxlib or not self.is_installed:
             return self.install
         pins = " ".join(f"{wheel}=={jaxlib.version.__version__}" for wheel in self.wheels)

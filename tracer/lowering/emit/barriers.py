@@ -95,7 +95,7 @@ def _new_barrier(root: Any) -> Any:
 
 
 def _put_behind(barrier: Any, root: Any) -> None:
-    """Let all who read a value read it behind a barrier of its own, next to its definition."""
+    """Let all readers of a value read it behind its own barrier, next to its definition."""
     barrier.operation.move_after(root.owner)
     root.replace_all_uses_except(barrier.results[0], barrier.operation)
 

@@ -80,7 +80,7 @@ def linalg_dtype(
     is_double = real_dtype(wide) == np.float64
     if b.platform == "tpu" and is_double and not is_emulated:
         raise LoweringError(
-            f"{name} of {dtype} does not run on a TPU: its algorithm there is of float32",
+            f"{name} of {dtype} does not run on a TPU: its algorithm there is float32 only",
             mend="convert the matrix with astype('float32'), or compile for a CPU or a GPU",
         )
     return wide

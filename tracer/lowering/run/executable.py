@@ -144,7 +144,7 @@ class Executable:
         return self.device.is_local if placement is None else bool(placement.mesh.local)
 
     def _way_to_run(self, purpose: str) -> Callable[[Sequence[Buffer]], Any]:
-        """Return what starts a run; where the program cannot run, it says so."""
+        """Return the function that starts a run; one that raises if the program cannot run."""
         is_cpu, placement = self.device.platform == "cpu", self.placement
         if not self.is_here:
             return self._refuse
@@ -207,7 +207,7 @@ class Executable:
         Parameters
         ----------
         limit : int or None
-            What the process may hold for this program; as much as it likes when None.
+            What the process may hold for this program; None for no limit.
         """
         made = copy.copy(self)
         made._room = math.inf if limit is None else limit - self.memory.peak_bytes

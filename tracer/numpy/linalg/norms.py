@@ -182,7 +182,7 @@ def cond(x: ArrayLike, p: Any = None) -> Array:
     Raises
     ------
     LinAlgError
-        The matrices are not square, where they have to be, or empty.
+        The matrices are empty, or not square where they must be.
     """
     array = matrices("cond", x)
     if not array.size and 0 in array.shape[-2:]:

@@ -148,7 +148,7 @@ def _why_not(
     if trips is not None and trips <= 1:
         return f"the loop runs {trips} times: to put it together after it costs as much"
     if limit_bytes is not None and type.nbytes * _SHARE_OF_LIMIT > limit_bytes:
-        return "it takes much of the limit, and is there twice when it is put together"
+        return "it takes much of the limit, and would exist twice while it is joined"
     return None
 
 

@@ -27,7 +27,7 @@ class Buffer:
     birth, death : int
         Positions in the schedule of the first write and the last read.
     is_argument : bool
-        It belongs to the caller, and is there from the beginning to the end.
+        It belongs to the caller, and exists from beginning to end.
     values : list of Value
         The values in it, in order.
     """

@@ -230,7 +230,7 @@ class _View:
         return found, tuple(names.index(label) for names in rule.results)
 
     def _joined(self, term: Value, combiner: str) -> Value:
-        """Return what the terms of all devices come to, in memory of its own."""
+        """Return the sum of the terms of all devices, in its own memory."""
         if registry()[combiner].merge is not None:
             return term
         terms = ops.concatenate(*[side_by_side(term)] * self.count, dimension=0)

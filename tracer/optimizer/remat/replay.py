@@ -70,7 +70,7 @@ class _Writer:
         self.again: dict[Value, Value] = {}
         """The same for second computations."""
         self.written: dict[tuple[Node, tuple[Value, ...]], tuple[Value, ...]] = {}
-        """Nodes that are there already: a node on the same operands is written once."""
+        """Nodes that exist already: a node on the same operands is written once."""
         self.times: dict[Node, int] = {}
         self.copied: dict[Node, int] = {}
         self.time = 0

@@ -190,7 +190,7 @@ class Search:
 def _has_room(node: Node, made: Replay, live: Liveness, dropped: int, limit: int) -> bool:
     """Tell whether a dropped value may stay where it is not there, as far as that is plain.
 
-    Writing the program without the drop tells for certain, which takes long where there are many.
+    Only writing the program without the drop tells for certain, which is slow if there are many.
     """
     again = made.copied.get(node, len(made.times))
     between = [

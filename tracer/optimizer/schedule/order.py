@@ -128,7 +128,7 @@ def best_plans(
 ) -> Mapping[int, Plan]:
     """Return the best plan for each set of factors, by operations or by bytes.
 
-    The full set is never free. Beyond `MAXIMUM_EXACT` factors only the full set is there.
+    The full set is never free. Beyond `MAXIMUM_EXACT` factors there is only the full set.
     """
     if len(contraction.labels) > MAXIMUM_EXACT:
         return {contraction.everything: contraction.of_tree(_library_tree(contraction, by_bytes))}

@@ -25,7 +25,7 @@ class Loop:
     """One loop of a region: heads computed together, and the slices they need.
 
     `nodes` holds (node, label) pairs in execution order. A backward loop begins with the last
-    slice. `streams` says how heads are put right that run before what they read is there.
+    slice. `streams` says how heads are corrected that run before their operands exist.
     """
 
     level: int

@@ -22,7 +22,7 @@ _NEVER = 1 << 30
 
 @dataclass(frozen=True)
 class Stream:
-    """How a head that runs before its time is put right.
+    """How a head that runs before its operands exist is corrected.
 
     Attributes
     ----------
@@ -53,9 +53,9 @@ class Levels:
     start : dict of Node to int
         Level at which a region's node can run in a loop.
     done : dict of Node to int
-        Level at which a node's stored result is there: one later than `start` for heads.
+        Level at which a node's stored result exists: one later than `start` for heads.
     streams : dict of Node to Stream
-        Heads that run before what they read is there, as `streaming` may allow.
+        Heads that run before their operands exist, as `streaming` may allow.
     references : dict of (level, Value) to Reference
         What replaces values in the loops of a level.
     heads : dict of int to list of Node
@@ -99,7 +99,7 @@ class Levels:
             self._enter(node)
 
     def _stream(self, head: Node, label: Label) -> None:
-        """Let a head run in an earlier loop, if its sum can be put right."""
+        """Let a head run in an earlier loop, if its sum can be corrected."""
         find = self._find_stream
         found = None if find is None else find(self, head, label, self.start[head])
         if found is not None:

@@ -112,7 +112,7 @@ def moved(
             found.append(replace(term, places=places))
         return tuple(found)
 
-    # An operand of a maximum has all axes itself; those that go are of no use.
+    # An operand of a maximum has all axes itself; reduced axes are of no use.
     ties = tuple(
         replace(tie, places=tuple(None if p is None else to[p] for p in tie.places))
         for tie in change.ties

@@ -123,7 +123,7 @@ class TaskGraph:
             number = self._number(value, value.type.nbytes)
             task.writes.append(number)
             if kept:
-                # A reader that never comes: a body's results are there to its end.
+                # A reader that never comes: a body's results live to its end.
                 self.readers[number].add(len(self.tasks))
 
     def _find_reuses(self, task: Task, leaves: dict[Value, bool]) -> None:
