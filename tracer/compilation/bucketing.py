@@ -23,7 +23,7 @@ _OWN_OPTIONS = ("donate_argnums", "donate_argnames", "static_argnums")
 
 
 class BucketedFunction:
-    """A function that pads its arguments to a bucket, runs the bucket's program and cuts results.
+    """A function that pads its arguments to a bucket, runs its program and cuts the results.
 
     Made by `tracer.bucket`.
     """
@@ -133,7 +133,7 @@ class BucketedFunction:
 
 
 def _read(leaf: Any) -> Any:
-    """Return a leaf as an array of the host or a device; a weak one for a Python number."""
+    """Return a leaf as an array on the host or a device; a weak one for a Python number."""
     if isinstance(leaf, Array) or weak_class(leaf) is not None:
         return as_given(leaf)
     return host_array(leaf)

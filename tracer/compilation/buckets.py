@@ -25,7 +25,7 @@ from tracer.optimizer.rewrite.padding import Comparison, Masked, Use, compare, m
 
 @dataclass(frozen=True)
 class Request:
-    """The arguments of one call: leaves, the axis of each that is padded, and the size there."""
+    """The arguments of one call: leaves, the padded axis of each, and its size."""
 
     leaves: tuple[Any, ...]
     structure: tree.Structure
@@ -80,7 +80,7 @@ class Bucket:
         return [np.int32(request.size), *before, *leaves, *after]
 
     def unflatten(self, results: Sequence[Array], size: int) -> Any:
-        """Return the results cut to a size, in the structure that the function gave them."""
+        """Return the results cut to a size, in the function's own structure."""
         assert self.program is not None
         if size < self.size:
             pairs = zip(results, self.program.cut, strict=True)

@@ -87,7 +87,7 @@ def check(
 
 
 def _paths(call: Call) -> list[str]:
-    """Return what the outputs of a call's graph are called."""
+    """Return the names of the outputs of a call's graph."""
     traced = call.traced
     own = range(traced.out_tree.num_leaves)
     paths = tree.flatten_with_paths(tree.unflatten(traced.out_tree, own))[0]
@@ -152,7 +152,7 @@ class _Written:
         return [lowering.to_host(buffer).copy() for buffer in execute(*buffers)]
 
     def _in_precision(self, dtypes: Dtypes, small: bool) -> list[Host] | None:
-        """Return the results in other dtypes; None where nothing changes or it does not fit."""
+        """Return the results in other dtypes; None if nothing changes or it does not fit."""
         graph = in_precision(self.graph, dtypes)
         if graph is self.graph:
             return None
@@ -192,7 +192,7 @@ def _next(host: Host, random: np.random.Generator) -> Host:
 
 
 class _Blame:
-    """Finds what took a program beyond rounding."""
+    """Finds the cause of a difference beyond rounding."""
 
     def __init__(
         self, call: Call, options: CompileOptions, name: str, written: _Written, evidence: Evidence
@@ -201,7 +201,7 @@ class _Blame:
         self.written, self.evidence = written, evidence
 
     def cause(self) -> str:
-        """Return the first pass after which results are above rounding, or what else it was."""
+        """Return the first pass after which results are beyond rounding, or another cause."""
         if not self.evidence.is_within(self.evidence.written):
             return (
                 "the program as written is, compiled with XLA's own options: XLA, or how an op is "
@@ -221,7 +221,7 @@ class _Blame:
         )
 
     def _replanned(self) -> tuple[CompiledCandidate, list[Step]]:
-        """Plan anew, and keep what every pass makes."""
+        """Plan again, and keep the graph after every pass."""
         compilers = CandidateSearch(self.call.without_data(), self.options, self.name)
         with predicted_for(compilers.device), kept_trail() as steps:
             compilers = CandidateSearch(self.call.without_data(), self.options, self.name)
@@ -239,7 +239,7 @@ class _Blame:
         return self.evidence.is_within(self.written.results(graph, self.written.hosts, ours=ours))
 
     def _option(self, graph: Graph) -> str | None:
-        """Return which of our options is to blame, where the graph is right without them."""
+        """Return which of our options is to blame, if the graph is right without them."""
         if self._is_right(graph, ours=True):
             return None
         for name in lowering.SETTINGS:

@@ -18,7 +18,7 @@ _active: list[tuple[int, int, int]] = []
 
 @contextmanager
 def rare_collection() -> Iterator[None]:
-    """Let the collector run rarely for a while, in all threads; nested uses count as one.
+    """Run the collector rarely for a while, in all threads; nested uses count as one.
 
     Planning a Transformer's training step took 55 s of processor time with the collector's own
     thresholds, and 35 s without it.

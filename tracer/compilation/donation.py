@@ -70,7 +70,7 @@ def _names(names: str | Sequence[str]) -> set[str]:
 
 
 def _parameters(function: Callable[..., Any]) -> dict[str, Any]:
-    """Return the kind of each parameter; nothing for builtins that do not tell."""
+    """Return the kind of each parameter; nothing for builtins without a signature."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
@@ -105,7 +105,7 @@ def donated_leaves(call: Call, donation: Donation) -> tuple[int, ...]:
 def given_twice(
     function: str, names: Sequence[str], donated: Sequence[int], arrays: Sequence[Array]
 ) -> DonatedArrayError | None:
-    """Return the error for a donated array that the program is given a second time, if one is."""
+    """Return the error for a donated array that is passed to the program twice, if there is one."""
     for position in donated:
         for other, array in enumerate(arrays):
             if other != position and array._buffer is arrays[position]._buffer:

@@ -187,14 +187,14 @@ class LoweringEvaluator:
         return self.from_host(self.to_host(array), place)
 
     def _moved(self, array: Array, place: lowering.NamedSharding) -> Array:
-        """Return a copy of an array in parts, that its devices send each other where they can."""
+        """Return a copy of an array in parts; its devices send the parts directly if they can."""
         execute = lowering.resharding(array._type, array._device, place)
         if execute is None:
             return self.from_host(self.to_host(array), place)
         return Array(execute(array._buffer)[0], array._type, place)
 
     def place_beside(self, places: Sequence[Any]) -> Any:
-        """Return the first place that was named by someone, whole for arrays in parts, or None."""
+        """Return the first place that was given explicitly, whole for arrays in parts, or None."""
         for place in places:
             if isinstance(place, lowering.NamedSharding):
                 return lowering.NamedSharding(place.mesh, lowering.PartitionSpec())
@@ -224,7 +224,7 @@ class LoweringEvaluator:
         return [first, *(device for device in others if device != first)]
 
     def from_dlpack(self, value: Any) -> Array:
-        """Copy an object that speaks DLPack to the default device."""
+        """Copy an object that supports DLPack to the default device."""
         place = lowering.default_device()
         buffer = lowering.from_dlpack(value, place)
         host = lowering.to_host(buffer)

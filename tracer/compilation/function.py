@@ -86,7 +86,7 @@ class CompiledFunction:
         return self._run(program, arrays)
 
     def _program_and_arrays(self, call: Call) -> tuple[Program, list[Array]]:
-        """Return what runs for a call, and on what."""
+        """Return the program and the arrays of a call."""
         if self._options.spread is None:
             arrays = call.arrays(self._options.device)
             return self._program(call), arrays
@@ -159,7 +159,7 @@ class CompiledFunction:
         return self._current(program)
 
     def _current(self, program: Program) -> Program:
-        """Return a program with what the arrays hold now that the function closes over."""
+        """Return a program with the current values of the arrays that the function closes over."""
         if program.is_outdated:
             with self._lock:
                 key = program.call.key

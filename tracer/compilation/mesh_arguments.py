@@ -56,7 +56,7 @@ class MeshArguments:
         DeviceError
             An array is not spread as the user has said, or is on devices outside the mesh.
         DonatedArrayError
-            A donated array that has to be moved is given a second time.
+            A donated array that must be moved is passed twice.
         MemoryLimitError
             There is no room for arrays in addition to their copies that are spread differently.
         """
@@ -109,9 +109,9 @@ class MeshArguments:
         return self.names[position] if position < len(self.names) else "a captured array"
 
     def _check_room(self, moved: Sequence[int], arrays: Sequence[Array]) -> None:
-        """Refuse what the limit has no room for: arrays as they were, beside those for the program.
+        """Refuse what does not fit into the limit: arrays as they were, plus those for the program.
 
-        The former are the program's arguments for the user, the latter temporaries. Donated ones
+        The former are the user's arguments, the latter temporaries. Donated ones
         are gone when the program runs.
         """
         if self.limit_bytes is None:
@@ -149,7 +149,7 @@ class MeshArguments:
 
 
 def options_for(place: Any) -> str:
-    """Return the options of `compile` for arrays in some place, as the user writes them."""
+    """Return the options of `compile` for arrays in a place, as the user writes them."""
     if isinstance(place, NamedSharding):
         return "mesh=x.device.mesh (the planner spreads the arrays, unless you state in_shardings=)"
     return f"device='{place}'"

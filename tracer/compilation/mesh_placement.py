@@ -67,7 +67,7 @@ class Placer:
     traced : Traced
         Its results.
     spread : Spread
-        What the user said of both.
+        What the user said about both.
     donated : sequence of int
         Inputs that are donated.
     """
@@ -90,7 +90,7 @@ class Placer:
         loops: tuple[LoopRow, ...],
         axes: tuple[str, ...],
     ) -> SpreadCandidate:
-        """Return a graph with its placement and what one device does of it."""
+        """Return a graph with its placement and one device's part of it."""
         placement = self._placement(graph)
         view = _view(graph, placement)
         return SpreadCandidate(graph, view, rows, loops, axes, self.donated)

@@ -24,9 +24,9 @@ from tracer.optimizer.model.speed import trip_seconds
 # Measured on 2 cores, float32, the gradient of a kernel product with 200,000 points: 6.3 ns a pair
 # for slices of 10 rows, 1.9 for 20 of 100,000, 1.5 for tiles of 500 to 8,000 rows.
 _FEW_ROWS = 32
-# The other axis must be at least 64 times as long; otherwise a tile has about as few rows. More rows
-# still count as few if the other axis is 1000 times as long, since libraries pack it (100 features,
-# 100 rows of 100,000: 5.2 ns a pair, 3.9 for tiles).
+# The other axis must be at least this many times as long; otherwise a tile has about as few rows.
+# More rows still count as few if the other axis is the larger number of times as long, since
+# libraries pack it (100 features, 100 rows of 100,000: 5.2 ns a pair, 3.9 for tiles).
 _LONG, _VERY_LONG = 64, 1000
 # Bodies of more nodes take long to split on trial.
 _MOST_NODES = 100
