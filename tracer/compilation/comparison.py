@@ -199,7 +199,7 @@ class Evidence:
     def error(self, position: int, result: Host) -> float:
         """Return how far an output is from the best one, where the program as written is finite.
 
-        An element that is infinite or NaN as written, too, is no error: more digits have more range.
+        Elements that are infinite or NaN as written, too, are no error: more digits, more range.
         """
         written, best = self.written[position], self.reference[position]
         if dtype_kind(written.dtype) in "fc":

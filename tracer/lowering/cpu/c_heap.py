@@ -42,7 +42,7 @@ if COUNTS:
 
 @dataclass(frozen=True)
 class Usage:
-    """What the heap holds, in bytes; all zero where the library does not say.
+    """What the heap holds, in bytes; all zero if the library does not say.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ def usage() -> Usage:
 
 
 def set_thresholds(mapped_bytes: int, trimmed_bytes: int) -> None:
-    """Map blocks from one size on, and give the heap's end back when so much of it is free."""
+    """Set the size from which blocks are mapped, and how much may be free at the heap's end."""
     if IS_GLIBC:
         LIBC.mallopt(_M_MMAP_THRESHOLD, mapped_bytes)
         LIBC.mallopt(_M_TRIM_THRESHOLD, trimmed_bytes)
@@ -84,7 +84,7 @@ def map_as_usual() -> None:
 
 
 def use_defaults() -> None:
-    """Set what glibc begins with.
+    """Restore glibc's initial settings.
 
     Two things do not come back: glibc adapts its thresholds to what is freed until somebody sets
     one, and counts the heaps that there may be once, when a thread first asks for another.
@@ -101,7 +101,7 @@ def trim() -> None:
 
 
 def use_one_arena() -> None:
-    """Have XLA's threads allocate from one heap: each heap keeps the most that it ever held.
+    """Make XLA's threads allocate from one heap: each heap keeps the most that it ever held.
 
     Which thread packs for which product is chance: with a heap for each the same program took 18.7
     to 27.7 MB, and is no slower with one (docs/memory-model.md).

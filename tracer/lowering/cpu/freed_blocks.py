@@ -14,7 +14,7 @@ _SBRK = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_ssize_t)(("sbrk", LIBC))
 
 
 class Places:
-    """Where glibc puts a program's blocks, if they are asked for in this order.
+    """Where glibc puts a program's blocks, if they are allocated in this order.
 
     It holds them until `free`; then the program will get the same.
 
@@ -89,7 +89,7 @@ def _absent_bytes(address: int | None, nbytes: int) -> int:
 
 
 def merge_freed() -> None:
-    """Have glibc merge small freed blocks with their neighbours.
+    """Make glibc merge small freed blocks with their neighbours.
 
     An aligned block is cut from a larger one, and what is cut off, at most 96 bytes, is freed into
     the thread's cache, which merges nothing: after the block is freed a request of the same size

@@ -78,7 +78,7 @@ _TUNED = TunedHostAllocator()
 
 
 def is_tuned() -> bool:
-    """Tell whether the process is tuned now; each call of a program asks."""
+    """Tell whether the process is tuned now; each call of a program checks."""
     return _TUNED.is_on
 
 

@@ -26,9 +26,9 @@ class LargeBlocks:
     Parameters
     ----------
     give_back : callable
-        Gives what is freed back to the system, and has glibc do so again at the heap's end.
+        Gives freed memory back to the system, and makes glibc do so again at the heap's end.
     kept_bytes : callable
-        Returns how much that is, or more.
+        Returns an upper bound of that.
     """
 
     def __init__(self, give_back: Callable[[], None], kept_bytes: Callable[[], int]) -> None:
@@ -66,13 +66,13 @@ class LargeBlocks:
                     c_heap.map_as_usual()
 
     def clear(self) -> None:
-        """Give back now what is freed, if it is much and no program uses it."""
+        """Give freed memory back now, if it is much and no program uses it."""
         if self._watcher is not None:  # Otherwise nothing was ever kept.
             with self._lock:
                 self._look()
 
     def _is_watched(self) -> bool:
-        """Return whether a thread will give back what is kept, which is started here."""
+        """Start the thread that gives kept memory back; return whether it runs."""
         if self._end.is_set():
             return False
         if self._watcher is None:
@@ -85,7 +85,7 @@ class LargeBlocks:
         return True
 
     def _watch(self) -> None:
-        """Give back what is freed when nothing has run for a while."""
+        """Give freed memory back when nothing has run for a while."""
         while not self._end.wait(PAUSE_SECONDS):
             with self._lock:
                 if self._was_called:

@@ -69,7 +69,7 @@ def _multiplications(operands: Sequence[Array]) -> int:
 def _libraries() -> tuple[Any, ...]:
     """Return the BLAS libraries of the process that LAPACK may come from, by threadpoolctl.
 
-    NumPy's wheels bring one of their own along, which XLA does not call. Asked for once LAPACK is
+    NumPy's wheels bring their own one, which XLA does not call. Called once LAPACK is
     loaded: the list is of what is loaded then.
     """
     blas = threadpoolctl.ThreadpoolController().select(user_api="blas")

@@ -35,14 +35,14 @@ _ONE_POINT = threading.Lock()
 
 
 def exchange(value: str, *, purpose: str, among: Iterable[int]) -> list[str]:
-    """Return the values that processes give, in the order of their numbers; each has to call it.
+    """Return the values that processes give, in the order of their numbers; each must call it.
 
     Parameters
     ----------
     value : str
         The value of this process.
     purpose : str
-        What it is for: the others have to say the same.
+        What it is for; it must be the same in all.
     among : iterable of int
         The processes; this is one of them.
 
@@ -97,7 +97,7 @@ class _Point:
             raise self._unreachable(error) from error
 
     def hear(self) -> list[str]:
-        """Return what all give; refuse to go on where one is about to do something else."""
+        """Return the values of all; refuse to go on if one is about to do something else."""
         for other in self.members:
             if other not in self.said:
                 self.said[other] = self._heard(other)
@@ -122,7 +122,7 @@ class _Point:
         return self._awaited(other, key) if found is None else found
 
     def _asked(self, key: str) -> str | None:
-        """Return what was said; None when that takes longer."""
+        """Return the message; None if it takes longer."""
         try:
             return str(self.group.client.blocking_key_value_get(key, _POLL_MILLISECONDS))
         except RuntimeError as error:
@@ -131,7 +131,7 @@ class _Point:
             raise self._unreachable(error) from error
 
     def _awaited(self, other: int, key: str) -> str:
-        """Return what was said as soon as it is, and have the others know that it is missed."""
+        """Return the message as soon as it comes, and tell the others that it is missing."""
         client, waits = self.group.client, f"{_WAITS}{self.group.index}"
         end = time.monotonic() + _PATIENCE_SECONDS
         missed = json.dumps([other, self.members, self.number, self.purpose])
@@ -198,7 +198,7 @@ class _Point:
 
 
 def _place(members: tuple[int, ...], number: int) -> str:
-    """Return where processes speak at a point."""
+    """Return the key under which processes communicate at a point."""
     return f"{_block(members, number)}/{number}"
 
 

@@ -25,7 +25,7 @@ class Lifelines:
     index, count : int
         Which process this is, and how many there are.
     seconds : float
-        For how long to wait for the others' addresses.
+        How long to wait for the others' addresses.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Lifelines:
 
 
 def _own_host(coordinator_address: str) -> tuple[str, socket.AddressFamily]:
-    """Return the address of this machine on the way to another, and its family."""
+    """Return this machine's address on the route to another, and its family."""
     host, port = coordinator_address.rsplit(":", 1)
     family, *_, address = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_DGRAM)[0]
     with socket.socket(family, socket.SOCK_DGRAM) as probe:

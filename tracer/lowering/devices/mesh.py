@@ -136,7 +136,7 @@ def make_mesh(
     *,
     devices: Sequence[Device] | None = None,
 ) -> Mesh:
-    """Return a mesh of the first devices there are.
+    """Return a mesh of the first devices.
 
     Parameters
     ----------
@@ -145,12 +145,12 @@ def make_mesh(
     axis_names : sequence of str
         Their names.
     devices : sequence of Device, optional
-        Of these; by default those of the default device's platform.
+        The devices to choose from; by default those of the default device's platform.
 
     Raises
     ------
     DeviceError
-        There are not as many devices.
+        There are too few devices.
     """
     from tracer.lowering.devices.registry import default_device
 

@@ -52,7 +52,7 @@ class PartitionSpec(tuple[Any, ...]):
 
 
 def _plain_part(part: str | Sequence[str] | None) -> Any:
-    """Return a part in its only form: one name is no tuple, none is None."""
+    """Return a part in its normal form: a single name without a tuple, no name as None."""
     if part is None or isinstance(part, str):
         return part
     names = tuple(part)

@@ -35,7 +35,7 @@ class Placement:
 
 
 def declare_mesh(module: Any, mesh: Mesh) -> None:
-    """Write a mesh into a module, which then is one of as many partitions."""
+    """Write a mesh into a module, which then has that many partitions."""
     integer = ir.IntegerType.get_signless(32)
     module.operation.attributes["mhlo.num_partitions"] = ir.IntegerAttr.get(integer, mesh.size)
     module.operation.attributes["mhlo.num_replicas"] = ir.IntegerAttr.get(integer, 1)
@@ -76,7 +76,7 @@ def chosen_outputs(
     Raises
     ------
     LoweringError
-        XLA's choice is none that axes of the mesh can say.
+        XLA's choice cannot be written with axes of the mesh.
     """
     if None not in placement.outputs:
         return placement.outputs  # type: ignore[return-value]

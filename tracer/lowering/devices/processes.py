@@ -27,7 +27,7 @@ _DEVICES_VARIABLE = "TRACER_CPU_DEVICES"
 
 @dataclass
 class Group:
-    """Those that work together, and which of them this process is."""
+    """The processes that work together, and which of them this one is."""
 
     client: Any
     service: Any
@@ -70,12 +70,12 @@ def distributed_client() -> Any:
 
 
 def working_group() -> Group | None:
-    """Return those that work together; None where this process works alone."""
+    """Return the group of this process; None if it works alone."""
     return _GROUP[0] if _GROUP else None
 
 
 def cpu_client_options() -> dict[str, Any]:
-    """Return how many devices the CPU client makes, and whom it works with."""
+    """Return how many devices the CPU client makes, and which processes it works with."""
     options: dict[str, Any] = {}
     _STARTED.set()
     # Set to nothing is not set, as a shell's `TRACER_CPU_DEVICES= python ...` means it.
@@ -197,7 +197,7 @@ _PAUSE_SECONDS = 0.1
 
 
 def _leave() -> None:
-    """Leave the others at the end of the program, unless it failed: they then wait in vain.
+    """Leave the others at the end of the program, unless it failed: they would wait for nothing.
 
     They notice its closed connections or its silence, and end with a message.
     """
@@ -206,7 +206,7 @@ def _leave() -> None:
 
 
 def _note_failures() -> None:
-    """Have it known at the end of the program that it failed."""
+    """Tell the others, when the program ends, that it failed."""
     before = sys.excepthook
 
     def hook(kind: type[BaseException], error: BaseException, trace: Any) -> None:
@@ -225,7 +225,7 @@ def _note_failures() -> None:
 
 
 def say_ended(group: Group, how: str) -> None:
-    """Have those that wait for this process know that it will not come."""
+    """Tell processes that wait for this one that it will not come."""
     # Without a coordinator they notice the closed connection.
     with contextlib.suppress(RuntimeError):
         group.client.key_value_set(f"{ENDED}{group.index}", how[:_LONGEST], allow_overwrite=True)

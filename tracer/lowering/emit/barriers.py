@@ -48,7 +48,7 @@ def _defined_by(value: Any) -> Any:
     """Return the value whose memory a value may be; None where XLA never writes over that.
 
     Arguments of the program, carries of loops and constants are not written over, and several
-    results of one op are read by names of their own.
+    results of one op are read by separate names.
     """
     while not isinstance(value.owner, ir.Block):
         owner = value.owner
@@ -69,7 +69,7 @@ def _is_view(op: Any) -> bool:
 
 
 def _is_of(root: Any, barrier: Any) -> bool:
-    """Tell whether a barrier holds a value and nothing else, where the value is made."""
+    """Tell whether a barrier holds only this value, right where the value is made."""
     operation = barrier.operation
     is_alone = len(barrier.operands) == 1 and barrier.operands[0] == root
     return is_alone and bool(operation.parent == root.owner.operation.parent)
@@ -80,7 +80,7 @@ def _has_uses(value: Any) -> bool:
 
 
 def _is_read_by_barriers_only(root: Any) -> bool:
-    """Tell whether nothing but barriers reads a value, or a view of it."""
+    """Tell whether only barriers read a value, or a view of it."""
     readers = [use.owner for use in root.uses]
     return all(
         reader.name == _BARRIER

@@ -326,7 +326,7 @@ def tpu_eigh(b: ModuleContext, x: Operand, values: ShapeDtype) -> tuple[Operand,
 
 
 def refuse(b: ModuleContext, name: str, instead: str) -> LoweringError:
-    """Return the error for a decomposition that the platform has not."""
+    """Return the error for a decomposition that the platform lacks."""
     return LoweringError(
         f"there is no {name} on a {b.platform.upper()}",
         mend=f"move the arrays to the CPU with to_device('cpu:0'), or use {instead}",

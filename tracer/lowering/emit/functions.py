@@ -170,7 +170,7 @@ def sign(b: ModuleContext, x: Operand) -> Operand:
 
 
 def _quartered(b: ModuleContext, real: Operand, imag: Operand) -> Operand:
-    """Return a complex number, of a quarter of the size where that might overflow."""
+    """Return a complex number, divided by four where it might overflow."""
     largest = splat(b, np.finfo(real.dtype).max / 4, real.type)
     is_large = or_(*(compare(b, "GT", abs(b, x), largest) for x in (real, imag)))
     factor = select(b, is_large, splat(b, 0.25, real.type), splat(b, 1, real.type))
@@ -178,7 +178,7 @@ def _quartered(b: ModuleContext, real: Operand, imag: Operand) -> Operand:
 
 
 def digamma(b: ModuleContext, x: Operand) -> Operand:
-    """Emit `digamma`: at its pole at zero it is that of -1 / x, of both zeros."""
+    """Emit `digamma`: at both zeros, its pole, it is -1 / x."""
     reciprocal = divide(splat(b, -1, x.type), x)
     is_zero = compare(b, "EQ", x, splat(b, 0, x.type))
     return select(b, is_zero, reciprocal, Operand(chlo.digamma(x.raw)))
@@ -246,7 +246,7 @@ def atan2(b: ModuleContext, y: Operand, x: Operand) -> Operand:
 
 
 def power(b: ModuleContext, x: Operand, y: Operand) -> Operand:
-    """Emit `power`; of the complex number zero as NumPy, where XLA has NaN."""
+    """Emit `power`; for the complex base zero as in NumPy, where XLA has NaN."""
     found = Operand(hlo.power(_hidden_real(b, x).raw, y.raw))
     if x.dtype.kind != "c":
         return found
@@ -273,7 +273,7 @@ def acosh(b: ModuleContext, x: Operand) -> Operand:
 
 
 def _normal(b: ModuleContext, x: Operand) -> Operand:
-    """Return numbers with zeros for subnormal ones: of two, C's `atan2` would make NaN.
+    """Replace subnormal numbers by zeros: from two of them C's `atan2` would make NaN.
 
     XLA's threads flush them, which the library does not know.
     """
@@ -294,7 +294,7 @@ def _hidden(b: ModuleContext, x: Operand, other: Operand) -> Operand:
 
 
 def _hidden_real(b: ModuleContext, x: Operand) -> Operand:
-    """Return complex numbers of whose real part XLA does not see that it is the constant one.
+    """Return complex numbers whose real part XLA cannot see to be the constant one.
 
     One with a NaN in the other part gives NaN in all these functions; infinities need not.
     """
@@ -347,7 +347,7 @@ def _with_sign_of(b: ModuleContext, x: Operand, size: Operand) -> Operand:
 
 
 def _in_two_parts(value: float, rest: float, dtype: np.dtype[Any]) -> tuple[float, float]:
-    """Return the nearest number of a dtype and what it leaves of value + rest."""
+    """Return the nearest number of a dtype to value + rest, and the remainder."""
     nearest = float(dtype.type(value))
     return nearest, value - nearest + rest
 

@@ -74,7 +74,7 @@ def linalg_dtype(
     Raises
     ------
     LoweringError
-        The platform has none that is wide enough.
+        The platform has no wide enough dtype.
     """
     wide = lapack_dtype(dtype)
     is_double = real_dtype(wide) == np.float64
@@ -227,9 +227,9 @@ def _lapack_solve(
 
 
 def _flipped(b: ModuleContext, x: Operand) -> Operand:
-    """Return the same memory as LAPACK sees it: by columns, so the transpose.
+    """Return the same memory as LAPACK reads it: by columns, so the transpose.
 
-    XLA keeps matrices by rows. To let it turn them over would take a second matrix.
+    XLA keeps matrices by rows. A transpose would take a second matrix.
     """
     *batch, rows, columns = x.shape
     return reshape(b, x.type.with_shape((*batch, columns, rows)), x)
@@ -284,7 +284,7 @@ def solve_by_blocks(
 
 
 def _place(b: ModuleContext, system: _System, counter: Operand, n: int, rest: int) -> Operand:
-    """Return where the block of a trip begins."""
+    """Return the start of a trip's block."""
     distance = multiply(counter, splat(b, _BLOCK, _INDEX))
     if system.forward:
         return add(distance, splat(b, rest, _INDEX))
@@ -312,7 +312,7 @@ def _with_block(
 def _known_part(
     b: ModuleContext, system: _System, a: Operand, x: Operand, place: Operand, size: int
 ) -> Operand:
-    """Return what the unknowns that are solved already put into the rows of a block."""
+    """Return what the unknowns already solved contribute to the rows of a block."""
     n, zero = x.shape[0], splat(b, 0, _INDEX)
     shape = (n, size) if system.by_columns else (size, n)
     across = 0 if system.by_columns else 1

@@ -34,8 +34,8 @@ def lower_graph(
     platform : str
         "cpu", "gpu" or "tpu".
     aliases : mapping of int to int, optional
-        The result that takes over the memory of an input. XLA is not told of other donated inputs:
-        it would pair them with any result of their size, and copy.
+        The result that takes over the memory of an input. XLA does not learn about other donated
+        inputs: it would pair them with any result of their size, and copy.
     placement : Placement, optional
         How the inputs and outputs are spread over a mesh of devices.
 

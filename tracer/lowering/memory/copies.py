@@ -186,7 +186,7 @@ class _Scope:
         return self._outside("result", index)
 
     def _outside(self, kind: str, index: int) -> Place:
-        """Return what a parameter or a root of this computation is to the program."""
+        """Return what a parameter or root of this computation is in the program."""
         if self.kind == _ENTRY_KIND:
             return Place(kind, index)
         is_carry = self.kind == "while"

@@ -90,7 +90,7 @@ def overwritten_while_read(executable: Any, stats: Any) -> tuple[str, ...]:
     executable : jaxlib.xla_client.LoadedExecutable
         A program that was compiled for a CPU.
     stats : jaxlib.xla_client.CompiledMemoryStats
-        What it says of its memory; the buffer assignment is part of it.
+        Its memory statistics, which include the buffer assignment.
 
     Returns
     -------
@@ -225,7 +225,7 @@ def _fields(data: bytes) -> list[tuple[int, Any]]:
 
 
 def _longer(data: bytes, at: int, first: int) -> tuple[int, int]:
-    """Read on in a number whose first byte says that more follow."""
+    """Read the rest of a number of several bytes."""
     value, shift = first & 127, 7
     while True:
         byte = data[at]

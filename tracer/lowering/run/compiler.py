@@ -184,7 +184,7 @@ def _compile(
 
 
 def _purpose(graph: Graph, details: Any) -> str:
-    """Return what a process says before it runs a program with others: equal for equal ones."""
+    """Return a process's message before it runs a program with others: equal for equal ones."""
     number = hashlib.blake2b(f"{graph.fingerprint}{details}".encode(), digest_size=8).hexdigest()
     given, made = (", ".join(map(str, types)) for types in (graph.input_types, graph.output_types))
     return f"run program {number} of ({given}), which returns ({made})"

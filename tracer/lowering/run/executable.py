@@ -101,7 +101,7 @@ class Executable:
         Returns
         -------
         list of Buffer
-            One for each output. They may still be in the making.
+            One for each output. They may not be computed yet.
 
         Raises
         ------
@@ -158,7 +158,7 @@ class Executable:
         """Run on several CPU devices, to the end.
 
         Their parts wait for one another on the threads of one pool: the parts of two runs at a
-        time wait for ever.
+        time wait forever.
         """
         return _Waiting(self.raw, buffers)
 
@@ -172,7 +172,7 @@ class Executable:
             yield
 
     def _heap(self) -> AbstractContextManager[None]:
-        """Return what prepares the heap for a call, if there is anything to prepare."""
+        """Return the function that prepares the heap for a call, if there is something to do."""
         return _AS_IT_IS if self._needs is None else heap_for(self._needs, self._room)
 
     @cached_property
@@ -202,7 +202,7 @@ class Executable:
         )
 
     def with_limit(self, limit: int | None) -> Executable:
-        """Return the same program, of which freed blocks may stay in memory as a limit allows.
+        """Return the same program, whose freed blocks may stay in memory as a limit allows.
 
         Parameters
         ----------
@@ -264,7 +264,7 @@ def _run_together(
 ) -> Any:
     """Start a run when other processes are about to start the same one.
 
-    XLA would send them this program's data for that of another, or wait for them for ever.
+    XLA would otherwise mix up their data, or wait for them forever.
     """
     meet(purpose, members)
     return start(buffers)

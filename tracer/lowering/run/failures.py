@@ -40,7 +40,7 @@ def execution_failure(error: Exception, buffers: Sequence[Any] = ()) -> TracerEr
     error : Exception
         What jaxlib raised.
     buffers : sequence of Buffer
-        What it was given.
+        Its arguments.
 
     Returns
     -------

@@ -28,7 +28,7 @@ class LanesExecutable(Executable):
     Parameters
     ----------
     lanes : sequence of Executable
-        What runs side by side.
+        The parts that run in parallel.
     join : Executable
         Takes the outputs of the lanes, one after the other.
     """
@@ -119,7 +119,7 @@ def compile_lanes(
     lanes : sequence of Graph
         Each takes all inputs.
     join : Graph
-        Makes the outputs of what the lanes give, one after the other.
+        Makes the outputs from the lanes' results, one after the other.
     device, options
         As for `compile_graph`.
     """

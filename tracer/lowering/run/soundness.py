@@ -37,9 +37,9 @@ class Sound:
     raw : jaxlib.xla_client.LoadedExecutable
         The program.
     counts : Counts
-        XLA's count of its bytes, which comes with what the check reads.
+        XLA's count of its bytes, which comes with the buffer assignment.
     notes : tuple of str
-        What the plan says of how it was compiled; empty if our options were kept.
+        The plan's notes on how it was compiled; empty if our options were kept.
     """
 
     raw: Any
@@ -53,7 +53,7 @@ def sound(
     compile: Callable[[Mapping[str, Any]], Any],
     graph: Graph,
 ) -> Sound:
-    """Return a compiled program that passes the check, and what the plan says of it.
+    """Return a compiled program that passes the check, and the plan's notes on it.
 
     Parameters
     ----------
