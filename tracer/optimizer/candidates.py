@@ -30,7 +30,7 @@ Split = tuple[tuple[PassRow, ...], Candidate]
 
 @dataclass
 class PlanningCache:
-    """What planners of the same call for other limits found, and this one need not find again.
+    """Results of planners of the same call for other limits, which this one need not find again.
 
     Attributes
     ----------

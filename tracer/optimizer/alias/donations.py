@@ -124,7 +124,7 @@ class _Matching:
         )
 
     def _round(self, is_match: Callable[[bool, int], bool]) -> None:
-        """Pair what is left where `is_match(same type, relation)`."""
+        """Pair the remaining ones for which `is_match(same type, relation)` holds."""
         for position in tuple(self.waiting):
             donated = self.graph.inputs[position]
             free = self.free.get(donated.type.nbytes, []) if donated.type.nbytes else []

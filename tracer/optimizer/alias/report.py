@@ -68,7 +68,7 @@ class CopyRow:
     what : str
         What is copied and why.
     advice : str
-        What avoids it; empty where nothing does.
+        What avoids it; empty if nothing does.
     nbytes : int
         Bytes of one copy.
     times : int

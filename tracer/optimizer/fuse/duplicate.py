@@ -109,7 +109,7 @@ def _kernels(live: Liveness, node: Node) -> list[Node] | None:
 
 @dataclass(frozen=True, eq=False)
 class Merger:
-    """A stored value, the kernels that read it, and what it costs to compute it in each.
+    """A stored value, the kernels that read it, and the cost of computing it in each.
 
     Attributes
     ----------
@@ -146,7 +146,7 @@ class Merger:
 
     @cached_property
     def again(self) -> float:
-        """Seconds to compute the copies, and to read what they are made of."""
+        """Seconds to compute the copies, and to read their operands."""
         copies = len(self.roots) - 1
         flops = sum(node.cost.flops for node in self.inside)
         read = sum(value.type.nbytes for value in self.leaves)

@@ -80,7 +80,7 @@ def is_elementwise(node: Node) -> bool:
 
 
 def splat_of(value: Value) -> Value | None:
-    """Return the scalar that all elements of a value are, if it is such a value."""
+    """Return the scalar that all elements of a value equal, if there is one."""
     node = value.node
     if node.op is not ops.broadcast_in_dim or node.operands[0].type.ndim:
         return None
@@ -123,7 +123,7 @@ def _lanes(graph: Graph) -> Iterator[Lane]:
 
 
 def _is_small_product(node: Node) -> bool:
-    """Tell whether a node is a product of sums over whole axes, which batches make one of.
+    """Tell whether a node is a product of sums over whole axes, which can be batched.
 
     Convolutions, which have windows, would become groups of features: XLA:CPU is slow at these.
     """

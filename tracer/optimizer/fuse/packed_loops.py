@@ -73,7 +73,7 @@ def pack_loop(
 
 
 def unpacked(values: Sequence[Value], packs: Packs, types: Sequence[ShapeDtype]) -> list[Value]:
-    """Emit the values of the carries as they were, of those with packed ones at their end."""
+    """Emit the original carries from those with packed ones at the end."""
     packed = {index for indices in packs for index in indices}
     found = {}
     given = iter(values)

@@ -153,7 +153,7 @@ def _why_not(
 
 
 def _if_cheaper(loop: _Loop, body: Graph, log: PassLog) -> _Loop | None:
-    """Keep the rewrite when a trip puts fewer bytes together than before."""
+    """Keep the rewrite if a trip joins fewer bytes than before."""
     before, after = _assembled_bytes(loop.body), _assembled_bytes(body)
     for i, split in loop.split.items():
         shown = f"carry {i}, {loop.types[i]}"
@@ -167,7 +167,7 @@ def _if_cheaper(loop: _Loop, body: Graph, log: PassLog) -> _Loop | None:
 
 
 def _assembled_bytes(graph: Graph) -> int:
-    """Return the bytes of the values that are put together of several."""
+    """Return the bytes of the values that are joined from several."""
     nodes = [node for node in graph.nodes if is_assembled(node)]
     return sum(type.nbytes for node in nodes for type in node.types)
 
@@ -225,7 +225,7 @@ def _emit(loop: _Loop, operands: Sequence[Value]) -> list[Value]:
 
 
 def _part(value: Value, axis: int, start: int, stop: int) -> Value:
-    """Cut a part out, or return what it was put together from."""
+    """Cut a part out, or return what it was joined from."""
     place = 0
     for piece in (pieces_of(value.node, axis) if value.node.op is not None else None) or ():
         operand = value.node.operands[piece.operand]

@@ -106,7 +106,7 @@ class WindowEmitter:
         self.asked.setdefault(value, {})[_normal(value, window)] = None
 
     def _loop_recipes(self, node: Node) -> dict[Value, list[tuple[Window, Recipe]]]:
-        """Return how windows of a loop's carries are made: by a loop over windows, if it can be."""
+        """Return how windows of a loop's carries are made: by a loop over windows, if possible."""
         if node.op is not ops.while_:
             return {}
         asked = {value.index: list(self.asked.get(value, ())) for value in node.results}

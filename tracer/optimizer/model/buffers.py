@@ -44,7 +44,7 @@ class Buffer:
         return last.size == type.size and last.dtype == type.dtype
 
     def split(self, value: Value, written: int) -> Buffer:
-        """Give the last value a buffer of its own, written at that position."""
+        """Give the last value its own buffer, written at that position."""
         self.values.remove(value)
         moved = Buffer(value.type.nbytes, written, self.death, values=[value])
         self.death = written

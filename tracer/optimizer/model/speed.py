@@ -95,7 +95,7 @@ class _Kernels:
 
 
 def estimate_seconds(graph: Graph, machine: Target) -> float:
-    """Return about how long a graph runs, in seconds; ratios of them are what it is for."""
+    """Return about how long a graph runs, in seconds; only ratios of them are meaningful."""
     return _Kernels(graph, machine, in_loop=False).seconds()
 
 

@@ -154,7 +154,7 @@ def _barriers_before(graph: Graph) -> tuple[dict[Node, int], dict[Node, int]]:
 def _read_bytes(node: Node) -> int:
     """Return the bytes that computing a node again reads; 0 when it has one operand of its size.
 
-    What is generated (broadcasts, iota) is read for nothing, and so are operands of lower rank.
+    What is generated (broadcasts, iota) costs no reads, and neither do operands of lower rank.
     """
     rank = node.types[0].ndim
     full = [v for v in node.operands if v.type.ndim >= rank and not _is_generated(v.node)]

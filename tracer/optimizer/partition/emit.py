@@ -33,14 +33,14 @@ def index_dtype(extent: int, count: int) -> np.dtype[Any]:
 
 
 def shares(length: int, count: int) -> str:
-    """Return who computes what of an axis, for people."""
+    """Describe which device computes which part of an axis."""
     each, remainder = divmod(length, count)
     again = f" and the last {remainder} on all" if remainder else ""
     return f"{count} devices, {each} on each{again}"
 
 
 class Handed:
-    """What the body of the devices is given: values of outside, whole or cut along an axis.
+    """The operands of the devices' body: outer values, whole or cut along an axis.
 
     Attributes
     ----------
@@ -104,7 +104,7 @@ class PartEmitter(SliceEmitter):
 
 
 class RemainderEmitter(SliceEmitter):
-    """Writes the steps that the devices do not divide: joined with the states, the steps before."""
+    """Writes the remaining steps that the devices do not divide, and joins them with the states."""
 
     def _fold(self, head: Node, label: Label) -> tuple[Value, ...]:
         chunk, state = self._chunk(head, label), self.before[head]
@@ -167,7 +167,7 @@ def on_parts(
     outer: Callable[[Value], Value],
     result_axes: tuple[int | None, ...],
 ) -> tuple[Value, ...]:
-    """Have each of `count` devices run a body, which is given the device's number first."""
+    """Make each of `count` devices run a body, whose first operand is the device's number."""
     found = ops.shard(
         ops.iota(shape=(count,), dtype=body.inputs[0].dtype, dimension=0),
         *(outer(value) for value in handed.values),

@@ -64,7 +64,7 @@ class Division:
         return size % (self.length if self.remainder else self.count) == 0
 
     def part(self, size: int) -> int:
-        """Return what a device has of an axis of this size."""
+        """Return a device's share of an axis of this size."""
         if not self.remainder:
             return size // self.count
         return size // self.length * (self.length // self.count)
@@ -135,7 +135,7 @@ class Flow:
         return self._cut(node, lies)
 
     def _joined(self, node: Node, partial: set[Partial], lies: Sequence[Lie]) -> list[Lie]:
-        """Terms may be joined with more terms, by the op that joins the devices' own."""
+        """Terms may be joined with further terms by the op that joins the devices' terms."""
         (first, *others) = partial
         cut = any(isinstance(lie, Cut) for lie in lies)
         if others or cut or node.op is not registry()[first.combiner]:

@@ -28,7 +28,7 @@ def input_axes(graph: Graph) -> Axes:
 def wanted_axes(graph: Graph, pairs: Mapping[int, int]) -> tuple[Set[int | None], ...]:
     """Return the axes that the devices read parts of each input along; None: they read all.
 
-    An input that is an output, too, is not read for that where `pairs` lay the one like the other.
+    An input that is also an output is not read for that if `pairs` spread both alike.
     """
     same = {i for i, j in pairs.items() if graph.outputs[i] is graph.inputs[j]}
     wanted: dict[Value, set[int | None]] = {}
@@ -49,7 +49,7 @@ def wanted_axes(graph: Graph, pairs: Mapping[int, int]) -> tuple[Set[int | None]
 def _hand_up(
     node: Node, result: Value, axis: int | None, wanted: dict[Value, set[int | None]]
 ) -> None:
-    """Want of the operands what one axis of a result is computed from."""
+    """Ask the operands for what one axis of a result is computed from."""
     rule = node.axes
     label = None if axis is None else rule.results[result.index][axis]
     is_cut = label is not None and rule.is_parallel(label) and label not in rule.steps

@@ -43,7 +43,7 @@ def generated_nodes(value: Value, region: Region) -> tuple[Node, ...]:
 
 
 def _is_read(node: Node, most: int) -> bool:
-    """Tell whether bodies read a node's results: those of few bytes that are not made of nothing.
+    """Tell whether bodies read a node's results: those of few bytes that have operands.
 
     A small constant is written into a body, a larger one stored once.
     """

@@ -128,7 +128,7 @@ class Levels:
         return _NEVER if self.is_never_stored(value.node) else self._done(value)
 
     def slice_level(self, value: Value, axis: int, depth: int = 0) -> int:
-        """Return the level at which the slice of a value along an axis can be had."""
+        """Return the level at which the slice of a value along an axis is available."""
         node = value.node
         if node.op is None:
             return 0
@@ -159,7 +159,7 @@ class Levels:
         return level
 
     def is_stored_by(self, value: Value, level: int) -> bool:
-        """Tell whether a value is there, whole, before the loops of a level."""
+        """Tell whether a value exists, whole, before the loops of a level."""
         return self._whole_level(value) <= level
 
     def is_read(self, node: Node, level: int) -> bool:

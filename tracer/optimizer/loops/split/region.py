@@ -46,7 +46,7 @@ NO_PIECES = Pieces()
 
 
 class Subject:
-    """A graph with what splitting asks of it again and again: users, axis rules.
+    """A graph with what splitting looks up often: users, axis rules.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ def _axis_size(node: Node, rule: AxisRule, label: Label) -> int:
 
 
 def is_merged(subject: Subject, heads: Mapping[Node, Label]) -> bool:
-    """Tell whether what trips find has to be merged, as the k largest of slices."""
+    """Tell whether the results of trips are merged, as the k largest of slices are."""
     return any(merge_of(subject, head, label) is not None for head, label in heads.items())
 
 
@@ -142,7 +142,7 @@ def merge_of(subject: Subject, head: Node, label: Label) -> Merge | None:
 
 
 def order_of(subject: Subject, head: Node, label: Label) -> Order:
-    """Return in which order the slices of a head have to come."""
+    """Return the order in which a head needs its slices."""
     merge = merge_of(subject, head, label)
     return "any" if merge is None else merge.order(**head.params)
 

@@ -176,7 +176,7 @@ def _late(operands: Sequence[Change]) -> Exception:
 
 
 def _alike(operands: Sequence[Change], response: Response) -> Change | None:
-    """Return the factor that all operands have."""
+    """Return the factor that all operands share."""
     first = operands[0].factors
     same = response.signs and all(change.factors == first for change in operands)
     return Change(factors=first) if same else None

@@ -100,7 +100,7 @@ class Search:
     def batch(self) -> list[Candidate]:
         """Return what to rewrite next: regions that have nothing to do with each other.
 
-        The first is that of the largest value. Others follow while they lie apart, so that a
+        The first is that of the largest value. Others follow while they are apart, so that a
         program with hundreds of large values is not written anew for each of them.
         """
         found: list[Candidate] = []
@@ -152,7 +152,7 @@ class Search:
         return self._faster(chosen, about_most) if is_timed else chosen
 
     def _tile_order(self, seed: Node, candidate: Candidate) -> tuple[bool, ...]:
-        """Return what speaks against an axis of a tile: it merges what the tile finds, is short."""
+        """Return reasons against an axis of a tile: it merges the tile's results, or is short."""
         if not self.settings.is_tile:
             return ()
         shape, heads = seed.types[0].shape, candidate.region.heads
@@ -197,7 +197,7 @@ class Search:
         return total
 
     def _candidate(self, seed: Node, axis: int, label: Label) -> Candidate | str:
-        """Return what cutting a seed along an axis gives, or why it cannot be done.
+        """Return the result of cutting a seed along an axis, or why it cannot be cut.
 
         In the largest steps that the reshapes on the way ask for, if they fit the budget.
         """

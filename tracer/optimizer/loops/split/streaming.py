@@ -95,7 +95,7 @@ class _Derivation:
     def _in_order(self, head: Node, label: Label) -> list[tuple[Node, Label]]:
         """Return the slices to compute, those that others need first.
 
-        What refuses it is mostly near the head, so the walk begins there, and looks at what is
+        Refusals are mostly near the head, so the walk begins there, and looks at what is
         read whole as it goes.
         """
         found = {(head, label)}

@@ -61,7 +61,7 @@ Read = Callable[[Value], Polynomial]
 
 
 class NoPolynomial(Exception):
-    """The expression is no small polynomial in broadcast operands; the text says why."""
+    """The expression is not a small polynomial in broadcast operands; the text says why."""
 
 
 def read_polynomial(value: Value) -> Polynomial:
