@@ -29,7 +29,7 @@ else:
 
 
 class Deleted(NamedTuple):
-    """Stands in place of the buffer of an array whose memory was given away."""
+    """Replaces the buffer of an array whose memory was given away."""
 
     by: str
     """The call that did it."""

@@ -115,7 +115,7 @@ def compound(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _as_new(result: Any, arrays: Sequence[Array]) -> Any:
-    """Return another object for a result that is an argument, so that assigning spares that."""
+    """Return another object for a result that is an argument, so that assigning spares it."""
     for array in arrays:
         if result is array:
             return array._snapshot()

@@ -49,7 +49,7 @@ class Evaluator(Protocol[A]):
         """Return a concrete array on a device; copied if it is elsewhere."""
 
     def place_beside(self, places: Sequence[Any]) -> Any:
-        """Return the first place that was named by someone, whole for arrays in parts, or None."""
+        """Return the first place that was given explicitly, whole for arrays in parts, or None."""
 
     def copy(self, array: A) -> A:
         """Copy a concrete array to the device it is on."""

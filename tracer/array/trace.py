@@ -185,7 +185,7 @@ def signature_of(leaf: Any) -> Signature | None:
 
 
 def leaf_type(leaf: Any) -> ShapeDtype | None:
-    """Return the type of an argument's leaf; None for what is no array and no number."""
+    """Return the type of an argument's leaf; None if it is neither an array nor a number."""
     if isinstance(leaf, Array):
         return leaf._type
     if isinstance(leaf, ShapeDtype):

@@ -56,7 +56,7 @@ class Bounds:
 
     @property
     def guards(self) -> bool:
-        """Tell whether what is out of bounds has to be told apart."""
+        """Tell whether indices out of bounds are treated separately."""
         return self.mode == "fill"
 
     def is_known(self, index: Array) -> bool:
@@ -113,9 +113,9 @@ def _number(fill_value: Any) -> Any:
 
 
 def looked_at(given: ArrayLike) -> np.ndarray[Any, Any] | None:
-    """Return the numbers that a check of values sees; None for those of an array in a trace.
+    """Return the values that a check may read; None for those of an array in a trace.
 
-    Also of a concrete one there: what is computed of it is traced, and it may be an argument next.
+    Also for a concrete one there: results of it are traced, and it may be an argument next.
     """
     if isinstance(given, list | tuple) and holds_arrays(given):
         given = as_array(given)

@@ -141,7 +141,7 @@ def _matmul(x: Array, y: Array) -> Array:
 
 
 def _drop_ones(x: Array, batch_shape: tuple[int, ...]) -> tuple[Array, Labels]:
-    """Take batch axes of size one out where the other operand's are larger.
+    """Remove batch axes of size one where the other operand's are larger.
 
     So a product of a stack with one matrix is one product with a free axis more, and the matrix
     is not copied for each member of the stack.

@@ -171,7 +171,7 @@ def _without_elements(x: Array, gather: Gather) -> bool:
 
 
 def nothing(x: Array, shape: tuple[int, ...], bounds: Bounds) -> Array:
-    """Return what is read of an empty axis."""
+    """Return the result of reading an empty axis."""
     if 0 not in shape and (bounds.raises or not bounds.guards):
         raise ArrayIndexError(
             f"index out of bounds: an axis of shape {x.shape} has no elements",

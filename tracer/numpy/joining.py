@@ -80,7 +80,7 @@ def _concatenate(*arrays: Array, axis: int, dtype: Dtype) -> Array:
 
 
 def stack(arrays: Sequence[ArrayLike], axis: int = 0, *, dtype: Any = None) -> Array:
-    """Join arrays of one shape along a new axis, at a place counted in the result."""
+    """Join arrays of one shape along a new axis, at a position counted in the result."""
     parts = _as_parts("stack", arrays)
     if len({part.shape for part in parts}) > 1:
         raise ShapeError(

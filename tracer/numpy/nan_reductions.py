@@ -32,7 +32,7 @@ Axes = tuple[int, ...]
 
 
 def _numbers(name: str, x: Array, where: ArrayLike | None) -> Array:
-    """Return the mask of the elements that are no NaN and that `where` includes."""
+    """Return the mask of the elements that are not NaN and that `where` includes."""
     chosen = logical_not(isnan(x))
     return chosen if where is None else logical_and(chosen, as_mask(name, x, where))
 

@@ -22,7 +22,7 @@ _INT64 = as_dtype("int64")
 def searchsorted(
     a: ArrayLike, v: ArrayLike, side: str = "left", sorter: ArrayLike | None = None
 ) -> Array:
-    """Return where elements would have to be inserted to keep a vector sorted.
+    """Return where to insert elements to keep a vector sorted.
 
     Parameters
     ----------

@@ -69,7 +69,7 @@ def unique(
     size: int | None = None,
     fill_value: Any = None,
 ) -> Any:
-    """Return the sorted distinct elements, with what else is asked for.
+    """Return the sorted distinct elements, and further results on request.
 
     Parameters
     ----------

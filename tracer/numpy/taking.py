@@ -138,7 +138,7 @@ def take_along_axis(
     mode: str | None = None,
     fill_value: Any = None,
 ) -> Array:
-    """Take elements along an axis by indices that differ from place to place.
+    """Take elements along an axis by indices that differ from element to element.
 
     Parameters
     ----------
@@ -193,7 +193,7 @@ def take_along_axis(
 
 
 def _known(indices: ArrayLike, bounds: Bounds) -> np.ndarray[Any, Any] | None:
-    """Return the values of indices where they can be looked at."""
+    """Return the values of indices if they can be read."""
     if isinstance(indices, Array):
         return indices._host("an index") if bounds.is_known(indices) else None
     return (

@@ -146,7 +146,7 @@ def _split(key: Array, *, shape: tuple[int, ...]) -> Array:
 
 
 def fold_in(key: ArrayLike, data: Any) -> Array:
-    """Return a new key made of a key and a number, such as the number of a step.
+    """Return a new key from a key and a number, such as the number of a step.
 
     Parameters
     ----------

@@ -62,7 +62,7 @@ def _placed(leaf: Any, place: Any) -> Array:
 
 
 def device_get(x: Any) -> Any:
-    """Return arrays as NumPy arrays; the copies of all are under way before the first is awaited.
+    """Return arrays as NumPy arrays; all copies start before the first is awaited.
 
     Parameters
     ----------

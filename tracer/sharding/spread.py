@@ -80,12 +80,12 @@ def _shown(value: Any) -> str:
 
 
 def resolve_spread(mesh: Any, arguments: Any, results: Any) -> Spread | None:
-    """Check what `compile` was given; None when the program is for one device.
+    """Check the sharding options of `compile`; None if the program is for one device.
 
     Raises
     ------
     ArgumentError
-        There is no mesh, or something that is none.
+        There is no mesh, or it is not a mesh.
     """
     if mesh is None:
         mesh = next(_meshes(arguments), None) or next(_meshes(results), None)
