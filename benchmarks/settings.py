@@ -4,10 +4,10 @@
                                   [--json FILE] [--markdown FILE]
 
 The programs are the planner's, and some more for rows that act in none of those. Each program is
-planned once. Each row of `tracer.lowering.settings.SETTINGS` is then switched off
-in turn, and the planned program compiled again. The calls of all forms take turns in one process;
-times are processor seconds of all threads, which other work on the machine changes least, and
-ratios are medians over turns. Values are checked with each program's own check. `--markdown` writes
+planned once. Then each row of `tracer.lowering.settings.SETTINGS` is switched off in turn, and the
+planned program is compiled again. The calls of all forms take turns in one process. Times are
+processor seconds of all threads, which other work on the machine disturbs least, and ratios are
+medians over turns. Values are checked with each program's own check. `--markdown` writes
 docs/settings.md.
 """
 
@@ -299,20 +299,20 @@ def machine() -> str:
 
 HEAD = """# What differs from XLA's defaults
 
-XLA's own tests run with XLA's defaults. Each row below is something that this package does
-otherwise:
-an option, a pass that is off, an attribute, a call of a library, a barrier. The list is
-`tracer/lowering/settings.py`; no option and no barrier is outside of it
-(`tests/lowering/test_settings.py`
-reads the source). Each row names the test that certifies it: by default a program in which it acts,
-float32 and float64, with it and without it, beside the interpreter.
+XLA's own tests run with XLA's defaults. This page lists everything that we do otherwise, why, and
+what it gains: options, disabled passes, attributes, library calls, barriers. It is for engineers
+who change the lowering or look for the cause of a wrong value or a slow kernel. The list itself is
+`tracer/lowering/settings.py`; `tests/lowering/test_settings.py` reads the source and fails if an
+option or a barrier is not in it. Each row names the test that certifies it. By default that test
+runs a program in which the setting acts, in float32 and float64, with it and without it, and
+compares with the interpreter.
 
-This page is written by `{command}`, jaxlib {jaxlib}, {machine}: {count} programs of the planner's
-benchmark under their limits, and of some rows' own (`benchmarks/settings_programs.py`), each row
-switched off in turn. Times are processor seconds without the
-setting over those with it, calls in turns, medians. Wrong values: {wrong}.
+Written by `{command}`, jaxlib {jaxlib}, {machine}. {count} programs: the planner's benchmark under
+their limits, and some more for rows that act in none of those (`benchmarks/settings_programs.py`).
+Each row is switched off in turn. Times are processor seconds without the setting, divided by those
+with it; calls in turns, medians. Wrong values: {wrong}.
 
-The certifying tests are part of CI, and ran with jaxlib 0.8.3, 0.10.2 and 0.12.0.1, on an Intel
+The certifying tests are part of CI. They ran with jaxlib 0.8.3, 0.10.2 and 0.12.0.1, on an Intel
 Xeon with AVX-512, an AMD EPYC with AVX2 (Zen 3) and one with AVX-512 (Zen 4). What small calls gain
 is in [fusion.md](fusion.md): simulations of many steps on small arrays.
 

@@ -89,13 +89,13 @@ def reads_the_end(x: Any) -> Any:
 
 
 REFUSED: dict[str, tuple[Callable[..., Any], str]] = {
-    "the last row": (reads_the_end, "something else for another size"),
+    "the last row": (reads_the_end, "something different for another size"),
     "reversed": (lambda x: x[::-1], "needs the axis whole"),
     "sorted": (lambda x: tnp.sort(x, axis=0), "needs the axis whole"),
     "joined": (lambda x: tnp.concatenate([x, x]), "an axis of 10 elements of one of 5"),
     "flat": (lambda x: x.reshape(-1), "an axis of 15 elements of one of 5"),
     "a loop": (lambda x: tracer.scan(lambda c, r: (c + r, c), x[0], x)[0], "whole|another size"),
-    "a branch": (lambda x: x * 2 if x.shape[0] < 6 else x, "something else for another size"),
+    "a branch": (lambda x: x * 2 if x.shape[0] < 6 else x, "something different for another size"),
     "rows by number": (lambda x: x[tnp.argmax(x, axis=0)], "needs the axis whole"),
     "rows that are not always there": (lambda x: x[2:6], "another size|one of 5"),
     "a median": (lambda x: tnp.median(x, axis=0), "another size|whole"),
@@ -115,7 +115,7 @@ def test_what_cannot_be_proven_is_refused(name: str) -> None:
 def test_a_size_for_which_the_function_changes_is_found_later() -> None:
     f = tracer.bucket(lambda x: x if x.shape[0] != 6 else -x)
     assert_close(f(np.ones((5, 1))), np.ones((5, 1)))
-    with pytest.raises(tracer.ArgumentError, match="something else for another size"):
+    with pytest.raises(tracer.ArgumentError, match="something different for another size"):
         f(np.ones((6, 1)))
 
 

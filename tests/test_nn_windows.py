@@ -152,8 +152,8 @@ X, KERNEL = np.ones((1, 4, 4, 2)), np.ones((3, 3, 2, 1))
 BAD = [
     (lambda: nn.conv(X, KERNEL, padding="ALL"), ArgumentError, "no padding 'ALL'"),
     (lambda: nn.conv(X, KERNEL, padding=[(1, 1)]), ShapeError, "1 spatial axes"),
-    (lambda: nn.conv(X, KERNEL, padding=[(1, 1, 1)] * 2), DTypeError, "no padding of an axis"),
-    (lambda: nn.conv(X, KERNEL, strides=1.5), DTypeError, "no integers"),
+    (lambda: nn.conv(X, KERNEL, padding=[(1, 1, 1)] * 2), DTypeError, "not the padding of an axis"),
+    (lambda: nn.conv(X, KERNEL, strides=1.5), DTypeError, "not integers"),
     (lambda: nn.conv(X, KERNEL, strides=(1, 1, 1)), ShapeError, "3 spatial axes"),
     (lambda: nn.conv(X, KERNEL, strides=0, padding="VALID"), ArgumentError, "not positive"),
     (lambda: nn.conv(X, KERNEL, strides=0), ArgumentError, "not positive"),
@@ -163,7 +163,7 @@ BAD = [
     (
         lambda: nn.conv_general_dilated(X, KERNEL, 1, "SAME", 2, dimension_numbers=LAYOUT),
         ArgumentError,
-        "dilated itself",
+        "a dilated array",
     ),
     (
         lambda: nn.conv_general_dilated(X, KERNEL, dimension_numbers=("NHWC", "HWIO", "NHW")),
@@ -175,7 +175,7 @@ BAD = [
         ArgumentError,
         "same spatial letters",
     ),
-    (lambda: nn.max_pool(X[0, 0], 2), ShapeError, "no spatial axis"),
+    (lambda: nn.max_pool(X[0, 0], 2), ShapeError, "needs a spatial axis"),
     (lambda: nn.max_pool(X > 0, 2), DTypeError, "bools"),
     (lambda: nn.max_pool(X * 1j, 2), DTypeError, "not complex"),
     (lambda: nn.avg_pool(X, (2, 0)), ArgumentError, "not positive"),

@@ -122,7 +122,7 @@ class TracingError(TracerError, TypeError):
 
 
 class NotDifferentiableError(TracerError, TypeError):
-    """A gradient was asked for where there is none; the message gives the reason."""
+    """The requested gradient does not exist; the message gives the reason."""
 
 
 class GradientCheckError(TracerError, AssertionError):
@@ -146,7 +146,7 @@ class WideVectorsWarning(UserWarning):
 
 
 class ExportError(TracerError, BufferError):
-    """Memory that cannot be shared with another library the way it was asked for."""
+    """Memory that cannot be shared with another library as requested."""
 
 
 class DeviceError(TracerError, RuntimeError):
@@ -170,7 +170,7 @@ class ExecutionError(TracerError, RuntimeError):
 
 
 class OutOfMemoryError(ExecutionError, MemoryError):
-    """The device has less memory than a program needs, by its compiler or as it ran.
+    """The device has less memory than a program needs, by its compiler or when it ran.
 
     Attributes
     ----------
@@ -195,11 +195,11 @@ class MemoryLimitError(TracerError, MemoryError):
     Attributes
     ----------
     limit_bytes : int
-        The limit that was asked for, in bytes.
+        The requested limit, in bytes.
     minimum_bytes : int
         The smallest limit that the planner can meet for this program, in bytes.
     binding : str
-        The tensor that stands in the way: type, bytes and the user's line.
+        The tensor in the way: type, bytes and the user's line.
     """
 
     def __init__(

@@ -52,7 +52,7 @@ def map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:  # noqa: A0
 
 
 def broadcast_prefix(prefix: Any, tree: Any) -> list[Any]:
-    """Return for each leaf of a tree the leaf of a prefix of it that stands above; None is one.
+    """Return for each leaf of a tree the leaf of a prefix of it above it; None is one.
 
     Raises
     ------

@@ -123,7 +123,7 @@ def parse_flags(flags: str) -> dict[str, int]:
     Raises
     ------
     ArgumentError
-        An unknown flag, one that stands twice, or a value that is no size.
+        An unknown flag, a repeated one, or a value that is no size.
 
     References
     ----------

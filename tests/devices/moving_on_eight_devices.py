@@ -146,7 +146,7 @@ def test_a_limit_holds_for_what_is_moved_too() -> None:
     limit = tracer.compile(product, mesh=LINE).plan(*arrays).compiled_bytes
     f = tracer.compile(product, mesh=LINE, memory_limit=limit)
     given = [tracer.device_put(each, on(LINE, None, "x")) for each in arrays]
-    with pytest.raises(MemoryLimitError, match="beside its copy") as caught:
+    with pytest.raises(MemoryLimitError, match="and its copy") as caught:
         f(*given)
     found = caught.value.minimum_bytes
     assert limit < found <= limit + 2 * sum(array.nbytes for array in arrays)

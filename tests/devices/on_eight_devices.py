@@ -155,7 +155,7 @@ def test_operators_work_on_parts() -> None:
     assert y.device == on(LINE, "x")
     np.testing.assert_allclose(y, np.sin(np.arange(16.0)) * 2 + np.arange(16.0))
     assert float(x.sum()) == 120.0
-    with pytest.raises(DeviceError, match="different places"):
+    with pytest.raises(DeviceError, match="different devices"):
         x + tnp.ones(16, device="cpu:1")
 
 
@@ -174,7 +174,7 @@ def test_a_mesh_is_compared_by_its_devices() -> None:
     [
         (lambda: on(LINE, "y"), ArgumentError, "names the axis 'y'"),
         (lambda: on(GRID, "a", "a"), ArgumentError, "cuts along 'a' twice"),
-        (lambda: Mesh(DEVICES, ("a", "b")), ArgumentError, "a name of its own"),
+        (lambda: Mesh(DEVICES, ("a", "b")), ArgumentError, "its own name"),
         (lambda: Mesh([DEVICES[0], DEVICES[0]], "x"), ArgumentError, "each once"),
         (lambda: make_mesh((16,), ("x",)), DeviceError, "takes 16 devices, there are 8"),
         (lambda: Mesh(["cpu:0", "cpu:12"], "x"), DeviceError, "cpu:12"),
@@ -187,11 +187,11 @@ def test_a_mesh_is_compared_by_its_devices() -> None:
         (
             lambda: tracer.device_put(np.ones(8), on(LINE, "x")).__dlpack__(),
             ExportError,
-            "lies in parts",
+            "spread over devices",
         ),
         (lambda: tracer.compile(tnp.sin, in_shardings=P("x")), ArgumentError, "need a mesh"),
         (lambda: tracer.compile(tnp.sin, mesh=4), ArgumentError, "not int"),
-        (lambda: tracer.compile(tnp.sin, mesh=LINE, device="cpu:0"), ArgumentError, "beside"),
+        (lambda: tracer.compile(tnp.sin, mesh=LINE, device="cpu:0"), ArgumentError, "together"),
     ],
 )
 def test_bad_input_is_refused(make: Callable[[], Any], error: Any, text: str) -> None:

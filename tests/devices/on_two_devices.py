@@ -142,7 +142,7 @@ def test_places_of_several_arrays() -> None:
     assert (a is there, b.device) == (True, CUT)
     a, (b, c) = tracer.device_put([there, (there, there)], ["cpu:0", None])
     assert [str(array.device) for array in (a, b, c)] == ["cpu:0", "cpu:1", "cpu:1"]
-    with pytest.raises(DeviceError, match="not in the containers of the arrays"):
+    with pytest.raises(DeviceError, match="not nested as the arrays"):
         tracer.device_put([there, there], ["cpu:0", "cpu:1", "cpu:1"])
 
 

@@ -140,7 +140,7 @@ def test_training_takes_its_own_results() -> None:
     for process in started:
         output, errors = process.communicate(timeout=100)
         assert process.returncode == 0, errors[-4000:]
-        assert "lies in other processes" in output
+        assert "has parts in other processes" in output
         assert "x.to_device(NamedSharding(mesh, PartitionSpec()))" in output
         assert "done" in output
 
@@ -175,7 +175,7 @@ def test_processes_that_wait_for_another_end_at_once(
     found = end_of_sums(who, how)
     assert found[who][0] == status
     others = [found[index] for index in range(3) if index != who]
-    # When process 0, the meeting point, has gone, XLA may end one that has not heard yet.
+    # When process 0, the coordinator, has gone, XLA may end one that has not heard yet.
     assert {ended for ended, *_ in others} <= {1, -signal.SIGABRT}
     assert any(re.search(text, errors) for _, _, errors in others), others
     assert all("DeviceError" in errors or "distributed service" in errors for *_, errors in others)
@@ -203,7 +203,7 @@ def run(code: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ("'127.0.0.1:1', 2, 2", "process_id=2 is none of 2 processes"),
+        ("'127.0.0.1:1', 2, 2", "process_id=2 is not one of 2 processes"),
         ("'127.0.0.1', 2, 0", "has no port"),
         (f"'{free_address()}', 2, 1, initialization_timeout=1", "could not join the others"),
     ],
@@ -221,7 +221,7 @@ def test_processes_join_before_anything_runs() -> None:
         "import tracer; tracer.numpy.zeros(3)\n"
         f"tracer.distributed.initialize('{free_address()}', 1, 0)"
     )
-    assert "devices are in use already" in done.stderr
+    assert "devices are already in use" in done.stderr
 
 
 def test_one_process_alone() -> None:

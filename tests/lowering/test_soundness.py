@@ -162,7 +162,7 @@ def test_refused_where_xla_s_own_passes_do_not_help(one_name_is_off, monkeypatch
         return (re.search(r'%([\w.]+) = .*op_name="add', text)[1],)
 
     monkeypatch.setattr(soundness, "overwritten_while_read", first_of_ours)
-    with pytest.raises(tracer.errors.LoweringError, match="has written over, at") as caught:
+    with pytest.raises(tracer.errors.LoweringError, match="has overwritten, at") as caught:
         tracer.compile(symmetrised)(*_matrices(3))
     assert "mend" in str(caught.value)
     line = symmetrised.__code__.co_firstlineno

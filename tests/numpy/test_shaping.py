@@ -194,7 +194,7 @@ def test_what_is_no_array(bad):
         (lambda x: tnp.split(x, 5, 2), "cannot be cut into 5 equal parts"),
         (lambda x: tnp.zeros((2, -1)), "negative size"),
         (lambda x: tnp.zeros(1.5), "tuple of integers"),
-        (lambda x: tnp.diag(x), "diag of shape"),
+        (lambda x: tnp.diag(x), "diag takes a vector"),
     ],
 )
 def test_shape_errors(call, message):

@@ -122,7 +122,7 @@ NEAR_MISSES: list[tuple[str, Callable[..., Any], tuple[ShapeDtype, ...], str | N
         "solve-with-cholesky",
         lambda x, b: linalg.solve(x @ x.T + _eye(x), b),
         (floats(N, N), floats(N)),
-        "not at hand",
+        "not in the program",
     ),
     (
         "solve-with-cholesky",

@@ -129,7 +129,7 @@ def costly(x: Any) -> Any:
     ("generator", "reason"),
     [
         (sorted_rows, "as a whole"),
-        (lambda x: 2.0 * sorted_rows(x), "have to be stored"),
+        (lambda x: 2.0 * sorted_rows(x), "must be stored"),
         (costly, "operations per element"),
         (lambda x: tracer.fori_loop(0, 2, lambda _, k: 2 * k, kernel(x)), "result of a scan"),
     ],

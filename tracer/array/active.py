@@ -1,4 +1,4 @@
-"""What is active in a thread: its recordings, and where arrays go that name no device."""
+"""What is active in a thread: its recordings, and the device for arrays that name none."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Active(threading.local):
         self.stack: list[Any] = []
         """The active `Recording`s, the innermost last."""
         self.place: Any = None
-        """Where arrays go for which no device is named (`placement.py`); None: the default."""
+        """Where arrays go that name no device (`placement.py`); None: the default."""
 
 
 ACTIVE = Active()

@@ -1,7 +1,7 @@
 """Array, the array that users hold: a device buffer and its type, and what needs no functions.
 
 `tracer.numpy` installs the operators and the methods that are functions (`installed.pyi` has their
-types), so that functions know Array and Array knows none of them.
+types). So functions import Array, and Array imports no function.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ else:
 
 
 class Deleted(NamedTuple):
-    """Stands in place of the buffer of an array whose memory was given away."""
+    """Replaces the buffer of an array whose memory was given away."""
 
     by: str
     """The call that did it."""
@@ -238,7 +238,7 @@ class Array(_Installed):
         return str(self._host("str()"))
 
     def copy(self) -> Array:
-        """Return a copy with memory of its own."""
+        """Return a copy with its own memory."""
         self._require_alive()
         if ACTIVE.stack:
             traced: Array = ACTIVE.stack[-1].adopt(self)
@@ -248,7 +248,7 @@ class Array(_Installed):
     def to_device(self, device: Any, /, *, stream: Any = None) -> Array:
         """Return a copy on a device (a Device or its name), itself when it was put there before.
 
-        An array that is there only as no device was named shares its memory with the result.
+        An array that is there only because no device was named shares its memory with the result.
         """
         self._require_alive()
         refuse_stream(stream)
@@ -316,7 +316,7 @@ def deleted_error(array: Array) -> DonatedArrayError:
     """Return the error for using a deleted array."""
     by = array._buffer.by if isinstance(array._buffer, Deleted) else "an earlier call"
     return DonatedArrayError(
-        f"this array, {array.type}, is gone: {by} took its memory over",
+        f"this array, {array.type}, is gone: {by} took over its memory",
         mend="use the result of that call, pass array.copy() to it, or do not donate this argument",
     )
 

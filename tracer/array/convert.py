@@ -26,7 +26,7 @@ _SCALARS_SIZE = 4096
 def as_array(value: ArrayLike, device: Any = None) -> Array:
     """Return `value` itself when it is an Array, otherwise an Array of its data, on a device.
 
-    The result is strong: as of Python numbers, so of weak arrays, whose data it shares.
+    The result is strong, for Python numbers and for weak arrays, whose data it shares.
 
     Raises
     ------
@@ -135,7 +135,7 @@ def _narrowed(x: Array, dtype: Dtype) -> Array:
 
 
 def forget_scalars() -> None:
-    """Forget the shared 0-d Arrays: they lie on what was the default device."""
+    """Forget the shared 0-d Arrays: they are on what was the default device."""
     _SCALARS.clear()
 
 

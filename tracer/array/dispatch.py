@@ -1,11 +1,11 @@
-"""The doors to the op records.
+"""Apply op records to arrays: record them in a trace, or run them.
 
-While a recording is active everything is recorded, also what could be computed at once:
+While a recording is active everything is recorded, even what could be computed at once:
 `tnp.zeros((10**5, 10**5))` inside a traced function is planned, not allocated. Otherwise the
 evaluator runs compiled programs.
 
-`compound` is how the functions of this room stay fast on concrete arrays: the several ops that
-make one NumPy function (convert, broadcast, reduce, divide) run as one cached program.
+`compound` keeps functions fast on concrete arrays: the ops that make up one NumPy function
+(convert, broadcast, reduce, divide) run as one cached program.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _apply(op: Op, arrays: Sequence[Array], params: dict[str, Any]) -> Any:
 
 
 def _run(program: Program[Array], arrays: Sequence[Array]) -> list[Array]:
-    """Run a program; what hangs on no arrays goes where arrays without a device go."""
+    """Run a program; results that depend on no arrays go where arrays without a device go."""
     results = program(*arrays)
     if arrays or ACTIVE.place is None:
         return results
@@ -115,7 +115,7 @@ def compound(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _as_new(result: Any, arrays: Sequence[Array]) -> Any:
-    """Return another object for a result that is an argument, so that assigning spares that."""
+    """Return another object for a result that is an argument, so that assigning spares it."""
     for array in arrays:
         if result is array:
             return array._snapshot()

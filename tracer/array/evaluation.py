@@ -1,8 +1,8 @@
-"""What arrays need in order to be computed.
+"""The evaluator of concrete arrays, as a protocol.
 
 This room knows no backend. `tracer.compilation.eager` implements the protocol with the lowering
-room and installs itself when `tracer` is imported. `A` stands for `Array`, which is written with
-this protocol.
+room and installs itself when `tracer` is imported. `A` is the type variable for `Array`, which is
+written with this protocol.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ class Evaluator(Protocol[A]):
         """Wait until the data of a concrete array is computed."""
 
     def to_device(self, array: A, device: Any) -> A:
-        """Return a concrete array on a device; copied where it lies elsewhere."""
+        """Return a concrete array on a device; copied if it is elsewhere."""
 
     def place_beside(self, places: Sequence[Any]) -> Any:
-        """Return the first place that was named by someone, whole for arrays in parts, or None."""
+        """Return the first place that was given explicitly, whole for arrays in parts, or None."""
 
     def copy(self, array: A) -> A:
-        """Copy a concrete array to where it lies."""
+        """Copy a concrete array to the device it is on."""
 
     def to_dlpack(self, array: A) -> Any:
         """Return a DLPack capsule of the data of a concrete array."""

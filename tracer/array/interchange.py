@@ -1,4 +1,4 @@
-"""Handing memory to other libraries: what `__dlpack__` may be asked for.
+"""Share memory with other libraries: what `__dlpack__` may be asked for.
 
 References
 ----------
@@ -20,7 +20,7 @@ def device_code(device: Any) -> tuple[int, int]:
     """Return the DLPack code of a device and its number."""
     if hasattr(device, "mesh"):
         raise ExportError(
-            f"an array that lies in parts, {device}, cannot be shared through DLPack",
+            f"an array spread over devices, {device}, cannot be shared through DLPack",
             mend="bring it to one device first: x.to_device('cpu:0')",
         )
     return _DEVICE_CODES.get(device.platform, _HOST), device.id
@@ -30,7 +30,8 @@ def refuse_stream(stream: Any) -> None:
     """Raise `ArgumentError` for `stream=`: no copy of ours runs on a stream of the caller."""
     if stream is not None:
         raise ArgumentError(
-            f"stream {stream!r} is not known here", mend="leave stream out: copies are awaited"
+            f"stream {stream!r} is not known here",
+            mend="leave stream out: copies are finished before they are returned",
         )
 
 
@@ -46,12 +47,12 @@ def exported_memory(
     dl_device : pair of int, optional
         Where the data is wanted: where it is, or on the host.
     copy : bool, optional
-        Whether the capsule must, or must not, have memory of its own.
+        Whether the capsule must, or must not, have its own memory.
 
     Returns
     -------
     str
-        The memory of the array, that of a copy beside it, or that of a copy on the host.
+        The memory of the array, that of a copy on the same device, or that of a copy on the host.
 
     Raises
     ------

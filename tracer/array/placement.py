@@ -1,8 +1,8 @@
-"""Results that hang on no op of the arguments lie beside the arguments all the same.
+"""Put results that no op computes on the device of the arguments.
 
-What an op computes lies where its operands do. Some functions compute on the host (`nonzero`,
-`unique`: their shapes depend on values) or only read a shape (`zeros_like`): what they make would
-lie on the default device.
+An op computes on the device of its operands. Some functions compute on the host (`nonzero`,
+`unique`: their shapes depend on values) or only read a shape (`zeros_like`). Their results would
+otherwise be on the default device.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def place_beside(values: Any) -> Any:
 
 
 def beside_arguments(function: Callable[P, R]) -> Callable[P, R]:
-    """Make the arrays that a function makes, naming no device, where its arguments lie."""
+    """Make the arrays that a function makes, naming no device, where its arguments are."""
 
     @functools.wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:

@@ -234,11 +234,11 @@ class Recording:
         return [TracedArray(value, self) for value in self.builder.inline(graph, values)]
 
     def adopt(self, array: Array) -> TracedArray:
-        """Return the traced array that stands for an array from outside."""
+        """Return the traced array for an array from outside."""
         return TracedArray(self.capture(array), self)
 
     def capture(self, array: Array) -> Value:
-        """Return the value that stands for an array in this recording.
+        """Return the value of an array in this recording.
 
         Raises
         ------

@@ -35,10 +35,10 @@ class Traced:
     out_tree : Structure
         Of what the function returns.
     weak_outputs : tuple of int
-        The results that are Python numbers or come of them only.
+        The results that are Python numbers or come only from them.
     written : tuple of (int, int)
         The arguments into which the function writes, and which outputs of the graph they hold then;
-        those that are no results stand behind these.
+        those that are no results come after these.
     readings : tuple of Reading
         The concrete arrays that the function read, to tell whether one was written to since.
     """
@@ -137,7 +137,7 @@ def _held_after(
         array = arrays[changed[0]]
         raise TracingError(
             f"the function writes into its argument {changed[0]}, {array.type} (at "
-            f"{made_at(array)}), which the caller's array could not follow here",
+            f"{made_at(array)}), and the caller's array cannot be updated here",
             mend="copy it first inside the function (x = x.copy()), or use "
             "x = x.at[index].set(value)",
         )
@@ -184,7 +184,7 @@ def signature_of(leaf: Any) -> Signature | None:
 
 
 def leaf_type(leaf: Any) -> ShapeDtype | None:
-    """Return the type of an argument's leaf; None for what is no array and no number."""
+    """Return the type of an argument's leaf; None if it is neither an array nor a number."""
     if isinstance(leaf, Array):
         return leaf._type
     if isinstance(leaf, ShapeDtype):

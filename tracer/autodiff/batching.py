@@ -80,11 +80,11 @@ class _Walk:
         self.values: dict[Value, Value] = {}
 
     def enter(self, old: Value, new: Value) -> None:
-        """Let `new` stand for `old`."""
+        """Let `new` replace `old`."""
         self.values[old] = new
 
     def is_batched(self, old: Value) -> bool:
-        """Tell whether the value that stands for `old` has the axis."""
+        """Tell whether the value that replaces `old` has the axis."""
         return len(self.values[old].shape) > len(old.shape)
 
     def visit(self, node: Node) -> None:

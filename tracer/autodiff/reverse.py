@@ -141,7 +141,7 @@ def pull_back(
         Tells for a forward node whether its results may be kept for the backward half, which
         then computes all others again; see `residuals.cut` for what is done by default.
     drops : callable, optional
-        Tells for a forward node that its results must not be kept, besides what is done by default.
+        Tells for a forward node that its results must not be kept, beyond the default.
 
     Returns
     -------

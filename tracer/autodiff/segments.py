@@ -25,7 +25,7 @@ def segment_scans(on: bool = True) -> Iterator[None]:
     ----------
     on : bool
         In segments: instead of the residuals of all steps, those of about the square root of
-        their number are kept at a time; every step is computed once more.
+        their number are kept at a time; every step is computed twice.
     """
     token = _SEGMENTED.set(on)
     try:

@@ -1,7 +1,7 @@
 """The reverse sweep: copy the forward nodes, then apply their vjp rules in reverse order.
 
 Rules emit nodes with the same ops, so a gradient is an ordinary graph. It can be differentiated
-again, and every memory pass sees forward and backward together. A cotangent of None stands for
+again, and every memory pass sees forward and backward together. A cotangent of None means
 zero. Zeros are created only for ops that need them.
 """
 
@@ -30,7 +30,7 @@ class Sweep:
     graph : Graph
         What is differentiated.
     operands : sequence of Value
-        Values of `builder` that stand for the graph's inputs.
+        Values of `builder` for the graph's inputs.
     wrt : sequence of int
         Positions of the inputs whose cotangents are asked for.
     outputs : sequence of int
@@ -117,7 +117,7 @@ class Sweep:
                 f"{node.name} has no gradient: {vjp.reason}", mend=vjp.mend, where=node.source
             )
         if vjp is None:
-            raise VerifyError("an input was met among the nodes", mend="report this as a bug")
+            raise VerifyError("an input was found among the nodes", mend="report this as a bug")
         operands = [self.values[value] for value in node.operands]
         results = tuple([self.values[value] for value in node.results])
         if len(results) == 1:

@@ -30,7 +30,7 @@ class Compiled:
     graph : Graph
     execute : Executable
     donations : Donations
-        What was asked of the compiler.
+        What the compiler was asked to do.
     arguments, results : tuple of str
         Names of the inputs and of the outputs; captured arrays come after the arguments.
     argument_count : int
@@ -92,7 +92,7 @@ def _is_large(copy: ArrayCopy) -> bool:
 
 
 class _Explained:
-    """One copy, in words."""
+    """One copy, described in words."""
 
     def __init__(self, program: Compiled, copy: ArrayCopy) -> None:
         self.program = program
@@ -163,7 +163,7 @@ class _Explained:
         return f"a value of {node.name}" if node is not None else "a constant"
 
     def _node(self, place: Place) -> Node | None:
-        """Return the node that XLA's name of an op leads to."""
+        """Return the node of an op that XLA names."""
         graph: Graph | None = self.program.graph
         node: Node | None = None
         for part in lowering.node_path(place.op_name):

@@ -23,7 +23,7 @@ _OWN_OPTIONS = ("donate_argnums", "donate_argnames", "static_argnums")
 
 
 class BucketedFunction:
-    """A function that pads its arguments to a bucket, runs the bucket's program and cuts results.
+    """A function that pads its arguments to a bucket, runs its program and cuts the results.
 
     Made by `tracer.bucket`.
     """
@@ -78,7 +78,7 @@ class BucketedFunction:
             if axis is not None:
                 if not -leaf.ndim <= axis < leaf.ndim:
                     raise ShapeError(
-                        f"axis {axis} is to be padded, and array {place} of the arguments, "
+                        f"axis {axis} is to be padded, but array {place} of the arguments, "
                         f"{type_of(leaf)}, has no such axis",
                         mend="give None in axes for arguments that are not padded",
                     )
@@ -86,7 +86,7 @@ class BucketedFunction:
         sizes = set(found.values())
         if len(sizes) != 1:
             raise ShapeError(
-                f"the padded axes have sizes {sorted(sizes)}: they have to be one size",
+                f"the padded axes have sizes {sorted(sizes)}: they must be equal",
                 mend="give None in axes for arguments whose size does not vary",
             )
         positive = [
@@ -133,7 +133,7 @@ class BucketedFunction:
 
 
 def _read(leaf: Any) -> Any:
-    """Return a leaf as an array of the host or a device; a weak one for a Python number."""
+    """Return a leaf as an array on the host or a device; a weak one for a Python number."""
     if isinstance(leaf, Array) or weak_class(leaf) is not None:
         return as_given(leaf)
     return host_array(leaf)
@@ -173,7 +173,7 @@ def bucket(
     Raises
     ------
     ArgumentError
-        At the first call with a size: results could hang on what was padded, or the function does
+        At the first call with a size: results could depend on what was padded, or the function does
         something else for that size. The message names the line. Nothing has run then.
     ShapeError
         Padded axes of different sizes.
@@ -181,12 +181,13 @@ def bucket(
     Notes
     -----
     For every new size the function is traced (not compiled) and compared with the bucket's program,
-    node by node; numbers that hang on the size, such as the length that a mean divides by, are
-    handed in. Element-wise operations, products, reductions, argmax, top_k and cumulative functions
+    node by node. Numbers that depend on the size, such as the length that a mean divides by, are
+    passed in. Element-wise operations, products, reductions, argmax, top_k and cumulative functions
     along the axis can be padded; sorting, reversing, reshaping, scans over it and convolutions
-    along it are refused. Results are those of `tracer.compile`, but for the order of sums.
+    along it are refused. Results are those of `tracer.compile`, except for the order of
+    sums.
 
-    Padding and cutting are copies on the host. Inside of another traced function `fn` itself is
+    Padding and cutting are copies on the host. Inside another traced function `fn` itself is
     recorded.
 
     Examples

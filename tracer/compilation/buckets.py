@@ -25,7 +25,7 @@ from tracer.optimizer.rewrite.padding import Comparison, Masked, Use, compare, m
 
 @dataclass(frozen=True)
 class Request:
-    """The arguments of one call: leaves, the axis of each that is padded, and the size there."""
+    """The arguments of one call: leaves, the padded axis of each, and its size."""
 
     leaves: tuple[Any, ...]
     structure: tree.Structure
@@ -68,7 +68,7 @@ class Bucket:
         self.program: Masked | None = None
         self.run: CompiledFunction | None = None
         self.known: dict[int, tuple[list[Any], list[Any]]] = {}
-        """For each size that was checked, what is handed in before and after the arguments."""
+        """For each size that was checked, what is passed before and after the arguments."""
 
     def given(self, request: Request) -> list[Any]:
         """Return all arguments of the program; checks the size the first time."""
@@ -80,7 +80,7 @@ class Bucket:
         return [np.int32(request.size), *before, *leaves, *after]
 
     def unflatten(self, results: Sequence[Array], size: int) -> Any:
-        """Return the results cut to a size, in the structure that the function gave them."""
+        """Return the results cut to a size, in the function's own structure."""
         assert self.program is not None
         if size < self.size:
             pairs = zip(results, self.program.cut, strict=True)
@@ -92,7 +92,7 @@ class Bucket:
         return trace(self.function, arguments, writes="refuse")
 
     def _checked(self, request: Request) -> tuple[list[Any], list[Any]]:
-        """Return what is handed in for a size; the first time, check that results are exact."""
+        """Return what is passed in for a size; the first time, check that results are exact."""
         if request.size not in self.known:
             # The bucket's own size is no guide to what is padded: one less is.
             if request.size == self.size > 2:
@@ -112,7 +112,7 @@ class Bucket:
                 self.known.clear()
             elif program.graph.fingerprint != self.program.graph.fingerprint:
                 raise ArgumentError(
-                    f"the function pads other axes for {size} elements than for other sizes",
+                    f"for {size} elements the function pads different axes than for other sizes",
                     mend="use tracer.compile, which compiles for each size",
                 )
         if self.program is None:  # No other size is padded to this one.

@@ -1,4 +1,4 @@
-"""Compiling candidates: one after another is compiled until XLA's own count keeps the limit."""
+"""Compile candidates one after another until XLA's own count keeps the limit."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _SLACK = 1.15
 
 @dataclass(frozen=True, eq=False)
 class CompiledCandidate:
-    """A compiled candidate, and the compiler that it comes from."""
+    """A compiled candidate, and its compiler."""
 
     compiler: CandidateCompiler
     candidate: Candidate
@@ -61,7 +61,7 @@ S = TypeVar("S", bound=_Sized)
 
 
 def tenths_lower(found: S, first: Callable[[int], S | None]) -> S:
-    """Return the smallest program that is found while limits a tenth lower are met.
+    """Lower the limit by a tenth as long as it is met; return the smallest program found.
 
     Parameters
     ----------
@@ -84,9 +84,9 @@ def predicted_for(device: lowering.Device) -> AbstractContextManager[None]:
 
 
 class CandidateSearch:
-    """The program as it was traced and, where that does not fit, as other modes trace it.
+    """The program as traced and, if that does not fit, as other modes trace it.
 
-    With a placer it is compiled for a mesh, whose every device runs all of it.
+    With a placer it is compiled for a mesh, and every device runs all of it.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class CandidateSearch:
         Raises
         ------
         MemoryLimitError
-            The smallest program that is known is above the limit.
+            The smallest known program is above the limit.
         """
         found = self._within_machine() or self.first() or self.least
         assert not isinstance(self.limit, str)
@@ -125,16 +125,17 @@ class CandidateSearch:
     def minimum_bytes(self) -> int:
         """Return the smallest limit that is known to be met, in bytes.
 
-        What takes less than the limit under which it was found may not be found under a lower one.
+        A program may take less than the limit under which it was found, and not be found under a
+        lower one.
         """
         with predicted_for(self.device):
             least = self.least.nbytes
         return min(least, self.limit) if isinstance(self.limit, int) else least
 
     def _within_machine(self) -> CompiledCandidate | None:
-        """Return, without a limit, what keeps to the machine's memory where all else needs more.
+        """Return, without a limit, a program within the machine's memory if all others need more.
 
-        However long that takes: the whole program would not run.
+        However long that takes, since the whole program would not run.
         """
         planner, options = self.plain.planner, self.options
         room = planner.machine_limit if self.limit is None and options.split else None
@@ -143,7 +144,7 @@ class CandidateSearch:
         return self.with_limit(room).first()
 
     def first(self) -> CompiledCandidate | None:
-        """Return the first program that keeps the limit, of those that are planned for it."""
+        """Return the first program planned for the limit that keeps it."""
         for compiler in self._tried():
             found = compiler.compile()
             if found is not None:
@@ -152,7 +153,7 @@ class CandidateSearch:
 
     @cached_property
     def least(self) -> CompiledCandidate:
-        """The smallest program that is known; the limit plays no part.
+        """The smallest known program, whatever the limit.
 
         From the planner's smallest one, limits a tenth lower are tried as long as they are met:
         at nine tenths of what is found here a limit is refused.
@@ -167,7 +168,7 @@ class CandidateSearch:
         return min(free.first() or found, found, key=lambda found: found.nbytes)
 
     def with_limit(self, limit: int | None) -> CandidateSearch:
-        """Return the same program under another limit; they share what is found."""
+        """Return the same search under another limit; both share what is found."""
         return CandidateSearch(
             self.call, replace(self.options, limit=limit), self.name, self, self.placer
         )
@@ -179,14 +180,14 @@ class CandidateSearch:
         return compiler.mode.row(self.plain.planner, compiler.planner)
 
     def _tried(self) -> Iterator[CandidateCompiler]:
-        """Yield the compilers, those that compute least first, each made when it is asked for."""
+        """Yield the compilers, those that compute least first, each made when it is needed."""
         yield self.plain
         if isinstance(self.limit, int):
             yield from self._in_modes(modes(self.limit - self.plain.planner.fixed_bytes))
 
     @cached_property
     def _smallest(self) -> CandidateCompiler:
-        """The compiler of the program with the smallest predicted peak; no limit plays a part."""
+        """The compiler of the program with the smallest predicted peak, whatever the limit."""
         compilers = [self.plain, *self._in_modes(FRUGAL_MODES)]
         compilers.sort(key=lambda compiler: compiler.planner.floor_bytes)
         best = compilers[0]
@@ -219,7 +220,7 @@ class CandidateSearch:
         return self._traces[mode]
 
     def _known(self, compiler: CandidateCompiler) -> CandidateCompiler:
-        """Return the compiler of the same program that there is already, or else this one."""
+        """Return the existing compiler of the same program, or this one."""
         mine = compiler.planner.graph.fingerprint
         known = (self.plain, *self._found.values())
         return next((c for c in known if c.planner.graph.fingerprint == mine), compiler)
@@ -274,8 +275,8 @@ class CandidateCompiler:
     def compile(self) -> CompiledCandidate | None:
         """Return the first candidate that keeps the limit, compiled; None if there is none.
 
-        A compiled program that takes more than was predicted tightens what is asked of the next
-        predictions, so that few programs are compiled in vain.
+        A compiled program that takes more than predicted lowers the bound for the next
+        predictions, so that few programs are compiled for nothing.
         """
         if self.limit is not None and self.planner.floor_bytes > self.limit:
             return None
@@ -298,7 +299,7 @@ class CandidateCompiler:
     def smallest(self) -> CompiledCandidate:
         """Return the program with the smallest predicted peak, compiled.
 
-        If XLA counts less for the smallest program of the other kind (whole, with loops), that.
+        Or the smallest one of the other kind (whole, with loops), if XLA counts less for it.
         """
         if self._smallest is None:
             candidate = self.planner.smallest()
@@ -316,14 +317,14 @@ class CandidateCompiler:
         return self._smallest
 
     def _in_our_order(self, found: CompiledCandidate, room: int) -> CompiledCandidate | None:
-        """Return the same program where XLA has to keep our order, if that may fit in the room."""
+        """Return the program with our order forced on XLA, if that may fit in the room."""
         candidate = self.planner.ordered(found.candidate)
         if candidate is None or candidate.peak_bytes > min(room, _TENTH_LESS * found.nbytes):
             return None
         return self._found(candidate)
 
     def _found(self, candidate: Candidate) -> CompiledCandidate | None:
-        """Compile a candidate; None where the device's compiler says that it does not fit."""
+        """Compile a candidate; None if the device's compiler says that it does not fit."""
         found, candidate = self._in_lanes(candidate)
         if found is not None:
             return found
@@ -354,7 +355,7 @@ class CandidateCompiler:
         return CompiledCandidate(self, candidate, execute, candidate.graph), candidate
 
     def _compile(self, graph: Graph) -> lowering.Executable:
-        """Compile with the options that keep the limit; the smallest where none does."""
+        """Compile with options that keep the limit; if none do, return the smallest program."""
         compiled = []
         for options in self._attempts(graph):
             execute = self._executable(graph, options)
@@ -398,7 +399,7 @@ class CandidateCompiler:
 
 
 def infeasible(name: str, limit: int, found: CompiledCandidate) -> MemoryLimitError:
-    """Return the error that says what stands in the way of a limit, where, and what is possible."""
+    """Return the error that says what is in the way of a limit, where, and what is possible."""
     minimum = found.nbytes
     binding, source, why = _binding(limit, found)
     reason = f"\n  not split: {why}" if why else ""
@@ -406,7 +407,7 @@ def infeasible(name: str, limit: int, found: CompiledCandidate) -> MemoryLimitEr
         f"{name} cannot run within memory_limit {format_bytes(limit)}: its smallest "
         f"program takes {format_bytes(minimum)}\n  binding: {binding}{reason}",
         mend=f"memory_limit={minimum} is the smallest limit that can be met; smaller "
-        "arguments, or donate_argnums for those that may be overwritten, lower it",
+        "arguments, or donate_argnums for arguments that may be overwritten, lower it",
         limit_bytes=limit,
         minimum_bytes=minimum,
         binding=binding,
@@ -415,7 +416,7 @@ def infeasible(name: str, limit: int, found: CompiledCandidate) -> MemoryLimitEr
 
 
 def _binding(limit: int, found: CompiledCandidate) -> tuple[str, Source | None, str | None]:
-    """Return what stands in the way, the user's line, and why it was not split."""
+    """Return what is in the way, the user's line, and why it was not split."""
     planner, graph = found.compiler.planner, found.candidate.graph
     scratch = found.execute.memory.scratch_bytes
     tensors = Liveness(graph, frozenset(found.compiler.donated)).live_at_peak()

@@ -1,11 +1,11 @@
-"""`f.check(*args)`: the program as written beside the program as planned.
+"""`f.check(*args)`: compare the program as planned with the program as written.
 
-Each pass promises the same values up to rounding, and XLA's options none but speed and memory.
-This holds both promises against the arguments that a user has, and says which one was broken: the
-results of the program as planned are compared with those of the traced graph, compiled with XLA's
-own options. What is above rounding (`comparison`) is traced back: the graphs between the passes are
-compiled with XLA's own options too, and the first one that is wrong names the pass. Where all are
-right, it is our options, of which each is switched off in turn.
+Each pass promises the same values up to rounding, and our XLA options change only speed and memory.
+This module tests both promises on the user's arguments and says which one was broken. The results
+of the program as planned are compared with those of the traced graph, compiled with XLA's own
+options. If a difference is above rounding (`comparison`), the graphs between the passes are
+compiled with XLA's own options too, and the first wrong one names the pass. If all are right, an
+option of ours is the cause, and each is switched off in turn.
 
 References
 ----------
@@ -87,7 +87,7 @@ def check(
 
 
 def _paths(call: Call) -> list[str]:
-    """Return what the outputs of a call's graph are called."""
+    """Return the names of the outputs of a call's graph."""
     traced = call.traced
     own = range(traced.out_tree.num_leaves)
     paths = tree.flatten_with_paths(tree.unflatten(traced.out_tree, own))[0]
@@ -96,7 +96,7 @@ def _paths(call: Call) -> list[str]:
 
 
 class _Written:
-    """The program as written, and all that runs beside it on the same arguments."""
+    """The program as written, and everything else that runs on the same arguments."""
 
     def __init__(self, call: Call, options: CompileOptions, name: str) -> None:
         self.name = name
@@ -114,7 +114,7 @@ class _Written:
         return _expanded(self.traced.graph)
 
     def evidence(self) -> Evidence:
-        """Run the program as written, and what tells how far rounding goes."""
+        """Run the program as written, and measure how far rounding goes."""
         found = Evidence(self.results(self.graph, self.hosts))
         found.moved = [self.results(self.graph, _moved(self.hosts, seed)) for seed in range(_MOVES)]
         small = graph_flops(self.graph) <= _INTERPRETED_FLOPS
@@ -144,15 +144,15 @@ class _Written:
         if needed > _SHARE_OF_FREE * free:
             raise OutOfMemoryError(
                 f"{self.name} as written takes {format_bytes(needed)}, and {format_bytes(free)} "
-                "are free: there is nothing to hold the planned program against",
-                mend="check it with smaller arguments, and a limit that is lower by as much, so "
-                "that the same passes have something to do",
+                "are free: there is nothing to compare the planned program with",
+                mend="check it with smaller arguments, and a limit lowered accordingly, so "
+                "that the same passes act",
             )
         buffers = [lowering.to_device(host, self.device) for host in hosts]
         return [lowering.to_host(buffer).copy() for buffer in execute(*buffers)]
 
     def _in_precision(self, dtypes: Dtypes, small: bool) -> list[Host] | None:
-        """Return the results in other dtypes; None where nothing changes or it does not fit."""
+        """Return the results in other dtypes; None if nothing changes or it does not fit."""
         graph = in_precision(self.graph, dtypes)
         if graph is self.graph:
             return None
@@ -192,7 +192,7 @@ def _next(host: Host, random: np.random.Generator) -> Host:
 
 
 class _Blame:
-    """Finds what took a program beyond rounding."""
+    """Finds the cause of a difference beyond rounding."""
 
     def __init__(
         self, call: Call, options: CompileOptions, name: str, written: _Written, evidence: Evidence
@@ -201,7 +201,7 @@ class _Blame:
         self.written, self.evidence = written, evidence
 
     def cause(self) -> str:
-        """Return the first pass after which results are above rounding, or what else it was."""
+        """Return the first pass after which results are beyond rounding, or another cause."""
         if not self.evidence.is_within(self.evidence.written):
             return (
                 "the program as written is, compiled with XLA's own options: XLA, or how an op is "
@@ -221,7 +221,7 @@ class _Blame:
         )
 
     def _replanned(self) -> tuple[CompiledCandidate, list[Step]]:
-        """Plan anew, and keep what every pass makes."""
+        """Plan again, and keep the graph after every pass."""
         compilers = CandidateSearch(self.call.without_data(), self.options, self.name)
         with predicted_for(compilers.device), kept_trail() as steps:
             compilers = CandidateSearch(self.call.without_data(), self.options, self.name)
@@ -239,7 +239,7 @@ class _Blame:
         return self.evidence.is_within(self.written.results(graph, self.written.hosts, ours=ours))
 
     def _option(self, graph: Graph) -> str | None:
-        """Return which of our options is to blame, where the graph is right without them."""
+        """Return which of our options is to blame, if the graph is right without them."""
         if self._is_right(graph, ours=True):
             return None
         for name in lowering.SETTINGS:

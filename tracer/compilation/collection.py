@@ -1,6 +1,6 @@
-"""Fewer runs of Python's cyclic garbage collector while a program is planned.
+"""Run Python's cyclic garbage collector less often while a program is planned.
 
-The thresholds are the whole process's, so only `tracer.tune_host_allocator` asks for this.
+The thresholds belong to the whole process, so only `tracer.tune_host_allocator` asks for this.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _active: list[tuple[int, int, int]] = []
 
 @contextmanager
 def rare_collection() -> Iterator[None]:
-    """Let the collector run rarely for a while, in all threads; nested uses count as one.
+    """Run the collector rarely for a while, in all threads; nested uses count as one.
 
     Planning a Transformer's training step took 55 s of processor time with the collector's own
     thresholds, and 35 s without it.

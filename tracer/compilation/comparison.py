@@ -1,14 +1,15 @@
-"""Results of one program computed in several ways: how far they differ, and how far they may.
+"""Compare results of one program computed in several ways: how far they differ, and may differ.
 
-How far rounding takes a result is measured, not guessed. A sum that cancels has few right digits
-however it is computed, and no pass is to blame. The measures, of which the largest counts:
+How far rounding may move a result is measured, not guessed. A sum that cancels has few right digits
+however it is computed, and no pass is to blame. There are three measures, and the largest counts:
 
-1. the distance between the program as written (by the interpreter, where it computed that) and the
-   same program in more digits; of float64 the distance to half the digits, scaled down;
+1. the distance between the program as written (by the interpreter, if it computed that) and the
+   same program in more digits; for float64 the distance to half the digits, scaled down;
 2. how far the result moves when the arguments move by their last digit;
 3. a few units in the last place of the largest element.
 
-An element is held against the largest measure of its output: single elements are right by chance.
+Every element is judged by the largest measure of its output, since single elements are right by
+chance.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _UNITS = 8
 
 @dataclass(frozen=True)
 class OutputCheck:
-    """One output of a program as planned, beside that of the program as written.
+    """One output of a program as planned, compared with that of the program as written.
 
     Attributes
     ----------
@@ -79,9 +80,9 @@ class Check:
     function : str
     outputs : tuple of OutputCheck
     reference : str
-        What both programs are held against.
+        What both programs are compared with.
     cause : str or None
-        The first pass that took an output beyond rounding, or what else did.
+        The first pass that took an output beyond rounding, or another cause.
     notes : tuple of str
         What could not be compared.
     """
@@ -143,14 +144,14 @@ def _shown(place: tuple[int, ...] | None) -> str:
 
 @dataclass
 class Evidence:
-    """The program as written, computed in several ways: what results are held against.
+    """The program as written, computed in several ways, to compare results with.
 
     Attributes
     ----------
     written : list of array
         As it is.
     moved : list of list of array
-        With arguments that are moved by their last digit.
+        With arguments moved by their last digit.
     more, fewer : list of array or None
         In more and in fewer digits, where that was computed.
     interpreted : list of array or None
@@ -165,7 +166,7 @@ class Evidence:
 
     @property
     def reference(self) -> list[Host]:
-        """The best results there are."""
+        """The most accurate results available."""
         return self.more or self.interpreted or self.written
 
     def rounding(self, position: int) -> float:
@@ -196,9 +197,9 @@ class Evidence:
         )
 
     def error(self, position: int, result: Host) -> float:
-        """Return how far an output is from the best one, where that of the text as written is.
+        """Return how far an output is from the best one, where the program as written is finite.
 
-        What is infinite or NaN as written, too, is no error: more digits have more range.
+        Elements that are infinite or NaN as written, too, are no error: more digits, more range.
         """
         written, best = self.written[position], self.reference[position]
         if dtype_kind(written.dtype) in "fc":
@@ -206,7 +207,7 @@ class Evidence:
         return distance(result, best)
 
     def checked(self, path: str, position: int, result: Host) -> OutputCheck:
-        """Return the line of an output."""
+        """Return the table's line for an output."""
         written = self.written[position]
         apart = _apart(result, written)
         with np.errstate(all="ignore"):
@@ -265,7 +266,7 @@ def _largest(x: Host) -> float:
 
 
 def _peak(values: Host) -> tuple[float, tuple[int, ...] | None]:
-    """Return the largest value and where it is; no place for 0."""
+    """Return the largest value and its position; no position for 0."""
     if not values.size or not values.any():
         return 0.0, None
     place = np.unravel_index(int(np.argmax(np.nan_to_num(values, nan=np.inf))), values.shape)

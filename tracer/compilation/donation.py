@@ -1,4 +1,4 @@
-"""Which arguments are donated, by position and by name, and what is said when that is in vain."""
+"""Which arguments are donated, by position and by name, and the warning if that is in vain."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def resolve_donation(
     for name in wanted:
         if name not in by_name and not takes_any:
             raise ArgumentError(
-                f"donate_argnames names {name!r}, and the function has no argument of that name",
+                f"donate_argnames names {name!r}, but the function has no argument of that name",
                 mend=f"use one of {', '.join(map(repr, sorted(by_name))) or 'donate_argnums'}",
             )
     found = {by_position.index(name) for name in wanted if name in by_position}
@@ -69,7 +69,7 @@ def _names(names: str | Sequence[str]) -> set[str]:
 
 
 def _parameters(function: Callable[..., Any]) -> dict[str, Any]:
-    """Return the kind of each parameter; nothing for builtins that do not tell."""
+    """Return the kind of each parameter; nothing for builtins without a signature."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
@@ -104,14 +104,14 @@ def donated_leaves(call: Call, donation: Donation) -> tuple[int, ...]:
 def given_twice(
     function: str, names: Sequence[str], donated: Sequence[int], arrays: Sequence[Array]
 ) -> DonatedArrayError | None:
-    """Return the error for a donated array that the program is given a second time, if one is."""
+    """Return the error for a donated array that is passed to the program twice, if there is one."""
     for position in donated:
         for other, array in enumerate(arrays):
             if other != position and array._buffer is arrays[position]._buffer:
                 what = names[other] if other < len(names) else "an array that it captured"
                 return DonatedArrayError(
                     f"{names[position]} of {function} is donated, and {what} is the same array: "
-                    "its memory would be given away while it is in use",
+                    "its memory would be reused while it is still needed",
                     mend="pass a copy in one of the two places (x.copy()), or do not donate it",
                 )
     return None

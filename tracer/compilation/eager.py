@@ -36,7 +36,7 @@ class EagerProgram:
         DonatedArrayError
             An array's memory is gone.
         DeviceError
-            The arrays lie on different devices.
+            The arrays are on different devices.
         """
         device = self._device
         if not arrays and device is not lowering.default_device():
@@ -59,7 +59,7 @@ class EagerProgram:
         ]
 
     def _elsewhere(self, arrays: tuple[Array, ...]) -> list[Array]:
-        """Run where arrays were put; those that nobody put anywhere follow them."""
+        """Run where arrays were put; arrays that were put nowhere follow them."""
         devices = {a._device for a in arrays if not lowering.is_uncommitted(a._device)}
         if any(isinstance(device, lowering.NamedSharding) for device in devices):
             return self._on_mesh(arrays)
@@ -80,9 +80,9 @@ class EagerProgram:
         return found
 
     def _on_mesh(self, arrays: tuple[Array, ...]) -> list[Array]:
-        """Run on arrays that lie in parts on a mesh; XLA chooses how the results lie.
+        """Run on arrays spread over a mesh; XLA chooses how the results are spread.
 
-        Arrays that nobody put anywhere go whole to every device of it.
+        Arrays that were put nowhere go whole to every device of it.
         """
         mesh = next(array._device.mesh for array in arrays if hasattr(array._device, "mesh"))
         whole = lowering.NamedSharding(mesh, lowering.PartitionSpec())
@@ -94,7 +94,7 @@ class EagerProgram:
                 array = evaluator.to_device(array, whole)
             if getattr(array._device, "mesh", None) != mesh:
                 raise DeviceError(
-                    f"arrays in different places: {array.type} is on {array._device}, and others "
+                    f"arrays on different devices: {array.type} is on {array._device}, and others "
                     f"on {mesh}",
                     mend="place them on one mesh: tracer.device_put(x, NamedSharding(mesh, "
                     "PartitionSpec(...)))",
@@ -187,14 +187,14 @@ class LoweringEvaluator:
         return self.from_host(self.to_host(array), place)
 
     def _moved(self, array: Array, place: lowering.NamedSharding) -> Array:
-        """Return a copy of an array in parts, that its devices send each other where they can."""
+        """Return a copy of an array in parts; its devices send the parts directly if they can."""
         execute = lowering.resharding(array._type, array._device, place)
         if execute is None:
             return self.from_host(self.to_host(array), place)
         return Array(execute(array._buffer)[0], array._type, place)
 
     def place_beside(self, places: Sequence[Any]) -> Any:
-        """Return the first place that was named by someone, whole for arrays in parts, or None."""
+        """Return the first place that was given explicitly, whole for arrays in parts, or None."""
         for place in places:
             if isinstance(place, lowering.NamedSharding):
                 return lowering.NamedSharding(place.mesh, lowering.PartitionSpec())
@@ -203,7 +203,7 @@ class LoweringEvaluator:
         return None
 
     def copy(self, array: Array) -> Array:
-        """Copy an array to where it lies; each device copies its part."""
+        """Copy an array to where it is; each device copies its part."""
         place = array._device
         if isinstance(place, lowering.NamedSharding):
             return self._moved(array, place)
@@ -224,7 +224,7 @@ class LoweringEvaluator:
         return [first, *(device for device in others if device != first)]
 
     def from_dlpack(self, value: Any) -> Array:
-        """Copy an object that speaks DLPack to the default device."""
+        """Copy an object that supports DLPack to the default device."""
         place = lowering.default_device()
         buffer = lowering.from_dlpack(value, place)
         host = lowering.to_host(buffer)

@@ -86,7 +86,7 @@ class CompiledFunction:
         return self._run(program, arrays)
 
     def _program_and_arrays(self, call: Call) -> tuple[Program, list[Array]]:
-        """Return what runs for a call, and on what."""
+        """Return the program and the arrays of a call."""
         if self._options.spread is None:
             arrays = call.arrays(self._options.device)
             return self._program(call), arrays
@@ -159,7 +159,7 @@ class CompiledFunction:
         return self._current(program)
 
     def _current(self, program: Program) -> Program:
-        """Return a program with what the arrays hold now that the function closes over."""
+        """Return a program with the current values of the arrays that the function closes over."""
         if program.is_outdated:
             with self._lock:
                 key = program.call.key
@@ -221,7 +221,7 @@ class CompiledFunction:
         if ACTIVE.stack:
             raise TracingError(
                 f"{self._name}.check inside of a traced function: its arguments have no data",
-                mend="check outside of it",
+                mend="call check outside of it",
             )
         call = self._read(args, kwargs)
         program, arrays = self._program_and_arrays(call)
@@ -241,7 +241,7 @@ class CompiledFunction:
         return self._program_for(args, kwargs).graph
 
     def stablehlo(self, *args: Any, **kwargs: Any) -> str:
-        """Return the StableHLO text that is handed to XLA."""
+        """Return the StableHLO text that is passed to XLA."""
         return self._program_for(args, kwargs).stablehlo()
 
     def hlo(self, *args: Any, **kwargs: Any) -> str:
@@ -279,14 +279,16 @@ def compile(
         "4GB" (4e9 bytes), "4GiB" (2**32), or "auto" for what the device has free. By default
         there is no limit (or `TRACER_MEMORY_LIMIT` in the environment).
     donate_argnums : int or tuple of int
-        Arguments whose memory the results may take over. They cannot be used after the call. One
-        that no result can take over is freed after the call, and a `DonationWarning` says why.
-        NumPy arrays are copied to the device as ever, and only the copy is donated.
+        Arguments whose memory the results may take over. They cannot be used after the call. If no
+        result can use an argument's memory, it is freed after the call, and a `DonationWarning`
+        says why.
+        NumPy arrays are copied to the device as usual, and only the copy is donated.
     donate_argnames : str or tuple of str
-        The same by name. Arguments that are named in one of the two are donated whether they are
-        passed by position or by name.
+        The same by name. An argument named in either is donated whether it is passed by position
+        or by name.
     static_argnums : int or tuple of int
-        Positional arguments that are no arrays; hashable. Each value compiles anew.
+        Positional arguments that are not arrays, but hashable. The function is compiled again for
+        each value.
     device : str or Device, optional
         Such as "cpu:0"; by default the default device.
     tensor_size_threshold : int or str, optional
@@ -295,23 +297,23 @@ def compile(
     tensor_split_size : int or str, optional
         The most that a slice of such a tensor may take.
     split : {"auto", "never"}
-        "auto" computes large values in slices where the limit asks for it, and, with a limit or
-        without, where the time model says that it is faster. "never" leaves the program whole.
+        "auto" computes large values in slices if the limit requires it, and also, with or without a
+        limit, if the time model finds that faster. "never" leaves the program whole.
     passes : str or sequence of str, optional
-        Which passes and rewrite rules run, by the names that the plan shows with hyphens for
-        blanks. `"-reorder-chains,-log1p"` leaves these out; names without a minus run alone, with
-        those passes that no program can do without. `TRACER_PASSES` in the environment does the
+        Which passes and rewrite rules run: the names in the plan, with hyphens for blanks.
+        `"-reorder-chains,-log1p"` leaves these out. Names without a minus run alone, together with
+        the passes that every program needs. `TRACER_PASSES` in the environment does the
         same for all programs. docs/passes.md lists them.
     mesh : Mesh, optional
-        Several devices (`tracer.sharding`) that run the program together; the limit is that of
-        each. The planner spreads the axes that it would split for memory. Arrays that lie in other
-        parts on its devices are moved at the call, and results that return as arguments, as in a
-        training loop, lie like these.
+        Several devices (`tracer.sharding`) that run the program together; the limit applies to
+        each. The planner spreads the axes that it would split for memory. Arrays that are spread
+        differently over its devices are moved at the call. Results that return as arguments, as in
+        a training loop, are spread like these.
     in_shardings, out_shardings : optional
-        How arguments and results lie on the mesh: a `NamedSharding` or `PartitionSpec` for all,
-        or containers of them like the arguments and results, as deep as is wanted. None in
-        `in_shardings`: whole on every device; in `out_shardings`: as XLA likes it. Arrays that lie
-        otherwise than `in_shardings` say are refused.
+        How arguments and results are spread over the mesh: a `NamedSharding` or `PartitionSpec`
+        for all, or containers of them like the arguments and results, as deep as is wanted. None
+        in `in_shardings`: whole on every device; in `out_shardings`: as XLA chooses. Arrays that
+        are spread otherwise than `in_shardings` say are refused.
 
     Returns
     -------
@@ -328,11 +330,11 @@ def compile(
 
     Notes
     -----
-    What the function writes into an argument (`x[i] = y`) the array that was passed holds after the
-    call, unless it was donated; NumPy arrays and numbers are copied in and keep their values.
+    If the function writes into an argument (`x[i] = y`), the array that was passed has the new
+    values after the call, unless it was donated. NumPy arrays and numbers are copied in and keep
+    their values.
 
-    Inside of another traced function the call is recorded into that function, and that
-    function's limit rules.
+    Inside another traced function the call is recorded into that function, whose limit applies.
 
     References
     ----------
@@ -359,7 +361,7 @@ def compile(
     spread = resolve_spread(mesh, in_shardings, out_shardings)
     if spread is not None and device is not None:
         raise ArgumentError(
-            f"device={device!r} beside a mesh",
+            f"device={device!r} together with a mesh",
             mend="leave device out: the mesh says where the program runs",
         )
     return CompiledFunction(fn, replace(options, spread=spread))

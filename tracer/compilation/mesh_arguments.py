@@ -1,7 +1,7 @@
-"""Arguments of a program on a mesh are brought to lie as the program takes them.
+"""Move the arguments of a program on a mesh to where the program takes them.
 
-As `jax.jit` does: arrays that lie in other parts on the devices of the mesh are moved at the call,
-but for those of which the user has said how they lie.
+As in `jax.jit`, arrays that are spread differently over the mesh are moved at the call, except
+those whose place the user has stated.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class MeshArguments:
         The arguments as the user knows them; the rest is captured.
     places : tuple of NamedSharding
     is_automatic : bool
-        Whether the planner has chosen how the arguments lie.
+        Whether the planner has chosen how the arguments are spread.
     donated : tuple of int
     limit_bytes : int or None
         For each device.
@@ -47,18 +47,18 @@ class MeshArguments:
     argument_bytes: int
 
     def buffers(self, arrays: Sequence[Array]) -> list[Any]:
-        """Return the buffers of arrays that lie as the program takes them.
+        """Return the buffers of arrays, spread as the program takes them.
 
-        Arrays of one device are spread, and parts that lie otherwise on the same devices are moved.
+        Arrays of one device are spread, and parts that are elsewhere on the same devices are moved.
 
         Raises
         ------
         DeviceError
-            An array lies otherwise than the user has said, or on devices outside of the mesh.
+            An array is not spread as the user has said, or is on devices outside the mesh.
         DonatedArrayError
-            A donated array that has to be moved is given a second time.
+            A donated array that must be moved is passed twice.
         MemoryLimitError
-            There is no room for arrays beside the copies that lie otherwise.
+            There is no room for arrays in addition to their copies that are spread differently.
         """
         found: list[Any] = [array._buffer for array in arrays]
         elsewhere = [i for i, array in enumerate(arrays) if not self._lies_right(i, array)]
@@ -77,7 +77,7 @@ class MeshArguments:
         return found
 
     def _lies_right(self, position: int, array: Array) -> bool:
-        """Tell whether an array lies as the program takes it; refuse what cannot be moved there."""
+        """Tell whether an array is where the program takes it; refuse one that cannot be moved."""
         place, lies = self.places[position], array.device
         if lies == place or array.is_deleted():
             return True
@@ -93,7 +93,7 @@ class MeshArguments:
                 return False
             raise DeviceError(
                 f"in_shardings of {self.function} take {self._name(position)}, {array.type}, as "
-                f"{place}, and it lies as {lies}",
+                f"{place}, but it is {lies}",
                 mend=f"move it with x.to_device(NamedSharding(mesh, {place.spec})), let a program "
                 "that returns it say so in out_shardings, or leave in_shardings out: arrays are "
                 "then moved at the call",
@@ -109,9 +109,9 @@ class MeshArguments:
         return self.names[position] if position < len(self.names) else "a captured array"
 
     def _check_room(self, moved: Sequence[int], arrays: Sequence[Array]) -> None:
-        """Refuse what the limit has no room for: arrays as they were, beside those for the program.
+        """Refuse what does not fit into the limit: arrays as they were, plus those for the program.
 
-        The former are the program's arguments for the user, the latter temporaries. Donated ones
+        The former are the user's arguments, the latter temporaries. Donated ones
         are gone when the program runs.
         """
         if self.limit_bytes is None:
@@ -124,13 +124,13 @@ class MeshArguments:
             return
         first = max(moved, key=parts.__getitem__)
         binding = (
-            f"{self._name(first)}, {arrays[first].type}, as {arrays[first].device}, beside its "
+            f"{self._name(first)}, {arrays[first].type}, as {arrays[first].device}, and its "
             f"copy as {self.places[first]}"
         )
         raise MemoryLimitError(
             f"{self.function} cannot move its arguments within memory_limit "
-            f"{format_bytes(self.limit_bytes)} on each of {self.places[first].mesh}: they lie in "
-            f"other parts than it takes, and both take {format_bytes(needed)}\n"
+            f"{format_bytes(self.limit_bytes)} on each of {self.places[first].mesh}: they are "
+            f"spread differently, and both copies take {format_bytes(needed)}\n"
             f"  binding: {binding}",
             mend=f"memory_limit={needed} has room; or donate these arguments, or place them first "
             "and keep no other copy: x = x.to_device(sharding)",
@@ -140,7 +140,7 @@ class MeshArguments:
         )
 
     def _temporary_bytes(self, position: int, array: Array) -> int:
-        """Return what each device needs to move an array, besides its parts before and after."""
+        """Return what each device needs to move an array, apart from its parts before and after."""
         program = lowering.resharding(array.type, array.device, self.places[position])
         if program is None:
             return 0  # through the host
@@ -149,9 +149,9 @@ class MeshArguments:
 
 
 def options_for(place: Any) -> str:
-    """Return the options of `compile` for arrays in some place, as the user writes them."""
+    """Return the options of `compile` for arrays in a place, as the user writes them."""
     if isinstance(place, NamedSharding):
-        return "mesh=x.device.mesh (arrays then lie as the planner likes; or say in_shardings=)"
+        return "mesh=x.device.mesh (the planner spreads the arrays, unless you state in_shardings=)"
     return f"device='{place}'"
 
 

@@ -1,4 +1,4 @@
-"""How arguments and results of a program lie on a mesh: as the user said, or as suits it best."""
+"""How arguments and results of a program are placed on a mesh: as the user said, or as is best."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class SpreadCandidate:
 
 
 class Placer:
-    """Says how the inputs and outputs of programs lie on a mesh.
+    """Says how the inputs and outputs of programs are spread over a mesh.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class Placer:
     traced : Traced
         Its results.
     spread : Spread
-        What the user said of both.
+        What the user said about both.
     donated : sequence of int
         Inputs that are donated.
     """
@@ -79,7 +79,7 @@ class Placer:
         self.donated = frozenset(donated)
         self.mesh = spread.mesh
         self.returned: dict[int, int] = {}
-        """The argument that each result lies like, as it is taken to return as that."""
+        """The argument that each result is spread like, because it is expected to return as it."""
         if spread.is_automatic and spread.results is None:
             self.returned = returned_arguments(call, traced, donated)
 
@@ -90,13 +90,13 @@ class Placer:
         loops: tuple[LoopRow, ...],
         axes: tuple[str, ...],
     ) -> SpreadCandidate:
-        """Return a graph with its placement and what one device does of it."""
+        """Return a graph with its placement and one device's part of it."""
         placement = self._placement(graph)
         view = _view(graph, placement)
         return SpreadCandidate(graph, view, rows, loops, axes, self.donated)
 
     def compile(self, graph: Graph, options: dict[str, Any]) -> lowering.Executable:
-        """Compile a graph for the mesh; donated memory is taken over by results that lie alike."""
+        """Compile a graph for the mesh; results spread like donated arguments take their memory."""
         placement = self._placement(graph)
         outputs, pairs = self._taken_over(graph, placement)
         return lowering.compile_graph(
@@ -110,9 +110,9 @@ class Placer:
     def _taken_over(
         self, graph: Graph, placement: Placement
     ) -> tuple[tuple[NamedSharding | None, ...], dict[int, int]]:
-        """Return how the results lie, and those that take over memory, by the donated argument."""
+        """Return how the results are spread, and which take over memory of a donated argument."""
         matched = match_donations(graph, self.donated).pairs.items()
-        # A result that the match finds for an argument may lie otherwise than one that returns.
+        # A result matched with an argument may be spread differently from one that returns.
         returned = [(i, j) for j, i in self.returned.items() if i in self.donated]
         inputs, outputs = placement.inputs, list(placement.outputs)
         pairs: dict[int, int] = {}
@@ -122,7 +122,7 @@ class Placer:
                 continue
             if outputs[result] is None:
                 outputs[result] = inputs[argument]
-            # Memory is taken over where argument and result lie alike.
+            # Memory is taken over where argument and result are spread alike.
             if outputs[result] == inputs[argument]:
                 pairs[argument] = result
                 taken.add(result)

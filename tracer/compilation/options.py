@@ -47,9 +47,9 @@ def compile_options(
     split: str,
     passes: str | Sequence[str] | None = None,
 ) -> CompileOptions:
-    """Check the arguments of `compile`; the environment fills in what is None.
+    """Check the arguments of `compile`; the environment replaces None.
 
-    `TRACER_MEMORY_LIMIT` gives a limit to a script that is not changed at all, and
+    `TRACER_MEMORY_LIMIT` gives a limit to an unchanged script, and
     `TRACER_FLAGS="--tensor_size_threshold=1GB --tensor_split_size=500MB"` are the two options of
     Artemev et al. 2022. `TRACER_PASSES="-split,-log1p"` is `passes` for all programs together, and
     `TRACER_DISABLE_RULES="inverse-times,log1p"` the same without the minus.
@@ -88,7 +88,7 @@ def _limit(value: int | str | None) -> int | str | None:
 
 
 def _from_environment(variable: str, read: Callable[[str], Result]) -> Result | None:
-    """Read a variable of the environment; None where it is not set. Errors name it."""
+    """Read an environment variable; None if it is not set. Errors name it."""
     text = os.environ.get(variable)
     if not text:
         return None

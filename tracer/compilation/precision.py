@@ -1,4 +1,4 @@
-"""The same program in more digits, or fewer: what its rounding is measured by."""
+"""The same program in more digits, or fewer, to measure its rounding."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def in_precision(graph: Graph, dtypes: Dtypes) -> Graph:
 def _in_other(
     builder: Builder, node: Node, operands: Sequence[Value], dtypes: Dtypes
 ) -> Sequence[Value]:
-    """Add a node in other dtypes, or in its own between conversions where it exists in no other."""
+    """Add a node in other dtypes, or in its own between conversions if it has no other."""
     assert node.op is not None
     params = {name: _param(value, dtypes) for name, value in node.params.items()}
     wanted = [_changed(type, dtypes) for type in node.types]

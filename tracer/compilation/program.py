@@ -29,7 +29,7 @@ from tracer.sharding import Spread
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """A compiled program with all that a call of it needs."""
+    """A compiled program with everything that a call of it needs."""
 
     execute: lowering.Executable
     captured: tuple[Array, ...]
@@ -55,7 +55,7 @@ class Program:
 
     @cached_property
     def _followed(self) -> tuple[tuple[Reading, Array], ...]:
-        """The arrays that are inputs as they are, and what stands for them in `captured`."""
+        """The arrays that are inputs as they are, and what replaces them in `captured`."""
         known = {id(array._buffer): array for array in self.captured}
         return tuple(
             (reading, known[id(reading.buffer)])
@@ -71,11 +71,11 @@ class Program:
 
     @property
     def is_outdated(self) -> bool:
-        """Tell whether an array was written to whose numbers are in the program."""
+        """Tell whether an array whose numbers are in the program was written to."""
         return any(reading.is_changed for reading in self._frozen)
 
     def follow(self) -> None:
-        """Let the program read what the arrays hold now that are its inputs."""
+        """Let the program read the current values of the arrays that are its inputs."""
         for reading, mine in self._followed:
             array = reading.array()
             if array is not None:
@@ -151,8 +151,8 @@ def _build_spread(call: Call, options: CompileOptions, name: str, spread: Spread
     if call.traced.written:
         argument = call.names[call.traced.written[0][0]]
         raise TracingError(
-            f"{name} writes into its {argument}, which the caller's array, cut over a mesh, could "
-            "not follow",
+            f"{name} writes into its {argument}, and the caller's array, spread over a mesh, "
+            "cannot be updated",
             mend="copy it first inside the function (x = x.copy()), or use "
             "x = x.at[index].set(value)",
         )
@@ -212,7 +212,7 @@ Place = lowering.Device | lowering.NamedSharding
 def _closed_over(
     traced: Traced, execute: lowering.Executable, places: Sequence[Place], name: str
 ) -> tuple[Array, ...]:
-    """Return the arrays that a function closes over as its program needs them; moved only once."""
+    """Return the arrays that a function closes over, where its program needs them; moved once."""
     if not execute.is_here:
         return tuple(traced.captured)
     captured = zip(traced.captured, places, strict=True)
@@ -225,7 +225,7 @@ def _put(array: Array, place: Place, name: str) -> Array:
     Raises
     ------
     DeviceError
-        It was put elsewhere; as in JAX, only one on the same mesh is laid out anew.
+        It was put elsewhere; as in JAX, only one on the same mesh is moved.
     """
     if array.device == place:
         return array
@@ -236,7 +236,7 @@ def _put(array: Array, place: Place, name: str) -> Array:
     raise DeviceError(
         f"{name} runs on {where}, and closes over an array, {array.type}, that was put on "
         f"{array.device}",
-        mend="put it there before, with tracer.device_put, or make it an argument",
+        mend="put it there first, with tracer.device_put, or make it an argument",
     )
 
 

@@ -1,4 +1,4 @@
-"""Ways to trace a function again that keep less and compute more, for a limit that is not met."""
+"""Ways to trace a function again that store less and compute more, if a limit is not met."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Mode:
         return frozenset(name for name, on in names.items() if on)
 
     def row(self, before: Planner, after: Planner) -> PassRow:
-        """Return the line of the plan's table that says what the mode changed."""
+        """Return the line of the plan's table for what the mode changed."""
         means = {
             "loops compute large invariants and residuals again": self.large_bytes is not None,
             "scans are differentiated in segments": self.in_segments,
@@ -63,7 +63,7 @@ PLAIN = Mode()
 
 
 def modes(room: int) -> Iterator[Mode]:
-    """Yield the modes that are tried after the plain one, those that compute least again first.
+    """Yield the modes that are tried after the plain one, those that recompute least first.
 
     Parameters
     ----------
@@ -76,11 +76,11 @@ def modes(room: int) -> Iterator[Mode]:
 
 
 FRUGAL_MODES = (Mode(_SMALL_BYTES), Mode(None, True), Mode(_SMALL_BYTES, True))
-"""Those that hang on no limit: the smallest program is one of theirs, or the plain one."""
+"""Those that depend on no limit: the smallest program is one of theirs, or the plain one."""
 
 
 def has_loops(graph: Graph) -> bool:
-    """Tell whether there is a loop or a branch, at any depth: others are the same in all modes."""
+    """Tell whether there is a loop or a branch, at any depth: without, all modes are the same."""
     for node in graph.nodes:
         if node.op is not None and node.op.invariants is not None:
             return True

@@ -1,7 +1,7 @@
-"""Which results of a function are given back to it as which arguments, as in a training loop.
+"""Guess which results of a function are passed back to it as arguments, as in a training loop.
 
-A function does not say so. Results are taken for the next arguments where they have their type: the
-donated arguments first, then those at the most similar place in their containers, then in order.
+A function does not say so. A result is matched with an argument of its type: donated arguments
+first, then those at the most similar position in their containers, then in order.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One call of a compiled function: its arrays, its types and the key it is compiled under."""
+"""One call of a compiled function: its arrays, its types and the key of its program."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tracer.ir import ShapeDtype
 
 @dataclass(frozen=True)
 class Call:
-    """The arguments of one call, taken apart.
+    """The flattened arguments of one call.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class Call:
         return self._trace()
 
     def without_data(self) -> Call:
-        """Return the call with types for its arrays: what keeps it keeps none of the user's."""
+        """Return the call with types for its arrays, so that it can be kept without the user's."""
         other = replace(self, leaves=self.signatures)
         if "traced" in self.__dict__:
             other.__dict__["traced"] = self.traced
@@ -88,12 +88,12 @@ class Call:
         return replace(self)
 
     def traced_to_keep_less(self, large: int | None, *, in_segments: bool) -> Traced:
-        """Trace again, so that scans keep less for their gradient.
+        """Trace again, so that scans store less for their gradient.
 
         Parameters
         ----------
         large : int or None
-            They keep no values of more bytes than these; see `autodiff.recompute_large`.
+            They store no values of more bytes than this; see `autodiff.recompute_large`.
         in_segments : bool
             See `autodiff.segment_scans`.
         """
@@ -140,7 +140,7 @@ def read_call(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> Call:
-    """Take a call apart.
+    """Flatten the arguments of a call.
 
     Raises
     ------
@@ -185,13 +185,13 @@ def program_key(
 ) -> tuple[Any, ...]:
     """Return what a compiled program depends on.
 
-    Of Python numbers that are not static only the class belongs to it.
+    For Python numbers that are not static, only the class belongs to it.
     """
     return structure, signatures, tuple([(i, _static_key(value)) for i, value in statics])
 
 
 def _static_key(value: Any) -> tuple[Any, ...]:
-    """Return what tells static values apart that are equal and trace differently.
+    """Return a key for static values that are equal but trace differently.
 
     1, 1.0 and True; 0.0 and -0.0; and tuples of these.
     """
@@ -232,7 +232,7 @@ def _leaf(path: str, leaf: Any) -> tuple[Any, Signature]:
         array = host_array(leaf)
     except DTypeError as error:
         raise DTypeError(
-            f"argument {_argument(path)} is no array: {error.what}",
+            f"argument {_argument(path)} is not an array: {error.what}",
             mend=f"{error.mend}; or name the argument in static_argnums, or register its class as "
             "a container of arrays with tracer.register_pytree_node",
         ) from error
@@ -245,7 +245,7 @@ def _number(path: str, value: Any, dtype: Dtype) -> tuple[Any, Signature]:
     except RangeError as error:
         raise RangeError(
             f"argument {_argument(path)} is the Python integer {value}: it does not fit into "
-            f"{dtype}, as which it is handed to the program",
+            f"{dtype}, the dtype in which the program takes it",
             mend="name the argument in static_argnums, close over it, or pass a NumPy scalar such "
             "as numpy.uint64(value)",
         ) from error

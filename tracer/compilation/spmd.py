@@ -1,8 +1,8 @@
-"""From one traced call to a program on a mesh whose every device keeps the byte limit.
+"""Make a program on a mesh from one traced call; every device keeps the byte limit.
 
-The axes that the planner would split for memory are spread over the devices first; what a device's
-part still stores above the limit is computed in slices, in loops inside of it. XLA's partitioner
-places the rest, and its own count of bytes for each device decides.
+The axes that the planner would split for memory are spread over the devices first. If a device's
+part still stores too much, it is computed in slices, in loops. XLA's partitioner places the rest,
+and its own count of bytes for each device decides.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _LEAST_BYTES = 1 << 12
 
 @dataclass(frozen=True)
 class CompiledSpread:
-    """A candidate that is compiled."""
+    """A compiled candidate."""
 
     candidate: SpreadCandidate
     execute: lowering.Executable
@@ -86,7 +86,7 @@ class Spreader:
         Raises
         ------
         MemoryLimitError
-            None that is known does.
+            No known program does.
         OutOfMemoryError
             The device's compiler says that none fits.
         """
@@ -97,13 +97,13 @@ class Spreader:
         return found
 
     def minimum_bytes(self) -> int:
-        """Return the smallest limit that is known to be met, in bytes of each device."""
+        """Return the smallest limit that is known to be met, in bytes for each device."""
         with predicted_for(self.mesh.flat[0]):
             least = self._least.nbytes
         return least if self._accepted is None else min(least, self._accepted.nbytes)
 
     def _first(self, limit: int | None) -> CompiledSpread | None:
-        """Return the first program that keeps the limit, of those that are planned for it."""
+        """Return the first program planned for the limit that keeps it."""
         for candidate in self._candidates(limit):
             found = self._found(candidate, limit)
             if found is not None and (limit is None or found.nbytes <= limit):
@@ -113,7 +113,7 @@ class Spreader:
 
     @cached_property
     def _least(self) -> CompiledSpread:
-        """The smallest program that is known, spread or not; the limit plays no part.
+        """The smallest known program, spread or not, whatever the limit.
 
         From there, limits a tenth lower are tried as long as they are met, as for one device.
         """
@@ -128,7 +128,7 @@ class Spreader:
 
     @cached_property
     def _compilers(self) -> CandidateSearch:
-        """Those of the program of one device, which every device may run."""
+        """Compilers of the program of one device, which every device may run."""
         options = replace(self.options, limit=self.limit, device=self.mesh.flat[0], spread=None)
         return CandidateSearch(self.call, options, self.name, placer=self.placer)
 
@@ -136,13 +136,13 @@ class Spreader:
         return self._compilers if limit == self.limit else self._compilers.with_limit(limit)
 
     def _on_each(self, found: CompiledCandidate) -> CompiledSpread:
-        """Return the program of one device as one that every device runs."""
+        """Return the program of one device as a program that every device runs."""
         graph, loops = found.candidate.graph, found.candidate.loops
         candidate = self.placer.candidate(graph, found.candidate.rows, loops, ())
         return CompiledSpread(candidate, found.execute)
 
     def _found(self, candidate: SpreadCandidate, limit: int | None) -> CompiledSpread | None:
-        """Compile a candidate; None where the device's compiler says that it does not fit."""
+        """Compile a candidate; None if the device's compiler says that it does not fit."""
         careful = lowering.memory_optimized_options(self.mesh.platform)
         options = {} if limit is None else careful
         try:
@@ -152,7 +152,7 @@ class Spreader:
         return CompiledSpread(candidate, execute)
 
     def _candidates(self, limit: int | None) -> Iterator[SpreadCandidate]:
-        """Yield programs, each once: as the user placed it, then as the planner spreads it."""
+        """Yield each program once: as the user placed it, then as the planner spreads it."""
         seen: set[str] = set()
         if not self.spread.is_automatic or self.mesh.size == 1:
             yield self.placer.candidate(self.graph, self.planner.rows, (), ())
@@ -221,7 +221,7 @@ class Spreader:
         return self.placer.candidate(graph, rows, (), axes), rows
 
     def explained(self, found: CompiledSpread) -> tuple[str, ...]:
-        """Return what is spread over the mesh, for the plan; empty where XLA does it."""
+        """Return what is spread over the mesh, for the plan; empty if XLA does it."""
         candidate = found.candidate
         if candidate.axes or not self.spread.is_automatic:
             return candidate.axes

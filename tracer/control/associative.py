@@ -34,7 +34,7 @@ def associative_scan(
     reverse : bool
         Combine from the last element down to each one.
     axis : int
-        The axis along which the elements stand.
+        The axis of the elements.
 
     Returns
     -------

@@ -55,7 +55,7 @@ class Merge:
 
 @dataclass(frozen=True)
 class Piece:
-    """A run of elements along one axis of a result that stand together in one operand.
+    """A run of elements along one axis of a result that are adjacent in one operand.
 
     Every other axis of the operand is the result's, cut as `cut` says. A scalar operand fills the
     run.

@@ -1,7 +1,7 @@
-"""Calls of libraries whose memory hangs on the device: what an op says, for a target to price.
+"""Library calls whose memory depends on the device: what an op says, for a target to price.
 
-An op knows the sizes of what it hands to a library. How much of it the library packs, and in which
-form a product is fastest, are the target's to say (`tracer/target`).
+An op knows the sizes of what it hands to a library. The target (`tracer/target`) knows how much of
+it the library packs, and in which form a product is fastest.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class ProductCall:
     itemsize : int
         Bytes of an element, as it is multiplied.
     left_inner_last, right_inner_last : bool
-        Whether the contracted axis is the last one of an operand, or stands before the free one.
+        Whether the contracted axis is the last one of an operand, or comes before the free one.
     has_forms : bool
         Whether it may be written in another form; otherwise it is handed over as it is.
     """
@@ -57,7 +57,7 @@ class ProductCall:
 
 @dataclass(frozen=True)
 class TriangleCall:
-    """A solve with a triangular matrix from the left, for right-hand sides that lie by rows."""
+    """A solve with a triangular matrix from the left, for right-hand sides in rows."""
 
     size: int
     width: int
@@ -79,7 +79,7 @@ class PanelCall:
     times : int
         Calls of which each packs.
     workspace : int
-        Bytes that they take besides.
+        Additional bytes that they take.
     """
 
     rows: int

@@ -11,7 +11,7 @@ from tracer.errors import VerifyError
 from tracer.ir.combining import Merge, Piece, Response
 from tracer.ir.types import AxisRule, Cost, ShapeDtype
 
-# Values and graphs are made of nodes, which hold ops, so graph.py stands on this file.
+# Values and graphs are made of nodes, which hold ops, so graph.py imports this file.
 Value: TypeAlias = Any
 Graph: TypeAlias = Any
 Types = tuple[ShapeDtype, ...]
@@ -148,7 +148,7 @@ class Op:
     fusion : {"loop", "view", "reduce", "opaque"}
         How XLA materialises it; see `Fusion`.
     tests_equality : callable
-        `(**params) -> bool`: the result hangs on equality of the operands to the last digit, so a
+        `(**params) -> bool`: the result depends on equality of the operands to the last digit, so a
         recomputed operand must not meet a value derived from its first computation.
     commutes : callable
         `(**params) -> bool`: the two operands may change places, bit for bit.
@@ -190,9 +190,9 @@ class Op:
         How the result changes when operands are shifted or multiplied. None: not known.
     pieces : callable, optional
         For ops that put arrays together or take them apart: `(operand types, result types, axis,
-        constants, **params) -> sequence of Piece, or None`: which runs of operands stand side by
+        constants, **params) -> sequence of Piece, or None`: which runs of operands are side by
         side along an axis of the result. `constants` are the operands that are known arrays, None
-        for others. None as the answer: the axis rule says it all, or nobody does.
+        for others. None as the answer: the axis rule says it all, or nothing does.
     """
 
     name: str

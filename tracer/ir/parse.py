@@ -179,7 +179,7 @@ class _Parser(Scanner):
     def plain_number(self) -> int | float:
         token = self.take()
         if token.text.startswith("bits:"):
-            self.refuse("bits stand for elements of arrays only", token.start)
+            self.refuse("bits are for elements of arrays only", token.start)
         return int(token.text) if token.text.lstrip("-").isdigit() else float(token.text)
 
     def array(self, type: ShapeDtype) -> np.ndarray[Any, Any]:

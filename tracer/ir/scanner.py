@@ -98,7 +98,7 @@ class Scanner:
         return token
 
     def listed(self, item: Callable[[], Any], close: str) -> list[Any]:
-        """Read items with commas between them up to `close`; a comma may stand before it."""
+        """Read items with commas between them up to `close`; a comma may come before it."""
         items: list[Any] = []
         while not self.accept(close):
             if items:

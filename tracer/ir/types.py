@@ -144,8 +144,8 @@ Label = str | int
 class AxisRule:
     """How the axes of an op's operands and results correspond, like the subscripts of an einsum.
 
-    A label that stands in a result is *parallel*: slices of the operands along it (of those that
-    have it) give the slice of the result. A label that stands in operands only is *reduced* with
+    A label that occurs in a result is *parallel*: slices of the operands along it (of those that
+    have it) give the slice of the result. A label that occurs in operands only is *reduced* with
     the named op, its combiner or the one whose `merge` says how, or *whole*: the op needs that axis
     entire. A label in a result only is generated (broadcast, iota) and parallel, unless it is
     listed as whole.

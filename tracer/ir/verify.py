@@ -46,7 +46,7 @@ def _verify(graph: Graph, verified: set[Graph]) -> None:
     seen: set[Node] = set()
     for node in graph.nodes:
         if node in seen:
-            _refuse(graph, node, f"{node.name!r} stands twice in the order")
+            _refuse(graph, node, f"{node.name!r} occurs twice in the order")
         seen.add(node)
         _check_operands(graph, node, defined)
         _check_params(graph, node, verified)
@@ -88,7 +88,7 @@ def _checked_inputs(graph: Graph) -> tuple[Value, ...]:
             _refuse(graph, node, f"input {position} is the result of {node.name!r}")
     for value, count in Counter(graph.inputs).items():
         if count > 1:
-            _refuse(graph, value.node, f"input {value!r} stands {count} times among the inputs")
+            _refuse(graph, value.node, f"input {value!r} occurs {count} times among the inputs")
     return graph.inputs
 
 

@@ -1,7 +1,7 @@
-"""Lowering: the only room that speaks to jaxlib. Graph in, executable program out.
+"""Lowering: the only room that imports jaxlib. Graph in, executable program out.
 
-It knows StableHLO, XLA's clients and their memory; it knows no op by name (ops lower themselves
-through the builder) and nothing of NumPy's manners or of jax.
+It knows StableHLO, XLA's clients and their memory. It knows no op by name (ops lower themselves
+through the builder), none of NumPy's conventions, and nothing of jax.
 """
 
 from tracer.lowering.cpu.host_allocator import (

@@ -1,9 +1,9 @@
 """The one list of what differs from XLA's defaults: options, disabled passes, attributes, barriers.
 
 XLA's own tests run with XLA's defaults. So each row here says what it buys, and names the test that
-certifies it: programs in which the setting acts, with their values beside the interpreter's, with
-the setting and without. `python -m benchmarks.settings` measures what each gains; docs/settings.md
-has the figures, and the versions and machines. What gains nothing has no row.
+certifies it: programs in which the setting acts, run with it and without it, and compared with the
+interpreter. `python -m benchmarks.settings` measures what each gains; docs/settings.md has the
+figures, versions and machines. A setting that gains nothing has no row.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ SETTINGS: dict[str, Setting] = {
             "library products only",
             "option",
             "xla_cpu_experimental_ynn_fusion_type=LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT",
-            "XLA's count of bytes is true: what chains of ops in YNNPACK store is in no count",
+            "otherwise XLA's count of bytes leaves out what YNNPACK stores for chains of ops",
             "CPU, jaxlib >= 0.9",
         ),
         Setting(
@@ -71,14 +71,14 @@ SETTINGS: dict[str, Setting] = {
             "small loops of a kilobyte",
             "option",
             "xla_cpu_small_while_loop_byte_threshold=1024",
-            "larger loops would be functions of one thread, that refuse barriers",
+            "larger loops would be functions of one thread, which refuse barriers",
             "CPU, jaxlib >= 0.12",
         ),
         Setting(
             "untiled kernels",
             "option",
             "xla_cpu_disable_tiled_emitter",
-            "the compiler ends the process where a value has 2^36 elements or more",
+            "the compiler ends the process if a value has 2^36 elements or more",
             "CPU, jaxlib >= 0.11, values of 2^36 elements",
             certified="tests/lowering/test_large_values.py",
         ),
@@ -86,21 +86,21 @@ SETTINGS: dict[str, Setting] = {
             "kept barriers",
             "disabled pass",
             "cse_barrier_expander",
-            "barriers stay: without them what is computed again is merged, and stored",
+            "barriers stay: without them XLA merges what is recomputed, and stores it",
             "CPU",
         ),
         Setting(
             "fused reductions",
             "disabled pass",
             "tree_reduction_rewriter",
-            "reductions fuse with what they reduce, which is then not stored",
+            "reductions fuse with their operand, which is then not stored",
             "CPU",
         ),
         Setting(
             "unmoved loop code",
             "disabled pass",
             "while-loop-invariant-code-motion",
-            "what a loop computes again on purpose is not stored before it",
+            "XLA does not move what a loop recomputes on purpose out of it, and store it",
             "under a limit that other programs do not keep",
         ),
         Setting(
@@ -115,7 +115,7 @@ SETTINGS: dict[str, Setting] = {
             "small calls",
             "attribute",
             "xla_cpu_small_call=true, inlineable=false",
-            "many small ops are one kernel, where each would cost a start",
+            "many small ops are one kernel; otherwise each costs a start",
             "CPU, graphs of small values",
         ),
         Setting(
@@ -158,7 +158,7 @@ SETTINGS: dict[str, Setting] = {
         Setting(
             "stored fills",
             "barrier",
-            "a row of the number that a mask puts in",
+            "a row of the number that a mask fills in",
             "LLVM would skip masked elements one by one instead of computing vectors",
             "CPU, rows of more than a kilobyte",
         ),
@@ -166,28 +166,28 @@ SETTINGS: dict[str, Setting] = {
             "operands of broadcasts",
             "barrier",
             "a vector that a broadcast repeats",
-            "it is computed once, not once for each repetition",
+            "the vector is computed once, not once for each repetition",
             "CPU, vectors of 1 to 256 KiB",
         ),
         Setting(
             "initial values in loops",
             "barrier",
             "the start of a windowed reduction in a loop",
-            "XLA would move what is computed of it out of the loop, and store it",
+            "XLA would move what is computed from it out of the loop, and store it",
             "loops with cumulative ops",
         ),
         Setting(
             "stored ranks",
             "barrier",
             "the packed rows of a top-k that goes in rounds",
-            "XLA would compute the elements again in every round",
+            "XLA would recompute the elements in every round",
             "CPU, top-k of short rows",
         ),
         Setting(
             "barriers of passes",
             "barrier",
-            "what passes order, compute again, or store (docs/passes.md), and checkpoint",
-            "XLA would merge what is computed again, and run in another order",
+            "what passes order, recompute or store (docs/passes.md), and checkpoint",
+            "XLA would merge what is recomputed, and run in another order",
             "under a limit; checkpoint; large programs",
         ),
     )

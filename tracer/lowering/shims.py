@@ -1,4 +1,4 @@
-"""Everything that differs between jaxlib versions, and the little that jaxlib needs to be jax-free.
+"""Everything that differs between jaxlib versions, and the little that jaxlib needs without jax.
 
 The other files of the room import jaxlib's modules from here. Works on jaxlib 0.8.0 to 0.12.0.1.
 """
@@ -70,7 +70,7 @@ class Aval:
 
 
 class OneDevice(_jax.SingleDeviceSharding):  # type: ignore[misc]
-    """The sharding of an array that lies on one device, with the attributes that C++ reads."""
+    """The sharding of an array on one device, with the attributes that C++ reads."""
 
     memory_kind = None
     num_devices = 1
@@ -80,7 +80,7 @@ class OneDevice(_jax.SingleDeviceSharding):  # type: ignore[misc]
 
 
 class SeveralDevices(_jax.GSPMDSharding):  # type: ignore[misc]
-    """The sharding of an array that lies on several devices, with what C++ reads besides."""
+    """The sharding of an array on several devices, with the further attributes that C++ reads."""
 
     memory_kind = None
 
@@ -200,7 +200,7 @@ def distributed_runtime(
 ) -> tuple[Any, Any, Any]:
     """Join the processes that meet at an address.
 
-    Returns the connection, the meeting point (None but in process 0), and what moves data between
+    Returns the connection, the coordinator (None but in process 0), and what moves data between
     CPUs.
     """
     service = None

@@ -83,7 +83,7 @@ def conv_general_dilated(
     dilation = integers("rhs_dilation", rhs_dilation, count)
     if isinstance(padding, str) and any(n != 1 for n in base) and padding.upper() != "VALID":
         raise ArgumentError(
-            f"padding {padding!r} says nothing about an array that is dilated itself",
+            f"padding {padding!r} does not say how to pad a dilated array",
             mend="give the padding as a pair of integers for each spatial axis",
         )
     sizes = tuple(x.shape[axis] for axis in lhs_axes[2:])
@@ -113,7 +113,7 @@ def _convolution(x: Array, kernel: Array, **params: Sizes | Pairs | int) -> Arra
 def _layouts(x: Array, kernel: Array, names: Layouts | None) -> tuple[Sizes, Sizes, Sizes]:
     if x.ndim < 2 or kernel.ndim != x.ndim:
         raise ShapeError(
-            f"a convolution of an array {x.shape} with a kernel {kernel.shape}",
+            f"convolution: an array {x.shape} and a kernel {kernel.shape} do not fit",
             mend="give both as many dimensions: batch or output features, features, and the "
             "spatial axes",
         )

@@ -47,7 +47,8 @@ def dropout(key: ArrayLike, x: ArrayLike, *, rate: float = 0.5) -> Array:
     """
     if not 0 <= rate < 1:
         raise ArgumentError(
-            f"a dropout rate of {rate!r}", mend="give a probability of 0 or more and less than 1"
+            f"a dropout rate cannot be {rate!r}",
+            mend="give a probability of 0 or more and less than 1",
         )
     array = as_array(x)
     array = convert(array, promotion.division_dtype(array.dtype))

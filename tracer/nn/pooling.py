@@ -136,11 +136,13 @@ def _windows(
     """Return the parameters of a windowed reduction."""
     if x.ndim < 3:
         raise ShapeError(
-            f"pooling of an array of shape {x.shape}, which has no spatial axis",
+            f"pooling needs a spatial axis, and shape {x.shape} has none",
             mend="give an array of shape (batch, *spatial, features)",
         )
     if x.dtype.kind == "b":
-        raise DTypeError("pooling of bools", mend="convert to an integer or floating dtype first")
+        raise DTypeError(
+            "pooling does not take bools", mend="convert to an integer or floating dtype first"
+        )
     count = x.ndim - 2
     window = integers("window_shape", window_shape, count)
     steps = window if strides is None else integers("strides", strides, count)

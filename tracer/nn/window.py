@@ -1,4 +1,4 @@
-"""What convolution and pooling understand by a window: sizes, strides, padding."""
+"""What a window is for convolution and pooling: sizes, strides, padding."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def integers(name: str, value: int | Sequence[int] | None, count: int) -> Sizes:
         numbers = tuple(operator.index(n) for n in value)
     except TypeError as error:
         raise DTypeError(
-            f"{name} is {value!r}, no integers", mend=f"give an integer, or {count} of them"
+            f"{name} is {value!r}, not integers", mend=f"give an integer, or {count} of them"
         ) from error
     if len(numbers) != count:
         raise ShapeError(
@@ -88,7 +88,8 @@ def _pair(item: Any) -> tuple[int, int]:
         low, high = map(operator.index, item)
     except (TypeError, ValueError) as error:
         raise DTypeError(
-            f"{item!r} is no padding of an axis", mend="give an integer or a pair (before, behind)"
+            f"{item!r} is not the padding of an axis",
+            mend="give an integer or a pair (before, behind)",
         ) from error
     return low, high
 

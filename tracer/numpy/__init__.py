@@ -1,8 +1,8 @@
 """NumPy's functions on arrays that can be traced: `import tracer.numpy as tnp`.
 
-Here live NumPy's manners: promotion, broadcasting, negative axes, keepdims, defaults, indexing.
-Array itself is in `tracer.array`; this package installs its operators and methods. This room knows
-no backend and no derivative. A function whose name is NumPy's does what NumPy's does, in the same
+This room has NumPy's conventions: promotion, broadcasting, negative axes, keepdims, defaults,
+indexing. Array itself is in `tracer.array`; this package installs its operators and methods. It
+knows no backend and no derivative. A function with NumPy's name does what NumPy's does, in the same
 dtype; where it cannot, its documentation says so.
 """
 

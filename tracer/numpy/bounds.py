@@ -1,7 +1,7 @@
-"""What becomes of indices that are out of bounds: the modes of reads and of updates.
+"""What happens to indices out of bounds: the modes of reads and of updates.
 
-Names and meaning are JAX's (`jax.lax.GatherScatterMode`). A negative index counts from the end
-once, in every mode; what is still outside then is out of bounds.
+Names and meaning are JAX's (`jax.lax.GatherScatterMode`). In every mode a negative index counts
+from the end once. If it is still outside then, it is out of bounds.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ class Bounds:
 
     @property
     def guards(self) -> bool:
-        """Tell whether what is out of bounds has to be told apart."""
+        """Tell whether indices out of bounds are treated separately."""
         return self.mode == "fill"
 
     def is_known(self, index: Array) -> bool:
         """Tell whether the values of an index array are looked at."""
         if not self.looks or index.is_traced or current_recording() is not None:
             return False
-        # Of an array that lies in parts on several processes nobody has all values.
+        # No process has all values of an array that is spread over several of them.
         return get_evaluator().parts_here(index) is None
 
 
@@ -113,9 +113,9 @@ def _number(fill_value: Any) -> Any:
 
 
 def looked_at(given: ArrayLike) -> np.ndarray[Any, Any] | None:
-    """Return the numbers that a check of values sees; None for those of an array in a trace.
+    """Return the values that a check may read; None for those of an array in a trace.
 
-    Also of a concrete one there: what is computed of it is traced, and it may be an argument next.
+    Also for a concrete one there: results of it are traced, and it may be an argument next.
     """
     if isinstance(given, list | tuple) and holds_arrays(given):
         given = as_array(given)

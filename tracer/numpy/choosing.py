@@ -35,7 +35,7 @@ from tracer.numpy.taking import take_along_axis
 def select(
     condlist: Sequence[ArrayLike], choicelist: Sequence[ArrayLike], default: ArrayLike = 0
 ) -> Array:
-    """Return from each place the first choice whose condition holds; see `numpy.select`.
+    """Return for each element the first choice whose condition holds; see `numpy.select`.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def select(
 
 
 def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") -> Array:
-    """Return from each place the element of the choice that `a` numbers; see `numpy.choose`.
+    """Return for each element that of the choice that `a` numbers; see `numpy.choose`.
 
     Parameters
     ----------
@@ -206,7 +206,7 @@ def fill_diagonal(a: Any, val: ArrayLike, wrap: bool = False) -> None:
     target = _target("fill_diagonal", a)
     if target.ndim < 2 or (target.ndim > 2 and len(set(target.shape)) != 1):
         raise ArgumentError(
-            f"fill_diagonal of shape {target.shape}",
+            f"fill_diagonal does not fit shape {target.shape}",
             mend="give a matrix, or an array of equal sizes",
         )
     step = 1 + int(np.cumprod(target.shape[:0:-1]).sum())
@@ -241,7 +241,7 @@ def put(a: Any, ind: ArrayLike, v: ArrayLike, mode: str = "raise") -> None:
 
 
 def putmask(a: Any, mask: ArrayLike, values: ArrayLike) -> None:
-    """Write where a mask holds what stands at the same place in repeated values."""
+    """Write the elements of repeated values where a mask is true; see `numpy.putmask`."""
     target = _target("putmask", a)
     source = as_array(values).ravel()
     repeated = source[np.arange(target.size) % source.size].reshape(target.shape)

@@ -19,13 +19,13 @@ def one_hot(x: ArrayLike, num_classes: int, *, dtype: Any = None, axis: int = -1
     Parameters
     ----------
     x : array_like
-        Indices; what is none of 0..num_classes-1 gives zeros only.
+        Indices; those outside 0..num_classes-1 give zeros only.
     num_classes : int
         Length of a code.
     dtype : dtype, optional
         Of the result; float64 by default.
     axis : int
-        Where the codes lie in the result.
+        The axis of the codes in the result.
 
     Returns
     -------

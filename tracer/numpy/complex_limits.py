@@ -1,7 +1,7 @@
-"""What functions of complex numbers are at infinities and NaN.
+"""Values of complex functions at infinities and NaN.
 
 XLA's formulas give NaN where a limit is known for one part, or for all directions. Each function
-here takes the argument and XLA's result and puts the limits of C99 in.
+here takes the argument and XLA's result, and puts in the limits of C99.
 
 References
 ----------

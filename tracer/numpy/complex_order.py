@@ -1,8 +1,7 @@
-"""The order of complex numbers: by their real parts, then by their imaginary ones.
+"""The order of complex numbers: by real part, then by imaginary part, as in NumPy and JAX.
 
-NumPy's and JAX's convention. A number with NaN in either part counts as NaN: `maximum` and
-`minimum` return the first operand that is one, reductions the first such element, and sorting
-puts them last.
+A number with NaN in either part counts as NaN: `maximum` and `minimum` return the first such
+operand, reductions the first such element, and sorting puts them last.
 """
 
 from __future__ import annotations

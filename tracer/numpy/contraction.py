@@ -1,7 +1,7 @@
 """Products that sum over axes: matmul, dot, tensordot, ...
 
-All go through `contract`, which writes one pairwise product in einsum's labels and emits one
-`dot_general`, or a product of elements when nothing is summed.
+All use `contract`, which writes one pairwise product in einsum's labels and emits one
+`dot_general`, or an element-wise product if nothing is summed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Labels = tuple[Hashable, ...]
 def contract(x: Array, x_labels: Labels, y: Array, y_labels: Labels, out: Labels) -> Array:
     """Multiply two arrays and sum over the labels that `out` lacks.
 
-    No label stands twice in an operand, and sizes agree.
+    No label occurs twice in an operand, and sizes agree.
     """
     x, x_labels = sum_lonely(x, x_labels, y_labels, out)
     y, y_labels = sum_lonely(y, y_labels, x_labels, out)
@@ -80,7 +80,7 @@ def _multiply(x: Array, x_labels: Labels, y: Array, y_labels: Labels, out: Label
 
 
 def _placed(x: Array, labels: Labels, out: Labels, shape: tuple[int, ...]) -> Array:
-    """Broadcast so that each label stands where `out` has it."""
+    """Broadcast so that each label is where `out` has it."""
     order = sorted(range(len(labels)), key=lambda axis: out.index(labels[axis]))
     x = transpose(x, tuple(order))
     if x.shape == shape:
@@ -141,7 +141,7 @@ def _matmul(x: Array, y: Array) -> Array:
 
 
 def _drop_ones(x: Array, batch_shape: tuple[int, ...]) -> tuple[Array, Labels]:
-    """Take batch axes of size one out where the other operand's are larger.
+    """Remove batch axes of size one where the other operand's are larger.
 
     So a product of a stack with one matrix is one product with a free axis more, and the matrix
     is not copied for each member of the stack.
@@ -250,7 +250,7 @@ def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     x1, x2 : array_like, shape (..., k)
         Vectors.
     axis : int
-        Where the vectors lie.
+        The axis of the vectors.
 
     Returns
     -------

@@ -54,7 +54,7 @@ def cov(
         The covariances.
     """
     if ddof is not None and ddof != int(ddof):
-        raise ArgumentError(f"cov: ddof {ddof}", mend="give an integer")
+        raise ArgumentError(f"cov: ddof is {ddof}, not an integer", mend="give an integer")
     rows = _variables(m, y, rowvar, None if dtype is None else as_dtype(dtype))
     freedom = (0 if bias else 1) if ddof is None else int(ddof)
     weights = _weights(rows.shape[1], fweights, aweights)
@@ -78,7 +78,9 @@ def _variables(
     x = as_array(m)
     others = [] if y is None else [as_array(y)]
     if max(part.ndim for part in (x, *others)) > 2:
-        raise ShapeError(f"cov of shape {x.shape}", mend="give a vector or a matrix")
+        raise ShapeError(
+            f"cov takes a vector or a matrix, not shape {x.shape}", mend="give a vector or a matrix"
+        )
     wide = promotion.promote_types(promotion.result_type(x, *others), "float64")
     wide = wide if dtype is None else dtype
     # NumPy's rule: one row of `y` is one more variable, whatever `rowvar` says.

@@ -182,7 +182,7 @@ def placed(x: Array, device: Any) -> Array:
 
 
 def copy(a: ArrayLike, order: str | None = "K") -> Array:
-    """Return a copy with memory of its own."""
+    """Return a copy with its own memory."""
     return array(a, copy=True, order=order)
 
 

@@ -1,4 +1,4 @@
-"""Arrays with parts put in, left out, cut or put together from blocks; windows."""
+"""Insert, delete, trim and assemble parts of arrays; windows."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None)
     arr : array_like
         Any array.
     obj : int or slice or array_like of int or of bool
-        Before which indices; a mask along the axis stands for the indices where it is True.
+        Before which indices; a mask along the axis means the indices where it is True.
         Concrete.
     values : array_like
         Broadcast to the new slices, in the dtype of `arr`. Before a single index all slices of
@@ -87,7 +87,7 @@ def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None)
     places = _places("insert", obj, size)
     new = convert(as_array(values), x.dtype)
     new = reshape(new, (1,) * (x.ndim - new.ndim) + new.shape)
-    if places.ndim == 0:  # a single place: the first axis of the values stands for the axis
+    if places.ndim == 0:  # a single position: the first axis of the values is the axis
         new = moveaxis(new, 0, number)
     # One place takes all slices of the values, several take one each.
     count = new.shape[number] if places.size == 1 else places.size
@@ -110,12 +110,14 @@ def trim_zeros(filt: ArrayLike, trim: str = "fb") -> Array:
 
 
 def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
-    """Move an axis back until it stands before another one; see `numpy.rollaxis`."""
+    """Move an axis back until it is before another one; see `numpy.rollaxis`."""
     x = as_array(a)
     number = normalize_axis(axis, x.ndim)
     place = start + x.ndim if start < 0 else start
     if not 0 <= place <= x.ndim:
-        raise ShapeError(f"rollaxis to {start} of {x.ndim} axes", mend="give an axis")
+        raise ShapeError(
+            f"rollaxis to {start} is out of range for {x.ndim} axes", mend="give an axis"
+        )
     return moveaxis(x, number, place - 1 if number < place else place)
 
 
@@ -123,7 +125,9 @@ def dsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
     """Cut along the third axis; see `split`."""
     x = as_array(ary)
     if x.ndim < 3:
-        raise ShapeError(f"dsplit of shape {x.shape}", mend="give three or more axes")
+        raise ShapeError(
+            f"dsplit needs three axes, got shape {x.shape}", mend="give three or more axes"
+        )
     return split(x, indices_or_sections, 2)
 
 

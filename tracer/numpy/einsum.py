@@ -27,7 +27,7 @@ def einsum(subscripts: str, *operands: ArrayLike, optimize: Any = "auto") -> Arr
     Parameters
     ----------
     subscripts : str
-        Such as "ij,jk->ik"; "..." stands for axes that are broadcast.
+        Such as "ij,jk->ik"; "..." means axes that are broadcast.
     *operands : array_like
         One for each group of labels.
     optimize : str or bool or sequence

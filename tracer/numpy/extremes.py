@@ -48,7 +48,7 @@ def _extreme(
             )
         if 0 in [x.shape[axis] for axis in axes]:
             raise ShapeError(
-                f"{name} of no elements (shape {x.shape}, axes {axes}) does not exist",
+                f"{name} of no elements (shape {x.shape}, axes {axes}) is not defined",
                 mend="give initial=, or make sure that there is an element",
             )
         return _reduce_extreme(x, name=name, axes=axes, keepdims=bool(keepdims))

@@ -70,7 +70,7 @@ def ix_(*args: ArrayLike) -> tuple[Array, ...]:
             plain = np.flatnonzero(plain)
         index = as_array(plain)
         if index.ndim != 1:
-            raise ShapeError(f"ix_ of shape {index.shape}", mend="give vectors")
+            raise ShapeError(f"ix_ takes vectors, not shape {index.shape}", mend="give vectors")
         if index.dtype.kind == "b":
             index = nonzero(index)[0]
         results.append(reshape(index, _only((index.size,) * len(args), axis)))
@@ -116,7 +116,8 @@ def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:
     x = as_array(arr)
     if x.ndim < 2 or len(set(x.shape)) != 1:
         raise ShapeError(
-            f"diag_indices_from of shape {x.shape}", mend="give two or more axes of equal sizes"
+            f"diag_indices_from does not fit shape {x.shape}",
+            mend="give two or more axes of equal sizes",
         )
     return diag_indices(x.shape[0], x.ndim)
 
@@ -146,7 +147,7 @@ def triu_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, ...]:
 def _matrix_shape(arr: ArrayLike) -> tuple[int, ...]:
     shape = as_array(arr).shape
     if len(shape) != 2:
-        raise ShapeError(f"indices of a triangle of shape {shape}", mend="give a matrix")
+        raise ShapeError(f"there are no triangle indices of shape {shape}", mend="give a matrix")
     return shape
 
 
@@ -156,12 +157,12 @@ def mask_indices(n: int, mask_func: Callable[..., Any], k: Any = 0) -> tuple[Arr
 
 
 def unravel_index(indices: ArrayLike, shape: Any) -> tuple[Array, ...]:
-    """Return the indices along the axes of a shape that flat indices stand for.
+    """Return the indices along the axes of a shape for flat indices.
 
     Parameters
     ----------
     indices : array_like of int
-        Concrete ones must lie within the shape; traced ones are not checked.
+        Concrete ones must be within the shape; traced ones are not checked.
     shape : tuple of int
         The shape.
 
@@ -193,7 +194,7 @@ def _integers(name: str, value: ArrayLike) -> Array:
 
 
 def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: str = "C") -> Array:
-    """Return the flat indices that indices along the axes of a shape stand for.
+    """Return the flat indices for indices along the axes of a shape.
 
     Parameters
     ----------
@@ -275,7 +276,7 @@ def geomspace(
     """Return concrete numbers that grow by one factor; see `numpy.geomspace`."""
     if any(isinstance(end, Array) and end.is_traced for end in (start, stop)):
         raise DTypeError(
-            "geomspace between traced numbers",
+            "geomspace cannot take traced numbers",
             mend="use exp(linspace(log(start), log(stop), num)) for positive ones",
         )
     wanted = None if dtype is None else as_dtype(dtype)
@@ -287,7 +288,7 @@ def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Arra
     """Return the powers of a vector as the columns of a matrix; see `numpy.vander`."""
     column = as_array(x)
     if column.ndim != 1:
-        raise ShapeError(f"vander of shape {column.shape}", mend="give a vector")
+        raise ShapeError(f"vander takes a vector, not shape {column.shape}", mend="give a vector")
     count = column.size if N is None else int(N)
     exponents = np.arange(count) if increasing else np.arange(count)[::-1]
     wide = column.astype(int) if column.dtype.kind == "b" else column

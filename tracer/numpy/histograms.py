@@ -28,7 +28,7 @@ _DEFAULT_BINS = 10
 
 
 def bincount(x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0) -> Array:
-    """Count how often each non-negative integer stands in a vector.
+    """Count how often each non-negative integer occurs in a vector.
 
     Parameters
     ----------
@@ -67,9 +67,11 @@ def bincount(x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0)
 
 def _counted(x: Array) -> Array:
     if x.ndim != 1:
-        raise ShapeError(f"bincount in shape {x.shape}", mend="give a vector")
+        raise ShapeError(f"bincount takes a vector, not shape {x.shape}", mend="give a vector")
     if x.dtype.kind not in "biu" and x.size:
-        raise DTypeError(f"bincount of {x.dtype}", mend="convert to integers first")
+        raise DTypeError(
+            f"bincount takes integers, not {x.dtype}", mend="convert to integers first"
+        )
     return convert(x, as_dtype("int64"))
 
 
@@ -81,26 +83,29 @@ def _require_weights(weights: Array, index: Array) -> None:
         )
     if weights.dtype.kind == "c":
         raise DTypeError(
-            f"bincount with weights of {weights.dtype}", mend="count .real and .imag one by one"
+            f"bincount takes real weights, not {weights.dtype}",
+            mend="count .real and .imag one by one",
         )
 
 
 def _count_of_bins(x: ArrayLike, minlength: int) -> int:
     """Return the size of the result: of the numbers where they are known."""
     if minlength < 0:
-        raise ArgumentError(f"bincount with minlength={minlength}", mend="give 0 or more")
+        raise ArgumentError(f"bincount: minlength={minlength} is negative", mend="give 0 or more")
     if minlength and isinstance(x, Array) and x.is_traced:
         return minlength
     values = positions.concrete("bincount", x, "give minlength=, the number of bins")
     if values.size == 0 or values.dtype.kind not in "biu":
         return minlength
     if values.min() < 0:
-        raise ArgumentError(f"bincount of {values.min()}", mend="give numbers from 0 on")
+        raise ArgumentError(
+            f"bincount takes no negative number, got {values.min()}", mend="give numbers from 0 on"
+        )
     return int(np.maximum(minlength, int(values.max()) + 1))
 
 
 def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Array:
-    """Return the number of the bin in which each element lies.
+    """Return the number of each element's bin.
 
     Parameters
     ----------
@@ -118,7 +123,9 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Array:
     """
     edges, values = as_array(bins), as_array(x)
     if edges.ndim != 1:
-        raise ShapeError(f"digitize with bins of shape {edges.shape}", mend="give a vector")
+        raise ShapeError(
+            f"digitize: bins are a vector, not of shape {edges.shape}", mend="give a vector"
+        )
     _require_order("digitize", bins, either=True)
     side = "left" if right else "right"
     upward = searchsorted(edges, values, side)
@@ -149,7 +156,7 @@ def histogram_bin_edges(
         return as_array(bins)
     count = int(bins)
     if count < 1:
-        raise ArgumentError(f"histogram of {count} bins", mend="give 1 or more")
+        raise ArgumentError(f"histogram: there cannot be {count} bins", mend="give 1 or more")
     low, high = _interval(as_array(a), range)
     edges: Array = linspace(low, high, count + 1)
     return edges
@@ -234,7 +241,7 @@ def _counts(
         inside = logical_and(inside, logical_and(place >= 0, place < size))
         cell = cell * size + place
     total = int(np.prod(shape, dtype=np.int64))
-    # What lies outside is counted in one more cell, which is cut off.
+    # Elements outside are counted in one more cell, which is cut off.
     cell = where(inside, cell, total)
     if weights is None:
         return reshape(bincount(cell, minlength=total + 1)[:total], shape)
@@ -302,7 +309,8 @@ def _column(x: Array) -> Array:
     """Return points on a line, one below the other."""
     if x.ndim > 2:
         raise ShapeError(
-            f"histogramdd: a sample of shape {x.shape}", mend="give an array (points, axes)"
+            f"histogramdd: the sample has shape {x.shape}, not two axes",
+            mend="give an array (points, axes)",
         )
     return reshape(x, (x.size, 1))
 

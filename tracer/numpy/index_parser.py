@@ -1,4 +1,4 @@
-"""From what stands between the brackets to a plan: a window, index arrays, the result's shape."""
+"""Parse an index into a plan: a window, index arrays, the result's shape."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def _is_mask(item: Any) -> bool:
 
 
 def _consumed(item: Any) -> int:
-    """Return how many axes an item stands for."""
+    """Return how many axes an item indexes."""
     if item is None or item is Ellipsis:
         return 0
     if isinstance(item, bool):
@@ -173,7 +173,7 @@ def _mask_indices(mask: Any, axis: int, shape: tuple[int, ...]) -> tuple[np.ndar
     ):
         raise ArrayIndexError(
             f"a mask of shape {mask.shape} does not fit the axes of shape {shape} from {axis} on",
-            mend="give a mask of the shape of the axes that it stands for",
+            mend="give a mask of the shape of the axes that it indexes",
         )
     return np.nonzero(np.asarray(mask))
 
@@ -189,12 +189,12 @@ def _expand_ellipsis(items: list[Any], shape: tuple[int, ...]) -> list[Any]:
         )
     rest = [slice(None)] * missing
     place = places[0] if places else len(items)
-    # The Ellipsis itself stays: it separates index arrays even where it stands for no axis.
+    # The Ellipsis itself stays: it separates index arrays even if it indexes no axis.
     return [*items[:place], Ellipsis, *rest, *items[place + 1 :]]
 
 
 class _Parser:
-    """Takes the items one by one; each but None stands for the next axis."""
+    """Takes the items one by one; each but None indexes the next axis."""
 
     def __init__(self, shape: tuple[int, ...], bounds: Bounds, is_advanced: bool) -> None:
         self.shape = shape

@@ -1,7 +1,7 @@
-"""Indexing: what `x[index]`, `x[index] = y` and `x.at[index]` do, and take.
+"""Indexing: what `x[index]`, `x[index] = y` and `x.at[index]` do and accept.
 
-Basic indices read a window (a slice, or a dynamic slice); index arrays become one gather or
-scatter. `bounds.py` says what becomes of indices that are out of bounds.
+Basic indices read a window (a slice, or a dynamic slice). Index arrays become one gather or
+scatter. `bounds.py` says what happens to indices out of bounds.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Gather:
     Attributes
     ----------
     axes : tuple of int
-        Axes of the operand that index arrays stand for.
+        Axes of the operand that index arrays index.
     wrapped : tuple of bool
         Whether each of them may hold negative indices.
     place : int
@@ -59,7 +59,7 @@ class Gather:
     unknown : tuple of bool
         Whether indices of each of them may be out of bounds.
     bounds : Bounds
-        What becomes of those.
+        What happens to those.
     """
 
     axes: tuple[int, ...]
@@ -171,7 +171,7 @@ def _without_elements(x: Array, gather: Gather) -> bool:
 
 
 def nothing(x: Array, shape: tuple[int, ...], bounds: Bounds) -> Array:
-    """Return what is read of an empty axis."""
+    """Return the result of reading an empty axis."""
     if 0 not in shape and (bounds.raises or not bounds.guards):
         raise ArrayIndexError(
             f"index out of bounds: an axis of shape {x.shape} has no elements",
@@ -216,7 +216,7 @@ def update_item(
 ) -> Array:
     """Return `x` with `x[index]` replaced by, or combined with, `value`.
 
-    `unique` is the caller's word that no index stands twice.
+    `unique` is the caller's promise that no index occurs twice.
     """
     if has_truth(index):
         shape, index = replace_truths(x.shape, index)

@@ -1,4 +1,4 @@
-"""Interpolating between points, and integrals and derivatives of what is sampled."""
+"""Interpolation between points, and integrals and derivatives of sampled functions."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def interp(
     points, values, at = as_array(xp), as_array(fp), as_array(x)
     if points.ndim != 1 or points.shape != values.shape or not points.size:
         raise ShapeError(
-            f"interp between points of shapes {points.shape} and {values.shape}",
+            f"interp: points of shapes {points.shape} and {values.shape} do not fit",
             mend="give two vectors of one length, which is not zero",
         )
     wide = promotion.division_dtype(promotion.result_type(points, at, 1.0))
@@ -179,7 +179,7 @@ def gradient(f: ArrayLike, *varargs: Any, axis: Any = None, edge_order: int = 1)
             mend="give one for all axes, or one for each",
         )
     if edge_order not in (1, 2):
-        raise ArgumentError(f"edge_order {edge_order!r}", mend="use 1 or 2")
+        raise ArgumentError(f"gradient has no edge_order {edge_order!r}", mend="use 1 or 2")
     results = [
         _gradient(x, number, spacing, edge_order)
         for number, spacing in zip(axes, spacings, strict=True)

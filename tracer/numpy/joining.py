@@ -59,7 +59,7 @@ def _as_parts(name: str, arrays: Any) -> list[Array]:
         )
     parts = [as_array(array) for array in arrays]
     if not parts:
-        raise ShapeError(f"{name} of no arrays", mend="give at least one array")
+        raise ShapeError(f"{name} needs at least one array", mend="give at least one array")
     return parts
 
 
@@ -80,7 +80,7 @@ def _concatenate(*arrays: Array, axis: int, dtype: Dtype) -> Array:
 
 
 def stack(arrays: Sequence[ArrayLike], axis: int = 0, *, dtype: Any = None) -> Array:
-    """Join arrays of one shape along a new axis, at a place counted in the result."""
+    """Join arrays of one shape along a new axis, at a position counted in the result."""
     parts = _as_parts("stack", arrays)
     if len({part.shape for part in parts}) > 1:
         raise ShapeError(

@@ -61,7 +61,7 @@ def _comparison(name: str, direction: str, summary: str) -> Binary:
 
 
 def _in_full(x: ArrayLike, other: ArrayLike) -> ArrayLike:
-    """Return a weak integer array as int64 beside other integers: it may lie beyond their dtype."""
+    """Return a weak integer array as int64 when it meets integers: their dtype may be too small."""
     if not isinstance(x, Array) or not x.weak_type or x.dtype.kind != "i":
         return x
     integers = isinstance(other, Array | np.ndarray | np.generic) and other.dtype.kind in "iu"
@@ -69,7 +69,7 @@ def _in_full(x: ArrayLike, other: ArrayLike) -> ArrayLike:
 
 
 def _compare_out_of_range(x1: Any, x2: Any, python: Callable[[Any, Any], bool]) -> Array:
-    # A Python integer beyond the dtype lies on one side of all elements: the side it is of 0.
+    # A Python integer beyond the dtype is on one side of all elements: the same as of 0.
     if isinstance(x1, Array):
         return _filled(as_array(x1), value=python(0, x2))
     return _filled(as_array(x2), value=python(x1, 0))

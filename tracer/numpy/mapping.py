@@ -1,7 +1,7 @@
-"""Functions of vectors along an axis, and functions of single elements, on whole arrays.
+"""Apply a function of vectors along an axis, or of single elements, to whole arrays.
 
-The function is recorded once and its graph batched, so it must be one that can be traced: it may
-not look at values. What is computed is one program, not a loop.
+The function is recorded once and its graph is batched, so it must be traceable: it may not read
+values. The result is one program, not a loop.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def eye(
     N, M : int
         Rows and columns; as many columns as rows by default.
     k : int
-        Which diagonal; positive ones lie above the main one.
+        Which diagonal; positive ones are above the main one.
     dtype : dtype, optional
         Of the result; float64 by default.
     device : Device or str, optional
@@ -97,7 +97,7 @@ def _as_matrices(name: str, m: ArrayLike) -> Array:
     if x.ndim == 1:
         return broadcast(x, (x.size, x.size))
     if x.ndim == 0:
-        raise ShapeError(f"{name} of a scalar", mend="give a matrix")
+        raise ShapeError(f"{name} takes a matrix, not a scalar", mend="give a matrix")
     return x
 
 
@@ -112,9 +112,9 @@ def diag(v: ArrayLike, k: int = 0) -> Array:
     Parameters
     ----------
     v : array_like, shape (n, m) or (n,)
-        A matrix, or what stands on the diagonal.
+        A matrix, or the elements of the diagonal.
     k : int
-        Which diagonal; positive ones lie above the main one.
+        Which diagonal; positive ones are above the main one.
 
     Returns
     -------
@@ -125,7 +125,10 @@ def diag(v: ArrayLike, k: int = 0) -> Array:
     if x.ndim == 2:
         return diagonal(x, k)
     if x.ndim != 1:
-        raise ShapeError(f"diag of shape {x.shape}", mend="give a vector or a matrix")
+        raise ShapeError(
+            f"diag takes a vector or a matrix, not shape {x.shape}",
+            mend="give a vector or a matrix",
+        )
     return _diag(x, offset=int(k))
 
 
@@ -139,7 +142,7 @@ def diagflat(v: ArrayLike, k: int = 0) -> Array:
 def _diag(x: Array, *, offset: int) -> Array:
     padding = (max(-offset, 0), max(offset, 0))
     zero = scalar(0, x.dtype)
-    # Element i of the vector stands in row i (offset >= 0) or column i: spread along the other.
+    # Element i of the vector is in row i (offset >= 0) or column i: spread along the other.
     size = x.size + abs(offset)
     padded = apply(ops.pad, x, zero, low=(padding[0],), high=(padding[1],), interior=(0,))
     rows = apply(ops.broadcast_in_dim, padded, shape=(size, size), dimensions=(0,))
@@ -147,14 +150,14 @@ def _diag(x: Array, *, offset: int) -> Array:
 
 
 def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
-    """Return the diagonals of the matrices that lie along two axes.
+    """Return the diagonals of the matrices along two axes.
 
     Parameters
     ----------
     a : array_like
         At least two axes.
     offset : int
-        Which diagonal; positive ones lie above the main one.
+        Which diagonal; positive ones are above the main one.
     axis1, axis2 : int
         Rows and columns.
 
@@ -165,7 +168,9 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
     """
     x = as_array(a)
     if x.ndim < 2 or len(normalize_axes((axis1, axis2), x.ndim)) < 2:
-        raise ShapeError(f"diagonal of shape {x.shape}", mend="give at least two axes")
+        raise ShapeError(
+            f"diagonal needs two axes, got shape {x.shape}", mend="give at least two axes"
+        )
     return _diagonal(moveaxis(x, (axis1, axis2), (-2, -1)), offset=int(offset))
 
 

@@ -1,7 +1,7 @@
 """The methods of arrays; each is the function of that name in `tracer.numpy`.
 
-`Methods` is a table: `tracer.numpy` installs what stands in it into Array. It is written as a
-subclass so that mypy compares each signature with the one that `array/installed.pyi` promises.
+`Methods` is a table; `tracer.numpy` installs its entries into Array. It is a subclass so that mypy
+compares each signature with the one in `array/installed.pyi`.
 """
 
 from __future__ import annotations

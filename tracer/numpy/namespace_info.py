@@ -1,4 +1,4 @@
-"""What the array API standard lets a library ask: kinds of dtypes, capabilities, devices.
+"""What the array API standard lets a library query: kinds of dtypes, capabilities, devices.
 
 References
 ----------

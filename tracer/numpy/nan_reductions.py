@@ -32,7 +32,7 @@ Axes = tuple[int, ...]
 
 
 def _numbers(name: str, x: Array, where: ArrayLike | None) -> Array:
-    """Return the mask of the elements that are no NaN and that `where` includes."""
+    """Return the mask of the elements that are not NaN and that `where` includes."""
     chosen = logical_not(isnan(x))
     return chosen if where is None else logical_and(chosen, as_mask(name, x, where))
 
@@ -134,7 +134,7 @@ def nanmax(
 ) -> Array:
     """Return the largest element that is not NaN, NaN when all are; see `max`.
 
-    With `where`, which needs `initial`, NaN and what is left out count alike.
+    With `where`, which needs `initial`, NaN and what is left out count the same.
     """
     refuse_out(out)
     return _nan_extreme(max, -math.inf, as_array(a), axis, keepdims, initial, where)

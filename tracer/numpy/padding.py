@@ -120,7 +120,9 @@ def _pairs(name: str, value: Any, ndim: int) -> Any:
     """Return an option as a pair for each axis; that of values may be traced."""
     if name == "reflect_type":
         if value not in ("even", "odd"):
-            raise ArgumentError(f"reflect_type={value!r}", mend='use "even" or "odd"')
+            raise ArgumentError(
+                f"pad: reflect_type={value!r} is not known", mend='use "even" or "odd"'
+            )
         return [value] * ndim
     if name != "stat_length":
         return broadcast_to(as_array(value), (ndim, 2))
@@ -128,7 +130,9 @@ def _pairs(name: str, value: Any, ndim: int) -> Any:
         return [(None, None)] * ndim
     lengths = np.asarray(value)
     if lengths.dtype.kind not in "iu" or (lengths < 0).any():
-        raise ArgumentError(f"stat_length={value!r}", mend="give integers of zero or more")
+        raise ArgumentError(
+            f"pad: stat_length={value!r} does not fit", mend="give integers of zero or more"
+        )
     return np.broadcast_to(lengths, (ndim, 2)).tolist()
 
 

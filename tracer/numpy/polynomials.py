@@ -27,7 +27,9 @@ def _vector(name: str, p: ArrayLike) -> Array:
     x = as_array(p)
     x = reshape(x, (1,)) if x.ndim == 0 else x
     if x.ndim != 1:
-        raise ShapeError(f"{name} of shape {x.shape}", mend="give a vector of coefficients")
+        raise ShapeError(
+            f"{name} takes a vector, not shape {x.shape}", mend="give a vector of coefficients"
+        )
     return x
 
 
@@ -90,7 +92,9 @@ def polyder(p: ArrayLike, m: int = 1) -> Array:
     """Return the `m`-th derivative of a polynomial."""
     result = _vector("polyder", p)
     if m < 0:
-        raise ArgumentError(f"polyder: order {m}", mend="give 0 or more; polyint integrates")
+        raise ArgumentError(
+            f"polyder: order {m} is negative", mend="give 0 or more; polyint integrates"
+        )
     for _ in range(m):
         powers = np.arange(result.size - 1, 0, -1)
         result = result[:-1] * powers
@@ -101,7 +105,9 @@ def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Array:
     """Return the `m`-th integral of a polynomial; `k` are the constants, zero by default."""
     result = _vector("polyint", p)
     if m < 0:
-        raise ArgumentError(f"polyint: order {m}", mend="give 0 or more; polyder differentiates")
+        raise ArgumentError(
+            f"polyint: order {m} is negative", mend="give 0 or more; polyder differentiates"
+        )
     constants = zeros(m) if k is None else _vector("polyint", k)
     if constants.size == 1 and m > 1:
         constants = constants * ones(m)
@@ -131,7 +137,9 @@ def poly(seq_of_zeros: ArrayLike) -> Array:
     if roots_.ndim == 2:
         roots_ = linalg.eigvals(roots_)
     elif roots_.ndim > 2:
-        raise ShapeError(f"poly of shape {roots_.shape}", mend="give a vector or a matrix")
+        raise ShapeError(
+            f"poly does not fit shape {roots_.shape}", mend="give a vector or a matrix"
+        )
     roots_ = reshape(roots_, (roots_.size,))
     roots_ = convert(roots_, promotion.division_dtype(roots_.dtype))
     result = ones(1, roots_.dtype)
@@ -216,11 +224,11 @@ def polyfit(
     samples = convert(samples, promotion.division_dtype(samples.dtype))
     if at.ndim != 1 or samples.ndim not in (1, 2) or samples.shape[0] != at.size or not at.size:
         raise ShapeError(
-            f"polyfit of shapes {at.shape} and {samples.shape}",
+            f"polyfit: shapes {at.shape} and {samples.shape} do not fit",
             mend="give a vector and one sample (or row of samples) for each element",
         )
     if deg < 0:
-        raise ArgumentError(f"polyfit of degree {deg}", mend="give 0 or more")
+        raise ArgumentError(f"polyfit: degree {deg} is negative", mend="give 0 or more")
     limit = at.size * float(promotion.finfo(at.dtype).eps) if rcond is None else rcond
     matrix = vander(at, deg + 1)
     if w is not None:

@@ -1,6 +1,6 @@
-"""Where elements are true: nonzero and its kin, whose shapes depend on data.
+"""Where elements are true: nonzero and related functions, whose shapes depend on data.
 
-On concrete arrays the shape is found out. In a trace `size=` states it, as in JAX: further places
+On concrete arrays the shape is computed. In a trace `size=` states it, as in JAX: surplus positions
 are left out, missing ones hold `fill_value`.
 """
 
@@ -74,7 +74,7 @@ def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) ->
     size : int, optional
         How many indices are returned; necessary for traced arrays.
     fill_value : int or tuple of int, optional
-        What stands in for missing indices (of each axis); 0 by default.
+        The value of missing indices (of each axis); 0 by default.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Questions about arrays and their elements, answered from types or element by element."""
+"""Predicates on arrays and their elements, answered from types or element by element."""
 
 from __future__ import annotations
 

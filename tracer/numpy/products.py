@@ -57,7 +57,7 @@ def cross(
     y = moveaxis(y, normalize_axis(axisb, y.ndim), -1)
     if x.shape[-1] not in (2, 3) or y.shape[-1] not in (2, 3):
         raise ShapeError(
-            f"cross of vectors of {x.shape[-1]} and {y.shape[-1]} components",
+            f"cross is not defined for {x.shape[-1]} and {y.shape[-1]} components",
             mend="give 2 or 3 components",
         )
     x0, x1, x2 = _components(x)

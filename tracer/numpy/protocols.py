@@ -1,8 +1,7 @@
 """NumPy's own functions on our arrays: `numpy.exp(x)` is `tracer.numpy.exp(x)`.
 
-So code written with `import numpy as np` can be traced, differentiated and compiled unchanged
-where it is handed our arrays. Sources: NEP 13 (`__array_ufunc__`), NEP 18
-(`__array_function__`).
+So code written with `import numpy as np` can be traced, differentiated and compiled unchanged when
+it is given our arrays. Sources: NEP 13 (`__array_ufunc__`), NEP 18 (`__array_function__`).
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from tracer.errors import DTypeError, TracingError
 class Protocols(Array):
     """Answers NumPy when one of its functions meets an array of ours.
 
-    A table, as `Methods` is: `tracer.numpy` installs what stands in it into Array.
+    A table, as `Methods` is: `tracer.numpy` installs its entries into Array.
     """
 
     __slots__ = ()
@@ -75,7 +74,7 @@ def _given(out: Any) -> dict[str, Any]:
 
 
 def _counterpart(module: str | None, name: str) -> Callable[..., Any] | None:
-    """Return the function of `tracer.numpy` (or its linalg, fft) that stands for NumPy's."""
+    """Return the function of `tracer.numpy` (or its linalg, fft) that answers NumPy's."""
     namespace = _namespace()
     part = (module or "").rpartition(".")[2]
     if part in ("linalg", "fft"):

@@ -43,7 +43,7 @@ _PLOTTING_POSITIONS = {
     "averaged_inverted_cdf": (0.0, 1.0),
     "closest_observation": (-0.5, 1.5),
 }
-"""alpha and beta of each method: where in the sorted sample a quantile lies."""
+"""alpha and beta of each method: where in the sorted sample a quantile is."""
 _CHOOSING = ("lower", "higher", "nearest", "inverted_cdf", "closest_observation")
 """The methods whose result is an element, of the dtype of the data."""
 
@@ -146,7 +146,7 @@ def nanmedian(
     overwrite_input: bool = False,
     keepdims: bool = False,
 ) -> Array:
-    """Return the median of what is not NaN; see `median`."""
+    """Return the median of the elements that are not NaN; see `median`."""
     return nanquantile(a, 0.5, axis, out, overwrite_input, keepdims=keepdims)
 
 
@@ -161,7 +161,7 @@ def nanquantile(
     *,
     weights: None = None,
 ) -> Array:
-    """Return quantiles of what is not NaN, NaN where all is; see `quantile`."""
+    """Return quantiles without the NaNs, NaN where all are; see `quantile`."""
     _refuse_weights("nanquantile", weights)
     return _quantiles("nanquantile", a, q, axis, out, method, keepdims, skips_nan=True)
 
@@ -177,7 +177,7 @@ def nanpercentile(
     *,
     weights: None = None,
 ) -> Array:
-    """Return percentiles of what is not NaN, NaN where all is; see `percentile`."""
+    """Return percentiles without the NaNs, NaN where all are; see `percentile`."""
     _refuse_weights("nanpercentile", weights)
     part = _hundredth(q)
     return _quantiles("nanpercentile", a, part, axis, out, method, keepdims, skips_nan=True)
@@ -187,7 +187,7 @@ def _refuse_weights(name: str, weights: object) -> None:
     if weights is not None:
         raise ArgumentError(
             f"{name} does not take weights",
-            mend="sort by argsort, and look 'q' up in the cumulative sum of the weights",
+            mend="sort by argsort, and look q up in the cumulative sum of the weights",
         )
 
 
@@ -287,7 +287,7 @@ _INT64 = as_dtype("int64")
 
 
 def _gap(below: Array, above: Array) -> Array:
-    """Return the difference of neighbours; none from an infinity to what is not its opposite."""
+    """Return the difference of neighbours; zero from an infinity unless to its opposite."""
     stays = isinf(below) & (above != -below)
     gap: Array = where(stays, 0, above - below)
     return gap

@@ -43,7 +43,7 @@ def arange(
     Parameters
     ----------
     start : number
-        The first number; the end of the interval when it stands alone.
+        The first number; the end of the interval if it is given alone.
     stop : number, optional
         The end, not contained.
     step : number
@@ -112,7 +112,7 @@ def linspace(
     Parameters
     ----------
     start, stop : array_like
-        Ends; arrays are broadcast together and the numbers lie along a new axis.
+        Ends; arrays are broadcast together and the numbers are along a new axis.
     num : int
         How many.
     endpoint : bool
@@ -122,7 +122,7 @@ def linspace(
     dtype : dtype, optional
         Of the result; floats by default. Integers are rounded down.
     axis : int
-        Where the new axis stands.
+        The position of the new axis.
     device : Device or str, optional
         Where the array goes.
 
@@ -133,7 +133,7 @@ def linspace(
     """
     count = int(_concrete_number("linspace", num))
     if count < 0:
-        raise ArgumentError(f"linspace of {count} numbers", mend="give 0 or more")
+        raise ArgumentError(f"linspace cannot make {count} numbers", mend="give 0 or more")
     wanted = None if dtype is None else as_dtype(dtype)
     if not isinstance(start, Array) and not isinstance(stop, Array):
         numbers, distance = np.linspace(  # type: ignore[call-overload]

@@ -133,7 +133,9 @@ def _moves(shift: Any, axis: Any) -> list[tuple[Any, int]]:
     is_known = not any(leaf.is_traced for leaf in leaves)
     shifts: Any = concrete("roll", shift) if is_known else as_array(shift)
     if any(given.size and given.dtype.kind not in "iu" for given in (shifts, axes)):
-        raise DTypeError(f"roll by {shifts.dtype} along axes of {axes.dtype}", mend="give integers")
+        raise DTypeError(
+            f"roll takes integers, not {shifts.dtype} along {axes.dtype}", mend="give integers"
+        )
     if shifts.ndim > 1 or axes.ndim > 1:
         raise ShapeError(
             f"roll by shifts of shape {shifts.shape} along axes of shape {axes.shape}",
@@ -182,7 +184,7 @@ def diff(
     axis : int
         The axis.
     prepend, append : array_like, optional
-        Put before and after `a` along the axis first; a scalar stands for one slice of it.
+        Put before and after `a` along the axis first; a scalar means one slice of it.
 
     Returns
     -------
@@ -195,7 +197,7 @@ def diff(
     if n == 0:
         return x._snapshot()
     if not x.ndim:
-        raise ShapeError("diff of a 0-d array", mend="give an array with an axis")
+        raise ShapeError("diff needs an axis, got a 0-d array", mend="give an array with an axis")
     number = normalize_axis(axis, x.ndim)
     parts = [_edge(prepend, x, number), x, _edge(append, x, number)]
     x = concatenate([part for part in parts if part is not None], number)

@@ -22,7 +22,7 @@ _INT64 = as_dtype("int64")
 def searchsorted(
     a: ArrayLike, v: ArrayLike, side: str = "left", sorter: ArrayLike | None = None
 ) -> Array:
-    """Return where elements would have to be inserted to keep a vector sorted.
+    """Return where to insert elements to keep a vector sorted.
 
     Parameters
     ----------
@@ -44,7 +44,9 @@ def searchsorted(
         raise ArgumentError(f"side {side!r} is not known", mend='use "left" or "right"')
     x, values = as_array(a), as_array(v)
     if x.ndim != 1:
-        raise ShapeError(f"searchsorted in shape {x.shape}", mend="give a sorted vector")
+        raise ShapeError(
+            f"searchsorted looks in a vector, not in shape {x.shape}", mend="give a sorted vector"
+        )
     if sorter is not None:
         x = take(x, as_array(sorter))
     return _searchsorted(x, values, side=side)
@@ -69,7 +71,7 @@ def _searchsorted(x: Array, values: Array, *, side: str) -> Array:
 
 
 def _is_before(x: Array, values: Array, side: str) -> Array:
-    """Tell where an element of the vector stands before the place; NaN is the largest."""
+    """Tell which elements of the vector come before the position; NaN is the largest."""
     direction = "LT" if side == "left" else "LE"
     result = compare(x, values, direction)
     if x.dtype.kind in "biu":

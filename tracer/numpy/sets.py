@@ -69,7 +69,7 @@ def unique(
     size: int | None = None,
     fill_value: Any = None,
 ) -> Any:
-    """Return the sorted distinct elements, with what else is asked for.
+    """Return the sorted distinct elements, and further results on request.
 
     Parameters
     ----------
@@ -205,7 +205,7 @@ def isin(
     *,
     kind: str | None = None,
 ) -> Array:
-    """Tell which elements stand in another array.
+    """Tell which elements occur in another array.
 
     Parameters
     ----------

@@ -131,7 +131,7 @@ def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
 
 
 def moveaxis(a: ArrayLike, source: Any, destination: Any) -> Array:
-    """Move axes to other places, the rest keeping their order.
+    """Move axes to other positions; the rest keep their order.
 
     Parameters
     ----------
@@ -164,7 +164,7 @@ def _as_sequence(value: Any) -> Sequence[Any]:
 
 
 def expand_dims(a: ArrayLike, axis: Any) -> Array:
-    """Insert axes of size one, at places counted in the result."""
+    """Insert axes of size one, at positions counted in the result."""
     x = as_array(a)
     places = _as_sequence(axis)
     ndim = x.ndim + len(places)

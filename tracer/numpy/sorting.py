@@ -190,7 +190,7 @@ def _top_k(x: Array, *, k: int, axis: int) -> tuple[Array, Array]:
 
 
 def partition(a: ArrayLike, kth: Any, axis: int | None = -1, kind: str = "introselect") -> Array:
-    """Return an array in which the elements at `kth` stand where sorting puts them.
+    """Return an array in which the elements at `kth` are where sorting puts them.
 
     Smaller ones come before, others after them: it is the sorted array, whatever `kth` is.
     """
@@ -212,7 +212,8 @@ def _require_places(kth: Any, size: int) -> None:
     places = kth if isinstance(kth, tuple | list) else (kth,)
     if any(not -size <= int(place) < size for place in places):
         raise ArgumentError(
-            f"partition at {kth} of {size} elements", mend=f"give {-size} to {size - 1}"
+            f"partition: {kth} is out of range for {size} elements",
+            mend=f"give {-size} to {size - 1}",
         )
 
 

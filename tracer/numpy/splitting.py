@@ -79,7 +79,10 @@ def _cuts(indices_or_sections: Any) -> int | list[int]:
     mend = "give Python integers, or an array that is known while tracing"
     known = concrete("split", indices_or_sections, mend)
     if known.ndim > 1:
-        raise ShapeError(f"split at places of shape {known.shape}", mend="give a vector of places")
+        raise ShapeError(
+            f"split: positions are a vector, not of shape {known.shape}",
+            mend="give a vector of places",
+        )
     return [int(cut) for cut in known] if known.ndim else int(known)
 
 

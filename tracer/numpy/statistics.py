@@ -148,7 +148,9 @@ def var(
     """
     refuse_out(out)
     if correction is not None and ddof != 0:
-        raise ArgumentError("ddof and correction are two names of one thing", mend="give one")
+        raise ArgumentError(
+            "ddof and correction are the same, and both were given", mend="give one"
+        )
     x = as_array(a)
     wanted = promotion.division_dtype(x.dtype) if dtype is None else as_dtype(dtype)
     if wanted.kind in "biu":

@@ -107,9 +107,7 @@ def _bounds(name: str, mode: str | None, fill_value: Any, settled: tuple[str, ..
     if mode is None or mode == "raise":
         return bounds_of(None if fill_value is None else "fill", TAKE, fill_value)
     if fill_value is not None and mode != "fill":
-        raise ArgumentError(
-            f"{name}: a fill_value with mode={mode!r}, which reads none", mend='give mode="fill"'
-        )
+        raise ArgumentError(f"{name}: mode={mode!r} uses no fill_value", mend='give mode="fill"')
     return TRUSTED if mode in settled else bounds_of(mode, TAKE, fill_value)
 
 
@@ -140,7 +138,7 @@ def take_along_axis(
     mode: str | None = None,
     fill_value: Any = None,
 ) -> Array:
-    """Take elements along an axis by indices that differ from place to place.
+    """Take elements along an axis by indices that differ from element to element.
 
     Parameters
     ----------
@@ -195,7 +193,7 @@ def take_along_axis(
 
 
 def _known(indices: ArrayLike, bounds: Bounds) -> np.ndarray[Any, Any] | None:
-    """Return the values of indices where they can be looked at."""
+    """Return the values of indices if they can be read."""
     if isinstance(indices, Array):
         return indices._host("an index") if bounds.is_known(indices) else None
     return (

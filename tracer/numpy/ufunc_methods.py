@@ -1,7 +1,7 @@
 """The methods of NumPy's ufuncs: `add.reduce`, `add.accumulate`, `add.outer`, `add.at`.
 
-The functions of this package are plain functions; those with two arguments that are associative
-carry these methods as attributes.
+The functions of this package are plain functions. Associative functions of two arguments have these
+methods as attributes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What `x.at[index]` is: reads and updates of a part that return a new array, as in JAX."""
+"""`x.at[index]`: reads and updates of a part that return a new array, as in JAX."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class IndexUpdate:
     Parameters of all methods, as in JAX:
 
     mode : {None, "clip", "drop", "fill", "promise_in_bounds"}
-        What becomes of indices out of bounds; negative ones count from the end first. None:
+        What happens to indices out of bounds; negative ones count from the end first. None:
         integers, lists and NumPy arrays raise `ArrayIndexError`; of indices in device arrays
         those out of bounds are dropped by updates, and `get` does what `x[index]` does. "clip"
         moves them to the nearest element; "drop" and "fill" drop updates and read `fill_value`;
         "promise_in_bounds" is your word that there are none.
     unique_indices : bool
-        Your word that no index stands twice; `multiply` has a gradient only then.
+        Your promise that no index occurs twice; `multiply` has a gradient only then.
     indices_are_sorted : bool
         Taken and not needed.
 
@@ -85,9 +85,7 @@ class IndexUpdate:
             The mode is not known, or reads no `fill_value`.
         """
         if fill_value is not None and mode not in ("fill", "drop"):
-            raise ArgumentError(
-                f"a fill_value with mode={mode!r}, which reads none", mend='give mode="fill"'
-            )
+            raise ArgumentError(f"mode={mode!r} uses no fill_value", mend='give mode="fill"')
         return get_item(self._array, self._index, bounds_of(mode, READ, fill_value))
 
     def set(

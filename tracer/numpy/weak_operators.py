@@ -1,4 +1,4 @@
-"""Python's operators on weak arrays: by Python's rules, as on the numbers that they stand for."""
+"""Python's operators on weak arrays, by Python's rules for numbers."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _operator(name: str, counts: bool) -> Operator:
 
 
 def _operators() -> dict[str, Operator]:
-    """Return the operators that give numbers of numbers, which take no memory."""
+    """Return the operators that give numbers for numbers, which take no memory."""
     found = {"__pow__": _power, "__rpow__": _operator("__rpow__", counts=True)}
     for name in (*_COUNTING, *_BITWISE):
         for kind in (f"__{name}__", f"__r{name}__"):

@@ -80,7 +80,7 @@ def leading(*shifted: str, **first: Any) -> BatchRule:
     *shifted : str
         Parameters that hold an axis or a tuple of axes.
     **first : int, tuple or None
-        What is put in front of a parameter (after shifting); None stands for the batch's size.
+        What is put in front of a parameter (after shifting); None means the batch's size.
     """
 
     def rule(operands: tuple[Value, ...], batching: Batching, **params: Any) -> Any:

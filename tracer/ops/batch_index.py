@@ -161,7 +161,7 @@ def batch_guarded_update_slice(operands: tuple[Value, ...], batching: Batching) 
     if not any(flags):
         return ops.guarded_update_slice(x, update, _zero(starts), *starts)  # type: ignore[no-any-return]
     cut = _cut_axes(x.shape[1:], update.shape[1:])
-    # Where the window spans the axis a start other than zero drops it all the same.
+    # If the window spans the axis, a start other than zero still drops it.
     addressed = tuple(i for i, start in enumerate(starts) if i in cut or not _is_zero(start))
     indices = _indices(starts, flags, addressed, batching.size)
     return _scattered(x, indices, update, addressed, batching)

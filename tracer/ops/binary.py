@@ -320,8 +320,8 @@ hypot: Op = elementwise(
     2,
     np.hypot,
     _hypot_vjp,
-    doc="sqrt(x * x + y * y) without overflow; infinite if one is, even beside NaN. One op, as its "
-    "second derivatives through maximum and minimum would be wrong where |x| = |y|.",
+    doc="sqrt(x * x + y * y) without overflow; infinite if one is, even if the other is NaN. One "
+    "op, as its second derivatives through maximum and minimum would be wrong where |x| = |y|.",
     kinds="f",
     flops=14,
     composed=_lower_hypot,

@@ -257,7 +257,7 @@ def deferred(error: Exception) -> DeferredError:
     """Keep an error for later.
 
     It loses its traceback, which would keep the values of a trace that has ended. As text that
-    stays beside errors that do not say themselves where they come from.
+    stays with errors that do not say themselves where they come from.
     """
     if not isinstance(error, TracerError):
         error.add_note("".join(traceback.format_tb(error.__traceback__)))
@@ -276,7 +276,7 @@ def _refuse(
     if isinstance(reason, DeferredError):
         raise reason.error.with_traceback(None)
     raise NotDifferentiableError(
-        f"a function with a rule of its own has no gradient here: {reason}",
+        f"a function with its own rule has no gradient here: {reason}",
         mend="compute the result in the rule (custom_vjp, custom_jvp) directly, without calling "
         "the function",
     )

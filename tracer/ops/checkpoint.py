@@ -41,7 +41,7 @@ def _linearize(
 ) -> tuple[tuple[Value, ...], Callable[[Cotangents], Cotangents]]:
     """Keep the operands and what the policy says; the backward pass computes the rest again.
 
-    The barrier holds these values back until the cotangents are there. Without it the compiler
+    The barrier holds these values back until the cotangents exist. Without it the compiler
     would merge the second run with the first and keep every intermediate after all.
     """
     wrt = [i for i, flag in enumerate(active) if flag]

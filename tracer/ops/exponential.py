@@ -59,7 +59,7 @@ def _lower(b: Any, x: Any) -> Any:
         polynomial = b.add(b.multiply(polynomial, r), coefficient)
     reduced = b.add(number(1), b.add(r, b.multiply(b.multiply(r, r), polynomial)))
     bits = _scaled(b, reduced, b.add(k, number(_TO_LOW_BITS)))
-    # Infinity and zero are put in as bits: as numbers they would be masks (`builder_mask`).
+    # Infinity and zero are put in as bits: as numbers they would be masks (`emit/stored.py`).
     # The first comparison is false for NaN too, whose own bits the scaling has changed.
     is_finite, is_zero = b.compare("LE", x, number(_LARGEST)), b.compare("LT", x, number(_LEAST))
     infinite_or_nan = b.bitcast_convert(bits.type, b.multiply(x, number(np.inf)))

@@ -63,9 +63,9 @@ def _lower(b: Any, types: Types, x: Any, *, kind: str, lengths: tuple[int, ...])
 
 
 def _weights(shape: tuple[int, ...], length: int, dtype: np.dtype[Any], *, twice: float) -> Value:
-    """Return, for the half spectra along the last axis, 1 or for those that stand for two `twice`.
+    """Return, for the half spectra along the last axis, 1 or `twice` for those that represent two.
 
-    The middle frequency of an even length stands for itself alone, and so does the first one.
+    The middle frequency of an even length represents itself alone, and so does the first one.
     """
     places = ops.iota(shape=shape, dtype=np.dtype(np.int32), dimension=len(shape) - 1)
     alone = ops.compare(places, full_like(places, 0), direction="EQ")

@@ -73,7 +73,7 @@ def require_batching(
 
 
 def batch_positions(axes: Sizes, index_vector_dim: int) -> Sizes:
-    """Return where axes of the indices stand among their axes without the vector axis."""
+    """Return the positions of the indices' axes when the vector axis is left out."""
     return tuple(axis - (axis > index_vector_dim) for axis in axes)
 
 
@@ -85,7 +85,7 @@ def window_places(
     index_vector_dim: int,
     batching: tuple[Sizes, Sizes],
 ) -> tuple[Array, Array]:
-    """Return the start of each window in an array of `shape`, and whether the window lies inside.
+    """Return the start of each window in an array of `shape`, and whether the window is inside.
 
     Returns
     -------

@@ -25,7 +25,7 @@ Sizes = tuple[int, ...]
 
 
 def _highest(shape: Sizes, sizes: Sizes, starts: Sequence[Any]) -> list[int]:
-    """Return the last start along each axis with which the window lies inside."""
+    """Return the last start along each axis with which the window is inside."""
     last = [n - size for n, size in zip(shape, sizes, strict=True)]
     return [min(n, int(np.iinfo(start.dtype).max)) for n, start in zip(last, starts, strict=True)]
 
@@ -54,7 +54,7 @@ def _lower(b: Any, types: Types, x: Any, update: Any, *starts: Any) -> Any:
 
 
 def _is_inside(x: Value, update: Value, starts: Sequence[Value]) -> Value:
-    """Return the truth value, a scalar, that says whether the window lies inside."""
+    """Return the truth value, a scalar, that says whether the window is inside."""
     inside: Value = helpers.scalar(True, np.dtype(bool))
     for start, last in zip(starts, _highest(x.shape, update.shape, starts), strict=True):
         for bound, direction in ((0, "GE"), (last, "LE")):

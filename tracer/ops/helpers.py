@@ -122,7 +122,7 @@ def matrix_transpose(x: Value) -> Value:
 
 
 def triangle(x: Value, *, lower: bool, strict: bool = False) -> Value:
-    """Zero what lies outside of the triangle of the last two axes."""
+    """Zero the elements outside the triangle of the last two axes."""
     n = len(x.shape)
     rows = ops.iota(shape=x.shape, dtype=np.dtype(np.int32), dimension=n - 2)
     columns = ops.iota(shape=x.shape, dtype=np.dtype(np.int32), dimension=n - 1)
@@ -146,7 +146,7 @@ def matrix_multiply(x: Value, y: Value) -> Value:
 
 
 def index_bound(indices: Value, room: Sequence[int], index_vector_dim: int) -> Value:
-    """Return the largest index for which a window lies inside, in the shape of `indices`.
+    """Return the largest index at which a window is inside, in the shape of `indices`.
 
     Parameters
     ----------

@@ -209,7 +209,7 @@ def _solve_cost(operands: Types, results: Types, *, left_side: bool, **_: Any) -
     if _is_by_blocks(a, x, left_side=left_side):
         calls: tuple[LibraryCall, ...] = ()
     elif left_side:
-        # Right-hand sides lie by rows, which is from the right for LAPACK.
+        # Right-hand sides are rows, which LAPACK calls a solve from the right.
         calls = (TriangleCall(a.shape[-1], width, a.dtype.itemsize),)
     else:
         calls = (lapack_call(a, width),)

@@ -151,7 +151,7 @@ def _batch_lu_solve(operands: tuple[Value, ...], batching: Batching, *, transpos
 lu_solve: Op = Op(
     "lu_solve",
     doc="Solve a x = b (a^T x = b if `transpose`) with the factors and the permutation of lu(a). "
-    "Operands a, factors, permutation, b; `a` is read by no computation, it stands for what the "
+    "Operands a, factors, permutation, b; `a` is read by no computation, it represents what the "
     "gradient belongs to. The gradient solves with the same factors.",
     infer=_infer_lu_solve,
     evaluate=_evaluate_lu_solve,

@@ -49,7 +49,7 @@ def real_type(type: ShapeDtype, *core: int) -> ShapeDtype:
 
 
 def matrix_axes(operands: Types, results: Types, **_: Any) -> AxisRule:
-    """Let the batch axes be parallel; the matrix axes, and what comes of them, are whole."""
+    """Let the batch axes be parallel; the matrix axes, and all that depends on them, are whole."""
     count = operands[0].ndim - 2
     batch: tuple[Label, ...] = tuple(range(count))
     rows = tuple(
@@ -91,7 +91,7 @@ def lapack_call(matrix: ShapeDtype, width: int, *, times: int = 1, workspace: in
     times : int
         Calls of which each packs.
     workspace : int
-        Bytes that they take besides.
+        Additional bytes that they take.
     """
     return PanelCall(min(matrix.shape[-2:]), width, matrix.dtype.itemsize, times, workspace)
 
@@ -112,20 +112,20 @@ def adjoint(x: Value) -> Value:
 
 
 def as_columns(x: Value, like: Value) -> Value:
-    """Spread vectors over the rows of matrices shaped as `like`: element j stands in column j."""
+    """Spread vectors over the rows of matrices shaped as `like`: element j is in column j."""
     n = len(like.shape)
     dimensions = (*range(n - 2), n - 1)
     return ops.broadcast_in_dim(x, shape=like.shape, dimensions=dimensions)  # type: ignore[no-any-return]
 
 
 def as_rows(x: Value, like: Value) -> Value:
-    """Spread vectors over the columns of matrices shaped as `like`: element i stands in row i."""
+    """Spread vectors over the columns of matrices shaped as `like`: element i is in row i."""
     dimensions = tuple(range(len(like.shape) - 1))
     return ops.broadcast_in_dim(x, shape=like.shape, dimensions=dimensions)  # type: ignore[no-any-return]
 
 
 def on_diagonal(shape: tuple[int, ...]) -> Value:
-    """Tell for each element of matrices of a shape whether it stands on the diagonal."""
+    """Tell for each element of matrices of a shape whether it is on the diagonal."""
     n = len(shape)
     rows = ops.iota(shape=shape, dtype=INT32, dimension=n - 2)
     columns = ops.iota(shape=shape, dtype=INT32, dimension=n - 1)

@@ -78,7 +78,7 @@ def _first_of(direction: str, old: State, new: State) -> State:
 def largest_k(identity: Identity) -> Merge:
     """Return the merge of top-k: the k largest elements so far and their indices, in order.
 
-    The candidates of a slice stand behind those found before, so that ties go to the lower index.
+    The candidates of a slice come after those found before, so ties go to the lower index.
     While fewer than k were found, the places behind them hold the identity, which loses every tie.
     """
 

@@ -63,7 +63,7 @@ def _cost(operands: Types, results: Types, *, conjugated: bool) -> Cost:
 mirror_triangle: Op = Op(
     "mirror_triangle",
     doc="The symmetric matrices (Hermitian ones if `conjugated`) whose lower triangles are given; "
-    "what stands above the diagonals is not read. The gradient is symmetric, in both triangles.",
+    "elements above the diagonals are not read. The gradient is symmetric, in both triangles.",
     infer=_infer,
     evaluate=_evaluate,
     lower=_lower,

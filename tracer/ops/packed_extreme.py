@@ -42,7 +42,7 @@ def lower_packed(b: Any, x: Any, *, axis: int, largest: bool) -> tuple[Any, Any]
 
 
 def pack(b: Any, x: Any, *, axis: int, largest: bool) -> Any:
-    """Return int64 of which a larger one stands for a better element; of equals for the first."""
+    """Return int64, larger for a better element; of equal elements for the first."""
     keys = b.convert(x.type.with_dtype(_INT64), _keys(b, x, largest=largest))
     upper = b.shift_left(keys, b.splat(_WIDTH, keys.type))
     places = b.subtract(b.splat(_LOWER, keys.type), b.iota(keys.type, axis))
@@ -50,7 +50,7 @@ def pack(b: Any, x: Any, *, axis: int, largest: bool) -> Any:
 
 
 def unpack(b: Any, packed: Any, dtype: np.dtype[Any], *, largest: bool) -> tuple[Any, Any]:
-    """Return the elements that packed integers stand for, and their int32 places."""
+    """Return the elements that packed integers encode, and their int32 positions."""
     wide, narrow = packed.type, packed.type.with_dtype(_INT32)
     key = b.convert(narrow, b.shift_right_arithmetic(packed, b.splat(_WIDTH, wide)))
     place = b.convert(narrow, b.and_(packed, b.splat(_LOWER, wide)))
@@ -84,7 +84,7 @@ def _flipped(b: Any, bits: Any) -> Any:
 
 
 def _value(b: Any, key: Any, type: ShapeDtype, *, largest: bool) -> Any:
-    """Return the element that a key stands for."""
+    """Return the element that a key encodes."""
     original = key if largest else b.not_(key)
     if not is_float(type.dtype):
         if type.dtype == np.uint32:

@@ -35,12 +35,12 @@ class _Side:
 
     @property
     def is_inner_last(self) -> bool:
-        """Tell whether the axes lie as (batch, free, inner)."""
+        """Tell whether the axes are in the order (batch, free, inner)."""
         return (*self.batch, *self.free, *self.inner) == tuple(range(self.type.ndim))
 
     @property
     def is_matrix_like(self) -> bool:
-        """Tell whether they lie so or as (batch, inner, free): then XLA makes no copy."""
+        """Tell whether they are in that order or (batch, inner, free): then XLA makes no copy."""
         is_inner_first = (*self.batch, *self.inner, *self.free) == tuple(range(self.type.ndim))
         return self.is_inner_last or is_inner_first
 

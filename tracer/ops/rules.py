@@ -96,7 +96,7 @@ def complex_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def elementwise_axes(operands: Types, results: Types, **_: Any) -> AxisRule:
-    """Every axis is parallel and stands in the same place everywhere."""
+    """Every axis is parallel and has the same position everywhere."""
     labels = tuple(range(results[0].ndim))
     return AxisRule((labels,) * len(operands), (labels,) * len(results))
 

@@ -127,7 +127,7 @@ def _activity(
 ) -> tuple[tuple[bool, ...], tuple[bool, ...]]:
     """Find the body's inputs that need a cotangent and its outputs that may get one.
 
-    A carry is active if it enters active or if any step makes it so; wanted alike, backwards.
+    A carry is active if it enters active or if any step makes it so; wanted likewise, backwards.
     Both sets only grow, so each loop ends after at most `num_carry` rounds.
     """
     carry = slice(num_consts, num_consts + num_carry)

@@ -168,7 +168,7 @@ def _axes(
 
     Slices of the updates, with their indices, go into the operand one after the other. Where
     updates are few, the axes that they look for their places on are parallel too: each slice of the
-    operand takes all of them, and drops those that lie elsewhere.
+    operand takes all of them, and drops those outside.
     """
     x, indices, updates = operands
     labels: tuple[Label, ...] = tuple(range(x.ndim))
@@ -215,7 +215,7 @@ def _slice(operands: tuple[Value, ...], chunk: Chunk, **params: Any) -> Any:
 
 
 def _counted_from(start: Value, indices: Value, place: int, index_vector_dim: int) -> Value:
-    """Return indices one component of which counts from `start`: what lies before is negative.
+    """Return indices one component of which counts from `start`: what comes before is negative.
 
     Or, where that is unsigned, larger than any array: both are out of bounds.
     """

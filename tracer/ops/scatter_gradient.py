@@ -28,7 +28,7 @@ def window_sizes(updates: ShapeDtype | Value, windows: Sizes, inserted: Sizes) -
 
 
 class _Places:
-    """The places of one scatter, for its gradient: reading them, and which windows lie inside."""
+    """The positions of one scatter, for its gradient: read them, and tell which are inside."""
 
     def __init__(self, x: Value, indices: Value, updates: Value, params: dict[str, Any]) -> None:
         self.x, self.indices, self.updates, self.params = x, indices, updates, params
@@ -37,7 +37,7 @@ class _Places:
         self.window = window_sizes(updates, params["update_window_dims"], single)
 
     def read(self, x: Value) -> Value:
-        """Gather what lies at the places of the updates; only what is inside means something."""
+        """Gather the elements at the positions of the updates; only those inside are meaningful."""
         return ops.gather(  # type: ignore[no-any-return]
             x,
             self.indices,
@@ -57,7 +57,7 @@ class _Places:
         )
 
     def inside(self) -> Value:
-        """Tell for each element of the updates whether its window lies inside of the operand."""
+        """Tell for each element of the updates whether its window is inside the operand."""
         axis = self.params["index_vector_dim"]
         addressed = self.params["scatter_dims_to_operand_dims"]
         room = [self.x.shape[i] - self.window[i] for i in addressed]

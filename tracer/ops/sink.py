@@ -128,7 +128,7 @@ def _nodes_again(root: Value, is_large: LargeTest) -> tuple[set[Node], str | Non
         nodes.add(node)
         stack.extend(node.operands)
     if stored >= root.type.nbytes:
-        return nodes, "it is computed from values that are as large and have to be stored"
+        return nodes, "it is computed from values that are as large and must be stored"
     each = flops // max(1, root.type.size)
     if each > _FLOPS_AGAIN:
         return nodes, f"it takes {each:,} operations per element to compute again"

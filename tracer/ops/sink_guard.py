@@ -25,7 +25,7 @@ def meets_itself(graph: Graph, node: Node, generator: Generator) -> bool:
 
 
 def tests_floats(node: Node) -> bool:
-    """Tell whether a node hangs on two floats being equal to the last digit."""
+    """Tell whether a node depends on two floats being equal to the last digit."""
     assert node.op is not None
     exact = node.op.tests_equality(**node.params)
     return exact and is_inexact(node.operand_types[0].dtype)

@@ -176,8 +176,8 @@ def _sort_cost(
 sort: Op = Op(
     "sort",
     doc="Sort several arrays together along one dimension by the first `num_keys` of them. A sort "
-    "that is not stable may order equal keys in any way, but moves all operands alike. Of a single "
-    "operand, -0 may come before +0.",
+    "that is not stable may order equal keys in any way, but moves all operands the same way. Of a "
+    "single operand, -0 may come before +0.",
     infer=_infer_sort,
     evaluate=_evaluate_sort,
     lower=_lower_sort,
@@ -196,7 +196,7 @@ def _infer_top_k(x: ShapeDtype, *, k: int) -> tuple[ShapeDtype, ShapeDtype]:
     if x.ndim == 0 or not 0 <= k <= x.shape[-1]:
         raise ShapeError(
             f"top_k: cannot take {k} elements of the last axis of {x}",
-            mend="k lies between 0 and the size of the last axis",
+            mend="choose k between 0 and the size of the last axis",
         )
     values = x.resized(x.ndim - 1, k)
     return values, values.with_dtype(np.int32)

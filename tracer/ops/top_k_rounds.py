@@ -47,7 +47,7 @@ def work_at_once(rows: int, size: int, k: int, dtype: np.dtype[Any]) -> Work:
     """Return what rows of `size` elements take, by rounds or by XLA's kernel."""
     if are_rounds_faster(rows, size, k, dtype):
         flops = _ROUND_FLOPS * rows * size * k
-        # The last of each row besides, twice: it is a row and a column.
+        # And the last of each row, twice: it is a row and a column.
         return Work(flops, k * _START_STEPS, PACKED_BYTES * rows * (size + k + 2))
     return Work(rows * size * max(k, 1).bit_length(), rows * _kernel_steps(size, k, dtype))
 

@@ -39,7 +39,7 @@ _STEP = 16
 _GAIN = 4
 """The stages behind the first must see at most this part of the row."""
 _PLACES = 9
-"""Arrays like the indices that the stages hold besides: values and places, sorted, gathered by."""
+"""Further arrays like the indices that the stages hold: values and places, sorted, gathered by."""
 _COMPARE_FLOPS, _ACROSS_FLOPS = 3, 80
 """What the first stage costs, in operations: of each element, and of each block."""
 _INT32 = np.dtype(np.int32)
@@ -208,7 +208,7 @@ def _rows_of(b: Any, x: Any, indices: Any, size: int) -> Any:
 
 
 def top_k_cost(operands: Types, results: Types, *, k: int) -> Cost:
-    """Count one pass over the row, and what is done besides with what the stages see of it."""
+    """Count one pass over the row, and the other work on what the stages see of it."""
     (x,) = operands
     moved = moved_bytes(operands, results)
     if _is_reduction(x, k):

@@ -1,7 +1,7 @@
 """Element-wise ops of one operand.
 
 Source: StableHLO and CHLO specifications. Gradients of complex functions follow JAX: the cotangent
-`g` of `f(x)` stands for the differential `Re(g * df)`, so a holomorphic `f` gives `g * f'(x)`.
+`g` of `f(x)` represents the differential `Re(g * df)`, so a holomorphic `f` gives `g * f'(x)`.
 """
 
 from __future__ import annotations

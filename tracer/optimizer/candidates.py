@@ -30,20 +30,20 @@ Split = tuple[tuple[PassRow, ...], Candidate]
 
 @dataclass
 class PlanningCache:
-    """What planners of the same call for other limits found, and this one need not find again.
+    """Results of planners of the same call for other limits, which this one need not find again.
 
     Attributes
     ----------
     splits : dict
         Split programs, by the fingerprint of the graph and the settings.
     alike : SplitCache
-        What the split pass found for loops that are alike.
+        What the split pass found for equal loops.
     rematerialiser : Rematerialiser or None
         What computes values again; it knows the programs it has looked at.
     seconds : dict
         Times by the time model, by the graph's fingerprint.
     prefixes : dict
-        Programs after the passes that hang on no limit, with the passes' rows.
+        Programs after the passes that depend on no limit, with the passes' rows.
     """
 
     splits: dict[tuple[str, SplitSettings], Split] = field(default_factory=dict)
@@ -55,8 +55,8 @@ class PlanningCache:
     rematerialiser: Rematerialiser | None = None
 
 
-# The same for every limit, so that the smallest limit that can be met does not hang on the one that
-# was asked for. Small slices of everything make few loops that compute little again.
+# The same for every limit, so that the smallest possible one does not depend on the requested one.
+# Small slices of everything make few loops that recompute little.
 TIGHT_SETTINGS = tuple(
     SplitSettings(threshold, working_set, working_set, trust_fusion=False, by_time=False)
     for working_set in (1 << 22, 1 << 20, 1 << 18)

@@ -21,7 +21,7 @@ class FinalPasses:
         self.context = Context(options)
 
     def after(self, candidate: Candidate, *passes: Pass) -> Candidate:
-        """Return a candidate with further passes run, and what it is predicted to take then."""
+        """Return a candidate after further passes, with its prediction."""
         manager = PassManager()
         graph = manager.run(candidate.graph, passes)
         peak = candidate.peak_bytes
@@ -32,7 +32,7 @@ class FinalPasses:
         )
 
     def ordered(self, candidate: Candidate) -> Candidate | None:
-        """Return the same program in an order with a small peak that XLA has to keep.
+        """Return the same program in an order with a small peak that XLA must keep.
 
         None when it has one already, when there is nothing to gain from an order, or when the pass
         is switched off.
@@ -43,7 +43,7 @@ class FinalPasses:
         return None if found.graph is candidate.graph else replace(found, is_ordered=True)
 
     def in_lanes(self, candidate: Candidate) -> tuple[Candidate, Lanes | None]:
-        """Return a program's lanes, if that pays; the candidate has a line that says why not."""
+        """Return a program's lanes, if they pay; the candidate's table says why not."""
         options, graph = self.options, candidate.graph
         if candidate.is_ordered or not entries_in(Stage.LANES, self.context):
             return candidate, None
@@ -66,7 +66,7 @@ class FinalPasses:
         """Return the same program with loops of small kernels as one function each."""
         passes = passes_in(Stage.CALLS, self.context)
         limit = self.options.limit_bytes
-        # What a call is given it may not write over: that takes the state of a loop once more.
+        # A call may not overwrite its operands, so it takes the state of a loop once more.
         if not passes or (limit is not None and candidate.is_ordered):
             return candidate
         if not any(node.body_graphs for node in candidate.graph.nodes):
@@ -77,14 +77,14 @@ class FinalPasses:
         return replace(found, peak_bytes=candidate.peak_bytes)
 
     def kept_in_place(self, candidate: Candidate) -> Candidate:
-        """Return the same program where XLA copies no memory that the model shares."""
+        """Return the same program, written so that XLA copies no memory that the model shares."""
         passes = passes_in(Stage.IN_PLACE, self.context)
         return replace(self.after(candidate, *passes), peak_bytes=candidate.peak_bytes)
 
     def with_exponentials_expanded(self, candidate: Candidate) -> tuple[Candidate, Graph]:
         """Return a candidate with a row for the pass, and the graph to compile instead of its own.
 
-        To the candidate, which may be put in order yet, exponentials stay as they are.
+        In the candidate, which may still be reordered, exponentials stay as they are.
         """
         graph, row = self._expanded(candidate.graph)
         names = {found.name for found in row}

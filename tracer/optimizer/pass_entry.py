@@ -14,7 +14,7 @@ from tracer.target import DEFAULT_TARGET, Target
 
 @dataclass(frozen=True)
 class PlannerOptions:
-    """What the user asked of the planner, in bytes.
+    """What the user asked the planner for, in bytes.
 
     `threshold_bytes` and `split_bytes` are the two options of the paper. `machine` is what the
     device can do; `split` is False when nothing is to be computed in slices. Values of more than
@@ -35,7 +35,7 @@ class PlannerOptions:
 
 
 class Stage(Enum):
-    """When a pass runs. The text stands in docs/passes.md."""
+    """When a pass runs. The text is in docs/passes.md."""
 
     TRACE_AGAIN = "tracing again"
     AS_TRACED = "the whole program"
@@ -53,7 +53,7 @@ class Stage(Enum):
 
 @dataclass(frozen=True)
 class Context:
-    """All that passes are made of. Beside the options, each is for the passes of one stage.
+    """Everything that passes are made from. Apart from the options, each is for one stage's passes.
 
     Attributes
     ----------
@@ -114,7 +114,7 @@ class PassEntry:
     is_optional : bool
         Whether it can be switched off.
     is_per_limit : bool
-        The result is found again for every limit; what stands before is found once.
+        The result is found again for every limit; what comes before is found once.
     """
 
     option: str

@@ -69,7 +69,7 @@ class Pass:
 
     @property
     def option(self) -> str:
-        """The name as it is written to switch the pass off."""
+        """The name that switches the pass off."""
         return "-".join(self.name.split())
 
 

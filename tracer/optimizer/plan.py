@@ -39,7 +39,7 @@ class Plan:
         The limit asked for, in bytes.
     peak_bytes : int
         Predicted peak of the whole program: arguments, results, temporaries and scratch. A
-        prediction: `compiled_bytes` is what was held against the limit.
+        prediction: `compiled_bytes` was compared with the limit.
     baseline_peak_bytes : int
         Predicted peak of the program as written, without any pass.
     compiled_bytes : int

@@ -76,7 +76,7 @@ class Planner(FinalPasses):
         self.baseline_peak_bytes = Liveness(graph, options.donated).peak_bytes
 
     def _optimised(self, graph: Graph) -> tuple[Graph, tuple[PassRow, ...]]:
-        """Run the passes; those before the first that is run for each limit once for all."""
+        """Run the passes; those before the first per-limit one only once for all limits."""
         passes = passes_in(Stage.AS_TRACED, self.context)
         entries = entries_in(Stage.AS_TRACED, self.context)
         place = next((i for i, entry in enumerate(entries) if entry.is_per_limit), len(entries))
@@ -90,7 +90,7 @@ class Planner(FinalPasses):
 
     @cached_property
     def fixed_bytes(self) -> int:
-        """Bytes of arguments and results, those once that share memory: no plan takes less."""
+        """Bytes of arguments and results, shared memory counted once: no plan takes less."""
         graph = self.graph
         inputs = sum(type.nbytes for type in graph.input_types)
         free = Counter(graph.input_types[i].nbytes for i in self.options.donated)
@@ -104,7 +104,7 @@ class Planner(FinalPasses):
 
     @cached_property
     def _whole(self) -> Candidate:
-        """The program without loops of the planner's."""
+        """The program without the planner's loops."""
         whole = self._candidate(self.graph, self.rows, ())
         return self.after(whole, *passes_in(Stage.UNSPLIT, self.context))
 
@@ -133,14 +133,14 @@ class Planner(FinalPasses):
 
     @property
     def machine_limit(self) -> int | None:
-        """What the machine has, where the first candidate needs more; None where it is enough."""
+        """The machine's memory, if the first candidate needs more; else None."""
         room = _MEMORY_SHARE * self.options.machine.memory_bytes
         if self._whole.peak_bytes <= room or next(self.candidates()).peak_bytes <= room:
             return None
         return int(room)
 
     def _fastest_first(self, ways: Iterable[Candidate], limit: int) -> Iterator[Candidate]:
-        """Yield those that keep the limit; those that are close to the whole program at once."""
+        """Yield those that keep the limit; those close to the whole program at once."""
         close = _CLOSE * self._seconds(self._whole)
         others = []
         for candidate in ways:
@@ -158,7 +158,7 @@ class Planner(FinalPasses):
         return known[key]
 
     def _fast_ways(self, limit: int) -> Iterator[Candidate]:
-        """Yield the whole program in our order, with values computed again, split, and both."""
+        """Yield the whole program in our order, with values recomputed, split, and both."""
         whole, settings = self._whole, [*self._limit_settings(limit)]
         first = len(settings) // 2 if len(self.graph.nodes) <= _FEW_NODES else 1
         if whole.peak_bytes > limit and self.options.threshold_bytes is None:
@@ -170,16 +170,16 @@ class Planner(FinalPasses):
         yield from self._combined(split, limit)
 
     def _in_our_order(self, whole: Candidate, limit: int) -> Iterator[Candidate]:
-        """Yield the whole program in our order, where that keeps the limit; slices if faster."""
+        """Yield the whole program in our order, if that keeps the limit; slices if faster."""
         ordered = self.ordered(whole)
         if ordered is not None and ordered.peak_bytes <= limit:
             yield from self._faster_than(whole)
             yield ordered
 
     def _within_cache_first(self, settings: SplitSettings) -> Iterator[Candidate]:
-        """Yield what is split as without a limit, and by settings; these first if much faster.
+        """Yield programs split as without a limit, and by settings; these first if much faster.
 
-        Trips that take all that a limit leaves are rarely faster than those that fit the caches.
+        Trips that use everything a limit leaves are rarely faster than those that fit the caches.
         """
         found = [*self._splits((self._cache_settings, settings))]
         if len(found) == 2 and self._seconds(found[1]) < _WORTHWHILE * self._seconds(found[0]):
@@ -187,9 +187,9 @@ class Planner(FinalPasses):
         yield from found
 
     def _small_ways(self, limit: int) -> Iterator[Candidate]:
-        """Yield what is split more, also with values computed again, the same for every limit.
+        """Yield programs that are split more, also with recomputation, the same for every limit.
 
-        Where one of them comes near the limit, also what is split by settings derived from it.
+        If one of them comes near the limit, also programs split by settings derived from it.
         """
         yield from (split := [*self._splits(TIGHT_SETTINGS)])
         yield from (both := [*self._combined(split, limit)])
@@ -205,15 +205,15 @@ class Planner(FinalPasses):
             yield from self._combined([*own, *more], limit)
 
     def _combined(self, split: Iterable[Candidate], limit: int) -> Iterator[Candidate]:
-        """Yield split programs with values computed again, those that take least time first."""
+        """Yield split programs with values recomputed, the fastest first."""
         over = [found for found in split if found.loops and found.peak_bytes > limit]
         for candidate in sorted(over, key=self._seconds)[:_MOST_COMBINED]:
             yield from self._in_two_sizes(candidate, limit)
 
     def _in_two_sizes(self, candidate: Candidate, limit: int) -> Iterator[Candidate]:
-        """Yield a program with values computed again for a limit, and for less: XLA may take more.
+        """Yield a program with values recomputed for a limit, and for less: XLA may take more.
 
-        One above the limit where there is none within.
+        Or one above the limit, if there is none within.
         """
         for share in _SHARES_OF_LIMIT:
             found = self._rematerialised(candidate, int(share * limit))
@@ -230,7 +230,7 @@ class Planner(FinalPasses):
 
     @cached_property
     def _live_bytes(self) -> list[int]:
-        """The bytes of each value that is computed and alive at the peak, but for results."""
+        """The bytes of each computed value that is alive at the peak, except results."""
         graph = self._whole.graph
         live = Liveness(graph, self.options.donated).live_at_peak()
         return [tensor.nbytes for tensor in live if tensor.value not in set(graph.outputs)]
@@ -240,9 +240,9 @@ class Planner(FinalPasses):
             yield from map(self._split, settings)
 
     def _rematerialised(self, candidate: Candidate, limit: int) -> Candidate | None:
-        """Return a program with values computed again until it keeps a limit, or is smallest.
+        """Return a program with values recomputed until it keeps a limit, or is smallest.
 
-        None where there is nothing to compute again, or the pass is switched off.
+        None if there is nothing to recompute, or the pass is switched off.
         """
         if candidate.peak_bytes <= limit:
             return None
@@ -254,7 +254,7 @@ class Planner(FinalPasses):
         return None if found.graph is candidate.graph else replace(found, is_ordered=order)
 
     def _faster_than(self, unsplit: Candidate) -> Iterator[Candidate]:
-        """Yield a split program, although the whole one may run, when it is faster by the model.
+        """Yield a split program, although the whole one may run, if the model finds it faster.
 
         Clearly faster, or as fast with a small part of the memory: the whole program may not run.
 
@@ -276,7 +276,7 @@ class Planner(FinalPasses):
 
     @property
     def _cache_settings(self) -> SplitSettings:
-        """What fits the last-level cache, and the limit if there is one."""
+        """Settings that fit the last-level cache, and the limit if there is one."""
         cache, limit = self.options.machine.cache_bytes, self._limit
         room = cache if limit is None else max(1, min(cache, limit - self.fixed_bytes))
         options = self.options
@@ -287,7 +287,7 @@ class Planner(FinalPasses):
     def smallest(self) -> Candidate:
         """Return the program with the smallest predicted peak, whatever its speed.
 
-        The limit plays no part, so that the answer is the same for every limit.
+        It ignores the limit, so that the answer is the same for every limit.
         """
         return min(
             [self._whole, *self._smallest_split, *self._smallest_rematerialised],
@@ -295,7 +295,7 @@ class Planner(FinalPasses):
         )
 
     def smallest_of_other_kind(self, candidate: Candidate) -> Candidate | None:
-        """Return the whole program for one with loops, else the smallest with loops, if any.
+        """Return the whole program for one with loops; otherwise the smallest with loops, if any.
 
         Where the model is wrong about what XLA stores, it is wrong about one of them.
         """
@@ -312,7 +312,7 @@ class Planner(FinalPasses):
 
     @cached_property
     def _smallest_rematerialised(self) -> list[Candidate]:
-        """The whole program and the smallest split one, with values computed again."""
+        """The whole program and the smallest split one, with values recomputed."""
         split = min(self._smallest_split, key=lambda found: found.peak_bytes, default=self._whole)
         starts = {start.graph: start for start in (self._whole, split)}.values()
         return [found for start in starts if (found := self._rematerialised(start, 1)) is not None]

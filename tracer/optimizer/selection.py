@@ -12,7 +12,7 @@ from tracer.optimizer.rewrite.rules import RULES
 _RULE_NAMES = frozenset(rule.name for rule in RULES)
 _ALL_RULES = "apply-rules"
 NAMES: frozenset[str] = (_RULE_NAMES | OPTIONAL_PASSES) - {_ALL_RULES}
-"""What can be switched off; "apply-rules" stands for all rules."""
+"""What can be switched off; "apply-rules" means all rules."""
 
 
 def rule_names(text: str) -> frozenset[str]:

@@ -1,7 +1,7 @@
-"""The trail of a program: through which graphs the passes brought it to what is compiled.
+"""The trail of a program: the graphs on its way through the passes to the compiled one.
 
-A planner tries many candidates. While a trail is kept, every pass that changes a graph leaves a
-step; the steps of one program are those that lead back from its graph to where it began.
+A planner tries many candidates. While a trail is kept, every pass that changes a graph adds a step.
+The steps of one program lead from its final graph back to the first.
 """
 
 from __future__ import annotations

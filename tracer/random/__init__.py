@@ -1,14 +1,14 @@
-"""Random numbers of explicit keys: names and signatures are those of `jax.random`.
+"""Random numbers from explicit keys: names and signatures are those of `jax.random`.
 
-A key is an array of two uint32 words. A function that draws takes a key, and draws the same
-numbers for the same key and shape: eagerly, compiled, under `vmap`, on every device, and in
-whatever parts a memory limit has an array computed. So a key is used once; `split` makes new ones.
+A key is an array of two uint32 words. A function that draws takes a key, and draws the same numbers
+for the same key and shape: eagerly, compiled, under `vmap`, on every device, and however a memory
+limit has an array cut. So use a key once; `split` makes new ones.
 
-`key`, `split`, `fold_in`, `bits`, `uniform`, `randint`, `bernoulli` and `permutation` give the bits
-that JAX gives with `jax_enable_x64` (and its default generator, partitionable threefry2x32); where
-a logarithm or an inverse error function is taken, `normal`, `gumbel`, `exponential`, `categorical`,
-..., the numbers agree up to its rounding. `gamma` and its kin have JAX's distributions and numbers
-of their own.
+`key`, `split`, `fold_in`, `bits`, `uniform`, `randint`, `bernoulli` and `permutation` give the same
+bits as JAX with `jax_enable_x64` (and its default generator, partitionable threefry2x32). Functions
+that take a logarithm or an inverse error function (`normal`, `gumbel`, `exponential`,
+`categorical`, ...) agree with JAX up to its rounding. `gamma` and related functions have JAX's
+distributions but other numbers.
 """
 
 from tracer.random.continuous import (

@@ -30,7 +30,7 @@ def float_dtype(name: str, dtype: Any) -> Dtype:
     """Return a dtype argument, which must be of floats."""
     wanted = as_dtype(dtype)
     if wanted.kind not in "fV":
-        raise DTypeError(f"{name} of dtype {wanted}", mend="use a float dtype")
+        raise DTypeError(f"{name} does not make dtype {wanted}", mend="use a float dtype")
     return wanted
 
 
@@ -41,7 +41,7 @@ def uniform(
     minval: ArrayLike = 0.0,
     maxval: ArrayLike = 1.0,
 ) -> Array:
-    """Return numbers that lie evenly in [minval, maxval).
+    """Return numbers spread evenly over [minval, maxval).
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ def _complex_normal(real: Array, imag: Array) -> Array:
 def truncated_normal(
     key: ArrayLike, lower: ArrayLike, upper: ArrayLike, shape: Any = None, dtype: Any = float
 ) -> Array:
-    """Return normal numbers given that they lie between `lower` and `upper`.
+    """Return normal numbers given that they are between `lower` and `upper`.
 
     Parameters
     ----------

@@ -48,7 +48,7 @@ def randint(key: ArrayLike, shape: Any, minval: Any, maxval: Any, dtype: Any = i
     shape : int or tuple of int
         Of the result.
     minval, maxval : array_like of int
-        Ends of the interval, broadcast to the shape. A `maxval` beyond the dtype stands for its
+        Ends of the interval, broadcast to the shape. A `maxval` beyond the dtype means its
         end; where the interval is empty the result is `minval`.
     dtype : dtype
         An integer dtype; int64 by default.
@@ -62,7 +62,7 @@ def randint(key: ArrayLike, shape: Any, minval: Any, maxval: Any, dtype: Any = i
     """
     wanted, sizes = as_dtype(dtype), checked_shape(shape)
     if wanted.kind not in "iu":
-        raise DTypeError(f"randint of dtype {wanted}", mend="use an integer dtype")
+        raise DTypeError(f"randint does not make dtype {wanted}", mend="use an integer dtype")
     limits = promotion.iinfo(wanted)
     beyond = not isinstance(maxval, Array) and hasattr(maxval, "__index__")
     beyond = bool(beyond and int(maxval) > limits.max)
@@ -201,7 +201,7 @@ def permutation(key: ArrayLike, x: Any, axis: int = 0, independent: bool = False
     key : Array of uint32, shape (2,)
         The key.
     x : int or array_like
-        An integer n stands for arange(n).
+        An integer n means arange(n).
     axis : int
         The axis.
     independent : bool
@@ -221,14 +221,14 @@ def permutation(key: ArrayLike, x: Any, axis: int = 0, independent: bool = False
 
 
 def _population(name: str, x: Any) -> Array:
-    """Return the array that is drawn from; an integer n stands for arange(n)."""
+    """Return the array that is drawn from; an integer n means arange(n)."""
     if not isinstance(x, Array | np.ndarray) and hasattr(x, "__index__"):
         return arange(x.__index__())
     array = as_array(x)
     if array.ndim:
         return array
     if array.dtype.kind not in "iu":
-        raise DTypeError(f"{name} of {array.type}", mend="give an integer or an array")
+        raise DTypeError(f"{name} cannot take {array.type}", mend="give an integer or an array")
     return arange(int(array))
 
 
@@ -257,7 +257,7 @@ def choice(
     key : Array of uint32, shape (2,)
         The key.
     a : int or array_like
-        Where they are chosen from; an integer n stands for arange(n).
+        Where they are chosen from; an integer n means arange(n).
     shape : int or tuple of int
         How many are chosen.
     replace : bool

@@ -1,4 +1,4 @@
-"""The gamma distribution and its kin: by rejection, so drawn in a loop.
+"""The gamma distribution and related ones: by rejection, so drawn in a loop.
 
 References
 ----------

@@ -1,8 +1,8 @@
 """Keys and random bits: the counter-based generator Threefry-2x32 with 20 rounds.
 
 A key is an array of two uint32. The n-th number under a key is a hash of n, so numbers do not
-depend on the device, on the order in which they are made, or on how a plan cuts an array: the
-generator is composed of element-wise integer ops on `iota`.
+depend on the device, on the order in which they are made, or on how a plan cuts an array. The
+generator consists of element-wise integer ops on `iota`.
 
 References
 ----------
@@ -96,7 +96,7 @@ def checked_key(value: ArrayLike) -> Array:
     if found.dtype != _UINT32:
         raise DTypeError(
             f"a key is an array of two uint32, not {found.type}",
-            mend="make one of a seed with tracer.random.key(seed)",
+            mend="make one from a seed with tracer.random.key(seed)",
         )
     if found.shape != (2,):
         raise ShapeError(
@@ -146,7 +146,7 @@ def _split(key: Array, *, shape: tuple[int, ...]) -> Array:
 
 
 def fold_in(key: ArrayLike, data: Any) -> Array:
-    """Return a new key made of a key and a number, such as the number of a step.
+    """Return a new key from a key and a number, such as the number of a step.
 
     Parameters
     ----------
@@ -193,7 +193,9 @@ def bits(key: ArrayLike, shape: Any = (), dtype: Any = None) -> Array:
     """
     wanted = _UINT64 if dtype is None else as_dtype(dtype)
     if wanted.kind != "u":
-        raise DTypeError(f"bits of dtype {wanted}", mend="use uint8, uint16, uint32 or uint64")
+        raise DTypeError(
+            f"bits does not make dtype {wanted}", mend="use uint8, uint16, uint32 or uint64"
+        )
     return random_bits(checked_key(key), shape=checked_shape(shape), width=8 * wanted.itemsize)
 
 

@@ -1,7 +1,7 @@
 """Modified Bessel functions of the first kind, scaled: i0e and i1e.
 
-Each is a Chebyshev expansion in x / 4 - 1 up to 8 and, times sqrt(x), in 16 / x - 1 above, as in
-Cephes (Moshier 1989); the coefficients were computed anew in 40 digits.
+Each is a Chebyshev expansion in x / 4 - 1 up to 8, and above, times sqrt(x), in 16 / x - 1, as in
+Cephes (Moshier 1989). The coefficients were computed anew in 40 digits.
 """
 
 from __future__ import annotations

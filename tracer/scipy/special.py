@@ -1,7 +1,7 @@
 """Special functions: `tracer.scipy.special`, as `scipy.special`.
 
-Integers become float64. Floats of 16 bits stay, where SciPy makes float32 or float64 of them, one
-function like this and another like that.
+Integers become float64. Floats of 16 bits stay 16 bits, where SciPy makes float32 or float64 of
+them, depending on the function.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Arrays and programs on several devices, with JAX's names: meshes, specs, placing data.
 
 `tracer.compile(f, mesh=mesh)` spreads a program by itself; `in_shardings` and `out_shardings` say
-how its arguments and results lie.
+how its arguments and results are placed.
 """
 
 from tracer.lowering import Mesh, NamedSharding, PartitionSpec, make_mesh

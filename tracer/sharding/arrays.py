@@ -1,4 +1,4 @@
-"""Put arrays on devices, and look at the parts that lie on them."""
+"""Put arrays on devices, and read the parts on each device."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def device_put(x: Any, device: Any = None) -> Any:
         places = tree.broadcast_prefix(device, x)
     except ValueError as error:
         raise DeviceError(
-            f"the places are not in the containers of the arrays: {device} for {structure}",
-            mend="give one place for all, or one for each array, in the same containers",
+            f"the devices are not nested as the arrays are: {device} for {structure}",
+            mend="give one device for all, or one for each array, in the same containers",
         ) from error
     return tree.unflatten(structure, list(map(_placed, leaves, places)))
 
@@ -62,7 +62,7 @@ def _placed(leaf: Any, place: Any) -> Array:
 
 
 def device_get(x: Any) -> Any:
-    """Return arrays as NumPy arrays; the copies of all are under way before the first is awaited.
+    """Return arrays as NumPy arrays; all copies start before the first is awaited.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def device_get(x: Any) -> Any:
     Raises
     ------
     DeviceError
-        Parts of an array lie in other processes only.
+        Parts of an array are in other processes only.
 
     Examples
     --------
@@ -94,12 +94,12 @@ def device_get(x: Any) -> Any:
 
 
 def local_parts(x: Array) -> list[tuple[Any, tuple[slice, ...], np.ndarray[Any, Any]]]:
-    """Return the parts of an array that lie on the devices of this process.
+    """Return the parts of an array on the devices of this process.
 
     Returns
     -------
     list of (Device, tuple of slice, ndarray)
-        Where each part lies, which part of the whole array it is, and its values.
+        The device of each part, which part of the whole array it is, and its values.
     """
     place = x.device
     if not isinstance(place, lowering.NamedSharding):

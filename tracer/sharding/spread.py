@@ -1,4 +1,4 @@
-"""What the user says of a program on a mesh: how arguments and results lie."""
+"""What the user says about a program on a mesh: how arguments and results are placed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Spread:
 
     @property
     def is_automatic(self) -> bool:
-        """Whether the planner chooses how the arguments lie."""
+        """Whether the planner chooses how the arguments are spread."""
         return self.arguments is None
 
     def of_arguments(self, arguments: Sequence[Any]) -> list[NamedSharding]:
@@ -67,7 +67,7 @@ class Spread:
             return NamedSharding(self.mesh, given)
         if given is not None and given.mesh != self.mesh:
             raise ArgumentError(
-                f"shardings on two meshes: {given.mesh} and {self.mesh}",
+                f"the shardings use two meshes: {given.mesh} and {self.mesh}",
                 mend="use one mesh for a program",
             )
         return given  # type: ignore[no-any-return]
@@ -80,12 +80,12 @@ def _shown(value: Any) -> str:
 
 
 def resolve_spread(mesh: Any, arguments: Any, results: Any) -> Spread | None:
-    """Check what `compile` was given; None when the program is for one device.
+    """Check the sharding options of `compile`; None if the program is for one device.
 
     Raises
     ------
     ArgumentError
-        There is no mesh, or something that is none.
+        There is no mesh, or it is not a mesh.
     """
     if mesh is None:
         mesh = next(_meshes(arguments), None) or next(_meshes(results), None)

@@ -123,7 +123,7 @@ def checkpoint(
 
     Notes
     -----
-    `fun` is called when it is traced, and only then: what it does besides computing (printing,
+    `fun` is called when it is traced, and only then: what it does apart from computing (printing,
     appending to a list) happens once for each trace, not again when the backward pass computes it.
 
     Notes

@@ -26,7 +26,7 @@ from tracer.ir import Graph, ShapeDtype
 
 
 class custom_vjp(CustomRule):  # noqa: N801 - a decorator, named as in JAX
-    """A function with a gradient rule of its own.
+    """A function with its own gradient rule.
 
     Parameters
     ----------
@@ -213,7 +213,7 @@ def _leaves_like(what: str, argument: Any, cotangent: Any) -> list[Array]:
     if given != structure:
         raise DTypeError(
             f"{what} has the structure {given}, the argument has {structure}",
-            mend="nest the cotangent as the argument; None stands for zeros",
+            mend="nest the cotangent as the argument; None means zeros",
         )
     return [
         _zeros(type) if leaf is signature else like_given(what, leaf, signature)

@@ -27,7 +27,7 @@ from tracer.ir import Graph
 
 
 class custom_jvp(CustomRule):  # noqa: N801 - a decorator, named as in JAX
-    """A function with a rule for its tangents of its own.
+    """A function with its own rule for tangents.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ class custom_jvp(CustomRule):  # noqa: N801 - a decorator, named as in JAX
         Raises
         ------
         ArgumentError
-            The function has `nondiff_argnums`, for which this form has no place.
+            The function has `nondiff_argnums`, which this form does not take.
         """
         if self.nondiff_argnums:
             raise ArgumentError(

@@ -72,7 +72,7 @@ def apply_plain(traced: Traced, reason: str | Exception) -> Any:
 
 
 class CustomRule(abc.ABC):
-    """A function with a derivative rule of its own: what `custom_vjp` and `custom_jvp` share."""
+    """A function with its own derivative rule: what `custom_vjp` and `custom_jvp` share."""
 
     @abc.abstractmethod
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -159,7 +159,7 @@ def hessian(
     -------
     callable
         `jacfwd(jacrev(fun))`: the structure of the result, in place of each leaf that of the
-        argument, and in place of each leaf of that the structure of the argument once more.
+        argument, and in place of each leaf of that the structure of the argument again.
 
     Raises
     ------

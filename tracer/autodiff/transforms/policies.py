@@ -66,7 +66,7 @@ class checkpoint_policies:  # noqa: N801 - a namespace, named as in JAX
 
 
 def words_of(policy: Any) -> tuple[str, ...]:
-    """Return what the op takes; None stands for keeping nothing.
+    """Return what the op takes; None means keeping nothing.
 
     Raises
     ------

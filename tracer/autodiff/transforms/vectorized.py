@@ -37,7 +37,7 @@ def vmap(
         Takes and returns arrays in any nesting.
     in_axes : int, None, or tuple of these nested as the arguments
         Which axis of each argument runs over the batch; None for what all elements share. One
-        entry may stand for everything below it. Arguments given by keyword have it in front.
+        entry may apply to everything below it. Arguments given by keyword have it in front.
     out_axes : int, None, or these nested as the result
         Where the batch axis goes in the results; None for a result that does not depend on it.
     axis_size : int, optional
@@ -181,7 +181,7 @@ class _Call:
         places += [self.axes[i] for i, _ in traced.written]
         graph = _with_axes(graph, axes, flags, places, self.size)
         results = apply_graph(graph, [*self.arrays, *traced.captured])
-        # Of an argument that all elements share each of them writes into a copy of its own.
+        # If all elements share an argument, each writes into its own copy.
         written = tuple(pair for pair in traced.written if self.axes[pair[0]] is not None)
         write_back(written, self.arrays, results)
         return traced.result(results)
@@ -221,7 +221,7 @@ def _prefixed(name: str, axes: Any, values: Any, what: str) -> list[Axis]:
     except ValueError as error:
         raise ArgumentError(
             f"vmap: {name}={axes!r} does not fit {what}, nested as {tree.structure(values)}",
-            mend=f"nest {name} as {what}; one integer or None may stand for a whole branch",
+            mend=f"nest {name} as {what}; one integer or None may apply to a whole branch",
         ) from error
     for axis in found:
         if axis is not None and (isinstance(axis, bool) or not isinstance(axis, int | np.integer)):

@@ -1,1 +1,1 @@
-"""What only CPUs need: the heap, threads of libraries, the width of vectors."""
+"""What only CPUs need: the heap, library threads, vector width."""

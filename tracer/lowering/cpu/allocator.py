@@ -1,6 +1,6 @@
-"""How the host's C library keeps or returns the blocks that XLA:CPU allocates.
+"""Which freed blocks of XLA:CPU the host's C library keeps, and which it gives back.
 
-Only while `tracer.tune_host_allocator` is on (`host_allocator.py`).
+In force only while `tracer.tune_host_allocator` is on (`host_allocator.py`).
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ NEW_PAGES_BYTES = 1 << 20
 
 
 def return_freed_blocks() -> None:
-    """Have glibc map blocks of 1 MiB and more, so that freeing one gives it back at once."""
+    """Make glibc map blocks of 1 MiB and more, so that freeing one gives it back at once."""
     c_heap.set_thresholds(NEW_PAGES_BYTES, 1 << 17)
 
 
 @contextmanager
 def blocks_kept(nbytes: int) -> Iterator[None]:
-    """Let freed blocks of that size, at most 8 MiB, stay with glibc for a while; then give back.
+    """Let glibc keep freed blocks of that size, at most 8 MiB, for a while; then give them back.
 
     A library that packs operands into a new block for each product would wait for new pages in
     every trip of a loop: batched products took up to 7 times the processor's time so. Larger blocks
@@ -62,7 +62,7 @@ class Needs:
     nbytes : int
         Results, temporaries and what libraries pack.
     blocks : tuple of int
-        The larger ones in the order in which they are asked for: XLA's one block of temporaries,
+        The larger ones in the order of allocation: XLA's one block of temporaries,
         results, and what libraries pack.
     packed_bytes : int
         The largest block that a library allocates for one product.
@@ -110,7 +110,7 @@ class _Heap:
             return_freed_blocks()
 
     def end(self) -> None:
-        """Have glibc do again what it does by itself; calls that run now leave it so."""
+        """Set glibc's defaults again; calls that run now leave them."""
         with self._lock:
             self._has_ended = True
         self._large.stop()
@@ -118,7 +118,7 @@ class _Heap:
 
     @contextmanager
     def ready(self, needs: Needs, room: float) -> Iterator[None]:
-        """Run a program with what was freed before it, as far as its limit has room for that."""
+        """Run a program with earlier freed blocks, as far as its limit has room for them."""
         self.keep()
         keeps = self._keeps_large(needs)
         if not keeps and room < math.inf:
@@ -131,7 +131,7 @@ class _Heap:
                 places.release()
 
     def _keeps_large(self, needs: Needs) -> bool:
-        """Return whether a program has large blocks, and they may stay till the next call."""
+        """Return whether a program has large blocks that may stay until the next call."""
         if not (needs.is_large and c_heap.COUNTS):
             return False
         usage = c_heap.usage()
@@ -148,7 +148,7 @@ class _Heap:
             self._trim(0, c_heap.usage())
 
     def _trim(self, stays: int, usage: c_heap.Usage) -> None:
-        """Give back what is freed, except what a program's blocks are about to take."""
+        """Give freed memory back, except what a program's blocks are about to take."""
         c_heap.trim()
         self._lean_bytes, self._lean_usage = c_heap.resident_bytes() - stays, usage
 
@@ -171,7 +171,7 @@ class _Heap:
             most = min(room, needs.peak_bytes * _WASTE)
             usage = c_heap.usage() if needs.is_large else c_heap.Usage()
             if needs.is_large:
-                merge_freed()  # It takes little beside such a program.
+                merge_freed()  # It takes little time compared with such a program.
             places = Places(needs.blocks)
             try:
                 wastes = self._wasted(needs, places, usage) > most
@@ -192,17 +192,17 @@ class _Heap:
         if needs.is_large:
             self._trim(places.resident_bytes, usage)
         else:
-            # Small ones are cheap, and lie elsewhere once libraries pack between them.
+            # Small ones are cheap, and move once libraries pack between them.
             places.release()
             self._trim(0, c_heap.usage())
 
     def _wasted(self, needs: Needs, places: Places, usage: c_heap.Usage) -> int:
-        """Return the bytes above what it allocates that a program would make resident now."""
+        """Return the bytes that a program would now make resident beyond what it allocates."""
         kept = self._kept(usage) if needs.is_large else c_heap.resident_bytes() - self._lean_bytes
         return kept + places.new_bytes - needs.nbytes
 
     def _kept(self, usage: c_heap.Usage) -> int:
-        """Return the freed bytes that are resident, or more.
+        """Return an upper bound of the freed bytes that are resident.
 
         Results that are still in use are not among them, else they would all be given back for
         nothing. What is mapped may have no pages, so it counts only where it became less.
@@ -216,7 +216,7 @@ _HEAP = _Heap()
 
 
 def begin() -> None:
-    """Set what glibc keeps, as XLA's blocks want it."""
+    """Set what glibc keeps, to suit XLA's blocks."""
     global _HEAP
     _HEAP = _Heap()
     return_freed_blocks()
@@ -224,12 +224,12 @@ def begin() -> None:
 
 
 def end() -> None:
-    """Give glibc its own settings back, and the system what is freed."""
+    """Restore glibc's own settings, and give freed memory back to the system."""
     _HEAP.end()
 
 
 def begin_anew() -> None:
-    """Make the heap's state anew in a forked process: threads that held its locks are gone."""
+    """Reset the heap's state in a forked process: threads that held its locks are gone."""
     global _HEAP
     if _HEAP.keeps:
         c_heap.map_as_usual()

@@ -1,4 +1,4 @@
-"""The heap of the host's C library (glibc): its settings, its count, and its freed blocks.
+"""The heap of the host's C library (glibc): settings, counts, and freed blocks.
 
 The only file that calls mallopt and malloc_trim.
 """
@@ -13,7 +13,7 @@ LIBC = ctypes.CDLL(None)
 MALLOC = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_size_t)(("malloc", LIBC))
 FREE = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(("free", LIBC))
 LARGE_BLOCK_BYTES = 32 << 20
-"""glibc keeps no larger ones by itself (`HEAP_MAX_SIZE / 2` in malloc/malloc.c)."""
+"""glibc keeps no larger ones unasked (`HEAP_MAX_SIZE / 2` in malloc/malloc.c)."""
 PAGE_BYTES = resource.getpagesize()
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_MMAP_MAX, _M_ARENA_MAX = -1, -3, -4, -8  # malloc.h
 # DEFAULT_MMAP_MAX, DEFAULT_MMAP_THRESHOLD and DEFAULT_TRIM_THRESHOLD in malloc/malloc.c.
@@ -42,7 +42,7 @@ if COUNTS:
 
 @dataclass(frozen=True)
 class Usage:
-    """What the heap holds, in bytes; all zero where the library does not say.
+    """What the heap holds, in bytes; all zero if the library does not say.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ def usage() -> Usage:
 
 
 def set_thresholds(mapped_bytes: int, trimmed_bytes: int) -> None:
-    """Map blocks from one size on, and give the heap's end back when so much of it is free."""
+    """Set the size from which blocks are mapped, and how much may be free at the heap's end."""
     if IS_GLIBC:
         LIBC.mallopt(_M_MMAP_THRESHOLD, mapped_bytes)
         LIBC.mallopt(_M_TRIM_THRESHOLD, trimmed_bytes)
@@ -84,7 +84,7 @@ def map_as_usual() -> None:
 
 
 def use_defaults() -> None:
-    """Set what glibc begins with.
+    """Restore glibc's initial settings.
 
     Two things do not come back: glibc adapts its thresholds to what is freed until somebody sets
     one, and counts the heaps that there may be once, when a thread first asks for another.
@@ -101,7 +101,7 @@ def trim() -> None:
 
 
 def use_one_arena() -> None:
-    """Have XLA's threads allocate from one heap: each heap keeps the most that it ever held.
+    """Make XLA's threads allocate from one heap: each heap keeps the most that it ever held.
 
     Which thread packs for which product is chance: with a heap for each the same program took 18.7
     to 27.7 MB, and is no slower with one (docs/memory-model.md).

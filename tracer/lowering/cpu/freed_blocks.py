@@ -1,4 +1,4 @@
-"""What a program's blocks would take of the heap's freed ones (glibc)."""
+"""Which freed blocks of glibc's heap a program's blocks would reuse."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SBRK = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_ssize_t)(("sbrk", LIBC))
 
 
 class Places:
-    """Where glibc puts a program's blocks, if they are asked for in this order.
+    """Where glibc puts a program's blocks, if they are allocated in this order.
 
     It holds them until `free`; then the program will get the same.
 
@@ -38,7 +38,7 @@ class Places:
         try:
             for nbytes in blocks:
                 self.new_bytes += self._place(nbytes)
-        except BaseException:  # Ctrl-C: nobody else knows them.
+        except BaseException:  # Ctrl-C: nothing else knows them.
             self.release()
             raise
         self.resident_bytes = sum(blocks) - self.new_bytes
@@ -89,7 +89,7 @@ def _absent_bytes(address: int | None, nbytes: int) -> int:
 
 
 def merge_freed() -> None:
-    """Have glibc merge small freed blocks with their neighbours.
+    """Make glibc merge small freed blocks with their neighbours.
 
     An aligned block is cut from a larger one, and what is cut off, at most 96 bytes, is freed into
     the thread's cache, which merges nothing: after the block is freed a request of the same size

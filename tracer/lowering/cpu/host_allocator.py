@@ -1,8 +1,8 @@
 """What tracer changes in the whole process when it is asked to, and only then.
 
-The one switch of `allocator` (glibc's heap), `library_threads` (BLAS) and
+This is the one switch of `allocator` (glibc's heap), `library_threads` (BLAS) and
 `tracer.compilation.collection` (Python's garbage collector). While it is off, importing, compiling
-and calling change nothing of these.
+and calling leave all three alone.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class TunedHostAllocator:
     def undo(self) -> None:
         """Set glibc's defaults again, end the thread, and give freed memory back to the system.
 
-        Calls made later change nothing. Undoing twice is undoing once. What glibc does not take
-        back is in the docstring of `tune_host_allocator`.
+        Later calls change nothing, and a second undo does nothing. The docstring of
+        `tune_host_allocator` says what glibc does not take back.
         """
         with _LOCK:
             if self.is_on:
@@ -78,34 +78,41 @@ _TUNED = TunedHostAllocator()
 
 
 def is_tuned() -> bool:
-    """Tell whether the process is tuned now; each call of a program asks."""
+    """Tell whether the process is tuned now; each call of a program checks."""
     return _TUNED.is_on
 
 
 def tune_host_allocator() -> TunedHostAllocator:
-    """Have this process keep resident memory close to the plan, and use memory again.
+    """Make this process keep resident memory close to the plan, and reuse freed memory.
 
-    For programs on CPUs, with glibc. The planned bytes and XLA's count keep a `memory_limit` with
-    and without this; what differs is what the C library keeps of freed memory (docs/memory-model.md
-    has figures). All of it is the whole process's, other libraries' too, so it is off unless asked
-    for, here or with ``TRACER_TUNE_HOST_ALLOCATOR=1`` in the environment when tracer is imported.
-    Ask before the first array is made: XLA's threads keep heaps that they have already.
+    For programs on CPUs, with glibc. Planned bytes and XLA's count keep a `memory_limit` with and
+    without this. The difference is what the C library keeps of freed memory; docs/memory-model.md
+    has figures. The settings below belong to the whole process, other libraries included, so they
+    are off unless asked for: here, or with ``TRACER_TUNE_HOST_ALLOCATOR=1`` in the environment when
+    tracer is imported. Ask before the first array is made: XLA's threads keep heaps that they
+    already have.
 
     What it sets:
 
-    * ``M_ARENA_MAX`` = 1: all threads take memory from one heap, not from one each.
+    * ``M_ARENA_MAX`` = 1: all threads share one heap.
     * ``M_MMAP_THRESHOLD`` and ``M_TRIM_THRESHOLD``: 1 MiB and 128 KiB until a compiled program is
-      called, then 32 MiB and 64 MiB: freed blocks stay for the next call as far as the limit of
-      that call has room for them, else they are given back before it (``malloc_trim``). To find out
-      which stay, blocks are taken and freed before a call.
+      called, then 32 MiB and 64 MiB. Freed blocks then stay for the next call, as far as that
+      call's limit has room for them; otherwise they are given back before it (``malloc_trim``). To
+      find out which stay, blocks are allocated and freed before a call.
     * ``M_MMAP_MAX`` = 0 while a program with blocks above 32 MiB runs, and a thread, "tracer-heap",
-      that gives back what is freed when no such program has run for a second.
+      that gives freed memory back when no such program has run for a second.
     * One thread for BLAS while a program runs whose calls of LAPACK are short.
     * ``gc.set_threshold(1_000_000)`` while a program is planned.
 
     What it buys: resident memory within the limit, also after many calls and beside other programs;
-    calls that wait for no new pages; short calls of LAPACK that are not slowed by threads in wait;
+    calls that wait for no new pages; short calls of LAPACK that waiting threads do not slow down;
     quicker planning of large programs.
+
+    With jaxlib 0.11 and 0.12 resident memory needs one thing more. YNNPACK packs into aligned
+    blocks there, glibc keeps what it cuts off of them in a cache of each thread, and the next block
+    does not fit where the last one was. Only the environment can switch these caches off, before
+    Python starts: ``GLIBC_TUNABLES=glibc.malloc.tcache_count=0``. Planned bytes and XLA's count
+    keep the limit on these versions without it.
 
     Returns
     -------
@@ -120,9 +127,9 @@ def tune_host_allocator() -> TunedHostAllocator:
     Notes
     -----
     Undoing sets glibc's defaults (128 KiB, 128 KiB, 65536 mapped blocks, heaps by the number of
-    cores), gives freed memory back and ends the thread. Three things stay: glibc adapts its
-    thresholds by itself only until somebody has set one; if a thread asked for a heap meanwhile,
-    the number of heaps stays one; and a hook of `os.register_at_fork`, which does nothing then.
+    cores), gives freed memory back and ends the thread. Three things stay. glibc no longer adapts
+    its thresholds by itself once somebody has set one. If a thread asked for a heap meanwhile, the
+    number of heaps stays one. A hook of `os.register_at_fork` stays, which then does nothing.
 
     Examples
     --------

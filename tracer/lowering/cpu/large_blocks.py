@@ -1,10 +1,10 @@
-"""Blocks above 32 MiB stay in the heap from call to call too, and go back after a pause.
+"""Keep blocks above 32 MiB in the heap from call to call, and give them back after a pause.
 
 glibc maps such blocks and gives them back when they are freed, whatever its threshold, so each call
 waits for new pages: a third of a training step of 4.6 GB (docs/memory-model.md). While a program
-runs no block is mapped; when no call has come for a second the rest is given back, as jemalloc's
-decay does (its `dirty_decay_ms`, https://jemalloc.net/jemalloc.3.html), also what results leave
-when they are dropped later.
+runs, no block is mapped. When no call has come for a second, everything is given back, including
+what dropped results leave. jemalloc does the same (`dirty_decay_ms`,
+https://jemalloc.net/jemalloc.3.html).
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class LargeBlocks:
     Parameters
     ----------
     give_back : callable
-        Gives what is freed back to the system, and has glibc do so again at the heap's end.
+        Gives freed memory back to the system, and makes glibc do so again at the heap's end.
     kept_bytes : callable
-        Returns how much that is, or more.
+        Returns an upper bound of that.
     """
 
     def __init__(self, give_back: Callable[[], None], kept_bytes: Callable[[], int]) -> None:
@@ -62,17 +62,17 @@ class LargeBlocks:
                 self._running.discard(call)
                 self._was_called = True
                 if not self._running:
-                    # What others allocate between calls is mapped as ever.
+                    # What others allocate between calls is mapped as usual.
                     c_heap.map_as_usual()
 
     def clear(self) -> None:
-        """Give back now what is freed, if it is much and no program uses it."""
-        if self._watcher is not None:  # Else nothing was ever kept.
+        """Give freed memory back now, if it is much and no program uses it."""
+        if self._watcher is not None:  # Otherwise nothing was ever kept.
             with self._lock:
                 self._look()
 
     def _is_watched(self) -> bool:
-        """Return whether a thread will give back what is kept, which is started here."""
+        """Start the thread that gives kept memory back; return whether it runs."""
         if self._end.is_set():
             return False
         if self._watcher is None:
@@ -85,7 +85,7 @@ class LargeBlocks:
         return True
 
     def _watch(self) -> None:
-        """Give back what is freed when nothing has run for a while."""
+        """Give freed memory back when nothing has run for a while."""
         while not self._end.wait(PAUSE_SECONDS):
             with self._lock:
                 if self._was_called:

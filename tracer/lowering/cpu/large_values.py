@@ -1,4 +1,4 @@
-"""Programs of values with more elements than XLA:CPU's kernels can count."""
+"""Programs whose values have more elements than XLA:CPU's kernels can count."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ int of 32 bits, by which it divides: at 2^37 elements that is 0, and the compile
 
 
 def kernel_options(graph: Graph, platform: str) -> dict[str, str]:
-    """Return the backend's options that compile a graph to kernels that are safe for its values.
+    """Return the backend's options for kernels that are safe for a graph's values.
 
-    Those without tiles, where a value is too large. Such a value may be fused away and never
+    Kernels without tiles, if a value is too large. Such a value may be fused away and never
     stored; if not, the allocator says what is missing.
     """
     is_here = shims.TILES_ARE_COUNTED_IN_AN_INT and is_on("untiled kernels")

@@ -1,11 +1,12 @@
-"""How many threads SciPy's OpenBLAS, whose LAPACK XLA:CPU's custom calls are, takes for a program.
+"""How many threads SciPy's OpenBLAS takes while a program runs; it is XLA:CPU's LAPACK.
 
-A thread of OpenBLAS that has done its share waits actively for more, for about 20 ms, on a core
-that XLA's own threads want. Where calls take less than that, and loops over slices are made of such
-calls, XLA has half a machine: the gradient of a sparse Gaussian process took three times as long
-as with one thread for OpenBLAS (docs/experiments.md). Large calls have all threads.
+An OpenBLAS thread that has finished its share waits actively for more, for about 20 ms, on a core
+that XLA's own threads need. If calls are shorter than that, as in loops over slices, XLA has half a
+machine: the gradient of a sparse Gaussian process took three times as long as with one OpenBLAS
+thread (docs/experiments.md). Large calls keep all threads.
 
-The number is the whole process's, so only `tracer.tune_host_allocator` asks for this.
+The number of threads belongs to the whole process, so only `tracer.tune_host_allocator` asks for
+this.
 """
 
 from __future__ import annotations
@@ -66,9 +67,9 @@ def _multiplications(operands: Sequence[Array]) -> int:
 
 @functools.cache
 def _libraries() -> tuple[Any, ...]:
-    """Return the BLAS libraries of the process that LAPACK may come of, by threadpoolctl.
+    """Return the BLAS libraries of the process that LAPACK may come from, by threadpoolctl.
 
-    NumPy's wheels bring one of their own along, which XLA does not call. Asked for once LAPACK is
+    NumPy's wheels bring their own one, which XLA does not call. Called once LAPACK is
     loaded: the list is of what is loaded then.
     """
     blas = threadpoolctl.ThreadpoolController().select(user_api="blas")

@@ -1,13 +1,13 @@
-"""Whether this machine computes right values with vectors that are wider than XLA's default.
+"""Check whether this machine computes right values with vectors wider than XLA's default.
 
-XLA's own tests run at its default, and a function of its library was wrong at 512 bits (see
-`builder_angles`). So the first program of a machine that is compiled for a CPU is one of ours: each
-function that XLA has kernels for, and the sum of all, beside what NumPy says. What came out is kept
-in the user's cache folder, for this machine, this jaxlib and these flags.
+XLA's own tests run at its default width, and a function of its library was wrong at 512 bits (see
+`functions`). So the first program that a machine compiles for a CPU is a check: each function that
+XLA has kernels for, and the sum of all, compared with NumPy. The verdict is kept in the user's
+cache folder, for this machine, this jaxlib and these flags.
 
-A function needs a loop of its own: where several are in one, LLVM may choose narrower vectors (on
-Zen 4 it does so for the faulty function and any other), and their sum is right. In the sum of all,
-a call meets registers that are in use.
+A function needs a loop of its own. With several in one loop LLVM may choose narrower vectors, and
+their sum is right; on Zen 4 it does so for the faulty function and any other. In the sum of all, a
+call finds registers in use.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _KNOWN: dict[str, bool] = {}
 
 
 def vectors_are_right(options: dict[str, Any], machine: str, device: Device) -> bool:
-    """Tell whether functions have right values where programs are compiled with some options.
+    """Tell whether functions have right values in programs compiled with some options.
 
     The first time on a machine this takes about half a second.
 
@@ -55,7 +55,7 @@ def vectors_are_right(options: dict[str, Any], machine: str, device: Device) -> 
     options : dict
         XLA's options that ask for wide vectors.
     machine : str
-        What tells machines apart: the processor and its instruction sets.
+        What identifies the machine: the processor and its instruction sets.
     device : Device
         A CPU of this process.
     """
@@ -67,7 +67,7 @@ def vectors_are_right(options: dict[str, Any], machine: str, device: Device) -> 
 
 
 def _find_out(options: dict[str, Any], device: Device) -> bool:
-    """Run the check and say what is wrong."""
+    """Run the check and return what is wrong."""
     wrong = wrong_values(functions(), options, device)
     if not wrong:
         return True
@@ -94,7 +94,7 @@ def _operands(count: int, dtype: np.dtype[Any]) -> list[Array]:
 
 
 def wrong_values(chosen: Sequence[Op], options: dict[str, Any], device: Device) -> list[str]:
-    """Return what has not NumPy's values: functions with their dtypes, and the sum of all."""
+    """Return what differs from NumPy: functions with their dtypes, and the sum of all."""
     buffers = [to_device(x, device) for dtype in _DTYPES for x in 2 * _operands(2, dtype)]
     found = [to_host(x) for x in _executable(chosen, options, device)(*buffers)]
     expected = [row for dtype in _DTYPES for row in _expected(chosen, dtype)]
@@ -106,9 +106,9 @@ def wrong_values(chosen: Sequence[Op], options: dict[str, Any], device: Device) 
 
 
 def _in_vectors(chosen: Sequence[Op], dtype: np.dtype[Any]) -> list[Op]:
-    """Return the functions that vectors of a dtype are computed with.
+    """Return the functions that are computed in vectors of a dtype.
 
-    A loop with one of the others comes without vectors, or with narrower ones, and hides faults.
+    A loop with one of the others has no vectors, or narrower ones, and hides faults.
     """
     return [op for op in chosen if dtype.name in op.vectors]
 
@@ -129,7 +129,7 @@ def _is_right(terms: Array, values: Array) -> bool:
 
 
 def _executable(chosen: Sequence[Op], options: dict[str, Any], device: Device) -> Executable:
-    """Compile the check, past the cache of programs, which asks for the options that it checks."""
+    """Compile the check without the cache of programs, which needs the options it checks."""
     graph = _functions_and_sum(chosen)
     module = lower_graph(graph, device.platform)
     every = {**xla_options.default_options(device.platform), **options}
@@ -168,7 +168,7 @@ def _key(options: dict[str, Any], machine: str) -> str:
 
 
 def _remembered(key: str, find_out: Callable[[], bool]) -> bool:
-    """Return what is kept in the cache folder, or find out and keep it where that can be done."""
+    """Return the verdict from the cache folder, or find out and keep it there if possible."""
     file = _folder() / f"wide-vectors-{key}.txt"
     try:
         kept = file.read_text(encoding="ascii").strip()
@@ -182,7 +182,7 @@ def _remembered(key: str, find_out: Callable[[], bool]) -> bool:
 
 
 def _keep(file: Path, text: str) -> None:
-    """Write a file that others see whole or not at all; where none can be written, none is."""
+    """Write a file that others see whole or not at all; skip it if it cannot be written."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=file.parent)

@@ -1,4 +1,4 @@
-"""How wide the vectors are that XLA:CPU computes with: its default is half of what is there."""
+"""How wide XLA:CPU's vectors are: its default is half of what the processor may have."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def vector_options(platform: str) -> dict[str, Any]:
 
 
 def vector_notes(platform: str) -> tuple[str, ...]:
-    """Return what a plan says of a machine whose full vectors are not used as they are wrong."""
+    """Return the plan's note for a machine whose full vectors are wrong, and so are not used."""
     if not _are_fast(platform) or _are_right():
         return ()
     return ("compiled for XLA's own width of vectors: wider ones compute wrong values here",)
@@ -48,12 +48,12 @@ def _are_right() -> bool:
 
 
 def cpu_features() -> frozenset[str]:
-    """Return the instruction sets that the machine says it has (Linux); none where it does not."""
+    """Return the instruction sets that the machine says it has (Linux); none if it does not."""
     return frozenset(_said_of_cpu().get("flags", "").split())
 
 
 def cpu_model() -> str:
-    """Return the maker's name for the processor (Linux); empty where the machine does not say."""
+    """Return the maker's name for the processor (Linux); empty if the machine does not say."""
     said = _said_of_cpu()
     return " ".join(
         said.get(name, "") for name in ("model name", "cpu family", "model", "stepping")
@@ -62,7 +62,7 @@ def cpu_model() -> str:
 
 @cache
 def _said_of_cpu() -> dict[str, str]:
-    """Return what Linux says of the first processor."""
+    """Return what Linux says about the first processor."""
     if not _CPU_INFO.exists():
         return {}
     first, _, _ = _CPU_INFO.read_text(encoding="ascii", errors="replace").partition("\n\n")

@@ -1,1 +1,1 @@
-"""Devices, meshes and processes: what is there, and how arrays lie on it."""
+"""Devices, meshes and processes: what is there, and how arrays are placed."""

@@ -1,4 +1,4 @@
-"""Devices that are not here: what the compilers of TPUs and GPUs have to be told about them.
+"""Devices that are not present: what the compilers of TPUs and GPUs must be told about them.
 
 Both compile on a machine without the device and count the bytes that the program will take there.
 """
@@ -45,7 +45,7 @@ def absent_devices(plugin: Plugin, target: Target, topology: str | None) -> list
     except RuntimeError as error:
         raise DeviceError(
             f"there is no machine of {target.name} with topology {topology!r}: {error}",
-            mend="leave the topology out, or give one that is built, such as "
+            mend="leave the topology out, or give an existing one, such as "
             + ("'tpu:v5e:4x4'" if plugin.platform == "tpu" else "'cuda:h100:8'"),
         ) from error
     return list(made._make_compile_only_devices())

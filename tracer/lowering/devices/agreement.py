@@ -1,9 +1,9 @@
-"""What processes tell each other before they do something together.
+"""How processes agree before they do something together.
 
-Each of them says what it is about to do, and hears what the others are: programs whose parts wait
-for each other run only where all run the same one. Who waits hears of a process that failed, left,
-died, or waits for this one elsewhere, so that nobody waits for ever, and no data of one program is
-taken for data of another.
+Programs whose parts wait for each other work only if all processes run the same one. So each
+process announces what it is about to do, and reads what the others announce. A waiting process is
+told if another one failed, left, died, or waits for it elsewhere. So nobody waits forever, and no
+data of one program is taken for data of another.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tracer.lowering.devices.processes import ENDED, Group, say_ended, working_g
 from tracer.lowering.run.failures import first_line
 
 _POLL_MILLISECONDS = 1000
-"""For how long to wait before a look at what has become of the others."""
+"""How long to wait before checking on the others."""
 _PATIENCE_SECONDS = 1800
 """Others may read data, plan and compile for that long before they come to the same point."""
 _KEPT = 64
@@ -35,14 +35,14 @@ _ONE_POINT = threading.Lock()
 
 
 def exchange(value: str, *, purpose: str, among: Iterable[int]) -> list[str]:
-    """Return the values that processes give, in the order of their numbers; each has to call it.
+    """Return the values that processes give, in the order of their numbers; each must call it.
 
     Parameters
     ----------
     value : str
         The value of this process.
     purpose : str
-        What it is for: the others have to say the same.
+        What it is for; it must be the same in all.
     among : iterable of int
         The processes; this is one of them.
 
@@ -97,7 +97,7 @@ class _Point:
             raise self._unreachable(error) from error
 
     def hear(self) -> list[str]:
-        """Return what all give; refuse to go on where one is about to do something else."""
+        """Return the values of all; refuse to go on if one is about to do something else."""
         for other in self.members:
             if other not in self.said:
                 self.said[other] = self._heard(other)
@@ -122,7 +122,7 @@ class _Point:
         return self._awaited(other, key) if found is None else found
 
     def _asked(self, key: str) -> str | None:
-        """Return what was said; None when that takes longer."""
+        """Return the message; None if it takes longer."""
         try:
             return str(self.group.client.blocking_key_value_get(key, _POLL_MILLISECONDS))
         except RuntimeError as error:
@@ -131,7 +131,7 @@ class _Point:
             raise self._unreachable(error) from error
 
     def _awaited(self, other: int, key: str) -> str:
-        """Return what was said as soon as it is, and have the others know that it is missed."""
+        """Return the message as soon as it comes, and tell the others that it is missing."""
         client, waits = self.group.client, f"{_WAITS}{self.group.index}"
         end = time.monotonic() + _PATIENCE_SECONDS
         missed = json.dumps([other, self.members, self.number, self.purpose])
@@ -148,7 +148,7 @@ class _Point:
                     say_ended(self.group, f"has given up, as others {why}")
                     raise self._alone(why)
         finally:
-            with contextlib.suppress(RuntimeError):  # the meeting point is gone: nobody reads it
+            with contextlib.suppress(RuntimeError):  # the coordinator is gone: nobody reads it
                 client.key_value_delete(waits)
 
     def _why_not(self, other: int, is_late: bool) -> str | None:
@@ -179,7 +179,8 @@ class _Point:
             f"processes {index} and {other} do different things at the same point: process {index} "
             f"is to {self.purpose}, process {other} to {purpose}",
             mend="let all processes make the same calls with the same code, types, options and "
-            "limits, in the same order; what only some do takes a mesh of their devices",
+            "limits, in the same order; a program of some processes only needs a mesh of their "
+            "devices",
         )
 
     def _unreachable(self, error: RuntimeError) -> DeviceError:
@@ -192,12 +193,12 @@ class _Point:
             f"process {self.group.index} of {self.group.count} is to {self.purpose}, and others "
             f"{why}",
             mend="let all processes make the same calls on the same meshes, in the same order; "
-            "read what the others say last",
+            "read the last messages of the others",
         )
 
 
 def _place(members: tuple[int, ...], number: int) -> str:
-    """Return where processes speak at a point."""
+    """Return the key under which processes communicate at a point."""
     return f"{_block(members, number)}/{number}"
 
 

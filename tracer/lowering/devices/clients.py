@@ -37,7 +37,7 @@ def _make_tpu_client() -> Any:
 class Platform:
     """How to find the devices of one platform.
 
-    `is_attached` is asked before anything large is loaded; `sought` is what it looks for.
+    `is_attached` is called before anything large is loaded; `sought` is what it looks for.
     """
 
     make_client: Callable[[], Any]

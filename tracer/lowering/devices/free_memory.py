@@ -19,7 +19,7 @@ def free_bytes(device: Device | None = None) -> int:
 
     Notes
     -----
-    Of a GPU or TPU what its allocator may still hand out. On CPU the smaller of the machine's
+    For a GPU or TPU, what its allocator may still hand out. On CPU, the smaller of the machine's
     available memory and what is left of the limit of the control group (a container's limit),
     shared evenly by the CPU devices of the process. Of a device that is not here all its memory.
 
@@ -40,7 +40,7 @@ def free_bytes(device: Device | None = None) -> int:
 
 
 def least_free_bytes(mesh: Mesh, purpose: str) -> int:
-    """Return the bytes that are free on the device of a mesh that has least, now.
+    """Return the bytes that are free now on the mesh's device that has least.
 
     Processes agree on it; CPU devices of several processes of one machine share its memory.
 
@@ -49,7 +49,7 @@ def least_free_bytes(mesh: Mesh, purpose: str) -> int:
     mesh : Mesh
         All processes that have devices of it call this.
     purpose : str
-        What for; they have to say the same.
+        What for; it must be the same in all.
 
     Raises
     ------

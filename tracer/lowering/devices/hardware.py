@@ -18,8 +18,8 @@ def target_of(device: Device | str | None = None) -> Target:
     Returns
     -------
     Target
-        Of a CPU with its cores, its largest cache and its memory, as the machine says them now. Of
-        a GPU or TPU by the maker's data sheet.
+        For a CPU its cores, largest cache and memory, as the machine states them now. For
+        a GPU or TPU the maker's data sheet.
     """
     place = find_device(device)
     if place.target is not None:

@@ -1,7 +1,7 @@
-"""Connections that carry no data: when one closes, the process at its other end is gone.
+"""Connections that carry no data: when one closes, the process at the other end is gone.
 
-XLA's runtime takes a process for dead when it has been silent for a while. A system that ends a
-process closes its connections at once.
+XLA's runtime declares a process dead when it has been silent for a while. The system closes the
+connections of a process at once when it ends.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ class Lifelines:
     Parameters
     ----------
     client : object
-        XLA's connection to the meeting point, through which the processes find each other.
+        XLA's connection to the coordinator, through which the processes find each other.
     coordinator_address : str
-        Host and port of the meeting point.
+        Host and port of the coordinator.
     index, count : int
         Which process this is, and how many there are.
     seconds : float
-        For how long to wait for the others' addresses.
+        How long to wait for the others' addresses.
     """
 
     def __init__(
         self, client: Any, coordinator_address: str, index: int, count: int, seconds: float
     ) -> None:
         host, family = _own_host(coordinator_address)
-        # The others' connections stay in its queue: nobody has to accept them.
+        # The others' connections stay in its queue: they need not be accepted.
         self._listener = socket.create_server((host, 0), family=family, backlog=count)
         client.key_value_set(f"tracer/address/{index}", f"{host}|{self._listener.getsockname()[1]}")
         self._others: dict[int, socket.socket] = {}
@@ -42,7 +42,7 @@ class Lifelines:
             try:
                 made = socket.create_connection((host, int(port)), timeout=_CONNECT_SECONDS)
             except OSError:
-                continue  # between walls: XLA's heartbeat tells of this process' end, only later
+                continue  # firewalls between: XLA's heartbeat reports this process' end, only later
             self._others[other] = made
 
     def is_cut(self, other: int) -> bool:
@@ -62,7 +62,7 @@ class Lifelines:
 
 
 def _own_host(coordinator_address: str) -> tuple[str, socket.AddressFamily]:
-    """Return the address of this machine on the way to another, and its family."""
+    """Return this machine's address on the route to another, and its family."""
     host, port = coordinator_address.rsplit(":", 1)
     family, *_, address = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_DGRAM)[0]
     with socket.socket(family, socket.SOCK_DGRAM) as probe:

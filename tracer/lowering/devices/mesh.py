@@ -50,7 +50,7 @@ class Mesh:
         if found.ndim != len(names) or len(set(names)) < len(names):
             raise ArgumentError(
                 f"a mesh of {found.ndim} axes has the names {names}",
-                mend="give each axis of the array of devices a name of its own",
+                mend="give each axis of the array of devices its own name",
             )
         flat = list(found.flat)
         if not flat or len(set(flat)) < len(flat):
@@ -136,7 +136,7 @@ def make_mesh(
     *,
     devices: Sequence[Device] | None = None,
 ) -> Mesh:
-    """Return a mesh of the first devices there are.
+    """Return a mesh of the first devices.
 
     Parameters
     ----------
@@ -145,12 +145,12 @@ def make_mesh(
     axis_names : sequence of str
         Their names.
     devices : sequence of Device, optional
-        Of these; by default those of the default device's platform.
+        The devices to choose from; by default those of the default device's platform.
 
     Raises
     ------
     DeviceError
-        There are not as many devices.
+        There are too few devices.
     """
     from tracer.lowering.devices.registry import default_device
 

@@ -1,7 +1,7 @@
-"""How an array lies on a mesh of devices: JAX's names and meaning.
+"""How an array is spread over a mesh of devices: JAX's names and meaning.
 
-A `PartitionSpec` says for each axis of an array along which axes of the mesh it is cut; what is not
-named is whole on every device.
+For each axis of an array a `PartitionSpec` says along which mesh axes it is cut. An axis that is
+not named is whole on every device.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class PartitionSpec(tuple[Any, ...]):
 
 
 def _plain_part(part: str | Sequence[str] | None) -> Any:
-    """Return a part in its only form: one name is no tuple, none is None."""
+    """Return a part in its normal form: a single name without a tuple, no name as None."""
     if part is None or isinstance(part, str):
         return part
     names = tuple(part)
@@ -61,7 +61,7 @@ def _plain_part(part: str | Sequence[str] | None) -> Any:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class NamedSharding:
-    """How an array lies on a mesh.
+    """How an array is spread over a mesh.
 
     Attributes
     ----------
@@ -146,7 +146,7 @@ class NamedSharding:
         return tuple(sizes)
 
     def places(self, shape: Sequence[int]) -> Iterator[tuple[Device, tuple[slice, ...]]]:
-        """Yield each device of the mesh with the part of an array that lies there."""
+        """Yield each device of the mesh with its part of an array."""
         local = self.shard_shape(shape)
         parts = self.parts(len(shape))
         for place, device in np.ndenumerate(self.mesh.devices):
@@ -162,7 +162,7 @@ class NamedSharding:
     def is_equivalent_to(self, other: NamedSharding, ndim: int) -> bool:
         """Tell whether arrays with `ndim` axes have the same part on each device, in one order.
 
-        The names of the axes do not matter, nor how the devices stand in a grid.
+        The names of the axes do not matter, nor how the devices are arranged in a grid.
         """
         if self == other:
             return True

@@ -19,7 +19,7 @@ MESH_NAME = "mesh"
 
 @dataclass(frozen=True)
 class Placement:
-    """How the inputs and outputs of a program lie on a mesh.
+    """How the inputs and outputs of a program are spread over a mesh.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class Placement:
 
 
 def declare_mesh(module: Any, mesh: Mesh) -> None:
-    """Write a mesh into a module, which then is one of as many partitions."""
+    """Write a mesh into a module, which then has that many partitions."""
     integer = ir.IntegerType.get_signless(32)
     module.operation.attributes["mhlo.num_partitions"] = ir.IntegerAttr.get(integer, mesh.size)
     module.operation.attributes["mhlo.num_replicas"] = ir.IntegerAttr.get(integer, 1)
@@ -60,7 +60,7 @@ def sharding_attribute(parts: Sequence[AxisNames]) -> Any:
 def sharding_attributes(
     shardings: Sequence[NamedSharding | None], types: Sequence[ShapeDtype]
 ) -> list[dict[str, Any]]:
-    """Return the attributes of a function's arguments or results that say how they lie."""
+    """Return the attributes that say how a function's arguments or results are spread."""
     return [
         {} if sharding is None
         else {"sdy.sharding": sharding_attribute(sharding.parts(type.ndim))}
@@ -71,12 +71,12 @@ def sharding_attributes(
 def chosen_outputs(
     raw: Any, placement: Placement, types: Sequence[ShapeDtype]
 ) -> tuple[NamedSharding, ...]:
-    """Return how the results lie, where XLA was left the choice.
+    """Return how the results are spread, where XLA was left the choice.
 
     Raises
     ------
     LoweringError
-        XLA's choice is none that axes of the mesh can say.
+        XLA's choice cannot be written with axes of the mesh.
     """
     if None not in placement.outputs:
         return placement.outputs  # type: ignore[return-value]
@@ -89,8 +89,8 @@ def chosen_outputs(
         if chosen is None:
             raise LoweringError(
                 f"XLA leaves a result, {type}, on {placement.mesh} as {made}, which no "
-                "PartitionSpec says",
-                mend="say in out_shardings how the results are to lie",
+                "PartitionSpec describes",
+                mend="state in out_shardings how the results are spread",
             )
         found.append(chosen)
     return tuple(found)

@@ -1,7 +1,7 @@
-"""The wheels that bring a device to jaxlib: where they are, whether they fit, how they are loaded.
+"""The wheels that bring a device to jaxlib: where they are, whether they fit, how to load them.
 
-Nothing of jax is imported: the wheels' own `__init__` would, so their files are found without
-executing them.
+Nothing of jax is imported. The wheels' own `__init__` would import it, so their files are found
+without executing them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Plugin:
     extra : str
         The extra of this package that installs it.
     wheels : tuple of str
-        What is installed, the wheel with the library first.
+        The installed wheels, the one with the library first.
     package, library : str
         The importable package that holds the library, and the library's file in it.
     prepare : callable
@@ -67,12 +67,12 @@ class Plugin:
 
     @property
     def is_installed(self) -> bool:
-        """Whether any of the wheels is there."""
+        """Whether any of the wheels is installed."""
         return any(self.versions().values())
 
     @property
     def install(self) -> str:
-        """How to get it."""
+        """How to install it."""
         return f"pip install 'tracer[{self.extra}]'"
 
     def problem(self) -> str | None:
@@ -86,14 +86,14 @@ class Plugin:
         if self.of_jaxlib and others:
             named = ", ".join(f"{name} {found}" for name, found in others.items())
             fits = "does not fit" if len(others) == 1 else "do not fit"
-            return f"{named} {fits} jaxlib {ours}: the versions have to be the same"
+            return f"{named} {fits} jaxlib {ours}: the versions must be the same"
         if self.path is None:
             return f"{self.wheels[0]} is installed without its library {self.library}"
         return None
 
     @property
     def mend(self) -> str:
-        """What to install in place of what is there."""
+        """What to install instead."""
         if not self.of_jaxlib or not self.is_installed:
             return self.install
         pins = " ".join(f"{wheel}=={jaxlib.version.__version__}" for wheel in self.wheels)
@@ -113,7 +113,7 @@ class Plugin:
 
 
 def load(plugin: Plugin) -> Any:
-    """Load a plugin once per process; returns XLA's handle of it.
+    """Load a plugin once per process; return XLA's handle of it.
 
     Raises
     ------
@@ -182,7 +182,7 @@ _NVIDIA_LIBRARIES = (
 
 
 def _load_nvidia_libraries() -> None:
-    """Load NVIDIA's libraries from their wheels, where installed, so that XLA finds these."""
+    """Load NVIDIA's libraries from their wheels, if installed, so that XLA finds them."""
     spec = importlib.util.find_spec("nvidia")
     if not has_nvidia_driver() or spec is None:
         return
@@ -194,7 +194,7 @@ def _load_nvidia_libraries() -> None:
 
 
 def _keep_from_the_cloud() -> None:
-    """Have libtpu compile on a machine without a TPU.
+    """Make libtpu compile on a machine without a TPU.
 
     It would ask the cloud's metadata server for minutes which machine this is, and refuse a second
     process, as if there were a TPU to share.
@@ -215,7 +215,7 @@ _NO_CLOUD = {
 
 
 def _register_cuda(version: int, handle: Any) -> None:
-    """Hand cuSOLVER's, cuBLAS's and the other libraries' calls to XLA."""
+    """Register the calls of cuSOLVER, cuBLAS and the other libraries with XLA."""
     calls = importlib.import_module(f"jax_cuda{version}_plugin.cuda_plugin_extension")
     xla_client.register_custom_type_handler(
         "CUDA", functools.partial(calls.register_custom_type, handle)
@@ -234,7 +234,7 @@ def _register_cuda(version: int, handle: Any) -> None:
 
 
 def _nothing(_: Any) -> None:
-    """Register nothing: the TPU's compiler knows all that it can call."""
+    """Register nothing: the TPU's compiler knows everything it can call."""
 
 
 def _cuda(version: int) -> Plugin:

@@ -1,7 +1,7 @@
 """Several processes that work together, through XLA's own distributed runtime.
 
-One process serves as the meeting point; all find each other's devices there, and programs on CPUs
-move data between processes with gloo.
+One process is the coordinator, where all find each other's devices. Programs on CPUs move data
+between processes with gloo.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _DEVICES_VARIABLE = "TRACER_CPU_DEVICES"
 
 @dataclass
 class Group:
-    """Those that work together, and which of them this process is."""
+    """The processes that work together, and which of them this one is."""
 
     client: Any
     service: Any
@@ -49,7 +49,7 @@ _LEFT = "tracer/left/"
 _LONGEST = 1000
 """Characters that say how a process ended."""
 _LINGER_SECONDS = 4
-"""For how long the meeting point stays when its process failed: who waits hears why."""
+"""How long the coordinator stays after its process failed, so that waiting processes hear why."""
 _STARTED = threading.Event()
 """Set when a client is made: it cannot join other processes any more."""
 
@@ -70,12 +70,12 @@ def distributed_client() -> Any:
 
 
 def working_group() -> Group | None:
-    """Return those that work together; None where this process works alone."""
+    """Return the group of this process; None if it works alone."""
     return _GROUP[0] if _GROUP else None
 
 
 def cpu_client_options() -> dict[str, Any]:
-    """Return how many devices the CPU client makes, and whom it works with."""
+    """Return how many devices the CPU client makes, and which processes it works with."""
     options: dict[str, Any] = {}
     _STARTED.set()
     # Set to nothing is not set, as a shell's `TRACER_CPU_DEVICES= python ...` means it.
@@ -135,7 +135,7 @@ def initialize(
     """
     if num_processes < 1 or not 0 <= process_id < num_processes:
         raise ArgumentError(
-            f"process_id={process_id} is none of {num_processes} processes",
+            f"process_id={process_id} is not one of {num_processes} processes",
             mend="number the processes from 0 to num_processes - 1",
         )
     if ":" not in coordinator_address:
@@ -146,12 +146,12 @@ def initialize(
     with _LOCK:
         if _GROUP:
             raise DeviceError(
-                "this process works with others already",
-                mend="call tracer.distributed.initialize once, or shutdown() before",
+                "this process already works with others",
+                mend="call tracer.distributed.initialize once, or shutdown() first",
             )
         if _STARTED.is_set():
             raise DeviceError(
-                "devices are in use already, so this process cannot join others any more",
+                "devices are already in use, so this process can no longer join others",
                 mend="call tracer.distributed.initialize before anything is computed",
             )
         try:
@@ -179,7 +179,7 @@ def initialize(
 
 
 def _wait_for(address: str, seconds: float) -> None:
-    """Wait until somebody listens at an address: XLA would end the process if nobody does."""
+    """Wait until a process listens at an address: XLA would end this one if none does."""
     host, port = address.rsplit(":", 1)
     end = time.monotonic() + seconds
     while True:
@@ -197,22 +197,22 @@ _PAUSE_SECONDS = 0.1
 
 
 def _leave() -> None:
-    """Leave the others at the end of the program, unless it failed: they then wait in vain.
+    """Leave the others at the end of the program, unless it failed: they would wait for nothing.
 
-    They are told by its closed connections or its silence, and end with a message.
+    They notice its closed connections or its silence, and end with a message.
     """
     if _GROUP and not _FAILED.is_set():
         shutdown()
 
 
 def _note_failures() -> None:
-    """Have it known at the end of the program that it failed."""
+    """Tell the others, when the program ends, that it failed."""
     before = sys.excepthook
 
     def hook(kind: type[BaseException], error: BaseException, trace: Any) -> None:
         _FAILED.set()
         for group in _GROUP:
-            # Never destroyed: the meeting point waits as it goes for those that are still there,
+            # Never destroyed: on its way out the coordinator waits for those that are still there,
             # and XLA would end this process by a signal when they fall silent.
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(group))
             say_ended(group, f"failed: {kind.__name__}: {getattr(error, 'what', error)}")
@@ -225,20 +225,20 @@ def _note_failures() -> None:
 
 
 def say_ended(group: Group, how: str) -> None:
-    """Have those that wait for this process know that it will not come."""
-    # Without a meeting point they are told by the closed connection.
+    """Tell processes that wait for this one that it will not come."""
+    # Without a coordinator they notice the closed connection.
     with contextlib.suppress(RuntimeError):
         group.client.key_value_set(f"{ENDED}{group.index}", how[:_LONGEST], allow_overwrite=True)
 
 
 def _have_left(group: Group) -> None:
-    """Have the meeting point know that this process needs it no more."""
+    """Tell the coordinator that this process no longer needs it."""
     with contextlib.suppress(RuntimeError):
         group.client.key_value_set(f"{_LEFT}{group.index}", "", allow_overwrite=True)
 
 
 def _stay(group: Group, seconds: float = math.inf) -> None:
-    """Stay as the meeting point for those that are still at work: XLA ends them when it goes."""
+    """Stay as coordinator for those still at work: XLA ends them when it goes."""
     end = time.monotonic() + seconds
     others = set(range(group.count)) - {group.index} if group.service is not None else set()
     while others and time.monotonic() < end:

@@ -59,7 +59,7 @@ class _Search:
         return tuple(_device(platform, raw) for raw in raws)
 
     def _miss(self, platform: str, error: Exception) -> None:
-        """Keep the reason why a device that is attached cannot be used, and say so once."""
+        """Keep the reason why an attached device cannot be used, and warn once."""
         if not isinstance(error, DeviceError):
             error = DeviceError(
                 f"XLA cannot use the {platform.upper()}: {error}",
@@ -87,7 +87,7 @@ class _Search:
         return next(device for device in self.everywhere() if device.is_local)
 
     def set_default(self, device: Device | None) -> None:
-        # An object of its own, equal to the device: what lies there was not put there by name.
+        # A separate object, equal to the device: arrays there were not put there by name.
         self._default = device and self._unnamed.setdefault(device, replace(device))
 
     def absent(self, machine: str, plugin: plugins.Plugin, target: Target) -> tuple[Device, ...]:
@@ -148,14 +148,14 @@ def default_device() -> Device:
     Set by `set_default_device`, or by `TRACER_DEVICE` in the environment; else the first one of
     the preferred platform: TPU, GPU, CPU.
 
-    It equals the device of that name and is another object, by which arrays that nobody placed
-    are known: they follow the others (`is_uncommitted`).
+    It equals the device of that name and is another object, so that arrays that were put nowhere
+    can be told: they follow the others (`is_uncommitted`).
     """
     return _SEARCH.default()
 
 
 def is_uncommitted(place: Any) -> bool:
-    """Tell whether what lies at a place is there only as no device was named.
+    """Tell whether arrays are at a place only because no device was named.
 
     As in JAX, such arrays go where the others of an expression were put.
     """
@@ -240,7 +240,7 @@ copyreg.pickle(Device, _by_name)
 
 
 def _described(machine: str) -> tuple[Device, ...] | None:
-    """Return the devices of a machine that is not here; None if this is no name of one."""
+    """Return the devices of a machine that is not here; None if the name is not one."""
     name, *rest = machine.split(":")
     platform = _ALIASES.get(name, name)
     target = ACCELERATORS.get(platform, {}).get(rest[0] if rest else "")
@@ -251,7 +251,7 @@ def _described(machine: str) -> tuple[Device, ...] | None:
 
 
 def _unknown(device: str) -> DeviceError:
-    """Return the error for a device that there is not: what was looked for, found, to install."""
+    """Return the error for a missing device: what was looked for, found, and can be installed."""
     platform = _ALIASES.get(device.split(":")[0], device.split(":")[0])
     names = ", ".join(map(str, _SEARCH.everywhere()))
     what, mends = f"there is no device {device!r}", [f"use one of {names}"]

@@ -1,15 +1,14 @@
-"""One buffer has one name: whoever reads a value that a barrier holds reads it behind a barrier.
+"""One buffer has one name: every reader of a barrier's operand reads it behind a barrier.
 
-A barrier's result is the memory of its operand under another name. XLA:CPU lets an instruction
-write its result over an operand that it reads element for element, and that is in its last use. It
-asks this of each operand alone, and only of operands that the instruction reads by the name that
-defines them (`HeapSimulator::RunComputation`, xla/service/heap_simulator/heap_simulator.cc). So an
-instruction that reads `x` element for element, and `transpose(barrier(x))` besides, was written
-over `x` while it still read it: `p = (a + c) @ b; (0.5 * (p + p.T)) @ c` was 41 % off.
+A barrier's result is its operand's memory under another name. XLA:CPU lets an instruction write its
+result over an operand in its last use if it reads that operand element for element. XLA asks this
+of each operand alone, and only of operands that the instruction reads by the name that defines them
+(`HeapSimulator::RunComputation`, xla/service/heap_simulator/heap_simulator.cc). So an instruction
+that reads `x` element for element, and also `transpose(barrier(x))`, was written over `x` while it
+still read it: `p = (a + c) @ b; (0.5 * (p + p.T)) @ c` was 41 % off.
 
-With the names that this module gives, nothing but barriers reads such a value by the name that
-defines it, and XLA never writes over it. `tracer.lowering.memory.overwrites` checks each compiled
-program.
+This module renames, so that only barriers read such a value by the name that defines it. Then XLA
+never writes over it. `tracer.lowering.memory.overwrites` checks each compiled program.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ def _defined_by(value: Any) -> Any:
     """Return the value whose memory a value may be; None where XLA never writes over that.
 
     Arguments of the program, carries of loops and constants are not written over, and several
-    results of one op are read by names of their own.
+    results of one op are read by separate names.
     """
     while not isinstance(value.owner, ir.Block):
         owner = value.owner
@@ -70,7 +69,7 @@ def _is_view(op: Any) -> bool:
 
 
 def _is_of(root: Any, barrier: Any) -> bool:
-    """Tell whether a barrier holds a value and nothing else, where the value is made."""
+    """Tell whether a barrier holds only this value, right where the value is made."""
     operation = barrier.operation
     is_alone = len(barrier.operands) == 1 and barrier.operands[0] == root
     return is_alone and bool(operation.parent == root.owner.operation.parent)
@@ -81,7 +80,7 @@ def _has_uses(value: Any) -> bool:
 
 
 def _is_read_by_barriers_only(root: Any) -> bool:
-    """Tell whether nothing but barriers reads a value, or a view of it."""
+    """Tell whether only barriers read a value, or a view of it."""
     readers = [use.owner for use in root.uses]
     return all(
         reader.name == _BARRIER
@@ -96,7 +95,7 @@ def _new_barrier(root: Any) -> Any:
 
 
 def _put_behind(barrier: Any, root: Any) -> None:
-    """Let all who read a value read it behind a barrier of its own, next to its definition."""
+    """Let all readers of a value read it behind its own barrier, next to its definition."""
     barrier.operation.move_after(root.owner)
     root.replace_all_uses_except(barrier.results[0], barrier.operation)
 

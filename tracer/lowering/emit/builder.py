@@ -20,7 +20,7 @@ from tracer.lowering.emit.dialect import Emitter
 class StableHloBuilder(ModuleContext):
     """Emits StableHLO by name. The protocol is in docs/architecture.md.
 
-    What has no line here is an op of StableHLO or CHLO on operands alone: it is generated.
+    Ops without a line here are StableHLO's or CHLO's on operands alone: they are generated.
     """
 
     bitcast_convert = dialect.bitcast_convert

@@ -1,4 +1,4 @@
-"""What is known of the StableHLO module that is being written: state, and no ops."""
+"""The state of the StableHLO module that is being written. It holds no ops."""
 
 from __future__ import annotations
 

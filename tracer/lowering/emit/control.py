@@ -181,7 +181,7 @@ def _cut(b: ModuleContext, ndims: Sequence[int], axes: Sequence[int | None]) -> 
 def small_call(
     b: ModuleContext, types: Sequence[ShapeDtype], operands: Sequence[Operand], body: Graph
 ) -> tuple[Operand, ...]:
-    """Emit a call of a function of its own; on platforms without such calls, its body.
+    """Emit a call of a separate function; on platforms without such calls, its body.
 
     The function hands its arguments back too, which takes no copy: XLA's emitter ends the
     process where an argument is not read, and simplification may leave one unread.

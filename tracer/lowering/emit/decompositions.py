@@ -1,13 +1,11 @@
 """Decompositions by the platform's library, and the Fourier transform.
 
-On CPU the library is LAPACK.
-
-On NVIDIA GPUs it is cuSOLVER. The calls are those that jaxlib's plugin registers (`plugins`);
-their attributes are documented with cuSOLVER: https://docs.nvidia.com/cuda/cusolver/.
-
-On TPUs they are algorithms that the TPU's compiler brings. Their names and configurations are those
-that XLA's `xla/hlo/builder/lib` gives them. They are of float32; singular values, and eigenvalues
-of matrices that are not symmetric, are not among them.
+* On CPUs the library is LAPACK.
+* On NVIDIA GPUs it is cuSOLVER. The calls are those that jaxlib's plugin registers (`plugins`).
+  Their attributes are documented with cuSOLVER: https://docs.nvidia.com/cuda/cusolver/.
+* On TPUs they are algorithms of the TPU's compiler, float32 only. Names and configurations are
+  those of XLA's `xla/hlo/builder/lib`. Singular values and eigenvalues of matrices that are not
+  symmetric are missing.
 
 A decomposition that does not converge gives NaN.
 """
@@ -328,7 +326,7 @@ def tpu_eigh(b: ModuleContext, x: Operand, values: ShapeDtype) -> tuple[Operand,
 
 
 def refuse(b: ModuleContext, name: str, instead: str) -> LoweringError:
-    """Return the error for a decomposition that the platform has not."""
+    """Return the error for a decomposition that the platform lacks."""
     return LoweringError(
         f"there is no {name} on a {b.platform.upper()}",
         mend=f"move the arrays to the CPU with to_device('cpu:0'), or use {instead}",

@@ -1,7 +1,7 @@
-"""StableHLO's ops as its dialect has them: one function emits one op, and nothing beside it.
+"""StableHLO's ops as in its dialect: one function emits one op and nothing else.
 
-Functions are named after StableHLO's ops; the meaning of each is in the StableHLO specification.
-Those of operands alone are generated from the dialect. Ops with a region are in `regions.py`.
+Functions are named after StableHLO's ops, whose meaning is in the StableHLO specification.
+Functions of operands alone are generated from the dialect. Ops with a region are in `regions.py`.
 """
 
 from __future__ import annotations

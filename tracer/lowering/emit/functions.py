@@ -1,35 +1,29 @@
-"""Functions whose formula in XLA:CPU loses what the dtype can hold; here they have another one.
+"""Functions whose formula in XLA:CPU loses digits that the dtype can hold, written otherwise.
 
 * Sines and cosines of complex numbers, circular and hyperbolic: XLA subtracts exponentials, so near
-  zero nothing is left (`sin(1e-8j)` of complex64 was 0). The products of real functions keep all.
-* `logistic` of float16: `exp(-x)` is computed in float16, where it overflows from -11.1 down.
-* `erfc` of float64: far out it is a multiple of exp(-x*x), so that the rounding of x*x is off by as
-  many units as x*x is large (505 at 26). It is known from x in two parts, and taken out, for 2 to
-  6 % more time. For float32 it would be 7 to 10 %, for at most 63 units: left.
+  zero nothing is left (`sin(1e-8j)` of complex64 was 0). Products of real functions keep all
+  digits.
+* `logistic` of float16: XLA computes `exp(-x)` in float16, where it overflows from -11.1 down.
+* `erfc` of float64: far out it is a multiple of exp(-x*x), so the rounding of x*x costs as many
+  units as x*x is large (505 at 26). That rounding is computed from x in two parts and taken out,
+  for 2 to 6 % more time. For float32 it would cost 7 to 10 % and gain at most 63 units: left.
+* `abs`, `sign` and `power` of complex numbers, and `digamma` at zero: XLA has NaN where NumPy and
+  C99 have a value.
 
-And functions for which XLA has NaN where NumPy and C99 have a value: `abs`, `sign` and `power` of
-complex numbers, `digamma` at zero.
+**Arc tangents.** Where the second operand of `atan2` is the constant one when XLA:CPU emits code
+(also inside the logarithm, the power and the reciprocal root of complex numbers), XLA calls
+`xla.atan`: a C++ function compiled to bitcode for machines with AVX. With vectors of 512 bits its
+operand is expected on the stack but comes in a register, so the results are those of whatever the
+stack holds (jaxlib 0.10.2, `tests/lowering/test_wide_vectors.py`). With vectors of 256 bits values
+are right, but float64 takes the scalar function of C's library for each element. Here `atan` is a
+polynomial, which is right at any width and takes an eighth of the time. Elsewhere a constant one is
+hidden from XLA: it becomes NaN where the first operand is NaN.
 
-Arc tangents, and what XLA computes with one, never have the form that it miscompiles.
-
-Wherever the second operand of `atan2` is the constant one by the time XLA:CPU emits code (also
-inside the logarithm, the power and the reciprocal root of complex numbers), it calls `xla.atan`
-instead: a function in C++ that was compiled to bitcode for machines with AVX. Where vectors have
-512 bits its operand is expected on the stack, but comes in a register, so the results are those of
-whatever the stack holds (jaxlib 0.10.2, `tests/lowering/test_wide_vectors.py`). With vectors of 256
-bits values are right, but float64 takes the scalar function of C's library for each element.
-
-Here `atan` is a polynomial, which is right at any width and takes an eighth of the time, and
-elsewhere a constant one is hidden: where the first operand is NaN, so is the second.
-
-Logarithms of float64: XLA:CPU takes a polynomial beyond the interval that it was made for.
-
-Its `log1p` is Cephes' quotient of polynomials, which was made for 1 + x between the root of a half
-and that of two, so for x from -0.29 up. XLA takes it from -0.41 up, where it is off by 128 units in
-the last place. Below -0.29 the logarithm of the sum is taken here: adding one costs two units at
-most there. XLA computes both already, so nothing but a choice is added.
-
-XLA's logarithms of complex128 take the same polynomial; here they are written with this `log1p`.
+**Logarithms of float64.** XLA's `log1p` is Cephes' quotient of polynomials, made for 1 + x between
+the root of a half and that of two, so for x from -0.29 up. XLA uses it from -0.41 up, where it is
+off by 128 units in the last place. Below -0.29 the logarithm of the sum is taken here: adding one
+costs at most two units there. XLA computes both already, so only a choice is added. XLA's
+logarithms of complex128 use the same polynomial; here they are written with this `log1p`.
 
 Sources: for `atan` Cody & Waite, *Software Manual for the Elementary Functions* (1980), chapter 11;
 for `log1p` Moshier, *Methods and Programs for Mathematical Functions* (1989), and Cephes,
@@ -152,7 +146,7 @@ def logistic(b: ModuleContext, x: Operand) -> Operand:
 def abs(b: ModuleContext, x: Operand) -> Operand:
     """Emit `abs`; of complex numbers it is infinite where a part is (C99, G.6.4)."""
     if x.dtype.kind == "c":
-        # An infinite part stands for both, before and not after: that takes half of the time.
+        # An infinite part replaces both, before and not after: that takes half of the time.
         real, imag = _parts(x)
         x = complex_(
             select(b, _is_infinite(b, imag), imag, real),
@@ -176,7 +170,7 @@ def sign(b: ModuleContext, x: Operand) -> Operand:
 
 
 def _quartered(b: ModuleContext, real: Operand, imag: Operand) -> Operand:
-    """Return a complex number, of a quarter of the size where that might overflow."""
+    """Return a complex number, divided by four where it might overflow."""
     largest = splat(b, np.finfo(real.dtype).max / 4, real.type)
     is_large = or_(*(compare(b, "GT", abs(b, x), largest) for x in (real, imag)))
     factor = select(b, is_large, splat(b, 0.25, real.type), splat(b, 1, real.type))
@@ -184,7 +178,7 @@ def _quartered(b: ModuleContext, real: Operand, imag: Operand) -> Operand:
 
 
 def digamma(b: ModuleContext, x: Operand) -> Operand:
-    """Emit `digamma`: at its pole at zero it is that of -1 / x, of both zeros."""
+    """Emit `digamma`: at both zeros, its pole, it is -1 / x."""
     reciprocal = divide(splat(b, -1, x.type), x)
     is_zero = compare(b, "EQ", x, splat(b, 0, x.type))
     return select(b, is_zero, reciprocal, Operand(chlo.digamma(x.raw)))
@@ -252,7 +246,7 @@ def atan2(b: ModuleContext, y: Operand, x: Operand) -> Operand:
 
 
 def power(b: ModuleContext, x: Operand, y: Operand) -> Operand:
-    """Emit `power`; of the complex number zero as NumPy, where XLA has NaN."""
+    """Emit `power`; for the complex base zero as in NumPy, where XLA has NaN."""
     found = Operand(hlo.power(_hidden_real(b, x).raw, y.raw))
     if x.dtype.kind != "c":
         return found
@@ -279,7 +273,7 @@ def acosh(b: ModuleContext, x: Operand) -> Operand:
 
 
 def _normal(b: ModuleContext, x: Operand) -> Operand:
-    """Return numbers with zeros for subnormal ones: of two, C's `atan2` would make NaN.
+    """Replace subnormal numbers by zeros: from two of them C's `atan2` would make NaN.
 
     XLA's threads flush them, which the library does not know.
     """
@@ -300,9 +294,9 @@ def _hidden(b: ModuleContext, x: Operand, other: Operand) -> Operand:
 
 
 def _hidden_real(b: ModuleContext, x: Operand) -> Operand:
-    """Return complex numbers of whose real part XLA does not see that it is the constant one.
+    """Return complex numbers whose real part XLA cannot see to be the constant one.
 
-    One with a NaN beside it gives NaN in all functions that this is for; infinities need not.
+    One with a NaN in the other part gives NaN in all these functions; infinities need not.
     """
     if x.dtype.kind != "c" or b.platform != "cpu":
         return x
@@ -353,7 +347,7 @@ def _with_sign_of(b: ModuleContext, x: Operand, size: Operand) -> Operand:
 
 
 def _in_two_parts(value: float, rest: float, dtype: np.dtype[Any]) -> tuple[float, float]:
-    """Return the nearest number of a dtype and what it leaves of value + rest."""
+    """Return the nearest number of a dtype to value + rest, and the remainder."""
     nearest = float(dtype.type(value))
     return nearest, value - nearest + rest
 
@@ -419,7 +413,7 @@ def _by_size(b: ModuleContext, x: Operand, y: Operand) -> tuple[Operand, Operand
 def _log_of_size(b: ModuleContext, square: Operand, most: Operand, least: Operand) -> Operand:
     """Return the logarithm of a complex number's absolute value.
 
-    Near one it comes of `square`, the absolute value's less one. Elsewhere nothing overflows:
+    Near one it comes from `square`, the absolute value's less one. Elsewhere nothing overflows:
     it is log(most) + log1p((least / most)**2) / 2, `most` and `least` being the parts' sizes.
     """
     zero, half = (splat(b, value, most.type) for value in (0, 0.5))

@@ -1,4 +1,4 @@
-"""Calls of libraries: LAPACK, cuSOLVER, and what a device's compiler brings."""
+"""Library calls: LAPACK, cuSOLVER, and algorithms of a device's compiler."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def compiler_call(
     results: Sequence[ShapeDtype],
     configuration: str = "",
 ) -> tuple[Operand, ...]:
-    """Emit the call of an algorithm that the device's compiler brings itself."""
+    """Emit the call of an algorithm of the device's compiler."""
     op = hlo.CustomCallOp(
         [b.tensor_type(type) for type in results],
         [x.raw for x in operands],
@@ -205,7 +205,7 @@ def compiler_call(
 
 
 def _joined(type: ShapeDtype, leading: int, count: int) -> ShapeDtype:
-    """Return the type with its leading axes in one."""
+    """Return the type with its leading axes merged into one."""
     return type.with_shape((count, *type.shape[leading:]))
 
 

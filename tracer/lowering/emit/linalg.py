@@ -1,12 +1,10 @@
 """Linear algebra: LAPACK on CPU, XLA's own algorithms elsewhere.
 
-A triangular solve for one right-hand side goes block by block of the matrix.
-
-OpenBLAS packs panels of the matrix, 384 rows of it at a time: 12.3 MB for 4000 x 4000 float64 and
-one right-hand side, which reads each element once. Here a block of rows is multiplied with what is
-solved already, in one fused reduction that packs nothing, and LAPACK solves the block on the
-diagonal (blocked substitution: Golub & Van Loan, Matrix Computations, section 3.1.4). As fast as
-OpenBLAS or faster: docs/memory-model.md.
+A triangular solve for one right-hand side goes block by block. OpenBLAS packs panels of 384 rows of
+the matrix: 12.3 MB for 4000 x 4000 float64 and one right-hand side, which reads each element once.
+Here a block of rows is multiplied with the part already solved, in one fused reduction that packs
+nothing, and LAPACK solves the block on the diagonal (blocked substitution: Golub & Van Loan, Matrix
+Computations, section 3.1.4). As fast as OpenBLAS or faster: docs/memory-model.md.
 """
 
 from __future__ import annotations
@@ -55,7 +53,7 @@ class _System:
     Attributes
     ----------
     by_columns : bool
-        Its transpose is solved with: what stands to the left of a block stands above it.
+        Its transpose is solved with: what is to the left of a block is above it.
     forward : bool
         The first unknown comes first.
     """
@@ -76,13 +74,13 @@ def linalg_dtype(
     Raises
     ------
     LoweringError
-        The platform has none that is wide enough.
+        The platform has no wide enough dtype.
     """
     wide = lapack_dtype(dtype)
     is_double = real_dtype(wide) == np.float64
     if b.platform == "tpu" and is_double and not is_emulated:
         raise LoweringError(
-            f"{name} of {dtype} does not run on a TPU: its algorithm there is of float32",
+            f"{name} of {dtype} does not run on a TPU: its algorithm there is float32 only",
             mend="convert the matrix with astype('float32'), or compile for a CPU or a GPU",
         )
     return wide
@@ -148,7 +146,7 @@ def _spoiled_unless_zero(b: ModuleContext, info: Operand, x: Operand) -> Operand
 
 
 def triangle(b: ModuleContext, type: ShapeDtype, x: Operand, *, lower: bool) -> Operand:
-    """Return the lower or upper triangles of the last two axes, with zeros beside them."""
+    """Return the lower or upper triangles of the last two axes, with zeros elsewhere."""
     indices = type.with_dtype(_INT32)
     rows = iota(b, indices, type.ndim - 2)
     columns = iota(b, indices, type.ndim - 1)
@@ -229,9 +227,9 @@ def _lapack_solve(
 
 
 def _flipped(b: ModuleContext, x: Operand) -> Operand:
-    """Return the same memory as LAPACK sees it: by columns, so the transpose.
+    """Return the same memory as LAPACK reads it: by columns, so the transpose.
 
-    XLA keeps matrices by rows. To let it turn them over would take a second matrix.
+    XLA keeps matrices by rows. A transpose would take a second matrix.
     """
     *batch, rows, columns = x.shape
     return reshape(b, x.type.with_shape((*batch, columns, rows)), x)
@@ -286,7 +284,7 @@ def solve_by_blocks(
 
 
 def _place(b: ModuleContext, system: _System, counter: Operand, n: int, rest: int) -> Operand:
-    """Return where the block of a trip begins."""
+    """Return the start of a trip's block."""
     distance = multiply(counter, splat(b, _BLOCK, _INDEX))
     if system.forward:
         return add(distance, splat(b, rest, _INDEX))
@@ -314,7 +312,7 @@ def _with_block(
 def _known_part(
     b: ModuleContext, system: _System, a: Operand, x: Operand, place: Operand, size: int
 ) -> Operand:
-    """Return what the unknowns that are solved already put into the rows of a block."""
+    """Return what the unknowns already solved contribute to the rows of a block."""
     n, zero = x.shape[0], splat(b, 0, _INDEX)
     shape = (n, size) if system.by_columns else (size, n)
     across = 0 if system.by_columns else 1

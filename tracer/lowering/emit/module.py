@@ -1,4 +1,4 @@
-"""Graph -> StableHLO module."""
+"""Write a StableHLO module for a graph."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def lower_graph(
     platform : str
         "cpu", "gpu" or "tpu".
     aliases : mapping of int to int, optional
-        The result that takes over the memory of an input. XLA is not told of other donated inputs:
-        it would pair them with any result of their size, and copy.
+        The result that takes over the memory of an input. XLA does not learn about other donated
+        inputs: it would pair them with any result of their size, and copy.
     placement : Placement, optional
-        How the inputs and outputs lie on a mesh of devices.
+        How the inputs and outputs are spread over a mesh of devices.
 
     Returns
     -------
@@ -93,7 +93,7 @@ def _verify(module: Any, graph: Graph) -> None:
 def _place(
     module: Any, entry: Any, graph: Graph, placement: Placement, arguments: list[dict[str, Any]]
 ) -> None:
-    """Write how inputs and outputs lie on the mesh."""
+    """Write how inputs and outputs are spread over the mesh."""
     declare_mesh(module, placement.mesh)
     for known, more in zip(
         arguments, sharding_attributes(placement.inputs, graph.input_types), strict=True

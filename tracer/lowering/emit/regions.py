@@ -81,7 +81,7 @@ def gather(
     operand_batching_dims: Sequence[int] = (),
     start_indices_batching_dims: Sequence[int] = (),
 ) -> Operand:
-    """Emit `gather`; indices are clamped so that every slice lies inside."""
+    """Emit `gather`; indices are clamped so that every slice is inside."""
     numbers = hlo.GatherDimensionNumbers.get(
         list(offset_dims),
         list(collapsed_slice_dims),

@@ -1,4 +1,4 @@
-"""Walks the nodes of a graph and lets each op lower itself through the builder."""
+"""Walk the nodes of a graph and let each op lower itself through the builder."""
 
 from __future__ import annotations
 

@@ -171,7 +171,7 @@ def _convolution(
 
 
 def _mirrored(b: ModuleContext, y: Operand, axes: Sequence[int]) -> Operand:
-    """Mirror a kernel that the convolution mirrors back: Eigen leaves such to plain loops."""
+    """Mirror a kernel that the convolution mirrors back: Eigen leaves these to plain loops."""
     return reverse(b, y, sorted(axes))
 
 

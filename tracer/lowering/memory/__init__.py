@@ -1,1 +1,1 @@
-"""What a compiled program says of its memory: bytes, copies, buffers that are shared."""
+"""What a compiled program says about its memory: bytes, copies, shared buffers."""

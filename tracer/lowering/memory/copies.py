@@ -1,10 +1,10 @@
-"""What a compiled program says of its memory: which results lie in arguments, and what is copied.
+"""What a compiled program says about results that share arguments' memory, and about copies.
 
-XLA copies an array where two values that live at the same time would share memory: an argument
-that is not donated and is written over, a carry of a loop that is read after its successor is
-written (`CopyInsertion`, xla/service/copy_insertion.cc). Copies are named in the optimised text by
-what they read and where it goes: arguments and results by position, carries by their loop, and
-everything else by the `op_name` that the lowering gave the op.
+XLA copies an array if two values that live at the same time would share memory: an argument that is
+not donated and is written over, or a loop carry that is read after its successor is written
+(`CopyInsertion`, xla/service/copy_insertion.cc). In the optimised text a copy is named by what it
+reads and where it goes: arguments and results by position, carries by their loop, everything else
+by the `op_name` that the lowering gave the op.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class ArrayCopy:
 
 
 def aliases_of(hlo: str) -> dict[int, int]:
-    """Return the result that lies in the memory of an argument, for each that has one."""
+    """Return the result in the memory of an argument, for each argument that has one."""
     found = _ALIASES.search(hlo.partition("\n")[0])
     pairs = _PAIR.findall(found[1]) if found else []
     return {int(argument): int(result or 0) for result, argument in pairs}
@@ -115,7 +115,7 @@ class _Reader:
 
 @dataclass(frozen=True)
 class _Caller:
-    """An instruction that runs another computation, and where it stands."""
+    """An instruction that runs another computation, and where it is."""
 
     scope: _Scope
     instruction: Instruction
@@ -186,7 +186,7 @@ class _Scope:
         return self._outside("result", index)
 
     def _outside(self, kind: str, index: int) -> Place:
-        """Return what a parameter or a root of this computation is to the program."""
+        """Return what a parameter or root of this computation is in the program."""
         if self.kind == _ENTRY_KIND:
             return Place(kind, index)
         is_carry = self.kind == "while"

@@ -1,4 +1,4 @@
-"""Optimised HLO as text, read into computations, instructions and arrays."""
+"""Parse optimised HLO text into computations, instructions and arrays."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Instruction:
     argument: int | None = None
     """Number of a parameter."""
     layout: str = ""
-    """The axes of the first result as they lie in memory, the fastest first."""
+    """The axes of the first result in memory order, the fastest first."""
 
     @property
     def nbytes(self) -> int:

@@ -1,11 +1,11 @@
-"""Checks compiled programs: none writes over an operand that it reads under another name.
+"""Check a compiled program: no instruction overwrites an operand that it reads by another name.
 
-XLA:CPU writes a result over an operand that is read element for element. It asks this of one
-operand at a time: where the same bytes are read under a second name (behind a barrier, as a
-transpose that is a bitcast), they may be read elsewhere after they were written over. Such a
-program computes wrong values without a word. XLA's buffer assignment and its HLO say which bytes
-each instruction reads and writes; both are read here, from protocol buffers (xla/service/hlo.proto:
-the numbers below are the fields of its messages).
+XLA:CPU writes a result over an operand that is read element for element, and judges one operand at
+a time. If the same bytes are read under a second name (behind a barrier, as a transpose that is a
+bitcast), they may be read elsewhere after they were overwritten. Such a program computes wrong
+values silently. XLA's buffer assignment and HLO say which bytes each instruction reads and writes.
+Both are read here from protocol buffers (xla/service/hlo.proto; the numbers below are fields of its
+messages).
 """
 
 from __future__ import annotations
@@ -63,13 +63,13 @@ class _Instruction:
 
 @dataclass
 class _Program:
-    """The instructions that are no part of a fusion, and where their results lie."""
+    """The instructions that are no part of a fusion, and where their results are."""
 
     instructions: dict[int, _Instruction] = field(default_factory=dict)
     places: dict[int, dict[_Index, _Place]] = field(default_factory=dict)
 
     def place(self, number: int, index: _Index = ()) -> _Place | None:
-        """Return where an element of an instruction's result lies, if anywhere."""
+        """Return where an element of an instruction's result is, if anywhere."""
         while True:
             found = self.places.get(number, {}).get(index)
             made = self.instructions.get(number)
@@ -90,12 +90,12 @@ def overwritten_while_read(executable: Any, stats: Any) -> tuple[str, ...]:
     executable : jaxlib.xla_client.LoadedExecutable
         A program that was compiled for a CPU.
     stats : jaxlib.xla_client.CompiledMemoryStats
-        What it says of its memory; the buffer assignment is part of it.
+        Its memory statistics, which include the buffer assignment.
 
     Returns
     -------
     tuple of str
-        The names of instructions, one of whose results lies in bytes of an operand that the same
+        The names of instructions, one of whose results is in bytes of an operand that the same
         instruction also reads under another name. Empty for a sound program.
     """
     assignment = stats.serialized_buffer_assignment_proto
@@ -138,7 +138,7 @@ def _read(module: bytes, assignment: bytes) -> _Program:
 def _place_buffers(
     program: _Program, buffers: dict[int, list[tuple[int, _Index]]], allocation: bytes
 ) -> None:
-    """Note where the buffers of one allocation lie."""
+    """Note where the buffers of one allocation are."""
     number = 0
     for kind, content in _fields(allocation):
         if kind == _ALLOCATION_INDEX:
@@ -225,7 +225,7 @@ def _fields(data: bytes) -> list[tuple[int, Any]]:
 
 
 def _longer(data: bytes, at: int, first: int) -> tuple[int, int]:
-    """Read on in a number whose first byte says that more follow."""
+    """Read the rest of a number of several bytes."""
     value, shift = first & 127, 7
     while True:
         byte = data[at]

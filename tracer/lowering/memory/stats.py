@@ -47,8 +47,8 @@ class MemoryStats:
 class Counts:
     """XLA's own count of a compiled program's bytes, without the buffer assignment.
 
-    XLA writes out the whole assignment whenever it is asked for these numbers, so they are asked
-    for once, with the assignment, and only they are kept.
+    XLA writes out the whole assignment whenever it is asked for these numbers, so they are read
+    once, with the assignment, and only they are kept.
     """
 
     argument_bytes: int

@@ -1,1 +1,1 @@
-"""Compiling StableHLO with XLA, and running what comes out."""
+"""Compile StableHLO with XLA, and run the result."""

@@ -1,4 +1,4 @@
-"""Graph -> Executable, through a cache keyed on the structure of the graph."""
+"""Compile a graph to an Executable, through a cache keyed on the structure of the graph."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def compile_graph(
     options : mapping, optional
         XLA's compile options by their full names.
     placement : Placement, optional
-        How inputs and outputs lie on a mesh of devices, in place of `device`.
+        How inputs and outputs are spread over a mesh of devices, in place of `device`.
 
     Returns
     -------
@@ -184,7 +184,7 @@ def _compile(
 
 
 def _purpose(graph: Graph, details: Any) -> str:
-    """Return what a process says before it runs a program with others: equal for equal ones."""
+    """Return a process's message before it runs a program with others: equal for equal ones."""
     number = hashlib.blake2b(f"{graph.fingerprint}{details}".encode(), digest_size=8).hexdigest()
     given, made = (", ".join(map(str, types)) for types in (graph.input_types, graph.output_types))
     return f"run program {number} of ({given}), which returns ({made})"

@@ -41,7 +41,7 @@ class Executable:
     donate : tuple of int
         Inputs whose buffers are given away at each call.
     placement : Placement or None
-        How inputs and outputs lie on a mesh of devices; then `device` is its first one.
+        How inputs and outputs are spread over a mesh of devices; then `device` is its first one.
     purpose : str
         What processes say to each other before they run it together.
     notes : tuple of str
@@ -101,7 +101,7 @@ class Executable:
         Returns
         -------
         list of Buffer
-            One for each output. They may still be in the making.
+            One for each output. They may not be computed yet.
 
         Raises
         ------
@@ -144,7 +144,7 @@ class Executable:
         return self.device.is_local if placement is None else bool(placement.mesh.local)
 
     def _way_to_run(self, purpose: str) -> Callable[[Sequence[Buffer]], Any]:
-        """Return what starts a run; where the program cannot run, it says so."""
+        """Return the function that starts a run; one that raises if the program cannot run."""
         is_cpu, placement = self.device.platform == "cpu", self.placement
         if not self.is_here:
             return self._refuse
@@ -158,7 +158,7 @@ class Executable:
         """Run on several CPU devices, to the end.
 
         Their parts wait for one another on the threads of one pool: the parts of two runs at a
-        time wait for ever.
+        time wait forever.
         """
         return _Waiting(self.raw, buffers)
 
@@ -172,7 +172,7 @@ class Executable:
             yield
 
     def _heap(self) -> AbstractContextManager[None]:
-        """Return what prepares the heap for a call, if there is anything to prepare."""
+        """Return the function that prepares the heap for a call, if there is something to do."""
         return _AS_IT_IS if self._needs is None else heap_for(self._needs, self._room)
 
     @cached_property
@@ -202,12 +202,12 @@ class Executable:
         )
 
     def with_limit(self, limit: int | None) -> Executable:
-        """Return the same program, of which freed blocks may stay in memory as a limit allows.
+        """Return the same program, whose freed blocks may stay in memory as a limit allows.
 
         Parameters
         ----------
         limit : int or None
-            What the process may hold for this program; as much as it likes when None.
+            What the process may hold for this program; None for no limit.
         """
         made = copy.copy(self)
         made._room = math.inf if limit is None else limit - self.memory.peak_bytes
@@ -220,7 +220,7 @@ class Executable:
 
     @cached_property
     def aliases(self) -> Mapping[int, int]:
-        """The result that lies in the memory of an input, by XLA's own configuration."""
+        """The result in the memory of an input, by XLA's own configuration."""
         return aliases_of(self.hlo())
 
     @cached_property
@@ -264,7 +264,7 @@ def _run_together(
 ) -> Any:
     """Start a run when other processes are about to start the same one.
 
-    XLA would send them this program's data for that of another, or wait for them for ever.
+    XLA would otherwise mix up their data, or wait for them forever.
     """
     meet(purpose, members)
     return start(buffers)

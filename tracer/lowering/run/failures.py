@@ -1,4 +1,4 @@
-"""Turns what jaxlib raises into the package's errors, with a way to mend them."""
+"""Turn jaxlib's exceptions into the package's errors, with a way to fix them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def execution_failure(error: Exception, buffers: Sequence[Any] = ()) -> TracerEr
     error : Exception
         What jaxlib raised.
     buffers : sequence of Buffer
-        What it was given.
+        Its arguments.
 
     Returns
     -------
@@ -58,12 +58,12 @@ def execution_failure(error: Exception, buffers: Sequence[Any] = ()) -> TracerEr
     if _ALONE.search(text):
         return DeviceError(
             f"a process that works with this one is gone: {text}",
-            mend="read what the other processes say last: the one that says something else was "
+            mend="read the last messages of the other processes: the one that differs failed "
             "first; then start all of them again",
         )
     if _GONE.search(text):
         return DeviceError(
-            f"the device is gone, or a process that works with this one: {text}",
+            f"the device is gone, or a process working with this one: {text}",
             mend="start the program again; check the device with the maker's tool (nvidia-smi, "
             "tpu-info), and the messages of the other processes",
         )

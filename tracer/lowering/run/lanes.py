@@ -1,4 +1,4 @@
-"""A program in several parts that run side by side, each on a thread of its own."""
+"""A program in several parts that run in parallel, each on a thread of its own."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class LanesExecutable(Executable):
     Parameters
     ----------
     lanes : sequence of Executable
-        What runs side by side.
+        The parts that run in parallel.
     join : Executable
         Takes the outputs of the lanes, one after the other.
     """
@@ -86,7 +86,7 @@ class LanesExecutable(Executable):
 
     @cached_property
     def aliases(self) -> Mapping[int, int]:
-        """The result that lies in the memory of an input: there is none."""
+        """The result in the memory of an input: there is none."""
         return {}
 
     @cached_property
@@ -119,7 +119,7 @@ def compile_lanes(
     lanes : sequence of Graph
         Each takes all inputs.
     join : Graph
-        Makes the outputs of what the lanes give, one after the other.
+        Makes the outputs from the lanes' results, one after the other.
     device, options
         As for `compile_graph`.
     """

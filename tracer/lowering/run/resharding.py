@@ -1,7 +1,7 @@
-"""Arrays change how they lie on the devices of a mesh, in a program of its own.
+"""Change how arrays are spread over the devices of a mesh, in a program of its own.
 
-The parts move between the devices, by XLA's collectives, and the host is not asked: so it goes also
-where each of several processes has some of them.
+XLA's collectives move the parts between devices without the host. So it also works where each of
+several processes holds some of the parts.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Arrays that lie on several devices: XLA's shardings of them, their ways to and from the host."""
+"""Arrays spread over several devices: XLA's shardings of them, and copies to and from the host."""
 
 from __future__ import annotations
 
@@ -69,17 +69,17 @@ def put_sharded(array: np.ndarray[Any, Any], sharding: NamedSharding) -> Buffer:
 def get_sharded(
     buffer: Buffer, sharding: NamedSharding, shape: tuple[int, ...], dtype: np.dtype[Any]
 ) -> np.ndarray[Any, Any]:
-    """Return the values of an array that lies on several devices; blocks.
+    """Return the values of an array on several devices; blocks.
 
     Raises
     ------
     DeviceError
-        Parts of it lie in other processes only.
+        Parts of it are in other processes only.
     """
     places = [place for place in sharding.places(shape) if place[0].is_local]
     if not is_whole_here(sharding, shape):
         raise DeviceError(
-            f"an array of shape {shape}, {sharding}, lies in other processes, too",
+            f"an array of shape {shape}, {sharding}, has parts in other processes",
             mend="gather it in all processes together: x.to_device(NamedSharding(mesh, "
             "PartitionSpec())), or out_shardings=PartitionSpec() of the program that makes it; "
             "this process' parts are tracer.sharding.local_parts(x)",
@@ -92,7 +92,7 @@ def get_sharded(
 
 
 def is_whole_here(sharding: NamedSharding, shape: tuple[int, ...]) -> bool:
-    """Tell whether all parts of an array lie on devices of this process."""
+    """Tell whether all parts of an array are on devices of this process."""
     if sharding.is_fully_addressable or (sharding.is_fully_replicated and sharding.mesh.local):
         return True
     covered = {str(index) for device, index in sharding.places(shape) if device.is_local}
@@ -100,7 +100,7 @@ def is_whole_here(sharding: NamedSharding, shape: tuple[int, ...]) -> bool:
 
 
 def local_buffers(buffer: Buffer) -> list[np.ndarray[Any, Any]]:
-    """Return the parts that lie on this process' devices, in the order of the mesh; blocks."""
+    """Return the parts on this process' devices, in the order of the mesh; blocks."""
     # All are on their way before the first is waited for.
     start_to_host(buffer._arrays)
     try:

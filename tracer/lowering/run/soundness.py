@@ -1,7 +1,7 @@
-"""Compiles a program with our options, and checks that XLA made no program that is wrong.
+"""Compile a program with our options, and check that XLA's result is not a wrong program.
 
-Where the check finds an instruction that may read what it wrote over, the program is compiled again
-with XLA's own passes: that is the setting that XLA's tests run in.
+If the check finds an instruction that may read what it has overwritten, the program is compiled
+again with XLA's own passes, the setting in which XLA's tests run.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class Sound:
     raw : jaxlib.xla_client.LoadedExecutable
         The program.
     counts : Counts
-        XLA's count of its bytes, which comes with what the check reads.
+        XLA's count of its bytes, which comes with the buffer assignment.
     notes : tuple of str
-        What the plan says of how it was compiled; empty where our options stand.
+        The plan's notes on how it was compiled; empty if our options were kept.
     """
 
     raw: Any
@@ -53,7 +53,7 @@ def sound(
     compile: Callable[[Mapping[str, Any]], Any],
     graph: Graph,
 ) -> Sound:
-    """Return a compiled program that passes the check, and what the plan says of it.
+    """Return a compiled program that passes the check, and the plan's notes on it.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def _refusal(raw: Any, graph: Graph, found: tuple[str, ...]) -> LoweringError:
     stated = re.search(rf'%{re.escape(found[0])} = .*op_name="([^"]*)"', text)
     path = node_path(stated[1]) if stated else ()
     return LoweringError(
-        f"XLA made a program that reads what it has written over, at {', '.join(found[:3])}",
+        f"XLA made a program that reads memory it has overwritten, at {', '.join(found[:3])}",
         mend=f"compile with split='never', or smaller parts of it; {_REPORT}",
         where=graph.nodes[int(path[0])].source if path else None,
     )

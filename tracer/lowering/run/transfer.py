@@ -1,4 +1,4 @@
-"""The way of data to and from devices, and to and from other libraries through DLPack."""
+"""Move data to and from devices, and to and from other libraries through DLPack."""
 
 from __future__ import annotations
 

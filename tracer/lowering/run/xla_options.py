@@ -1,4 +1,4 @@
-"""XLA's compile options: those of every program, and how they differ between jaxlib versions."""
+"""XLA's compile options: those of every program, and how jaxlib versions differ."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DISABLED = {
 
 
 def memory_optimized_options(platform: str = "cpu") -> dict[str, Any]:
-    """Return the compile options that make XLA schedule for memory; none where it does anyway.
+    """Return the compile options that make XLA schedule for memory; none if it does anyway.
 
     By default XLA:CPU orders instructions for concurrency, breadth first, and ignores both memory
     and the order of the program. This is a heuristic of XLA's and sometimes worse.
@@ -68,7 +68,7 @@ def disabled_passes(platform: str) -> tuple[str, ...]:
     """Return the passes of XLA that are always switched off, whatever the caller disables.
 
     XLA:CPU deletes optimization barriers early, after which recomputation is merged away again;
-    and it rewrites reductions such that they store what they reduce (see `builder_reduce`).
+    and it rewrites reductions such that they store what they reduce (see `emit/reduce.py`).
     """
     if platform != "cpu":
         return ()
@@ -79,7 +79,7 @@ def loop_options(platform: str) -> dict[str, str]:
     """Return the backend's options that keep loops with barriers out of single functions.
 
     jaxlib 0.12 makes functions of loops up to far more bytes, runs each on one thread, and refuses
-    those with a barrier. With the limit of earlier versions `builder_control` knows which they are.
+    those with a barrier. With the limit of earlier versions `emit/control.py` knows which they are.
     """
     is_here = shims.LARGE_LOOPS_BECOME_FUNCTIONS and is_on("small loops of a kilobyte")
     if platform != "cpu" or not is_here:

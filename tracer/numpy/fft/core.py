@@ -65,7 +65,8 @@ def _plan(
         raise ShapeError(f"{name} over no axes", mend="name at least one axis")
     if any(n < 1 for n in lengths):
         raise ArgumentError(
-            f"{name}: a transform of {min(lengths)} points", mend="give lengths of one or more"
+            f"{name}: there is no transform of {min(lengths)} points",
+            mend="give lengths of one or more",
         )
     return lengths, places
 

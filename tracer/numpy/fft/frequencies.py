@@ -63,7 +63,9 @@ def _scaled(places: Array, length: float, dtype: Any, device: Any) -> Array:
 
 def _as_count(n: Any) -> int:
     if not hasattr(n, "__index__") or n.__index__() < 1:
-        raise ArgumentError(f"frequencies of {n!r} points", mend="give a positive integer")
+        raise ArgumentError(
+            f"there are no frequencies of {n!r} points", mend="give a positive integer"
+        )
     return int(n.__index__())
 
 
@@ -80,7 +82,7 @@ def fftshift(x: ArrayLike, axes: Any = None) -> Array:
     Returns
     -------
     Array, the shape of `x`
-        The second half of each axis stands before the first.
+        The second half of each axis comes before the first.
     """
     return _shift(as_array(x), axes, 1)
 

@@ -1,7 +1,7 @@
-"""What the functions of linear algebra ask of their operands, and how failures are told.
+"""What functions of linear algebra require of their operands, and how failures are reported.
 
-A failure shows in the values only: concrete arrays raise `LinAlgError`, as NumPy's do; inside a
-traced function, where there are no values yet, the result is NaN for the matrices concerned.
+A failure shows only in the values. Concrete arrays raise `LinAlgError`, as NumPy's do. Inside a
+traced function there are no values yet, and the result is NaN for the matrices concerned.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def per_matrix(flags: Array, like: Array) -> Array:
 
 
 def nan_where(flags: Array, x: Array) -> Array:
-    """Put NaN into the matrices for which the truth value holds."""
+    """Put NaN into the matrices whose truth value is true."""
     return select(per_matrix(flags, x), full_like(x, float("nan")), x)
 
 

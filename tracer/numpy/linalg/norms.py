@@ -1,4 +1,4 @@
-"""Norms of vectors and matrices, and what follows from singular values: rank and condition."""
+"""Norms of vectors and matrices, and results of singular values: rank and condition."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def norm(
         Which norm; None is the Euclidean (Frobenius) one. Matrices: 1, -1, 2, -2, inf, -inf, "fro"
         and "nuc", the sum of the singular values.
     axis : int or pair of int, optional
-        Where the vectors or the matrices lie; by default all axes for None, else `x` is one vector
+        The axes of the vectors or matrices; by default all axes for None, else `x` is one vector
         or matrix.
     keepdims : bool
         Keep the axes with size one.
@@ -77,7 +77,8 @@ def norm(
     if len(axes) == 2:
         return _matrix_norm(array, ord, axes, keepdims)
     raise ShapeError(
-        f"norm of order {ord} over {len(axes)} axes", mend="name one axis or two with axis="
+        f"norm of order {ord} is not defined over {len(axes)} axes",
+        mend="name one axis or two with axis=",
     )
 
 
@@ -100,7 +101,9 @@ def _largest(size: Array, axis: int, keepdims: bool = False) -> Array:
 
 def _vector_norm(x: Array, ord: Any, axis: int, keepdims: bool) -> Array:  # noqa: A002
     if isinstance(ord, str):
-        raise ArgumentError(f"norm {ord!r} is not one of vectors", mend="give a number or None")
+        raise ArgumentError(
+            f"norm {ord!r} is not defined for vectors", mend="give a number or None"
+        )
     size = absolute(x)
     if ord == math.inf:
         return _largest(size, axis, keepdims)
@@ -125,7 +128,7 @@ def _matrix_norm(x: Array, ord: Any, axes: tuple[int, ...], keepdims: bool) -> A
     )
     if summed is None or over is None:
         raise ArgumentError(
-            f"norm {ord!r} is not one of matrices",
+            f"norm {ord!r} is not defined for matrices",
             mend='use "fro", "nuc", 1, -1, 2, -2, inf or -inf',
         )
     sums = sum(absolute(x), summed, keepdims=True)
@@ -179,11 +182,13 @@ def cond(x: ArrayLike, p: Any = None) -> Array:
     Raises
     ------
     LinAlgError
-        The matrices are not square, where they have to be, or empty.
+        The matrices are empty, or not square where they must be.
     """
     array = matrices("cond", x)
     if not array.size and 0 in array.shape[-2:]:
-        raise LinAlgError("cond of empty matrices", mend="give matrices with elements")
+        raise LinAlgError(
+            "cond is not defined for empty matrices", mend="give matrices with elements"
+        )
     if p in (None, 2, -2):
         values = svdvals(array)
         first, last = values[..., 0], values[..., -1]

@@ -68,7 +68,7 @@ def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     x1, x2 : array_like
         Vectors along `axis`, broadcast together.
     axis : int
-        Where the vectors lie.
+        The axis of the vectors.
 
     Returns
     -------
@@ -166,7 +166,9 @@ def multi_dot(arrays: Sequence[ArrayLike], *, out: None = None) -> Array:
     refuse_out(out)
     chain = list(as_arrays(*arrays))
     if len(chain) < 2:
-        raise ArgumentError(f"multi_dot of {len(chain)} arrays", mend="give two or more")
+        raise ArgumentError(
+            f"multi_dot needs two arrays or more, got {len(chain)}", mend="give two or more"
+        )
     is_row, is_column = chain[0].ndim == 1, chain[-1].ndim == 1
     if is_row:
         chain[0] = reshape(chain[0], (1, chain[0].size))
@@ -175,7 +177,8 @@ def multi_dot(arrays: Sequence[ArrayLike], *, out: None = None) -> Array:
     if any(x.ndim != 2 for x in chain):
         shown = ", ".join(str(x.shape) for x in chain)
         raise LinAlgError(
-            f"multi_dot of shapes {shown}", mend="give matrices, and vectors at the ends only"
+            f"multi_dot does not fit shapes {shown}",
+            mend="give matrices, and vectors at the ends only",
         )
     result = _product(chain, _best_cuts(chain), 0, len(chain) - 1)
     kept = [size for size, flat in zip(result.shape, (is_row, is_column), strict=True) if not flat]

@@ -77,7 +77,7 @@ def solve_general(a: Array, b: Array) -> tuple[Array, Array]:
         return reshape(solution, solution.shape[:-1]), failed
     if a.ndim > 2 or b.ndim == 2:
         return _solve_columns(a, b)
-    # One matrix for all: the right-hand sides stand side by side and it is decomposed once.
+    # One matrix for all: the right-hand sides are put side by side, and it is decomposed once.
     order = (b.ndim - 2, *range(b.ndim - 2), b.ndim - 1)
     shape = tuple(b.shape[axis] for axis in order)
     beside = reshape(transpose(b, order), (b.shape[-2], b.size // max(1, b.shape[-2])))

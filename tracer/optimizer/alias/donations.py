@@ -22,8 +22,8 @@ from tracer.optimizer.alias.in_place import Precedence
 from tracer.optimizer.model.liveness import Liveness
 
 _RENAMED, _IN_PLACE, _AFTERWARDS, _OVERLAPPING = range(4)
-"""How a result stands to donated memory: it is the argument itself, perhaps in another shape; it
-is written over it; once it is free; before that."""
+"""How a result uses donated memory: it is the argument itself, perhaps in another shape; it is
+written over the argument; it is written once the memory is free; it is written before that."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Unmatched:
 
 @dataclass(frozen=True)
 class Donations:
-    """What becomes of each donated input."""
+    """What happens to each donated input."""
 
     aliases: tuple[Alias, ...] = ()
     unmatched: tuple[Unmatched, ...] = ()
@@ -124,7 +124,7 @@ class _Matching:
         )
 
     def _round(self, is_match: Callable[[bool, int], bool]) -> None:
-        """Pair what is left where `is_match(same type, relation)`."""
+        """Pair the remaining ones for which `is_match(same type, relation)` holds."""
         for position in tuple(self.waiting):
             donated = self.graph.inputs[position]
             free = self.free.get(donated.type.nbytes, []) if donated.type.nbytes else []
@@ -137,7 +137,7 @@ class _Matching:
                     break
 
     def _relation(self, donated: Value, root: Value) -> int:
-        """Tell how the memory of a result stands to that of a donated input."""
+        """Tell how the memory of a result is related to that of a donated input."""
         live = self.live
         if root is donated:
             return _RENAMED

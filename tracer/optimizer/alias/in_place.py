@@ -60,7 +60,7 @@ def keep_in_place(
 
 
 def _readers_first(live: Liveness) -> Graph | None:
-    """Return the graph with results after the other readers of what they write over, if any."""
+    """Return the graph with results moved after other readers of what they overwrite, if any."""
     after: dict[int, list[Node]] = {}
     for node in live.schedule:
         if any(live.users.get(value) for value in node.results):
@@ -80,7 +80,7 @@ def _readers_first(live: Liveness) -> Graph | None:
 
 
 def _last_reader(live: Liveness, node: Node) -> int:
-    """Return where the memory that a result has to be written over is read for the last time."""
+    """Return where the memory that a result must overwrite is read for the last time."""
     if node.body_graphs or _updates_a_part(node):
         roots = {live.root(value) for value in node.operands}
         over = {v for v in roots if v not in live.inputs or live.inputs[v] in live.donated}
@@ -129,7 +129,7 @@ class _Keeper:
                 self._look_at(buffer)
 
     def _look_at(self, buffer: Buffer) -> None:
-        """Find what is written over each value of a buffer, and who else reads that."""
+        """Find what overwrites each value of a buffer, and who else reads that value."""
         earlier: list[Node] = []
         for before, after in pairwise(buffer.values):
             node = after.node
@@ -149,7 +149,7 @@ class _Keeper:
                 self.handed_on.add(node)
 
     def _proof(self, other: Node, node: Node) -> Value:
-        """Return the first value that comes of `other` and is needed after `node` in the order."""
+        """Return the first value made from `other` that is needed after `node` in the order."""
         now, position = self.live.position[node], self.live.position
         reached = dict.fromkeys(other.results)
         waiting = list(reached)
@@ -165,7 +165,7 @@ class _Keeper:
         return other.results[0]
 
     def _is_kept(self, buffer: Buffer, value: Value) -> bool:
-        """Tell whether XLA has to write the value where the model does."""
+        """Tell whether XLA must write the value where the model does."""
         node = value.node
         if node.body_graphs or _updates_a_part(node):
             return True
@@ -173,7 +173,7 @@ class _Keeper:
         return buffer.is_argument and is_last
 
     def _is_read_by_kernels(self, value: Value) -> bool:
-        """Tell whether a kernel would compute a value again that others need stored."""
+        """Tell whether a kernel would recompute a value that others need stored."""
         users = self.live.users.get(value, [])
         others = len(users) + (value in self.live.outputs)
         return others > 1 and any(is_fused(user) for user in users)
@@ -231,7 +231,7 @@ class _Keeper:
 
 
 def _updates_a_part(node: Node) -> bool:
-    """Tell whether an op writes less than its result: the rest is its operand's memory."""
+    """Tell whether an op writes only a part of its result: the rest is its operand's memory."""
     assert node.op is not None
     is_opaque = node.op.fusion == "opaque" and bool(node.op.reuses)
     return is_opaque and node.cost.bytes < node.types[0].nbytes

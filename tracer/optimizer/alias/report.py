@@ -19,7 +19,7 @@ _SHOWN = 8
 
 @dataclass(frozen=True)
 class AliasRow:
-    """A result that lies in the memory of a donated argument."""
+    """A result in the memory of a donated argument."""
 
     argument: str
     result: str
@@ -68,7 +68,7 @@ class CopyRow:
     what : str
         What is copied and why.
     advice : str
-        What avoids it; empty where nothing does.
+        What avoids it; empty if nothing does.
     nbytes : int
         Bytes of one copy.
     times : int

@@ -30,7 +30,7 @@ MOST_COPIES = 32
 
 
 def reduce_parts(graph: Graph, log: PassLog) -> Graph:
-    """Reduce concatenations part by part, until there is none left that it is worth it for."""
+    """Reduce concatenations part by part, as long as that pays."""
     refused: set[Node] = set()
     while True:
         found = _find(graph, refused, log)
@@ -75,7 +75,7 @@ def _find(graph: Graph, refused: set[Node], log: PassLog) -> _Found | None:
 
 
 def _readers(graph: Graph, node: Node, outputs: set[Value]) -> _Found | str:
-    """Return what is computed from a concatenation, or why it has to be there whole."""
+    """Return what is computed from a concatenation, or why it is needed whole."""
     between: dict[Node, None] = {}
     reductions: dict[Node, None] = {}
     stack = [node]
@@ -141,7 +141,7 @@ class _Distributed:
             return builder.finish([self.values[value] for value in self.graph.outputs])
 
     def _each(self, node: Node) -> list[Value]:
-        """Emit a node on each of the parts."""
+        """Emit a node for each part."""
         assert node.op is not None
         operands = [self._parts_of(value) for value in node.operands]
         return [node.op(*given, **node.params) for given in zip(*operands, strict=True)]

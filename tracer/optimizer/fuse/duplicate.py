@@ -1,9 +1,9 @@
 """Fusion merger: recompute a producer in each kernel that reads it, instead of storing it.
 
 XLA never computes an *expensive* value (a quotient, an exponential) twice. If two kernels read it,
-it is written to memory and read back, however cheap the arithmetic is beside the traffic. On a CPU
-a program's memory is new pages in every call, which the system clears first: storing a quotient of
-4 MB takes up to nine times as long as computing it twice (docs/fusion.md).
+it is written to memory and read back, however cheap the arithmetic is compared with the traffic. On
+a CPU a program's memory is new pages in every call, which the system clears first: storing a
+quotient of 4 MB takes up to nine times as long as computing it twice (docs/fusion.md).
 
 This pass gives each reading kernel but the first a copy of the producer, computed from stored
 values behind an optimization barrier, without which XLA would merge the copies. Each further copy
@@ -109,7 +109,7 @@ def _kernels(live: Liveness, node: Node) -> list[Node] | None:
 
 @dataclass(frozen=True, eq=False)
 class Merger:
-    """A stored value, the kernels that read it, and what it costs to compute it in each.
+    """A stored value, the kernels that read it, and the cost of computing it in each.
 
     Attributes
     ----------
@@ -146,7 +146,7 @@ class Merger:
 
     @cached_property
     def again(self) -> float:
-        """Seconds to compute the copies, and to read what they are made of."""
+        """Seconds to compute the copies, and to read their operands."""
         copies = len(self.roots) - 1
         flops = sum(node.cost.flops for node in self.inside)
         read = sum(value.type.nbytes for value in self.leaves)
@@ -155,7 +155,7 @@ class Merger:
 
     @cached_property
     def stored(self) -> float:
-        """Seconds to write the value, in new pages unless a result lies there later, and read."""
+        """Seconds to write the value, in new pages unless a result is there later, and read."""
         nbytes, prices = self.node.types[0].nbytes, self.machine.prices
         is_shared = len(self.live.buffers[self.node.results[0]].values) > 1
         write = prices.memory_rate if is_shared else prices.fresh_rate
@@ -174,7 +174,7 @@ class Merger:
             times = f"{1e6 * self.again:.3g} us for {1e6 * self.stored:.3g}"
             return f"to compute it again takes as long as to store it ({times})"
         if _is_compared(self.live.graph, self.node):
-            return "what comes of it is compared for equality, and copies may round differently"
+            return "a value made from it is compared for equality, and copies may round differently"
         return None
 
     def __str__(self) -> str:
@@ -216,7 +216,7 @@ class _Writer:
             return builder.finish([self.values[value] for value in self.graph.outputs])
 
     def _copy_kernel(self, builder: Builder, root: Node, barriers: int) -> None:
-        """Write a kernel with all that is computed inside of it and comes of the producer."""
+        """Write a kernel, with everything computed inside it from the producer."""
         merger, values = self.merger, dict(self.values)
         builder.source = merger.node.source
         fresh = [values[value] for value in merger.leaves]

@@ -26,7 +26,7 @@ class Range:
 
 
 def flat_range(value: Value) -> Range:
-    """Return the array that a value is a contiguous part of, as far up as that can be seen."""
+    """Return the largest known array of which a value is a contiguous part."""
     root, start = value, 0
     while root.node.op is not None:
         node = root.node
@@ -58,7 +58,7 @@ def _offset(node: Node) -> int | None:
 
 
 def adjoining(values: Sequence[Value]) -> Range | None:
-    """Return the range that the values make up, one behind the other, or None."""
+    """Return the range that the values form, one after the other, or None."""
     ranges = [flat_range(value) for value in values]
     first = ranges[0]
     for before, after in itertools.pairwise(ranges):
@@ -106,7 +106,7 @@ def unpack(flat: Value, types: Sequence[ShapeDtype]) -> Iterator[Value]:
 
 
 def join_parts(graph: Graph) -> Graph:
-    """Replace concatenations of parts that lie one behind the other by what they are parts of."""
+    """Replace concatenations of adjacent parts by the array they are parts of."""
 
     def rewrite(
         builder: Builder, node: Node, operands: tuple[Value, ...]

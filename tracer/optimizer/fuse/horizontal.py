@@ -75,7 +75,7 @@ def _fused(graph: Graph, log: PassLog, machine: Target) -> Graph:
 
 
 def _in_bodies(graph: Graph, log: PassLog, machine: Target) -> Graph:
-    """Fuse in bodies, the innermost first: loops with their carries, then what is left in them."""
+    """Fuse in bodies, the innermost first: loops with their carries, then the rest."""
     graph = map_bodies(graph, lambda body: _in_bodies(body, log, machine))
 
     def rewrite(

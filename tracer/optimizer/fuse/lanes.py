@@ -28,7 +28,7 @@ LARGEST_PRODUCT_FLOPS = 1 << 17
 
 @dataclass(frozen=True, eq=False)
 class Lane:
-    """One of several alike parts.
+    """One of several equal parts.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class Lane:
         What the nodes read and do not make; numbers that are the same for all elements are not
         among them.
     key : object
-        Equal for lanes that are alike.
+        The same for equal lanes.
     """
 
     nodes: tuple[Node, ...]
@@ -60,7 +60,7 @@ Group = tuple[Lane, ...]
 
 
 def is_elementwise(node: Node) -> bool:
-    """Tell whether each element comes of the elements at the same place, wherever that is."""
+    """Tell whether each element depends only on the elements at the same position."""
     op = node.op
     if op is None or op.fusion not in ("loop", "view") or op.slice is not same_params:
         return False
@@ -80,7 +80,7 @@ def is_elementwise(node: Node) -> bool:
 
 
 def splat_of(value: Value) -> Value | None:
-    """Return the scalar that all elements of a value are, if it is such a value."""
+    """Return the scalar that all elements of a value equal, if there is one."""
     node = value.node
     if node.op is not ops.broadcast_in_dim or node.operands[0].type.ndim:
         return None
@@ -88,7 +88,7 @@ def splat_of(value: Value) -> Value | None:
 
 
 def find_groups(graph: Graph) -> list[Group]:
-    """Return the groups of alike lanes that do not wait for one another, the largest first."""
+    """Return the groups of equal lanes that do not wait for one another, the largest first."""
     alike: dict[Any, list[Lane]] = defaultdict(list)
     for lane in _lanes(graph):
         alike[lane.key].append(lane)
@@ -123,7 +123,7 @@ def _lanes(graph: Graph) -> Iterator[Lane]:
 
 
 def _is_small_product(node: Node) -> bool:
-    """Tell whether a node is a product of sums over whole axes, which batches make one of.
+    """Tell whether a node is a product of sums over whole axes, which can be batched.
 
     Convolutions, which have windows, would become groups of features: XLA:CPU is slow at these.
     """

@@ -19,7 +19,7 @@ Packs = tuple[tuple[int, ...], ...]
 def find_packs(body: Graph, may_pay: Callable[[Group, Set[Value]], bool]) -> Packs:
     """Return which carries of a loop's body to carry as one array, by their positions.
 
-    These are leaves of alike lanes whose next values are made at one place in all the lanes, or
+    These are leaves of equal lanes whose next values are made at one place in all the lanes, or
     which stay as they are from trip to trip. `may_pay` is asked for each group of lanes, given
     those of its leaves that would be packed.
     """
@@ -63,7 +63,7 @@ def _packs_of(group: Group, body: Graph) -> list[tuple[int, ...]]:
 def pack_loop(
     operands: Sequence[Value], condition: Graph, body: Graph, packs: Packs
 ) -> list[Value]:
-    """Emit the loop with packed carries; returns what stands for its results."""
+    """Emit the loop with packed carries; returns what replaces its results."""
     packed = {index for indices in packs for index in indices}
     rest = [index for index in range(len(operands)) if index not in packed]
     start = [operands[index] for index in rest]
@@ -73,7 +73,7 @@ def pack_loop(
 
 
 def unpacked(values: Sequence[Value], packs: Packs, types: Sequence[ShapeDtype]) -> list[Value]:
-    """Emit the values of the carries as they were, of those with packed ones at their end."""
+    """Emit the original carries from those with packed ones at the end."""
     packed = {index for indices in packs for index in indices}
     found = {}
     given = iter(values)

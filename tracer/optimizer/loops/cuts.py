@@ -43,7 +43,7 @@ def _put_together(body: Graph, result: Value, axis: int) -> set[int]:
 
 
 def _backward(node: Node, place: tuple[int, int], places: Places) -> Iterator[int]:
-    """Follow a result to its operands; yields the ends of runs that stand side by side in it."""
+    """Follow a result to its operands; yields the ends of runs that are adjacent in it."""
     axis, offset = place
     pieces = pieces_of(node, axis)
     if pieces is None:

@@ -98,7 +98,7 @@ def _fused(graph: Graph, pair: _Pair) -> Graph:
 
 
 def _emit(pair: _Pair, values: dict[Value, Value]) -> dict[Value, Value]:
-    """Emit the fused scan; returns which of its results stand for those of the two."""
+    """Emit the fused scan; returns which of its results replace those of the two."""
     first, second = pair.first, pair.second
     own = [i for i, value in enumerate(_slices(second)) if value not in _stacks(first)]
     parts = [_parted(node) for node in (first, second)]

@@ -129,7 +129,7 @@ def _is_long(node: Node) -> bool:
 
 
 class _Search:
-    """Looks for one axis of every output along which all can be computed in blocks."""
+    """Looks for an axis of every output along which everything can be computed in blocks."""
 
     def __init__(self, graph: Graph, machine: Target) -> None:
         self.graph = graph

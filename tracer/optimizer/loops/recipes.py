@@ -50,7 +50,7 @@ def joined(parts: Sequence[Value], axis: int) -> Value:
 
 
 def takes_apart(node: Node, pieces: Sequence[Piece], axis: int) -> bool:
-    """Tell whether the op leaves out some of an operand that it reads, as a slice does."""
+    """Tell whether the op leaves out part of an operand, as a slice does."""
     whole = (node.operands[piece.operand].shape for piece in pieces)
     return any(
         shape and piece.size < shape[axis] for piece, shape in zip(pieces, whole, strict=True)
@@ -58,7 +58,7 @@ def takes_apart(node: Node, pieces: Sequence[Piece], axis: int) -> bool:
 
 
 def by_pieces(node: Node, window: tuple[int, int, int]) -> Recipe | None:
-    """Return the runs of operands that a window consists of, if the op puts arrays together."""
+    """Return the runs of operands that a window consists of, if the op joins arrays."""
     axis, start, size = window
     pieces = pieces_of(node, axis)
     if pieces is None:

@@ -22,7 +22,7 @@ def pieces_of(node: Node, axis: int) -> Sequence[Piece] | None:
 
 
 def is_assembled(node: Node) -> bool:
-    """Tell whether the op puts several arrays side by side, and computes nothing."""
+    """Tell whether the op joins several arrays, and computes nothing."""
     axes = range(node.types[0].ndim) if len(node.types) == 1 else ()
     return any(len(pieces_of(node, axis) or ()) > 1 for axis in axes)
 

@@ -67,7 +67,7 @@ class _Loop:
         return [self.types[i].resized(split.axis, stop - start) for start, stop in split.runs]
 
     def opened(self, i: int, parts: Sequence[Value]) -> list[Value]:
-        """Return the slices that carried values of the new loop stand for."""
+        """Return the slices that the carried values of the new loop replace."""
         if i not in self.split:
             return list(parts)
         types = self.window_types(i)
@@ -148,12 +148,12 @@ def _why_not(
     if trips is not None and trips <= 1:
         return f"the loop runs {trips} times: to put it together after it costs as much"
     if limit_bytes is not None and type.nbytes * _SHARE_OF_LIMIT > limit_bytes:
-        return "it takes much of the limit, and is there twice when it is put together"
+        return "it takes much of the limit, and would exist twice while it is joined"
     return None
 
 
 def _if_cheaper(loop: _Loop, body: Graph, log: PassLog) -> _Loop | None:
-    """Keep the rewrite when a trip puts fewer bytes together than before."""
+    """Keep the rewrite if a trip joins fewer bytes than before."""
     before, after = _assembled_bytes(loop.body), _assembled_bytes(body)
     for i, split in loop.split.items():
         shown = f"carry {i}, {loop.types[i]}"
@@ -167,7 +167,7 @@ def _if_cheaper(loop: _Loop, body: Graph, log: PassLog) -> _Loop | None:
 
 
 def _assembled_bytes(graph: Graph) -> int:
-    """Return the bytes of the values that are put together of several."""
+    """Return the bytes of the values that are joined from several."""
     nodes = [node for node in graph.nodes if is_assembled(node)]
     return sum(type.nbytes for node in nodes for type in node.types)
 
@@ -225,7 +225,7 @@ def _emit(loop: _Loop, operands: Sequence[Value]) -> list[Value]:
 
 
 def _part(value: Value, axis: int, start: int, stop: int) -> Value:
-    """Cut a part out, or return what it was put together from."""
+    """Cut a part out, or return what it was joined from."""
     place = 0
     for piece in (pieces_of(value.node, axis) if value.node.op is not None else None) or ():
         operand = value.node.operands[piece.operand]

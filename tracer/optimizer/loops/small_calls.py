@@ -120,7 +120,7 @@ def _work(graph: Graph, parallel_flops: int) -> _Work:
 
 
 def _seconds(node: Node, machine: Target) -> tuple[float, float]:
-    """Return what starting the kernels of a trip takes, and what other cores would save."""
+    """Return the seconds to start a trip's kernels, and those that other cores would save."""
     prices, params = machine.prices, node.params
     body, condition = (_work(params[it], prices.parallel_flops) for it in ("body", "condition"))
     work = body.plus(condition)

@@ -40,7 +40,7 @@ def unrolling_pass(machine: Target) -> Pass:
 
 
 def _unrolled(graph: Graph, machine: Target, log: PassLog, *, most: int) -> Graph:
-    """Write out loops of at most so many trips, and those in loops, which run often, for more."""
+    """Write out loops of few trips; in loops, which run often, of more."""
 
     def rewrite(
         builder: Builder, node: Node, operands: tuple[Value, ...]
@@ -82,7 +82,7 @@ def _judged(node: Node, trips: int, machine: Target, most: int) -> tuple[str | N
 
 
 def _seconds(body: Graph, machine: Target) -> float:
-    """Return what a trip takes: its kernels, and one for the condition."""
+    """Return a trip's seconds: its kernels, and one for the condition."""
     return trip_seconds(body, machine) + machine.prices.kernel_seconds
 
 

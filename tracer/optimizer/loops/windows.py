@@ -106,7 +106,7 @@ class WindowEmitter:
         self.asked.setdefault(value, {})[_normal(value, window)] = None
 
     def _loop_recipes(self, node: Node) -> dict[Value, list[tuple[Window, Recipe]]]:
-        """Return how windows of a loop's carries are made: by a loop over windows, if it can be."""
+        """Return how windows of a loop's carries are made: by a loop over windows, if possible."""
         if node.op is not ops.while_:
             return {}
         asked = {value.index: list(self.asked.get(value, ())) for value in node.results}
@@ -226,7 +226,7 @@ def loop_windows(
 ) -> dict[int, Window] | None:
     """Return the windows of its carries that a loop over windows has, None if there is none.
 
-    A carry that the wanted ones do not hang on is left out. One that has to be whole makes those
+    A carry that the wanted ones do not depend on is left out. One that has to be whole makes those
     whole that it is computed from.
     """
     body, condition = node.params["body"], node.params["condition"]
@@ -283,7 +283,7 @@ def _cut(value: Value, window: Window) -> Value:
 
 
 def _cover(value: Value, windows: Sequence[Window]) -> list[tuple[int, int, int]]:
-    """Return the windows that lie side by side and are the whole value together, if there are."""
+    """Return windows that are adjacent and together the whole value, if there are any."""
     parts = sorted(window for window in windows if window is not None)
     if not parts or {part[0] for part in parts} != {parts[0][0]}:
         return []

@@ -27,9 +27,9 @@ class Buffer:
     birth, death : int
         Positions in the schedule of the first write and the last read.
     is_argument : bool
-        It belongs to the caller, and is there from the beginning to the end.
+        It belongs to the caller, and exists from beginning to end.
     values : list of Value
-        What lies in it, in order.
+        The values in it, in order.
     """
 
     nbytes: int
@@ -44,7 +44,7 @@ class Buffer:
         return last.size == type.size and last.dtype == type.dtype
 
     def split(self, value: Value, written: int) -> Buffer:
-        """Give the last value a buffer of its own, written at that position."""
+        """Give the last value its own buffer, written at that position."""
         self.values.remove(value)
         moved = Buffer(value.type.nbytes, written, self.death, values=[value])
         self.death = written

@@ -53,7 +53,7 @@ class Lifetimes:
             self.last_read = self._last_reads()
 
     def is_stored(self, value: Value) -> bool:
-        """Tell whether the value has a buffer of its own."""
+        """Tell whether the value has its own buffer."""
         return value in self.inputs or value.node in self.stored
 
     def _readers(self, node: Node) -> list[Node]:

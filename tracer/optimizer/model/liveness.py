@@ -205,9 +205,9 @@ class Liveness(Lifetimes):
         return peak + self._copied_bytes() + sum(largest_packings(self.graph))
 
     def _copied_bytes(self) -> int:
-        """Bytes of outputs that need a buffer besides the one their elements are in.
+        """Bytes of outputs that need a buffer in addition to the one their elements are in.
 
-        That is so for an input that is handed back, unless it is donated, and for a value that is
+        That is so for an input that is returned, unless it is donated, and for a value that is
         an output twice, also under another shape.
         """
         total = 0

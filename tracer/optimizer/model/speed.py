@@ -38,7 +38,7 @@ class _Kernels:
     def _kernel(self, node: Node) -> float:
         trips = trip_count(node)
         if node.body_graphs:
-            # Of a conditional one branch runs; a loop's condition costs nothing beside its body.
+            # One branch of a conditional runs; a loop's condition costs nothing beside its body.
             longest = max(trip_seconds(body, self.machine) for body in node.body_graphs)
             return (trips or 1) * longest
         nodes = self.live.kernels(node)
@@ -95,7 +95,7 @@ class _Kernels:
 
 
 def estimate_seconds(graph: Graph, machine: Target) -> float:
-    """Return about how long a graph runs, in seconds; ratios of them are what it is for."""
+    """Return about how long a graph runs, in seconds; only ratios of them are meaningful."""
     return _Kernels(graph, machine, in_loop=False).seconds()
 
 

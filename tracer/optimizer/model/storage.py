@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from tracer.ir import Graph, Node, Value
 
 # Operations per element from which on XLA calls an op expensive: from a quotient on. Checked for
-# every loop op; sine, cosine and tangent, which are computed twice all the same, are taken as
+# every loop op; sine, cosine and tangent, which are computed twice anyway, are taken as
 # expensive.
 _EXPENSIVE_FLOPS = 4
 
@@ -37,7 +37,7 @@ def stored_nodes(
 ) -> tuple[set[Node], set[Node]]:
     """Return the nodes whose results have buffers, and those of them that kernels compute again.
 
-    A cheap value that a library reads is stored for it, and other kernels compute it all the same.
+    A cheap value that a library reads is stored for it, and other kernels still compute it.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ class _Fusion:
         return False
 
     def _is_needed_later(self, node: Node, readers: Sequence[Node], behind: int) -> bool:
-        """Tell whether a reader waits for what comes of the node, and recomputing it costs reads.
+        """Tell whether a reader waits for a result of the node, and recomputing it costs reads.
 
         The forward values that a backward pass reads are of this kind.
         """
@@ -154,7 +154,7 @@ def _barriers_before(graph: Graph) -> tuple[dict[Node, int], dict[Node, int]]:
 def _read_bytes(node: Node) -> int:
     """Return the bytes that computing a node again reads; 0 when it has one operand of its size.
 
-    What is generated (broadcasts, iota) is read for nothing, and so are operands of lower rank.
+    What is generated (broadcasts, iota) costs no reads, and neither do operands of lower rank.
     """
     rank = node.types[0].ndim
     full = [v for v in node.operands if v.type.ndim >= rank and not _is_generated(v.node)]

@@ -60,7 +60,7 @@ def is_computed(value: Value) -> bool:
 def unsplit_bytes(graph: Graph, donated: frozenset[int] = frozenset()) -> int:
     """Return the most bytes that one loop or branch reads: whole, so no split goes below.
 
-    Inputs count too, unless they are donated. What bodies hold besides can often be split.
+    Inputs count too, unless they are donated. What else bodies hold can often be split.
     """
     kept = {value for i, value in enumerate(graph.inputs) if i not in donated}
     most = 0

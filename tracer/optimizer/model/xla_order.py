@@ -106,7 +106,7 @@ def _needs(live: Lifetimes) -> Needs:
 
 
 def _ends(live: Lifetimes, needs: Needs) -> list[Node]:
-    """Return the nodes that the results lie in."""
+    """Return the nodes that write the results."""
     return list(dict.fromkeys(n for v in live.graph.outputs if (n := live.root(v).node) in needs))
 
 

@@ -23,7 +23,7 @@ from tracer.optimizer.partition.flow import steps_of
 Axes = tuple[int | None, ...]
 
 ANYHOW = -1
-"""In place of an output's axis: it lies as it is made."""
+"""In place of an output's axis: it stays as it is made."""
 
 
 class Cuts:
@@ -67,7 +67,7 @@ class Cuts:
             pass
 
     def _sweep(self, inputs: Sequence[int | None], outputs: Sequence[int | None]) -> bool:
-        """Go forth, and back once that finds no more; returns whether there was something new."""
+        """Sweep forward, then back once that finds no more; return whether anything was new."""
         known = self._known()
         self.inputs, self.outputs = tuple(inputs), tuple(outputs)
         self._lay(self.graph.inputs, self.inputs)
@@ -89,7 +89,7 @@ class Cuts:
         )
 
     def _visit(self, node: Node, found: Iterator[tuple[int, int]]) -> None:
-        """Cut a node as the neighbours ask: pairs of a place (operands, then results) and axis."""
+        """Cut a node as neighbours want: pairs of a position (operands, then results) and axis."""
         if node.op is ops.shard:
             self._lay(node.results, parts_of(node, node.params["result_axes"], self.count))
         elif carried_operands(node):

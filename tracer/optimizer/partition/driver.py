@@ -71,7 +71,7 @@ class ShardSearch(Search):
         return Candidate(region, plan, axis, True, saved, kept, self._repeated_flops(region))
 
     def _pays(self, region: Region) -> bool:
-        """Tell whether more is cut than is made whole on every device, by gathering and joining."""
+        """Tell whether more is cut than is gathered or joined whole on every device."""
         joined = sum(
             type.nbytes
             for head, label in region.heads.items()

@@ -33,14 +33,14 @@ def index_dtype(extent: int, count: int) -> np.dtype[Any]:
 
 
 def shares(length: int, count: int) -> str:
-    """Return who computes what of an axis, for people."""
+    """Describe which device computes which part of an axis."""
     each, remainder = divmod(length, count)
     again = f" and the last {remainder} on all" if remainder else ""
     return f"{count} devices, {each} on each{again}"
 
 
 class Handed:
-    """What the body of the devices is given: values of outside, whole or cut along an axis.
+    """The operands of the devices' body: outer values, whole or cut along an axis.
 
     Attributes
     ----------
@@ -104,7 +104,7 @@ class PartEmitter(SliceEmitter):
 
 
 class RemainderEmitter(SliceEmitter):
-    """Writes the steps that the devices do not divide: joined with the states, the steps before."""
+    """Writes the remaining steps that the devices do not divide, and joins them with the states."""
 
     def _fold(self, head: Node, label: Label) -> tuple[Value, ...]:
         chunk, state = self._chunk(head, label), self.before[head]
@@ -128,7 +128,7 @@ def side_by_side(part: Value) -> Value:
 
 
 def result_axes(subject: Subject, loop: Loop) -> tuple[int, ...]:
-    """Return the axis along which the devices' parts of each result stand side by side."""
+    """Return the axis along which the devices' parts of each result are joined."""
     axes: list[int] = []
     for head, label in loop.heads.items():
         rule = subject.rule(head)
@@ -167,7 +167,7 @@ def on_parts(
     outer: Callable[[Value], Value],
     result_axes: tuple[int | None, ...],
 ) -> tuple[Value, ...]:
-    """Have each of `count` devices run a body, which is given the device's number first."""
+    """Make each of `count` devices run a body, whose first operand is the device's number."""
     found = ops.shard(
         ops.iota(shape=(count,), dtype=body.inputs[0].dtype, dimension=0),
         *(outer(value) for value in handed.values),
@@ -182,7 +182,7 @@ def on_parts(
 def joined_parts(
     builder: Builder, found: Sequence[Value], joining: Iterable[tuple[Value, str | None]]
 ) -> list[Value]:
-    """Return what the devices' results stand for: partial ones are reduced with their combiner."""
+    """Return the values of the devices' results: partial ones are reduced with their combiner."""
     made = []
     for whole, (value, combiner) in zip(found, joining, strict=True):
         builder.source = value.node.source
@@ -195,7 +195,7 @@ def joined_parts(
 def converted(
     builder: Builder, states: Iterable[Value], values: Iterable[Value]
 ) -> dict[Value, Value]:
-    """Return joined results, in the dtypes of the values that they stand for."""
+    """Return joined results, in the dtypes of the original values."""
     made = {}
     for value, state in zip(values, states, strict=True):
         builder.source = value.node.source
@@ -253,13 +253,13 @@ def on_every_device(
 
 
 def _body(subject: Subject, region: Region, loop: Loop, count: int) -> tuple[Graph, Handed]:
-    """Return the body, and what it is given besides its number."""
+    """Return the body, and what it is given in addition to its number."""
     with Builder() as body:
         body.source = next(iter(loop.heads)).source
         number = body.input(ShapeDtype((1,), index_dtype(region.extent, count)))
         handed = Handed(body, count)
         whole = partial(handed, axis=None)
-        # A part of an axis that the devices do not divide lies on none of them.
+        # The part of an axis that the devices do not divide is on none of them.
         emitter = PartEmitter(subject, region, loop, None if region.length % count else handed)
         size = region.length // count
         first = ops.reshape(number, shape=())

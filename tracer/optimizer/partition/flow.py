@@ -64,7 +64,7 @@ class Division:
         return size % (self.length if self.remainder else self.count) == 0
 
     def part(self, size: int) -> int:
-        """Return what a device has of an axis of this size."""
+        """Return a device's share of an axis of this size."""
         if not self.remainder:
             return size // self.count
         return size // self.length * (self.length // self.count)
@@ -75,7 +75,7 @@ class Division:
 
 
 class Flow:
-    """How the values of a graph lie, given how its inputs do.
+    """How the values of a graph are spread, given how its inputs are.
 
     Attributes
     ----------
@@ -112,7 +112,7 @@ class Flow:
         return node not in self.after and any(self.lies[value] for value in node.results)
 
     def outputs(self) -> list[Lie]:
-        """Return how the outputs lie.
+        """Return how the outputs are spread.
 
         Raises
         ------
@@ -135,7 +135,7 @@ class Flow:
         return self._cut(node, lies)
 
     def _joined(self, node: Node, partial: set[Partial], lies: Sequence[Lie]) -> list[Lie]:
-        """Terms may be joined with more terms, by the op that joins the devices' own."""
+        """Terms may be joined with further terms by the op that joins the devices' terms."""
         (first, *others) = partial
         cut = any(isinstance(lie, Cut) for lie in lies)
         if others or cut or node.op is not registry()[first.combiner]:
@@ -177,12 +177,12 @@ class Flow:
 
 
 def _both(before: Lie, after: Lie) -> Lie:
-    """Return how a carried value lies: what is whole can be cut, or be one device's term."""
+    """Return how a carried value is spread: what is whole can be cut, or be one device's term."""
     if before is None or before == after:
         return after
     if after is None:
         return before
-    raise Refused("a loop carries a value that lies in one way before a trip, in another after it")
+    raise Refused("a loop carries a value that is spread differently before and after a trip")
 
 
 def steps_of(node: Node, rule: AxisRule, label: Label) -> int:

@@ -21,7 +21,7 @@ class PartEmitter:
     Parameters
     ----------
     flow : Flow
-        How the values of the graph lie.
+        How the values of the graph are spread.
     builder : Builder
     number : Value
         The device's number, a scalar.
@@ -47,7 +47,7 @@ class PartEmitter:
         self._written = set[Node]()
 
     def emit(self, node: Node) -> None:
-        """Write a node as it lies."""
+        """Write a node as it is spread."""
         self.builder.source = node.source
         self._written.add(node)
         lies = [self.flow.lies[value] for value in node.results]
@@ -56,13 +56,13 @@ class PartEmitter:
         elif node in self.flow.labels:
             results = self._sliced(node, self.flow.labels[node])
         else:
-            # Whole, or terms that are joined: as it is, on operands that lie as the results do.
+            # Whole, or terms that are joined: as it is, on operands spread as the results are.
             results = self.builder.copy(node, tuple(self.read(v, lies[0]) for v in node.operands))
         for value, lie, made in zip(node.results, lies, results, strict=True):
             self.made[value, lie] = made
 
     def read(self, value: Value, lie: Lie) -> Value:
-        """Return a value as it is to lie; what is whole may be cut, or be the first one's term."""
+        """Return a value spread as asked; a whole one may be cut, or be the first one's term."""
         key = value, lie
         if key not in self.made:
             self.made[key] = self._other(value, lie)

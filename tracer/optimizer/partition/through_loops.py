@@ -121,8 +121,8 @@ def _written(graph: Graph, flow: Flow) -> tuple[Graph, frozenset[Node]]:
 def _divided(graph: Graph, flow: Flow) -> tuple[list[Node], list[Node], list[Node]]:
     """Return the nodes before what the devices do on their parts, in it, and after it.
 
-    What hangs on whole results of loops comes after it, but for what the parts read of that: every
-    device computes it.
+    Nodes that depend on whole results of loops come after it, except those that the parts read:
+    every device computes these.
     """
     parts = {node for node in graph.nodes if flow.inside(node)}
     hanging: set[Node] = set()
@@ -188,7 +188,7 @@ def _with_rest(
 ) -> list[Value]:
     """Return the results of the steps that the devices divide, joined with those of the others.
 
-    They are computed as by one more device, which all are. Whole results do not hang on the steps:
+    Every device computes them, as one more device would. Whole results do not depend on the steps:
     they stay as the devices have computed them.
     """
     count = flow.division.count
@@ -228,7 +228,7 @@ def _extent(flow: Flow) -> int:
 
 
 def _body(flow: Flow, inside: list[Node], wanted: Mapping[Value, Lie]) -> tuple[Graph, Handed]:
-    """Return what one device computes, and what it is given besides its number."""
+    """Return what one device computes, and what it is given in addition to its number."""
     count = flow.division.count
     with Builder() as body:
         body.source = inside[0].source

@@ -28,7 +28,7 @@ def input_axes(graph: Graph) -> Axes:
 def wanted_axes(graph: Graph, pairs: Mapping[int, int]) -> tuple[Set[int | None], ...]:
     """Return the axes that the devices read parts of each input along; None: they read all.
 
-    An input that is an output, too, is not read for that where `pairs` lay the one like the other.
+    An input that is also an output is not read for that if `pairs` spread both alike.
     """
     same = {i for i, j in pairs.items() if graph.outputs[i] is graph.inputs[j]}
     wanted: dict[Value, set[int | None]] = {}
@@ -49,7 +49,7 @@ def wanted_axes(graph: Graph, pairs: Mapping[int, int]) -> tuple[Set[int | None]
 def _hand_up(
     node: Node, result: Value, axis: int | None, wanted: dict[Value, set[int | None]]
 ) -> None:
-    """Want of the operands what one axis of a result is computed from."""
+    """Ask the operands for what one axis of a result is computed from."""
     rule = node.axes
     label = None if axis is None else rule.results[result.index][axis]
     is_cut = label is not None and rule.is_parallel(label) and label not in rule.steps
@@ -100,7 +100,7 @@ def _made_along(value: Value) -> int | None:
 def device_view(graph: Graph, inputs: Axes, outputs: Axes, count: int) -> Graph:
     """Return what one device computes and stores, to predict its memory.
 
-    Parts are of their own size; where a part is needed whole, as many copies stand for what the
+    Parts are of their own size; where a part is needed whole, as many copies represent what the
     other devices send. For a mesh of several axes the view is taken along one after the other.
 
     Parameters
@@ -148,7 +148,7 @@ class _View:
         self.made: dict[tuple[Value, int | None], Value] = {}
 
     def put(self, value: Value, axis: int | None, made: Value) -> None:
-        """Say what stands for a value, and along which axis that is a part of it."""
+        """Say what replaces a value, and along which axis that is a part of it."""
         self.known[value], self.made[value, axis] = axis, made
 
     def read(self, value: Value, wanted: int | None) -> Value:
@@ -230,7 +230,7 @@ class _View:
         return found, tuple(names.index(label) for names in rule.results)
 
     def _joined(self, term: Value, combiner: str) -> Value:
-        """Return what the terms of all devices come to, in memory of its own."""
+        """Return the sum of the terms of all devices, in its own memory."""
         if registry()[combiner].merge is not None:
             return term
         terms = ops.concatenate(*[side_by_side(term)] * self.count, dimension=0)

@@ -48,7 +48,7 @@ class Choice:
 
 
 class Program:
-    """What does not change while values are chosen.
+    """What stays the same while values are chosen.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ class Program:
                 self.refused[node] = reason
 
     def _why_once(self, node: Node) -> str | None:
-        """Return why a value must not be computed again."""
+        """Return why a value must not be recomputed."""
         assert node.op is not None
         if any(value in self.live.outputs for value in node.results):
             return "it is a result of the program"
@@ -90,14 +90,14 @@ class Program:
         return None
 
     def touches(self, nodes: Iterable[Node], others: set[Node]) -> bool:
-        """Tell whether nodes are among others, are made of them, or they of them."""
+        """Tell whether nodes are among others, depend on them, or the others on these."""
         return any(
             node in others or any(other in others for other in self._neighbours[node])
             for node in nodes
         )
 
     def run(self, nodes: Iterable[Node], drops: Drops) -> set[Node]:
-        """Return nodes with all that is dropped and made of them, or they of it."""
+        """Return nodes with all dropped ones that depend on them, or they on those."""
         found = set(nodes)
         stack = list(found)
         while stack:
@@ -158,7 +158,7 @@ def _next_read(peak: Peak, node: Node) -> int | None:
 
 
 def _made_of(program: Program, peak: Peak, drops: Drops, node: Node) -> tuple[frozenset[Node], int]:
-    """Return the nodes to compute again for one, and the bytes to keep for them over the peak."""
+    """Return the nodes to recompute for one, and the bytes to keep for them over the peak."""
     nodes, kept = {node}, dict[Value, int]()
     stack = list(program.leaves[node])
     while stack:
@@ -184,7 +184,7 @@ def _is_dead(program: Program, peak: Peak, value: Value) -> bool:
 
 
 def reading(live: Liveness, node: Node) -> set[Value]:
-    """Return the stored values that a kernel reads, for those too that it computes again."""
+    """Return the stored values that a kernel reads, also for those that it recomputes."""
     found = set(live.buffers_read(node))
     if is_fused(node):
         stack = [value for value in found if value.node in live.again]

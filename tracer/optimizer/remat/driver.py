@@ -27,14 +27,14 @@ _MOST_LOOPS = 8
 
 @dataclass
 class Rematerialiser:
-    """Computes values again until a limit is kept, in programs and in the bodies of their loops.
+    """Recomputes values until a limit is kept, in programs and in the bodies of their loops.
 
     Attributes
     ----------
     machine : Target
-        What decides between values.
+        The device whose prices decide between values.
     order : bool
-        Programs may be brought into an order with a smaller peak, and XLA is made to keep it.
+        Programs may be brought into an order with a smaller peak, which XLA is made to keep.
     """
 
     machine: Target
@@ -59,7 +59,7 @@ class Rematerialiser:
         *,
         is_body: bool = False,
     ) -> Graph:
-        """Return the graph with values computed again; the graph itself if nothing was gained."""
+        """Return the graph with values recomputed; the graph itself if nothing was gained."""
         graph = self._with_smaller_bodies(graph, limit, donated, log, is_body)
         peak = Liveness(graph, donated, is_body=is_body).peak_bytes
         if peak <= limit:
@@ -87,7 +87,7 @@ class Rematerialiser:
     def _with_smaller_bodies(
         self, graph: Graph, limit: int, donated: frozenset[int], log: PassLog, is_body: bool
     ) -> Graph:
-        """Write the bodies of the loop at the peak again, while the peak is in one that shrinks."""
+        """Rewrite the bodies of the loop at the peak, while the peak is in one that shrinks."""
         for _ in range(_MOST_LOOPS):
             live = Liveness(graph, donated, is_body=is_body)
             excess = live.peak_bytes - limit

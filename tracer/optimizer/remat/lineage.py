@@ -60,7 +60,7 @@ class Lineage:
 
 
 def _tests_equality(node: Node) -> bool:
-    """Tell whether a node, or one in its bodies, hangs on floats being equal."""
+    """Tell whether a node, or one in its bodies, depends on floats being equal."""
     if node.body_graphs:
         return any(_tests_equality(inner) for body in node.body_graphs for inner in body.nodes)
     return tests_floats(node)

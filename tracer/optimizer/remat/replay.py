@@ -30,7 +30,7 @@ _SMALL_BARRIER_BYTES = 1024
 
 @dataclass(frozen=True)
 class Replay:
-    """A program with values that are computed twice, and where its nodes come from.
+    """A program with values that are computed twice, and the origin of its nodes.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class Replay:
     copied : dict of Node to int
         For each node of the old program that is computed again the task before which it is.
     meets_itself : bool
-        A value is compared for equality with what came of another computation of it, so the
+        A value is compared for equality with a result of another computation of it, so the
         program must not be used.
     """
 
@@ -70,7 +70,7 @@ class _Writer:
         self.again: dict[Value, Value] = {}
         """The same for second computations."""
         self.written: dict[tuple[Node, tuple[Value, ...]], tuple[Value, ...]] = {}
-        """Nodes that are there already: a node on the same operands is written once."""
+        """Nodes that exist already: a node on the same operands is written once."""
         self.times: dict[Node, int] = {}
         self.copied: dict[Node, int] = {}
         self.time = 0
@@ -113,7 +113,7 @@ class _Writer:
     def _write(
         self, node: Node, behind: Mapping[Value, Value], *, is_copy: bool
     ) -> tuple[Value, ...]:
-        """Write a task; `behind` says what is called otherwise for it."""
+        """Write a task; `behind` has the values that it reads under another name."""
         local = dict(behind)
         for inner in self.live.kernels(node):
             operands = tuple([local.get(value) or self._name(value) for value in inner.operands])
@@ -136,7 +136,7 @@ class _Writer:
         self.meets_itself |= self.lineage.add(old, new, is_copy=is_copy)
 
     def _write_copies(self, values: Mapping[Value, bool]) -> None:
-        """Compute again what was dropped of these values, and what of others they are made of."""
+        """Recompute the dropped ones of these values, and dropped values that they depend on."""
         wanted: set[Node] = set()
         stack = list(values)
         while stack:

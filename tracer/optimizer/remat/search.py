@@ -28,7 +28,7 @@ _MOST_TAKEN_BACK = 24
 
 @dataclass(frozen=True)
 class Found:
-    """A program with values that are computed again.
+    """A program with recomputed values.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class Found:
 
 
 class Search:
-    """Looks for the values of one program to compute again.
+    """Looks for the values of one program to recompute.
 
     Parameters
     ----------
@@ -91,11 +91,11 @@ class Search:
             yield self._path[step]
 
     def flops(self, node: Node) -> int:
-        """Return the operations that computing a value again takes."""
+        """Return the operations of recomputing a value."""
         return sum(node_cost(inner).flops for inner in self.live.kernels(node))
 
     def refusals(self, found: Found) -> dict[Node, str]:
-        """Return what is large and alive at the peak of a program, and why it is left alone."""
+        """Return the large values alive at a program's peak, and why they are left alone."""
         _, made, live = self._written(found.drops)
         if not live.timeline:
             return {}
@@ -172,7 +172,7 @@ class Search:
         return self._tests_equality and replay(self.live, drops).meets_itself
 
     def _with_less(self, found: Found, limit: int) -> Found:
-        """Take back what was dropped and need not be, the dearest first."""
+        """Undo unnecessary drops, the most expensive first."""
         seconds, time = self.program.seconds, self.program.time
         drops = sorted(found.drops, key=lambda node: (-seconds[node], time[node]))
         dearest = drops[:_MOST_TAKEN_BACK]
@@ -188,9 +188,9 @@ class Search:
 
 
 def _has_room(node: Node, made: Replay, live: Liveness, dropped: int, limit: int) -> bool:
-    """Tell whether a dropped value may stay where it is not there, as far as that is plain.
+    """Tell whether there is room to keep a dropped value after all, as far as that is plain.
 
-    Writing the program without the drop tells for certain, which takes long where there are many.
+    Only writing the program without the drop tells for certain, which is slow if there are many.
     """
     again = made.copied.get(node, len(made.times))
     between = [

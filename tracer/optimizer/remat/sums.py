@@ -16,7 +16,7 @@ from tracer.optimizer.model.liveness import Liveness
 
 
 def read_from_memory(live: Liveness) -> Liveness:
-    """Return the model of the program in which what is stored is read; the same if none changes."""
+    """Return the model of the program that reads stored sums; the same if none changes."""
 
     def rewrite(
         builder: Builder, node: Node, operands: tuple[Value, ...]

@@ -1,4 +1,4 @@
-"""Replace ops that matter only to differentiation by the ops they stand for."""
+"""Replace ops that matter only to differentiation by the ops they consist of."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def has_exponentials(graph: Graph) -> bool:
 
 
 def expand_exponentials(graph: Graph, log: PassLog, smallest: float = 0) -> Graph:
-    """Write float64 exponentials as polynomials, and keep stored what XLA stores of them.
+    """Write float64 exponentials as polynomials, and keep stored those that XLA stores.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def expand_exponentials(graph: Graph, log: PassLog, smallest: float = 0) -> Grap
 
 def _why_not(live: Liveness, node: Node, lacks_barrier: bool) -> str | None:
     if lacks_barrier:
-        return "kernels would compute it again, as no barrier may stand in a loop so small"
+        return "kernels would recompute it, because so small a loop can hold no barrier"
     if _stores_operand(live, node):
         return "XLA would store what it is computed from, as a polynomial reads that several times"
     return None
@@ -97,14 +97,14 @@ def _is_call(node: Node) -> bool:
 
 
 def _stores_operand(live: Liveness, node: Node) -> bool:
-    """Tell whether XLA would store what the exponential is computed from, which it does not now."""
+    """Tell whether XLA would start to store the exponential's operand."""
     if node in live.stored or _is_read_in_order(live, node):
         return False
     return any(is_expensive(item) for item in live.kernels(node) if item is not node)
 
 
 def _is_read_in_order(live: Liveness, node: Node) -> bool:
-    """Tell whether the kernel that reads a value writes each element at the place of its own."""
+    """Tell whether the kernel that reads a value writes each element at the same position."""
     stack, seen = [node], {node}
     while stack:
         current = stack.pop()
@@ -120,7 +120,7 @@ def _is_read_in_order(live: Liveness, node: Node) -> bool:
 
 
 def _is_stored_for_kernels(live: Liveness, node: Node) -> bool:
-    """Tell whether a value is stored, and read by what could compute it again."""
+    """Tell whether a value is stored, and read by kernels that could recompute it."""
     if node not in live.stored:
         return False
     return any(user.op and user.op.fusion != "opaque" for user in live._readers(node))

@@ -43,7 +43,7 @@ class _Found:
     permutations : dict
         Of the values that are transposes, or are computed from transposes element by element.
     moved : set of Node
-        Element-wise nodes that are computed as the untransposed operands lie.
+        Element-wise nodes that are computed in the layout of the untransposed operands.
     reductions : list of Node
         Those that take over the permutation.
     """
@@ -84,7 +84,7 @@ def _permutations(graph: Graph, kept: set[Node]) -> dict[Value, Permutation]:
 
 
 def _is_stored(value: Value) -> bool:
-    """Tell whether a value lies in memory: what is computed on the spot lies in no order."""
+    """Tell whether a value is in memory: one computed on the spot has no order."""
     op = value.node.op
     return op is None or op.fusion not in ("loop", "view")
 

@@ -134,7 +134,7 @@ def _leaves(
 
 
 def _large(live: Liveness) -> int:
-    """Return the bytes from which on it matters when a value is there."""
+    """Return the size from which on it matters when a value is alive."""
     arguments = sum(type.nbytes for type in live.graph.input_types)
     room = (live.peak_bytes - arguments) // _SMALL_SHARE
     sizes = sorted(sum(type.nbytes for type in node.types) for node in live.stored)
@@ -158,7 +158,7 @@ def add_control_dependences(
 ) -> Graph:
     """Let every large value of a graph wait for what the graph's order frees before it.
 
-    Where the data flow says so already, there is no barrier.
+    If the data flow already forces the order, there is no barrier.
     """
     live = Liveness(graph, donated, is_body=is_body)
     tasks = TaskGraph(live)

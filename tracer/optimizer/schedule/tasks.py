@@ -123,7 +123,7 @@ class TaskGraph:
             number = self._number(value, value.type.nbytes)
             task.writes.append(number)
             if kept:
-                # A reader that never comes: a body's results are there to its end.
+                # A reader that never comes: a body's results live to its end.
                 self.readers[number].add(len(self.tasks))
 
     def _find_reuses(self, task: Task, leaves: dict[Value, bool]) -> None:
@@ -188,7 +188,7 @@ class TaskGraph:
         return found
 
     def peak(self, order: Sequence[int]) -> int:
-        """Return the most bytes alive in an order, besides what is there all the time."""
+        """Return the most bytes alive in an order, in addition to what is always there."""
         return max((during for during, _ in self.run(order)), default=0)
 
     def lower_bound(self) -> int:

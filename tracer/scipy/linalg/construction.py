@@ -1,4 +1,4 @@
-"""Matrices of a structure."""
+"""Structured matrices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decompositions and what they give: LU, QR, singular values, eigenvalues, inverse, determinant."""
+"""Decompositions, and results of them: LU, QR, singular values, eigenvalues, determinant."""
 
 from __future__ import annotations
 

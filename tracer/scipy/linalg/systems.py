@@ -1,4 +1,4 @@
-"""Linear systems: of a known structure, and with an LU decomposition at hand."""
+"""Linear systems: of a known structure, or with a given LU decomposition."""
 
 from __future__ import annotations
 

@@ -187,7 +187,7 @@ def _solve(
         transpose_a=transpose_a,
     )
     pivots = diagonal(a, 0, -2, -1)
-    if unit_diagonal:  # what stands there is not read
+    if unit_diagonal:  # the diagonal is not read
         pivots = full_like(pivots, 1)
     failed = any_of(compare(pivots, full_like(pivots, 0), "EQ"))
     return (reshape(result, result.shape[:-1]) if has_vectors else result), failed

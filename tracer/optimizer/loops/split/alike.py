@@ -50,7 +50,7 @@ class Trips:
 
 @dataclass
 class SplitCache:
-    """What is known of loops and bodies, of any region and any setting.
+    """What is known about loops and bodies, for any region and setting.
 
     Only for graphs that are looked at under the same assumptions on the device
     (`optimizer/model/costs.py`), such as those of one planner.
@@ -63,7 +63,7 @@ class SplitCache:
     _tiled: dict[Key, Tiled] = field(default_factory=dict)
 
     def trips(self, subject: Subject, region: Region, loop: Loop, machine: Target) -> Trips:
-        """Return what trips of a loop take."""
+        """Return the cost of a loop's trips."""
         # A number in the signature's place: it is long, and hashed for each look.
         number = self._numbers.setdefault(signature(loop, region), len(self._numbers))
         key = (number, region.length, region.extent, machine)
@@ -108,9 +108,9 @@ def _body(subject: Subject, region: Region, loop: Loop, rows: int) -> Graph:
 
 
 def signature(loop: Loop, region: Region) -> Hashable:
-    """Return what is equal for loops that compute the same from other values."""
+    """Return a key that is equal for loops that compute the same from other values."""
     if loop.streams:
-        return object()  # Like no other: sums that are put right hang on what is around the loop.
+        return object()  # Unlike any other: corrected sums depend on the code around the loop.
     numbers: dict[Value, int] = {}
     parts: list[Hashable] = [loop.is_backward]
     for node, label in loop.nodes:

@@ -21,11 +21,11 @@ Resolve = Callable[[Value], Value]
 
 
 def initial_state(subject: Subject, head: Node, label: Label, outer: Resolve) -> tuple[Value, ...]:
-    """Emit what a head's state is before the first slice.
+    """Emit a head's state before the first slice.
 
     Identities of accumulators, zeros for full results, or what the record states. Accumulators of
     8 and 16 bit floats are float32, as they are within one reduction: a sum of many slices would
-    otherwise stop to grow.
+    otherwise stop growing.
     """
     merge = merge_of(subject, head, label)
     if merge is not None:
@@ -46,7 +46,7 @@ def _accumulator(combiner: str, type: ShapeDtype) -> Value:
 
 
 def identity(combiner: str, type: ShapeDtype) -> Value:
-    """Emit what a combiner joins with anything without an effect."""
+    """Emit a combiner's identity."""
     # It is what the reduction gives for no elements.
     reduction = registry()[f"reduce_{combiner}"]
     return full(reduction.evaluate(np.empty((0,), type.dtype), axes=(0,)), type)

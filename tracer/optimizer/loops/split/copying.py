@@ -9,12 +9,12 @@ from tracer.optimizer.loops.split.rescale import settled
 
 
 class Copying:
-    """Copies what stays outside of loops, as soon as what it needs is there.
+    """Copies what stays outside of loops, as soon as its operands exist.
 
     Attributes
     ----------
     sums : dict of Node to Value
-        What loops added for heads whose sums are still to be put right.
+        What loops added for heads whose sums are still to be corrected.
     """
 
     def __init__(

@@ -43,7 +43,7 @@ def generated_nodes(value: Value, region: Region) -> tuple[Node, ...]:
 
 
 def _is_read(node: Node, most: int) -> bool:
-    """Tell whether bodies read a node's results: those of few bytes that are not made of nothing.
+    """Tell whether bodies read a node's results: those of few bytes that have operands.
 
     A small constant is written into a body, a larger one stored once.
     """
@@ -57,7 +57,7 @@ def _is_small(node: Node) -> bool:
 
 
 def _in_order(root: Node, nodes: set[Node]) -> tuple[Node, ...]:
-    """Return nodes that lie behind one of them in the order in which they can run."""
+    """Return the nodes behind one of them, in an order in which they can run."""
     ordered: dict[Node, None] = {}
     stack = [root]
     while stack:

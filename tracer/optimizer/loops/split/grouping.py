@@ -25,7 +25,7 @@ class Loop:
     """One loop of a region: heads computed together, and the slices they need.
 
     `nodes` holds (node, label) pairs in execution order. A backward loop begins with the last
-    slice. `streams` says how heads are put right that run before what they read is there.
+    slice. `streams` says how heads are corrected that run before their operands exist.
     """
 
     level: int
@@ -50,7 +50,7 @@ class LoopPlan:
 def plan_loops(subject: Subject, region: Region, *, may_stream: bool = True) -> LoopPlan:
     """Group a region's heads into loops, and drop heads whose results only their loop uses.
 
-    Sums stream along with the maximum they hang on where that saves operations, if that is allowed.
+    Where it is allowed and saves operations, sums stream along with the maximum they depend on.
     """
     plain = _group(Levels(subject, region))
     if len(plain.loops) < 2 or not may_stream:

@@ -178,9 +178,9 @@ def _equality_conflicts(subject: Subject, region: Region) -> list[Conflict]:
 
 
 def _meets_stored(region: Region, plan: LoopPlan, node: Node, producer: Node) -> bool:
-    """Tell whether a loop computes an operand of a test again beside one that hangs on a result.
+    """Tell whether a loop recomputes an operand of a test whose other one depends on a result.
 
-    What an earlier loop stored came of that loop's own computation of the operand.
+    The result stored by an earlier loop came from that loop's own computation of the operand.
     """
     for loop in plan.loops:
         inside = {inner for inner, _ in loop.nodes}

@@ -22,7 +22,7 @@ _NEVER = 1 << 30
 
 @dataclass(frozen=True)
 class Stream:
-    """How a head that runs before its time is put right.
+    """How a head that runs before its operands exist is corrected.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class Stream:
 
     @property
     def references(self) -> dict[Value, Reference]:
-        """What stands in for each value that is there only later."""
+        """What replaces each value that is known only later."""
         return {term.reference.value: term.reference for term in self.factors}
 
 
@@ -53,11 +53,11 @@ class Levels:
     start : dict of Node to int
         Level at which a region's node can run in a loop.
     done : dict of Node to int
-        Level at which a node's stored result is there: one later than `start` for heads.
+        Level at which a node's stored result exists: one later than `start` for heads.
     streams : dict of Node to Stream
-        Heads that run before what they read is there, as `streaming` may allow.
+        Heads that run before their operands exist, as `streaming` may allow.
     references : dict of (level, Value) to Reference
-        What stands in for values in the loops of a level.
+        What replaces values in the loops of a level.
     heads : dict of int to list of Node
         The heads that start at each level.
     """
@@ -75,7 +75,7 @@ class Levels:
         self.done: dict[Node, int] = {}
         self._slices: dict[tuple[Node, Label], int] = {}
         self.span = subject.span(region)
-        """Positions from the region's first node to its last: what lies before has level 0."""
+        """Positions from the region's first node to its last: nodes before have level 0."""
         for node in subject.graph.nodes[self.span.start : self.span.stop]:
             label = region.heads.get(node, region.virtual.get(node))
             if label is None:
@@ -99,7 +99,7 @@ class Levels:
             self._enter(node)
 
     def _stream(self, head: Node, label: Label) -> None:
-        """Let a head run in an earlier loop, if its sum can be put right."""
+        """Let a head run in an earlier loop, if its sum can be corrected."""
         find = self._find_stream
         found = None if find is None else find(self, head, label, self.start[head])
         if found is not None:
@@ -128,7 +128,7 @@ class Levels:
         return _NEVER if self.is_never_stored(value.node) else self._done(value)
 
     def slice_level(self, value: Value, axis: int, depth: int = 0) -> int:
-        """Return the level at which the slice of a value along an axis can be had."""
+        """Return the level at which the slice of a value along an axis is available."""
         node = value.node
         if node.op is None:
             return 0
@@ -159,7 +159,7 @@ class Levels:
         return level
 
     def is_stored_by(self, value: Value, level: int) -> bool:
-        """Tell whether a value is there, whole, before the loops of a level."""
+        """Tell whether a value exists, whole, before the loops of a level."""
         return self._whole_level(value) <= level
 
     def is_read(self, node: Node, level: int) -> bool:

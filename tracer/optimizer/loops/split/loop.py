@@ -117,7 +117,7 @@ class SliceEmitter:
         return Chunk(node.op, label, start, size, node.operand_types, node.types, rule)
 
     def _share(self, length: int) -> tuple[Value, int]:
-        """Return where the slice begins on an axis of this length, and how long it is there."""
+        """Return the start and length of the slice on an axis of this length."""
         block = length // self.region.length
         if block not in self.starts:
             self.starts[block] = multiple(self.start, block)

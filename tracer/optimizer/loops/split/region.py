@@ -46,7 +46,7 @@ NO_PIECES = Pieces()
 
 
 class Subject:
-    """A graph with what splitting asks of it again and again: users, axis rules.
+    """A graph with what splitting looks up often: users, axis rules.
 
     Parameters
     ----------
@@ -127,11 +127,11 @@ def _axis_size(node: Node, rule: AxisRule, label: Label) -> int:
     for labels, type in zip((*rule.results, *rule.operands), types, strict=True):
         if label in labels:
             return type.shape[labels.index(label)]
-    raise AssertionError("a label stands in its node's axis rule")
+    raise AssertionError("a label must be in its node's axis rule")
 
 
 def is_merged(subject: Subject, heads: Mapping[Node, Label]) -> bool:
-    """Tell whether what trips find has to be merged, as the k largest of slices."""
+    """Tell whether the results of trips are merged, as the k largest of slices are."""
     return any(merge_of(subject, head, label) is not None for head, label in heads.items())
 
 
@@ -142,7 +142,7 @@ def merge_of(subject: Subject, head: Node, label: Label) -> Merge | None:
 
 
 def order_of(subject: Subject, head: Node, label: Label) -> Order:
-    """Return in which order the slices of a head have to come."""
+    """Return the order in which a head needs its slices."""
     merge = merge_of(subject, head, label)
     return "any" if merge is None else merge.order(**head.params)
 

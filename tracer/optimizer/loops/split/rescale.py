@@ -14,7 +14,7 @@ States = Callable[[Value], Value]
 
 
 def reference_value(reference: Reference, running: States) -> Value:
-    """Emit what stands in for a value in a loop, in the type of the value."""
+    """Emit what replaces a value in a loop, in the type of the value."""
     type = reference.value.type
     if reference.anchor is None:
         return full(0 if reference.is_shift else 1, type)

@@ -10,7 +10,7 @@ from tracer.ir import Label, Node, Response, ShapeDtype, Value
 from tracer.ops.rules import is_float
 
 Places = tuple[int | None, ...]
-"""For each axis of one value the axis of another where it stands; None: it has one element."""
+"""For each axis of one value the matching axis of another; None: it has one element."""
 
 
 class Refused(Exception):
@@ -20,7 +20,7 @@ class Refused(Exception):
 class Lost(Refused):
     """The change of a value is not known, in no earlier loop either.
 
-    What stands in for a value in one loop does so in all earlier ones, and what one loop computes
+    What replaces a value in one loop does so in all earlier ones, and what one loop computes
     they compute too. So a refusal for which it does not matter *how* the value changes stays.
     """
 
@@ -35,7 +35,7 @@ class Late(Exception):
 
 @dataclass(frozen=True)
 class Anchored:
-    """A running maximum or minimum, and where its axes stand in what is derived from it."""
+    """A running maximum or minimum, and the positions of its axes in what is derived from it."""
 
     maximum: Value
     places: Places
@@ -43,7 +43,7 @@ class Anchored:
 
 @dataclass(frozen=True)
 class Reference:
-    """What stands in, within a loop, for a value that is there only after it.
+    """What replaces, within a loop, a value that is known only after it.
 
     The running maximum `anchor`; without one zero where `is_shift`, else one.
     """
@@ -57,7 +57,7 @@ class Reference:
 class Term:
     """A part of a change: `weight` times that of the reference, or its exponential, or a power.
 
-    `places` says where the axes of the reference's value stand.
+    `places` gives the positions of the axes of the reference's value.
     """
 
     reference: Reference
@@ -112,7 +112,7 @@ def moved(
             found.append(replace(term, places=places))
         return tuple(found)
 
-    # An operand of a maximum has all axes itself; those that go are of no use.
+    # An operand of a maximum has all axes itself; reduced axes are of no use.
     ties = tuple(
         replace(tie, places=tuple(None if p is None else to[p] for p in tie.places))
         for tie in change.ties
@@ -176,7 +176,7 @@ def _late(operands: Sequence[Change]) -> Exception:
 
 
 def _alike(operands: Sequence[Change], response: Response) -> Change | None:
-    """Return the factor that all operands have."""
+    """Return the factor that all operands share."""
     first = operands[0].factors
     same = response.signs and all(change.factors == first for change in operands)
     return Change(factors=first) if same else None

@@ -50,7 +50,7 @@ def write_regions(
 ) -> tuple[Graph, list[Written], Mapping[Value, Value]]:
     """Return the graph with the virtual values of some regions computed in loops.
 
-    The spans of the regions are apart: what lies before a span is there when its loops begin, so
+    The spans of the regions are apart: the nodes before a span have run when its loops begin, so
     they can be written one after the other, all in one new graph.
 
     Parameters

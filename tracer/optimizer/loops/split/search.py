@@ -22,7 +22,7 @@ _ABOUT = 0.8
 _MUCH_LESS = 8
 # An axis is clearly faster that takes at most this share of the time.
 _CLEARLY = 0.8
-# An axis is short beside one that is so many times as long.
+# An axis is short if another one is this many times as long.
 _MUCH_SHORTER = 16
 # Of smaller values the time is that of starting kernels, whatever the axis.
 _TIMED_BYTES = 1 << 20
@@ -41,7 +41,7 @@ class Candidate:
     fits : bool
         A trip of one step keeps the budget.
     saved_bytes, kept_bytes : int
-        Bytes that are no longer stored, and of large values that are stored all the same.
+        Bytes that are no longer stored, and of large values that are still stored.
     flops : int
         Operations that are done again.
     read_bytes : int
@@ -74,7 +74,7 @@ class Search:
         self.refused = refused
         self.alike = SplitCache() if alike is None else alike
         self.cuts_again = cuts_again
-        """Bodies that are over the budget will be split again."""
+        """Bodies above the budget will be split again."""
         self.trusted = Liveness(subject.graph).stored
         everything = set(subject.graph.nodes)
         self.stored = self.trusted if settings.trust_fusion else everything
@@ -100,7 +100,7 @@ class Search:
     def batch(self) -> list[Candidate]:
         """Return what to rewrite next: regions that have nothing to do with each other.
 
-        The first is that of the largest value. Others follow while they lie apart, so that a
+        The first is that of the largest value. Others follow while they are apart, so that a
         program with hundreds of large values is not written anew for each of them.
         """
         found: list[Candidate] = []
@@ -152,7 +152,7 @@ class Search:
         return self._faster(chosen, about_most) if is_timed else chosen
 
     def _tile_order(self, seed: Node, candidate: Candidate) -> tuple[bool, ...]:
-        """Return what speaks against an axis of a tile: it merges what the tile finds, is short."""
+        """Return reasons against an axis of a tile: it merges the tile's results, or is short."""
         if not self.settings.is_tile:
             return ()
         shape, heads = seed.types[0].shape, candidate.region.heads
@@ -197,7 +197,7 @@ class Search:
         return total
 
     def _candidate(self, seed: Node, axis: int, label: Label) -> Candidate | str:
-        """Return what cutting a seed along an axis gives, or why it cannot be done.
+        """Return the result of cutting a seed along an axis, or why it cannot be cut.
 
         In the largest steps that the reshapes on the way ask for, if they fit the budget.
         """
@@ -225,7 +225,7 @@ class Search:
         return Candidate(region, plan, axis, fits, saved, kept, again, read)
 
     def _kept_bytes(self, region: Region) -> int:
-        """Return the bytes of large values that the region has to store all the same."""
+        """Return the bytes of large values that the region still has to store."""
         kept = (region.virtual.keys() & region.heads.keys()) - self.subject.outputs
         return sum(type.nbytes for node in kept for type in node.types)
 

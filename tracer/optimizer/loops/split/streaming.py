@@ -9,10 +9,10 @@ follows from the op records on its path (`Op.response`), and where the factor do
 from the axis rules.
 
 A value known only after the loop has a *reference* inside it: the running maximum, one (for what
-divides or multiplies everything, such as softmax's sum), or zero (for what is subtracted besides
-the maximum). After the loop the results are converted from the reference to the value, by a factor
-of exactly one where they are equal. A running maximum that is infinite or NaN is replaced by zero,
-so that no difference of infinities arises.
+divides or multiplies everything, such as softmax's sum), or zero (for what is subtracted in
+addition to the maximum). After the loop the results are converted from the reference to the value,
+by a factor of exactly one where they are equal. A running maximum that is infinite or NaN is
+replaced by zero, so that no difference of infinities arises.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class _Derivation:
     def _in_order(self, head: Node, label: Label) -> list[tuple[Node, Label]]:
         """Return the slices to compute, those that others need first.
 
-        What refuses it is mostly near the head, so the walk begins there, and looks at what is
+        Refusals are mostly near the head, so the walk begins there, and looks at what is
         read whole as it goes.
         """
         found = {(head, label)}
@@ -136,7 +136,7 @@ class _Derivation:
         """Return the change of an operand in terms of the axes of the node's result."""
         rule, value = self.subject.rule(node), node.operands[position]
         change = self._tied(value, change)
-        # An axis that goes on as a part of another one does not stand there.
+        # An axis that goes on as a part of another one is not there.
         labels = tuple(None if x in rule.steps else x for x in rule.operands[position])
         return moved(change, value.type, labels, rule.results[0])
 
@@ -166,7 +166,7 @@ class _Derivation:
         return Change(factors=(Term(Reference(value, None, False), 1.0, axes),))
 
     def _anchored(self, value: Value) -> Anchored | None:
-        """Find the maximum that a value is derived from, and where its axes stand in the value."""
+        """Find the maximum a value is derived from, and the positions of its axes in the value."""
         seen: set[Node] = set()
         stack: list[tuple[Value, tuple[int | None, ...]]] = [(value, tuple(range(value.type.ndim)))]
         while stack:

@@ -24,9 +24,9 @@ from tracer.optimizer.model.speed import trip_seconds
 # Measured on 2 cores, float32, the gradient of a kernel product with 200,000 points: 6.3 ns a pair
 # for slices of 10 rows, 1.9 for 20 of 100,000, 1.5 for tiles of 500 to 8,000 rows.
 _FEW_ROWS = 32
-# The other axis is so many times as long at least: else a tile has about as few rows. More rows are
-# few beside one that is so many times as long: libraries pack it (100 features, 100 rows of
-# 100,000: 5.2 ns a pair, 3.9 for tiles).
+# The other axis must be at least this many times as long; otherwise a tile has about as few rows.
+# More rows still count as few if the other axis is the larger number of times as long, since
+# libraries pack it (100 features, 100 rows of 100,000: 5.2 ns a pair, 3.9 for tiles).
 _LONG, _VERY_LONG = 64, 1000
 # Bodies of more nodes take long to split on trial.
 _MOST_NODES = 100
@@ -34,10 +34,10 @@ _MOST_NODES = 100
 _PARTS = (1, 2, 4, 8)
 # Thin slices are slower than the time model knows, which sees the traffic only.
 _ABOUT = 1.1
-# About so many rows tiles have whose results are merged; the largest are of twice as many elements
+# Tiles whose results are merged have about this many rows; the largest have twice as many elements
 # as the slices.
 _ROWS_OF_MERGED = 24
-# Longer slices have to be faster where they only merge less often.
+# Longer slices must be faster where they only merge less often.
 _FASTER = 0.95
 
 
@@ -82,8 +82,8 @@ def tile_rows(
         if wide <= rows:
             break
         tiled, lengths = cut_again(trips.body(wide))
-        # Those behind the first may be of what is left over of the other axis, beside which thin
-        # slices are short; one of the same length is this axis again.
+        # Loops after the first may cut the remainder of the other axis, for which thin slices are
+        # short; one of the same length cuts this axis again.
         if not lengths or lengths[0] == wide or (lengths[0] < wide and not merges):
             break
         fits = body_extra_bytes(tiled) <= settings.budget_bytes
@@ -100,13 +100,13 @@ def longest_slice(region: Region, loop: Loop, rows: int) -> int:
 
 
 def _beside(region: Region, loop: Loop) -> int:
-    """Return the elements that lie in one step of the axis, of the largest value."""
+    """Return the number of elements in one step of the axis, for the largest value."""
     sizes = [t.size for node, _ in loop.nodes if node in region.virtual for t in node.types]
     return max(sizes, default=0) // region.extent
 
 
 def _is_thin(region: Region, rows: int, beside: int) -> bool:
-    """Tell whether rows are few beside the elements that lie in one step of the axis."""
+    """Tell whether rows are few compared with the elements in one step of the axis."""
     if region.extent < _LONG * _FEW_ROWS:
         return False  # A few batches are no thin slices.
     is_few = rows * region.extent < _FEW_ROWS * region.length

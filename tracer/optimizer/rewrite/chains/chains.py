@@ -100,7 +100,7 @@ class _Trees:
         return found
 
     def is_only_multiplied(self, value: Value) -> bool:
-        """Tell whether nothing but products reads a value, be it through views."""
+        """Tell whether only products read a value, also through views."""
         stack = [value]
         while stack:
             value = stack.pop()
@@ -123,7 +123,7 @@ class _Trees:
 
 @dataclass
 class _Decision:
-    """What becomes of one product: a new order, or None to leave it."""
+    """What happens to one product: a new order, or None to leave it."""
 
     product: Product
     before: Price
@@ -177,7 +177,7 @@ class _Search:
         return cost.is_worthwhile(before.flops, after.flops)
 
     def _inline_shared(self) -> None:
-        """Compute a shared product again in each of its chains where that takes less."""
+        """Recompute a shared product in each of its chains if that is cheaper."""
         readers = self.trees.readers()
         for root in list(self.decisions):
             value = root.results[0]
@@ -216,7 +216,7 @@ class _Search:
 
 
 def _is_plain(product: Product) -> bool:
-    """Tell whether there is one way only to compute a product: nothing to choose."""
+    """Tell whether there is only one way to compute a product."""
     work = sum(node.op not in VIEWS for node in product.nodes)
     if len(product.factors) != 2 or work != 1 or product.scalars:
         return False
@@ -267,7 +267,7 @@ def _replacement(decision: _Decision, known: Known) -> Replacement:
 
 
 def _report(decision: _Decision, log: PassLog) -> None:
-    """Log what was done with a product in which there was something to choose."""
+    """Log what was done with a product that had a choice of orders."""
     product, before, after = decision.product, decision.before, decision.after
     subject = f"product of {len(product.factors)} factors, {product.root.types[0]}"
     if decision.plan is not None:

@@ -1,10 +1,10 @@
 """The order in which to take the products of a contraction: dynamic programming over subsets.
 
-Generalised matrix chains after Barthels, Copik and Bientinesi (2018), "The Generalized Matrix
-Chain Algorithm"; as the factors have named axes and not only two sides, any of them may meet, so
-the table has an entry for each subset and not for each interval. With more factors than
-`MAXIMUM_EXACT` the path comes from opt_einsum's dynamic programming (Smith and Gray 2018), which
-leaves outer products out.
+Generalised matrix chains after Barthels, Copik and Bientinesi (2018), "The Generalized Matrix Chain
+Algorithm". The factors have named axes, not only two sides, so any two of them may meet, and the
+table has an entry for each subset instead of each interval. With more factors than `MAXIMUM_EXACT`
+the path comes from opt_einsum's dynamic programming (Smith and Gray 2018), which leaves outer
+products out.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Contraction:
         self._elements: dict[int, int] = {}
         self._axes: dict[int, int] = {}
 
-        # All that plans hang on: the products of a network's layers are often alike.
+        # All that plans depend on: the products of a network's layers are often alike.
         sizes = tuple(sorted(self.sizes.items()))
         self._signature = (self.itemsize, self.term_flops, sizes, self.kept, self.labels)
 
@@ -128,7 +128,7 @@ def best_plans(
 ) -> Mapping[int, ContractionPlan]:
     """Return the best plan for each set of factors, by operations or by bytes.
 
-    The full set is never free. Beyond `MAXIMUM_EXACT` factors only the full set is there.
+    The full set is never free. Beyond `MAXIMUM_EXACT` factors there is only the full set.
     """
     if len(contraction.labels) > MAXIMUM_EXACT:
         return {contraction.everything: contraction.of_tree(_library_tree(contraction, by_bytes))}

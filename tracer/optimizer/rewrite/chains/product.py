@@ -97,7 +97,7 @@ class Reader:
     numbers : dict of Value to int
         Numbers of the leaves of all trees; extended here.
     inlined : frozenset of Value
-        Results to read through all the same.
+        Results to read through anyway.
     instead : mapping of Value to Value, optional
         Leaves in whose place others are read.
     """

@@ -59,7 +59,7 @@ def _leaves(key: Key) -> Iterator[int]:
 
 
 class Subproducts:
-    """Names for the partial products of one product that do not hang on its labels."""
+    """Names for the partial products of one product that do not depend on its labels."""
 
     def __init__(self, product: Product, contraction: Contraction) -> None:
         self.factors = product.factors
@@ -86,7 +86,7 @@ class Subproducts:
             for factor in chosen
         )
         order = tuple([label for label in numbers if kept >> label & 1])
-        # The sizes tell apart slices that begin alike.
+        # The sizes tell slices with the same start apart.
         sizes = tuple((self.contraction.sizes[label], kept >> label & 1) for label in numbers)
         return (entries, sizes), order
 

@@ -105,7 +105,7 @@ class _Combinations:
         return Leaf(value, axis, self.numbers[value])
 
     def operand(self, value: Value) -> Combination | None:
-        """Return what a value is; a vector is itself."""
+        """Return a value as a combination; a vector is itself."""
         if value.type.ndim == 1 and is_float(value.dtype):
             return leaf_combination(self.leaf(value, 0))
         return self.known.get(value)
@@ -169,7 +169,7 @@ def _wide_axis(value: Value) -> int | None:
 
 
 def _number(value: Value) -> Value | None:
-    """Return the number that a value is filled with, if it is."""
+    """Return the number that a value is filled with, if there is one."""
     if value.node.op is not ops.broadcast_in_dim or value.node.operands[0].shape:
         return None
     return value.node.operands[0]
@@ -189,7 +189,7 @@ def _read_negate(found: _Combinations, node: Node) -> Combination | None:
 
 
 def _read_scaled(found: _Combinations, node: Node) -> Combination | None:
-    """Read what is multiplied with a number, or divided by one."""
+    """Read a value that is multiplied by a number, or divided by one."""
     divides = node.op is ops.divide
     pairs = [node.operands] if divides else [node.operands, node.operands[::-1]]
     for x, factor in pairs:

@@ -34,7 +34,7 @@ _MAXIMUM_TERMS = 4
 
 @dataclass(frozen=True)
 class Term:
-    """One addend, and the product that it is, if it is one that nobody else needs."""
+    """One addend, and its product, if it is one that nothing else needs."""
 
     value: Value
     is_negative: bool
@@ -99,7 +99,7 @@ class _Sums:
         return product if is_readable(product) and product.multiplies_matrices else None
 
     def replacements(self, log: PassLog) -> dict[Node, Replacement]:
-        """Return what to write instead, for sums and for products that have sums as factors."""
+        """Return the replacements of sums, and of products that have sums as factors."""
         found: dict[Node, Replacement] = {}
         for total, terms in self.terms.items():
             factored = _best_common_factor(terms)
@@ -144,7 +144,7 @@ class _Sums:
         return best
 
     def _is_read_once(self, value: Value) -> bool:
-        """Tell whether one op reads a value, and one operand of it, be it through views.
+        """Tell whether one op reads a value, and one operand of it, also through views.
 
         Products are read through views that others need too: of `v = s[None]`, `v * v` has the
         sum `s` as a factor twice although one node reads it. (p + b)^2 is not p^2 + b^2.
@@ -247,7 +247,7 @@ def _common_factors(first: Term, second: Term) -> Iterator[_CommonFactor]:
         for j, right in enumerate(y.factors):
             names = _matched(left, right, x.kept)
             if names is None or any(y.sizes[b] != x.sizes[a] for b, a in names.items()):
-                continue  # slices of one leaf may begin alike and be of different lengths
+                continue  # slices of one leaf may have the same start and different lengths
             sizes = {**y.sizes, **x.sizes}
             rests = (_rest(x, i, x.kept, {}, sizes), _rest(y, j, x.kept, names, sizes))
             if not rests[0].kept or set(rests[0].kept) != set(rests[1].kept):

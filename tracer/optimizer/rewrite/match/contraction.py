@@ -91,9 +91,9 @@ def _read(node: Node) -> Polynomial:
 def _features_of_pairs(polynomial: Polynomial, shape: tuple[int, ...]) -> tuple[int, ...] | None:
     """Return the axes of the features in squares of differences with a weight for each pair.
 
-    None where the sum is no such, or has many features. Weights may leave small differences only,
-    as a kernel's do, and the expansion's error is of the size of all differences. The direct form
-    of few features keeps their digits, as that of squared distances does.
+    None if the sum is of another kind, or has many features. Weights, such as a kernel's, may leave
+    only small differences, and the expansion's error is of the size of all differences. The direct
+    form of few features keeps their digits, as that of squared distances does.
     """
     for monomial in polynomial:
         moved = [leaf for leaf in monomial.leaves if leaf.centre is not None]

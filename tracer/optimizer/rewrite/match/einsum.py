@@ -47,7 +47,7 @@ def _path(factors: Sequence[Factor], kept: Axes) -> list[tuple[int, ...]]:
 
 
 def pair(left: Factor, right: Factor, later: set[int]) -> Factor:
-    """Multiply two factors and sum over the axes that nobody needs later."""
+    """Multiply two factors and sum over the axes that are not needed later."""
     x, x_axes = _without_private(left, right[1], later)
     y, y_axes = _without_private(right, x_axes, later)
     if set(x_axes) <= set(y_axes) or set(y_axes) <= set(x_axes):

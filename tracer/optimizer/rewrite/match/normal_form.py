@@ -15,7 +15,7 @@ Axes = tuple[int, ...]
 
 
 def normalize_products(graph: Graph) -> Graph:
-    """Write every `dot_general` on operands whose axes stand in the order of a matrix product."""
+    """Write every `dot_general` on operands whose axes are in the order of a matrix product."""
     return rebuild(graph, _normalized)
 
 

@@ -36,7 +36,7 @@ class Centre:
 
 @dataclass(frozen=True)
 class Leaf:
-    """A factor: a stored value and the axes of the expression that its own axes stand for.
+    """A factor: a stored value and the axes of the expression that its own axes belong to.
 
     `axes` has one entry for each axis of `value` that is longer than one. A reciprocal leaf
     divides. A leaf with a centre has that point subtracted.
@@ -61,7 +61,7 @@ Read = Callable[[Value], Polynomial]
 
 
 class NoPolynomial(Exception):
-    """The expression is no small polynomial in broadcast operands; the text says why."""
+    """The expression is not a small polynomial in broadcast operands; the text says why."""
 
 
 def read_polynomial(value: Value) -> Polynomial:

@@ -10,7 +10,7 @@ from tracer.ir import Graph, ShapeDtype, Value
 
 Types = tuple[ShapeDtype, ...]
 Numbers = Mapping[str, Any]
-"""What a pattern needs besides arrays: an axis, a count; read off the program."""
+"""What a pattern needs in addition to arrays: an axis, a count; read off the program."""
 Spelling = Callable[[Types, Numbers], Graph]
 """Returns the graph of an expression for leaves of these types: one result, in normal form."""
 Purpose = Literal["cost", "accuracy", "measured"]
@@ -18,7 +18,7 @@ Purpose = Literal["cost", "accuracy", "measured"]
 
 @dataclass(frozen=True)
 class Bound:
-    """A place in a program where a pattern stands.
+    """A place in a program where a pattern matches.
 
     Attributes
     ----------
@@ -29,7 +29,7 @@ class Bound:
     numbers : mapping
         The other parameters of the pattern.
     inner : tuple of Value
-        The values of the program that the pattern's own nodes stand for, the root among them.
+        The values of the program that match the pattern's own nodes, the root among them.
     """
 
     root: Value
@@ -58,7 +58,7 @@ class Rule:
     patterns : tuple of callable
         Spellings of what is replaced.
     replacement : callable
-        The spelling of what stands in its place.
+        The spelling of its replacement.
     samples : tuple of tuple of ShapeDtype
         Types of the leaves, one tuple for each rank at which the pattern is another sequence of
         ops. The pattern matches at any sizes.

@@ -82,7 +82,7 @@ class _Round:
         self.pricing = Pricing(graph)
 
     def choose(self) -> list[Candidate]:
-        """Return rewrites that do not stand in each other's way, the best first."""
+        """Return rewrites that do not conflict, the best first."""
         candidates = [
             candidate
             for node in self.graph.nodes
@@ -147,7 +147,7 @@ class _Round:
         if rule.at_hand is not None:
             wanted = rule.at_hand(types, bound.numbers)
             if not self.pricing.numbering.has(wanted, leaves):
-                return f"{root_of(wanted).node.name} of it is not at hand"
+                return f"{root_of(wanted).node.name} of it is not in the program"
         try:
             replacement = rule.replacement(types, bound.numbers)
         except TracerError as error:

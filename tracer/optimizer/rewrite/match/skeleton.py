@@ -33,7 +33,7 @@ def normal_form(graph: Graph) -> Graph:
 
 @dataclass(frozen=True, eq=False)
 class Skeleton:
-    """A pattern, and which op stands on which in it at one rank."""
+    """A pattern, and which op reads which in it at one rank."""
 
     pattern: Spelling
     graph: Graph
@@ -53,7 +53,7 @@ class Skeleton:
                 yield leaves
 
     def bound(self, root: Value, leaves: tuple[Value, ...], numbers: Numbers) -> Bound | None:
-        """Return the place where the pattern stands on these leaves; None if it does not.
+        """Return the place where the pattern matches with these leaves; None if it does not.
 
         Raises
         ------
@@ -102,7 +102,7 @@ def _leaves(pattern: Graph, found: Binding) -> tuple[Value, ...] | None:
 
 
 def _shape_of(graph: Graph) -> tuple[object, ...]:
-    """Return which op stands on which: patterns that agree in it have the same skeleton."""
+    """Return which op reads which: patterns that agree in it have the same skeleton."""
     number = {value: i for i, value in enumerate(graph.inputs)}
     rows: list[object] = []
     for node in graph.nodes:

@@ -39,7 +39,7 @@ def bindings(pattern: Graph, root: Value, *, exact: bool) -> Iterator[Binding]:
     root : Value
         A value of the program.
     exact : bool
-        Compare parameters and types too; otherwise only which op stands on which.
+        Compare parameters and types too; otherwise only which op reads which.
     """
     yield from _bind(((root_of(pattern), root),), {}, exact)
 

@@ -144,7 +144,7 @@ def refused(node: Node, reason: str) -> ArgumentError:
     """Return the error that says why a function cannot run on padded arrays."""
     name = f"{node.name} of {node.operand_types[0]}" if node.operands else node.name
     return ArgumentError(
-        f"results of padded arrays would not be exact: {name} is in the way, as {reason}",
+        f"results of padded arrays would not be exact: {name} is in the way: {reason}",
         mend="use tracer.compile, which compiles for each size; or write it with element-wise "
         "operations and reductions along the padded axis",
         where=node.source,
@@ -153,10 +153,10 @@ def refused(node: Node, reason: str) -> ArgumentError:
 
 def _changes(node: Node | None) -> ArgumentError:
     return ArgumentError(
-        "the function computes something else for another size"
+        "the function computes something different for another size"
         + (f": {node.name} differs" if node is not None else ""),
         mend="use tracer.compile, which compiles for each size; or keep branches and slices that "
-        "hang on the size out of the function",
+        "depend on the size out of the function",
         where=None if node is None else node.source,
     )
 

@@ -20,7 +20,7 @@ class Masked:
     Attributes
     ----------
     graph : Graph
-        Its inputs are the size, the constants that hang on it, and those of the function.
+        Its inputs are the size, the constants that depend on it, and those of the function.
     uses : tuple of Use
         Where the function reads these constants.
     cut : tuple of tuple of int
@@ -44,7 +44,7 @@ def masked(found: Comparison, uses: Iterable[Use] = ()) -> Masked:
     Raises
     ------
     ArgumentError
-        Results would hang on what lies behind the end.
+        Results would depend on elements behind the end.
     """
     return _Masking(found, tuple(sorted({*uses, *found.differing}))).run()
 

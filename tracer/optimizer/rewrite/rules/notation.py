@@ -43,7 +43,7 @@ def spelling(function: Function) -> Spelling:
 
 
 def sample_types(sample: str) -> list[Types]:
-    """Return the types that a sample stands for.
+    """Return the types of a sample.
 
     Parameters
     ----------

@@ -43,7 +43,7 @@ def reduced_axes_kept(root: Value) -> Numbers:
 
 
 def gradient_axes_kept(root: Value) -> Numbers:
-    """Return the same of the reduction in whose gradient `root` stands: kept axes are reshaped."""
+    """Return the same of the reduction in whose gradient `root` is: kept axes are reshaped."""
     is_kept = any(node.op is ops.reshape for node in producers(root, 3))
     return {**reduced_axes(root), "keepdims": is_kept}
 
