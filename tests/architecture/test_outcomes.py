@@ -11,7 +11,7 @@ import pytest
 
 from tests import outcomes, peers
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 SUITE = """
 import pytest
 

@@ -18,7 +18,7 @@ import pytest
 
 import tracer
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 PACKAGE = Path(tracer.__file__).parent
 
 SHARED = {"errors", "source", "units", "tree"}

@@ -10,7 +10,7 @@ import pytest
 
 import tracer
 import tracer.numpy as tnp
-from tests.test_vmap import MATRIX, RNG, ROWS, looped, same
+from tests.autodiff.test_vmap import MATRIX, RNG, ROWS, looped, same
 from tracer import tree, vmap
 
 

@@ -112,7 +112,7 @@ NAMES = "StandardScaler MinMaxScaler Normalizer PolynomialFeatures PCA LDA Ridge
 # scikit-learn insists on SCIPY_ARRAY_API=1 from the start of the process.
 SKLEARN = """
 import sklearn
-from tests import test_third_party as tests
+from tests.numpy import test_third_party as tests
 
 with sklearn.config_context(array_api_dispatch=True):
     estimators = tests._estimators()
@@ -124,7 +124,7 @@ with sklearn.config_context(array_api_dispatch=True):
 SCIPY = """
 import scipy.cluster.vq, scipy.fft, scipy.integrate, scipy.optimize, scipy.signal, scipy.special
 import scipy.stats
-from tests import test_third_party as tests
+from tests.numpy import test_third_party as tests
 
 for name, (function, traced) in tests.SCIPY_FUNCTIONS.items():
     tests._check(lambda a: function(scipy, a), abs(tests.X), traced=traced)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import tracer
 import tracer.numpy as tnp
-from tests.optimizer.alias_checker import Memory
+from tests.optimizer.alias.alias_checker import Memory
 from tests.optimizer.graphs import traced
 from tests.optimizer.random_programs import programs
 from tracer.ir import Graph, Value

@@ -12,7 +12,7 @@ import tracer
 import tracer.numpy as tnp
 from benchmarks.peak_programs import recurrent_loss
 from tests.optimizer.graphs import of, ops_of, traced
-from tests.optimizer.shard.test_shard import assert_same, sharded
+from tests.optimizer.partition.test_shard import assert_same, sharded
 from tracer.ir import Graph
 from tracer.optimizer.model.liveness import Liveness
 from tracer.optimizer.partition import device_view, input_axes, output_axes

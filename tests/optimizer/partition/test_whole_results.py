@@ -9,8 +9,8 @@ import pytest
 import tracer
 import tracer.numpy as tnp
 from tests.optimizer.graphs import ops_of
-from tests.optimizer.shard.test_shard import assert_same, sharded
-from tests.optimizer.shard.test_through_loops import arrays_for, graph_of, view_of
+from tests.optimizer.partition.test_shard import assert_same, sharded
+from tests.optimizer.partition.test_through_loops import arrays_for, graph_of, view_of
 from tracer.ir import verify
 from tracer.ops import shard
 from tracer.optimizer.partition import input_axes, output_axes, through_loops

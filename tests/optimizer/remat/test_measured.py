@@ -9,7 +9,7 @@ import pytest
 
 import tracer
 from tests.memory.within import runs_within
-from tests.optimizer.rematerialise.memory_programs import N, arrays, compiled
+from tests.optimizer.remat.memory_programs import N, arrays, compiled
 from tracer.optimizer.remat import REMATERIALISE_NAME
 
 pytestmark = pytest.mark.xla

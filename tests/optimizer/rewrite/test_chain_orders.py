@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import settings as run_settings
 from hypothesis import strategies as st
 
-from tests.optimizer.chain_graphs import chain_graph, matrices, prepared, reordered
 from tests.optimizer.graphs import apply, evaluated, ops_of
 from tests.optimizer.random_programs import Program, programs
+from tests.optimizer.rewrite.chain_graphs import chain_graph, matrices, prepared, reordered
 from tracer import ops
 from tracer.autodiff import value_and_gradient
 from tracer.ir import Builder, Graph, ShapeDtype, interpret

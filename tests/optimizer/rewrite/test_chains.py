@@ -10,8 +10,8 @@ import pytest
 
 import tracer
 import tracer.numpy as tnp
-from tests.optimizer.chain_graphs import chain_graph, matrices, prepared, reordered
 from tests.optimizer.graphs import apply, evaluated
+from tests.optimizer.rewrite.chain_graphs import chain_graph, matrices, prepared, reordered
 from tracer import ops
 from tracer.ir import Graph, ShapeDtype
 from tracer.optimizer.model.liveness import graph_flops, peak_bytes

@@ -12,7 +12,7 @@ import pytest
 import tracer
 import tracer.numpy as tnp
 from tests.optimizer.graphs import text
-from tests.optimizer.rule_cases import CASES, FLOAT, Case, N, floats, sample_arrays
+from tests.optimizer.rewrite.rule_cases import CASES, FLOAT, Case, N, floats, sample_arrays
 from tracer import nn
 from tracer.array.trace import trace
 from tracer.errors import ArgumentError
@@ -98,7 +98,7 @@ def golden_text() -> str:
 
 
 def test_golden_text() -> None:
-    """`python -m tests.optimizer.test_rules` writes the file anew; read its diff."""
+    """`python -m tests.optimizer.rewrite.test_rules` writes the file anew; read its diff."""
     assert golden_text() == GOLDEN.read_text()
 
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.optimizer.rule_cases import CASES, FLOAT, Case, sample_arrays
-from tests.optimizer.test_rules import applied, in_double, rewritten
+from tests.optimizer.rewrite.rule_cases import CASES, FLOAT, Case, sample_arrays
+from tests.optimizer.rewrite.test_rules import applied, in_double, rewritten
 from tracer.array.trace import trace
 from tracer.errors import DTypeError
 from tracer.ir import ShapeDtype, interpret

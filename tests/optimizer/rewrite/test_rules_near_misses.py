@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tracer.numpy as tnp
-from tests.optimizer.rule_cases import N, factor, floats, gradient, indices, with_cholesky
+from tests.optimizer.rewrite.rule_cases import N, factor, floats, gradient, indices, with_cholesky
 from tracer import nn
 from tracer.array.trace import trace
 from tracer.ir import ShapeDtype, interpret

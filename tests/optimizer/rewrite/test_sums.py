@@ -12,9 +12,9 @@ from hypothesis import settings as run_settings
 
 import tracer.numpy as tnp
 from tests.optimizer.algebra_programs import DTYPES, algebra
-from tests.optimizer.chain_graphs import prepared, reordered
 from tests.optimizer.graphs import apply
 from tests.optimizer.random_programs import Program
+from tests.optimizer.rewrite.chain_graphs import prepared, reordered
 from tracer.ir import interpret, verify_same_signature
 from tracer.optimizer.passes import PassManager
 from tracer.optimizer.rewrite.chains import chains, chains_pass, cost
