@@ -27,8 +27,8 @@ demo: .venv-demo/.demo ## three programs inside a byte limit, checked and measur
 test: .venv/.test ## all tests and doctests
 	.venv/bin/python -m pytest -n $(JOBS) $(RECORD)
 
-unit: .venv/.test ## the quick tests: nothing is compiled
-	.venv/bin/python -m pytest -n $(JOBS) -m "not xla and not gpu and not slow and not sweep"
+unit: .venv/.test ## the quick tests: nothing is compiled, no process is started (a minute)
+	.venv/bin/python -m pytest -n $(JOBS) -m "not xla and not process and not gpu and not slow and not sweep" tests
 
 SECONDS ?= 600
 FUZZ ?=
@@ -67,7 +67,8 @@ types: .venv/.dev ## mypy --strict
 smoke: .venv/.test ## the benchmarks at small size, without peers
 	.venv/bin/python benchmarks/smoke.py
 	.venv/bin/python -m benchmarks --size small
-	.venv/bin/python -m benchmarks.experiments --size small kernel neighbours sgpr transformer scaling
+	.venv/bin/python -m benchmarks.experiments --size small --seconds 2 \
+		kernel neighbours sgpr transformer scaling
 
 benchmark: .venv-benchmark/.benchmark ## the published experiments beside their peers (installs jax)
 	.venv-benchmark/bin/python -m benchmarks

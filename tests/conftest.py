@@ -11,7 +11,7 @@ import hypothesis
 import numpy as np
 import pytest
 
-from tests import peers
+from tests import peers, tiers
 
 # Derandomised: a run that fails on one machine fails on every machine.
 hypothesis.settings.register_profile(
@@ -30,6 +30,11 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "tracer"))
 def rng() -> np.random.Generator:
     """Random numbers that are the same in every run."""
     return np.random.default_rng(20240607)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Hold every test to what its markers say that it needs."""
+    config.pluginmanager.register(tiers, "tests.tiers")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
