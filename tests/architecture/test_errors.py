@@ -154,6 +154,7 @@ CASES = {
 }  # fmt: skip
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize("name", CASES)
 def test_bad_input_gets_a_letter(name: str) -> None:
     call, kind, pattern = CASES[name]
@@ -167,6 +168,7 @@ def test_bad_input_gets_a_letter(name: str) -> None:
     np.testing.assert_allclose(np.asarray(tracer.compile(kernel)(X[:3])), 3.0)
 
 
+@pytest.mark.xla
 def test_memory_limit_error_names_a_limit_that_works() -> None:
     with pytest.raises(tracer.MemoryLimitError) as caught:
         tracer.compile(sorts_everything, memory_limit="1MB")(X)

@@ -45,6 +45,7 @@ def run_leg(folder: Path, leg: str, package: str) -> None:
     assert result.returncode == 0, result.stdout + result.stderr
 
 
+@pytest.mark.process
 def test_what_no_leg_ran_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run_leg(tmp_path, "without", "no_such_package")
     assert outcomes.main(str(tmp_path)) == 1

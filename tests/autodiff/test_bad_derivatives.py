@@ -13,6 +13,8 @@ import tracer
 import tracer.numpy as tnp
 from tracer import errors
 
+pytestmark = pytest.mark.xla
+
 X = np.ones(3)
 LEAKED: list[Any] = []
 

@@ -45,11 +45,13 @@ def same(one: Any, other: Any, tolerance: float = 1e-10) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 class TestBothModes:
+    @pytest.mark.xla
     def test_finite_differences(self, mode: Any) -> None:
         same(mode(f)(X, W), differences(lambda x: f(x, W), X), 1e-8)
         same(mode(f, 1)(X, W), differences(lambda w: f(X, w), W), 1e-8)
         same(mode(f, argnums=-1)(X, W), mode(f, 1)(X, W))
 
+    @pytest.mark.xla
     def test_structure_of_results_and_arguments(self, mode: Any) -> None:
         def g(parameters: dict[str, Any], x: Any) -> Any:
             hidden = x @ parameters["w"] + parameters["b"]
@@ -69,6 +71,7 @@ class TestBothModes:
         single = mode(g)(parameters, X)
         same(single["h"], found["h"][0])
 
+    @pytest.mark.xla
     def test_aux_and_keywords(self, mode: Any) -> None:
         def g(x: Any, *, power: int) -> Any:
             return x**power, {"sum": x.sum()}
@@ -77,21 +80,26 @@ class TestBothModes:
         same(jacobian, np.diag(2 * X[0]))
         same(aux, {"sum": X[0].sum()})
 
+    @pytest.mark.xla
     def test_scalars_and_empty_arrays(self, mode: Any) -> None:
         same(mode(lambda x: x**3)(2.0), np.array(12.0))
         assert mode(lambda x: x * 2)(np.zeros(0)).shape == (0, 0)
         assert mode(lambda x: x.sum())(np.zeros((0, 3))).shape == (0, 3)
 
+    @pytest.mark.xla
     def test_result_that_depends_on_nothing(self, mode: Any) -> None:
         same(mode(lambda x: (tnp.ones(2), x))(X[0]), (np.zeros((2, 3)), np.eye(3)))
 
+    @pytest.mark.xla
     def test_holomorphic(self, mode: Any) -> None:
         z = X[0] + 1j * X[1]
         same(mode(lambda z: z**3, holomorphic=True)(z), np.diag(3 * z**2))
 
+    @pytest.mark.xla
     def test_float32(self, mode: Any) -> None:
         same(mode(tnp.square)(X.astype("float32")[0]), np.diag(2 * X[0].astype("float32")), 1e-6)
 
+    @pytest.mark.xla
     def test_through_scan_cond_and_indices(self, mode: Any) -> None:
         def g(x: Any) -> Any:
             def step(carry: Any, row: Any) -> Any:
@@ -102,6 +110,7 @@ class TestBothModes:
 
         same(mode(g)(X), differences(g, X), 1e-8)
 
+    @pytest.mark.xla
     def test_inside_of_vmap_grad_and_compile(self, mode: Any) -> None:
         def penalty(w: Any) -> Any:
             return (tracer.vmap(mode(f), (0, None))(X[:, None], w) ** 2).sum()
@@ -109,6 +118,7 @@ class TestBothModes:
         tracer.check_grads(penalty, (W,), order=1)
         same(tracer.compile(penalty)(W), np.asarray(penalty(tnp.asarray(W))))
 
+    @pytest.mark.xla
     def test_under_a_memory_limit(self, mode: Any) -> None:
         x = RNG.standard_normal(400)
 
@@ -147,6 +157,7 @@ def test_jacobian_is_jacrev() -> None:
     assert jacobian is jacrev
 
 
+@pytest.mark.xla
 def test_integers_are_allowed_on_request() -> None:
     def g(n: Any, x: Any) -> Any:
         return x * n
@@ -155,6 +166,7 @@ def test_integers_are_allowed_on_request() -> None:
     same(found, (np.zeros((3, 3), "int64"), np.diag(np.arange(3.0))))
 
 
+@pytest.mark.xla
 def test_complex_arguments_of_a_real_function() -> None:
     z = X[0] + 1j * X[1]
     same(jacrev(lambda z: tnp.abs(z) ** 2)(z), np.diag(2 * z.conj()))
@@ -162,6 +174,7 @@ def test_complex_arguments_of_a_real_function() -> None:
         jacfwd(lambda z: tnp.abs(z) ** 2)(z)
 
 
+@pytest.mark.xla
 def test_complex_results_of_real_arguments() -> None:
     same(jacfwd(lambda x: x * 2j)(X[0]), 2j * np.eye(3))
     with pytest.raises(DTypeError, match=r"returned complex128.* which is complex"):
@@ -177,6 +190,7 @@ def test_loops_without_a_gradient_say_so() -> None:
             mode(g)(1.0)
 
 
+@pytest.mark.xla
 class TestHessian:
     def test_finite_differences(self) -> None:
         def g(x: Any) -> Any:

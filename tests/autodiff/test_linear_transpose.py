@@ -30,6 +30,7 @@ def test_transpose_of_nested_arguments(rng: np.random.Generator) -> None:
     np.testing.assert_allclose(compiled[1], 2 * g)
 
 
+@pytest.mark.xla
 def test_complex_numbers_are_not_conjugated() -> None:
     transpose = tracer.linear_transpose(lambda x: 1j * x, tracer.ShapeDtype((), "complex128"))
     assert complex(transpose(1.0 + 0j)[0]) == 1j

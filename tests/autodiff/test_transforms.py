@@ -53,6 +53,7 @@ def same(one: Any, other: Any, **tolerances: float) -> None:
 
 
 class TestGrad:
+    @pytest.mark.xla
     def test_nested_parameters(self) -> None:
         check_grads(loss, (make_parameters(), X), modes=("rev", "fwd"))
         gradient = grad(loss)(make_parameters(), X)
@@ -61,18 +62,21 @@ class TestGrad:
         np.testing.assert_allclose(np.asarray(gradient["w"]), X.T @ slope)
         np.testing.assert_allclose(np.asarray(gradient["b"]), slope.sum(0) + np.exp(0.3))
 
+    @pytest.mark.xla
     def test_shapes_and_dtypes_are_those_of_the_argument(self) -> None:
         parameters = make_parameters("float32")
         gradient = grad(loss)(parameters, X.astype("float32"))
         assert gradient["w"].dtype == np.float32
         assert gradient["w"].shape == (3, 2)
 
+    @pytest.mark.xla
     def test_value_and_grad(self) -> None:
         value, gradient = value_and_grad(loss)(make_parameters(), X)
         same(gradient, grad(loss)(make_parameters(), X))
         wanted = loss(tree.map(tnp.array, make_parameters()), X)
         np.testing.assert_allclose(float(value), float(wanted))
 
+    @pytest.mark.xla
     def test_argnums(self) -> None:
         def function(x: Any, y: Any, z: Any) -> Any:
             return x * y * z
@@ -83,6 +87,7 @@ class TestGrad:
         assert [float(g) for g in grad(function, (2, 0))(2.0, 3.0, 4.0)] == [6, 12]
         assert [float(g) for g in grad(function, (1,))(2.0, 3.0, 4.0)] == [8]
 
+    @pytest.mark.xla
     def test_other_arguments_and_keywords_pass_as_they_are(self) -> None:
         def function(x: Any, power: int, *, name: str) -> Any:
             assert name == "cube"
@@ -90,6 +95,7 @@ class TestGrad:
 
         assert float(grad(function)(2.0, 3, name="cube")) == 12
 
+    @pytest.mark.xla
     def test_has_aux(self) -> None:
         def function(x: Any) -> Any:
             return x**2, {"twice": 2 * x, "shape": (x, x)}
@@ -99,11 +105,13 @@ class TestGrad:
         (value, aux), gradient = value_and_grad(function, has_aux=True)(3.0)
         assert (float(value), float(gradient), float(aux["shape"][1])) == (9, 6, 3)
 
+    @pytest.mark.xla
     def test_arrays_that_are_closed_over(self) -> None:
         weights = tnp.array(np.arange(30.0))
         gradient = grad(lambda x: (x * weights).sum())(np.ones(30))
         np.testing.assert_array_equal(np.asarray(gradient), np.arange(30.0))
 
+    @pytest.mark.xla
     def test_closed_over_arrays_are_read_at_each_call(self) -> None:
         box = [tnp.array(np.full(20, 2.0))]
         gradient = grad(lambda x: (x * box[0]).sum())
@@ -111,6 +119,7 @@ class TestGrad:
         box[0] = tnp.array(np.full(20, 5.0))
         assert float(gradient(np.ones(20))[0]) == 5
 
+    @pytest.mark.xla
     def test_gradient_of_gradient_of_gradient(self) -> None:
         def function(x: Any) -> Any:
             return x**4
@@ -118,6 +127,7 @@ class TestGrad:
         assert [float(f(2.0)) for f in (grad(function), grad(grad(function)))] == [32, 48]
         assert float(grad(grad(grad(function)))(2.0)) == 48
 
+    @pytest.mark.xla
     def test_perturbations_are_not_confused(self) -> None:
         # d/dx x * (d/dy x + y) = 1: see Siskind & Pearlmutter (2008).
         assert float(grad(lambda x: x * grad(lambda y: x + y)(1.0))(1.0)) == 1
@@ -129,20 +139,24 @@ class TestGrad:
 
         check_grads(penalty, (np.array([0.3, 0.7]), np.array([1.0, 2.0])), order=2)
 
+    @pytest.mark.xla
     def test_constant_function(self) -> None:
         assert float(grad(lambda x: 3.0)(2.0)) == 0
 
+    @pytest.mark.xla
     def test_allow_int(self) -> None:
         by_x, by_n = grad(lambda x, n: x * n, (0, 1), allow_int=True)(2.0, 3)
         assert float(by_x) == 3
         assert by_n.dtype == np.int64
         assert int(by_n) == 0
 
+    @pytest.mark.xla
     def test_holomorphic(self) -> None:
         z = np.array(1 + 2j)
         result = grad(lambda z: z**3, holomorphic=True)(z)
         np.testing.assert_allclose(complex(result), 3 * z**2)
 
+    @pytest.mark.xla
     def test_real_function_of_complex_argument(self) -> None:
         z = np.array([1 + 2j, 3 - 1j])
         result = grad(lambda z: (tnp.abs(z) ** 2).sum())(z)
@@ -220,12 +234,14 @@ class TestGradErrors:
 
 
 class TestVjp:
+    @pytest.mark.xla
     def test_value_and_pull_back(self) -> None:
         value, pull_back = vjp(lambda x, y: {"p": x * y, "s": x + y}, np.arange(3.0), 2.0)
         same(value, {"p": 2 * np.arange(3.0), "s": np.arange(3.0) + 2})
         by_x, by_y = pull_back({"p": np.ones(3), "s": 10 * np.ones(3)})
         same((by_x, by_y), (np.full(3, 12.0), np.array(33.0)))
 
+    @pytest.mark.xla
     def test_the_forward_half_runs_once(self) -> None:
         calls = []
 
@@ -238,16 +254,19 @@ class TestVjp:
         assert len(calls) == 1
         assert 2 * float(first[0]) == float(second[0])
 
+    @pytest.mark.xla
     def test_pull_back_sees_the_primals_as_they_were(self) -> None:
         x = tnp.array(np.arange(20.0))
         _, pull_back = vjp(lambda x: (x**2).sum(), x)
         x[0] = 100.0
         np.testing.assert_array_equal(np.asarray(pull_back(1.0)[0]), 2 * np.arange(20.0))
 
+    @pytest.mark.xla
     def test_has_aux(self) -> None:
         value, pull_back, aux = vjp(lambda x: (x**2, 5 * x), 3.0, has_aux=True)
         assert [float(v) for v in (value, pull_back(1.0)[0], aux)] == [9, 6, 15]
 
+    @pytest.mark.xla
     def test_integer_leaves(self) -> None:
         value, pull_back = vjp(lambda x, n: (x * n, n + 1), 2.0, 3)
         by_x, by_n = pull_back((1.0, 0))
@@ -261,6 +280,7 @@ class TestVjp:
 
         check_grads(function, (0.7,), order=2)
 
+    @pytest.mark.xla
     def test_wrong_cotangents(self) -> None:
         _, pull_back = vjp(lambda x: (x, x), np.ones(3, "float32"))
         good = np.ones(3, "float32")
@@ -278,6 +298,7 @@ class TestVjp:
             vjp(lambda x: (x, "text"), 1.0)
 
 
+@pytest.mark.xla
 class TestForwardMode:
     def test_jvp(self) -> None:
         value, tangent = jvp(lambda x, y: (x * y, tnp.sin(x)), (2.0, 3.0), (1.0, 10.0))
@@ -318,11 +339,13 @@ class TestForwardMode:
 
 
 class TestStopGradientAndCheckpoint:
+    @pytest.mark.xla
     def test_stop_gradient(self) -> None:
         assert float(grad(lambda x: x * stop_gradient(x))(3.0)) == 3
         value = stop_gradient({"a": np.ones(2), "n": 3})
         same(value, {"a": np.ones(2), "n": np.array(3)})
 
+    @pytest.mark.xla
     def test_checkpoint_changes_no_value(self) -> None:
         block = checkpoint(lambda p, x: tnp.tanh(x @ p["w"]) * p["s"])
 
@@ -334,6 +357,7 @@ class TestStopGradientAndCheckpoint:
         plain = grad(lambda p, x: (tnp.tanh(tnp.tanh(x @ p["w"]) * p["s"] @ p["w"]) * p["s"]).sum())
         same(grad(function)(p, X), plain(p, X), rtol=1e-12)
 
+    @pytest.mark.xla
     def test_checkpoint_with_closure_keywords_and_static_arguments(self) -> None:
         scale = tnp.array(np.full(20, 3.0))
 
@@ -369,17 +393,21 @@ steep.defvjp(_steep_forward, _steep_backward)
 
 
 class TestCustomVjp:
+    @pytest.mark.xla
     def test_value_and_rule(self) -> None:
         assert float(steep(2.0, 3.0)) == 6
         by_x, by_y = grad(steep, (0, 1))(2.0, 3.0)
         assert (float(by_x), float(by_y)) == (300, 0)
 
+    @pytest.mark.xla
     def test_keywords_are_bound(self) -> None:
         assert float(grad(lambda x: steep(y=3.0, x=x))(2.0)) == 300
 
+    @pytest.mark.xla
     def test_second_derivative_goes_through_the_rule(self) -> None:
         assert float(grad(lambda y: grad(steep)(2.0, y))(3.0)) == 100
 
+    @pytest.mark.xla
     def test_rule_that_calls_the_function(self) -> None:
         @custom_vjp
         def power(x: Any) -> Any:
@@ -393,12 +421,14 @@ class TestCustomVjp:
         with pytest.raises(NotDifferentiableError, match="calls itself"):
             grad(derivative)(2.0)
 
+    @pytest.mark.xla
     def test_in_a_scan(self) -> None:
         def function(x: Any) -> Any:
             return scan(lambda c, row: (steep(c, row), None), x, np.array([1.0, 2.0]))[0]
 
         assert float(grad(function)(1.0)) == 20000
 
+    @pytest.mark.xla
     def test_nested_arguments_and_results(self) -> None:
         @custom_vjp
         def swap(p: Any) -> Any:
@@ -408,6 +438,7 @@ class TestCustomVjp:
         gradient = grad(lambda p: swap(p)["a"] + 10 * swap(p)["b"])({"a": 1.0, "b": 1.0})
         same(gradient, {"a": np.array(20.0), "b": np.array(3.0)})
 
+    @pytest.mark.xla
     def test_nondiff_argnums(self) -> None:
         @partial(custom_vjp, nondiff_argnums=(0,))
         def apply(function: Any, x: Any) -> Any:
@@ -418,6 +449,7 @@ class TestCustomVjp:
         )
         np.testing.assert_allclose(float(grad(lambda x: apply(tnp.sin, x))(1.0)), np.sin(1.0))
 
+    @pytest.mark.xla
     def test_integer_arguments_and_results(self) -> None:
         @custom_vjp
         def indexed(x: Any, n: Any) -> Any:
@@ -430,6 +462,7 @@ class TestCustomVjp:
         indexed.defvjp(lambda x, n: ((x * n, n + 1), n), backward)
         assert float(grad(lambda x: indexed(x, 3)[0])(2.0)) == 3
 
+    @pytest.mark.xla
     def test_closures_of_concrete_arrays(self) -> None:
         scale = tnp.array(np.arange(20.0))
 
@@ -477,6 +510,7 @@ class TestCustomVjp:
         with pytest.raises(error, match=text):
             grad(lambda x: function(x).sum())(np.ones(3))
 
+    @pytest.mark.xla
     def test_none_within_a_nested_cotangent_is_zeros(self) -> None:
         @custom_vjp
         def total(parts: Any) -> Any:
@@ -499,6 +533,7 @@ class TestCustomVjp:
         with pytest.raises(DTypeError, match="structure"):
             grad(lambda w: total({**parts, "w": w}))((2.0, 3.0))
 
+    @pytest.mark.xla
     @pytest.mark.parametrize("part", ["fwd", "bwd"])
     def test_a_rule_matters_to_those_who_differentiate(self, part: str) -> None:
         def fail(*_: Any) -> Any:
@@ -511,6 +546,7 @@ class TestCustomVjp:
         with pytest.raises(ZeroDivisionError, match=part):
             grad(lambda x: function(x).sum())(np.ones(3))
 
+    @pytest.mark.xla
     def test_as_a_method(self) -> None:
         class Model:
             scale = 3.0

@@ -20,6 +20,8 @@ from tracer.errors import (
     TracingError,
 )
 
+pytestmark = pytest.mark.xla
+
 RNG = np.random.default_rng(11)
 ROWS = RNG.standard_normal((4, 3))
 MATRIX = RNG.standard_normal((3, 3))

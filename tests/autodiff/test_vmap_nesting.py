@@ -13,6 +13,8 @@ import tracer.numpy as tnp
 from tests.autodiff.test_vmap import MATRIX, RNG, ROWS, looped, same
 from tracer import tree, vmap
 
+pytestmark = pytest.mark.xla
+
 
 def recurrent(w: Any, x: Any) -> Any:
     def step(carry: Any, row: Any) -> tuple[Any, Any]:

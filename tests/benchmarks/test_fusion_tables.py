@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from benchmarks.explicit_fusion import EXPERIMENTS, run
 from benchmarks.fusion import CONCATENATE, MERGER, table
 
+pytestmark = pytest.mark.xla
 
+
+@pytest.mark.process
 def test_memory_that_the_passes_take_away() -> None:
     rows = table(n=600, count=8, rounds=1)
     bought = {

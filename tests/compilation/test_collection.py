@@ -26,6 +26,7 @@ def test_thresholds_come_back_also_after_errors_and_when_nested() -> None:
     assert gc.get_threshold() == before
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize("is_tuned", [False, True])
 def test_a_plan_changes_them_only_for_who_asked_and_only_meanwhile(
     is_tuned: bool, monkeypatch: pytest.MonkeyPatch

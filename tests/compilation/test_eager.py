@@ -18,6 +18,8 @@ from tracer.array.trace import trace
 from tracer.compilation.eager import EagerProgram, LoweringEvaluator
 from tracer.errors import DeviceError, DonatedArrayError, ExecutionError
 
+pytestmark = pytest.mark.xla
+
 
 class _Counting(LoweringEvaluator):
     def __init__(self):

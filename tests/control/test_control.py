@@ -26,11 +26,13 @@ def same(one: Any, other: Any, **tolerances: float) -> None:
 
 
 class TestCond:
+    @pytest.mark.xla
     @pytest.mark.parametrize("pred", [True, False, 1, 0, 2.5, np.bool_(True)])
     def test_chooses(self, pred: Any) -> None:
         result = cond(pred, lambda x: x + 1, lambda x: x - 1, 3.0)
         assert float(result) == (4 if pred else 2)
 
+    @pytest.mark.xla
     def test_nested_operands_and_results(self) -> None:
         result = cond(
             tnp.array(True),
@@ -41,6 +43,7 @@ class TestCond:
         )
         same(result, {"sum": np.arange(3.0) + 10, "n": np.array(1)})
 
+    @pytest.mark.xla
     def test_closures_of_traced_values_are_differentiated(self) -> None:
         def function(x: Any, y: Any) -> Any:
             return cond(x > 0, lambda: x * y, lambda: x + y)
@@ -56,6 +59,7 @@ class TestCond:
         case = next(node for node in graph.nodes if node.name == "case")
         assert len(case.operands) == 2
 
+    @pytest.mark.xla
     def test_no_results(self) -> None:
         assert cond(True, lambda: (), lambda: ()) == ()
 
@@ -65,6 +69,7 @@ class TestCond:
 
         check_grads(lambda c, xs: scan(step, c, xs)[0], (1.3, ROWS[:, 0]), modes=("rev", "fwd"))
 
+    @pytest.mark.xla
     def test_results_that_differ(self) -> None:
         text = r"false_fun at \['a'\] is float64\[3\], .* float64\[\]"
         with pytest.raises(ShapeError, match=text):
@@ -74,6 +79,7 @@ class TestCond:
         with pytest.raises(TracingError, match="nested as"):
             cond(True, lambda x: (x, x), lambda x: x, np.ones(3))
 
+    @pytest.mark.xla
     def test_wrong_arguments(self) -> None:
         with pytest.raises(ShapeError, match="must be a scalar"):
             cond(np.array([True, False]), lambda: 1, lambda: 2)
@@ -86,16 +92,19 @@ class TestCond:
 
 
 class TestSwitch:
+    @pytest.mark.xla
     @pytest.mark.parametrize(("index", "wanted"), [(-5, 1), (0, 1), (1, 2), (2, 3), (9, 3)])
     def test_clamps(self, index: int, wanted: float) -> None:
         branches = [lambda x: x, lambda x: 2 * x, lambda x: 3 * x]
         assert float(switch(index, branches, 1.0)) == wanted
 
+    @pytest.mark.xla
     @pytest.mark.parametrize("dtype", ["int8", "uint8", "int64", "uint64"])
     def test_index_of_any_integer_dtype(self, dtype: str) -> None:
         index = np.array(np.iinfo(dtype).max, dtype)
         assert int(switch(index, [lambda: 0, lambda: 1, lambda: 2])) == 2
 
+    @pytest.mark.xla
     def test_one_branch(self) -> None:
         assert float(switch(7, [lambda x: x + 1], 1.0)) == 2
 
@@ -106,6 +115,7 @@ class TestSwitch:
         for n in range(3):
             check_grads(function, (0.4, n), order=2)
 
+    @pytest.mark.xla
     def test_wrong_arguments(self) -> None:
         with pytest.raises(ArgumentError, match="one function or more"):
             switch(0, [], 1.0)
@@ -118,6 +128,7 @@ class TestSwitch:
 
 
 class TestWhileLoop:
+    @pytest.mark.xla
     def test_nested_carry(self) -> None:
         result = while_loop(
             lambda s: s["n"] < 5,
@@ -126,14 +137,17 @@ class TestWhileLoop:
         )
         same(result, {"n": np.array(5), "x": np.full(3, 32.0)})
 
+    @pytest.mark.xla
     def test_zero_rounds(self) -> None:
         assert float(while_loop(lambda x: x < 0, lambda x: x - 1, 3.0)) == 3
 
+    @pytest.mark.xla
     def test_closures(self) -> None:
         limit, step = tnp.array(np.full(20, 10.0)), tnp.array(np.arange(20.0) + 1)
         result = while_loop(lambda x: (x < limit).all(), lambda x: x + step, np.zeros(20))
         same(result, (np.arange(20.0) + 1))
 
+    @pytest.mark.xla
     def test_python_numbers_take_the_dtype_of_the_body(self) -> None:
         y = tnp.array(np.float32(1.5))
         result = while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, y, s[2] / 2), (0, 1.0, 4))
@@ -158,15 +172,18 @@ class TestWhileLoop:
 
 
 class TestForiLoop:
+    @pytest.mark.xla
     @pytest.mark.parametrize("unroll", [1, 2, 3, 7, True, False])
     def test_fixed_bounds(self, unroll: Any) -> None:
         assert float(fori_loop(1, 6, lambda i, x: x * i, 1.0, unroll=unroll)) == 120
 
+    @pytest.mark.xla
     @pytest.mark.parametrize(("lower", "upper"), [(3, 3), (5, 2)])
     def test_empty_range(self, lower: int, upper: int) -> None:
         assert float(fori_loop(lower, upper, lambda i, x: x + 1, 1.0)) == 1
         assert float(fori_loop(lower, tnp.array(upper), lambda i, x: x + 1, 1.0)) == 1
 
+    @pytest.mark.xla
     def test_bounds_that_are_arrays(self) -> None:
         assert float(fori_loop(tnp.array(2), np.int32(5), lambda i, x: x + i, 0.0)) == 9
 
@@ -176,6 +193,7 @@ class TestForiLoop:
 
         check_grads(function, (ROWS[0], 0.8), order=2, modes=("rev", "fwd"))
 
+    @pytest.mark.xla
     def test_bounds_that_are_floats(self) -> None:
         """As in JAX: whole ones known now are integers, arrays count in their own dtype."""
         assert float(fori_loop(1.0, np.float64(4), lambda i, x: x + i, 0.5)) == 6.5
@@ -194,6 +212,7 @@ class TestForiLoop:
 
 
 class TestScan:
+    @pytest.mark.xla
     @pytest.mark.parametrize("reverse", [False, True])
     @pytest.mark.parametrize("unroll", [1, 2, 3, 5, 9, True])
     def test_carry_and_results(self, reverse: bool, unroll: Any) -> None:
@@ -208,10 +227,12 @@ class TestScan:
         stacked = np.stack(rows[::-1] if reverse else rows)
         same((carry, results), (wanted, {"carry": stacked, "twice": 2 * ROWS}), rtol=1e-12)
 
+    @pytest.mark.xla
     def test_without_xs(self) -> None:
         carry, results = scan(lambda c, _: (2 * c, c), 1.0, length=4)
         same((carry, results), (np.array(16.0), np.array([1.0, 2.0, 4.0, 8.0])))
 
+    @pytest.mark.xla
     def test_without_carry(self) -> None:
         _, results = scan(lambda _, x: (None, x.sum()), None, ROWS)
         same(results, ROWS.sum(1), rtol=1e-12)
@@ -223,6 +244,7 @@ class TestScan:
         carry, results = scan(lambda c, x: (c + x.sum(), x), 1.0, ROWS[:0])
         same((carry, results), (np.array(1.0), ROWS[:0]))
 
+    @pytest.mark.xla
     def test_xs_of_several_dtypes(self) -> None:
         xs = (ROWS, np.arange(5, dtype=np.int32), np.arange(5) > 2)
 
@@ -243,6 +265,7 @@ class TestScan:
         assert node.params["num_consts"] == 1
         assert len(captured) == 1
 
+    @pytest.mark.xla
     def test_python_numbers_take_the_dtype_of_the_body(self) -> None:
         carry, results = scan(lambda c, x: (x, c), 0, ROWS.astype("float32")[:, 0])
         assert (carry.dtype, results.dtype) == ("float32", "float32")
@@ -277,6 +300,7 @@ class TestScan:
         w = 0.4 * np.random.default_rng(2).standard_normal((3, 3))
         check_grads(function, (w, ROWS[0], 0.5 * ROWS), order=2, modes=("rev", "fwd"))
 
+    @pytest.mark.xla
     def test_gradient_in_a_body(self) -> None:
         def descend(x: Any, rate: Any) -> Any:
             return x - rate * grad(lambda x: ((x - 3) ** 2).sum())(x), None
@@ -285,6 +309,7 @@ class TestScan:
         np.testing.assert_allclose(np.asarray(result), np.full(3, 3.0), rtol=1e-9)
         check_grads(lambda x: scan(descend, x, np.full(3, 0.2))[0], (np.zeros(3),), order=2)
 
+    @pytest.mark.xla
     def test_gradient_in_a_while_body(self) -> None:
         def body(x: Any) -> Any:
             return x - 0.2 * grad(lambda x: (x - 3) ** 2)(x)
@@ -292,6 +317,7 @@ class TestScan:
         result = while_loop(lambda x: tnp.abs(x - 3) > 1e-9, body, 0.0)
         np.testing.assert_allclose(float(result), 3, atol=1e-8)
 
+    @pytest.mark.xla
     def test_vjp_through_a_scan(self) -> None:
         _, pull_back = vjp(lambda c, xs: scan(lambda c, x: (c * x, c), c, xs), 2.0, ROWS[:, 0])
         by_c, by_xs = pull_back((1.0, np.zeros(5)))
@@ -332,10 +358,12 @@ class TestScan:
 
 
 class TestMap:
+    @pytest.mark.xla
     def test_stacks_the_results(self) -> None:
         result = control.map(lambda x: {"sum": x.sum(), "n": 1}, ROWS)
         same(result, {"sum": ROWS.sum(1), "n": np.ones(5, "int64")}, rtol=1e-12)
 
+    @pytest.mark.xla
     @pytest.mark.parametrize("size", [1, 2, 3, 5, 9])
     def test_batches(self, size: int) -> None:
         def f(x: dict[str, Any]) -> dict[str, Any]:
@@ -365,6 +393,7 @@ class TestMap:
             control.map(lambda x: x, ())
 
 
+@pytest.mark.xla
 class TestAssociativeScan:
     @pytest.mark.parametrize("size", [0, 1, 2, 3, 4, 5, 8, 13])
     @pytest.mark.parametrize("reverse", [False, True])

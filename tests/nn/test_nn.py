@@ -13,6 +13,8 @@ from tests.numpy.oracle import assert_same, interpreted
 from tracer.array.trace import trace
 from tracer.errors import ShapeError
 
+pytestmark = pytest.mark.xla
+
 nn = tracer.nn
 X = np.array([-800.0, -3.0, -0.5, 0.0, 0.5, 3.0, 800.0])
 

@@ -17,6 +17,7 @@ from tracer.errors import ArgumentError, AxisError, DTypeError, ShapeError
 LAYOUT = ("NHWC", "HWIO", "NHWC")
 
 
+@pytest.mark.xla
 def test_conv_is_scipys_correlation(rng):
     x, kernel = rng.normal(size=(2, 6, 7, 3)), rng.normal(size=(3, 2, 3, 4))
     got = np.asarray(nn.conv(x, kernel, padding="VALID"))
@@ -26,6 +27,7 @@ def test_conv_is_scipys_correlation(rng):
             np.testing.assert_allclose(got[n, ..., out], wanted)
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize("ndim", [1, 3])
 def test_conv_of_other_dimensions(ndim, rng):
     x, kernel = rng.normal(size=(2, *(5,) * ndim, 2)), rng.normal(size=(*(2,) * ndim, 2, 3))
@@ -71,6 +73,7 @@ def test_conv_general_dilated_is_jaxs(name, rng):
         assert_same(nn.conv_general_dilated(x, kernel, **params), np.asarray(wanted))
 
 
+@pytest.mark.xla
 def test_narrow_floats_are_summed_wide():
     x, kernel = np.ones((1, 3000, 1), "float16"), np.ones((3000, 1, 1), "float16")
     kernel[1500:] = 2.0**-3
@@ -79,12 +82,14 @@ def test_narrow_floats_are_summed_wide():
     assert float(got[0, 0, 0]) == 1500 + 1500 / 8 + 0.5  # 1687.5 is no float16: 1688
 
 
+@pytest.mark.xla
 def test_integers_stay_and_dtypes_promote():
     x = np.arange(12, dtype="int32").reshape(1, 6, 2)
     assert nn.conv(x, np.ones((2, 2, 1), "int32")).dtype == np.int32
     assert nn.conv(x.astype("float32"), np.ones((2, 2, 1))).dtype == np.float64
 
 
+@pytest.mark.xla
 def test_pooling(rng):
     x = rng.normal(size=(2, 6, 5, 3))
     windows = np.lib.stride_tricks.sliding_window_view(x, (3, 2), (1, 2))
@@ -96,6 +101,7 @@ def test_pooling(rng):
     assert nn.avg_pool(np.ones((1, 4, 1), "int8"), 2).dtype == np.float64
 
 
+@pytest.mark.xla
 def test_pooling_of_padding():
     x = np.arange(1.0, 4.0).reshape(1, 3, 1)
     assert nn.max_pool(-x, 2, padding="SAME").ravel().tolist() == [-1, -3]
@@ -105,6 +111,7 @@ def test_pooling_of_padding():
     assert nn.avg_pool(x, 2, strides=1, padding=1).ravel().tolist() == [0.5, 1.5, 2.5, 1.5]
 
 
+@pytest.mark.xla
 def test_normalisation(rng):
     x, scale, offset = rng.normal(size=(4, 3, 5)), rng.normal(size=5), rng.normal(size=5)
     mean, variance = x.mean((0, 1)), x.var((0, 1))
@@ -130,6 +137,7 @@ def test_gradients(rng):
     tracer.check_grads(loss, (x, kernel), order=2)
 
 
+@pytest.mark.xla
 def test_a_batch_of_kernels(rng):
     x, kernels = rng.normal(size=(2, 5, 2)), rng.normal(size=(4, 3, 2, 3))
     got = tracer.vmap(lambda kernel: nn.conv(x, kernel))(kernels)
@@ -137,6 +145,7 @@ def test_a_batch_of_kernels(rng):
     np.testing.assert_allclose(np.asarray(got), wanted)
 
 
+@pytest.mark.xla
 def test_dropout():
     x = np.full((100, 50), 3.0, "float32")
     y = np.asarray(nn.dropout(tracer.random.key(1), x, rate=0.25))

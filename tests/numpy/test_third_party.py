@@ -171,11 +171,13 @@ def _run(script):
     return result.stdout.split()
 
 
+@pytest.mark.process
 def test_scipy():
     pytest.importorskip("scipy", minversion="1.17")
     assert _run(SCIPY) == list(SCIPY_FUNCTIONS)
 
 
+@pytest.mark.process
 def test_scikit_learn():
     pytest.importorskip("sklearn", minversion="1.9")
     assert _run(SKLEARN) == NAMES.split()

@@ -10,6 +10,8 @@ import tracer.numpy as tnp
 from tests.numpy.oracle import assert_same, interpreted, sample
 from tracer.errors import ArgumentError, DTypeError, TracingError
 
+pytestmark = pytest.mark.xla
+
 NAMES = ("add", "multiply", "maximum", "minimum", "logical_and", "logical_or")
 DTYPES = ("bool", "int8", "uint16", "int64", "float32", "float64")
 REDUCTIONS = {

@@ -51,6 +51,7 @@ def test_binary_functions(name, dtype, rng):
     _assert_close(interpreted(getattr(special, name), x, y)[0], expected, f"{name} {dtype}")
 
 
+@pytest.mark.xla
 def test_special_points():
     nan, inf = np.nan, np.inf
     x, y = np.array([0, 0, 0, 1, 1, nan, -1.0]), np.array([0, nan, inf, 0, nan, 1, 2.0])
@@ -69,6 +70,7 @@ def test_complex_numbers_are_refused():
         special.erf(np.ones(2, complex))
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize("axis", [None, 0, -1, (0, 1)])
 def test_sums_of_exponentials(axis, rng):
     x = rng.normal(size=(3, 4)) * 300
@@ -90,6 +92,7 @@ def test_dtypes_of_softmax(name, dtype, rng):
     _assert_close(interpreted(getattr(special, name), x)[0], expected, dtype)
 
 
+@pytest.mark.xla
 def test_logsumexp_of_infinities():
     x = np.array([[-np.inf, -np.inf], [np.inf, 0.0], [-np.inf, 2.0]])
     np.testing.assert_array_equal(
@@ -97,6 +100,7 @@ def test_logsumexp_of_infinities():
     )
 
 
+@pytest.mark.xla
 def test_softmax_keeps_half_precision():
     x = tracer.numpy.asarray([1.0, 2.0], "bfloat16")
     assert special.softmax(x).dtype == tracer.numpy.bfloat16
@@ -118,6 +122,7 @@ def test_solve_triangular(lower, trans, unit_diagonal, rng):
     _assert_close(found, expected)
 
 
+@pytest.mark.xla
 def test_solve_triangular_shapes_and_dtypes(rng):
     a, b = _triangle(rng, "float32"), rng.normal(size=4)
     _assert_close(linalg.solve_triangular(a, b), scipy.linalg.solve_triangular(a, b))
@@ -133,6 +138,7 @@ def test_solve_triangular_shapes_and_dtypes(rng):
         linalg.solve_triangular(a, b, trans="X")
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize("lower", [False, True])
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
 def test_cholesky_solves(lower, dtype, rng):

@@ -49,6 +49,7 @@ def test_lu(shape, dtype, rng):
     np.testing.assert_array_equal(pivots, expected[1])
 
 
+@pytest.mark.xla
 def test_lu_of_a_batch(rng):
     a = rng.normal(size=(2, 3, 3))
     p, lower, upper = linalg.lu(a)
@@ -93,6 +94,7 @@ def test_solve_with_a_structure(name, lower, transposed, dtype, rng):
     close(found, np.linalg.solve(a.T if transposed else a, b))
 
 
+@pytest.mark.xla
 def test_solve_by_default_and_what_it_refuses(rng):
     a, b = matrix(rng, (3, 3)), rng.normal(size=3)
     close(linalg.solve(a, b), scipy.linalg.solve(a, b))
@@ -105,6 +107,7 @@ def test_solve_by_default_and_what_it_refuses(rng):
     assert np.isnan(np.asarray(found)).all()
 
 
+@pytest.mark.xla
 def test_triangular_matrices_with_a_zero_on_the_diagonal():
     a, b = np.array([[1.0, 2.0], [0.0, 0.0]]), np.ones(2)
     with pytest.raises(LinAlgError, match="singular"):
@@ -114,6 +117,7 @@ def test_triangular_matrices_with_a_zero_on_the_diagonal():
     assert not np.isfinite(np.asarray(found)).all()
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize("mode", ["full", "r", "economic"])
 def test_qr(mode, rng):
     a = rng.normal(size=(4, 3))
@@ -127,6 +131,7 @@ def test_qr(mode, rng):
         linalg.qr(a, mode="raw")
 
 
+@pytest.mark.xla
 def test_svd_inverse_and_determinant(rng):
     a = matrix(rng, (3, 3))
     u, s, vh = linalg.svd(a[:, :2], full_matrices=False)
@@ -153,6 +158,7 @@ def test_eigh_of_pairs(dtype, lower, rng):
     np.testing.assert_allclose(only, values, rtol=2e-3)
 
 
+@pytest.mark.xla
 def test_eigh_of_one_matrix(rng):
     a = definite(rng, 4)
     close(linalg.eigh(a, eigvals_only=True), scipy.linalg.eigh(a, eigvals_only=True))
@@ -215,6 +221,7 @@ def test_gradients_are_finite_differences(function, rng):
     tracer.check_grads(function, (matrix(rng, (3, 3)) / 4,), order=1)
 
 
+@pytest.mark.xla
 def test_block_diag(rng):
     blocks = [rng.normal(size=(2, 3)), np.arange(3), np.ones((0, 2)), np.array(5, "float32")]
     close(linalg.block_diag(*blocks), scipy.linalg.block_diag(*blocks))
@@ -222,6 +229,7 @@ def test_block_diag(rng):
     assert linalg.block_diag(np.ones((4, 1, 2)), np.ones((2, 2))).shape == (4, 3, 4)
 
 
+@pytest.mark.xla
 def test_toeplitz(rng):
     c, r = sample(rng, (3,), "complex128"), rng.normal(size=4)
     close(linalg.toeplitz(c), scipy.linalg.toeplitz(c))
@@ -230,6 +238,7 @@ def test_toeplitz(rng):
         linalg.toeplitz(2.0)
 
 
+@pytest.mark.xla
 def test_toeplitz_of_stacks(rng):
     """SciPy has stacks since 1.17."""
     c, r = rng.normal(size=(2, 3)), rng.normal(size=(4, 1, 5))
@@ -240,6 +249,7 @@ def test_toeplitz_of_stacks(rng):
     close(np.asarray(linalg.toeplitz(c))[1], scipy.linalg.toeplitz(c[1]))
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize("trans", [0, 1])
 def test_triangular_systems_with_a_stack_of_vectors(trans, rng):
     """SciPy refuses them, JAX solves each with its matrix; what may be read twofold is refused."""
@@ -262,6 +272,7 @@ def test_triangular_systems_with_a_stack_of_vectors(trans, rng):
         linalg.solve_triangular(a[:, 0], np.ones((5, 3)))
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize("dtype", ["float32", "complex64"])
 def test_permutations_are_real(dtype, rng):
     a = sample(rng, (3, 3), dtype)

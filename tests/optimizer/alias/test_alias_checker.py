@@ -43,6 +43,7 @@ def conflicts(graph: Graph, donated: frozenset[int], *, is_body: bool = False) -
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["integer", "float", "smooth"])
 @settings(max_examples=60)
 @given(data=st.data())
@@ -123,6 +124,7 @@ def test_the_checker_finds_two_results_in_one_buffer() -> None:
     assert list(Memory(graph, memory.kernels, places).conflicts())
 
 
+@pytest.mark.xla
 def test_the_checker_finds_a_kernel_that_reads_what_it_wrote() -> None:
     graph = traced(lambda x: x[::-1] + x, MATRIX)
     (x,) = graph.inputs

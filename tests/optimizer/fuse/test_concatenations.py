@@ -128,6 +128,7 @@ def test_random_reductions(widths: Any, axis: int, reduced: Any, kinds: list[str
     assert all(len(shape) < 2 for shape in concatenations_in(after))
 
 
+@pytest.mark.xla
 def test_xla_stores_no_concatenation() -> None:
     x = RNG.standard_normal((500, 500))
 

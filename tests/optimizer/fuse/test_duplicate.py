@@ -190,6 +190,7 @@ def test_random_programs_keep_their_meaning(program: Program) -> None:
         np.testing.assert_array_equal(got, want)
 
 
+@pytest.mark.xla
 def test_xla_stores_nothing_of_it() -> None:
     """Against the compiled program: the barriers keep XLA from merging the copies again."""
     on = tracer.compile(both_ways, split="never")
@@ -201,6 +202,7 @@ def test_xla_stores_nothing_of_it() -> None:
     assert abs(bytes_on - on.plan(X).peak_bytes) < 0.1 * X.nbytes
 
 
+@pytest.mark.xla
 def test_the_plan_shows_what_it_bought() -> None:
     plan = tracer.compile(both_ways, split="never").plan(X)
     (row,) = [row for row in plan.passes if row.name == "fusion merger"]

@@ -329,6 +329,7 @@ def kernels(text: str) -> int:
     return len(re.findall(r" fusion\(", text))
 
 
+@pytest.mark.xla
 def test_the_compiled_loop_has_few_kernels_and_computes_the_same() -> None:
     arrays = training_arrays([SHAPES[i % len(SHAPES)] for i in range(60)])
     on, off = tracer.compile(train), tracer.compile(train, passes=["-horizontal-fusion"])

@@ -237,6 +237,7 @@ needs_cores = pytest.mark.skipif(
 )
 
 
+@pytest.mark.xla
 @needs_cores
 def test_compiled_lanes_give_what_one_program_gives() -> None:
     run = tracer.compile(long)
@@ -250,6 +251,7 @@ def test_compiled_lanes_give_what_one_program_gives() -> None:
     assert run.hlo(MANY, FORCES).count("ENTRY ") > plain.hlo(MANY, FORCES).count("ENTRY ")
 
 
+@pytest.mark.xla
 @needs_cores
 def test_the_memory_of_all_lanes_counts_for_the_limit() -> None:
     run = tracer.compile(long)
@@ -261,6 +263,7 @@ def test_the_memory_of_all_lanes_counts_for_the_limit() -> None:
     np.testing.assert_array_equal(tight(MANY, FORCES), run(MANY, FORCES))
 
 
+@pytest.mark.xla
 @needs_cores
 def test_donated_state_stays_one_program() -> None:
     run = tracer.compile(long, donate_argnums=0)

@@ -73,6 +73,7 @@ def largest(x: Any, k: int) -> Any:
     return tuple(apply(ops.top_k, x, k=k))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", range(7))
 @pytest.mark.parametrize("name", ["argmax", "argmin"])
 def test_arg_extremes_are_those_of_the_whole(split: Any, name: str, case: int) -> None:
@@ -92,6 +93,7 @@ def test_arg_extremes_in_every_kind_of_dtype(split: Any, name: str, dtype: str) 
     assert_merged(split, name, find, x)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", range(7))
 @pytest.mark.parametrize("k", [1, 5, 30, 83])
 def test_the_k_largest_are_those_of_the_whole(split: Any, k: int, case: int) -> None:
@@ -108,6 +110,7 @@ def test_the_k_largest_in_every_kind_of_dtype(split: Any, dtype: str) -> None:
     assert_merged(split, "top_k", lambda x: largest(x * 1, 6), x)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("name", ["add", "multiply", "maximum", "minimum"])
 def test_running_reductions_are_those_of_the_whole(split: Any, name: str, reverse: bool) -> None:
@@ -118,6 +121,7 @@ def test_running_reductions_are_those_of_the_whole(split: Any, name: str, revers
     assert_merged(split, op.name, function, rng.integers(-3, 4, (53, 2, 2)).astype("int32"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reverse", [False, True])
 def test_running_extremes_keep_nan(split: Any, reverse: bool) -> None:
     for name in ("maximum", "minimum"):
@@ -127,6 +131,7 @@ def test_running_extremes_keep_nan(split: Any, reverse: bool) -> None:
             assert_merged(split, op.name, function, x.T.copy())
 
 
+@pytest.mark.slow
 def test_a_running_sum_of_narrow_floats_carries_float32(split: Any) -> None:
     """A carry of 11 bits would stop to grow at 2048."""
     graph = traced(lambda x: tnp.cumsum(x * 1, axis=0), ((5000, 1), "float16"))

@@ -182,6 +182,7 @@ def test_softmax_along_a_merged_axis_streams() -> None:
     np.testing.assert_allclose(interpret(result, [x]), interpret(graph, [x]), rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("steps")
 @pytest.mark.parametrize("after", [(40, 12), (40, 2, 6), (5, 8, 4, 3)])
 @pytest.mark.parametrize("axes", [0, (0, 2)])
@@ -328,6 +329,7 @@ def run(x: Any, chain: Sequence[tuple[tuple[int, ...], str]]) -> Any:
     return (*results, y)
 
 
+@pytest.mark.slow
 @given(programs(), st.integers(1, 7))
 @settings(max_examples=60, deadline=None)
 def test_any_chain_of_reshapes(program: tuple[tuple[int, ...], list[Any]], chunk: int) -> None:

@@ -341,6 +341,7 @@ def loss(state: Any) -> Any:
     return (steps(4)(state) ** 2).sum()
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize(
     ("function", "state"),
     [
@@ -360,12 +361,14 @@ def test_derivatives_and_batches_are_the_same_with_and_without(
     assert rows["scalar replacement"].applied
 
 
+@pytest.mark.xla
 def test_donated_state() -> None:
     run = tracer.compile(steps(5), donate_argnums=0)
     plain = tracer.compile(steps(5), passes="-scalar-replacement")
     np.testing.assert_allclose(run(tnp.asarray(STATE)), plain(STATE), rtol=1e-6)
 
 
+@pytest.mark.xla
 def test_the_compiled_loop_joins_nothing() -> None:
     wide = np.ones((512, 4), np.float32)
     run = tracer.compile(steps(50))
@@ -378,6 +381,7 @@ def test_the_compiled_loop_joins_nothing() -> None:
     assert "4 parts along axis 1" in rows["scalar replacement"].applied[0]
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize("count", [0, 1, 2])
 def test_short_loops(count: int) -> None:
     np.testing.assert_array_equal(

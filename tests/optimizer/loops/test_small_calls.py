@@ -132,6 +132,7 @@ def test_large_donated_state_stays_in_place() -> None:
 # Through the compiler.
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize("count", [0, 1, 2, 25])
 def test_compiled_values_are_the_same(count: int) -> None:
     run, plain = swings(count), tracer.compile(swings(count), passes="-small-calls")
@@ -139,6 +140,7 @@ def test_compiled_values_are_the_same(count: int) -> None:
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.xla
 def test_the_compiled_program_is_one_function() -> None:
     run = tracer.compile(swings(50))
     assert 'xla_cpu_small_call="true"' in run.hlo(X)
@@ -148,6 +150,7 @@ def test_the_compiled_program_is_one_function() -> None:
     assert rows["small calls"].applied
 
 
+@pytest.mark.xla
 def test_gradients_and_batches() -> None:
     def loss(x: Any) -> Any:
         return (swings(6)(x)[0] ** 2).sum()
@@ -158,6 +161,7 @@ def test_gradients_and_batches() -> None:
         np.testing.assert_allclose(tracer.compile(function)(x), plain(x), rtol=1e-6)
 
 
+@pytest.mark.xla
 def test_donated_state_and_a_limit() -> None:
     plain = tracer.compile(swings(6), passes="-small-calls")(X)
     donated = tracer.compile(swings(6), donate_argnums=0)(tnp.asarray(X))
@@ -210,6 +214,7 @@ INSIDE = [
 ]
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize(("name", "sample"), INSIDE)
 def test_every_op_that_may_be_inside(name: str, sample: Sample) -> None:
     graph = looped(registry()[name], sample)

@@ -124,6 +124,7 @@ def doubled(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda x, v: function(x + x, v)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("function", STREAMS, ids=lambda f: f.__name__)
 def test_one_loop_gives_what_the_whole_gives(split: Split, function: Any) -> None:
     graph = traced(doubled(function), *of(V, V))

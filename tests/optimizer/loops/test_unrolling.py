@@ -149,6 +149,7 @@ def test_unknown_trip_counts_stay() -> None:
     assert not log.applied + log.refusals
 
 
+@pytest.mark.xla
 def test_compiled_values_are_the_same_with_and_without() -> None:
     for function in (nested(3), tracer.grad(lambda x: nested(2)(x).sum())):
         plain = tracer.compile(function, passes="-loop-unrolling")

@@ -13,6 +13,8 @@ import tracer.numpy as tnp
 from tracer import nn
 from tracer.ir import ShapeDtype
 
+pytestmark = pytest.mark.xla
+
 
 @pytest.mark.parametrize(
     ("shape", "k"),

@@ -168,6 +168,7 @@ SWEPT: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SWEPT)
 @pytest.mark.parametrize("count", [3, 8])
 def test_every_size_exactly(name: str, count: int) -> None:
@@ -242,18 +243,21 @@ def assert_spread_is_same(
     verify(device_view(result, input_axes(result), output_axes(result), count))
 
 
+@pytest.mark.slow
 @run_settings(max_examples=100)
 @given(programs("integer"), counts, settings())
 def test_random_integers_exactly(program: Program, count: int, chosen: SplitSettings) -> None:
     assert_spread_is_same(program, program.graph, count, chosen, 0)
 
 
+@pytest.mark.slow
 @run_settings(max_examples=100)
 @given(programs("float"), counts, settings())
 def test_random_floats(program: Program, count: int, chosen: SplitSettings) -> None:
     assert_spread_is_same(program, program.graph, count, chosen, TOLERANCE)
 
 
+@pytest.mark.slow
 @run_settings(max_examples=50)
 @given(programs("smooth", maximum_steps=8), counts, settings())
 def test_random_gradients(program: Program, count: int, chosen: SplitSettings) -> None:

@@ -254,6 +254,7 @@ def test_what_remains_takes_little_memory() -> None:
     assert part < 0.4 * (Liveness(graph).peak_bytes - fixed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch", range(16, 24))
 @pytest.mark.parametrize("step", [numbered, weighted, nested])
 def test_sums_and_maxima_see_each_row_of_a_batch_once(step: Any, batch: int) -> None:

@@ -24,6 +24,7 @@ def products(program: tracer.Compiled) -> int:
     return text.count(" dot(") + text.count("__ynn_fusion")
 
 
+@pytest.mark.process
 def test_the_planner_keeps_a_limit_that_splitting_does_not() -> None:
     whole = compiled(None, split="never")
     unlimited = whole.plan(*arrays()).compiled_bytes
@@ -36,6 +37,7 @@ def test_the_planner_keeps_a_limit_that_splitting_does_not() -> None:
     runs_within(PROGRAM, limit_bytes=limit, argument_bytes=ARGUMENTS, arguments={"limit": limit})
 
 
+@pytest.mark.process
 def test_the_compiler_does_not_merge_what_a_checkpoint_computes_again() -> None:
     kept, again = (compiled(None, checkpointed=flag, split="never") for flag in (False, True))
     x, a = arrays()

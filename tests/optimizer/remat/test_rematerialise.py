@@ -263,6 +263,7 @@ def test_random_numbers_are_the_same_when_they_are_drawn_again() -> None:
     np.testing.assert_allclose(limited(x, a), whole(x, a), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_planner_uses_it_unless_it_is_switched_off() -> None:
     graph = chain(16)
     limit = int(0.6 * Liveness(graph).peak_bytes)

@@ -146,6 +146,7 @@ def assert_same(program: Program, graph: Graph, tolerance: float) -> None:
         np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_everything_is_rewritten")
 @pytest.mark.parametrize(("kind", "tolerance"), [("integer", 0), ("float", 1e-9)])
 def test_random_programs_compute_the_same(kind: str, tolerance: float) -> None:

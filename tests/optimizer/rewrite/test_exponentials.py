@@ -14,6 +14,8 @@ import tracer.numpy as tnp
 from tracer.lowering import shims
 from tracer.optimizer.rewrite.exponentials import SMALLEST_BARRIER_IN_LOOPS
 
+pytestmark = pytest.mark.xla
+
 N = 300
 RNG = np.random.default_rng(0)
 X, V, A = RNG.standard_normal((N, 3)), RNG.standard_normal(N), RNG.standard_normal((N, N))

@@ -140,6 +140,7 @@ def test_products_of_a_diagonal_need_not_be_square(function: Callable[..., Any],
     np.testing.assert_allclose(second, first, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])
 def test_one_hot_codes_of_narrow_indices(dtype: str) -> None:
     i, n = np.array([0, 5, 127, 100], dtype), 70_000 if dtype == "int16" else 300
@@ -263,6 +264,7 @@ def test_a_program_without_matches_comes_back_as_it_was() -> None:
     assert not log.applied
 
 
+@pytest.mark.xla
 def test_bodies_of_loops_are_rewritten() -> None:
     def program(a: Any, x: Any) -> Any:
         return tracer.fori_loop(0, 3, lambda i, y: linalg.inv(a) @ y, x)
@@ -279,6 +281,7 @@ def test_bodies_of_loops_are_rewritten() -> None:
     assert "dot_general" not in names
 
 
+@pytest.mark.xla
 def test_names_switch_rules_off(monkeypatch: pytest.MonkeyPatch) -> None:
     def rewrites() -> list[str]:
         compiled = tracer.compile(lambda a, b: tnp.log(1 + linalg.inv(a) @ b))
@@ -308,6 +311,7 @@ def test_an_unknown_name_is_an_error_that_says_where(monkeypatch: pytest.MonkeyP
     assert "did you mean inverse-times?" in caught.value.mend
 
 
+@pytest.mark.xla
 def test_the_plan_shows_rewrites_and_refusals() -> None:
     plan = tracer.compile(lambda a, b: (linalg.inv(a) @ b, tnp.log(b + 2))).plan(
         floats(N, N), floats(N)

@@ -64,6 +64,7 @@ def assert_same(function: Callable[..., Any], types: Types, seed: int) -> bool:
     return bool(applied(log))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["int8", "uint64", "bool", "float64", "complex128"])
 def test_every_dtype_and_one_value_for_several_leaves(dtype: str) -> None:
     """Those that a rule refuses stay as they are."""

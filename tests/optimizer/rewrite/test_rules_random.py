@@ -78,6 +78,7 @@ def random_program(seed: int) -> Callable[..., Any]:
     return program
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(40))
 def test_rewritten_programs_compute_the_same(seed: int) -> None:
     types = tuple(ShapeDtype(shape, "float64") for shape in ((N, N), (N, N), (N,)))

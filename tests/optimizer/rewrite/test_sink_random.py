@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import settings as run_settings
 from hypothesis import strategies as st
@@ -96,6 +97,7 @@ def assert_same(before: Graph, after: Graph, program: Program, tolerance: float)
         np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.slow
 @many
 @given(programs("integer"), st.integers(1, 40), loops, st.sampled_from([0, 40, 400]), settings())
 def test_sink_and_split(

@@ -200,6 +200,7 @@ def test_random_combinations(steps: list[str], seed: int) -> None:
     reassociated(program, FACTOR, WIDE, SQUARE, LONG)
 
 
+@pytest.mark.xla
 def test_ill_conditioned_factors_keep_their_digits() -> None:
     """The error is that of a solve, also where the condition is 1e4; longdouble is the judge."""
     rng = np.random.default_rng(1)

@@ -96,6 +96,7 @@ def _everything_is_rewritten():
         yield
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_everything_is_rewritten")
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_random_algebra_computes_the_same(dtype: str) -> None:

@@ -93,6 +93,7 @@ def test_left_alone(program: Callable[..., object], types: tuple[tracer.ShapeDty
     assert after is before
 
 
+@pytest.mark.xla
 @settings(max_examples=40, deadline=None)
 @given(
     st.permutations([0, 1, 2]),

@@ -109,6 +109,7 @@ def small_graphs(draw: Any, maximum: int = 7) -> Graph:
         return builder.finish([total])
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(small_graphs(5))
 def test_the_exact_search_finds_what_trying_all_orders_finds(graph: Graph) -> None:
@@ -125,6 +126,7 @@ def test_the_exact_search_finds_what_trying_all_orders_finds(graph: Graph) -> No
     assert live.peak_bytes <= least + graph.output_types[0].nbytes
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(small_graphs(24))
 def test_every_order_that_is_proposed_is_topological(graph: Graph) -> None:
@@ -200,6 +202,7 @@ def test_bodies_are_ordered_too() -> None:
     assert "optimization_barrier" in ops_of(result)
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize(
     ("function", "ratio"),
     [
@@ -219,6 +222,7 @@ def test_xla_takes_several_times_less_in_our_order(
     assert any("partial sums" in applied for applied in log.applied)
 
 
+@pytest.mark.xla
 def test_the_default_scheduler_takes_several_times_less_in_our_order() -> None:
     graph = traced(products_then_sums, MATRIX, STACK)
     forced, _ = apply(FORCE, graph)
@@ -257,6 +261,7 @@ def test_a_sum_of_two_terms_is_not_stored() -> None:
     assert not any("partial" in applied for applied in apply(FORCE, graph)[1].applied)
 
 
+@pytest.mark.xla
 def test_a_limit_that_neither_scheduler_keeps_is_kept() -> None:
     generator = np.random.default_rng(0)
     arrays = [generator.normal(size=shape).astype(dtype) / 8 for shape, dtype in (MATRIX, STACK)]
@@ -271,6 +276,7 @@ def test_a_limit_that_neither_scheduler_keeps_is_kept() -> None:
     np.testing.assert_allclose(kept(*arrays), plain(*arrays), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.xla
 def test_forced_programs_run_with_the_same_results() -> None:
     generator = np.random.default_rng(1)
     arrays = [generator.normal(size=shape).astype(dtype) / 8 for shape, dtype in (MATRIX, STACK)]
@@ -294,6 +300,7 @@ def test_a_value_is_read_by_all_before_it_is_written_over() -> None:
     assert square_sum in ancestors(tanh)
 
 
+@pytest.mark.xla
 def test_the_pass_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRACER_DISABLE_RULES", "schedule")
     limit = (COUNT + 1 + 8) * UNIT
@@ -316,6 +323,7 @@ def test_all_readers_of_a_value_come_before_the_next_large_one() -> None:
     assert len(waited_for.intersection(sums)) >= COUNT - 1
 
 
+@pytest.mark.xla
 def test_without_a_limit_xla_keeps_its_order() -> None:
     generator = np.random.default_rng(0)
     arrays = [generator.normal(size=shape).astype(dtype) for shape, dtype in (MATRIX, STACK)]
