@@ -248,6 +248,7 @@ def test_the_command_writes_tables(tmp_path: Path) -> None:
     assert rows.read_text() == before
 
 
+@pytest.mark.process
 def test_only_a_run_of_the_same_kind_goes_on(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -194,6 +194,7 @@ BAD = [
 ]
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize(("call", "error", "told"), BAD)
 def test_bad_inputs(call, error, told):
     with pytest.raises(error, match=re.escape(told)) as caught:

@@ -13,6 +13,7 @@ REDUCTIONS = "sum prod max min any all mean var std count_nonzero ptp median".sp
 AXES = (None, 0, 1, -1, (0, 2), ())
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize("name", REDUCTIONS)
 @pytest.mark.parametrize("dtype", NUMPY_DTYPES)
 def test_dtypes(name, dtype, rng):

@@ -185,6 +185,7 @@ def test_what_is_no_array(bad):
         tnp.asarray(bad)
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize(
     ("call", "message"),
     [

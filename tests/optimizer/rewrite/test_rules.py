@@ -83,7 +83,7 @@ def test_every_rule_has_a_case_a_source_and_its_own_name() -> None:
 
 
 def test_the_documentation_lists_every_rule() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "rules.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "rules.md").read_text()
     assert {rule.name for rule in RULES if f"| {rule.name} |" not in page} == set()
 
 
