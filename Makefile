@@ -38,9 +38,12 @@ fuzz: .venv/.test ## random programs, compiled in every way and compared (SECOND
 sweep: .venv/.test ## every op and pair of ops compiled, against NumPy and at all widths (two hours)
 	.venv/bin/python -m pytest -m sweep
 
+# Of tests/ops only what is compiled or lowered: the rest is evaluated by NumPy, whatever the jaxlib.
 test-oldest: .venv-oldest/.test ## the key tests on the oldest jaxlib that is supported
+	.venv-oldest/bin/python -m pytest -n $(JOBS) -m "xla and not slow and not sweep" \
+		$(if $(OUTCOMES),-p tests.outcomes --outcomes $(OUTCOMES)/$@-ops.json) tests/ops
 	.venv-oldest/bin/python -m pytest -n $(JOBS) -m "not slow and not sweep" $(RECORD) \
-		$(wildcard tests/ops tests/lowering tests/end_to_end)
+		tests/lowering tests/end_to_end tests/ops/test_product_form.py
 
 ifeq ($(NEWEST_PYTHON),)
 test-newest:
