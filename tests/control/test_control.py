@@ -400,8 +400,15 @@ class TestAssociativeScan:
     def test_running_sums(self, size: int, reverse: bool) -> None:
         x = np.random.default_rng(size).standard_normal((size, 2))
         wanted = np.cumsum(x[::-1], 0)[::-1] if reverse else np.cumsum(x, 0)
-        same(associative_scan(tnp.add, x, reverse=reverse), wanted, rtol=1e-12)
-        same(associative_scan(tnp.add, x.T, reverse=reverse, axis=-1), wanted.T, rtol=1e-12)
+
+        @tracer.compile  # one program: each op of its own would be compiled on its own
+        def sums(x: Any) -> Any:
+            rows = associative_scan(tnp.add, x, reverse=reverse)
+            return rows, associative_scan(tnp.add, x.T, reverse=reverse, axis=-1)
+
+        rows, columns = sums(x)
+        same(rows, wanted, rtol=1e-12)
+        same(columns, wanted.T, rtol=1e-12)
 
     def test_order_of_a_product_that_does_not_commute(self) -> None:
         matrices = np.random.default_rng(3).standard_normal((6, 2, 2))
