@@ -16,7 +16,7 @@ RECORD = $(if $(OUTCOMES),-p tests.outcomes --outcomes $(OUTCOMES)/$@.json)
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .PHONY: help demo test unit fuzz sweep lint types format smoke benchmark \
-	test-oldest test-newest test-jax clean
+	environments test-oldest test-newest test-jax clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -52,6 +52,8 @@ else
 test-newest: .venv-newest/.test ## the key tests on the newest jaxlib that is known
 	.venv-newest/bin/python -m pytest -n $(JOBS) -m "not slow and not sweep" $(RECORD) tests/lowering tests/end_to_end
 endif
+
+environments: .venv-oldest/.test .venv-jax/.test $(if $(NEWEST_PYTHON),.venv-newest/.test)
 
 test-jax: .venv-jax/.test ## the tests that compare with jax, and work with einops and others
 	.venv-jax/bin/python -m pytest -n $(JOBS) -m "peer and not sweep" $(RECORD) tests
