@@ -72,7 +72,7 @@ types: .venv/.dev ## mypy --strict
 smoke: .venv/.test ## the benchmarks at small size, without peers
 	.venv/bin/python benchmarks/smoke.py
 	.venv/bin/python -m benchmarks --size small
-	.venv/bin/python -m benchmarks.experiments --size small --seconds 2 \
+	.venv/bin/python -m benchmarks.experiments --size small --seconds 2 --systems tracer \
 		kernel neighbours sgpr transformer scaling
 
 benchmark: .venv-benchmark/.benchmark ## the published experiments beside their peers (installs jax)
