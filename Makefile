@@ -16,7 +16,7 @@ RECORD = $(if $(OUTCOMES),-p tests.outcomes --outcomes $(OUTCOMES)/$@.json)
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .PHONY: help demo test unit fuzz sweep lint types format smoke benchmark \
-	test-oldest test-newest test-jax clean
+	environments test-oldest test-newest test-jax clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -27,8 +27,8 @@ demo: .venv-demo/.demo ## three programs inside a byte limit, checked and measur
 test: .venv/.test ## all tests and doctests
 	.venv/bin/python -m pytest -n $(JOBS) $(RECORD)
 
-unit: .venv/.test ## the quick tests: nothing is compiled
-	.venv/bin/python -m pytest -n $(JOBS) -m "not xla and not gpu and not slow and not sweep"
+unit: .venv/.test ## the quick tests: nothing is compiled, no process is started (a minute)
+	.venv/bin/python -m pytest -n $(JOBS) -m "not xla and not process and not gpu and not slow and not sweep" tests
 
 SECONDS ?= 600
 FUZZ ?=
@@ -38,9 +38,12 @@ fuzz: .venv/.test ## random programs, compiled in every way and compared (SECOND
 sweep: .venv/.test ## every op and pair of ops compiled, against NumPy and at all widths (two hours)
 	.venv/bin/python -m pytest -m sweep
 
+# Of tests/ops only what is compiled or lowered: the rest is evaluated by NumPy, whatever the jaxlib.
 test-oldest: .venv-oldest/.test ## the key tests on the oldest jaxlib that is supported
+	.venv-oldest/bin/python -m pytest -n $(JOBS) -m "xla and not slow and not sweep" \
+		$(if $(OUTCOMES),-p tests.outcomes --outcomes $(OUTCOMES)/$@-ops.json) tests/ops
 	.venv-oldest/bin/python -m pytest -n $(JOBS) -m "not slow and not sweep" $(RECORD) \
-		$(wildcard tests/ops tests/lowering tests/end_to_end)
+		tests/lowering tests/end_to_end tests/ops/test_product_form.py
 
 ifeq ($(NEWEST_PYTHON),)
 test-newest:
@@ -49,6 +52,8 @@ else
 test-newest: .venv-newest/.test ## the key tests on the newest jaxlib that is known
 	.venv-newest/bin/python -m pytest -n $(JOBS) -m "not slow and not sweep" $(RECORD) tests/lowering tests/end_to_end
 endif
+
+environments: .venv-oldest/.test .venv-jax/.test $(if $(NEWEST_PYTHON),.venv-newest/.test)
 
 test-jax: .venv-jax/.test ## the tests that compare with jax, and work with einops and others
 	.venv-jax/bin/python -m pytest -n $(JOBS) -m "peer and not sweep" $(RECORD) tests
@@ -67,7 +72,8 @@ types: .venv/.dev ## mypy --strict
 smoke: .venv/.test ## the benchmarks at small size, without peers
 	.venv/bin/python benchmarks/smoke.py
 	.venv/bin/python -m benchmarks --size small
-	.venv/bin/python -m benchmarks.experiments --size small kernel neighbours sgpr transformer scaling
+	.venv/bin/python -m benchmarks.experiments --size small --seconds 2 --systems tracer \
+		kernel neighbours sgpr transformer scaling
 
 benchmark: .venv-benchmark/.benchmark ## the published experiments beside their peers (installs jax)
 	.venv-benchmark/bin/python -m benchmarks

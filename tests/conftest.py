@@ -11,7 +11,7 @@ import hypothesis
 import numpy as np
 import pytest
 
-from tests import peers
+from tests import peers, tiers
 
 # Derandomised: a run that fails on one machine fails on every machine.
 hypothesis.settings.register_profile(
@@ -32,13 +32,22 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(20240607)
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Hold every test to what its markers say that it needs."""
+    config.pluginmanager.register(tiers, "tests.tiers")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that need a package which only `make test-jax` installs."""
+    """Mark the tests that need a package which only `make test-jax` installs.
+
+    They are `xla` too: what they compare with a peer is mostly compiled.
+    """
     for item in items:
         if isinstance(item, pytest.Function):
             names = (item.function.__qualname__, *item.fixturenames)
             if any(peers.is_needed(item.path, name) for name in names):
                 item.add_marker("peer")
+                item.add_marker("xla")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -33,6 +33,7 @@ OPERATORS = (
 )
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize("function", OPERATORS)
 @pytest.mark.parametrize("other", [2, 2.5, np.float32(3), np.array([1.0, 2.0, 3.0]), [1, 2, 3]])
 def test_operators_and_their_reflections(function, other):
@@ -43,6 +44,7 @@ def test_operators_and_their_reflections(function, other):
     assert_same(reflected, quietly(function, other, X))
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize("name", ["and_", "or_", "xor", "lshift", "rshift"])
 def test_integer_operators(name):
     x = np.array([5, 3, 8])
@@ -53,6 +55,7 @@ def test_integer_operators(name):
         assert_same(function(tnp.asarray(x) > 4, True), function(x > 4, True))
 
 
+@pytest.mark.xla
 def test_unary_operators():
     x = tnp.asarray(X)
     assert_same(-x, -X)
@@ -71,6 +74,7 @@ def test_operators_with_strangers():
     assert (x != None) is True  # noqa: E711
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize("name", ["iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow"])
 def test_in_place_operators_bind_a_new_array(name):
     function = getattr(operator, name)
@@ -84,6 +88,7 @@ def test_in_place_operators_bind_a_new_array(name):
     assert function(x, np.float64(2)).dtype == np.float32
 
 
+@pytest.mark.xla
 def test_in_place_operators_keep_dtype_and_shape():
     with pytest.raises(DTypeError, match="cannot store float64 in an array of int64"):
         operator.iadd(tnp.asarray([1, 2]), 0.5)
@@ -91,6 +96,7 @@ def test_in_place_operators_keep_dtype_and_shape():
         operator.iadd(tnp.ones(3), tnp.ones((2, 3)))
 
 
+@pytest.mark.xla
 def test_attributes():
     x = tnp.asarray(X.astype("float32"))
     assert (x.shape, x.dtype, x.ndim, x.size) == ((2, 3), np.float32, 2, 6)
@@ -145,6 +151,7 @@ METHODS = {
 }
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize("name", METHODS)
 def test_methods(name):
     assert_same(METHODS[name](tnp.asarray(X)), METHODS[name](X), name)
@@ -163,6 +170,7 @@ def test_conversion_to_python_numbers():
     assert list(range(tnp.asarray(3))) == [0, 1, 2]
 
 
+@pytest.mark.xla
 def test_conversions_that_numpy_refuses_are_refused():
     with pytest.raises(ShapeError, match=r"bool\(\) of an array of shape \(2, 3\)") as caught:
         bool(tnp.asarray(X))
@@ -173,6 +181,7 @@ def test_conversions_that_numpy_refuses_are_refused():
         operator.index(tnp.ones(()))
 
 
+@pytest.mark.xla
 def test_iteration_and_containment():
     for got, want in zip(tnp.asarray(X), X, strict=True):
         assert_same(got, want)
@@ -195,11 +204,13 @@ def test_format():
     assert f"{tnp.asarray([1, 2])}" == "[1 2]"
 
 
+@pytest.mark.xla
 def test_hash_is_refused():
     with pytest.raises(TypeError, match="unhashable"):
         hash(tnp.ones(2))
 
 
+@pytest.mark.xla
 def test_numpy_protocols():
     x = tnp.asarray(X)
     host = np.asarray(x)
@@ -216,6 +227,7 @@ def test_numpy_protocols():
     assert_same(tnp.from_dlpack(x), X)
 
 
+@pytest.mark.xla
 def test_bfloat16_goes_to_numpy_and_back():
     x = tnp.asarray([1.5, 2.0], tnp.bfloat16)
     host = np.asarray(x)
@@ -223,6 +235,7 @@ def test_bfloat16_goes_to_numpy_and_back():
     assert_same(tnp.asarray(host).astype("float32"), np.array([1.5, 2.0], np.float32))
 
 
+@pytest.mark.xla
 def test_copies_and_pickles():
     x = tnp.asarray(X)
     for other in (
@@ -236,6 +249,7 @@ def test_copies_and_pickles():
         assert float(other[0, 0]) == 7
 
 
+@pytest.mark.xla
 def test_deleted_arrays_say_so():
     x = tnp.ones(100)
     y = x.copy()
@@ -259,6 +273,7 @@ def test_deleted_arrays_say_so():
         x.sum()
 
 
+@pytest.mark.xla
 def test_shared_scalars_survive_deletion():
     (tnp.ones(3) + 2.5).block_until_ready()
     shared = tnp.asarray(2.5)
@@ -266,6 +281,7 @@ def test_shared_scalars_survive_deletion():
     assert_same(tnp.ones(3) + 2.5, np.full(3, 3.5))
 
 
+@pytest.mark.xla
 def test_devices():
     x = tnp.ones(3, "float32")
     there = x.to_device("cpu:0")

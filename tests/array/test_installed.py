@@ -61,6 +61,7 @@ def test_array_has_the_methods_under_its_own_name() -> None:
     assert Array.sum.__doc__ == "Sum over axes."
 
 
+@pytest.mark.xla
 def test_install_passes_over_what_is_no_member() -> None:
     class Own(Array):
         __slots__ = ()

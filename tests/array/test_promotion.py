@@ -34,6 +34,7 @@ def test_pairs_of_dtypes(first):
         assert traced.output_types[0].dtype == divided, (first, second)
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize("dtype", NUMPY_DTYPES)
 @pytest.mark.parametrize("number", PYTHON_NUMBERS)
 def test_python_numbers_are_weak(dtype, number):
@@ -54,6 +55,7 @@ def test_numpy_scalars_are_strong(dtype):
         assert trace(lambda x, s=scalar: x + s, [_type(dtype)]).output_types[0].dtype == expected
 
 
+@pytest.mark.xla
 def test_python_numbers_alone():
     for x, y in itertools.product(PYTHON_NUMBERS, repeat=2):
         assert tnp.add(x, y).dtype == np.add(x, y).dtype, (x, y)

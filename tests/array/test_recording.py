@@ -36,6 +36,7 @@ def test_recorded_eye_and_arange_hold_no_data():
     assert all(node.types[0].size <= 1 for node in graph.nodes if node.name == "constant")
 
 
+@pytest.mark.xla
 def test_captured_arrays_become_inputs_once():
     weights = tnp.asarray(np.arange(100.0))
     same_buffer = weights._snapshot()
@@ -45,6 +46,7 @@ def test_captured_arrays_become_inputs_once():
     assert_same(traced.captured[0], np.arange(100.0))
 
 
+@pytest.mark.xla
 def test_small_arrays_become_constants():
     small = tnp.asarray([1.0, 2.0, 3.0])
     traced = trace(lambda x: x * small + small, [tnp.ones(3)])
@@ -58,6 +60,7 @@ def test_python_numbers_are_one_constant_each():
     assert sorted(str(float(c)) for c in constants) == ["-0.0", "0.0", "2.0"]
 
 
+@pytest.mark.xla
 def test_arrays_of_numpy_can_be_captured():
     host = np.arange(100.0)
     traced = trace(lambda x: x + host, [tnp.ones(100)])
@@ -65,6 +68,7 @@ def test_arrays_of_numpy_can_be_captured():
     assert_same(traced.captured[0][0], np.float64(0))
 
 
+@pytest.mark.xla
 def test_captured_arrays_are_snapshots():
     weights = tnp.asarray(np.zeros(100))
     traced = trace(lambda x: x + weights, [tnp.ones(100)])
@@ -83,6 +87,7 @@ def test_nested_recordings_capture_from_the_enclosing_one():
     assert sorted(_names(graph)) == sorted(["constant", "broadcast_in_dim", "multiply", "add"])
 
 
+@pytest.mark.xla
 def test_applying_a_graph_eagerly():
     traced = trace(lambda x: [x + 1, x.sum()], [F32])
     results = apply_graph(traced.graph, [tnp.ones(3, "float32")])
@@ -93,6 +98,7 @@ def test_applying_a_graph_eagerly():
 leaked: list[TracedArray] = []
 
 
+@pytest.mark.xla
 def test_escaped_arrays_say_where_they_were_made():
     def leaky(x):
         leaked.append(x * 3)  # the line that the error names
@@ -115,6 +121,7 @@ def test_escaped_arrays_say_where_they_were_made():
         assert "return it from the traced function" in caught.value.mend
 
 
+@pytest.mark.xla
 def test_the_stack_is_restored_after_an_error():
     with pytest.raises(ZeroDivisionError):
         trace(lambda x: 1 / 0, [F32])
@@ -122,6 +129,7 @@ def test_the_stack_is_restored_after_an_error():
     assert_same(tnp.ones(2) + 1, np.full(2, 2.0))
 
 
+@pytest.mark.xla
 def test_threads_record_on_their_own():
     results = []
 
@@ -194,6 +202,7 @@ def test_traced_arrays_have_a_length_and_can_be_iterated():
         trace(lambda x: list(x.sum()), [F32])
 
 
+@pytest.mark.xla
 def test_assignment_inside_a_trace_changes_the_traced_array_only():
     argument = tnp.ones(3, "float32")
 
@@ -207,6 +216,7 @@ def test_assignment_inside_a_trace_changes_the_traced_array_only():
     assert_same(argument, np.ones(3, np.float32))
 
 
+@pytest.mark.xla
 def test_assignment_to_arrays_from_outside_is_refused():
     outside = tnp.zeros(30)
 
@@ -231,6 +241,7 @@ def test_assignment_to_arrays_from_outside_is_refused():
         trace(nested, [tnp.ones(3)])
 
 
+@pytest.mark.xla
 def test_host_data_made_inside_a_trace_belongs_to_it():
     def function(x):
         buffer = tnp.array(np.zeros(40))

@@ -22,6 +22,7 @@ class Pair(NamedTuple):
     y: object
 
 
+@pytest.mark.xla
 def test_leaves_of_every_kind():
     seen = []
 

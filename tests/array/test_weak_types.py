@@ -108,6 +108,7 @@ def _outcome(function, *args):
         return type(error)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", OPERATORS + FUNCTIONS)
 def test_a_number_given_as_an_argument_counts_as_one_that_is_written_there(text):
     function = _function(text, tnp)
@@ -190,6 +191,7 @@ WAYS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_every_way_in_keeps_a_number_weak(way):
     for text, (dtype, number) in itertools.product(
@@ -438,6 +440,7 @@ def test_a_carry_that_cannot_take_the_dtype_is_named_with_its_line():
     assert "test_weak_types.py" in str(caught.value)
 
 
+@pytest.mark.xla
 def test_the_line_where_another_dtype_comes_up_is_named():
     def step(carry, x):
         grown = carry * 1.5

@@ -1,6 +1,7 @@
 """Derivatives of any order at places where formulas break, against their exact values.
 
-Compiled, as a program is run. `tests/test_awkward_points.py` has first derivatives, beside JAX's.
+Compiled, as a program is run. `tests/autodiff/test_awkward_points.py` has first derivatives,
+beside JAX's.
 """
 
 from __future__ import annotations

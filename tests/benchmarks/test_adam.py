@@ -6,6 +6,8 @@ import pytest
 
 from benchmarks.adam import compiled, error_of, kernels_of
 
+pytestmark = pytest.mark.xla
+
 
 @pytest.mark.parametrize("steps", [1, 20])
 def test_values_are_those_of_numpy(steps: int) -> None:

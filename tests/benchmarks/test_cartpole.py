@@ -12,6 +12,7 @@ from benchmarks.cartpole_programs import PASSES, error
 from benchmarks.turns import Contender
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize("strategy", ["naive", "naive, all passes", "without concatenate, by hand"])
 def test_values_are_those_of_numpy(strategy: str) -> None:
     assert error("ours", strategy) < cartpole.TOLERANCE

@@ -41,6 +41,7 @@ def by_name(found: list[Row]) -> dict[str, Row]:
     return {row["system"]: row for row in found}
 
 
+@pytest.mark.process
 def test_two_systems_are_measured_checked_and_take_turns() -> None:
     systems = (System("whole", PROGRAMS), System("blocks", "numpy_programs:kernel_in_blocks"))
     checked = case(*systems, expected=lambda: kernel.reference(300), tolerance=1e-10)
@@ -63,6 +64,7 @@ def test_peers_are_chosen_by_name() -> None:
     assert [system.name for system in chosen(whole, ["chunks"]).systems] == [names[0], names[2]]
 
 
+@pytest.mark.process
 def test_wrong_values_are_seen() -> None:
     wrong = case(System("whole", PROGRAMS), expected=lambda: np.zeros(64), tolerance=1e-3)
     (row,) = run_case(wrong, SETTINGS, HERE, lambda _: None)
@@ -71,6 +73,7 @@ def test_wrong_values_are_seen() -> None:
     assert "values right: 0 of 1" in report.summary([row])
 
 
+@pytest.mark.process
 def test_what_does_not_fit_and_what_is_missing_is_a_status() -> None:
     small_cap = Settings("small", None, "cpu", 50_000_000, 2, 120)
     systems = (System("whole", PROGRAMS), System("none", PROGRAMS, ("pykeops",)))
@@ -95,6 +98,7 @@ def test_over_the_limit_is_said() -> None:
     assert report.broken([failed]) == ["e, c, tracer: failed: a bug", "e, c, tracer: wrong values"]
 
 
+@pytest.mark.process
 def test_interpreters_are_found_by_what_they_have() -> None:
     found = Environments({"a": {"jax": "1"}, "b": {"jax": "2", "torch": "3"}})
     assert found.python_for(("jax",)) == "a"
@@ -215,6 +219,7 @@ def test_data_that_is_missing_is_said(capsys: pytest.CaptureFixture[str]) -> Non
     assert "kin40k skipped" in said
 
 
+@pytest.mark.process
 @pytest.mark.xla
 @pytest.mark.slow
 def test_the_command_writes_tables(tmp_path: Path) -> None:
@@ -243,6 +248,7 @@ def test_the_command_writes_tables(tmp_path: Path) -> None:
     assert rows.read_text() == before
 
 
+@pytest.mark.process
 def test_only_a_run_of_the_same_kind_goes_on(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

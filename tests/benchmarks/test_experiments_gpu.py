@@ -26,6 +26,7 @@ ASKED: dict[str, Any] = {
 }  # fmt: skip
 
 
+@pytest.mark.process
 @pytest.mark.skipif(plugins.has_nvidia_driver(), reason="there is a GPU")
 def test_without_a_gpu_the_command_says_what_is_missing(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -40,6 +41,7 @@ def test_a_gpu_is_seen() -> None:
     assert without_gpu() == ""
 
 
+@pytest.mark.process
 @pytest.mark.gpu
 @pytest.mark.slow
 def test_experiments_run_on_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,6 +73,7 @@ def test_every_experiment_with_peers_has_some_for_a_gpu() -> None:
             assert all(s.devices == ("cpu",) for s in case.systems if "numpy_programs" in s.target)
 
 
+@pytest.mark.process
 def test_a_target_that_misses_something_is_skipped_with_its_message() -> None:
     found = measure("tests/benchmarks/programs.py:missing")
     assert (found.status, found.reason) == ("skipped", "there is no such accelerator")

@@ -29,21 +29,25 @@ def peak_of(measurement: Measurement) -> int:
     return measurement.peak_bytes
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("program", ["allocate", "spike", "keep_in_pieces"])
 def test_200_megabytes_are_measured_within_5_percent(program: str) -> None:
     assert peak_of(run(program, megabytes=200)) == pytest.approx(200 * MB, rel=0.05)
 
 
+@pytest.mark.process
 def test_what_set_up_frees_does_not_hide_the_run() -> None:
     assert peak_of(run("allocate", megabytes=200, before=300)) == pytest.approx(200 * MB, rel=0.05)
 
 
+@pytest.mark.process
 def test_what_a_run_leaves_behind_counts_in_the_next() -> None:
     measurement = run("leak", megabytes=50, repeats=3)
     assert measurement.first_peak_bytes == pytest.approx(50 * MB, rel=0.05)
     assert peak_of(measurement) == pytest.approx(200 * MB, rel=0.05)
 
 
+@pytest.mark.process
 def test_seconds() -> None:
     measurement = run("sleep", seconds=0.05, repeats=3)
     assert measurement.seconds is not None
@@ -54,6 +58,7 @@ def test_seconds() -> None:
     assert peak_of(measurement) < 5 * MB
 
 
+@pytest.mark.process
 def test_cap() -> None:
     assert run("allocate", megabytes=200, cap_bytes=400 * MB).fits
     measurement = run("allocate", megabytes=200, cap_bytes=100 * MB)
@@ -62,6 +67,7 @@ def test_cap() -> None:
     assert measurement.peak_bytes is None
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("name", "options", "status", "reason"),
     [
@@ -83,10 +89,12 @@ def test_what_goes_wrong_is_a_status(
     assert not measurement.fits
 
 
+@pytest.mark.process
 def test_prints_of_the_program_do_not_mix_with_the_answer() -> None:
     assert run("talkative").fits
 
 
+@pytest.mark.process
 def test_command_line() -> None:
     command = [sys.executable, "-m", "benchmarks.measure", f"{PROGRAMS}:allocate", "--repeats", "1"]
     done = subprocess.run(
@@ -97,6 +105,7 @@ def test_command_line() -> None:
     assert answer["peak_bytes"] == pytest.approx(100 * MB, rel=0.05)
 
 
+@pytest.mark.process
 def test_module_as_target() -> None:
     assert measure("tests.benchmarks.programs:sleep", arguments={"seconds": 0}, repeats=0).fits
 
@@ -120,10 +129,12 @@ def test_sampler_is_the_fallback(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not HighWater.works()
 
 
+@pytest.mark.process
 def test_a_report_is_handed_on() -> None:
     assert run("reports", value=[1, 2]).report == [1, 2]
 
 
+@pytest.mark.process
 def test_no_run_begins_after_enough_seconds() -> None:
     found = measure(
         f"{PROGRAMS}:counted", arguments={"seconds": 0.2}, repeats=50, enough_seconds=0.5
@@ -131,12 +142,14 @@ def test_no_run_begins_after_enough_seconds() -> None:
     assert found.report in (1, 2, 3)
 
 
+@pytest.mark.process
 def test_set_up_that_does_not_fit() -> None:
     found = run("too_large_in_set_up", cap_bytes=100 * MB)
     assert found.status == "does not fit"
     assert "MemoryError" in found.reason
 
 
+@pytest.mark.process
 def test_a_devices_own_counter() -> None:
     found = run("on_a_device", in_use=5, highest=12)
     assert (found.baseline_bytes, found.peak_bytes) == (5, 7)

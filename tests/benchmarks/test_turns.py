@@ -9,6 +9,8 @@ import pytest
 
 from benchmarks.turns import Contender, ratio, take_turns
 
+pytestmark = pytest.mark.process
+
 PROGRAMS = "tests.benchmarks.programs"
 
 

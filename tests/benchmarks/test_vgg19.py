@@ -15,6 +15,7 @@ def test_nineteen_layers() -> None:
     assert len(make_parameters(**SIZE)) == 19
 
 
+@pytest.mark.xla
 def test_the_forward_pass_is_numpys() -> None:
     found = error("forward", 2, SIZE)
     assert found is not None
@@ -46,6 +47,7 @@ def test_instructions_of_a_small_text() -> None:
     assert instructions(text) == (2, 4)
 
 
+@pytest.mark.xla
 def test_fusion_leaves_fewer_instructions_in_the_entry() -> None:
     found = counts("forward", 1, SIZE)
     assert found["optimised"][0] < found["optimised, no fusion"][0]

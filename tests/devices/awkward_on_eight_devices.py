@@ -14,6 +14,8 @@ from tests.devices.eight import GRID, LINE, P
 from tracer.errors import DonatedArrayError
 from tracer.sharding import Mesh, NamedSharding
 
+pytestmark = pytest.mark.xla
+
 ROWS = NamedSharding(LINE, P("x"))
 
 

@@ -17,6 +17,8 @@ from tracer import lowering
 from tracer.errors import DeviceError, DonatedArrayError, MemoryLimitError, ShapeError
 from tracer.sharding import Mesh, NamedSharding, local_parts
 
+pytestmark = pytest.mark.xla
+
 
 def assert_close(found: Any, wanted: Any, tolerance: float = 1e-9) -> None:
     pairs = zip(tracer.tree.leaves(found), tracer.tree.leaves(wanted), strict=True)

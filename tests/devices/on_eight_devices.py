@@ -28,6 +28,8 @@ from tracer.errors import (
 )
 from tracer.sharding import Mesh, NamedSharding, PartitionSpec, local_parts, make_mesh
 
+pytestmark = pytest.mark.xla
+
 
 def distances(x: Any, y: Any) -> Any:
     return tnp.exp(-((x[:, None, :] - y[None, :, :]) ** 2).sum(-1))

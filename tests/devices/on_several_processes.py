@@ -22,6 +22,8 @@ from tracer.lowering.devices.agreement import exchange
 from tracer.lowering.devices.processes import working_group
 from tracer.sharding import Mesh, NamedSharding, PartitionSpec, local_parts
 
+pytestmark = pytest.mark.xla
+
 P = PartitionSpec
 ADDRESS, COUNT, INDEX = os.environ["TRACER_TEST_PROCESS"].split()
 tracer.distributed.initialize(

@@ -17,6 +17,8 @@ from tracer.array.array import Array
 from tracer.errors import ArgumentError, DeviceError
 from tracer.sharding import Mesh, NamedSharding, PartitionSpec, local_parts
 
+pytestmark = pytest.mark.xla
+
 CALLS = dict(calls())
 MESH = Mesh(tracer.devices("cpu"), "x")
 CUT = NamedSharding(MESH, PartitionSpec("x"))

@@ -17,6 +17,8 @@ from benchmarks.device_programs import PROGRAMS
 from tests.devices.eight import GRID, LINE, P
 from tracer.sharding import Mesh, NamedSharding, PartitionSpec
 
+pytestmark = pytest.mark.xla
+
 
 def product(x: Any, y: Any, v: Any) -> Any:
     return tnp.exp(-((x[:, None, :] - y[None, :, :]) ** 2).sum(-1)) @ v

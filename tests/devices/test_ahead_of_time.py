@@ -15,7 +15,7 @@ from benchmarks.device_programs import PROGRAMS, ROOT, compiled, last_line_of
 from tracer.errors import DeviceError
 from tracer.lowering.devices import plugins
 
-pytestmark = pytest.mark.xla
+pytestmark = [pytest.mark.xla, pytest.mark.process]
 TARGETS = {"tpu": "tpu:v5e", "gpu": "cuda:h100"}
 SECONDS = 300
 REFUSED = {

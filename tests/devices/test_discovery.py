@@ -29,6 +29,7 @@ def _no_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backend, "_SEARCH", backend._Search())
 
 
+@pytest.mark.xla
 def test_cpu_is_built_in() -> None:
     first, *_ = tracer.devices("cpu")
     assert str(first) == "cpu:0"
@@ -140,6 +141,7 @@ def test_lost_devices_and_processes_are_said(text: str) -> None:
     assert "is gone" in found.what
 
 
+@pytest.mark.xla
 def test_out_of_memory_has_the_plan() -> None:
     huge = tracer.compile(lambda x: tnp.broadcast_to(x[:, None], (1 << 23, 1 << 23)) + x[0])
     with pytest.raises(OutOfMemoryError) as caught:
@@ -155,6 +157,7 @@ def test_compilers_that_run_out_of_memory_are_understood() -> None:
     assert isinstance(found, OutOfMemoryError)
 
 
+@pytest.mark.process
 def test_nothing_of_jax_is_imported() -> None:
     code = (
         "import sys, tracer\n"

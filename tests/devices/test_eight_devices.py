@@ -32,7 +32,7 @@ def run_tests(file: str, *, devices: int, seconds: float) -> None:
     assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
 
 
-@pytest.mark.xla
+@pytest.mark.process
 @pytest.mark.parametrize(
     "kind", ["", "training_", "moving_", "predictions_", "uneven_", "awkward_"]
 )
@@ -40,12 +40,14 @@ def test_on_eight_devices(kind: str) -> None:
     run_tests(f"{kind}on_eight_devices.py", devices=8, seconds=600)
 
 
+@pytest.mark.process
 def test_xlas_own_flag_makes_devices_too() -> None:
     flags = "--xla_force_host_platform_device_count=3"
     done = run("import tracer; print(len(tracer.devices()))", XLA_FLAGS=flags)
     assert done.stdout.split() == ["3"], done.stderr
 
 
+@pytest.mark.process
 def test_a_number_that_is_none_is_refused() -> None:
     done = run("import tracer; tracer.devices()", TRACER_CPU_DEVICES="many")
     assert "TRACER_CPU_DEVICES='many' is no number of devices" in done.stderr

@@ -19,7 +19,7 @@ import tracer.numpy as tnp
 from benchmarks.device_programs import PROGRAMS, inputs_of
 from tracer.errors import DeviceError, OutOfMemoryError
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.xla]
 ROOT = Path(__file__).parent.parent.parent
 QUICK = ["kernel product", "nearest neighbours", "SGPR bound", "attention"]
 _MEASURE = """
@@ -67,6 +67,7 @@ def test_programs_compute_what_the_cpu_does(name: str) -> None:
         np.testing.assert_allclose(got, expected, rtol=2e-2, atol=2e-3 * scale)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("name", QUICK)
 def test_the_devices_counter_keeps_the_limit(name: str) -> None:
     done = subprocess.run(

@@ -13,7 +13,7 @@ import pytest
 
 from benchmarks.device_processes import ROOT, free_address
 
-pytestmark = pytest.mark.xla
+pytestmark = pytest.mark.process
 SECONDS = 180
 
 

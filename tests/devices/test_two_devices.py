@@ -7,11 +7,12 @@ import pytest
 from tests.devices.test_eight_devices import run, run_tests
 
 
-@pytest.mark.xla
+@pytest.mark.process
 def test_on_two_devices() -> None:
     run_tests("on_two_devices.py", devices=2, seconds=1200)
 
 
+@pytest.mark.process
 def test_a_number_that_is_empty_is_not_set() -> None:
     done = run("import tracer; print(len(tracer.devices('cpu')))", TRACER_CPU_DEVICES="")
     assert done.stdout.split() == ["1"], done.stderr

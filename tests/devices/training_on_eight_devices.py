@@ -20,6 +20,8 @@ from tests.devices.eight import GRID, LINE, on
 from tracer.array.array import Array
 from tracer.sharding import Mesh, local_parts
 
+pytestmark = pytest.mark.xla
+
 STEPS = 5
 
 

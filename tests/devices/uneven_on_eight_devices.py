@@ -24,6 +24,8 @@ from tests.devices.eight import GRID, LINE
 from tracer.errors import MemoryLimitError, ShapeError
 from tracer.sharding import Mesh, NamedSharding, PartitionSpec
 
+pytestmark = pytest.mark.xla
+
 WHOLE = NamedSharding(LINE, PartitionSpec())
 
 

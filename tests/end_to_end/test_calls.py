@@ -128,6 +128,7 @@ for device, right, wrong in ((None, here, there), ("cpu:1", there, here)):
 """
 
 
+@pytest.mark.process
 def test_arrays_on_another_device() -> None:
     environment = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
     done = subprocess.run(

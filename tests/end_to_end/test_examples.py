@@ -154,6 +154,7 @@ def test_plain_table() -> None:
     ]
 
 
+@pytest.mark.process
 def test_quick_start_without_jax() -> None:
     pytest.importorskip("sklearn")
     code = (

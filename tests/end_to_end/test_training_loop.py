@@ -89,6 +89,7 @@ def test_the_loop_computes_what_single_calls_compute_in_one_dispatch(
         np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.process
 def test_the_example_runs() -> None:
     script = str(ROOT / "examples" / "training_loop.py")
     done = subprocess.run(

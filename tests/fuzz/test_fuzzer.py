@@ -121,7 +121,7 @@ def test_shrinking_keeps_what_fails_and_little_else() -> None:
     assert len(small.text()) < len(program.text()) / 1.5
 
 
-@pytest.mark.xla
+@pytest.mark.process
 @pytest.mark.slow
 def test_the_death_of_the_process_is_a_failure_and_not_the_end() -> None:
     deadly = replace(SQUARE, result="y + __import__('os').abort()")
@@ -130,7 +130,7 @@ def test_the_death_of_the_process_is_a_failure_and_not_the_end() -> None:
         assert not worker.ask(SQUARE, ("none",)).failures
 
 
-@pytest.mark.xla
+@pytest.mark.process
 @pytest.mark.slow
 def test_what_takes_too_long_is_a_failure() -> None:
     endless = replace(SQUARE, lines=("while True: y = x",), result="y")

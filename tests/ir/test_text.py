@@ -109,6 +109,7 @@ def test_constants_of_any_bits_read_back(
     assert_reads_back(constant_graph(np.frombuffer(raw.tobytes(), dtype).reshape(shape)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"])
 def test_every_number_of_the_small_floats_reads_back(name: str) -> None:
     dtype = np.dtype(getattr(ml_dtypes, name, name))

@@ -72,12 +72,14 @@ def elsewhere(function: Callable[..., tuple[float, ...]], *arguments: object) ->
     return [float(text) for text in done.stdout.split()]
 
 
+@pytest.mark.process
 def test_without_a_limit_calls_in_a_row_use_the_same_pages_again() -> None:
     new_pages, allocated = elsewhere(faults, None)
     assert allocated >= ARGUMENT
     assert new_pages < allocated / PAGE / 4
 
 
+@pytest.mark.process
 def test_under_a_tight_limit_most_pages_are_used_again() -> None:
     new_pages, allocated = elsewhere(faults, 2 * MEGABYTE)
     assert allocated >= 2 * ARGUMENT
@@ -99,6 +101,7 @@ def given_back() -> tuple[float, float]:
     return freed / MEGABYTE, (full - c_heap.resident_bytes()) / MEGABYTE
 
 
+@pytest.mark.process
 def test_what_will_not_be_used_again_is_given_back() -> None:
     """Without the look at the heap a limit would be exceeded by what other programs left."""
     when_freed, after_the_look = elsewhere(given_back)
@@ -141,6 +144,7 @@ def aligned_again(size: int) -> tuple[int, float]:
     return len(places), most
 
 
+@pytest.mark.process
 def test_pieces_that_alignment_cuts_off_are_merged() -> None:
     """Else the hole of an aligned block never fits its successor: each has a place of its own.
 
@@ -160,6 +164,7 @@ def test_a_program_without_a_known_limit_leaves_the_heap_as_it_is(keeps: bool) -
     heap.keeps = was
 
 
+@pytest.mark.xla
 def test_equal_programs_under_two_limits_keep_to_their_own() -> None:
     executable = tracer.lowering.compile_graph(
         tracer.compile(products).graph(tnp.zeros((WIDTH, WIDTH), np.float32))
@@ -168,6 +173,7 @@ def test_equal_programs_under_two_limits_keep_to_their_own() -> None:
     assert (roomy._room, tight._room, executable._room) == (math.inf, 0, None)
 
 
+@pytest.mark.xla
 def test_results_in_donated_memory_are_not_allocated() -> None:
     x = tnp.ones((WIDTH, WIDTH), np.float32)
     kept = tracer.compile(tnp.exp).graph(x)

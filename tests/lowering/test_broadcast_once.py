@@ -10,6 +10,8 @@ import pytest
 import tracer
 import tracer.numpy as tnp
 
+pytestmark = pytest.mark.xla
+
 ROWS, COLUMNS = 1500, 1024
 
 

@@ -10,6 +10,8 @@ import pytest
 from tracer import lowering, ops
 from tracer.ir import ShapeDtype
 
+pytestmark = pytest.mark.xla
+
 COUNTER = ((), "i4")
 VECTOR = ((3,), "f4")
 

@@ -34,6 +34,7 @@ def close(found: Any, wanted: Any, name: str) -> None:
     )
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize("shape", [(4, 4), (5, 3), (3, 5), (1, 1), (0, 2), (2, 0)])
 @pytest.mark.parametrize(
     ("name", "batch"), [("f4", ()), ("f8", (2, 3)), ("c8", (0,)), ("c16", (2,)), ("f2", (3,))]
@@ -69,6 +70,7 @@ def test_factors_multiply_to_the_matrix(
     close(values, s, name)
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize("n", [4, 1, 0])
 @pytest.mark.parametrize("batch", BATCHES)
 @pytest.mark.parametrize("name", ["f4", "f8", "c8", "c16"])
@@ -94,6 +96,7 @@ def test_eigenvectors_are_scaled_by_the_matrix(
     close(np.prod(alone, -1), np.prod(general, -1), name)
 
 
+@pytest.mark.xla
 def test_a_matrix_that_fails_is_nan_alone(run: Any) -> None:
     a = np.stack([np.eye(3), np.full((3, 3), np.nan), 2 * np.eye(3)])
     found = run(
@@ -110,6 +113,7 @@ def test_a_matrix_that_fails_is_nan_alone(run: Any) -> None:
         assert np.isnan(result[1]).any()
 
 
+@pytest.mark.xla
 def test_long_permutations(run: Any, rng: Any) -> None:
     a = rng.standard_normal((2, 300, 300))
     packed, _, rows = run(lambda x: [*ops.lu(x)], a)
@@ -119,6 +123,7 @@ def test_long_permutations(run: Any, rng: Any) -> None:
     )
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize("name", ["c8", "c16"])
 @pytest.mark.parametrize("lengths", [(8,), (7,), (1,), (4, 5), (3, 2, 5)])
 def test_fourier_transforms(run: Any, rng: Any, name: str, lengths: tuple[int, ...]) -> None:
@@ -201,6 +206,7 @@ def test_tpus_refuse_wide_fourier_transforms() -> None:
         lowering.emit.module.lower_graph(graph, "tpu")
 
 
+@pytest.mark.xla
 def test_workspaces_are_counted() -> None:
     type = ShapeDtype((700, 700), "float64")
 
@@ -216,12 +222,14 @@ def test_workspaces_are_counted() -> None:
     assert scratch(lambda x: ops.eigh(x, compute_vectors=True)) - values == 2 * type.nbytes
 
 
+@pytest.mark.xla
 def test_singular_values_alone_store_no_vectors() -> None:
     type = ShapeDtype((300, 300), "float64")
     graph = graph_of(lambda x: ops.svd(x, full_matrices=False, compute_vectors=False), type)
     assert lowering.compile_graph(graph).memory.temporary_bytes < 1.1 * type.nbytes
 
 
+@pytest.mark.xla
 @pytest.mark.skipif(lowering.shims.VERSION < (0, 10), reason="batches run in the kernel there")
 def test_no_kernel_waits_for_threads_that_wait_for_it() -> None:
     """A batch in one LAPACK call blocks a thread of XLA's pool; two of them block two threads."""

@@ -33,23 +33,27 @@ def doubled(x: Any) -> Any:
     return [ops.add(x, x)]
 
 
+@pytest.mark.xla
 def test_result_has_the_values(run: Any, rng: Any) -> None:
     x = rng.standard_normal((3, 4))
     (result,) = run(doubled, x)
     np.testing.assert_array_equal(result, 2 * x)
 
 
+@pytest.mark.xla
 def test_no_outputs(graph: Any) -> None:
     executable = lowering.compile_graph(graph(lambda x: [], VECTOR))
     assert executable(put(1)) == []
     assert executable.memory.output_bytes == 0
 
 
+@pytest.mark.xla
 def test_no_inputs(run: Any) -> None:
     (result,) = run(lambda: [ops.iota(shape=(4,), dtype=np.dtype("i4"), dimension=0)])
     np.testing.assert_array_equal(result, np.arange(4))
 
 
+@pytest.mark.xla
 def test_outputs_that_are_inputs_are_copies(graph: Any) -> None:
     x = put(3)
     first, second = lowering.compile_graph(graph(lambda x: [x, x], VECTOR))(x)
@@ -58,12 +62,14 @@ def test_outputs_that_are_inputs_are_copies(graph: Any) -> None:
     np.testing.assert_array_equal(lowering.to_host(second), lowering.to_host(x))
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize("shape", [(0,), (3, 0), ()])
 def test_empty_and_scalar_arrays(run: Any, shape: tuple[int, ...]) -> None:
     (result,) = run(doubled, np.ones(shape, np.float32))
     np.testing.assert_array_equal(result, 2 * np.ones(shape))
 
 
+@pytest.mark.xla
 def test_donated_memory_is_reused(graph: Any) -> None:
     executable = lowering.compile_graph(graph(doubled, VECTOR), donate=(0,), aliases={0: 0})
     x = put(3)
@@ -76,6 +82,7 @@ def test_donated_memory_is_reused(graph: Any) -> None:
     assert executable.memory.peak_bytes == 4000
 
 
+@pytest.mark.xla
 def test_using_a_donated_buffer_is_an_error(graph: Any) -> None:
     executable = lowering.compile_graph(graph(doubled, VECTOR), donate=(0,), aliases={0: 0})
     x = put(3)
@@ -84,6 +91,7 @@ def test_using_a_donated_buffer_is_an_error(graph: Any) -> None:
         executable(x)
 
 
+@pytest.mark.xla
 def test_donating_one_buffer_twice_is_an_error(graph: Any) -> None:
     made = graph(lambda x, y: [ops.add(x, y)], VECTOR, VECTOR)
     x = put(3)
@@ -91,6 +99,7 @@ def test_donating_one_buffer_twice_is_an_error(graph: Any) -> None:
         lowering.compile_graph(made, donate=(0,))(x, x)
 
 
+@pytest.mark.xla
 def test_a_donated_buffer_without_a_use_is_gone_too(graph: Any) -> None:
     made = graph(lambda x: [ops.reduce_add(x, axes=(0,))], VECTOR)
     x = put(3)
@@ -99,6 +108,7 @@ def test_a_donated_buffer_without_a_use_is_gone_too(graph: Any) -> None:
     assert lowering.to_host(result) == 3000
 
 
+@pytest.mark.xla
 def test_donation_leaves_views_of_the_host_alone(graph: Any) -> None:
     x = put(3)
     view = lowering.to_host(x)
@@ -108,6 +118,7 @@ def test_donation_leaves_views_of_the_host_alone(graph: Any) -> None:
     assert (view == 3).all()
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize(
     "aliases", [{1: 0}, {0: 1}, {0: 0, 1: 0}, {2: 0}], ids=["size", "result", "twice", "kept"]
 )
@@ -117,6 +128,7 @@ def test_aliases_that_cannot_be(graph: Any, aliases: Any) -> None:
         lowering.compile_graph(made, donate=(0, 1), aliases=aliases)
 
 
+@pytest.mark.xla
 def test_aliases_are_what_xla_keeps(graph: Any) -> None:
     made = graph(lambda x, y: [ops.negate(y), ops.abs(x)], VECTOR, VECTOR)
     pairs = {0: 1, 1: 0}
@@ -126,11 +138,13 @@ def test_aliases_are_what_xla_keeps(graph: Any) -> None:
     assert lowering.compile_graph(one, donate=(0,), aliases={0: 0}).aliases == {0: 0}
 
 
+@pytest.mark.xla
 def test_donate_out_of_range(graph: Any) -> None:
     with pytest.raises(ArgumentError, match="donate"):
         lowering.compile_graph(graph(doubled, VECTOR), donate=(1,))
 
 
+@pytest.mark.xla
 def test_equal_graphs_share_an_executable(graph: Any) -> None:
     first, second = graph(doubled, VECTOR), graph(doubled, VECTOR)
     assert lowering.compile_graph(first) is lowering.compile_graph(second)
@@ -139,6 +153,7 @@ def test_equal_graphs_share_an_executable(graph: Any) -> None:
     assert lowering.compile_graph(first) is not lowering.compile_graph(first, options=options)
 
 
+@pytest.mark.xla
 def test_clearing_the_cache_compiles_again(graph: Any) -> None:
     made = graph(doubled, VECTOR)
     before = lowering.compile_graph(made)
@@ -146,6 +161,7 @@ def test_clearing_the_cache_compiles_again(graph: Any) -> None:
     assert lowering.compile_graph(made) is not before
 
 
+@pytest.mark.xla
 def test_out_of_memory_names_the_bytes(graph: Any) -> None:
     shape = (1 << 20, 1 << 22)
     made = graph(lambda: [ops.iota(shape=shape, dtype=np.dtype("f4"), dimension=1)])
@@ -155,6 +171,7 @@ def test_out_of_memory_names_the_bytes(graph: Any) -> None:
             wait(executable()[0])
 
 
+@pytest.mark.xla
 def test_wrong_arguments_raise_our_errors(graph: Any) -> None:
     executable = lowering.compile_graph(graph(doubled, VECTOR))
     with pytest.raises(ExecutionError, match="supplied 0"):
@@ -165,6 +182,7 @@ def test_wrong_arguments_raise_our_errors(graph: Any) -> None:
         executable(np.ones(1000, np.float32))
 
 
+@pytest.mark.xla
 def test_unknown_options_are_refused_by_name(graph: Any) -> None:
     made = graph(doubled, VECTOR)
     with pytest.raises(ArgumentError, match="'xla_nothing'"):
@@ -173,6 +191,7 @@ def test_unknown_options_are_refused_by_name(graph: Any) -> None:
         lowering.compile_graph(made, options={"xla_cpu_prefer_vector_width": "wide"})
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize("name", ["gpu", "cpu:7", "banana"])
 def test_unknown_devices_name_those_found(graph: Any, name: str) -> None:
     with pytest.raises(DeviceError, match="cpu:0") as caught:
@@ -216,6 +235,7 @@ def test_an_unknown_emitter_names_its_neighbours(graph: Any, monkeypatch: Any) -
     assert "add" in caught.value.mend
 
 
+@pytest.mark.xla
 def test_threads_compile_at_once(graph: Any) -> None:
     found: dict[int, Any] = {}
 
@@ -236,6 +256,7 @@ def test_threads_compile_at_once(graph: Any) -> None:
     assert found == {i: 2.0 ** (i + 1) for i in range(4)}
 
 
+@pytest.mark.process
 def test_jax_is_not_imported() -> None:
     code = (
         "import sys, numpy as np\n"
@@ -251,6 +272,7 @@ def test_jax_is_not_imported() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize("dtype", SUPPORTED_DTYPES, ids=SUPPORTED_DTYPES.values())
 def test_constants_of_every_dtype(run: Any, dtype: Any) -> None:
     values = [
@@ -267,6 +289,7 @@ def test_constants_of_every_dtype(run: Any, dtype: Any) -> None:
         np.testing.assert_array_equal(found.astype("c16"), value.astype("c16"))
 
 
+@pytest.mark.xla
 def test_uniform_constants_are_one_element_in_the_module(graph: Any) -> None:
     made = graph(lambda: [ops.constant(value=np.full((1000, 1000), -0.0, np.float32))])
     assert len(lowering.stablehlo(made)) < 1000
@@ -274,12 +297,14 @@ def test_uniform_constants_are_one_element_in_the_module(graph: Any) -> None:
     assert np.signbit(lowering.to_host(result)).all()
 
 
+@pytest.mark.xla
 def test_zeros_of_both_signs_are_not_uniform(run: Any) -> None:
     value = np.array([0.0, -0.0, np.nan, 0.0], np.float32)
     (result,) = run(lambda: [ops.constant(value=value)])
     np.testing.assert_array_equal(np.signbit(result), np.signbit(value))
 
 
+@pytest.mark.xla
 def test_hlo_maps_back_to_nodes(graph: Any) -> None:
     made = graph(lambda x: [ops.sine(ops.add(x, x))], VECTOR)
     assert 'op_name="sine.1"' in lowering.compile_graph(made).hlo()
@@ -289,6 +314,7 @@ def test_hlo_maps_back_to_nodes(graph: Any) -> None:
     assert lowering.node_path("") == ()
 
 
+@pytest.mark.xla
 def test_the_cache_keeps_the_programs_asked_for_last(monkeypatch: pytest.MonkeyPatch) -> None:
     def program(size: int) -> Graph:
         with Builder() as builder:

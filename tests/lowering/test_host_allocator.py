@@ -27,6 +27,7 @@ DEFAULTS = [
 
 pytestmark = [
     pytest.mark.xla,
+    pytest.mark.process,
     pytest.mark.skipif(not c_heap.IS_GLIBC, reason="not glibc"),
 ]
 

@@ -73,12 +73,14 @@ def calls_with_limited_addresses(times: float) -> tuple[int]:
     return calls_with_new_pages()
 
 
+@pytest.mark.process
 def test_calls_in_a_row_use_the_same_pages_again() -> None:
     """Which hole glibc takes is chance for some calls."""
     (found,) = elsewhere(calls_with_new_pages)
     assert found <= CALLS // 2
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("times", "kept"), [(5, True), (2.5, False)])
 def test_a_tight_address_space_keeps_nothing(times: float, kept: bool) -> None:
     """What is kept is still there to be used: it counts as room."""
@@ -113,6 +115,7 @@ def after_pauses() -> tuple[float, ...]:
     return at_once, two, one, viewed, fallen_to(start + RESULT / 2) - start / MEGABYTE
 
 
+@pytest.mark.process
 def test_what_is_dropped_is_given_back_after_a_pause() -> None:
     """However long after the last call, and also where NumPy reads a result without a copy."""
     size = RESULT / MEGABYTE
@@ -142,6 +145,7 @@ def beside_others() -> tuple[float, ...]:
     return left, fallen_to(start + RESULT / 2) - start / MEGABYTE
 
 
+@pytest.mark.process
 def test_results_are_given_back_whatever_others_take_and_leave() -> None:
     left, nothing = elsewhere(beside_others)
     assert left < RESULT / MEGABYTE / 2
@@ -161,6 +165,7 @@ def of_numpy() -> tuple[float, float]:
     return taken / MEGABYTE, left / MEGABYTE
 
 
+@pytest.mark.process
 def test_what_others_map_between_calls_goes_back_at_once() -> None:
     taken, left = elsewhere(of_numpy)
     assert taken > 32
@@ -203,6 +208,7 @@ def of_two_holes() -> tuple[float, float]:
     return alone.new_bytes / MEGABYTE, both.new_bytes / MEGABYTE
 
 
+@pytest.mark.process
 def test_a_hole_without_pages_is_passed_over() -> None:
     """Else glibc would take it in every call, and the other one's pages would be given back."""
     alone, both = elsewhere(of_two_holes)
@@ -224,6 +230,7 @@ def a_limit_after_none() -> tuple[float, float]:
     return before / MEGABYTE, (c_heap.resident_bytes() - start) / MEGABYTE
 
 
+@pytest.mark.process
 def test_a_program_with_a_limit_does_not_run_beside_what_others_left() -> None:
     before, after = elsewhere(a_limit_after_none)
     assert before > 100
@@ -245,6 +252,7 @@ def without_threads() -> tuple[float, float]:
     return (c_heap.resident_bytes() - start) / MEGABYTE, value
 
 
+@pytest.mark.process
 def test_where_no_thread_can_be_started_nothing_is_kept() -> None:
     left, value = elsewhere(without_threads)
     assert left < 8
@@ -267,6 +275,7 @@ def in_a_fork() -> tuple[int]:
     return (os.waitstatus_to_exitcode(status),)
 
 
+@pytest.mark.process
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 def test_a_forked_process_begins_anew() -> None:
     """Its parent's threads are gone, and locks that they held would never be released."""

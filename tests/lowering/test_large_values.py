@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 from tracer import lowering, ops
 from tracer.lowering.run import xla_options
@@ -13,6 +14,7 @@ SIDE = 1 << 19
 """A square of this has 2^38 elements: a number of tiles that is 0 in 32 bits."""
 
 
+@pytest.mark.xla
 def test_arguments_and_bodies_may_be_large(graph: Any) -> None:
     large = ((SIDE, SIDE), np.float32)
     negated = graph(lambda x: [ops.negate(x)], large)

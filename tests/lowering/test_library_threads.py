@@ -47,11 +47,13 @@ def arrays() -> tuple[np.ndarray, np.ndarray]:
     return np.tril(rng.standard_normal((M, M))) + 9 * np.eye(M), rng.standard_normal((M, N))
 
 
+@pytest.mark.xla
 def test_the_largest_call_is_counted() -> None:
     assert largest_call(tracer.compile(solve).hlo(*arrays())) == M * M * N
     assert largest_call(tracer.compile(lambda x: x @ x.T).hlo(arrays()[1])) == 0
 
 
+@pytest.mark.xla
 def test_small_calls_take_one_thread(library: FakeLibrary) -> None:
     factor, right = arrays()
     program = tracer.compile(solve)
@@ -60,6 +62,7 @@ def test_small_calls_take_one_thread(library: FakeLibrary) -> None:
     assert library.told == [1, 6, 1, 6]
 
 
+@pytest.mark.xla
 def test_large_calls_take_all_threads(
     library: FakeLibrary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -70,6 +73,7 @@ def test_large_calls_take_all_threads(
     assert library.told == []
 
 
+@pytest.mark.xla
 def test_programs_without_calls_leave_the_library_alone(library: FakeLibrary) -> None:
     tracer.compile(lambda x: x @ x.T)(arrays()[1])
     assert library.told == []
@@ -89,6 +93,7 @@ def test_threads_come_back_after_a_failure(library: FakeLibrary) -> None:
     assert library.num_threads == 6
 
 
+@pytest.mark.xla
 def test_nobody_asked_and_threads_stay(
     library: FakeLibrary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -97,6 +102,7 @@ def test_nobody_asked_and_threads_stay(
     assert library.told == []
 
 
+@pytest.mark.xla
 def test_without_a_library_nothing_happens(
     library: FakeLibrary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -107,6 +113,7 @@ def test_without_a_library_nothing_happens(
     assert library.told == []
 
 
+@pytest.mark.xla
 def test_the_library_of_scipys_wheels_is_found_and_numpys_left_alone() -> None:
     tracer.compile(solve)(*arrays())  # LAPACK is loaded
     found = library_threads._libraries()

@@ -10,6 +10,8 @@ import pytest
 
 from tracer import ops
 
+pytestmark = pytest.mark.xla
+
 TOLERANCE = {"f4": 1e-4, "c8": 1e-4, "f8": 1e-12, "c16": 1e-12, "f2": 2e-2, "bfloat16": 1e-1}
 
 

@@ -8,6 +8,8 @@ import pytest
 import tracer
 import tracer.numpy as tnp
 
+pytestmark = pytest.mark.xla
+
 ROWS, COLUMNS = 7, 600
 FILLS = {"max": -np.inf, "min": np.inf, "sum": 0.0, "prod": 1.0}
 

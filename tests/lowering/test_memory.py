@@ -28,6 +28,8 @@ TARGET = f"{Path(__file__).parent / 'programs.py'}:program"
 MEGABYTE = 1_000_000
 
 
+@pytest.mark.xla
+@pytest.mark.process
 @pytest.mark.parametrize("name", programs.PROGRAMS)
 def test_a_fresh_process_takes_no_more_than_the_statistics_say(name: str) -> None:
     memory = programs.executable_of(name).memory
@@ -37,6 +39,8 @@ def test_a_fresh_process_takes_no_more_than_the_statistics_say(name: str) -> Non
     assert found.peak_bytes <= memory.peak_bytes - memory.argument_bytes + NOISE_BYTES
 
 
+@pytest.mark.xla
+@pytest.mark.process
 def test_hidden_memory_is_real() -> None:
     """Without the model the statistics of a stable sort would promise too little.
 
@@ -53,6 +57,7 @@ def test_hidden_memory_is_real() -> None:
     assert found.peak_bytes > counted + memory.scratch_bytes // share
 
 
+@pytest.mark.xla
 def test_attention_is_counted_by_default() -> None:
     memory = programs.executable_of("attention").memory
     scores = 8 * 1024 * 1024 * 4
@@ -60,6 +65,7 @@ def test_attention_is_counted_by_default() -> None:
     assert memory.scratch_bytes < scores
 
 
+@pytest.mark.xla
 @pytest.mark.skipif(not programs.HAS_LIBRARY_FUSIONS, reason="no such fusions in this jaxlib")
 def test_library_fusions_are_modelled_when_asked_for() -> None:
     memory = programs.executable_of("attention in one library fusion").memory
@@ -68,6 +74,7 @@ def test_library_fusions_are_modelled_when_asked_for() -> None:
     assert memory.scratch_bytes >= 2 * scores
 
 
+@pytest.mark.xla
 def test_statistics_of_a_plain_program(graph: Any) -> None:
     vector = ((1000,), "f8")
     made = graph(lambda x, y: [ops.add(x, x)], vector, vector)
@@ -80,6 +87,7 @@ def test_statistics_of_a_plain_program(graph: Any) -> None:
     assert memory.peak_bytes == 24_000 + memory.temporary_bytes
 
 
+@pytest.mark.xla
 def test_constants_of_their_own_count_towards_the_peak(graph: Any) -> None:
     value = np.arange(100_000, dtype=np.float32).reshape(1000, 100)
     made = graph(
@@ -145,6 +153,7 @@ def test_the_two_largest_needs_add_up() -> None:
     assert both == hidden_scratch(hlo(library=True)) + hidden_scratch(hlo(stable=True))
 
 
+@pytest.mark.xla
 def test_a_factor_takes_the_place_of_its_matrix(graph: Any) -> None:
     """Cholesky and a solve with its factor hold one matrix: nothing is turned over or masked."""
     n = 600
@@ -168,6 +177,7 @@ def test_a_factor_takes_the_place_of_its_matrix(graph: Any) -> None:
     assert executable.memory.temporary_bytes < 1.1 * 8 * n * n
 
 
+@pytest.mark.xla
 def test_what_a_loop_reads_with_an_axis_of_one_element_is_not_copied() -> None:
     """Where the axis lay between others XLA copied the points on their way into the loop."""
     transport = WORKLOADS["Sinkhorn"].program(tracer_framework())

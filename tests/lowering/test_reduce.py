@@ -12,6 +12,8 @@ from tracer import lowering, ops
 from tracer.ir import Builder, ShapeDtype
 from tracer.lowering.emit.reduce import _blocks
 
+pytestmark = pytest.mark.xla
+
 CASES = [
     ((5,), (0,)),
     ((4096,), (0,)),
@@ -128,7 +130,6 @@ def test_a_long_sum_keeps_its_digits(
     np.testing.assert_allclose(found, x.sum(axes, dtype=np.float64), rtol=1e-6)
 
 
-@pytest.mark.xla
 @pytest.mark.parametrize(
     "shape", [(600, 12_000), (600, 20_000), (70, 70, 4096), (300, 40_000), (90_000, 40)]
 )

@@ -10,6 +10,8 @@ import tracer
 from tracer import ops
 from tracer.array.dispatch import apply
 
+pytestmark = pytest.mark.xla
+
 SIZES = [512, 640, 700]
 
 

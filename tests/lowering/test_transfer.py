@@ -142,6 +142,7 @@ def test_dlpack_refusals_say_what_to_do() -> None:
         lowering.from_dlpack(Foreign(None, device=(2, 0)))
 
 
+@pytest.mark.xla
 def test_donated_buffers_cannot_be_read(graph: Any) -> None:
     made = graph(lambda x: [ops.negate(x)], ((3,), "f4"))
     buffer = lowering.to_device(np.ones(3, np.float32))

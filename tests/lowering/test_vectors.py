@@ -34,6 +34,7 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Any:
     vectors._said_of_cpu.cache_clear()
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize(
     ("text", "width"),
     [
@@ -58,6 +59,7 @@ def test_full_vectors_where_they_do_not_slow_the_clock(
     assert vectors.vector_options("cpu") == {}
 
 
+@pytest.mark.process
 def test_padding_is_not_read() -> None:
     """In a process of its own: with long vectors earlier versions of LLVM end it."""
     found = measure(
@@ -68,6 +70,7 @@ def test_padding_is_not_read() -> None:
     assert found.status == "ok", found.reason
 
 
+@pytest.mark.xla
 def test_the_width_is_the_callers_where_given(
     graph: Any, machine: Callable[[str | None], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,7 +18,7 @@ N = 10_000
 CAP = 300 * MB
 """Less than one matrix of N x N numbers; threads and malloc map more than they touch."""
 
-pytestmark = pytest.mark.xla
+pytestmark = pytest.mark.process
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from examples.problems import PROBLEMS, types_of
 from tests.memory.within import runs_within
 from tracer import tree
 
-pytestmark = pytest.mark.xla
+pytestmark = pytest.mark.process
 
 MB = 1_000_000
 

@@ -12,7 +12,7 @@ PROGRAMS = Path(__file__).parent / "programs.py"
 MB = 1_000_000
 N = 5_000
 
-pytestmark = pytest.mark.xla
+pytestmark = pytest.mark.process
 
 
 @pytest.mark.parametrize("program", ["kernel_product", "kernel_gradient"])

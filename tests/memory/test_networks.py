@@ -12,7 +12,7 @@ PROGRAMS = Path(__file__).parent / "programs.py"
 MB = 1_000_000
 BATCH = 1_000
 
-pytestmark = pytest.mark.xla
+pytestmark = pytest.mark.process
 
 
 def test_stays_within_the_limit() -> None:

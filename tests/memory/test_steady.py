@@ -63,7 +63,7 @@ print(json.dumps(dict(
 """
 
 
-@pytest.mark.xla
+@pytest.mark.process
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize("how", ["donated", "kept"])
 def test_a_thousand_steps_take_no_more_memory_than_fifty(how: str) -> None:

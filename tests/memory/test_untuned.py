@@ -17,7 +17,7 @@ PROGRAMS = Path(__file__).parent / "programs.py"
 MB = 1_000_000
 N, LIMIT = 5_000, 40 * MB
 
-pytestmark = pytest.mark.xla
+pytestmark = pytest.mark.process
 
 
 @pytest.mark.parametrize("program", ["kernel_product", "kernel_gradient"])

@@ -12,6 +12,7 @@ PROGRAMS = Path(__file__).parent.parent / "benchmarks" / "programs.py"
 MB = 1_000_000
 
 
+@pytest.mark.process
 def test_passes_what_stays_within() -> None:
     measurement = runs_within(
         f"{PROGRAMS}:spike",
@@ -22,6 +23,7 @@ def test_passes_what_stays_within() -> None:
     assert measurement.peak_bytes == pytest.approx(100 * MB, rel=0.05)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("megabytes", "argument_bytes", "said"),
     [(100, 0, "the limit was 80000000"), (50, 50 * MB, "50000000 of them arguments")],
@@ -36,6 +38,7 @@ def test_refuses_what_does_not(megabytes: int, argument_bytes: int, said: str) -
         )
 
 
+@pytest.mark.process
 def test_refuses_a_program_that_fails() -> None:
     with pytest.raises(AssertionError, match="failed: exit status 1: RuntimeError: a bug"):
         runs_within(

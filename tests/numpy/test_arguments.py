@@ -13,6 +13,8 @@ import tracer.numpy as tnp
 from tests.numpy.oracle import assert_same, quietly
 from tracer.errors import ArgumentError, DTypeError, ShapeError, TracingError
 
+pytestmark = pytest.mark.xla
+
 X = np.arange(24.0).reshape(2, 3, 4) - 7
 GAPS = np.array([[np.nan, 2.0, 5.0, 8.0], [1.0, np.nan, np.nan, -3.0]])
 MASK = np.array([[True, True, False, True], [True, False, True, True]])
@@ -187,7 +189,6 @@ def test_refused_as_by_numpy(number: int) -> None:
         call(tnp)
 
 
-@pytest.mark.xla
 def test_inside_a_trace() -> None:
     x = np.arange(12.0).reshape(3, 4)
     mask = x > 4
@@ -202,7 +203,6 @@ def test_inside_a_trace() -> None:
         tracer.compile(lambda x, places: tnp.split(x, places))(x, np.array([1]))
 
 
-@pytest.mark.xla
 def test_traced_distances() -> None:
     """As in JAX: a roll by an argument of a compiled function."""
     x = np.arange(24.0).reshape(2, 3, 4)
@@ -213,7 +213,6 @@ def test_traced_distances() -> None:
     assert gradient(np.ones(5), 2).tolist() == [2, 3, 4, 0, 1]
 
 
-@pytest.mark.xla
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
 def test_cube_roots_of_subnormal_numbers(dtype: str) -> None:
     """XLA:CPU reads subnormal numbers as zeros; its cube root made -5.6e-16 of 1e-40."""

@@ -12,6 +12,8 @@ import tracer
 import tracer.numpy as tnp
 from tests.numpy.oracle import assert_same, quietly
 
+pytestmark = pytest.mark.xla
+
 INF, NAN = np.inf, np.nan
 INFINITE = np.array([[-INF, -INF, 1.0, 2.0], [-INF, -INF, -INF, -INF], [3.0, INF, INF, 1.0]])
 HOLES = np.array([1.0, 4.0, INF, 2.0, 0.5, NAN, 3.0, -1.0, 7.0])
@@ -45,7 +47,6 @@ CALLS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 }
 
 
-@pytest.mark.xla
 @pytest.mark.parametrize("name", CALLS)
 def test_it_has_numpys_value(name: str) -> None:
     function, arrays = CALLS[name]
@@ -54,14 +55,12 @@ def test_it_has_numpys_value(name: str) -> None:
     assert_same(function(tnp, *map(tnp.asarray, arrays)), expected)
 
 
-@pytest.mark.xla
 @pytest.mark.parametrize("dtype", ["int8", "uint16", "int32", "float32", "complex64", "bool"])
 def test_sorted_complex_numbers_have_numpys_dtype(dtype: str) -> None:
     x = np.array([2, 0, 1], dtype)
     assert_same(tnp.sort_complex(x), np.sort_complex(x))
 
 
-@pytest.mark.xla
 def test_distinct_complex_numbers_of_a_trace_end_with_nan() -> None:
     """NaN in one part makes a number NaN: it comes last, and all of them are one."""
     more = {"return_index": True, "return_inverse": True, "return_counts": True}

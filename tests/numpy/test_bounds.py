@@ -61,6 +61,7 @@ def number_each(x, index):
     return 0.5 + np.arange(np.prod(shape, dtype=int)).reshape(shape)
 
 
+@pytest.mark.slow
 @random_indices
 @many
 def test_reads_of_traced_indices_take_the_nearest_element(index):
@@ -68,6 +69,7 @@ def test_reads_of_traced_indices_take_the_nearest_element(index):
     assert_same(found, part_of(X, index), index)
 
 
+@pytest.mark.slow
 @random_indices
 @many
 def test_reads_that_fill(index):
@@ -78,6 +80,7 @@ def test_reads_that_fill(index):
     assert_same(found, padded(X, -7)[sent_beyond(known(index), SHAPE)], index)
 
 
+@pytest.mark.slow
 @random_indices
 @many
 def test_updates_out_of_bounds_are_dropped(index):
@@ -96,6 +99,7 @@ def test_updates_out_of_bounds_are_dropped(index):
     assert_same(interpreted(assign, X, *operands_of(index))[0], cut(expected), index)
 
 
+@pytest.mark.slow
 @random_indices
 @many
 def test_updates_that_clip(index):
@@ -160,6 +164,7 @@ def test_compiled_programs_drop_and_fill(index):
     assert_same(found[2], part_of(X, index), index)
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize("method", UPDATES)
 @pytest.mark.parametrize("place", SCALARS)
 def test_every_update_at_a_scalar(method, place):
@@ -186,6 +191,7 @@ def test_every_update_at_a_vector(method):
     assert_same(interpreted(update, X, places, 2.5)[0], expected)
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize("mode", ["drop", "fill"])
 def test_modes_hold_for_known_indices_too(mode):
     x = tnp.asarray(X)
@@ -203,6 +209,7 @@ def test_modes_hold_for_known_indices_too(mode):
     assert_same(x.at[2].get(mode="promise_in_bounds"), X[2])
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize(
     ("dtype", "fill"),
     [
@@ -245,6 +252,7 @@ def test_known_values_out_of_bounds_raise_as_in_numpy():
             read()
 
 
+@pytest.mark.xla
 def test_take_in_every_mode():
     x, places = X[0], np.array([[-7, -1], [2, 6]])
     nearest = {"clip": np.clip(places, 0, 2), "wrap": places % 3}
@@ -263,6 +271,7 @@ def test_take_in_every_mode():
     assert_same(tnp.asarray(x).at[tnp.asarray(huge)].set(0.0), x)
 
 
+@pytest.mark.xla
 def test_take_along_axis_in_every_mode():
     x, places = X[0], np.array([[0, 7], [-6, -1], [4, 1]]).T
     inside = np.where(places < 0, places + 5, places)
@@ -276,6 +285,7 @@ def test_take_along_axis_in_every_mode():
     assert_same(traced, filled)
 
 
+@pytest.mark.xla
 def test_modes_and_fill_values_that_make_no_sense():
     x = tnp.arange(3.0)
     for wrong in (
@@ -291,6 +301,7 @@ def test_modes_and_fill_values_that_make_no_sense():
             wrong()
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize("places", [np.array([1, 1, 3, -9, 1]), np.array(2), np.array(7)])
 def test_apply_and_power_once_for_each_time_that_an_index_stands(places):
     expected = X.copy()
@@ -308,6 +319,7 @@ def test_apply_and_power_once_for_each_time_that_an_index_stands(places):
         assert_same(found[1], raised)
 
 
+@pytest.mark.xla
 def test_apply_to_what_a_mask_and_a_slice_choose():
     expected = np.where(X > 20, np.sqrt(X), X)
     expected[:, 1::2] *= -1
@@ -334,6 +346,7 @@ def test_unique_indices_give_multiply_and_apply_a_gradient():
     assert_same(of_v, np.array([2 * 9 * 3, 2 * 1 * 5, 0.0]))
 
 
+@pytest.mark.xla
 def test_division_of_integers_is_not_a_product_with_zero():
     x = tnp.array([4, 6, 9])
     assert_same(x.at[0].divide(2), np.array([2.0, 6, 9]))

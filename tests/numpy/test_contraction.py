@@ -34,6 +34,7 @@ def test_matmul_shapes(left, right, rng):
     assert_same(interpreted(lambda a, b: a @ b, x, y)[0], x @ y)
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize("dtype", NUMPY_DTYPES)
 def test_matmul_dtypes(dtype, rng):
     x, y = sample(rng, (2, 3), dtype), sample(rng, (3, 4), dtype)
@@ -60,6 +61,7 @@ def test_tensordot(left, right, axes, rng):
     )
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize("name", ["dot", "inner", "vdot", "outer"])
 def test_named_products(name, rng):
     x = rng.normal(size=3) + 1j * rng.normal(size=3)
@@ -73,6 +75,7 @@ def test_named_products(name, rng):
         assert_same(function(2.0, b), getattr(np, name)(2.0, b))
 
 
+@pytest.mark.xla
 def test_vecdot(rng):
     x, y = rng.normal(size=(4, 1, 3)) + 1j, rng.normal(size=(5, 3))
     assert_same(tnp.vecdot(x, y), np.vecdot(x, y))
@@ -121,6 +124,7 @@ def test_einsum_takes_the_cheap_order():
     assert max(node.types[0].size for node in eager.nodes) == 1_000_000
 
 
+@pytest.mark.xla
 def test_products_eagerly(rng):
     x, y = rng.normal(size=(3, 4)).astype("float32"), rng.normal(size=(4, 2)).astype("float32")
     a = tnp.asarray(x)
@@ -130,6 +134,7 @@ def test_products_eagerly(rng):
     assert_same(tnp.einsum("ij,jk->ki", a, y), (x @ y).T)
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize(
     "call",
     [

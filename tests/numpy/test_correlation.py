@@ -37,6 +37,7 @@ def test_compiled(name, rng):
         assert_same(getattr(tnp, name)(a, v), getattr(np, name)(a, v), dtype)
 
 
+@pytest.mark.xla
 def test_mixed_dtypes_defaults_and_scalars():
     assert_same(tnp.convolve([1, 2, 3], [0.5, 1.0]), np.convolve([1, 2, 3], [0.5, 1.0]))
     assert_same(tnp.correlate([1, 2, 3], [0.5, 1.0]), np.correlate([1, 2, 3], [0.5, 1.0]))

@@ -70,6 +70,7 @@ def test_binary_functions_are_numpys(name, dtype, rng):
     assert_same(interpreted(function, x, y)[0], expected, f"{name} {dtype}")
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize("name", ["add", "divide", "floor_divide", "remainder", "power", "hypot"])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
 def test_eager_results_are_numpys(name, dtype, rng):
@@ -92,6 +93,7 @@ def test_powers_by_python_numbers(exponent, dtype, rng):
     assert_same(interpreted(lambda v: v**exponent, x)[0], expected)
 
 
+@pytest.mark.xla
 def test_a_square_is_one_product():
     from tracer.array.trace import trace
 
@@ -102,6 +104,7 @@ def test_a_square_is_one_product():
 SPECIAL = np.array([0.0, -0.0, 1.0, -1.0, 2.5, -2.5, np.inf, -np.inf, np.nan])
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize("name", ["floor_divide", "remainder", "fmod", "hypot", "logaddexp"])
 @pytest.mark.parametrize("is_eager", [False, True])
 def test_special_floats(name, is_eager):
@@ -114,6 +117,7 @@ def test_special_floats(name, is_eager):
         np.testing.assert_array_equal(np.signbit(ours), np.signbit(expected))
 
 
+@pytest.mark.xla
 def test_remainder_has_the_sign_of_the_divisor():
     x = np.array([7, -7, 7, -7, 0])
     y = np.array([3, 3, -3, -3, 0])
@@ -124,6 +128,7 @@ def test_remainder_has_the_sign_of_the_divisor():
     assert_same(rest, x % 2)
 
 
+@pytest.mark.xla
 def test_comparison_of_signed_and_unsigned_is_exact():
     x = np.array([-1, 2**62, 2**63 - 1])
     y = np.array([2**63, 2**62, 2**64 - 1], np.uint64)
@@ -132,6 +137,7 @@ def test_comparison_of_signed_and_unsigned_is_exact():
         assert_same(our_function(name)(y, x), numpy_twin(name)(y, x), name)
 
 
+@pytest.mark.xla
 def test_comparison_with_integers_beyond_the_dtype():
     x = np.array([0, 200], np.uint8)
     assert_same(tnp.asarray(x) < 300, x < 300)
@@ -139,11 +145,13 @@ def test_comparison_with_integers_beyond_the_dtype():
     assert_same(-1 < tnp.asarray(x), -1 < x)
 
 
+@pytest.mark.xla
 def test_arithmetic_with_integers_beyond_the_dtype_is_refused():
     with pytest.raises(RangeError, match="300 does not fit into uint8"):
         tnp.zeros(3, "uint8") + 300
 
 
+@pytest.mark.xla
 def test_where_and_clip(rng):
     x = rng.normal(size=(4, 5)).astype("float32")
     assert_same(tnp.where(x > 0, x, 0), np.where(x > 0, x, np.float32(0)))
@@ -162,6 +170,7 @@ def test_round(decimals, dtype, rng):
     assert_same(interpreted(lambda v: tnp.round(v, decimals), x)[0], np.round(x, decimals))
 
 
+@pytest.mark.xla
 def test_closeness(rng):
     x = np.array([1.0, 1.0 + 1e-9, np.nan, np.inf, -np.inf, np.inf])
     y = np.array([1.0, 1.0, np.nan, np.inf, np.inf, 1.0])
@@ -184,6 +193,7 @@ def test_bool_arithmetic_that_numpy_refuses_is_refused():
         tnp.negative(truth)
 
 
+@pytest.mark.xla
 def test_shapes_that_do_not_fit_name_both():
     with pytest.raises(ShapeError, match=r"add: shapes \(3,\) and \(4,\)") as caught:
         tnp.ones(3) + tnp.ones(4)
@@ -192,6 +202,7 @@ def test_shapes_that_do_not_fit_name_both():
     assert caught.value.where.file == __file__
 
 
+@pytest.mark.xla
 def test_bfloat16(rng):
     x = rng.normal(size=8).astype("float32")
     y = tnp.asarray(x, tnp.bfloat16)

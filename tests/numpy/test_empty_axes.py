@@ -57,6 +57,7 @@ for shape in ((4, 0, 3), (0, 2, 3), (0, 0, 3)):
     )
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize("name", CASES)
 def test_nothing_is_computed_of_nothing(name):
     ours, numpys, arguments = CASES[name]
@@ -65,6 +66,7 @@ def test_nothing_is_computed_of_nothing(name):
     assert_same(ours(*[tnp.asarray(x) for x in arguments]), expected)
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize("x", [np.ones(1), np.ones((2, 2)), np.zeros((0, 3))])
 def test_no_places_are_asked_for(x):
     def asked(x):
@@ -81,6 +83,7 @@ def test_no_places_are_asked_for(x):
     assert shapes == [(0,)] * (1 + x.ndim) + [(0, x.ndim)] + [(0,)] * (x.ndim + 1)
 
 
+@pytest.mark.xla
 def test_places_of_nothing_are_filled():
     assert_same(tnp.compress(np.ones(0, bool), np.ones(0), size=2, fill_value=4), np.full(2, 4.0))
     assert_same(tnp.flatnonzero(np.ones(0), size=2, fill_value=-1), np.array([-1, -1]))

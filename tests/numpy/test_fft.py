@@ -79,6 +79,7 @@ def test_several_axes(name, options, rng):
     assert_same(found, _numpys(name, x, **options), options)
 
 
+@pytest.mark.xla
 def test_an_axis_named_twice_is_transformed_twice(rng):
     x = rng.normal(size=(3, 4))
     for name in ("fftn", "rfftn", "irfftn"):
@@ -86,6 +87,7 @@ def test_an_axis_named_twice_is_transformed_twice(rng):
         assert_same(found, _numpys(name, x, axes=(0, 1, 0)), name)
 
 
+@pytest.mark.xla
 def test_no_axes_is_the_array(rng):
     x = rng.normal(size=(3,))
     assert_same(tnp.fft.fftn(x, axes=()), np.fft.fftn(x, axes=()))
@@ -100,6 +102,7 @@ def test_eagerly(name, rng):
     assert_same(getattr(tnp.fft, name)(x), _numpys(name, x), name)
 
 
+@pytest.mark.xla
 def test_batches_of_nothing():
     assert_same(tnp.fft.rfft(np.zeros((0, 4))), np.fft.rfft(np.zeros((0, 4))))
     for name in ("fft", "rfft", "irfft"):
@@ -107,6 +110,7 @@ def test_batches_of_nothing():
             getattr(tnp.fft, name)(np.zeros((2, 0)))
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize("name", ["fftfreq", "rfftfreq"])
 def test_dtypes_of_frequencies(name):
     expected = getattr(np.fft, name)(7, 0.1).astype("float32")
@@ -116,6 +120,7 @@ def test_dtypes_of_frequencies(name):
         getattr(tnp.fft, name)(7, dtype=int)
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize("n", [1, 4, 5])
 def test_frequencies_and_shifts(n, rng):
     assert_same(tnp.fft.fftfreq(n, 0.1), np.fft.fftfreq(n, 0.1))

@@ -58,12 +58,14 @@ def test_basic_indices(index):
     assert_same(interpreted(lambda x: x[index], X)[0], X[index], index)
 
 
+@pytest.mark.slow
 @hypothesis.given(_indices(_advanced))
 @hypothesis.settings(max_examples=200)
 def test_advanced_indices(index):
     assert_same(interpreted(lambda x: x[index], X)[0], X[index], index)
 
 
+@pytest.mark.xla
 @hypothesis.given(_indices(_advanced))
 @hypothesis.settings(max_examples=25)
 def test_eager_indices(index):
@@ -96,6 +98,7 @@ def test_advanced_assignment_and_addition(index):
     assert_same(interpreted(lambda x, v: x.at[index].add(v), X, value)[0], added, index)
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize(
     ("method", "ufunc"),
     [
@@ -115,6 +118,7 @@ def test_updates_accumulate(method, ufunc, index):
     assert_same(tnp.asarray(X).at[index].get(), X[index])
 
 
+@pytest.mark.xla
 def test_masks_eagerly():
     x = tnp.asarray(X)
     assert_same(x[X > 30], X[X > 30])
@@ -148,6 +152,7 @@ def test_traced_masks_that_change_shapes_are_refused():
         trace(lambda x: x.at[x > 0].set(tnp.ones(2)), [np.ones(4)])
 
 
+@pytest.mark.xla
 def test_device_arrays_as_indices():
     x = tnp.asarray(X)
     one = tnp.asarray(-1)
@@ -190,6 +195,7 @@ def test_static_indices_out_of_bounds():
             x[index] = 0
 
 
+@pytest.mark.xla
 def test_what_is_no_index():
     x = tnp.asarray(X)
     for index in (1.5, "a", np.array([0.5]), tnp.ones(2), (..., ...), np.ones((4, 4), bool)):
@@ -199,6 +205,7 @@ def test_what_is_no_index():
         x[1.5:]
 
 
+@pytest.mark.xla
 def test_values_that_do_not_fit():
     x = tnp.asarray(X)
     with pytest.raises(ShapeError, match=r"value of shape \(2,\) in a part of shape \(5, 3\)"):
@@ -207,6 +214,7 @@ def test_values_that_do_not_fit():
     assert_same(x[0], np.ones((5, 3), np.float32))
 
 
+@pytest.mark.xla
 def test_assignment_converts_to_the_arrays_dtype():
     x = tnp.zeros(3, "int32")
     x[1] = 2.9
@@ -214,6 +222,7 @@ def test_assignment_converts_to_the_arrays_dtype():
     assert_same(x, np.array([0, 2, 7], np.int32))
 
 
+@pytest.mark.xla
 def test_assignment_is_functional_underneath():
     x = tnp.asarray(X)
     alias = x
@@ -224,6 +233,7 @@ def test_assignment_is_functional_underneath():
     assert float(x[1].sum()) == 0
 
 
+@pytest.mark.xla
 def test_loops_over_positions_compile_once(monkeypatch):
     import tracer.compilation.eager
 
@@ -243,6 +253,7 @@ def test_loops_over_positions_compile_once(monkeypatch):
     assert len(compiled) == 2
 
 
+@pytest.mark.xla
 def test_take(rng):
     x = rng.normal(size=(4, 5)).astype("float32")
     a = tnp.asarray(x)
@@ -263,6 +274,7 @@ def test_take(rng):
     )
 
 
+@pytest.mark.xla
 def test_empty_parts():
     x = tnp.asarray(X)
     assert_same(x[2:2], X[2:2])
@@ -273,6 +285,7 @@ def test_empty_parts():
     assert tnp.zeros((0, 3))[:, 1].shape == (0,)
 
 
+@pytest.mark.xla
 def test_zero_dimensional_arrays():
     x = tnp.asarray(3.0)
     assert_same(x[()], np.float64(3.0))

@@ -112,12 +112,14 @@ def test_general_eigenvalues(n, dtype, rng):
     close(np.linalg.norm(vectors, axis=-2), np.ones((2, n), vectors.real.dtype))
 
 
+@pytest.mark.xla
 def test_narrow_floats_have_complex_eigenvalues(rng):
     a = matrix(rng, (3, 3), "float16")
     values, vectors = linalg.eig(a)
     assert values.dtype == vectors.dtype == linalg.eigvals(a).dtype == np.complex64
 
 
+@pytest.mark.xla
 def test_results_have_names(rng):
     a = hermitian(rng, (3, 3))
     assert linalg.qr(a)._fields == np.linalg.qr(a)._fields
@@ -180,6 +182,7 @@ def test_hermitian_svd(hermitian_flag, rng):
     close(only, np.linalg.svdvals(a))
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize("rhs", [(), (2,), (0,)])
 @pytest.mark.parametrize("shape", [(5, 3), (3, 5), (3, 3)])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
@@ -191,6 +194,7 @@ def test_lstsq(shape, rhs, dtype, rng):
         np.testing.assert_allclose(got, want, rtol=2e-4, atol=2e-4)
 
 
+@pytest.mark.xla
 def test_lstsq_of_too_low_a_rank(rng):
     a = np.outer(rng.normal(size=4), rng.normal(size=3))
     b = rng.normal(size=4)
@@ -203,6 +207,7 @@ def test_lstsq_of_too_low_a_rank(rng):
     assert traced.shape == (1,)
 
 
+@pytest.mark.xla
 def test_rank_and_cutoffs(rng):
     low = rng.normal(size=(2, 4, 2)) @ rng.normal(size=(2, 2, 3))
     cases = [low, np.eye(3), np.zeros((3, 2)), np.ones(3), np.zeros(3), np.zeros((2, 0, 3))]
@@ -258,6 +263,7 @@ def test_multi_dot_takes_the_cheap_order():
     assert max(node.types[0].size for node in graph.nodes) <= 500
 
 
+@pytest.mark.xla
 def test_products_of_vectors(rng):
     x, y = rng.normal(size=(4, 3)), rng.normal(size=(2, 1, 3))
     close(interpreted(linalg.cross, x, y)[0], np.linalg.cross(x, y))

@@ -200,6 +200,7 @@ def _flat(result):
     return list(result) if isinstance(result, tuple | list) else [result]
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize("name", CASES)
 def test_as_numpy(name):
     function, arrays = CASES[name]
@@ -220,6 +221,7 @@ def test_as_numpy_when_traced(name):
         assert_same(got, want, name)
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("function", ["quantile", "nanquantile"])
 def test_methods_of_quantiles(function, method):
@@ -238,6 +240,7 @@ def test_methods_of_quantiles(function, method):
             np.testing.assert_allclose(traced, expected, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int64", "uint64"])
 def test_gcd_of_every_width(dtype):
     limits = np.iinfo(dtype)
@@ -245,6 +248,7 @@ def test_gcd_of_every_width(dtype):
     assert_same(tnp.gcd(*map(tnp.asarray, pairs)), np.gcd(*pairs))
 
 
+@pytest.mark.xla
 def test_polyfit():
     x, y = np.linspace(-1, 2, 12), V
     for kwargs in ({}, {"w": np.arange(1, 13.0)}):
@@ -256,6 +260,7 @@ def test_polyfit():
     np.testing.assert_allclose(spread, expected[1], rtol=1e-8)
 
 
+@pytest.mark.xla
 def test_roots_and_poly():
     p = np.array([1.0, -6.0, 11.0, -6.0])
     np.testing.assert_allclose(np.sort(tnp.roots(p)), [1, 2, 3], rtol=1e-10)
@@ -281,6 +286,7 @@ WRITES = {
 }
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize("name", WRITES)
 def test_writes(name):
     write = WRITES[name]
@@ -330,6 +336,7 @@ SIZED_EXPECTED = {
 }
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize("name", SIZED)
 def test_sizes_stated(name):
     x = np.array([3, 1, 0, 3, 0, 2])
@@ -365,6 +372,7 @@ def test_shapes_that_depend_on_values_are_refused_in_a_trace(function):
         tracer.compile(function)(tnp.asarray(V))
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize(
     ("call", "error"),
     [
@@ -403,6 +411,7 @@ def test_refusals(call, error):
     assert isinstance(caught.value, TracerError)
 
 
+@pytest.mark.xla
 def test_questions():
     assert tnp.shape([[1, 2]]) == (1, 2)
     assert tnp.ndim(3) == 0
@@ -419,6 +428,7 @@ def test_questions():
     assert tnp.trim_zeros([0, 1, 2, 0]).tolist() == [1, 2]
 
 
+@pytest.mark.xla
 def test_truth_values_as_indices():
     for index in (True, False, (True, slice(1, 3)), (0, True), np.bool_(True)):
         assert_same(tnp.asarray(X)[index], X[index])

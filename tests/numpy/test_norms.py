@@ -14,6 +14,7 @@ linalg = tnp.linalg
 ORDERS = (None, "fro", "nuc", 1, -1, 2, -2, np.inf, -np.inf)
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex128", "int32"])
 def test_matrix_norms(order, dtype, rng):
@@ -51,6 +52,7 @@ def test_norms_that_do_not_exist():
         linalg.norm(x, "fro", 0)
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize("order", ORDERS)
 def test_condition_numbers(order, rng):
     x = matrix(rng, (2, 3, 3))

@@ -9,6 +9,7 @@ import tracer.numpy as tnp
 X = np.linspace(0.1, 2.0, 6).reshape(2, 3)
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize(
     "function",
     [np.exp, np.sqrt, np.negative, np.sum, np.transpose, lambda x: np.add(x, X), np.argsort,
@@ -24,6 +25,7 @@ def test_functions_of_numpy_give_our_arrays(function) -> None:
     np.testing.assert_allclose(np.asarray(compiled), expected, rtol=1e-14)
 
 
+@pytest.mark.xla
 def test_numpy_code_differentiates() -> None:
     gradient = tracer.grad(lambda x: np.sum(np.sin(x) ** 2))(X)
     np.testing.assert_allclose(np.asarray(gradient), np.sin(2 * X), rtol=1e-13)
@@ -39,6 +41,7 @@ def test_functions_without_a_counterpart_cannot_be_traced() -> None:
         tracer.compile(np.i0)(X)
 
 
+@pytest.mark.xla
 def test_an_ndarray_is_changed_in_place() -> None:
     target = X.copy()
     target += tnp.asarray(X)

@@ -13,6 +13,7 @@ REDUCTIONS = "sum prod max min any all mean var std count_nonzero ptp median".sp
 AXES = (None, 0, 1, -1, (0, 2), ())
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize("name", REDUCTIONS)
 @pytest.mark.parametrize("dtype", NUMPY_DTYPES)
 def test_dtypes(name, dtype, rng):
@@ -37,6 +38,7 @@ def test_axes(name, axis, keepdims, rng):
     assert_same(found, expected, f"{name} {axis}")
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize("name", ["sum", "mean", "max", "argmax", "cumsum", "any"])
 def test_eagerly_and_as_methods(name, rng):
     x = rng.normal(size=(4, 5)).astype("float32")
@@ -52,6 +54,7 @@ def test_where(name, rng):
     assert_same(found, expected)
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize("name", ["sum", "prod", "max", "min"])
 def test_initial(name, rng):
     x = rng.normal(size=(3, 4))
@@ -61,6 +64,7 @@ def test_initial(name, rng):
         )
 
 
+@pytest.mark.xla
 def test_extremes_of_nothing():
     with pytest.raises(ShapeError, match="max of no elements"):
         tnp.max(tnp.zeros((0, 3)), axis=0)
@@ -72,12 +76,14 @@ def test_extremes_of_nothing():
         tnp.max(tnp.ones(3), where=[True, False, True])
 
 
+@pytest.mark.xla
 def test_reductions_of_nothing():
     x = np.zeros((0, 3))
     for name in ("sum", "prod", "any", "all", "mean"):
         assert_same(getattr(tnp, name)(x, axis=0), quietly(getattr(np, name), x, axis=0))
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize("name", ["argmax", "argmin"])
 @pytest.mark.parametrize("axis", [None, 0, -1])
 @pytest.mark.parametrize("dtype", ["bool", "int32", "uint8", "float32"])
@@ -91,6 +97,7 @@ def test_positions_of_extremes(name, axis, dtype, rng):
     assert int(getattr(tnp, name)(with_nan)) == getattr(np, name)(with_nan)
 
 
+@pytest.mark.xla
 def test_nan_propagates_through_extremes():
     x = np.array([[1.0, np.nan], [2.0, 3.0]])
     assert_same(tnp.max(x, 0), np.max(x, 0))
@@ -108,6 +115,7 @@ def test_reductions_that_skip_nan(name, axis):
     assert_same(interpreted(lambda v: getattr(tnp, name)(v, axis), x)[0], expected)
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize("ddof", [0, 1, 2])
 def test_degrees_of_freedom(ddof, rng):
     x = rng.normal(size=(2, 3)) + 1j * rng.normal(size=(2, 3))
@@ -116,11 +124,13 @@ def test_degrees_of_freedom(ddof, rng):
     assert_same(tnp.asarray(x).var(ddof=ddof), np.var(x, ddof=ddof))
 
 
+@pytest.mark.xla
 def test_variance_does_not_cancel():
     x = np.float32(1e4) + np.arange(4, dtype=np.float32)
     assert_same(tnp.var(x), np.var(x))
 
 
+@pytest.mark.xla
 def test_averages_and_quantiles(rng):
     x, w = rng.normal(size=(3, 4)), rng.random(4)
     assert_same(tnp.average(x, 1, w), np.average(x, 1, w))
@@ -138,6 +148,7 @@ def test_averages_and_quantiles(rng):
         tnp.quantile(x, 2)
 
 
+@pytest.mark.xla
 def test_covariance(rng):
     x = rng.normal(size=(3, 10))
     assert_same(tnp.cov(x), np.cov(x))
@@ -145,6 +156,7 @@ def test_covariance(rng):
     assert_same(tnp.cov(x[0]), np.cov(x[0]))
 
 
+@pytest.mark.xla
 def test_axes_that_do_not_exist():
     x = tnp.ones((2, 3))
     for call in (lambda: x.sum(2), lambda: x.max(-3), lambda: tnp.cumsum(x, 5)):
@@ -155,6 +167,7 @@ def test_axes_that_do_not_exist():
         x.sum((0, -2))
 
 
+@pytest.mark.xla
 def test_half_precision_is_accumulated_in_single():
     x = np.full(4096, 1.0, np.float16)
     assert float(tnp.sum(x)) == 4096.0

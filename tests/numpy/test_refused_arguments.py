@@ -6,6 +6,8 @@ import pytest
 import tracer
 import tracer.numpy as tnp
 
+pytestmark = pytest.mark.xla
+
 FLOATS = np.array([0.72, 0.18, 0.43])
 
 

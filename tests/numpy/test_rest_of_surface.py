@@ -6,6 +6,8 @@ import pytest
 import tracer
 import tracer.numpy as tnp
 
+pytestmark = pytest.mark.xla
+
 X = np.array([[3, -1, 2], [0, 5, -4]])
 F = np.array([[1.5, -0.5, np.nan], [2.5, -2.5, 0.0]])
 

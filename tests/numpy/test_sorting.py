@@ -23,29 +23,34 @@ def test_sort_and_argsort(dtype, axis, rng):
     assert_same(interpreted(lambda v: tnp.argsort(v, axis), x)[0], order)
 
 
+@pytest.mark.xla
 def test_descending_is_stable():
     x = np.array([3, 1, 3, 2, 1])
     assert_same(tnp.sort(x, descending=True), np.array([3, 3, 2, 1, 1]))
     assert_same(tnp.argsort(x, descending=True), np.array([0, 2, 3, 1, 4]))
 
 
+@pytest.mark.xla
 def test_nan_is_last():
     x = np.array([np.nan, 1.0, -np.inf, np.nan, -0.0, 0.0])
     assert_same(tnp.sort(x), np.sort(x))
     assert_same(tnp.argsort(x), np.argsort(x, kind="stable"))
 
 
+@pytest.mark.xla
 def test_the_sort_method_leaves_the_array_alone():
     x = tnp.array([3.0, 1.0])
     assert_same(x.sort(), np.array([1.0, 3.0]))
     assert_same(x, np.array([3.0, 1.0]))
 
 
+@pytest.mark.xla
 def test_lexsort(rng):
     keys = rng.integers(0, 3, (3, 10))
     assert_same(tnp.lexsort(list(keys)), np.lexsort(keys))
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize("axis", [0, 1])
 def test_top_k(axis, rng):
     x = rng.integers(0, 5, (6, 7)).astype("float32")
@@ -66,6 +71,7 @@ def test_searchsorted(side, size, rng):
     assert_same(found, np.searchsorted(x, values, side))
 
 
+@pytest.mark.xla
 def test_searchsorted_among_nan():
     x = np.array([0.0, 1.0, np.nan, np.nan])
     for side in ("left", "right"):
@@ -76,6 +82,7 @@ def test_searchsorted_among_nan():
         tnp.searchsorted(x, 0.0, "middle")
 
 
+@pytest.mark.xla
 def test_selections_by_value():
     x = np.array([[0, 3, 3], [1, 0, 3]])
     for got, want in zip(tnp.nonzero(x), np.nonzero(x), strict=True):
@@ -115,6 +122,7 @@ def test_cholesky(dtype, upper, rng):
     assert_same(found, np.linalg.cholesky(a, upper=upper))
 
 
+@pytest.mark.xla
 def test_cholesky_eagerly(rng):
     a = _positive_definite(rng)
     assert_same(tnp.linalg.cholesky(a), np.linalg.cholesky(a))
@@ -125,6 +133,7 @@ def test_cholesky_eagerly(rng):
         tnp.linalg.cholesky(tnp.ones((2, 3)))
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize("order", [None, 1, 2, 3, 0, np.inf, -np.inf, 0.5])
 def test_vector_norms(order, rng):
     x = rng.normal(size=(3, 4))
@@ -137,6 +146,7 @@ def test_vector_norms(order, rng):
         assert_same(tnp.linalg.vector_norm(x, ord=order), np.linalg.vector_norm(x, ord=order))
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize("order", [None, "fro", 1, -1, np.inf, -np.inf])
 def test_matrix_norms(order, rng):
     x = rng.normal(size=(2, 3, 4)) + 1j

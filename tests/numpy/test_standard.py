@@ -41,12 +41,14 @@ COMPLEX_LIMITS = [
 ]
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize(("name", "at", "expected"), COMPLEX_LIMITS)
 def test_complex_limits(name, at, expected):
     found = np.asarray(getattr(tnp, name)(tnp.asarray([at])))[0]
     np.testing.assert_array_equal([found.real, found.imag], [expected.real, expected.imag])
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize("name", ["exp", "expm1", "log", "sqrt", "cosh", "sinh", "tanh", "atanh"])
 def test_complex_numbers_elsewhere(name):
     z = np.random.default_rng(0).normal(size=(5, 2)).view(complex)
@@ -55,6 +57,7 @@ def test_complex_numbers_elsewhere(name):
     )
 
 
+@pytest.mark.xla
 def test_information():
     info = tnp.__array_namespace_info__()
     assert info.default_device() in info.devices()
@@ -69,6 +72,7 @@ def test_information():
     assert not tnp.isdtype("complex64", "real floating")
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize(
     "make",
     [
@@ -89,6 +93,7 @@ def test_devices(make):
     assert make(str(device)).device == device
 
 
+@pytest.mark.xla
 def test_copies_that_are_asked_for_or_refused():
     x = tnp.ones(3)
     assert tnp.asarray(x, copy=False) is x
@@ -116,6 +121,7 @@ def test_dlpack_arguments():
         x.to_device(x.device, stream=3)
 
 
+@pytest.mark.xla
 def test_limits_are_python_numbers():
     limits = tnp.finfo("float32")
     assert type(limits.eps) is float
@@ -134,6 +140,7 @@ def test_unique_family():
     assert_same(tnp.unique_values(x), np.sort(np.unique_values(x)))
 
 
+@pytest.mark.xla
 def test_sign_of_negative_zero():
     assert not np.signbit(np.asarray(tnp.sign(tnp.asarray(-0.0))))
 

@@ -90,6 +90,7 @@ def _aliases(function):
     ]
 
 
+@pytest.mark.xla
 def test_constants_and_dtypes():
     for name in ("pi", "e", "inf", "euler_gamma", "newaxis", "float32", "int8", "bool", "dtype"):
         assert getattr(tnp, name) is getattr(np, name)
@@ -99,12 +100,14 @@ def test_constants_and_dtypes():
     assert tnp.ones(2, tnp.bfloat16).dtype == tnp.bfloat16
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize("name", ["sum", "prod", "max", "min", "mean", "var", "std", "any", "all"])
 def test_numpy_functions_find_the_methods(name):
     x = np.arange(6.0).reshape(2, 3)
     assert_same(getattr(np, name)(tnp.asarray(x), 1), getattr(np, name)(x, 1))
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize(
     "name", "sum prod max min mean var std any all ptp argmax argmin cumsum cumprod".split()
 )
@@ -113,6 +116,7 @@ def test_writing_in_place_is_refused(name):
         getattr(tnp, name)(tnp.ones(3), out=np.ones(3))
 
 
+@pytest.mark.xla
 def test_limits_of_dtypes():
     assert tnp.finfo("float32").eps == np.finfo("float32").eps
     assert tnp.finfo(tnp.ones(1, "complex64")).max == np.finfo("float32").max
@@ -120,6 +124,7 @@ def test_limits_of_dtypes():
     assert tnp.iinfo("int8").min == -128
 
 
+@pytest.mark.xla
 def test_linalg_names_take_the_last_two_axes(rng):
     x = rng.normal(size=(2, 3, 3))
     assert_same(tnp.linalg.diagonal(x, offset=1), np.linalg.diagonal(x, offset=1))
@@ -149,6 +154,7 @@ COPIES = {
 }
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize("name", COPIES)
 def test_assignment_to_a_result_spares_the_argument(name):
     x = tnp.array([1, 2, 3])
@@ -164,6 +170,7 @@ def test_assignment_to_a_result_spares_the_argument(name):
     assert interpreted(function, np.array([1, 2, 3]))[0].tolist() == [1, 2, 3]
 
 
+@pytest.mark.xla
 def test_scalars_are_not_shared():
     for make in (lambda: tnp.zeros(()), lambda: tnp.full((), 2.5), lambda: tnp.asarray(1)):
         x, y = make(), make()

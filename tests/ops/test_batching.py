@@ -235,6 +235,7 @@ def test_shared_matrix_of_a_triangular_solve_is_not_repeated() -> None:
         assert solve.operand_types[0].shape == sample.operands[0].shape
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize("name", ["gather", "scatter"])
 def test_indices_too_narrow_to_count_the_batch(name: str) -> None:
     """XLA writes the element's number beside the indices: uint8 holds no 299."""

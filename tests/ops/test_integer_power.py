@@ -8,6 +8,8 @@ import pytest
 import tracer
 import tracer.numpy as tnp
 
+pytestmark = pytest.mark.xla
+
 BASES, EXPONENTS = [-1, -1, -1, 1, 1, 2, -2, 0, 3], [-3, -2, -1, -1, 3, -1, 3, 2, 0]
 EXPECTED = [-1, 1, -1, 1, 1, 0, -8, 0, 1]
 

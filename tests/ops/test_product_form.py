@@ -61,6 +61,7 @@ def dots_outside_of_the_library(hlo: str) -> list[str]:
     return re.findall(r"= .* dot\(.*", "\n".join(outside))
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize("transposed", [False, True], ids=["", "through transposes"])
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
@@ -80,6 +81,7 @@ def test_every_layout_goes_to_the_library_and_is_right(
         assert dots_outside_of_the_library(executable.hlo()) == []
 
 
+@pytest.mark.xla
 @ynnpack
 def test_as_written_the_library_refuses_contracted_axes_in_front() -> None:
     """What all this is for: when this fails, XLA has learnt it and the forms may go."""
@@ -122,6 +124,7 @@ def test_packing_that_needs_new_pages_is_avoided() -> None:
     assert not form.transposes_right
 
 
+@pytest.mark.xla
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("dtype", ["float16", "int32", "complex64"])
 def test_other_dtypes(layout: str, dtype: str) -> None:
@@ -141,6 +144,7 @@ def test_other_dtypes(layout: str, dtype: str) -> None:
     np.testing.assert_allclose(found.astype(wide), wanted, rtol=2e-3, atol=1e-2)
 
 
+@pytest.mark.xla
 @ynnpack
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
@@ -156,6 +160,7 @@ def test_scratch_bounds_what_xla_counts_and_the_library_packs(
     assert memory.scratch_bytes <= packing_bytes(node)
 
 
+@pytest.mark.xla
 def test_axes_out_of_order_and_several_contracted_axes() -> None:
     generator = np.random.default_rng(2)
     x = generator.standard_normal((4, 32, 5, 24)).astype("f4")

@@ -65,6 +65,7 @@ def test_planners_for_other_limits_share_split_programs(monkeypatch: pytest.Monk
     assert second == first
 
 
+@pytest.mark.slow
 def test_a_deep_network_takes_slices_of_its_batch_that_are_as_large_as_the_limit_allows() -> None:
     """Hundreds of values are alive at its peak, none of which is large beside the limit."""
     layers, rows = 100, 4_096

@@ -12,6 +12,8 @@ import tracer
 import tracer.numpy as tnp
 from tracer import lowering
 
+pytestmark = pytest.mark.xla
+
 N, STEPS = 2_000, 300
 MATRIX_BYTES = 4 * N * N
 HERE = lowering.target_of()
@@ -61,7 +63,6 @@ def test_loops_over_states_are_computed_again(
     assert times > 1 or plan.compiled_bytes <= 0.75 * times * states
 
 
-@pytest.mark.xla
 @pytest.mark.parametrize("options", [{}, {"split": "never"}, {"tensor_size_threshold": 1_000_000}])
 def test_what_cannot_be_within_is_tried_all_the_same(
     options: Any, monkeypatch: pytest.MonkeyPatch

@@ -25,6 +25,7 @@ def applied(plan: Plan) -> set[str]:
     return {row.name for row in plan.passes if row.applied}
 
 
+@pytest.mark.xla
 def test_a_minus_leaves_out_and_nothing_else() -> None:
     assert "split" in applied(tracer.compile(kernel, memory_limit="1MB").plan(X))
     with pytest.raises(tracer.MemoryLimitError):
@@ -34,11 +35,13 @@ def test_a_minus_leaves_out_and_nothing_else() -> None:
     assert not plan.loops
 
 
+@pytest.mark.xla
 def test_names_alone_run_alone() -> None:
     plan = tracer.compile(kernel, memory_limit="1MB", passes="split").plan(X)
     assert applied(plan) == {"split"}
 
 
+@pytest.mark.xla
 def test_the_environment_selects_for_all_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRACER_PASSES", "-apply-rules,-split")
     assert not applied(tracer.compile(kernel).plan(X)) & {"apply rules", "split"}
@@ -60,6 +63,7 @@ def test_a_mixture_is_refused() -> None:
         tracer.compile(kernel, passes="-split,schedule")
 
 
+@pytest.mark.xla
 def test_modes_of_tracing_again_have_names() -> None:
     def steps(x: tracer.Array) -> tracer.Array:
         matrix = tnp.exp(-((x[:, None] - x) ** 2))

@@ -6,14 +6,16 @@ import ast
 import importlib.util
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import tracer
 import tracer.numpy as tnp
+from tests.optimizer.acting_programs import ACTING
+from tracer import ShapeDtype, lowering
 from tracer.array.trace import trace
 from tracer.optimizer.loops.split import SplitSettings
+from tracer.optimizer.passes import PassManager
 from tracer.optimizer.pipeline import (
     OPTIONAL_PASSES,
     TABLE,
@@ -23,7 +25,6 @@ from tracer.optimizer.pipeline import (
     entries_in,
     passes_in,
 )
-from tracer.optimizer.planner import Planner
 from tracer.optimizer.remat import Rematerialiser
 from tracer.optimizer.rewrite.rules import RULES
 from tracer.target import DEFAULT_TARGET
@@ -61,21 +62,37 @@ def test_each_pass_is_switched_off_by_its_name(option: str) -> None:
     assert gone == {option}
 
 
-def kernel(x: Any) -> Any:
-    return tnp.log(1 + tnp.exp(x[:, None] - x)) @ x
+NO_OTHER_WAY = {"recompute-in-loops", "segment-scans", "split", "rematerialise"}
+"""Those without which the program cannot keep its limit."""
 
 
-@pytest.mark.parametrize("option", sorted(OPTIONAL_PASSES - {"split"}))
-def test_what_is_switched_off_has_no_row_in_any_candidate(option: str) -> None:
-    graph = trace(kernel, (tracer.ShapeDtype((500,), "float64"),)).graph
-    options = PlannerOptions(limit_bytes=1 << 18, with_rules=True, disabled=disabled(option))
-    planner = Planner(graph, options)
-    found = [planner.smallest(), *planner.candidates()]
-    found = [planner.kept_in_place(planner.in_small_calls(each)) for each in found]
-    found = [planner.with_exponentials_expanded(each)[0] for each in found]
-    names = {row.name.replace(" ", "-") for each in found for row in each.rows}
-    assert option not in names
-    assert names - {"expand"}
+def test_every_pass_has_a_program_on_which_it_acts() -> None:
+    assert set(ACTING) == OPTIONAL_PASSES - {"shard"}
+
+
+@pytest.mark.xla
+@pytest.mark.parametrize("option", sorted(ACTING))
+def test_what_acts_has_no_row_when_it_is_switched_off(option: str) -> None:
+    if option == "loop-interchange" and lowering.target_of().cores < 2:
+        pytest.skip("there is one core")
+    program = ACTING[option]
+    assert program.applied(None)[option]
+    if option in NO_OTHER_WAY:
+        with pytest.raises(tracer.MemoryLimitError):
+            program.applied(f"-{option}")
+    else:
+        assert option not in program.applied(f"-{option}")
+
+
+def test_shard_acts_on_several_devices_unless_it_is_switched_off() -> None:
+    graph = trace(lambda x: tnp.exp(x[:, None] - x) @ x, [ShapeDtype((500,), "float64")]).graph
+    rows = {}
+    for name, options in (("on", OPTIONS), ("off", replace(OPTIONS, disabled=disabled("shard")))):
+        manager = PassManager()
+        manager.run(graph, passes_in(Stage.DEVICES, replace(CONTEXT, options=options)))
+        rows[name] = {row.name for row in manager.rows if row.applied}
+    assert "shard" in rows["on"]
+    assert rows["off"] == set()
 
 
 def test_only_modules_of_the_table_define_passes() -> None:

@@ -152,6 +152,7 @@ def test_rows_of_the_planner_are_plain() -> None:
     assert json.dumps([row.applied for row in planner.rows])
 
 
+@pytest.mark.xla
 def test_passes_are_switched_off_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     import tracer
     import tracer.numpy as tnp

@@ -99,6 +99,7 @@ CASES: dict[str, tuple[Callable[[], Strategy], Sequence[Pass]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_what_a_pass_writes_computes_the_same(name: str) -> None:
     strategy, passes = CASES[name]
@@ -124,6 +125,7 @@ KEEP_WHAT_IS_NOT_FINITE = ("turned", "joined", "lanes", "loops")
 may give NaN where one order gives a number, as their files say."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, -0.0])
 @pytest.mark.parametrize("name", KEEP_WHAT_IS_NOT_FINITE)
 def test_infinity_and_nan_stay_where_they_are(name: str, value: float) -> None:
@@ -142,6 +144,7 @@ def test_infinity_and_nan_stay_where_they_are(name: str, value: float) -> None:
     check()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["algebra", "kernels", "turned", "solves", "lanes"])
 def test_slices_compute_the_same(name: str) -> None:
     strategy = algebra("float64") if name == "algebra" else CASES[name][0]()
@@ -154,6 +157,7 @@ def test_slices_compute_the_same(name: str) -> None:
     check()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["algebra", "loops"])
 def test_the_smallest_program_computes_the_same(name: str) -> None:
     """Donated arguments that are results too, results that are given twice."""

@@ -58,18 +58,21 @@ def assert_split_is_same(
         assert row.extra_flops >= 0
 
 
+@pytest.mark.slow
 @many
 @given(programs("integer"), settings())
 def test_split_integers_exactly(program: Program, chosen: SplitSettings) -> None:
     assert_split_is_same(program, program.graph, chosen, 0)
 
 
+@pytest.mark.slow
 @many
 @given(programs("float"), settings())
 def test_split_floats(program: Program, chosen: SplitSettings) -> None:
     assert_split_is_same(program, program.graph, chosen, FLOAT_TOLERANCE)
 
 
+@pytest.mark.slow
 @some
 @given(programs("smooth", maximum_steps=8), settings())
 def test_split_gradients(program: Program, chosen: SplitSettings) -> None:
@@ -77,6 +80,7 @@ def test_split_gradients(program: Program, chosen: SplitSettings) -> None:
     assert_split_is_same(program, graph, chosen, FLOAT_TOLERANCE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "tolerance"), [("integer", 0), ("float", FLOAT_TOLERANCE)])
 def test_every_standard_pass(kind: str, tolerance: float) -> None:
     @some
@@ -92,6 +96,7 @@ def test_every_standard_pass(kind: str, tolerance: float) -> None:
     check()
 
 
+@pytest.mark.slow
 @some
 @given(programs("smooth", maximum_steps=8))
 def test_every_standard_pass_on_gradients(program: Program) -> None:
@@ -102,6 +107,7 @@ def test_every_standard_pass_on_gradients(program: Program) -> None:
         graph = after
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "tolerance"), [("integer", 0), ("float", FLOAT_TOLERANCE)])
 def test_every_candidate_of_the_planner(kind: str, tolerance: float) -> None:
     @some

@@ -11,6 +11,8 @@ import tracer.numpy as tnp
 from tracer import random
 from tracer.errors import ArgumentError, DTypeError, ShapeError
 
+pytestmark = pytest.mark.xla
+
 KEY = random.key(7)
 COUNT = 20_000
 # Known answers of the generator's authors (Random123, kat_vectors: threefry2x32, 20 rounds).

@@ -56,6 +56,7 @@ def test_all_matrices_are_what_defines_them(dtype: np.dtype[Any], n: int) -> Non
     assert told == []
 
 
+@pytest.mark.process
 @pytest.mark.slow
 @pytest.mark.sweep
 @pytest.mark.parametrize("family", FAMILIES)

@@ -43,11 +43,13 @@ def test_functions_at_all_sizes_compiled_and_eager(
     assert differences(dtype, size, run) == []
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("instructions", INSTRUCTION_SETS)
 def test_functions_on_machines_with_fewer_instructions(instructions: str) -> None:
     assert told_with(instructions, MODULE, f"float32:{LARGE}", f"float64:{LARGE}") == ""
 
 
+@pytest.mark.process
 @pytest.mark.slow
 @pytest.mark.sweep
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)

@@ -48,6 +48,7 @@ def other(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ta
     return target
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PLANNED)
 def test_a_program_is_predicted_within_its_limit(name: str, other: Target) -> None:
     function, types, limit = case(name)

@@ -1,0 +1,172 @@
+"""For each optional pass a program on which it acts, as a user writes and compiles it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import tracer
+import tracer.numpy as tnp
+from tracer import ShapeDtype
+from tracer.scipy.linalg import solve_triangular
+from tracer.scipy.special import logsumexp
+
+
+class Acting(NamedTuple):
+    """A program, the types that it is planned for, and options of `tracer.compile`."""
+
+    function: Callable[..., Any]
+    shapes: tuple[tuple[int, ...], ...]
+    dtype: str = "float32"
+    options: Mapping[str, Any] = {}
+
+    def applied(self, passes: str | None) -> dict[str, bool]:
+        """Return which passes ran, and whether they acted."""
+        types = [ShapeDtype(shape, self.dtype) for shape in self.shapes]
+        plan = tracer.compile(self.function, passes=passes, **self.options).plan(*types)
+        found: dict[str, bool] = {}
+        for row in plan.passes:
+            option = row.name.replace(" ", "-")
+            found[option] = found.get(option, False) or bool(row.applied)
+        return found
+
+
+def _two_scans(rows: Any) -> Any:
+    def running(x: Any) -> Any:
+        return tracer.scan(lambda c, row: (tnp.sin(c + row), c * row), tnp.zeros(3), x)
+
+    return running(running(rows)[1])[0]
+
+
+def _solved_product(factor: Any, wide: Any, square: Any) -> Any:
+    return tnp.exp(solve_triangular(factor, square @ wide, lower=True, trans=1))
+
+
+def _inner_products(x: Any, y: Any) -> Any:
+    difference = x[:, None] - y[None]
+    return tnp.einsum("ijk,ijk->ij", difference, difference)
+
+
+def _distances(x: Any, y: Any) -> Any:
+    return ((x[:, None] - y[None]) ** 2).sum(-1)
+
+
+def _log_sums(cost: Any, potential: Any) -> Any:
+    return logsumexp(potential[None, :] - cost.T, axis=1)
+
+
+def _stacked_state(state: Any) -> Any:
+    def step(_: Any, s: Any) -> Any:
+        x, v = s[:, 0], s[:, 1]
+        return tnp.stack([x + v, v - tnp.sin(x), s[:, 2] * x, s[:, 3]], axis=1)
+
+    return tracer.fori_loop(0, 50, step, state)
+
+
+def _forced_state(state: Any, force: Any) -> Any:
+    def step(i: Any, s: Any) -> Any:
+        x, v = s[:, 0], s[:, 1]
+        return tnp.stack([x + v, v - tnp.sin(x) + force[i % 4], s[:, 2] * x], axis=1)
+
+    return tracer.fori_loop(0, 40_000, step, state)
+
+
+def _swings(x: Any) -> Any:
+    def step(_: Any, carry: Any) -> Any:
+        place, speed = carry
+        return place + speed, speed - tnp.sin(place)
+
+    return tracer.fori_loop(0, 50, step, (x, x * 2))
+
+
+def _training(parameters: Any, first: Any, second: Any) -> Any:
+    """Take steps of Adam with parameters of several shapes."""
+
+    def step(_: Any, state: Any) -> Any:
+        new: Any = ([], [], [])
+        for p, m, v in zip(*state, strict=True):
+            m = 0.9 * m + 0.2 * p
+            v = 0.99 * v + 0.04 * p * p
+            for kind, value in zip(new, (p - 0.1 * m / (tnp.sqrt(v) + 1e-8), m, v), strict=True):
+                kind.append(value)
+        return new
+
+    return tracer.fori_loop(0, 100, step, (parameters, first, second))
+
+
+def _kernel(x: Any) -> Any:
+    return tnp.log(1 + tnp.exp(x[:, None] - x)) @ x
+
+
+def _both_ways(x: Any) -> Any:
+    y = 1 / (1 + x * x)
+    return y.sum(1), y.sum(0)
+
+
+def _layers(x: Any, a: Any) -> Any:
+    for _ in range(6):
+        x = tnp.tanh(a @ x @ a)
+    return (x * x).sum()
+
+
+def _products_then_sums(a: Any, b: Any) -> Any:
+    products = [tnp.sin(a @ b[i]) for i in range(16)]
+    return sum(product.sum() for product in products)
+
+
+def _large_invariant(x: Any) -> Any:
+    matrix = tnp.exp(-((x[:, None] - x) ** 2))
+    return tracer.fori_loop(0, 5, lambda _, v: matrix @ v / 3000, x)
+
+
+def _long_scan(start: Any) -> Any:
+    def step(x: Any, _: Any) -> Any:
+        return x + 0.01 * tnp.sin(x), None
+
+    return (tracer.scan(step, start, None, length=2000)[0] ** 2).sum()
+
+
+def _limit(megabytes: float, **options: Any) -> dict[str, Any]:
+    return {"memory_limit": int(megabytes * 1e6), **options}
+
+
+ACTING: dict[str, Acting] = {
+    "recompute-in-loops": Acting(_large_invariant, ((3000,),), options=_limit(1)),
+    "segment-scans": Acting(tracer.grad(_long_scan), ((10_000,),), "float64", _limit(16)),
+    "fuse-scans": Acting(_two_scans, ((4, 3),), "float64"),
+    "loop-unrolling": Acting(
+        lambda x: tracer.fori_loop(0, 1, lambda i, c: tnp.sin(c), x), ((100,),)
+    ),
+    "common-subexpressions": Acting(lambda x: tnp.exp(x).sum() + tnp.exp(x).max(), ((100,),)),
+    "constant-folding": Acting(lambda x: x * tnp.sin(tnp.float32(2)), ((3,),)),
+    "reassociate-solves": Acting(_solved_product, ((12, 12), (12, 400), (12, 12)), "float64"),
+    "apply-rules": Acting(lambda x: tnp.log(1 + tnp.exp(x)), ((100,),)),
+    "write-out-inner-products": Acting(_inner_products, ((100, 30), (100, 30))),
+    "unroll-short-reductions": Acting(_distances, ((200, 3), (200, 3))),
+    "match-contractions": Acting(_distances, ((100, 50), (100, 50))),
+    "reorder-chains": Acting(lambda a, b, v: a @ b @ v, ((100, 100), (100, 100), (100,))),
+    "sink-transposes": Acting(_log_sums, ((90, 60), (90,))),
+    "scalar-replacement": Acting(_stacked_state, ((512, 4),)),
+    "reduce-through-concatenate": Acting(
+        lambda x, y: tnp.concatenate([x, y]).max(axis=0), ((300, 200), (400, 200))
+    ),
+    "horizontal-fusion": Acting(
+        lambda *arrays: _training(*(list(arrays[i : i + 6]) for i in (0, 6, 12))),
+        ((2, 3), (4,), (1, 5), (6,), (2, 2), (3,)) * 3,
+        "float64",
+    ),
+    "split": Acting(_kernel, ((3000,),), options=_limit(1)),
+    "fusion-merger": Acting(_both_ways, ((600, 600),), "float64", {"split": "never"}),
+    "rematerialise": Acting(
+        tracer.grad(_layers), ((192, 192), (192, 192)), options=_limit(1.7, split="never")
+    ),
+    "schedule": Acting(
+        _products_then_sums, ((64, 64), (16, 64, 64)), options=_limit(0.4, split="never")
+    ),
+    "loop-interchange": Acting(_forced_state, ((128, 3), (4, 128))),
+    "small-calls": Acting(_swings, ((256,),)),
+    "keep-in-place": Acting(
+        lambda x: (x.sum(), x + x), ((1000, 100),), options={"donate_argnums": 0}
+    ),
+    "expand-exponentials": Acting(lambda x: tnp.exp(x), ((1000,),), "float64"),
+}

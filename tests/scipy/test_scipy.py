@@ -1,0 +1,154 @@
+"""tracer.scipy against SciPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.linalg
+import scipy.special
+
+import tracer
+import tracer.scipy
+from tests.numpy.oracle import assert_same, interpreted, quietly, sample
+from tracer.errors import ArgumentError, DTypeError, LinAlgError, ShapeError
+
+linalg, special = tracer.scipy.linalg, tracer.scipy.special
+
+DTYPES = ("bool", "int8", "int32", "float16", "float32", "float64")
+UNARY = "erf erfc erfinv gammaln digamma expit logit log_expit entr ndtr".split()
+BINARY = "xlogy xlog1py betaln rel_entr".split()
+
+
+def _assert_close(result, expected, context=""):
+    """SciPy's own algorithms differ from XLA's in the last digits."""
+    got, want = np.asarray(result), np.asarray(expected)
+    assert got.dtype == want.dtype, context
+    tolerance = {"float16": 1e-2, "float32": 1e-4}.get(want.dtype.name, 1e-11)
+    np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance, err_msg=str(context))
+
+
+def _result_dtype(dtype):
+    """Floats stay, integers become float64; SciPy is of several minds about float16 and int8."""
+    return dtype if np.dtype(dtype).kind == "f" else "float64"
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", UNARY)
+def test_unary_functions(name, dtype, rng):
+    x = sample(rng, (12,), dtype)
+    wanted = _result_dtype(dtype)
+    expected = quietly(getattr(scipy.special, name), x.astype(wanted)).astype(wanted)
+    _assert_close(interpreted(getattr(special, name), x)[0], expected, f"{name} {dtype}")
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", BINARY)
+def test_binary_functions(name, dtype, rng):
+    x, y = np.abs(sample(rng, (5, 1), dtype)), np.abs(sample(rng, (6,), dtype))
+    wanted = _result_dtype(dtype)
+    expected = quietly(getattr(scipy.special, name), x.astype(wanted), y.astype(wanted))
+    expected = expected.astype(wanted)
+    _assert_close(interpreted(getattr(special, name), x, y)[0], expected, f"{name} {dtype}")
+
+
+@pytest.mark.xla
+def test_special_points():
+    nan, inf = np.nan, np.inf
+    x, y = np.array([0, 0, 0, 1, 1, nan, -1.0]), np.array([0, nan, inf, 0, nan, 1, 2.0])
+    for name in ("xlogy", "xlog1py", "rel_entr"):
+        expected = quietly(getattr(scipy.special, name), x, y)
+        np.testing.assert_allclose(np.asarray(getattr(special, name)(x, y)), expected, err_msg=name)
+    points = np.array([-inf, -1.0, 0.0, 0.5, 1.0, inf, nan, 800.0, -800.0])
+    for name in ("entr", "expit", "log_expit", "erfc", "ndtr", "logit"):
+        expected = quietly(getattr(scipy.special, name), points)
+        found = np.asarray(getattr(special, name)(points))
+        np.testing.assert_allclose(found, expected, rtol=1e-12, err_msg=name)
+
+
+def test_complex_numbers_are_refused():
+    with pytest.raises(DTypeError, match="not defined for complex"):
+        special.erf(np.ones(2, complex))
+
+
+@pytest.mark.xla
+@pytest.mark.parametrize("axis", [None, 0, -1, (0, 1)])
+def test_sums_of_exponentials(axis, rng):
+    x = rng.normal(size=(3, 4)) * 300
+    b = rng.random((3, 4))
+    for keepdims in (False, True):
+        expected = scipy.special.logsumexp(x, axis, keepdims=keepdims)
+        found = interpreted(lambda v, k=keepdims: special.logsumexp(v, axis, keepdims=k), x)[0]
+        assert_same(found, expected)
+    _assert_close(special.logsumexp(x, axis, b), scipy.special.logsumexp(x, axis, b))
+    _assert_close(special.softmax(x, axis), scipy.special.softmax(x, axis))
+    _assert_close(special.log_softmax(x, axis), scipy.special.log_softmax(x, axis))
+
+
+@pytest.mark.parametrize("name", ["logsumexp", "softmax", "log_softmax"])
+@pytest.mark.parametrize("dtype", ["int32", "float32", "float64"])
+def test_dtypes_of_softmax(name, dtype, rng):
+    x = sample(rng, (5,), dtype)
+    expected = getattr(scipy.special, name)(x)
+    _assert_close(interpreted(getattr(special, name), x)[0], expected, dtype)
+
+
+@pytest.mark.xla
+def test_logsumexp_of_infinities():
+    x = np.array([[-np.inf, -np.inf], [np.inf, 0.0], [-np.inf, 2.0]])
+    np.testing.assert_array_equal(
+        np.asarray(special.logsumexp(x, 1)), quietly(scipy.special.logsumexp, x, 1)
+    )
+
+
+@pytest.mark.xla
+def test_softmax_keeps_half_precision():
+    x = tracer.numpy.asarray([1.0, 2.0], "bfloat16")
+    assert special.softmax(x).dtype == tracer.numpy.bfloat16
+
+
+def _triangle(rng, dtype="float64", n=4):
+    a = sample(rng, (n, n), dtype)
+    return (a + 5 * np.eye(n)).astype(dtype)
+
+
+@pytest.mark.parametrize("lower", [False, True])
+@pytest.mark.parametrize("trans", [0, 1, 2, "N", "T", "C"])
+@pytest.mark.parametrize("unit_diagonal", [False, True])
+def test_solve_triangular(lower, trans, unit_diagonal, rng):
+    a, b = _triangle(rng, "complex128"), rng.normal(size=(4, 3))
+    options = {"trans": trans, "lower": lower, "unit_diagonal": unit_diagonal}
+    expected = scipy.linalg.solve_triangular(a, b, **options)
+    found = interpreted(lambda x, y: linalg.solve_triangular(x, y, **options), a, b)[0]
+    _assert_close(found, expected)
+
+
+@pytest.mark.xla
+def test_solve_triangular_shapes_and_dtypes(rng):
+    a, b = _triangle(rng, "float32"), rng.normal(size=4)
+    _assert_close(linalg.solve_triangular(a, b), scipy.linalg.solve_triangular(a, b))
+    stack = np.stack([a, 2 * a])
+    found = np.asarray(linalg.solve_triangular(stack, np.eye(4, dtype="float32"), lower=True))
+    np.testing.assert_allclose(found[1] * 2, found[0], rtol=1e-5)
+    assert found.dtype == np.float32
+    with pytest.raises(ShapeError, match="do not fit"):
+        linalg.solve_triangular(a, np.ones(5))
+    with pytest.raises(LinAlgError, match="square"):
+        linalg.solve_triangular(np.ones((2, 3)), b)
+    with pytest.raises(ArgumentError, match="trans"):
+        linalg.solve_triangular(a, b, trans="X")
+
+
+@pytest.mark.xla
+@pytest.mark.parametrize("lower", [False, True])
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_cholesky_solves(lower, dtype, rng):
+    a = sample(rng, (4, 4), dtype)
+    a = a @ a.conj().T + 4 * np.eye(4)
+    b = rng.normal(size=(4, 2))
+    _assert_close(linalg.cholesky(a, lower), scipy.linalg.cholesky(a, lower))
+    factor = linalg.cho_factor(a, lower)
+    assert factor[1] is lower
+    _assert_close(
+        linalg.cho_solve(factor, b), scipy.linalg.cho_solve(scipy.linalg.cho_factor(a), b)
+    )
+    assert linalg.cho_solve(factor, b[:, 0]).shape == (4,)
