@@ -85,7 +85,12 @@ def _with_import(text: str, module: str, names: set[str]) -> str:
 
 
 def _import(module: str, names: set[str]) -> list[str]:
-    return [f"from {module} import ({', '.join(sorted(names))})"] if names else []
+    return [f"from {module} import (", _rows(sorted(names)), ")"] if names else []
+
+
+def _rows(names: list[str]) -> str:
+    """Write a name a line; without a last comma ruff joins what fits on one."""
+    return ",\n".join(names)
 
 
 def _with_list(text: str, names: set[str]) -> str:
@@ -97,7 +102,9 @@ def _with_list(text: str, names: set[str]) -> str:
     assert isinstance(node, ast.Assign)
     present = ast.literal_eval(node.value)
     wanted = [name for name in present if name in bound] + sorted(names - set(present))
-    return text if wanted == present else _put(text, node, [f"__all__ = {wanted}"])
+    if wanted == present:
+        return text
+    return _put(text, node, ["__all__ = [", _rows([f'"{name}"' for name in wanted]), "]"])
 
 
 def _put(text: str, node: ast.stmt, lines: list[str]) -> str:
