@@ -14,6 +14,7 @@ import pytest
 import tracer
 import tracer.numpy as tnp
 from tracer.array.trace import trace
+from tracer.optimizer.final_passes import FinalPasses
 from tracer.optimizer.loops.split import SplitSettings
 from tracer.optimizer.pipeline import (
     OPTIONAL_PASSES,
@@ -72,8 +73,9 @@ def test_what_is_switched_off_has_no_row_in_any_candidate(option: str) -> None:
     options = PlannerOptions(limit_bytes=1 << 18, with_rules=True, disabled=disabled(option))
     planner = Planner(graph, options)
     found = [planner.smallest(), *planner.candidates()]
-    found = [planner.kept_in_place(planner.in_small_calls(each)) for each in found]
-    found = [planner.with_exponentials_expanded(each)[0] for each in found]
+    final = FinalPasses(options)
+    found = [final.kept_in_place(final.in_small_calls(each)) for each in found]
+    found = [final.with_exponentials_expanded(each)[0] for each in found]
     names = {row.name.replace(" ", "-") for each in found for row in each.rows}
     assert option not in names
     assert names - {"expand"}

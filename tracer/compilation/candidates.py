@@ -19,6 +19,7 @@ from tracer.errors import MemoryLimitError, OutOfMemoryError
 from tracer.ir import Graph
 from tracer.optimizer.alias.donations import match_donations
 from tracer.optimizer.candidates import Candidate, PlanningCache
+from tracer.optimizer.final_passes import FinalPasses
 from tracer.optimizer.model.liveness import Liveness
 from tracer.optimizer.passes import PassRow
 from tracer.optimizer.pipeline import PlannerOptions
@@ -264,6 +265,7 @@ class CandidateCompiler:
         self.traced = traced
         self.placer = placer
         self.planner = planner
+        self.final_passes = FinalPasses(planner.options)
         self.kernels = planner.options.machine.kernels
         self.device = device
         self.donated = donated
@@ -318,7 +320,7 @@ class CandidateCompiler:
 
     def _in_our_order(self, found: CompiledCandidate, room: int) -> CompiledCandidate | None:
         """Return the same program where XLA has to keep our order, if that may fit in the room."""
-        candidate = self.planner.ordered(found.candidate)
+        candidate = self.final_passes.ordered(found.candidate)
         if candidate is None or candidate.peak_bytes > min(room, _TENTH_LESS * found.nbytes):
             return None
         return self._found(candidate)
@@ -328,10 +330,10 @@ class CandidateCompiler:
         found, candidate = self._in_lanes(candidate)
         if found is not None:
             return found
-        candidate = self.planner.kept_in_place(self.planner.in_small_calls(candidate))
+        candidate = self.final_passes.kept_in_place(self.final_passes.in_small_calls(candidate))
         graph = candidate.graph
         if self.kernels.expanded_exponentials and self.placer is None:
-            candidate, graph = self.planner.with_exponentials_expanded(candidate)
+            candidate, graph = self.final_passes.with_exponentials_expanded(candidate)
         try:
             return CompiledCandidate(self, candidate, self._compile(graph), graph)
         except OutOfMemoryError as error:
@@ -343,7 +345,7 @@ class CandidateCompiler:
         on_mesh = self.placer is not None
         if on_mesh or not self.kernels.lanes or not self.device.is_present:
             return None, candidate
-        candidate, lanes = self.planner.in_lanes(candidate)
+        candidate, lanes = self.final_passes.in_lanes(candidate)
         if lanes is None:
             return None, candidate
         options = next(self._attempts(candidate.graph))
