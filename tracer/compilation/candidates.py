@@ -10,11 +10,9 @@ from typing import Any, Protocol, TypeVar
 
 from tracer import lowering
 from tracer.array.trace import Traced
-from tracer.compilation.donation import donated_leaves
 from tracer.compilation.mesh_placement import Placer
-from tracer.compilation.options import AUTO, CompileOptions
 from tracer.compilation.retracing import FRUGAL_MODES, PLAIN, Mode, has_loops, modes
-from tracer.compilation.signature import Call
+from tracer.compilation.task import Task
 from tracer.errors import MemoryLimitError, OutOfMemoryError
 from tracer.ir import Graph
 from tracer.optimizer.alias.donations import match_donations
@@ -92,22 +90,13 @@ class CandidateSearch:
     """
 
     def __init__(
-        self,
-        call: Call,
-        options: CompileOptions,
-        name: str,
-        others: CandidateSearch | None = None,
-        placer: Placer | None = None,
+        self, task: Task, others: CandidateSearch | None = None, placer: Placer | None = None
     ) -> None:
-        self.call, self.options, self.name, self.placer = call, options, name, placer
+        self.task, self.limit, self.placer = task, task.limit, placer
         # What was found for other limits.
         self._planned: PlanningCache = PlanningCache() if others is None else others._planned
         self._traces: dict[Mode, Traced] = {} if others is None else others._traces
-        self.donated = donated_leaves(call, options.donation)
-        self.device = lowering.find_device(options.device)
-        limit = options.limit
-        self.limit = lowering.free_bytes(self.device) if limit == AUTO else limit
-        self.plain = self._compiler(call.traced, PLAIN)
+        self.plain = self._compiler(task.traced, PLAIN)
         self._found: dict[Mode, CandidateCompiler] = {}
 
     def compile(self) -> CompiledCandidate:
@@ -119,9 +108,8 @@ class CandidateSearch:
             The smallest program that is known is above the limit.
         """
         found = self._within_machine() or self.first() or self.least
-        assert not isinstance(self.limit, str)
         if self.limit is not None and found.nbytes > self.limit:
-            raise infeasible(self.name, self.limit, found)
+            raise infeasible(self.task.name, self.limit, found)
         return found
 
     def minimum_bytes(self) -> int:
@@ -129,16 +117,16 @@ class CandidateSearch:
 
         What takes less than the limit under which it was found may not be found under a lower one.
         """
-        with predicted_for(self.device):
+        with predicted_for(self.task.device):
             least = self.least.nbytes
-        return min(least, self.limit) if isinstance(self.limit, int) else least
+        return least if self.limit is None else min(least, self.limit)
 
     def _within_machine(self) -> CompiledCandidate | None:
         """Return, without a limit, what keeps to the machine's memory where all else needs more.
 
         However long that takes: the whole program would not run.
         """
-        planner, options = self.plain.planner, self.options
+        planner, options = self.plain.planner, self.task.options
         room = planner.machine_limit if self.limit is None and options.split else None
         if room is None or options.threshold_bytes is not None:
             return None
@@ -160,7 +148,7 @@ class CandidateSearch:
         at nine tenths of what is found here a limit is refused.
         """
         found = self.with_limit(1)._smallest.smallest()
-        if self.options.split:
+        if self.task.options.split:
             found = tenths_lower(found, lambda limit: self.with_limit(limit).first())
         # XLA may take less for the program as it is without a limit than is predicted of it.
         free = self.with_limit(None)
@@ -170,9 +158,7 @@ class CandidateSearch:
 
     def with_limit(self, limit: int | None) -> CandidateSearch:
         """Return the same program under another limit; they share what is found."""
-        return CandidateSearch(
-            self.call, replace(self.options, limit=limit), self.name, self, self.placer
-        )
+        return CandidateSearch(replace(self.task, limit=limit), self, self.placer)
 
     def mode_row(self, compiler: CandidateCompiler) -> PassRow | None:
         """Return the line of the plan's table that says what a mode changed; None without one."""
@@ -183,7 +169,7 @@ class CandidateSearch:
     def _tried(self) -> Iterator[CandidateCompiler]:
         """Yield the compilers, those that compute least first, each made when it is asked for."""
         yield self.plain
-        if isinstance(self.limit, int):
+        if self.limit is not None:
             yield from self._in_modes(modes(self.limit - self.plain.planner.fixed_bytes))
 
     @cached_property
@@ -200,11 +186,11 @@ class CandidateSearch:
 
     def _in_modes(self, modes: Iterable[Mode]) -> Iterator[CandidateCompiler]:
         """Yield a compiler for every mode that changes something, each program once."""
-        if not has_loops(self.call.traced.graph):
+        if not has_loops(self.task.traced.graph):
             return
         yielded = {self.plain}
         for mode in modes:
-            if mode.options & self.options.disabled:
+            if mode.options & self.task.options.disabled:
                 continue
             if mode not in self._found:
                 self._found[mode] = self._known(self._compiler(self._traced(mode), mode))
@@ -215,7 +201,7 @@ class CandidateSearch:
 
     def _traced(self, mode: Mode) -> Traced:
         if mode not in self._traces:
-            self._traces[mode] = self.call.traced_to_keep_less(
+            self._traces[mode] = self.task.call.traced_to_keep_less(
                 mode.large_bytes, in_segments=mode.in_segments
             )
         return self._traces[mode]
@@ -227,49 +213,37 @@ class CandidateSearch:
         return next((c for c in known if c.planner.graph.fingerprint == mine), compiler)
 
     def _compiler(self, traced: Traced, mode: Mode) -> CandidateCompiler:
-        limit = self.limit
-        assert not isinstance(limit, str)
+        task, options = self.task, self.task.options
         planner = Planner(
             traced.graph,
             PlannerOptions(
-                limit_bytes=limit,
-                threshold_bytes=self.options.threshold_bytes,
-                split_bytes=self.options.split_bytes,
-                machine=lowering.target_of(self.device),
-                split=self.options.split,
+                limit_bytes=task.limit,
+                threshold_bytes=options.threshold_bytes,
+                split_bytes=options.split_bytes,
+                machine=lowering.target_of(task.device),
+                split=options.split,
                 with_rules=True,
-                disabled=self.options.disabled,
-                donated=frozenset(self.donated),
+                disabled=options.disabled,
+                donated=frozenset(task.donated),
                 sink_bytes=mode.large_bytes,
             ),
             self._planned,
         )
-        return CandidateCompiler(
-            traced, planner, mode, self.device, self.donated, limit, self.placer
-        )
+        return CandidateCompiler(task, traced, planner, mode, self.placer)
 
 
 class CandidateCompiler:
     """Tries the planner's candidates until XLA's own count confirms one."""
 
     def __init__(
-        self,
-        traced: Traced,
-        planner: Planner,
-        mode: Mode,
-        device: lowering.Device,
-        donated: tuple[int, ...],
-        limit: int | None,
-        placer: Placer | None,
+        self, task: Task, traced: Traced, planner: Planner, mode: Mode, placer: Placer | None
     ) -> None:
+        self.device, self.donated, self.limit = task.device, task.donated, task.limit
         self.traced = traced
         self.placer = placer
         self.planner = planner
         self.final_passes = FinalPasses(planner.options)
         self.kernels = planner.options.machine.kernels
-        self.device = device
-        self.donated = donated
-        self.limit = limit
         self.mode = mode
         self._smallest: CompiledCandidate | None = None
         self._refusals: list[OutOfMemoryError] = []
