@@ -19,7 +19,6 @@ from tracer.optimizer.alias.donations import match_donations
 from tracer.optimizer.candidates import Candidate, PlanningCache
 from tracer.optimizer.final_passes import FinalPasses
 from tracer.optimizer.model.liveness import Liveness
-from tracer.optimizer.passes import PassRow
 from tracer.optimizer.pipeline import PlannerOptions
 from tracer.optimizer.planner import Planner
 from tracer.source import Source
@@ -110,7 +109,7 @@ class CandidateSearch:
         found = self._within_machine() or self.first() or self.least
         if self.limit is not None and found.nbytes > self.limit:
             raise infeasible(self.task.name, self.limit, found)
-        return found
+        return self._told(found)
 
     def minimum_bytes(self) -> int:
         """Return the smallest limit that is known to be met, in bytes.
@@ -160,11 +159,13 @@ class CandidateSearch:
         """Return the same program under another limit; they share what is found."""
         return CandidateSearch(replace(self.task, limit=limit), self, self.placer)
 
-    def mode_row(self, compiler: CandidateCompiler) -> PassRow | None:
-        """Return the line of the plan's table that says what a mode changed; None without one."""
+    def _told(self, found: CompiledCandidate) -> CompiledCandidate:
+        """Return a candidate with a first row that says what its mode changed, if one did."""
+        compiler, candidate = found.compiler, found.candidate
         if compiler.mode is PLAIN:
-            return None
-        return compiler.mode.row(self.plain.planner, compiler.planner)
+            return found
+        row = compiler.mode.row(self.plain.planner, compiler.planner)
+        return replace(found, candidate=replace(candidate, rows=(row, *candidate.rows)))
 
     def _tried(self) -> Iterator[CandidateCompiler]:
         """Yield the compilers, those that compute least first, each made when it is asked for."""
@@ -213,40 +214,33 @@ class CandidateSearch:
         return next((c for c in known if c.planner.graph.fingerprint == mine), compiler)
 
     def _compiler(self, traced: Traced, mode: Mode) -> CandidateCompiler:
-        task, options = self.task, self.task.options
-        planner = Planner(
-            traced.graph,
-            PlannerOptions(
-                limit_bytes=task.limit,
-                threshold_bytes=options.threshold_bytes,
-                split_bytes=options.split_bytes,
-                machine=lowering.target_of(task.device),
-                split=options.split,
-                with_rules=True,
-                disabled=options.disabled,
-                donated=frozenset(task.donated),
-                sink_bytes=mode.large_bytes,
-            ),
-            self._planned,
-        )
-        return CandidateCompiler(task, traced, planner, mode, self.placer)
+        return CandidateCompiler(self.task, traced, mode, self._planned, self.placer)
 
 
 class CandidateCompiler:
     """Tries the planner's candidates until XLA's own count confirms one."""
 
     def __init__(
-        self, task: Task, traced: Traced, planner: Planner, mode: Mode, placer: Placer | None
+        self, task: Task, traced: Traced, mode: Mode, known: PlanningCache, placer: Placer | None
     ) -> None:
         self.device, self.donated, self.limit = task.device, task.donated, task.limit
-        self.traced = traced
-        self.placer = placer
-        self.planner = planner
-        self.final_passes = FinalPasses(planner.options)
-        self.kernels = planner.options.machine.kernels
-        self.mode = mode
+        self.traced, self.mode, self.placer = traced, mode, placer
         self._smallest: CompiledCandidate | None = None
         self._refusals: list[OutOfMemoryError] = []
+        options = PlannerOptions(
+            limit_bytes=task.limit,
+            threshold_bytes=task.options.threshold_bytes,
+            split_bytes=task.options.split_bytes,
+            machine=lowering.target_of(task.device),
+            split=task.options.split,
+            with_rules=True,
+            disabled=task.options.disabled,
+            donated=frozenset(task.donated),
+            sink_bytes=mode.large_bytes,
+        )
+        self.kernels = options.machine.kernels
+        self.final_passes = FinalPasses(options)
+        self.planner = Planner(traced.graph, options, known)
 
     def compile(self) -> CompiledCandidate | None:
         """Return the first candidate that keeps the limit, compiled; None if there is none.

@@ -12,10 +12,9 @@ from tracer import lowering, tree
 from tracer.array.array import Array, Deleted
 from tracer.array.recording import Reading
 from tracer.array.trace import Traced, Written, write_back
-from tracer.compilation.alias_report import Compiled, alias_report, unused_rows
+from tracer.compilation.alias_report import Compiled, alias_report, warn_unused
 from tracer.compilation.candidates import CandidateSearch, CompiledCandidate, predicted_for
 from tracer.compilation.collection import rare_collection
-from tracer.compilation.donation import warn_unused
 from tracer.compilation.mesh_arguments import MeshArguments
 from tracer.compilation.options import CompileOptions
 from tracer.compilation.signature import Call
@@ -120,7 +119,8 @@ def _build(task: Task) -> Program:
     found = compilers.compile()
     traced, execute, device = found.compiler.traced, found.execute, task.device
     compiled = _compiled(task, found)
-    warn_unused(task.name, unused_rows(compiled) if task.donated else ())
+    if task.donated:
+        warn_unused(task.name, compiled)
     return Program(
         execute=execute.with_limit(found.compiler.limit),
         captured=_closed_over(traced, execute, [device] * len(traced.captured), task.name),
@@ -260,8 +260,6 @@ def _compiled(task: Task, found: CompiledCandidate) -> Compiled:
 
 def _plan(compilers: CandidateSearch, found: CompiledCandidate, compiled: Compiled) -> Plan:
     candidate, task = found.candidate, compilers.task
-    mode_row = compilers.mode_row(found.compiler)
-    rows = candidate.rows if mode_row is None else (mode_row, *candidate.rows)
     return Plan(
         limit_bytes=task.limit,
         peak_bytes=candidate.peak_bytes,
@@ -269,7 +267,7 @@ def _plan(compilers: CandidateSearch, found: CompiledCandidate, compiled: Compil
         compiled_bytes=found.nbytes,
         argument_bytes=sum(type.nbytes for type in candidate.graph.input_types),
         output_bytes=sum(type.nbytes for type in candidate.graph.output_types),
-        passes=rows,
+        passes=candidate.rows,
         loops=candidate.loops,
         timeline=timeline_of(candidate.graph, frozenset(task.donated)),
         find_minimum=compilers.minimum_bytes,
