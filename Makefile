@@ -15,7 +15,7 @@ RECORD = $(if $(OUTCOMES),-p tests.outcomes --outcomes $(OUTCOMES)/$@.json)
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test unit fuzz sweep lint types format smoke benchmark \
+.PHONY: help demo test unit fuzz sweep lint types format generate smoke benchmark \
 	environments test-oldest test-newest test-jax clean
 
 help: ## list the targets
@@ -65,6 +65,13 @@ lint: .venv/.dev ## ruff: rules and format
 format: .venv/.dev ## ruff: mend what it can
 	.venv/bin/ruff check --fix .
 	.venv/bin/ruff format .
+
+generate: .venv/.dev ## what is written from the code: exports, docs/numpy-surface.md, docs/passes.md
+	.venv/bin/python docs/generate_exports.py
+	.venv/bin/ruff check --quiet --fix tracer/ops/__init__.py tracer/numpy/__init__.py
+	.venv/bin/ruff format --quiet tracer/ops/__init__.py tracer/numpy/__init__.py
+	.venv/bin/python docs/generate_surface.py
+	.venv/bin/python docs/generate_passes.py
 
 types: .venv/.dev ## mypy --strict
 	.venv/bin/mypy

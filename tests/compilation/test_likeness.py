@@ -14,7 +14,7 @@ from tracer.compilation.signature import read_call
 
 def pairs(function: Callable[..., Any], *args: Any, donated: Any = (), **kwargs: Any) -> Any:
     call = read_call(function, (), args, kwargs)
-    return returned_arguments(call, call.traced, donated)
+    return returned_arguments(call, donated)
 
 
 A, B = np.ones(3), np.ones((2, 3))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tracer import lowering
+from tracer.errors import DonationWarning, user_source
 from tracer.ir import Graph, Node
 from tracer.lowering import ArrayCopy, Place
 from tracer.optimizer.alias.donations import Alias, Donations, match_donations
@@ -59,6 +61,18 @@ def unused_rows(program: Compiled) -> tuple[UnusedRow, ...]:
             type = types[argument]
             rows.append(UnusedRow(names[argument], str(type), type.nbytes, reason))
     return tuple(rows)
+
+
+def warn_unused(name: str, program: Compiled) -> None:
+    """Warn, at the user's line, that donated memory is not used."""
+    rows = [row for row in unused_rows(program) if row.nbytes]
+    if not rows:
+        return
+    where = user_source()
+    lines = "".join(f"\n  {row}" for row in rows)
+    text = f"{name}: donated memory that no result takes over, freed after the call:{lines}"
+    file, line = ("<unknown>", 1) if where is None else (where.file, where.line)
+    warnings.warn_explicit(text, DonationWarning, file, line)
 
 
 def alias_report(program: Compiled) -> AliasReport:
@@ -183,4 +197,4 @@ def _body(bodies: Mapping[str, Graph | tuple[Graph, ...]], name: str) -> Graph:
     return found[int(number.rstrip("]"))] if isinstance(found, tuple) else found
 
 
-__all__ = ["Compiled", "alias_report", "unused_rows"]
+__all__ = ["Compiled", "alias_report", "warn_unused"]

@@ -10,17 +10,15 @@ from typing import Any, Protocol, TypeVar
 
 from tracer import lowering
 from tracer.array.trace import Traced
-from tracer.compilation.donation import donated_leaves
 from tracer.compilation.mesh_placement import Placer
-from tracer.compilation.options import AUTO, CompileOptions
 from tracer.compilation.retracing import FRUGAL_MODES, PLAIN, Mode, has_loops, modes
-from tracer.compilation.signature import Call
+from tracer.compilation.task import Task
 from tracer.errors import MemoryLimitError, OutOfMemoryError, Source
 from tracer.ir import Graph
 from tracer.optimizer.alias.donations import match_donations
 from tracer.optimizer.candidates import Candidate, PlanningCache
+from tracer.optimizer.final_passes import FinalPasses
 from tracer.optimizer.model.liveness import Liveness
-from tracer.optimizer.passes import PassRow
 from tracer.optimizer.pipeline import PlannerOptions
 from tracer.optimizer.planner import Planner
 from tracer.target import planned_for
@@ -90,22 +88,13 @@ class CandidateSearch:
     """
 
     def __init__(
-        self,
-        call: Call,
-        options: CompileOptions,
-        name: str,
-        others: CandidateSearch | None = None,
-        placer: Placer | None = None,
+        self, task: Task, others: CandidateSearch | None = None, placer: Placer | None = None
     ) -> None:
-        self.call, self.options, self.name, self.placer = call, options, name, placer
+        self.task, self.limit, self.placer = task, task.limit, placer
         # What was found for other limits.
         self._planned: PlanningCache = PlanningCache() if others is None else others._planned
         self._traces: dict[Mode, Traced] = {} if others is None else others._traces
-        self.donated = donated_leaves(call, options.donation)
-        self.device = lowering.find_device(options.device)
-        limit = options.limit
-        self.limit = lowering.free_bytes(self.device) if limit == AUTO else limit
-        self.plain = self._compiler(call.traced, PLAIN)
+        self.plain = self._compiler(task.traced, PLAIN)
         self._found: dict[Mode, CandidateCompiler] = {}
 
     def compile(self) -> CompiledCandidate:
@@ -117,10 +106,9 @@ class CandidateSearch:
             The smallest known program is above the limit.
         """
         found = self._within_machine() or self.first() or self.least
-        assert not isinstance(self.limit, str)
         if self.limit is not None and found.nbytes > self.limit:
-            raise infeasible(self.name, self.limit, found)
-        return found
+            raise infeasible(self.task.name, self.limit, found)
+        return self._told(found)
 
     def minimum_bytes(self) -> int:
         """Return the smallest limit that is known to be met, in bytes.
@@ -128,16 +116,16 @@ class CandidateSearch:
         A program may take less than the limit under which it was found, and not be found under a
         lower one.
         """
-        with predicted_for(self.device):
+        with predicted_for(self.task.device):
             least = self.least.nbytes
-        return min(least, self.limit) if isinstance(self.limit, int) else least
+        return least if self.limit is None else min(least, self.limit)
 
     def _within_machine(self) -> CompiledCandidate | None:
         """Return, without a limit, a program within the machine's memory if all others need more.
 
         However long that takes, since the whole program would not run.
         """
-        planner, options = self.plain.planner, self.options
+        planner, options = self.plain.planner, self.task.options
         room = planner.machine_limit if self.limit is None and options.split else None
         if room is None or options.threshold_bytes is not None:
             return None
@@ -159,7 +147,7 @@ class CandidateSearch:
         at nine tenths of what is found here a limit is refused.
         """
         found = self.with_limit(1)._smallest.smallest()
-        if self.options.split:
+        if self.task.options.split:
             found = tenths_lower(found, lambda limit: self.with_limit(limit).first())
         # XLA may take less for the program as it is without a limit than is predicted of it.
         free = self.with_limit(None)
@@ -168,21 +156,21 @@ class CandidateSearch:
         return min(free.first() or found, found, key=lambda found: found.nbytes)
 
     def with_limit(self, limit: int | None) -> CandidateSearch:
-        """Return the same search under another limit; both share what is found."""
-        return CandidateSearch(
-            self.call, replace(self.options, limit=limit), self.name, self, self.placer
-        )
+        """Return the same program under another limit; they share what is found."""
+        return CandidateSearch(replace(self.task, limit=limit), self, self.placer)
 
-    def mode_row(self, compiler: CandidateCompiler) -> PassRow | None:
-        """Return the line of the plan's table that says what a mode changed; None without one."""
+    def _told(self, found: CompiledCandidate) -> CompiledCandidate:
+        """Return a candidate with a first row that says what its mode changed, if one did."""
+        compiler, candidate = found.compiler, found.candidate
         if compiler.mode is PLAIN:
-            return None
-        return compiler.mode.row(self.plain.planner, compiler.planner)
+            return found
+        row = compiler.mode.row(self.plain.planner, compiler.planner)
+        return replace(found, candidate=replace(candidate, rows=(row, *candidate.rows)))
 
     def _tried(self) -> Iterator[CandidateCompiler]:
         """Yield the compilers, those that compute least first, each made when it is needed."""
         yield self.plain
-        if isinstance(self.limit, int):
+        if self.limit is not None:
             yield from self._in_modes(modes(self.limit - self.plain.planner.fixed_bytes))
 
     @cached_property
@@ -199,11 +187,11 @@ class CandidateSearch:
 
     def _in_modes(self, modes: Iterable[Mode]) -> Iterator[CandidateCompiler]:
         """Yield a compiler for every mode that changes something, each program once."""
-        if not has_loops(self.call.traced.graph):
+        if not has_loops(self.task.traced.graph):
             return
         yielded = {self.plain}
         for mode in modes:
-            if mode.options & self.options.disabled:
+            if mode.options & self.task.options.disabled:
                 continue
             if mode not in self._found:
                 self._found[mode] = self._known(self._compiler(self._traced(mode), mode))
@@ -214,7 +202,7 @@ class CandidateSearch:
 
     def _traced(self, mode: Mode) -> Traced:
         if mode not in self._traces:
-            self._traces[mode] = self.call.traced_to_keep_less(
+            self._traces[mode] = self.task.call.traced_to_keep_less(
                 mode.large_bytes, in_segments=mode.in_segments
             )
         return self._traces[mode]
@@ -226,51 +214,33 @@ class CandidateSearch:
         return next((c for c in known if c.planner.graph.fingerprint == mine), compiler)
 
     def _compiler(self, traced: Traced, mode: Mode) -> CandidateCompiler:
-        limit = self.limit
-        assert not isinstance(limit, str)
-        planner = Planner(
-            traced.graph,
-            PlannerOptions(
-                limit_bytes=limit,
-                threshold_bytes=self.options.threshold_bytes,
-                split_bytes=self.options.split_bytes,
-                machine=lowering.target_of(self.device),
-                split=self.options.split,
-                with_rules=True,
-                disabled=self.options.disabled,
-                donated=frozenset(self.donated),
-                sink_bytes=mode.large_bytes,
-            ),
-            self._planned,
-        )
-        return CandidateCompiler(
-            traced, planner, mode, self.device, self.donated, limit, self.placer
-        )
+        return CandidateCompiler(self.task, traced, mode, self._planned, self.placer)
 
 
 class CandidateCompiler:
     """Tries the planner's candidates until XLA's own count confirms one."""
 
     def __init__(
-        self,
-        traced: Traced,
-        planner: Planner,
-        mode: Mode,
-        device: lowering.Device,
-        donated: tuple[int, ...],
-        limit: int | None,
-        placer: Placer | None,
+        self, task: Task, traced: Traced, mode: Mode, known: PlanningCache, placer: Placer | None
     ) -> None:
-        self.traced = traced
-        self.placer = placer
-        self.planner = planner
-        self.kernels = planner.options.machine.kernels
-        self.device = device
-        self.donated = donated
-        self.limit = limit
-        self.mode = mode
+        self.device, self.donated, self.limit = task.device, task.donated, task.limit
+        self.traced, self.mode, self.placer = traced, mode, placer
         self._smallest: CompiledCandidate | None = None
         self._refusals: list[OutOfMemoryError] = []
+        options = PlannerOptions(
+            limit_bytes=task.limit,
+            threshold_bytes=task.options.threshold_bytes,
+            split_bytes=task.options.split_bytes,
+            machine=lowering.target_of(task.device),
+            split=task.options.split,
+            with_rules=True,
+            disabled=task.options.disabled,
+            donated=frozenset(task.donated),
+            sink_bytes=mode.large_bytes,
+        )
+        self.kernels = options.machine.kernels
+        self.final_passes = FinalPasses(options)
+        self.planner = Planner(traced.graph, options, known)
 
     def compile(self) -> CompiledCandidate | None:
         """Return the first candidate that keeps the limit, compiled; None if there is none.
@@ -317,8 +287,8 @@ class CandidateCompiler:
         return self._smallest
 
     def _in_our_order(self, found: CompiledCandidate, room: int) -> CompiledCandidate | None:
-        """Return the program with our order forced on XLA, if that may fit in the room."""
-        candidate = self.planner.ordered(found.candidate)
+        """Return the same program where XLA has to keep our order, if that may fit in the room."""
+        candidate = self.final_passes.ordered(found.candidate)
         if candidate is None or candidate.peak_bytes > min(room, _TENTH_LESS * found.nbytes):
             return None
         return self._found(candidate)
@@ -328,10 +298,10 @@ class CandidateCompiler:
         found, candidate = self._in_lanes(candidate)
         if found is not None:
             return found
-        candidate = self.planner.kept_in_place(self.planner.in_small_calls(candidate))
+        candidate = self.final_passes.kept_in_place(self.final_passes.in_small_calls(candidate))
         graph = candidate.graph
         if self.kernels.expanded_exponentials and self.placer is None:
-            candidate, graph = self.planner.with_exponentials_expanded(candidate)
+            candidate, graph = self.final_passes.with_exponentials_expanded(candidate)
         try:
             return CompiledCandidate(self, candidate, self._compile(graph), graph)
         except OutOfMemoryError as error:
@@ -343,7 +313,7 @@ class CandidateCompiler:
         on_mesh = self.placer is not None
         if on_mesh or not self.kernels.lanes or not self.device.is_present:
             return None, candidate
-        candidate, lanes = self.planner.in_lanes(candidate)
+        candidate, lanes = self.final_passes.in_lanes(candidate)
         if lanes is None:
             return None, candidate
         options = next(self._attempts(candidate.graph))

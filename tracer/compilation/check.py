@@ -29,6 +29,7 @@ from tracer.compilation.options import CompileOptions
 from tracer.compilation.precision import FEWER_DIGITS, MORE_DIGITS, Dtypes, in_dtype, in_precision
 from tracer.compilation.retracing import PLAIN
 from tracer.compilation.signature import Call
+from tracer.compilation.task import read_task
 from tracer.errors import OutOfMemoryError
 from tracer.ir import Graph, interpret
 from tracer.ops.rules import dtype_kind
@@ -221,11 +222,10 @@ class _Blame:
         )
 
     def _replanned(self) -> tuple[CompiledCandidate, list[Step]]:
-        """Plan again, and keep the graph after every pass."""
-        compilers = CandidateSearch(self.call.without_data(), self.options, self.name)
-        with predicted_for(compilers.device), kept_trail() as steps:
-            compilers = CandidateSearch(self.call.without_data(), self.options, self.name)
-            found = compilers.compile()
+        """Plan anew, and keep what every pass makes."""
+        task = read_task(self.call, self.options, self.name)
+        with predicted_for(task.device), kept_trail() as steps:
+            found = CandidateSearch(task).compile()
         return found, [*self._traced_again(found), *steps_to(found.graph, steps)]
 
     def _traced_again(self, found: CompiledCandidate) -> Iterator[Step]:

@@ -1,17 +1,15 @@
-"""Which arguments are donated, by position and by name, and the warning if that is in vain."""
+"""Which arguments are donated, by position and by name."""
 
 from __future__ import annotations
 
 import inspect
-import warnings
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
 from tracer.array.array import Array
 from tracer.compilation.signature import Call
-from tracer.errors import ArgumentError, DonatedArrayError, DonationWarning, user_source
-from tracer.optimizer.alias.report import UnusedRow
+from tracer.errors import ArgumentError, DonatedArrayError
 
 _BY_POSITION = {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD}
 _BY_NAME = {inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD}
@@ -115,15 +113,3 @@ def given_twice(
                     mend="pass a copy in one of the two places (x.copy()), or do not donate it",
                 )
     return None
-
-
-def warn_unused(name: str, rows: Sequence[UnusedRow]) -> None:
-    """Warn, at the user's line, that donated memory is not used."""
-    rows = [row for row in rows if row.nbytes]
-    if not rows:
-        return
-    where = user_source()
-    lines = "".join(f"\n  {row}" for row in rows)
-    text = f"{name}: donated memory that no result takes over, freed after the call:{lines}"
-    file, line = ("<unknown>", 1) if where is None else (where.file, where.line)
-    warnings.warn_explicit(text, DonationWarning, file, line)

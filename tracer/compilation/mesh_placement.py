@@ -8,9 +8,8 @@ from functools import cached_property
 from typing import Any
 
 from tracer import lowering, tree
-from tracer.array.trace import Traced
 from tracer.compilation.returned_arguments import returned_arguments
-from tracer.compilation.signature import Call
+from tracer.compilation.task import Task
 from tracer.ir import Graph, ShapeDtype
 from tracer.lowering import NamedSharding, PartitionSpec, Placement
 from tracer.optimizer.alias.donations import match_donations
@@ -62,26 +61,20 @@ class Placer:
 
     Parameters
     ----------
-    call : Call
-        The arguments as the user gave them.
-    traced : Traced
-        Its results.
+    task : Task
+        The arguments as the user gave them, and the results.
     spread : Spread
-        What the user said about both.
-    donated : sequence of int
-        Inputs that are donated.
+        What the user said of both.
     """
 
-    def __init__(
-        self, call: Call, traced: Traced, spread: Spread, donated: Sequence[int] = ()
-    ) -> None:
-        self.call, self.traced, self.spread = call, traced, spread
-        self.donated = frozenset(donated)
+    def __init__(self, task: Task, spread: Spread) -> None:
+        self.call, self.traced, self.spread = task.call, task.traced, spread
+        self.donated = frozenset(task.donated)
         self.mesh = spread.mesh
         self.returned: dict[int, int] = {}
         """The argument that each result is spread like, because it is expected to return as it."""
         if spread.is_automatic and spread.results is None:
-            self.returned = returned_arguments(call, traced, donated)
+            self.returned = returned_arguments(task.call, task.donated)
 
     def candidate(
         self,

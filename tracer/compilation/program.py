@@ -12,14 +12,14 @@ from tracer import lowering, tree
 from tracer.array.array import Array, Deleted
 from tracer.array.recording import Reading
 from tracer.array.trace import Traced, Written, write_back
-from tracer.compilation.alias_report import Compiled, alias_report, unused_rows
+from tracer.compilation.alias_report import Compiled, alias_report, warn_unused
 from tracer.compilation.candidates import CandidateSearch, CompiledCandidate, predicted_for
 from tracer.compilation.collection import rare_collection
-from tracer.compilation.donation import warn_unused
 from tracer.compilation.mesh_arguments import MeshArguments
 from tracer.compilation.options import CompileOptions
 from tracer.compilation.signature import Call
 from tracer.compilation.spmd import Spreader
+from tracer.compilation.task import Task, read_task
 from tracer.errors import DeviceError, TracingError
 from tracer.ir import Graph, ShapeDtype
 from tracer.optimizer.alias.donations import match_donations
@@ -108,57 +108,53 @@ def build_program(call: Call, options: CompileOptions, name: str) -> Program:
     MemoryLimitError
         No program for it keeps the limit.
     """
-    # The program's plan keeps the call, to find the smallest limit when it is asked for.
-    call = call.without_data()
-    spread = options.spread
-    place = lowering.find_device(options.device) if spread is None else spread.mesh.flat[0]
+    task = read_task(call, options, name)
     collection = rare_collection() if lowering.is_tuned() else nullcontext()
-    with predicted_for(place), collection:
-        if spread is not None:
-            return _build_spread(call, options, name, spread)
-        return _build(call, options, name)
+    with predicted_for(task.device), collection:
+        return _build(task) if options.spread is None else _build_spread(task, options.spread)
 
 
-def _build(call: Call, options: CompileOptions, name: str) -> Program:
-    compilers = CandidateSearch(call, options, name)
+def _build(task: Task) -> Program:
+    compilers = CandidateSearch(task)
     found = compilers.compile()
-    compiler, execute = found.compiler, found.execute
-    traced, device = compiler.traced, compiler.device
-    compiled = _compiled(call, found)
-    warn_unused(name, unused_rows(compiled) if compiler.donated else ())
+    traced, execute, device = found.compiler.traced, found.execute, task.device
+    compiled = _compiled(task, found)
+    if task.donated:
+        warn_unused(task.name, compiled)
     return Program(
-        execute=execute.with_limit(compiler.limit),
-        captured=_closed_over(traced, execute, [device] * len(traced.captured), name),
+        execute=execute.with_limit(found.compiler.limit),
+        captured=_closed_over(traced, execute, [device] * len(traced.captured), task.name),
         output_types=traced.graph.output_types,
         output_devices=(device,) * len(traced.graph.outputs),
         weak_outputs=traced.weak_outputs,
         out_tree=traced.out_tree,
         is_single=tree.is_leaf(traced.out_tree),
-        donated=compiler.donated,
-        gone=_gone(name),
+        donated=task.donated,
+        gone=_gone(task.name),
         written=traced.written,
         names=compiled.arguments,
         device=device,
         graph=found.graph,
         plan=_plan(compilers, found, compiled),
-        call=call,
-        readings=call.traced.readings,
+        call=task.call,
+        readings=task.traced.readings,
     )
 
 
-def _build_spread(call: Call, options: CompileOptions, name: str, spread: Spread) -> Program:
+def _build_spread(task: Task, spread: Spread) -> Program:
     """Trace, plan, compile and check one signature for a mesh."""
-    if call.traced.written:
-        argument = call.names[call.traced.written[0][0]]
+    name, call, traced = task.name, task.call, task.traced
+    if traced.written:
+        argument = call.names[traced.written[0][0]]
         raise TracingError(
             f"{name} writes into its {argument}, and the caller's array, spread over a mesh, "
             "cannot be updated",
             mend="copy it first inside the function (x = x.copy()), or use "
             "x = x.at[index].set(value)",
         )
-    spreader = Spreader(call, options, name, spread)
+    spreader = Spreader(task, spread)
     found = spreader.compile()
-    candidate, traced, execute = found.candidate, spreader.traced, found.execute
+    candidate, execute = found.candidate, found.execute
     assert execute.placement is not None
     outputs = tuple(filter(None, execute.placement.outputs))
     view = candidate.view
@@ -171,16 +167,16 @@ def _build_spread(call: Call, options: CompileOptions, name: str, spread: Spread
         weak_outputs=traced.weak_outputs,
         out_tree=traced.out_tree,
         is_single=tree.is_leaf(traced.out_tree),
-        donated=spreader.donated,
+        donated=task.donated,
         gone=_gone(name),
         written=(),
         call=call,
-        readings=call.traced.readings,
+        readings=traced.readings,
         names=call.names,
         device=execute.device,
         graph=candidate.graph,
         plan=Plan(
-            limit_bytes=spreader.limit,
+            limit_bytes=task.limit,
             peak_bytes=candidate.peak_bytes,
             baseline_peak_bytes=spreader.planner.baseline_peak_bytes,
             compiled_bytes=found.nbytes,
@@ -198,8 +194,8 @@ def _build_spread(call: Call, options: CompileOptions, name: str, spread: Spread
             call.names,
             execute.placement.inputs,
             spread.is_automatic,
-            spreader.donated,
-            spreader.limit,
+            task.donated,
+            task.limit,
             found.nbytes,
             argument_bytes,
         ),
@@ -244,43 +240,36 @@ def _gone(name: str) -> Deleted:
     return Deleted(f"the call of {name} that it was donated to")
 
 
-def _compiled(call: Call, found: CompiledCandidate) -> Compiled:
+def _compiled(task: Task, found: CompiledCandidate) -> Compiled:
     """Return the program with its arguments and results as the user knows them."""
-    compiler, graph = found.compiler, found.graph
-    captured = tuple(f"the captured {type}" for type in graph.input_types[len(call.names) :])
-    out_tree = compiler.traced.out_tree
+    traced, graph, names = found.compiler.traced, found.graph, task.call.names
+    captured = tuple(f"the captured {type}" for type in graph.input_types[len(names) :])
+    out_tree = traced.out_tree
     paths = tree.flatten_with_paths(tree.unflatten(out_tree, range(out_tree.num_leaves)))[0]
     own = out_tree.num_leaves
-    more = [
-        f"what is written into {call.names[i]}"
-        for i, place in compiler.traced.written
-        if place >= own
-    ]
+    more = [f"what is written into {names[i]}" for i, place in traced.written if place >= own]
     return Compiled(
         graph,
         found.execute,
-        match_donations(graph, compiler.donated),
-        (*call.names, *captured),
+        match_donations(graph, task.donated),
+        (*names, *captured),
         (*(f"result{path}" for path in paths), *more),
-        len(call.names),
+        len(names),
     )
 
 
 def _plan(compilers: CandidateSearch, found: CompiledCandidate, compiled: Compiled) -> Plan:
-    compiler, candidate = found.compiler, found.candidate
-    planner = compiler.planner
-    mode_row = compilers.mode_row(compiler)
-    rows = candidate.rows if mode_row is None else (mode_row, *candidate.rows)
+    candidate, task = found.candidate, compilers.task
     return Plan(
-        limit_bytes=compilers.plain.planner.options.limit_bytes,
+        limit_bytes=task.limit,
         peak_bytes=candidate.peak_bytes,
         baseline_peak_bytes=compilers.plain.planner.baseline_peak_bytes,
         compiled_bytes=found.nbytes,
         argument_bytes=sum(type.nbytes for type in candidate.graph.input_types),
         output_bytes=sum(type.nbytes for type in candidate.graph.output_types),
-        passes=rows,
+        passes=candidate.rows,
         loops=candidate.loops,
-        timeline=timeline_of(candidate.graph, planner.options.donated),
+        timeline=timeline_of(candidate.graph, frozenset(task.donated)),
         find_minimum=compilers.minimum_bytes,
         notes=found.execute.notes,
         find_aliases=partial(alias_report, compiled),

@@ -11,7 +11,6 @@ from collections import defaultdict, deque
 from collections.abc import Collection, Sequence
 
 from tracer import tree
-from tracer.array.trace import Traced
 from tracer.compilation.signature import Call
 from tracer.ir import ShapeDtype
 
@@ -20,7 +19,7 @@ Leaf = tuple[ShapeDtype, tuple[str, ...]]
 """A type, and the steps to it from the outermost container."""
 
 
-def returned_arguments(call: Call, traced: Traced, donated: Collection[int]) -> dict[int, int]:
+def returned_arguments(call: Call, donated: Collection[int]) -> dict[int, int]:
     """Return the position of the argument for each result that is taken to return as one.
 
     Examples
@@ -30,11 +29,11 @@ def returned_arguments(call: Call, traced: Traced, donated: Collection[int]) -> 
     >>> def step(state, x):
     ...     return x.sum(), {"a": state["a"] + x, "b": state["b"] * x}
     >>> call = read_call(step, (), ({"b": tnp.ones(3), "a": tnp.ones(3)}, tnp.ones(3)), {})
-    >>> returned_arguments(call, call.traced, ())
+    >>> returned_arguments(call, ())
     {1: 0, 2: 1}
     """
     arguments = _leaves(call.structure, call.types)
-    results = _leaves(traced.out_tree, traced.graph.output_types)
+    results = _leaves(call.traced.out_tree, call.traced.graph.output_types)
     found: dict[int, int] = {}
     for chosen in (donated, range(len(arguments))):
         _match(arguments, results, chosen, found)

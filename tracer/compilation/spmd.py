@@ -8,7 +8,7 @@ and its own count of bytes for each device decides.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 from tracer import lowering
@@ -18,10 +18,8 @@ from tracer.compilation.candidates import (
     predicted_for,
     tenths_lower,
 )
-from tracer.compilation.donation import donated_leaves
 from tracer.compilation.mesh_placement import Placer, SpreadCandidate
-from tracer.compilation.options import AUTO, CompileOptions
-from tracer.compilation.signature import Call
+from tracer.compilation.task import Task
 from tracer.errors import MemoryLimitError, OutOfMemoryError
 from tracer.ir import ShapeDtype
 from tracer.optimizer.loops.split import LoopRow, SplitSettings
@@ -52,29 +50,20 @@ class CompiledSpread:
 class Spreader:
     """Finds a program for a mesh under a limit for each device."""
 
-    def __init__(self, call: Call, options: CompileOptions, name: str, spread: Spread) -> None:
-        self.call, self.options, self.name, self.spread = call, options, name, spread
-        self.mesh = spread.mesh
-        device = self.mesh.flat[0]
-        limit = options.limit
-        assert limit is None or limit == AUTO or isinstance(limit, int)
-        if isinstance(limit, str):
-            # Processes plan for the device that has least.
-            limit = lowering.least_free_bytes(self.mesh, f"find memory_limit='auto' for {name}")
-        self.limit = limit
-        self.donated = donated_leaves(call, options.donation)
-        self.traced = call.traced
-        self.placer = Placer(call, self.traced, spread, self.donated)
-        self.machine = lowering.target_of(device)
+    def __init__(self, task: Task, spread: Spread) -> None:
+        self.task, self.options, self.limit = task, task.options, task.limit
+        self.spread, self.mesh = spread, spread.mesh
+        self.placer = Placer(task, spread)
+        self.machine = lowering.target_of(task.device)
         self.planner = Planner(
-            self.traced.graph,
+            task.traced.graph,
             PlannerOptions(
                 limit_bytes=self.limit,
                 machine=self.machine,
                 split=False,
                 with_rules=True,
-                disabled=options.disabled,
-                donated=frozenset(self.donated),
+                disabled=task.options.disabled,
+                donated=frozenset(task.donated),
             ),
         )
         self.graph = self.planner.graph
@@ -97,8 +86,8 @@ class Spreader:
         return found
 
     def minimum_bytes(self) -> int:
-        """Return the smallest limit that is known to be met, in bytes for each device."""
-        with predicted_for(self.mesh.flat[0]):
+        """Return the smallest limit that is known to be met, in bytes of each device."""
+        with predicted_for(self.task.device):
             least = self._least.nbytes
         return least if self._accepted is None else min(least, self._accepted.nbytes)
 
@@ -128,9 +117,8 @@ class Spreader:
 
     @cached_property
     def _compilers(self) -> CandidateSearch:
-        """Compilers of the program of one device, which every device may run."""
-        options = replace(self.options, limit=self.limit, device=self.mesh.flat[0], spread=None)
-        return CandidateSearch(self.call, options, self.name, placer=self.placer)
+        """Those of the program of one device, which every device may run."""
+        return CandidateSearch(self.task, placer=self.placer)
 
     def _alone(self, limit: int | None) -> CandidateSearch:
         return self._compilers if limit == self.limit else self._compilers.with_limit(limit)
@@ -241,7 +229,7 @@ class Spreader:
         tensors = found.candidate.liveness.live_at_peak()
         binding = f"{tensors[0]}, {format_bytes(tensors[0].nbytes)}" if tensors else "its arguments"
         return MemoryLimitError(
-            f"{self.name} cannot run within memory_limit {format_bytes(limit)} on each of "
+            f"{self.task.name} cannot run within memory_limit {format_bytes(limit)} on each of "
             f"{self.mesh}: its smallest program takes {format_bytes(found.nbytes)}\n"
             f"  binding: {binding}",
             mend=f"memory_limit={found.nbytes} is the smallest limit that can be met; more "

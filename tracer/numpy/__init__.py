@@ -8,7 +8,7 @@ dtype; where it cannot, its documentation says so.
 
 from ml_dtypes import bfloat16, float8_e4m3fn, float8_e5m2
 from numpy import (
-    bool,  # noqa: A004 - NumPy's name
+    bool,
     bool_,
     complex64,
     complex128,
@@ -43,7 +43,7 @@ from tracer.numpy.arithmetic import (
     absolute,
     add,
     divide,
-    divmod,  # noqa: A004
+    divmod,
     fabs,
     float_power,
     floor_divide,

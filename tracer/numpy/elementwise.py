@@ -32,32 +32,24 @@ from tracer.numpy.ufunc import (
     unary,
 )
 
-exp = float_unary("exp", ops.exponential, "e to the power of the element.", complex_limits.exp)
-expm1 = float_unary(
-    "expm1", ops.exponential_minus_one, "exp(x) - 1, exact near zero.", complex_limits.expm1
-)
-log = float_unary("log", ops.log, "Natural logarithm.", complex_limits.log)
-log1p = float_unary("log1p", ops.log_plus_one, "log(1 + x), exact near zero.", complex_limits.log)
-sqrt = float_unary("sqrt", ops.sqrt, "Square root.", complex_limits.sqrt)
-cbrt = float_unary("cbrt", ops.cbrt, "Cube root.")
-sin = float_unary("sin", ops.sine, "Sine.")
-cos = float_unary("cos", ops.cosine, "Cosine.")
-tan = float_unary("tan", ops.tan, "Tangent.")
-arcsin = asin = float_unary("arcsin", ops.asin, "Inverse sine.", complex_limits.asin)
-arccos = acos = float_unary("arccos", ops.acos, "Inverse cosine.", complex_limits.acos)
-arctan = atan = float_unary("arctan", ops.atan, "Inverse tangent.", complex_limits.atan)
-sinh = float_unary("sinh", ops.sinh, "Hyperbolic sine.", complex_limits.sinh)
-cosh = float_unary("cosh", ops.cosh, "Hyperbolic cosine.", complex_limits.cosh)
-tanh = float_unary("tanh", ops.tanh, "Hyperbolic tangent.", complex_limits.tanh)
-arcsinh = asinh = float_unary(
-    "arcsinh", ops.asinh, "Inverse hyperbolic sine.", complex_limits.asinh
-)
-arccosh = acosh = float_unary(
-    "arccosh", ops.acosh, "Inverse hyperbolic cosine.", complex_limits.acosh
-)
-arctanh = atanh = float_unary(
-    "arctanh", ops.atanh, "Inverse hyperbolic tangent.", complex_limits.atanh
-)
+exp = float_unary("exp", ops.exponential, complex_limits.exp)
+expm1 = float_unary("expm1", ops.exponential_minus_one, complex_limits.expm1)
+log = float_unary("log", ops.log, complex_limits.log)
+log1p = float_unary("log1p", ops.log_plus_one, complex_limits.log)
+sqrt = float_unary("sqrt", ops.sqrt, complex_limits.sqrt)
+cbrt = float_unary("cbrt", ops.cbrt)
+sin = float_unary("sin", ops.sine)
+cos = float_unary("cos", ops.cosine)
+tan = float_unary("tan", ops.tan)
+arcsin = asin = float_unary("arcsin", ops.asin, complex_limits.asin)
+arccos = acos = float_unary("arccos", ops.acos, complex_limits.acos)
+arctan = atan = float_unary("arctan", ops.atan, complex_limits.atan)
+sinh = float_unary("sinh", ops.sinh, complex_limits.sinh)
+cosh = float_unary("cosh", ops.cosh, complex_limits.cosh)
+tanh = float_unary("tanh", ops.tanh, complex_limits.tanh)
+arcsinh = asinh = float_unary("arcsinh", ops.asinh, complex_limits.asinh)
+arccosh = acosh = float_unary("arccosh", ops.acosh, complex_limits.acosh)
+arctanh = atanh = float_unary("arctanh", ops.atanh, complex_limits.atanh)
 
 
 def _scaled(name: str, factor: float, summary: str) -> Unary:

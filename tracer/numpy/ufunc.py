@@ -102,8 +102,8 @@ def named(function: Any, name: str, doc: str) -> Any:
     return function
 
 
-def float_unary(name: str, op: Op, summary: str, limits: Limits | None = None) -> Unary:
-    """Make a function that computes in floats: exp, sin, ...
+def float_unary(name: str, op: Op, limits: Limits | None = None) -> Unary:
+    """Make a function that computes one op in floats: exp, sin, ... Its summary is the op's.
 
     `limits(x, result)` corrects the result for complex `x` at infinities and NaN.
     """
@@ -114,7 +114,7 @@ def float_unary(name: str, op: Op, summary: str, limits: Limits | None = None) -
         return result if limits is None or not is_complex(x) else limits(x, result)
 
     return unary(
-        name, body, summary, returns="Floats; integers become float16, float32 or float64 by width."
+        name, body, op.doc, returns="Floats; integers become float16, float32 or float64 by width."
     )
 
 

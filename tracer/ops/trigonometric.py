@@ -72,7 +72,7 @@ asin: Op = elementwise(
     1,
     np.arcsin,
     lambda g, out, x: (ops.multiply(g, _asin_slope(x)),),
-    doc="Arc sine.",
+    doc="Inverse sine.",
     kinds="fc",
     flops=20,
 )
@@ -81,7 +81,7 @@ acos: Op = elementwise(
     1,
     np.arccos,
     lambda g, out, x: (ops.negate(ops.multiply(g, _asin_slope(x))),),
-    doc="Arc cosine.",
+    doc="Inverse cosine.",
     kinds="fc",
     flops=20,
 )
@@ -90,7 +90,7 @@ atan: Op = elementwise(
     1,
     np.arctan,
     lambda g, out, x: (ops.divide(g, shift(square(x), 1)),),
-    doc="Arc tangent.",
+    doc="Inverse tangent.",
     kinds="fc",
     flops=20,
 )
@@ -117,7 +117,7 @@ asinh: Op = elementwise(
     1,
     np.arcsinh,
     lambda g, out, x: (ops.multiply(g, ops.rsqrt(shift(square(x), 1))),),
-    doc="Inverse of sinh.",
+    doc="Inverse hyperbolic sine.",
     kinds="fc",
     flops=20,
 )
@@ -126,7 +126,7 @@ acosh: Op = elementwise(
     1,
     np.arccosh,
     lambda g, out, x: (ops.multiply(g, _inverse_root(shift(x, -1), shift(x, 1))),),
-    doc="Inverse of cosh.",
+    doc="Inverse hyperbolic cosine.",
     kinds="fc",
     flops=20,
 )
@@ -135,7 +135,7 @@ atanh: Op = elementwise(
     1,
     np.arctanh,
     lambda g, out, x: (ops.divide(g, shift(ops.negate(square(x)), 1)),),
-    doc="Inverse of tanh.",
+    doc="Inverse hyperbolic tangent.",
     kinds="fc",
     flops=20,
 )

@@ -52,7 +52,7 @@ _FEW_NODES = 400
 _MOST_COMBINED = 2
 
 
-class Planner(FinalPasses):
+class Planner:
     """Finds programs for a graph under a byte limit, the fastest first.
 
     Parameters
@@ -69,7 +69,8 @@ class Planner(FinalPasses):
     def __init__(
         self, graph: Graph, options: PlannerOptions, known: PlanningCache | None = None
     ) -> None:
-        super().__init__(options)
+        self.options, self.context = options, Context(options)
+        self._final = FinalPasses(options)
         self._known = PlanningCache() if known is None else known
         self.traced = graph
         self.graph, self.rows = self._optimised(graph)
@@ -106,7 +107,7 @@ class Planner(FinalPasses):
     def _whole(self) -> Candidate:
         """The program without the planner's loops."""
         whole = self._candidate(self.graph, self.rows, ())
-        return self.after(whole, *passes_in(Stage.UNSPLIT, self.context))
+        return self._final.after(whole, *passes_in(Stage.UNSPLIT, self.context))
 
     def candidates(self) -> Iterator[Candidate]:
         """Yield programs that are predicted to keep the limit, the fastest first."""
@@ -170,8 +171,8 @@ class Planner(FinalPasses):
         yield from self._combined(split, limit)
 
     def _in_our_order(self, whole: Candidate, limit: int) -> Iterator[Candidate]:
-        """Yield the whole program in our order, if that keeps the limit; slices if faster."""
-        ordered = self.ordered(whole)
+        """Yield the whole program in our order, where that keeps the limit; slices if faster."""
+        ordered = self._final.ordered(whole)
         if ordered is not None and ordered.peak_bytes <= limit:
             yield from self._faster_than(whole)
             yield ordered
@@ -250,7 +251,7 @@ class Planner(FinalPasses):
         if self._known.rematerialiser is None:
             self._known.rematerialiser = Rematerialiser(self.options.machine, order)
         again = Context(self.options, rematerialiser=self._known.rematerialiser, room=limit)
-        found = self.after(candidate, *passes_in(Stage.OVER_LIMIT, again))
+        found = self._final.after(candidate, *passes_in(Stage.OVER_LIMIT, again))
         return None if found.graph is candidate.graph else replace(found, is_ordered=order)
 
     def _faster_than(self, unsplit: Candidate) -> Iterator[Candidate]:

@@ -1,0 +1,71 @@
+"""What is to be compiled: one call, for one device or a mesh, under one limit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tracer import lowering
+from tracer.array.trace import Traced
+from tracer.compilation.donation import donated_leaves
+from tracer.compilation.options import AUTO, CompileOptions
+from tracer.compilation.signature import Call
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """A call and what was asked for, read once: all that finds a program for it is given this.
+
+    Attributes
+    ----------
+    name : str
+        The function's.
+    call : Call
+        Without data.
+    donated : tuple of int
+        The leaves of the call that are donated.
+    device : Device
+        What the program is planned for; the first of a mesh.
+    limit : int or None
+        In bytes, of each device.
+    options : CompileOptions
+        All else that the user said. Its limit and device are those from which the above are read.
+    """
+
+    name: str
+    call: Call
+    donated: tuple[int, ...]
+    device: lowering.Device
+    limit: int | None
+    options: CompileOptions
+
+    @property
+    def traced(self) -> Traced:
+        """The function's graph for the types of the call."""
+        return self.call.traced
+
+
+def read_task(call: Call, options: CompileOptions, name: str) -> Task:
+    """Return what is to be done for a call.
+
+    Raises
+    ------
+    ArgumentError
+        The call has no argument that is to be donated.
+    DeviceError
+        There is no such device.
+    """
+    spread = options.spread
+    device = lowering.find_device(options.device) if spread is None else spread.mesh.flat[0]
+    # The program's plan keeps the call, to find the smallest limit when it is asked for.
+    call = call.without_data()
+    donated = donated_leaves(call, options.donation)
+    limit = options.limit
+    if isinstance(limit, str):
+        assert limit == AUTO
+        # Processes of a mesh plan for the device that has least.
+        limit = (
+            lowering.free_bytes(device)
+            if spread is None
+            else lowering.least_free_bytes(spread.mesh, f"find memory_limit='auto' for {name}")
+        )
+    return Task(name, call, donated, device, limit, options)
