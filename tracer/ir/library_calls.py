@@ -89,6 +89,30 @@ class PanelCall:
     workspace: int = 0
 
 
-LibraryCall = ProductCall | TriangleCall | PanelCall
+@dataclass(frozen=True)
+class ConvolutionCall:
+    """A convolution of float32, which the library multiplies as matrices.
 
-__all__ = ["LibraryCall", "PanelCall", "ProductCall", "TriangleCall"]
+    Attributes
+    ----------
+    windows : int
+        Elements of one row for every place of the result, with all that its window covers.
+    kernel, result : int
+        Elements.
+    axes, features : int
+        Axes of the result, and features that it has.
+    is_grouped : bool
+        Whether features are in groups.
+    """
+
+    windows: int
+    kernel: int
+    result: int
+    axes: int
+    features: int
+    is_grouped: bool = False
+
+
+LibraryCall = ProductCall | TriangleCall | PanelCall | ConvolutionCall
+
+__all__ = ["ConvolutionCall", "LibraryCall", "PanelCall", "ProductCall", "TriangleCall"]

@@ -193,8 +193,6 @@ class Cost:
     packing : int
         Those of `scratch` that a library allocates itself: no count of XLA's has them, and ops
         that run at the same time have them together.
-    packed : int
-        Bytes that a library rearranges before it multiplies; it may hold fewer of them at a time.
     steps : int
         Scalar steps that one core takes one after the other, as comparisons in a heap: neither
         vectors nor other cores help.
@@ -207,6 +205,5 @@ class Cost:
     scratch: int = 0
     product_flops: int = 0
     packing: int = 0
-    packed: int = 0
     steps: int = 0
     calls: tuple[LibraryCall, ...] = ()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tracer.ir.library_calls import PanelCall, ProductCall, TriangleCall
+from tracer.ir.library_calls import ConvolutionCall, PanelCall, ProductCall, TriangleCall
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,11 @@ class Packing:
         Bytes of the block of right-hand sides that each thread of OpenBLAS packs.
     lapack_matrices : int
         Of small matrices OpenBLAS packs at most so many times what they hold.
+    convolution_bytes : int
+        Eigen packs a convolution's operands in blocks of so many bytes in all; blocks that are
+        freed leave gaps.
+    image_axes, few_features : int
+        Results of convolutions with more axes, or with fewer features, are written twice.
     """
 
     threads: int = 2
@@ -57,6 +62,9 @@ class Packing:
     panel_elements: int = 3 << 16
     block_bytes: int = 860_000
     lapack_matrices: int = 4
+    convolution_bytes: int = 3 << 20
+    image_axes: int = 4
+    few_features: int = 8
 
     def by_ynnpack(self, call: ProductCall) -> int:
         """Bound the elements that YNNPACK packs; products with a vector have no packing."""
@@ -93,6 +101,13 @@ class Packing:
         """Bound what OpenBLAS packs: each thread with right-hand sides packs the matrix."""
         panel = call.itemsize * min(call.size, self.panel_rows) * call.size
         return min(call.width, self.threads) * (panel + self.block_bytes)
+
+    def by_convolution(self, call: ConvolutionCall) -> int:
+        """Bound the bytes of a convolution's blocks, and of a result that is written twice."""
+        packed = min(self.convolution_bytes, 6 * (call.windows + call.kernel + call.result))
+        is_small = call.features < self.few_features
+        is_written_twice = call.is_grouped or call.axes > self.image_axes or is_small
+        return packed + 4 * call.result * is_written_twice
 
 
 __all__ = ["Packing"]

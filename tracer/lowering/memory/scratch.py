@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tracer.ir.library_calls import ProductCall, TriangleCall
+from tracer.ir.library_calls import ConvolutionCall, ProductCall, TriangleCall
 from tracer.lowering.memory.hlo_text import Array, Computation, Instruction, axes_of, parse
 from tracer.target import host_packing
 
@@ -30,11 +30,8 @@ _FROM_THE_RIGHT = re.compile(r"\bside = 82\b")  # "R"
 _LAPACK_SQUARES = {"gesdd": 4, "syevd": 2, "heevd": 2, "geev": 3}
 """Workspace of the iterative routines, in squares of the smaller side of the matrix."""
 _VALUES_ONLY = re.compile(r"\bmode = 78\b")  # "N": no vectors
-_CONVOLUTION_BYTES = 3 << 20
-"""Eigen packs a convolution's operands block by block; blocks that are freed leave gaps."""
-_EIGEN_ITEMSIZE, _IMAGE_AXES, _FEW_FEATURES = 4, 4, 8
-"""Convolutions of other widths take plain loops. Results with more axes, of groups, or with few
-features are written twice."""
+_EIGEN_ITEMSIZE = 4
+"""Convolutions of other widths take plain loops."""
 _OVERLAPPING = 2
 """XLA:CPU may run independent kernels at the same time."""
 _NOT_STORED = {"parameter", "constant", "broadcast", "iota", "bitcast", "get-tuple-element"}
@@ -213,15 +210,16 @@ def _convolution(computation: Computation, found: Instruction, _: dict[str, Comp
     kernel = computation.arrays(found)[1]
     labels = _KERNEL_LABELS.search(found.attributes)
     features = kernel.shape[labels[1].index("o")] if labels else 1
-    # One row for every place of the result, with all that its window covers.
-    windows = kernel.nbytes // max(1, features) * (math.prod(result.shape) // max(1, features))
-    is_written_twice = (
-        "feature_group_count" in found.attributes
-        or len(result.shape) > _IMAGE_AXES
-        or result.shape[-1] < _FEW_FEATURES
+    elements, size = math.prod(kernel.shape), math.prod(result.shape)
+    call = ConvolutionCall(
+        windows=elements // max(1, features) * (size // max(1, features)),
+        kernel=elements,
+        result=size,
+        axes=len(result.shape),
+        features=result.shape[-1],
+        is_grouped="feature_group_count" in found.attributes,
     )
-    packed = min(_CONVOLUTION_BYTES, 3 * (windows + kernel.nbytes + found.nbytes) // 2)
-    return packed + (found.nbytes if is_written_twice else 0)
+    return host_packing().by_convolution(call)
 
 
 _SCRATCH: dict[str, Callable[[Computation, Instruction, dict[str, Computation]], int]] = {

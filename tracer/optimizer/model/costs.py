@@ -39,8 +39,8 @@ def packing_bytes(node: Node) -> int:
 
 def packed_bytes(node: Node) -> int:
     """Return the bytes that a library rearranges on the target, in all."""
-    cost, target = node.cost, current_target()
-    return cost.packed + sum(target.memory_of(call).packed for call in cost.calls)
+    target = current_target()
+    return sum(target.memory_of(call).packed for call in node.cost.calls)
 
 
 def graph_flops(graph: Graph) -> int:
