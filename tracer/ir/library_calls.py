@@ -57,11 +57,22 @@ class ProductCall:
 
 @dataclass(frozen=True)
 class TriangleCall:
-    """A solve with a triangular matrix from the left, for right-hand sides that lie by rows."""
+    """A solve with a triangular matrix from the left, for right-hand sides that lie by rows.
+
+    Attributes
+    ----------
+    size, width : int
+        Rows of the matrix, and right-hand sides.
+    itemsize : int
+        Bytes of an element.
+    may_go_by_blocks : bool
+        Whether it is one real system with one right-hand side, which products of blocks solve too.
+    """
 
     size: int
     width: int
     itemsize: int
+    may_go_by_blocks: bool = False
 
 
 @dataclass(frozen=True)
@@ -113,6 +124,38 @@ class ConvolutionCall:
     is_grouped: bool = False
 
 
-LibraryCall = ProductCall | TriangleCall | PanelCall | ConvolutionCall
+@dataclass(frozen=True)
+class SelectionCall:
+    """The `k` largest of each of `rows` of `size` elements.
 
-__all__ = ["ConvolutionCall", "LibraryCall", "PanelCall", "ProductCall", "TriangleCall"]
+    Attributes
+    ----------
+    rows, size, k : int
+    itemsize : int
+        Bytes of an element, as it is compared.
+    is_float32 : bool
+        Whether the library's kernel takes it: others are sorted.
+    """
+
+    rows: int
+    size: int
+    k: int
+    itemsize: int
+    is_float32: bool = False
+
+    @property
+    def comparisons(self) -> int:
+        """Return the operations of a heap of the k largest, whatever the device."""
+        return self.rows * self.size * max(self.k, 1).bit_length()
+
+
+LibraryCall = ProductCall | TriangleCall | PanelCall | ConvolutionCall | SelectionCall
+
+__all__ = [
+    "ConvolutionCall",
+    "LibraryCall",
+    "PanelCall",
+    "ProductCall",
+    "SelectionCall",
+    "TriangleCall",
+]

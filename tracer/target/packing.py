@@ -38,6 +38,8 @@ class Packing:
         Rows of the panel that OpenBLAS packs, and elements of its block of the other side.
     block_bytes : int
         Bytes of the block of right-hand sides that each thread of OpenBLAS packs.
+    solve_by_blocks : int
+        Rows of a triangular matrix of which OpenBLAS would pack much for one right-hand side.
     lapack_matrices : int
         Of small matrices OpenBLAS packs at most so many times what they hold.
     convolution_bytes : int
@@ -61,6 +63,7 @@ class Packing:
     panel_rows: int = 384
     panel_elements: int = 3 << 16
     block_bytes: int = 860_000
+    solve_by_blocks: int = 512
     lapack_matrices: int = 4
     convolution_bytes: int = 3 << 20
     image_axes: int = 4
@@ -97,8 +100,14 @@ class Packing:
         most = self.lapack_matrices * call.rows * max(call.rows, call.width)
         return call.times * call.itemsize * min(panel, most) + call.workspace
 
+    def goes_by_blocks(self, call: TriangleCall) -> bool:
+        """Tell whether a solve is written as products of blocks, of which nothing is packed."""
+        return call.may_go_by_blocks and call.size >= self.solve_by_blocks
+
     def triangle_bytes(self, call: TriangleCall) -> int:
         """Bound what OpenBLAS packs: each thread with right-hand sides packs the matrix."""
+        if self.goes_by_blocks(call):
+            return 0
         panel = call.itemsize * min(call.size, self.panel_rows) * call.size
         return min(call.width, self.threads) * (panel + self.block_bytes)
 

@@ -11,6 +11,7 @@ from tracer.ir.library_calls import (
     LibraryCall,
     PanelCall,
     ProductCall,
+    SelectionCall,
     TriangleCall,
 )
 from tracer.target.packing import Packing
@@ -21,6 +22,7 @@ from tracer.target.products import (
     choose_form,
     product_memory,
 )
+from tracer.target.selection import Selection
 from tracer.target.sizes import Sizes
 
 
@@ -167,7 +169,7 @@ class Target:
         The last-level cache; a GPU's second-level cache, a TPU core's vector memory.
     vector_lanes : int
         Single-precision numbers of the widest vectors.
-    prices, product_prices, storage, kernels, packing, sizes
+    prices, product_prices, storage, kernels, packing, selection, sizes
         See there.
     description : tuple
         What XLA has to be told of a device that is not here. A GPU: what its `GpuTargetConfigProto`
@@ -185,6 +187,7 @@ class Target:
     storage: Storage = field(default_factory=Storage)
     kernels: Kernels = field(default_factory=Kernels)
     packing: Packing = field(default_factory=Packing)
+    selection: Selection = field(default_factory=Selection)
     sizes: Sizes = field(default_factory=Sizes)
     description: tuple[Any, ...] = ()
 
@@ -204,6 +207,8 @@ class Target:
             return ProductMemory(0, self.packing.panel_bytes(call), 0)
         if isinstance(call, ConvolutionCall):
             return ProductMemory(0, self.packing.by_convolution(call), 4 * call.windows)
+        if isinstance(call, SelectionCall):
+            return ProductMemory(self.selection.work(call).alive_bytes, 0, 0)
         return product_memory(call, self.product_prices, self.packing)
 
 
