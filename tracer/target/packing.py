@@ -20,6 +20,8 @@ class Packing:
     threads : int
         Threads that XLA starts, each of which may pack. XLA counts the cores that the process may
         run on and knows no quota, so these can be more than `Target.cores`.
+    at_once : int
+        Kernels that pack at the same time: XLA:CPU runs what does not read each other side by side.
     columns, columns_of_one : int
         Columns of the right operand that each thread of YNNPACK packs at a time, of a batch of
         products and of one.
@@ -50,6 +52,7 @@ class Packing:
     """
 
     threads: int = 2
+    at_once: int = 2
     columns: int = 64
     columns_of_one: int = 32
     elements: int = 1 << 17

@@ -38,6 +38,8 @@ class Sizes:
     kept_bytes : int
         Smaller blocks stay with the process (lowering/devices/registry.py): the system clears no
         pages for them.
+    copy_bytes : int
+        A smaller copy costs less than the barrier that avoids it may.
     timed_bytes : int
         Of smaller values the time is that of starting kernels, whichever axis is cut.
     product_rows : int
@@ -65,6 +67,7 @@ class Sizes:
     lane_bytes: int = 1 << 16
     lane_flops: int = 1 << 17
     kept_bytes: int = 1 << 20
+    copy_bytes: int = 1 << 12
     timed_bytes: int = 1 << 20
     product_rows: int = 16
     vector_rows: int = 8

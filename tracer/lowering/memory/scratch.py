@@ -32,8 +32,6 @@ _LAPACK_SQUARES = {"gesdd": 4, "syevd": 2, "heevd": 2, "geev": 3}
 _VALUES_ONLY = re.compile(r"\bmode = 78\b")  # "N": no vectors
 _EIGEN_ITEMSIZE = 4
 """Convolutions of other widths take plain loops."""
-_OVERLAPPING = 2
-"""XLA:CPU may run independent kernels at the same time."""
 _NOT_STORED = {"parameter", "constant", "broadcast", "iota", "bitcast", "get-tuple-element"}
 
 
@@ -83,7 +81,7 @@ def hidden_memory(hlo: str) -> Hidden:
         if found.opcode in _SCRATCH
     ]
     return Hidden(
-        sum(heapq.nlargest(_OVERLAPPING, (need for need, _ in needs))),
+        sum(heapq.nlargest(host_packing().at_once, (need for need, _ in needs))),
         max((need for need, is_product in needs if is_product), default=0),
     )
 
