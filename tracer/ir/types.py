@@ -195,7 +195,7 @@ class Cost:
         that run at the same time have them together.
     steps : int
         Scalar steps that one core takes one after the other, as comparisons in a heap: neither
-        vectors nor other cores help.
+        vectors nor other cores help. They are the target's: no op's own record has them.
     calls : tuple of LibraryCall
         Calls of libraries whose memory the target tells, one at a time; see `ir.library_calls`.
     """
