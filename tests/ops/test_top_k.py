@@ -10,6 +10,7 @@ import pytest
 
 from tracer import lowering, ops
 from tracer.ir import Builder, Graph, ShapeDtype
+from tracer.optimizer.model.costs import counted_scratch, run_cost
 
 pytestmark = pytest.mark.xla
 DTYPES = ["float32", "float64", "float16", ml_dtypes.bfloat16, "int32", "int8", "uint64"]
@@ -41,9 +42,7 @@ def numbers(shape: tuple[int, ...], dtype: Any, kind: str) -> Any:
 
 
 def scratch_of(graph: Graph) -> int:
-    node = graph.outputs[0].node
-    assert node.op is not None
-    return node.op.cost(node.operand_types, node.types, **node.params).scratch
+    return counted_scratch(graph.outputs[0].node)
 
 
 def compiled(graph: Graph, x: Any) -> list[Any]:
@@ -95,9 +94,7 @@ def test_what_one_core_does_alone_is_priced() -> None:
     """XLA's kernel does; rounds are reductions, which all cores share."""
 
     def steps(n: int, k: int) -> int:
-        node = graph((1000, n), "float32", k).outputs[0].node
-        assert node.op is not None
-        return node.op.cost(node.operand_types, node.types, **node.params).steps
+        return run_cost(graph((1000, n), "float32", k).outputs[0].node).steps
 
     assert steps(100, 10) < 100_000
     assert steps(2000, 100) > 20 * steps(100, 10)

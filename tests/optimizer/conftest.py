@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
-from tracer.optimizer.rewrite.match import contraction, unroll
+from tracer.target import Sizes, Target, planned_for
 
 
 @pytest.fixture
-def small_matches(monkeypatch: pytest.MonkeyPatch) -> None:
+def small_matches() -> Iterator[None]:
     """Let the match passes rewrite arrays of any size, so that graphs stay small enough to read."""
-    monkeypatch.setattr(contraction, "MINIMUM_ELEMENTS", 1)
-    monkeypatch.setattr(unroll, "MINIMUM_ELEMENTS", 1)
+    with planned_for(Target(sizes=Sizes(match_elements=1))):
+        yield

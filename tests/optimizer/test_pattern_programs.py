@@ -29,7 +29,6 @@ from tracer.optimizer.loops.unrolling import unrolling_pass
 from tracer.optimizer.passes import Pass, PassLog, PassManager
 from tracer.optimizer.pipeline import PlannerOptions
 from tracer.optimizer.planner import Planner
-from tracer.optimizer.rewrite import transposes as transposes_module
 from tracer.optimizer.rewrite.chains import SOLVES
 from tracer.optimizer.rewrite.chains import solves as solves_module
 from tracer.optimizer.rewrite.expand import EXPAND
@@ -37,14 +36,11 @@ from tracer.optimizer.rewrite.match import (
     CONTRACTIONS,
     INNER_PRODUCTS,
     UNROLL,
-    contraction,
-    inner_products,
-    unroll,
 )
 from tracer.optimizer.rewrite.simplify import COMMON_SUBEXPRESSIONS, CONSTANT_FOLDING
 from tracer.optimizer.rewrite.sink import sink_pass
 from tracer.optimizer.rewrite.transposes import TRANSPOSES
-from tracer.target import DEFAULT_TARGET, Prices, Target
+from tracer.target import DEFAULT_TARGET, Prices, Sizes, Target, planned_for
 
 Strategy = st.SearchStrategy[Program]
 
@@ -53,15 +49,12 @@ Strategy = st.SearchStrategy[Program]
 def _everything_pays():
     """Hypothesis allows no function-scoped fixture here."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (contraction, unroll, inner_products):
-            patch.setattr(module, "MINIMUM_ELEMENTS", 1)
-        patch.setattr(transposes_module, "_SMALL_ELEMENTS", 0)
-        patch.setattr(concatenations, "SMALLEST_BYTES", 0)
         patch.setattr(solves_module, "is_worthwhile", lambda *_: True)
         patch.setattr(horizontal, "_may_pay", lambda *_: True)
         patch.setattr(horizontal, "_is_enough", lambda *_: True)
         patch.setattr(horizontal, "_WORTHWHILE", 1e9)
-        yield
+        with planned_for(Target(sizes=Sizes(near_elements=0, match_elements=1, part_bytes=0))):
+            yield
 
 
 def assert_same(program: Program, after: Any) -> None:
@@ -91,7 +84,7 @@ CASES: dict[str, tuple[Callable[[], Strategy], Sequence[Pass]]] = {
     ),
     "lanes": (
         pattern_programs.lanes,
-        [EXPAND, COMMON_SUBEXPRESSIONS, horizontal.horizontal_pass(machine=FREE)],
+        [EXPAND, COMMON_SUBEXPRESSIONS, horizontal.horizontal_pass(FREE)],
     ),
     "solves": (pattern_programs.solves, [SOLVES]),
     "loops": (pattern_programs.loops, LOOPS),

@@ -20,8 +20,7 @@ from tracer.optimizer.passes import PassLog, PassManager
 from tracer.optimizer.pipeline import STANDARD_PASSES, PlannerOptions
 from tracer.optimizer.planner import Planner
 from tracer.optimizer.rewrite.chains import cost
-from tracer.optimizer.rewrite.match import contraction, unroll
-from tracer.target import Target
+from tracer.target import Sizes, Target, planned_for
 
 FLOAT_TOLERANCE = 1e-9
 many = run_settings(max_examples=200)
@@ -32,10 +31,9 @@ some = run_settings(max_examples=100)
 def _matches_of_any_size():
     """Hypothesis allows no function-scoped fixture here."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(contraction, "MINIMUM_ELEMENTS", 1)
-        patch.setattr(unroll, "MINIMUM_ELEMENTS", 1)
         patch.setattr(cost, "MINIMUM_FLOPS", 1)
-        yield
+        with planned_for(Target(sizes=Sizes(match_elements=1))):
+            yield
 
 
 def assert_same(program: Program, before: Graph, after: Graph, tolerance: float) -> None:

@@ -24,11 +24,15 @@ OTHERS = {
     "one core": replace(HERE, cores=1, packing=Packing(threads=1)),
     "16 cores": replace(HERE, cores=16, packing=Packing(threads=16)),
 }
-TRACED_ANEW = {"Sinkhorn", "Sinkhorn gradient"}
-"""On every machine their limits take another way to trace, which the planner does not know."""
-PACKED_BY_EACH = {"sparse GP gradient"}
-"""Each of 16 threads packs a triangular matrix for itself: that alone is above the limit."""
-PLANNED = [name for name in WORKLOADS if name not in TRACED_ANEW | PACKED_BY_EACH]
+SINKHORN = ("Sinkhorn", "Sinkhorn gradient")
+"""Their limits take another way to trace on every machine, this one too."""
+TRACED_AGAIN = {(name, machine) for name in SINKHORN for machine in OTHERS}
+TRACED_AGAIN |= {("sparse GP gradient", "16 cores")}
+"""The planner, which knows one trace, finds nothing for these; the search that compiles does. For
+the last, 16 threads pack a triangular matrix each: 18.9 MB of 24 (docs/planner.md)."""
+PAIRS = [(name, machine) for name in WORKLOADS for machine in OTHERS]
+PLANNED = [pair for pair in PAIRS if pair not in TRACED_AGAIN]
+COMPILED = [*PLANNED[: 3 * len(OTHERS)], *sorted(TRACED_AGAIN)]
 
 
 def case(name: str) -> tuple[Any, list[Any], int]:
@@ -40,31 +44,34 @@ def case(name: str) -> tuple[Any, list[Any], int]:
     return workload.program(tracer_framework()), types, int(parse_bytes(limit))
 
 
-@pytest.fixture(params=OTHERS)
-def other(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Target:
-    """Pretend that the device is another machine."""
-    target = OTHERS[request.param]
-    monkeypatch.setattr(lowering, "target_of", lambda device=None: target)
-    return target
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("name", PLANNED)
-def test_a_program_is_predicted_within_its_limit(name: str, other: Target) -> None:
+@pytest.mark.parametrize(("name", "machine"), PLANNED)
+def test_a_program_is_predicted_within_its_limit(name: str, machine: str) -> None:
     function, types, limit = case(name)
+    other = OTHERS[machine]
     with planned_for(other):
         graph = trace(function, types).graph
         planner = Planner(graph, PlannerOptions(limit_bytes=limit, machine=other))
         assert next(planner.candidates()).peak_bytes <= limit
 
 
+@pytest.mark.slow
 @pytest.mark.xla
-@pytest.mark.parametrize("name", PLANNED[:3])
-def test_xla_s_count_keeps_the_limit(name: str, other: Target) -> None:
-    function, types, limit = case(name)
-    plan = tracer.compile(function, memory_limit=limit).plan(*types)
+@pytest.mark.parametrize(("name", "machine"), COMPILED)
+def test_limit_and_values_hold_in_what_is_compiled(
+    name: str, machine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lowering, "target_of", lambda device=None: OTHERS[machine])
+    workload = WORKLOADS[name]
+    function, _, limit = case(name)
+    given = make_inputs(workload, "small")
+    inputs = tree.map(tracer.numpy.asarray, given)
+    compiled = tracer.compile(function, memory_limit=limit)
+    plan = compiled.plan(*inputs)
     assert plan.compiled_bytes <= limit
     assert plan.peak_bytes <= limit
+    results = tree.map(np.asarray, compiled(*inputs))
+    assert workload.check(given, results) <= workload.tolerance
 
 
 def test_packing_follows_the_threads_of_the_target() -> None:

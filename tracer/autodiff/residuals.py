@@ -15,7 +15,10 @@ from tracer.ir import Graph, Node, Value
 from tracer.ops.sink_guard import tests_floats
 
 _FLOPS_AGAIN = 32
-"""Operations per element that may be spent on not keeping a value, as two sines cost."""
+"""Operations per element that may be spent on not keeping a value, as two sines cost.
+
+The same on every machine: a graph that is differentiated is not yet meant for a device.
+"""
 
 _NODES_AGAIN = 6
 """Nodes that compute which may be run again for one value.

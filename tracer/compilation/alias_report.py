@@ -18,9 +18,7 @@ from tracer.optimizer.alias.report import (
     UnusedRow,
     updates_of,
 )
-
-_SMALLEST_COPY = 4096
-"""Copies below this, of counters and biases, cost less than what would avoid them."""
+from tracer.target import current_target
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +86,7 @@ def alias_report(program: Compiled) -> AliasReport:
     could = tuple(
         _alias_row(program, item)
         for item in possible
-        if item.argument not in donated and item.nbytes >= _SMALLEST_COPY
+        if item.argument not in donated and item.nbytes >= current_target().sizes.copy_bytes
     )
     copies = [_Explained(program, copy).row() for copy in program.execute.copies if _is_large(copy)]
     copies.sort(key=lambda row: -row.nbytes * row.times)
@@ -102,7 +100,7 @@ def _alias_row(program: Compiled, item: Alias) -> AliasRow:
 
 
 def _is_large(copy: ArrayCopy) -> bool:
-    return copy.nbytes >= _SMALLEST_COPY
+    return copy.nbytes >= current_target().sizes.copy_bytes
 
 
 class _Explained:

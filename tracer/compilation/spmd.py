@@ -182,7 +182,10 @@ class Spreader:
     def _fixed_bytes(self) -> int:
         """Bytes of each device's arguments and results, as the first settings place them."""
         settings = SplitSettings(
-            max(_LEAST_BYTES, max((t.nbytes for t in self.graph.input_types), default=0) // 4), 1, 1
+            max(_LEAST_BYTES, max((t.nbytes for t in self.graph.input_types), default=0) // 4),
+            1,
+            1,
+            machine=self.machine,
         )
         view = self._sharded(settings)[0].view
         types: tuple[ShapeDtype, ...] = (*view.input_types, *view.output_types)

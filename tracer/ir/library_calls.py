@@ -57,11 +57,22 @@ class ProductCall:
 
 @dataclass(frozen=True)
 class TriangleCall:
-    """A solve with a triangular matrix from the left, for right-hand sides in rows."""
+    """A solve with a triangular matrix from the left, for right-hand sides that lie by rows.
+
+    Attributes
+    ----------
+    size, width : int
+        Rows of the matrix, and right-hand sides.
+    itemsize : int
+        Bytes of an element.
+    may_go_by_blocks : bool
+        Whether it is one real system with one right-hand side, which products of blocks solve too.
+    """
 
     size: int
     width: int
     itemsize: int
+    may_go_by_blocks: bool = False
 
 
 @dataclass(frozen=True)
@@ -89,6 +100,62 @@ class PanelCall:
     workspace: int = 0
 
 
-LibraryCall = ProductCall | TriangleCall | PanelCall
+@dataclass(frozen=True)
+class ConvolutionCall:
+    """A convolution of float32, which the library multiplies as matrices.
 
-__all__ = ["LibraryCall", "PanelCall", "ProductCall", "TriangleCall"]
+    Attributes
+    ----------
+    windows : int
+        Elements of one row for every place of the result, with all that its window covers.
+    kernel, result : int
+        Elements.
+    axes, features : int
+        Axes of the result, and features that it has.
+    is_grouped : bool
+        Whether features are in groups.
+    """
+
+    windows: int
+    kernel: int
+    result: int
+    axes: int
+    features: int
+    is_grouped: bool = False
+
+
+@dataclass(frozen=True)
+class SelectionCall:
+    """The `k` largest of each of `rows` of `size` elements.
+
+    Attributes
+    ----------
+    rows, size, k : int
+    itemsize : int
+        Bytes of an element, as it is compared.
+    is_float32 : bool
+        Whether the library's kernel takes it: others are sorted.
+    """
+
+    rows: int
+    size: int
+    k: int
+    itemsize: int
+    is_float32: bool = False
+
+    @property
+    def comparisons(self) -> int:
+        """Return the operations of a heap of the k largest, whatever the device."""
+        return self.rows * self.size * max(self.k, 1).bit_length()
+
+
+LibraryCall = ProductCall | TriangleCall | PanelCall | ConvolutionCall | SelectionCall
+
+__all__ = [
+    "ConvolutionCall",
+    "LibraryCall",
+    "PanelCall",
+    "ProductCall",
+    "SelectionCall",
+    "TriangleCall",
+]

@@ -193,11 +193,9 @@ class Cost:
     packing : int
         Those of `scratch` that a library allocates itself: no count of XLA's has them, and ops
         that run at the same time have them together.
-    packed : int
-        Bytes that a library rearranges before it multiplies; it may hold fewer of them at a time.
     steps : int
         Scalar steps that one core takes one after the other, as comparisons in a heap: neither
-        vectors nor other cores help.
+        vectors nor other cores help. They are the target's: no op's own record has them.
     calls : tuple of LibraryCall
         Calls of libraries whose memory the target tells, one at a time; see `ir.library_calls`.
     """
@@ -207,6 +205,5 @@ class Cost:
     scratch: int = 0
     product_flops: int = 0
     packing: int = 0
-    packed: int = 0
     steps: int = 0
     calls: tuple[LibraryCall, ...] = ()

@@ -26,9 +26,7 @@ def graph_cost(graph: Graph) -> Cost:
         max((cost.scratch for cost in costs), default=0),
         sum(cost.product_flops for cost in costs),
         max((cost.packing for cost in costs), default=0),
-        sum(cost.packed for cost in costs),
-        sum(cost.steps for cost in costs),
-        calls_of(costs),
+        calls=calls_of(costs),
     )
 
 

@@ -12,13 +12,12 @@ import numpy as np
 from tracer import ops
 from tracer.errors import ArgumentError, ShapeError
 from tracer.ir import AxisRule, Cost, Label, ShapeDtype, Value
+from tracer.ir.library_calls import ConvolutionCall
 from tracer.ir.op import Types
 from tracer.ops.rules import is_float, moved_bytes, own_label, require_kind, require_same_dtypes
 from tracer.ops.window import Pairs, Sizes, Windows, dilated
 
 NAME = "convolution"
-_PACKED_BYTES = 3 << 20
-_FEW_FEATURES = 8
 
 
 @dataclass(frozen=True)
@@ -152,11 +151,10 @@ def cost(operands: Types, results: Types, **params: Any) -> Cost:
     lhs, rhs = operands
     terms = results[0].size * rhs.size // max(1, p.sizes(rhs, p.rhs_axes)[0])
     flops = (8 if lhs.dtype.kind == "c" else 2) * terms
-    packing = _packing(p, lhs, rhs, results[0])
-    scratch = packing + _copies(p, lhs, rhs, results[0])
+    scratch = _copies(p, lhs, rhs, results[0])
     moved = moved_bytes(operands, results)
-    packed = 4 * _windows(p, rhs, results[0]) if packing else 0
-    return Cost(flops, moved, scratch, product_flops=flops, packing=packing, packed=packed)
+    calls = _calls(p, lhs, rhs, results[0])
+    return Cost(flops, moved, scratch, product_flops=flops, calls=calls)
 
 
 def _windows(p: Parameters, rhs: ShapeDtype, result: ShapeDtype) -> int:
@@ -165,15 +163,15 @@ def _windows(p: Parameters, rhs: ShapeDtype, result: ShapeDtype) -> int:
     return rhs.size // features * (result.size // features)
 
 
-def _packing(p: Parameters, lhs: ShapeDtype, rhs: ShapeDtype, result: ShapeDtype) -> int:
-    """Bound what the CPU's library takes itself: blocks, and results that it writes twice."""
+def _calls(
+    p: Parameters, lhs: ShapeDtype, rhs: ShapeDtype, result: ShapeDtype
+) -> tuple[ConvolutionCall, ...]:
+    """Return the call of the CPU's library, which takes convolutions of up to four bytes."""
     if not is_float(lhs.dtype) or lhs.dtype.itemsize > 4:
-        return 0
+        return ()
     features = p.sizes(rhs, p.rhs_axes)[0]
-    packed = min(_PACKED_BYTES, 6 * (_windows(p, rhs, result) + rhs.size + result.size))
-    if len(p.lhs_axes) > 4 or features < _FEW_FEATURES:
-        packed += 4 * result.size
-    return packed
+    windows = _windows(p, rhs, result)
+    return (ConvolutionCall(windows, rhs.size, result.size, len(p.lhs_axes), features),)
 
 
 def _copies(p: Parameters, lhs: ShapeDtype, rhs: ShapeDtype, result: ShapeDtype) -> int:

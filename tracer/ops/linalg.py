@@ -34,7 +34,6 @@ from tracer.ops.mirror import symmetric_part
 from tracer.ops.rules import moved_bytes, own_label, require_same_dtypes, widened
 
 Array = np.ndarray[Any, Any]
-_LARGE_MATRIX = 512
 _TRANSPOSES = ("NO_TRANSPOSE", "TRANSPOSE", "ADJOINT")
 
 
@@ -190,14 +189,14 @@ def _solve_axes(operands: Types, results: Types, *, left_side: bool, **_: Any) -
     return AxisRule((matrix, (*batch, *rows[0])), ((*batch, *rows[1]),), whole=whole)
 
 
-def _is_by_blocks(a: ShapeDtype, x: ShapeDtype, *, left_side: bool) -> bool:
-    """Tell whether there is one right-hand side, and a matrix of which LAPACK would pack much."""
-    is_one = left_side and a.ndim == 2 and x.shape[-1] == 1
-    return is_one and a.shape[0] >= _LARGE_MATRIX and a.dtype.kind == "f"
+def _from_the_left(a: ShapeDtype, x: ShapeDtype) -> TriangleCall:
+    width = max(1, x.size * a.shape[-1] // max(1, a.size))
+    is_one = a.ndim == 2 and x.shape[-1] == 1 and a.dtype.kind == "f"
+    return TriangleCall(a.shape[-1], width, a.dtype.itemsize, may_go_by_blocks=is_one)
 
 
 def _lower_solve(b: Any, types: Types, a: Any, x: Any, *, left_side: bool, **params: Any) -> Any:
-    by_blocks = _is_by_blocks(a.type, x.type, left_side=left_side)
+    by_blocks = left_side and b.target.packing.goes_by_blocks(_from_the_left(a.type, x.type))
     return b.triangular_solve(types[0], a, x, left_side=left_side, by_blocks=by_blocks, **params)
 
 
@@ -205,17 +204,13 @@ def _solve_cost(operands: Types, results: Types, *, left_side: bool, **_: Any) -
     """LAPACK solves in place; only narrow floats are copied, to wider ones."""
     a, x = operands
     flops = a.shape[-1] * x.size
-    width = max(1, x.size * a.shape[-1] // max(1, a.size))
-    if _is_by_blocks(a, x, left_side=left_side):
-        calls: tuple[LibraryCall, ...] = ()
-    elif left_side:
-        # Right-hand sides are rows, which LAPACK calls a solve from the right.
-        calls = (TriangleCall(a.shape[-1], width, a.dtype.itemsize),)
-    else:
-        calls = (lapack_call(a, width),)
+    call: LibraryCall = _from_the_left(a, x)
+    if not left_side:
+        # From the left right-hand sides lie by rows, which is from the right for LAPACK.
+        call = lapack_call(a, max(1, x.size * a.shape[-1] // max(1, a.size)))
     scratch = widened_bytes(a) + widened_bytes(x)
     moved = moved_bytes(operands, results)
-    return Cost(flops, moved, scratch, product_flops=flops, calls=calls)
+    return Cost(flops, moved, scratch, product_flops=flops, calls=(call,))
 
 
 def _batch_solve(

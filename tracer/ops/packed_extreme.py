@@ -17,6 +17,7 @@ from tracer.ir import ShapeDtype
 from tracer.ops.rules import is_float
 
 _INT32, _INT64 = np.dtype(np.int32), np.dtype(np.int64)
+# Of the algorithm, on every machine: the two halves of the widest integer that StableHLO has.
 _WIDTH = 32
 PACKED_BYTES = 8
 """Bytes of the integer that holds both."""

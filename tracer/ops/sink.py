@@ -21,7 +21,10 @@ Report = Callable[[Node, Value, str | None], None]
 """Told of every large invariant: the loop, the value, and why it was not sunk (None: it was)."""
 
 _FLOPS_AGAIN = 4096
-"""Operations per element that are worth not storing it: distances between 1,000 features."""
+"""Operations per element that are worth not storing it: distances between 1,000 features.
+
+What memory is worth, whatever the machine: values are sunk where nothing else keeps a limit.
+"""
 
 
 def sink_invariants(

@@ -22,66 +22,21 @@ to have NumPy's NaN we would also need a copy):
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tracer.ir import Cost, ShapeDtype
+from tracer.ir.library_calls import SelectionCall
 from tracer.ir.op import Types
 from tracer.ops.packed_extreme import PACKED_BYTES, fits, larger, lower_packed
 from tracer.ops.reduce import lowest, partial_results
 from tracer.ops.rules import is_float, moved_bytes
-from tracer.ops.top_k_rounds import Work, are_rounds_faster, lower_rounds, work_at_once
+from tracer.ops.top_k_rounds import lower_rounds
 
-_STEP = 16
-"""Blocks are multiples of this: the width of the widest vectors, in float32."""
-_GAIN = 4
-"""The stages behind the first must see at most this part of the row."""
-_PLACES = 9
-"""Further arrays like the indices that the stages hold: values and places, sorted, gathered by."""
-_COMPARE_FLOPS, _ACROSS_FLOPS = 3, 80
-"""What the first stage costs, in operations: of each element, and of each block."""
 _INT32 = np.dtype(np.int32)
 _EXACT_BITS = 16
 """Integers of up to so many bits are exact in float32, and narrow floats are too."""
-
-
-@dataclass(frozen=True)
-class _Stages:
-    """A row of `size` elements as `count` blocks of `block` elements, and a `rest`."""
-
-    size: int
-    k: int
-    block: int
-
-    @property
-    def count(self) -> int:
-        return self.size // self.block
-
-    @property
-    def rest(self) -> int:
-        return self.size % self.block
-
-    @property
-    def candidates(self) -> int:
-        """Elements of a row that the second stage sees: the chosen blocks and the rest."""
-        return self.k * self.block + self.rest
-
-
-def _stages(size: int, k: int) -> _Stages | None:
-    """Return the stages for rows of `size` elements, if they are worth it.
-
-    A maximum and a candidate cost about the same, so the sum of their numbers counts; it is
-    smallest for blocks of sqrt(size / k).
-    """
-    if k == 0:
-        return None
-    block = max(_STEP, round(math.sqrt(size / k) / _STEP) * _STEP)
-    stages = _Stages(size, k, block)
-    if stages.count < k or _GAIN * (stages.count + stages.candidates) > size:
-        return None
-    return stages
 
 
 def lower_top_k(b: Any, types: Types, x: Any, *, k: int) -> tuple[Any, Any]:
@@ -91,13 +46,19 @@ def lower_top_k(b: Any, types: Types, x: Any, *, k: int) -> tuple[Any, Any]:
         return b.reshape(types[0], value), b.reshape(types[1], index)
     wide = x.type.with_dtype(_ordered_alike(x.dtype))
     rows, size = math.prod(x.shape[:-1]), x.shape[-1]
-    is_cut = _stages(size, k) is not None or are_rounds_faster(rows, size, k, wide.dtype)
+    ways = b.target.selection
+    at_once = _call(rows, size, k, wide.dtype)
+    is_cut = ways.stages(size, k) is not None or ways.are_rounds_faster(at_once)
     if not (b.target.kernels.top_k_in_stages and is_cut):
         return b.top_k(types, x, k)  # type: ignore[no-any-return]
     flat = b.reshape(wide.with_shape((rows, size)), b.convert(wide, x))
     values, indices = _top_k_of_rows(b, flat, k)
     values = b.convert(values.type.with_dtype(x.dtype), values)
     return b.reshape(types[0], values), b.reshape(types[1], indices)
+
+
+def _call(rows: int, size: int, k: int, dtype: np.dtype[Any]) -> SelectionCall:
+    return SelectionCall(rows, size, k, dtype.itemsize, is_float32=dtype == np.float32)
 
 
 def _is_reduction(type: ShapeDtype, k: int) -> bool:
@@ -113,7 +74,7 @@ def _ordered_alike(dtype: np.dtype[Any]) -> np.dtype[Any]:
 def _top_k_of_rows(b: Any, x: Any, k: int) -> tuple[Any, Any]:
     """Emit top_k of (rows, n); what a stage leaves may be long enough for stages again."""
     rows, n = x.shape
-    stages = _stages(n, k)
+    stages = b.target.selection.stages(n, k)
     if stages is None:
         return _at_once(b, x, k)
     blocks, rest = _cut(b, x, stages)
@@ -135,7 +96,7 @@ def _top_k_of_rows(b: Any, x: Any, k: int) -> tuple[Any, Any]:
 
 def _at_once(b: Any, x: Any, k: int) -> tuple[Any, Any]:
     rows, n = x.shape
-    if are_rounds_faster(rows, n, k, x.dtype):
+    if b.target.selection.are_rounds_faster(_call(rows, n, k, x.dtype)):
         return lower_rounds(b, x, k)
     types = (x.type.with_shape((rows, k)), ShapeDtype((rows, k), _INT32))
     return b.top_k(types, x, k)  # type: ignore[no-any-return]
@@ -144,12 +105,12 @@ def _at_once(b: Any, x: Any, k: int) -> tuple[Any, Any]:
 def _ascending(b: Any, x: Any) -> Any:
     """Sort the rows of an integer matrix."""
     rows, n = x.shape
-    if are_rounds_faster(rows, n, n, x.dtype):
+    if b.target.selection.are_rounds_faster(_call(rows, n, n, x.dtype)):
         return lower_rounds(b, x, n, largest=False)[0]
     return b.sort((x,), 1, lambda b, x, y: b.compare("LT", x, y), False)[0]
 
 
-def _cut(b: Any, x: Any, stages: _Stages) -> tuple[Any, Any]:
+def _cut(b: Any, x: Any, stages: Any) -> tuple[Any, Any]:
     """Return (rows, count, block) and what is left behind the last whole block."""
     rows, n = x.shape
     whole = stages.count * stages.block
@@ -208,52 +169,11 @@ def _rows_of(b: Any, x: Any, indices: Any, size: int) -> Any:
 
 
 def top_k_cost(operands: Types, results: Types, *, k: int) -> Cost:
-    """Count one pass over the row, and the other work on what the stages see of it."""
+    """Count a heap's comparisons; what rows take in stages or rounds is the target's to say."""
     (x,) = operands
     moved = moved_bytes(operands, results)
     if _is_reduction(x, k):
         partial = PACKED_BYTES * partial_results(x, (x.ndim - 1,))
         return Cost(x.size, moved, partial)
-    size, dtype = x.shape[-1], _ordered_alike(x.dtype)
-    rows = math.prod(x.shape[:-1])
-    stages, work = _stages(size, k), _work(rows, size, k, dtype)
-    seen = stages.count + stages.candidates if stages else 0
-    places = _PLACES * results[1].nbytes if stages else 0
-    return Cost(
-        work.flops,
-        moved + 2 * rows * seen * dtype.itemsize,
-        work.alive_bytes + places,
-        steps=work.steps,
-    )
-
-
-def _maxima_flops(stages: _Stages) -> int:
-    """Return the operations of the first stage: each block ends with one across a vector.
-
-    Measured on 2 cores, nanoseconds an element: 0.2 for blocks of 16, 0.1 for 48.
-    """
-    return _COMPARE_FLOPS * stages.size + _ACROSS_FLOPS * stages.count
-
-
-def _work(rows: int, size: int, k: int, dtype: np.dtype[Any]) -> Work:
-    """Return what rows take: the stages' work, and the most bytes that they hold at a time.
-
-    XLA's kernel takes a copy of the maxima, for NaN; candidates are gathered in that form.
-    """
-    stages = _stages(size, k)
-    if stages is None:
-        return work_at_once(rows, size, k, dtype)
-    blocks, candidates = (
-        _work(rows, count, k, dtype) for count in (stages.count, stages.candidates)
-    )
-    order = work_at_once(rows, k, k, _INT32)
-    gathered = rows * k * stages.block * dtype.itemsize if stages.rest else 0
-    maxima, chosen = (rows * count * dtype.itemsize for count in (stages.count, stages.candidates))
-    return Work(
-        rows * _maxima_flops(stages) + blocks.flops + order.flops + candidates.flops,
-        blocks.steps + order.steps + candidates.steps,
-        max(
-            maxima + (blocks.alive_bytes or maxima),
-            chosen + max(gathered, candidates.alive_bytes),
-        ),
-    )
+    call = _call(math.prod(x.shape[:-1]), x.shape[-1], k, _ordered_alike(x.dtype))
+    return Cost(call.comparisons, moved, calls=(call,))

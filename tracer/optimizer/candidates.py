@@ -55,18 +55,31 @@ class PlanningCache:
     rematerialiser: Rematerialiser | None = None
 
 
-# The same for every limit, so that the smallest possible one does not depend on the requested one.
-# Small slices of everything make few loops that recompute little.
-TIGHT_SETTINGS = tuple(
-    SplitSettings(threshold, working_set, working_set, trust_fusion=False, by_time=False)
+# The same for every limit, so that the smallest limit that can be met does not hang on the one that
+# was asked for. Small slices of everything make few loops that compute little again.
+# Bytes of a trip and of what is cut, whatever the limit and the machine: memory to fall back on.
+_TIGHT = tuple(
+    (threshold, working_set)
     for working_set in (1 << 22, 1 << 20, 1 << 18)
     for threshold in (1 << 22, 1 << 18, 1 << 14)
     if threshold <= working_set
 )
-SMALLEST_SETTINGS = tuple(
-    SplitSettings(threshold, 1, 1, trust_fusion=False, by_time=False)
-    for threshold in (1 << 12, 1 << 16, 1 << 20)
-)
+_SMALLEST = ((1 << 12, 1), (1 << 16, 1), (1 << 20, 1))
+
+
+def tight_settings(machine: Target) -> tuple[SplitSettings, ...]:
+    """Return settings for little memory, from the largest trips to the smallest."""
+    return tuple(_settings_for_memory(sizes, machine) for sizes in _TIGHT)
+
+
+def smallest_settings(machine: Target) -> tuple[SplitSettings, ...]:
+    """Return settings for the least memory: trips of one step."""
+    return tuple(_settings_for_memory(sizes, machine) for sizes in _SMALLEST)
+
+
+def _settings_for_memory(sizes: tuple[int, int], machine: Target) -> SplitSettings:
+    threshold, trip = sizes
+    return SplitSettings(threshold, trip, trip, trust_fusion=False, machine=machine, by_time=False)
 
 
 def limit_settings(
@@ -112,10 +125,10 @@ def user_settings(threshold: int, split_bytes: int | None, machine: Target) -> S
 
 
 __all__ = [
-    "SMALLEST_SETTINGS",
-    "TIGHT_SETTINGS",
     "Candidate",
     "PlanningCache",
     "limit_settings",
+    "smallest_settings",
+    "tight_settings",
     "user_settings",
 ]

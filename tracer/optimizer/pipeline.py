@@ -268,7 +268,7 @@ TABLE: tuple[PassEntry, ...] = (
             "alike pieces are one node each by now; before split, for which packed arrays are small"
         ),
         exact="no: a batched product may round otherwise",
-        make=lambda c: horizontal_pass(c.limit),
+        make=lambda c: horizontal_pass(c.options.machine, c.limit),
         is_per_limit=True,
     ),
     PassEntry(

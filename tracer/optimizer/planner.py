@@ -9,11 +9,11 @@ from functools import cached_property
 
 from tracer.ir import Graph
 from tracer.optimizer.candidates import (
-    SMALLEST_SETTINGS,
-    TIGHT_SETTINGS,
     Candidate,
     PlanningCache,
     limit_settings,
+    smallest_settings,
+    tight_settings,
     user_settings,
 )
 from tracer.optimizer.final_passes import FinalPasses
@@ -167,7 +167,7 @@ class Planner:
         yield from self._within_cache_first(settings[0])
         yield from self._splits(settings[1:first])
         yield from self._in_two_sizes(whole, limit)
-        yield from (split := [*self._splits(TIGHT_SETTINGS[:2])])
+        yield from (split := [*self._splits(tight_settings(self.options.machine)[:2])])
         yield from self._combined(split, limit)
 
     def _in_our_order(self, whole: Candidate, limit: int) -> Iterator[Candidate]:
@@ -192,7 +192,7 @@ class Planner:
 
         If one of them comes near the limit, also programs split by settings derived from it.
         """
-        yield from (split := [*self._splits(TIGHT_SETTINGS)])
+        yield from (split := [*self._splits(tight_settings(self.options.machine))])
         yield from (both := [*self._combined(split, limit)])
         # Many nodes take time to split: only where the tight settings, alone, are near.
         near = split if len(self.graph.nodes) > _FEW_NODES else (*split, *both)
@@ -309,7 +309,8 @@ class Planner:
     def _smallest_split(self) -> list[Candidate]:
         if not self.options.split:
             return []
-        return list(map(self._split, (*TIGHT_SETTINGS, *SMALLEST_SETTINGS)))
+        machine = self.options.machine
+        return list(map(self._split, (*tight_settings(machine), *smallest_settings(machine))))
 
     @cached_property
     def _smallest_rematerialised(self) -> list[Candidate]:
@@ -320,7 +321,7 @@ class Planner:
 
     def why_not_split(self, tensor: LiveTensor) -> str | None:
         """Return the reason why a tensor of the smallest program could not be cut, if known."""
-        rows = self._split(TIGHT_SETTINGS[-1]).rows
+        rows = self._split(tight_settings(self.options.machine)[-1]).rows
         # Other passes refuse rewrites, which is no reason for a tensor to be stored.
         refusals = [refusal for row in rows if row.name == SPLIT_NAME for refusal in row.refusals]
         same_value = [refusal for refusal in refusals if refusal.subject == str(tensor)]

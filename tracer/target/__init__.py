@@ -16,6 +16,7 @@ from tracer.target.record import (
     Storage,
     Target,
 )
+from tracer.target.sizes import Sizes
 
 __all__ = [
     "ACCELERATORS",
@@ -23,6 +24,7 @@ __all__ = [
     "Kernels",
     "Packing",
     "Prices",
+    "Sizes",
     "Storage",
     "Target",
     "accelerator",

@@ -17,7 +17,10 @@ _CACHE_BYTES_OF_CORE = 16 << 20
 
 
 def host_target() -> Target:
-    """Return what this processor has for this process now; prices are those of the default."""
+    """Return what this processor has for this process now.
+
+    Prices are those of the default, and not measured: see `Prices`.
+    """
     cores = usable_cores()
     return Target(
         memory_bytes=usable_bytes(),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tracer.ir.library_calls import PanelCall, ProductCall, TriangleCall
+from tracer.ir.library_calls import ConvolutionCall, PanelCall, ProductCall, TriangleCall
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,8 @@ class Packing:
     threads : int
         Threads that XLA starts, each of which may pack. XLA counts the cores that the process may
         run on and knows no quota, so these can be more than `Target.cores`.
+    at_once : int
+        Kernels that pack at the same time: XLA:CPU runs what does not read each other side by side.
     columns, columns_of_one : int
         Columns of the right operand that each thread of YNNPACK packs at a time, of a batch of
         products and of one.
@@ -38,11 +40,19 @@ class Packing:
         Rows of the panel that OpenBLAS packs, and elements of its block of the other side.
     block_bytes : int
         Bytes of the block of right-hand sides that each thread of OpenBLAS packs.
+    solve_by_blocks : int
+        Rows of a triangular matrix of which OpenBLAS would pack much for one right-hand side.
     lapack_matrices : int
         Of small matrices OpenBLAS packs at most so many times what they hold.
+    convolution_bytes : int
+        Eigen packs a convolution's operands in blocks of so many bytes in all; blocks that are
+        freed leave gaps.
+    image_axes, few_features : int
+        Results of convolutions with more axes, or with fewer features, are written twice.
     """
 
     threads: int = 2
+    at_once: int = 2
     columns: int = 64
     columns_of_one: int = 32
     elements: int = 1 << 17
@@ -56,7 +66,11 @@ class Packing:
     panel_rows: int = 384
     panel_elements: int = 3 << 16
     block_bytes: int = 860_000
+    solve_by_blocks: int = 512
     lapack_matrices: int = 4
+    convolution_bytes: int = 3 << 20
+    image_axes: int = 4
+    few_features: int = 8
 
     def by_ynnpack(self, call: ProductCall) -> int:
         """Bound the elements that YNNPACK packs; products with a vector have no packing."""
@@ -89,10 +103,23 @@ class Packing:
         most = self.lapack_matrices * call.rows * max(call.rows, call.width)
         return call.times * call.itemsize * min(panel, most) + call.workspace
 
+    def goes_by_blocks(self, call: TriangleCall) -> bool:
+        """Tell whether a solve is written as products of blocks, of which nothing is packed."""
+        return call.may_go_by_blocks and call.size >= self.solve_by_blocks
+
     def triangle_bytes(self, call: TriangleCall) -> int:
         """Bound what OpenBLAS packs: each thread with right-hand sides packs the matrix."""
+        if self.goes_by_blocks(call):
+            return 0
         panel = call.itemsize * min(call.size, self.panel_rows) * call.size
         return min(call.width, self.threads) * (panel + self.block_bytes)
+
+    def by_convolution(self, call: ConvolutionCall) -> int:
+        """Bound the bytes of a convolution's blocks, and of a result that is written twice."""
+        packed = min(self.convolution_bytes, 6 * (call.windows + call.kernel + call.result))
+        is_small = call.features < self.few_features
+        is_written_twice = call.is_grouped or call.axes > self.image_axes or is_small
+        return packed + 4 * call.result * is_written_twice
 
 
 __all__ = ["Packing"]

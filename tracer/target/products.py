@@ -97,7 +97,7 @@ class ProductMemory:
     Attributes
     ----------
     transposed : int
-        Operands and results that are written out transposed: XLA counts them.
+        Operands and results that are written out transposed, and what else XLA counts.
     packing : int
         What the library holds packed at a time, which XLA does not count.
     packed : int

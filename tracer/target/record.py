@@ -6,7 +6,14 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from tracer.ir.library_calls import LibraryCall, PanelCall, ProductCall, TriangleCall
+from tracer.ir.library_calls import (
+    ConvolutionCall,
+    LibraryCall,
+    PanelCall,
+    ProductCall,
+    SelectionCall,
+    TriangleCall,
+)
 from tracer.target.packing import Packing
 from tracer.target.products import (
     ProductForm,
@@ -15,6 +22,8 @@ from tracer.target.products import (
     choose_form,
     product_memory,
 )
+from tracer.target.selection import Selection
+from tracer.target.sizes import Sizes
 
 
 @dataclass(frozen=True)
@@ -22,7 +31,9 @@ class Prices:
     """What work takes, in seconds and per second.
 
     The defaults are measured with jaxlib 0.10.2 on 2 cores of an AMD EPYC of family 26
-    (docs/memory-model.md has the rows).
+    (docs/memory-model.md has the rows), and are those of all CPUs: weights of the time model more
+    than speeds of a machine. To measure them on first use was tried: docs/planner.md has what came
+    of it.
 
     Attributes
     ----------
@@ -68,6 +79,11 @@ class Prices:
     part_seconds: float = 4e-7
     lanes_seconds: float = 2e-4
     parallel_flops: int = 1 << 16
+
+    @property
+    def product_ratio(self) -> int:
+        """Operations of a matrix product that take as long as one of others, a power of two."""
+        return 1 << round(math.log2(max(1.0, self.product_rate / self.vector_rate)))
 
 
 @dataclass(frozen=True)
@@ -155,7 +171,7 @@ class Target:
         The last-level cache; a GPU's second-level cache, a TPU core's vector memory.
     vector_lanes : int
         Single-precision numbers of the widest vectors.
-    prices, product_prices, storage, kernels, packing
+    prices, product_prices, storage, kernels, packing, selection, sizes
         See there.
     description : tuple
         What XLA has to be told of a device that is not here. A GPU: what its `GpuTargetConfigProto`
@@ -173,6 +189,8 @@ class Target:
     storage: Storage = field(default_factory=Storage)
     kernels: Kernels = field(default_factory=Kernels)
     packing: Packing = field(default_factory=Packing)
+    selection: Selection = field(default_factory=Selection)
+    sizes: Sizes = field(default_factory=Sizes)
     description: tuple[Any, ...] = ()
 
     def __hash__(self) -> int:
@@ -189,6 +207,10 @@ class Target:
             return ProductMemory(0, self.packing.triangle_bytes(call), 0)
         if isinstance(call, PanelCall):
             return ProductMemory(0, self.packing.panel_bytes(call), 0)
+        if isinstance(call, ConvolutionCall):
+            return ProductMemory(0, self.packing.by_convolution(call), 4 * call.windows)
+        if isinstance(call, SelectionCall):
+            return ProductMemory(self.selection.work(call).alive_bytes, 0, 0)
         return product_memory(call, self.product_prices, self.packing)
 
 

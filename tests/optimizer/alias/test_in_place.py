@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,11 @@ import tracer
 import tracer.numpy as tnp
 from tests.optimizer.graphs import apply, evaluated, ops_of, text, traced
 from tests.optimizer.random_programs import programs
+from tracer import lowering
 from tracer.array.dispatch import apply_graph
 from tracer.ir import Graph
-from tracer.optimizer.alias import in_place
 from tracer.optimizer.alias.in_place import in_place_pass
+from tracer.target import Sizes, Target, planned_for
 
 LARGE, SMALL = ((100, 50), "float32"), ((10, 5), "float32")
 TYPE = tracer.ShapeDtype((1000, 100), "float32")
@@ -122,8 +124,7 @@ def test_results_stay_where_moving_them_would_take_more_memory() -> None:
 def test_random_programs_compute_the_same(smallest: int, program: Any, data: Any) -> None:
     graph = program.graph
     donated = [i for i in range(len(graph.inputs)) if data.draw(st.booleans())]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(in_place, "_SMALLEST", smallest)
+    with planned_for(Target(sizes=Sizes(copy_bytes=smallest))):
         after, _ = kept(graph, *donated)
     expected, found = (evaluated(g, *program.arrays) for g in (graph, after))
     for one, other in zip(found, expected, strict=True):
@@ -188,7 +189,8 @@ def test_compiled_with_donation_and_barriers_they_give_the_same_bits(
     expected = tracer.compile(run)(*arrays)
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore", tracer.DonationWarning)
-        patch.setattr(in_place, "_SMALLEST", 1)
+        here = replace(lowering.target_of("cpu"), sizes=Sizes(copy_bytes=1))
+        patch.setattr(lowering, "target_of", lambda device=None: here)
         found = tracer.compile(run, donate_argnums=chosen)(*arrays)
     assert [array.is_deleted() for array in arrays] == [i in chosen for i in range(len(arrays))]
     for one, other in zip(found, expected, strict=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -19,14 +20,16 @@ from tracer.ir.verify import verify, verify_same_signature
 from tracer.optimizer.fuse import concatenations
 from tracer.optimizer.fuse.concatenations import reduce_parts
 from tracer.optimizer.passes import PassLog
+from tracer.target import Sizes, Target, planned_for
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.standard_normal((6, 4)), RNG.standard_normal((6, 3))
 
 
 @pytest.fixture(autouse=True)
-def _any_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(concatenations, "SMALLEST_BYTES", 1)
+def _any_size() -> Iterator[None]:
+    with planned_for(Target(sizes=Sizes(part_bytes=1))):
+        yield
 
 
 def distributed(function: Any, *arrays: Any) -> tuple[Graph, Graph, PassLog]:
@@ -122,7 +125,6 @@ def test_random_reductions(widths: Any, axis: int, reduced: Any, kinds: list[str
         return [getattr(both * i - both, kind)(axis=reduced) for i, kind in enumerate(kinds)]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(concatenations, "SMALLEST_BYTES", 1)
         patch.setattr(concatenations, "MOST_COPIES", 1000)
         _, after, _ = distributed(function, *arrays)
     assert all(len(shape) < 2 for shape in concatenations_in(after))

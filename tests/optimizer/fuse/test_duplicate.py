@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,17 +26,20 @@ from tracer.optimizer.model.liveness import peak_bytes
 from tracer.optimizer.passes import PassLog, PassManager
 from tracer.optimizer.rewrite.expand import EXPAND
 from tracer.optimizer.rewrite.simplify import COMMON_SUBEXPRESSIONS, CONSTANT_FOLDING
+from tracer.target import DEFAULT_TARGET, Sizes, Target
 
 X = np.random.default_rng(0).standard_normal((600, 600))
 SMALL = X[:40, :40]
 
 
-def merged(function: Any, *arrays: Any) -> tuple[Graph, Graph, PassLog]:
+def merged(
+    function: Any, *arrays: Any, machine: Target = DEFAULT_TARGET
+) -> tuple[Graph, Graph, PassLog]:
     """Run the pass and check that the meaning is the same."""
     passes = (EXPAND, COMMON_SUBEXPRESSIONS, CONSTANT_FOLDING)
     graph = PassManager().run(trace(function, arrays).graph, passes)
     log = PassLog()
-    result = duplicate_pass().run(graph, log)
+    result = duplicate_pass(machine).run(graph, log)
     verify(result)
     verify_same_signature(graph, result)
     for one, other in zip(interpret(result, arrays), interpret(graph, arrays), strict=True):
@@ -52,9 +56,7 @@ def both_ways(x: Any) -> Any:
     return y.sum(1), y.sum(0)
 
 
-@pytest.fixture
-def _any_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(duplicate, "SMALLEST_BYTES", 1)
+ANY_SIZE = replace(DEFAULT_TARGET, sizes=Sizes(kept_bytes=1))
 
 
 def test_golden_text() -> None:
@@ -95,7 +97,6 @@ def test_what_lies_between_is_copied_too() -> None:
     assert count(after, ops.tanh) == 2
 
 
-@pytest.mark.usefixtures("_any_size")
 @pytest.mark.parametrize(
     "function",
     [
@@ -114,29 +115,27 @@ def test_what_lies_between_is_copied_too() -> None:
     ],
 )
 def test_values_that_are_needed_in_memory_are_stored_once(function: Any) -> None:
-    before, after, _ = merged(function, SMALL)
+    before, after, _ = merged(function, SMALL, machine=ANY_SIZE)
     assert after is before
 
 
-@pytest.mark.usefixtures("_any_size")
 def test_more_kernels_than_the_bound_read_it_from_memory() -> None:
     def many(x: Any, kernels: int) -> Any:
         y = 1 / (1 + x * x)
         return [(y * i).sum(0) for i in range(2, kernels + 2)]
 
-    _, after, _ = merged(lambda x: many(x, duplicate.MOST_KERNELS), X)
+    _, after, _ = merged(lambda x: many(x, duplicate.MOST_KERNELS), X, machine=ANY_SIZE)
     assert count(after, ops.divide) == duplicate.MOST_KERNELS
-    before, after, _ = merged(lambda x: many(x, duplicate.MOST_KERNELS + 1), X)
+    before, after, _ = merged(lambda x: many(x, duplicate.MOST_KERNELS + 1), X, machine=ANY_SIZE)
     assert after is before
 
 
-@pytest.mark.usefixtures("_any_size")
 def test_a_value_that_is_compared_for_equality_is_computed_once() -> None:
     def gradient_of_maximum(x: Any) -> Any:
         y = 1 / (1 + x * x)
         return tnp.where(y == y.max(), y, 0.0).sum(1)
 
-    before, after, log = merged(gradient_of_maximum, X)
+    before, after, log = merged(gradient_of_maximum, X, machine=ANY_SIZE)
     assert after is before
     assert "compared for equality" in log.refusals[0].reason
 
@@ -178,10 +177,9 @@ def test_random_programs_keep_their_meaning(program: Program) -> None:
     graph = read_twice(program.graph)
     log = PassLog()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(duplicate, "SMALLEST_BYTES", 1)
         patch.setattr(duplicate, "_SMALL_LEAF_BYTES", 0)
         patch.setattr(duplicate, "_WORTHWHILE", 0.0)
-        result = duplicate_pass().run(graph, log)
+        result = duplicate_pass(ANY_SIZE).run(graph, log)
     event(f"merged {bool(log.applied)}")
     verify(result)
     verify_same_signature(graph, result)

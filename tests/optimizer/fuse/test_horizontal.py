@@ -18,7 +18,7 @@ from tracer import nn, ops, tree
 from tracer.array.trace import trace
 from tracer.ir import Builder, Graph, ShapeDtype, interpret, print_graph
 from tracer.ir.verify import verify, verify_same_signature
-from tracer.optimizer.fuse import horizontal, lanes
+from tracer.optimizer.fuse import horizontal
 from tracer.optimizer.fuse.flat import flat_range, join_parts
 from tracer.optimizer.fuse.horizontal import horizontal_pass
 from tracer.optimizer.fuse.lanes import find_groups
@@ -41,7 +41,7 @@ def fused(
     """Run the pass, check that the meaning is the same; return both graphs and the log."""
     graph = simplified(function, *arrays)
     log = PassLog()
-    result = horizontal_pass(machine=machine).run(graph, log)
+    result = horizontal_pass(machine).run(graph, log)
     verify(result)
     verify_same_signature(graph, result)
     leaves = [np.asarray(leaf) for leaf in tree.flatten(arrays)[0]]
@@ -234,12 +234,13 @@ def test_convolutions_are_left_alone() -> None:
 
 @pytest.mark.usefixtures("_always")
 def test_large_arrays_are_left_alone() -> None:
-    size = lanes.LARGEST_LANE_BYTES // 8
+    size = DEFAULT_TARGET.sizes.lane_bytes // 8
     graph = simplified(
         lambda values: [tnp.sin(x) for x in values], [np.zeros(size + 1) for _ in range(6)]
     )
-    assert horizontal_pass().run(graph, PassLog()) is graph
-    assert find_groups(simplified(lambda v: [tnp.sin(x) for x in v], [np.zeros(size)] * 6))
+    assert horizontal_pass(DEFAULT_TARGET).run(graph, PassLog()) is graph
+    graph = simplified(lambda v: [tnp.sin(x) for x in v], [np.zeros(size)] * 6)
+    assert find_groups(graph, DEFAULT_TARGET.sizes)
 
 
 def test_carries_in_another_order_are_not_packed() -> None:
@@ -269,9 +270,9 @@ def test_few_trips_are_not_worth_joining_the_carries_before_them() -> None:
 def test_a_limit_that_packing_comes_near_keeps_the_arrays_apart() -> None:
     graph = simplified(train, *training_arrays(SHAPES))
     log = PassLog()
-    assert horizontal_pass(limit_bytes=2000).run(graph, log) is graph
+    assert horizontal_pass(DEFAULT_TARGET, limit_bytes=2000).run(graph, log) is graph
     assert "near the limit" in log.refusals[0].reason
-    assert horizontal_pass(limit_bytes=1 << 20).run(graph, PassLog()) is not graph
+    assert horizontal_pass(DEFAULT_TARGET, limit_bytes=1 << 20).run(graph, PassLog()) is not graph
 
 
 def test_only_contiguous_slices_are_parts_of_an_array() -> None:
@@ -318,7 +319,7 @@ def test_random_programs_several_times_side_by_side(data: st.DataObject) -> None
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(horizontal, "_is_enough", lambda *_: True)
         patch.setattr(horizontal, "_may_pay", lambda *_: True)
-        result = horizontal_pass().run(graph, PassLog())
+        result = horizontal_pass(DEFAULT_TARGET).run(graph, PassLog())
     verify(result)
     verify_same_signature(graph, result)
     for got, want in zip(interpret(result, arrays), interpret(graph, arrays), strict=True):

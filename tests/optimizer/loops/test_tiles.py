@@ -12,6 +12,7 @@ import tracer
 import tracer.numpy as tnp
 from tracer.array.trace import trace
 from tracer.ir import ShapeDtype
+from tracer.optimizer.model.costs import run_cost
 from tracer.optimizer.model.speed import estimate_seconds
 from tracer.optimizer.pipeline import PlannerOptions
 from tracer.optimizer.planner import Planner
@@ -80,7 +81,7 @@ def nearest_of(k: int, queries: int, points: int, features: int) -> Any:
 
 def test_steps_of_one_core_are_not_divided_among_the_cores() -> None:
     program = trace(lambda x: tnp.top_k(x, 100), (ShapeDtype((1_000, 5_000), "float32"),)).graph
-    steps = sum(node.cost.steps for node in program.nodes)
+    steps = sum(run_cost(node).steps for node in program.nodes)
     for cores in (1, 8):
         machine = Target(cores=cores, prices=Prices(step_seconds=0.0))
         slow = estimate_seconds(program, replace(machine, prices=Prices(step_seconds=1e-9)))

@@ -10,15 +10,10 @@ import tracer.numpy as tnp
 from tests.optimizer.graphs import apply, evaluated, of, ops_of, traced
 from tracer import ops
 from tracer.ir import Builder, ShapeDtype
-from tracer.optimizer.rewrite.match import CONTRACTIONS, INNER_PRODUCTS, inner_products
+from tracer.optimizer.rewrite.match import CONTRACTIONS, INNER_PRODUCTS
 
 pytestmark = pytest.mark.usefixtures("small_matches")
 POINTS = (((6, 20), "float32"), ((7, 20), "float32"))
-
-
-@pytest.fixture(autouse=True)
-def of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inner_products, "MINIMUM_ELEMENTS", 1)
 
 
 def difference(x, y):

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tracer.ir.library_calls import ProductCall, TriangleCall
+from tracer.ir.library_calls import ConvolutionCall, ProductCall, TriangleCall
 from tracer.lowering.memory.hlo_text import Array, Computation, Instruction, axes_of, parse
 from tracer.target import host_packing
 
@@ -30,13 +30,8 @@ _FROM_THE_RIGHT = re.compile(r"\bside = 82\b")  # "R"
 _LAPACK_SQUARES = {"gesdd": 4, "syevd": 2, "heevd": 2, "geev": 3}
 """Workspace of the iterative routines, in squares of the smaller side of the matrix."""
 _VALUES_ONLY = re.compile(r"\bmode = 78\b")  # "N": no vectors
-_CONVOLUTION_BYTES = 3 << 20
-"""Eigen packs a convolution's operands block by block; blocks that are freed leave gaps."""
-_EIGEN_ITEMSIZE, _IMAGE_AXES, _FEW_FEATURES = 4, 4, 8
-"""Convolutions of other widths take plain loops. Results with more axes, of groups, or with few
-features are written twice."""
-_OVERLAPPING = 2
-"""XLA:CPU may run independent kernels at the same time."""
+_EIGEN_ITEMSIZE = 4
+"""Convolutions of other widths take plain loops."""
 _NOT_STORED = {"parameter", "constant", "broadcast", "iota", "bitcast", "get-tuple-element"}
 
 
@@ -86,7 +81,7 @@ def hidden_memory(hlo: str) -> Hidden:
         if found.opcode in _SCRATCH
     ]
     return Hidden(
-        sum(heapq.nlargest(_OVERLAPPING, (need for need, _ in needs))),
+        sum(heapq.nlargest(host_packing().at_once, (need for need, _ in needs))),
         max((need for need, is_product in needs if is_product), default=0),
     )
 
@@ -213,15 +208,16 @@ def _convolution(computation: Computation, found: Instruction, _: dict[str, Comp
     kernel = computation.arrays(found)[1]
     labels = _KERNEL_LABELS.search(found.attributes)
     features = kernel.shape[labels[1].index("o")] if labels else 1
-    # One row for every place of the result, with all that its window covers.
-    windows = kernel.nbytes // max(1, features) * (math.prod(result.shape) // max(1, features))
-    is_written_twice = (
-        "feature_group_count" in found.attributes
-        or len(result.shape) > _IMAGE_AXES
-        or result.shape[-1] < _FEW_FEATURES
+    elements, size = math.prod(kernel.shape), math.prod(result.shape)
+    call = ConvolutionCall(
+        windows=elements // max(1, features) * (size // max(1, features)),
+        kernel=elements,
+        result=size,
+        axes=len(result.shape),
+        features=result.shape[-1],
+        is_grouped="feature_group_count" in found.attributes,
     )
-    packed = min(_CONVOLUTION_BYTES, 3 * (windows + kernel.nbytes + found.nbytes) // 2)
-    return packed + (found.nbytes if is_written_twice else 0)
+    return host_packing().by_convolution(call)
 
 
 _SCRATCH: dict[str, Callable[[Computation, Instruction, dict[str, Computation]], int]] = {

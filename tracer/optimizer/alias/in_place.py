@@ -25,11 +25,10 @@ from tracer.optimizer.model.buffers import Buffer
 from tracer.optimizer.model.liveness import Liveness
 from tracer.optimizer.model.storage import is_fused
 from tracer.optimizer.passes import Pass, PassLog
+from tracer.target import current_target
 from tracer.units import format_bytes
 
 IN_PLACE_NAME = "keep-in-place"
-_SMALLEST = 4096
-"""Copies of fewer bytes cost less than a barrier may."""
 
 
 def in_place_pass(donated: frozenset[int]) -> Pass:
@@ -84,7 +83,8 @@ def _last_reader(live: Liveness, node: Node) -> int:
     if node.body_graphs or _updates_a_part(node):
         roots = {live.root(value) for value in node.operands}
         over = {v for v in roots if v not in live.inputs or live.inputs[v] in live.donated}
-        deaths = [live.death(v) for v in over if v.type.nbytes >= _SMALLEST]
+        smallest = current_target().sizes.copy_bytes
+        deaths = [live.death(v) for v in over if v.type.nbytes >= smallest]
         return max((death for death in deaths if death < len(live.graph.nodes)), default=0)
     reads = live.buffers_read(node).items()
     donated = [v for v, in_order in reads if in_order and live.inputs.get(v) in live.donated]
@@ -125,7 +125,7 @@ class _Keeper:
         self.handed_on: set[Node] = set()
         """Updates whose result is read behind a barrier."""
         for buffer in dict.fromkeys(live.buffers.values()):
-            if buffer.nbytes >= _SMALLEST:
+            if buffer.nbytes >= current_target().sizes.copy_bytes:
                 self._look_at(buffer)
 
     def _look_at(self, buffer: Buffer) -> None:

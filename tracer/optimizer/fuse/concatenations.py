@@ -23,8 +23,8 @@ from tracer.ir import Builder, Graph, Node, Value, registry
 from tracer.ir.graph import copy_nodes
 from tracer.optimizer.fuse.lanes import is_elementwise, splat_of
 from tracer.optimizer.passes import Pass, PassLog
+from tracer.target import current_target
 
-SMALLEST_BYTES = 1 << 16
 MOST_COPIES = 32
 """Bound on the nodes that one concatenation becomes, for each node that reads it."""
 
@@ -60,9 +60,9 @@ class _Found:
 
 
 def _find(graph: Graph, refused: set[Node], log: PassLog) -> _Found | None:
-    outputs = set(graph.outputs)
+    outputs, smallest = set(graph.outputs), current_target().sizes.part_bytes
     for node in graph.nodes:
-        if node.op is not ops.concatenate or node.types[0].nbytes < SMALLEST_BYTES:
+        if node.op is not ops.concatenate or node.types[0].nbytes < smallest:
             continue
         if node in refused or len(node.operands) < 2:
             continue

@@ -28,26 +28,23 @@ from tracer.ops.rules import as_tuple
 from tracer.optimizer.model.liveness import Liveness
 from tracer.optimizer.model.storage import is_fused
 from tracer.optimizer.passes import Pass, PassLog
-from tracer.target import DEFAULT_TARGET, Target
+from tracer.target import Target
 
 MOST_KERNELS = 4
 """That may compute one value."""
-SMALLEST_BYTES = 1 << 20
-"""Smaller blocks stay with the process (lowering/devices/registry.py): nothing is cleared for
-them."""
 _SMALL_LEAF_BYTES = 1024
 _WORTHWHILE = 1.5
 """Saved seconds for each second of computing again, by the model, whose error is about that."""
 _MOST_VALUES = 16
 
 
-def duplicate_pass(machine: Target = DEFAULT_TARGET) -> Pass:
+def duplicate_pass(machine: Target) -> Pass:
     """Return the pass for a machine. Bodies of loops use the same memory in each trip: left out."""
 
     def run(graph: Graph, log: PassLog) -> Graph:
         refused: dict[str, str] = {}
         for _ in range(_MOST_VALUES):
-            if not any(map(_may_gain, graph.nodes)):
+            if not any(_may_gain(node, machine) for node in graph.nodes):
                 break
             found = _best(graph, machine, refused)
             if found is None:
@@ -61,16 +58,16 @@ def duplicate_pass(machine: Target = DEFAULT_TARGET) -> Pass:
     return Pass("fusion merger", run, exact=False, bodies=False)
 
 
-def _may_gain(node: Node) -> bool:
+def _may_gain(node: Node, machine: Target) -> bool:
     assert node.op is not None
-    return node.op.fusion == "loop" and node.types[0].nbytes >= SMALLEST_BYTES
+    return node.op.fusion == "loop" and node.types[0].nbytes >= machine.sizes.kept_bytes
 
 
 def _best(graph: Graph, machine: Target, refused: dict[str, str]) -> Merger | None:
     live = Liveness(graph)
     found = []
     for node in live.schedule:
-        if not _may_gain(node) or node.results[0] in live.outputs or not node.operands:
+        if not _may_gain(node, machine) or node.results[0] in live.outputs or not node.operands:
             continue
         roots = _kernels(live, node)
         if roots is None or not 2 <= len(roots) <= MOST_KERNELS:
@@ -248,6 +245,4 @@ class _Writer:
                     yield node
 
 
-FUSION_MERGER = duplicate_pass()
-
-__all__ = ["FUSION_MERGER", "duplicate_pass"]
+__all__ = ["duplicate_pass"]

@@ -32,7 +32,7 @@ from tracer.optimizer.model.liveness import peak_bytes
 from tracer.optimizer.model.speed import trip_seconds
 from tracer.optimizer.model.trip_counts import trip_count
 from tracer.optimizer.passes import Pass, PassLog
-from tracer.target import DEFAULT_TARGET, Prices, Target
+from tracer.target import Prices, Sizes, Target
 
 _WORTHWHILE = 0.9
 _UNKNOWN_TRIPS = 100
@@ -41,15 +41,15 @@ _MOST_GROUPS = 64
 _DEAR = "joining and cutting takes as long as it saves"
 
 
-def horizontal_pass(limit_bytes: int | None = None, machine: Target = DEFAULT_TARGET) -> Pass:
+def horizontal_pass(machine: Target, limit_bytes: int | None = None) -> Pass:
     """Return the pass for a limit: packing that raises the peak to more than half of it is refused.
 
     Parameters
     ----------
-    limit_bytes : int, optional
-        The whole program's.
     machine : Target
         What the device can do.
+    limit_bytes : int, optional
+        The whole program's.
     """
 
     def run(graph: Graph, log: PassLog) -> Graph:
@@ -95,7 +95,7 @@ def _packed_body(
     node: Node, log: PassLog, machine: Target
 ) -> tuple[Graph, tuple[tuple[int, ...], ...]] | None:
     body = node.params["body"]
-    packs = find_packs(body, partial(_may_pay, machine))
+    packs = find_packs(body, machine.sizes, partial(_may_pay, machine))
     if not packs:
         return None
     inner = PassLog()
@@ -120,7 +120,7 @@ def _fuse_groups(graph: Graph, log: PassLog, machine: Target) -> Graph:
     refused: set[str] = set()
     before = None
     for _ in range(_MOST_GROUPS):
-        step = next(_candidates(graph, refused), None)
+        step = next(_candidates(graph, refused, machine.sizes), None)
         if step is None:
             return graph
         if not _may_pay(machine, step.group):
@@ -174,8 +174,8 @@ class _Candidate:
     subject: str
 
 
-def _candidates(graph: Graph, refused: set[str]) -> Iterator[_Candidate]:
-    for group in find_groups(graph):
+def _candidates(graph: Graph, refused: set[str], sizes: Sizes) -> Iterator[_Candidate]:
+    for group in find_groups(graph, sizes):
         subject = _subject(group)
         if subject not in refused:
             yield _Candidate(group, subject)
@@ -213,6 +213,4 @@ def _calls(node: Node, prices: Prices) -> float:
     return prices.small_product_seconds if is_product else 0.0
 
 
-HORIZONTAL_FUSION = horizontal_pass()
-
-__all__ = ["HORIZONTAL_FUSION", "horizontal_pass"]
+__all__ = ["horizontal_pass"]

@@ -17,13 +17,10 @@ from typing import Any
 from tracer import ops
 from tracer.ir import Graph, Node, Value, param_key
 from tracer.ir.op import same_params
+from tracer.target import Sizes
 
 MINIMUM_LANES = 4
 """Fewer are not worth the packing."""
-LARGEST_LANE_BYTES = 1 << 16
-"""Kernels on larger arrays take far longer than it takes to start them."""
-LARGEST_PRODUCT_FLOPS = 1 << 17
-"""A product of 32 x 32 matrices takes half of these; from 64 on batches gain nothing (measured)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,10 +84,13 @@ def splat_of(value: Value) -> Value | None:
     return node.operands[0]
 
 
-def find_groups(graph: Graph) -> list[Group]:
-    """Return the groups of equal lanes that do not wait for one another, the largest first."""
+def find_groups(graph: Graph, sizes: Sizes) -> list[Group]:
+    """Return the groups of alike lanes that do not wait for one another, the largest first.
+
+    `sizes` says up to which size parts are small on the device.
+    """
     alike: dict[Any, list[Lane]] = defaultdict(list)
-    for lane in _lanes(graph):
+    for lane in _lanes(graph, sizes):
         alike[lane.key].append(lane)
     groups = [
         group
@@ -102,12 +102,12 @@ def find_groups(graph: Graph) -> list[Group]:
     return sorted(groups, key=lambda group: -len(group) * len(group[0].nodes))
 
 
-def _lanes(graph: Graph) -> Iterator[Lane]:
+def _lanes(graph: Graph, sizes: Sizes) -> Iterator[Lane]:
     parts: dict[Node, list[Node]] = {}
     for node in graph.nodes:
-        if _is_small_product(node):
+        if _is_small_product(node, sizes):
             yield _product_lane(node)
-        elif is_elementwise(node) and 0 < node.types[0].nbytes <= LARGEST_LANE_BYTES:
+        elif is_elementwise(node) and 0 < node.types[0].nbytes <= sizes.lane_bytes:
             part = [node]
             for value in node.operands:
                 other = parts.get(value.node, part)
@@ -122,15 +122,15 @@ def _lanes(graph: Graph) -> Iterator[Lane]:
         yield _elementwise_lane(sorted(part, key=place.__getitem__))
 
 
-def _is_small_product(node: Node) -> bool:
-    """Tell whether a node is a product of sums over whole axes, which can be batched.
+def _is_small_product(node: Node, sizes: Sizes) -> bool:
+    """Tell whether a node is a product of sums over whole axes, which batches make one of.
 
     Convolutions, which have windows, would become groups of features: XLA:CPU is slow at these.
     """
     assert node.op is not None
     flops = node.cost.product_flops
     is_batched = node.op.batch is not None and len(node.types) == 1 and not node.body_graphs
-    return is_batched and 0 < flops <= LARGEST_PRODUCT_FLOPS and not node.axes.whole
+    return is_batched and 0 < flops <= sizes.lane_flops and not node.axes.whole
 
 
 def _product_lane(node: Node) -> Lane:

@@ -12,11 +12,12 @@ from tracer import ops
 from tracer.ir import Builder, Graph, Node, ShapeDtype, Value
 from tracer.optimizer.fuse.flat import pack, unpack
 from tracer.optimizer.fuse.lanes import Group, find_groups
+from tracer.target import Sizes
 
 Packs = tuple[tuple[int, ...], ...]
 
 
-def find_packs(body: Graph, may_pay: Callable[[Group, Set[Value]], bool]) -> Packs:
+def find_packs(body: Graph, sizes: Sizes, may_pay: Callable[[Group, Set[Value]], bool]) -> Packs:
     """Return which carries of a loop's body to carry as one array, by their positions.
 
     These are leaves of equal lanes whose next values are made at one place in all the lanes, or
@@ -25,7 +26,7 @@ def find_packs(body: Graph, may_pay: Callable[[Group, Set[Value]], bool]) -> Pac
     """
     found: list[tuple[int, ...]] = []
     taken: set[int] = set()
-    for group in find_groups(body):
+    for group in find_groups(body, sizes):
         packs = _packs_of(group, body)
         leaves = {body.inputs[index] for indices in packs for index in indices}
         if not packs or not may_pay(group, leaves):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from tracer import ops
 from tracer.ir import Builder, Graph, Node, Value, map_bodies, rebuild
-from tracer.optimizer.model.costs import node_count
+from tracer.optimizer.model.costs import node_cost, node_count
 from tracer.optimizer.model.liveness import Liveness
 from tracer.optimizer.model.trip_counts import trip_count
 from tracer.optimizer.passes import Pass, PassLog
@@ -113,7 +113,7 @@ def _work(graph: Graph, parallel_flops: int) -> _Work:
             for body in node.body_graphs:
                 total = total.plus(_work(body, parallel_flops), 1 if trips is None else trips)
         else:
-            flops = node.cost.flops
+            flops = node_cost(node).flops
             shared = flops if flops > parallel_flops else 0
             total = total.plus(_Work(int(node in stored), flops, shared))
     return total

@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tracer.ir import Cost, Graph, Node
+from tracer.ir.library_calls import SelectionCall
 from tracer.ops.bodies import calls_of
 from tracer.optimizer.model.trip_counts import trip_count
 from tracer.target import current_target
 
 
+def run_cost(node: Node) -> Cost:
+    """Return what one run of a node costs on the target."""
+    cost, target = node.cost, current_target()
+    if node.body_graphs or not any(isinstance(call, SelectionCall) for call in cost.calls):
+        return cost
+    works = [target.selection.work(call) for call in cost.calls if isinstance(call, SelectionCall)]
+    return replace(
+        cost,
+        flops=sum(work.flops for work in works),
+        bytes=cost.bytes + sum(work.moved_bytes for work in works),
+        steps=sum(work.steps for work in works),
+    )
+
+
 def node_cost(node: Node) -> Cost:
-    """Return the cost of one node; a loop of known length counts every trip."""
+    """Return the cost of one node on the target; a loop of known length counts every trip."""
     assert node.op is not None
     trips = trip_count(node)
     if trips is None:
-        return node.cost
+        return run_cost(node)
     costs = [node_cost(inner) for inner in node.params["body"].nodes]
     return Cost(
         trips * sum(cost.flops for cost in costs),
@@ -39,8 +56,8 @@ def packing_bytes(node: Node) -> int:
 
 def packed_bytes(node: Node) -> int:
     """Return the bytes that a library rearranges on the target, in all."""
-    cost, target = node.cost, current_target()
-    return cost.packed + sum(target.memory_of(call).packed for call in cost.calls)
+    target = current_target()
+    return sum(target.memory_of(call).packed for call in node.cost.calls)
 
 
 def graph_flops(graph: Graph) -> int:

@@ -33,9 +33,6 @@ from tracer.optimizer.model.trip_counts import (
 )
 from tracer.target import Target, current_target
 
-_OVERLAPPING = 2
-"""XLA:CPU may run kernels that do not read each other at the same time."""
-
 
 @dataclass(frozen=True)
 class Moment:
@@ -278,7 +275,7 @@ def largest_packings(graph: Graph) -> tuple[int, ...]:
                 found.extend(_body_needs(body).packings)
         elif nbytes := packing_bytes(node):
             found.append(nbytes)
-    return tuple(heapq.nlargest(_OVERLAPPING, found))
+    return tuple(heapq.nlargest(current_target().packing.at_once, found))
 
 
 def _packing(node: Node) -> int:

@@ -15,7 +15,7 @@ measurements.
 from __future__ import annotations
 
 from tracer.ir import Graph, Node
-from tracer.optimizer.model.costs import counted_scratch, packed_bytes
+from tracer.optimizer.model.costs import counted_scratch, packed_bytes, run_cost
 from tracer.optimizer.model.liveness import Liveness
 from tracer.optimizer.model.trip_counts import trip_count
 from tracer.target import Target
@@ -52,7 +52,7 @@ class _Kernels:
         return self._computes[node]
 
     def _priced(self, node: Node) -> float:
-        prices, cost = self.machine.prices, node.cost
+        prices, cost = self.machine.prices, run_cost(node)
         cores = self.machine.cores if cost.flops > prices.parallel_flops else 1
         width = max(1.0, node.types[0].dtype.itemsize / 4)
         seconds = (cost.flops - cost.product_flops) / prices.vector_rate * width
@@ -64,7 +64,7 @@ class _Kernels:
 
     def _traffic(self, node: Node, is_stored: bool) -> float:
         """Return the seconds to move what a node reads from buffers, writes, and packs."""
-        prices, cost = self.machine.prices, node.cost
+        prices, cost = self.machine.prices, run_cost(node)
         total = 0.0
         moved = cost.bytes
         for type in node.types:

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 from tracer.ir import Graph, Node, Value
 
-# Operations per element from which on XLA calls an op expensive: from a quotient on. Checked for
-# every loop op; sine, cosine and tangent, which are computed twice anyway, are taken as
-# expensive.
+# Operations per element from which on XLA calls an op expensive, on every device: from a quotient
+# on. Checked for every loop op; sine, cosine and tangent, which are computed twice all the same,
+# are taken as expensive.
 _EXPENSIVE_FLOPS = 4
 
 

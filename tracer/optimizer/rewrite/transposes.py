@@ -16,12 +16,10 @@ from tracer import ops
 from tracer.ir import Builder, Graph, Node, Value
 from tracer.optimizer.fuse.lanes import is_elementwise
 from tracer.optimizer.passes import Pass, PassLog
+from tracer.target import current_target
 
 Permutation = tuple[int, ...]
 """Axis `i` of a value is axis `permutation[i]` of what it is the transpose of."""
-
-_SMALL_ELEMENTS = 1 << 12
-"""Smaller arrays are in the nearest cache, however they are read."""
 
 
 def sink_transposes(graph: Graph, log: PassLog) -> Graph:
@@ -100,7 +98,7 @@ def _is_reduction(node: Node, found: _Found) -> bool:
         is_one
         and set(node.params) == {"axes"}
         and node.operands[0] in found.permutations
-        and node.operand_types[0].size > _SMALL_ELEMENTS
+        and node.operand_types[0].size > current_target().sizes.near_elements
     )
 
 

@@ -16,10 +16,6 @@ from tracer.optimizer.loops.split.grouping import Loop
 from tracer.optimizer.loops.split.region import Region, Subject
 from tracer.target import DEFAULT_TARGET, Target
 
-# Fewer rows than this make matrix products slow; exceed the cache before going below it.
-_MINIMUM_ROWS = 16
-_ALIGNMENT = 8
-
 
 @dataclass(frozen=True)
 class SplitSettings:
@@ -66,12 +62,14 @@ _SHARES = (0.25, 0.5, 1.0, 2.0)
 _CLEARLY = 0.9
 
 
-def slice_bytes(region: Region, nbytes: Callable[[int], int]) -> tuple[float, float]:
+def slice_bytes(
+    region: Region, nbytes: Callable[[int], int], machine: Target
+) -> tuple[float, float]:
     """Return the bytes that each element of the axis adds to a trip, and those of a trip of none.
 
     The latter are what a trip holds whatever its slice: small squares, scratch of libraries.
     """
-    small = min(region.length, _MINIMUM_ROWS)
+    small = min(region.length, machine.sizes.product_rows)
     large = min(region.length, 2 * small)
     at_small, at_large = (nbytes(size) for size in (small, large))
     if large == small:
@@ -93,14 +91,14 @@ def choose_chunk(
         taken = trips.nbytes(rows)
         if taken <= budget:
             return rows
-        rows = balanced(region.length, max(1, rows * budget // taken))
+        rows = balanced(region.length, max(1, rows * budget // taken), settings.machine)
         if rows < chosen // 4:
             break
     return chosen
 
 
 def _fastest(region: Region, trips: Trips, settings: SplitSettings) -> int:
-    each, always = slice_bytes(region, trips.nbytes)
+    each, always = slice_bytes(region, trips.nbytes, settings.machine)
     budget = settings.budget_bytes
     room = replace(settings, budget_bytes=budget - int(always) if always < budget / 2 else budget)
 
@@ -120,19 +118,20 @@ def _fastest(region: Region, trips: Trips, settings: SplitSettings) -> int:
 def _rows(region: Region, each: float, working_set: float, settings: SplitSettings) -> int:
     """Return the slice size for a working set in bytes; one element more takes `each` of them."""
     rows = int(min(working_set, settings.budget_bytes) / each)
-    least = max(1, _MINIMUM_ROWS * region.length // region.extent)
+    least = max(1, settings.machine.sizes.product_rows * region.length // region.extent)
     if rows < least:
         rows = min(least, int(settings.budget_bytes / each))
     if settings.split_bytes is not None:
         largest = max(type.nbytes for node in region.virtual for type in node.types)
         rows = min(rows, settings.split_bytes * region.length // max(1, largest))
     # At least two trips: one would store the whole values again.
-    return balanced(region.length, max(1, min(rows, region.length // 2)))
+    return balanced(region.length, max(1, min(rows, region.length // 2)), settings.machine)
 
 
-def balanced(length: int, rows: int) -> int:
+def balanced(length: int, rows: int, machine: Target) -> int:
     """Return a slice size near `rows` that divides `length`, or else is aligned to vectors."""
     for size in range(rows, max(1, rows * 2 // 3), -1):
         if length % size == 0:
             return size
-    return rows - rows % _ALIGNMENT if rows >= 2 * _ALIGNMENT else rows
+    aligned = machine.sizes.vector_rows
+    return rows - rows % aligned if rows >= 2 * aligned else rows

@@ -24,8 +24,6 @@ _MUCH_LESS = 8
 _CLEARLY = 0.8
 # An axis is short if another one is this many times as long.
 _MUCH_SHORTER = 16
-# Of smaller values the time is that of starting kernels, whatever the axis.
-_TIMED_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -147,7 +145,7 @@ class Search:
         most = max(candidate.saved_bytes for candidate in fitting)
         about_most = [c for c in fitting if c.saved_bytes >= _ABOUT * most]
         chosen = min(about_most, key=lambda c: (c.flops, *self._tile_order(seed, c), c.axis))
-        is_large = largest_bytes(seed) >= _TIMED_BYTES
+        is_large = largest_bytes(seed) >= self.settings.machine.sizes.timed_bytes
         is_timed = self.settings.by_time and len(about_most) > 1 and is_large
         return self._faster(chosen, about_most) if is_timed else chosen
 
@@ -190,9 +188,10 @@ class Search:
         is_tiled = self.cuts_again and not self.settings.is_tile
         for loop in candidate.plan.loops:
             rows = choose_chunk(self.subject, region, loop, self.settings, self.alike)
-            trips = self.alike.trips(self.subject, region, loop, self.settings.machine)
+            machine = self.settings.machine
+            trips = self.alike.trips(self.subject, region, loop, machine)
             is_long = is_tiled and is_merged(self.subject, loop.heads)
-            sizes = {rows, longest_slice(region, loop, rows) if is_long else rows}
+            sizes = {rows, longest_slice(region, loop, rows, machine) if is_long else rows}
             total += min(trips.seconds(size) / size for size in sizes) * region.length
         return total
 

@@ -20,24 +20,15 @@ from tracer.optimizer.loops.split.grouping import Loop
 from tracer.optimizer.loops.split.region import Region, Subject, is_merged
 from tracer.optimizer.model.liveness import body_extra_bytes
 from tracer.optimizer.model.speed import trip_seconds
+from tracer.target import Target
 
-# Measured on 2 cores, float32, the gradient of a kernel product with 200,000 points: 6.3 ns a pair
-# for slices of 10 rows, 1.9 for 20 of 100,000, 1.5 for tiles of 500 to 8,000 rows.
-_FEW_ROWS = 32
-# The other axis must be at least this many times as long; otherwise a tile has about as few rows.
-# More rows still count as few if the other axis is the larger number of times as long, since
-# libraries pack it (100 features, 100 rows of 100,000: 5.2 ns a pair, 3.9 for tiles).
-_LONG, _VERY_LONG = 64, 1000
 # Bodies of more nodes take long to split on trial.
 _MOST_NODES = 100
 # A square tile, and smaller ones where it is over the budget.
 _PARTS = (1, 2, 4, 8)
 # Thin slices are slower than the time model knows, which sees the traffic only.
 _ABOUT = 1.1
-# Tiles whose results are merged have about this many rows; the largest have twice as many elements
-# as the slices.
-_ROWS_OF_MERGED = 24
-# Longer slices must be faster where they only merge less often.
+# Longer slices have to be faster where they only merge less often.
 _FASTER = 0.95
 
 
@@ -69,8 +60,8 @@ def tile_rows(
         return rows
     merges = is_merged(subject, loop.heads)
     if merges:
-        largest, slower = longest_slice(region, loop, rows), _FASTER
-    elif _is_thin(region, rows, beside) and _adds_only(subject, loop):
+        largest, slower = longest_slice(region, loop, rows, settings.machine), _FASTER
+    elif _is_thin(region, rows, beside, settings.machine) and _adds_only(subject, loop):
         largest, slower = min(math.isqrt(rows * beside), region.length // 2), _ABOUT
     else:
         return rows
@@ -78,7 +69,8 @@ def tile_rows(
     if trips.nbytes(rows) > settings.budget_bytes:
         return rows  # It is cut again as it is.
     most = slower * trips.seconds(rows) / rows
-    for wide in (balanced(region.length, largest // part) for part in _PARTS):
+    for part in _PARTS:
+        wide = balanced(region.length, largest // part, settings.machine)
         if wide <= rows:
             break
         tiled, lengths = cut_again(trips.body(wide))
@@ -92,10 +84,13 @@ def tile_rows(
     return rows
 
 
-def longest_slice(region: Region, loop: Loop, rows: int) -> int:
-    """Return the longest slice to be cut into tiles, instead of `rows`, so as to merge seldom."""
+def longest_slice(region: Region, loop: Loop, rows: int, machine: Target) -> int:
+    """Return the longest slice to be cut into tiles, instead of `rows`, so as to merge seldom.
+
+    The largest tiles have twice as many elements as the slices.
+    """
     beside = _beside(region, loop)
-    longest = 2 * rows * beside // max(1, balanced(beside, _ROWS_OF_MERGED))
+    longest = 2 * rows * beside // max(1, balanced(beside, machine.sizes.merged_rows, machine))
     return max(rows, min(longest, region.length // 2))
 
 
@@ -105,12 +100,13 @@ def _beside(region: Region, loop: Loop) -> int:
     return max(sizes, default=0) // region.extent
 
 
-def _is_thin(region: Region, rows: int, beside: int) -> bool:
-    """Tell whether rows are few compared with the elements in one step of the axis."""
-    if region.extent < _LONG * _FEW_ROWS:
+def _is_thin(region: Region, rows: int, beside: int, machine: Target) -> bool:
+    """Tell whether rows are few beside the elements that lie in one step of the axis."""
+    sizes = machine.sizes
+    if region.extent < sizes.long_share * sizes.thin_rows:
         return False  # A few batches are no thin slices.
-    is_few = rows * region.extent < _FEW_ROWS * region.length
-    return beside >= (_LONG if is_few else _VERY_LONG) * rows
+    is_few = rows * region.extent < sizes.thin_rows * region.length
+    return beside >= (sizes.long_share if is_few else sizes.very_long_share) * rows
 
 
 def _adds_only(subject: Subject, loop: Loop) -> bool:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tracer.ir import Node, Value
+from tracer import ops
+from tracer.ir import Node, ShapeDtype, Value
 from tracer.optimizer.model.liveness import node_cost
 from tracer.optimizer.rewrite.chains.contraction_order import Contraction, ContractionPlan
 from tracer.optimizer.rewrite.chains.product import Product
@@ -12,7 +13,8 @@ from tracer.optimizer.rewrite.chains.product import Product
 # A smaller saving is not worth another rounding.
 MINIMUM_FLOPS = 1 << 12
 WORTHWHILE = 0.95
-_DIVISION_FLOPS = 4
+_NUMBER = ShapeDtype((), "float32")
+_DIVISION_FLOPS = ops.divide.cost((_NUMBER, _NUMBER), (_NUMBER,)).flops
 
 
 @dataclass(frozen=True)

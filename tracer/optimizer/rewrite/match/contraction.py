@@ -41,9 +41,8 @@ from tracer.optimizer.rewrite.match.polynomial import (
 )
 from tracer.optimizer.rewrite.match.rewrite import Replacement, replace_nodes
 from tracer.optimizer.rewrite.match.sign import is_nonnegative
-from tracer.optimizer.rewrite.match.unroll import MAXIMUM_TERMS
+from tracer.target import current_target
 
-MINIMUM_ELEMENTS = 1 << 14
 _SQUARE = 2
 _FEW_FEATURES = "weights may leave small differences only, and few features are fast directly"
 
@@ -51,8 +50,9 @@ _FEW_FEATURES = "weights may leave small differences only, and few features are 
 def match_contractions(graph: Graph, log: PassLog) -> Graph:
     """Replace sums of broadcast products by contractions, where that makes tensors smaller."""
     matches: dict[Node, Replacement] = {}
+    smallest = current_target().sizes.match_elements
     for node in graph.nodes:
-        if node.op is not ops.reduce_add or node.operands[0].type.size < MINIMUM_ELEMENTS:
+        if node.op is not ops.reduce_add or node.operands[0].type.size < smallest:
             continue
         subject = f"{node.name} of {node.operands[0].type}"
         try:
@@ -95,6 +95,7 @@ def _features_of_pairs(polynomial: Polynomial, shape: tuple[int, ...]) -> tuple[
     only small differences, and the expansion's error is of the size of all differences. The direct
     form of few features keeps their digits, as that of squared distances does.
     """
+    few = current_target().sizes.direct_terms
     for monomial in polynomial:
         moved = [leaf for leaf in monomial.leaves if leaf.centre is not None]
         if len(moved) < _SQUARE:
@@ -103,7 +104,7 @@ def _features_of_pairs(polynomial: Polynomial, shape: tuple[int, ...]) -> tuple[
         weights = [set(leaf.axes) for leaf in monomial.leaves if leaf.centre is None]
         features = {axis for leaf in moved for axis in leaf.axes}.difference(*weights)
         is_weighted = any(len(axes - shared) > 1 for axes in weights)
-        if is_weighted and math.prod(shape[axis] for axis in features) <= MAXIMUM_TERMS:
+        if is_weighted and math.prod(shape[axis] for axis in features) <= few:
             return tuple(sorted(features))
     return None
 

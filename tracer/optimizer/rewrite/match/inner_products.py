@@ -15,9 +15,8 @@ from tracer.ir import Graph, Node, Value
 from tracer.ops.rules import is_float
 from tracer.optimizer.passes import PassLog
 from tracer.optimizer.rewrite.match.rewrite import Replacement, replace_nodes
+from tracer.target import current_target
 
-# A smaller tensor is cheap in any form.
-MINIMUM_ELEMENTS = 1 << 14
 _FULL_WIDTH = 4
 
 
@@ -42,7 +41,7 @@ def _is_candidate(node: Node) -> bool:
     return (
         is_float(types[0].dtype)
         and types[0].dtype.itemsize >= _FULL_WIDTH  # narrower products are exact before they add up
-        and types[0].size >= MINIMUM_ELEMENTS
+        and types[0].size >= current_target().sizes.match_elements
         and node.types[0].size > 1  # one inner product is left to the chains
         and all(side.is_all_shared for side in _sides(node))
         and any(_is_computed(side.source) for side in _sides(node))

@@ -16,10 +16,7 @@ from tracer.optimizer.model.liveness import Liveness, node_cost
 from tracer.optimizer.rewrite.match.numbering import Numbering
 from tracer.optimizer.rewrite.match.rule import Bound, Rule
 from tracer.optimizer.rewrite.match.structure import seen_through
-
-# Operations of a matrix product that take as long as one element-wise operation, which takes about
-# as long as moving one byte (docs/memory-model.md has the measured rates of one machine).
-_PRODUCT_RATIO = 8
+from tracer.target import current_target
 
 
 @dataclass(frozen=True)
@@ -101,10 +98,11 @@ def _is_hidden(node: Node) -> bool:
 
 
 def _work(nodes: Iterable[Node], live: Liveness) -> float:
-    total = 0.0
+    """Return the work of nodes; an element-wise operation takes about as long as a moved byte."""
+    total, ratio = 0.0, current_target().prices.product_ratio
     for node in nodes:
         cost = node_cost(node)
-        total += cost.flops - cost.product_flops + cost.product_flops / _PRODUCT_RATIO
+        total += cost.flops - cost.product_flops + cost.product_flops / ratio
         stored = [value for value in node.operands if live.is_stored(value)]
         stored += [value for value in node.results if live.is_stored(value)]
         total += min(cost.bytes, sum(value.type.nbytes for value in stored))

@@ -6,10 +6,10 @@ feature it is element-wise arithmetic on (n, m), which vectorises and never has 
 terms are added in the order of the axis, so no digit is lost. Unlike the expansion into norms and a
 product, it is as accurate as the user's code.
 
-Sums that no product can express, such as sums of absolute differences, are written out for up to
-`MAXIMUM_TERMS_WITHOUT_PRODUCT` terms, after contractions took theirs. That many adjacent features
-per point are a stride that vectors cannot read, so each feature of all points is first stored in
-one run, where that takes little memory.
+Sums that no product can express, such as sums of absolute differences, are written out for more
+terms (`Sizes.direct_terms_without_product`), after contractions took theirs. That many adjacent
+features per point are a stride that vectors cannot read, so each feature of all points is first
+stored in one run, where that takes little memory.
 """
 
 from __future__ import annotations
@@ -26,27 +26,18 @@ from tracer.ops.rules import as_tuple, is_float
 from tracer.optimizer.loops.split.region import Subject
 from tracer.optimizer.passes import Pass, PassLog
 from tracer.optimizer.rewrite.match.rewrite import Replacement, replace_nodes
+from tracer.target import current_target
 
-# Measured on CPU, n = 20,000: at 8 features the direct form costs about 1.6 times the product form
-# and keeps all digits; at 16 it costs 3 times as much (docs/memory-model.md).
-MAXIMUM_TERMS = 8
-# Measured on CPU, 1,000 x 10,000 absolute differences in float32: at 10 terms a seventh of the
-# time for a maximum over the points, at 32 a third; at 64 XLA's reduction is faster.
-MAXIMUM_TERMS_WITHOUT_PRODUCT = 32
-# A smaller tensor is cheap in any form.
-MINIMUM_ELEMENTS = 1 << 14
 # Under a limit, how many times the operands it must hold.
 OPERANDS_IN_LIMIT = 8
-# Features are stored in runs if these are small next to what is computed of them, and if that is
-# worth a kernel for each.
+# Features are stored in runs if these are small next to what is computed of them.
 READS_OF_RUNS = 16
-WORTHWHILE_ELEMENTS = 1 << 20
 UNROLL_NAME = "unroll short reductions"
 
 
 def unroll_short_reductions(graph: Graph, log: PassLog) -> Graph:
-    """Replace reductions over at most `MAXIMUM_TERMS` broadcast terms, one too, by their terms."""
-    return _unroll(graph, log, MAXIMUM_TERMS)
+    """Replace reductions over at most `Sizes.direct_terms` broadcast terms, one too, by these."""
+    return _unroll(graph, log, current_target().sizes.direct_terms)
 
 
 def unroll_without_product_pass(limit_bytes: int | None = None) -> Pass:
@@ -58,7 +49,7 @@ def unroll_without_product_pass(limit_bytes: int | None = None) -> Pass:
     most_bytes = math.inf if limit_bytes is None else limit_bytes / OPERANDS_IN_LIMIT
 
     def run(graph: Graph, log: PassLog) -> Graph:
-        return _unroll(graph, log, MAXIMUM_TERMS_WITHOUT_PRODUCT, most_bytes)
+        return _unroll(graph, log, current_target().sizes.direct_terms_without_product, most_bytes)
 
     return Pass(UNROLL_NAME, run, exact=False)
 
@@ -93,7 +84,8 @@ def _terms(subject: Subject, node: Node) -> int:
     if is_float(type.dtype) and type.dtype.itemsize < 4:
         return 0  # a reduction adds these in float32; term by term each sum would be rounded
     (label,) = rule.reduced
-    return type.shape[rule.operands[0].index(label)] if type.size >= MINIMUM_ELEMENTS else 0
+    is_small = type.size < current_target().sizes.match_elements
+    return 0 if is_small else type.shape[rule.operands[0].index(label)]
 
 
 def _cone(subject: Subject, node: Node) -> list[tuple[Node, Label]] | str:
@@ -144,7 +136,9 @@ class _Unrolled:
         rule = self.subject.rule(self.node)
         ((label, combiner),) = rule.reduced.items()
         terms = self.node.operands[0].type.shape[rule.operands[0].index(label)]
-        features = _Features(self.node.operands[0].type.size if terms > MAXIMUM_TERMS else 0)
+        features = _Features(
+            self.node.operands[0].type.size if terms > current_target().sizes.direct_terms else 0
+        )
         total: Value | None = None
         for index in range(terms):
             term = self._term(mapping, label, index, features)
@@ -214,7 +208,7 @@ class _Features:
     def _has_runs(self, type: ShapeDtype, axis: int) -> bool:
         is_strided = axis > 0 and axis == type.ndim - 1 and type.shape[axis - 1] > 1
         is_small = READS_OF_RUNS * type.size <= self._reads
-        return is_strided and is_small and self._reads >= WORTHWHILE_ELEMENTS
+        return is_strided and is_small and self._reads >= current_target().sizes.run_elements
 
 
 def _element(value: Value, axis: int, index: int) -> Value:
