@@ -45,7 +45,7 @@ class CompiledCandidate:
     candidate: Candidate
     execute: lowering.Executable
     graph: Graph
-    """What was compiled: the candidate's graph, but for passes that only speed it up."""
+    """What was compiled: the candidate's graph, in the forms that the device takes well."""
 
     @property
     def nbytes(self) -> int:
@@ -329,9 +329,7 @@ class CandidateCompiler:
         if found is not None:
             return found
         candidate = self.planner.kept_in_place(self.planner.in_small_calls(candidate))
-        graph = candidate.graph
-        if self.kernels.expanded_exponentials and self.placer is None:
-            candidate, graph = self.planner.with_exponentials_expanded(candidate)
+        candidate, graph = self.planner.legalized(candidate, on_mesh=self.placer is not None)
         try:
             return CompiledCandidate(self, candidate, self._compile(graph), graph)
         except OutOfMemoryError as error:

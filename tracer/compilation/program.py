@@ -178,7 +178,7 @@ def _build_spread(call: Call, options: CompileOptions, name: str, spread: Spread
         readings=call.traced.readings,
         names=call.names,
         device=execute.device,
-        graph=candidate.graph,
+        graph=found.graph,
         plan=Plan(
             limit_bytes=spreader.limit,
             peak_bytes=candidate.peak_bytes,

@@ -23,7 +23,8 @@ from tracer.compilation.mesh_placement import Placer, SpreadCandidate
 from tracer.compilation.options import AUTO, CompileOptions
 from tracer.compilation.signature import Call
 from tracer.errors import MemoryLimitError, OutOfMemoryError
-from tracer.ir import ShapeDtype
+from tracer.ir import Graph, ShapeDtype
+from tracer.optimizer.final_passes import legalized
 from tracer.optimizer.loops.split import LoopRow, SplitSettings
 from tracer.optimizer.passes import PassManager, PassRow
 from tracer.optimizer.pipeline import SHARD_NAME, Context, PlannerOptions, Stage, passes_in
@@ -42,6 +43,8 @@ class CompiledSpread:
 
     candidate: SpreadCandidate
     execute: lowering.Executable
+    graph: Graph
+    """What was compiled: the candidate's graph, in the forms that the device takes well."""
 
     @property
     def nbytes(self) -> int:
@@ -139,17 +142,18 @@ class Spreader:
         """Return the program of one device as one that every device runs."""
         graph, loops = found.candidate.graph, found.candidate.loops
         candidate = self.placer.candidate(graph, found.candidate.rows, loops, ())
-        return CompiledSpread(candidate, found.execute)
+        return CompiledSpread(candidate, found.execute, found.graph)
 
     def _found(self, candidate: SpreadCandidate, limit: int | None) -> CompiledSpread | None:
         """Compile a candidate; None where the device's compiler says that it does not fit."""
         careful = lowering.memory_optimized_options(self.mesh.platform)
         options = {} if limit is None else careful
+        graph, rows = legalized(candidate.graph, Context(self.planner.options, on_mesh=True))
         try:
-            execute = self.placer.compile(candidate.graph, options)
+            execute = self.placer.compile(graph, options)
         except OutOfMemoryError:
             return None
-        return CompiledSpread(candidate, execute)
+        return CompiledSpread(replace(candidate, rows=(*candidate.rows, *rows)), execute, graph)
 
     def _candidates(self, limit: int | None) -> Iterator[SpreadCandidate]:
         """Yield programs, each once: as the user placed it, then as the planner spreads it."""

@@ -132,7 +132,8 @@ def _lower_sum(b: Any, type: ShapeDtype, x: Any, y: Any, left: _Side, right: _Si
         return (b.add(lhs, rhs),)
 
     initial = (b.splat(0, type.with_shape(())),)
-    (total,) = b.reduce((sums,), (b.multiply(x, y),), initial, axes, add, is_sum=True)
+    terms = (b.multiply(x, y),)
+    (total,) = b.reduce_in_stages((sums,), terms, initial, axes, add, is_sum=True)
     wanted = [axis for axis in left.batch if axis in batch]
     if wanted != batch:
         total = b.transpose(total, tuple(batch.index(axis) for axis in wanted))

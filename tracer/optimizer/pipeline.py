@@ -11,6 +11,8 @@ from tracer.optimizer.alias.in_place import in_place_pass
 from tracer.optimizer.fuse.concatenations import REDUCE_THROUGH_CONCATENATE
 from tracer.optimizer.fuse.duplicate import duplicate_pass
 from tracer.optimizer.fuse.horizontal import horizontal_pass
+from tracer.optimizer.legalize.fills import stored_fills_pass
+from tracer.optimizer.legalize.reductions import staged_reductions_pass
 from tracer.optimizer.loops.fuse_scans import FUSE_SCANS
 from tracer.optimizer.loops.scalar_replacement import scalar_replacement_pass
 from tracer.optimizer.loops.small_calls import small_calls_pass
@@ -411,11 +413,43 @@ TABLE: tuple[PassEntry, ...] = (
             "with them ([memory-model.md](memory-model.md))"
         ),
         why_here=(
-            "at the very end: to all others an exponential is one node; not on several devices"
+            "after all that choose: to those an exponential is one node; not on several devices"
         ),
         exact="no: the last digit, and `exp(a) * exp(b)`, which XLA made one exponential of",
         make=lambda _: EXPAND_EXPONENTIALS,
         when="on CPUs, on one device, for programs with float64 exponentials",
+        condition=lambda c: c.options.machine.kernels.expanded_exponentials and not c.on_mesh,
+    ),
+    PassEntry(
+        option="store-fills",
+        stage=Stage.TARGET,
+        what=(
+            "the number that a mask puts in is read from memory, a row of it behind a barrier "
+            "([memory-model.md](memory-model.md))"
+        ),
+        why_here="to all others it is a constant; before reductions are cut, which read the choice",
+        exact="yes",
+        make=lambda c: stored_fills_pass(c.options.machine),
+        when="on CPUs, for rows of more than a kilobyte; operations on arrays one by one, too",
+        condition=lambda c: c.options.machine.kernels.stored_fills,
+    ),
+    PassEntry(
+        option="stage-reductions",
+        stage=Stage.TARGET,
+        what=(
+            "long reductions go in stages of blocks, behind barriers; what no block cuts is summed "
+            "in twice the bits ([memory-model.md](memory-model.md))"
+        ),
+        why_here=(
+            "last: to all others a reduction is one node, whose cost has the bytes of the stages"
+        ),
+        exact="no: order of sums",
+        make=lambda c: staged_reductions_pass(c.options.machine),
+        when=(
+            "on CPUs, for axes of 65 rows or 2,048 columns and more; operations on arrays one by "
+            "one, too"
+        ),
+        condition=lambda c: c.options.machine.reductions is not None,
     ),
 )
 

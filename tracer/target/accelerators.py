@@ -44,6 +44,7 @@ def _target(
         prices=prices,
         storage=storage,
         kernels=ACCELERATOR_KERNELS,
+        reductions=None,
         description=description,
     )
 

@@ -15,6 +15,7 @@ from tracer.target.products import (
     choose_form,
     product_memory,
 )
+from tracer.target.reductions import Reductions
 
 
 @dataclass(frozen=True)
@@ -112,6 +113,12 @@ class Kernels:
         The k largest of long rows are found in stages, and those of short rows in rounds.
     expanded_exponentials : bool
         Exponentials of double precision are written out as polynomials.
+    stored_fills : bool
+        The number that a mask puts in is read from memory: a compiler that knows it skips masked
+        elements one by one instead of computing vectors.
+    least_barrier_bytes : int
+        Barriers of fewer bytes are left out in loops: XLA:CPU makes one function of a loop that
+        small, and its emitter of such functions ends the process at a barrier.
     lanes : bool
         Parts of a program may run side by side, each on a thread of the host.
     """
@@ -120,6 +127,8 @@ class Kernels:
     packed_extremes: bool = True
     top_k_in_stages: bool = True
     expanded_exponentials: bool = True
+    stored_fills: bool = True
+    least_barrier_bytes: int = 1025
     lanes: bool = True
 
 
@@ -128,6 +137,7 @@ ACCELERATOR_KERNELS = Kernels(
     packed_extremes=False,
     top_k_in_stages=False,
     expanded_exponentials=False,
+    stored_fills=False,
     lanes=False,
 )
 """GPUs and TPUs compile ops as StableHLO has them."""
@@ -157,6 +167,8 @@ class Target:
         Single-precision numbers of the widest vectors.
     prices, product_prices, storage, kernels, packing
         See there.
+    reductions : Reductions or None
+        How long reductions go in stages; None where they are compiled well as they are.
     description : tuple
         What XLA has to be told of a device that is not here. A GPU: what its `GpuTargetConfigProto`
         names; a TPU: its smallest topology.
@@ -173,6 +185,7 @@ class Target:
     storage: Storage = field(default_factory=Storage)
     kernels: Kernels = field(default_factory=Kernels)
     packing: Packing = field(default_factory=Packing)
+    reductions: Reductions | None = field(default_factory=Reductions)
     description: tuple[Any, ...] = ()
 
     def __hash__(self) -> int:

@@ -45,6 +45,7 @@ class StableHloBuilder(ModuleContext):
     sort = regions.sort
     top_k = regions.top_k
 
+    reduce_in_stages = reduce.reduce_in_stages
     reduce = reduce.reduce
     convolution = window.convolution
     reduce_window = window.reduce_window
@@ -54,7 +55,6 @@ class StableHloBuilder(ModuleContext):
     kept_in_loop = stored.kept_in_loop
     optimization_barrier = stored.optimization_barrier
     prefers_rows_in_products = property(stored.prefers_rows_in_products)
-    select = stored.select
     stored_by_rows = stored.stored_by_rows
     transpose = stored.transpose
 

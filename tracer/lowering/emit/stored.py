@@ -5,23 +5,18 @@
   broadcast they are computed again for each element of its result:
   `logsumexp((-0.5 * (a + b - c))[:, None] - cost, axis=0)` takes 1.6 times as long as with the
   vector at hand (1500 x 1500, docs/memory-model.md).
-* The fill of a mask. Where a mask puts in what changes no result, `where(mask, x, -inf).max()`,
-  LLVM merges the choice with the combiner: the element is skipped. A loop that skips is no vector
-  loop: the row maxima of causal attention's scores take 15 times as long as those without a mask,
-  sums of float64 twice as long (docs/memory-model.md, "Masks"). If the fill comes from memory, LLVM
-  cannot know what it is.
+* The fill of a mask, in reductions inside one op (see the pass *store-fills*).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
-from tracer.ir import Node, ShapeDtype, Value
+from tracer.ir import ShapeDtype, fused_flops
 from tracer.lowering import shims
 from tracer.lowering.emit.context import ModuleContext
-from tracer.lowering.emit.dialect import broadcast_in_dim, reshape
+from tracer.lowering.emit.dialect import broadcast_in_dim, reshape, select
 from tracer.lowering.emit.values import Operand
 from tracer.lowering.settings import is_on
 from tracer.lowering.shims import SMALL_LOOP_BYTES, VERSION, hlo, ir
@@ -121,35 +116,11 @@ def computed_once(b: ModuleContext, type: ShapeDtype, x: Operand) -> Operand:
     return stored
 
 
-def fused_flops(value: Value, *, enough: int = 1 << 30) -> int:
-    """Return the operations for each element that are fused into what reads a value.
-
-    Counting ends when there are more than `enough`.
-    """
-    flops = 0
-    seen: set[Node] = set()
-    stack = [value.node]
-    while stack and flops <= enough:
-        node = stack.pop()
-        if node in seen or node.op is None or node.op.fusion not in ("loop", "view"):
-            continue
-        seen.add(node)
-        flops += node.cost.flops // max(1, node.types[0].size)
-        stack.extend(operand.node for operand in node.operands)
-    return flops
-
-
-def select(b: ModuleContext, chosen: Operand, on_true: Operand, on_false: Operand) -> Operand:
-    """Emit `select`; infinities come from memory, as maxima and minima leave them out.
-
-    Here and not at the reduction, since scaling an infinity changes nothing about it.
-    """
-    branches = [_stored(b, x, infinite=True) for x in (on_true, on_false)]
-    return Operand(hlo.select(chosen.raw, *[branch.raw for branch in branches]))
-
-
 def with_stored_fill(b: ModuleContext, operands: Sequence[Operand]) -> list[Operand]:
-    """Return the operands of a reduction; those that are a constant or `x` read it."""
+    """Return the operands of a reduction inside one op; those that are a constant or `x` read it.
+
+    Where the reduction is a node of the graph, the pass *store-fills* has done it.
+    """
     return [_with_stored_fill(b, x) for x in operands]
 
 
@@ -161,8 +132,8 @@ def _with_stored_fill(b: ModuleContext, x: Operand) -> Operand:
     return x if stored == branches else select(b, chosen, *stored)
 
 
-def _stored(b: ModuleContext, x: Operand, *, infinite: bool = False) -> Operand:
-    """Return an array of one constant (if asked, only an infinite one) as it is read.
+def _stored(b: ModuleContext, x: Operand) -> Operand:
+    """Return an array of one constant as it is read.
 
     It is a row of the last axis, not one number: a barrier of few bytes may not stand in a
     loop (see `optimization_barrier`).
@@ -171,8 +142,6 @@ def _stored(b: ModuleContext, x: Operand, *, infinite: bool = False) -> Operand:
     shape = x.shape
     row = x.type.with_shape(shape[-1:])
     if value is None or 0 in shape or row.nbytes <= SMALL_LOOP_BYTES or b.platform != "cpu":
-        return x
-    if infinite and not (isinstance(value, ir.FloatAttr) and math.isinf(value.value)):
         return x
     fill = ir.DenseElementsAttr.get_splat(b.tensor_type(row), value)
     (stored,) = optimization_barrier(b, (Operand(hlo.constant(fill)),), "stored fills")
