@@ -153,14 +153,14 @@ SETTINGS: dict[str, Setting] = {
             "barrier",
             "the partial results of a long reduction",
             "sums over leading axes go through memory in order, and long sums keep their digits",
-            "CPU, reductions of 65 rows or 2,048 columns and more",
+            "CPU, reductions inside one op (arg-max) of 65 rows or 2,048 columns and more",
         ),
         Setting(
             "stored fills",
             "barrier",
             "a row of the number that a mask puts in",
             "LLVM would skip masked elements one by one instead of computing vectors",
-            "CPU, rows of more than a kilobyte",
+            "CPU, rows of more than a kilobyte inside one op (top-k)",
         ),
         Setting(
             "operands of broadcasts",
@@ -188,7 +188,7 @@ SETTINGS: dict[str, Setting] = {
             "barrier",
             "what passes order, compute again, or store (docs/passes.md), and checkpoint",
             "XLA would merge what is computed again, and run in another order",
-            "under a limit; checkpoint; large programs",
+            "under a limit; checkpoint; large programs; long reductions and masks on CPUs",
         ),
     )
 }

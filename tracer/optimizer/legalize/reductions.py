@@ -9,8 +9,8 @@ XLA merges a sum of a sum where both begin with the same value, and small barrie
 loops: a sum of 590,000 float32 was one chain there, and off by 2e-4. So every second stage is a
 `reduce_partial_sums`, which begins with -0.
 
-The bytes of the partial results are in the cost of a long reduction's record, so a plan counts them
-before this pass as after it.
+The bytes of the partial results are in the cost of a long reduction's record: a plan has counted
+them before.
 """
 
 from __future__ import annotations
@@ -49,7 +49,10 @@ def staged_reductions_pass(target: Target) -> Pass:
     rules = target.reductions
     assert rules is not None, "the table asks before"
     return Pass(
-        "stage reductions", lambda graph, log: _staged_graph(rules, graph, log), exact=False
+        "stage reductions",
+        lambda graph, log: _staged_graph(rules, graph, log),
+        exact=False,
+        writes_out_cost=True,
     )
 
 
