@@ -44,10 +44,6 @@ def gradient_of_product(x, w):
     return tracer.grad(lambda w: (tnp.sin(x @ w) ** 2).sum())(w)
 
 
-def repeated_vector(a, b, cost):
-    return tracer.scipy.special.logsumexp((-0.5 * (a + b - a * b))[:, None] - cost, axis=0)
-
-
 def loop_of_sums(x):
     return tracer.fori_loop(0, 3, lambda i, x: x - 0.1 * tnp.cumsum(x, axis=0), x)
 
@@ -89,7 +85,6 @@ PROGRAMS = {
     "operands by rows": (gradient_of_product, (2048, 96), (96, 24)),
     "reductions in stages": (places_of_maxima, (4096, 48)),
     "stored fills": (best_of_short_rows, (400, 200)),
-    "operands of broadcasts": (repeated_vector, (1500,), (1500,), (1500, 1500)),
     "initial values in loops": (pooled_in_a_loop, (4, 70, 30)),
     "stored ranks": (best_of_short_rows, (4000, 12)),
     "barriers of passes": (checkpointed, (64, 32), (32, 32)),

@@ -163,13 +163,6 @@ SETTINGS: dict[str, Setting] = {
             "CPU, rows of more than a kilobyte inside one op (top-k)",
         ),
         Setting(
-            "operands of broadcasts",
-            "barrier",
-            "a vector that a broadcast repeats",
-            "it is computed once, not once for each repetition",
-            "CPU, vectors of 1 to 256 KiB",
-        ),
-        Setting(
             "initial values in loops",
             "barrier",
             "the start of a windowed reduction in a loop",

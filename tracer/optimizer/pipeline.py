@@ -11,6 +11,7 @@ from tracer.optimizer.alias.in_place import in_place_pass
 from tracer.optimizer.fuse.concatenations import REDUCE_THROUGH_CONCATENATE
 from tracer.optimizer.fuse.duplicate import duplicate_pass
 from tracer.optimizer.fuse.horizontal import horizontal_pass
+from tracer.optimizer.legalize.broadcasts import stored_broadcasts_pass
 from tracer.optimizer.legalize.fills import stored_fills_pass
 from tracer.optimizer.legalize.reductions import staged_reductions_pass
 from tracer.optimizer.loops.fuse_scans import FUSE_SCANS
@@ -440,9 +441,7 @@ TABLE: tuple[PassEntry, ...] = (
             "long reductions go in stages of blocks, behind barriers; what no block cuts is summed "
             "in twice the bits ([memory-model.md](memory-model.md))"
         ),
-        why_here=(
-            "last: to all others a reduction is one node, whose cost has the bytes of the stages"
-        ),
+        why_here=("to all before a reduction is one node, whose cost has the bytes of the stages"),
         exact="no: order of sums",
         make=lambda c: staged_reductions_pass(c.options.machine),
         when=(
@@ -450,6 +449,19 @@ TABLE: tuple[PassEntry, ...] = (
             "one, too"
         ),
         condition=lambda c: c.options.machine.reductions is not None,
+    ),
+    PassEntry(
+        option="store-broadcast-operands",
+        stage=Stage.TARGET,
+        what=(
+            "a vector that a broadcast repeats is computed once, not for each repetition "
+            "([memory-model.md](memory-model.md))"
+        ),
+        why_here="after reductions are cut, which look at what is computed with them",
+        exact="yes",
+        make=lambda c: stored_broadcasts_pass(c.options.machine),
+        when="on CPUs, for vectors of 1 to 256 KiB; operations on arrays one by one, too",
+        condition=lambda c: c.options.machine.broadcasts is not None,
     ),
 )
 

@@ -45,6 +45,7 @@ def _target(
         storage=storage,
         kernels=ACCELERATOR_KERNELS,
         reductions=None,
+        broadcasts=None,
         description=description,
     )
 

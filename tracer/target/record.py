@@ -132,6 +132,25 @@ class Kernels:
     lanes: bool = True
 
 
+@dataclass(frozen=True)
+class Broadcasts:
+    """When what a broadcast repeats is stored first. The default is XLA's CPU compiler.
+
+    Attributes
+    ----------
+    repetitions : int
+        Fewer are computed again.
+    worthwhile_flops : int
+        Operations that have to be saved: to start a kernel takes as long as so many.
+    largest_bytes : int
+        What is stored beside what the peak model counts stays small.
+    """
+
+    repetitions: int = 16
+    worthwhile_flops: int = 1 << 20
+    largest_bytes: int = 1 << 18
+
+
 ACCELERATOR_KERNELS = Kernels(
     long_sums_in_stages=False,
     packed_extremes=False,
@@ -169,6 +188,8 @@ class Target:
         See there.
     reductions : Reductions or None
         How long reductions go in stages; None where they are compiled well as they are.
+    broadcasts : Broadcasts or None
+        When what a broadcast repeats is stored; None where it is not computed again.
     description : tuple
         What XLA has to be told of a device that is not here. A GPU: what its `GpuTargetConfigProto`
         names; a TPU: its smallest topology.
@@ -186,6 +207,7 @@ class Target:
     kernels: Kernels = field(default_factory=Kernels)
     packing: Packing = field(default_factory=Packing)
     reductions: Reductions | None = field(default_factory=Reductions)
+    broadcasts: Broadcasts | None = field(default_factory=Broadcasts)
     description: tuple[Any, ...] = ()
 
     def __hash__(self) -> int:

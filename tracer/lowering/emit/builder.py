@@ -51,7 +51,6 @@ class StableHloBuilder(ModuleContext):
     reduce_window = window.reduce_window
 
     behind_transpose = stored.behind_transpose
-    computed_once = stored.computed_once
     kept_in_loop = stored.kept_in_loop
     optimization_barrier = stored.optimization_barrier
     prefers_rows_in_products = property(stored.prefers_rows_in_products)

@@ -1,10 +1,6 @@
 """What is stored behind a barrier, since XLA:CPU would fuse it with what reads it, and lose.
 
 * Products, before they are transposed; operands of products, by rows: YNNPACK refuses other forms.
-* What a broadcast repeats. XLA:CPU fuses cheap element-wise ops into whatever reads them. Behind a
-  broadcast they are computed again for each element of its result:
-  `logsumexp((-0.5 * (a + b - c))[:, None] - cost, axis=0)` takes 1.6 times as long as with the
-  vector at hand (1500 x 1500, docs/memory-model.md).
 * The fill of a mask, in reductions inside one op (see the pass *store-fills*).
 """
 
@@ -13,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tracer.ir import ShapeDtype, fused_flops
 from tracer.lowering import shims
 from tracer.lowering.emit.context import ModuleContext
 from tracer.lowering.emit.dialect import broadcast_in_dim, reshape, select
@@ -21,11 +16,6 @@ from tracer.lowering.emit.values import Operand
 from tracer.lowering.settings import is_on
 from tracer.lowering.shims import SMALL_LOOP_BYTES, VERSION, hlo, ir
 
-_REPETITIONS = 16
-_WORTHWHILE_FLOPS = 1 << 20
-"""Operations that have to be saved: to start a kernel takes as long as so many."""
-_LARGEST_BYTES = 1 << 18
-"""What is stored beside what the peak model counts stays small."""
 _SELECT, _BROADCAST, _CONSTANT = (
     f"stablehlo.{name}" for name in ("select", "broadcast_in_dim", "constant")
 )
@@ -101,19 +91,6 @@ def transpose(b: ModuleContext, x: Operand, permutation: Sequence[int]) -> Opera
     if prefers_rows_in_products(b) and _is_product(x):
         (x,) = optimization_barrier(b, (x,), "stored products")
     return Operand(hlo.transpose(x.raw, list(permutation)))
-
-
-def computed_once(b: ModuleContext, type: ShapeDtype, x: Operand) -> Operand:
-    """Return the operand of a broadcast to `type`; one that takes operations is stored."""
-    nbytes = x.type.nbytes
-    if b.platform != "cpu" or not SMALL_LOOP_BYTES < nbytes <= _LARGEST_BYTES:
-        return x
-    if type.size < _REPETITIONS * x.type.size:
-        return x
-    if type.size * fused_flops(b.operand_values[0]) < _WORTHWHILE_FLOPS:
-        return x
-    (stored,) = optimization_barrier(b, (x,), "operands of broadcasts")
-    return stored
 
 
 def with_stored_fill(b: ModuleContext, operands: Sequence[Operand]) -> list[Operand]:
