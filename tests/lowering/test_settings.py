@@ -35,15 +35,6 @@ def checkpointed(x, w):
     return tracer.grad(lambda x: (step(step(x, w), w) ** 2).sum())(x)
 
 
-def symmetrised(x, w, v):
-    p = (x + v) @ w
-    return (p + p.T) @ v
-
-
-def gradient_of_product(x, w):
-    return tracer.grad(lambda w: (tnp.sin(x @ w) ** 2).sum())(w)
-
-
 def loop_of_sums(x):
     return tracer.fori_loop(0, 3, lambda i, x: x - 0.1 * tnp.cumsum(x, axis=0), x)
 
@@ -81,8 +72,6 @@ PROGRAMS = {
     "fused reductions": (sums, (400, 300)),
     "unmoved loop code": (loop_of_sums, (70, 30)),
     "small calls": (small_steps, (256,)),
-    "stored products": (symmetrised, (48, 48), (48, 48), (48, 48)),
-    "operands by rows": (gradient_of_product, (2048, 96), (96, 24)),
     "reductions in stages": (places_of_maxima, (4096, 48)),
     "stored fills": (best_of_short_rows, (400, 200)),
     "initial values in loops": (pooled_in_a_loop, (4, 70, 30)),
@@ -122,8 +111,6 @@ def may_act(name, dtype):
         return shims.LARGE_LOOPS_BECOME_FUNCTIONS
     if name == "library products only":
         return shims.VERSION >= (0, 9)
-    if name in ("stored products", "operands by rows"):
-        return shims.PRODUCTS_BY_YNNPACK
     return name != "wide vectors" or bool(lowering.cpu.vectors.vector_options("cpu"))
 
 

@@ -93,6 +93,8 @@ def test_only_modules_of_the_table_define_passes() -> None:
         "optimizer/fuse/horizontal.py",
         "optimizer/legalize/broadcasts.py",
         "optimizer/legalize/fills.py",
+        "optimizer/legalize/inner_products.py",
+        "optimizer/legalize/products.py",
         "optimizer/legalize/reductions.py",
         "optimizer/loops/fuse_scans.py",
         "optimizer/loops/scalar_replacement.py",

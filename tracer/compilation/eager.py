@@ -15,7 +15,6 @@ from tracer.errors import DeviceError, TracerError
 from tracer.ir import Graph, ShapeDtype
 from tracer.optimizer.final_passes import legalized
 from tracer.optimizer.pipeline import Context, PlannerOptions
-from tracer.target import lowered_for
 
 
 class EagerProgram:
@@ -116,7 +115,7 @@ def _legal(graph: Graph, device: lowering.Device) -> Graph:
 
     Exponentials stay: what an operation gives does not hang on what it is fused with.
     """
-    machine, kept = lowered_for(device.platform), frozenset({"expand-exponentials"})
+    machine, kept = lowering.target_of(device), frozenset({"expand-exponentials"})
     return legalized(graph, Context(PlannerOptions(machine=machine, disabled=kept)))[0]
 
 

@@ -135,20 +135,6 @@ SETTINGS: dict[str, Setting] = {
             certified="tests/lowering/test_linalg.py",
         ),
         Setting(
-            "stored products",
-            "barrier",
-            "a product, before it is transposed",
-            "XLA would turn the product around into a form that YNNPACK refuses",
-            "CPU, jaxlib >= 0.10",
-        ),
-        Setting(
-            "operands by rows",
-            "barrier",
-            "the transposed operand of a product",
-            "XLA would take the transpose into the product, which YNNPACK refuses",
-            "CPU, jaxlib >= 0.10",
-        ),
-        Setting(
             "reductions in stages",
             "barrier",
             "the partial results of a long reduction",

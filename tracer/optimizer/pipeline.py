@@ -7,12 +7,16 @@ ask it for the passes of a stage (`passes_in`); docs/passes.md is written from i
 
 from __future__ import annotations
 
+import math
+
 from tracer.optimizer.alias.in_place import in_place_pass
 from tracer.optimizer.fuse.concatenations import REDUCE_THROUGH_CONCATENATE
 from tracer.optimizer.fuse.duplicate import duplicate_pass
 from tracer.optimizer.fuse.horizontal import horizontal_pass
 from tracer.optimizer.legalize.broadcasts import stored_broadcasts_pass
 from tracer.optimizer.legalize.fills import stored_fills_pass
+from tracer.optimizer.legalize.inner_products import summed_products_pass
+from tracer.optimizer.legalize.products import product_forms_pass
 from tracer.optimizer.legalize.reductions import staged_reductions_pass
 from tracer.optimizer.loops.fuse_scans import FUSE_SCANS
 from tracer.optimizer.loops.scalar_replacement import scalar_replacement_pass
@@ -433,6 +437,30 @@ TABLE: tuple[PassEntry, ...] = (
         make=lambda c: stored_fills_pass(c.options.machine),
         when="on CPUs, for rows of more than a kilobyte; operations on arrays one by one, too",
         condition=lambda c: c.options.machine.kernels.stored_fills,
+    ),
+    PassEntry(
+        option="sum-inner-products",
+        stage=Stage.TARGET,
+        what="long inner products become sums of products ([values.md](values.md))",
+        why_here="to all others they are products; before reductions are cut",
+        exact="no: order of sums",
+        make=lambda c: summed_products_pass(c.options.machine),
+        when="on CPUs, from 2,048 terms on; operations on arrays one by one, too",
+        condition=lambda c: c.options.machine.kernels.long_inner_product < math.inf,
+    ),
+    PassEntry(
+        option="lay-out-products",
+        stage=Stage.TARGET,
+        what=(
+            "operands and results of products are written out transposed where the library refuses "
+            "them, or packs them slowly; a product is stored before it is transposed "
+            "([memory-model.md](memory-model.md))"
+        ),
+        why_here="to all others a product is one node, whose cost has the bytes of the copies",
+        exact="no: a product may round otherwise",
+        make=lambda c: product_forms_pass(c.options.machine, on_mesh=c.on_mesh),
+        when="on CPUs, with jaxlib from 0.10 on; operations on arrays one by one, too",
+        condition=lambda c: c.options.machine.kernels.products_by_rows,
     ),
     PassEntry(
         option="stage-reductions",

@@ -103,9 +103,14 @@ class Kernels:
 
     Attributes
     ----------
-    long_sums_in_stages : bool
-        A product that is one long inner product is one chain of sums unless it is written as a
-        reduction in stages.
+    long_inner_product : float
+        Terms from which a product that is one inner product, or one for each element of a batch, is
+        written as a sum: it would be one chain.
+    products_by_rows : bool
+        The library takes products only where the left operand's contracted axis is last. So it is
+        with YNNPACK; jaxlib before 0.10 multiplies everything with Eigen.
+    barriers_turn_matrices : bool
+        Behind a barrier a matrix may lie by columns. So it is from jaxlib 0.11 on.
     packed_extremes : bool
         The place of an extreme is found over integers that hold value and place: reductions of
         pairs are not vectorised.
@@ -123,7 +128,9 @@ class Kernels:
         Parts of a program may run side by side, each on a thread of the host.
     """
 
-    long_sums_in_stages: bool = True
+    long_inner_product: float = 2048
+    products_by_rows: bool = True
+    barriers_turn_matrices: bool = False
     packed_extremes: bool = True
     top_k_in_stages: bool = True
     expanded_exponentials: bool = True
@@ -152,7 +159,8 @@ class Broadcasts:
 
 
 ACCELERATOR_KERNELS = Kernels(
-    long_sums_in_stages=False,
+    long_inner_product=math.inf,
+    products_by_rows=False,
     packed_extremes=False,
     top_k_in_stages=False,
     expanded_exponentials=False,

@@ -37,6 +37,7 @@ class StableHloBuilder(ModuleContext):
     reshape = dialect.reshape
     reverse = dialect.reverse
     slice = dialect.slice
+    transpose = dialect.transpose
     splat = dialect.splat
 
     gather = regions.gather
@@ -50,12 +51,8 @@ class StableHloBuilder(ModuleContext):
     convolution = window.convolution
     reduce_window = window.reduce_window
 
-    behind_transpose = stored.behind_transpose
     kept_in_loop = stored.kept_in_loop
     optimization_barrier = stored.optimization_barrier
-    prefers_rows_in_products = property(stored.prefers_rows_in_products)
-    stored_by_rows = stored.stored_by_rows
-    transpose = stored.transpose
 
     case = control.case
     keep_nan = control.keep_nan

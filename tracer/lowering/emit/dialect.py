@@ -175,6 +175,11 @@ def slice(
     return Operand(hlo.slice(x.raw, list(start), list(limit), list(strides)))
 
 
+def transpose(b: ModuleContext, x: Operand, permutation: Sequence[int]) -> Operand:
+    """Emit `transpose`."""
+    return Operand(hlo.transpose(x.raw, list(permutation)))
+
+
 def reverse(b: ModuleContext, x: Operand, dimensions: Sequence[int]) -> Operand:
     """Emit `reverse`."""
     return Operand(hlo.reverse(x.raw, list(dimensions)))

@@ -1,20 +1,15 @@
-"""What is stored behind a barrier, since XLA:CPU would fuse it with what reads it, and lose.
-
-* Products, before they are transposed; operands of products, by rows: YNNPACK refuses other forms.
-* The fill of a mask, in reductions inside one op (see the pass *store-fills*).
-"""
+"""Barriers, and what ops store behind them, since XLA:CPU would fuse it with what reads it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from tracer.lowering import shims
 from tracer.lowering.emit.context import ModuleContext
-from tracer.lowering.emit.dialect import broadcast_in_dim, reshape, select
+from tracer.lowering.emit.dialect import broadcast_in_dim, select
 from tracer.lowering.emit.values import Operand
 from tracer.lowering.settings import is_on
-from tracer.lowering.shims import SMALL_LOOP_BYTES, VERSION, hlo, ir
+from tracer.lowering.shims import SMALL_LOOP_BYTES, hlo, ir
 
 _SELECT, _BROADCAST, _CONSTANT = (
     f"stablehlo.{name}" for name in ("select", "broadcast_in_dim", "constant")
@@ -48,49 +43,6 @@ def kept_in_loop(b: ModuleContext, x: Operand, varying: Operand) -> Operand:
     if not b.loops:
         return x
     return optimization_barrier(b, (x, varying), "initial values in loops")[0]
-
-
-def stored_by_rows(b: ModuleContext, x: Operand) -> Operand:
-    """Return an operand that XLA stores with its last axis innermost.
-
-    Behind a barrier a matrix may lie by columns, and from jaxlib 0.11 on that copies it twice:
-    to columns, and back to rows for the library. A vector lies in one way. But what is written
-    as a vector is no copy by XLA's blocked transpose: with 0.10.2 the gradient of a perceptron
-    took 2.3 times as long (8,000 x 128 a trip; `python -m benchmarks.planner`). And where
-    XLA's partitioner cuts the values, a vector cannot be cut as the matrix is, and is gathered.
-    """
-    if b.mesh_axes or VERSION < (0, 11):
-        return optimization_barrier(b, (x,), "operands by rows")[0]
-    vector = reshape(b, x.type.with_shape((x.type.size,)), x)
-    (stored,) = optimization_barrier(b, (vector,), "operands by rows")
-    return reshape(b, x.type, stored)
-
-
-def prefers_rows_in_products(b: ModuleContext) -> bool:
-    """Whether products are fast only where the left operand's contracted axis is last.
-
-    So it is with YNNPACK. jaxlib before 0.10 multiplies everything with Eigen.
-    """
-    return b.platform == "cpu" and shims.PRODUCTS_BY_YNNPACK
-
-
-def behind_transpose(b: ModuleContext, x: Operand) -> tuple[Operand, tuple[int, ...]] | None:
-    """Return the operand and the permutation of the transpose that `x` comes of, if it does."""
-    op = _made_by(x)
-    if op is None or op.name != "stablehlo.transpose":
-        return None
-    return Operand(op.operands[0]), tuple(op.attributes["permutation"])
-
-
-def transpose(b: ModuleContext, x: Operand, permutation: Sequence[int]) -> Operand:
-    """Emit `transpose`.
-
-    XLA makes `y^T x^T` of the transpose of a product, and the library may refuse that. The
-    barrier in between prevents it.
-    """
-    if prefers_rows_in_products(b) and _is_product(x):
-        (x,) = optimization_barrier(b, (x,), "stored products")
-    return Operand(hlo.transpose(x.raw, list(permutation)))
 
 
 def with_stored_fill(b: ModuleContext, operands: Sequence[Operand]) -> list[Operand]:
@@ -139,16 +91,3 @@ def _constant(x: Operand) -> Any:
 def _name(raw: Any) -> str:
     """Return the name of the op that makes a value; "" for the argument of a block."""
     return "" if isinstance(raw.owner, ir.Block) else raw.owner.name
-
-
-def _made_by(x: Operand) -> Any:
-    """Return the op that makes an operand; None for an argument of a block."""
-    owner = x.raw.owner
-    return None if isinstance(owner, ir.Block) else owner
-
-
-def _is_product(x: Operand) -> bool:
-    op = _made_by(x)
-    while op is not None and op.name == "stablehlo.reshape":
-        op = _made_by(Operand(op.operands[0]))
-    return op is not None and op.name == "stablehlo.dot_general"
