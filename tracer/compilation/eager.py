@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -115,8 +116,16 @@ def _legal(graph: Graph, device: lowering.Device) -> Graph:
 
     Exponentials stay: what an operation gives does not hang on what it is fused with.
     """
-    machine, kept = lowering.target_of(device), frozenset({"expand-exponentials"})
-    return legalized(graph, Context(PlannerOptions(machine=machine, disabled=kept)))[0]
+    return legalized(graph, _context(device))[0]
+
+
+@cache
+def _context(device: lowering.Device) -> Context:
+    """Return what the passes are made of: how much memory is free now changes none of them."""
+    options = PlannerOptions(
+        machine=lowering.target_of(device), disabled=frozenset({"expand-exponentials"})
+    )
+    return Context(options)
 
 
 def set_default_device(device: lowering.Device | str | None) -> None:
