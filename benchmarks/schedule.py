@@ -25,9 +25,10 @@ from examples.display import Progress, print_table
 from tracer import lowering
 from tracer.array.trace import trace
 from tracer.ir import Graph, ShapeDtype
+from tracer.optimizer.final_passes import legalized
 from tracer.optimizer.model.liveness import Liveness
 from tracer.optimizer.passes import PassLog
-from tracer.optimizer.pipeline import PlannerOptions
+from tracer.optimizer.pipeline import Context, PlannerOptions
 from tracer.optimizer.planner import Planner
 from tracer.optimizer.rewrite.chains import force_order
 from tracer.units import format_bytes
@@ -78,7 +79,7 @@ def graph_of(name: str, n: int, count: int, order: str) -> Graph:
 def compiled(graph: Graph, order: str) -> lowering.Executable:
     """Compile a graph for the scheduler of an order."""
     options = {} if order == "XLA, default" else lowering.memory_optimized_options()
-    return lowering.compile_graph(graph, options=options)
+    return lowering.compile_graph(legalized(graph, Context())[0], options=options)
 
 
 def program(name: str, n: int, count: int, order: str) -> Callable[[], Any]:

@@ -2,7 +2,7 @@
 
 A running sum in one chain is off by up to its number of terms times half of eps: 16,384 x 63 times
 0.1 was off by a hundredth. NumPy's pairwise sums and XLA's own tree of 32 stay below 4 eps along
-contiguous axes; stages of about 256 elements (`lowering/emit/reduce.py`) below a hundred for
+contiguous axes; stages of about 256 elements (`target/reductions.py`) below a hundred for
 equal terms, which all round in the same direction, and below a few for any others.
 """
 

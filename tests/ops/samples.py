@@ -356,6 +356,7 @@ WRITTEN: dict[str, list[Sample]] = {
         sample(INTS, dtype=np.dtype(np.uint32)),
     ],
     "reduce_add": reductions(real(2, 3, 4), comp(2, 3, 2)),
+    "reduce_partial_sums": reductions(real(2, 3, 4), comp(2, 3, 2)),
     "reduce_multiply": [*reductions(positive(2, 3, 2)), sample(ZEROS, axes=(1,))],
     "reduce_maximum": [*reductions(real(2, 3, 4)), sample(TIES, axes=(1,), smooth=False)],
     "reduce_minimum": [*reductions(real(2, 3, 4)), sample(TIES, axes=(1,), smooth=False)],

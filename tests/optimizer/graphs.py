@@ -7,9 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from tracer import lowering
 from tracer.array.trace import trace
 from tracer.ir import Graph, ShapeDtype, interpret, parse_graph, print_graph, verify
+from tracer.optimizer.final_passes import legalized
 from tracer.optimizer.passes import Pass, PassLog
+from tracer.optimizer.pipeline import Context, PlannerOptions
 
 Array = np.ndarray[Any, Any]
 
@@ -40,6 +43,12 @@ def text(graph: Graph) -> str:
 def rewritten(item: Pass, before: str) -> str:
     """Parse a graph, run one pass, print the result."""
     return text(apply(item, parse_graph(before))[0])
+
+
+def legal(graph: Graph) -> Graph:
+    """Return a graph as it is compiled for this processor, by the last passes of the table."""
+    options = PlannerOptions(machine=lowering.target_of("cpu"))
+    return legalized(graph, Context(options))[0]
 
 
 def ops_of(graph: Graph) -> list[str]:

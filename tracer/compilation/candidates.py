@@ -42,7 +42,7 @@ class CompiledCandidate:
     candidate: Candidate
     execute: lowering.Executable
     graph: Graph
-    """What was compiled: the candidate's graph, but for passes that only speed it up."""
+    """What was compiled: the candidate's graph, in the forms that the device takes well."""
 
     @property
     def nbytes(self) -> int:
@@ -299,9 +299,7 @@ class CandidateCompiler:
         if found is not None:
             return found
         candidate = self.final_passes.kept_in_place(self.final_passes.in_small_calls(candidate))
-        graph = candidate.graph
-        if self.kernels.expanded_exponentials and self.placer is None:
-            candidate, graph = self.final_passes.with_exponentials_expanded(candidate)
+        candidate, graph = self.final_passes.legalized(candidate, on_mesh=self.placer is not None)
         try:
             return CompiledCandidate(self, candidate, self._compile(graph), graph)
         except OutOfMemoryError as error:

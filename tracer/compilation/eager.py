@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ from tracer.array.convert import forget_scalars
 from tracer.autodiff.batching import batch_graph
 from tracer.errors import DeviceError, TracerError
 from tracer.ir import Graph, ShapeDtype
+from tracer.optimizer.final_passes import legalized
+from tracer.optimizer.pipeline import Context, PlannerOptions
 
 
 class EagerProgram:
@@ -26,7 +29,7 @@ class EagerProgram:
         self._types = graph.output_types
         # By identity: equal devices differ in whether someone named them (`is_uncommitted`).
         self._others: dict[int, EagerProgram] = {}
-        self._execute = lowering.compile_graph(graph, device=device)
+        self._execute = lowering.compile_graph(_legal(graph, device), device=device)
 
     def __call__(self, *arrays: Array) -> list[Array]:
         """Run; the arrays have the types of the graph's inputs.
@@ -102,10 +105,27 @@ class EagerProgram:
             placed.append(array)
         inputs = tuple(array._device for array in placed)
         placement = lowering.Placement(mesh, inputs, (None,) * len(self._types))
-        execute = lowering.compile_graph(self._graph, placement=placement)
+        execute = lowering.compile_graph(_legal(self._graph, mesh.flat[0]), placement=placement)
         results = execute(*[array._buffer for array in placed])
         assert execute.placement is not None
         return list(map(Array, results, self._types, execute.placement.outputs))
+
+
+def _legal(graph: Graph, device: lowering.Device) -> Graph:
+    """Return a graph in the forms that a device's compiler takes well; nothing else is done to it.
+
+    Exponentials stay: what an operation gives does not hang on what it is fused with.
+    """
+    return legalized(graph, _context(device))[0]
+
+
+@cache
+def _context(device: lowering.Device) -> Context:
+    """Return what the passes are made of: how much memory is free now changes none of them."""
+    options = PlannerOptions(
+        machine=lowering.target_of(device), disabled=frozenset({"expand-exponentials"})
+    )
+    return Context(options)
 
 
 def set_default_device(device: lowering.Device | str | None) -> None:

@@ -174,7 +174,7 @@ def _build_spread(task: Task, spread: Spread) -> Program:
         readings=traced.readings,
         names=call.names,
         device=execute.device,
-        graph=candidate.graph,
+        graph=found.graph,
         plan=Plan(
             limit_bytes=task.limit,
             peak_bytes=candidate.peak_bytes,

@@ -8,7 +8,7 @@ and its own count of bytes for each device decides.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from tracer import lowering
@@ -21,7 +21,8 @@ from tracer.compilation.candidates import (
 from tracer.compilation.mesh_placement import Placer, SpreadCandidate
 from tracer.compilation.task import Task
 from tracer.errors import MemoryLimitError, OutOfMemoryError
-from tracer.ir import ShapeDtype
+from tracer.ir import Graph, ShapeDtype
+from tracer.optimizer.final_passes import legalized
 from tracer.optimizer.loops.split import LoopRow, SplitSettings
 from tracer.optimizer.passes import PassManager, PassRow
 from tracer.optimizer.pipeline import SHARD_NAME, Context, PlannerOptions, Stage, passes_in
@@ -40,6 +41,8 @@ class CompiledSpread:
 
     candidate: SpreadCandidate
     execute: lowering.Executable
+    graph: Graph
+    """What was compiled: the candidate's graph, in the forms that the device takes well."""
 
     @property
     def nbytes(self) -> int:
@@ -127,17 +130,18 @@ class Spreader:
         """Return the program of one device as a program that every device runs."""
         graph, loops = found.candidate.graph, found.candidate.loops
         candidate = self.placer.candidate(graph, found.candidate.rows, loops, ())
-        return CompiledSpread(candidate, found.execute)
+        return CompiledSpread(candidate, found.execute, found.graph)
 
     def _found(self, candidate: SpreadCandidate, limit: int | None) -> CompiledSpread | None:
         """Compile a candidate; None if the device's compiler says that it does not fit."""
         careful = lowering.memory_optimized_options(self.mesh.platform)
         options = {} if limit is None else careful
+        graph, rows = legalized(candidate.graph, Context(self.planner.options, on_mesh=True))
         try:
-            execute = self.placer.compile(candidate.graph, options)
+            execute = self.placer.compile(graph, options)
         except OutOfMemoryError:
             return None
-        return CompiledSpread(candidate, execute)
+        return CompiledSpread(replace(candidate, rows=(*candidate.rows, *rows)), execute, graph)
 
     def _candidates(self, limit: int | None) -> Iterator[SpreadCandidate]:
         """Yield each program once: as the user placed it, then as the planner spreads it."""

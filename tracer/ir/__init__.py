@@ -1,6 +1,7 @@
 """The intermediate representation: types, op records, graphs. It knows no particular op."""
 
 from tracer.ir.combining import Merge, Piece, Response
+from tracer.ir.fused import fused_flops
 from tracer.ir.graph import (
     Builder,
     Graph,
@@ -49,6 +50,7 @@ __all__ = [
     "as_dtype",
     "copy_nodes",
     "current_builder",
+    "fused_flops",
     "interpret",
     "is_building",
     "map_bodies",

@@ -135,39 +135,18 @@ SETTINGS: dict[str, Setting] = {
             certified="tests/lowering/test_linalg.py",
         ),
         Setting(
-            "stored products",
-            "barrier",
-            "a product, before it is transposed",
-            "XLA would turn the product around into a form that YNNPACK refuses",
-            "CPU, jaxlib >= 0.10",
-        ),
-        Setting(
-            "operands by rows",
-            "barrier",
-            "the transposed operand of a product",
-            "XLA would take the transpose into the product, which YNNPACK refuses",
-            "CPU, jaxlib >= 0.10",
-        ),
-        Setting(
             "reductions in stages",
             "barrier",
             "the partial results of a long reduction",
             "sums over leading axes go through memory in order, and long sums keep their digits",
-            "CPU, reductions of 65 rows or 2,048 columns and more",
+            "CPU, reductions inside one op (arg-max) of 65 rows or 2,048 columns and more",
         ),
         Setting(
             "stored fills",
             "barrier",
             "a row of the number that a mask fills in",
             "LLVM would skip masked elements one by one instead of computing vectors",
-            "CPU, rows of more than a kilobyte",
-        ),
-        Setting(
-            "operands of broadcasts",
-            "barrier",
-            "a vector that a broadcast repeats",
-            "the vector is computed once, not once for each repetition",
-            "CPU, vectors of 1 to 256 KiB",
+            "CPU, rows of more than a kilobyte inside one op (top-k)",
         ),
         Setting(
             "initial values in loops",
@@ -188,7 +167,7 @@ SETTINGS: dict[str, Setting] = {
             "barrier",
             "what passes order, recompute or store (docs/passes.md), and checkpoint",
             "XLA would merge what is recomputed, and run in another order",
-            "under a limit; checkpoint; large programs",
+            "under a limit; checkpoint; large programs; long reductions and masks on CPUs",
         ),
     )
 }

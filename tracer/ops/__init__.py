@@ -62,6 +62,7 @@ from tracer.ops.reduce import (
     reduce_minimum,
     reduce_multiply,
     reduce_or,
+    reduce_partial_sums,
 )
 from tracer.ops.reduce_window import (
     reduce_window_add,
@@ -212,6 +213,7 @@ __all__ = [
     "reduce_minimum",
     "reduce_multiply",
     "reduce_or",
+    "reduce_partial_sums",
     "reduce_window_add",
     "reduce_window_argmax",
     "reduce_window_argmin",

@@ -12,7 +12,7 @@ from tracer.ir import AxisRule, Batching, Cost, Label, Op, ShapeDtype, Value
 from tracer.ir.combining import PRODUCT
 from tracer.ir.op import Types
 from tracer.ops.batch import behind, move_axis
-from tracer.ops.product import free_axes, lower_product, product_of_types
+from tracer.ops.product import free_axes, product_of_types
 from tracer.ops.rules import (
     moved_bytes,
     require_axes,
@@ -213,13 +213,27 @@ def _batch(
     return move_axis(product, place, 0)
 
 
+def _lower(
+    b: Any,
+    types: Types,
+    x: Any,
+    y: Any,
+    *,
+    lhs_batch: Axes,
+    rhs_batch: Axes,
+    lhs_contracting: Axes,
+    rhs_contracting: Axes,
+) -> Any:
+    return b.dot_general(types[0], x, y, lhs_batch, rhs_batch, lhs_contracting, rhs_contracting)
+
+
 dot_general: Op = Op(
     "dot_general",
     doc="Sum of products over the contracted axes, for each index of the batch axes. Axes of the "
     "result: batch, free axes of the left, free axes of the right operand.",
     infer=_infer,
     evaluate=_evaluate,
-    lower=lower_product,
+    lower=_lower,
     vjp=_vjp,
     axes=_axes,
     cost=_cost,

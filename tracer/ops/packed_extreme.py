@@ -38,7 +38,7 @@ def lower_packed(b: Any, x: Any, *, axis: int, largest: bool) -> tuple[Any, Any]
     packed = pack(b, x, axis=axis, largest=largest)
     type = packed.type.with_shape((*x.shape[:axis], *x.shape[axis + 1 :]))
     lowest = b.splat(np.iinfo(_INT64).min, type.with_shape(()))
-    (found,) = b.reduce((type,), (packed,), (lowest,), (axis,), larger)
+    (found,) = b.reduce_in_stages((type,), (packed,), (lowest,), (axis,), larger)
     return unpack(b, found, x.dtype, largest=largest)
 
 

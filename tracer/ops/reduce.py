@@ -76,7 +76,7 @@ def _reduce_axes(combiner: str) -> Callable[..., AxisRule]:
     return rule
 
 
-# On CPU long axes are reduced in stages of about this size (lowering/emit/reduce.py).
+# On CPU long axes are reduced in stages of about this size (target/reductions.py).
 _LEADING_BLOCK, _LONG_LEADING, _LEADING_TERMS = 24, 65, (8, 64)
 _LAST_BLOCK, _LONG_LAST, _LAST_TERMS = 256, 2048, (32, 512)
 _LONGEST_ROW = 1 << 14
@@ -167,7 +167,7 @@ def reduction(
         def combined(_: Any, lhs: Any, rhs: Any) -> tuple[Any]:
             return (combine(lhs, rhs),)
 
-        (found,) = b.reduce(types, (x,), (initial,), axes, combined, is_sum=combiner == "add")
+        (found,) = b.reduce(types, (x,), (initial,), axes, combined)
         return b.keep_nan(found, lambda: _has_nan(b, x, axes)) if is_extreme else found
 
     return Op(
@@ -232,6 +232,17 @@ reduce_add: Op = reduction(
     lambda g, out, x, *, axes: (spread_back(g, x.shape, axes),),
     doc="Sum over axes.",
     kinds="iufc",
+    response=TOTAL,
+)
+reduce_partial_sums: Op = reduction(
+    "reduce_partial_sums",
+    "add",
+    np.add,
+    lambda dtype: -0.0,
+    lambda g, out, x, *, axes: (spread_back(g, x.shape, axes),),
+    doc="Sum over axes of what `reduce_add` left. It begins with -0: XLA makes one chain of two "
+    "sums that begin with the same number.",
+    kinds="fc",
     response=TOTAL,
 )
 reduce_multiply: Op = reduction(
@@ -334,7 +345,7 @@ def _lower_arg(direction: str, identity: Callable[[np.dtype[Any]], Any]) -> Call
         value_type = ShapeDtype(types[0].shape, type.dtype)
         pair = (value_type, types[0])
         combine = first_of(direction)
-        return b.reduce(pair, (x, indices), (initial, zero), (axis,), combine)[1]
+        return b.reduce_in_stages(pair, (x, indices), (initial, zero), (axis,), combine)[1]
 
     return lower
 

@@ -73,16 +73,12 @@ def _broadcast_axes(
     return AxisRule((labels,), (tuple(range(len(shape))),), whole=whole)
 
 
-def _lower_broadcast(b: Any, types: Types, x: Any, *, shape: Sizes, dimensions: Sizes) -> Any:
-    return b.broadcast_in_dim(types[0], b.computed_once(types[0], x), dimensions)
-
-
 broadcast_in_dim: Op = Op(
     "broadcast_in_dim",
     doc="Repeat: axis i of the operand becomes axis dimensions[i] of the result.",
     infer=_infer_broadcast,
     evaluate=_evaluate_broadcast,
-    lower=_lower_broadcast,
+    lower=lambda b, types, x, *, shape, dimensions: b.broadcast_in_dim(types[0], x, dimensions),
     vjp=_broadcast_vjp,
     axes=_broadcast_axes,
     cost=data_movement_cost,

@@ -38,7 +38,7 @@ def lower_rounds(b: Any, x: Any, k: int, *, largest: bool = True) -> tuple[Any, 
     found: list[Any] = []
     below = packed
     for _ in range(k):
-        (last,) = b.reduce((row_type,), (below,), (initial,), (1,), larger)
+        (last,) = b.reduce_in_stages((row_type,), (below,), (initial,), (1,), larger)
         found.append(b.reshape(row_type.with_shape((*row_type.shape, 1)), last))
         limits = b.broadcast_in_dim(packed.type, last, (0,))
         below = b.select(b.compare("LT", packed, limits), packed, excluded)

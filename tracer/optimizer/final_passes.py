@@ -10,7 +10,16 @@ from tracer.optimizer.loops.interchange import Lanes, interchange_row
 from tracer.optimizer.model.liveness import Liveness
 from tracer.optimizer.passes import Pass, PassManager, PassRow
 from tracer.optimizer.pipeline import Context, PlannerOptions, Stage, entries_in, passes_in
-from tracer.optimizer.rewrite.exponentials import has_exponentials
+
+
+def legalized(graph: Graph, context: Context) -> tuple[Graph, tuple[PassRow, ...]]:
+    """Return a graph in the forms that the device's compiler takes well, and what was done to it.
+
+    Nothing that chooses may follow: to the planner a long reduction is one node.
+    """
+    manager = PassManager()
+    graph = manager.run(graph, passes_in(Stage.TARGET, context))
+    return graph, tuple(row for row in manager.rows if row.applied or row.refusals)
 
 
 class FinalPasses:
@@ -56,10 +65,10 @@ class FinalPasses:
         one_core = replace(options, machine=replace(options.machine, cores=1))
         passes = passes_in(Stage.LANE, Context(one_core))
         manager = PassManager()
-        expanded = [self._expanded(manager.run(graph, passes)) for graph in lanes.graphs]
-        graphs = tuple(graph for graph, _ in expanded)
+        legal = [legalized(manager.run(graph, passes), self.context) for graph in lanes.graphs]
+        graphs = tuple(graph for graph, _ in legal)
         peak = max(candidate.peak_bytes, row.peak_bytes_after)
-        rows = (*candidate.rows, *manager.rows[: len(passes)], *expanded[0][1])
+        rows = (*candidate.rows, *manager.rows[: len(passes)], *legal[0][1])
         return replace(candidate, rows=rows, peak_bytes=peak), replace(lanes, graphs=graphs)
 
     def in_small_calls(self, candidate: Candidate) -> Candidate:
@@ -81,19 +90,12 @@ class FinalPasses:
         passes = passes_in(Stage.IN_PLACE, self.context)
         return replace(self.after(candidate, *passes), peak_bytes=candidate.peak_bytes)
 
-    def with_exponentials_expanded(self, candidate: Candidate) -> tuple[Candidate, Graph]:
-        """Return a candidate with a row for the pass, and the graph to compile instead of its own.
+    def legalized(self, candidate: Candidate, *, on_mesh: bool) -> tuple[Candidate, Graph]:
+        """Return a candidate with rows for the passes, and the graph to compile instead of its own.
 
-        In the candidate, which may still be reordered, exponentials stay as they are.
+        In the candidate, which may still be reordered, all stays as it is.
         """
-        graph, row = self._expanded(candidate.graph)
-        names = {found.name for found in row}
-        rows = (item for item in candidate.rows if item.name not in names)
-        return replace(candidate, rows=(*rows, *row)), graph
-
-    def _expanded(self, graph: Graph) -> tuple[Graph, tuple[PassRow, ...]]:
-        if not has_exponentials(graph):
-            return graph, ()
-        manager = PassManager()
-        passes = passes_in(Stage.TARGET, self.context)
-        return manager.run(graph, passes), tuple(manager.rows)
+        graph, rows = legalized(candidate.graph, replace(self.context, on_mesh=on_mesh))
+        names = {item.name for item in passes_in(Stage.TARGET, self.context)}
+        kept = (row for row in candidate.rows if row.name not in names)
+        return replace(candidate, rows=(*kept, *rows)), graph

@@ -70,6 +70,8 @@ class Context:
         What computes values again.
     room : int
         The bytes until which it does.
+    on_mesh : bool
+        Whether XLA's partitioner cuts the program for a mesh.
     """
 
     options: PlannerOptions = field(default_factory=PlannerOptions)
@@ -79,6 +81,7 @@ class Context:
     devices: int = 1
     rematerialiser: Rematerialiser | None = None
     room: int = 0
+    on_mesh: bool = False
 
     @property
     def limit(self) -> int | None:

@@ -60,12 +60,16 @@ class Pass:
     bodies : bool
         True when the bodies of loops and branches are rewritten like any graph; a pass that is
         False looks after them itself.
+    writes_out_cost : bool
+        True when the result spells out what the cost of the nodes that it replaces has already, and
+        XLA's count stays what it was: the model would count it twice, so it is not asked again.
     """
 
     name: str
     run: Callable[[Graph, PassLog], Graph]
     exact: bool = True
     bodies: bool = True
+    writes_out_cost: bool = False
 
     @property
     def option(self) -> str:
@@ -131,7 +135,8 @@ class PassManager:
             verify(result)
             verify_same_signature(graph, result)
             leave_step(item.name, graph, result, log.applied)
-        after = self._measure(result)
+        known = before.peak_bytes if item.writes_out_cost else None
+        after = self._measure(result, known)
         self.rows.append(
             PassRow(
                 name=item.name,
@@ -148,9 +153,10 @@ class PassManager:
         )
         return result
 
-    def _measure(self, graph: Graph) -> _Measure:
+    def _measure(self, graph: Graph, peak: int | None = None) -> _Measure:
         if self._last is None or self._last.graph is not graph:
-            self._last = _Measure(graph, peak_bytes(graph), graph_flops(graph), node_count(graph))
+            peak = peak_bytes(graph) if peak is None else peak
+            self._last = _Measure(graph, peak, graph_flops(graph), node_count(graph))
         return self._last
 
 

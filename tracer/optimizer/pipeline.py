@@ -7,10 +7,17 @@ ask it for the passes of a stage (`passes_in`); docs/passes.md is written from i
 
 from __future__ import annotations
 
+import math
+
 from tracer.optimizer.alias.in_place import in_place_pass
 from tracer.optimizer.fuse.concatenations import REDUCE_THROUGH_CONCATENATE
 from tracer.optimizer.fuse.duplicate import duplicate_pass
 from tracer.optimizer.fuse.horizontal import horizontal_pass
+from tracer.optimizer.legalize.broadcasts import stored_broadcasts_pass
+from tracer.optimizer.legalize.fills import stored_fills_pass
+from tracer.optimizer.legalize.inner_products import summed_products_pass
+from tracer.optimizer.legalize.products import product_forms_pass
+from tracer.optimizer.legalize.reductions import staged_reductions_pass
 from tracer.optimizer.loops.fuse_scans import FUSE_SCANS
 from tracer.optimizer.loops.scalar_replacement import scalar_replacement_pass
 from tracer.optimizer.loops.small_calls import small_calls_pass
@@ -412,11 +419,78 @@ TABLE: tuple[PassEntry, ...] = (
             "with them ([memory-model.md](memory-model.md))"
         ),
         why_here=(
-            "at the very end: to all others an exponential is one node; not on several devices"
+            "after all that choose: to those an exponential is one node; not on several devices"
         ),
         exact="no: the last digit, and `exp(a) * exp(b)`, which XLA made one exponential of",
         make=lambda _: EXPAND_EXPONENTIALS,
         when="on CPUs, on one device, for programs with float64 exponentials",
+        condition=lambda c: c.options.machine.kernels.expanded_exponentials and not c.on_mesh,
+    ),
+    PassEntry(
+        option="store-fills",
+        stage=Stage.TARGET,
+        what=(
+            "the number that a mask puts in is read from memory, a row of it behind a barrier "
+            "([memory-model.md](memory-model.md))"
+        ),
+        why_here="to all others it is a constant; before reductions are cut, which read the choice",
+        exact="yes",
+        make=lambda c: stored_fills_pass(c.options.machine),
+        when="on CPUs, for rows of more than a kilobyte; operations on arrays one by one, too",
+        condition=lambda c: c.options.machine.kernels.stored_fills,
+    ),
+    PassEntry(
+        option="sum-inner-products",
+        stage=Stage.TARGET,
+        what="long inner products become sums of products ([values.md](values.md))",
+        why_here="to all others they are products; before reductions are cut",
+        exact="no: order of sums",
+        make=lambda c: summed_products_pass(c.options.machine),
+        when="on CPUs, from 2,048 terms on; operations on arrays one by one, too",
+        condition=lambda c: c.options.machine.kernels.long_inner_product < math.inf,
+    ),
+    PassEntry(
+        option="lay-out-products",
+        stage=Stage.TARGET,
+        what=(
+            "operands and results of products are written out transposed where the library refuses "
+            "them, or packs them slowly; a product is stored before it is transposed "
+            "([memory-model.md](memory-model.md))"
+        ),
+        why_here="to all others a product is one node, whose cost has the bytes of the copies",
+        exact="no: a product may round otherwise",
+        make=lambda c: product_forms_pass(c.options.machine, on_mesh=c.on_mesh),
+        when="on CPUs, with jaxlib from 0.10 on; operations on arrays one by one, too",
+        condition=lambda c: c.options.machine.kernels.products_by_rows,
+    ),
+    PassEntry(
+        option="stage-reductions",
+        stage=Stage.TARGET,
+        what=(
+            "long reductions go in stages of blocks, behind barriers; what no block cuts is summed "
+            "in twice the bits ([memory-model.md](memory-model.md))"
+        ),
+        why_here=("to all before a reduction is one node, whose cost has the bytes of the stages"),
+        exact="no: order of sums",
+        make=lambda c: staged_reductions_pass(c.options.machine),
+        when=(
+            "on CPUs, for axes of 65 rows or 2,048 columns and more; operations on arrays one by "
+            "one, too"
+        ),
+        condition=lambda c: c.options.machine.reductions is not None,
+    ),
+    PassEntry(
+        option="store-broadcast-operands",
+        stage=Stage.TARGET,
+        what=(
+            "a vector that a broadcast repeats is computed once, not for each repetition "
+            "([memory-model.md](memory-model.md))"
+        ),
+        why_here="after reductions are cut, which look at what is computed with them",
+        exact="yes",
+        make=lambda c: stored_broadcasts_pass(c.options.machine),
+        when="on CPUs, for vectors of 1 to 256 KiB; operations on arrays one by one, too",
+        condition=lambda c: c.options.machine.broadcasts is not None,
     ),
 )
 

@@ -44,6 +44,8 @@ def _target(
         prices=prices,
         storage=storage,
         kernels=ACCELERATOR_KERNELS,
+        reductions=None,
+        broadcasts=None,
         description=description,
     )
 

@@ -22,6 +22,7 @@ from tracer.target.products import (
     choose_form,
     product_memory,
 )
+from tracer.target.reductions import Reductions
 from tracer.target.selection import Selection
 from tracer.target.sizes import Sizes
 
@@ -118,9 +119,14 @@ class Kernels:
 
     Attributes
     ----------
-    long_sums_in_stages : bool
-        A product that is one long inner product is one chain of sums unless it is written as a
-        reduction in stages.
+    long_inner_product : float
+        Terms from which a product that is one inner product, or one for each element of a batch, is
+        written as a sum: it would be one chain.
+    products_by_rows : bool
+        The library takes products only where the left operand's contracted axis is last. So it is
+        with YNNPACK; jaxlib before 0.10 multiplies everything with Eigen.
+    barriers_turn_matrices : bool
+        Behind a barrier a matrix may lie by columns. So it is from jaxlib 0.11 on.
     packed_extremes : bool
         The place of an extreme is found over integers that hold value and place: reductions of
         pairs are not vectorised.
@@ -128,22 +134,53 @@ class Kernels:
         The k largest of long rows are found in stages, and those of short rows in rounds.
     expanded_exponentials : bool
         Exponentials of double precision are written out as polynomials.
+    stored_fills : bool
+        The number that a mask puts in is read from memory: a compiler that knows it skips masked
+        elements one by one instead of computing vectors.
+    least_barrier_bytes : int
+        Barriers of fewer bytes are left out in loops: XLA:CPU makes one function of a loop that
+        small, and its emitter of such functions ends the process at a barrier.
     lanes : bool
         Parts of a program may run side by side, each on a thread of the host.
     """
 
-    long_sums_in_stages: bool = True
+    long_inner_product: float = 2048
+    products_by_rows: bool = True
+    barriers_turn_matrices: bool = False
     packed_extremes: bool = True
     top_k_in_stages: bool = True
     expanded_exponentials: bool = True
+    stored_fills: bool = True
+    least_barrier_bytes: int = 1025
     lanes: bool = True
 
 
+@dataclass(frozen=True)
+class Broadcasts:
+    """When what a broadcast repeats is stored first. The default is XLA's CPU compiler.
+
+    Attributes
+    ----------
+    repetitions : int
+        Fewer are computed again.
+    worthwhile_flops : int
+        Operations that have to be saved: to start a kernel takes as long as so many.
+    largest_bytes : int
+        What is stored beside what the peak model counts stays small.
+    """
+
+    repetitions: int = 16
+    worthwhile_flops: int = 1 << 20
+    largest_bytes: int = 1 << 18
+
+
 ACCELERATOR_KERNELS = Kernels(
-    long_sums_in_stages=False,
+    long_inner_product=math.inf,
+    products_by_rows=False,
     packed_extremes=False,
     top_k_in_stages=False,
     expanded_exponentials=False,
+    stored_fills=False,
     lanes=False,
 )
 """GPUs and TPUs compile ops as StableHLO has them."""
@@ -173,6 +210,10 @@ class Target:
         Single-precision numbers of the widest vectors.
     prices, product_prices, storage, kernels, packing, selection, sizes
         See there.
+    reductions : Reductions or None
+        How long reductions go in stages; None where they are compiled well as they are.
+    broadcasts : Broadcasts or None
+        When what a broadcast repeats is stored; None where it is not computed again.
     description : tuple
         What XLA has to be told of a device that is not here. A GPU: what its `GpuTargetConfigProto`
         names; a TPU: its smallest topology.
@@ -191,6 +232,8 @@ class Target:
     packing: Packing = field(default_factory=Packing)
     selection: Selection = field(default_factory=Selection)
     sizes: Sizes = field(default_factory=Sizes)
+    reductions: Reductions | None = field(default_factory=Reductions)
+    broadcasts: Broadcasts | None = field(default_factory=Broadcasts)
     description: tuple[Any, ...] = ()
 
     def __hash__(self) -> int:

@@ -10,7 +10,7 @@ from hypothesis import given
 
 import tracer
 import tracer.numpy as tnp
-from tests.optimizer.graphs import traced
+from tests.optimizer.graphs import legal, traced
 from tests.optimizer.random_programs import Program, programs
 from tracer import lowering
 from tracer.ir import Graph
@@ -276,7 +276,7 @@ def test_prediction_is_close_to_the_count_of_xla() -> None:
         graph = PassManager().run(traced(function, *types), STANDARD_PASSES)
         predicted = peak_bytes(graph, frozenset(donated))
         memory = lowering.compile_graph(
-            graph,
+            legal(graph),
             donate=donated,
             aliases=match_donations(graph, donated).pairs,
             options=lowering.memory_optimized_options(),

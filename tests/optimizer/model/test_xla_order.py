@@ -10,7 +10,7 @@ from hypothesis import given
 
 import tracer
 import tracer.numpy as tnp
-from tests.optimizer.graphs import traced
+from tests.optimizer.graphs import legal, traced
 from tests.optimizer.random_programs import Program, programs
 from tracer import lowering
 from tracer.ir import Graph, Node
@@ -48,7 +48,7 @@ def one_after_the_other(x: Any, y: Any) -> Any:
 
 def counted_units(graph: Graph, *, for_memory: bool) -> float:
     options = lowering.memory_optimized_options() if for_memory else {}
-    memory = lowering.compile_graph(graph, options=options).memory
+    memory = lowering.compile_graph(legal(graph), options=options).memory
     return (memory.peak_bytes - memory.scratch_bytes) / UNIT
 
 
@@ -120,4 +120,4 @@ def test_a_remainder_waits_for_its_loop() -> None:
     (row,) = loops
     assert row.remainder > row.chunk // 4, "a small one takes little: nothing is tested"
     # Computed first, its (remainder, 1021) would stay while the loop runs: 1.08.
-    assert lowering.compile_graph(graph).memory.peak_bytes <= 1.02 * peak_bytes(graph)
+    assert lowering.compile_graph(legal(graph)).memory.peak_bytes <= 1.02 * peak_bytes(graph)

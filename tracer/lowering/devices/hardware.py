@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from tracer.lowering import shims
 from tracer.lowering.devices.device import Device
 from tracer.lowering.devices.registry import find_device
 from tracer.target import Target, accelerator, host_target
@@ -25,4 +28,15 @@ def target_of(device: Device | str | None = None) -> Target:
     if place.target is not None:
         return place.target
     is_host = place.platform == "cpu"
-    return host_target() if is_host else accelerator(place.platform, place.kind)
+    return _host() if is_host else accelerator(place.platform, place.kind)
+
+
+def _host() -> Target:
+    """Return this processor's record, with what the installed jaxlib does there."""
+    found = host_target()
+    kernels = replace(
+        found.kernels,
+        products_by_rows=shims.PRODUCTS_BY_YNNPACK,
+        barriers_turn_matrices=shims.VERSION >= (0, 11),
+    )
+    return replace(found, kernels=kernels)

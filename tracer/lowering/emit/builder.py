@@ -37,6 +37,7 @@ class StableHloBuilder(ModuleContext):
     reshape = dialect.reshape
     reverse = dialect.reverse
     slice = dialect.slice
+    transpose = dialect.transpose
     splat = dialect.splat
 
     gather = regions.gather
@@ -45,18 +46,13 @@ class StableHloBuilder(ModuleContext):
     sort = regions.sort
     top_k = regions.top_k
 
+    reduce_in_stages = reduce.reduce_in_stages
     reduce = reduce.reduce
     convolution = window.convolution
     reduce_window = window.reduce_window
 
-    behind_transpose = stored.behind_transpose
-    computed_once = stored.computed_once
     kept_in_loop = stored.kept_in_loop
     optimization_barrier = stored.optimization_barrier
-    prefers_rows_in_products = property(stored.prefers_rows_in_products)
-    select = stored.select
-    stored_by_rows = stored.stored_by_rows
-    transpose = stored.transpose
 
     case = control.case
     keep_nan = control.keep_nan

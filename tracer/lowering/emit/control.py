@@ -10,8 +10,13 @@ import numpy as np
 from tracer.ir import Graph, ShapeDtype
 from tracer.lowering.devices.placement import sharding_attribute
 from tracer.lowering.emit.context import ModuleContext
-from tracer.lowering.emit.dialect import concatenate, reshape, slice, splat
-from tracer.lowering.emit.stored import select
+from tracer.lowering.emit.dialect import (
+    concatenate,
+    reshape,
+    select,
+    slice,
+    splat,
+)
 from tracer.lowering.emit.values import Operand
 from tracer.lowering.emit.walk import lower_nodes
 from tracer.lowering.settings import is_on

@@ -27,13 +27,13 @@ from tracer.lowering.emit.dialect import (
     convert,
     iota,
     pad,
+    select,
     slice,
     splat,
     subtract,
 )
 from tracer.lowering.emit.library import compiler_call, lapack, library_call
 from tracer.lowering.emit.linalg import lapack_dtype, linalg_dtype, triangle
-from tracer.lowering.emit.stored import select
 from tracer.lowering.emit.values import Operand, real_dtype
 from tracer.lowering.shims import hlo, ir
 

@@ -92,6 +92,11 @@ def convert(b: ModuleContext, type: ShapeDtype, x: Operand) -> Operand:
     return Operand(hlo.convert(b.tensor_type(type), x.raw))
 
 
+def select(b: ModuleContext, chosen: Operand, on_true: Operand, on_false: Operand) -> Operand:
+    """Emit `select`."""
+    return Operand(hlo.select(chosen.raw, on_true.raw, on_false.raw))
+
+
 def bitcast_convert(b: ModuleContext, type: ShapeDtype, x: Operand) -> Operand:
     """Emit `bitcast_convert`."""
     return Operand(hlo.bitcast_convert(b.tensor_type(type), x.raw))
@@ -168,6 +173,11 @@ def slice(
 ) -> Operand:
     """Emit `slice`."""
     return Operand(hlo.slice(x.raw, list(start), list(limit), list(strides)))
+
+
+def transpose(b: ModuleContext, x: Operand, permutation: Sequence[int]) -> Operand:
+    """Emit `transpose`."""
+    return Operand(hlo.transpose(x.raw, list(permutation)))
 
 
 def reverse(b: ModuleContext, x: Operand, dimensions: Sequence[int]) -> Operand:

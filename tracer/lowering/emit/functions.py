@@ -56,11 +56,11 @@ from tracer.lowering.emit.dialect import (
     negate,
     or_,
     real_part,
+    select,
     splat,
     subtract,
     xor,
 )
-from tracer.lowering.emit.stored import select
 from tracer.lowering.emit.values import Operand
 from tracer.lowering.shims import chlo, hlo
 

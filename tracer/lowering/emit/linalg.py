@@ -29,12 +29,12 @@ from tracer.lowering.emit.dialect import (
     iota,
     multiply,
     reshape,
+    select,
     splat,
     subtract,
 )
 from tracer.lowering.emit.library import lapack
-from tracer.lowering.emit.reduce import reduce
-from tracer.lowering.emit.stored import select
+from tracer.lowering.emit.reduce import reduce_in_stages
 from tracer.lowering.emit.values import Operand, real_dtype
 from tracer.lowering.shims import hlo, ir
 
@@ -326,7 +326,8 @@ def _known_part(
     is_known = compare(b, "LT" if system.forward else "GE", positions, edge)
     terms = select(b, is_known, multiply(panel, solved), splat(b, 0, panel.type))
     total = x.type.with_shape((size,))
-    (known,) = reduce(b, [total], [terms], [splat(b, 0, _scalar(total))], (across,), _add)
+    start = splat(b, 0, _scalar(total))
+    (known,) = reduce_in_stages(b, [total], [terms], [start], (across,), _add)
     return known
 
 

@@ -9,8 +9,11 @@ import numpy as np
 
 from tracer.ir import ShapeDtype
 from tracer.lowering.emit.context import ModuleContext
-from tracer.lowering.emit.dialect import compare, splat
-from tracer.lowering.emit.stored import select
+from tracer.lowering.emit.dialect import (
+    compare,
+    select,
+    splat,
+)
 from tracer.lowering.emit.values import Operand
 from tracer.lowering.shims import chlo, hlo, ir
 

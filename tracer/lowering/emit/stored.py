@@ -1,36 +1,16 @@
-"""What is stored behind a barrier, since XLA:CPU would fuse it with what reads it, and lose.
-
-* Products, before they are transposed; operands of products, by rows: YNNPACK refuses other forms.
-* What a broadcast repeats. XLA:CPU fuses cheap element-wise ops into whatever reads them. Behind a
-  broadcast they are computed again for each element of its result:
-  `logsumexp((-0.5 * (a + b - c))[:, None] - cost, axis=0)` takes 1.6 times as long as with the
-  vector at hand (1500 x 1500, docs/memory-model.md).
-* The fill of a mask. Where a mask puts in what changes no result, `where(mask, x, -inf).max()`,
-  LLVM merges the choice with the combiner: the element is skipped. A loop that skips is no vector
-  loop: the row maxima of causal attention's scores take 15 times as long as those without a mask,
-  sums of float64 twice as long (docs/memory-model.md, "Masks"). If the fill comes from memory, LLVM
-  cannot know what it is.
-"""
+"""Barriers, and what ops store behind them, since XLA:CPU would fuse it with what reads it."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
-from tracer.ir import Node, ShapeDtype, Value
-from tracer.lowering import shims
 from tracer.lowering.emit.context import ModuleContext
-from tracer.lowering.emit.dialect import broadcast_in_dim, reshape
+from tracer.lowering.emit.dialect import broadcast_in_dim, select
 from tracer.lowering.emit.values import Operand
 from tracer.lowering.settings import is_on
-from tracer.lowering.shims import SMALL_LOOP_BYTES, VERSION, hlo, ir
+from tracer.lowering.shims import SMALL_LOOP_BYTES, hlo, ir
 
-_REPETITIONS = 16
-_WORTHWHILE_FLOPS = 1 << 20
-"""Operations that have to be saved: to start a kernel takes as long as so many."""
-_LARGEST_BYTES = 1 << 18
-"""What is stored beside what the peak model counts stays small."""
 _SELECT, _BROADCAST, _CONSTANT = (
     f"stablehlo.{name}" for name in ("select", "broadcast_in_dim", "constant")
 )
@@ -65,91 +45,11 @@ def kept_in_loop(b: ModuleContext, x: Operand, varying: Operand) -> Operand:
     return optimization_barrier(b, (x, varying), "initial values in loops")[0]
 
 
-def stored_by_rows(b: ModuleContext, x: Operand) -> Operand:
-    """Return an operand that XLA stores with its last axis innermost.
-
-    Behind a barrier a matrix may lie by columns, and from jaxlib 0.11 on that copies it twice:
-    to columns, and back to rows for the library. A vector lies in one way. But what is written
-    as a vector is no copy by XLA's blocked transpose: with 0.10.2 the gradient of a perceptron
-    took 2.3 times as long (8,000 x 128 a trip; `python -m benchmarks.planner`). And where
-    XLA's partitioner cuts the values, a vector cannot be cut as the matrix is, and is gathered.
-    """
-    if b.mesh_axes or VERSION < (0, 11):
-        return optimization_barrier(b, (x,), "operands by rows")[0]
-    vector = reshape(b, x.type.with_shape((x.type.size,)), x)
-    (stored,) = optimization_barrier(b, (vector,), "operands by rows")
-    return reshape(b, x.type, stored)
-
-
-def prefers_rows_in_products(b: ModuleContext) -> bool:
-    """Whether products are fast only where the left operand's contracted axis is last.
-
-    So it is with YNNPACK. jaxlib before 0.10 multiplies everything with Eigen.
-    """
-    return b.platform == "cpu" and shims.PRODUCTS_BY_YNNPACK
-
-
-def behind_transpose(b: ModuleContext, x: Operand) -> tuple[Operand, tuple[int, ...]] | None:
-    """Return the operand and the permutation of the transpose that `x` comes of, if it does."""
-    op = _made_by(x)
-    if op is None or op.name != "stablehlo.transpose":
-        return None
-    return Operand(op.operands[0]), tuple(op.attributes["permutation"])
-
-
-def transpose(b: ModuleContext, x: Operand, permutation: Sequence[int]) -> Operand:
-    """Emit `transpose`.
-
-    XLA makes `y^T x^T` of the transpose of a product, and the library may refuse that. The
-    barrier in between prevents it.
-    """
-    if prefers_rows_in_products(b) and _is_product(x):
-        (x,) = optimization_barrier(b, (x,), "stored products")
-    return Operand(hlo.transpose(x.raw, list(permutation)))
-
-
-def computed_once(b: ModuleContext, type: ShapeDtype, x: Operand) -> Operand:
-    """Return the operand of a broadcast to `type`; one that takes operations is stored."""
-    nbytes = x.type.nbytes
-    if b.platform != "cpu" or not SMALL_LOOP_BYTES < nbytes <= _LARGEST_BYTES:
-        return x
-    if type.size < _REPETITIONS * x.type.size:
-        return x
-    if type.size * fused_flops(b.operand_values[0]) < _WORTHWHILE_FLOPS:
-        return x
-    (stored,) = optimization_barrier(b, (x,), "operands of broadcasts")
-    return stored
-
-
-def fused_flops(value: Value, *, enough: int = 1 << 30) -> int:
-    """Return the operations for each element that are fused into what reads a value.
-
-    Counting ends when there are more than `enough`.
-    """
-    flops = 0
-    seen: set[Node] = set()
-    stack = [value.node]
-    while stack and flops <= enough:
-        node = stack.pop()
-        if node in seen or node.op is None or node.op.fusion not in ("loop", "view"):
-            continue
-        seen.add(node)
-        flops += node.cost.flops // max(1, node.types[0].size)
-        stack.extend(operand.node for operand in node.operands)
-    return flops
-
-
-def select(b: ModuleContext, chosen: Operand, on_true: Operand, on_false: Operand) -> Operand:
-    """Emit `select`; infinities come from memory, as maxima and minima leave them out.
-
-    Here and not at the reduction, since scaling an infinity changes nothing about it.
-    """
-    branches = [_stored(b, x, infinite=True) for x in (on_true, on_false)]
-    return Operand(hlo.select(chosen.raw, *[branch.raw for branch in branches]))
-
-
 def with_stored_fill(b: ModuleContext, operands: Sequence[Operand]) -> list[Operand]:
-    """Return the operands of a reduction; those that are a constant or `x` read it."""
+    """Return the operands of a reduction inside one op; those that are a constant or `x` read it.
+
+    Where the reduction is a node of the graph, the pass *store-fills* has done it.
+    """
     return [_with_stored_fill(b, x) for x in operands]
 
 
@@ -161,8 +61,8 @@ def _with_stored_fill(b: ModuleContext, x: Operand) -> Operand:
     return x if stored == branches else select(b, chosen, *stored)
 
 
-def _stored(b: ModuleContext, x: Operand, *, infinite: bool = False) -> Operand:
-    """Return an array of one constant (if asked, only an infinite one) as it is read.
+def _stored(b: ModuleContext, x: Operand) -> Operand:
+    """Return an array of one constant as it is read.
 
     It is a row of the last axis, not one number: a barrier of few bytes may not stand in a
     loop (see `optimization_barrier`).
@@ -171,8 +71,6 @@ def _stored(b: ModuleContext, x: Operand, *, infinite: bool = False) -> Operand:
     shape = x.shape
     row = x.type.with_shape(shape[-1:])
     if value is None or 0 in shape or row.nbytes <= SMALL_LOOP_BYTES or b.platform != "cpu":
-        return x
-    if infinite and not (isinstance(value, ir.FloatAttr) and math.isinf(value.value)):
         return x
     fill = ir.DenseElementsAttr.get_splat(b.tensor_type(row), value)
     (stored,) = optimization_barrier(b, (Operand(hlo.constant(fill)),), "stored fills")
@@ -193,16 +91,3 @@ def _constant(x: Operand) -> Any:
 def _name(raw: Any) -> str:
     """Return the name of the op that makes a value; "" for the argument of a block."""
     return "" if isinstance(raw.owner, ir.Block) else raw.owner.name
-
-
-def _made_by(x: Operand) -> Any:
-    """Return the op that makes an operand; None for an argument of a block."""
-    owner = x.raw.owner
-    return None if isinstance(owner, ir.Block) else owner
-
-
-def _is_product(x: Operand) -> bool:
-    op = _made_by(x)
-    while op is not None and op.name == "stablehlo.reshape":
-        op = _made_by(Operand(op.operands[0]))
-    return op is not None and op.name == "stablehlo.dot_general"

@@ -10,9 +10,8 @@ import numpy as np
 
 from tracer.ir import ShapeDtype
 from tracer.lowering.emit.context import ModuleContext
-from tracer.lowering.emit.dialect import convert, pad, reverse, splat
+from tracer.lowering.emit.dialect import convert, pad, reverse, splat, transpose
 from tracer.lowering.emit.regions import Combiner, fill
-from tracer.lowering.emit.stored import transpose
 from tracer.lowering.emit.values import Operand, wide_dtype
 from tracer.lowering.shims import hlo, ir
 

@@ -1,7 +1,7 @@
 """Reduce through concatenate: reduce the parts, so that the whole is never written.
 
 XLA fuses a concatenation only into a single reader, and not into a reduction in stages
-(lowering/emit/reduce.py). Otherwise it writes it to memory, with everything computed from it. If
+(`optimizer/legalize/`). Otherwise it writes it to memory, with everything computed from it. If
 every reader ends in a reduction, each part is reduced separately. Over the joined axis the partial
 results are combined, which reorders a sum. Over other axes they are joined, which is exact.
 Measured: 2 to 45 times faster (docs/fusion.md).

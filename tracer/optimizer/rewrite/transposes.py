@@ -1,7 +1,7 @@
 """Transpose sinking: reductions over transposed arrays read them in memory order.
 
 `logsumexp(cost.T, axis=1)` is a reduction over the leading axis of `cost`. XLA finds that too, but
-late: the lowering, which cuts reductions over leading axes into blocks (`lowering/emit/reduce.py`),
+late: the lowering, which cuts reductions over leading axes into blocks (`target/reductions.py`),
 sees a last axis. So transposes move down through element-wise ops into the reductions they end in.
 Maxima and the like keep their bits; sums are added in another order. A value with any other user
 stays: it would be computed twice.

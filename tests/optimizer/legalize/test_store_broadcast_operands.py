@@ -1,4 +1,4 @@
-"""What a broadcast repeats is computed once."""
+"""What a broadcast repeats is computed once: what is written, and that it computes the same."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ import pytest
 
 import tracer
 import tracer.numpy as tnp
+from tests.optimizer.graphs import rewritten
+from tracer.optimizer.legalize.broadcasts import stored_broadcasts_pass
+from tracer.target import DEFAULT_TARGET
 
 pytestmark = pytest.mark.xla
 
@@ -22,6 +25,33 @@ def spread(a: tracer.Array, b: tracer.Array) -> tracer.Array:
 def barriers(function: Callable[..., tracer.Array], *shapes: tuple[int, ...]) -> int:
     types = [tracer.ShapeDtype(shape, "float32") for shape in shapes]
     return tracer.compile(function).hlo(*types).count(" opt-barrier(")
+
+
+def test_what_is_written() -> None:
+    before = """
+        graph(%0: float32[1500]) {
+          %1: float32[1500] = sine(%0) {}
+          %2: float32[1500,1024] = broadcast_in_dim(%1) {shape=(1500, 1024), dimensions=(0,)}
+          return %2, %1
+        }"""
+    assert rewritten(stored_broadcasts_pass(DEFAULT_TARGET), before) == (
+        """
+graph(%0: float32[1500]) {
+  %1: float32[1500] = sine(%0)
+  %2: float32[1500] = optimization_barrier(%1)
+  %3: float32[1500,1024] = broadcast_in_dim(%2) {shape=(1500, 1024), dimensions=(0,)}
+  return %3, %1
+}""".strip()
+    )
+
+
+def test_the_plan_names_the_pass_and_its_name_switches_it_off() -> None:
+    x = np.ones(ROWS, np.float32)
+    on, off = tracer.compile(spread), tracer.compile(spread, passes="-store-broadcast-operands")
+    rows = [{row.name for row in function.plan(x, x).passes} for function in (on, off)]
+    assert rows[0] - rows[1] == {"store broadcast operands"}
+    assert "optimization_barrier" not in off.stablehlo(x, x)
+    np.testing.assert_array_equal(np.asarray(on(x, x)), np.asarray(off(x, x)))
 
 
 def test_a_computed_vector_is_stored() -> None:

@@ -1,0 +1,163 @@
+"""Products in the forms of the library: what is written, and that it computes the same.
+
+That the library takes them is tested in tests/ops/test_product_form.py.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tracer
+from tests.optimizer.graphs import apply, evaluated, ops_of, rewritten
+from tracer import ops
+from tracer.ir import Builder, Graph, ShapeDtype, parse_graph
+from tracer.lowering import shims
+from tracer.optimizer.legalize.products import product_forms_pass
+from tracer.optimizer.passes import PassManager
+from tracer.target import DEFAULT_TARGET
+
+PASS = product_forms_pass(DEFAULT_TARGET, on_mesh=False)
+COLUMNS = replace(
+    DEFAULT_TARGET, kernels=replace(DEFAULT_TARGET.kernels, barriers_turn_matrices=True)
+)
+NARROW = """
+    graph(%0: float32[256,2048], %1: float32[256,3]) {
+      %2: float32[2048,3] = dot_general(%0, %1) {lhs_batch=(), rhs_batch=(), lhs_contracting=(0,), \
+rhs_contracting=(0,)}
+      return %2
+    }"""
+
+
+def test_the_small_operand_and_the_small_result_are_written_out() -> None:
+    assert rewritten(PASS, NARROW) == (
+        """
+graph(%0: float32[256,2048], %1: float32[256,3]) {
+  %2: float32[256,2048] = reshape(%0) {shape=(256, 2048)}
+  %3: float32[256,3] = reshape(%1) {shape=(256, 3)}
+  %4: float32[3,256] = transpose(%3) {permutation=(1, 0)}
+  %5: float32[3,256] = optimization_barrier(%4)
+  %6: float32[3,2048] = dot_general(%5, %2) {lhs_batch=(), rhs_batch=(), lhs_contracting=(1,), \
+rhs_contracting=(0,)}
+  %7: float32[3,2048] = optimization_barrier(%6)
+  %8: float32[2048,3] = transpose(%7) {permutation=(1, 0)}
+  %9: float32[2048,3] = reshape(%8) {shape=(2048, 3)}
+  return %9
+}""".strip()
+    )
+
+
+def test_from_jaxlib_0_11_on_what_is_written_out_is_a_vector() -> None:
+    found = rewritten(product_forms_pass(COLUMNS, on_mesh=False), NARROW)
+    assert re.search(r"float32\[768\] = optimization_barrier", found)
+    on_mesh = rewritten(product_forms_pass(COLUMNS, on_mesh=True), NARROW)
+    assert on_mesh == rewritten(PASS, NARROW)
+
+
+def test_a_product_is_stored_before_it_is_transposed() -> None:
+    before = """
+        graph(%0: float32[8,8], %1: float32[8,8]) {
+          %2: float32[8,8] = dot_general(%0, %1) {lhs_batch=(), rhs_batch=(), \
+lhs_contracting=(1,), rhs_contracting=(0,)}
+          %3: float32[2,4,8] = reshape(%2) {shape=(2, 4, 8)}
+          %4: float32[8,4,2] = transpose(%3) {permutation=(2, 1, 0)}
+          return %4
+        }"""
+    assert rewritten(PASS, before) == (
+        """
+graph(%0: float32[8,8], %1: float32[8,8]) {
+  %2: float32[8,8] = dot_general(%0, %1) {lhs_batch=(), rhs_batch=(), lhs_contracting=(1,), \
+rhs_contracting=(0,)}
+  %3: float32[2,4,8] = reshape(%2) {shape=(2, 4, 8)}
+  %4: float32[2,4,8] = optimization_barrier(%3)
+  %5: float32[8,4,2] = transpose(%4) {permutation=(2, 1, 0)}
+  return %5
+}""".strip()
+    )
+
+
+def test_what_the_library_takes_stays() -> None:
+    graph = parse_graph("""
+        graph(%0: float32[500,300], %1: float32[300,400], %2: int32[500,300]) {
+          %3: float32[500,400] = dot_general(%0, %1) {lhs_batch=(), rhs_batch=(), \
+lhs_contracting=(1,), rhs_contracting=(0,)}
+          %4: int32[300,300] = dot_general(%2, %2) {lhs_batch=(), rhs_batch=(), \
+lhs_contracting=(0,), rhs_contracting=(0,)}
+          return %3, %4
+        }""")
+    assert apply(PASS, graph)[0] is graph
+
+
+AXES = [
+    ((), (), (0,), (0,)),
+    ((), (), (1,), (1,)),
+    ((), (), (2, 0), (1, 2)),
+    ((0,), (2,), (1,), (0,)),
+    ((0,), (0,), (2,), (1,)),
+    ((1,), (2,), (0,), (1,)),
+    ((), (), (0, 1, 2), (2, 0, 1)),
+]
+SIZES = [(1, 1, 1), (0, 3, 5), (2, 31, 131), (64, 40, 300), (96, 128, 2), (1, 256, 300)]
+
+
+def product(sizes: tuple[int, ...], axes: tuple[tuple[int, ...], ...], dtype: Any) -> Graph:
+    """Build a product, one of a transpose of an operand, and a transpose of the product."""
+    lhs_batch, rhs_batch, lhs_contracting, rhs_contracting = axes
+    right = [7, 7, 7]
+    for mine, theirs in zip(
+        (*lhs_batch, *lhs_contracting), (*rhs_batch, *rhs_contracting), strict=True
+    ):
+        right[theirs] = sizes[mine]
+    with Builder() as builder:
+        x, y = (builder.input(ShapeDtype(shape, dtype)) for shape in (sizes, tuple(right)))
+        turned = ops.transpose(ops.transpose(y, permutation=(2, 0, 1)), permutation=(1, 2, 0))
+        given = {
+            "lhs_batch": lhs_batch,
+            "rhs_batch": rhs_batch,
+            "lhs_contracting": lhs_contracting,
+            "rhs_contracting": rhs_contracting,
+        }
+        results = [ops.dot_general(x, y, **given), ops.dot_general(x, turned, **given)]
+        back = tuple(reversed(range(len(results[0].shape))))
+        return builder.finish([*results, ops.transpose(results[0], permutation=back)])
+
+
+@pytest.mark.parametrize("axes", AXES)
+@pytest.mark.parametrize("sizes", SIZES)
+@pytest.mark.parametrize("target", [DEFAULT_TARGET, COLUMNS], ids=["matrices", "vectors"])
+def test_values_are_the_same(sizes: Any, axes: Any, target: Any) -> None:
+    before = product(sizes, axes, "float64")
+    after, log = apply(product_forms_pass(target, on_mesh=False), before)
+    assert log.applied
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(type.shape) for type in before.input_types]
+    for got, wanted in zip(evaluated(after, *arrays), evaluated(before, *arrays), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-12, atol=1e-9)
+
+
+def gradient(x: Any, w: Any) -> Any:
+    return tracer.grad(lambda w: (tracer.numpy.sin(x @ w) ** 2).sum())(w)
+
+
+@pytest.mark.skipif(not shims.PRODUCTS_BY_YNNPACK, reason="this jaxlib takes every form")
+def test_the_plan_names_the_pass_and_its_name_switches_it_off() -> None:
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((2048, 96)), rng.standard_normal((96, 24))
+    on, off = tracer.compile(gradient), tracer.compile(gradient, passes="-lay-out-products")
+    plans = [function.plan(x, w) for function in (on, off)]
+    rows = [{row.name for row in plan.passes} for plan in plans]
+    assert rows[0] - rows[1] == {"lay out products"}
+    assert plans[0].peak_bytes == plans[1].peak_bytes
+    np.testing.assert_allclose(np.asarray(on(x, w)), np.asarray(off(x, w)), rtol=1e-9)
+
+
+def test_the_row_counts_what_is_written_out_once() -> None:
+    manager = PassManager()
+    after = manager.run(parse_graph(NARROW), (PASS,))
+    assert ops_of(after).count("transpose") == 2
+    (row,) = manager.rows
+    assert row.peak_bytes_before == row.peak_bytes_after

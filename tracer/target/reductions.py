@@ -1,0 +1,247 @@
+"""How long reductions are written for XLA:CPU: in stages, as data that a pass writes out.
+
+XLA:CPU rewrites a long reduction into windows of 32 (the pass `tree_reduction_rewriter`), which it
+cannot fuse with what computes the operand: `exp(-d2).sum(1)` then stores the whole matrix. Without
+the pass the sum is fused, but one over leading axes strides through memory, up to forty times
+slower, and long sums of float32 lose a digit. So the pass is off (`xla_options.disabled_passes`)
+and reductions are cut into blocks: the first stage fuses with the operand, and a barrier keeps XLA
+from fusing the stages again. Measurements: docs/memory-model.md.
+
+No running sum of floats is long: an error grows with the number of terms. What no block cuts, as an
+axis is long and has no good divisor, is summed in twice the bits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Places = tuple[int, ...]
+TWICE_AS_WIDE: dict[np.dtype[Any], np.dtype[Any]] = {
+    np.dtype(np.float32): np.dtype(np.float64),
+    np.dtype(np.complex64): np.dtype(np.complex128),
+}
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Which sizes a block may have, which is best, and from which size of axis on."""
+
+    smallest: int
+    best: int
+    largest: int
+    worthwhile: int
+
+    def size(self, axis_size: int) -> int | None:
+        """Return the divisor of an axis to cut it by, if there is a good one."""
+        if axis_size < self.worthwhile:
+            return None
+        divisors = [n for n in range(self.smallest, self.largest + 1) if axis_size % n == 0]
+        return min(divisors, key=lambda n: abs(math.log(n / self.best)), default=None)
+
+
+@dataclass(frozen=True)
+class Pad:
+    """Lengthen axes by what changes no result, and look again."""
+
+    high: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Split:
+    """Reduce the first `stop` places of an axis, and the rest, each for itself; then both.
+
+    To lengthen such an axis instead takes ten times as long: rows are no longer read as vectors.
+    """
+
+    axis: int
+    stop: int
+
+    def ranges(self, shape: Sequence[int]) -> tuple[tuple[Places, Places], tuple[Places, Places]]:
+        """Return where the two parts start and stop."""
+        middle = tuple(self.stop if axis == self.axis else 0 for axis in range(len(shape)))
+        ends = tuple(self.stop if axis == self.axis else n for axis, n in enumerate(shape))
+        return ((0,) * len(shape), ends), (middle, tuple(shape))
+
+
+@dataclass(frozen=True)
+class Widen:
+    """Sum in twice the bits."""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Reduce in two stages or more.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        The operand's new shape.
+    first_axes : tuple of int
+        What the first stage reduces of it.
+    partial : tuple of int
+        The shape that it leaves.
+    second_axes : tuple of int
+        What is left to reduce of that.
+    """
+
+    shape: tuple[int, ...]
+    first_axes: tuple[int, ...]
+    partial: tuple[int, ...]
+    second_axes: tuple[int, ...]
+
+
+Step = Pad | Split | Widen | Cut
+
+
+@dataclass(frozen=True)
+class Reductions:
+    """Which sizes the stages have. The defaults are measured (docs/memory-model.md).
+
+    Attributes
+    ----------
+    leading, last : Blocks
+        A block of a leading axis keeps one cache line alive for each of its rows, and rows whose
+        distance is a power of two share a few places in the cache. One of the last axis is read in
+        order: it only has to be long enough to be worth a partial result.
+    least_terms, most_terms : int
+        One axis is summed in vectors; of several axes one element may be added after the other.
+    longest_row : int
+        Rows of a sum over a whole matrix stay whole up to this length: there are partial results
+        enough.
+    longest_chain : int
+        Elements that are combined one after the other; a row is read as vectors.
+    pad_to : int
+        Axes are lengthened to a multiple of this.
+    cheap_flops : int
+        Operations for each element, in what is fused into a reduction, that padding may slow down.
+    """
+
+    leading: Blocks = Blocks(smallest=8, best=24, largest=64, worthwhile=65)
+    last: Blocks = Blocks(smallest=64, best=256, largest=1024, worthwhile=2048)
+    least_terms: int = 32
+    most_terms: int = 512
+    longest_row: int = 1 << 14
+    longest_chain: int = 1 << 10
+    pad_to: int = 32
+    cheap_flops: int = 8
+
+    def step(
+        self, shape: Sequence[int], axes: Sequence[int], *, may_pad: bool, may_widen: bool
+    ) -> Step | None:
+        """Return what to do first; None where one stage is best.
+
+        Parameters
+        ----------
+        shape : sequence of int
+            Of the operand.
+        axes : sequence of int
+            Those that are reduced.
+        may_pad : bool
+            Whether its elements take little to compute: padded ones are computed under a condition,
+            element by element.
+        may_widen : bool
+            Whether it is a sum that there are twice the bits for.
+        """
+        padding = self._padding(shape, axes) if may_pad else None
+        if padding is not None:
+            return padding
+        blocks = self.blocks(shape, axes)
+        long = self._uncut_axis(shape, axes, blocks) if may_pad else None
+        if long is not None:
+            return Split(long, shape[long] - shape[long] % self.last.best)
+        if may_widen and self._chain(shape, axes, blocks) > self.longest_chain:
+            return Widen()
+        return _cut(shape, axes, blocks) if blocks else None
+
+    def blocks(self, shape: Sequence[int], axes: Sequence[int]) -> dict[int, int]:
+        """Return the size of the blocks for each reduced axis that is cut.
+
+        A block of one element leaves an axis to the second stage: a sum over a whole matrix is one
+        of its rows first, since a single chain of so many terms would lose digits.
+        """
+        blocks: dict[int, int] = {}
+        terms, longest = 1, self._longest_row(shape, axes)
+        for axis in sorted(axes, reverse=True):
+            size: int | None = None
+            is_leading = _is_leading(shape, axes, axis)
+            least, most = (
+                (self.leading.smallest, self.leading.largest)
+                if is_leading
+                else (self.least_terms, self.most_terms)
+            )
+            if terms >= least:
+                size = 1 if terms * shape[axis] > most and shape[axis] > 1 else None
+            elif is_leading or shape[axis] > longest:
+                size = (self.leading if is_leading else self.last).size(shape[axis])
+            if size is not None:
+                blocks[axis] = size
+            terms *= blocks.get(axis, shape[axis])
+        return blocks
+
+    def _padding(self, shape: Sequence[int], axes: Sequence[int]) -> Pad | None:
+        """Lengthen leading axes that have no good divisor."""
+        high = [0] * len(shape)
+        for axis in axes:
+            is_long = shape[axis] >= self.leading.worthwhile and _is_leading(shape, axes, axis)
+            if is_long and self.leading.size(shape[axis]) is None:
+                high[axis] = -shape[axis] % self.pad_to
+        return Pad(tuple(high)) if any(high) else None
+
+    def _chain(self, shape: Sequence[int], axes: Sequence[int], blocks: Mapping[int, int]) -> int:
+        """Return how many elements the first stage combines one after the other.
+
+        Sixteen and more at a time where it is one axis that is read in order.
+        """
+        sizes = {axis: blocks.get(axis, shape[axis]) for axis in axes}
+        long = [axis for axis, size in sizes.items() if size > 1]
+        terms = math.prod(sizes.values())
+        is_row = len(long) == 1 and not _is_leading(shape, axes, long[0])
+        return terms // (self.longest_row // self.longest_chain) if is_row else terms
+
+    def _uncut_axis(
+        self, shape: Sequence[int], axes: Sequence[int], blocks: Mapping[int, int]
+    ) -> int | None:
+        """Return a reduced axis, read in order, that is long and that no divisor cuts well."""
+        longest = max(self._longest_row(shape, axes), self.last.worthwhile - 1)
+        uncut = [a for a in axes if a not in blocks and not _is_leading(shape, axes, a)]
+        long = (a for a in uncut if shape[a] > longest and self.last.size(shape[a]) is None)
+        return next(long, None)
+
+    def _longest_row(self, shape: Sequence[int], axes: Sequence[int]) -> int:
+        """Return up to which length the last reduced axis is summed at once."""
+        is_row = any(shape[axis] >= self.last.smallest for axis in axes if axis != max(axes))
+        return self.longest_row if is_row else 0
+
+
+def _cut(shape: Sequence[int], axes: Sequence[int], blocks: Mapping[int, int]) -> Cut:
+    new: list[int] = []
+    first_axes: list[int] = []
+    partial: list[int] = []
+    second_axes: list[int] = []
+    for axis, size in enumerate(shape):
+        if axis in blocks:
+            second_axes.append(len(partial))
+            new.append(size // blocks[axis])
+            partial.append(size // blocks[axis])
+            size = blocks[axis]
+            if size == 1:
+                continue
+        if axis in axes:
+            first_axes.append(len(new))
+        else:
+            partial.append(size)
+        new.append(size)
+    return Cut(tuple(new), tuple(first_axes), tuple(partial), tuple(second_axes))
+
+
+def _is_leading(shape: Sequence[int], axes: Sequence[int], axis: int) -> bool:
+    """Tell whether an axis that is kept lies behind a reduced one."""
+    return any(other not in axes and shape[other] > 1 for other in range(axis + 1, len(shape)))
+
+
+__all__ = ["TWICE_AS_WIDE", "Blocks", "Cut", "Pad", "Reductions", "Split", "Step", "Widen"]
