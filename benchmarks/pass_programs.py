@@ -45,9 +45,8 @@ def distances_by_einsum(x: Any, y: Any) -> Any:
     return tnp.exp(-tnp.einsum("ijk,ijk->ij", d, d)).sum(1)
 
 
-def columns_of_costs(x: Any, y: Any) -> Any:
-    cost = tnp.abs(x[:, None] - y[None, :])
-    return logsumexp(-cost.T, axis=1), cost.sum(1)
+def columns_of_costs(cost: Any, potential: Any) -> Any:
+    return logsumexp(potential - cost.T, axis=1)
 
 
 def two_layers(x: Any, first: Any, second: Any) -> Any:
@@ -67,7 +66,7 @@ def stages_in_a_loop(x: Any, w: Any) -> Any:
     """Take steps of three stages each, as a loop in a loop."""
 
     def step(_: Any, x: Any) -> Any:
-        return tracer.fori_loop(0, 3, lambda _, x: x + 0.01 * tnp.tanh(x * w), x)
+        return tracer.fori_loop(0, 3, lambda _, y: y * x * 0.1 + w, x)
 
     return tracer.fori_loop(0, 2000, step, x)
 
@@ -108,8 +107,8 @@ PASS_PROGRAMS: Mapping[str, PassProgram] = {
             ("200 products, one by one", fusion.products_of_rows),
         )
     },
-    "distances by einsum": PassProgram(distances_by_einsum, normal((2000, 8), (2000, 8)), 1 / 3),
-    "columns of costs": PassProgram(columns_of_costs, normal((4000,), (4000,)), None),
+    "distances by einsum": PassProgram(distances_by_einsum, normal((1000, 64), (1000, 64)), 1 / 3),
+    "columns of costs": PassProgram(columns_of_costs, normal((1500, 1500), (1500,)), None),
     "two recurrent layers": PassProgram(
         two_layers, lambda: (normal((500, 64, 64))()[0], *_small((64, 64), (64, 64))), None
     ),

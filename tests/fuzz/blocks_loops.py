@@ -20,7 +20,7 @@ def recurrent(w: Writer) -> None:
     h0 = w.alike(state)
     out = w.choose(["h", "h ** 2", "np.sum(h)", "None"])
     cell = w.choose(_CELLS).format(w=weight)
-    name = f"s{len(w.lines)}"
+    name = f"step{len(w.lines)}"
     w.lines.append(f"def {name}(h, x):\n    h = {cell}\n    return h, {out}")
     pair = w.emit(f"lax.scan({name}, {w.use(h0)}, {w.use(xs)})", ("0",))
     w.vars.remove(pair)
@@ -33,7 +33,7 @@ def remembered(w: Writer) -> None:
     """A scan whose step is computed again in the backward pass."""
     xs = w.value(2, lambda v: w.size(v.shape[0]) <= 200)
     n, k = xs.shape
-    h0, weight, name = w.alike((k,)), w.weight(k, k), f"s{len(w.lines)}"
+    h0, weight, name = w.alike((k,)), w.weight(k, k), f"step{len(w.lines)}"
     w.lines.append(f"def {name}(h, x):\n    h = np.tanh(h @ {weight} + x)\n    return h, h * x")
     pair = w.emit(f"lax.scan(lax.checkpoint({name}), {h0}, {w.use(xs)})", ("0",))
     w.vars.remove(pair)
@@ -97,7 +97,7 @@ def parts(w: Writer) -> None:
     """A scan whose state is taken apart and stacked again in every trip."""
     trips = w.choose(["8", "30"])
     s0 = w.input(("3",))
-    name = f"s{len(w.lines)}"
+    name = f"step{len(w.lines)}"
     w.lines.append(
         f"def {name}(s, _):\n    x, y, z = s[0], s[1], s[2]\n"
         "    s = s + 0.01 * np.stack([2 * (y - x), x * (1 - z) - y, x * y - z])\n    return s, s"
@@ -111,7 +111,7 @@ def several_states(w: Writer) -> None:
     """A scan that carries several arrays of one shape, as an optimizer does."""
     xs = w.value(2, lambda v: w.size(v.shape[0]) <= 100)
     n, k = xs.shape
-    name, a, b = f"s{len(w.lines)}", w.alike((k,)), w.alike((k,))
+    name, a, b = f"step{len(w.lines)}", w.alike((k,)), w.alike((k,))
     w.lines.append(
         f"def {name}(c, x):\n    p, m, v = c\n    g = p - x\n    m = 0.9 * m + 0.1 * g\n"
         "    v = 0.9 * v + 0.1 * g * g\n    p = p - 0.1 * m / (np.abs(v) + 1.0)\n"
@@ -136,7 +136,7 @@ def after_another(w: Writer) -> None:
 def nested(w: Writer) -> None:
     xs = w.value(2, lambda v: w.size(v.shape[0]) <= 60)
     n, k = xs.shape
-    name, trips = f"s{len(w.lines)}", w.choose(["1", "3", "4"])
+    name, trips = f"step{len(w.lines)}", w.choose(["1", "3", "4"])
     w.lines.append(
         f"def {name}(h, x):\n"
         f"    h = lax.fori_loop(0, {trips}, lambda i, u: np.tanh(u + 0.1 * x), h)\n"
@@ -151,7 +151,7 @@ def columns(w: Writer) -> None:
     """A long loop over steps in which columns do not meet: each core could take some."""
     n, k = w.dim(), w.dim()
     w.fits(n, k)
-    x, name = w.alike((n, k)), f"s{len(w.lines)}"
+    x, name = w.alike((n, k)), f"step{len(w.lines)}"
     trips = w.choose(["10", "60"])
     w.lines.append(
         f"def {name}(u, _):\n    v = np.concatenate([u[1:], u[:1]])\n"

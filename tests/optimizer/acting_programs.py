@@ -168,5 +168,14 @@ ACTING: dict[str, Acting] = {
     "keep-in-place": Acting(
         lambda x: (x.sum(), x + x), ((1000, 100),), options={"donate_argnums": 0}
     ),
+    "sum-inner-products": Acting(tnp.vdot, ((300, 400), (300, 400)), options={"split": "never"}),
+    "lay-out-products": Acting(lambda x, w: tnp.tanh(x @ w).T @ x, ((2000, 64), (64, 32))),
+    "store-fills": Acting(
+        lambda x: tnp.where(x > 0, x, -tnp.inf).max(1), ((100, 600),), options={"split": "never"}
+    ),
+    "store-broadcast-operands": Acting(
+        lambda a, b: (tnp.sin(a)[None] + b).sum(1), ((2000,), (3000, 2000))
+    ),
+    "stage-reductions": Acting(lambda x: x.sum(0), ((4096, 70),)),
     "expand-exponentials": Acting(lambda x: tnp.exp(x), ((1000,),), "float64"),
 }
