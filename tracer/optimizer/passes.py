@@ -61,8 +61,9 @@ class Pass:
         True when the bodies of loops and branches are rewritten like any graph; a pass that is
         False looks after them itself.
     writes_out_cost : bool
-        True when the result spells out what the cost of the nodes that it replaces has already, and
-        XLA's count stays what it was: the model would count it twice, so it is not asked again.
+        True when the result spells out what the cost of the nodes that it replaces has already, or
+        stores no more than a few hundred kilobytes: the model knows the forms before, and would
+        count those behind twice, so it is not asked again.
     """
 
     name: str

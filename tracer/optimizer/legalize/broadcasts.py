@@ -17,7 +17,11 @@ from tracer.target import Target
 
 def stored_broadcasts_pass(target: Target) -> Pass:
     """Return the pass that stores the operands of broadcasts for a target."""
-    return Pass("store broadcast operands", lambda graph, log: _with_stored(target, graph, log))
+    return Pass(
+        "store broadcast operands",
+        lambda graph, log: _with_stored(target, graph, log),
+        writes_out_cost=True,
+    )
 
 
 def _with_stored(target: Target, graph: Graph, log: PassLog) -> Graph:
