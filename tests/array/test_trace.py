@@ -109,19 +109,22 @@ def test_tracing_the_same_twice_gives_equal_graphs():
     assert trace(function, [F32]).graph.fingerprint == trace(function, [F32]).graph.fingerprint
 
 
-def test_ten_thousand_ops_trace_in_well_under_a_second():
-    def function(x, y):
-        for _ in range(2500):
-            x = tnp.sin(x + y) * 2.0 - y
-        return x
+def test_tracing_takes_time_in_proportion_to_the_ops():
+    def seconds_of(repeats):
+        def function(x, y):
+            for _ in range(repeats):
+                x = tnp.sin(x + y) * 2.0 - y
+            return x
 
-    seconds = []
-    for _ in range(3):
-        start = time.perf_counter()
-        graph = trace(function, [F32, F32]).graph
-        seconds.append(time.perf_counter() - start)
-    assert len(graph.nodes) >= 10_000
-    assert min(seconds) < 1.0
+        found = []
+        for _ in range(3):
+            start = time.process_time()
+            graph = trace(function, [F32, F32]).graph
+            found.append(time.process_time() - start)
+        assert len(graph.nodes) >= 4 * repeats
+        return min(found)
+
+    assert seconds_of(2500) < 30 * seconds_of(250)
 
 
 def test_paths():
