@@ -165,6 +165,21 @@ def test_the_refused_limit_names_the_tensor_and_the_line() -> None:
     assert "factored cannot run within memory_limit 2 MB" in text
 
 
+@pytest.mark.xla
+def test_a_limit_names_an_array_that_numpy_computed_and_the_function_closes_over() -> None:
+    points = np.linspace(0, 1, 300)
+
+    def loss(weights: Any) -> Any:
+        return tnp.exp(-((points[:, None] - points) ** 2)) @ weights
+
+    with pytest.raises(tracer.MemoryLimitError, match="closes over") as caught:
+        tracer.compile(loss, memory_limit="100kB").plan(points)
+    assert "float64[300,300]" in caught.value.binding
+    with pytest.raises(tracer.MemoryLimitError) as caught:
+        tracer.compile(lambda x: tnp.exp(x), memory_limit="100kB").plan(np.ones((300, 300)))
+    assert "closes over" not in caught.value.binding
+
+
 def test_arguments_alone_may_bind() -> None:
     with pytest.raises(tracer.MemoryLimitError, match="arguments and results alone") as caught:
         tracer.compile(lambda x: x + 1, memory_limit="1kB").plan(ShapeDtype((1000,), FLOAT))

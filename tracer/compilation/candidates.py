@@ -389,12 +389,25 @@ def _binding(limit: int, found: CompiledCandidate) -> tuple[str, Source | None, 
     scratch = found.execute.memory.scratch_bytes
     tensors = Liveness(graph, frozenset(found.compiler.donated)).live_at_peak()
     if planner.fixed_bytes > limit or not tensors:
-        types = (*graph.input_types, *graph.output_types)
-        largest = max(types, key=lambda type: type.nbytes, default="nothing")
         alone = f"the arguments and results alone take {format_bytes(planner.fixed_bytes)}"
+        largest = _largest(graph, len(found.compiler.traced.captured))
         return f"{alone}, the largest of them is {largest}", None, None
     tensor = tensors[0]
     named = f"{tensor}, {format_bytes(tensor.nbytes)}"
     if scratch > tensor.nbytes:
         named = f"{format_bytes(scratch)} of library scratch (products, sorts, LAPACK) and {named}"
     return named, tensor.source, planner.why_not_split(tensor)
+
+
+def _largest(graph: Graph, captured: int) -> str:
+    """Name the largest of what is there from beginning to end; captured inputs come last."""
+    types = (*graph.input_types, *graph.output_types)
+    if not types:
+        return "nothing"
+    place = max(range(len(types)), key=lambda i: types[i].nbytes)
+    if len(graph.inputs) - captured <= place < len(graph.inputs):
+        return (
+            f"{types[place]}, which the function closes over (what NumPy computes in it is there "
+            "as a whole: use tracer.numpy on arrays of tracer)"
+        )
+    return str(types[place])
