@@ -36,6 +36,7 @@ from tracer.units import format_bytes
 RULES_TOGETHER = "apply-rules"
 PASSES = tuple(sorted({*NAMES, RULES_TOGETHER} - {rule.name for rule in RULES} - {"shard"}))
 """What can be switched off; *shard* acts on several devices only."""
+CONCLUSIONS = "\n## What came of it"
 TURNS = 5
 TIMEOUT_SECONDS = 900
 
@@ -132,9 +133,14 @@ def table(results: dict[str, dict[str, Row]], passes: list[str]) -> Iterator[str
             _notable([pair for pair in times if pair[0] < 1 - NOTABLE]),
             _notable([pair for pair in sizes if pair[0] > 1 + NOTABLE]),
             _notable([pair for pair in sizes if pair[0] < 1 - NOTABLE]),
-            ", ".join(name for name, row, _ in pairs if "failed" in row),
+            _few([name for name, row, _ in pairs if "failed" in row]),
         )
         yield f"| {' | '.join(cells)} |"
+
+
+def _few(names: list[str]) -> str:
+    """Return names, or how many there are and the first three."""
+    return ", ".join(names) if len(names) <= 5 else f"{len(names)}: {', '.join(names[:3])}, ..."
 
 
 def _notable(pairs: list[tuple[float, str]]) -> str:
@@ -154,6 +160,8 @@ def write_markdown(path: Path, results: dict[str, dict[str, Row]], passes: list[
     lines = [
         "# Ablation: what each optional pass is worth",
         "",
+        "For those who add, change or remove a pass.",
+        "",
         "`" + " ".join(["python", "-m", "benchmarks.ablation", *sys.argv[1:]]) + "`, "
         f"{len(kept)} programs: the planner's under their limits; 20 that are in no other "
         "benchmark, most under a third to two thirds of what they take as written; and a dozen "
@@ -166,7 +174,13 @@ def write_markdown(path: Path, results: dict[str, dict[str, Row]], passes: list[
         f"Bytes with all passes: {limits}.",
         *[f"\nNot run: {line}." for line in failed],
     ]
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    path.write_text("\n".join(lines) + "\n" + _conclusions(path), encoding="utf-8")
+
+
+def _conclusions(path: Path) -> str:
+    """Return what somebody wrote below the table: it stays when the table is made again."""
+    _, head, text = (path.read_text("utf-8") if path.exists() else "").partition(CONCLUSIONS)
+    return head + text
 
 
 def _failed(rows: dict[str, Row]) -> bool:
