@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from tracer import errors
+
 NEEDS = {
     "xla": "compiles or runs a program with XLA",
     "process": "starts a process",
@@ -46,6 +48,8 @@ def _remembering(need: str, function: Callable[..., Any]) -> Callable[..., Any]:
         _seen.add(need)
         return function(*args, **keywords)
 
+    # Errors name the user's line, and this frame is between that and the package: a part of both.
+    remembering.__code__ = remembering.__code__.replace(co_filename=errors.__file__)
     return remembering
 
 

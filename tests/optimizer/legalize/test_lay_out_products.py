@@ -144,6 +144,7 @@ def gradient(x: Any, w: Any) -> Any:
 
 
 @pytest.mark.skipif(not shims.PRODUCTS_BY_YNNPACK, reason="this jaxlib takes every form")
+@pytest.mark.xla
 def test_the_plan_names_the_pass_and_its_name_switches_it_off() -> None:
     rng = np.random.default_rng(0)
     x, w = rng.standard_normal((2048, 96)), rng.standard_normal((96, 24))

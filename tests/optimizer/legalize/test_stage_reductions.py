@@ -195,6 +195,7 @@ def long_sums(x: Any) -> Any:
     return tracer.fori_loop(0, 3, lambda _, c: tnp.exp(x - c).sum(0), tnp.zeros(7)), x.max(0)
 
 
+@pytest.mark.xla
 def test_bodies_are_staged_too() -> None:
     graph = tracer.compile(long_sums, passes="-stage-reductions").graph(np.ones((4096, 7)))
     manager = PassManager()
@@ -207,6 +208,7 @@ def test_bodies_are_staged_too() -> None:
     assert row.peak_bytes_before == row.peak_bytes_after == peak_bytes(graph)
 
 
+@pytest.mark.xla
 def test_the_plan_names_the_pass_and_its_name_switches_it_off() -> None:
     x = np.full((4096, 7), 0.1)
     staged, plain = tracer.compile(long_sums), tracer.compile(long_sums, passes="-stage-reductions")
@@ -224,6 +226,7 @@ def test_the_plan_names_the_pass_and_its_name_switches_it_off() -> None:
         np.testing.assert_allclose(np.asarray(got), np.asarray(wanted), rtol=1e-12)
 
 
+@pytest.mark.xla
 def test_each_operation_by_itself_is_staged() -> None:
     """One chain of ten million float32 would be off by a percent."""
     x = np.full(10_000_019, 0.1, np.float32)

@@ -96,6 +96,7 @@ def test_what_is_no_constant_stays() -> None:
     assert apply(PASS, graph)[0] is graph
 
 
+@pytest.mark.xla
 def test_the_plan_names_the_pass_and_its_name_switches_it_off() -> None:
     def program(x: Any) -> Any:
         return tnp.where(x > 0, x, -tnp.inf).max(-1)
@@ -109,6 +110,7 @@ def test_the_plan_names_the_pass_and_its_name_switches_it_off() -> None:
     np.testing.assert_array_equal(np.asarray(stored(x)), np.asarray(plain(x)))
 
 
+@pytest.mark.xla
 def test_in_bodies() -> None:
     def program(x: Any) -> Any:
         def step(_: Any, best: Any) -> Any:

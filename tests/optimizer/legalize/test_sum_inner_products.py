@@ -81,6 +81,7 @@ def test_left_alone(form: str, left: Any, right: Any, dtype: str) -> None:
     assert apply(PASS, graph)[0] is graph
 
 
+@pytest.mark.xla
 def test_the_plan_names_the_pass_and_its_name_switches_it_off() -> None:
     x = np.random.default_rng(0).random(5000)
     on, off = (
