@@ -114,7 +114,7 @@ class EagerProgram:
 def _legal(graph: Graph, device: lowering.Device) -> Graph:
     """Return a graph in the forms that a device's compiler takes well; nothing else is done to it.
 
-    Exponentials stay: what an operation gives does not hang on what it is fused with.
+    Exponentials stay: what an operation gives does not depend on what it is fused with.
     """
     return legalized(graph, _context(device))[0]
 

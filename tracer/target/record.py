@@ -113,6 +113,10 @@ class Storage:
     accumulator_bytes: int = 4
 
 
+LEAST_BARRIER_BYTES = 1025
+"""Of barriers in loops on CPUs: smaller ones are left out (`Kernels.least_barrier_bytes`)."""
+
+
 @dataclass(frozen=True)
 class Kernels:
     """Which forms of an op run well there. The default is XLA's CPU compiler.
@@ -151,7 +155,7 @@ class Kernels:
     top_k_in_stages: bool = True
     expanded_exponentials: bool = True
     stored_fills: bool = True
-    least_barrier_bytes: int = 1025
+    least_barrier_bytes: int = LEAST_BARRIER_BYTES
     lanes: bool = True
 
 

@@ -12,7 +12,7 @@ import pytest
 import tracer
 import tracer.numpy as tnp
 from tracer.lowering import shims
-from tracer.optimizer.rewrite.exponentials import SMALLEST_BARRIER_IN_LOOPS
+from tracer.target.record import LEAST_BARRIER_BYTES
 
 pytestmark = pytest.mark.xla
 
@@ -183,7 +183,7 @@ def test_is_left_where_no_barrier_may_stand(step: Callable[..., Any], size: int)
 
 
 def test_knows_which_barriers_are_left_out() -> None:
-    assert shims.SMALL_LOOP_BYTES + 1 == SMALLEST_BARRIER_IN_LOOPS
+    assert shims.SMALL_LOOP_BYTES + 1 == LEAST_BARRIER_BYTES
 
 
 def test_is_no_operation_of_the_plan() -> None:

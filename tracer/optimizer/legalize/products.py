@@ -136,10 +136,10 @@ def _turned(x: Value) -> Value:
 def _stored_by_rows(x: Value, as_vector: bool) -> Value:
     """Store a matrix with its last axis innermost.
 
-    Behind a barrier a matrix may lie by columns, and from jaxlib 0.11 on that copies it twice:
-    to columns, and back to rows for the library. A vector lies in one way. But what is written
-    as a vector is no copy by XLA's blocked transpose: with 0.10.2 the gradient of a perceptron
-    took 2.3 times as long (8,000 x 128 a trip; `python -m benchmarks.planner`).
+    Behind a barrier a matrix may be stored by columns, and from jaxlib 0.11 on that copies it
+    twice: to columns, and back to rows for the library. A vector has one layout. But what is
+    written as a vector is no copy by XLA's blocked transpose: with 0.10.2 the gradient of a
+    perceptron took 2.3 times as long (8,000 x 128 a trip; `python -m benchmarks.planner`).
     """
     if not as_vector:
         return ops.optimization_barrier(x)[0]  # type: ignore[no-any-return]

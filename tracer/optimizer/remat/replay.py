@@ -20,12 +20,10 @@ from tracer import ops
 from tracer.ir import Builder, Graph, Node, Value
 from tracer.optimizer.model.liveness import Liveness
 from tracer.optimizer.remat.lineage import Lineage
+from tracer.target.record import LEAST_BARRIER_BYTES
 
 Drops = Mapping[Node, int]
 """Stored nodes whose results are dropped, each with the last task that reads the first ones."""
-
-# Lowering leaves barriers of at most this many bytes out of loops.
-_SMALL_BARRIER_BYTES = 1024
 
 
 @dataclass(frozen=True)
@@ -154,7 +152,7 @@ class _Writer:
         leaves = list(self.live.buffers_read(node))
         if not leaves or any(map(self._is_dropped, leaves)):
             return {}
-        fit = [value for value in leaves if value.type.nbytes > _SMALL_BARRIER_BYTES]
+        fit = [value for value in leaves if value.type.nbytes >= LEAST_BARRIER_BYTES]
         leaf = min(fit or leaves, key=lambda value: value.type.nbytes)
         gate = self._gate(leaf)
         values = [leaf] if gate is None else [leaf, gate]

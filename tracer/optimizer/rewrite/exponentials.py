@@ -29,9 +29,7 @@ from tracer.ops.rules import as_tuple
 from tracer.optimizer.model.liveness import Liveness
 from tracer.optimizer.model.storage import is_expensive
 from tracer.optimizer.passes import Pass, PassLog
-
-SMALLEST_BARRIER_IN_LOOPS = 1025
-"""Bytes; smaller ones are left out there, all in small calls (`lowering/emit/stored.py`)."""
+from tracer.target.record import LEAST_BARRIER_BYTES
 
 
 def has_exponentials(graph: Graph) -> bool:
@@ -54,7 +52,7 @@ def expand_exponentials(graph: Graph, log: PassLog, smallest: float = 0) -> Grap
     calls = {id(body) for node in graph.nodes if _is_call(node) for body in node.body_graphs}
 
     def in_body(body: Graph) -> Graph:
-        lower = math.inf if id(body) in calls else max(smallest, SMALLEST_BARRIER_IN_LOOPS)
+        lower = math.inf if id(body) in calls else max(smallest, LEAST_BARRIER_BYTES)
         return expand_exponentials(body, log, lower)
 
     graph = map_bodies(graph, in_body)
@@ -130,7 +128,6 @@ EXPAND_EXPONENTIALS = Pass("expand exponentials", expand_exponentials, exact=Fal
 
 __all__ = [
     "EXPAND_EXPONENTIALS",
-    "SMALLEST_BARRIER_IN_LOOPS",
     "expand_exponentials",
     "has_exponentials",
 ]

@@ -24,14 +24,13 @@ from tracer.optimizer.model.liveness import Liveness
 from tracer.optimizer.passes import Pass, PassLog
 from tracer.optimizer.schedule.schedule import SCHEDULE, schedule
 from tracer.optimizer.schedule.tasks import TaskGraph
+from tracer.target.record import LEAST_BARRIER_BYTES
 
 # The smallest values, as many as have this share of the temporaries' peak all together, come when
 # XLA likes.
 _SMALL_SHARE = 16
 # Tasks that one barrier waits for, the last ones.
 _MOST_WAITED_FOR = 16
-# Lowering leaves barriers of at most this many bytes out of loops.
-_SMALL_BARRIER_BYTES = 1024
 # A partial sum is stored when that frees this many times its own bytes.
 _WORTH_STORING = 2
 
@@ -223,7 +222,7 @@ def _leaf(tasks: TaskGraph, i: int) -> Value | None:
     leaves = [value for value in tasks.leaves(i) if value.type.nbytes]
     if not leaves:
         return None
-    fit = [value for value in leaves if value.type.nbytes > _SMALL_BARRIER_BYTES]
+    fit = [value for value in leaves if value.type.nbytes >= LEAST_BARRIER_BYTES]
     return min(fit or leaves[-1:], key=lambda value: value.type.nbytes)
 
 
