@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+import numpy as np
+
 from tests.fuzz.evaluate import Array, Noise, difference, values
 from tests.fuzz.program import Program
 from tests.fuzz.watch import Step, Watch
@@ -43,7 +45,7 @@ def first_wrong_step(
     for order, step in _rare_first(watch.distinct()):
         if time.process_time() > stop:
             break
-        if _changes(step, found, arrays, program):
+        if _changes(step, found, arrays, program, may_lose_nan=watch.may_lose_nan(step)):
             wrong.append((order, step))
     # A pass is made of rules: the rule's own step stands before that of its pass.
     return min(wrong, key=lambda row: row[0])[1].name if wrong else None
@@ -60,13 +62,23 @@ def _rare_first(steps: Sequence[Step]) -> list[tuple[int, Step]]:
     return [(place, step) for _, place, step in rows]
 
 
-def _changes(step: Step, found: _Values, arrays: Sequence[Array], program: Program) -> bool:
+def _changes(
+    step: Step,
+    found: _Values,
+    arrays: Sequence[Array],
+    program: Program,
+    *,
+    may_lose_nan: bool,
+) -> bool:
     if step.before.input_types != step.after.input_types:
         return True
     if len(step.before.inputs) != len(arrays):
         return False
     before = found.of(step.before)
     after = found.of(step.after) if step.lanes is None else step.results(arrays)
+    if may_lose_nan:
+        pairs = zip(after, before, strict=True)
+        after = [np.where(np.isnan(old), old, new) for new, old in pairs]
     if Noise(step.before, arrays, before, program.dtype).is_plainly_right(after):
         return False
     for draws in (2, 10):
@@ -74,10 +86,9 @@ def _changes(step: Step, found: _Values, arrays: Sequence[Array], program: Progr
         other = Noise(step.after, arrays, after, program.dtype)
         if step.lanes is None:
             other.draw(draws, seed=draws)
-        pairs = enumerate(zip(after, before, strict=True))
         if all(
             difference(new, old, noise.tolerance(i) + other.tolerance(i)) is None
-            for i, (new, old) in pairs
+            for i, (new, old) in enumerate(zip(after, before, strict=True))
         ):
             return False
     return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -19,6 +20,7 @@ from tests.fuzz.generate import generate
 from tests.fuzz.program import Input, Program, parse
 from tests.fuzz.shrink import shrink
 from tests.fuzz.supervise import Worker, _too_long
+from tests.fuzz.watch import LEAVE_OUT_ZEROS
 from tracer import ops
 from tracer.array.trace import trace
 from tracer.ir import Graph, rebuild
@@ -201,6 +203,34 @@ def test_programs_without_digits_are_not_judged() -> None:
     verdict = check(parse(CHAOTIC), ("none",))
     assert verdict.failures == []
     assert verdict.notes["not judged: roundings leave no digits"]
+
+
+INFINITE_ROW = Program(
+    {"n": 40},
+    (Input("x", ("n", "n")),),
+    ("y = np.where(np.arange(n)[:, None] == 3, np.inf, np.tanh(x))",),
+    "y @ np.eye(n)",
+)
+
+
+@pytest.mark.xla
+def test_numbers_in_place_of_zero_times_infinity_are_as_documented() -> None:
+    verdict = check(INFINITE_ROW, ("none",))
+    assert verdict.failures == []
+    assert verdict.notes["numbers in place of 0 * inf, as documented"]
+
+
+@pytest.mark.xla
+def test_what_is_finite_is_judged_beside_zero_times_infinity() -> None:
+    with mock.patch.object(StableHloBuilder, "tanh", lambda self, x: self.sine(x), create=True):
+        verdict = check(replace(INFINITE_ROW, dims={"n": 41}), ("none",))
+    assert [item.kind for item in verdict.failures] == ["wrong"]
+
+
+def test_rules_that_leave_out_zeros_are_those_of_the_docs() -> None:
+    page = Path(__file__).parents[2] / "docs" / "rules.md"
+    rows = (line.split(" | ") for line in page.read_text().splitlines() if line.startswith("| "))
+    assert {row[0][2:] for row in rows if len(row) > 3 and row[3] == "(1)"} == LEAVE_OUT_ZEROS
 
 
 def test_seeds_of_ci_follow_from_the_source() -> None:

@@ -27,6 +27,11 @@ _SIGNATURE = importlib.import_module("tracer.compilation.signature")
 
 Array = np.ndarray[Any, Any]
 Evaluate = Callable[[Sequence[Array]], list[Array]]
+LEAVE_OUT_ZEROS = frozenset(
+    "diagonal-times times-diagonal identity-times one-hot-times rows-of-identity-times "
+    "one-hot-transposed-times".split()
+)
+"""Rules without the products with zeros: numbers where 0 * inf is NaN (docs/rules.md, note 1)."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +69,16 @@ class Watch:
         if after is not before or lanes is not None:
             self.steps.append(Step(name, before, after, lanes))
             self.fired[name] += 1
+
+    @property
+    def leaves_out_zeros(self) -> bool:
+        """Whether numbers may stand where the program as written has NaN of 0 * inf."""
+        return any(f"rule {name}" in self.fired for name in LEAVE_OUT_ZEROS)
+
+    def may_lose_nan(self, step: Step) -> bool:
+        """Tell whether a step is such a rule, or the pass that runs it."""
+        names = {_RULES.RULES_PASS_NAME, *(f"rule {name}" for name in LEAVE_OUT_ZEROS)}
+        return self.leaves_out_zeros and step.name in names
 
     def distinct(self) -> list[Step]:
         """Return the steps, each once."""
