@@ -66,12 +66,13 @@ format: .venv/.dev ## ruff: mend what it can
 	.venv/bin/ruff check --fix .
 	.venv/bin/ruff format .
 
-generate: .venv/.dev ## what is written from the code: exports, docs/numpy-surface.md, docs/passes.md
+generate: .venv/.dev ## what is written from the code: exports, tables of docs/{numpy-surface,passes,settings}.md
 	.venv/bin/python docs/generate_exports.py
 	.venv/bin/ruff check --quiet --fix tracer/ops/__init__.py tracer/numpy/__init__.py
 	.venv/bin/ruff format --quiet tracer/ops/__init__.py tracer/numpy/__init__.py
 	.venv/bin/python docs/generate_surface.py
 	.venv/bin/python docs/generate_passes.py
+	.venv/bin/python docs/generate_settings.py
 
 types: .venv/.dev ## mypy --strict
 	.venv/bin/mypy

@@ -36,7 +36,6 @@ from tracer.units import format_bytes
 RULES_TOGETHER = "apply-rules"
 PASSES = tuple(sorted({*NAMES, RULES_TOGETHER} - {rule.name for rule in RULES} - {"shard"}))
 """What can be switched off; *shard* acts on several devices only."""
-CONCLUSIONS = "\n## What came of it"
 TURNS = 5
 TIMEOUT_SECONDS = 900
 
@@ -160,7 +159,8 @@ def write_markdown(path: Path, results: dict[str, dict[str, Row]], passes: list[
     lines = [
         "# Ablation: what each optional pass is worth",
         "",
-        "For those who add, change or remove a pass.",
+        "For those who add, change or remove a pass. What came of it: "
+        "[docs/ablation.md](../../docs/ablation.md).",
         "",
         "`" + " ".join(["python", "-m", "benchmarks.ablation", *sys.argv[1:]]) + "`, "
         f"{len(kept)} programs: the planner's under their limits; 20 that are in no other "
@@ -174,13 +174,7 @@ def write_markdown(path: Path, results: dict[str, dict[str, Row]], passes: list[
         f"Bytes with all passes: {limits}.",
         *[f"\nNot run: {line}." for line in failed],
     ]
-    path.write_text("\n".join(lines) + "\n" + _conclusions(path), encoding="utf-8")
-
-
-def _conclusions(path: Path) -> str:
-    """Return what somebody wrote below the table: it stays when the table is made again."""
-    _, head, text = (path.read_text("utf-8") if path.exists() else "").partition(CONCLUSIONS)
-    return head + text
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def _failed(rows: dict[str, Row]) -> bool:

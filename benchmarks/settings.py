@@ -297,50 +297,28 @@ def machine() -> str:
     return f"{len(models)} cores, {models[0] if models else platform.processor()}"
 
 
-HEAD = """# What differs from XLA's defaults
+HEAD = """# What the settings gain
 
-XLA's own tests run with XLA's defaults. This page lists everything that we do otherwise, why, and
-what it gains: options, disabled passes, attributes, library calls, barriers. It is for engineers
-who change the lowering or look for the cause of a wrong value or a slow kernel. The list itself is
-`tracer/lowering/settings.py`; `tests/lowering/test_settings.py` reads the source and fails if an
-option or a barrier is not in it. Each row names the test that certifies it. By default that test
-runs a program in which the setting acts, in float32 and float64, with it and without it, and
-compares with the interpreter.
+For engineers who change the lowering; [docs/settings.md](../../docs/settings.md) says what each
+setting is for.
 
 Written by `{command}`, jaxlib {jaxlib}, {machine}. {count} programs: the planner's benchmark under
 their limits, and some more for rows that act in none of those (`benchmarks/settings_programs.py`).
 Each row is switched off in turn. Times are processor seconds without the setting, divided by those
 with it; calls in turns, medians. Wrong values: {wrong}.
 
-The certifying tests are part of CI. They ran with jaxlib 0.8.3, 0.10.2 and 0.12.0.1, on an Intel
-Xeon with AVX-512, an AMD EPYC with AVX2 (Zen 3) and one with AVX-512 (Zen 4). What small calls gain
-is in [fusion.md](fusion.md): simulations of many steps on small arrays.
-
-## Reasons
-
-| setting | kind | why | where | certified by |
-|---|---|---|---|---|
-{reasons}
-
-## Gains
-
 {gains}
 """
 
 
 def write(path: Path, results: dict[str, dict[str, Row]], size: str) -> None:
-    """Write docs/settings.md."""
-    reasons = [
-        f"| {row.name} | {row.kind} | {row.why} | {row.acts} | `{row.certified}` |"
-        for row in SETTINGS.values()
-    ]
+    """Write the table and how it was made."""
     text = HEAD.format(
         command=f"python -m benchmarks.settings --size {size} --markdown {path}",
         jaxlib=jaxlib.version.__version__,
         machine=machine(),
         count=len(results),
         wrong="; ".join(wrong(results)) or "none",
-        reasons="\n".join(reasons),
         gains="\n".join(table(results)),
     )
     path.write_text(text, encoding="utf-8")

@@ -2,8 +2,8 @@
 
 XLA's own tests run with XLA's defaults. So each row here says what it buys, and names the test that
 certifies it: programs in which the setting acts, run with it and without it, and compared with the
-interpreter. `python -m benchmarks.settings` measures what each gains; docs/settings.md has the
-figures, versions and machines. A setting that gains nothing has no row.
+interpreter. `python -m benchmarks.settings` measures what each gains; docs/settings.md, written
+from this list, has versions and machines. A setting that gains nothing has no row.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What the libraries that XLA:CPU calls pack: their parameters, and the bounds that they give.
 
 The prediction (before anything is compiled) and the count (of a compiled program's HLO) use the
-same formulas. They were fitted; docs/memory-model.md has the rows.
+same formulas. They were fitted; benchmarks/results/memory.md has the rows.
 """
 
 from __future__ import annotations

@@ -32,9 +32,9 @@ class Prices:
     """What work takes, in seconds and per second.
 
     The defaults are measured with jaxlib 0.10.2 on 2 cores of an AMD EPYC of family 26
-    (docs/memory-model.md has the rows), and are those of all CPUs: weights of the time model more
-    than speeds of a machine. To measure them on first use was tried: docs/planner.md has what came
-    of it.
+    (docs/planner.md has the rates), and are those of all CPUs: weights of the time model more than
+    speeds of a machine. To measure them on first use was tried: docs/planner.md has what came of
+    it.
 
     Attributes
     ----------

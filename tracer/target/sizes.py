@@ -11,7 +11,7 @@ class Sizes:
 
     They stand for a machine's caches, vectors and the ratio of its speeds. The defaults are
     measured with jaxlib 0.10.2 on 2 cores of AMD EPYC machines; docs/memory-model.md and
-    docs/fusion.md have the rows.
+    docs/fusion.md say where the rows are.
 
     Attributes
     ----------

@@ -1,7 +1,7 @@
 """A model of the memory that XLA:CPU's kernels allocate themselves, which XLA does not count.
 
-It reads the optimised HLO. Every bound below was measured; docs/memory-model.md has the rows and
-how to measure them again.
+It reads the optimised HLO. Every bound below was measured; docs/memory-model.md says how, and
+benchmarks/results/memory.md has the rows.
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@ element-wise arithmetic: 1.0 to 3.6 times faster. Steps that shift their state a
 slower when they are fused, steps of `tanh` 1.4 to 1.8: those stay loops (docs/fusion.md). Outside
 of a loop it saves less than a call costs. Long loops stay. *Operator Fusion in XLA*
 (Snider & Liang) unrolls Cartpole's loop by 10 on a GPU and gains 3.5 times, since a step there
-waits for its kernels to start. On a CPU the same was 12 times slower: XLA fuses each step into all
-kernels that read part of it, and the kernels of ten steps recompute the first ones hundreds of
-times. The time model counts this recomputation (docs/fusion.md).
+waits for its kernels to start. On a CPU the same was 10 to 20 times slower: XLA fuses each step
+into all kernels that read part of it, and the kernels of ten steps recompute the first ones
+hundreds of times. The time model counts this recomputation (docs/fusion.md).
 """
 
 from __future__ import annotations

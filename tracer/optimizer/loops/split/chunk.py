@@ -2,7 +2,7 @@
 
 The fastest slice is not the largest that fits. Slices whose working set stays in the last-level
 cache beat both tiny ones (kernel starts, operands packed in each trip) and large ones (memory
-traffic); `docs/memory-model.md` has the measurements. So the time model
+traffic); docs/planner.md has the rates that were measured. So the time model
 (`optimizer/model/speed.py`) prices sizes around a working set, capped by the byte budget.
 """
 
