@@ -6,9 +6,10 @@ python docs/generate_passes.py --check    exits with 1 when the page is out of d
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
+
+from table_page import with_table, write_or_check
 
 from tracer.optimizer.pipeline import TABLE, PassEntry
 
@@ -25,24 +26,8 @@ def row(entry: PassEntry) -> str:
 
 def page(text: str) -> str:
     """Return the text of the page with its first table written anew."""
-    lines = text.splitlines()
-    start = next(i for i, line in enumerate(lines) if line.startswith("| name |"))
-    end = next(i for i in range(start, len(lines)) if not lines[i].startswith("|"))
-    table = [f"| {' | '.join(HEAD)} |", "|---" * len(HEAD) + "|", *map(row, TABLE)]
-    return "\n".join([*lines[:start], *table, *lines[end:]]) + "\n"
-
-
-def main() -> int:
-    """Write or check the page."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true")
-    before = PAGE.read_text()
-    text = page(before)
-    if parser.parse_args().check:
-        return 0 if before == text else 1
-    PAGE.write_text(text)
-    return 0
+    return with_table(text, HEAD, map(row, TABLE))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_or_check(PAGE, page(PAGE.read_text()), __doc__))

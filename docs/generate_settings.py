@@ -6,9 +6,10 @@ python docs/generate_settings.py --check    exits with 1 when the page is out of
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
+
+from table_page import with_table, write_or_check
 
 from tracer.lowering.settings import SETTINGS, Setting
 
@@ -32,25 +33,8 @@ def row(setting: Setting) -> str:
 
 def page(text: str) -> str:
     """Return the text of the page with its table written anew."""
-    lines = text.splitlines()
-    start = next(i for i, line in enumerate(lines) if line.startswith("| setting |"))
-    end = next(i for i in range(start, len(lines)) if not lines[i].startswith("|"))
-    rows = map(row, SETTINGS.values())
-    table = [f"| {' | '.join(HEAD)} |", "|---" * len(HEAD) + "|", *rows]
-    return "\n".join([*lines[:start], *table, *lines[end:]]) + "\n"
-
-
-def main() -> int:
-    """Write or check the page."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true")
-    before = PAGE.read_text()
-    text = page(before)
-    if parser.parse_args().check:
-        return 0 if before == text else 1
-    PAGE.write_text(text)
-    return 0
+    return with_table(text, HEAD, map(row, SETTINGS.values()))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_or_check(PAGE, page(PAGE.read_text()), __doc__))
