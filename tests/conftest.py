@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 
 # XLA's C++ start-up lines; set before anything loads jaxlib.
@@ -48,6 +49,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             if any(peers.is_needed(item.path, name) for name in names):
                 item.add_marker("peer")
                 item.add_marker("xla")
+
+
+def pytest_collection_finish() -> None:
+    """Leave the tests themselves out of garbage collections: they live until the run ends.
+
+    20,000 of them are a million objects, which each full collection would look at: 5 to 9 % of the
+    processor time of a run.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
