@@ -86,16 +86,59 @@ def test_what_does_not_fit_and_what_is_missing_is_a_status() -> None:
     assert report.cells({**rows["none"], "reason": "two\n  lines"})[-1] == "two lines"
 
 
-def test_over_the_limit_is_said() -> None:
-    row = {"system": "tracer", "experiment": "e", "case": "c", "status": "ok", "seconds": 1.0,
-           "fastest": 1.0, "slowest": 1.0, "peak_bytes": 5, "measured_bytes": 9, "limit_bytes": 8,
-           "within": False}  # fmt: skip
-    assert "OVER THE LIMIT" in " ".join(report.cells(row))
-    assert "measured memory within the limit: 0 of 1" in report.summary([row])
-    assert report.broken([row]) == ["e, c, tracer: over the limit"]
-    assert report.broken([{**row, "within": True}, {**row, "system": "peer"}]) == []
-    failed = {**row, "status": "failed", "reason": "a bug", "within": True, "right": False}
+LIMITED: Row = {
+    "system": "tracer", "experiment": "e", "case": "c", "status": "ok", "seconds": 1.0,
+    "fastest": 1.0, "slowest": 1.0, "peak_bytes": 5, "first_bytes": 7_000,
+    "measured_bytes": 7_500, "limit_bytes": 8_000, "counted_bytes": 6_000, "within_first": True,
+    "within": True,
+}  # fmt: skip
+LATER = LIMITED | {"measured_bytes": 9_000, "within": False}
+FIRST = LATER | {"first_bytes": 8_500, "within_first": False}
+
+
+def test_a_first_call_over_the_limit_is_broken() -> None:
+    assert report.broken([LIMITED]) == []
+    assert report.broken([FIRST]) == ["e, c, tracer: the first call is over the limit"]
+    assert "OVER THE LIMIT, first call 8.5 kB" in report.cells(FIRST)[-1]
+    assert report.broken([FIRST | {"system": "peer"}]) == []
+    failed = FIRST | {"status": "failed", "reason": "a bug", "within_first": True, "right": False}
     assert report.broken([failed]) == ["e, c, tracer: failed: a bug", "e, c, tracer: wrong values"]
+
+
+def test_a_count_over_the_limit_is_broken() -> None:
+    row = LIMITED | {"counted_bytes": 8_001}
+    assert report.broken([row]) == ["e, c, tracer: XLA's count is over the limit"]
+    assert "COUNT OVER THE LIMIT" in report.cells(row)[-1]
+    assert "XLA's count within the limit: 1 of 2" in report.summary([row, LIMITED])
+
+
+def test_later_calls_over_the_limit_are_reported() -> None:
+    assert report.broken([LATER]) == []
+    assert "OVER THE LIMIT, first call 7 kB" in report.cells(LATER)[-1]
+    said = "resident memory within the limit: 2 of 3 in the first call, 1 in all calls"
+    assert said in report.summary([LIMITED, LATER, FIRST])
+
+
+def test_rows_from_before_the_first_call_was_measured_are_reported() -> None:
+    new = ("first_bytes", "within_first", "counted_bytes")
+    old, kept = ({k: v for k, v in row.items() if k not in new} for row in (LATER, LIMITED))
+    assert report.cells(old)[-1] == "OVER THE LIMIT"
+    assert report.broken([old, kept]) == ["e, c, tracer: over the limit"]
+    lines = report.summary([old, kept])
+    assert "XLA's count within the limit: 0 of 0" in lines
+    assert "resident memory within the limit: 1 of 2 in the first call, 1 in all calls" in lines
+
+
+@pytest.mark.process
+@pytest.mark.xla
+def test_the_first_call_and_all_calls_are_measured() -> None:
+    ours = System("tracer", "ours:kernel", arguments={"limit": "4MB"})
+    (row,) = run_case(case(ours), SETTINGS, HERE, lambda _: None)
+    assert row["status"] == "ok", row["reason"]
+    assert row["argument_bytes"] < row["first_bytes"] <= row["measured_bytes"]
+    assert row["within_first"] == (row["first_bytes"] <= row["limit_bytes"] == 4_000_000)
+    assert row["within"] == (row["measured_bytes"] <= row["limit_bytes"])
+    assert report.count_keeps_limit(row)
 
 
 @pytest.mark.process
@@ -233,7 +276,7 @@ def test_the_command_writes_tables(tmp_path: Path) -> None:
     (row,) = found["rows"]
     assert row["status"] == "ok"
     assert row["right"]
-    assert row["within"]
+    assert row["within_first"]
     text = table.read_text()
     assert "## scaling: kernel product" in text
     assert "python -m benchmarks.experiments scaling" in text

@@ -118,6 +118,8 @@ def _build(task: Task) -> Program:
     compilers = CandidateSearch(task)
     found = compilers.compile()
     traced, execute, device = found.compiler.traced, found.execute, task.device
+    if task.limit is not None:
+        lowering.use_libraries(execute)
     compiled = _compiled(task, found)
     if task.donated:
         warn_unused(task.name, compiled)
@@ -156,6 +158,8 @@ def _build_spread(task: Task, spread: Spread) -> Program:
     found = spreader.compile()
     candidate, execute = found.candidate, found.execute
     assert execute.placement is not None
+    if task.limit is not None:
+        lowering.use_libraries(execute)
     outputs = tuple(filter(None, execute.placement.outputs))
     view = candidate.view
     argument_bytes = sum(type.nbytes for type in view.input_types)

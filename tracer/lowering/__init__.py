@@ -29,6 +29,7 @@ from tracer.lowering.memory.stats import MemoryStats
 from tracer.lowering.run.compiler import clear_cache, compile_graph, stablehlo
 from tracer.lowering.run.executable import Executable
 from tracer.lowering.run.failures import absent
+from tracer.lowering.run.first_use import use_libraries
 from tracer.lowering.run.lanes import compile_lanes
 from tracer.lowering.run.resharding import resharding
 from tracer.lowering.run.sharded import get_sharded, is_whole_here, local_buffers, put_sharded
@@ -88,6 +89,7 @@ __all__ = [
     "tune_host_allocator",
     "tune_if_asked",
     "unmoved_code_options",
+    "use_libraries",
     "without",
     "xla_defaults",
 ]

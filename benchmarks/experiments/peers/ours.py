@@ -33,7 +33,8 @@ def prepared(
     program = tracer.compile(function, memory_limit=limit)
     arrays = tracer.tree.map(tnp.asarray, arguments)
     plan = program.plan(*arrays)
-    load_libraries()
+    if limit is None:  # Under a limit compilation has used the libraries.
+        load_libraries()
 
     def call() -> Any:
         results = program(*arrays)

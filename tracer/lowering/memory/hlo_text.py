@@ -44,6 +44,8 @@ class Instruction:
     """Number of a parameter."""
     layout: str = ""
     """The axes of the first result in memory order, the fastest first."""
+    dtype: str = ""
+    """HLO's name of the first result's elements."""
 
     @property
     def nbytes(self) -> int:
@@ -87,6 +89,7 @@ def parse(hlo: str) -> dict[str, Computation]:
                     attributes,
                     int(operands) if opcode == "parameter" else None,
                     layout[1] if (layout := _LAYOUT.search(result)) else "",
+                    array[1] if (array := _ARRAY.search(result)) else "",
                 )
             )
         elif match := _HEADER.match(line):

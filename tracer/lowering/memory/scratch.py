@@ -91,7 +91,7 @@ def hidden_scratch(hlo: str) -> int:
     return hidden_memory(hlo).scratch
 
 
-def _product(computation: Computation, dot: Instruction) -> ProductCall:
+def product_call(computation: Computation, dot: Instruction) -> ProductCall:
     """Return the sizes of a dot: batch, rows, contracted, columns."""
     lhs, rhs = computation.arrays(dot)
     batch = math.prod(lhs.shape[i] for i in axes_of(dot.attributes, "lhs_batch_dims"))
@@ -101,12 +101,12 @@ def _product(computation: Computation, dot: Instruction) -> ProductCall:
 
 
 def _eigen_dot(computation: Computation, dot: Instruction, _: dict[str, Computation]) -> int:
-    call = _product(computation, dot)
+    call = product_call(computation, dot)
     return host_packing().by_eigen(call) * call.itemsize
 
 
 def _ynn_dot(computation: Computation, dot: Instruction) -> int:
-    call = _product(computation, dot)
+    call = product_call(computation, dot)
     return host_packing().by_ynnpack(call) * call.itemsize
 
 
