@@ -29,6 +29,7 @@ from tracer.compilation import eager as _eager
 from tracer.compilation.bucketing import BucketedFunction, bucket
 from tracer.compilation.eager import set_default_device
 from tracer.compilation.function import CompiledFunction, compile
+from tracer.compilation.log import log
 from tracer.compilation.options import bound_programs_if_asked as _bound_programs_if_asked
 from tracer.control import (
     associative_scan,
@@ -127,6 +128,7 @@ __all__ = [
     "jvp",
     "linear_transpose",
     "linearize",
+    "log",
     "map",
     "nn",
     "numpy",

@@ -26,7 +26,6 @@ from tracer.lowering.run.sharded import xla_sharding
 from tracer.lowering.run.transfer import without_exported
 from tracer.lowering.shims import Buffer
 
-
 # Measured as resident memory with jaxlib 0.10.2: 0.26 MB for a program of one kernel, 3.5 MB for
 # one of twenty products, whose module has 139 kB.
 _EMPTY_PROGRAM = 200_000
