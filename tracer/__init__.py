@@ -29,6 +29,8 @@ from tracer.compilation import eager as _eager
 from tracer.compilation.bucketing import BucketedFunction, bucket
 from tracer.compilation.eager import set_default_device
 from tracer.compilation.function import CompiledFunction, compile
+from tracer.compilation.log import log
+from tracer.compilation.options import bound_programs_if_asked as _bound_programs_if_asked
 from tracer.control import (
     associative_scan,
     cond,
@@ -70,8 +72,9 @@ from tracer.sharding import device_get, device_put
 from tracer.tree import register_pytree_node
 
 __version__ = "0.1.0"
+_bound_programs_if_asked()
 _tune_if_asked()
-del _eager, _tune_if_asked
+del _bound_programs_if_asked, _eager, _tune_if_asked
 
 __all__ = [
     "ArgumentError",
@@ -125,6 +128,7 @@ __all__ = [
     "jvp",
     "linear_transpose",
     "linearize",
+    "log",
     "map",
     "nn",
     "numpy",

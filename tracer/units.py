@@ -17,7 +17,7 @@ _UNITS: dict[str, int] = (
     | {f"{prefix}iB": 1024 ** (i + 1) for i, prefix in enumerate(_PREFIXES)}
 )
 _SIZE = re.compile(r"\s*(\d+(?:\.\d*)?(?:[eE][+-]?\d{1,3})?|\.\d+)\s*([A-Za-z]*)\s*", re.ASCII)
-_FLAGS = ("tensor_size_threshold", "tensor_split_size")
+_FLAGS = ("tensor_size_threshold", "tensor_split_size", "program_cache_size")
 _MEND = (
     "give a positive number of bytes: an int, or a string such as '512MB', '4 GB', '1.5GiB' "
     "(B, kB, KB, MB, GB, TB are powers of 1000; KiB, MiB, GiB, TiB powers of 1024)"

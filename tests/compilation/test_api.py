@@ -12,6 +12,7 @@ import pytest
 
 import tracer
 import tracer.numpy as tnp
+from tracer.compilation.options import bound_programs_if_asked
 from tracer.ir import ShapeDtype
 
 pytestmark = pytest.mark.xla
@@ -287,6 +288,16 @@ def test_the_flags_of_the_paper(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRACER_FLAGS", "--tensor_size=1MB")
     with pytest.raises(tracer.ArgumentError, match="tensor_size"):
         tracer.compile(outer_sum)
+
+
+def test_the_flag_that_bounds_the_programs_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(tracer.lowering, "bound_cache", asked.append)
+    bound_programs_if_asked()
+    assert asked == []
+    monkeypatch.setenv("TRACER_FLAGS", "--program_cache_size=100MB")
+    bound_programs_if_asked()
+    assert asked == [100_000_000]
 
 
 def test_threshold_and_split_size_as_arguments() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -13,6 +12,7 @@ import numpy as np
 
 from tracer import lowering
 from tracer.ir import Graph
+from tracer.lowering.run.program_cache import ProgramCache
 from tracer.lowering.settings import SETTINGS, without
 from tracer.optimizer.passes import PassManager
 from tracer.optimizer.rewrite.expand import EXPAND
@@ -32,7 +32,10 @@ def run_graph(graph: Graph, arrays: Sequence[Array], options: dict[str, Any]) ->
 @contextmanager
 def xla_defaults(*kept: str) -> Iterator[None]:
     """Compile with XLA's own settings inside of the context, but for those that are kept."""
-    with mock.patch.object(_COMPILER, "_CACHE", OrderedDict()), without(*set(SETTINGS) - set(kept)):
+    with (
+        mock.patch.object(_COMPILER, "_CACHE", ProgramCache()),
+        without(*set(SETTINGS) - set(kept)),
+    ):
         yield
 
 

@@ -21,6 +21,7 @@ from tracer.errors import (
 )
 from tracer.ir import SUPPORTED_DTYPES, Builder, Graph, ShapeDtype
 from tracer.lowering.run import compiler
+from tracer.lowering.run.program_cache import ProgramCache
 
 VECTOR = ((1000,), "f4")
 
@@ -316,16 +317,39 @@ def test_hlo_maps_back_to_nodes(graph: Any) -> None:
 
 @pytest.mark.xla
 def test_the_cache_keeps_the_programs_asked_for_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as go into its bytes."""
+
     def program(size: int) -> Graph:
         with Builder() as builder:
             x = builder.input(ShapeDtype((size,), "float32"))
             return builder.finish([ops.add(x, x)])
 
-    lowering.clear_cache()
-    monkeypatch.setattr(compiler, "_CACHE_SIZE", 2)
+    cache = ProgramCache[Any, lowering.Executable]()
+    monkeypatch.setattr(compiler, "_CACHE", cache)
     first = lowering.compile_graph(program(1))
+    lowering.bound_cache(5 * first.held_bytes // 2)
     lowering.compile_graph(program(2))
     assert lowering.compile_graph(program(1)) is first
     lowering.compile_graph(program(3))  # the second one goes
-    assert len(compiler._CACHE) == 2
+    assert len(cache) == 2
     assert lowering.compile_graph(program(1)) is first
+    assert 0 < cache.nbytes <= cache.most_bytes
+    lowering.bound_cache(0)
+    assert (len(cache), cache.nbytes) == (0, 0)
+    assert lowering.compile_graph(program(1)) is not first
+    assert len(cache) == 0
+
+
+@pytest.mark.xla
+def test_a_program_holds_more_for_more_kernels_and_for_constants() -> None:
+    def program(count: int, constant: int) -> lowering.Executable:
+        with Builder() as builder:
+            x = y = builder.input(ShapeDtype((constant,), "float32"))
+            for _ in range(count):
+                y = ops.tanh(y)
+            numbers = ops.constant(value=np.arange(constant, dtype=np.float32) ** 2)
+            return lowering.compile_graph(builder.finish([ops.add(y, numbers), x]))
+
+    small, many, large = program(1, 100), program(20, 100), program(1, 100_000)
+    assert 200_000 < small.held_bytes < many.held_bytes
+    assert large.held_bytes > 400_000

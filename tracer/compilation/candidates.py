@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 from tracer import lowering
 from tracer.array.trace import Traced
+from tracer.compilation import progress
 from tracer.compilation.mesh_placement import Placer
 from tracer.compilation.retracing import FRUGAL_MODES, PLAIN, Mode, has_loops, modes
 from tracer.compilation.task import Task
@@ -297,14 +298,17 @@ class CandidateCompiler:
         """Compile a candidate; None if the device's compiler says that it does not fit."""
         found, candidate = self._in_lanes(candidate)
         if found is not None:
+            progress.found(found.nbytes)
             return found
         candidate = self.final_passes.kept_in_place(self.final_passes.in_small_calls(candidate))
         candidate, graph = self.final_passes.legalized(candidate, on_mesh=self.placer is not None)
         try:
-            return CompiledCandidate(self, candidate, self._compile(graph), graph)
+            found = CompiledCandidate(self, candidate, self._compile(graph), graph)
         except OutOfMemoryError as error:
             self._refusals.append(error)
             return None
+        progress.found(found.nbytes)
+        return found
 
     def _in_lanes(self, candidate: Candidate) -> tuple[CompiledCandidate | None, Candidate]:
         """Compile a candidate in lanes, where that pays and keeps the limit."""
@@ -315,9 +319,10 @@ class CandidateCompiler:
         if lanes is None:
             return None, candidate
         options = next(self._attempts(candidate.graph))
-        execute = lowering.compile_lanes(
-            lanes.graphs, lanes.join, device=self.device, options=options
-        )
+        with progress.compiling():
+            execute = lowering.compile_lanes(
+                lanes.graphs, lanes.join, device=self.device, options=options
+            )
         if self.limit is not None and execute.memory.peak_bytes > self.limit:
             return None, candidate
         return CompiledCandidate(self, candidate, execute, candidate.graph), candidate
@@ -326,7 +331,8 @@ class CandidateCompiler:
         """Compile with options that keep the limit; if none do, return the smallest program."""
         compiled = []
         for options in self._attempts(graph):
-            execute = self._executable(graph, options)
+            with progress.compiling():
+                execute = self._executable(graph, options)
             if self.limit is None or execute.memory.peak_bytes <= self.limit:
                 return execute
             compiled.append(execute)

@@ -16,9 +16,11 @@ from tracer.array.weak import as_weak
 from tracer.compilation.check import check
 from tracer.compilation.comparison import Check
 from tracer.compilation.donation import given_twice
+from tracer.compilation.log import log_compile, log_failure, why_compiled
 from tracer.compilation.mesh_arguments import options_for
 from tracer.compilation.options import CompileOptions, compile_options
 from tracer.compilation.program import Program, build_program
+from tracer.compilation.progress import Progress, watched
 from tracer.compilation.signature import Call, program_key, read_call, split_statics
 from tracer.errors import (
     ArgumentError,
@@ -154,9 +156,22 @@ class CompiledFunction:
             with self._lock:
                 program = self._programs.get(call.key)
                 if program is None:
-                    program = build_program(call, self._options, self._name)
+                    program = self._built(call)
                     self._programs[call.key] = program
         return self._current(program)
+
+    def _built(self, call: Call) -> Program:
+        """Trace, plan and compile a call's program: shown while it takes long, and logged."""
+        name, limit = self._name, self._options.limit
+        why = why_compiled(call, self._programs)
+        with watched(Progress(name, limit)) as progress:
+            try:
+                program = build_program(call, self._options, name)
+            except TracerError as error:
+                log_failure(name, call, limit, why, error)
+                raise
+        log_compile(name, call, limit, why, progress)
+        return program
 
     def _current(self, program: Program) -> Program:
         """Return a program with the current values of the arrays that the function closes over."""
@@ -166,7 +181,7 @@ class CompiledFunction:
                 program = self._programs.get(key, program)
                 if program.is_outdated:
                     anew = program.call.traced_anew()
-                    program = self._programs[key] = build_program(anew, self._options, self._name)
+                    program = self._programs[key] = self._built(anew)
                 if program.call.signatures in self._flat_programs:
                     self._flat_programs[program.call.signatures] = program
         program.follow()

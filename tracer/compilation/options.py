@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from tracer import lowering
 from tracer.compilation.donation import Donation, resolve_donation
 from tracer.errors import ArgumentError
 from tracer.optimizer.pipeline import SPLIT_NAME
@@ -81,6 +82,21 @@ def compile_options(
     return CompileOptions(
         limit, donation, static, device, threshold, split_size, in_slices, disabled
     )
+
+
+def bound_programs_if_asked() -> None:
+    """Bound the programs that are kept for equal graphs, if the environment says so.
+
+    `TRACER_FLAGS="--program_cache_size=100MB"`, read when tracer is imported.
+
+    Raises
+    ------
+    ArgumentError
+        `TRACER_FLAGS` has an unknown flag, or a value that is no size.
+    """
+    flags = _from_environment("TRACER_FLAGS", parse_flags) or {}
+    if "program_cache_size" in flags:
+        lowering.bound_cache(flags["program_cache_size"])
 
 
 def _limit(value: int | str | None) -> int | str | None:

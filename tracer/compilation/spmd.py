@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from tracer import lowering
+from tracer.compilation import progress
 from tracer.compilation.candidates import (
     CandidateSearch,
     CompiledCandidate,
@@ -138,7 +139,8 @@ class Spreader:
         options = {} if limit is None else careful
         graph, rows = legalized(candidate.graph, Context(self.planner.options, on_mesh=True))
         try:
-            execute = self.placer.compile(graph, options)
+            with progress.compiling():
+                execute = self.placer.compile(graph, options)
         except OutOfMemoryError:
             return None
         return CompiledSpread(replace(candidate, rows=(*candidate.rows, *rows)), execute, graph)

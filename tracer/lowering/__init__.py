@@ -26,7 +26,7 @@ from tracer.lowering.devices.registry import (
 from tracer.lowering.emit.walk import node_path
 from tracer.lowering.memory.copies import ArrayCopy, Place
 from tracer.lowering.memory.stats import MemoryStats
-from tracer.lowering.run.compiler import clear_cache, compile_graph, stablehlo
+from tracer.lowering.run.compiler import bound_cache, clear_cache, compile_graph, stablehlo
 from tracer.lowering.run.executable import Executable
 from tracer.lowering.run.failures import absent
 from tracer.lowering.run.first_use import use_libraries
@@ -60,6 +60,7 @@ __all__ = [
     "TunedHostAllocator",
     "absent",
     "block_until_ready",
+    "bound_cache",
     "clear_cache",
     "compile_graph",
     "compile_lanes",

@@ -16,6 +16,7 @@ from tracer.errors import Source
 from tracer.ir import Graph, map_bodies
 from tracer.ir.verify import verify, verify_same_signature
 from tracer.optimizer.model.liveness import graph_flops, node_count, peak_bytes
+from tracer.optimizer.progress import tell
 from tracer.optimizer.trail import leave_step
 
 
@@ -127,6 +128,7 @@ class PassManager:
         return graph
 
     def _run_one(self, graph: Graph, item: Pass) -> Graph:
+        tell(item.name)
         log = PassLog()
         before = self._measure(graph)
         start = time.perf_counter()

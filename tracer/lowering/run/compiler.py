@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import threading
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,16 +17,14 @@ from tracer.lowering.emit.module import lower_graph
 from tracer.lowering.run import xla_options
 from tracer.lowering.run.executable import Executable
 from tracer.lowering.run.failures import compile_failure
+from tracer.lowering.run.program_cache import ProgramCache
 from tracer.lowering.run.soundness import sound
 from tracer.lowering.settings import switched_off
 
 _Aliases = tuple[tuple[int, int], ...]
 _Asked = tuple[tuple[tuple[str, Any], ...], frozenset[str]]
 _Key = tuple[str, Device, Placement | None, tuple[int, ...], _Aliases, _Asked]
-_CACHE: OrderedDict[_Key, Executable] = OrderedDict()
-_CACHE_SIZE = 4096
-"""Programs kept; the one that was asked for longest ago goes first. Their users keep theirs."""
-_LOCK = threading.Lock()
+_CACHE: ProgramCache[_Key, Executable] = ProgramCache()
 
 
 def compile_graph(
@@ -79,24 +75,21 @@ def compile_graph(
     overrides = dict(options or {})
     asked = (tuple(sorted(overrides.items())), switched_off())
     key = (graph.fingerprint, place, placement, positions, pairs, asked)
-    with _LOCK:
-        found = _CACHE.get(key)
-        if found is not None:
-            _CACHE.move_to_end(key)
-            return found
-    # Compiled outside of the lock, so that threads compile side by side.
-    made = _compile(graph, place, placement, positions, pairs, overrides)
-    with _LOCK:
-        found = _CACHE.setdefault(key, made)
-        if len(_CACHE) > _CACHE_SIZE:
-            _CACHE.popitem(last=False)
-    return found
+    found = _CACHE.get(key)
+    if found is not None:
+        return found
+    # Compiled outside of the cache's lock, so that threads compile side by side.
+    return _CACHE.keep(key, _compile(graph, place, placement, positions, pairs, overrides))
 
 
 def clear_cache() -> None:
     """Forget all compiled programs."""
-    with _LOCK:
-        _CACHE.clear()
+    _CACHE.clear()
+
+
+def bound_cache(most_bytes: int) -> None:
+    """Set how many bytes the compiled programs may hold that are kept for equal graphs."""
+    _CACHE.bound(most_bytes)
 
 
 def stablehlo(

@@ -26,6 +26,11 @@ from tracer.lowering.run.sharded import xla_sharding
 from tracer.lowering.run.transfer import without_exported
 from tracer.lowering.shims import Buffer
 
+# Measured as resident memory with jaxlib 0.10.2: 0.26 MB for a program of one kernel, 3.5 MB for
+# one of twenty products, whose module has 139 kB.
+_EMPTY_PROGRAM = 200_000
+_HELD_PER_BYTE = 25
+
 
 class Executable:
     """A graph compiled for one device.
@@ -212,6 +217,17 @@ class Executable:
         made = copy.copy(self)
         made._room = math.inf if limit is None else limit - self.memory.peak_bytes
         return made
+
+    @property
+    def held_bytes(self) -> int:
+        """About what the program itself holds of the process' memory, running or not.
+
+        It grows with XLA's optimised program (its constants included), which XLA keeps beside the
+        machine code.
+        """
+        modules = self.raw.hlo_modules()
+        texts = (len(module.as_serialized_hlo_module_proto()) for module in modules)
+        return _EMPTY_PROGRAM + _HELD_PER_BYTE * sum(texts)
 
     @cached_property
     def memory(self) -> MemoryStats:

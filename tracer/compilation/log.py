@@ -1,0 +1,89 @@
+"""The logger "tracer", and its line for each program that a compiled function makes.
+
+The package installs no handler and sets no level: the lines are of level INFO, which Python shows
+nobody by default. `logging.basicConfig(level="INFO")` shows them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Any
+
+from tracer.array.weak import strong_type
+from tracer.compilation.progress import Progress
+from tracer.compilation.signature import Call
+from tracer.errors import TracerError, user_source
+from tracer.units import format_bytes
+
+log = logging.getLogger("tracer")
+
+
+def log_compile(
+    name: str, call: Call, limit: int | str | None, why: str, progress: Progress
+) -> None:
+    """Log that a program was made: for which arguments, why, and how long it took."""
+    if log.isEnabledFor(logging.INFO):
+        planning = progress.seconds - progress.compile_seconds
+        _log(
+            f"compiled {_what(name, call, limit)}; {why}; planned in {planning:.3f} s, compiled "
+            f"in {progress.compile_seconds:.3f} s ({_programs(progress.compiled)})"
+        )
+
+
+def log_failure(
+    name: str, call: Call, limit: int | str | None, why: str, error: TracerError
+) -> None:
+    """Log that there is no program for a call, and the error that its caller gets."""
+    if log.isEnabledFor(logging.INFO):
+        kind = type(error).__name__
+        _log(f"could not compile {_what(name, call, limit)}; {why}; {kind}: {error.what}")
+
+
+def why_compiled(call: Call, known: Iterable[Any]) -> str:
+    """Say why a call needs a program, given the keys of the programs that there are.
+
+    It is compared with the one that differs in the fewest things, the last of these.
+    """
+    reasons = [_differences(call.key, key) for key in known]
+    if not reasons:
+        return "first call"
+    fewest = min(map(len, reasons))
+    return " and ".join([found for found in reasons if len(found) == fewest][-1]) or (
+        "an array that it reads was written to"
+    )
+
+
+def _differences(key: Any, other: Any) -> list[str]:
+    """Say in what the keys of two programs differ."""
+    (structure, signatures, statics), (old_structure, old_signatures, old_statics) = key, other
+    types, known = [*map(strong_type, signatures)], [*map(strong_type, old_signatures)]
+    has_new_shapes = [type.shape for type in types] != [type.shape for type in known]
+    has_new_dtypes = [type.dtype for type in types] != [type.dtype for type in known]
+    differences = {
+        "new structure of the arguments": structure != old_structure,
+        "new shapes": has_new_shapes,
+        # A weak type is a dtype of its own.
+        "new dtypes": has_new_dtypes or (signatures != old_signatures and not has_new_shapes),
+        "new static value": statics != old_statics,
+    }
+    return [reason for reason, differs in differences.items() if differs]
+
+
+def _what(name: str, call: Call, limit: int | str | None) -> str:
+    where = user_source()
+    place = "" if where is None else f" ({where.file}:{where.line})"
+    types = ", ".join(map(str, call.signatures))
+    shown = format_bytes(limit) if isinstance(limit, int) else limit or "none"
+    return f"{name}{place} for {types or 'no arguments'}; limit {shown}"
+
+
+def _programs(count: int) -> str:
+    return "1 program" if count == 1 else f"{count} programs"
+
+
+def _log(text: str) -> None:
+    log.info("%s", text)
+
+
+__all__ = ["log", "log_compile", "log_failure", "why_compiled"]
