@@ -11,6 +11,7 @@ import inspect
 import linecache
 import os
 import sys
+from collections.abc import Callable
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -197,7 +198,11 @@ class MemoryLimitError(TracerError, MemoryError):
     limit_bytes : int
         The requested limit, in bytes.
     minimum_bytes : int
-        The smallest limit that the planner can meet for this program, in bytes.
+        The smallest limit that the planner can meet for this program, in bytes. Where arguments and
+        results alone are above the limit nothing was planned: the first access searches, which
+        takes seconds, and so does pickling.
+    minimum_bytes_bounds : tuple of int and (int or None)
+        What is known of `minimum_bytes` without a search: (low, high); None where nothing is.
     binding : str
         The tensor in the way: type, bytes and the user's line.
     """
@@ -208,11 +213,33 @@ class MemoryLimitError(TracerError, MemoryError):
         *,
         mend: str,
         limit_bytes: int,
-        minimum_bytes: int,
+        minimum_bytes: int | Callable[[], int],
         binding: str,
         where: Source | None = None,
+        fixed_bytes: int = 0,
     ) -> None:
         super().__init__(what, mend=mend, where=where)
         self.limit_bytes = limit_bytes
-        self.minimum_bytes = minimum_bytes
         self.binding = binding
+        self.fixed_bytes = fixed_bytes
+        if callable(minimum_bytes):
+            self._find_minimum = minimum_bytes
+        else:
+            vars(self)["minimum_bytes"] = minimum_bytes
+
+    @functools.cached_property
+    def minimum_bytes(self) -> int:
+        """The smallest limit that the planner can meet; searched for once, if need be."""
+        return self._find_minimum()
+
+    @property
+    def minimum_bytes_bounds(self) -> tuple[int, int | None]:
+        """What is known of `minimum_bytes` without a search: (low, high)."""
+        known = vars(self).get("minimum_bytes")
+        return (self.fixed_bytes, None) if known is None else (known, known)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A search cannot travel to another process, its answer can.
+        assert self.minimum_bytes is not None
+        vars(self).pop("_find_minimum", None)
+        return super().__reduce__()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
 import json
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,9 +15,12 @@ import pytest
 
 import tracer
 import tracer.numpy as tnp
+from tracer import lowering
 from tracer.errors import ArgumentError
 from tracer.ir import ShapeDtype
 from tracer.optimizer.pipeline import PlannerOptions, standard_passes
+from tracer.optimizer.planner import Planner
+from tracer.units import format_bytes
 
 pytestmark = pytest.mark.xla
 FLOAT = "float32"
@@ -73,7 +78,9 @@ def test_to_dict_is_json(plan: tracer.Plan) -> None:
     found = json.loads(json.dumps(plan.to_dict()))
     assert found["limit_bytes"] == 1_000_000
     assert found["compiled_bytes"] <= 1_000_000
-    assert found["minimum_bytes"] <= found["compiled_bytes"]
+    low, high = found["minimum_bytes_bounds"]
+    assert low == 4 * 2000 * 4 + 2000 * 4
+    assert high == 1_000_000
     assert found["argument_bytes"] == 4 * 2000 * 4
     assert found["output_bytes"] == 2000 * 4
     names = [row["name"] for row in found["passes"]]
@@ -94,6 +101,48 @@ def test_print_says_limit_loops_and_lines(plan: tracer.Plan) -> None:
     assert "not stored: float32[2000,2000] of exponential" in text
     for row in plan.passes:
         assert row.name in text
+
+
+def _forbid_planning(patch: pytest.MonkeyPatch) -> None:
+    def planned(*args: Any, **kwargs: Any) -> Any:
+        raise AssertionError("something was planned or compiled")
+
+    patch.setattr(Planner, "__init__", planned)
+    patch.setattr(Planner, "candidates", planned)
+    patch.setattr(Planner, "_split", planned)
+    patch.setattr(Planner, "smallest", planned)
+    patch.setattr(lowering, "compile_graph", planned)
+    patch.setattr(lowering, "compile_lanes", planned)
+
+
+def test_a_plan_that_is_read_plans_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = tracer.compile(attention, memory_limit="500kB").plan(*HEADS)
+    with monkeypatch.context() as patch:
+        _forbid_planning(patch)
+        assert "smallest limit   not searched, plan.minimum_bytes does; between" in str(plan)
+        assert plan.to_dict()["minimum_bytes"] is None
+        repr(plan)
+        if importlib.util.find_spec("matplotlib") is not None:
+            plan.plot(str(tmp_path / "plan.png"))
+        low, high = plan.minimum_bytes_bounds
+        with pytest.raises(AssertionError, match="planned"):
+            plan.minimum_bytes  # noqa: B018 - the search itself
+    assert low == plan.fixed_bytes == 4 * 1000 * 16 * 4
+    assert low <= plan.minimum_bytes <= high == 500_000
+    with monkeypatch.context() as patch:
+        _forbid_planning(patch)
+        minimum = plan.minimum_bytes
+        assert plan.minimum_bytes_bounds == (minimum, minimum)
+        assert plan.to_dict()["minimum_bytes"] == minimum
+        assert f"smallest limit   {format_bytes(minimum)}\n" in str(plan)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_smallest_limit_is_within_what_is_known_without_a_search(name: str) -> None:
+    function, types = PROGRAMS[name]
+    plan = tracer.compile(function).plan(*types)
+    low, high = plan.minimum_bytes_bounds
+    assert low <= plan.minimum_bytes <= high
 
 
 def test_without_a_limit_print_says_so() -> None:
@@ -184,6 +233,32 @@ def test_arguments_alone_may_bind() -> None:
     with pytest.raises(tracer.MemoryLimitError, match="arguments and results alone") as caught:
         tracer.compile(lambda x: x + 1, memory_limit="1kB").plan(ShapeDtype((1000,), FLOAT))
     assert caught.value.minimum_bytes >= 8000
+
+
+def test_a_limit_below_arguments_and_results_is_refused_before_anything_is_planned(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fixed = 4 * 1000 * 16 * 4
+    with monkeypatch.context() as patch:
+        _forbid_planning(patch)
+        with pytest.raises(tracer.MemoryLimitError, match="nothing was planned") as caught:
+            tracer.compile(attention, memory_limit=fixed - 1).plan(*HEADS)
+    error = caught.value
+    assert error.limit_bytes == fixed - 1
+    assert error.minimum_bytes_bounds == (fixed, None)
+    assert "float32[1000,16]" in error.binding
+    assert str(fixed) in error.mend
+    minimum = error.minimum_bytes
+    assert error.minimum_bytes_bounds == (minimum, minimum)
+    met = tracer.compile(attention, memory_limit=minimum).plan(*HEADS)
+    assert fixed < met.compiled_bytes <= minimum
+    again = pickle.loads(pickle.dumps(error))
+    assert (again.minimum_bytes, str(again)) == (minimum, str(error))
+
+
+def test_an_argument_that_is_donated_counts_once() -> None:
+    asked = tracer.compile(lambda x: x + 1, memory_limit=4000, donate_argnums=0)
+    assert asked.plan(ShapeDtype((1000,), FLOAT)).compiled_bytes == 4000
 
 
 @pytest.mark.parametrize("name", ["kernel", "attention", "kernel gradient", "attention gradient"])

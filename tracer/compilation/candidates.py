@@ -12,18 +12,17 @@ from tracer import lowering
 from tracer.array.trace import Traced
 from tracer.compilation import progress
 from tracer.compilation.mesh_placement import Placer
+from tracer.compilation.refusals import infeasible, refuse_at_once
 from tracer.compilation.retracing import FRUGAL_MODES, PLAIN, Mode, has_loops, modes
 from tracer.compilation.task import Task
-from tracer.errors import MemoryLimitError, OutOfMemoryError, Source
+from tracer.errors import OutOfMemoryError
 from tracer.ir import Graph
 from tracer.optimizer.alias.donations import match_donations
 from tracer.optimizer.candidates import Candidate, PlanningCache
 from tracer.optimizer.final_passes import FinalPasses
-from tracer.optimizer.model.liveness import Liveness
 from tracer.optimizer.pipeline import PlannerOptions
 from tracer.optimizer.planner import Planner
 from tracer.target import planned_for
-from tracer.units import format_bytes
 
 _TENTH_LESS = 0.9
 # Predictions are not as far off: such a program takes more than the smallest that is known.
@@ -95,17 +94,24 @@ class CandidateSearch:
         # What was found for other limits.
         self._planned: PlanningCache = PlanningCache() if others is None else others._planned
         self._traces: dict[Mode, Traced] = {} if others is None else others._traces
-        self.plain = self._compiler(task.traced, PLAIN)
         self._found: dict[Mode, CandidateCompiler] = {}
+
+    @cached_property
+    def plain(self) -> CandidateCompiler:
+        """The compiler of the program as traced."""
+        return self._compiler(self.task.traced, PLAIN)
 
     def compile(self) -> CompiledCandidate:
         """Return the first program that keeps the limit, compiled, with its compiler.
+
+        Nothing is planned if arguments and results alone are above the limit.
 
         Raises
         ------
         MemoryLimitError
             The smallest known program is above the limit.
         """
+        refuse_at_once(self.task, self.least_bytes)
         found = self._within_machine() or self.first() or self.least
         if self.limit is not None and found.nbytes > self.limit:
             raise infeasible(self.task.name, self.limit, found)
@@ -117,9 +123,13 @@ class CandidateSearch:
         A program may take less than the limit under which it was found, and not be found under a
         lower one.
         """
-        with predicted_for(self.task.device):
-            least = self.least.nbytes
+        least = self.least_bytes()
         return least if self.limit is None else min(least, self.limit)
+
+    def least_bytes(self) -> int:
+        """Return the bytes of the smallest known program, whatever the limit."""
+        with predicted_for(self.task.device):
+            return self.least.nbytes
 
     def _within_machine(self) -> CompiledCandidate | None:
         """Return, without a limit, a program within the machine's memory if all others need more.
@@ -370,50 +380,3 @@ class CandidateCompiler:
             yield {}
         if any(node.bodies for node in graph.nodes):
             yield careful | inside
-
-
-def infeasible(name: str, limit: int, found: CompiledCandidate) -> MemoryLimitError:
-    """Return the error that says what is in the way of a limit, where, and what is possible."""
-    minimum = found.nbytes
-    binding, source, why = _binding(limit, found)
-    reason = f"\n  not split: {why}" if why else ""
-    return MemoryLimitError(
-        f"{name} cannot run within memory_limit {format_bytes(limit)}: its smallest "
-        f"program takes {format_bytes(minimum)}\n  binding: {binding}{reason}",
-        mend=f"memory_limit={minimum} is the smallest limit that can be met; smaller "
-        "arguments, or donate_argnums for arguments that may be overwritten, lower it",
-        limit_bytes=limit,
-        minimum_bytes=minimum,
-        binding=binding,
-        where=source,
-    )
-
-
-def _binding(limit: int, found: CompiledCandidate) -> tuple[str, Source | None, str | None]:
-    """Return what is in the way, the user's line, and why it was not split."""
-    planner, graph = found.compiler.planner, found.candidate.graph
-    scratch = found.execute.memory.scratch_bytes
-    tensors = Liveness(graph, frozenset(found.compiler.donated)).live_at_peak()
-    if planner.fixed_bytes > limit or not tensors:
-        alone = f"the arguments and results alone take {format_bytes(planner.fixed_bytes)}"
-        largest = _largest(graph, len(found.compiler.traced.captured))
-        return f"{alone}, the largest of them is {largest}", None, None
-    tensor = tensors[0]
-    named = f"{tensor}, {format_bytes(tensor.nbytes)}"
-    if scratch > tensor.nbytes:
-        named = f"{format_bytes(scratch)} of library scratch (products, sorts, LAPACK) and {named}"
-    return named, tensor.source, planner.why_not_split(tensor)
-
-
-def _largest(graph: Graph, captured: int) -> str:
-    """Name the largest of what is there from beginning to end; captured inputs come last."""
-    types = (*graph.input_types, *graph.output_types)
-    if not types:
-        return "nothing"
-    place = max(range(len(types)), key=lambda i: types[i].nbytes)
-    if len(graph.inputs) - captured <= place < len(graph.inputs):
-        return (
-            f"{types[place]}, which the function closes over (what NumPy computes in it is there "
-            "as a whole: use tracer.numpy on arrays of tracer)"
-        )
-    return str(types[place])

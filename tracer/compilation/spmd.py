@@ -20,6 +20,7 @@ from tracer.compilation.candidates import (
     tenths_lower,
 )
 from tracer.compilation.mesh_placement import Placer, SpreadCandidate
+from tracer.compilation.refusals import refuse_at_once
 from tracer.compilation.task import Task
 from tracer.errors import MemoryLimitError, OutOfMemoryError
 from tracer.ir import Graph, ShapeDtype
@@ -59,19 +60,27 @@ class Spreader:
         self.spread, self.mesh = spread, spread.mesh
         self.placer = Placer(task, spread)
         self.machine = lowering.target_of(task.device)
-        self.planner = Planner(
-            task.traced.graph,
+        self._accepted: CompiledSpread | None = None
+
+    @cached_property
+    def planner(self) -> Planner:
+        """The planner of the whole program, without loops."""
+        return Planner(
+            self.task.traced.graph,
             PlannerOptions(
                 limit_bytes=self.limit,
                 machine=self.machine,
                 split=False,
                 with_rules=True,
-                disabled=task.options.disabled,
-                donated=frozenset(task.donated),
+                disabled=self.task.options.disabled,
+                donated=frozenset(self.task.donated),
             ),
         )
-        self.graph = self.planner.graph
-        self._accepted: CompiledSpread | None = None
+
+    @property
+    def graph(self) -> Graph:
+        """The whole program after the planner's first passes."""
+        return self.planner.graph
 
     def compile(self) -> CompiledSpread:
         """Return the first program that keeps the limit on every device, compiled.
@@ -83,6 +92,7 @@ class Spreader:
         OutOfMemoryError
             The device's compiler says that none fits.
         """
+        refuse_at_once(self.task, self.minimum_bytes, self.mesh.size)
         found = self._first(self.limit) or self._least
         if self.limit is not None and found.nbytes > self.limit:
             raise self._infeasible(self.limit, found)

@@ -57,6 +57,9 @@ class Plan:
         The bytes are those of each device.
     notes : tuple of str
         What is unusual about the compiled program, such as options of XLA's that it does without.
+    fixed_bytes : int
+        Arguments and results (donated memory once): no limit below can be met. On several devices
+        the least share of each.
 
     Examples
     --------
@@ -76,6 +79,7 @@ class Plan:
     passes: tuple[PassRow, ...]
     loops: tuple[LoopRow, ...]
     timeline: tuple[TimelineEntry, ...]
+    fixed_bytes: int
     find_minimum: Callable[[], int] = field(repr=False, compare=False)
     devices: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -83,11 +87,28 @@ class Plan:
 
     @cached_property
     def minimum_bytes(self) -> int:
-        """The smallest limit that is known to be met, in bytes, found by compiling.
+        """The smallest limit that is known to be met, in bytes, found by planning and compiling.
 
-        The first access takes the time of one compilation.
+        The first access searches, which takes seconds; the number is kept. Nothing else of a plan
+        searches: `minimum_bytes_bounds`, `print` and `to_dict` say what is known.
         """
         return self.find_minimum()
+
+    @property
+    def minimum_bytes_bounds(self) -> tuple[int, int]:
+        """What is known of `minimum_bytes` without a search, in bytes: (low, high).
+
+        Arguments and results, and the limit that this plan keeps (without a limit, what it takes).
+        Both are `minimum_bytes` once that was asked for.
+        """
+        if self._is_searched:
+            return self.minimum_bytes, self.minimum_bytes
+        met = self.compiled_bytes if self.limit_bytes is None else self.limit_bytes
+        return min(self.fixed_bytes, met), met
+
+    @property
+    def _is_searched(self) -> bool:
+        return "minimum_bytes" in vars(self)
 
     @cached_property
     def aliases(self) -> AliasReport:
@@ -95,12 +116,16 @@ class Plan:
         return self.find_aliases()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the plan as plain numbers, strings, lists and dicts (JSON-able)."""
+        """Return the plan as plain numbers, strings, lists and dicts (JSON-able).
+
+        `minimum_bytes` is None until it was asked for: it is not searched for here.
+        """
         names = (
-            "limit_bytes peak_bytes baseline_peak_bytes compiled_bytes minimum_bytes "
-            "argument_bytes output_bytes"
+            "limit_bytes peak_bytes baseline_peak_bytes compiled_bytes argument_bytes output_bytes"
         ).split()
         result: dict[str, Any] = {name: getattr(self, name) for name in names}
+        result["minimum_bytes"] = self.minimum_bytes if self._is_searched else None
+        result["minimum_bytes_bounds"] = list(self.minimum_bytes_bounds)
         result["devices"] = list(self.devices)
         result["notes"] = list(self.notes)
         result["passes"] = [_plain(row) for row in self.passes]
@@ -169,9 +194,17 @@ def _memory_lines(plan: Plan) -> list[str]:
             "compiled",
             f"{format_bytes(plan.compiled_bytes)} (XLA's count plus library scratch)",
         ),
-        ("smallest limit", format_bytes(plan.minimum_bytes)),
+        ("smallest limit", _smallest_limit(plan)),
     ]
     return ["memory", *(f"  {name:<16} {value}" for name, value in rows)]
+
+
+def _smallest_limit(plan: Plan) -> str:
+    low, high = plan.minimum_bytes_bounds
+    if low == high:
+        return format_bytes(low)
+    known = f"between {format_bytes(low)} and {format_bytes(high)}"
+    return f"not searched, plan.minimum_bytes does; {known}"
 
 
 def _device_lines(plan: Plan) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
@@ -20,7 +19,7 @@ from tracer.optimizer.final_passes import FinalPasses
 from tracer.optimizer.loops.split import LoopRow, SplitSettings
 from tracer.optimizer.model.liveness import Liveness, LiveTensor
 from tracer.optimizer.model.speed import estimate_seconds
-from tracer.optimizer.model.trip_counts import unsplit_bytes
+from tracer.optimizer.model.trip_counts import fixed_bytes, unsplit_bytes
 from tracer.optimizer.passes import PassManager, PassRow
 from tracer.optimizer.pipeline import (
     SPLIT_NAME,
@@ -92,11 +91,7 @@ class Planner:
     @cached_property
     def fixed_bytes(self) -> int:
         """Bytes of arguments and results, shared memory counted once: no plan takes less."""
-        graph = self.graph
-        inputs = sum(type.nbytes for type in graph.input_types)
-        free = Counter(graph.input_types[i].nbytes for i in self.options.donated)
-        outputs = Counter(type.nbytes for type in graph.output_types)
-        return inputs + sum(nbytes * count for nbytes, count in (outputs - free).items())
+        return fixed_bytes(self.graph, self.options.donated)
 
     @cached_property
     def floor_bytes(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from tracer import ops
@@ -55,6 +56,14 @@ def is_in_loop(values: Sequence[Value]) -> bool:
 def is_computed(value: Value) -> bool:
     """Tell whether a kernel of element-wise ops makes the value."""
     return value.node.op is not None and value.node.op.fusion == "loop"
+
+
+def fixed_bytes(graph: Graph, donated: frozenset[int] = frozenset()) -> int:
+    """Return the bytes of arguments and results, shared memory counted once: no plan takes less."""
+    inputs = sum(type.nbytes for type in graph.input_types)
+    free = Counter(graph.input_types[i].nbytes for i in donated)
+    outputs = Counter(type.nbytes for type in graph.output_types)
+    return inputs + sum(nbytes * count for nbytes, count in (outputs - free).items())
 
 
 def unsplit_bytes(graph: Graph, donated: frozenset[int] = frozenset()) -> int:
