@@ -142,6 +142,20 @@ except tracer.MemoryLimitError as error:
     assert output.split() == ["True"]
 
 
+@pytest.mark.parametrize("platform", TARGETS)
+def test_compiling_leaves_the_environment_alone(platform: str) -> None:
+    output = in_process(
+        """
+import os
+before = dict(os.environ)
+tracer.compile(lambda x: tnp.sin(x) + 1, device=device).plan(ShapeDtype((1000,), "float32"))
+print(dict(os.environ) == before)
+""",
+        platform,
+    )
+    assert output.split() == ["True"]
+
+
 SOLVE = "lambda a: tnp.linalg.solve(a, a)"
 CHOLESKY = "lambda a: tnp.linalg.cholesky(a @ a.T)"
 TRIANGULAR = "lambda a: tracer.scipy.linalg.solve_triangular(a, a, lower=True)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -99,9 +100,29 @@ def test_a_broken_plugin_says_its_version(monkeypatch: pytest.MonkeyPatch, tmp_p
     monkeypatch.setattr(plugins, "_version", lambda wheel: "9.9.9")
     monkeypatch.setattr(plugins.Plugin, "path", library)
     monkeypatch.setattr(plugins, "_LOADED", {})
-    monkeypatch.setattr(plugins, "_NO_CLOUD", {})
     with pytest.raises(DeviceError, match=r"cannot load libtpu 9\.9\.9"):
         plugins.load(plugins.plugin_of("tpu"))
+
+
+def test_a_plugin_s_variables_are_gone_when_it_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A failed load leaves none either, and what the user has set stays."""
+    seen: dict[str, str] = {}
+
+    def load(_: plugins.Plugin) -> None:
+        seen.update(os.environ)
+        raise DeviceError("it cannot be loaded", mend="")
+
+    monkeypatch.setattr(plugins, "_version", lambda wheel: "9.9.9")
+    monkeypatch.setattr(plugins.Plugin, "path", Path("libtpu.so"))
+    monkeypatch.setattr(plugins, "_LOADED", {})
+    monkeypatch.setattr(plugins, "_load", load)
+    monkeypatch.setattr(plugins, "has_tpu", lambda: False)
+    monkeypatch.setenv("TPU_WORKER_ID", "7")
+    before = dict(os.environ)
+    with pytest.raises(DeviceError):
+        plugins.load(plugins.plugin_of("tpu"))
+    assert seen == {**plugins._NO_CLOUD, **before}
+    assert dict(os.environ) == before
 
 
 def test_an_attached_device_that_fails_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:

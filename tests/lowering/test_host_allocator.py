@@ -83,7 +83,8 @@ def told(script: str, **environment: str) -> Any:
     variables = {
         name: value
         for name, value in os.environ.items()
-        if name not in ("TF_CPP_MIN_LOG_LEVEL", "TRACER_TUNE_HOST_ALLOCATOR")
+        if name
+        not in ("KMP_DUPLICATE_LIB_OK", "TF_CPP_MIN_LOG_LEVEL", "TRACER_TUNE_HOST_ALLOCATOR")
     }
     done = subprocess.run(
         [sys.executable, "-c", script],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -9,10 +10,13 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import tracer
+import tracer.numpy as tnp
 from tests.lowering.conftest import make_graph
 from tracer import lowering, ops
 from tracer.ir import Builder, Graph, ShapeDtype
 from tracer.optimizer.final_passes import legalized
+from tracer.optimizer.model.costs import counted_scratch
 from tracer.optimizer.pipeline import Context
 from tracer.target.reductions import Reductions
 
@@ -65,6 +69,24 @@ def test_every_shape(run: Any, rng: Any, shape: tuple[int, ...], axes: tuple[int
     np.testing.assert_array_equal(total, x.sum(axes))
     lowest = np.iinfo(np.int32).min
     np.testing.assert_array_equal(largest, x.max(axes, initial=lowest))
+
+
+@pytest.mark.parametrize("shape", [(0, 4096), (4096, 0), (3, 0, 4096), (0, 65, 129), (4096, 0, 5)])
+def test_nothing_beside_a_long_axis(shape: tuple[int, ...]) -> None:
+    """The plan divided by the size of the empty axis (`ZeroDivisionError`)."""
+    x = np.zeros(shape, np.float32)
+    for count in range(1, len(shape) + 1):
+        for axes in itertools.combinations(range(len(shape)), count):
+            program = tracer.compile(lambda x, axes=axes: (tnp.exp(x).sum(axes), x.prod(axes)))
+            total, product = map(np.asarray, program(x))
+            np.testing.assert_array_equal(total, x.sum(axes))
+            np.testing.assert_array_equal(product, x.prod(axes))
+
+
+@pytest.mark.parametrize("k", [1, 5])
+def test_no_rows_to_choose_from(k: int) -> None:
+    values, places = tracer.compile(lambda x: tnp.top_k(x, k))(np.zeros((0, 100_000), np.float32))
+    assert values.shape == places.shape == (0, k)
 
 
 @pytest.mark.parametrize("shape", [(131, 3), (128, 3), (3, 4096), (4099, 2)])
@@ -161,4 +183,4 @@ def test_the_cost_knows_what_a_sum_over_everything_leaves(shape: tuple[int, ...]
         graph = builder.finish([ops.reduce_add(ops.exponential(x), axes=tuple(range(len(shape))))])
     staged, _ = legalized(graph, Context())
     counted = lowering.compile_graph(staged).memory.temporary_bytes
-    assert 0.9 * counted - 1024 <= graph.nodes[-1].cost.scratch <= 1.2 * counted + 1024
+    assert 0.9 * counted - 1024 <= counted_scratch(graph.nodes[-1]) <= 1.2 * counted + 1024

@@ -14,11 +14,12 @@ from tracer.array.trace import trace
 from tracer.ir import Graph, ShapeDtype
 from tracer.ir.library_calls import SelectionCall
 from tracer.lowering.emit.module import lower_graph
-from tracer.optimizer.model.costs import node_cost, packing_bytes
+from tracer.optimizer.model.costs import counted_scratch, node_cost, packing_bytes
 from tracer.optimizer.pipeline import PlannerOptions
 from tracer.optimizer.planner import Planner
 from tracer.target import DEFAULT_TARGET, Packing, Prices, Sizes, Target, planned_for
 from tracer.target.accelerators import ACCELERATORS
+from tracer.target.reductions import Reductions
 from tracer.target.selection import Selection
 
 ROW = ShapeDtype((10, 160), "float32")
@@ -48,6 +49,15 @@ def test_rounds_are_lowered_and_counted_where_the_target_has_them() -> None:
     rounds, kernel = found
     assert rounds == (False, 10 * 10 * 160 * 10)
     assert kernel == (True, SelectionCall(10, 160, 10, 4).comparisons)
+
+
+def test_what_stages_of_a_reduction_leave_is_the_target_s() -> None:
+    graph = graph_of(lambda x: x.sum(), ShapeDtype((1000, 4800), "float32"))
+    (node,) = (node for node in graph.nodes if node.op is ops.reduce_add)
+    short = replace(Reductions(), least_terms=1 << 30, longest_row=4095)
+    for rules, elements in ((Reductions(), 1000), (None, 0), (short, 18)):
+        with planned_for(replace(DEFAULT_TARGET, reductions=rules)):
+            assert counted_scratch(node) == 4 * elements
 
 
 def test_a_convolution_s_packing_is_the_target_s() -> None:

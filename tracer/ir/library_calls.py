@@ -1,7 +1,7 @@
 """Library calls whose memory depends on the device: what an op says, for a target to price.
 
 An op knows the sizes of what it hands to a library. The target (`tracer/target`) knows how much of
-it the library packs, and in which form a product is fastest.
+it the library packs, in which form a product is fastest, and which reductions go in stages.
 """
 
 from __future__ import annotations
@@ -149,13 +149,33 @@ class SelectionCall:
         return self.rows * self.size * max(self.k, 1).bit_length()
 
 
-LibraryCall = ProductCall | TriangleCall | PanelCall | ConvolutionCall | SelectionCall
+@dataclass(frozen=True)
+class ReductionCall:
+    """A reduction, which a device may do in stages.
+
+    Attributes
+    ----------
+    shape, axes : tuple of int
+        Of the operand, and which of them are reduced.
+    itemsize : int
+        Bytes of a partial result.
+    """
+
+    shape: tuple[int, ...]
+    axes: tuple[int, ...]
+    itemsize: int
+
+
+LibraryCall = (
+    ProductCall | TriangleCall | PanelCall | ConvolutionCall | SelectionCall | ReductionCall
+)
 
 __all__ = [
     "ConvolutionCall",
     "LibraryCall",
     "PanelCall",
     "ProductCall",
+    "ReductionCall",
     "SelectionCall",
     "TriangleCall",
 ]

@@ -16,6 +16,7 @@ from tracer import ops
 from tracer.errors import DTypeError, ShapeError
 from tracer.ir import AxisRule, Cost, Merge, NotDifferentiable, Op, ShapeDtype, Value, as_dtype
 from tracer.ir.combining import AT_LEAST, AT_MOST, TOTAL, Response
+from tracer.ir.library_calls import ReductionCall
 from tracer.ir.op import Types
 from tracer.ops import helpers
 from tracer.ops.batch import leading
@@ -76,37 +77,11 @@ def _reduce_axes(combiner: str) -> Callable[..., AxisRule]:
     return rule
 
 
-# On CPU long axes are reduced in stages of about this size (target/reductions.py).
-_LEADING_BLOCK, _LONG_LEADING, _LEADING_TERMS = 24, 65, (8, 64)
-_LAST_BLOCK, _LONG_LAST, _LAST_TERMS = 256, 2048, (32, 512)
-_LONGEST_ROW = 1 << 14
-
-
-def partial_results(x: ShapeDtype, axes: Axes) -> int:
-    """Return how many elements the first of the stages leaves; 0 where there is one stage."""
-    terms, is_cut = 1, False
-    rows = any(x.shape[axis] >= 64 for axis in axes if axis != max(axes))
-    for axis in sorted(axes, reverse=True):
-        size = x.shape[axis]
-        is_leading = any(x.shape[i] > 1 for i in range(axis + 1, x.ndim) if i not in axes)
-        least, most = _LEADING_TERMS if is_leading else _LAST_TERMS
-        long_last = _LONGEST_ROW + 1 if rows else _LONG_LAST
-        if terms >= least:
-            block, cuts = 1, size > 1 and terms * size > most
-        elif is_leading:
-            block, cuts = _LEADING_BLOCK, size >= _LONG_LEADING
-        else:
-            block, cuts = _LAST_BLOCK, size >= long_last
-        is_cut |= cuts
-        terms *= block if cuts else size
-    return x.size // terms if is_cut else 0
-
-
 def _reduce_cost(operands: Types, results: Types, *, axes: Axes) -> Cost:
-    """One operation for each element; scratch for what the first of the stages leaves."""
+    """One operation for each element; what stages leave is the target's to say."""
     x = operands[0]
-    partial = partial_results(x, axes) * max(4, x.dtype.itemsize)
-    return Cost(x.size, moved_bytes(operands, results), partial)
+    stages = ReductionCall(x.shape, axes, max(4, x.dtype.itemsize))
+    return Cost(x.size, moved_bytes(operands, results), calls=(stages,))
 
 
 def reduction(
@@ -367,11 +342,11 @@ def _evaluate_arg(find: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _arg_cost(operands: Types, results: Types, *, axis: int, **_: Any) -> Cost:
-    """Two operations for each element; scratch for partial results: values and their places."""
+    """Two operations for each element; partial results are values and their places."""
     x = operands[0]
     both = PACKED_BYTES if fits(x, axis) else x.dtype.itemsize + results[0].dtype.itemsize
-    partial = partial_results(x, (axis,)) * both
-    return Cost(2 * x.size, moved_bytes(operands, results), partial)
+    stages = ReductionCall(x.shape, (axis,), both)
+    return Cost(2 * x.size, moved_bytes(operands, results), calls=(stages,))
 
 
 def _arg(

@@ -27,10 +27,10 @@ from typing import Any
 import numpy as np
 
 from tracer.ir import Cost, ShapeDtype
-from tracer.ir.library_calls import SelectionCall
+from tracer.ir.library_calls import ReductionCall, SelectionCall
 from tracer.ir.op import Types
 from tracer.ops.packed_extreme import PACKED_BYTES, fits, larger, lower_packed
-from tracer.ops.reduce import lowest, partial_results
+from tracer.ops.reduce import lowest
 from tracer.ops.rules import is_float, moved_bytes
 from tracer.ops.top_k_rounds import lower_rounds
 
@@ -49,7 +49,7 @@ def lower_top_k(b: Any, types: Types, x: Any, *, k: int) -> tuple[Any, Any]:
     ways = b.target.selection
     at_once = _call(rows, size, k, wide.dtype)
     is_cut = ways.stages(size, k) is not None or ways.are_rounds_faster(at_once)
-    if not (b.target.kernels.top_k_in_stages and is_cut):
+    if not (b.target.kernels.top_k_in_stages and is_cut and rows):
         return b.top_k(types, x, k)  # type: ignore[no-any-return]
     flat = b.reshape(wide.with_shape((rows, size)), b.convert(wide, x))
     values, indices = _top_k_of_rows(b, flat, k)
@@ -173,7 +173,7 @@ def top_k_cost(operands: Types, results: Types, *, k: int) -> Cost:
     (x,) = operands
     moved = moved_bytes(operands, results)
     if _is_reduction(x, k):
-        partial = PACKED_BYTES * partial_results(x, (x.ndim - 1,))
-        return Cost(x.size, moved, partial)
+        stages = ReductionCall(x.shape, (x.ndim - 1,), PACKED_BYTES)
+        return Cost(x.size, moved, calls=(stages,))
     call = _call(math.prod(x.shape[:-1]), x.shape[-1], k, _ordered_alike(x.dtype))
     return Cost(call.comparisons, moved, calls=(call,))

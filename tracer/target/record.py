@@ -11,6 +11,7 @@ from tracer.ir.library_calls import (
     LibraryCall,
     PanelCall,
     ProductCall,
+    ReductionCall,
     SelectionCall,
     TriangleCall,
 )
@@ -249,7 +250,7 @@ class Target:
         return choose_form(call, self.product_prices, self.packing)
 
     def memory_of(self, call: LibraryCall) -> ProductMemory:
-        """Bound what a library's call stores besides operands and result."""
+        """Bound what a call stores besides operands and result."""
         if isinstance(call, TriangleCall):
             return ProductMemory(0, self.packing.triangle_bytes(call), 0)
         if isinstance(call, PanelCall):
@@ -258,6 +259,9 @@ class Target:
             return ProductMemory(0, self.packing.by_convolution(call), 4 * call.windows)
         if isinstance(call, SelectionCall):
             return ProductMemory(self.selection.work(call).alive_bytes, 0, 0)
+        if isinstance(call, ReductionCall):
+            rules = self.reductions
+            return ProductMemory(0 if rules is None else rules.partial_bytes(call), 0, 0)
         return product_memory(call, self.product_prices, self.packing)
 
 

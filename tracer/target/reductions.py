@@ -16,9 +16,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
+
+from tracer.ir.library_calls import ReductionCall
 
 Places = tuple[int, ...]
 TWICE_AS_WIDE: dict[np.dtype[Any], np.dtype[Any]] = {
@@ -147,6 +150,8 @@ class Reductions:
         may_widen : bool
             Whether it is a sum that there are twice the bits for.
         """
+        if 0 in shape:
+            return None
         padding = self._padding(shape, axes) if may_pad else None
         if padding is not None:
             return padding
@@ -157,6 +162,12 @@ class Reductions:
         if may_widen and self._chain(shape, axes, blocks) > self.longest_chain:
             return Widen()
         return _cut(shape, axes, blocks) if blocks else None
+
+    def terms(self, *, is_leading: bool) -> tuple[int, int]:
+        """Return from how many terms on further axes stay whole, and how many these may make."""
+        if is_leading:
+            return self.leading.smallest, self.leading.largest
+        return self.least_terms, self.most_terms
 
     def blocks(self, shape: Sequence[int], axes: Sequence[int]) -> dict[int, int]:
         """Return the size of the blocks for each reduced axis that is cut.
@@ -169,11 +180,7 @@ class Reductions:
         for axis in sorted(axes, reverse=True):
             size: int | None = None
             is_leading = _is_leading(shape, axes, axis)
-            least, most = (
-                (self.leading.smallest, self.leading.largest)
-                if is_leading
-                else (self.least_terms, self.most_terms)
-            )
+            least, most = self.terms(is_leading=is_leading)
             if terms >= least:
                 size = 1 if terms * shape[axis] > most and shape[axis] > 1 else None
             elif is_leading or shape[axis] > longest:
@@ -182,6 +189,10 @@ class Reductions:
                 blocks[axis] = size
             terms *= blocks.get(axis, shape[axis])
         return blocks
+
+    def partial_bytes(self, call: ReductionCall) -> int:
+        """Estimate what the first of the stages leaves, in bytes; 0 where there is one stage."""
+        return call.itemsize * _partial_results(self, call.shape, call.axes)
 
     def _padding(self, shape: Sequence[int], axes: Sequence[int]) -> Pad | None:
         """Lengthen leading axes that have no good divisor."""
@@ -216,6 +227,29 @@ class Reductions:
         """Return up to which length the last reduced axis is summed at once."""
         is_row = any(shape[axis] >= self.last.smallest for axis in axes if axis != max(axes))
         return self.longest_row if is_row else 0
+
+
+@lru_cache(maxsize=4096)
+def _partial_results(rules: Reductions, shape: Places, axes: Places) -> int:
+    """Estimate how many elements the first stage leaves, as if every long axis had good divisors.
+
+    An axis without them is padded or goes in two parts, which leaves about as much.
+    """
+    if 0 in shape:
+        return 0
+    terms, is_cut = 1, False
+    is_row = any(shape[axis] >= rules.last.smallest for axis in axes if axis != max(axes))
+    for axis in sorted(axes, reverse=True):
+        size, is_leading = shape[axis], _is_leading(shape, axes, axis)
+        blocks = rules.leading if is_leading else rules.last
+        least, most = rules.terms(is_leading=is_leading)
+        long = rules.longest_row + 1 if is_row and not is_leading else blocks.worthwhile
+        block, cuts = blocks.best, size >= long
+        if terms >= least:
+            block, cuts = 1, size > 1 and terms * size > most
+        is_cut |= cuts
+        terms *= block if cuts else size
+    return math.prod(shape) // terms if is_cut else 0
 
 
 def _cut(shape: Sequence[int], axes: Sequence[int], blocks: Mapping[int, int]) -> Cut:

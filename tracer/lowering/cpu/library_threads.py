@@ -18,9 +18,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import threadpoolctl
-
+from tracer.lowering.environment import temporary_variables
 from tracer.lowering.memory.hlo_text import Array, parse
+
+# It sets this variable for good otherwise.
+with temporary_variables({"KMP_DUPLICATE_LIB_OK": "True"}):
+    import threadpoolctl
 
 LARGE_CALL = 2_000_000_000
 """Multiplications of a call that takes longer than threads wait for the next one: 40 ms or so."""

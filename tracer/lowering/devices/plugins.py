@@ -13,7 +13,7 @@ import importlib.metadata
 import importlib.util
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from typing import Any
 import jaxlib.version
 
 from tracer.errors import DeviceError
+from tracer.lowering.environment import temporary_variables
 from tracer.lowering.shims import xla_client
 
 _LOCK = threading.RLock()
@@ -45,6 +46,8 @@ class Plugin:
         The importable package that holds the library, and the library's file in it.
     prepare : callable
         What has to be done before the library is loaded.
+    variables : callable
+        Environment variables that the library reads while it is loaded.
     register : callable
         Hands the calls of the platform's libraries to XLA, once the plugin is loaded.
     of_jaxlib : bool
@@ -58,6 +61,7 @@ class Plugin:
     package: str
     library: str
     prepare: Callable[[], None]
+    variables: Callable[[], Mapping[str, str]]
     register: Callable[[Any], None]
     of_jaxlib: bool
 
@@ -125,7 +129,8 @@ def load(plugin: Plugin) -> Any:
             problem = plugin.problem()
             if problem is not None:
                 raise DeviceError(problem, mend=plugin.mend)
-            _LOADED[plugin.api] = _load(plugin)
+            with temporary_variables(plugin.variables()):
+                _LOADED[plugin.api] = _load(plugin)
         return _LOADED[plugin.api]
 
 
@@ -193,16 +198,13 @@ def _load_nvidia_libraries() -> None:
                 ctypes.CDLL(str(file), mode=ctypes.RTLD_GLOBAL)
 
 
-def _keep_from_the_cloud() -> None:
-    """Make libtpu compile on a machine without a TPU.
+def _variables_without_cloud() -> Mapping[str, str]:
+    """Return what makes libtpu compile on a machine without a TPU.
 
     It would ask the cloud's metadata server for minutes which machine this is, and refuse a second
     process, as if there were a TPU to share.
     """
-    if has_tpu():
-        return
-    for name, value in _NO_CLOUD.items():
-        os.environ.setdefault(name, value)
+    return {} if has_tpu() else _NO_CLOUD
 
 
 _NO_CLOUD = {
@@ -233,8 +235,12 @@ def _register_cuda(version: int, handle: Any) -> None:
             xla_client.register_custom_call_target(name, value, platform="CUDA", api_version=api)
 
 
-def _nothing(_: Any) -> None:
-    """Register nothing: the TPU's compiler knows everything it can call."""
+def _nothing(*_: Any) -> None:
+    """Prepare or register nothing: the TPU's compiler knows everything it can call."""
+
+
+def _no_variables() -> Mapping[str, str]:
+    return {}
 
 
 def _cuda(version: int) -> Plugin:
@@ -246,6 +252,7 @@ def _cuda(version: int) -> Plugin:
         package=f"jax_plugins.xla_cuda{version}",
         library="xla_cuda_plugin.so",
         prepare=_load_nvidia_libraries,
+        variables=_no_variables,
         register=functools.partial(_register_cuda, version),
         of_jaxlib=True,
     )
@@ -258,7 +265,8 @@ _TPU = Plugin(
     wheels=("libtpu",),
     package="libtpu",
     library="libtpu.so",
-    prepare=_keep_from_the_cloud,
+    prepare=_nothing,
+    variables=_variables_without_cloud,
     register=_nothing,
     of_jaxlib=False,
 )

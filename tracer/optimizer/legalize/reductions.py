@@ -9,8 +9,7 @@ XLA merges a sum of a sum where both begin with the same value, and small barrie
 loops: a sum of 590,000 float32 was one chain there, and off by 2e-4. So every second stage is a
 `reduce_partial_sums`, which begins with -0.
 
-The bytes of the partial results are in the cost of a long reduction's record: a plan has counted
-them before.
+The bytes of the partial results are counted before, as a long reduction's memory on the target.
 """
 
 from __future__ import annotations
