@@ -2,13 +2,15 @@
 
     python -m benchmarks.honesty --json honesty.jsonl               # hours; goes on where it was
     python -m benchmarks.honesty --json honesty.jsonl --every 19    # each 19th program
-    python -m benchmarks.honesty --programs attention --limits smallest 1/2
+    python -m benchmarks.honesty --programs attention --limits smallest 1/2 --untrimmed
 
 The limits are the smallest that can be met and shares of the peak of the program as written.
 Planned is the planner's model, counted XLA's count with the modelled scratch; both are promised.
 First and all are resident memory in the first call and in three calls, arguments included: what the
-process grows by, with no library warmed up and the heap as it is. The first call should keep the
-limit, later ones may not (docs/memory-model.md). Programs: `honesty_programs.py`.
+process grows by, with no library warmed up. What compilation freed goes back to the system before,
+so a program's small blocks take new pages all over the heap; with --untrimmed it stays, and a
+program uses it again, as it does outside of measurements. The first call should keep the limit,
+later ones may not (docs/memory-model.md). Programs: `honesty_programs.py`.
 
 Ends with 1 if a count is over its limit.
 """
@@ -35,13 +37,14 @@ HEADER = ("program", "share", "limit", "planned", "counted", "first call", "all 
 Row = dict[str, Any]
 
 
-def run(name: str, limit: str, timeout: float) -> Row:
+def run(name: str, limit: str, timeout: float, trimmed: bool) -> Row:
     """Measure one program under one limit; a refusal, a crash or a time-out is a row too."""
     found = measure(
         "benchmarks.honesty_programs:prepared",
         arguments={"name": name, "limit": limit},
         repeats=CALLS - 1,
         timeout=timeout,
+        trimmed=trimmed,
     )
     row: Row = {"program": name, "limit": limit, "status": found.status, "reason": found.reason}
     row |= found.report or {}
@@ -132,7 +135,7 @@ def known_rows(path: Path | None) -> list[Row]:
 
 
 def measured(
-    names: Sequence[str], limits: Sequence[str], path: Path | None, timeout: float
+    names: Sequence[str], limits: Sequence[str], path: Path | None, timeout: float, trimmed: bool
 ) -> Iterator[Row]:
     """Yield a row for each run; those that are in the file are not run again."""
     known = {(row["program"], row["limit"]): row for row in known_rows(path)}
@@ -142,7 +145,7 @@ def measured(
             row = known.get((name, limit))
             if row is None:
                 progress.say(f"{name}, {limit}")
-                row = run(name, limit, timeout)
+                row = run(name, limit, timeout, trimmed)
                 if path is not None:
                     with path.open("a", encoding="utf-8") as file:
                         file.write(json.dumps(row) + "\n")
@@ -160,9 +163,11 @@ def main(arguments: list[str] | None = None) -> list[Row]:
     parser.add_argument("--every", type=int, default=1, metavar="N", help="each N-th program")
     parser.add_argument("--json", type=Path, metavar="FILE", help="a line for each run; goes on")
     parser.add_argument("--timeout", type=float, default=600, help="of one process, in seconds")
+    parser.add_argument("--untrimmed", action="store_true", help="leave what compilation freed")
     options = parser.parse_args(arguments)
     names = chosen(options.programs, options.every)
-    rows = list(measured(names, options.limits, options.json, options.timeout))
+    trimmed = not options.untrimmed
+    rows = list(measured(names, options.limits, options.json, options.timeout, trimmed))
     print_table("Limits, and what programs take", HEADER, list(map(cells, rows)))
     print("\n".join(["", *summary(rows)]))
     return rows

@@ -107,6 +107,7 @@ def measure(
     timeout: float = 600,
     environment: Mapping[str, str] | None = None,
     python: str = sys.executable,
+    trimmed: bool = True,
 ) -> Measurement:
     """Run a program in a fresh process and measure it.
 
@@ -129,6 +130,9 @@ def measure(
         Added to this process's environment.
     python : str
         The interpreter: a peer may live in another environment.
+    trimmed : bool
+        Give the memory that set-up freed back to the system first. Otherwise the program may use
+        it again, as it does outside of measurements, and only what it adds is measured.
 
     Returns
     -------
@@ -141,6 +145,7 @@ def measure(
         "repeats": repeats,
         "enough_seconds": enough_seconds,
         "cap_bytes": cap_bytes,
+        "trimmed": trimmed,
     }
     try:
         done = subprocess.run(
@@ -174,6 +179,9 @@ def _child(order: Mapping[str, Any]) -> Measurement:
     build = _load(order["target"])
     try:
         run = build(**order["arguments"])
+        if order["trimmed"]:
+            gc.collect()
+            _trim_heap()
         return _measure_here(run, order["repeats"], order["enough_seconds"], order["cap_bytes"])
     except Unavailable as error:
         return Measurement("skipped", reason=str(error))
@@ -186,8 +194,6 @@ def _child(order: Mapping[str, Any]) -> Measurement:
 def _measure_here(
     run: Callable[[], Any], repeats: int, enough_seconds: float | None, cap_bytes: int | None
 ) -> Measurement:
-    gc.collect()
-    _trim_heap()
     watch = _watch_for(run)
     baseline = watch.baseline()
     with address_space(cap_bytes):

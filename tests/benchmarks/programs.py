@@ -32,6 +32,14 @@ def spike(megabytes: int) -> Run:
     return run
 
 
+def use_again(megabytes: int) -> Run:
+    """Touch small blocks in the run, as many as set-up has freed below one that it keeps."""
+    blocks = [bytearray(64_000) for _ in range(megabytes * 15)]
+    kept = bytearray(64_000)
+    del blocks
+    return lambda: [bytearray(64_000) for _ in range(megabytes * 15)] + [kept]
+
+
 def leak(megabytes: int) -> Run:
     """Keep the memory of every run."""
     kept: list[Any] = []

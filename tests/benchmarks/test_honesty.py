@@ -63,7 +63,7 @@ def test_a_run_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.Monk
     assert [row["status"] for row in rows] == ["ok"]
     assert all(honesty.keeps(row, "counted_bytes") for row in rows)
     assert [json.loads(line) for line in path.read_text().splitlines()] == rows
-    monkeypatch.setattr(honesty, "run", lambda name, limit, timeout: {**REFUSED, "program": name})
+    monkeypatch.setattr(honesty, "run", lambda name, *_: {**REFUSED, "program": name})
     more = honesty.main([*arguments, "13/10", "1/4"])
     assert [row["status"] for row in more] == ["ok", "refused"]
 

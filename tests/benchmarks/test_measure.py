@@ -18,7 +18,7 @@ PROGRAMS = Path(__file__).parent / "programs.py"
 
 
 def run(name: str, **options: Any) -> Measurement:
-    keys = ("repeats", "cap_bytes", "timeout", "environment")
+    keys = ("repeats", "cap_bytes", "timeout", "environment", "trimmed")
     settings = {key: options.pop(key) for key in keys if key in options}
     return measure(f"{PROGRAMS}:{name}", arguments=options, **{"repeats": 1, **settings})
 
@@ -38,6 +38,12 @@ def test_200_megabytes_are_measured_within_5_percent(program: str) -> None:
 @pytest.mark.process
 def test_what_set_up_frees_does_not_hide_the_run() -> None:
     assert peak_of(run("allocate", megabytes=200, before=300)) == pytest.approx(200 * MB, rel=0.05)
+
+
+@pytest.mark.process
+def test_what_set_up_freed_is_used_again_if_it_stays() -> None:
+    assert peak_of(run("use_again", megabytes=50)) > 40 * MB
+    assert peak_of(run("use_again", megabytes=50, trimmed=False)) < 5 * MB
 
 
 @pytest.mark.process
