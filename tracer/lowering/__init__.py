@@ -32,6 +32,12 @@ from tracer.lowering.run.failures import absent
 from tracer.lowering.run.first_use import use_libraries
 from tracer.lowering.run.lanes import compile_lanes
 from tracer.lowering.run.resharding import resharding
+from tracer.lowering.run.serialized import (
+    can_be_serialized,
+    compiler_identity,
+    deserialize,
+    serialize,
+)
 from tracer.lowering.run.sharded import get_sharded, is_whole_here, local_buffers, put_sharded
 from tracer.lowering.run.transfer import (
     block_until_ready,
@@ -61,10 +67,13 @@ __all__ = [
     "absent",
     "block_until_ready",
     "bound_cache",
+    "can_be_serialized",
     "clear_cache",
     "compile_graph",
     "compile_lanes",
+    "compiler_identity",
     "default_device",
+    "deserialize",
     "devices",
     "find_device",
     "free_bytes",
@@ -80,6 +89,7 @@ __all__ = [
     "node_path",
     "put_sharded",
     "resharding",
+    "serialize",
     "set_default_device",
     "stablehlo",
     "start_to_host",
