@@ -26,7 +26,13 @@ from tracer.lowering.devices.registry import (
 from tracer.lowering.emit.walk import node_path
 from tracer.lowering.memory.copies import ArrayCopy, Place
 from tracer.lowering.memory.stats import MemoryStats
-from tracer.lowering.run.compiler import bound_cache, clear_cache, compile_graph, stablehlo
+from tracer.lowering.run.compiler import (
+    bound_cache,
+    clear_cache,
+    compile_graph,
+    remembered,
+    stablehlo,
+)
 from tracer.lowering.run.executable import Executable
 from tracer.lowering.run.failures import absent
 from tracer.lowering.run.first_use import use_libraries
@@ -88,6 +94,7 @@ __all__ = [
     "memory_optimized_options",
     "node_path",
     "put_sharded",
+    "remembered",
     "resharding",
     "serialize",
     "set_default_device",

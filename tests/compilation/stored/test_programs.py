@@ -18,7 +18,9 @@ import pytest
 import tracer
 import tracer.numpy as tnp
 from tracer import lowering
+from tracer.array.trace import trace
 from tracer.compilation import program
+from tracer.compilation.eager import EagerProgram
 from tracer.compilation.stored import folder
 from tracer.compilation.stored.record import Sources, graph_from, graph_text, plain, restored
 from tracer.errors import Source
@@ -144,10 +146,37 @@ def test_operations_outside_of_compiled_functions_are_kept(cache: Path) -> None:
     made = tnp.cosh(x) - 3
     assert {*cache.iterdir()} != before
     lowering.clear_cache()
+    graph = trace(tnp.cosh, (x,), {}, writes="back").graph
+    device = lowering.default_device()
     with mock.patch.object(lowering, "compile_graph", side_effect=AssertionError):
-        graph = tracer.array.trace.trace(tnp.cosh, (x,), {}, writes="back").graph
-        program = tracer.compilation.eager.EagerProgram(graph, lowering.default_device())
-    np.testing.assert_array_equal(np.asarray(program(x)[0]) - 3, np.asarray(made))
+        found = EagerProgram(graph, device)
+        for file in cache.iterdir():
+            file.unlink()
+        again = EagerProgram(graph, device)  # in memory
+    for run in (found, again):
+        np.testing.assert_array_equal(np.asarray(run(x)[0]) - 3, np.asarray(made))
+
+
+def test_a_line_says_that_a_program_was_found(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger="tracer")
+    made_of(loss, None, X)
+    found_of(loss, None, X)
+    made, found = (record.getMessage() for record in caplog.records if record.name == "tracer")
+    assert made.startswith("compiled loss")
+    assert found.startswith("found loss")
+    assert "; first call; read in " in found
+
+
+def test_programs_with_rules_of_their_own_are_kept() -> None:
+    @tracer.custom_jvp
+    def cube(x: Any) -> Any:
+        return x**3
+
+    cube.defjvp(lambda x, dx: (cube(x[0]), 3 * x[0] ** 2 * dx[0]))
+    for f in (lambda x: cube(x).sum(), tracer.grad(lambda x: cube(x).sum())):
+        _, expected = made_of(f, "1MB", X)
+        _, results = found_of(f, "1MB", X)
+        np.testing.assert_array_equal(np.asarray(results[0]), np.asarray(expected[0]))
 
 
 def test_a_program_that_ran_before_and_has_a_sort_is_not_kept(

@@ -50,6 +50,13 @@ def found_or_compiled(
     key = None if store is None else eager_key_of(graph, device)
     if store is None or key is None:
         return compile()
+    # Equal graphs are read once, as they are compiled once.
+    return lowering.remembered(key, partial(_found_or_compiled, store, key, device, compile))
+
+
+def _found_or_compiled(
+    store: FileStore, key: str, device: lowering.Device, compile: Callable[[], lowering.Executable]
+) -> lowering.Executable:
     content = store.read(key)
     if content is not None:
         found = lowering.deserialize(content, device)
