@@ -31,7 +31,10 @@ class EagerProgram:
         # By identity: equal devices differ in whether someone named them (`is_uncommitted`).
         self._others: dict[int, EagerProgram] = {}
         self._execute = found_or_compiled(
-            graph, device, lambda: lowering.compile_graph(_legal(graph, device), device=device)
+            "eager",
+            graph,
+            device,
+            lambda: lowering.compile_graph(_legal(graph, device), device=device),
         )
 
     def __call__(self, *arrays: Array) -> list[Array]:

@@ -20,7 +20,7 @@ from tracer.compilation.mesh_arguments import MeshArguments
 from tracer.compilation.options import CompileOptions
 from tracer.compilation.signature import Call
 from tracer.compilation.spmd import Spreader
-from tracer.compilation.stored.programs import found_or_made
+from tracer.compilation.stored.programs import found_or_compiled, found_or_made
 from tracer.compilation.task import Task, read_task
 from tracer.errors import DeviceError, TracingError
 from tracer.ir import Graph, ShapeDtype
@@ -125,7 +125,7 @@ def _build(task: Task) -> Program:
     made = found_or_made(task, make)
     traced, device = made.traced, task.device
     if task.limit is not None:
-        lowering.use_libraries(made.execute)
+        lowering.use_libraries(made.execute, _tiny_program)
     execute = made.execute.with_limit(made.limit)
     if task.donated:
         warn_unused(task.name, made.facts.unused)
@@ -146,6 +146,13 @@ def _build(task: Task) -> Program:
         plan=_plan(task, made),
         call=task.call,
         readings=task.traced.readings,
+    )
+
+
+def _tiny_program(graph: Graph, device: lowering.Device) -> lowering.Executable:
+    """Return a program that uses a library."""
+    return found_or_compiled(
+        "library", graph, device, lambda: lowering.compile_graph(graph, device=device)
     )
 
 

@@ -197,12 +197,13 @@ def test_callbacks_and_ops_of_others_have_no_key() -> None:
     def graph() -> Graph:
         return trace(tnp.sin, (X,), {}, writes="back").graph
 
-    assert keys.eager_key_of(graph(), device) is not None
+    assert keys.graph_key("eager", graph(), device) is not None
+    assert keys.graph_key("eager", graph(), device) != keys.graph_key("library", graph(), device)
     with_callback = graph()
     node = with_callback.nodes[-1]
     node.params = {**node.params, "callback": print}
-    assert keys.eager_key_of(with_callback, device) is None
+    assert keys.graph_key("eager", with_callback, device) is None
     of_others = graph()
     node = of_others.nodes[-1]
     node.op = copy.copy(node.op)
-    assert keys.eager_key_of(of_others, device) is None
+    assert keys.graph_key("eager", of_others, device) is None

@@ -55,11 +55,11 @@ def key_of(task: Task) -> str | None:
     )
 
 
-def eager_key_of(graph: Graph, device: lowering.Device) -> str | None:
-    """Return the key of a graph that is compiled as it is; None if it is not kept."""
+def graph_key(kind: str, graph: Graph, device: lowering.Device) -> str | None:
+    """Return the key of a graph that is not planned; None if it is not kept."""
     if not _can_be_kept(graph, device):
         return None
-    return _hash(device, {"kind": "eager", "graph": graph.fingerprint})
+    return _hash(device, {"kind": kind, "graph": graph.fingerprint})
 
 
 def walk(graph: Graph) -> Iterator[Node]:
@@ -127,4 +127,4 @@ def _source_digest() -> str:
     return digest.hexdigest()
 
 
-__all__ = ["eager_key_of", "key_of", "walk"]
+__all__ = ["graph_key", "key_of", "walk"]

@@ -17,7 +17,7 @@ from tracer.compilation.made import Made, minimum_of
 from tracer.compilation.retracing import PLAIN, Mode
 from tracer.compilation.stored.files import FileStore
 from tracer.compilation.stored.folder import current_store
-from tracer.compilation.stored.key import eager_key_of, key_of, walk
+from tracer.compilation.stored.key import graph_key, key_of, walk
 from tracer.compilation.stored.record import Sources, graph_from, graph_text, plain, restored
 from tracer.compilation.task import Task
 from tracer.ir import Graph
@@ -43,11 +43,14 @@ def found_or_made(task: Task, make: Callable[[Task], Made]) -> Made:
 
 
 def found_or_compiled(
-    graph: Graph, device: lowering.Device, compile: Callable[[], lowering.Executable]
+    kind: str, graph: Graph, device: lowering.Device, compile: Callable[[], lowering.Executable]
 ) -> lowering.Executable:
-    """Return the executable of a graph from the folder, or compile it and keep it there."""
+    """Return the executable of a graph from the folder, or compile it and keep it there.
+
+    The kind says what is done to a graph when it is compiled.
+    """
     store = current_store()
-    key = None if store is None else eager_key_of(graph, device)
+    key = None if store is None else graph_key(kind, graph, device)
     if store is None or key is None:
         return compile()
     # Equal graphs are read once, as they are compiled once.
