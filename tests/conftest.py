@@ -7,6 +7,8 @@ import os
 
 # XLA's C++ start-up lines; set before anything loads jaxlib.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
+# Tests compile what they test.
+os.environ.pop("TRACER_CACHE_DIR", None)
 
 import hypothesis
 import numpy as np

@@ -31,6 +31,8 @@ from tracer.compilation.eager import set_default_device
 from tracer.compilation.function import CompiledFunction, compile
 from tracer.compilation.log import log
 from tracer.compilation.options import bound_programs_if_asked as _bound_programs_if_asked
+from tracer.compilation.stored.folder import set_cache_dir
+from tracer.compilation.stored.folder import use_folder_if_asked as _use_folder_if_asked
 from tracer.control import (
     associative_scan,
     cond,
@@ -44,6 +46,7 @@ from tracer.errors import (
     ArgumentError,
     ArrayIndexError,
     AxisError,
+    CacheWarning,
     DeviceError,
     DonatedArrayError,
     DonationWarning,
@@ -74,7 +77,8 @@ from tracer.tree import register_pytree_node
 __version__ = "0.1.0"
 _bound_programs_if_asked()
 _tune_if_asked()
-del _bound_programs_if_asked, _eager, _tune_if_asked
+_use_folder_if_asked()
+del _bound_programs_if_asked, _eager, _tune_if_asked, _use_folder_if_asked
 
 __all__ = [
     "ArgumentError",
@@ -82,6 +86,7 @@ __all__ = [
     "ArrayIndexError",
     "AxisError",
     "BucketedFunction",
+    "CacheWarning",
     "CompiledFunction",
     "DTypeError",
     "DeviceError",
@@ -136,6 +141,7 @@ __all__ = [
     "register_pytree_node",
     "scan",
     "scipy",
+    "set_cache_dir",
     "set_default_device",
     "sharding",
     "stop_gradient",

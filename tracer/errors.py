@@ -142,6 +142,10 @@ class UnsoundProgramWarning(UserWarning):
     """XLA made a wrong program of ours, which was seen; it was compiled again in another way."""
 
 
+class CacheWarning(UserWarning):
+    """A file or folder of the cache of compiled programs is of no use; programs are compiled."""
+
+
 class WideVectorsWarning(UserWarning):
     """The machine's widest vectors compute wrong values, so programs do without them."""
 

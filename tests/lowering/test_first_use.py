@@ -49,7 +49,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
     names = {id(call): name for name, call in first_use._CALLS.items()}
     monkeypatch.setattr(first_use, "_used", set())
     monkeypatch.setattr(
-        first_use, "_run", lambda call, dtype, _: found.append((names[id(call)], dtype))
+        first_use, "_run", lambda call, dtype, *_: found.append((names[id(call)], dtype))
     )
     return found
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from tracer import lowering
@@ -61,9 +61,9 @@ def unused_rows(program: Compiled) -> tuple[UnusedRow, ...]:
     return tuple(rows)
 
 
-def warn_unused(name: str, program: Compiled) -> None:
+def warn_unused(name: str, unused: Iterable[UnusedRow]) -> None:
     """Warn, at the user's line, that donated memory is not used."""
-    rows = [row for row in unused_rows(program) if row.nbytes]
+    rows = [row for row in unused if row.nbytes]
     if not rows:
         return
     where = user_source()
@@ -195,4 +195,4 @@ def _body(bodies: Mapping[str, Graph | tuple[Graph, ...]], name: str) -> Graph:
     return found[int(number.rstrip("]"))] if isinstance(found, tuple) else found
 
 
-__all__ = ["Compiled", "alias_report", "warn_unused"]
+__all__ = ["Compiled", "alias_report", "unused_rows", "warn_unused"]

@@ -12,6 +12,7 @@ from tracer import lowering
 from tracer.array.array import Array, deleted_error, set_evaluator
 from tracer.array.convert import forget_scalars
 from tracer.autodiff.batching import batch_graph
+from tracer.compilation.stored.programs import found_or_compiled
 from tracer.errors import DeviceError, TracerError
 from tracer.ir import Graph, ShapeDtype
 from tracer.optimizer.final_passes import legalized
@@ -29,7 +30,12 @@ class EagerProgram:
         self._types = graph.output_types
         # By identity: equal devices differ in whether someone named them (`is_uncommitted`).
         self._others: dict[int, EagerProgram] = {}
-        self._execute = lowering.compile_graph(_legal(graph, device), device=device)
+        self._execute = found_or_compiled(
+            "eager",
+            graph,
+            device,
+            lambda: lowering.compile_graph(_legal(graph, device), device=device),
+        )
 
     def __call__(self, *arrays: Array) -> list[Array]:
         """Run; the arrays have the types of the graph's inputs.

@@ -22,13 +22,19 @@ log = logging.getLogger("tracer")
 def log_compile(
     name: str, call: Call, limit: int | str | None, why: str, progress: Progress
 ) -> None:
-    """Log that a program was made: for which arguments, why, and how long it took."""
-    if log.isEnabledFor(logging.INFO):
-        planning = progress.seconds - progress.compile_seconds
-        _log(
-            f"compiled {_what(name, call, limit)}; {why}; planned in {planning:.3f} s, compiled "
-            f"in {progress.compile_seconds:.3f} s ({_programs(progress.compiled)})"
-        )
+    """Log that a program was made or found: for which arguments, why, and how long it took."""
+    if not log.isEnabledFor(logging.INFO):
+        return
+    what = f"{_what(name, call, limit)}; {why}"
+    if not progress.compiled:
+        _log(f"found {what}; read in {progress.seconds:.3f} s")
+        return
+    planning = progress.seconds - progress.compile_seconds
+    count = "1 program" if progress.compiled == 1 else f"{progress.compiled} programs"
+    _log(
+        f"compiled {what}; planned in {planning:.3f} s, compiled in "
+        f"{progress.compile_seconds:.3f} s ({count})"
+    )
 
 
 def log_failure(
@@ -76,10 +82,6 @@ def _what(name: str, call: Call, limit: int | str | None) -> str:
     types = ", ".join(map(str, call.signatures))
     shown = format_bytes(limit) if isinstance(limit, int) else limit or "none"
     return f"{name}{place} for {types or 'no arguments'}; limit {shown}"
-
-
-def _programs(count: int) -> str:
-    return "1 program" if count == 1 else f"{count} programs"
 
 
 def _log(text: str) -> None:

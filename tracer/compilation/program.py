@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 from tracer import lowering, tree
 from tracer.array.array import Array, Deleted
 from tracer.array.recording import Reading
 from tracer.array.trace import Traced, Written, write_back
-from tracer.compilation.alias_report import Compiled, alias_report, warn_unused
-from tracer.compilation.candidates import CandidateSearch, CompiledCandidate, predicted_for
+from tracer.compilation.alias_report import alias_report, warn_unused
+from tracer.compilation.candidates import predicted_for
 from tracer.compilation.collection import rare_collection
+from tracer.compilation.made import Made, in_users_names, make
 from tracer.compilation.mesh_arguments import MeshArguments
 from tracer.compilation.options import CompileOptions
 from tracer.compilation.signature import Call
 from tracer.compilation.spmd import Spreader
+from tracer.compilation.stored.programs import found_or_compiled, found_or_made
 from tracer.compilation.task import Task, read_task
 from tracer.errors import DeviceError, TracingError
 from tracer.ir import Graph, ShapeDtype
-from tracer.optimizer.alias.donations import match_donations
+from tracer.optimizer.alias.report import AliasReport
 from tracer.optimizer.plan import Plan, timeline_of
 from tracer.sharding import Spread
 
@@ -44,7 +46,7 @@ class Program:
     """The arguments into which the function writes, and the outputs that they hold then."""
     names: tuple[str, ...]
     device: lowering.Device
-    graph: Graph
+    find_graph: Callable[[], Graph]
     plan: Plan
     call: Call
     """The call that it was made for, without data."""
@@ -52,6 +54,11 @@ class Program:
     """The concrete arrays that the function read."""
     arguments: MeshArguments | None = None
     """How a program on a mesh takes its arguments; None for a program on one device."""
+
+    @cached_property
+    def graph(self) -> Graph:
+        """What was compiled."""
+        return self.find_graph()
 
     @cached_property
     def _followed(self) -> tuple[tuple[Reading, Array], ...]:
@@ -115,16 +122,15 @@ def build_program(call: Call, options: CompileOptions, name: str) -> Program:
 
 
 def _build(task: Task) -> Program:
-    compilers = CandidateSearch(task)
-    found = compilers.compile()
-    traced, execute, device = found.compiler.traced, found.execute, task.device
+    made = found_or_made(task, make)
+    traced, device = made.traced, task.device
     if task.limit is not None:
-        lowering.use_libraries(execute)
-    compiled = _compiled(task, found)
+        lowering.use_libraries(made.execute, _tiny_program)
+    execute = made.execute.with_limit(made.limit)
     if task.donated:
-        warn_unused(task.name, compiled)
+        warn_unused(task.name, made.facts.unused)
     return Program(
-        execute=execute.with_limit(found.compiler.limit),
+        execute=execute,
         captured=_closed_over(traced, execute, [device] * len(traced.captured), task.name),
         output_types=traced.graph.output_types,
         output_devices=(device,) * len(traced.graph.outputs),
@@ -134,12 +140,19 @@ def _build(task: Task) -> Program:
         donated=task.donated,
         gone=_gone(task.name),
         written=traced.written,
-        names=compiled.arguments,
+        names=(*task.call.names, *(f"the captured {array.type}" for array in traced.captured)),
         device=device,
-        graph=found.graph,
-        plan=_plan(compilers, found, compiled),
+        find_graph=made.find_graph,
+        plan=_plan(task, made),
         call=task.call,
         readings=task.traced.readings,
+    )
+
+
+def _tiny_program(graph: Graph, device: lowering.Device) -> lowering.Executable:
+    """Return a program that uses a library."""
+    return found_or_compiled(
+        "library", graph, device, lambda: lowering.compile_graph(graph, device=device)
     )
 
 
@@ -178,7 +191,7 @@ def _build_spread(task: Task, spread: Spread) -> Program:
         readings=traced.readings,
         names=call.names,
         device=execute.device,
-        graph=found.graph,
+        find_graph=lambda: found.graph,
         plan=Plan(
             limit_bytes=task.limit,
             peak_bytes=candidate.peak_bytes,
@@ -245,38 +258,25 @@ def _gone(name: str) -> Deleted:
     return Deleted(f"the call of {name} that it was donated to")
 
 
-def _compiled(task: Task, found: CompiledCandidate) -> Compiled:
-    """Return the program with its arguments and results as the user knows them."""
-    traced, graph, names = found.compiler.traced, found.graph, task.call.names
-    captured = tuple(f"the captured {type}" for type in graph.input_types[len(names) :])
-    out_tree = traced.out_tree
-    paths = tree.flatten_with_paths(tree.unflatten(out_tree, range(out_tree.num_leaves)))[0]
-    own = out_tree.num_leaves
-    more = [f"what is written into {names[i]}" for i, place in traced.written if place >= own]
-    return Compiled(
-        graph,
-        found.execute,
-        match_donations(graph, task.donated),
-        (*names, *captured),
-        (*(f"result{path}" for path in paths), *more),
-        len(names),
-    )
+def _plan(task: Task, made: Made) -> Plan:
+    facts = made.facts
 
+    def find_aliases() -> AliasReport:
+        program = in_users_names(task, made.traced, made.execute, made.find_graph())
+        return alias_report(program)
 
-def _plan(compilers: CandidateSearch, found: CompiledCandidate, compiled: Compiled) -> Plan:
-    candidate, task = found.candidate, compilers.task
     return Plan(
         limit_bytes=task.limit,
-        peak_bytes=candidate.peak_bytes,
-        baseline_peak_bytes=compilers.plain.planner.baseline_peak_bytes,
-        compiled_bytes=found.nbytes,
-        argument_bytes=sum(type.nbytes for type in candidate.graph.input_types),
-        output_bytes=sum(type.nbytes for type in candidate.graph.output_types),
-        passes=candidate.rows,
-        loops=candidate.loops,
-        timeline=timeline_of(candidate.graph, frozenset(task.donated)),
-        fixed_bytes=compilers.plain.planner.fixed_bytes,
-        find_minimum=compilers.minimum_bytes,
-        notes=found.execute.notes,
-        find_aliases=partial(alias_report, compiled),
+        peak_bytes=facts.peak_bytes,
+        baseline_peak_bytes=facts.baseline_peak_bytes,
+        compiled_bytes=facts.compiled_bytes,
+        argument_bytes=facts.argument_bytes,
+        output_bytes=facts.output_bytes,
+        passes=facts.passes,
+        loops=facts.loops,
+        timeline=facts.timeline,
+        fixed_bytes=facts.fixed_bytes,
+        find_minimum=made.find_minimum,
+        notes=made.execute.notes,
+        find_aliases=find_aliases,
     )

@@ -26,12 +26,24 @@ from tracer.lowering.devices.registry import (
 from tracer.lowering.emit.walk import node_path
 from tracer.lowering.memory.copies import ArrayCopy, Place
 from tracer.lowering.memory.stats import MemoryStats
-from tracer.lowering.run.compiler import bound_cache, clear_cache, compile_graph, stablehlo
+from tracer.lowering.run.compiler import (
+    bound_cache,
+    clear_cache,
+    compile_graph,
+    remembered,
+    stablehlo,
+)
 from tracer.lowering.run.executable import Executable
 from tracer.lowering.run.failures import absent
 from tracer.lowering.run.first_use import use_libraries
 from tracer.lowering.run.lanes import compile_lanes
 from tracer.lowering.run.resharding import resharding
+from tracer.lowering.run.serialized import (
+    can_be_serialized,
+    compiler_identity,
+    deserialize,
+    serialize,
+)
 from tracer.lowering.run.sharded import get_sharded, is_whole_here, local_buffers, put_sharded
 from tracer.lowering.run.transfer import (
     block_until_ready,
@@ -61,10 +73,13 @@ __all__ = [
     "absent",
     "block_until_ready",
     "bound_cache",
+    "can_be_serialized",
     "clear_cache",
     "compile_graph",
     "compile_lanes",
+    "compiler_identity",
     "default_device",
+    "deserialize",
     "devices",
     "find_device",
     "free_bytes",
@@ -79,7 +94,9 @@ __all__ = [
     "memory_optimized_options",
     "node_path",
     "put_sharded",
+    "remembered",
     "resharding",
+    "serialize",
     "set_default_device",
     "stablehlo",
     "start_to_host",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 from tracer.errors import ArgumentError
@@ -22,9 +22,7 @@ from tracer.lowering.run.soundness import sound
 from tracer.lowering.settings import switched_off
 
 _Aliases = tuple[tuple[int, int], ...]
-_Asked = tuple[tuple[tuple[str, Any], ...], frozenset[str]]
-_Key = tuple[str, Device, Placement | None, tuple[int, ...], _Aliases, _Asked]
-_CACHE: ProgramCache[_Key, Executable] = ProgramCache()
+_CACHE: ProgramCache[Hashable, Executable] = ProgramCache()
 
 
 def compile_graph(
@@ -80,6 +78,20 @@ def compile_graph(
         return found
     # Compiled outside of the cache's lock, so that threads compile side by side.
     return _CACHE.keep(key, _compile(graph, place, placement, positions, pairs, overrides))
+
+
+def remembered(key: Hashable, make: Callable[[], Executable]) -> Executable:
+    """Return a program that the cache knows by a key of the caller's, or make it and keep it.
+
+    Parameters
+    ----------
+    key : hashable
+        Unlike those of others, and of all that the program depends on.
+    make : callable
+        Returns the program.
+    """
+    found = _CACHE.get(key)
+    return _CACHE.keep(key, make()) if found is None else found
 
 
 def clear_cache() -> None:

@@ -8,10 +8,10 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, Protocol
 
 from tracer.errors import TracerError
-from tracer.ir import Graph
+from tracer.ir import ShapeDtype
 from tracer.lowering import shims
 from tracer.lowering.cpu import host_allocator
 from tracer.lowering.cpu.allocator import LARGE_BYTES, NEW_PAGES_BYTES, Needs, heap_for
@@ -30,6 +30,15 @@ from tracer.lowering.shims import Buffer
 # one of twenty products, whose module has 139 kB.
 _EMPTY_PROGRAM = 200_000
 _HELD_PER_BYTE = 25
+
+
+class _Typed(Protocol):
+    """A graph, or what is known of one."""
+
+    @property
+    def input_types(self) -> tuple[ShapeDtype, ...]: ...
+    @property
+    def output_types(self) -> tuple[ShapeDtype, ...]: ...
 
 
 class Executable:
@@ -51,12 +60,16 @@ class Executable:
         What processes say to each other before they run it together.
     notes : tuple of str
         What the plan has to say of how it was compiled.
+    counts : Counts
+        XLA's count of its bytes.
+    asked_aliases : mapping of int to int
+        The results that XLA was asked to write over donated inputs; `aliases` is what it did.
     """
 
     def __init__(
         self,
         raw: Any,
-        graph: Graph,
+        graph: _Typed,
         device: Device,
         donate: Sequence[int],
         aliases: Mapping[int, int],
@@ -67,7 +80,7 @@ class Executable:
     ) -> None:
         self.raw = raw
         self.notes = notes
-        self._counts = counts or Counts.of(raw.get_compiled_memory_stats())
+        self.counts = counts or Counts.of(raw.get_compiled_memory_stats())
         self.device = device
         self.placement = placement
         self._room: float | None = None
@@ -79,6 +92,7 @@ class Executable:
 
         It does not know of those that no result takes over, and several devices end the process.
         """
+        self.asked_aliases = dict(aliases)
         self._taken_over = frozenset(aliases.values())
         """Outputs that are written over donated inputs."""
         self.input_types = graph.input_types
@@ -232,7 +246,7 @@ class Executable:
     @cached_property
     def memory(self) -> MemoryStats:
         """What the program needs in bytes, by XLA's count and our model of what XLA hides."""
-        return measure(self.raw, self._counts, self.device.platform)
+        return measure(self.raw, self.counts, self.device.platform)
 
     @cached_property
     def aliases(self) -> Mapping[int, int]:

@@ -39,20 +39,28 @@ _LOCK = threading.Lock()
 _used: set[Library] = set()
 
 
-def use_libraries(program: Executable) -> None:
+def _compiled(graph: Graph, device: Device) -> Executable:
+    return compile_graph(graph, device=device)
+
+
+def use_libraries(
+    program: Executable, compile: Callable[[Graph, Device], Executable] = _compiled
+) -> None:
     """Run a tiny program of each library that a program calls and this process has not used.
 
     Parameters
     ----------
     program : Executable
         It need not be for a CPU: on other devices nothing is resident in the host's memory.
+    compile : callable, optional
+        Compiles a tiny program, or has it from somewhere.
     """
     device = program.device
     if device.platform != "cpu" or not device.is_local:
         return
     with _LOCK:
         for library in sorted({_EVERY, *libraries_of(program.hlo())} - _used):
-            _run(_CALLS[library[0]], library[1], device)
+            _run(_CALLS[library[0]], library[1], device, compile)
             _used.add(library)
 
 
@@ -100,11 +108,16 @@ def _is_of_matrices(computation: Computation, dot: Instruction) -> bool:
     return call.rows > 1 and call.columns > 1
 
 
-def _run(call: Callable[[Value], Any], dtype: str, device: Device) -> None:
+def _run(
+    call: Callable[[Value], Any],
+    dtype: str,
+    device: Device,
+    compile: Callable[[Graph, Device], Executable] = _compiled,
+) -> None:
     """Compile and run a call with a symmetric matrix that is well conditioned."""
     steps = np.arange(_SIZE, dtype=np.float64)
     matrix = (np.cos(np.outer(steps, steps)) + _SIZE * np.eye(_SIZE)).astype(dtype)
-    program = compile_graph(_graph(call, matrix), device=device)
+    program = compile(_graph(call, matrix), device)
     for result in program(to_device(matrix, device)):
         block_until_ready(result)
 
