@@ -1,7 +1,7 @@
 """Many arrays as one flat array: where each value's part is, joining parts, extracting them.
 
-Extracting a part and joining it with its neighbours again costs nothing: `pack_values` finds that the
-values are already adjacent in an existing array.
+Extracting a part and joining it with its neighbours again costs nothing: `pack_values` finds that
+the values are already adjacent in an existing array.
 """
 
 from __future__ import annotations
