@@ -88,7 +88,7 @@ PASS_PROGRAMS: Mapping[str, LimitedProgram] = {
     "distances by einsum": LimitedProgram(
         distances_by_einsum, normal((1000, 64), (1000, 64)), 1 / 3
     ),
-    "columns of costs": LimitedProgram(columns_of_costs, normal((1500, 1500), (1500,)), None),
+    "columns of costs": LimitedProgram(columns_of_costs, normal((1500, 1500), (1500,))),
     "two recurrent layers": LimitedProgram(
         two_layers, lambda rng: (*normal((500, 64, 64))(rng), *_small((64, 64), (64, 64))), None
     ),

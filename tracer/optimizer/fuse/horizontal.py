@@ -4,8 +4,8 @@ An optimiser's step over hundreds of parameters, or hundreds of small products, 
 each of which takes longer to start than to run. Isomorphic subgraphs (`packs`) are computed at once
 on one flat array (`flat`, `batch`). Element-wise ones may differ in shape; products become one
 batched product. Joining must not cost more than it saves. In a loop the carries themselves are
-packed (`packed_loops`), with one copy before and one after it. Elsewhere it pays where operands are parts
-of one array, where results are joined again, and for products.
+packed (`packed_loops`), with one copy before and one after it. Elsewhere it pays where operands are
+parts of one array, where results are joined again, and for products.
 
 Element-wise results are the same operations on the same elements; a batched product may round
 differently than single ones.
