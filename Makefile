@@ -66,10 +66,12 @@ format: .venv/.dev ## ruff: mend what it can
 	.venv/bin/ruff check --fix .
 	.venv/bin/ruff format .
 
+EXPORTS := $(addprefix tracer/,ops/__init__.py numpy/__init__.py numpy/linalg/__init__.py \
+	numpy/fft/__init__.py scipy/linalg/__init__.py scipy/special.py)
 generate: .venv/.dev ## what is written from the code: exports, tables of docs/{numpy-surface,passes,settings}.md
 	.venv/bin/python docs/generate_exports.py
-	.venv/bin/ruff check --quiet --fix tracer/ops/__init__.py tracer/numpy/__init__.py
-	.venv/bin/ruff format --quiet tracer/ops/__init__.py tracer/numpy/__init__.py
+	.venv/bin/ruff check --quiet --fix $(EXPORTS)
+	.venv/bin/ruff format --quiet $(EXPORTS)
 	.venv/bin/python docs/generate_surface.py
 	.venv/bin/python docs/generate_passes.py
 	.venv/bin/python docs/generate_settings.py

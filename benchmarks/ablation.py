@@ -64,15 +64,11 @@ def program_of(name: str, size: str) -> tuple[Callable[..., Any], Any, Any]:
         workload = WORKLOADS[name]
         inputs = tracer.tree.map(tracer.numpy.asarray, make_inputs(workload, size))
         return workload.program(tracer_framework()), inputs, workload.sizes[size].limit
-    if name in OTHERS:
-        other = OTHERS[name]
-        function, given, share = other.program(tracer_framework()), other.inputs(), other.share
-    else:
-        special = PASS_PROGRAMS[name]
-        function, given, share = special.function, special.inputs(), special.share
-    inputs = tracer.tree.map(tracer.numpy.asarray, given)
-    if share is None:
-        return function, inputs, None
+    limited = OTHERS[name] if name in OTHERS else PASS_PROGRAMS[name]
+    function, share = limited.function, limited.limit
+    inputs = tracer.tree.map(tracer.numpy.asarray, limited.arrays())
+    if not isinstance(share, float):
+        return function, inputs, share
     peak = tracer.compile(function, split="never").plan(*inputs).baseline_peak_bytes
     return function, inputs, int(share * peak)
 

@@ -7,29 +7,10 @@ a part of what the program takes as written; None stands for a program that fits
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from benchmarks.framework import Framework
-
-Array = np.ndarray[Any, Any]
-Function = Callable[..., Any]
-
-
-@dataclass(frozen=True)
-class Other:
-    """A program, the shapes of its float32 arguments, and which part of its peak it may take."""
-
-    program: Callable[[Framework], Function]
-    shapes: tuple[tuple[int, ...], ...]
-    share: float | None = 1 / 3
-
-    def inputs(self) -> tuple[Array, ...]:
-        """Return the arguments, the same in every process."""
-        rng = np.random.default_rng(0)
-        return tuple(rng.standard_normal(shape, dtype=np.float32) for shape in self.shapes)
+from benchmarks.framework import Framework, tracer_framework
+from benchmarks.limited import Function, LimitedProgram, normal
 
 
 def three_way_log_sum_exp(f: Framework) -> Function:
@@ -246,31 +227,39 @@ def elastic_net(f: Framework) -> Function:
     return run
 
 
-OTHERS: Mapping[str, Other] = {
-    "three-way log-sum-exp": Other(three_way_log_sum_exp, ((200, 4), (200, 4), (200, 4))),
-    "haversine": Other(haversine, ((2000, 2), (3000, 2)), None),
-    "batched solves, gradient": Other(batched_solves, ((2000, 24, 24), (2000, 24, 3)), 0.5),
-    "linear attention, gradient": Other(linear_attention, ((2000, 32), (2000, 32), (2000, 32))),
-    "structure factor, gradient": Other(structure_factor, ((2000, 3), (1000, 3))),
-    "wave equation, gradient": Other(wave_equation, ((256, 256), (256, 256)), 1.1),
-    "convolution by FFT, gradient": Other(convolution_by_fft, ((64, 8192), (64, 101)), 2 / 3),
-    "sorted gains": Other(sorted_gains, ((2000, 1000), (2000, 1000))),
-    "clipped gradients": Other(clipped_gradients, ((64, 32), (1000, 64), (1000, 1))),
-    "bilinear sampling, gradient": Other(bilinear_sampling, ((128, 128, 16), (20000, 2)), 0.9),
-    "smoothed cross-entropy, gradient": Other(
+def _limited(
+    program: Callable[[Framework], Function],
+    shapes: tuple[tuple[int, ...], ...],
+    share: float | None = 1 / 3,
+) -> LimitedProgram:
+    return LimitedProgram(program(tracer_framework()), normal(*shapes), share)
+
+
+OTHERS: Mapping[str, LimitedProgram] = {
+    "three-way log-sum-exp": _limited(three_way_log_sum_exp, ((200, 4), (200, 4), (200, 4))),
+    "haversine": _limited(haversine, ((2000, 2), (3000, 2)), None),
+    "batched solves, gradient": _limited(batched_solves, ((2000, 24, 24), (2000, 24, 3)), 0.5),
+    "linear attention, gradient": _limited(linear_attention, ((2000, 32), (2000, 32), (2000, 32))),
+    "structure factor, gradient": _limited(structure_factor, ((2000, 3), (1000, 3))),
+    "wave equation, gradient": _limited(wave_equation, ((256, 256), (256, 256)), 1.1),
+    "convolution by FFT, gradient": _limited(convolution_by_fft, ((64, 8192), (64, 101)), 2 / 3),
+    "sorted gains": _limited(sorted_gains, ((2000, 1000), (2000, 1000))),
+    "clipped gradients": _limited(clipped_gradients, ((64, 32), (1000, 64), (1000, 1))),
+    "bilinear sampling, gradient": _limited(bilinear_sampling, ((128, 128, 16), (20000, 2)), 0.9),
+    "smoothed cross-entropy, gradient": _limited(
         smoothed_cross_entropy, ((1000, 64), (64, 2000), (1000, 64))
     ),
-    "power iteration": Other(power_iteration, ((2000, 3), (2000,))),
-    "soft histogram, gradient": Other(soft_histogram, ((100000,), (64,))),
-    "triplet loss, gradient": Other(triplet_loss, ((200, 16),)),
-    "log determinants of a flow": Other(log_determinants, ((2000, 16), (16, 16)), 0.5),
-    "mean shift": Other(mean_shift, ((2000, 3), (2000, 3))),
-    "attention with a bias, gradient": Other(
+    "power iteration": _limited(power_iteration, ((2000, 3), (2000,))),
+    "soft histogram, gradient": _limited(soft_histogram, ((100000,), (64,))),
+    "triplet loss, gradient": _limited(triplet_loss, ((200, 16),)),
+    "log determinants of a flow": _limited(log_determinants, ((2000, 16), (16, 16)), 0.5),
+    "mean shift": _limited(mean_shift, ((2000, 3), (2000, 3))),
+    "attention with a bias, gradient": _limited(
         biased_attention, ((4, 512, 64), (4, 512, 64), (4, 512, 64))
     ),
-    "residual blocks, gradient": Other(residual_blocks, ((512, 128), (128, 512), (512, 128))),
-    "recurrent network, gradient": Other(
+    "residual blocks, gradient": _limited(residual_blocks, ((512, 128), (128, 512), (512, 128))),
+    "recurrent network, gradient": _limited(
         recurrent_network, ((64, 64), (32, 64), (100, 64, 32)), 0.5
     ),
-    "elastic net": Other(elastic_net, ((20000, 64), (20000, 8)), None),
+    "elastic net": _limited(elastic_net, ((20000, 64), (20000, 8)), None),
 }

@@ -6,9 +6,7 @@ act. Cartpole and the networks are from Snider & Liang, *Operator Fusion in XLA*
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -16,28 +14,8 @@ import numpy as np
 import tracer
 import tracer.numpy as tnp
 from benchmarks import adam, cartpole_programs, fusion
+from benchmarks.limited import Arguments, Function, LimitedProgram, normal
 from tracer.scipy.special import logsumexp
-
-Function = Callable[..., Any]
-
-
-@dataclass(frozen=True)
-class PassProgram:
-    """A program, what makes its arguments, and which part of its peak it may take."""
-
-    function: Function
-    inputs: Callable[[], tuple[Any, ...]]
-    share: float | None = None
-
-
-def normal(*shapes: tuple[int, ...]) -> Callable[[], tuple[Any, ...]]:
-    """Return what makes float32 arguments, the same in every process."""
-
-    def made() -> tuple[Any, ...]:
-        rng = np.random.default_rng(0)
-        return tuple(rng.standard_normal(shape, dtype=np.float32) for shape in shapes)
-
-    return made
 
 
 def distances_by_einsum(x: Any, y: Any) -> Any:
@@ -83,22 +61,22 @@ def deep_network(x: Any, weights: Any) -> Any:
     return tracer.grad(loss)(weights)
 
 
-def cartpole() -> tuple[Any, ...]:
+def cartpole(_: Any) -> tuple[Any, ...]:
     return cartpole_programs.arrays(2048)
 
 
-def of_fusion(function: Function) -> Callable[[], tuple[Any, ...]]:
+def of_fusion(function: Function) -> Arguments:
     """Return what makes the arguments of a program of `benchmarks.fusion`."""
-    return lambda: {item[1]: item[2] for item in fusion.programs(2000, 200)}[function]
+    return lambda _: {item[1]: item[2] for item in fusion.programs(2000, 200)}[function]
 
 
-PASS_PROGRAMS: Mapping[str, PassProgram] = {
-    "Cartpole": PassProgram(cartpole_programs.naive(tnp, tracer.fori_loop, 500), cartpole),
-    "Adam of 200 arrays, 300 steps": PassProgram(
-        adam.written(tnp, tracer.fori_loop, 300), partial(adam.arrays_of, 200)
+PASS_PROGRAMS: Mapping[str, LimitedProgram] = {
+    "Cartpole": LimitedProgram(cartpole_programs.naive(tnp, tracer.fori_loop, 500), cartpole),
+    "Adam of 200 arrays, 300 steps": LimitedProgram(
+        adam.written(tnp, tracer.fori_loop, 300), lambda _: adam.arrays_of(200)
     ),
     **{
-        name: PassProgram(function, of_fusion(function))
+        name: LimitedProgram(function, of_fusion(function))
         for name, function in (
             ("sums both ways", fusion.sums_both_ways),
             ("moments of a quotient", fusion.moments_of_quotient),
@@ -107,17 +85,19 @@ PASS_PROGRAMS: Mapping[str, PassProgram] = {
             ("200 products, one by one", fusion.products_of_rows),
         )
     },
-    "distances by einsum": PassProgram(distances_by_einsum, normal((1000, 64), (1000, 64)), 1 / 3),
-    "columns of costs": PassProgram(columns_of_costs, normal((1500, 1500), (1500,)), None),
-    "two recurrent layers": PassProgram(
-        two_layers, lambda: (normal((500, 64, 64))()[0], *_small((64, 64), (64, 64))), None
+    "distances by einsum": LimitedProgram(
+        distances_by_einsum, normal((1000, 64), (1000, 64)), 1 / 3
     ),
-    "stages in a loop": PassProgram(stages_in_a_loop, normal((1000,), (1000,)), None),
-    "deep network, gradient": PassProgram(
-        deep_network, lambda: (normal((2000, 128))()[0], list(_small(*[(128, 128)] * 8))), 0.5
+    "columns of costs": LimitedProgram(columns_of_costs, normal((1500, 1500), (1500,))),
+    "two recurrent layers": LimitedProgram(
+        two_layers, lambda rng: (*normal((500, 64, 64))(rng), *_small((64, 64), (64, 64))), None
+    ),
+    "stages in a loop": LimitedProgram(stages_in_a_loop, normal((1000,), (1000,)), None),
+    "deep network, gradient": LimitedProgram(
+        deep_network, lambda rng: (*normal((2000, 128))(rng), list(_small(*[(128, 128)] * 8))), 0.5
     ),
 }
 
 
 def _small(*shapes: tuple[int, ...]) -> tuple[Any, ...]:
-    return tuple(np.float32(0.1) * array for array in normal(*shapes)())
+    return tuple(np.float32(0.1) * array for array in normal(*shapes)(np.random.default_rng(0)))

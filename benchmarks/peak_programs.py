@@ -5,8 +5,6 @@ Sizes are such that each runs in a few seconds on two cores. `benchmarks.peaks` 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -14,17 +12,9 @@ import numpy as np
 
 import tracer
 import tracer.numpy as tnp
+from benchmarks.limited import LimitedProgram
 from tracer import nn
 from tracer.scipy.special import logsumexp
-
-
-@dataclass(frozen=True)
-class Workload:
-    """A program, its inputs, and the limit it is run under (None: as it is)."""
-
-    program: Callable[..., Any]
-    inputs: Callable[[np.random.Generator], tuple[Any, ...]]
-    limit: str | None
 
 
 def _normal(rng: np.random.Generator, *shape: int, dtype: Any = np.float32) -> Any:
@@ -174,74 +164,74 @@ def _images(rng: np.random.Generator) -> tuple[Any, ...]:
     return kernels, _normal(rng, 256, 32, 32, 3)
 
 
-HELD_OUT: dict[str, Workload] = {
-    "attention, 8 heads of 4096": Workload(
+HELD_OUT: dict[str, LimitedProgram] = {
+    "attention, 8 heads of 4096": LimitedProgram(
         attention, lambda rng: tuple(_normal(rng, 8, 4096, 64) for _ in range(3)), "256MB"
     ),
-    "attention, gradient, 4 heads of 2048": Workload(
+    "attention, gradient, 4 heads of 2048": LimitedProgram(
         tracer.grad(lambda q, k, v: tnp.sum(attention(q, k, v) ** 2), argnums=(0, 1, 2)),
         lambda rng: tuple(_normal(rng, 4, 2048, 64) for _ in range(3)),
         None,
     ),
-    "Matern-5/2 product": Workload(
+    "Matern-5/2 product": LimitedProgram(
         matern, lambda rng: (*_kernel_inputs(rng, 10_000, 3), np.ones(3, np.float32)), "32MB"
     ),
-    "Matern-5/2 gradient": Workload(
+    "Matern-5/2 gradient": LimitedProgram(
         tracer.grad(matern_loss, argnums=(0, 3)),
         lambda rng: (*_kernel_inputs(rng, 6000, 3), np.ones(3, np.float32)),
         "64MB",
     ),
-    "rational quadratic product, d = 100": Workload(
+    "rational quadratic product, d = 100": LimitedProgram(
         rational_quadratic, lambda rng: _kernel_inputs(rng, 8000, 100), "64MB"
     ),
-    "rational quadratic product, no limit": Workload(
+    "rational quadratic product, no limit": LimitedProgram(
         rational_quadratic, lambda rng: _kernel_inputs(rng, 6000, 20), None
     ),
-    "sparse process": Workload(
+    "sparse process": LimitedProgram(
         sparse_process_loss,
         lambda rng: (_double(rng, 50_000, 3), _double(rng, 50_000), _double(rng, 200, 3), 0.1),
         "64MB",
     ),
-    "sparse process, gradient": Workload(
+    "sparse process, gradient": LimitedProgram(
         tracer.grad(sparse_process_loss, argnums=(2, 3)),
         lambda rng: (_double(rng, 50_000, 3), _double(rng, 50_000), _double(rng, 200, 3), 0.1),
         "128MB",
     ),
-    "exact process, n = 2000": Workload(
+    "exact process, n = 2000": LimitedProgram(
         exact_process_loss, lambda rng: (_double(rng, 2000, 3), _double(rng, 2000)), None
     ),
-    "exact process, gradient": Workload(
+    "exact process, gradient": LimitedProgram(
         tracer.grad(exact_process_loss),
         lambda rng: (_double(rng, 1500, 3), _double(rng, 1500)),
         None,
     ),
-    "InfoNCE, gradient": Workload(
+    "InfoNCE, gradient": LimitedProgram(
         tracer.grad(info_nce, argnums=(0, 1)),
         lambda rng: (_normal(rng, 6000, 128), _normal(rng, 6000, 128)),
         "256MB",
     ),
-    "k-means step": Workload(
+    "k-means step": LimitedProgram(
         k_means_step, lambda rng: (_normal(rng, 100_000, 16), _normal(rng, 256, 16)), "64MB"
     ),
-    "convolutions, gradient": Workload(tracer.grad(convolution_loss), _images, None),
-    "convolutions, gradient, limit": Workload(tracer.grad(convolution_loss), _images, "32MB"),
-    "network, gradient": Workload(
+    "convolutions, gradient": LimitedProgram(tracer.grad(convolution_loss), _images, None),
+    "convolutions, gradient, limit": LimitedProgram(tracer.grad(convolution_loss), _images, "32MB"),
+    "network, gradient": LimitedProgram(
         tracer.grad(network_loss),
         lambda rng: (_layers(rng), _normal(rng, 100_000, 64), _normal(rng, 100_000, 10)),
         "128MB",
     ),
-    "network, gradient, no limit": Workload(
+    "network, gradient, no limit": LimitedProgram(
         tracer.grad(network_loss),
         lambda rng: (_layers(rng), _normal(rng, 50_000, 64), _normal(rng, 50_000, 10)),
         None,
     ),
-    "Sinkhorn": Workload(
+    "Sinkhorn": LimitedProgram(
         sinkhorn, lambda rng: (_normal(rng, 3000, 3), _normal(rng, 3000, 3)), "64MB"
     ),
-    "Sinkhorn, no limit": Workload(
+    "Sinkhorn, no limit": LimitedProgram(
         sinkhorn, lambda rng: (_normal(rng, 3000, 3), _normal(rng, 3000, 3)), None
     ),
-    "cross-entropy, 50,000 classes, gradient": Workload(
+    "cross-entropy, 50,000 classes, gradient": LimitedProgram(
         tracer.grad(cross_entropy, argnums=(0, 1)),
         lambda rng: (
             _normal(rng, 1024, 64),
@@ -250,18 +240,20 @@ HELD_OUT: dict[str, Workload] = {
         ),
         "128MB",
     ),
-    "nearest by L1": Workload(
+    "nearest by L1": LimitedProgram(
         nearest_by_differences,
         lambda rng: (_normal(rng, 1000, 16), _normal(rng, 50_000, 16)),
         "64MB",
     ),
-    "FFT of 2048 x 2048": Workload(filtered, lambda rng: (_normal(rng, 2048, 2048),), None),
-    "sort of columns": Workload(sorted_columns, lambda rng: (_normal(rng, 4_000_000, 2),), None),
-    "ranks": Workload(ranks, lambda rng: (_normal(rng, 2_000_000),), None),
-    "layer normalisation": Workload(
+    "FFT of 2048 x 2048": LimitedProgram(filtered, lambda rng: (_normal(rng, 2048, 2048),), None),
+    "sort of columns": LimitedProgram(
+        sorted_columns, lambda rng: (_normal(rng, 4_000_000, 2),), None
+    ),
+    "ranks": LimitedProgram(ranks, lambda rng: (_normal(rng, 2_000_000),), None),
+    "layer normalisation": LimitedProgram(
         normalised, lambda rng: (_normal(rng, 8192, 1024), _normal(rng, 1024)), None
     ),
-    "recurrent network, gradient": Workload(
+    "recurrent network, gradient": LimitedProgram(
         tracer.grad(recurrent_loss),
         lambda rng: (_normal(rng, 128, 128) / 12, _normal(rng, 200, 256, 128)),
         None,

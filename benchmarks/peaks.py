@@ -17,13 +17,12 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 import tracer
 import tracer.numpy as tnp
 from benchmarks.framework import tracer_framework
+from benchmarks.limited import LimitedProgram
 from benchmarks.measure import measure
-from benchmarks.peak_programs import HELD_OUT, Workload
+from benchmarks.peak_programs import HELD_OUT
 from benchmarks.programs import WORKLOADS, make_inputs
 from benchmarks.warm_up import load_libraries
 from examples.display import print_table
@@ -46,15 +45,15 @@ SMALL_BYTES, RESOLUTION_BYTES = 2_000_000, 300_000
 """Below that size programs are judged by the difference: the instrument tells no less apart."""
 
 
-def programs() -> dict[str, Workload]:
+def programs() -> dict[str, LimitedProgram]:
     """Return the held-out programs and those of the planner's benchmark in their small size."""
     planned = {f"{name} (planner)": _small(name) for name in WORKLOADS}
     return {**HELD_OUT, **planned}
 
 
-def _small(name: str) -> Workload:
+def _small(name: str) -> LimitedProgram:
     workload = WORKLOADS[name]
-    return Workload(
+    return LimitedProgram(
         workload.program(tracer_framework()),
         lambda _: make_inputs(workload, "small"),
         workload.sizes["small"].limit,
@@ -63,8 +62,8 @@ def _small(name: str) -> Workload:
 
 def _prepared(name: str) -> tuple[Any, tuple[Any, ...]]:
     workload = programs()[name]
-    inputs = tracer.tree.map(tnp.asarray, workload.inputs(np.random.default_rng(0)))
-    return tracer.compile(workload.program, memory_limit=workload.limit), inputs
+    inputs = tracer.tree.map(tnp.asarray, workload.arrays())
+    return tracer.compile(workload.function, memory_limit=workload.limit), inputs
 
 
 def prepare(name: str) -> Callable[[], Any]:

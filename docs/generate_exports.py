@@ -1,22 +1,27 @@
-"""Write what `tracer.ops` and `tracer.numpy` export: all records, and NumPy's functions.
+"""Write what packages export: the records of `tracer.ops`, and what NumPy and SciPy have too.
 
-python docs/generate_exports.py            writes the imports and `__all__` of both packages
+python docs/generate_exports.py            writes the imports and `__all__` of each package
 python docs/generate_exports.py --check    exits with 1 when one of them is out of date
 
-Both stay lists in plain Python, which type checkers and readers can follow. In `ops` a record is
-what is annotated as one, `name: Op = ...`; in `numpy` a name is public that NumPy has too. What is
-imported from elsewhere is written by hand. `make format` sorts what was added.
+They stay lists in plain Python, which type checkers and readers can follow. In `ops` a record is
+what is annotated as one, `name: Op = ...`; elsewhere a name is public that the library of the same
+name has. What is imported from other packages is written by hand. `make generate` sorts what was
+added.
 """
 
 from __future__ import annotations
 
-import argparse
 import ast
+import functools
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
+import scipy.linalg
+import scipy.special
+from table_page import write_or_check
 
 ROOT = Path(__file__).parent.parent
 OWN_NAMES = {"top_k"}
@@ -32,11 +37,11 @@ def records(path: Path) -> Iterator[str]:
             yield ast.unparse(node.target)
 
 
-def functions(path: Path) -> Iterator[str]:
-    """Yield what a file of `tracer.numpy` defines and NumPy has."""
+def functions(library: ModuleType, path: Path) -> Iterator[str]:
+    """Yield what a file defines and a library has."""
     for node in [] if path.stem in HELPERS else ast.parse(path.read_text()).body:
         for name in _defined(node):
-            if not name.startswith("_") and (name in OWN_NAMES or hasattr(np, name)):
+            if not name.startswith("_") and (name in OWN_NAMES or hasattr(library, name)):
                 yield name
 
 
@@ -50,18 +55,29 @@ def _defined(node: ast.stmt) -> list[str]:
     return []
 
 
-PACKAGES: dict[str, Callable[[Path], Iterator[str]]] = {"ops": records, "numpy": functions}
+PACKAGES: dict[str, Callable[[Path], Iterator[str]]] = {
+    "ops": records,
+    "numpy": functools.partial(functions, np),
+    "numpy.linalg": functools.partial(functions, np.linalg),
+    "numpy.fft": functools.partial(functions, np.fft),
+    "scipy.linalg": functools.partial(functions, scipy.linalg),
+    "scipy.special": functools.partial(functions, scipy.special),
+}
 
 
 def written_file(package: str) -> Path:
-    """Return the file that holds a package's exports."""
-    return ROOT / "tracer" / package / "__init__.py"
+    """Return the file that holds a package's exports: that of a module, which has its own."""
+    place = ROOT.joinpath("tracer", *package.split("."))
+    return place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
 
 
 def updated(package: str, text: str) -> str:
-    """Return the text of a package's `__init__.py` with all exports and none that is gone."""
-    files = [path for path in written_file(package).parent.glob("*.py") if path.stem != "__init__"]
-    names = {f"tracer.{package}.{path.stem}": set(PACKAGES[package](path)) for path in files}
+    """Return the text of a package's file with all exports and none that is gone."""
+    file, public = written_file(package), PACKAGES[package]
+    if file.stem != "__init__":
+        return _with_list(text, set(public(file)))
+    files = [path for path in file.parent.glob("*.py") if path != file]
+    names = {f"tracer.{package}.{path.stem}": set(public(path)) for path in files}
     for module, wanted in sorted(names.items()):
         text = _with_import(text, module, wanted)
     return _with_list(text, set().union(*names.values()))
@@ -114,20 +130,11 @@ def _put(text: str, node: ast.stmt, lines: list[str]) -> str:
     return "\n".join([*before[: node.lineno - 1], *lines, *before[node.end_lineno :]]) + "\n"
 
 
-def main() -> int:
-    """Write or check both files."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true")
-    is_check, is_same = parser.parse_args().check, True
-    for package in PACKAGES:
-        path = written_file(package)
-        before = path.read_text()
-        text = updated(package, before)
-        is_same &= text == before
-        if not is_check:
-            path.write_text(text)
-    return 0 if is_same or not is_check else 1
+def texts() -> dict[Path, str]:
+    """Return each file that is written, and its text."""
+    files = {package: written_file(package) for package in PACKAGES}
+    return {file: updated(package, file.read_text()) for package, file in files.items()}
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_or_check(texts(), __doc__))

@@ -30,4 +30,4 @@ def page(text: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(write_or_check(PAGE, page(PAGE.read_text()), __doc__))
+    sys.exit(write_or_check({PAGE: page(PAGE.read_text())}, __doc__))

@@ -6,13 +6,13 @@ python docs/generate_surface.py --check    exits with 1 when the page is out of 
 
 from __future__ import annotations
 
-import argparse
 import inspect
 import sys
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
+from table_page import write_or_check
 
 import tracer.numpy as tnp
 
@@ -230,16 +230,5 @@ def page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def main() -> int:
-    """Write or check the page."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true")
-    text = page()
-    if parser.parse_args().check:
-        return 0 if PAGE.read_text() == text else 1
-    PAGE.write_text(text)
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_or_check({PAGE: page()}, __doc__))

@@ -1,9 +1,9 @@
-"""Pages of docs/ with a table that is written from the code: written anew, or checked."""
+"""What is written from the code, pages of docs/ and lists of exports: written anew, or checked."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 
@@ -16,11 +16,12 @@ def with_table(text: str, head: Sequence[str], rows: Iterable[str]) -> str:
     return "\n".join([*lines[:start], *table, *lines[end:]]) + "\n"
 
 
-def write_or_check(path: Path, text: str, description: str | None) -> int:
-    """Write a page; with --check return 1 where it is out of date, and write nothing."""
+def write_or_check(texts: Mapping[Path, str], description: str | None) -> int:
+    """Write files; with --check return 1 where one is out of date, and write nothing."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--check", action="store_true")
     if parser.parse_args().check:
-        return 0 if path.read_text() == text else 1
-    path.write_text(text)
+        return int(any(path.read_text() != text for path, text in texts.items()))
+    for path, text in texts.items():
+        path.write_text(text)
     return 0

@@ -12,11 +12,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tracer.ir import Node
-from tracer.optimizer.remat import Search
+from tracer.optimizer.remat import RecomputationSearch
 from tracer.optimizer.remat.choose import Choice, Peak
 
 
-class DynamicSearch(Search):
+class DynamicSearch(RecomputationSearch):
     """Our search with their order of values."""
 
     def ranked(self, peak: Peak, drops: dict[Node, int], least: int) -> list[Choice]:

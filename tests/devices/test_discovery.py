@@ -27,7 +27,7 @@ ROOT = Path(__file__).parent.parent.parent
 @pytest.fixture
 def _no_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plugins, "_version", lambda wheel: None)
-    monkeypatch.setattr(backend, "_SEARCH", backend._Search())
+    monkeypatch.setattr(backend, "_REGISTRY", backend._DeviceRegistry())
 
 
 @pytest.mark.xla
@@ -131,7 +131,7 @@ def test_an_attached_device_that_fails_is_said_once(monkeypatch: pytest.MonkeyPa
 
     broken = clients.Platform(fails, lambda: True, "an NVIDIA driver")
     monkeypatch.setitem(clients.PLATFORMS, "gpu", broken)
-    search = backend._Search()
+    search = backend._DeviceRegistry()
     with pytest.warns(RuntimeWarning, match="a GPU seems to be attached.*driver is too old"):
         assert search.on("gpu") == ()
     assert search.on("gpu") == ()
@@ -143,7 +143,7 @@ def test_the_default_device_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     assert str(tracer.default_device()) == "cpu:0"
     tracer.set_default_device(None)
     monkeypatch.setenv("TRACER_DEVICE", "cpu:77")
-    monkeypatch.setattr(backend, "_SEARCH", backend._Search())
+    monkeypatch.setattr(backend, "_REGISTRY", backend._DeviceRegistry())
     with pytest.raises(DeviceError, match="cpu:77"):
         tracer.default_device()
 

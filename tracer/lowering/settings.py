@@ -139,7 +139,7 @@ SETTINGS: dict[str, Setting] = {
             "barrier",
             "the partial results of a long reduction",
             "sums over leading axes go through memory in order, and long sums keep their digits",
-            "CPU, reductions inside one op (arg-max) of 65 rows or 2,048 columns and more",
+            "CPU, inside one op (arg-max of 64 bits, solves), from 65 rows or 2,048 columns on",
         ),
         Setting(
             "stored fills",

@@ -81,22 +81,28 @@ def _evaluate(decompose: Callable[[Array], Any], a: Array, inferred: ShapeDtype 
     return evaluate_each(lambda matrix: (decompose(matrix),), a, (inferred,))[0]
 
 
-def _lower_eigh(b: Any, types: Types, a: Any, *, compute_vectors: bool) -> Any:
-    del compute_vectors  # the types say it
-    if types[0].size == 0:
-        return tuple(b.splat(0, type) for type in types)
-    return b.eigh(types, a)
+def _lowering(method: str) -> Callable[..., Any]:
+    def lower(b: Any, types: Types, a: Any, *, compute_vectors: bool) -> Any:
+        del compute_vectors  # the types say it
+        if types[0].size == 0:
+            return tuple(b.splat(0, type) for type in types)
+        return getattr(b, method)(types, a)
+
+    return lower
+
+
+def _parts(op: Op, g: Any, out: Any, a: Value, compute_vectors: bool) -> tuple[Any, ...]:
+    """Return the cotangents of values and vectors, None for none, then values and vectors."""
+    if compute_vectors:
+        return (*g, *out)
+    return (g, None, *op(a, compute_vectors=True))
 
 
 def _eigh_vjp(g: Any, out: Any, a: Value, *, compute_vectors: bool) -> tuple[Cotangent]:
     """Return the Hermitian part of V (diag(G_w) + (V^H G_V) / (w_j - w_i)) V^H."""
     if a.type.size == 0:
         return (zeros_like(a),)
-    if compute_vectors:
-        (for_values, for_vectors), (values, vectors) = g, out
-    else:
-        for_values, for_vectors = g, None
-        values, vectors = eigh(a, compute_vectors=True)
+    for_values, for_vectors, values, vectors = _parts(eigh, g, out, a, compute_vectors)
     if for_vectors is None:
         # Hermitian as it is, to rounding.
         scaled = ops.multiply(vectors, as_dtype_of(as_columns(for_values, a), a))
@@ -125,7 +131,7 @@ eigh: Op = Op(
     "it does not converge. The gradient is Hermitian.",
     infer=_infer_eigh,
     evaluate=_evaluate_eigh,
-    lower=_lower_eigh,
+    lower=_lowering("eigh"),
     vjp=_eigh_vjp,
     axes=matrix_axes,
     cost=_eigh_cost,
@@ -150,22 +156,11 @@ def _evaluate_eig(a: Array, *, compute_vectors: bool) -> Any:
     return _evaluate(decompose, a, inferred)
 
 
-def _lower_eig(b: Any, types: Types, a: Any, *, compute_vectors: bool) -> Any:
-    del compute_vectors  # the types say it
-    if types[0].size == 0:
-        return tuple(b.splat(0, type) for type in types)
-    return b.eig(types, a)
-
-
 def _eig_vjp(g: Any, out: Any, a: Value, *, compute_vectors: bool) -> tuple[Cotangent]:
     """Return V^-H (diag(G_w) + (V^H G) / conj(w_j - w_i)) V^H, G being G_V on unit vectors."""
     if a.type.size == 0:
         return (zeros_like(a),)
-    if compute_vectors:
-        (for_values, for_vectors), (values, vectors) = g, out
-    else:
-        for_values, for_vectors = g, None
-        values, vectors = eig(a, compute_vectors=True)
+    for_values, for_vectors, values, vectors = _parts(eig, g, out, a, compute_vectors)
     left = adjoint(vectors)
     terms = []
     if for_vectors is not None:
@@ -213,7 +208,7 @@ eig: Op = Op(
     "not converge.",
     infer=_infer_eig,
     evaluate=_evaluate_eig,
-    lower=_lower_eig,
+    lower=_lowering("eig"),
     vjp=_eig_vjp,
     axes=matrix_axes,
     cost=_eig_cost,

@@ -1,10 +1,13 @@
-"""Arg-max and arg-min on CPU: one integer holds an element's order and its position.
+"""The place of an extreme on CPU: one integer holds an element's order and its position.
 
 XLA:CPU does not vectorise a reduction of (value, index) pairs: measured 40 to 60 times slower than
 the maximum alone. So elements of up to 32 bits become integers of the same order in the upper half
 of an int64, whose lower half counts down along the axis. The largest of these integers is the first
 of the largest elements. That is one plain reduction, which XLA vectorises and fuses with the
 computation of the elements, and which reads them once.
+
+The functions add nodes to the current builder: the pass *pack-extremes* writes arg-max, arg-min and
+the largest of each row with them, and the rounds of a top-k are lowered from them.
 """
 
 from __future__ import annotations
@@ -13,7 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from tracer.ir import ShapeDtype
+from tracer import ops
+from tracer.ir import ShapeDtype, Value
+from tracer.ops import helpers
 from tracer.ops.rules import is_float
 
 _INT32, _INT64 = np.dtype(np.int32), np.dtype(np.int64)
@@ -30,79 +35,64 @@ def fits(type: ShapeDtype, axis: int) -> bool:
     return type.dtype.itemsize * 8 <= _WIDTH and type.shape[axis] <= _LOWER
 
 
-def lower_packed(b: Any, x: Any, *, axis: int, largest: bool) -> tuple[Any, Any]:
-    """Emit the first largest (or smallest) element along an axis, and its int32 index.
+def pack(x: Value, *, axis: int, largest: bool) -> Value:
+    """Return int64, larger for a better element; of equal elements for the first.
 
     NaN is both largest and smallest.
     """
-    packed = pack(b, x, axis=axis, largest=largest)
-    type = packed.type.with_shape((*x.shape[:axis], *x.shape[axis + 1 :]))
-    lowest = b.splat(np.iinfo(_INT64).min, type.with_shape(()))
-    (found,) = b.reduce_in_stages((type,), (packed,), (lowest,), (axis,), larger)
-    return unpack(b, found, x.dtype, largest=largest)
+    keys = helpers.convert(_keys(x, largest=largest), _INT64)
+    upper = ops.shift_left(keys, helpers.full_like(keys, _WIDTH))
+    count = ops.iota(shape=x.shape, dtype=_INT64, dimension=axis)
+    places = ops.subtract(helpers.full_like(keys, _LOWER), count)
+    return ops.or_(upper, places)  # type: ignore[no-any-return]
 
 
-def pack(b: Any, x: Any, *, axis: int, largest: bool) -> Any:
-    """Return int64, larger for a better element; of equal elements for the first."""
-    keys = b.convert(x.type.with_dtype(_INT64), _keys(b, x, largest=largest))
-    upper = b.shift_left(keys, b.splat(_WIDTH, keys.type))
-    places = b.subtract(b.splat(_LOWER, keys.type), b.iota(keys.type, axis))
-    return b.or_(upper, places)
+def place_of(packed: Value) -> Value:
+    """Return the int32 positions that packed integers encode."""
+    place = helpers.convert(ops.and_(packed, helpers.full_like(packed, _LOWER)), _INT32)
+    return ops.subtract(helpers.full_like(place, _LOWER), place)  # type: ignore[no-any-return]
 
 
-def unpack(b: Any, packed: Any, dtype: np.dtype[Any], *, largest: bool) -> tuple[Any, Any]:
-    """Return the elements that packed integers encode, and their int32 positions."""
-    wide, narrow = packed.type, packed.type.with_dtype(_INT32)
-    key = b.convert(narrow, b.shift_right_arithmetic(packed, b.splat(_WIDTH, wide)))
-    place = b.convert(narrow, b.and_(packed, b.splat(_LOWER, wide)))
-    value = _value(b, key, wide.with_dtype(dtype), largest=largest)
-    return value, b.subtract(b.splat(_LOWER, narrow), place)
+def element_of(packed: Value, dtype: np.dtype[Any], *, largest: bool) -> Value:
+    """Return the elements that packed integers encode."""
+    upper = ops.shift_right_arithmetic(packed, helpers.full_like(packed, _WIDTH))
+    key = helpers.convert(upper, _INT32)
+    original = key if largest else ops.not_(key)
+    if dtype == np.uint32:
+        return ops.bitcast_convert(_with_other_sign(original), dtype=dtype)  # type: ignore[no-any-return]
+    if not is_float(dtype):
+        return helpers.convert(original, dtype)
+    is_nan = ops.compare(key, helpers.full_like(key, _LOWER), direction="EQ")
+    number = ops.bitcast_convert(_flipped(original), dtype=np.dtype(np.float32))
+    return helpers.convert(ops.select(is_nan, helpers.full_like(number, np.nan), number), dtype)
 
 
-def larger(b: Any, x: Any, y: Any) -> tuple[Any]:
-    """Emit the combiner of a maximum of integers."""
-    return (b.maximum(x, y),)
-
-
-def _keys(b: Any, x: Any, *, largest: bool) -> Any:
+def _keys(x: Value, *, largest: bool) -> Value:
     """Return int32 that are ordered like the elements, or the other way round."""
     if not is_float(x.dtype):
-        keys = _integer_keys(b, x)
-        return keys if largest else b.not_(keys)
-    x = b.convert(x.type.with_dtype(np.float32), x)
-    type = x.type.with_dtype(_INT32)
-    keys = _flipped(b, b.bitcast_convert(type, x))
+        keys = _integer_keys(x)
+        return keys if largest else ops.not_(keys)
+    x = helpers.convert(x, np.dtype(np.float32))
+    keys = _flipped(ops.bitcast_convert(x, dtype=_INT32))
     # -0 equals +0.
-    keys = b.select(b.compare("EQ", keys, b.splat(-1, type)), b.splat(0, type), keys)
-    keys = keys if largest else b.not_(keys)
-    return b.select(b.compare("NE", x, x), b.splat(_LOWER, type), keys)
+    is_zero = ops.compare(keys, helpers.full_like(keys, -1), direction="EQ")
+    keys = ops.select(is_zero, helpers.zeros_like(keys), keys)
+    keys = keys if largest else ops.not_(keys)
+    is_nan = ops.compare(x, x, direction="NE")
+    return ops.select(is_nan, helpers.full_like(keys, _LOWER), keys)  # type: ignore[no-any-return]
 
 
-def _flipped(b: Any, bits: Any) -> Any:
+def _flipped(bits: Value) -> Value:
     """Flip all bits but the sign of negative numbers, whose bit patterns descend; or flip back."""
-    sign = b.shift_right_arithmetic(bits, b.splat(_WIDTH - 1, bits.type))
-    return b.xor(bits, b.and_(sign, b.splat(_LOWER, bits.type)))
+    sign = ops.shift_right_arithmetic(bits, helpers.full_like(bits, _WIDTH - 1))
+    return ops.xor(bits, ops.and_(sign, helpers.full_like(bits, _LOWER)))  # type: ignore[no-any-return]
 
 
-def _value(b: Any, key: Any, type: ShapeDtype, *, largest: bool) -> Any:
-    """Return the element that a key encodes."""
-    original = key if largest else b.not_(key)
-    if not is_float(type.dtype):
-        if type.dtype == np.uint32:
-            return b.bitcast_convert(type, _with_other_sign(b, original))
-        return b.convert(type, original)
-    wide = type.with_dtype(np.float32)
-    is_nan = b.compare("EQ", key, b.splat(_LOWER, key.type))
-    number = b.bitcast_convert(wide, _flipped(b, original))
-    return b.convert(type, b.select(is_nan, b.splat(np.nan, wide), number))
+def _with_other_sign(x: Value) -> Value:
+    return ops.xor(x, helpers.full_like(x, np.iinfo(_INT32).min))  # type: ignore[no-any-return]
 
 
-def _with_other_sign(b: Any, x: Any) -> Any:
-    return b.xor(x, b.splat(np.iinfo(_INT32).min, x.type))
-
-
-def _integer_keys(b: Any, x: Any) -> Any:
-    type = x.type.with_dtype(_INT32)
+def _integer_keys(x: Value) -> Value:
     if x.dtype == np.uint32:
-        return _with_other_sign(b, b.bitcast_convert(type, x))
-    return b.convert(type, x)
+        return _with_other_sign(ops.bitcast_convert(x, dtype=_INT32))
+    return helpers.convert(x, _INT32)

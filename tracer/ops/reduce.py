@@ -22,7 +22,7 @@ from tracer.ops import helpers
 from tracer.ops.batch import leading
 from tracer.ops.elementwise import INTEGER, Vjp
 from tracer.ops.merges import first_extreme
-from tracer.ops.packed_extreme import PACKED_BYTES, fits, lower_packed
+from tracer.ops.packed_extreme import PACKED_BYTES, fits
 from tracer.ops.rules import (
     dtype_kind,
     moved_bytes,
@@ -307,13 +307,10 @@ def first_of(direction: str) -> Callable[..., tuple[Any, Any]]:
 
 
 def _lower_arg(direction: str, identity: Callable[[np.dtype[Any]], Any]) -> Callable[..., Any]:
-    """Lower to one reduction: over packed integers, or over (value, index) pairs."""
+    """Lower to one reduction of (value, index) pairs; *pack-extremes* writes another on CPUs."""
 
     def lower(b: Any, types: Types, x: Any, *, axis: int, index_dtype: np.dtype[Any]) -> Any:
         type = x.type
-        if b.target.kernels.packed_extremes and fits(type, axis):
-            _, index = lower_packed(b, x, axis=axis, largest=direction == "GT")
-            return b.convert(types[0], index)
         indices = b.iota(type.with_dtype(index_dtype), axis)
         initial = b.splat(identity(type.dtype), ShapeDtype((), type.dtype))
         zero = b.splat(0, ShapeDtype((), index_dtype))

@@ -20,7 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from tracer.ops.packed_extreme import larger, pack, unpack
+from tracer.ops.bodies import lower_expansion
+from tracer.ops.packed_extreme import element_of, pack, place_of
 
 _INT64 = np.dtype(np.int64)
 
@@ -31,7 +32,8 @@ def lower_rounds(b: Any, x: Any, k: int, *, largest: bool = True) -> tuple[Any, 
     NaN is both largest and smallest; of equals the first is the best.
     """
     # Stored once: else XLA computes the elements again in every round.
-    (packed,) = b.optimization_barrier((pack(b, x, axis=1, largest=largest),), "stored ranks")
+    ranks = lower_expansion(lambda x: [pack(x, axis=1, largest=largest)], [x.type], b, [x])
+    (packed,) = b.optimization_barrier(ranks, "stored ranks")
     row_type = packed.type.with_shape(packed.shape[:1])
     least = np.iinfo(_INT64).min
     initial, excluded = b.splat(least, row_type.with_shape(())), b.splat(least, packed.type)
@@ -42,4 +44,16 @@ def lower_rounds(b: Any, x: Any, k: int, *, largest: bool = True) -> tuple[Any, 
         found.append(b.reshape(row_type.with_shape((*row_type.shape, 1)), last))
         limits = b.broadcast_in_dim(packed.type, last, (0,))
         below = b.select(b.compare("LT", packed, limits), packed, excluded)
-    return unpack(b, b.concatenate(found, 1), x.dtype, largest=largest)
+    best = b.concatenate(found, 1)
+    value, place = lower_expansion(
+        lambda best: [element_of(best, x.dtype, largest=largest), place_of(best)],
+        [best.type],
+        b,
+        [best],
+    )
+    return value, place
+
+
+def larger(b: Any, x: Any, y: Any) -> tuple[Any]:
+    """Emit the combiner of a maximum of integers."""
+    return (b.maximum(x, y),)

@@ -29,10 +29,10 @@ import numpy as np
 from tracer.ir import Cost, ShapeDtype
 from tracer.ir.library_calls import ReductionCall, SelectionCall
 from tracer.ir.op import Types
-from tracer.ops.packed_extreme import PACKED_BYTES, fits, larger, lower_packed
+from tracer.ops.packed_extreme import PACKED_BYTES, fits
 from tracer.ops.reduce import lowest
 from tracer.ops.rules import is_float, moved_bytes
-from tracer.ops.top_k_rounds import lower_rounds
+from tracer.ops.top_k_rounds import larger, lower_rounds
 
 _INT32 = np.dtype(np.int32)
 _EXACT_BITS = 16
@@ -40,10 +40,7 @@ _EXACT_BITS = 16
 
 
 def lower_top_k(b: Any, types: Types, x: Any, *, k: int) -> tuple[Any, Any]:
-    """Lower `top_k`: as a reduction if k is 1, in two stages where rows are long."""
-    if b.target.kernels.packed_extremes and _is_reduction(x.type, k):
-        value, index = lower_packed(b, x, axis=len(x.shape) - 1, largest=True)
-        return b.reshape(types[0], value), b.reshape(types[1], index)
+    """Lower `top_k`: in two stages where rows are long; *pack-extremes* takes k = 1 on CPUs."""
     wide = x.type.with_dtype(_ordered_alike(x.dtype))
     rows, size = math.prod(x.shape[:-1]), x.shape[-1]
     ways = b.target.selection
@@ -61,7 +58,8 @@ def _call(rows: int, size: int, k: int, dtype: np.dtype[Any]) -> SelectionCall:
     return SelectionCall(rows, size, k, dtype.itemsize, is_float32=dtype == np.float32)
 
 
-def _is_reduction(type: ShapeDtype, k: int) -> bool:
+def is_extreme(type: ShapeDtype, k: int) -> bool:
+    """Tell whether it is one element of each row, which a reduction finds with its place."""
     return k == 1 and fits(type, type.ndim - 1)
 
 
@@ -172,7 +170,7 @@ def top_k_cost(operands: Types, results: Types, *, k: int) -> Cost:
     """Count a heap's comparisons; what rows take in stages or rounds is the target's to say."""
     (x,) = operands
     moved = moved_bytes(operands, results)
-    if _is_reduction(x, k):
+    if is_extreme(x, k):
         stages = ReductionCall(x.shape, (x.ndim - 1,), PACKED_BYTES)
         return Cost(x.size, moved, calls=(stages,))
     call = _call(math.prod(x.shape[:-1]), x.shape[-1], k, _ordered_alike(x.dtype))

@@ -14,6 +14,7 @@ from tracer.optimizer.fuse.concatenations import REDUCE_THROUGH_CONCATENATE
 from tracer.optimizer.fuse.duplicate import duplicate_pass
 from tracer.optimizer.fuse.horizontal import horizontal_pass
 from tracer.optimizer.legalize.broadcasts import stored_broadcasts_pass
+from tracer.optimizer.legalize.extremes import packed_extremes_pass
 from tracer.optimizer.legalize.fills import stored_fills_pass
 from tracer.optimizer.legalize.inner_products import summed_products_pass
 from tracer.optimizer.legalize.products import product_forms_pass
@@ -491,6 +492,22 @@ TABLE: tuple[PassEntry, ...] = (
         make=lambda c: stored_broadcasts_pass(c.options.machine),
         when="on CPUs, for vectors of 1 to 256 KiB; operations on arrays one by one, too",
         condition=lambda c: c.options.machine.broadcasts is not None,
+    ),
+    PassEntry(
+        option="pack-extremes",
+        stage=Stage.TARGET,
+        what=(
+            "arg-max, arg-min and the largest of each row are reductions of integers that hold "
+            "value and place, in stages ([memory-model.md](memory-model.md))"
+        ),
+        why_here=(
+            "to all before it is one node, whose cost has the bytes of the stages; it cuts its own "
+            "reductions"
+        ),
+        exact="yes",
+        make=lambda c: packed_extremes_pass(c.options.machine),
+        when=("on CPUs, for elements of up to 32 bits; operations on arrays one by one, too"),
+        condition=lambda c: c.options.machine.kernels.packed_extremes,
     ),
 )
 

@@ -30,9 +30,9 @@ class Sizes:
         reduction is faster.
     run_elements : int
         From so many reads on, features that lie side by side are stored in a run each first.
-    lane_bytes : int
+    pack_bytes : int
         Kernels on larger arrays take far longer than it takes to start them.
-    lane_flops : int
+    pack_flops : int
         Larger products gain nothing from a batch. One of 32 x 32 matrices takes half of these;
         from 64 on batches gain nothing.
     kept_bytes : int
@@ -64,8 +64,8 @@ class Sizes:
     direct_terms: int = 8
     direct_terms_without_product: int = 32
     run_elements: int = 1 << 20
-    lane_bytes: int = 1 << 16
-    lane_flops: int = 1 << 17
+    pack_bytes: int = 1 << 16
+    pack_flops: int = 1 << 17
     kept_bytes: int = 1 << 20
     copy_bytes: int = 1 << 12
     timed_bytes: int = 1 << 20

@@ -1,4 +1,4 @@
-"""Horizontal fusion: alike lanes at once, packed carries; its guards; what XLA makes of it."""
+"""Horizontal fusion: alike subgraphs at once, packed carries; its guards; what XLA makes of it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tracer.ir.verify import verify, verify_same_signature
 from tracer.optimizer.fuse import horizontal
 from tracer.optimizer.fuse.flat import flat_range, join_parts
 from tracer.optimizer.fuse.horizontal import horizontal_pass
-from tracer.optimizer.fuse.lanes import find_groups
+from tracer.optimizer.fuse.packs import find_isomorphic
 from tracer.optimizer.passes import PassLog, PassManager
 from tracer.optimizer.rewrite.expand import EXPAND
 from tracer.optimizer.rewrite.simplify import COMMON_SUBEXPRESSIONS, CONSTANT_FOLDING
@@ -234,13 +234,13 @@ def test_convolutions_are_left_alone() -> None:
 
 @pytest.mark.usefixtures("_always")
 def test_large_arrays_are_left_alone() -> None:
-    size = DEFAULT_TARGET.sizes.lane_bytes // 8
+    size = DEFAULT_TARGET.sizes.pack_bytes // 8
     graph = simplified(
         lambda values: [tnp.sin(x) for x in values], [np.zeros(size + 1) for _ in range(6)]
     )
     assert horizontal_pass(DEFAULT_TARGET).run(graph, PassLog()) is graph
     graph = simplified(lambda v: [tnp.sin(x) for x in v], [np.zeros(size)] * 6)
-    assert find_groups(graph, DEFAULT_TARGET.sizes)
+    assert find_isomorphic(graph, DEFAULT_TARGET.sizes)
 
 
 def test_carries_in_another_order_are_not_packed() -> None:
@@ -354,7 +354,7 @@ def _loop_text(text: str) -> str:
 def test_a_carry_that_several_lanes_read_is_not_packed_with_itself(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It is one carry: packed, it would be carried once for each lane."""
+    """It is one carry: packed, it would be carried once for each subgraph."""
     monkeypatch.setattr(horizontal, "_WORTHWHILE", 1e9)
 
     def function(values: Any, shared: Any) -> Any:

@@ -21,7 +21,7 @@ from tracer.optimizer.model.liveness import Liveness, graph_flops
 from tracer.optimizer.passes import PassLog, PassManager
 from tracer.optimizer.pipeline import STANDARD_PASSES, PlannerOptions
 from tracer.optimizer.planner import Planner
-from tracer.optimizer.remat import REMATERIALISE_NAME, Rematerialiser, Search
+from tracer.optimizer.remat import REMATERIALISE_NAME, RecomputationSearch, Rematerialiser
 from tracer.optimizer.remat.replay import replay
 from tracer.target import DEFAULT_TARGET
 
@@ -138,7 +138,8 @@ def test_no_more_operations_than_dynamic_rematerialisation(share: float) -> None
     graph = chain(16)
     limit = int(share * Liveness(graph).peak_bytes)
     ours, theirs = (
-        kind(graph, NONE, DEFAULT_TARGET).run(limit) for kind in (Search, DynamicSearch)
+        kind(graph, NONE, DEFAULT_TARGET).run(limit)
+        for kind in (RecomputationSearch, DynamicSearch)
     )
     assert ours.peak_bytes <= limit
     assert graph_flops(ours.graph) <= graph_flops(theirs.graph) or theirs.peak_bytes > limit
@@ -160,7 +161,7 @@ def test_no_more_operations_than_segments() -> None:
     by_hand = optimised(traced(tracer.grad(loss), MATRIX, MATRIX))
     plain = chain(16)
     limit = Liveness(by_hand).peak_bytes
-    found = Search(plain, NONE, DEFAULT_TARGET).run(limit)
+    found = RecomputationSearch(plain, NONE, DEFAULT_TARGET).run(limit)
     assert found.peak_bytes <= limit
     assert graph_flops(found.graph) <= graph_flops(by_hand)
 
@@ -175,7 +176,7 @@ def maxima(x: Any, a: Any) -> Any:
 
 def test_what_is_compared_with_its_maximum_is_computed_once() -> None:
     graph = optimised(traced(tracer.grad(maxima), MATRIX, MATRIX))
-    search = Search(graph, NONE, DEFAULT_TARGET)
+    search = RecomputationSearch(graph, NONE, DEFAULT_TARGET)
     compared = [node for node in graph.nodes if node.op is ops.compare]
     assert compared, "the gradient of a maximum compares with it"
     stored = [v.node for node in compared for v in node.operands if v.node in search.live.stored]
@@ -195,7 +196,7 @@ def test_results_loops_and_generated_values_are_left_alone() -> None:
         return (y @ looped).sum() + (looped @ y).sum(), kept
 
     graph = optimised(traced(program, MATRIX))
-    reasons = Search(graph, NONE, DEFAULT_TARGET).program.refused.values()
+    reasons = RecomputationSearch(graph, NONE, DEFAULT_TARGET).program.refused.values()
     assert any("result of a while" in reason for reason in reasons)
     assert "it is a result of the program" in reasons
 

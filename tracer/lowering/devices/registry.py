@@ -21,7 +21,7 @@ from tracer.target import ACCELERATORS, Target
 _ALIASES = {"cuda": "gpu"}
 
 
-class _Search:
+class _DeviceRegistry:
     """The devices of each platform, looked for once, and why there are none."""
 
     def __init__(self) -> None:
@@ -108,7 +108,7 @@ def _device(platform: str, raw: Any, machine: str = "", target: Target | None = 
     )
 
 
-_SEARCH = _Search()
+_REGISTRY = _DeviceRegistry()
 
 
 def devices(platform: str | None = None) -> list[Device]:
@@ -132,10 +132,10 @@ def devices(platform: str | None = None) -> list[Device]:
         There is no such platform or machine, or no compiler for it.
     """
     if platform is None:
-        return list(_SEARCH.everywhere())
+        return list(_REGISTRY.everywhere())
     name = _ALIASES.get(platform, platform)
     if name in PLATFORMS:
-        return list(_SEARCH.on(name))
+        return list(_REGISTRY.on(name))
     found = _described(platform)
     if found is None:
         raise _unknown(platform)
@@ -151,7 +151,7 @@ def default_device() -> Device:
     It equals the device of that name and is another object, so that arrays that were put nowhere
     can be told: they follow the others (`is_uncommitted`).
     """
-    return _SEARCH.default()
+    return _REGISTRY.default()
 
 
 def is_uncommitted(place: Any) -> bool:
@@ -159,7 +159,7 @@ def is_uncommitted(place: Any) -> bool:
 
     As in JAX, such arrays go where the others of an expression were put.
     """
-    return place is _SEARCH.default()
+    return place is _REGISTRY.default()
 
 
 def set_default_device(device: Device | str | None) -> None:
@@ -176,7 +176,7 @@ def set_default_device(device: Device | str | None) -> None:
         There is no such device here.
     """
     if device is None:
-        _SEARCH.set_default(None)
+        _REGISTRY.set_default(None)
         return
     found = find_device(device)
     if not found.is_local:
@@ -184,7 +184,7 @@ def set_default_device(device: Device | str | None) -> None:
             f"{found} cannot be the default device: nothing can run there from this process",
             mend="name it in tracer.compile(..., device=...)",
         )
-    _SEARCH.set_default(found)
+    _REGISTRY.set_default(found)
 
 
 def find_device(device: Device | str | None) -> Device:
@@ -215,7 +215,7 @@ def find_device(device: Device | str | None) -> Device:
     platform = _ALIASES.get(name, name)
     if platform in PLATFORMS:
         wanted = f"{platform}:{number}" if number else None
-        local = (found for found in _SEARCH.on(platform) if wanted or found.is_local)
+        local = (found for found in _REGISTRY.on(platform) if wanted or found.is_local)
         for found in local:
             if wanted in (None, str(found)):
                 return found
@@ -247,13 +247,13 @@ def _described(machine: str) -> tuple[Device, ...] | None:
     if target is None or len(rest) > 2:
         return None
     name = ":".join((platform, *rest))
-    return _SEARCH.absent(name, plugins.plugin_of(platform), target)
+    return _REGISTRY.absent(name, plugins.plugin_of(platform), target)
 
 
 def _unknown(device: str) -> DeviceError:
     """Return the error for a missing device: what was looked for, found, and can be installed."""
     platform = _ALIASES.get(device.split(":")[0], device.split(":")[0])
-    names = ", ".join(map(str, _SEARCH.everywhere()))
+    names = ", ".join(map(str, _REGISTRY.everywhere()))
     what, mends = f"there is no device {device!r}", [f"use one of {names}"]
     if platform in plugins.PLUGINS:
         what += f": {_why_none(platform)}"
@@ -263,7 +263,7 @@ def _unknown(device: str) -> DeviceError:
 
 
 def _why_none(platform: str) -> str:
-    reasons = [_SEARCH.reasons[platform].what] if platform in _SEARCH.reasons else []
+    reasons = [_REGISTRY.reasons[platform].what] if platform in _REGISTRY.reasons else []
     try:
         plugins.plugin_of(platform)
     except DeviceError as error:

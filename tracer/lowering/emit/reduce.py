@@ -1,8 +1,10 @@
 """Reductions: one op of StableHLO each; those inside another op in the stages of the device.
 
 A reduction that is a node of the graph is cut into stages by the pass *stage-reductions*. Arg-max
-over pairs, the rounds of a top-k, and solves by blocks reduce inside one op: no pass sees these, so
-their stages (`target/reductions.py`) are written here.
+of 64 bits, over pairs, the rounds of a top-k, and solves by blocks reduce inside one op: no pass
+sees these, so their stages (`target/reductions.py`) are written here. No op of the graph reduces
+pairs; as two reductions, of the values and then of their places, the elements would be computed or
+stored twice. Rounds and solves are loops over what they reduce themselves.
 """
 
 from __future__ import annotations

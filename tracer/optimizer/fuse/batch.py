@@ -1,4 +1,4 @@
-"""Compute a group of equal lanes at once: one op on packed operands for each of their nodes."""
+"""Compute a pack of equal subgraphs at once: one op on packed operands for each of their nodes."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from tracer import ops
 from tracer.ir import Builder, Graph, Node, Value
 from tracer.ir.graph import copy_nodes
 from tracer.ir.op import Batching
-from tracer.optimizer.fuse.flat import cut, flatten, join_parts, pack, shaped
-from tracer.optimizer.fuse.lanes import Group, Lane, splat_of
+from tracer.optimizer.fuse.flat import cut, flatten, join_parts, pack_values, shaped
+from tracer.optimizer.fuse.packs import Pack, Subgraph, splat_of
 
 
-def fuse_group(graph: Graph, group: Group) -> Graph:
-    """Return the graph in which the group's lanes are computed at once.
+def fuse_group(graph: Graph, pack: Pack) -> Graph:
+    """Return the graph in which the pack's subgraphs are computed at once.
 
-    Nodes that wait for a lane come after all lanes; the others keep their order.
+    Nodes that wait for a subgraph come after all subgraphs; the others keep their order.
     """
-    members = {node for lane in group for node in lane.nodes}
-    wanted = {value for lane in group for value in lane.leaves} | {
-        scalar for lane in group for scalar in _splats(lane)
+    members = {node for subgraph in pack for node in subgraph.nodes}
+    wanted = {value for subgraph in pack for value in subgraph.leaves} | {
+        scalar for subgraph in pack for scalar in _splats(subgraph)
     }
     others = [node for node in graph.nodes if node not in members]
     read = {value for node in others for value in node.operands}.union(graph.outputs)
@@ -30,7 +30,7 @@ def fuse_group(graph: Graph, group: Group) -> Graph:
         later: list[Node] | None = []
         for node in others:
             if later is not None and not wanted:
-                _emit(builder, group, read, values)
+                _emit(builder, pack, read, values)
                 copy_nodes(builder, later, values)
                 later = None
             if later is None or all(value in values for value in node.operands):
@@ -39,22 +39,22 @@ def fuse_group(graph: Graph, group: Group) -> Graph:
             else:
                 later.append(node)
         if later is not None:
-            _emit(builder, group, read, values)
+            _emit(builder, pack, read, values)
             copy_nodes(builder, later, values)
         return join_parts(builder.finish([values[value] for value in graph.outputs]))
 
 
-def _splats(lane: Lane) -> list[Value]:
-    found = [splat_of(value) for node in lane.nodes for value in node.operands]
+def _splats(subgraph: Subgraph) -> list[Value]:
+    found = [splat_of(value) for node in subgraph.nodes for value in node.operands]
     return [scalar for scalar in found if scalar is not None]
 
 
-def _emit(builder: Builder, group: Group, read: Set[Value], values: dict[Value, Value]) -> None:
-    """Emit the group, and the parts of its results that others read."""
-    builder.source = group[0].nodes[0].source
-    emit = _emit_products if group[0].is_product else _emit_elementwise
-    for position, flat in enumerate(emit(group, values)):
-        old = [lane.nodes[position].results[0] for lane in group]
+def _emit(builder: Builder, pack: Pack, read: Set[Value], values: dict[Value, Value]) -> None:
+    """Emit the pack, and the parts of its results that others read."""
+    builder.source = pack[0].nodes[0].source
+    emit = _emit_products if pack[0].is_product else _emit_elementwise
+    for position, flat in enumerate(emit(pack, values)):
+        old = [subgraph.nodes[position].results[0] for subgraph in pack]
         start = 0
         for value in old:
             if value in read:
@@ -64,13 +64,13 @@ def _emit(builder: Builder, group: Group, read: Set[Value], values: dict[Value, 
     builder.source = None
 
 
-def _emit_elementwise(group: Group, values: dict[Value, Value]) -> list[Value]:
-    first = group[0]
+def _emit_elementwise(pack: Pack, values: dict[Value, Value]) -> list[Value]:
+    first = pack[0]
     flat: dict[Value, Value] = {}
     for position, leaf in enumerate(first.leaves):
-        given = [lane.leaves[position] for lane in group]
+        given = [subgraph.leaves[position] for subgraph in pack]
         flat[leaf] = _packed(given, values)
-    size = sum(lane.size for lane in group)
+    size = sum(subgraph.size for subgraph in pack)
     for node in first.nodes:
         operands = [_flat_operand(value, flat, values, size) for value in node.operands]
         assert node.op is not None
@@ -84,7 +84,7 @@ def _packed(given: Sequence[Value], values: dict[Value, Value]) -> Value:
         shape, axes = (len(given), *first.shape), range(1, first.type.ndim + 1)
         rows = ops.broadcast_in_dim(values[first], shape=shape, dimensions=tuple(axes))
         return flatten(rows)
-    return pack([values[value] for value in given])
+    return pack_values([values[value] for value in given])
 
 
 def _flat_operand(
@@ -97,15 +97,15 @@ def _flat_operand(
     return result
 
 
-def _emit_products(group: Group, values: dict[Value, Value]) -> list[Value]:
-    node, count = group[0].nodes[0], len(group)
+def _emit_products(pack: Pack, values: dict[Value, Value]) -> list[Value]:
+    node, count = pack[0].nodes[0], len(pack)
     operands, batched = [], []
     for position, first in enumerate(node.operands):
-        given = [lane.leaves[position] for lane in group]
+        given = [subgraph.leaves[position] for subgraph in pack]
         is_shared = all(value is first for value in given)
         batched.append(not is_shared)
         new = [values[value] for value in given]
-        operands.append(new[0] if is_shared else shaped(pack(new), (count, *first.shape)))
+        operands.append(new[0] if is_shared else shaped(pack_values(new), (count, *first.shape)))
     op = node.op
     assert op is not None
     assert op.batch is not None
@@ -114,7 +114,7 @@ def _emit_products(group: Group, values: dict[Value, Value]) -> list[Value]:
 
 
 def _no_bodies(*_: Any) -> Any:
-    raise AssertionError("lanes hold no bodies")
+    raise AssertionError("subgraphs hold no bodies")
 
 
 __all__ = ["fuse_group"]

@@ -1,7 +1,7 @@
 """Many arrays as one flat array: where each value's part is, joining parts, extracting them.
 
-Extracting a part and joining it with its neighbours again costs nothing: `pack` finds that the
-values are already adjacent in an existing array.
+Extracting a part and joining it with its neighbours again costs nothing: `pack_values` finds that
+the values are already adjacent in an existing array.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def adjoining(values: Sequence[Value]) -> Range | None:
     return Range(first.root, first.start, ranges[-1].stop)
 
 
-def pack(values: Sequence[Value]) -> Value:
+def pack_values(values: Sequence[Value]) -> Value:
     """Emit one flat array of all elements of the values, in order."""
     whole = adjoining(values)
     if whole is not None:
@@ -129,7 +129,7 @@ __all__ = [
     "flat_range",
     "flatten",
     "join_parts",
-    "pack",
+    "pack_values",
     "shaped",
     "unpack",
 ]

@@ -1,11 +1,11 @@
 """Horizontal fusion: many small equal operations become one on packed operands.
 
 An optimiser's step over hundreds of parameters, or hundreds of small products, is as many kernels,
-each of which takes longer to start than to run. Equal lanes (`lanes`) are computed at once on one
-flat array (`flat`, `batch`). Element-wise lanes may differ in shape; products become one batched
-product. Joining must not cost more than it saves. In a loop the carries themselves are packed
-(`packed_loops`), with one copy before and one after it. Elsewhere it pays where operands are parts
-of one array, where results are joined again, and for products.
+each of which takes longer to start than to run. Isomorphic subgraphs (`packs`) are computed at once
+on one flat array (`flat`, `batch`). Element-wise ones may differ in shape; products become one
+batched product. Joining must not cost more than it saves. In a loop the carries themselves are
+packed (`packed_loops`), with one copy before and one after it. Elsewhere it pays where operands are
+parts of one array, where results are joined again, and for products.
 
 Element-wise results are the same operations on the same elements; a batched product may round
 differently than single ones.
@@ -13,7 +13,7 @@ differently than single ones.
 Sources: Snider & Liang, "Operator Fusion in XLA" (2023), III-B, horizontal fusion, which XLA has
 for GPUs only (xla/service/gpu/transforms/horizontal_loop_fusion.h); Neubig, Goldberg & Dyer,
 "On-the-fly Operation Batching in Dynamic Computation Graphs" (2017), for equal operations at one
-depth. Left out: lanes with reductions or with several shapes each.
+depth. Left out: subgraphs with reductions or with several shapes each.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from tracer import ops
 from tracer.ir import Builder, Graph, Node, Value, map_bodies, rebuild
 from tracer.optimizer.fuse.batch import fuse_group
 from tracer.optimizer.fuse.flat import adjoining
-from tracer.optimizer.fuse.lanes import Group, Lane, find_groups
 from tracer.optimizer.fuse.packed_loops import find_packs, is_loop, pack_loop, packed_graph
+from tracer.optimizer.fuse.packs import Pack, Subgraph, find_isomorphic
 from tracer.optimizer.model.liveness import peak_bytes
 from tracer.optimizer.model.speed import trip_seconds
 from tracer.optimizer.model.trip_counts import trip_count
@@ -123,44 +123,46 @@ def _fuse_groups(graph: Graph, log: PassLog, machine: Target) -> Graph:
         step = next(_candidates(graph, refused, machine.sizes), None)
         if step is None:
             return graph
-        if not _may_pay(machine, step.group):
+        if not _may_pay(machine, step.pack):
             refused.add(step.subject)
-            log.refuse(step.subject, _DEAR, step.group[0].nodes[0].source)
+            log.refuse(step.subject, _DEAR, step.pack[0].nodes[0].source)
             continue
         before = _seconds(graph, machine) if before is None else before
-        result = fuse_group(graph, step.group)
+        result = fuse_group(graph, step.pack)
         after = _seconds(result, machine)
-        if not _is_enough(before - after, step.group, machine):
+        if not _is_enough(before - after, step.pack, machine):
             refused.add(step.subject)
-            log.refuse(step.subject, _too_little(before, after), step.group[0].nodes[0].source)
+            log.refuse(step.subject, _too_little(before, after), step.pack[0].nodes[0].source)
             continue
         log.applied.append(f"{step.subject}: {_gain(before, after)}")
         graph, before = result, after
     return graph
 
 
-def _may_pay(machine: Target, group: Group, packed: Set[Value] = frozenset()) -> bool:
-    """Tell whether a group could pay: a bound that needs no program to be written.
+def _may_pay(machine: Target, pack: Pack, packed: Set[Value] = frozenset()) -> bool:
+    """Tell whether a pack could pay: a bound that needs no program to be written.
 
     At most the start of each kernel is saved, and what other cores would do; at least the leaves
     that are neither packed nor parts of one array nor shared have to be joined.
     """
-    lane, prices = group[0], machine.prices
-    joined = sum(map(_is_joined, zip(*(_leaves(lane, packed) for lane in group), strict=True)))
-    if lane.is_product:
+    subgraph, prices = pack[0], machine.prices
+    joined = sum(
+        map(_is_joined, zip(*(_leaves(subgraph, packed) for subgraph in pack), strict=True))
+    )
+    if subgraph.is_product:
         return joined * prices.part_seconds < prices.small_product_seconds
-    flops = max(sum(node.cost.flops for node in lane.nodes) for lane in group)
+    flops = max(sum(node.cost.flops for node in subgraph.nodes) for subgraph in pack)
     alone = (1 - 1 / machine.cores) * flops / prices.vector_rate
-    starts = len(lane.nodes) * prices.small_kernel_seconds
+    starts = len(subgraph.nodes) * prices.small_kernel_seconds
     return joined * prices.part_seconds < starts + alone
 
 
-def _is_enough(saved: float, group: Group, machine: Target) -> bool:
-    return saved >= len(group) * machine.prices.small_kernel_seconds
+def _is_enough(saved: float, pack: Pack, machine: Target) -> bool:
+    return saved >= len(pack) * machine.prices.small_kernel_seconds
 
 
-def _leaves(lane: Lane, packed: Set[Value]) -> list[Value | None]:
-    return [None if leaf in packed else leaf for leaf in lane.leaves]
+def _leaves(subgraph: Subgraph, packed: Set[Value]) -> list[Value | None]:
+    return [None if leaf in packed else leaf for leaf in subgraph.leaves]
 
 
 def _is_joined(leaves: Sequence[Value | None]) -> bool:
@@ -170,24 +172,24 @@ def _is_joined(leaves: Sequence[Value | None]) -> bool:
 
 @dataclass(frozen=True)
 class _Candidate:
-    group: Group
+    pack: Pack
     subject: str
 
 
 def _candidates(graph: Graph, refused: set[str], sizes: Sizes) -> Iterator[_Candidate]:
-    for group in find_groups(graph, sizes):
-        subject = _subject(group)
+    for pack in find_isomorphic(graph, sizes):
+        subject = _subject(pack)
         if subject not in refused:
-            yield _Candidate(group, subject)
+            yield _Candidate(pack, subject)
 
 
-def _subject(group: Group) -> str:
-    lane, types = group[0], [item.nodes[-1].types[0] for item in group]
-    names = " ".join(node.name for node in lane.nodes[:4])
-    more = f" ... of {len(lane.nodes)}" if len(lane.nodes) > 4 else ""
+def _subject(pack: Pack) -> str:
+    subgraph, types = pack[0], [item.nodes[-1].types[0] for item in pack]
+    names = " ".join(node.name for node in subgraph.nodes[:4])
+    more = f" ... of {len(subgraph.nodes)}" if len(subgraph.nodes) > 4 else ""
     shapes = dict.fromkeys(map(str, types))
     sizes = str(types[0]) if len(shapes) == 1 else f"{types[0]} and {len(shapes) - 1} other shapes"
-    return f"{len(group)} times ({names}{more}) on {sizes}"
+    return f"{len(pack)} times ({names}{more}) on {sizes}"
 
 
 def _gain(before: float, after: float) -> str:

@@ -10,26 +10,26 @@ from collections.abc import Callable, Sequence, Set
 
 from tracer import ops
 from tracer.ir import Builder, Graph, Node, ShapeDtype, Value
-from tracer.optimizer.fuse.flat import pack, unpack
-from tracer.optimizer.fuse.lanes import Group, find_groups
+from tracer.optimizer.fuse.flat import pack_values, unpack
+from tracer.optimizer.fuse.packs import Pack, find_isomorphic
 from tracer.target import Sizes
 
 Packs = tuple[tuple[int, ...], ...]
 
 
-def find_packs(body: Graph, sizes: Sizes, may_pay: Callable[[Group, Set[Value]], bool]) -> Packs:
+def find_packs(body: Graph, sizes: Sizes, may_pay: Callable[[Pack, Set[Value]], bool]) -> Packs:
     """Return which carries of a loop's body to carry as one array, by their positions.
 
-    These are leaves of equal lanes whose next values are made at one place in all the lanes, or
-    which stay as they are from trip to trip. `may_pay` is asked for each group of lanes, given
+    These are leaves of a pack whose next values are made at one place in all its subgraphs, or
+    which stay as they are from trip to trip. `may_pay` is asked for each pack of subgraphs, given
     those of its leaves that would be packed.
     """
     found: list[tuple[int, ...]] = []
     taken: set[int] = set()
-    for group in find_groups(body, sizes):
-        packs = _packs_of(group, body)
+    for pack in find_isomorphic(body, sizes):
+        packs = _packs_of(pack, body)
         leaves = {body.inputs[index] for indices in packs for index in indices}
-        if not packs or not may_pay(group, leaves):
+        if not packs or not may_pay(pack, leaves):
             continue
         for pack_ in packs:
             if len(set(pack_)) == len(pack_) and taken.isdisjoint(pack_):
@@ -38,25 +38,25 @@ def find_packs(body: Graph, sizes: Sizes, may_pay: Callable[[Group, Set[Value]],
     return tuple(found)
 
 
-def _packs_of(group: Group, body: Graph) -> list[tuple[int, ...]]:
+def _packs_of(pack: Pack, body: Graph) -> list[tuple[int, ...]]:
     carries = {value: index for index, value in enumerate(body.inputs)}
     place = {
-        lane.nodes[position].results[0]: (index, position)
-        for index, lane in enumerate(group)
-        for position in range(len(lane.nodes))
+        subgraph.nodes[position].results[0]: (index, position)
+        for index, subgraph in enumerate(pack)
+        for position in range(len(subgraph.nodes))
     }
     found = []
-    for position in range(len(group[0].leaves)):
-        leaves = [lane.leaves[position] for lane in group]
+    for position in range(len(pack[0].leaves)):
+        leaves = [subgraph.leaves[position] for subgraph in pack]
         if not all(leaf in carries for leaf in leaves):
             continue
         indices = tuple(carries[leaf] for leaf in leaves)
         after = [body.outputs[index] for index in indices]
         made = [place.get(value) for value in after]
         is_kept = all(value is leaf for value, leaf in zip(after, leaves, strict=True))
-        lanes = [where and where[0] for where in made]
+        subgraphs = [where and where[0] for where in made]
         places = {where and where[1] for where in made}
-        if is_kept or (lanes == list(range(len(group))) and len(places) == 1):
+        if is_kept or (subgraphs == list(range(len(pack))) and len(places) == 1):
             found.append(indices)
     return found
 
@@ -68,7 +68,7 @@ def pack_loop(
     packed = {index for indices in packs for index in indices}
     rest = [index for index in range(len(operands)) if index not in packed]
     start = [operands[index] for index in rest]
-    start.extend(pack([operands[index] for index in indices]) for indices in packs)
+    start.extend(pack_values([operands[index] for index in indices]) for indices in packs)
     results = ops.while_(*start, condition=packed_graph(condition, packs, False), body=body)
     return unpacked(results, packs, [value.type for value in operands])
 
@@ -100,7 +100,7 @@ def packed_graph(graph: Graph, packs: Packs, is_body: bool) -> Graph:
         outputs = builder.inline(graph, unpacked(inputs, packs, types))
         if is_body:
             after = [outputs[index] for index in rest]
-            after.extend(pack([outputs[index] for index in indices]) for indices in packs)
+            after.extend(pack_values([outputs[index] for index in indices]) for indices in packs)
             outputs = after
         return builder.finish(outputs)
 

@@ -17,14 +17,14 @@ from tracer.optimizer.loops.split.copying import Copying
 from tracer.optimizer.loops.split.grouping import plan_loops
 from tracer.optimizer.loops.split.grow import grow_region
 from tracer.optimizer.loops.split.region import Conflict, Pieces, Region, Subject, merge_of
-from tracer.optimizer.loops.split.search import Candidate, Search, largest_bytes
+from tracer.optimizer.loops.split.search import Candidate, RegionSearch, largest_bytes
 from tracer.optimizer.model.liveness import node_cost
 from tracer.optimizer.partition.emit import emit_shard, shares
 from tracer.optimizer.partition.through_loops import spread_loops
 from tracer.optimizer.passes import Pass, PassLog
 
 
-class ShardSearch(Search):
+class ShardSearch(RegionSearch):
     """Looks for the region to spread over `count` devices next."""
 
     def __init__(

@@ -13,7 +13,7 @@ from typing import Any
 from tracer.ir import Builder, Graph, Node, Value, rebuild
 from tracer.optimizer.model.liveness import Liveness, body_extra_bytes
 from tracer.optimizer.passes import Pass, PassLog
-from tracer.optimizer.remat.search import Found, Search
+from tracer.optimizer.remat.search import RecomputationSearch, RecomputedProgram
 from tracer.optimizer.schedule.control_dependences import add_control_dependences
 from tracer.optimizer.schedule.schedule import schedule
 from tracer.target import Target
@@ -39,7 +39,9 @@ class Rematerialiser:
 
     machine: Target
     order: bool = True
-    _searches: dict[tuple[str, frozenset[int], bool], Search] = field(default_factory=dict)
+    _searches: dict[tuple[str, frozenset[int], bool], RecomputationSearch] = field(
+        default_factory=dict
+    )
 
     def as_pass(self, limit: int, donated: frozenset[int]) -> Pass:
         """Return the pass for a limit; a program that cannot keep it is made small."""
@@ -76,12 +78,12 @@ class Rematerialiser:
             else made
         )
 
-    def _search(self, graph: Graph, donated: frozenset[int], is_body: bool) -> Search:
+    def _search(self, graph: Graph, donated: frozenset[int], is_body: bool) -> RecomputationSearch:
         key = (graph.fingerprint, donated, is_body)
         if key not in self._searches:
             if self.order:
                 graph = schedule(graph, PassLog(), donated, is_body=is_body, bodies=False)
-            self._searches[key] = Search(graph, donated, self.machine, is_body=is_body)
+            self._searches[key] = RecomputationSearch(graph, donated, self.machine, is_body=is_body)
         return self._searches[key]
 
     def _with_smaller_bodies(
@@ -134,7 +136,9 @@ def _replaced(graph: Graph, node: Node, params: dict[str, Any]) -> Graph:
     return rebuild(graph, rewrite)
 
 
-def _report(search: Search, found: Found, limit: int, log: PassLog) -> None:
+def _report(
+    search: RecomputationSearch, found: RecomputedProgram, limit: int, log: PassLog
+) -> None:
     for node in found.drops:
         place = f"  ({node.source})" if node.source else ""
         log.applied.append(

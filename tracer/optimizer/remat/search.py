@@ -27,7 +27,7 @@ _MOST_TAKEN_BACK = 24
 
 
 @dataclass(frozen=True)
-class Found:
+class RecomputedProgram:
     """A program with recomputed values.
 
     Attributes
@@ -44,7 +44,7 @@ class Found:
     peak_bytes: int
 
 
-class Search:
+class RecomputationSearch:
     """Looks for the values of one program to recompute.
 
     Parameters
@@ -68,18 +68,18 @@ class Search:
         graph = self.live.graph
         self._tests_equality = Lineage(graph).is_needed
         self.program = Program(self.live, kernel_seconds(graph, machine))
-        self._path = [Found(graph, {}, self.live.peak_bytes)]
+        self._path = [RecomputedProgram(graph, {}, self.live.peak_bytes)]
         self._is_done = False
-        self._latest: tuple[Found, Replay, Liveness] | None = None
+        self._latest: tuple[RecomputedProgram, Replay, Liveness] | None = None
 
-    def run(self, limit: int) -> Found:
+    def run(self, limit: int) -> RecomputedProgram:
         """Return the program that keeps the limit at the least cost, or the smallest one found."""
         for found in self._steps():
             if found.peak_bytes <= limit:
                 return self._with_less(found, limit)
         return min(self._path, key=lambda found: found.peak_bytes)
 
-    def _steps(self) -> Iterator[Found]:
+    def _steps(self) -> Iterator[RecomputedProgram]:
         """Yield programs with more and more dropped, the same for every limit, each found once."""
         for step in itertools.count():
             while step >= len(self._path):
@@ -94,7 +94,7 @@ class Search:
         """Return the operations of recomputing a value."""
         return sum(node_cost(inner).flops for inner in self.live.kernels(node))
 
-    def refusals(self, found: Found) -> dict[Node, str]:
+    def refusals(self, found: RecomputedProgram) -> dict[Node, str]:
         """Return the large values alive at a program's peak, and why they are left alone."""
         _, made, live = self._written(found.drops)
         if not live.timeline:
@@ -109,15 +109,15 @@ class Search:
             and any(max(peak.reads.get(value, [0])) > peak.time for value in node.results)
         }
 
-    def _written(self, drops: dict[Node, int]) -> tuple[Found, Replay, Liveness]:
+    def _written(self, drops: dict[Node, int]) -> tuple[RecomputedProgram, Replay, Liveness]:
         # Each step begins with the program that the last one ended with.
         if self._latest is None or self._latest[0].drops is not drops:
             made = replay(self.live, drops)
             live = Liveness(made.graph, self.donated, is_body=self.is_body)
-            self._latest = Found(made.graph, drops, live.peak_bytes), made, live
+            self._latest = RecomputedProgram(made.graph, drops, live.peak_bytes), made, live
         return self._latest
 
-    def _more(self, found: Found) -> Found | None:
+    def _more(self, found: RecomputedProgram) -> RecomputedProgram | None:
         """Drop values that free some of what is alive at the peak; None if there are none.
 
         Only some: the peak moves to where they are computed again, where others free more.
@@ -171,7 +171,7 @@ class Search:
     def _meets_itself(self, drops: dict[Node, int]) -> bool:
         return self._tests_equality and replay(self.live, drops).meets_itself
 
-    def _with_less(self, found: Found, limit: int) -> Found:
+    def _with_less(self, found: RecomputedProgram, limit: int) -> RecomputedProgram:
         """Undo unnecessary drops, the most expensive first."""
         seconds, time = self.program.seconds, self.program.time
         drops = sorted(found.drops, key=lambda node: (-seconds[node], time[node]))
@@ -213,4 +213,4 @@ def _peak(made: Replay, live: Liveness) -> Peak:
     return Peak(made.times[moment.node], reads)
 
 
-__all__ = ["Found", "Search"]
+__all__ = ["RecomputationSearch", "RecomputedProgram"]

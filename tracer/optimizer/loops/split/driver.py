@@ -14,7 +14,7 @@ from tracer.optimizer.loops.split.grouping import Loop
 from tracer.optimizer.loops.split.loop import Emitted
 from tracer.optimizer.loops.split.region import NO_PIECES, Pieces, Region, Subject
 from tracer.optimizer.loops.split.rewrite import Rewrite, Written, write_regions
-from tracer.optimizer.loops.split.search import Candidate, Search, largest_bytes
+from tracer.optimizer.loops.split.search import Candidate, RegionSearch, largest_bytes
 from tracer.optimizer.loops.split.tiles import tile_rows
 from tracer.optimizer.model.liveness import body_extra_bytes
 from tracer.optimizer.passes import PassLog
@@ -76,7 +76,9 @@ def split_graph(
     refused: dict[str, tuple[str, Source | None]] = {}
     graph = map_bodies(graph, lambda body: _tile(body, settings, log, rows, alike, depth))
     while True:
-        search = Search(Subject(graph, pieces), settings, refused, alike, depth < _MAXIMUM_DEPTH)
+        search = RegionSearch(
+            Subject(graph, pieces), settings, refused, alike, depth < _MAXIMUM_DEPTH
+        )
         candidates = search.batch()
         if not candidates:
             break
@@ -88,7 +90,7 @@ def split_graph(
 
 
 def _apply(
-    search: Search, candidates: list[Candidate], log: PassLog, alike: SplitCache, depth: int
+    search: RegionSearch, candidates: list[Candidate], log: PassLog, alike: SplitCache, depth: int
 ) -> tuple[Graph, list[LoopRow], Pieces]:
     """Write the loops of candidates whose spans are apart.
 
@@ -136,7 +138,7 @@ def _apply(
 class _Bodies:
     """The slice sizes of a region's loops, and their bodies, which may be split again."""
 
-    search: Search
+    search: RegionSearch
     region: Region
     alike: SplitCache
     depth: int
@@ -218,7 +220,7 @@ def _blocks(subject: Subject, region: Region, node: Node) -> str:
     return f"{region.length} blocks of {size}"
 
 
-def _row(search: Search, region: Region, written: Written, emitted: Emitted) -> LoopRow:
+def _row(search: RegionSearch, region: Region, written: Written, emitted: Emitted) -> LoopRow:
     inside = {node for node, _ in emitted.loop.nodes if node in region.virtual}
     place_of = search.subject.position
     virtual = sorted(

@@ -56,7 +56,7 @@ class Candidate:
     read_bytes: int = 0
 
 
-class Search:
+class RegionSearch:
     """Looks for the region to rewrite next."""
 
     def __init__(

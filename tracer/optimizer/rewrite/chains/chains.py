@@ -27,7 +27,7 @@ from tracer.optimizer.passes import Pass, PassLog
 from tracer.optimizer.rewrite.chains import cost
 from tracer.optimizer.rewrite.chains.contraction_order import Contraction, ContractionPlan, Tree
 from tracer.optimizer.rewrite.chains.cost import Price, planned, written
-from tracer.optimizer.rewrite.chains.emit import Emitter, Known
+from tracer.optimizer.rewrite.chains.emit import AvailableProducts, Emitter
 from tracer.optimizer.rewrite.chains.product import VIEWS, Product, Reader, is_read, is_readable
 from tracer.optimizer.rewrite.chains.sharing import Available, Key, Subproducts, cheapest
 from tracer.optimizer.rewrite.chains.sums import rearrange_sums
@@ -243,16 +243,16 @@ def _reordered(trees: _Trees, log: PassLog, *, by_bytes: bool) -> Graph:
     chosen = search.decisions.values()
     if not repeated and not any(decision.plan for decision in chosen):
         return trees.graph
-    known: Known = {}
+    available: AvailableProducts = {}
     replacements: dict[Node, Replacement] = {
-        root: _replacement(decision, known) for root, decision in search.decisions.items()
+        root: _replacement(decision, available) for root, decision in search.decisions.items()
     }
     return replace_nodes(trees.graph, replacements)
 
 
-def _replacement(decision: _Decision, known: Known) -> Replacement:
+def _replacement(decision: _Decision, available: AvailableProducts) -> Replacement:
     def replace(mapping: Mapping[Value, Value]) -> tuple[Value]:
-        emitter = Emitter(decision.product, mapping, known)
+        emitter = Emitter(decision.product, mapping, available)
         found = emitter.known_result()
         if found is not None:
             return (found,)

@@ -18,7 +18,7 @@ from tracer.optimizer.rewrite.match.einsum import expand, pair, sum_over
 
 Named = tuple[Value, tuple[int, ...]]
 """A value and the labels of its axes."""
-Known = dict[Key, tuple[Value, tuple[int, ...]]]
+AvailableProducts = dict[Key, tuple[Value, tuple[int, ...]]]
 """Partial products that were written, with the places of their axes in the key's order."""
 
 
@@ -31,14 +31,16 @@ class Emitter:
         What to compute.
     mapping : mapping of Value to Value
         Where its leaves are in the new graph.
-    known : dict
+    available : dict
         Partial products of this and other products; extended here.
     """
 
-    def __init__(self, product: Product, mapping: Mapping[Value, Value], known: Known) -> None:
+    def __init__(
+        self, product: Product, mapping: Mapping[Value, Value], available: AvailableProducts
+    ) -> None:
         self.product = product
         self.mapping = mapping
-        self.known = known
+        self.available = available
         self.contraction = Contraction(product)
         self.names = Subproducts(product, self.contraction)
         self.scaled = scaled_factor(product, self.contraction)
@@ -135,16 +137,16 @@ class Emitter:
         if not self._is_named(members):
             return None
         key, order = self.names.of(members)
-        if key not in self.known:
+        if key not in self.available:
             return None
-        value, places = self.known[key]
+        value, places = self.available[key]
         return value, tuple(order[place] for place in places)
 
     def _remember(self, members: int, found: Named) -> None:
         if self._is_named(members):
             key, order = self.names.of(members)
             value, axes = found
-            self.known[key] = (value, tuple(map(order.index, axes)))
+            self.available[key] = (value, tuple(map(order.index, axes)))
 
 
 def _labels(product: Product) -> set[int]:

@@ -1,9 +1,10 @@
-"""Lanes: equal, independent parts of a graph.
+"""Packs of isomorphic subgraphs that do not depend on each other.
 
-A *lane* is a connected set of element-wise nodes, all of one shape, or one small product. Lanes are
-equal if they apply the same operations in the same order to leaves of the same dtypes; element-wise
-lanes may differ in shape. The structure is found by the axis rules of the op records, never by
-names of ops or variables.
+Source of the words: Larsen & Amarasinghe, "Exploiting Superword Level Parallelism" (2000), which
+packs isomorphic statements. A subgraph here is a connected set of element-wise nodes, all of one
+shape, or one small product. Two are isomorphic if they apply the same operations in the same order
+to leaves of the same dtypes; element-wise ones may differ in shape. The structure is found by the
+axis rules of the op records, never by names of ops or variables.
 """
 
 from __future__ import annotations
@@ -19,23 +20,23 @@ from tracer.ir import Graph, Node, Value, param_key
 from tracer.ir.op import same_params
 from tracer.target import Sizes
 
-MINIMUM_LANES = 4
+MINIMUM_SIZE = 4
 """Fewer are not worth the packing."""
 
 
 @dataclass(frozen=True, eq=False)
-class Lane:
-    """One of several equal parts.
+class Subgraph:
+    """One of several isomorphic parts.
 
     Attributes
     ----------
     nodes : tuple of Node
-        In the order of the graph, which is the same in all lanes.
+        In the order of the graph, which is the same in all subgraphs.
     leaves : tuple of Value
         What the nodes read and do not make; numbers that are the same for all elements are not
         among them.
     key : object
-        The same for equal lanes.
+        The same for isomorphic subgraphs.
     """
 
     nodes: tuple[Node, ...]
@@ -53,7 +54,7 @@ class Lane:
         return not is_elementwise(self.nodes[0])
 
 
-Group = tuple[Lane, ...]
+Pack = tuple[Subgraph, ...]
 
 
 def is_elementwise(node: Node) -> bool:
@@ -84,30 +85,30 @@ def splat_of(value: Value) -> Value | None:
     return node.operands[0]
 
 
-def find_groups(graph: Graph, sizes: Sizes) -> list[Group]:
-    """Return the groups of alike lanes that do not wait for one another, the largest first.
+def find_isomorphic(graph: Graph, sizes: Sizes) -> list[Pack]:
+    """Return the packs of isomorphic subgraphs that do not wait for one another, the largest first.
 
     `sizes` says up to which size parts are small on the device.
     """
-    alike: dict[Any, list[Lane]] = defaultdict(list)
-    for lane in _lanes(graph, sizes):
-        alike[lane.key].append(lane)
-    groups = [
-        group
-        for lanes in alike.values()
-        if len(lanes) >= MINIMUM_LANES
-        for group in _independent(graph, lanes)
-        if len(group) >= MINIMUM_LANES
+    alike: dict[Any, list[Subgraph]] = defaultdict(list)
+    for subgraph in _subgraphs(graph, sizes):
+        alike[subgraph.key].append(subgraph)
+    packs = [
+        pack
+        for subgraphs in alike.values()
+        if len(subgraphs) >= MINIMUM_SIZE
+        for pack in _independent(graph, subgraphs)
+        if len(pack) >= MINIMUM_SIZE
     ]
-    return sorted(groups, key=lambda group: -len(group) * len(group[0].nodes))
+    return sorted(packs, key=lambda pack: -len(pack) * len(pack[0].nodes))
 
 
-def _lanes(graph: Graph, sizes: Sizes) -> Iterator[Lane]:
+def _subgraphs(graph: Graph, sizes: Sizes) -> Iterator[Subgraph]:
     parts: dict[Node, list[Node]] = {}
     for node in graph.nodes:
         if _is_small_product(node, sizes):
-            yield _product_lane(node)
-        elif is_elementwise(node) and 0 < node.types[0].nbytes <= sizes.lane_bytes:
+            yield _product(node)
+        elif is_elementwise(node) and 0 < node.types[0].nbytes <= sizes.pack_bytes:
             part = [node]
             for value in node.operands:
                 other = parts.get(value.node, part)
@@ -119,25 +120,25 @@ def _lanes(graph: Graph, sizes: Sizes) -> Iterator[Lane]:
             parts[node] = part
     place = {node: index for index, node in enumerate(graph.nodes)}
     for part in {id(part): part for part in parts.values()}.values():
-        yield _elementwise_lane(sorted(part, key=place.__getitem__))
+        yield _elementwise(sorted(part, key=place.__getitem__))
 
 
 def _is_small_product(node: Node, sizes: Sizes) -> bool:
     """Tell whether a node is a product of sums over whole axes, which batches make one of.
 
-    Convolutions, which have windows, would become groups of features: XLA:CPU is slow at these.
+    Convolutions, which have windows, would become packs of features: XLA:CPU is slow at these.
     """
     assert node.op is not None
     flops = node.cost.product_flops
     is_batched = node.op.batch is not None and len(node.types) == 1 and not node.body_graphs
-    return is_batched and 0 < flops <= sizes.lane_flops and not node.axes.whole
+    return is_batched and 0 < flops <= sizes.pack_flops and not node.axes.whole
 
 
-def _product_lane(node: Node) -> Lane:
-    return Lane((node,), node.operands, ("product", *_of_node(node), node.operand_types))
+def _product(node: Node) -> Subgraph:
+    return Subgraph((node,), node.operands, ("product", *_of_node(node), node.operand_types))
 
 
-def _elementwise_lane(nodes: Sequence[Node]) -> Lane:
+def _elementwise(nodes: Sequence[Node]) -> Subgraph:
     inside = {node: index for index, node in enumerate(nodes)}
     leaves: dict[Value, int] = {}
     key = []
@@ -152,7 +153,7 @@ def _elementwise_lane(nodes: Sequence[Node]) -> Lane:
             else:
                 operands.append(("leaf", leaves.setdefault(value, len(leaves)), value.dtype))
         key.append((*_of_node(node), tuple(operands)))
-    return Lane(tuple(nodes), tuple(leaves), tuple(key))
+    return Subgraph(tuple(nodes), tuple(leaves), tuple(key))
 
 
 def _of_node(node: Node) -> tuple[Any, ...]:
@@ -166,32 +167,32 @@ def _scalar_key(scalar: Value) -> Any:
     return scalar if node.op is None or node.operands else _of_node(node)
 
 
-def _independent(graph: Graph, lanes: Sequence[Lane]) -> list[Group]:
-    """Return the lanes in groups of which no lane waits for another one.
+def _independent(graph: Graph, subgraphs: Sequence[Subgraph]) -> list[Pack]:
+    """Return the subgraphs in packs of which no subgraph waits for another one.
 
-    A lane that waits for itself, as where a product of its values is added to them, is left out.
+    One that waits for itself, as where a product of its values is added to them, is left out.
     """
-    bit = {node: 1 << i for i, lane in enumerate(lanes) for node in lane.nodes}
+    bit = {node: 1 << i for i, subgraph in enumerate(subgraphs) for node in subgraph.nodes}
     reached: dict[Node, int] = {}
     for node in graph.nodes:
         found = 0
         for value in node.operands:
             found |= reached.get(value.node, 0) | bit.get(value.node, 0)
         reached[node] = found
-    levels: dict[int, list[Lane]] = defaultdict(list)
+    levels: dict[int, list[Subgraph]] = defaultdict(list)
     level_of: list[int] = []
-    for i, lane in enumerate(lanes):
-        leaves = [value.node for value in lane.leaves]
+    for i, subgraph in enumerate(subgraphs):
+        leaves = [value.node for value in subgraph.leaves]
         before = 0
         for node in leaves:
             before |= reached.get(node, 0) | bit.get(node, 0)
         is_knot = bool(before >> i & 1)
         earlier = [level_of[j] for j in range(i) if before >> j & 1]
         level_of.append(max(earlier, default=-1) + 1)
-        # What waits for a lane further on in the list has no level yet.
+        # What waits for a subgraph further on in the list has no level yet.
         if not is_knot and not before >> i:
-            levels[level_of[i]].append(lane)
-    return [tuple(group) for group in levels.values()]
+            levels[level_of[i]].append(subgraph)
+    return [tuple(pack) for pack in levels.values()]
 
 
-__all__ = ["Group", "Lane", "find_groups", "is_elementwise", "splat_of"]
+__all__ = ["Pack", "Subgraph", "find_isomorphic", "is_elementwise", "splat_of"]
