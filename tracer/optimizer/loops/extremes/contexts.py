@@ -160,7 +160,7 @@ class Contexts:
             if not all(map(self._is_computed, node.operands)):
                 raise NotLinear(node)
             return NONE.union(*(terms or {BASE} for terms in each))
-        if len(found) > 1 and not _is_linear(node, [i for i, terms in enumerate(each) if terms]):
+        if len(found) > 1 and not _is_linear(node, each, found):
             raise NotLinear(node)
         return found if self.is_large(node) else NONE
 
@@ -176,16 +176,17 @@ def _added(values: Sequence[Value]) -> Value:
     return total
 
 
-def _is_linear(node: Node, positions: Sequence[int]) -> bool:
-    """Tell whether a node's result is linear in one operand, the only one of several terms."""
-    if len(positions) != 1 or len(node.types) != 1 or not is_inexact(node.types[0].dtype):
+def _is_linear(node: Node, each: Sequence[Terms], found: Terms) -> bool:
+    """Tell whether a node's result is linear in its operands that have several terms."""
+    if len(node.types) != 1 or not is_inexact(node.types[0].dtype):
         return False
-    (place,) = positions
     assert node.op is not None
     if node.op is ops.select:
-        return place > 0 and is_zero(node.operands[3 - place])
+        branches = zip(node.operands[1:], each[1:], strict=True)
+        return not each[0] and all(terms == found or is_zero(value) for value, terms in branches)
     powers = () if node.op.response is None else node.op.response.powers
-    return len(powers) == len(node.operands) and powers[place] == 1
+    places = [place for place, terms in enumerate(each) if terms]
+    return len(places) == 1 and len(powers) == len(each) and powers[places[0]] == 1
 
 
 __all__ = ["Contexts", "NotLinear"]
