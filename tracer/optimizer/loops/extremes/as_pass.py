@@ -59,9 +59,7 @@ def _separated(graph: Graph, settings: SplitSettings, log: PassLog) -> Graph:
     except NotLinear as reason:
         log.refuse("gradients of extremes", str(reason), reason.node.source)
         return graph
-    log.applied.extend(
-        f"{g.extreme.name} of {g.operand.type} over {g.axes}" for g in stuck
-    )
+    log.applied.extend(f"{g.extreme.name} of {g.operand.type} over {g.axes}" for g in stuck)
     return separated
 
 

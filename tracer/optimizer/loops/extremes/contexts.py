@@ -85,10 +85,13 @@ class Contexts:
                 builder.source = node.source
                 for context in sorted(needed.get(node, ())):
                     results = self._written(builder, node, context, done)
-                    done.update(((v, context), r) for v, r in zip(node.results, results, strict=True))
-            outputs = []
-            for value in self.graph.outputs:
-                outputs.append(_added([done[value, c] for c in self._of_output(value)]))
+                    done.update(
+                        ((v, context), r) for v, r in zip(node.results, results, strict=True)
+                    )
+            outputs = [
+                _added([done[value, context] for context in self._of_output(value)])
+                for value in self.graph.outputs
+            ]
         return builder.finish(outputs)
 
     def _written(
