@@ -13,13 +13,11 @@ factors of a matrix may give NaN (0 * infinity) where they met the sum of two gr
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from tracer.ir import Graph, Node, Value
 from tracer.ops.sink_guard import tests_floats
 from tracer.optimizer.loops.extremes.contexts import Contexts, NotLinear
 from tracer.optimizer.loops.extremes.pattern import ExtremeGradient, LargeTest, find_gradients
-from tracer.optimizer.loops.extremes.stages import in_stages
+from tracer.optimizer.loops.extremes.stages import MUCH_LONGER, axis_between, in_stages
 from tracer.optimizer.loops.split.chunk import SplitSettings
 from tracer.optimizer.loops.split.grow import grow_region
 from tracer.optimizer.loops.split.region import Conflict, Subject
@@ -35,7 +33,6 @@ def separate_extremes_pass(settings: SplitSettings) -> Pass:
         "separate extremes",
         lambda graph, log: _separated(graph, settings, log),
         exact=False,
-        bodies=False,
     )
 
 
@@ -49,11 +46,11 @@ def _separated(graph: Graph, settings: SplitSettings, log: PassLog) -> Graph:
     stuck = _stuck(graph, is_large, is_copied)
     if not stuck:
         return graph
-    staged = in_stages(graph, stuck, settings.budget_bytes)
+    staged = in_stages(graph, stuck)
     if staged is not graph:
         stuck = _stuck(staged, is_large, is_copied)
     waiting = _dependent(staged, is_copied)
-    gradients = [(gradient, gradient.weight in waiting) for gradient in stuck]
+    gradients = [(g, not waiting.isdisjoint(g.weights.values())) for g in stuck]
     try:
         separated = Contexts(staged, gradients, is_copied).separated()
     except NotLinear as reason:
@@ -69,23 +66,38 @@ def _stuck(graph: Graph, is_large: LargeTest, is_copied: LargeTest) -> list[Extr
 
 
 def _is_stuck(subject: Subject, gradient: ExtremeGradient, is_large: LargeTest) -> bool:
-    """Tell whether a test for equality forbids every cut of what the extreme is taken of."""
-    node, met = gradient.operand.node, False
-    if node.op is None or not is_large(node):
+    """Tell whether tests for equality forbid the cuts that a copy would allow.
+
+    Those along the axes that the extreme keeps, or leaves between two stages; unless there is an
+    axis to cut that is not much shorter.
+    """
+    value = gradient.operand
+    if value.node.op is None or not is_large(value.node):
         return False
-    for label in subject.rule(node).results[gradient.operand.index]:
-        if not subject.rule(node).is_parallel(label) or subject.steps(node, label) < 2:
-            continue
-        region = grow_region(subject, node, label, is_large)
-        conflicts = [region] if isinstance(region, Conflict) else [*region.kept.values()]
-        tests = [c for c in conflicts if c.user is not None and tests_floats(c.user)]
-        if not tests:
-            return False
-        met = True
-    return met
+    free, forbidden = 1, 1
+    stage = axis_between(gradient)
+    for axis, size in enumerate(value.shape):
+        cut = _cut(subject, value, axis, is_large) if size > 1 else None
+        if cut:
+            free = max(free, size)
+        elif cut is False and (axis not in gradient.axes or axis == stage):
+            forbidden = max(forbidden, size)
+    return forbidden > 1 and (free == 1 or forbidden > MUCH_LONGER * free)
 
 
-def _dependent(graph: Graph, is_copied: LargeTest) -> Collection[Value]:
+def _cut(subject: Subject, value: Value, axis: int, is_large: LargeTest) -> bool | None:
+    """Tell whether a value can be cut along an axis; False where a test forbids it."""
+    label = subject.rule(value.node).results[value.index][axis]
+    if not subject.rule(value.node).is_parallel(label):
+        return None
+    region = grow_region(subject, value.node, label, is_large)
+    conflicts = [region] if isinstance(region, Conflict) else [*region.kept.values()]
+    if any(c.user is not None and tests_floats(c.user) for c in conflicts):
+        return False
+    return None if isinstance(region, Conflict) else True
+
+
+def _dependent(graph: Graph, is_copied: LargeTest) -> set[Value]:
     """Return the values that are computed from large ones."""
     found: set[Value] = set()
     for node in graph.nodes:

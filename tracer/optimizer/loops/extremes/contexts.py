@@ -9,7 +9,7 @@ it is computed of each term, and added up where it is small.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 
 from tracer import ops
 from tracer.ir import Builder, Graph, Node, Value
@@ -41,8 +41,8 @@ class Contexts:
     ----------
     graph : Graph
     gradients : sequence of (ExtremeGradient, bool)
-        Context i + 1 is that of gradient i. True: it computes its extreme again, as its weight
-        waits for what the program computes from large values.
+        Those of one matrix and the same axes share a context. True: it computes its extremes
+        again, as a weight waits for what the program computes from large values.
     is_large : callable
         Which values are copied; all others are computed once.
 
@@ -63,16 +63,25 @@ class Contexts:
         self._home: dict[Node, int] = {}
         self._again: dict[Node, set[int]] = {}
         self._terms: dict[Node, Terms] = {}
-        for number, (gradient, is_again) in enumerate(gradients, BASE + 1):
-            self._terms[gradient.test] = self._terms[gradient.selected] = frozenset([number])
-            for node in (gradient.extreme, *gradient.spread):
-                if is_again:
-                    self._again.setdefault(node, set()).add(number)
-                else:
-                    self._home[node] = number
+        groups: dict[Hashable, list[tuple[ExtremeGradient, bool]]] = {}
+        for gradient, waits in gradients:
+            groups.setdefault((gradient.operand, gradient.axes), []).append((gradient, waits))
+        for number, group in enumerate(groups.values(), BASE + 1):
+            is_again = any(waits for _, waits in group)
+            for gradient, _ in group:
+                self._enter(gradient, number, is_again)
         for node in graph.nodes:
             if node not in self._terms:
                 self._terms[node] = self._terms_of(node)
+
+    def _enter(self, gradient: ExtremeGradient, number: int, is_again: bool) -> None:
+        own = frozenset([number])
+        self._terms.update(dict.fromkeys((gradient.test, *gradient.weights), own))
+        for node in (gradient.extreme, *gradient.spread):
+            if is_again:
+                self._again.setdefault(node, set()).add(number)
+            elif not self.is_large(node):
+                self._home[node] = number
 
     def separated(self) -> Graph:
         """Return the graph with every context written out."""

@@ -3,8 +3,8 @@
     extreme = max(x, axes);  test = x == extreme;  count = sum(test, axes)
     selected = where(test, weight / count, 0)
 
-Only this form is touched: the test has no other reader, and the weight is computed from values that
-are stored anyhow.
+An extreme that is read several times may have several weights. Only this form is touched: the test
+has no other reader, and the weights are computed from values that are stored anyhow.
 """
 
 from __future__ import annotations
@@ -36,10 +36,9 @@ class ExtremeGradient:
         Where the operand equals the extreme.
     count : Node
         How often along the reduced axes.
-    quotient : Node
-        The weight by the count, with the count in its shape.
-    selected : Node
-        The gradient: the quotient where the test holds, else zero.
+    weights : dict of Node to Value
+        The cotangent of the extreme, for each gradient: the weight by the count where the test
+        holds, else zero.
     """
 
     operand: Value
@@ -47,19 +46,13 @@ class ExtremeGradient:
     spread: tuple[Node, ...]
     test: Node
     count: Node
-    quotient: Node
-    selected: Node
+    weights: dict[Node, Value]
 
     @property
     def axes(self) -> tuple[int, ...]:
         """The axes that go."""
         axes: tuple[int, ...] = self.extreme.params["axes"]
         return axes
-
-    @property
-    def weight(self) -> Value:
-        """The cotangent of the extreme."""
-        return self.quotient.operands[0]
 
 
 def find_gradients(subject: Subject, is_large: LargeTest) -> Iterator[ExtremeGradient]:
@@ -81,24 +74,30 @@ def _of_test(
         return None
     if extreme.operands != (operand,) or "axes" not in extreme.params or is_large(extreme):
         return None
-    readers = [user for user, _, _ in subject.users(test)]
+    readers = {user for user, _, _ in subject.users(test)}
     counts = [node for node in readers if node.op is ops.convert]
-    selections = [node for node in readers if node.op is ops.select]
-    if len(readers) != 2 or len(counts) != 1 or len(selections) != 1:
+    count = _count(subject, counts[0], extreme) if len(counts) == 1 else None
+    if count is None:
         return None
-    count, selected = _count(subject, counts[0], extreme), selections[0]
-    _, quotient = spread_from(selected.operands[1])
+    weights = {node: _weight(node, test, count, is_large) for node in readers - {*counts}}
+    found = {node: weight for node, weight in weights.items() if weight is not None}
+    if not found or len(found) < len(weights):
+        return None
+    return ExtremeGradient(operand, extreme, spread, test, count, found)
+
+
+def _weight(node: Node, test: Node, count: Node, is_large: LargeTest) -> Value | None:
+    """Return the weight of a gradient that a reader of the test is."""
+    if node.op is not ops.select or node.operands[0].node is not test:
+        return None
+    _, quotient = spread_from(node.operands[1])
     is_ours = (
-        count is not None
-        and selected.operands[0].node is test
-        and is_zero(selected.operands[2])
+        is_zero(node.operands[2])
         and quotient.op is ops.divide
         and not is_large(quotient)
         and quotient.operands[1] is count.results[0]
     )
-    if not is_ours or count is None:
-        return None
-    return ExtremeGradient(operand, extreme, spread, test, count, quotient, selected)
+    return quotient.operands[0] if is_ours else None
 
 
 def _count(subject: Subject, converted: Node, extreme: Node) -> Node | None:

@@ -19,8 +19,11 @@ from tracer.ops.helpers import convert, where, zeros_like
 from tracer.ops.reduce import kept_axes, spread_back
 from tracer.optimizer.loops.extremes.pattern import ExtremeGradient
 
+MUCH_LONGER = 16
+"""An axis that is so many times as long as all that could be cut is worth a copy of the matrix."""
 
-def in_stages(graph: Graph, gradients: Sequence[ExtremeGradient], budget_bytes: int) -> Graph:
+
+def in_stages(graph: Graph, gradients: Sequence[ExtremeGradient]) -> Graph:
     """Return the graph with extremes in two stages, where no other axis is left to cut.
 
     Parameters
@@ -28,14 +31,12 @@ def in_stages(graph: Graph, gradients: Sequence[ExtremeGradient], budget_bytes: 
     graph : Graph
     gradients : sequence of ExtremeGradient
         Those in question.
-    budget_bytes : int
-        Bytes that a slice of one element along an axis may take.
     """
-    staged = [_Staged(g, axis) for g in gradients if (axis := _axis_between(g, budget_bytes)) >= 0]
+    staged = [_Staged(g, axis) for g in gradients if (axis := axis_between(g)) >= 0]
     if not staged:
         return graph
     of_extreme = {item.gradient.extreme: item for item in staged}
-    of_selected = {item.gradient.selected: item for item in staged}
+    of_selected = {node: item for item in staged for node in item.gradient.weights}
     mapping: dict[Value, Value] = {}
     parts: dict[Node, Value] = {}
     with Builder() as builder:
@@ -49,7 +50,7 @@ def in_stages(graph: Graph, gradients: Sequence[ExtremeGradient], budget_bytes: 
                 results: Sequence[Value] = (of_extreme[node].whole(parts[node]),)
             elif node in of_selected:
                 gradient = of_selected[node].gradient
-                read = (gradient.operand, gradient.extreme.results[0], gradient.weight)
+                read = (gradient.operand, gradient.extreme.results[0], gradient.weights[node])
                 x, whole, weight = [mapping[value] for value in read]
                 part = parts[gradient.extreme]
                 results = (of_selected[node].selected(x, part, whole, weight),)
@@ -59,15 +60,13 @@ def in_stages(graph: Graph, gradients: Sequence[ExtremeGradient], budget_bytes: 
     return builder.finish([mapping[value] for value in graph.outputs])
 
 
-def _axis_between(gradient: ExtremeGradient, budget_bytes: int) -> int:
+def axis_between(gradient: ExtremeGradient) -> int:
     """Return the axis that the first stage keeps, or -1 where there is no need or no other axis."""
     type, axes = gradient.operand.type, gradient.axes
     kept = [type.shape[axis] for axis in kept_axes(type.ndim, axes)]
-    if type.nbytes <= max(kept, default=1) * budget_bytes:
-        return -1
-    axis = max(axes, key=lambda axis: type.shape[axis])
-    rows = math.prod(kept) * type.shape[axis]
-    return axis if max(kept, default=1) < type.shape[axis] and rows < type.size else -1
+    axis = max(axes, key=lambda axis: type.shape[axis], default=-1)
+    is_longer = axis >= 0 and type.shape[axis] > MUCH_LONGER * max(kept, default=1)
+    return axis if is_longer and math.prod(kept) * type.shape[axis] < type.size else -1
 
 
 class _Staged:
@@ -78,6 +77,7 @@ class _Staged:
         self.axes = tuple(other for other in gradient.axes if other != axis)
         self.place = (axis - sum(other < axis for other in self.axes),)
         """The kept axis in the first stage's result."""
+        self._known: tuple[Value, Value, Value] | None = None
 
     def part(self, x: Value) -> Value:
         op = self.gradient.extreme.op
@@ -95,10 +95,11 @@ class _Staged:
         return test, ops.reduce_add(convert(test, x.dtype), axes=self.axes)
 
     def selected(self, x: Value, part: Value, whole: Value, weight: Value) -> Value:
-        """Emit the gradient of the extreme, given its cotangent."""
-        share = self._share(x, part, whole)
+        """Emit a gradient of the extreme, given its cotangent; the test is the same for all."""
+        if self._known is None:
+            self._known = (self._share(x, part, whole), *self._test(x, part))
+        share, test, count = self._known
         weight = ops.multiply(spread_back(weight, part.shape, self.place), share)
-        test, count = self._test(x, part)
         quotient = spread_back(ops.divide(weight, count), x.shape, self.axes)
         return ops.select(test, quotient, zeros_like(x))  # type: ignore[no-any-return]
 
@@ -111,4 +112,4 @@ class _Staged:
         return where(reached, ops.divide(places, spread_back(total, part.shape, self.place)))
 
 
-__all__ = ["in_stages"]
+__all__ = ["MUCH_LONGER", "axis_between", "in_stages"]
