@@ -57,6 +57,35 @@ def large_pairs(w: Writer) -> None:
     w.emit(text.format(k=form, v=w.input((m,)) if "{v}" in text else ""), shape)
 
 
+def extremes(w: Writer) -> None:
+    """Extremes of one matrix along several axes, whose gradients take a copy of it each."""
+    w.wants_gradient = True
+    n, m, d = w.choose(["211", "300"]), w.choose(["97", "256"]), w.choose(["1", "2", "5"])
+    kind = w.choose(["normal", "few"])  # few: ties
+    x = w.input((n, d), kind)
+    y = x if n == m or w.chance(0.2) else w.input((m, d), kind)
+    m = y.shape[0]
+    form = w.choose(
+        [
+            "np.sum(({x}[:, None] - {y}[None]) ** 2, axis=-1)",
+            "np.sum(np.abs({x}[:, None] - {y}[None]), axis=-1)",
+            "np.maximum({x} @ {y}.T, 0)",
+            "np.exp(-np.sum(({x}[:, None] - {y}[None]) ** 2, axis=-1))",
+            "np.tanh({x} @ {y}.T)[:, None].transpose(0, 2, 1)[..., 0]",
+        ]
+    )
+    k = w.emit(form.format(x=x, y=y), (n, m))
+    rows, columns, number = (n,), (m,), ()
+    one_axis = [("np.min({k}, axis=1)", rows), ("np.max({k}, axis=0)", columns)]
+    one_axis += [("np.min({k}.T, axis=1)", columns), ("np.max({k}[None], axis=(0, 2))", rows)]
+    whole = ["np.max(np.min({k}, axis=1))", "np.max({k})", "np.min({k}, axis=(0, 1))"]
+    smooth = ["np.sum(np.exp(-{k} ** 2), axis=1)", "{k}[:, 0] / (1 + np.max({k}))"]
+    pools = [one_axis, [(text, number) for text in whole], [(text, rows) for text in smooth]]
+    for pool in (*pools[:2], w.choose(pools)):
+        text, shape = w.choose(pool)
+        w.must.append(w.emit(text.format(k=w.use(k)), shape))
+
+
 def long_sum(w: Writer) -> None:
     """The sum of very many alike numbers: it has to keep its digits."""
     n, m = w.choose(["301", "503"]), w.choose(["400", "250"])
@@ -117,6 +146,7 @@ BLOCKS = (
     (repeated, 2),
     (many_small, 4),
     (large_pairs, 2),
+    (extremes, 2),
     (long_sum, 2),
     (shared_work, 1),
     (kept_states, 2),

@@ -295,3 +295,66 @@ def test_zero_dimensional_arrays():
         len(x)
     with pytest.raises(DTypeError, match="0-d"):
         iter(x)
+
+
+PLACES = np.random.default_rng(8).integers(-5, 5, 7)
+COLUMNS = np.random.default_rng(9).integers(0, 3, (7, 4))
+COUNTED = {
+    "rows": lambda xp, x: x[xp.arange(7), PLACES],
+    "several of each row": lambda xp, x: x[xp.arange(7)[:, None], 1, COLUMNS],
+    "apart": lambda xp, x: x[xp.arange(7), :, COLUMNS[:, 0]],
+    "two axes": lambda xp, x: x[xp.arange(7), xp.arange(5)[:, None], COLUMNS[:5, :1]],
+    "nothing else": lambda xp, x: x[xp.arange(7)[None], xp.arange(5)[:, None]],
+    "diagonal": lambda xp, x: x[:5][xp.arange(5), xp.arange(5)],
+    "not to the end": lambda xp, x: x[xp.arange(6), PLACES[:6]],
+    "backwards": lambda xp, x: x[xp.arange(7)[::-1], PLACES],
+    "from the end": lambda xp, x: x[xp.arange(7) - 7, PLACES],
+    "narrow integers": lambda xp, x: x.reshape(105)[:, None][
+        xp.arange(105).astype("int8"), xp.zeros(105, "int8")
+    ],
+    "transposed": lambda xp, x: x.transpose(2, 0, 1)[
+        COLUMNS.T[:, :, None], xp.arange(7)[:, None, None].swapaxes(0, 1).reshape(7, 1), 2
+    ],
+}
+
+
+@pytest.mark.xla
+@pytest.mark.parametrize("numbers", [tnp, np], ids=["traced", "known"])
+@pytest.mark.parametrize("name", COUNTED)
+def test_an_index_that_counts(name, numbers):
+    x = np.random.default_rng(7).normal(size=(7, 5, 3))
+    want = COUNTED[name](np, x)
+    read = lambda x: COUNTED[name](numbers, x)
+    np.testing.assert_array_equal(np.asarray(tracer.compile(read)(x)), want)
+    both = tracer.compile(tracer.vmap(read))(np.stack([x, -x]))
+    np.testing.assert_array_equal(np.asarray(both), np.stack([want, -want]))
+    gradient = tracer.compile(tracer.grad(lambda x: (read(x) ** 2).sum()))(x)
+    total, places = np.zeros(x.size), np.arange(x.size).reshape(x.shape)
+    np.add.at(total, COUNTED[name](np, places).ravel(), 2 * want.ravel())
+    np.testing.assert_allclose(np.asarray(gradient), total.reshape(x.shape), rtol=1e-12)
+
+
+def test_rows_that_count_are_a_batch_and_others_are_not():
+    def batched(index):
+        graph = trace(lambda x: x[index(), PLACES], [tracer.ShapeDtype((7, 5), "float32")]).graph
+        (node,) = [node for node in graph.nodes if node.name == "gather"]
+        return node.params["operand_batching_dims"]
+
+    assert batched(lambda: tnp.arange(7)) == batched(lambda: np.arange(7)) == (0,)
+    assert batched(lambda: tnp.arange(7)[::-1]) == batched(lambda: np.arange(7)[::-1]) == ()
+    assert batched(lambda: tnp.arange(1, 8) - 1) == ()
+
+
+@pytest.mark.xla
+def test_the_gradient_at_the_places_of_the_smallest_takes_slices():
+    rng = np.random.default_rng(3)
+    x, y = rng.normal(size=(800, 3)), rng.normal(size=(900, 3))
+
+    def loss(x, y):
+        d = ((x[:, None] - y[None]) ** 2).sum(-1)
+        return d[tnp.arange(800), tnp.argmin(d, axis=1)].sum()
+
+    limited = tracer.compile(tracer.grad(loss), memory_limit="1.5MB")
+    assert limited.plan(x, y).compiled_bytes < 1_500_000 < 800 * 900 * 8 // 3
+    near = y[((x[:, None] - y[None]) ** 2).sum(-1).argmin(1)]
+    np.testing.assert_allclose(np.asarray(limited(x, y)), 2 * (x - near), rtol=1e-9, atol=1e-12)

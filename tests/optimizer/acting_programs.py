@@ -98,6 +98,11 @@ def _kernel(x: Any) -> Any:
     return tnp.log(1 + tnp.exp(x[:, None] - x)) @ x
 
 
+def _chamfer(x: Any, y: Any) -> Any:
+    d = ((x[:, None] - y) ** 2).sum(-1)
+    return d.min(1).mean() + d.min(0).mean()
+
+
 def _both_ways(x: Any) -> Any:
     y = 1 / (1 + x * x)
     return y.sum(1), y.sum(0)
@@ -155,6 +160,7 @@ ACTING: dict[str, Acting] = {
         ((2, 3), (4,), (1, 5), (6,), (2, 2), (3,)) * 3,
         "float64",
     ),
+    "separate-extremes": Acting(tracer.grad(_chamfer), ((700, 3), (900, 3)), options=_limit(1)),
     "split": Acting(_kernel, ((3000,),), options=_limit(1)),
     "fusion-merger": Acting(_both_ways, ((600, 600),), "float64", {"split": "never"}),
     "rematerialise": Acting(

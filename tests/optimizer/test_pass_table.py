@@ -63,7 +63,13 @@ def test_each_pass_is_switched_off_by_its_name(option: str) -> None:
     assert gone == {option}
 
 
-NO_OTHER_WAY = {"recompute-in-loops", "segment-scans", "split", "rematerialise"}
+NO_OTHER_WAY = {
+    "recompute-in-loops",
+    "segment-scans",
+    "separate-extremes",
+    "split",
+    "rematerialise",
+}
 """Those without which the program cannot keep its limit."""
 
 

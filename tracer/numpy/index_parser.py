@@ -14,6 +14,7 @@ from tracer.array.dispatch import from_host
 from tracer.array.recording import current_recording, made_at
 from tracer.errors import ArrayIndexError, TracingError
 from tracer.numpy.bounds import INDEX_DTYPE, Bounds
+from tracer.numpy.counting import is_counting
 from tracer.numpy.window import Window
 
 _MEND = (
@@ -44,6 +45,9 @@ class Plan:
         Axes whose index arrays were not looked at, and may be out of bounds.
     empty : bool
         The axis of a scalar that was not looked at is empty: there is nothing at any place.
+    counting : set of int
+        Axes whose index arrays are 0, 1, 2, ... to the axis' end, found in traces only: slices of
+        the result can then be read from slices of the operand.
     layout : list
         The axes of the result: ("new",), ("axis", axis), or ("arrays",) where the broadcast shape
         of the index arrays goes.
@@ -54,6 +58,7 @@ class Plan:
     arrays: dict[int, Array] = field(default_factory=dict)
     wrap: set[int] = field(default_factory=set)
     unknown: set[int] = field(default_factory=set)
+    counting: set[int] = field(default_factory=set)
     layout: list[tuple[Any, ...]] = field(default_factory=list)
     empty: bool = False
 
@@ -235,6 +240,8 @@ class _Parser:
                 self.plan.layout.append(("arrays",))
         self.last_was_array = True
         self.bounds.append((0, size, 1))
+        if current_recording() is not None and _is_array(item) and is_counting(item, size):
+            self.plan.counting.add(axis)
         if not isinstance(item, Array) and self.wanted.raises:
             self.plan.arrays[axis] = from_host(checked_indices(np.asarray(item), axis, size))
             return

@@ -60,6 +60,10 @@ class Gather:
         Whether indices of each of them may be out of bounds.
     bounds : Bounds
         What happens to those.
+    batch : tuple of int
+        Axes whose index arrays count along an axis of theirs, each along another one.
+    along : tuple of int
+        Those axes of the index arrays.
     """
 
     axes: tuple[int, ...]
@@ -67,6 +71,8 @@ class Gather:
     place: int
     unknown: tuple[bool, ...]
     bounds: Bounds
+    batch: tuple[int, ...] = ()
+    along: tuple[int, ...] = ()
 
     def offset_dims(self, ndim: int, index_ndim: int) -> tuple[int, ...]:
         """Axes of the result that belong to the operand of `ndim` axes."""
@@ -97,7 +103,20 @@ def _gather_of(plan: Plan, bounds: Bounds) -> Gather:
     entries = [entry for entry in plan.layout if entry != ("new",)]
     place = entries.index(("arrays",))
     wrapped, unknown = ([axis in of for axis in axes] for of in (plan.wrap, plan.unknown))
-    return Gather(axes, tuple(wrapped), place, tuple(unknown), bounds)
+    pairs = _batch_of(plan)
+    batch, along = tuple(pairs), tuple(pairs.values())
+    return Gather(axes, tuple(wrapped), place, tuple(unknown), bounds, batch, along)
+
+
+def _batch_of(plan: Plan) -> dict[int, int]:
+    """Return the axes whose index arrays count, by axis of the index arrays; not all axes."""
+    ndim, found = len(_index_shape(plan)), dict[int, int]()
+    for axis in sorted(plan.counting):
+        shape = plan.arrays[axis].shape
+        place = ndim - len(shape) + shape.index(max(shape))
+        if place not in found.values() and len(found) + 1 < len(plan.arrays):
+            found[axis] = place
+    return found
 
 
 def _index_shape(plan: Plan) -> tuple[int, ...]:
@@ -147,15 +166,18 @@ def _gather(x: Array, *indices: Array, gather: Gather) -> Array:
         return nothing(x, shape, gather.bounds)
     sizes = tuple(1 if axis in gather.axes else size for axis, size in enumerate(x.shape))
     offsets = gather.offset_dims(x.ndim, len(index_shape))
+    searched = tuple(axis for axis in gather.axes if axis not in gather.batch)
     found = apply(
         ops.gather,
         x,
-        _vectors(columns),
+        _vectors([columns[gather.axes.index(axis)] for axis in searched]),
         offset_dims=offsets,
-        collapsed_slice_dims=gather.axes,
-        start_index_map=gather.axes,
+        collapsed_slice_dims=searched,
+        start_index_map=searched,
         index_vector_dim=len(index_shape),
         slice_sizes=sizes,
+        operand_batching_dims=gather.batch,
+        start_indices_batching_dims=gather.along,
     )
     if not gather.bounds.guards or not any(gather.unknown):
         return found

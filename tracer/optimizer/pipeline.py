@@ -19,6 +19,7 @@ from tracer.optimizer.legalize.fills import stored_fills_pass
 from tracer.optimizer.legalize.inner_products import summed_products_pass
 from tracer.optimizer.legalize.products import product_forms_pass
 from tracer.optimizer.legalize.reductions import staged_reductions_pass
+from tracer.optimizer.loops.extremes import separate_extremes_pass
 from tracer.optimizer.loops.fuse_scans import FUSE_SCANS
 from tracer.optimizer.loops.scalar_replacement import scalar_replacement_pass
 from tracer.optimizer.loops.small_calls import small_calls_pass
@@ -46,6 +47,11 @@ from tracer.optimizer.schedule.control_dependences import schedule_pass
 def _sink(context: Context) -> Pass:
     assert context.options.sink_bytes is not None
     return sink_pass(context.options.sink_bytes)
+
+
+def _separate_extremes(context: Context) -> Pass:
+    assert context.settings is not None
+    return separate_extremes_pass(context.settings)
 
 
 def _split(context: Context) -> Pass:
@@ -301,6 +307,18 @@ TABLE: tuple[PassEntry, ...] = (
         make=lambda _: COMMON_SUBEXPRESSIONS,
         when="on several devices",
         condition=_is_spread,
+    ),
+    PassEntry(
+        option="separate-extremes",
+        stage=Stage.LOOPS,
+        what=(
+            "gradients of maxima and minima that one cut cannot serve have the matrix computed "
+            "once more for each ([planner.md](planner.md#gradients-of-extremes))"
+        ),
+        why_here="right before *split*: equal copies must not be merged again",
+        exact="no: order of sums",
+        make=_separate_extremes,
+        when="where *split* runs",
     ),
     PassEntry(
         option="split",
