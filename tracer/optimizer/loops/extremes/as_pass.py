@@ -13,6 +13,7 @@ factors of a matrix may give NaN (0 * infinity) where they met the sum of two gr
 
 from __future__ import annotations
 
+from tracer import ops
 from tracer.ir import Graph, Node, Value
 from tracer.ops.sink_guard import tests_floats
 from tracer.optimizer.loops.extremes.contexts import Contexts, NotLinear
@@ -49,8 +50,7 @@ def _separated(graph: Graph, settings: SplitSettings, log: PassLog) -> Graph:
     staged = in_stages(graph, stuck)
     if staged is not graph:
         stuck = _stuck(staged, is_large, is_copied)
-    waiting = _dependent(staged, is_copied)
-    gradients = [(g, not waiting.isdisjoint(g.weights.values())) for g in stuck]
+    gradients = [(g, _waits(staged, g, is_copied)) for g in stuck]
     try:
         separated = Contexts(staged, gradients, is_copied).separated()
     except NotLinear as reason:
@@ -97,13 +97,29 @@ def _cut(subject: Subject, value: Value, axis: int, is_large: LargeTest) -> bool
     return None if isinstance(region, Conflict) else True
 
 
-def _dependent(graph: Graph, is_copied: LargeTest) -> set[Value]:
-    """Return the values that are computed from large ones."""
-    found: set[Value] = set()
+def _waits(graph: Graph, gradient: ExtremeGradient, is_copied: LargeTest) -> bool:
+    """Tell whether a gradient, or what is computed from it, waits for a loop over large values.
+
+    The extreme itself would come of an earlier loop then, so it has to be found again.
+    """
+    late: set[Value] = set()
+    """What is computed from large values and small, and large values that read such."""
+    reached: set[Node] = set()
     for node in graph.nodes:
-        if is_copied(node) or any(value in found for value in node.operands):
-            found.update(node.results)
-    return found
+        if node in gradient.weights:
+            if gradient.weights[node] in late:
+                return True
+            reached.add(node)
+        elif any(value.node in reached for value in node.operands):
+            if node.op is not ops.add and any(v in late for v in node.operands):
+                return True
+            if is_copied(node):
+                reached.add(node)
+                continue
+        is_small = not is_copied(node) and any(is_copied(v.node) for v in node.operands)
+        if is_small or any(value in late for value in node.operands):
+            late.update(node.results)
+    return False
 
 
 __all__ = ["separate_extremes_pass"]

@@ -168,17 +168,18 @@ class Contexts:
         if not found:
             return NONE
         if node.op is ops.add and self.is_large(node):
-            # A small value that is repeated is no gradient: with it the sum may cancel exactly.
-            if not all(map(self._is_computed, node.operands)):
+            # A number is no gradient: the sum was meant to cancel some places exactly, as 1 - mask.
+            if any(map(_is_number, node.operands)):
                 raise NotLinear(node)
             return NONE.union(*(terms or {BASE} for terms in each))
         if len(found) > 1 and not _is_linear(node, each, found):
             raise NotLinear(node)
         return found if self.is_large(node) else NONE
 
-    def _is_computed(self, value: Value) -> bool:
-        """Tell whether a value is more than a small one that is repeated."""
-        return self.is_large(spread_from(value)[1])
+
+def _is_number(value: Value) -> bool:
+    """Tell whether a value is a constant that is repeated."""
+    return spread_from(value)[1].op is ops.constant
 
 
 def _added(values: Sequence[Value]) -> Value:
