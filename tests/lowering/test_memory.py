@@ -184,3 +184,10 @@ def test_what_a_loop_reads_with_an_axis_of_one_element_is_not_copied() -> None:
     points = ShapeDtype((1_500, 3), "float32")
     plan = tracer.compile(transport, memory_limit="6MB").plan(points, points)
     assert plan.compiled_bytes - plan.peak_bytes < points.nbytes // 2
+
+
+@pytest.mark.xla
+def test_small_solves_need_little() -> None:
+    """OpenBLAS packs no more columns than there are."""
+    matrix = ShapeDtype((4, 4), "float64")
+    assert tracer.compile(tracer.numpy.linalg.inv).plan(matrix).compiled_bytes < 20_000

@@ -38,8 +38,9 @@ class Packing:
         `parallelize_by_sharding_dim_only`); the threads then hold `eigen_local` elements.
     panel_rows, panel_elements : int
         Rows of the panel that OpenBLAS packs, and elements of its block of the other side.
-    block_bytes : int
-        Bytes of the block of right-hand sides that each thread of OpenBLAS packs.
+    block_bytes, packed_columns : int
+        Bytes of the block of right-hand sides that each thread of OpenBLAS packs, at most; it packs
+        so many columns at a time.
     solve_by_blocks : int
         Rows of a triangular matrix of which OpenBLAS would pack much for one right-hand side.
     lapack_matrices : int
@@ -66,6 +67,7 @@ class Packing:
     panel_rows: int = 384
     panel_elements: int = 3 << 16
     block_bytes: int = 860_000
+    packed_columns: int = 16
     solve_by_blocks: int = 512
     lapack_matrices: int = 4
     convolution_bytes: int = 3 << 20
@@ -108,11 +110,13 @@ class Packing:
         return call.may_go_by_blocks and call.size >= self.solve_by_blocks
 
     def triangle_bytes(self, call: TriangleCall) -> int:
-        """Bound what OpenBLAS packs: each thread with right-hand sides packs the matrix."""
+        """Bound what OpenBLAS packs: each thread packs the matrix, and a block of its columns."""
         if self.goes_by_blocks(call):
             return 0
-        panel = call.itemsize * min(call.size, self.panel_rows) * call.size
-        return min(call.width, self.threads) * (panel + self.block_bytes)
+        rows = min(call.size, self.panel_rows)
+        columns = -(-call.width // self.packed_columns) * self.packed_columns
+        block = min(self.block_bytes, call.itemsize * rows * columns)
+        return min(call.width, self.threads) * (call.itemsize * rows * call.size + block)
 
     def by_convolution(self, call: ConvolutionCall) -> int:
         """Bound the bytes of a convolution's blocks, and of a result that is written twice."""
