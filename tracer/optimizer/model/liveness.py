@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from weakref import WeakKeyDictionary
 
-from tracer.errors import Source
 from tracer.ir import Graph, Node, Value
 from tracer.optimizer.model.buffers import Buffer, live_bytes, move_into_results, places_in
 from tracer.optimizer.model.costs import (
@@ -48,14 +47,6 @@ class LiveTensor:
 
     value: Value
     nbytes: int
-
-    @property
-    def source(self) -> Source | None:
-        """The user's line that made it."""
-        return self.value.node.source
-
-    def __str__(self) -> str:
-        return f"{self.value.type} of {self.value.node.name}"
 
 
 class Liveness(Lifetimes):
@@ -215,13 +206,17 @@ class Liveness(Lifetimes):
             claimed.add(buffer)
         return total
 
+    @cached_property
+    def peak_moment(self) -> Moment | None:
+        """The step at which most bytes are alive; None if nothing is computed."""
+        # The last of equals: results that are not written yet have no tensor in them.
+        return max(reversed(self.timeline), key=lambda moment: moment.live_bytes, default=None)
+
     def live_at_peak(self) -> list[LiveTensor]:
         """Return the values stored at the peak, largest first."""
-        if not self.timeline:
+        if self.peak_moment is None:
             return []
-        # The last of equals: results that are not written yet have no tensor in them.
-        peak = max(reversed(self.timeline), key=lambda moment: moment.live_bytes)
-        now = self.position[peak.node]
+        now = self.position[self.peak_moment.node]
         tensors = [
             LiveTensor(value, value.type.nbytes)
             for node in self.schedule
