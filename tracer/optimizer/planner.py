@@ -17,7 +17,7 @@ from tracer.optimizer.candidates import (
 )
 from tracer.optimizer.final_passes import FinalPasses
 from tracer.optimizer.loops.split import LoopRow, SplitSettings
-from tracer.optimizer.model.liveness import Liveness
+from tracer.optimizer.model.liveness import Liveness, peak_bytes
 from tracer.optimizer.model.peak_values import PeakValue
 from tracer.optimizer.model.speed import estimate_seconds
 from tracer.optimizer.model.trip_counts import fixed_bytes, unsplit_bytes
@@ -74,7 +74,7 @@ class Planner:
         self._known = PlanningCache() if known is None else known
         self.traced = graph
         self.graph, self.rows = self._optimised(graph)
-        self.baseline_peak_bytes = Liveness(graph, options.donated).peak_bytes
+        self.baseline_peak_bytes = peak_bytes(graph, options.donated)
 
     def _optimised(self, graph: Graph) -> tuple[Graph, tuple[PassRow, ...]]:
         """Run the passes; those before the first per-limit one only once for all limits."""
@@ -345,5 +345,5 @@ class Planner:
     def _candidate(
         self, graph: Graph, rows: tuple[PassRow, ...], loops: tuple[LoopRow, ...]
     ) -> Candidate:
-        peak = Liveness(graph, self.options.donated).peak_bytes
+        peak = peak_bytes(graph, self.options.donated)
         return Candidate(graph, rows, loops, peak)
