@@ -208,7 +208,10 @@ class MemoryLimitError(TracerError, MemoryError):
     minimum_bytes_bounds : tuple of int and (int or None)
         What is known of `minimum_bytes` without a search: (low, high); None where nothing is.
     binding : str
-        The tensor in the way: type, bytes and the user's line.
+        The tensor in the way: type, op and bytes.
+    alive : tuple of str
+        The values that are alive together at the peak of the smallest program, the largest first:
+        type, op, bytes and the user's line. Arguments are left out.
     """
 
     def __init__(
@@ -221,11 +224,13 @@ class MemoryLimitError(TracerError, MemoryError):
         binding: str,
         where: Source | None = None,
         fixed_bytes: int = 0,
+        alive: tuple[str, ...] = (),
     ) -> None:
         super().__init__(what, mend=mend, where=where)
         self.limit_bytes = limit_bytes
         self.binding = binding
         self.fixed_bytes = fixed_bytes
+        self.alive = alive
         if callable(minimum_bytes):
             self._find_minimum = minimum_bytes
         else:

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from tracer.array.trace import Traced
 from tracer.compilation.task import Task
-from tracer.errors import MemoryLimitError, Source
+from tracer.errors import MemoryLimitError
 from tracer.ir import Graph
 from tracer.optimizer.model.liveness import Liveness
+from tracer.optimizer.model.peak_values import PeakValue, peak_values
 from tracer.optimizer.model.trip_counts import fixed_bytes
+from tracer.optimizer.planner import Planner
 from tracer.units import format_bytes
 
 if TYPE_CHECKING:
     from tracer.compilation.candidates import CompiledCandidate
+
+_LARGE = 0.05
+_SHOWN = 5
+"""Values that are alive together, in the text of an error."""
 
 
 def refuse_at_once(task: Task, find_minimum: Callable[[], int], parts: int = 1) -> None:
@@ -55,33 +61,60 @@ def refuse_at_once(task: Task, find_minimum: Callable[[], int], parts: int = 1) 
 
 def infeasible(name: str, limit: int, found: CompiledCandidate) -> MemoryLimitError:
     """Return the error that says what is in the way of a limit, where, and what is possible."""
-    minimum = found.nbytes
-    binding, source, why = _binding(limit, found)
-    reason = f"\n  not split: {why}" if why else ""
+    minimum, compiler = found.nbytes, found.compiler
+    live = Liveness(found.candidate.graph, frozenset(compiler.donated))
+    values = peak_values(live, compiler.traced.graph)
+    binding = _binding(found, values)
+    largest = [value for value in values if value.nbytes == values[0].nbytes]
+    reasons = (_why_not_split(compiler.planner, value) for value in largest)
+    why = next(filter(None, reasons), "")
     return MemoryLimitError(
         f"{name} cannot run within memory_limit {format_bytes(limit)}: its smallest "
-        f"program takes {format_bytes(minimum)}\n  binding: {binding}{reason}",
+        f"program takes {format_bytes(minimum)}\n  binding: {binding}{why}{together(values)}",
         mend=f"memory_limit={minimum} is the smallest limit that can be met; smaller "
         "arguments, or donate_argnums for arguments that may be overwritten, lower it",
         limit_bytes=limit,
         minimum_bytes=minimum,
         binding=binding,
-        where=source,
+        where=values[0].source if values else None,
+        alive=tuple(map(str, values)),
+        fixed_bytes=compiler.planner.fixed_bytes,
     )
 
 
-def _binding(limit: int, found: CompiledCandidate) -> tuple[str, Source | None, str | None]:
-    """Return what is in the way, the user's line, and why it was not split."""
-    planner, graph = found.compiler.planner, found.candidate.graph
+def _binding(found: CompiledCandidate, values: Sequence[PeakValue]) -> str:
+    """Return what is in the way."""
+    if not values:
+        return _alone(found.compiler.traced, found.compiler.planner.fixed_bytes)
     scratch = found.execute.memory.scratch_bytes
-    tensors = Liveness(graph, frozenset(found.compiler.donated)).live_at_peak()
-    if not tensors:
-        return _alone(found.compiler.traced, planner.fixed_bytes), None, None
-    tensor = tensors[0]
-    named = f"{tensor}, {format_bytes(tensor.nbytes)}"
-    if scratch > tensor.nbytes:
-        named = f"{format_bytes(scratch)} of library scratch (products, sorts, LAPACK) and {named}"
-    return named, tensor.source, planner.why_not_split(tensor)
+    if scratch <= values[0].nbytes:
+        return values[0].name
+    return (
+        f"{format_bytes(scratch)} of library scratch (products, sorts, LAPACK) and {values[0].name}"
+    )
+
+
+def _why_not_split(planner: Planner, value: PeakValue) -> str:
+    """Return a line that says why a value is stored whole, if that is known."""
+    refusal = planner.why_not_split(value)
+    if refusal is None:
+        return ""
+    # Passes may have put another op in the place of the user's.
+    is_same = refusal.subject.startswith(f"{value.type} of ")
+    what = refusal.reason if is_same else f"{refusal.subject}: {refusal.reason}"
+    return f"\n  not split: {what}"
+
+
+def together(values: Sequence[PeakValue]) -> str:
+    """Return lines with the large values that are alive together at the peak, if several are."""
+    large = [value for value in values if value.nbytes >= _LARGE * values[0].nbytes]
+    if len(large) < 2:
+        return ""
+    lines = ["", "  alive together at the peak:", *(f"    {value}" for value in large[:_SHOWN])]
+    if more := values[len(large[:_SHOWN]) :]:
+        nbytes = format_bytes(sum(value.nbytes for value in more))
+        lines.append(f"    {len(more)} more, {nbytes} (the error's alive has all)")
+    return "\n".join(lines)
 
 
 def _alone(traced: Traced, fixed: int) -> str:
@@ -106,4 +139,4 @@ def _largest(graph: Graph, captured: int) -> str:
     return str(types[place])
 
 
-__all__ = ["infeasible", "refuse_at_once"]
+__all__ = ["infeasible", "refuse_at_once", "together"]

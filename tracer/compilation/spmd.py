@@ -20,12 +20,13 @@ from tracer.compilation.candidates import (
     tenths_lower,
 )
 from tracer.compilation.mesh_placement import Placer, SpreadCandidate
-from tracer.compilation.refusals import refuse_at_once
+from tracer.compilation.refusals import refuse_at_once, together
 from tracer.compilation.task import Task
 from tracer.errors import MemoryLimitError, OutOfMemoryError
 from tracer.ir import Graph, ShapeDtype
 from tracer.optimizer.final_passes import legalized
 from tracer.optimizer.loops.split import LoopRow, SplitSettings
+from tracer.optimizer.model.peak_values import peak_values
 from tracer.optimizer.passes import PassManager, PassRow
 from tracer.optimizer.pipeline import SHARD_NAME, Context, PlannerOptions, Stage, passes_in
 from tracer.optimizer.planner import Planner
@@ -245,16 +246,17 @@ class Spreader:
         return f": {refusals[0].subject}: {refusals[0].reason}" if refusals else ""
 
     def _infeasible(self, limit: int, found: CompiledSpread) -> MemoryLimitError:
-        tensors = found.candidate.liveness.live_at_peak()
-        binding = f"{tensors[0]}, {format_bytes(tensors[0].nbytes)}" if tensors else "its arguments"
+        values = peak_values(found.candidate.liveness, self.task.traced.graph)
+        binding = values[0].name if values else "its arguments"
         return MemoryLimitError(
             f"{self.task.name} cannot run within memory_limit {format_bytes(limit)} on each of "
             f"{self.mesh}: its smallest program takes {format_bytes(found.nbytes)}\n"
-            f"  binding: {binding}",
+            f"  binding: {binding}{together(values)}",
             mend=f"memory_limit={found.nbytes} is the smallest limit that can be met; more "
             "devices, or smaller arguments, lower it",
             limit_bytes=limit,
             minimum_bytes=found.nbytes,
             binding=binding,
-            where=tensors[0].source if tensors else None,
+            where=values[0].source if values else None,
+            alive=tuple(map(str, values)),
         )

@@ -18,6 +18,9 @@ from tracer.errors import Source, user_source
 from tracer.ir.op import BUILDERS, Op, active_builder
 from tracer.ir.types import AxisRule, Cost, ShapeDtype
 
+_KEPT_CHARACTERS = 1000
+"""Parameters' text that a node keeps."""
+
 
 class Value:
     """One result of a node. Compared by identity."""
@@ -114,12 +117,13 @@ class Node:
     @property
     def body_graphs(self) -> tuple[Graph, ...]:
         """The same Graphs without their names, one after the other."""
-        if not self.bodies:
-            return ()
-        found: list[Graph] = []
-        for bodies in self.bodies.values():
-            found.extend(bodies if isinstance(bodies, tuple) else (bodies,))
-        return tuple(found)
+        found: tuple[Graph, ...] | None = self._rules.get("body_graphs")
+        if found is None:
+            graphs: list[Graph] = []
+            for bodies in self.bodies.values():
+                graphs.extend(bodies if isinstance(bodies, tuple) else (bodies,))
+            found = self._rules["body_graphs"] = tuple(graphs)
+        return found
 
     def __repr__(self) -> str:
         return f"<{self.name}: {', '.join(map(str, self.types))}>"
@@ -186,19 +190,28 @@ class Graph:
     def fingerprint(self) -> str:
         """A hash of the structure: equal for graphs that compute the same in the same order."""
         numbers: dict[Value, int] = {}
-        digest = hashlib.blake2b(digest_size=16)
+        parts: list[str] = []
         for value in self.inputs:
             numbers[value] = len(numbers)
-            digest.update(str(value.type).encode())
+            parts.append(str(value.type))
         for node in self.nodes:
             for result in node.results:
                 numbers[result] = len(numbers)
             operands = [numbers[value] for value in node.operands]
-            digest.update(f"{node.name}{operands}".encode())
-            for key in sorted(node.params):
-                digest.update(f"{key}={param_key(node.params[key])};".encode())
-        digest.update(str([numbers[value] for value in self.outputs]).encode())
-        return digest.hexdigest()
+            parts.append(f"{node.name}{operands}{_params_text(node)}")
+        parts.append(str([numbers[value] for value in self.outputs]))
+        return hashlib.blake2b("".join(parts).encode(), digest_size=16).hexdigest()
+
+
+def _params_text(node: Node) -> str:
+    """Return a node's parameters as text that is equal exactly when they are; worked out once."""
+    found: str | None = node._rules.get("params")
+    if found is None:
+        params = node.params
+        found = "".join([f"{key}={param_key(params[key])};" for key in sorted(params)])
+        if len(found) <= _KEPT_CHARACTERS:  # not those of a constant
+            node._rules["params"] = found
+    return found
 
 
 def param_key(value: Any) -> Any:

@@ -104,10 +104,12 @@ def _check_operands(graph: Graph, node: Node, defined: set[Value]) -> None:
 
 
 def _check_params(graph: Graph, node: Node, verified: set[Graph]) -> None:
-    for key, value in node.params.items():
-        if not _is_param(value):
-            what = f"parameter {key} of {node.name!r} holds {value!r}, which is no parameter"
-            _refuse(graph, node, what)
+    if not node._rules.get("params_verified"):
+        for key, value in node.params.items():
+            if not _is_param(value):
+                what = f"parameter {key} of {node.name!r} holds {value!r}, which is no parameter"
+                _refuse(graph, node, what)
+        node._rules["params_verified"] = True
     for key, bodies in node.bodies.items():
         for body in bodies if isinstance(bodies, tuple) else (bodies,):
             if body in verified:
@@ -129,6 +131,18 @@ def _is_param(value: Any) -> bool:
 
 
 def _check_types(graph: Graph, node: Node) -> None:
+    if [(value.node, value.index) for value in node.results] != [
+        (node, index) for index in range(len(node.types))
+    ]:
+        _refuse(graph, node, f"the results of {node.name!r} do not belong to it")
+    # Copies share what was found for their op, parameters and types; operands may be others.
+    found = node.operand_types, node.types
+    if node._rules.get("verified") != found:
+        _check_inferred(graph, node)
+        node._rules["verified"] = found
+
+
+def _check_inferred(graph: Graph, node: Node) -> None:
     assert node.op is not None
     try:
         inferred = node.op.infer(*node.operand_types, **node.params)
@@ -139,10 +153,6 @@ def _check_types(graph: Graph, node: Node) -> None:
     if types != node.types:
         what = f"{node.name!r} infers {_shown(types)}, but the node says {_shown(node.types)}"
         _refuse(graph, node, what)
-    if [(value.node, value.index) for value in node.results] != [
-        (node, index) for index in range(len(types))
-    ]:
-        _refuse(graph, node, f"the results of {node.name!r} do not belong to it")
 
 
 def _check_edges(graph: Graph) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from tracer.ir import Graph
 from tracer.optimizer.candidates import Candidate
 from tracer.optimizer.loops.interchange import Lanes, interchange_row
-from tracer.optimizer.model.liveness import Liveness
+from tracer.optimizer.model.liveness import peak_bytes
 from tracer.optimizer.passes import Pass, PassManager, PassRow
 from tracer.optimizer.pipeline import Context, PlannerOptions, Stage, entries_in, passes_in
 
@@ -35,7 +35,7 @@ class FinalPasses:
         graph = manager.run(candidate.graph, passes)
         peak = candidate.peak_bytes
         if graph is not candidate.graph:
-            peak = Liveness(graph, self.options.donated).peak_bytes
+            peak = peak_bytes(graph, self.options.donated)
         return replace(
             candidate, graph=graph, rows=(*candidate.rows, *manager.rows), peak_bytes=peak
         )

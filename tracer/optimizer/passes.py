@@ -16,6 +16,7 @@ from tracer.errors import Source
 from tracer.ir import Graph, map_bodies
 from tracer.ir.verify import verify, verify_same_signature
 from tracer.optimizer.model.liveness import graph_flops, node_count, peak_bytes
+from tracer.optimizer.model.numbers import Numbers
 from tracer.optimizer.progress import tell
 from tracer.optimizer.trail import leave_step
 
@@ -159,8 +160,12 @@ class PassManager:
     def _measure(self, graph: Graph, peak: int | None = None) -> _Measure:
         if self._last is None or self._last.graph is not graph:
             peak = peak_bytes(graph) if peak is None else peak
-            self._last = _Measure(graph, peak, graph_flops(graph), node_count(graph))
+            flops, nodes = _COUNTS(graph)
+            self._last = _Measure(graph, peak, flops, nodes)
         return self._last
+
+
+_COUNTS = Numbers(lambda graph: (graph_flops(graph), node_count(graph)))
 
 
 class _Run:

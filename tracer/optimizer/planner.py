@@ -17,10 +17,11 @@ from tracer.optimizer.candidates import (
 )
 from tracer.optimizer.final_passes import FinalPasses
 from tracer.optimizer.loops.split import LoopRow, SplitSettings
-from tracer.optimizer.model.liveness import Liveness, LiveTensor
+from tracer.optimizer.model.liveness import Liveness, peak_bytes
+from tracer.optimizer.model.peak_values import PeakValue
 from tracer.optimizer.model.speed import estimate_seconds
 from tracer.optimizer.model.trip_counts import fixed_bytes, unsplit_bytes
-from tracer.optimizer.passes import PassManager, PassRow
+from tracer.optimizer.passes import PassManager, PassRow, Refusal
 from tracer.optimizer.pipeline import (
     SPLIT_NAME,
     Context,
@@ -73,7 +74,7 @@ class Planner:
         self._known = PlanningCache() if known is None else known
         self.traced = graph
         self.graph, self.rows = self._optimised(graph)
-        self.baseline_peak_bytes = Liveness(graph, options.donated).peak_bytes
+        self.baseline_peak_bytes = peak_bytes(graph, options.donated)
 
     def _optimised(self, graph: Graph) -> tuple[Graph, tuple[PassRow, ...]]:
         """Run the passes; those before the first per-limit one only once for all limits."""
@@ -314,15 +315,17 @@ class Planner:
         starts = {start.graph: start for start in (self._whole, split)}.values()
         return [found for start in starts if (found := self._rematerialised(start, 1)) is not None]
 
-    def why_not_split(self, tensor: LiveTensor) -> str | None:
-        """Return the reason why a tensor of the smallest program could not be cut, if known."""
+    def why_not_split(self, tensor: PeakValue) -> Refusal | None:
+        """Return what is said of a tensor of the smallest program that could not be cut, if known.
+
+        First what is said of a value of its type on its line, then of any other on the line.
+        """
         rows = self._split(tight_settings(self.options.machine)[-1]).rows
         # Other passes refuse rewrites, which is no reason for a tensor to be stored.
         refusals = [refusal for row in rows if row.name == SPLIT_NAME for refusal in row.refusals]
-        same_value = [refusal for refusal in refusals if refusal.subject == str(tensor)]
-        same_line = [refusal for refusal in refusals if refusal.source == tensor.source]
-        found = next(iter(same_value or same_line), None)
-        return None if found is None else f"{found.subject}: {found.reason}"
+        same_line = [found for found in refusals if found.source == tensor.source]
+        same_type = [found for found in same_line if found.subject.startswith(f"{tensor.type} of ")]
+        return next(iter((*same_type, *same_line)), None)
 
     def _split(self, settings: SplitSettings) -> Candidate:
         key, known = (self.graph.fingerprint, settings), self._known.splits
@@ -342,5 +345,5 @@ class Planner:
     def _candidate(
         self, graph: Graph, rows: tuple[PassRow, ...], loops: tuple[LoopRow, ...]
     ) -> Candidate:
-        peak = Liveness(graph, self.options.donated).peak_bytes
+        peak = peak_bytes(graph, self.options.donated)
         return Candidate(graph, rows, loops, peak)

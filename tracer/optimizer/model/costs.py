@@ -13,9 +13,12 @@ from tracer.target import current_target
 
 def run_cost(node: Node) -> Cost:
     """Return what one run of a node costs on the target."""
-    cost, target = node.cost, current_target()
-    if node.body_graphs or not any(isinstance(call, SelectionCall) for call in cost.calls):
+    cost = node.cost
+    if not cost.calls or node.body_graphs:
         return cost
+    if not any(isinstance(call, SelectionCall) for call in cost.calls):
+        return cost
+    target = current_target()
     works = [target.selection.work(call) for call in cost.calls if isinstance(call, SelectionCall)]
     return replace(
         cost,
@@ -43,14 +46,20 @@ def node_cost(node: Node) -> Cost:
 
 def counted_scratch(node: Node) -> int:
     """Return the hidden bytes of a node that XLA counts: copies, transposes."""
-    cost, target = node.cost, current_target()
+    cost = node.cost
+    if not cost.calls:
+        return cost.scratch - cost.packing
+    target = current_target()
     transposed = (target.memory_of(call).transposed for call in cost.calls)
     return cost.scratch - cost.packing + max(transposed, default=0)
 
 
 def packing_bytes(node: Node) -> int:
     """Return the bytes that a library allocates itself, on the target, while a node runs."""
-    cost, target = node.cost, current_target()
+    cost = node.cost
+    if not cost.calls:
+        return cost.packing
+    target = current_target()
     return max([cost.packing, *(target.memory_of(call).packing for call in cost.calls)])
 
 

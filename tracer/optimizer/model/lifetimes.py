@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
+from weakref import WeakKeyDictionary
 
 from tracer import ops
 from tracer.ir import Graph, Node, Value
@@ -15,6 +17,9 @@ Order = Callable[["Lifetimes"], list[Node]]
 
 _STEPS_OF_A_SOFTMAX = 2
 """Kernels of small values between a reduction and the kernel that reads its operand again."""
+
+_KNOWN: WeakKeyDictionary[Graph, dict[str, Any]] = WeakKeyDictionary()
+"""What was found for graphs, which do not change, in their own order."""
 
 
 class Lifetimes:
@@ -30,6 +35,21 @@ class Lifetimes:
 
     def __init__(self, graph: Graph, order: Order | None = None) -> None:
         self.graph = graph
+        if graph in _KNOWN:
+            vars(self).update(_KNOWN[graph])
+        else:
+            before = {*vars(self)}
+            self._analyse(graph)
+            _KNOWN[graph] = {key: vars(self)[key] for key in vars(self).keys() - before}
+        if order is not None:
+            self.schedule = order(self)
+            # What is not stored has no place: it is computed where it is read.
+            self.position = dict.fromkeys(graph.nodes, -1)
+            self.position.update((node, i) for i, node in enumerate(self.schedule))
+            self.last_read = self._last_reads()
+
+    def _analyse(self, graph: Graph) -> None:
+        """Find what is stored in the graph's own order; the same for all that look at it."""
         self._places = self.position = {node: i for i, node in enumerate(graph.nodes)}
         self.outputs = set(graph.outputs)
         self.inputs = {value: i for i, value in enumerate(graph.inputs)}
@@ -45,12 +65,6 @@ class Lifetimes:
         self._read: dict[Node, dict[Value, bool]] = {}
         self.last_read = self._last_reads()
         self.schedule = [node for node in graph.nodes if node in self.stored]
-        if order is not None:
-            self.schedule = order(self)
-            # What is not stored has no place: it is computed where it is read.
-            self.position = dict.fromkeys(graph.nodes, -1)
-            self.position.update((node, i) for i, node in enumerate(self.schedule))
-            self.last_read = self._last_reads()
 
     def is_stored(self, value: Value) -> bool:
         """Tell whether the value has its own buffer."""

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from weakref import WeakKeyDictionary
 
-from tracer.errors import Source
 from tracer.ir import Graph, Node, Value
 from tracer.optimizer.model.buffers import Buffer, live_bytes, move_into_results, places_in
 from tracer.optimizer.model.costs import (
@@ -24,6 +23,7 @@ from tracer.optimizer.model.costs import (
     packing_bytes,
 )
 from tracer.optimizer.model.lifetimes import Lifetimes, Order
+from tracer.optimizer.model.numbers import Numbers
 from tracer.optimizer.model.partial_sums import partial_sums_bytes
 from tracer.optimizer.model.trip_counts import (
     carried_operands,
@@ -48,14 +48,6 @@ class LiveTensor:
 
     value: Value
     nbytes: int
-
-    @property
-    def source(self) -> Source | None:
-        """The user's line that made it."""
-        return self.value.node.source
-
-    def __str__(self) -> str:
-        return f"{self.value.type} of {self.value.node.name}"
 
 
 class Liveness(Lifetimes):
@@ -215,13 +207,17 @@ class Liveness(Lifetimes):
             claimed.add(buffer)
         return total
 
+    @cached_property
+    def peak_moment(self) -> Moment | None:
+        """The step at which most bytes are alive; None if nothing is computed."""
+        # The last of equals: results that are not written yet have no tensor in them.
+        return max(reversed(self.timeline), key=lambda moment: moment.live_bytes, default=None)
+
     def live_at_peak(self) -> list[LiveTensor]:
         """Return the values stored at the peak, largest first."""
-        if not self.timeline:
+        if self.peak_moment is None:
             return []
-        # The last of equals: results that are not written yet have no tensor in them.
-        peak = max(reversed(self.timeline), key=lambda moment: moment.live_bytes)
-        now = self.position[peak.node]
+        now = self.position[self.peak_moment.node]
         tensors = [
             LiveTensor(value, value.type.nbytes)
             for node in self.schedule
@@ -246,18 +242,25 @@ def body_extra_bytes(body: Graph) -> int:
 
 
 def _body_needs(body: Graph, order: Order | None = None) -> _Needs:
-    known = _BODY_NEEDS.setdefault(body, {})
+    if order is None:
+        return _NEEDS(body)
+    known = _ORDERED_NEEDS.setdefault(body, {})
     key = order, current_target()
     if key not in known:
-        inputs = sum(type.nbytes for type in body.input_types)
-        donated = frozenset(range(len(body.inputs)))
-        live = Liveness(body, donated, is_body=True, order=order)
-        most = max((alive for _, alive in live._counted), default=inputs)
-        known[key] = _Needs(max(0, most - inputs), largest_packings(body))
+        known[key] = _found_needs(body, order)
     return known[key]
 
 
-_BODY_NEEDS: WeakKeyDictionary[Graph, dict[tuple[Order | None, Target], _Needs]] = (
+def _found_needs(body: Graph, order: Order | None = None) -> _Needs:
+    inputs = sum(type.nbytes for type in body.input_types)
+    donated = frozenset(range(len(body.inputs)))
+    live = Liveness(body, donated, is_body=True, order=order)
+    most = max((alive for _, alive in live._counted), default=inputs)
+    return _Needs(max(0, most - inputs), largest_packings(body))
+
+
+_NEEDS = Numbers(_found_needs)
+_ORDERED_NEEDS: WeakKeyDictionary[Graph, dict[tuple[Order | None, Target], _Needs]] = (
     WeakKeyDictionary()
 )
 """Graphs do not change, and programs that are compared share bodies."""
@@ -296,7 +299,10 @@ def _only_moves(node: Node) -> bool:
 
 def peak_bytes(graph: Graph, donated: frozenset[int] = frozenset()) -> int:
     """Return the predicted peak of a graph, in bytes."""
-    return Liveness(graph, donated).peak_bytes
+    return _PEAKS(graph, donated)
+
+
+_PEAKS = Numbers(lambda graph, donated: Liveness(graph, donated).peak_bytes)
 
 
 __all__ = [

@@ -17,6 +17,7 @@ from __future__ import annotations
 from tracer.ir import Graph, Node
 from tracer.optimizer.model.costs import counted_scratch, packed_bytes, run_cost
 from tracer.optimizer.model.liveness import Liveness
+from tracer.optimizer.model.numbers import Numbers
 from tracer.optimizer.model.trip_counts import trip_count
 from tracer.target import Target
 
@@ -101,7 +102,10 @@ def estimate_seconds(graph: Graph, machine: Target) -> float:
 
 def trip_seconds(body: Graph, machine: Target) -> float:
     """Return about how long one trip of a loop takes, in seconds."""
-    return _Kernels(body, machine, in_loop=True).seconds()
+    return _TRIPS(body, machine)
+
+
+_TRIPS = Numbers(lambda body, machine: _Kernels(body, machine, in_loop=True).seconds())
 
 
 def kernel_seconds(graph: Graph, machine: Target) -> dict[Node, float]:
