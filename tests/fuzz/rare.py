@@ -114,6 +114,13 @@ FORMS: dict[str, tuple[Form, ...]] = {
         ("x:k,99", "np.take_along_axis({x}, np.argsort({x})[..., :3], axis=-1)", "k,3"),
         ("x:k,99", "np.argsort(-{x})[..., :3] * {x}[..., :3]", "k,3"),
     ),
+    "pack-extremes": (
+        ("x:n,k", "np.take_along_axis({x}, np.argmax({x}, axis=1)[:, None], axis=1)", "n,1"),
+        ("x:n,k", "np.take_along_axis({x}, np.argmin({x}.T, axis=1)[None], axis=0)", "1,k"),
+        ("x:n,k", "{x} * (np.argmin({x}[None], axis=1).reshape(-1) % 5)", "n,k"),
+        ("x:3,5000", "np.argmax(np.tanh({x}), axis=1) * {x}[:, 0]", "3"),
+        ("x:3000,7", "np.argmin({x} ** 2, axis=0) * {x}[1]", "7"),
+    ),
     "log1p": (("x:n,k", "np.log(1 + {x} * {x})", "n,k"), ("x:n", "np.log({x} ** 2 - (-1))", "n")),
     "log1p-of-negative": (("x:n,k", "np.log(1 - 0.9 * np.tanh({x}))", "n,k"),),
     "expm1": (("x:n,k", "np.exp({x}) - 1", "n,k"), ("x:n", "np.exp({x}) + (-1.0)", "n")),
@@ -226,7 +233,7 @@ _SELDOM = (
     "diagonal-of-elementwise-product sign-of-factors determinant-of-factors "
     "determinant-with-cholesky log-determinant-of-factors times-inverse inverse-times "
     "solve-with-factor reassociate-solves largest-of-sorted smallest-of-sorted places-of-smallest "
-    "log1p diagonal-of-sum diagonal-of-difference largest-of-sorted-descending "
+    "pack-extremes log1p diagonal-of-sum diagonal-of-difference largest-of-sorted-descending "
     "log-sum-exp-gradient reduce-through-concatenate fusion-merger"
 ).split()
 """Those that other values around them keep from firing most often."""
