@@ -55,12 +55,12 @@ def compile_options(
     Artemev et al. 2022. `TRACER_PASSES="-split,-log1p"` is `passes` for all programs together, and
     `TRACER_DISABLE_RULES="inverse-times,log1p"` the same without the minus.
     """
-    flags = _from_environment("TRACER_FLAGS", parse_flags) or {}
+    flags = from_environment("TRACER_FLAGS", parse_flags) or {}
     limit = _limit(memory_limit)
     if limit is None:
-        limit = _from_environment("TRACER_MEMORY_LIMIT", _limit)
-    disabled = _from_environment("TRACER_DISABLE_RULES", rule_names) or frozenset()
-    disabled |= _from_environment("TRACER_PASSES", switched_off) or frozenset()
+        limit = from_environment("TRACER_MEMORY_LIMIT", _limit)
+    disabled = from_environment("TRACER_DISABLE_RULES", rule_names) or frozenset()
+    disabled |= from_environment("TRACER_PASSES", switched_off) or frozenset()
     disabled |= frozenset() if passes is None else switched_off(passes)
     threshold = _bytes(tensor_size_threshold, flags.get("tensor_size_threshold"))
     split_size = _bytes(tensor_split_size, flags.get("tensor_split_size"))
@@ -94,7 +94,7 @@ def bound_programs_if_asked() -> None:
     ArgumentError
         `TRACER_FLAGS` has an unknown flag, or a value that is no size.
     """
-    flags = _from_environment("TRACER_FLAGS", parse_flags) or {}
+    flags = from_environment("TRACER_FLAGS", parse_flags) or {}
     if "program_cache_size" in flags:
         lowering.bound_cache(flags["program_cache_size"])
 
@@ -103,8 +103,8 @@ def _limit(value: int | str | None) -> int | str | None:
     return value if value is None or value == AUTO else parse_bytes(value)
 
 
-def _from_environment(variable: str, read: Callable[[str], Result]) -> Result | None:
-    """Read an environment variable; None if it is not set. Errors name it."""
+def from_environment(variable: str, read: Callable[[str], Result]) -> Result | None:
+    """Read an environment variable; None if it is not set. An error of `read` names it."""
     text = os.environ.get(variable)
     if not text:
         return None

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from tracer.compilation.options import from_environment
 from tracer.compilation.stored.files import FileStore
-from tracer.errors import ArgumentError
 from tracer.units import parse_bytes
 
 _FOLDER_VARIABLE = "TRACER_CACHE_DIR"
@@ -59,15 +59,7 @@ def current_store() -> FileStore | None:
 
 
 def _most_bytes() -> int:
-    text = os.environ.get(_BYTES_VARIABLE)
-    if not text:
-        return DEFAULT_BYTES
-    try:
-        return parse_bytes(text)
-    except ArgumentError as error:
-        raise ArgumentError(
-            f"{error.what} (in the environment variable {_BYTES_VARIABLE})", mend=error.mend
-        ) from error
+    return from_environment(_BYTES_VARIABLE, parse_bytes) or DEFAULT_BYTES
 
 
 __all__ = ["current_store", "set_cache_dir", "use_folder_if_asked"]
