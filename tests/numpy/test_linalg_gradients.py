@@ -215,6 +215,18 @@ def test_determinants_of_singular_matrices():
     np.testing.assert_array_equal(np.asarray(small), np.diag([0.0, 2, 0]))
 
 
+def test_determinants_that_underflow():
+    """The product of the pivots is zero and no pivot is: the gradient is zero, not unknown."""
+    x = np.diag(np.full(5, 1e-20, np.float32))
+    gradient = tracer.compile(tracer.grad(linalg.det))
+    np.testing.assert_array_equal(gradient(x), np.zeros((5, 5)))
+    stacked = tracer.compile(tracer.grad(lambda x: linalg.det(x).sum()))
+    rank_unknown = np.diag(np.array([1, 0, 2, 3, 4], np.float32))
+    both = np.asarray(stacked(np.stack([x, rank_unknown])))
+    np.testing.assert_array_equal(both[0], np.zeros((5, 5)))
+    assert np.isnan(both[1]).all()
+
+
 def _plain_eigh(np_, linalg_, x):
     values, vectors = linalg_.eigh(x)
     return weighted_spectrum(np_, vectors, values, np_.conj(np_.swapaxes(vectors, -1, -2)))

@@ -103,9 +103,12 @@ def _adjugate(first: Value, packed: Value, permutation: Value) -> Value:
     solved = _solve(packed, take_rows(identity(packed.shape, packed.dtype), permutation), unit=True)
     scaled = ops.select(in_last_row, solved, ops.multiply(solved, _spread(pivot, packed)))
     inverse = _solve(where(ops.not_(is_last), packed, 1), scaled, unit=False)
-    # An earlier pivot of zero does not tell the rank: NaN, whether or not the solution is.
-    is_zero = ops.compare(first, full_like(first, 0), direction="EQ")
-    first = ops.select(is_zero, full_like(first, np.nan), first)
+    # An earlier pivot of zero does not tell the rank: NaN, whether or not the solution is. Their
+    # product tells nothing of that: it is zero for small pivots too.
+    earlier = slice_axis(_pivots(packed), row, 0, n - 1)
+    zeros = ops.compare(earlier, full_like(earlier, 0), direction="EQ")
+    has_zero = ops.reduce_or(zeros, axes=(row,))
+    first = ops.select(has_zero, full_like(first, np.nan), first)
     return ops.multiply(inverse, _spread(first, packed))  # type: ignore[no-any-return]
 
 
