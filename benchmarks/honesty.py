@@ -5,8 +5,9 @@
     python -m benchmarks.honesty --programs attention --limits smallest 1/2 --untrimmed
 
 The limits are the smallest that can be met and shares of the peak of the program as written.
-Planned is the planner's model, counted XLA's count with the modelled scratch; both are promised.
-First and all are resident memory in the first call and in three calls, arguments included: what the
+Planned is the planner's model, which may be over the limit where XLA counts less and nothing
+smaller is known. Counted is XLA's count with the modelled scratch, which is promised. First and all
+are resident memory in the first call and in three calls, arguments included: what the
 process grows by, with no library warmed up. What compilation freed goes back to the system before,
 so a program's small blocks take new pages all over the heap; with --untrimmed it stays, and a
 program uses it again, as it does outside of measurements. The first call should keep the limit,

@@ -3,10 +3,11 @@
     python -m benchmarks.planning_time [--size small|medium|full] [--only NAME ...]
                                        [--markdown FILE]
 
-Processor time: other programs on the machine disturb it little. Each program has a process of its
-own, in which another program was compiled before: XLA has started, and nothing is known of this
-one. *planning* is what is left of ours beside XLA. Targets (issue 23): at most twice `jax.jit`'s
-time in the median, four times at worst. Without jax, its columns are empty.
+Processor time: other programs on the machine disturb it little. Each program has two processes of
+its own, with and without a limit, in which another program was compiled before: XLA has started,
+and nothing is known of this one. *planning* is what is left of ours beside XLA. Targets (issue 23):
+at most twice `jax.jit`'s time in the median, four times at worst. Without jax, its columns are
+empty.
 """
 
 from __future__ import annotations
@@ -103,11 +104,8 @@ def program_of(name: str, size: str) -> tuple[Callable[[Framework], Any], tuple[
 
 def measured(name: str, size: str) -> Row:
     """Return the seconds of one program, in this process."""
-    import tracer
-
     program, inputs, limit = program_of(name, size)
-    ours = program(tracer_framework())
-    tracer.compile(lambda x: (x @ x).sum()).plan(np.ones((3, 3), np.float32))
+    tracer, ours = _started(program)
     row: Row = {"program": name, "limit": limit}
     with _xla_seconds() as xla:
         start = time.process_time()
@@ -117,7 +115,6 @@ def measured(name: str, size: str) -> Row:
             row["refused"] = True
         row |= {"ours": time.process_time() - start, "xla": sum(xla)}
     row["planning"] = row["ours"] - row["xla"]
-    row["no_limit"] = _seconds(lambda: tracer.compile(ours).plan(*inputs))
     row["jax"] = None
     if importlib.util.find_spec("jax") is not None:
         import jax
@@ -126,6 +123,21 @@ def measured(name: str, size: str) -> Row:
         theirs = program(jax_framework())
         row["jax"] = _seconds(lambda: jax.jit(theirs).lower(*inputs).compile())
     return row
+
+
+def measured_without_limit(name: str, size: str) -> Row:
+    """Return the seconds of one program without a limit, in this process."""
+    program, inputs, _ = program_of(name, size)
+    tracer, ours = _started(program)
+    return {"no_limit": _seconds(lambda: tracer.compile(ours).plan(*inputs))}
+
+
+def _started(program: Callable[[Framework], Any]) -> tuple[Any, Callable[..., Any]]:
+    """Return tracer, with another program compiled, and the program's function."""
+    import tracer
+
+    tracer.compile(lambda x: (x @ x).sum()).plan(np.ones((3, 3), np.float32))
+    return tracer, program(tracer_framework())
 
 
 def _seconds(run: Callable[[], Any]) -> float:
@@ -153,9 +165,14 @@ def _xla_seconds() -> Iterator[list[float]]:
         yield found
 
 
-def in_own_process(name: str, size: str) -> Row:
-    """Return the seconds of one program, from a fresh process."""
+def in_own_processes(name: str, size: str) -> Row:
+    """Return the seconds of one program, with and without a limit from a fresh process each."""
+    return _from_process(name, size) | _from_process(name, size, "--without-limit")
+
+
+def _from_process(name: str, size: str, *flags: str) -> Row:
     command = [sys.executable, "-m", "benchmarks.planning_time", "--size", size, "--one", name]
+    command += flags
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, cwd=ROOT, check=True
     )
@@ -207,9 +224,11 @@ def main(arguments: list[str] | None = None) -> None:
     )
     parser.add_argument("--markdown", metavar="FILE", help="write the table to this file")
     parser.add_argument("--one", metavar="NAME", help=argparse.SUPPRESS)
+    parser.add_argument("--without-limit", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.one is not None:
-        print("\n" + json.dumps(measured(options.one, options.size)))
+        measure = measured_without_limit if options.without_limit else measured
+        print("\n" + json.dumps(measure(options.one, options.size)))
         return
     wanted = options.only or [""]
     names = [name for name in NAMES if any(part in name for part in wanted)]
@@ -218,7 +237,7 @@ def main(arguments: list[str] | None = None) -> None:
     progress, rows = Progress(), []
     for place, name in enumerate(names, 1):
         progress.say(f"{place}/{len(names)} {name}")
-        rows.append(in_own_process(name, options.size))
+        rows.append(in_own_processes(name, options.size))
     progress.clear()
     print_table("planning time (seconds of processor time)", HEADER, list(map(cells, rows)))
     print("\n" + "\n".join(summary(rows)))
