@@ -232,6 +232,7 @@ def drawn_rows() -> Iterator[Row]:
            "work": 10, "seconds": 1.0}  # fmt: skip
 
 
+@pytest.mark.process  # matplotlib asks fc-list for fonts, once for each user of a machine
 def test_every_picture_is_drawn(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     drawn = plots.draw(tmp_path / "plots", list(drawn_rows()))
