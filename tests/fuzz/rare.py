@@ -202,6 +202,12 @@ FORMS: dict[str, tuple[Form, ...]] = {
         ("x:20,30,40", "np.max(np.transpose({x}, (2, 0, 1)) * 2.0, axis=0)", "20,30"),
         ("x:90,100", "np.log(np.sum(np.exp({x}.T), axis=1))", "100"),
     ),
+    "store-broadcast-operands": (
+        ("x:n,k y:k", "np.abs(({x} * {y})[:, None] - {x} * {y}).sum(-1)", "n,n"),
+        ("x:16,16 y:6,16", "np.max(({x} ** 2)[:, None] - {y}, axis=1)", "16,16"),
+        ("x:40 y:40", "np.sum(np.abs(({x} ** 2)[:, None] - {y} * {y}), axis=0)", "40"),
+        ("x:n", "np.min(np.abs(({x} ** 2)[:, None] - {x} ** 2) + {x}, axis=0)", "n"),
+    ),
     "fusion-merger": (
         (
             "x:700,280",
@@ -233,7 +239,8 @@ _SELDOM = (
     "diagonal-of-elementwise-product sign-of-factors determinant-of-factors "
     "determinant-with-cholesky log-determinant-of-factors times-inverse inverse-times "
     "solve-with-factor reassociate-solves largest-of-sorted smallest-of-sorted places-of-smallest "
-    "pack-extremes log1p diagonal-of-sum diagonal-of-difference largest-of-sorted-descending "
+    "pack-extremes store-broadcast-operands log1p diagonal-of-sum diagonal-of-difference "
+    "largest-of-sorted-descending "
     "log-sum-exp-gradient reduce-through-concatenate fusion-merger"
 ).split()
 """Those that other values around them keep from firing most often."""

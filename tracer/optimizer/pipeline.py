@@ -503,12 +503,16 @@ TABLE: tuple[PassEntry, ...] = (
         stage=Stage.TARGET,
         what=(
             "a vector that a broadcast repeats is computed once, not for each repetition "
-            "([memory-model.md](memory-model.md))"
+            "([memory-model.md](memory-model.md)), and so are repeated products whose differences "
+            "are compared ([values.md](values.md))"
         ),
         why_here="after reductions are cut, which look at what is computed with them",
         exact="yes",
         make=lambda c: stored_broadcasts_pass(c.options.machine),
-        when="on CPUs, for vectors of 1 to 256 KiB; operations on arrays one by one, too",
+        when=(
+            "on CPUs, for vectors of 1 to 256 KiB and such products of any size; operations on "
+            "arrays one by one, too"
+        ),
         condition=lambda c: c.options.machine.broadcasts is not None,
     ),
     PassEntry(

@@ -93,3 +93,54 @@ def test_in_a_loop() -> None:
         vector = np.float32(-0.5) * (plain + plain - np.float32(7.3))
         plain = (vector[:, None] * np.arange(COLUMNS, dtype=np.float32)).max(1) / np.float32(1e3)
     np.testing.assert_allclose(tracer.compile(program)(a), plain, rtol=1e-5)
+
+
+def distances(x: tracer.Array, shift: tracer.Array) -> tracer.Array:
+    """Distances of what was squared, with ties on the diagonal."""
+    w = (x - shift) ** 2
+    return tnp.abs(w[:, None] - w).sum()
+
+
+def largest(x: tracer.Array, y: tracer.Array) -> tracer.Array:
+    """The sum of the largest of each row of each table, in which a square is repeated."""
+    return tnp.max((x**2)[:, None] - y, axis=1).sum()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    ("size", "limit"), [(50, None), (300, None), (1009, None), (2000, "200kB")]
+)
+def test_equal_products_have_no_difference(dtype: str, size: int, limit: str | None) -> None:
+    """A contracted difference has a sign of its own in each kernel: up to 2 % of the gradient."""
+    x = np.random.default_rng(size).standard_normal(size).astype(dtype)
+    shift = np.full(1, 0.3, dtype)
+    signs = np.sign(((x - shift) ** 2)[:, None] - (x - shift) ** 2)
+    found = tracer.compile(tracer.grad(distances), memory_limit=limit)(x, shift)
+    expected = (signs.sum(1) - signs.sum(0)) * 2 * (x - shift)
+    np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("size", [8, 16, 40])
+@pytest.mark.parametrize("in_axes", [(None, None), (0, 0), (0, None), (None, 0)])
+def test_a_largest_difference_is_found_again(size: int, in_axes: tuple[int | None, ...]) -> None:
+    """The difference that equals the largest: in another kernel it was contracted otherwise."""
+    rng = np.random.default_rng(0)
+    shapes = (size, size), (6, size)
+    x, y = (
+        rng.standard_normal(shape if axis is None else (3, *shape))
+        for shape, axis in zip(shapes, in_axes, strict=True)
+    )
+    gradient = tracer.grad(largest, argnums=(0, 1))
+    is_batch = in_axes != (None, None)
+    found = tracer.compile(tracer.vmap(gradient, in_axes=in_axes) if is_batch else gradient)(x, y)
+    difference = (x**2)[..., :, None, :] - y[..., None, :, :]
+    is_largest = difference == difference.max(-2, keepdims=True)
+    np.testing.assert_array_equal(np.asarray(found[0]), is_largest.sum(-2) * 2 * x)
+    np.testing.assert_array_equal(np.asarray(found[1]), -is_largest.sum(-3))
+
+
+def test_products_of_differences_that_nothing_tests_are_left_alone() -> None:
+    shape, shift = (300,), (1,)
+    assert barriers(lambda x, y: ((x * y)[:, None] - x * y).sum(1), shape, shape) == 0
+    assert barriers(lambda x, y: ((x + y)[:, None] - x > 0).sum(1), shape, shape) == 0
+    assert barriers(tracer.grad(distances), shape, shift) > 0
