@@ -208,6 +208,13 @@ FORMS: dict[str, tuple[Form, ...]] = {
         ("x:40 y:40", "np.sum(np.abs(({x} ** 2)[:, None] - {y} * {y}), axis=0)", "40"),
         ("x:n", "np.min(np.abs(({x} ** 2)[:, None] - {x} ** 2) + {x}, axis=0)", "n"),
     ),
+    "store-updates": (
+        ("x:n,k", "{x}.at[1:].add({x}[:-1])[None]", "1,n,k"),
+        ("x:n,k", "{x}.at[:, :-1].set({x}[:, 1:] * 2)[:, None]", "n,1,k"),
+        ("x:n,k", "np.tanh({x}).at[1:].add({x}[1:][::-1]).T", "k,n"),
+        ("x:n", "{x}.at[1:].set({x}[1:] + {x}[:-1])[:, None]", "n,1"),
+        ("x:n", "{x}.at[1:].multiply(np.sin({x}[1:]))[None]", "1,n"),
+    ),
     "fusion-merger": (
         (
             "x:700,280",
@@ -240,7 +247,7 @@ _SELDOM = (
     "determinant-with-cholesky log-determinant-of-factors times-inverse inverse-times "
     "solve-with-factor reassociate-solves largest-of-sorted smallest-of-sorted places-of-smallest "
     "pack-extremes store-broadcast-operands log1p diagonal-of-sum diagonal-of-difference "
-    "largest-of-sorted-descending "
+    "largest-of-sorted-descending store-updates "
     "log-sum-exp-gradient reduce-through-concatenate fusion-merger"
 ).split()
 """Those that other values around them keep from firing most often."""

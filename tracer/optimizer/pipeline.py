@@ -19,6 +19,7 @@ from tracer.optimizer.legalize.fills import stored_fills_pass
 from tracer.optimizer.legalize.inner_products import summed_products_pass
 from tracer.optimizer.legalize.products import product_forms_pass
 from tracer.optimizer.legalize.reductions import staged_reductions_pass
+from tracer.optimizer.legalize.updates import stored_updates_pass
 from tracer.optimizer.loops.extremes import separate_extremes_pass
 from tracer.optimizer.loops.fuse_scans import FUSE_SCANS
 from tracer.optimizer.loops.scalar_replacement import scalar_replacement_pass
@@ -514,6 +515,19 @@ TABLE: tuple[PassEntry, ...] = (
             "arrays one by one, too"
         ),
         condition=lambda c: c.options.machine.broadcasts is not None,
+    ),
+    PassEntry(
+        option="store-updates",
+        stage=Stage.TARGET,
+        what=(
+            "what is written into an array is stored first, where it is computed from other places "
+            "of that array ([values.md](values.md))"
+        ),
+        why_here="to all before an update reads and writes as the program says",
+        exact="yes",
+        make=lambda _: stored_updates_pass(),
+        when="operations on arrays one by one, too",
+        is_optional=False,
     ),
     PassEntry(
         option="pack-extremes",

@@ -1,0 +1,112 @@
+"""Updates that read the array which they are written into: what is written, and its values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tracer
+import tracer.numpy as tnp
+from tests.optimizer.graphs import rewritten
+from tracer.optimizer.legalize.updates import stored_updates_pass
+
+pytestmark = pytest.mark.xla
+Function = Callable[[Any], Any]
+
+
+def shifted(x: Any) -> Any:
+    """Each row and the one before."""
+    return x.at[1:].add(x[:-1])
+
+
+def expected(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return np.concatenate([x[:1], x[1:] + x[:-1]])
+
+
+def smoothed(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    x = x.copy()
+    for i in range(1, len(x) - 1):
+        x[i] = x[i - 1] + x[i + 1]
+    return x
+
+
+FORMS: dict[str, tuple[Function, Function]] = {
+    "none": (shifted, expected),
+    "new axis": (lambda x: shifted(x)[None], lambda x: expected(x)[None]),
+    "inner axis": (lambda x: shifted(x)[:, None], lambda x: expected(x)[:, None]),
+    "computed": (lambda x: shifted(tnp.sin(x))[:, None], lambda x: expected(np.sin(x))[:, None]),
+    "set": (
+        lambda x: x.at[:-1].set(x[1:] * 2)[:, None],
+        lambda x: np.concatenate([x[1:] * 2, x[-1:]])[:, None],
+    ),
+    "reversed": (
+        lambda x: x.at[1:].set(x[1:][::-1])[:, None],
+        lambda x: np.concatenate([x[:1], x[1:][::-1]])[:, None],
+    ),
+    "columns": (lambda x: shifted(x.T).T[:, None], lambda x: expected(x.T).T[:, None]),
+    "a view": (lambda x: shifted(x.reshape(-1))[None], lambda x: expected(x.reshape(-1))[None]),
+    "scattered": (
+        lambda x: tnp.zeros_like(x).at[tnp.arange(len(x)) // 2].add(shifted(x)),
+        lambda x: np.concatenate(
+            [np.add.reduceat(expected(x), np.arange(0, len(x), 2)), 0 * x[: len(x) // 2]]
+        ),
+    ),
+    "batch": (
+        lambda x: tracer.vmap(shifted)(tnp.stack([x, 2 * x]))[:, None],
+        lambda x: np.stack([expected(x), expected(2 * x)])[:, None],
+    ),
+    "gradient": (
+        lambda x: tracer.grad(lambda x: (shifted(x)[None] ** 2).sum())(x),
+        lambda x: 2 * expected(x) + np.concatenate([2 * expected(x)[1:], 0 * x[:1]]),
+    ),
+    "loop": (
+        lambda x: tracer.fori_loop(
+            1, len(x) - 1, lambda i, x: x.at[i].set(x[i - 1] + x[i + 1])[None][0], x
+        ),
+        smoothed,
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore::tracer.DonationWarning")
+@pytest.mark.parametrize("donated", [(), (0,)], ids=["kept", "donated"])
+@pytest.mark.parametrize("shape", [(2, 1), (5, 4), (8, 8), (64, 32), (301, 20)])
+@pytest.mark.parametrize("form", FORMS)
+def test_every_element_is_read_before_it_is_written(
+    form: str, shape: tuple[int, ...], donated: tuple[int, ...]
+) -> None:
+    function, reference = FORMS[form]
+    x = np.random.default_rng(0).standard_normal(shape)
+    found = tracer.compile(function, donate_argnums=donated)(tnp.asarray(x.copy()))
+    np.testing.assert_allclose(np.asarray(found), reference(x), rtol=1e-12, atol=1e-12)
+
+
+def barriers(function: Function) -> int:
+    graph = tracer.compile(function).graph(tracer.ShapeDtype((64, 32), "float32"))
+    return sum(node.name == "optimization_barrier" for node in graph.nodes)
+
+
+def test_what_stays_in_the_kernel() -> None:
+    """Only what is read elsewhere takes memory of its own."""
+    assert barriers(shifted) == 1
+    assert barriers(lambda x: x.at[1:].set(x[1:] + x[:-1])) == 1
+    assert barriers(lambda x: x.at[1:].mul(3)) == 0
+    assert barriers(lambda x: x.at[1:].add(tnp.sin(x[1:]) * x[1:])) == 0
+    assert barriers(lambda x: x.at[1:].set(tnp.ones((63, 32), "float32"))) == 0
+
+
+def test_what_is_written() -> None:
+    before = """
+        graph(%0: float32[5]) {
+          %1: float32[4] = slice(%0) {start=(0,), limit=(4,), strides=(1,)}
+          %2: int64[] = constant() {value=int64[] 1}
+          %3: float32[5] = dynamic_update_slice(%0, %1, %2) {}
+          return %3
+        }"""
+    after = rewritten(stored_updates_pass(), before)
+    assert after.count("optimization_barrier(%1)") == 1
+    kept = before.replace("start=(0,), limit=(4,)", "start=(1,), limit=(5,)")
+    assert "barrier" not in rewritten(stored_updates_pass(), kept)

@@ -1,0 +1,93 @@
+"""What is written into an array in place is stored first, where it is computed from that array.
+
+XLA:CPU fuses a `dynamic_update_slice` with what it writes and lets the kernel write over its
+operand. If the kernel also reads that operand at other places, some of these are overwritten
+before they are read. XLA looks for such reads, but not behind a reshape: in jaxlib 0.10.2
+`x.at[1:].add(x[:-1])[None]` adds sums to sums, in `jax.jit` too. Behind a barrier the update is
+computed before anything is written.
+
+An update that reads of the array only the elements that it replaces, each for itself, stays in the
+kernel: `x.at[1:].add(1)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+
+from tracer import ops
+from tracer.ir import Builder, Graph, Node, Value, rebuild
+from tracer.optimizer.legalize.writer import stored
+from tracer.optimizer.passes import Pass, PassLog
+
+
+def stored_updates_pass() -> Pass:
+    """Return the pass that stores updates which read the array that they are written into."""
+    return Pass("store updates", _with_stored, writes_out_cost=True)
+
+
+def _with_stored(graph: Graph, log: PassLog) -> Graph:
+    def rewrite(
+        builder: Builder, node: Node, operands: tuple[Value, ...]
+    ) -> Sequence[Value] | None:
+        if node.op is not ops.dynamic_update_slice or not _reads_elsewhere(node):
+            return None
+        log.applied.append(f"{node.operand_types[1]} into {node.types[0]}")
+        return builder.copy(node, (operands[0], stored(operands[1]), *operands[2:]))
+
+    return rebuild(graph, rewrite)
+
+
+def _reads_elsewhere(node: Node) -> bool:
+    """Tell whether a kernel that computes the update may read other elements than it replaces."""
+    arrays, update = _names(node.operands[0]), node.operands[1]
+    stack = [(update, True)]
+    seen = set(stack)
+    while stack:
+        value, in_order = stack.pop()
+        made = value.node
+        if value in arrays:
+            # Without a window of its own, the update is as large as the array.
+            if not (in_order and update.shape == value.shape):
+                return True
+        elif made.op is not None and not (in_order and _is_window(made, node, arrays)):
+            if made.op.fusion == "opaque":
+                continue
+            for place, operand in enumerate(made.operands):
+                found = operand, in_order and place in made.op.reuses
+                if found not in seen:
+                    seen.add(found)
+                    stack.append(found)
+    return False
+
+
+def _names(value: Value) -> set[Value]:
+    """Return a value and those whose memory it may be under another name."""
+    names = {value}
+    while (node := value.node).op is not None and node.op.fusion == "view":
+        value = node.operands[0]
+        names.add(value)
+    return names
+
+
+def _is_window(node: Node, update: Node, arrays: Collection[Value]) -> bool:
+    """Tell whether a node is what the array holds where the update is written."""
+    if node.op not in (ops.slice, ops.dynamic_slice) or node.operands[0] not in arrays:
+        return False
+    if node.types[0].shape != update.operand_types[1].shape:
+        return False
+    starts = update.operands[2:]
+    if node.op is ops.dynamic_slice:
+        return node.operands[1:] == starts
+    is_dense = set(node.params["strides"]) <= {1}
+    return is_dense and [*map(_number, starts)] == list(node.params["start"])
+
+
+def _number(value: Value) -> int | None:
+    """Return the number of a constant; None for what is computed."""
+    node = value.node
+    return int(np.asarray(node.params["value"])) if node.op is ops.constant else None
+
+
+__all__ = ["stored_updates_pass"]
