@@ -60,6 +60,14 @@ def has_jax() -> bool:
     return importlib.util.find_spec("jax") is not None
 
 
+def jitted(function: Function) -> Function:
+    """Return a function of JAX's names, compiled as a whole."""
+    import jax
+
+    compiled: Function = jax.jit(function)
+    return compiled
+
+
 def function_of(program: Program, names: dict[str, Any]) -> Function:
     """Return the program's function in a framework, without its transformation."""
     scope = {**names, **program.dims}

@@ -205,6 +205,8 @@ def test_programs_without_digits_are_not_judged() -> None:
     assert verdict.notes["not judged: roundings leave no digits"]
 
 
+SINE = Program({"n": 9}, (Input("x", ("n",)),), (), "np.sin(x)", dtype="float64")
+
 INFINITE_ROW = Program(
     {"n": 40},
     (Input("x", ("n", "n")),),
@@ -225,6 +227,41 @@ def test_what_is_finite_is_judged_beside_zero_times_infinity() -> None:
     with mock.patch.object(StableHloBuilder, "tanh", lambda self, x: self.sine(x), create=True):
         verdict = check(replace(INFINITE_ROW, dims={"n": 41}), ("none",))
     assert [item.kind for item in verdict.failures] == ["wrong"]
+
+
+def test_where_only_jit_differs_jax_op_by_op_judges() -> None:
+    pytest.importorskip("jax")
+    wrong = mock.patch.object(frameworks, "jitted", lambda function: lambda x: 2 * function(x))
+    with wrong:
+        verdict = check(SINE, ("none",), peers=("jax",))
+    assert verdict.failures == []
+    assert verdict.notes["jax.jit is wrong: JAX op by op computes our values"] == 1
+
+
+def test_where_jax_differs_op_by_op_too_it_is_a_failure() -> None:
+    jax = pytest.importorskip("jax")
+    with mock.patch.object(jax.numpy, "sin", jax.numpy.cos):
+        verdict = check(SINE, ("none",), peers=("jax",))
+    assert [item.kind for item in verdict.failures] == ["jax"]
+
+
+def test_where_jax_cannot_run_op_by_op_the_difference_is_a_failure() -> None:
+    jax = pytest.importorskip("jax")
+    transformed = frameworks.transformed
+
+    def refused(x: Any) -> Any:
+        raise TypeError("only under jit")
+
+    def of_names(program: Program, names: dict[str, Any]) -> Any:
+        return refused if names.get("framework") is jax else transformed(program, names)
+
+    with (
+        mock.patch.object(frameworks, "transformed", of_names),
+        mock.patch.object(frameworks, "jitted", return_value=lambda x: 2 * np.sin(x)),
+    ):
+        verdict = check(SINE, ("none",), peers=("jax",))
+    assert [item.kind for item in verdict.failures] == ["jax"]
+    assert verdict.notes["jax refuses op by op: TypeError"] == 1
 
 
 def test_rules_that_leave_out_zeros_are_those_of_the_docs() -> None:
