@@ -202,11 +202,14 @@ FORMS: dict[str, tuple[Form, ...]] = {
         ("x:20,30,40", "np.max(np.transpose({x}, (2, 0, 1)) * 2.0, axis=0)", "20,30"),
         ("x:90,100", "np.log(np.sum(np.exp({x}.T), axis=1))", "100"),
     ),
-    "store-broadcast-operands": (
+    "round-products": (
         ("x:n,k y:k", "np.abs(({x} * {y})[:, None] - {x} * {y}).sum(-1)", "n,n"),
         ("x:16,16 y:6,16", "np.max(({x} ** 2)[:, None] - {y}, axis=1)", "16,16"),
         ("x:40 y:40", "np.sum(np.abs(({x} ** 2)[:, None] - {y} * {y}), axis=0)", "40"),
         ("x:n", "np.min(np.abs(({x} ** 2)[:, None] - {x} ** 2) + {x}, axis=0)", "n"),
+        ("x:n", "np.sum(np.sign(np.diff(({x} * 0 + {x}[:1]) * 0.7))) + {x}", "n"),
+        ("x:n y:n", "np.sign({x} * {y}[::-1] - {y}[::-1] * {x}) * {x}", "n"),
+        ("x:n", "np.abs(({x} / 3.7)[:, None] - {x} / 3.7).sum(0)", "n"),
     ),
     "store-updates": (
         ("x:n,k", "{x}.at[1:].add({x}[:-1])[None]", "1,n,k"),
@@ -246,7 +249,7 @@ _SELDOM = (
     "diagonal-of-elementwise-product sign-of-factors determinant-of-factors "
     "determinant-with-cholesky log-determinant-of-factors times-inverse inverse-times "
     "solve-with-factor reassociate-solves largest-of-sorted smallest-of-sorted places-of-smallest "
-    "pack-extremes store-broadcast-operands log1p diagonal-of-sum diagonal-of-difference "
+    "pack-extremes round-products log1p diagonal-of-sum diagonal-of-difference "
     "largest-of-sorted-descending store-updates "
     "log-sum-exp-gradient reduce-through-concatenate fusion-merger"
 ).split()

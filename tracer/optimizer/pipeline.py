@@ -19,6 +19,7 @@ from tracer.optimizer.legalize.fills import stored_fills_pass
 from tracer.optimizer.legalize.inner_products import summed_products_pass
 from tracer.optimizer.legalize.products import product_forms_pass
 from tracer.optimizer.legalize.reductions import staged_reductions_pass
+from tracer.optimizer.legalize.rounded_products import rounded_products_pass
 from tracer.optimizer.legalize.updates import stored_updates_pass
 from tracer.optimizer.loops.extremes import separate_extremes_pass
 from tracer.optimizer.loops.fuse_scans import FUSE_SCANS
@@ -504,17 +505,26 @@ TABLE: tuple[PassEntry, ...] = (
         stage=Stage.TARGET,
         what=(
             "a vector that a broadcast repeats is computed once, not for each repetition "
-            "([memory-model.md](memory-model.md)), and so are repeated products whose differences "
-            "are compared ([values.md](values.md))"
+            "([memory-model.md](memory-model.md))"
         ),
         why_here="after reductions are cut, which look at what is computed with them",
         exact="yes",
         make=lambda c: stored_broadcasts_pass(c.options.machine),
-        when=(
-            "on CPUs, for vectors of 1 to 256 KiB and such products of any size; operations on "
-            "arrays one by one, too"
-        ),
+        when=("on CPUs, for vectors of 1 to 256 KiB; operations on arrays one by one, too"),
         condition=lambda c: c.options.machine.broadcasts is not None,
+    ),
+    PassEntry(
+        option="round-products",
+        stage=Stage.TARGET,
+        what=(
+            "products are rounded before sums of them, where the sum is compared or its sign is "
+            "taken ([values.md](values.md))"
+        ),
+        why_here="to all before the choices that it writes are in the way",
+        exact="yes",
+        make=lambda _: rounded_products_pass(),
+        when="always",
+        is_optional=False,
     ),
     PassEntry(
         option="store-updates",
