@@ -210,6 +210,19 @@ FORMS: dict[str, tuple[Form, ...]] = {
         ("x:n", "np.sum(np.sign(np.diff(({x} * 0 + {x}[:1]) * 0.7))) + {x}", "n"),
         ("x:n y:n", "np.sign({x} * {y}[::-1] - {y}[::-1] * {x}) * {x}", "n"),
         ("x:n", "np.abs(({x} / 3.7)[:, None] - {x} / 3.7).sum(0)", "n"),
+        ("x:n y:n", "np.sign(np.stack([{x} * {y}, -({y} * {x})]).sum(0)) * {x}", "n"),
+        ("x:n,k y:n,k", "np.sign(({x} * {y} - {y} * {x}).sum(1)) + {x}[:, 0]", "n"),
+    ),
+    "keep-operation-order": (
+        ("x:n", "({x} + 1e3) - 1e3 + {x}", "n"),
+        ("x:n,k", "np.floor({x} / 0.7 + 0.3) * {x}", "n,k"),
+        ("x:n,k y:n", "{x} / (1 + {y}[:, None] ** 2) / (2 + np.sum({x} ** 2))", "n,k"),
+        (
+            "x:n,k",
+            "np.mean(({x} > 0).astype({x}.dtype), axis=1)[:, None] * ({x} * 0.7 * 1.3)",
+            "n,k",
+        ),
+        ("x:n", "np.sum((({x} - np.min({x})) / 0.3).astype('int32') * {x})", ""),
     ),
     "store-updates": (
         ("x:n,k", "{x}.at[1:].add({x}[:-1])[None]", "1,n,k"),
@@ -250,7 +263,7 @@ _SELDOM = (
     "determinant-with-cholesky log-determinant-of-factors times-inverse inverse-times "
     "solve-with-factor reassociate-solves largest-of-sorted smallest-of-sorted places-of-smallest "
     "pack-extremes round-products log1p diagonal-of-sum diagonal-of-difference "
-    "largest-of-sorted-descending store-updates "
+    "largest-of-sorted-descending store-updates keep-operation-order "
     "log-sum-exp-gradient reduce-through-concatenate fusion-merger"
 ).split()
 """Those that other values around them keep from firing most often."""

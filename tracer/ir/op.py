@@ -188,6 +188,10 @@ class Op:
         behind the end of a reduced axis give the same results as without these elements.
     response : Response, optional
         How the result changes when operands are shifted or multiplied. None: not known.
+    jumps : tuple of int
+        Operands near some value of which the smallest change may change the result by any amount
+        (denominators, arguments of logarithms and roots, keys of sorts), although there is a
+        derivative.
     pieces : callable, optional
         For ops that put arrays together or take them apart: `(operand types, result types, axis,
         constants, **params) -> sequence of Piece, or None`: which runs of operands are side by
@@ -220,6 +224,7 @@ class Op:
     invariants: Callable[..., Iterable[int]] | None = None
     sink: Callable[..., Sequence[Value]] | None = None
     vectors: tuple[str, ...] = ()
+    jumps: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         """Enter the op into the registry."""

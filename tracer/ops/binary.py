@@ -153,6 +153,7 @@ divide: Op = elementwise(
     flops=4,
     response=QUOTIENT,
     vectors=FUNCTION,
+    jumps=(1,),
 )
 remainder: Op = elementwise(
     "remainder",
@@ -163,6 +164,7 @@ remainder: Op = elementwise(
     kinds="iuf",
     flops=8,
     vectors=FUNCTION,
+    jumps=(0, 1),
 )
 
 
@@ -176,6 +178,7 @@ power: Op = elementwise(
     "where it overflows, the low bits of the exact result.",
     flops=25,
     vectors=FUNCTION,
+    jumps=(0,),
 )
 maximum: Op = elementwise(
     "maximum",
@@ -204,6 +207,7 @@ atan2: Op = elementwise(
     kinds="f",
     flops=25,
     vectors=FUNCTION,
+    jumps=(0, 1),
 )
 and_: Op = elementwise(
     "and",
@@ -262,6 +266,7 @@ next_after: Op = elementwise(
     kinds="f",
     flops=10,
     widen=False,
+    jumps=(0, 1),
 )
 
 

@@ -43,6 +43,7 @@ def elementwise(
     commutes: bool = False,
     response: Response | None = None,
     vectors: tuple[str, ...] = (),
+    jumps: tuple[int, ...] = (),
 ) -> Op:
     """Make the record of an element-wise op on operands of one shape and dtype.
 
@@ -76,6 +77,8 @@ def elementwise(
         See `Op.response`.
     vectors : tuple of str
         See `Op.vectors`.
+    jumps : tuple of int
+        See `Op.jumps`.
     """
     method = lower_name or name
 
@@ -116,4 +119,5 @@ def elementwise(
         commutes=always if commutes else never,
         response=response,
         vectors=vectors,
+        jumps=jumps,
     )

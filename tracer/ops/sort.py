@@ -188,6 +188,7 @@ sort: Op = Op(
     reuses=(0,),
     fusion="opaque",
     batch=leading("dimension"),
+    jumps=(0,),
 )
 
 
@@ -238,4 +239,5 @@ top_k: Op = Op(
     fusion="opaque",
     merge=largest_k(lowest),
     neutral=lambda types, **_: (lowest(types[0].dtype),),
+    jumps=(0,),
 )

@@ -57,6 +57,7 @@ lgamma: Op = elementwise(
     doc="Logarithm of the absolute value of the gamma function.",
     kinds="f",
     flops=40,
+    jumps=(0,),
 )
 digamma: Op = elementwise(
     "digamma",
@@ -66,6 +67,7 @@ digamma: Op = elementwise(
     doc="Derivative of lgamma.",
     kinds="f",
     flops=40,
+    jumps=(0,),
 )
 
 

@@ -42,6 +42,7 @@ tan: Op = elementwise(
     kinds="fc",
     flops=20,
     vectors=FUNCTION,
+    jumps=(0,),
 )
 tanh: Op = elementwise(
     "tanh",
@@ -75,6 +76,7 @@ asin: Op = elementwise(
     doc="Inverse sine.",
     kinds="fc",
     flops=20,
+    jumps=(0,),
 )
 acos: Op = elementwise(
     "acos",
@@ -84,6 +86,7 @@ acos: Op = elementwise(
     doc="Inverse cosine.",
     kinds="fc",
     flops=20,
+    jumps=(0,),
 )
 atan: Op = elementwise(
     "atan",
@@ -129,6 +132,7 @@ acosh: Op = elementwise(
     doc="Inverse hyperbolic cosine.",
     kinds="fc",
     flops=20,
+    jumps=(0,),
 )
 atanh: Op = elementwise(
     "atanh",
@@ -138,4 +142,5 @@ atanh: Op = elementwise(
     doc="Inverse hyperbolic tangent.",
     kinds="fc",
     flops=20,
+    jumps=(0,),
 )

@@ -110,7 +110,7 @@ negate: Op = elementwise(
     response=NEGATION,
 )
 sign: Op = elementwise(
-    "sign", 1, _sign, _sign_vjp, doc="-1, 0 or 1; x / |x| for complex x.", kinds="ifc"
+    "sign", 1, _sign, _sign_vjp, doc="-1, 0 or 1; x / |x| for complex x.", kinds="ifc", jumps=(0,)
 )
 exponential: Op = elementwise(
     "exponential",
@@ -142,6 +142,7 @@ log: Op = elementwise(
     kinds="fc",
     flops=12,
     vectors=FUNCTION,
+    jumps=(0,),
 )
 log_plus_one: Op = elementwise(
     "log_plus_one",
@@ -152,6 +153,7 @@ log_plus_one: Op = elementwise(
     kinds="fc",
     flops=15,
     vectors=("float64",),
+    jumps=(0,),
 )
 sqrt: Op = elementwise(
     "sqrt",
@@ -162,6 +164,7 @@ sqrt: Op = elementwise(
     kinds="fc",
     flops=4,
     vectors=FUNCTION,
+    jumps=(0,),
 )
 rsqrt: Op = elementwise(
     "rsqrt",
@@ -172,6 +175,7 @@ rsqrt: Op = elementwise(
     kinds="fc",
     flops=5,
     vectors=FUNCTION,
+    jumps=(0,),
 )
 cbrt: Op = elementwise(
     "cbrt",
@@ -182,6 +186,7 @@ cbrt: Op = elementwise(
     kinds="f",
     flops=15,
     composed=_lower_cbrt,
+    jumps=(0,),
 )
 logistic: Op = elementwise(
     "logistic",

@@ -17,6 +17,7 @@ from tracer.optimizer.legalize.broadcasts import stored_broadcasts_pass
 from tracer.optimizer.legalize.extremes import packed_extremes_pass
 from tracer.optimizer.legalize.fills import stored_fills_pass
 from tracer.optimizer.legalize.inner_products import summed_products_pass
+from tracer.optimizer.legalize.operation_order import operation_order_pass
 from tracer.optimizer.legalize.products import product_forms_pass
 from tracer.optimizer.legalize.reductions import staged_reductions_pass
 from tracer.optimizer.legalize.rounded_products import rounded_products_pass
@@ -517,12 +518,25 @@ TABLE: tuple[PassEntry, ...] = (
         option="round-products",
         stage=Stage.TARGET,
         what=(
-            "products are rounded before sums of them, where the sum is compared or its sign is "
-            "taken ([values.md](values.md))"
+            "products are rounded before they are added, where the last digit of the sum decides "
+            "something, as its sign or order ([values.md](values.md))"
         ),
         why_here="to all before the choices that it writes are in the way",
         exact="yes",
         make=lambda _: rounded_products_pass(),
+        when="always",
+        is_optional=False,
+    ),
+    PassEntry(
+        option="keep-operation-order",
+        stage=Stage.TARGET,
+        what=(
+            "XLA's simplifier puts no constants and quotients together, and divides where the last "
+            "digit of a quotient decides something ([values.md](values.md))"
+        ),
+        why_here="to all before the choices that it writes are in the way",
+        exact="yes",
+        make=lambda _: operation_order_pass(),
         when="always",
         is_optional=False,
     ),

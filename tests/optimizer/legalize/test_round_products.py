@@ -53,6 +53,12 @@ def test_what_is_left_alone() -> None:
     assert rounded(lambda x, y: ((x + y)[:, None] - x > 0).sum(1), (30,), (30,)) == 0
     assert rounded(lambda x, y: x @ (x[:, None] * y + 1) @ y > 0, (30,), (30,)) == 0
     assert rounded(lambda x, y: (x * y)[:, None] - x * y > 0, (30,), (30,), dtype="int32") == 0
+    # What is exact, what cannot vanish, what no last digit changes, and long sums.
+    assert rounded(lambda x, y: x * 0.5 - y * -2.0 > y / 8, (30,), (30,)) == 0
+    assert rounded(lambda x, y: ((x - y) ** 2).sum(1) > 1, (30, 3), (30, 3)) == 0
+    assert rounded(lambda x, y: tnp.isfinite(x * y - x), (30,), (30,)) == 0
+    assert rounded(lambda x, y: x * y - x < tnp.inf, (30,), (30,)) == 0
+    assert rounded(lambda x, y: (x * y).sum(1) > 0, (30, 9), (30, 9)) == 0
 
 
 def distances(x: tracer.Array, shift: tracer.Array) -> tracer.Array:
@@ -138,7 +144,44 @@ def test_equal_values_have_no_difference(form: str, dtype: str) -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_parallel_vectors_have_no_orientation(dtype: str) -> None:
     p = np.random.default_rng(0).standard_normal((2, 1000)).astype(dtype)
-    found = tracer.compile(lambda p, q: tnp.sign(p[0] * q[1] - p[1] * q[0]))(p, p * 4)
+
+    def signs(p: tracer.Array, q: tracer.Array) -> tuple[tracer.Array, ...]:
+        normal = tnp.stack([q[1], -q[0]])
+        sums = (
+            p[0] * q[1] - p[1] * q[0],
+            tnp.stack([p[0] * q[1], -(p[1] * q[0])]).sum(0),
+            (p * normal).sum(0),
+            (p * normal).T.mean(1),
+            tnp.cumsum(p * normal, axis=0)[1],
+        )
+        return tuple(map(tnp.sign, sums))
+
+    for found in tracer.compile(signs)(p, p * 4):
+        np.testing.assert_array_equal(np.asarray(found), 0)
+
+
+JUMPS: dict[str, Function] = {
+    "truth": lambda d: d.astype(bool),
+    "integer": lambda d: (d + 3).astype("int32") - 3,
+    "logarithm": lambda d: tnp.exp(tnp.log(tnp.abs(d))),
+    "root": lambda d: tnp.sqrt(d),
+    "quotient": lambda d: 1 / (1 / d),
+    "angle": lambda d: tnp.arctan2(tnp.abs(d), 1e-30),
+    "order": lambda d: tnp.argsort(d) - tnp.arange(d.size),
+    "largest": lambda d: tnp.argmax(tnp.abs(d)),
+    "sorted": lambda d: tnp.sort(d)[-1] != 0,
+    "extreme": lambda d: d.max() != 0,
+    "relu": lambda d: d > 0,
+    "batch": lambda d: tracer.vmap(tnp.sign)(d),
+}
+"""What is zero for zeros, and else not: not by more than a rounding."""
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("jump", JUMPS)
+def test_what_a_zero_decides(jump: str, dtype: str) -> None:
+    x, y = np.random.default_rng(0).standard_normal((2, 500)).astype(dtype)
+    found = tracer.compile(lambda x, y, z: JUMPS[jump](x * y - z))(x, y, x * y)
     np.testing.assert_array_equal(np.asarray(found), 0)
 
 

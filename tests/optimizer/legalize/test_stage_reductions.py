@@ -238,7 +238,11 @@ def test_devices_that_cut_reductions_themselves_have_no_such_rows(platform: str)
     for machine in ACCELERATORS[platform].values():
         rows = entries_in(Stage.TARGET, Context(PlannerOptions(machine=machine)))
         # What is written into an array is stored first on every device.
-        assert [row.option for row in rows] == ["round-products", "store-updates"]
+        assert [row.option for row in rows] == [
+            "round-products",
+            "keep-operation-order",
+            "store-updates",
+        ]
 
 
 def test_blocks_are_the_target_s() -> None:

@@ -1,0 +1,128 @@
+"""Operations that XLA's simplifier would put together: what is written, and NumPy's values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tracer
+import tracer.numpy as tnp
+from tests.optimizer.graphs import rewritten
+from tracer.optimizer.legalize.operation_order import operation_order_pass
+
+pytestmark = pytest.mark.xla
+Function = Callable[[Any, Any], Any]
+
+
+def test_constants_are_kept_apart() -> None:
+    before = """
+        graph(%0: float32[]) {
+          %1: float32[] = constant() {value=float32[] 3.0}
+          %2: float32[] = add(%0, %1) {}
+          %3: float32[] = subtract(%2, %1) {}
+          return %3
+        }"""
+    assert rewritten(operation_order_pass(), before) == (
+        """
+graph(%0: float32[]) {
+  %1: float32[] = constant() {value=float32[] 3.0}
+  %2: float32[] = add(%0, %1)
+  %3: bool[] = compare(%2, %2) {direction='NE'}
+  %4: float32[] = constant() {value=float32[] nan}
+  %5: float32[] = select(%3, %4, %2)
+  %6: float32[] = subtract(%5, %1)
+  return %6
+}""".strip()
+    )
+
+
+def test_a_deciding_divisor_is_no_constant() -> None:
+    before = """
+        graph(%0: float32[]) {
+          %1: float32[] = constant() {value=float32[] 49.0}
+          %2: float32[] = divide(%0, %1) {}
+          %3: float32[] = floor(%2) {}
+          return %3
+        }"""
+    assert rewritten(operation_order_pass(), before) == (
+        """
+graph(%0: float32[]) {
+  %1: float32[] = constant() {value=float32[] 49.0}
+  %2: bool[] = compare(%0, %0) {direction='NE'}
+  %3: float32[] = select(%2, %0, %1)
+  %4: float32[] = divide(%0, %3)
+  %5: float32[] = floor(%4)
+  return %5
+}""".strip()
+    )
+
+
+def kept(function: Callable[..., Any], dtype: str = "float32") -> int:
+    types = [tracer.ShapeDtype((30,), dtype)] * 2
+    rows = tracer.compile(function).plan(*types).passes
+    return sum(len(row.applied) for row in rows if row.name == "keep operation order")
+
+
+def test_what_is_left_alone() -> None:
+    assert kept(lambda x, y: x / 3 + y / y[0]) == 0
+    assert kept(lambda x, y: (x + 1) * 3 - y) == 0
+    assert kept(lambda x, y: -0.5 * (y * 3) + (x * 2) / 4) == 0
+    assert kept(lambda x, y: tnp.floor(x / y)) == 0
+    assert kept(lambda x, y: tnp.floor(x / 4)) == 0
+    assert kept(lambda x, y: x + 1 + 2, "int32") == 0
+    assert kept(lambda x, y: x + 1.5 + 2) == 1
+
+
+FORMS: dict[str, Function] = {
+    "added and subtracted": lambda x, m: (x + 1e6) - 1e6,
+    "added and added": lambda x, m: (x - 1e6) + 1e6,
+    "reversed": lambda x, m: 1e6 - (1e6 - x),
+    "rounded": lambda x, m: (x + 12582912) - 12582912,
+    "viewed": lambda x, m: (x + 1e6)[:, None] - 1e6,
+    "multiplied twice": lambda x, m: x * 0.1 * 3,
+    "underflow": lambda x, m: ((x * 1e-30) * 1e-30) * 1e30 * 1e30,
+    "quotient of a quotient": lambda x, m: x / m.flip(x) / m.roll(x, 1),
+    "by a quotient": lambda x, m: x / (m.flip(x) / m.roll(x, 1)),
+    "overflow": lambda x, m: (x * 1e30) / (x * 1e30) / (x * 1e30),
+    "floor": lambda x, m: m.floor(x / 49),
+    "floor of a scaled one": lambda x, m: m.floor(x * 0.1 / 0.1),
+    "bins": lambda x, m: ((x - x[0]) / 0.7).astype("int32"),
+    "bins by an argument": lambda x, m: m.floor(x / x[48]),
+    "by the largest": lambda x, m: m.floor(5 * (x / x.max())),
+    "equal": lambda x, m: x / 49 == 1,
+    "mean of hits": lambda x, m: (x[:49] > 0).mean(dtype=x.dtype),
+    "mean of ones": lambda x, m: (x[:103] * 0 + 1).mean(),
+    "means of rows": lambda x, m: (x[:98].reshape(2, 49) * 0 + 1).mean(1),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("form", FORMS)
+def test_every_digit_is_numpys(form: str, dtype: str) -> None:
+    x = np.arange(1, 200).astype(dtype)
+    found = tracer.compile(lambda x: FORMS[form](x, tnp))(x)
+    np.testing.assert_array_equal(np.asarray(found), FORMS[form](x, np))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_infinities_nan_and_zeros(dtype: str) -> None:
+    x = np.array([np.inf, -np.inf, np.nan, 0, -0.0, 1], dtype)
+    compiled = tracer.compile(lambda x, y: (tnp.sign(x / y), x / y))
+    for divisor in np.array([49, np.inf, 0, -0.0, np.nan], dtype):
+        with np.errstate(all="ignore"):
+            quotient = x / divisor
+        for found, wanted in zip(compiled(x, divisor), (np.sign(quotient), quotient), strict=True):
+            np.testing.assert_array_equal(np.asarray(found), wanted)
+
+
+def test_in_a_loop() -> None:
+    x = np.arange(1.0, 200)
+    found = tracer.compile(
+        lambda x: tracer.fori_loop(0, 3, lambda _, v: tnp.floor(v / 49) * 49 + (v + 1e15) - 1e15, x)
+    )(x)
+    for _ in range(3):
+        x = np.floor(x / 49) * 49 + (x + 1e15) - 1e15
+    np.testing.assert_array_equal(np.asarray(found), x)

@@ -1,0 +1,96 @@
+"""Operations stay as they are written where XLA's simplifier would change what they round.
+
+The simplifier computes with real numbers. `(x + 1e6) - 1e6` becomes `x`, though it rounds `x` to
+multiples of 1/16 in float32; `(x * 1e-30) * 1e-30` becomes zero; of `x / y / z` it makes
+`x / (y * z)`, which overflows. Behind a choice (`writer.rounded`) it puts nothing together.
+
+A quotient by one number becomes a product by its rounded reciprocal. That is off by one unit in the
+last place, so `floor(x / 49)` of 49 is 0, and a mean of 49 ones is less than one. Where a quotient
+decides something (`deciding.py`), and where it divides a sum, the divisor is
+`select(x != x, x, y)`: the quotient is the same, and no simplifier sees one number. Other quotients
+stay products, as a division takes several times as long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from tracer import ops
+from tracer.ir import Builder, Graph, Node, Value, rebuild
+from tracer.optimizer.legalize.deciding import (
+    deciding_values,
+    is_constant,
+    is_power_of_two,
+    is_repeated,
+    moved_from,
+)
+from tracer.optimizer.legalize.writer import rounded
+from tracer.optimizer.passes import Pass, PassLog
+
+_SUMS = (ops.add, ops.subtract)
+_PRODUCTS = (ops.multiply, ops.divide)
+
+
+def operation_order_pass() -> Pass:
+    """Return the pass that keeps operations from being put together by the simplifier."""
+    return Pass("keep operation order", _in_order)
+
+
+def _in_order(graph: Graph, log: PassLog) -> Graph:
+    deciding = deciding_values(graph)
+
+    def rewrite(
+        builder: Builder, node: Node, operands: tuple[Value, ...]
+    ) -> Sequence[Value] | None:
+        if node.op not in (*_SUMS, *_PRODUCTS) or node.types[0].dtype.kind != "f":
+            return None
+        found = [
+            rounded(operand) if _is_put_together(node, old) else operand
+            for old, operand in zip(node.operands, operands, strict=True)
+        ]
+        if _is_exact_quotient(node, deciding):
+            found[1] = _hidden(found[0], found[1])
+        if found == list(operands):
+            return None
+        log.applied.append(f"{node.name} of {node.types[0]}")
+        return builder.copy(node, tuple(found))
+
+    return rebuild(graph, rewrite)
+
+
+def _is_put_together(node: Node, operand: Value) -> bool:
+    """Tell whether the simplifier puts a node together with the one that computes an operand."""
+    inner = operand.node
+    if ops.divide is node.op and inner.op is ops.divide:
+        return True
+    for family in (_SUMS, _PRODUCTS):
+        if node.op in family and inner.op in family:
+            return _has_constant(node) and _has_constant(inner)
+    return False
+
+
+def _has_constant(node: Node) -> bool:
+    """Tell whether a sum or product has a constant that changes what is rounded."""
+    known = [value for value in node.operands if is_constant(value)]
+    return bool(known) and not (node.op in _PRODUCTS and all(map(is_power_of_two, known)))
+
+
+def _is_exact_quotient(node: Node, deciding: Collection[Value]) -> bool:
+    """Tell whether a node divides by one number and its last digit counts."""
+    if node.op is not ops.divide or is_power_of_two(node.operands[1]):
+        return False
+    divided, divisor = node.operands
+    if not (is_constant(divisor) or is_repeated(divisor)):
+        return False
+    total = moved_from(divided).node
+    is_mean = total.op is not None and total.op.fusion == "reduce"
+    return is_mean or node.results[0] in deciding
+
+
+def _hidden(divided: Value, divisor: Value) -> Value:
+    """Write a divisor that is not one number to the simplifier; a quotient of NaN is NaN."""
+    is_nan = ops.compare(divided, divided, direction="NE")
+    return ops.select(is_nan, divided, divisor)  # type: ignore[no-any-return]
+
+
+__all__ = ["operation_order_pass"]
