@@ -56,8 +56,12 @@ def test_what_is_left_alone() -> None:
     # What is exact, what cannot vanish, what no last digit changes, and long sums.
     assert rounded(lambda x, y: x * 0.5 - y * -2.0 > y / 8, (30,), (30,)) == 0
     assert rounded(lambda x, y: ((x - y) ** 2).sum(1) > 1, (30, 3), (30, 3)) == 0
+    assert (
+        rounded(lambda x, y: tnp.sqrt(x**2 + 3 * y**2 + 1) / (1 + abs(x) * y**2), (9,), (9,)) == 0
+    )
     assert rounded(lambda x, y: tnp.isfinite(x * y - x), (30,), (30,)) == 0
     assert rounded(lambda x, y: x * y - x < tnp.inf, (30,), (30,)) == 0
+    assert rounded(lambda x, y: tracer.stop_gradient(x * y - x), (30,), (30,)) == 0
     assert rounded(lambda x, y: (x * y).sum(1) > 0, (30, 9), (30, 9)) == 0
 
 

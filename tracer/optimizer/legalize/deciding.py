@@ -1,32 +1,48 @@
 """Which floats decide something: where the last digit of a number may change a result by more.
 
 `sign(u * v - w)` is zero or one by a rounding, `floor(x / 49)` is 0 or 1, `log(u * v - w)` is
-infinite or not, and equal numbers are sorted in another order. What such a value is computed from,
-in the same kernel, decides too.
+infinite or not, and equal numbers are sorted in another order.
+
+Steps are comparisons, signs, roundings: all that is computed for one in the same kernel decides.
+Jumps (`Op.jumps`: denominators, logarithms, roots, keys of sorts) are mostly at zero. So a sum that
+may vanish decides there, a sum of squares does not, and nothing does behind a transcendental
+function. What a library computes in between is not followed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from tracer import ops
 from tracer.ir import Graph, Node, NotDifferentiable, Value
-from tracer.ir.combining import NEGATION, SAME_ELEMENTS
+from tracer.ir.combining import SAME_ELEMENTS
+
+_PRODUCTS = (ops.multiply, ops.divide, ops.power)
+"""What ends with a product, after XLA's simplifier."""
 
 _CHEAP_FLOPS = 4
 """Operations of an element of an op that gives zero for zeros, or passes one of its operands on."""
 
+_FEW_TERMS = 8
+"""Longest sum that NumPy and XLA both compute term by term, in order."""
 
-def deciding_values(graph: Graph) -> set[Value]:
-    """Return the floats whose last digit may decide something.
 
-    To steps (comparisons, roundings) everything counts that is computed in the same kernel. Jumps
-    (`Op.jumps`: denominators, logarithms) are mostly at zero, so behind a transcendental function
-    nothing counts. What a library computes in between is not followed.
+def deciding_values(graph: Graph) -> tuple[set[Value], set[Value]]:
+    """Return the floats that steps are computed from, and the products that decide something.
+
+    The products are terms of sums of which the last digit decides at a step or at a jump.
     """
+    steps, jumps = _reaching(graph)
+    signed = _signed_values(graph)
+    sums = {value.node for value in steps if _is_short_sum(value, signed)}
+    sums |= {value.node for value in jumps & signed if _is_short_sum(value, signed)}
+    return steps, set(_products_of(sums))
+
+
+def _reaching(graph: Graph) -> tuple[set[Value], set[Value]]:
     steps: set[Value] = set()
     jumps: set[Value] = set()
     for node in reversed(graph.nodes):
@@ -38,7 +54,61 @@ def deciding_values(graph: Graph) -> set[Value]:
         elif is_fused and _is_cheap(node) and not jumps.isdisjoint(node.results):
             jumps.update(node.operands)
         jumps.update(node.operands[place] for place in node.op.jumps)
-    return {value for value in steps | jumps if value.dtype.kind == "f"}
+    return _floats(steps), _floats(jumps)
+
+
+def _floats(values: set[Value]) -> set[Value]:
+    return {value for value in values if value.dtype.kind == "f"}
+
+
+def _products_of(sums: set[Node]) -> Iterator[Value]:
+    """Yield the products of floats that are terms of sums."""
+    stack = [value for node in sums for value in node.operands]
+    seen = set(stack)
+    while stack:
+        value = stack.pop()
+        if value.dtype.kind != "f":
+            continue
+        node = value.node
+        is_exact = node.op in _PRODUCTS and any(map(is_power_of_two, node.operands))
+        if node.op in _PRODUCTS and not is_exact:
+            yield value
+        elif is_exact or is_move(node) or node.op is ops.negate:
+            found = [operand for operand in node.operands if operand not in seen]
+            stack += found
+            seen.update(found)
+
+
+def _is_short_sum(value: Value, signed: set[Value]) -> bool:
+    node = value.node
+    if node.op in (ops.add, ops.subtract):
+        return True
+    if node.op is ops.cumulative_add:
+        return bool(node.operand_types[0].shape[node.params["axis"]] <= _FEW_TERMS)
+    # Nobody compares a sum of squares with the same by another way to the last digit.
+    if node.op is not ops.reduce_add or value not in signed:
+        return False
+    return bool(node.operand_types[0].size <= _FEW_TERMS * node.types[0].size)
+
+
+def _signed_values(graph: Graph) -> set[Value]:
+    """Return the values that may be negative, or zero though their terms are not."""
+    signed = set(graph.inputs)
+    for node in graph.nodes:
+        if not _is_not_negative(node, signed):
+            signed.update(node.results)
+    return signed
+
+
+def _is_not_negative(node: Node, signed: set[Value]) -> bool:
+    if node.op is ops.constant:
+        return bool(np.all(np.real(node.params["value"]) >= 0))
+    if node.op in (ops.abs, ops.sqrt, ops.exponential):
+        return True
+    if node.op is ops.multiply and node.operands[0] is node.operands[1]:
+        return True
+    keeps_signs = node.op in (ops.add, ops.reduce_add, ops.multiply, ops.divide) or is_move(node)
+    return keeps_signs and signed.isdisjoint(node.operands)
 
 
 def _is_step(node: Node) -> bool:
@@ -46,8 +116,8 @@ def _is_step(node: Node) -> bool:
     assert node.op is not None
     if not any(type.dtype.kind == "f" for type in node.operand_types):
         return False
-    # Of NaN and infinities a rounding makes the same.
-    if node.op is ops.is_finite:
+    # Of NaN and infinities a rounding makes the same; `stop_gradient` gives what it is given.
+    if node.op in (ops.is_finite, ops.stop_gradient):
         return False
     if node.op is ops.compare:
         x, y = node.operands
@@ -64,10 +134,10 @@ def _is_cheap(node: Node) -> bool:
 
 
 def is_move(node: Node) -> bool:
-    """Tell whether a fused op gives elements of its operands, at other places or negated."""
+    """Tell whether a fused op gives elements of its operands at other places."""
     if node.op is None or node.op.fusion not in ("view", "loop"):
         return False
-    return node.op.response in (SAME_ELEMENTS, NEGATION) or node.cost.flops == 0
+    return node.op.response == SAME_ELEMENTS or node.cost.flops == 0
 
 
 def moved_from(value: Value) -> Value:

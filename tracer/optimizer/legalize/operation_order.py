@@ -37,7 +37,7 @@ def operation_order_pass() -> Pass:
 
 
 def _in_order(graph: Graph, log: PassLog) -> Graph:
-    deciding = deciding_values(graph)
+    deciding = set().union(*deciding_values(graph))
 
     def rewrite(
         builder: Builder, node: Node, operands: tuple[Value, ...]
