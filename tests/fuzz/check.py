@@ -146,7 +146,7 @@ class Checker:
 
     def _compare(self, config: str, found: Sequence[Any], watch: Watch) -> None:
         off = self._off(found)
-        if off is None or self._is_rounding(found, off) or self._leaves_out_zeros(found, watch):
+        if off is None or self._is_rounding(found, off) or self._gains_numbers(found, watch):
             return
         relative, share, position = off
         step = first_wrong_step(watch, self.arrays, self.exact, self.program)
@@ -191,20 +191,24 @@ class Checker:
             return True
         return self._is_lost_by_xla(found)
 
-    def _leaves_out_zeros(self, found: Sequence[Any], watch: Watch) -> bool:
-        """Tell whether numbers stand only where the program as written has NaN of 0 * inf."""
-        if not watch.leaves_out_zeros:
+    def _gains_numbers(self, found: Sequence[Any], watch: Watch) -> bool:
+        """Tell whether numbers stand only where a rule that fired is documented to have some.
+
+        The program as written has NaN of 0 * inf there, or has overflowed.
+        """
+        lost = [watch.may_gain_numbers(true) for true in self.exact]
+        if not any(where.any() for where in lost):
             return False
         planned = values(self.final, self.arrays)
         moved = Noise(self.final, self.arrays, planned, self.program.dtype).draw(3)
-        for i, (array, own, true) in enumerate(zip(found, planned, self.exact, strict=True)):
-            lost = np.isnan(true)
-            expected = np.where(lost, own, true)
+        rows = zip(found, planned, self.exact, lost, strict=True)
+        for i, (array, own, true, where) in enumerate(rows):
+            expected = np.where(where, own, true)
             room = moved.tolerance(i) if moved.has_digits(i) else np.inf
-            tolerance = np.where(lost, room, self.noise.tolerance(i))
+            tolerance = np.where(where, room, self.noise.tolerance(i))
             if difference(np.asarray(array), expected, tolerance) is not None:
                 return False
-        self.verdict.notes["numbers in place of 0 * inf, as documented"] += 1
+        self.verdict.notes["numbers in place of 0 * inf or overflow, as documented"] += 1
         return True
 
     def _most_rounding(self) -> float:

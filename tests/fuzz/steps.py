@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -45,7 +45,7 @@ def first_wrong_step(
     for order, step in _rare_first(watch.distinct()):
         if time.process_time() > stop:
             break
-        if _changes(step, found, arrays, program, may_lose_nan=watch.may_lose_nan(step)):
+        if _changes(step, found, arrays, program, may_gain_numbers=watch.may_gain_numbers):
             wrong.append((order, step))
     # A pass is made of rules: the rule's own step stands before that of its pass.
     return min(wrong, key=lambda row: row[0])[1].name if wrong else None
@@ -68,7 +68,7 @@ def _changes(
     arrays: Sequence[Array],
     program: Program,
     *,
-    may_lose_nan: bool,
+    may_gain_numbers: Callable[[Array, Step], Array],
 ) -> bool:
     if step.before.input_types != step.after.input_types:
         return True
@@ -76,9 +76,8 @@ def _changes(
         return False
     before = found.of(step.before)
     after = found.of(step.after) if step.lanes is None else step.results(arrays)
-    if may_lose_nan:
-        pairs = zip(after, before, strict=True)
-        after = [np.where(np.isnan(old), old, new) for new, old in pairs]
+    pairs = zip(after, before, strict=True)
+    after = [np.where(may_gain_numbers(old, step), old, new) for new, old in pairs]
     if Noise(step.before, arrays, before, program.dtype).is_plainly_right(after):
         return False
     for draws in (2, 10):

@@ -219,7 +219,23 @@ INFINITE_ROW = Program(
 def test_numbers_in_place_of_zero_times_infinity_are_as_documented() -> None:
     verdict = check(INFINITE_ROW, ("none",))
     assert verdict.failures == []
-    assert verdict.notes["numbers in place of 0 * inf, as documented"]
+    assert verdict.notes["numbers in place of 0 * inf or overflow, as documented"]
+
+
+OVERFLOW = Program(
+    {"n": 40},
+    (Input("x", ("n",)),),
+    ("y = np.where(np.arange(n) == 3, 800, np.tanh(x))",),
+    "np.log(1 + np.exp(y))",
+    dtype="float64",
+)
+
+
+@pytest.mark.xla
+def test_numbers_in_place_of_what_overflowed_are_as_documented() -> None:
+    verdict = check(OVERFLOW, ("none",))
+    assert verdict.failures == []
+    assert verdict.notes["numbers in place of 0 * inf or overflow, as documented"]
 
 
 @pytest.mark.xla

@@ -32,6 +32,11 @@ LEAVE_OUT_ZEROS = frozenset(
     "one-hot-transposed-times".split()
 )
 """Rules without the products with zeros: numbers where 0 * inf is NaN (docs/rules.md, note 1)."""
+KEEP_FROM_OVERFLOW = frozenset(
+    "softplus softplus-gradient log-sigmoid log-sum-exp log-sum-exp-gradient softmax "
+    "softmax-gradient log-softmax log-softmax-gradient log-of-determinant".split()
+)
+"""Rules whose form does not overflow, nor take the logarithm of what underflowed."""
 
 
 @dataclass(frozen=True)
@@ -70,19 +75,25 @@ class Watch:
             self.steps.append(Step(name, before, after, lanes))
             self.fired[name] += 1
 
-    @property
-    def leaves_out_zeros(self) -> bool:
-        """Whether numbers may stand where the program as written has NaN of 0 * inf."""
-        return any(f"rule {name}" in self.fired for name in LEAVE_OUT_ZEROS)
+    def may_gain_numbers(self, array: Array, step: Step | None = None) -> Array:
+        """Tell where numbers may stand for what the program as written has, by a rule that fired.
 
-    def may_lose_nan(self, step: Step) -> bool:
-        """Tell whether a step is such a rule, or the pass that runs it."""
-        names = {_RULES.RULES_PASS_NAME, *(f"rule {name}" for name in LEAVE_OUT_ZEROS)}
-        return self.leaves_out_zeros and step.name in names
+        Of one step only where it is such a rule, or the pass that runs it.
+        """
+        lost = np.zeros(array.shape, bool)
+        for rules, is_lost in ((LEAVE_OUT_ZEROS, np.isnan), (KEEP_FROM_OVERFLOW, _is_not_finite)):
+            fired = {f"rule {name}" for name in rules} & set(self.fired)
+            if fired and (step is None or step.name in {_RULES.RULES_PASS_NAME, *fired}):
+                lost |= is_lost(array)
+        return lost
 
     def distinct(self) -> list[Step]:
         """Return the steps, each once."""
         return list({step.key: step for step in self.steps}.values())
+
+
+def _is_not_finite(array: Array) -> Array:
+    return ~np.isfinite(array)
 
 
 @contextmanager
