@@ -91,6 +91,10 @@ def _compared(
     if any(abs(_slope(along, h) - best) > _SMOOTH * size + _noise(middle, h) for h in _FINER):
         return None
     off = abs(said - best)
-    if off <= _OFF * size + 10 * unsure or _is_right_nearby(along, middle, said, off, size):
+    room = _OFF * size + 10 * unsure
+    # At a kink, too small beside the rest to be left out, any slope between both sides is right.
+    if off <= room or min(left, right) - room <= said <= max(left, right) + room:
+        return None
+    if _is_right_nearby(along, middle, said, off, size):
         return None
     return f"slope {best:.8g} along a direction, {said:.8g} by the gradient"

@@ -184,6 +184,24 @@ def test_differences_that_turn_within_a_step_are_no_judge() -> None:
     assert with_gradients_scaled(parse(TURNS_OFTEN), 1.0) is None
 
 
+SMALL_KINK = """
+dtype, transform, seed = "float64", "grad", 131
+dims = {"n": 3, "d": 100}
+inputs = {"x0": ("300", "5", "few"), "x1": ("256", "5", "few"), "x2": ("n", "d", "normal")}
+
+
+def f(x0, x1, x2):
+    a0 = x0 @ x1.T
+    return np.sum(x2 * x2) / 3 + np.sin(np.max(np.min(a0, axis=1))) + np.min(a0)
+"""
+"""Ties in a term that is small beside the rest: its slopes differ to both sides."""
+
+
+def test_at_a_small_kink_any_slope_between_both_sides_is_right() -> None:
+    assert with_gradients_scaled(parse(SMALL_KINK), 1.0) is None
+    assert with_gradients_scaled(parse(SMALL_KINK), 1.1) is not None
+
+
 CHAOTIC = """
 dtype, transform, seed = "complex128", "value", 259
 dims = {"n": 127, "m": 256}
