@@ -114,7 +114,10 @@ def test_special_floats(name, is_eager):
     ours = np.asarray(function(x, y)) if is_eager else interpreted(function, x, y)[0]
     np.testing.assert_allclose(ours, expected, rtol=1e-15)
     if name in ("floor_divide", "remainder"):
-        np.testing.assert_array_equal(np.signbit(ours), np.signbit(expected))
+        # The sign of a NaN means nothing; NumPy's differ by machine.
+        is_number = ~np.isnan(expected)
+        signs = np.signbit(ours)[is_number], np.signbit(expected)[is_number]
+        np.testing.assert_array_equal(*signs)
 
 
 @pytest.mark.xla

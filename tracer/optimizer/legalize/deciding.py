@@ -102,7 +102,8 @@ def _signed_values(graph: Graph) -> set[Value]:
 
 def _is_not_negative(node: Node, signed: set[Value]) -> bool:
     if node.op is ops.constant:
-        return bool(np.all(np.real(node.params["value"]) >= 0))
+        with np.errstate(invalid="ignore"):  # NaN of the narrow floats warns.
+            return bool(np.all(np.real(node.params["value"]) >= 0))
     if node.op in (ops.abs, ops.sqrt, ops.exponential):
         return True
     if node.op is ops.multiply and node.operands[0] is node.operands[1]:
