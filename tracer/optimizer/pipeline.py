@@ -511,7 +511,7 @@ TABLE: tuple[PassEntry, ...] = (
         why_here="after reductions are cut, which look at what is computed with them",
         exact="yes",
         make=lambda c: stored_broadcasts_pass(c.options.machine),
-        when=("on CPUs, for vectors of 1 to 256 KiB; operations on arrays one by one, too"),
+        when="on CPUs, for vectors of 1 to 256 KiB; operations on arrays one by one, too",
         condition=lambda c: c.options.machine.broadcasts is not None,
     ),
     PassEntry(

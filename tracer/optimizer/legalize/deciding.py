@@ -113,7 +113,7 @@ def _is_not_negative(node: Node, signed: set[Value]) -> bool:
 
 
 def _is_step(node: Node) -> bool:
-    """Tell whether the result of an op on floats is constant nearly everywhere, but not a zero."""
+    """Tell whether an op on floats has steps: its result is constant nearly everywhere."""
     assert node.op is not None
     if not any(type.dtype.kind == "f" for type in node.operand_types):
         return False
