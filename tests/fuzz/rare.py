@@ -121,6 +121,12 @@ FORMS: dict[str, tuple[Form, ...]] = {
         ("x:3,5000", "np.argmax(np.tanh({x}), axis=1) * {x}[:, 0]", "3"),
         ("x:3000,7", "np.argmin({x} ** 2, axis=0) * {x}[1]", "7"),
     ),
+    "sort-as-integers": (
+        ("x:40,128", "np.sort({x}, axis=0)", "40,128"),
+        ("x:3,1500", "np.sort(np.tanh({x}), axis=1)", "3,1500"),
+        ("x:5000", "np.sort(-{x})[7:9]", "2"),
+        ("x:2,3000", "np.median({x} * 2, axis=1)", "2"),
+    ),
     "log1p": (("x:n,k", "np.log(1 + {x} * {x})", "n,k"), ("x:n", "np.log({x} ** 2 - (-1))", "n")),
     "log1p-of-negative": (("x:n,k", "np.log(1 - 0.9 * np.tanh({x}))", "n,k"),),
     "expm1": (("x:n,k", "np.exp({x}) - 1", "n,k"), ("x:n", "np.exp({x}) + (-1.0)", "n")),
@@ -263,7 +269,7 @@ _SELDOM = (
     "determinant-with-cholesky log-determinant-of-factors times-inverse inverse-times "
     "solve-with-factor reassociate-solves largest-of-sorted smallest-of-sorted places-of-smallest "
     "pack-extremes round-products log1p diagonal-of-sum diagonal-of-difference "
-    "largest-of-sorted-descending store-updates keep-operation-order "
+    "largest-of-sorted-descending store-updates keep-operation-order sort-as-integers "
     "log-sum-exp-gradient reduce-through-concatenate fusion-merger"
 ).split()
 """Those that other values around them keep from firing most often."""

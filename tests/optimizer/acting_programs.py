@@ -184,5 +184,6 @@ ACTING: dict[str, Acting] = {
     ),
     "pack-extremes": Acting(lambda x: tnp.argmax(x, axis=0), ((4096, 70),)),
     "stage-reductions": Acting(lambda x: x.sum(0), ((4096, 70),)),
+    "sort-as-integers": Acting(lambda x: tnp.sort(x, axis=0), ((5000, 3),)),
     "expand-exponentials": Acting(lambda x: tnp.exp(x), ((1000,),), "float64"),
 }

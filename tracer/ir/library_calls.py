@@ -1,7 +1,8 @@
 """Library calls whose memory depends on the device: what an op says, for a target to price.
 
 An op knows the sizes of what it hands to a library. The target (`tracer/target`) knows how much of
-it the library packs, in which form a product is fastest, and which reductions go in stages.
+it the library packs, in which form a product is fastest, which reductions go in stages, and which
+floats are sorted as integers.
 """
 
 from __future__ import annotations
@@ -166,8 +167,28 @@ class ReductionCall:
     itemsize: int
 
 
+@dataclass(frozen=True)
+class SortCall:
+    """A sort of one array of floats, which a device may do over integers.
+
+    Attributes
+    ----------
+    size, nbytes : int
+        Of the array.
+    """
+
+    size: int
+    nbytes: int
+
+
 LibraryCall = (
-    ProductCall | TriangleCall | PanelCall | ConvolutionCall | SelectionCall | ReductionCall
+    ProductCall
+    | TriangleCall
+    | PanelCall
+    | ConvolutionCall
+    | SelectionCall
+    | ReductionCall
+    | SortCall
 )
 
 __all__ = [
@@ -177,5 +198,6 @@ __all__ = [
     "ProductCall",
     "ReductionCall",
     "SelectionCall",
+    "SortCall",
     "TriangleCall",
 ]

@@ -21,6 +21,7 @@ from tracer.optimizer.legalize.operation_order import operation_order_pass
 from tracer.optimizer.legalize.products import product_forms_pass
 from tracer.optimizer.legalize.reductions import staged_reductions_pass
 from tracer.optimizer.legalize.rounded_products import rounded_products_pass
+from tracer.optimizer.legalize.sorts import integer_sorts_pass
 from tracer.optimizer.legalize.updates import stored_updates_pass
 from tracer.optimizer.loops.extremes import separate_extremes_pass
 from tracer.optimizer.loops.fuse_scans import FUSE_SCANS
@@ -568,6 +569,16 @@ TABLE: tuple[PassEntry, ...] = (
         make=lambda c: packed_extremes_pass(c.options.machine),
         when=("on CPUs, for elements of up to 32 bits; operations on arrays one by one, too"),
         condition=lambda c: c.options.machine.kernels.packed_extremes,
+    ),
+    PassEntry(
+        option="sort-as-integers",
+        stage=Stage.TARGET,
+        what="floats are sorted as integers of the same order ([memory-model.md](memory-model.md))",
+        why_here="to all before it is one node, whose cost has the bytes of the copy",
+        exact="yes, but for the order of zeros of both signs, and the bits of NaNs",
+        make=lambda c: integer_sorts_pass(c.options.machine),
+        when="for one array of 4,096 floats or more; operations on arrays one by one, too",
+        condition=lambda c: c.options.machine.kernels.integer_sorts < math.inf,
     ),
 )
 

@@ -13,6 +13,7 @@ from tracer.ir.library_calls import (
     ProductCall,
     ReductionCall,
     SelectionCall,
+    SortCall,
     TriangleCall,
 )
 from tracer.target.packing import Packing
@@ -137,6 +138,9 @@ class Kernels:
         pairs are not vectorised.
     top_k_in_stages : bool
         The k largest of long rows are found in stages, and those of short rows in rounds.
+    integer_sorts : float
+        Elements from which an array of floats is sorted as integers: XLA has a fast path for one
+        array and a plain comparison.
     expanded_exponentials : bool
         Exponentials of double precision are written out as polynomials.
     stored_fills : bool
@@ -154,6 +158,7 @@ class Kernels:
     barriers_turn_matrices: bool = False
     packed_extremes: bool = True
     top_k_in_stages: bool = True
+    integer_sorts: float = 4096
     expanded_exponentials: bool = True
     stored_fills: bool = True
     least_barrier_bytes: int = LEAST_BARRIER_BYTES
@@ -262,6 +267,9 @@ class Target:
         if isinstance(call, ReductionCall):
             rules = self.reductions
             return ProductMemory(0 if rules is None else rules.partial_bytes(call), 0, 0)
+        if isinstance(call, SortCall):
+            is_copied = call.size >= self.kernels.integer_sorts
+            return ProductMemory(call.nbytes if is_copied else 0, 0, 0)
         return product_memory(call, self.product_prices, self.packing)
 
 
