@@ -121,11 +121,23 @@ FORMS: dict[str, tuple[Form, ...]] = {
         ("x:3,5000", "np.argmax(np.tanh({x}), axis=1) * {x}[:, 0]", "3"),
         ("x:3000,7", "np.argmin({x} ** 2, axis=0) * {x}[1]", "7"),
     ),
+    "stage-selections": (
+        ("x:40,128", "np.sort({x}, axis=1)[:, -5:]", "40,5"),
+        ("x:3,5000", "np.sort({x} * 2)[:, ::-1][:, :3]", "3,3"),
+        ("x:4009", "np.sort(np.tanh({x}))[-4:]", "4"),
+        ("x:40,128", "np.take_along_axis({x}, np.argsort(-{x})[:, :4], axis=1)", "40,4"),
+    ),
     "sort-as-integers": (
         ("x:40,128", "np.sort({x}, axis=0)", "40,128"),
         ("x:3,1500", "np.sort(np.tanh({x}), axis=1)", "3,1500"),
         ("x:5000", "np.sort(-{x})[7:9]", "2"),
         ("x:2,3000", "np.median({x} * 2, axis=1)", "2"),
+    ),
+    "lay-out-convolutions": (
+        ("x:n y:7", "np.convolve({x}, {y}, 'same')", "n"),
+        ("x:n y:5", "np.correlate({x}, {y}, 'same') * {x}", "n"),
+        ("x:2,9,9,3 y:3,3,1,6", "nn.conv({x}, {y}, feature_group_count=3)", "2,9,9,6"),
+        ("x:3,9,9 y:5,3,3,3", "nn.conv({x}[None], np.moveaxis({y}, 0, 3))[0]", "9,9,5"),
     ),
     "log1p": (("x:n,k", "np.log(1 + {x} * {x})", "n,k"), ("x:n", "np.log({x} ** 2 - (-1))", "n")),
     "log1p-of-negative": (("x:n,k", "np.log(1 - 0.9 * np.tanh({x}))", "n,k"),),
@@ -270,6 +282,7 @@ _SELDOM = (
     "solve-with-factor reassociate-solves largest-of-sorted smallest-of-sorted places-of-smallest "
     "pack-extremes round-products log1p diagonal-of-sum diagonal-of-difference "
     "largest-of-sorted-descending store-updates keep-operation-order sort-as-integers "
+    "stage-selections "
     "log-sum-exp-gradient reduce-through-concatenate fusion-merger"
 ).split()
 """Those that other values around them keep from firing most often."""

@@ -60,6 +60,13 @@ def _convolutions() -> list[Sample]:
         convolved(real(2, 3, 4), real(5, 3, 1), **CHANNELS_FIRST),
         convolved(real(2, 3), real(4, 3), lhs_axes=(0, 1), rhs_axes=(0, 1), result_axes=(1, 0)),
         convolved(real(2, 3, 2), kernel, **CHANNELS_FIRST),
+        convolved(
+            real(2, 4, 5),
+            real(6, 2, 3),
+            **CHANNELS_FIRST,
+            feature_group_count=2,
+            window_reversal=True,
+        ),
         convolved(real(0, 3, 5), kernel, **CHANNELS_FIRST),
         convolved(whole(2, 3, 7), whole(4, 3, 3), **CHANNELS_FIRST),
     ]

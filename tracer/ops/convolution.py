@@ -33,7 +33,8 @@ def _evaluate(lhs: Array, rhs: Array, **params: Any) -> Any:
     windows = p.windows(ShapeDtype(rhs.shape, rhs.dtype))
     counts = p.sizes(result, p.result_axes)[2:]
     x = _grouped(widened(lhs).transpose(p.lhs_axes), 0 if p.batch_group_count > 1 else 1, p.groups)
-    y = _grouped(widened(rhs).transpose(p.rhs_axes), 0, p.groups)
+    y = widened(rhs).transpose(p.rhs_axes)
+    y = _grouped(np.flip(y, range(2, y.ndim)) if p.window_reversal else y, 0, p.groups)
     x = windows.behind(3).padded(x, 0)
     groups, batch, inputs = x.shape[:3]
     places = math.prod(counts)
@@ -57,6 +58,11 @@ def _vjp(g: Value, out: Value, lhs: Value, rhs: Value, **params: Any) -> tuple[V
     p = Parameters(**params)
     if 0 in (*g.shape, *lhs.shape, *rhs.shape):
         return helpers.zeros_like(lhs), helpers.zeros_like(rhs)
+    if p.window_reversal:
+        plain, spatial = replace(p, window_reversal=False), tuple(sorted(p.rhs_axes[2:]))
+        mirrored = ops.reverse(rhs, dimensions=spatial)
+        for_rhs = ops.reverse(_rhs_cotangent(plain, g, lhs, mirrored), dimensions=spatial)
+        return _lhs_cotangent(plain, g, lhs, mirrored), for_rhs
     return _lhs_cotangent(p, g, lhs, rhs), _rhs_cotangent(p, g, lhs, rhs)
 
 

@@ -22,7 +22,10 @@ NAME = "convolution"
 
 @dataclass(frozen=True)
 class Parameters:
-    """The parameters of a convolution."""
+    """The parameters of a convolution.
+
+    `window_reversal` mirrors the kernel along the spatial axes; only passes write it.
+    """
 
     lhs_axes: Sizes
     rhs_axes: Sizes
@@ -33,6 +36,7 @@ class Parameters:
     rhs_dilation: Sizes
     feature_group_count: int
     batch_group_count: int
+    window_reversal: bool = False
 
     @cached_property
     def groups(self) -> int:
@@ -56,7 +60,10 @@ class Parameters:
 
     def apply(self, lhs: Value, rhs: Value) -> Value:
         """Emit the convolution."""
-        return ops.convolution(lhs, rhs, **vars(replace(self)))  # type: ignore[no-any-return]
+        params = vars(replace(self))
+        if not self.window_reversal:
+            del params["window_reversal"]
+        return ops.convolution(lhs, rhs, **params)  # type: ignore[no-any-return]
 
 
 def infer(lhs: ShapeDtype, rhs: ShapeDtype, **params: Any) -> ShapeDtype:

@@ -7,7 +7,7 @@ of the largest elements. That is one plain reduction, which XLA vectorises and f
 computation of the elements, and which reads them once.
 
 The functions add nodes to the current builder: the pass *pack-extremes* writes arg-max, arg-min and
-the largest of each row with them, and the rounds of a top-k are lowered from them.
+the largest of each row with them, *stage-selections* the rounds of a top-k.
 """
 
 from __future__ import annotations

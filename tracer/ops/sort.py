@@ -30,7 +30,7 @@ from tracer.ops.rules import (
     require_same_shapes,
     widened,
 )
-from tracer.ops.top_k_stages import lower_top_k, top_k_cost
+from tracer.ops.selection import top_k_cost
 
 Array = np.ndarray[Any, Any]
 Cotangents = tuple[Value | None, ...]
@@ -202,7 +202,7 @@ top_k: Op = Op(
     "Ties: lowest index first; NaN counts as largest.",
     infer=_infer_top_k,
     evaluate=_evaluate_top_k,
-    lower=lower_top_k,
+    lower=lambda b, types, x, *, k: b.top_k(types, x, k),
     vjp=_top_k_vjp,
     axes=_top_k_axes,
     cost=top_k_cost,

@@ -14,6 +14,7 @@ from tracer.optimizer.fuse.concatenations import REDUCE_THROUGH_CONCATENATE
 from tracer.optimizer.fuse.duplicate import duplicate_pass
 from tracer.optimizer.fuse.horizontal import horizontal_pass
 from tracer.optimizer.legalize.broadcasts import stored_broadcasts_pass
+from tracer.optimizer.legalize.convolutions import convolution_layouts_pass
 from tracer.optimizer.legalize.extremes import packed_extremes_pass
 from tracer.optimizer.legalize.fills import stored_fills_pass
 from tracer.optimizer.legalize.inner_products import summed_products_pass
@@ -21,6 +22,7 @@ from tracer.optimizer.legalize.operation_order import operation_order_pass
 from tracer.optimizer.legalize.products import product_forms_pass
 from tracer.optimizer.legalize.reductions import staged_reductions_pass
 from tracer.optimizer.legalize.rounded_products import rounded_products_pass
+from tracer.optimizer.legalize.selections import staged_selections_pass
 from tracer.optimizer.legalize.sorts import integer_sorts_pass
 from tracer.optimizer.legalize.updates import stored_updates_pass
 from tracer.optimizer.loops.extremes import separate_extremes_pass
@@ -571,6 +573,22 @@ TABLE: tuple[PassEntry, ...] = (
         condition=lambda c: c.options.machine.kernels.packed_extremes,
     ),
     PassEntry(
+        option="stage-selections",
+        stage=Stage.TARGET,
+        what=(
+            "the k largest of long rows are found in blocks, those of short rows one after the "
+            "other ([memory-model.md](memory-model.md))"
+        ),
+        why_here=(
+            "to all before it is one node, whose cost has the bytes of the stages; behind "
+            "*pack-extremes*, which takes k = 1; it cuts its own reductions"
+        ),
+        exact="yes",
+        make=lambda c: staged_selections_pass(c.options.machine),
+        when="on CPUs, where the time model finds it faster; operations on arrays one by one, too",
+        condition=lambda c: c.options.machine.kernels.top_k_in_stages,
+    ),
+    PassEntry(
         option="sort-as-integers",
         stage=Stage.TARGET,
         what="floats are sorted as integers of the same order ([memory-model.md](memory-model.md))",
@@ -579,6 +597,22 @@ TABLE: tuple[PassEntry, ...] = (
         make=lambda c: integer_sorts_pass(c.options.machine),
         when="for one array of 4,096 floats or more; operations on arrays one by one, too",
         condition=lambda c: c.options.machine.kernels.integer_sorts < math.inf,
+    ),
+    PassEntry(
+        option="lay-out-convolutions",
+        stage=Stage.TARGET,
+        what=(
+            "operands and results of convolutions are written out with the features last; kernels "
+            "of groups of few features are mirrored ([memory-model.md](memory-model.md))"
+        ),
+        why_here=(
+            "to all before a convolution is one node, whose cost has the bytes of the copies; "
+            "products that it transposes are stored by now"
+        ),
+        exact="no: order of sums",
+        make=lambda c: convolution_layouts_pass(c.options.machine),
+        when="on CPUs, for floats of up to 32 bits; operations on arrays one by one, too",
+        condition=lambda c: c.options.machine.kernels.convolutions_by_library,
     ),
 )
 

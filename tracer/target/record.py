@@ -141,6 +141,11 @@ class Kernels:
     integer_sorts : float
         Elements from which an array of floats is sorted as integers: XLA has a fast path for one
         array and a plain comparison.
+    convolutions_by_library : bool
+        The library takes convolutions of up to float32, with the features last.
+    direct_features : int
+        Features of a group up to which the compiler's plain loops beat the library, which takes
+        group by group.
     expanded_exponentials : bool
         Exponentials of double precision are written out as polynomials.
     stored_fills : bool
@@ -159,6 +164,8 @@ class Kernels:
     packed_extremes: bool = True
     top_k_in_stages: bool = True
     integer_sorts: float = 4096
+    convolutions_by_library: bool = True
+    direct_features: int = 4
     expanded_exponentials: bool = True
     stored_fills: bool = True
     least_barrier_bytes: int = LEAST_BARRIER_BYTES
@@ -189,6 +196,7 @@ ACCELERATOR_KERNELS = Kernels(
     products_by_rows=False,
     packed_extremes=False,
     top_k_in_stages=False,
+    convolutions_by_library=False,
     expanded_exponentials=False,
     stored_fills=False,
     lanes=False,

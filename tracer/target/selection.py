@@ -1,6 +1,6 @@
 """How the k largest of rows are found: in stages, in rounds or by the library's kernel.
 
-The two ways are described where they are lowered (`ops/top_k_stages.py`, `ops/top_k_rounds.py`).
+The two ways are described where they are written (`optimizer/legalize/selections.py`).
 Which is fastest, and what it takes, is the device's to say.
 """
 

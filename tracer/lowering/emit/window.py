@@ -3,38 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from tracer.ir import ShapeDtype
 from tracer.lowering.emit.context import ModuleContext
-from tracer.lowering.emit.dialect import convert, pad, reverse, splat, transpose
+from tracer.lowering.emit.dialect import convert
 from tracer.lowering.emit.regions import Combiner, fill
 from tracer.lowering.emit.values import Operand, wide_dtype
 from tracer.lowering.shims import hlo, ir
 
 Padding = Sequence[tuple[int, int]]
-
-_DIRECT_FEATURES = 4
-"""Features of a group up to which XLA:CPU's plain loops beat Eigen, which takes group by group."""
-
-
-@dataclass(frozen=True)
-class _Form:
-    """The parameters of a convolution, as in the op record."""
-
-    lhs_axes: tuple[int, ...]
-    rhs_axes: tuple[int, ...]
-    result_axes: tuple[int, ...]
-    window_strides: list[int]
-    padding: list[tuple[int, int]]
-    lhs_dilation: list[int]
-    rhs_dilation: list[int]
-    feature_group_count: int
-    batch_group_count: int
-    is_mirrored: bool = False
 
 
 def reduce_window(
@@ -80,6 +60,7 @@ def convolution(
     rhs_dilation: Sequence[int],
     feature_group_count: int,
     batch_group_count: int,
+    window_reversal: bool = False,
 ) -> Operand:
     """Emit `convolution` with the full precision of the dtype; axes as in the op record.
 
@@ -87,101 +68,28 @@ def convolution(
     """
     wide = type.with_dtype(wide_dtype(type.dtype))
     x, y = (convert(b, operand.type.with_dtype(wide.dtype), operand) for operand in (x, y))
-    form = _Form(
-        tuple(lhs_axes),
-        tuple(rhs_axes),
-        tuple(result_axes),
-        list(window_strides),
-        list(padding),
-        list(lhs_dilation),
-        list(rhs_dilation),
-        feature_group_count,
-        batch_group_count,
-    )
-    if b.platform != "cpu" or wide.dtype != np.float32:
-        result = _convolution(b, wide, x, y, form)
-    elif feature_group_count > 1 and y.shape[rhs_axes[1]] <= _DIRECT_FEATURES:
-        mirrored = _mirrored(b, y, rhs_axes[2:])
-        result = _convolution(b, wide, x, mirrored, replace(form, is_mirrored=True))
-    else:
-        result = _eigen_convolution(b, wide, x, y, form)
-    return convert(b, type, result)
-
-
-def _eigen_convolution(
-    b: ModuleContext, type: ShapeDtype, x: Operand, y: Operand, form: _Form
-) -> Operand:
-    """Bring the operands into Eigen's layout, features last.
-
-    XLA:CPU does so by itself only outside of loops; elsewhere its plain loops are slow.
-    """
-    last = type.ndim - 1
-    spatial = tuple(range(1, last))
-    layout = (0, last, *spatial)
-    batch, features, *places = form.lhs_axes
-    x = _ordered(b, x, (batch, *places, features))
-    if max(form.lhs_dilation, default=1) > 1:
-        x = _spread(b, x, spatial, form.lhs_dilation)
-    outputs, inputs, *places = form.rhs_axes
-    y = _ordered(b, y, (*places, inputs, outputs))
-    order = (form.result_axes[0], *form.result_axes[2:], form.result_axes[1])
-    form = replace(
-        form,
-        lhs_axes=layout,
-        rhs_axes=(last, last - 1, *range(last - 1)),
-        result_axes=layout,
-        lhs_dilation=[1] * len(spatial),
-    )
-    ordered = type.with_shape(type.shape[axis] for axis in order)
-    result = _convolution(b, ordered, x, y, form)
-    return _ordered(b, result, [int(axis) for axis in np.argsort(order)])
-
-
-def _ordered(b: ModuleContext, x: Operand, permutation: Sequence[int]) -> Operand:
-    is_in_order = list(permutation) == list(range(len(permutation)))
-    return x if is_in_order else transpose(b, x, permutation)
-
-
-def _convolution(
-    b: ModuleContext, type: ShapeDtype, x: Operand, y: Operand, form: _Form
-) -> Operand:
-    outputs, inputs, *spatial = form.rhs_axes
+    outputs, inputs, *spatial = rhs_axes
     numbers = hlo.ConvDimensionNumbers.get(
-        *(*form.lhs_axes[:2], list(form.lhs_axes[2:])),
+        *(*lhs_axes[:2], list(lhs_axes[2:])),
         *(inputs, outputs, spatial),
-        *(*form.result_axes[:2], list(form.result_axes[2:])),
+        *(*result_axes[:2], list(result_axes[2:])),
     )
     highest = hlo.PrecisionAttr.get("HIGHEST")
     result = hlo.convolution(
-        b.tensor_type(type),
+        b.tensor_type(wide),
         x.raw,
         y.raw,
         numbers,
-        form.feature_group_count,
-        form.batch_group_count,
-        window_strides=form.window_strides,
-        padding=_padding(form.padding),
-        lhs_dilation=form.lhs_dilation,
-        rhs_dilation=form.rhs_dilation,
-        window_reversal=[form.is_mirrored] * len(spatial),
+        feature_group_count,
+        batch_group_count,
+        window_strides=list(window_strides),
+        padding=_padding(padding),
+        lhs_dilation=list(lhs_dilation),
+        rhs_dilation=list(rhs_dilation),
+        window_reversal=[window_reversal] * len(spatial),
         precision_config=ir.ArrayAttr.get([highest, highest]),
     )
-    return Operand(result)
-
-
-def _mirrored(b: ModuleContext, y: Operand, axes: Sequence[int]) -> Operand:
-    """Mirror a kernel that the convolution mirrors back: Eigen leaves these to plain loops."""
-    return reverse(b, y, sorted(axes))
-
-
-def _spread(b: ModuleContext, x: Operand, axes: Sequence[int], dilation: Sequence[int]) -> Operand:
-    """Write the zeros between the elements out: Eigen would write every window out instead."""
-    none = [0] * x.type.ndim
-    interior = list(none)
-    for axis, step in zip(axes, dilation, strict=True):
-        interior[axis] = step - 1
-    zero = splat(b, 0, x.type.with_shape(()))
-    return pad(b, x, zero, none, none, interior)
+    return convert(b, type, Operand(result))
 
 
 def _padding(padding: Padding) -> Any:

@@ -13,7 +13,7 @@ from tracer import ops
 from tracer.ir import Builder, Graph, Node, Value, rebuild
 from tracer.ops import helpers
 from tracer.ops.packed_extreme import element_of, fits, pack, place_of
-from tracer.ops.top_k_stages import is_extreme
+from tracer.ops.selection import is_extreme
 from tracer.optimizer.legalize.writer import GraphWriter
 from tracer.optimizer.passes import Pass, PassLog
 from tracer.target import Target

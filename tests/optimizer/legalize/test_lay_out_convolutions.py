@@ -1,0 +1,156 @@
+"""Convolutions in the library's layout: what is written, that it computes the same, what stays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import tracer
+import tracer.numpy as tnp
+from tests.optimizer.graphs import apply, evaluated, ops_of, text
+from tracer import ops
+from tracer.ir import Builder, Graph, ShapeDtype
+from tracer.optimizer.legalize.convolutions import convolution_layouts_pass
+from tracer.optimizer.passes import PassManager
+from tracer.target import DEFAULT_TARGET
+
+PASS = convolution_layouts_pass(DEFAULT_TARGET)
+FIRST = {"lhs_axes": (0, 1, 2), "rhs_axes": (0, 1, 2), "result_axes": (0, 1, 2)}
+LAST = {"lhs_axes": (0, 2, 1), "rhs_axes": (2, 1, 0), "result_axes": (0, 2, 1)}
+MIXED = {"lhs_axes": (2, 0, 1), "rhs_axes": (1, 2, 0), "result_axes": (1, 2, 0)}
+PLANE = {"lhs_axes": (0, 1, 2, 3), "rhs_axes": (0, 1, 2, 3), "result_axes": (0, 1, 2, 3)}
+
+
+def convolved(lhs: tuple[int, ...], rhs: tuple[int, ...], dtype: Any, **changed: Any) -> Graph:
+    ones = (1,) * (len(lhs) - 2)
+    params = {
+        "window_strides": ones,
+        "padding": ((1, 1),) * len(ones),
+        "lhs_dilation": ones,
+        "rhs_dilation": ones,
+        "feature_group_count": 1,
+        "batch_group_count": 1,
+    }
+    with Builder() as builder:
+        operands = [builder.input(ShapeDtype(shape, dtype)) for shape in (lhs, rhs)]
+        return builder.finish([ops.convolution(*operands, **params | changed)])
+
+
+def test_features_go_last_and_zeros_between_elements_are_written_out() -> None:
+    graph = convolved((2, 3, 7), (4, 3, 3), "float16", **FIRST, lhs_dilation=(2,))
+    after, log = apply(PASS, graph)
+    assert log.applied == ["convolution to float16[2,4,13]"]
+    assert (
+        text(after)
+        == (
+            """
+graph(%0: float16[2,3,7], %1: float16[4,3,3]) {
+  %2: float32[2,3,7] = convert(%0) {dtype=float32}
+  %3: float32[4,3,3] = convert(%1) {dtype=float32}
+  %4: float32[2,7,3] = transpose(%2) {permutation=(0, 2, 1)}
+  %5: float32[] = constant() {value=float32[] 0.0}
+  %6: float32[2,13,3] = pad(%4, %5) {low=(0, 0, 0), high=(0, 0, 0), interior=(0, 1, 0)}
+  %7: float32[3,3,4] = transpose(%3) {permutation=(2, 1, 0)}
+  %8: float32[2,13,4] = convolution(%6, %7) {lhs_axes=(0, 2, 1), rhs_axes=(2, 1, 0), """
+            """result_axes=(0, 2, 1), window_strides=(1,), padding=((1, 1),), lhs_dilation=(1,), """
+            """rhs_dilation=(1,), feature_group_count=1, batch_group_count=1}
+  %9: float32[2,4,13] = transpose(%8) {permutation=(0, 2, 1)}
+  %10: float16[2,4,13] = convert(%9) {dtype=float16}
+  return %10
+}"""
+        ).strip()
+    )
+
+
+def test_kernels_of_groups_of_few_features_are_mirrored() -> None:
+    graph = convolved((2, 6, 7), (6, 1, 3), "float32", **FIRST, feature_group_count=6)
+    after, log = apply(PASS, graph)
+    assert log.applied == ["convolution to float32[2,6,7]: mirrored"]
+    assert (
+        text(after)
+        == (
+            """
+graph(%0: float32[2,6,7], %1: float32[6,1,3]) {
+  %2: float32[6,1,3] = reverse(%1) {dimensions=(2,)}
+  %3: float32[2,6,7] = convolution(%0, %2) {lhs_axes=(0, 1, 2), rhs_axes=(0, 1, 2), """
+            """result_axes=(0, 1, 2), window_strides=(1,), padding=((1, 1),), lhs_dilation=(1,), """
+            """rhs_dilation=(1,), feature_group_count=6, batch_group_count=1, window_reversal=True}
+  return %3
+}"""
+        ).strip()
+    )
+    assert apply(PASS, after)[0] is after
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        convolved((2, 3, 7), (4, 3, 3), "float64", **FIRST),
+        convolved((2, 3, 7), (4, 3, 3), "int32", **FIRST),
+        convolved((2, 3, 7), (4, 3, 3), "complex64", **FIRST),
+        convolved((2, 7, 3), (3, 3, 4), "float32", **LAST),
+        convolved((2, 7, 3), (3, 3, 4), "bfloat16", **LAST),
+    ],
+    ids=str,
+)
+def test_what_the_library_does_not_take_or_takes_as_it_is_stays(graph: Graph) -> None:
+    assert apply(PASS, graph)[0] is graph
+
+
+CASES: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
+    ((2, 3, 7), (4, 3, 3), FIRST),
+    ((3, 6, 2), (2, 4, 3), MIXED),
+    ((2, 6, 8, 5), (4, 6, 3, 2), PLANE | {"window_strides": (2, 1), "rhs_dilation": (1, 2)}),
+    ((2, 6, 4, 5), (4, 6, 3, 3), PLANE | {"lhs_dilation": (2, 3)}),
+    ((2, 16, 8), (8, 8, 3), FIRST | {"feature_group_count": 2}),
+    ((2, 16, 8), (16, 2, 3), FIRST | {"feature_group_count": 8, "window_strides": (2,)}),
+    ((4, 3, 8), (6, 3, 3), FIRST | {"batch_group_count": 2}),
+    ((2, 3), (4, 3), {"lhs_axes": (0, 1), "rhs_axes": (0, 1), "result_axes": (1, 0)}),
+    ((0, 3, 5), (4, 3, 3), FIRST),
+]
+
+
+@pytest.mark.parametrize(("lhs", "rhs", "params"), CASES)
+@pytest.mark.parametrize("dtype", ["float32", "float16", ml_dtypes.bfloat16])
+def test_it_computes_the_same(
+    lhs: tuple[int, ...], rhs: tuple[int, ...], params: dict[str, Any], dtype: Any
+) -> None:
+    """Small integers: every sum is exact."""
+    rng = np.random.default_rng(0)
+    x, kernel = (rng.integers(-3, 4, shape).astype(dtype) for shape in (lhs, rhs))
+    before = convolved(lhs, rhs, dtype, **params)
+    after, log = apply(PASS, before)
+    assert log.applied
+    (found,), (wanted,) = evaluated(after, x, kernel), evaluated(before, x, kernel)
+    assert found.dtype == wanted.dtype
+    np.testing.assert_array_equal(found.astype("f8"), wanted.astype("f8"))
+
+
+def smoothed(x: Any, kernel: Any) -> Any:
+    def step(_: Any, c: Any) -> Any:
+        return tnp.tanh(tracer.nn.conv_general_dilated(c, kernel, (1,), "SAME"))
+
+    return tracer.fori_loop(0, 3, step, x)
+
+
+@pytest.mark.xla
+def test_bodies_are_written_too_and_the_name_switches_it_off() -> None:
+    rng = np.random.default_rng(0)
+    x, kernel = (rng.standard_normal(shape, np.float32) for shape in ((2, 3, 20), (3, 3, 3)))
+    laid, plain = (
+        tracer.compile(smoothed, passes=passes) for passes in (None, "-lay-out-convolutions")
+    )
+    rows = [{row.name for row in f.plan(x, kernel).passes} for f in (laid, plain)]
+    assert rows[0] - rows[1] == {"lay out convolutions"}
+    manager = PassManager()
+    after = manager.run(plain.graph(x, kernel), (PASS,))
+    assert ops_of(after).count("transpose") == 3
+    (row,) = manager.rows
+    # The cost of a convolution has the copies already.
+    assert row.peak_bytes_before == row.peak_bytes_after
+    np.testing.assert_allclose(
+        np.asarray(laid(x, kernel)), np.asarray(plain(x, kernel)), rtol=1e-5, atol=1e-6
+    )
