@@ -11,6 +11,7 @@ from tests.fuzz.writer import Var, Writer
 
 Form = tuple[str, str, str]
 """Operands as in "a:n,k v:k", the expression, the result's shape."""
+_TRIANGLE = "sla.solve_triangular(np.tril({x}) / 600 + 2 * np.eye(len({x}), dtype={x}.dtype)"
 _EYE = "np.eye({n}, dtype={x}.dtype)"
 
 FORMS: dict[str, tuple[Form, ...]] = {
@@ -126,6 +127,11 @@ FORMS: dict[str, tuple[Form, ...]] = {
         ("x:3,5000", "np.sort({x} * 2)[:, ::-1][:, :3]", "3,3"),
         ("x:4009", "np.sort(np.tanh({x}))[-4:]", "4"),
         ("x:40,128", "np.take_along_axis({x}, np.argsort(-{x})[:, :4], axis=1)", "40,4"),
+    ),
+    "solve-by-blocks": (
+        ("x:600,600 v:600", f"{_TRIANGLE}, {{v}}, lower=True)", "600"),
+        ("x:512,512 v:512", f"{_TRIANGLE}, np.tanh({{v}}), lower=True, trans=1)", "512"),
+        ("x:513,513 v:513", f"{_TRIANGLE}, {{v}}, lower=True, trans=1)", "513"),
     ),
     "sort-as-integers": (
         ("x:40,128", "np.sort({x}, axis=0)", "40,128"),

@@ -180,6 +180,9 @@ ACTING: dict[str, Acting] = {
     ),
     "sum-inner-products": Acting(tnp.vdot, ((300, 400), (300, 400)), options={"split": "never"}),
     "lay-out-products": Acting(lambda x, w: tnp.tanh(x @ w).T @ x, ((2000, 64), (64, 32))),
+    "solve-by-blocks": Acting(
+        lambda a, b: solve_triangular(a, b, lower=True), ((600, 600), (600,))
+    ),
     "store-fills": Acting(
         lambda x: tnp.where(x > 0, x, -tnp.inf).max(1), ((100, 600),), options={"split": "never"}
     ),

@@ -195,11 +195,6 @@ def _from_the_left(a: ShapeDtype, x: ShapeDtype) -> TriangleCall:
     return TriangleCall(a.shape[-1], width, a.dtype.itemsize, may_go_by_blocks=is_one)
 
 
-def _lower_solve(b: Any, types: Types, a: Any, x: Any, *, left_side: bool, **params: Any) -> Any:
-    by_blocks = left_side and b.target.packing.goes_by_blocks(_from_the_left(a.type, x.type))
-    return b.triangular_solve(types[0], a, x, left_side=left_side, by_blocks=by_blocks, **params)
-
-
 def _solve_cost(operands: Types, results: Types, *, left_side: bool, **_: Any) -> Cost:
     """LAPACK solves in place; only narrow floats are copied, to wider ones."""
     a, x = operands
@@ -239,7 +234,7 @@ triangular_solve: Op = Op(
     "not. Only the named triangle of a is read.",
     infer=_infer_solve,
     evaluate=_evaluate_solve,
-    lower=_lower_solve,
+    lower=lambda b, types, a, x, **params: b.triangular_solve(types[0], a, x, **params),
     vjp=_solve_vjp,
     axes=_solve_axes,
     cost=_solve_cost,

@@ -23,6 +23,7 @@ from tracer.optimizer.legalize.products import product_forms_pass
 from tracer.optimizer.legalize.reductions import staged_reductions_pass
 from tracer.optimizer.legalize.rounded_products import rounded_products_pass
 from tracer.optimizer.legalize.selections import staged_selections_pass
+from tracer.optimizer.legalize.solves import block_solves_pass
 from tracer.optimizer.legalize.sorts import integer_sorts_pass
 from tracer.optimizer.legalize.updates import stored_updates_pass
 from tracer.optimizer.loops.extremes import separate_extremes_pass
@@ -450,6 +451,24 @@ TABLE: tuple[PassEntry, ...] = (
         make=lambda _: EXPAND_EXPONENTIALS,
         when="on CPUs, on one device, for programs with float64 exponentials",
         condition=lambda c: c.options.machine.kernels.expanded_exponentials and not c.on_mesh,
+    ),
+    PassEntry(
+        option="solve-by-blocks",
+        stage=Stage.TARGET,
+        what=(
+            "a large triangular system with one right-hand side is solved block by block, where "
+            "the library would pack the matrix ([memory-model.md](memory-model.md))"
+        ),
+        why_here=(
+            "to all before it is one node; before masks are stored and reductions cut, which it "
+            "writes in its loop"
+        ),
+        exact="no: order of sums",
+        make=lambda c: block_solves_pass(c.options.machine),
+        when=(
+            "on CPUs, for real matrices of 512 rows or more; operations on arrays one by one, too"
+        ),
+        condition=lambda c: c.options.machine.storage.packs,
     ),
     PassEntry(
         option="store-fills",

@@ -43,6 +43,8 @@ class Packing:
         so many columns at a time.
     solve_by_blocks : int
         Rows of a triangular matrix of which OpenBLAS would pack much for one right-hand side.
+    solved_rows : int
+        Rows of a block of such a matrix.
     lapack_matrices : int
         Of small matrices OpenBLAS packs at most so many times what they hold.
     convolution_bytes : int
@@ -69,6 +71,7 @@ class Packing:
     block_bytes: int = 860_000
     packed_columns: int = 16
     solve_by_blocks: int = 512
+    solved_rows: int = 128
     lapack_matrices: int = 4
     convolution_bytes: int = 3 << 20
     image_axes: int = 4

@@ -1,17 +1,8 @@
-"""Linear algebra: LAPACK on CPU, XLA's own algorithms elsewhere.
-
-A triangular solve for one right-hand side goes block by block. OpenBLAS packs panels of 384 rows of
-the matrix: 12.3 MB for 4000 x 4000 float64 and one right-hand side, which reads each element once.
-Here a block of rows is multiplied with the part already solved, in one fused reduction that packs
-nothing, and LAPACK solves the block on the diagonal (blocked substitution: Golub & Van Loan, Matrix
-Computations, section 3.1.4). As fast as OpenBLAS or faster: docs/memory-model.md.
-"""
+"""Linear algebra: LAPACK on CPU, XLA's own algorithms elsewhere."""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -20,47 +11,20 @@ from tracer.errors import LoweringError
 from tracer.ir import ShapeDtype
 from tracer.lowering.emit.context import ModuleContext
 from tracer.lowering.emit.dialect import (
-    add,
     broadcast_in_dim,
     compare,
     convert,
-    dynamic_slice,
-    dynamic_update_slice,
     iota,
-    multiply,
     reshape,
     select,
     splat,
-    subtract,
 )
 from tracer.lowering.emit.library import lapack
-from tracer.lowering.emit.reduce import reduce_in_stages
 from tracer.lowering.emit.values import Operand, real_dtype
 from tracer.lowering.shims import hlo, ir
 
 _INT32 = np.dtype(np.int32)
 _TRANSPOSES = {"NO_TRANSPOSE": "N", "TRANSPOSE": "T", "ADJOINT": "C"}
-_BLOCK = 128
-_INDEX = ShapeDtype((), _INT32)
-Solve = Callable[[Operand, Operand], Operand]
-"""Solves with a block on the diagonal."""
-
-
-@dataclass(frozen=True)
-class _System:
-    """Which part of a matrix is read, and how.
-
-    Attributes
-    ----------
-    by_columns : bool
-        Its transpose is solved with: what is to the left of a block is above it.
-    forward : bool
-        The first unknown comes first.
-    """
-
-    by_columns: bool
-    forward: bool
-    solve: Solve
 
 
 def linalg_dtype(
@@ -164,13 +128,8 @@ def triangular_solve(
     lower: bool,
     unit_diagonal: bool,
     transpose_a: str,
-    by_blocks: bool = False,
 ) -> Operand:
-    """Emit the solution of `op(a) y = x`, or `y op(a) = x` unless `left_side`.
-
-    Libraries pack panels of the matrix; `by_blocks`, for one real system with one right-hand
-    side, does not where LAPACK would.
-    """
+    """Emit the solution of `op(a) y = x`, or `y op(a) = x` unless `left_side`."""
     # XLA ends the process on an unknown name.
     if transpose_a not in _TRANSPOSES:
         raise LoweringError(
@@ -199,14 +158,7 @@ def triangular_solve(
         "trans_x": _TRANSPOSES[transpose_a],
         "diag": "U" if unit_diagonal else "N",
     }
-    solve = functools.partial(_lapack_solve, b, flags=flags)
-    if not by_blocks:
-        return convert(b, type, solve(matrix, right))
-    by_columns = transpose_a != "NO_TRANSPOSE"
-    solved = solve_by_blocks(
-        b, matrix, right, by_columns=by_columns, forward=lower != by_columns, solve=solve
-    )
-    return convert(b, type, solved)
+    return convert(b, type, _lapack_solve(b, matrix, right, flags))
 
 
 def _lapack_solve(
@@ -239,102 +191,3 @@ def lapack_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """Return the dtype to compute in: LAPACK knows no float narrower than float32."""
     is_native = dtype.kind in "fc" and dtype.itemsize >= 4
     return dtype if is_native else np.dtype(np.float32)
-
-
-def solve_by_blocks(
-    b: ModuleContext, a: Operand, right: Operand, *, by_columns: bool, forward: bool, solve: Solve
-) -> Operand:
-    """Emit the solution of a triangular system of floats with one right-hand side.
-
-    Parameters
-    ----------
-    a, right : Operand
-        n x n and n x 1; the other triangle of `a` is not read.
-    by_columns : bool
-        Whether `a` is to be transposed.
-    forward : bool
-        Whether the matrix, transposed if so asked, is lower triangular.
-    solve : callable
-        `(block, right_side) -> solution` for one block on the diagonal.
-    """
-    system = _System(by_columns, forward, solve)
-    n = right.shape[0]
-    count, rest = divmod(n, _BLOCK)
-    x = splat(b, 0, right.type)
-    if rest:
-        place = splat(b, 0 if forward else n - rest, _INDEX)
-        x = _with_block(b, system, a, right, x, place, rest)
-    if count == 0:
-        return x
-    carry = [splat(b, 0, _INDEX), a, right, x]
-    types = [b.tensor_type(value.type) for value in carry]
-    loop = hlo.WhileOp(types, [value.raw for value in carry])
-    condition = loop.cond.blocks.append(*types)
-    with ir.InsertionPoint(condition):
-        counter = Operand(condition.arguments[0])
-        hlo.return_([compare(b, "LT", counter, splat(b, count, _INDEX)).raw])
-    body = loop.body.blocks.append(*types)
-    with ir.InsertionPoint(body):
-        counter, a, right, x = (Operand(raw) for raw in body.arguments)
-        place = _place(b, system, counter, n, rest)
-        solved = _with_block(b, system, a, right, x, place, _BLOCK)
-        following = add(counter, splat(b, 1, _INDEX))
-        hlo.return_([value.raw for value in (following, a, right, solved)])
-    return Operand(loop.results[3])
-
-
-def _place(b: ModuleContext, system: _System, counter: Operand, n: int, rest: int) -> Operand:
-    """Return the start of a trip's block."""
-    distance = multiply(counter, splat(b, _BLOCK, _INDEX))
-    if system.forward:
-        return add(distance, splat(b, rest, _INDEX))
-    return subtract(splat(b, n - rest - _BLOCK, _INDEX), distance)
-
-
-def _with_block(
-    b: ModuleContext,
-    system: _System,
-    a: Operand,
-    right: Operand,
-    x: Operand,
-    place: Operand,
-    size: int,
-) -> Operand:
-    """Solve for one block of unknowns and put them into `x`; the rest is solved or zero."""
-    zero = splat(b, 0, _INDEX)
-    rows = dynamic_slice(b, right, [place, zero], (size, 1))
-    known = _known_part(b, system, a, x, place, size)
-    rows = subtract(rows, reshape(b, rows.type, known))
-    block = dynamic_slice(b, a, [place, place], (size, size))
-    return dynamic_update_slice(b, x, system.solve(block, rows), [place, zero])
-
-
-def _known_part(
-    b: ModuleContext, system: _System, a: Operand, x: Operand, place: Operand, size: int
-) -> Operand:
-    """Return what the unknowns already solved contribute to the rows of a block."""
-    n, zero = x.shape[0], splat(b, 0, _INDEX)
-    shape = (n, size) if system.by_columns else (size, n)
-    across = 0 if system.by_columns else 1
-    starts = [zero, place] if system.by_columns else [place, zero]
-    panel = dynamic_slice(b, a, starts, shape)
-    solved = broadcast_in_dim(b, panel.type, reshape(b, x.type.with_shape((n,)), x), (across,))
-    # The other triangle may hold anything, and anything times zero may be NaN.
-    positions = iota(b, ShapeDtype(shape, _INDEX.dtype), across)
-    edge = place if system.forward else add(place, splat(b, size, _INDEX))
-    edge = broadcast_in_dim(b, positions.type, edge, ())
-    is_known = compare(b, "LT" if system.forward else "GE", positions, edge)
-    terms = select(b, is_known, multiply(panel, solved), splat(b, 0, panel.type))
-    total = x.type.with_shape((size,))
-    start = splat(b, 0, _scalar(total))
-    (known,) = reduce_in_stages(b, [total], [terms], [start], (across,), _add)
-    return known
-
-
-def _scalar(type: ShapeDtype) -> ShapeDtype:
-    return type.with_shape(())
-
-
-def _add(b: Any, x: Operand, y: Operand) -> Operand:
-    result: Operand = b.add(x, y)
-    return result
