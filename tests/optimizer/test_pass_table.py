@@ -39,6 +39,8 @@ CONTEXT = Context(
     rematerialiser=Rematerialiser(DEFAULT_TARGET),
     room=1 << 20,
 )
+CONTEXTS = (CONTEXT, replace(CONTEXT, on_mesh=True))
+"""For one device, and for a mesh."""
 RULE_NAMES = frozenset(rule.name for rule in RULES)
 
 
@@ -51,13 +53,15 @@ def test_passes_are_named_as_their_rows_say() -> None:
         entries = [entry for entry in entries_in(stage, CONTEXT) if entry.make is not None]
         found = [item.option for item in passes_in(stage, CONTEXT)]
         assert found == [entry.option for entry in entries]
-    assert {e for stage in Stage for e in entries_in(stage, CONTEXT)} == set(TABLE)
+    rows = {e for context in CONTEXTS for stage in Stage for e in entries_in(stage, context)}
+    assert rows == set(TABLE)
 
 
 @pytest.mark.parametrize("option", sorted(OPTIONAL_PASSES))
 def test_each_pass_is_switched_off_by_its_name(option: str) -> None:
-    context = replace(CONTEXT, options=replace(OPTIONS, disabled=disabled(option)))
-    left = [entry for stage in Stage for entry in entries_in(stage, context)]
+    options = replace(OPTIONS, disabled=disabled(option))
+    contexts = [replace(context, options=options) for context in CONTEXTS]
+    left = [e for context in contexts for stage in Stage for e in entries_in(stage, context)]
     assert option not in {entry.option for entry in left}
     gone = {entry.option for entry in TABLE} - {entry.option for entry in left}
     assert gone == {option}

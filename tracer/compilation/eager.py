@@ -111,27 +111,28 @@ class EagerProgram:
             placed.append(array)
         inputs = tuple(array._device for array in placed)
         placement = lowering.Placement(mesh, inputs, (None,) * len(self._types))
-        execute = lowering.compile_graph(_legal(self._graph, mesh.flat[0]), placement=placement)
+        legal = _legal(self._graph, mesh.flat[0], on_mesh=True)
+        execute = lowering.compile_graph(legal, placement=placement)
         results = execute(*[array._buffer for array in placed])
         assert execute.placement is not None
         return list(map(Array, results, self._types, execute.placement.outputs))
 
 
-def _legal(graph: Graph, device: lowering.Device) -> Graph:
+def _legal(graph: Graph, device: lowering.Device, *, on_mesh: bool = False) -> Graph:
     """Return a graph in the forms that a device's compiler takes well; nothing else is done to it.
 
     Exponentials stay: what an operation gives does not depend on what it is fused with.
     """
-    return legalized(graph, _context(device))[0]
+    return legalized(graph, _context(device, on_mesh))[0]
 
 
 @cache
-def _context(device: lowering.Device) -> Context:
+def _context(device: lowering.Device, on_mesh: bool) -> Context:
     """Return what the passes are made of: how much memory is free now changes none of them."""
     options = PlannerOptions(
         machine=lowering.target_of(device), disabled=frozenset({"expand-exponentials"})
     )
-    return Context(options)
+    return Context(options, on_mesh=on_mesh)
 
 
 def set_default_device(device: lowering.Device | str | None) -> None:

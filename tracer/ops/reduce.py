@@ -95,7 +95,6 @@ def reduction(
     kinds: str,
     method: str | None = None,
     response: Response | None = None,
-    is_extreme: bool = False,
 ) -> Op:
     """Make the record of a reduction over the parameter `axes`.
 
@@ -119,8 +118,6 @@ def reduction(
         Builder method of the combiner, when its name differs.
     response : Response, optional
         See `Op.response`.
-    is_extreme : bool
-        Whether the combiner compares: devices that join their results lose NaNs so.
     """
 
     def infer(x: ShapeDtype, *, axes: Axes) -> ShapeDtype:
@@ -142,8 +139,7 @@ def reduction(
         def combined(_: Any, lhs: Any, rhs: Any) -> tuple[Any]:
             return (combine(lhs, rhs),)
 
-        (found,) = b.reduce(types, (x,), (initial,), axes, combined)
-        return b.keep_nan(found, lambda: _has_nan(b, x, axes)) if is_extreme else found
+        return b.reduce(types, (x,), (initial,), axes, combined)[0]
 
     return Op(
         name,
@@ -159,12 +155,6 @@ def reduction(
         response=response,
         neutral=lambda types, **_: (identity(types[0].dtype),),
     )
-
-
-def _has_nan(b: Any, x: Any, axes: Axes) -> Any:
-    flags = b.compare("NE", x, x)
-    type = flags.type.with_shape(flags.shape[axis] for axis in kept_axes(len(flags.shape), axes))
-    return reduce_or.lower(b, (type,), flags, axes=axes)
 
 
 def _extremum_vjp(g: Value, out: Value, x: Value, *, axes: Axes) -> tuple[Value]:
@@ -238,7 +228,6 @@ reduce_maximum: Op = reduction(
     doc="Largest element over axes; NaN if one is NaN; -infinity of nothing.",
     kinds="biuf",
     response=AT_LEAST,
-    is_extreme=True,
 )
 reduce_minimum: Op = reduction(
     "reduce_minimum",
@@ -249,7 +238,6 @@ reduce_minimum: Op = reduction(
     doc="Smallest element over axes; NaN if one is NaN; infinity of nothing.",
     kinds="biuf",
     response=AT_MOST,
-    is_extreme=True,
 )
 reduce_and: Op = reduction(
     "reduce_and",

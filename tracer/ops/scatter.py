@@ -141,15 +141,7 @@ def _lower(
     def combine(b: Any, old: Any, new: Any) -> Any:
         return new if combiner == "replace" else getattr(b, combiner)(old, new)
 
-    found = b.scatter(types[0], x, indices, updates, combine, **params)
-    if _COMBINERS[combiner] not in (np.maximum, np.minimum):
-        return found
-
-    def find_nan() -> Any:
-        flags, given = b.compare("NE", x, x), b.compare("NE", updates, updates)
-        return b.scatter(flags.type, flags, indices, given, lambda b, *both: b.or_(*both), **params)
-
-    return b.keep_nan(found, find_nan)
+    return b.scatter(types[0], x, indices, updates, combine, **params)
 
 
 def _axes(

@@ -95,7 +95,8 @@ class FinalPasses:
 
         In the candidate, which may still be reordered, all stays as it is.
         """
-        graph, rows = legalized(candidate.graph, replace(self.context, on_mesh=on_mesh))
-        names = {item.name for item in passes_in(Stage.TARGET, self.context)}
+        context = replace(self.context, on_mesh=on_mesh)
+        graph, rows = legalized(candidate.graph, context)
+        names = {item.name for item in passes_in(Stage.TARGET, context)}
         kept = (row for row in candidate.rows if row.name not in names)
         return replace(candidate, rows=(*kept, *rows)), graph

@@ -18,6 +18,7 @@ from tracer.optimizer.legalize.convolutions import convolution_layouts_pass
 from tracer.optimizer.legalize.extremes import packed_extremes_pass
 from tracer.optimizer.legalize.fills import stored_fills_pass
 from tracer.optimizer.legalize.inner_products import summed_products_pass
+from tracer.optimizer.legalize.nan import kept_nan_pass
 from tracer.optimizer.legalize.operation_order import operation_order_pass
 from tracer.optimizer.legalize.products import product_forms_pass
 from tracer.optimizer.legalize.reductions import staged_reductions_pass
@@ -632,6 +633,17 @@ TABLE: tuple[PassEntry, ...] = (
         make=lambda c: convolution_layouts_pass(c.options.machine),
         when="on CPUs, for floats of up to 32 bits; operations on arrays one by one, too",
         condition=lambda c: c.options.machine.kernels.convolutions_by_library,
+    ),
+    PassEntry(
+        option="keep-nan",
+        stage=Stage.TARGET,
+        what="maxima and minima that devices join keep their NaNs ([devices.md](devices.md))",
+        why_here="behind what cuts reductions: devices may join every stage",
+        exact="yes",
+        make=lambda _: kept_nan_pass(),
+        when="on meshes of devices; operations on arrays one by one, too",
+        condition=lambda c: c.on_mesh,
+        is_optional=False,
     ),
 )
 

@@ -55,7 +55,6 @@ class StableHloBuilder(ModuleContext):
     optimization_barrier = stored.optimization_barrier
 
     case = control.case
-    keep_nan = control.keep_nan
     shard = control.shard
     small_call = control.small_call
     while_ = control.while_

@@ -37,8 +37,6 @@ class ModuleContext:
         How many small calls were emitted.
     is_in_small_call : bool
         Whether the insertion point is in the function of a small call.
-    is_on_parts : bool
-        Whether the insertion point is in what each device runs on its own part of the operands.
     """
 
     platform: str
@@ -49,7 +47,6 @@ class ModuleContext:
     loops: int = 0
     small_calls: int = 0
     is_in_small_call: bool = False
-    is_on_parts: bool = False
     target: Target = field(init=False)
     _tensor_types: dict[ShapeDtype, Any] = field(default_factory=dict)
 

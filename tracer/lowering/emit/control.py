@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
-
-import numpy as np
 
 from tracer.ir import Graph, ShapeDtype
 from tracer.lowering.devices.placement import sharding_attribute
@@ -13,9 +11,7 @@ from tracer.lowering.emit.context import ModuleContext
 from tracer.lowering.emit.dialect import (
     concatenate,
     reshape,
-    select,
     slice,
-    splat,
 )
 from tracer.lowering.emit.values import Operand
 from tracer.lowering.emit.walk import lower_nodes
@@ -121,27 +117,12 @@ def shard(
         sdy.ManualAxesAttr.get([ir.StringAttr.get(name) for name in b.mesh_axes]),
     )
     block = op.body.blocks.append(*[b.tensor_type(type) for type in body.input_types])
-    b.is_on_parts = True
     with ir.InsertionPoint(block):
         arguments = [Operand(raw) for raw in block.arguments]
         path = f"{b.path}/body/"
         results = lower_nodes(b, body, arguments, path=path)
         sdy.ReturnOp([result.raw for result in results])
-    b.is_on_parts = False
     return tuple(Operand(raw) for raw in op.results_)
-
-
-def keep_nan(b: ModuleContext, extreme: Operand, find_nan: Callable[[], Operand]) -> Operand:
-    """Return a maximum or minimum with the NaNs that it has on one device.
-
-    Where the partitioner cuts what it is taken of, devices join theirs in an all-reduce, and
-    that of XLA:CPU compares with `<`, in one process and through gloo: a device's part with a
-    NaN was dropped, all of it. Whether there was one is joined beside it.
-    """
-    type = extreme.type
-    if not b.mesh_axes or b.is_on_parts or type.dtype.kind in "biu":
-        return extreme
-    return select(b, find_nan(), splat(b, np.nan, type), extreme)
 
 
 def _in_turn(
