@@ -43,14 +43,15 @@ test-oldest: .venv-oldest/.test ## the key tests on the oldest jaxlib that is su
 	.venv-oldest/bin/python -m pytest -n $(JOBS) -m "xla and not slow and not sweep" \
 		$(if $(OUTCOMES),-p tests.outcomes --outcomes $(OUTCOMES)/$@-ops.json) tests/ops
 	.venv-oldest/bin/python -m pytest -n $(JOBS) -m "not slow and not sweep" $(RECORD) \
-		tests/lowering tests/end_to_end tests/ops/test_product_form.py
+		tests/lowering tests/optimizer/legalize tests/end_to_end tests/ops/test_product_form.py
 
 ifeq ($(NEWEST_PYTHON),)
 test-newest:
 	@echo "skipped: jaxlib $(NEWEST_JAXLIB) needs Python 3.12 or newer (make NEWEST_PYTHON=/path/to/python $@)"
 else
 test-newest: .venv-newest/.test ## the key tests on the newest jaxlib that is known
-	.venv-newest/bin/python -m pytest -n $(JOBS) -m "not slow and not sweep" $(RECORD) tests/lowering tests/end_to_end
+	.venv-newest/bin/python -m pytest -n $(JOBS) -m "not slow and not sweep" $(RECORD) \
+		tests/lowering tests/optimizer/legalize tests/end_to_end
 endif
 
 environments: .venv-oldest/.test .venv-jax/.test $(if $(NEWEST_PYTHON),.venv-newest/.test)

@@ -121,6 +121,7 @@ FORMS: dict[str, tuple[Form, ...]] = {
         ("x:n,k", "{x} * (np.argmin({x}[None], axis=1).reshape(-1) % 5)", "n,k"),
         ("x:3,5000", "np.argmax(np.tanh({x}), axis=1) * {x}[:, 0]", "3"),
         ("x:3000,7", "np.argmin({x} ** 2, axis=0) * {x}[1]", "7"),
+        ("x:5,2100", "np.argmax(np.where({x} > 0, {x}, 0), axis=1) + {x}[:, 0]", "5"),
     ),
     "stage-selections": (
         ("x:40,128", "np.sort({x}, axis=1)[:, -5:]", "40,5"),

@@ -47,16 +47,8 @@ def pooled_in_a_loop(x):
     return tracer.fori_loop(0, 3, body, x)
 
 
-def best_of_short_rows(x):
-    return tnp.top_k(x, 3)
-
-
 def small_steps(x):
     return tracer.fori_loop(0, 20, lambda i, c: (c[0] + c[1], c[1] - tnp.sin(c[0])), (x, 2 * x))
-
-
-def places_of_maxima(x):
-    return tnp.argmax(x, 0)
 
 
 def sums(x):
@@ -72,10 +64,7 @@ PROGRAMS = {
     "fused reductions": (sums, (400, 300)),
     "unmoved loop code": (loop_of_sums, (70, 30)),
     "small calls": (small_steps, (256,)),
-    "reductions in stages": (places_of_maxima, (4096, 48)),
-    "stored fills": (best_of_short_rows, (400, 200)),
     "initial values in loops": (pooled_in_a_loop, (4, 70, 30)),
-    "stored ranks": (best_of_short_rows, (4000, 12)),
     "barriers of passes": (checkpointed, (64, 32), (32, 32)),
 }
 
@@ -100,16 +89,8 @@ def compiled_values(name, inputs):
     return found, (compiled.stablehlo(*inputs), options)
 
 
-FLOAT32_ONLY = {"stored fills", "stored ranks"}
-
-
 def may_act(name, dtype):
     """Whether a row can do something for a dtype with this jaxlib, on this machine."""
-    if name in FLOAT32_ONLY and dtype != "float32":
-        return False
-    if name == "reductions in stages":
-        # The pass *pack-extremes* writes arg-max of narrower elements.
-        return dtype == "float64"
     if name == "small loops of a kilobyte":
         return shims.LARGE_LOOPS_BECOME_FUNCTIONS
     if name == "library products only":

@@ -357,6 +357,11 @@ WRITTEN: dict[str, list[Sample]] = {
     ],
     "reduce_add": reductions(real(2, 3, 4), comp(2, 3, 2)),
     "reduce_partial_sums": reductions(real(2, 3, 4), comp(2, 3, 2)),
+    "reduce_extreme": [
+        sample(values, whole(*values.shape), axes=axes, largest=largest, smooth=False)
+        for largest in (True, False)
+        for values, axes in ((TIES, (1,)), (real(2, 3, 4), (0, 2)), (np.zeros((2, 0)), (1,)))
+    ],
     "reduce_multiply": [*reductions(positive(2, 3, 2)), sample(ZEROS, axes=(1,))],
     "reduce_maximum": [*reductions(real(2, 3, 4)), sample(TIES, axes=(1,), smooth=False)],
     "reduce_minimum": [*reductions(real(2, 3, 4)), sample(TIES, axes=(1,), smooth=False)],

@@ -135,20 +135,6 @@ SETTINGS: dict[str, Setting] = {
             certified="tests/lowering/test_linalg.py",
         ),
         Setting(
-            "reductions in stages",
-            "barrier",
-            "the partial results of a long reduction",
-            "sums over leading axes go through memory in order, and long sums keep their digits",
-            "CPU, inside one op (arg-max of 64 bits, solves), from 65 rows or 2,048 columns on",
-        ),
-        Setting(
-            "stored fills",
-            "barrier",
-            "a row of the number that a mask fills in",
-            "LLVM would skip masked elements one by one instead of computing vectors",
-            "CPU, rows of more than a kilobyte inside one op (top-k)",
-        ),
-        Setting(
             "initial values in loops",
             "barrier",
             "the start of a windowed reduction in a loop",
@@ -156,18 +142,11 @@ SETTINGS: dict[str, Setting] = {
             "loops with cumulative ops",
         ),
         Setting(
-            "stored ranks",
-            "barrier",
-            "the packed rows of a top-k that goes in rounds",
-            "XLA would recompute the elements in every round",
-            "CPU, top-k of short rows",
-        ),
-        Setting(
             "barriers of passes",
             "barrier",
             "what passes order, recompute or store (docs/passes.md), and checkpoint",
             "XLA would merge what is recomputed, and run in another order",
-            "under a limit; checkpoint; large programs; long reductions and masks on CPUs",
+            "under a limit; checkpoint; large programs; long reductions, masks, top-k on CPUs",
         ),
     )
 }

@@ -42,6 +42,7 @@ from tracer.ops.cumulative import (
 from tracer.ops.determinant import determinant
 from tracer.ops.eigen import eig, eigh
 from tracer.ops.exponential import polynomial_exponential
+from tracer.ops.extreme import reduce_extreme
 from tracer.ops.fft import fft
 from tracer.ops.gather import gather
 from tracer.ops.guarded_update import guarded_update_slice
@@ -209,6 +210,7 @@ __all__ = [
     "real",
     "reduce_add",
     "reduce_and",
+    "reduce_extreme",
     "reduce_maximum",
     "reduce_minimum",
     "reduce_multiply",

@@ -295,7 +295,7 @@ def first_of(direction: str) -> Callable[..., tuple[Any, Any]]:
 
 
 def _lower_arg(direction: str, identity: Callable[[np.dtype[Any]], Any]) -> Callable[..., Any]:
-    """Lower to one reduction of (value, index) pairs; *pack-extremes* writes another on CPUs."""
+    """Lower to one reduction of (value, index) pairs; *pack-extremes* writes others on CPUs."""
 
     def lower(b: Any, types: Types, x: Any, *, axis: int, index_dtype: np.dtype[Any]) -> Any:
         type = x.type
@@ -305,7 +305,7 @@ def _lower_arg(direction: str, identity: Callable[[np.dtype[Any]], Any]) -> Call
         value_type = ShapeDtype(types[0].shape, type.dtype)
         pair = (value_type, types[0])
         combine = first_of(direction)
-        return b.reduce_in_stages(pair, (x, indices), (initial, zero), (axis,), combine)[1]
+        return b.reduce(pair, (x, indices), (initial, zero), (axis,), combine)[1]
 
     return lower
 

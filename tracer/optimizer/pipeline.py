@@ -581,7 +581,8 @@ TABLE: tuple[PassEntry, ...] = (
         stage=Stage.TARGET,
         what=(
             "arg-max, arg-min and the largest of each row are reductions of integers that hold "
-            "value and place, in stages ([memory-model.md](memory-model.md))"
+            "value and place, of wider elements of pairs, in stages "
+            "([memory-model.md](memory-model.md))"
         ),
         why_here=(
             "to all before it is one node, whose cost has the bytes of the stages; it cuts its own "
@@ -589,7 +590,7 @@ TABLE: tuple[PassEntry, ...] = (
         ),
         exact="yes",
         make=lambda c: packed_extremes_pass(c.options.machine),
-        when=("on CPUs, for elements of up to 32 bits; operations on arrays one by one, too"),
+        when="on CPUs; of wider elements where rows are long; operations on arrays one by one, too",
         condition=lambda c: c.options.machine.kernels.packed_extremes,
     ),
     PassEntry(

@@ -5,7 +5,7 @@ Numbers of a machine stand in this room only, and only here are cores and memory
 
 from tracer.target.accelerators import ACCELERATORS, accelerator
 from tracer.target.cores import usable_cores, xla_threads
-from tracer.target.current import current_target, lowered_for, planned_for
+from tracer.target.current import current_target, planned_for
 from tracer.target.host import host_packing, host_target
 from tracer.target.memory import free_bytes, usable_bytes
 from tracer.target.packing import Packing
@@ -32,7 +32,6 @@ __all__ = [
     "free_bytes",
     "host_packing",
     "host_target",
-    "lowered_for",
     "planned_for",
     "usable_bytes",
     "usable_cores",

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 
-from tracer.target.accelerators import accelerator
 from tracer.target.host import host_target
 from tracer.target.record import Target
 
@@ -29,17 +28,9 @@ def current_target() -> Target:
     return _CURRENT.get() or _host()
 
 
-def lowered_for(platform: str) -> Target:
-    """Return the target that a program is lowered for: the current one, or a platform's usual."""
-    current = current_target()
-    if current.platform == platform:
-        return current
-    return _host() if platform == "cpu" else accelerator(platform, "")
-
-
 @cache
 def _host() -> Target:
     return host_target()
 
 
-__all__ = ["current_target", "lowered_for", "planned_for"]
+__all__ = ["current_target", "planned_for"]

@@ -66,6 +66,27 @@ graph(%0: int32[2,4096]) {
     )
 
 
+def test_wider_elements_are_pairs_with_their_places_in_stages() -> None:
+    after, log = apply(PASS, places(ops.argmin, (131, 5), "float64", 0))
+    assert log.applied == ["argmin of float64[131,5]"]
+    assert text(after) == (
+        """
+graph(%0: float64[131,5]) {
+  %1: int32[131,5] = iota() {shape=(131, 5), dtype=int32, dimension=0}
+  %2: float64[] = constant() {value=float64[] inf}
+  %3: float64[160,5] = pad(%0, %2) {low=(0, 0), high=(29, 0), interior=(0, 0)}
+  %4: int32[] = constant() {value=int32[] 0}
+  %5: int32[160,5] = pad(%1, %4) {low=(0, 0), high=(29, 0), interior=(0, 0)}
+  %6: float64[8,20,5] = reshape(%3) {shape=(8, 20, 5)}
+  %7: int32[8,20,5] = reshape(%5) {shape=(8, 20, 5)}
+  %8: float64[8,5], %9: int32[8,5] = reduce_extreme(%6, %7) {axes=(1,), largest=False}
+  %10: float64[8,5], %11: int32[8,5] = optimization_barrier(%8, %9)
+  %12: float64[5], %13: int32[5] = reduce_extreme(%10, %11) {axes=(0,), largest=False}
+  return %13
+}""".strip()
+    )
+
+
 @pytest.mark.parametrize(
     "graph",
     [
@@ -76,7 +97,7 @@ graph(%0: int32[2,4096]) {
     ],
     ids=str,
 )
-def test_what_does_not_fit_one_integer_stays(graph: Graph) -> None:
+def test_short_rows_of_what_does_not_fit_one_integer_stay(graph: Graph) -> None:
     assert apply(PASS, graph)[0] is graph
 
 
@@ -126,9 +147,52 @@ def places_in_a_loop(x: Any) -> Any:
     return tracer.fori_loop(0, 3, step, x[:, 0])
 
 
+WIDE = ["float64", "int64", "uint64"]
+
+
+@given(
+    shape=st.sampled_from([(131, 3), (3, 2053), (4096,), (2, 65, 3), (3, 5003)]),
+    axis=st.integers(0, 2),
+    dtype=st.sampled_from(WIDE),
+    seed=st.integers(0, 99),
+    masked=st.booleans(),
+)
+@settings(max_examples=60, deadline=None)
+def test_the_first_of_the_best_of_wider_elements_is_found(
+    shape: tuple[int, ...], axis: int, dtype: str, seed: int, masked: bool
+) -> None:
+    axis %= len(shape)
+    rng = np.random.default_rng(seed)
+    special: list[Any] = [0, 1]
+    if dtype == "float64":
+        special += [-0.0, *([-np.inf] if masked else [np.nan, np.inf, -1.0])]
+    else:
+        special += [np.iinfo(dtype).min, np.iinfo(dtype).max]
+    x = np.array(special, dtype)[rng.integers(0, len(special), shape)]
+    for op in (ops.argmax, ops.argmin):
+        before = places(op, shape, dtype, axis)
+        after, _ = apply(PASS, before)
+        np.testing.assert_array_equal(evaluated(after, x)[0], evaluated(before, x)[0])
+
+
+@pytest.mark.parametrize("dtype", WIDE)
+@pytest.mark.parametrize("op", [ops.argmax, ops.argmin])
+def test_of_nothing_but_the_identity_the_first_is_found(op: Any, dtype: str) -> None:
+    """What stages are padded with has place 0."""
+    limits = np.finfo(dtype) if dtype == "float64" else np.iinfo(dtype)
+    worst = limits.min if op is ops.argmax else limits.max
+    x = np.full((131, 2), np.copysign(np.inf, worst) if dtype == "float64" else worst, dtype)
+    x[:5, 1] = 7
+    before = places(op, x.shape, dtype, 0)
+    after, log = apply(PASS, before)
+    assert log.applied
+    np.testing.assert_array_equal(evaluated(after, x)[0], evaluated(before, x)[0])
+
+
 @pytest.mark.xla
-def test_bodies_are_written_too_and_the_name_switches_it_off() -> None:
-    x = np.random.default_rng(0).random((50, 4096)).astype(np.float32)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_bodies_are_written_too_and_the_name_switches_it_off(dtype: Any) -> None:
+    x = np.random.default_rng(0).random((50, 4096)).astype(dtype)
     packed = tracer.compile(places_in_a_loop, split="never")
     plain = tracer.compile(places_in_a_loop, split="never", passes="-pack-extremes")
     names = [{row.name for row in function.plan(x).passes} for function in (packed, plain)]

@@ -41,12 +41,10 @@ class StableHloBuilder(ModuleContext):
     splat = dialect.splat
 
     gather = regions.gather
-    reduce_at_once = regions.reduce_at_once
     scatter = regions.scatter
     sort = regions.sort
     top_k = regions.top_k
 
-    reduce_in_stages = reduce.reduce_in_stages
     reduce = reduce.reduce
     convolution = window.convolution
     reduce_window = window.reduce_window

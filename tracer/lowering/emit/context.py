@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from tracer.ir import ShapeDtype, Value
+from tracer.ir import ShapeDtype
 from tracer.lowering.emit.values import tensor_type
-from tracer.target import Target, lowered_for
 
 
 @dataclass(eq=False)
@@ -21,14 +20,10 @@ class ModuleContext:
     ----------
     platform : str
         The platform that the module is meant for: some ops call its libraries.
-    target : Target
-        What is known of devices of that platform; ops ask it how they are best written.
     mesh_axes : tuple of str
         The axes of the mesh that the program is meant for; empty for one device.
     path : str
         Name of the node that is being lowered; see `walk.node_path`.
-    operand_values : tuple of Value
-        Operands of the node that is being lowered: they tell how its operands are computed.
     barriers : list
         The barriers that were emitted.
     loops : int
@@ -42,16 +37,11 @@ class ModuleContext:
     platform: str
     mesh_axes: tuple[str, ...] = ()
     path: str = ""
-    operand_values: tuple[Value, ...] = ()
     barriers: list[Any] = field(default_factory=list)
     loops: int = 0
     small_calls: int = 0
     is_in_small_call: bool = False
-    target: Target = field(init=False)
     _tensor_types: dict[ShapeDtype, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.target = lowered_for(self.platform)
 
     def tensor_type(self, type: ShapeDtype) -> Any:
         """Return MLIR's tensor type, remembered."""

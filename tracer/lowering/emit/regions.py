@@ -1,4 +1,4 @@
-"""Ops that apply a small function: reduce, sort, scatter; and gather, top_k."""
+"""Ops that apply a small function: sort, scatter; and gather, top_k."""
 
 from __future__ import annotations
 
@@ -29,25 +29,6 @@ def fill(b: ModuleContext, region: Any, scalars: Sequence[ShapeDtype], combiner:
         results = combiner(b, *[Operand(raw) for raw in block.arguments])
         results = (results,) if isinstance(results, Operand) else results
         hlo.return_([result.raw for result in results])
-
-
-def reduce_at_once(
-    b: ModuleContext,
-    types: Sequence[ShapeDtype],
-    operands: Sequence[Operand],
-    initial_values: Sequence[Operand],
-    axes: Sequence[int],
-    combiner: Combiner,
-) -> tuple[Operand, ...]:
-    """Emit one `reduce`; see `reduce.reduce`."""
-    op = hlo.ReduceOp(
-        [b.tensor_type(type) for type in types],
-        [x.raw for x in operands],
-        [x.raw for x in initial_values],
-        list(axes),
-    )
-    fill(b, op.body, [*types, *types], combiner)
-    return tuple(Operand(raw) for raw in op.results)
 
 
 def sort(

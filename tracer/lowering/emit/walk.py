@@ -53,7 +53,6 @@ def lower_nodes(
 def _lower(b: ModuleContext, node: Node, values: dict[Value, Operand]) -> tuple[Operand, ...]:
     assert node.op is not None, "inputs are no nodes of the walk"
     operands = [values[value] for value in node.operands]
-    b.operand_values = node.operands
     try:
         results = node.op.lower(b, node.types, *operands, **node.params)
     except TracerError:

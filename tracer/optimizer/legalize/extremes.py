@@ -1,8 +1,8 @@
 """Places of extremes as reductions of integers that hold value and place (`ops/packed_extreme.py`).
 
 XLA:CPU does not vectorise a reduction of (value, index) pairs. Elements of more than 32 bits do not
-fit an integer with their places, and stay pairs: two reductions, of the values and then of their
-places, would compute or store the elements twice.
+fit an integer with their places, and stay pairs, in stages where the axis is long: two reductions,
+of the values and then of their places, would compute or store the elements twice.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _results(
     if node.op in _IS_LARGEST:
         axis, (x,) = node.params["axis"], operands
         if not fits(x.type, axis):
-            return None
+            return _place_of_pair(writer, node, x)
         best = _best(writer, node, x, axis, largest=_IS_LARGEST[node.op])
         return (helpers.convert(place_of(best), node.types[0].dtype),)
     if node.op is ops.top_k and is_extreme(operands[0].type, node.params["k"]):
@@ -56,6 +56,24 @@ def _results(
         shapes = (type.shape for type in node.types)
         return [helpers.reshape(y, shape) for y, shape in zip(results, shapes, strict=True)]
     return None
+
+
+def is_wide_extreme(node: Node) -> bool:
+    """Tell whether a node reduces pairs: its elements do not fit an integer with their places."""
+    return node.op in _IS_LARGEST and not fits(node.operand_types[0], node.params["axis"])
+
+
+def _place_of_pair(writer: GraphWriter, node: Node, x: Value) -> Sequence[Value] | None:
+    """Reduce pairs in stages; None where one is best, as the op itself is lowered."""
+    assert node.op is not None
+    found = writer.extreme_in_stages(
+        x,
+        node.params["axis"],
+        node.types[0].dtype,
+        node.operands[0],
+        largest=_IS_LARGEST[node.op],
+    )
+    return None if found is None else found[1:]
 
 
 def _best(writer: GraphWriter, node: Node, x: Value, axis: int, *, largest: bool) -> Value:

@@ -19,6 +19,7 @@ import numpy as np
 
 from tracer import ops
 from tracer.ir import Builder, Graph, Node, Value, rebuild
+from tracer.optimizer.legalize.extremes import is_wide_extreme
 from tracer.optimizer.legalize.reductions import is_reduction
 from tracer.optimizer.legalize.writer import GraphWriter
 from tracer.optimizer.passes import Pass, PassLog
@@ -38,7 +39,8 @@ def _with_stored_fills(writer: GraphWriter, graph: Graph, log: PassLog) -> Graph
         if node.op is ops.select:
             found = _choice(operands, writer, log, only_infinite=True)
             return None if found is None else (found,)
-        if is_reduction(node) and operands[0].node.op is ops.select:
+        reduces = is_reduction(node) or is_wide_extreme(node)
+        if reduces and operands[0].node.op is ops.select:
             found = _choice(operands[0].node.operands, writer, log, only_infinite=False)
             return None if found is None else builder.copy(node, (found,))
         return None

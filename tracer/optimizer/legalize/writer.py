@@ -12,8 +12,8 @@ loops: a sum of 590,000 float32 was one chain there, and off by 2e-4. So every s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from tracer.ops import helpers
 from tracer.target import Target
 from tracer.target.reductions import TWICE_AS_WIDE, Cut, Pad, Reductions, Split, Step, Widen
 
+Values = tuple[Value, ...]
 _OTHER_ZERO = {
     ops.reduce_add: ops.reduce_partial_sums,
     ops.reduce_partial_sums: ops.reduce_add,
@@ -58,17 +59,35 @@ class GraphWriter:
         if rules is None:
             return None
         wide = wide_dtype(x.dtype)
-        cheap = rules.cheap_flops
         is_sum = op is ops.reduce_add and wide.kind in "fc"
-        stage = _Stage(rules, op, axes, is_sum, fused_flops(computed, enough=cheap) <= cheap)
+        stage = _Stage(rules, op, axes, is_sum, _is_cheap(rules, computed))
         if stage.step(x.shape, wide) is None:
             return None
-        return helpers.convert(stage.write(helpers.convert(x, wide)), x.dtype)
+        (found,) = stage.write((helpers.convert(x, wide),))
+        return helpers.convert(found, x.dtype)
+
+    def extreme_in_stages(
+        self, x: Value, axis: int, dtype: np.dtype[Any], computed: Value, *, largest: bool
+    ) -> Values | None:
+        """Find an extreme and its place, of a dtype, in stages; None where one stage is best."""
+        rules = self.target.reductions
+        if rules is None:
+            return None
+        params = {"largest": largest}
+        cheap = _is_cheap(rules, computed)
+        stage = _Stage(rules, ops.reduce_extreme, (axis,), False, cheap, params)
+        if stage.step(x.shape, x.dtype) is None:
+            return None
+        return stage.write((x, ops.iota(shape=x.shape, dtype=dtype, dimension=axis)))
 
 
 def stored(x: Value) -> Value:
     """Store a value that the device's compiler would fuse with what reads it."""
     return ops.optimization_barrier(x)[0]  # type: ignore[no-any-return]
+
+
+def _is_cheap(rules: Reductions, computed: Value) -> bool:
+    return fused_flops(computed, enough=rules.cheap_flops) <= rules.cheap_flops
 
 
 def wide_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -93,6 +112,8 @@ class _Stage:
         Whether it is a sum of floats: it must not be one long chain.
     may_pad : bool
         Whether the elements take little to compute.
+    params : dict
+        Of the op, besides the axes.
     """
 
     rules: Reductions
@@ -100,44 +121,59 @@ class _Stage:
     axes: tuple[int, ...]
     is_sum: bool
     may_pad: bool
+    params: Mapping[str, Any] = field(default_factory=dict)
 
     def step(self, shape: Sequence[int], dtype: np.dtype[Any]) -> Step | None:
         """Return what to do first to an operand of a type; None where one stage is best."""
         may_widen = self.is_sum and dtype in TWICE_AS_WIDE
         return self.rules.step(shape, self.axes, may_pad=self.may_pad, may_widen=may_widen)
 
-    def write(self, x: Value) -> Value:
-        """Write the stages and return the result."""
-        step = self.step(x.shape, x.dtype)
+    def write(self, xs: Values) -> Values:
+        """Write the stages and return the results; what is reduced together has one shape."""
+        shape = xs[0].shape
+        step = self.step(shape, xs[0].dtype)
         match step:
             case Pad(high):
-                none = (0,) * len(x.shape)
-                assert self.op.neutral is not None
-                (neutral,) = self.op.neutral((x.type,), axes=self.axes)
-                start = helpers.scalar(neutral, x.dtype)
-                return self.write(ops.pad(x, start, low=none, high=high, interior=none))
+                return self.write(self._padded(xs, high))
             case Split():
-                return self._in_two_parts(x, step)
+                return self._in_two_parts(xs, step)
             case Widen():
-                wide = helpers.convert(x, TWICE_AS_WIDE[x.dtype])
-                return helpers.convert(replace(self, may_pad=False).write(wide), x.dtype)
+                wide = tuple(helpers.convert(x, TWICE_AS_WIDE[x.dtype]) for x in xs)
+                found = replace(self, may_pad=False).write(wide)
+                return tuple(helpers.convert(y, x.dtype) for x, y in zip(xs, found, strict=True))
             case Cut():
-                pieces = ops.reshape(x, shape=step.shape)
-                found = stored(self.op(pieces, axes=step.first_axes))
+                pieces = tuple(ops.reshape(x, shape=step.shape) for x in xs)
+                found = ops.optimization_barrier(*self._once(pieces, step.first_axes))
                 op = _OTHER_ZERO[self.op] if self.is_sum else self.op
                 return replace(self, op=op, axes=step.second_axes, may_pad=True).write(found)
-        return self.op(x, axes=self.axes)  # type: ignore[no-any-return]
+        return self._once(xs, self.axes)
 
-    def _in_two_parts(self, x: Value, split: Split) -> Value:
+    def _once(self, xs: Values, axes: tuple[int, ...]) -> Values:
+        found = self.op(*xs, axes=axes, **self.params)
+        return found if isinstance(found, tuple) else (found,)
+
+    def _padded(self, xs: Values, high: tuple[int, ...]) -> Values:
+        none = (0,) * len(high)
+        assert self.op.neutral is not None
+        types = tuple(x.type for x in xs)
+        numbers = self.op.neutral(types, axes=self.axes, **self.params)
+        return tuple(
+            ops.pad(x, helpers.scalar(number, x.dtype), low=none, high=high, interior=none)
+            for x, number in zip(xs, numbers, strict=True)
+        )
+
+    def _in_two_parts(self, xs: Values, split: Split) -> Values:
         """Reduce most of a long axis in blocks, and the rest at once."""
-        strides, part = (1,) * len(x.shape), replace(self, may_pad=False)
+        shape = xs[0].shape
+        strides, part = (1,) * len(shape), replace(self, may_pad=False)
         columns = []
-        for start, limit in split.ranges(x.shape):
-            found = part.write(ops.slice(x, start=start, limit=limit, strides=strides))
-            columns.append(ops.reshape(found, shape=(*found.shape, 1)))
-        last = len(x.shape) - len(self.axes)
-        both = ops.concatenate(*columns, dimension=last)
-        return self.op(both, axes=(last,))  # type: ignore[no-any-return]
+        for start, limit in split.ranges(shape):
+            pieces = (ops.slice(x, start=start, limit=limit, strides=strides) for x in xs)
+            found = part.write(tuple(pieces))
+            columns.append([ops.reshape(y, shape=(*y.shape, 1)) for y in found])
+        last = len(shape) - len(self.axes)
+        both = (ops.concatenate(*pair, dimension=last) for pair in zip(*columns, strict=True))
+        return self._once(tuple(both), (last,))
 
 
 def rounded(value: Value) -> Value:
