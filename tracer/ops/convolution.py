@@ -34,7 +34,7 @@ def _evaluate(lhs: Array, rhs: Array, **params: Any) -> Any:
     counts = p.sizes(result, p.result_axes)[2:]
     x = _grouped(widened(lhs).transpose(p.lhs_axes), 0 if p.batch_group_count > 1 else 1, p.groups)
     y = widened(rhs).transpose(p.rhs_axes)
-    y = _grouped(np.flip(y, range(2, y.ndim)) if p.window_reversal else y, 0, p.groups)
+    y = _grouped(np.flip(y, tuple(range(2, y.ndim))) if p.window_reversal else y, 0, p.groups)
     x = windows.behind(3).padded(x, 0)
     groups, batch, inputs = x.shape[:3]
     places = math.prod(counts)

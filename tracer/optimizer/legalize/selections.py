@@ -116,7 +116,7 @@ class _Selection:
         # Stored once: else XLA computes the elements again in every round.
         packed = stored(pack(x, axis=1, largest=largest))
         writer = GraphWriter(self.target)
-        least = np.array(np.iinfo(_INT64).min)
+        least = np.iinfo(_INT64).min
         found = []
         below = packed
         for _ in range(k):
@@ -124,7 +124,7 @@ class _Selection:
             last = ops.reduce_maximum(below, axes=(1,)) if last is None else last
             found.append(helpers.reshape(last, (*last.shape, 1)))
             limits = ops.broadcast_in_dim(last, shape=packed.shape, dimensions=(0,))
-            excluded = writer.stored_number(least, packed)
+            excluded = writer.stored_number(np.array(least), packed)
             excluded = helpers.full_like(packed, least) if excluded is None else excluded
             is_below = ops.compare(packed, limits, direction="LT")
             below = ops.select(is_below, packed, excluded)

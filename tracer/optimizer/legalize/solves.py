@@ -9,7 +9,7 @@ faster: docs/memory-model.md. Narrower floats are solved in float32.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,12 +59,12 @@ class _System:
 
     Attributes
     ----------
-    params : dict
+    params : mapping
         Of the `triangular_solve`, which also solves the blocks on the diagonal.
     block : int
     """
 
-    params: dict[str, Any]
+    params: Mapping[str, Any]
     block: int
 
     @property
