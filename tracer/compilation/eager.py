@@ -16,7 +16,8 @@ from tracer.compilation.stored.programs import found_or_compiled
 from tracer.errors import DeviceError, TracerError
 from tracer.ir import Graph, ShapeDtype
 from tracer.optimizer.final_passes import legalized
-from tracer.optimizer.pipeline import Context, PlannerOptions
+from tracer.optimizer.passes import PassManager
+from tracer.optimizer.pipeline import EXPAND, Context, PlannerOptions
 
 
 class EagerProgram:
@@ -119,11 +120,13 @@ class EagerProgram:
 
 
 def _legal(graph: Graph, device: lowering.Device, *, on_mesh: bool = False) -> Graph:
-    """Return a graph in the forms that a device's compiler takes well; nothing else is done to it.
+    """Return a graph in the forms that a device's compiler takes well.
 
-    Exponentials stay: what an operation gives does not depend on what it is fused with.
+    Only what an op consists of is written out before. Exponentials stay: what an operation gives
+    does not depend on what it is fused with.
     """
-    return legalized(graph, _context(device, on_mesh))[0]
+    expanded = PassManager().run(graph, (EXPAND,))
+    return legalized(expanded, _context(device, on_mesh))[0]
 
 
 @cache

@@ -12,8 +12,9 @@ import scipy.linalg
 import tracer
 from tests.optimizer.graphs import apply as apply_pass
 from tests.optimizer.graphs import evaluated, legal, ops_of, text
-from tracer import ops
+from tracer import lowering, ops
 from tracer.array.dispatch import apply
+from tracer.compilation.eager import EagerProgram
 from tracer.ir import Builder, Graph, ShapeDtype
 from tracer.optimizer.legalize.solves import block_solves_pass
 from tracer.optimizer.passes import PassManager
@@ -232,6 +233,18 @@ def test_in_float32_and_narrower() -> None:
         )
         assert found.dtype == dtype
         np.testing.assert_allclose(found.astype(float), expected, atol=tolerance)
+
+
+@pytest.mark.xla
+def test_operations_one_by_one_write_out_what_they_consist_of_first() -> None:
+    """A solve with an LU decomposition is two triangular solves."""
+    types = (((512, 512), "f8"), ((512, 512), "f8"), ((512,), "i4"), ((512, 1), "f8"))
+    with Builder() as builder:
+        operands = [builder.input(ShapeDtype(*type)) for type in types]
+        graph = builder.finish([ops.lu_solve(*operands, transpose=False)])
+    text = EagerProgram(graph, lowering.default_device())._execute.hlo()
+    assert "trsm" in text
+    assert not any("f64[512,512]" in line for line in text.splitlines() if "trsm" in line)
 
 
 @pytest.mark.xla
