@@ -15,7 +15,9 @@ from tracer.optimizer.pipeline import Context, PlannerOptions, Stage, entries_in
 def legalized(graph: Graph, context: Context) -> tuple[Graph, tuple[PassRow, ...]]:
     """Return a graph in the forms that the device's compiler takes well, and what was done to it.
 
-    Nothing that chooses may follow: to the planner a long reduction is one node.
+    Nothing that chooses may follow: to the planner a long reduction is one node, and the bytes of a
+    program in its final form are not those that it takes. Only the pairs of donated arguments and
+    results are found on it (`tests/optimizer/legalize/test_behind.py`).
     """
     manager = PassManager()
     graph = manager.run(graph, passes_in(Stage.TARGET, context))
