@@ -11,7 +11,10 @@ from tests.fuzz.writer import Var, Writer
 
 Form = tuple[str, str, str]
 """Operands as in "a:n,k v:k", the expression, the result's shape."""
-_TRIANGLE = "sla.solve_triangular(np.tril({x}) / 600 + 2 * np.eye(len({x}), dtype={x}.dtype)"
+_TRIANGLE = (
+    "sla.solve_triangular((np.tril({u}[:, None] * np.cos({u})) / len({u})"
+    " + 2 * np.eye(len({u}), dtype={u}.dtype))"
+)
 _EYE = "np.eye({n}, dtype={x}.dtype)"
 
 FORMS: dict[str, tuple[Form, ...]] = {
@@ -130,9 +133,9 @@ FORMS: dict[str, tuple[Form, ...]] = {
         ("x:40,128", "np.take_along_axis({x}, np.argsort(-{x})[:, :4], axis=1)", "40,4"),
     ),
     "solve-by-blocks": (
-        ("x:600,600 v:600", f"{_TRIANGLE}, {{v}}, lower=True)", "600"),
-        ("x:512,512 v:512", f"{_TRIANGLE}, np.tanh({{v}}), lower=True, trans=1)", "512"),
-        ("x:513,513 v:513", f"{_TRIANGLE}, {{v}}, lower=True, trans=1)", "513"),
+        ("u:600 v:600", f"{_TRIANGLE}, {{v}}, lower=True)", "600"),
+        ("u:512 v:512", f"{_TRIANGLE}, np.tanh({{v}}), lower=True, trans=1)", "512"),
+        ("u:513 v:513", f"{_TRIANGLE}.T, {{v}}, lower=False)", "513"),
     ),
     "sort-as-integers": (
         ("x:40,128", "np.sort({x}, axis=0)", "40,128"),
@@ -289,8 +292,8 @@ _SELDOM = (
     "solve-with-factor reassociate-solves largest-of-sorted smallest-of-sorted places-of-smallest "
     "pack-extremes round-products log1p diagonal-of-sum diagonal-of-difference "
     "largest-of-sorted-descending store-updates keep-operation-order sort-as-integers "
-    "stage-selections "
-    "log-sum-exp-gradient reduce-through-concatenate fusion-merger"
+    "stage-selections log-sum-exp-gradient reduce-through-concatenate fusion-merger "
+    "lay-out-convolutions "
 ).split()
 """Those that other values around them keep from firing most often."""
 
