@@ -14,6 +14,8 @@ import numpy as np
 from tracer import lowering, ops
 from tracer.ir import Builder, Graph, ShapeDtype, Value
 from tracer.lowering import shims
+from tracer.optimizer.final_passes import legalized
+from tracer.optimizer.pipeline import Context, PlannerOptions
 
 HAS_LIBRARY_FUSIONS = shims.VERSION >= (0, 10)
 LIBRARY_FUSIONS = (
@@ -133,10 +135,12 @@ PROGRAMS: dict[str, Program] = {
 
 
 def graph_of(name: str) -> Graph:
+    """Return a program in the forms that the device's compiler takes well, as all are compiled."""
     build, types, _ = PROGRAMS[name]
     with Builder() as builder:
         inputs = [builder.input(ShapeDtype(*type)) for type in types]
-        return builder.finish(list(build(*inputs)))
+        graph = builder.finish(list(build(*inputs)))
+    return legalized(graph, Context(PlannerOptions()))[0]
 
 
 def executable_of(name: str) -> lowering.Executable:

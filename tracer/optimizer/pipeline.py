@@ -634,6 +634,8 @@ TABLE: tuple[PassEntry, ...] = (
         make=lambda c: convolution_layouts_pass(c.options.machine),
         when="on CPUs, for floats of up to 32 bits; operations on arrays one by one, too",
         condition=lambda c: c.options.machine.kernels.convolutions_by_library,
+        # Of other layouts XLA takes memory that it does not count.
+        is_optional=False,
     ),
     PassEntry(
         option="keep-nan",
