@@ -18,7 +18,7 @@ from tests.fuzz.evaluate import Array, Noise, difference, quiet, values
 from tests.fuzz.failure import Failure
 from tests.fuzz.program import Program
 from tests.fuzz.steps import first_wrong_step
-from tests.fuzz.watch import Watch, watching
+from tests.fuzz.watch import Watch, quotients_as_differences, watching
 from tracer.array.trace import Traced, trace
 from tracer.errors import ExecutionError, LoweringError, MemoryLimitError, TracerError, VerifyError
 
@@ -196,11 +196,14 @@ class Checker:
 
         The program as written has NaN of 0 * inf there, or has overflowed.
         """
+        final = quotients_as_differences(self.final)
         lost = [watch.may_gain_numbers(true) for true in self.exact]
+        if final is not self.final:
+            lost = [where | np.isnan(true) for where, true in zip(lost, self.exact, strict=True)]
         if not any(where.any() for where in lost):
             return False
-        planned = values(self.final, self.arrays)
-        moved = Noise(self.final, self.arrays, planned, self.program.dtype).draw(3)
+        planned = values(final, self.arrays)
+        moved = Noise(final, self.arrays, planned, self.program.dtype).draw(3)
         rows = zip(found, planned, self.exact, lost, strict=True)
         for i, (array, own, true, where) in enumerate(rows):
             expected = np.where(where, own, true)

@@ -15,6 +15,7 @@ _STEP = 1e-4
 _SMOOTH = 1e-3
 """Slopes on both sides that differ by more than this share show a kink: nothing is said there."""
 _OFF = 1e-4
+_SIDES = 4
 _FINER = (1e-6, 1e-8)
 """Steps at which a slope that can be trusted is the same.
 
@@ -92,8 +93,9 @@ def _compared(
         return None
     off = abs(said - best)
     room = _OFF * size + 10 * unsure
-    # At a kink, too small beside the rest to be left out, any slope between both sides is right.
-    if off <= room or min(left, right) - room <= said <= max(left, right) + room:
+    # At a kink, too small beside the rest to be left out, any slope between those of its sides is
+    # right. A direction shows two sides of many: ties of a maximum over minima have others, too.
+    if off <= room + _SIDES * abs(right - left):
         return None
     if _is_right_nearby(along, middle, said, off, size):
         return None

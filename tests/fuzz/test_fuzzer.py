@@ -256,6 +256,22 @@ def test_numbers_in_place_of_what_overflowed_are_as_documented() -> None:
     assert verdict.notes["numbers in place of 0 * inf or overflow, as documented"]
 
 
+QUOTIENT = Program(
+    {"n": 40},
+    (Input("x", ("n",)),),
+    ("y = np.where(np.arange(n) < 9, 1e9, np.tanh(x))",),
+    "np.exp(y) / np.sum(np.exp(y)[:, None], axis=1)",
+    dtype="float32",
+)
+
+
+@pytest.mark.xla
+def test_numbers_in_place_of_infinite_quotients_are_as_documented() -> None:
+    verdict = check(QUOTIENT, ("none",))
+    assert verdict.failures == []
+    assert verdict.notes["numbers in place of 0 * inf or overflow, as documented"]
+
+
 @pytest.mark.xla
 def test_what_is_finite_is_judged_beside_zero_times_infinity() -> None:
     with mock.patch.object(StableHloBuilder, "tanh", lambda self, x: self.sine(x), create=True):

@@ -18,7 +18,8 @@ from unittest import mock
 import numpy as np
 
 from tests.fuzz.evaluate import values
-from tracer.ir import Graph
+from tracer import ops
+from tracer.ir import Builder, Graph, Node, Value, rebuild
 
 _PASSES = importlib.import_module("tracer.optimizer.passes")
 _RULES = importlib.import_module("tracer.optimizer.rewrite.match.rules")
@@ -90,6 +91,28 @@ class Watch:
     def distinct(self) -> list[Step]:
         """Return the steps, each once."""
         return list({step.key: step for step in self.steps}.values())
+
+
+def quotients_as_differences(graph: Graph) -> Graph:
+    """Return a graph with `exp(x - y)` for `exp(x) / exp(y)`, as XLA writes it (docs/values.md)."""
+
+    def rewrite(_: Builder, node: Node, operands: tuple[Value, ...]) -> Sequence[Value] | None:
+        sources = [_of_as_many_elements(operand).node for operand in operands]
+        if node.op is not ops.divide or any(x.op is not ops.exponential for x in sources):
+            return None
+        x, y = (ops.reshape(source.operands[0], shape=node.types[0].shape) for source in sources)
+        return (ops.exponential(ops.subtract(x, y)),)
+
+    return rebuild(graph, rewrite)
+
+
+def _of_as_many_elements(value: Value) -> Value:
+    """Return what a value is a reshape of, or a sum over axes of one element."""
+    node = value.node
+    if node.op not in (ops.reshape, ops.broadcast_in_dim, ops.reduce_add):
+        return value
+    is_same = node.operands[0].type.size == value.type.size
+    return _of_as_many_elements(node.operands[0]) if is_same else value
 
 
 def _is_not_finite(array: Array) -> Array:

@@ -10,7 +10,8 @@ Euclidean distance rewrite of Artemev et al. 2022 (section 4.1), with the guards
   distances between far spread points still lose digits that the direct form would keep, and a point
   so far out that squares overflow spoils all of them. Products of sums that cannot be shifted are
   left alone.
-* A sum that cannot be negative (squares, weighted with such) is clamped at zero.
+* A sum that cannot be negative (squares, weighted with such) is clamped at zero, and is zero where
+  a point meets itself (`coincidence`).
 * If such a sum is not finite, its terms without products across operands (the norms) are the
   result, so infinity stays infinity (two equal infinities give infinity where the direct form gives
   NaN). Sums with a weight for each pair have no norms: infinity may become NaN there.
@@ -30,6 +31,7 @@ from tracer.ir import Graph, Node, ShapeDtype, Value
 from tracer.ops.helpers import full_like
 from tracer.ops.rules import is_float
 from tracer.optimizer.passes import PassLog
+from tracer.optimizer.rewrite.match.coincidence import Pairs, coincident_axes, is_same_place
 from tracer.optimizer.rewrite.match.einsum import contract, expand, sum_over
 from tracer.optimizer.rewrite.match.polynomial import (
     Centre,
@@ -143,7 +145,10 @@ class _Contraction:
         terms = [self._monomial(m, mapping, shape, kept) for m in self.polynomial]
         total = _add_all([value for value, _ in terms])
         if is_nonnegative(self.node.operands[0]):
-            total = _guarded_square(total, [value for value, crossed in terms if not crossed])
+            pairs = coincident_axes(self.polynomial, kept)
+            pairs = tuple((kept.index(i), kept.index(j)) for i, j in pairs)
+            norms = [value for value, crossed in terms if not crossed]
+            total = _guarded_square(total, norms, pairs)
         return (total,)
 
     def _monomial(
@@ -212,12 +217,19 @@ def _squeezed(value: Value, axes: tuple[int, ...], shape: tuple[int, ...]) -> Va
     return value if value.shape == wanted else ops.reshape(value, shape=wanted)
 
 
-def _guarded_square(total: Value, norms: list[Value]) -> Value:
-    """Clamp at zero, and keep infinite norms infinite instead of inf - inf."""
-    clamped = ops.maximum(total, full_like(total, 0))
-    if not norms:
+def _guarded_square(total: Value, norms: list[Value], pairs: Pairs) -> Value:
+    """Clamp at zero, and keep infinite norms infinite instead of inf - inf.
+
+    Along pairs of axes a point meets itself: exactly zero where their indices are equal.
+    """
+    zero = full_like(total, 0)
+    clamped = ops.maximum(total, zero)
+    otherwise = _add_all(norms) if norms else clamped
+    if pairs:
+        clamped = ops.select(is_same_place(total.shape, pairs), zero, clamped)
+    elif not norms:
         return clamped  # type: ignore[no-any-return]
-    return ops.select(ops.is_finite(total), clamped, _add_all(norms))  # type: ignore[no-any-return]
+    return ops.select(ops.is_finite(total), clamped, otherwise)  # type: ignore[no-any-return]
 
 
 def _add_all(values: Sequence[Value]) -> Value:
