@@ -202,9 +202,9 @@ class MemoryLimitError(TracerError, MemoryError):
     limit_bytes : int
         The requested limit, in bytes.
     minimum_bytes : int
-        The smallest limit that the planner can meet for this program, in bytes. Where arguments and
-        results alone are above the limit nothing was planned: the first access searches, which
-        takes seconds, and so does pickling.
+        The smallest limit that the planner can meet for this program, in bytes. Where the limit is
+        far below what can be met, it was not searched for: the first access does, which takes
+        seconds, and so does pickling.
     minimum_bytes_bounds : tuple of int and (int or None)
         What is known of `minimum_bytes` without a search: (low, high); None where nothing is.
     binding : str
@@ -212,6 +212,8 @@ class MemoryLimitError(TracerError, MemoryError):
     alive : tuple of str
         The values that are alive together at the peak of the smallest program, the largest first:
         type, op, bytes and the user's line. Arguments are left out.
+    changes : tuple of str
+        Changes that keep the limit, by prediction: arguments to donate, narrower numbers.
     """
 
     def __init__(
@@ -225,8 +227,12 @@ class MemoryLimitError(TracerError, MemoryError):
         where: Source | None = None,
         fixed_bytes: int = 0,
         alive: tuple[str, ...] = (),
+        changes: tuple[str, ...] = (),
+        met_bytes: int | None = None,
     ) -> None:
         super().__init__(what, mend=mend, where=where)
+        self.changes = changes
+        self._met_bytes = met_bytes
         self.limit_bytes = limit_bytes
         self.binding = binding
         self.fixed_bytes = fixed_bytes
@@ -245,7 +251,7 @@ class MemoryLimitError(TracerError, MemoryError):
     def minimum_bytes_bounds(self) -> tuple[int, int | None]:
         """What is known of `minimum_bytes` without a search: (low, high)."""
         known = vars(self).get("minimum_bytes")
-        return (self.fixed_bytes, None) if known is None else (known, known)
+        return (self.fixed_bytes, self._met_bytes) if known is None else (known, known)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A search cannot travel to another process, its answer can.

@@ -9,6 +9,7 @@ import pytest
 
 import tracer
 import tracer.numpy as tnp
+from tracer import lowering
 from tracer.optimizer.model.liveness import Liveness
 from tracer.optimizer.model.peak_values import peak_values
 from tracer.scipy.linalg import solve_triangular
@@ -92,3 +93,95 @@ def test_a_loop_that_the_user_wrote_keeps_its_name() -> None:
 def test_a_graph_without_computation_has_nothing_at_the_peak() -> None:
     graph = tracer.compile(lambda x: x).graph(np.ones(3, FLOAT))
     assert peak_values(Liveness(graph), graph) == ()
+
+
+@pytest.mark.xla
+def test_a_donation_that_keeps_the_limit_is_named() -> None:
+    error = refusal(lambda a, b: (a + 1, b.sum()), 8_500, points(1000), points(1000))
+    assert error.changes == ("donate_argnums=0, if the caller needs it no more: 8 kB",)
+    assert error.changes[0] in error.mend
+    met = tracer.compile(lambda a, b: (a + 1, b.sum()), memory_limit=8_500, donate_argnums=0)
+    assert met.plan(points(1000), points(1000)).compiled_bytes <= 8_500
+
+
+def test_arguments_passed_by_name_are_donated_by_name() -> None:
+    def step(state: Any, *, more: Any) -> Any:
+        return {"w": state["w"] + 1}, more * 2
+
+    with pytest.raises(tracer.MemoryLimitError) as caught:
+        tracer.compile(step, memory_limit=8_000).plan({"w": points(1000)}, more=points(1000))
+    assert caught.value.changes == (
+        "donate_argnums=0 with donate_argnames='more', if the caller needs them no more: 8 kB",
+    )
+    error = refusal_with_donation(step)
+    assert error.changes == ("also donate_argnames='more', if the caller needs it no more: 8 kB",)
+
+
+def refusal_with_donation(step: Any) -> tracer.MemoryLimitError:
+    with pytest.raises(tracer.MemoryLimitError) as caught:
+        tracer.compile(step, memory_limit=8_000, donate_argnums=0).plan(
+            {"w": points(1000)}, more=points(1000)
+        )
+    return caught.value
+
+
+def test_narrower_numbers_that_keep_the_limit_are_named() -> None:
+    wide = tracer.ShapeDtype((1000,), "float64")
+    error = refusal(lambda x: x.sum(), 5_000, wide)
+    assert error.changes == ("float32 for float64: 4 kB",)
+
+
+@pytest.mark.xla
+def test_changes_of_a_program_that_was_planned() -> None:
+    wide = tracer.ShapeDtype((300, 300), "float64")
+
+    def ordered(x: Any) -> Any:
+        return tnp.sort(x.reshape(-1))
+
+    fits = 1_600_000  # Argument and result take 1.44 MB, a sort's scratch as much again.
+    with pytest.raises(tracer.MemoryLimitError) as caught:
+        tracer.compile(ordered, memory_limit=fits).plan(wide)
+    assert any(change.startswith("float32 for float64") for change in caught.value.changes)
+
+
+def test_where_no_change_is_known_none_is_named() -> None:
+    error = refusal(lambda x: x.sum(), 100, points(1000))
+    assert error.changes == ()
+    assert "smaller arguments, or donate_argnums" in error.mend
+
+
+@pytest.mark.xla
+def test_far_below_what_can_be_met_the_smallest_limit_is_searched_for_when_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def searched(*args: Any) -> Any:
+        raise AssertionError("the smallest limit was searched for")
+
+    function = tracer.grad(lambda x, y: tnp.exp(-squared_distances(x, y)).sum(), argnums=(0, 1))
+    types = points(2000, 3), points(2000, 3)
+    with monkeypatch.context() as patch:
+        patch.setattr("tracer.compilation.candidates.tenths_lower", searched)
+        error = refusal(function, 100_000, *types)
+        low, high = error.minimum_bytes_bounds
+    assert "the smallest of the programs that were tried takes" in error.what
+    assert high is not None
+    assert f"memory_limit={high} can be met" in error.mend
+    assert tracer.compile(function, memory_limit=high).plan(*types).compiled_bytes <= high
+    assert 100_000 > low == error.fixed_bytes
+    assert 100_000 < error.minimum_bytes <= high
+
+
+@pytest.mark.xla
+def test_a_refusal_compiles_few_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: list[Any] = []
+    compile_graph = lowering.compile_graph
+
+    def compiled(*args: Any, **kwargs: Any) -> Any:
+        counted.append(args)
+        return compile_graph(*args, **kwargs)
+
+    monkeypatch.setattr(lowering, "compile_graph", compiled)
+    refusal(
+        lambda x, v: tnp.exp(-squared_distances(x, x)) @ v, 60_000, points(2000, 3), points(2000)
+    )
+    assert len(counted) <= 3  # Five, before those predicted to be far larger were left out.

@@ -27,6 +27,8 @@ from tracer.target import planned_for
 _TENTH_LESS = 0.9
 # Predictions are not as far off: such a program takes more than the smallest that is known.
 _WELL_ABOVE = 1.5
+# Nor are they off by so much: what is predicted to take it is not smaller.
+_FAR_ABOVE = 8
 # How often a tenth less is tried for the smallest limit.
 _MAXIMUM_ROUNDS = 8
 # After a program that took more than was predicted, predictions are asked to be lower by as much,
@@ -112,10 +114,17 @@ class CandidateSearch:
             The smallest known program is above the limit.
         """
         refuse_at_once(self.task, self.least_bytes)
-        found = self._within_machine() or self.first() or self.least
+        found = self._within_machine() or self.first() or self._last()
         if self.limit is not None and found.nbytes > self.limit:
-            raise infeasible(self.task.name, self.limit, found)
+            is_searched = "least" in vars(self)
+            raise infeasible(self.task, found, None if is_searched else self.least_bytes)
         return self._told(found)
+
+    def _last(self) -> CompiledCandidate:
+        """Return the smallest known program; one with a limit far below is refused at once."""
+        found = self._smallest_predicted
+        is_far = self.limit is not None and found.nbytes > _WELL_ABOVE * self.limit
+        return found if is_far else self.least
 
     def minimum_bytes(self) -> int:
         """Return the smallest limit that is known to be met, in bytes.
@@ -151,13 +160,17 @@ class CandidateSearch:
         return None
 
     @cached_property
+    def _smallest_predicted(self) -> CompiledCandidate:
+        return self.with_limit(1)._smallest.smallest()
+
+    @cached_property
     def least(self) -> CompiledCandidate:
         """The smallest known program, whatever the limit.
 
         From the planner's smallest one, limits a tenth lower are tried as long as they are met:
         at nine tenths of what is found here a limit is refused.
         """
-        found = self.with_limit(1)._smallest.smallest()
+        found = self._smallest_predicted
         if self.task.options.split:
             found = tenths_lower(found, lambda limit: self.with_limit(limit).first())
         # XLA may take less for the program as it is without a limit than is predicted of it.
@@ -284,18 +297,30 @@ class CandidateCompiler:
         """
         if self._smallest is None:
             candidate = self.planner.smallest()
-            found = self._found(candidate)
+            found = self._found(candidate, candidate.peak_bytes)
             known = [found, found and self._in_our_order(found, found.nbytes)]
             other = self.planner.smallest_of_other_kind(candidate)
-            if other is not None and (
-                candidate.loops or found is None or found.nbytes > candidate.peak_bytes
-            ):
-                known.append(self._found(other))
+            if other is not None and self._may_be_smaller(other, candidate, found):
+                known.append(self._found(other, other.peak_bytes))
             compiled = list(filter(None, known))
             if not compiled:
                 raise self._refusals[-1]
             self._smallest = min(compiled, key=lambda found: found.nbytes)
         return self._smallest
+
+    @staticmethod
+    def _may_be_smaller(
+        other: Candidate, candidate: Candidate, found: CompiledCandidate | None
+    ) -> bool:
+        """Tell whether XLA may count less for a program of the other kind than for what it found.
+
+        Whole programs often take less than is predicted, but not so much less.
+        """
+        if found is None:
+            return True
+        if candidate.loops:
+            return other.peak_bytes <= _FAR_ABOVE * found.nbytes
+        return found.nbytes > candidate.peak_bytes
 
     def _in_our_order(self, found: CompiledCandidate, room: int) -> CompiledCandidate | None:
         """Return the same program where XLA has to keep our order, if that may fit in the room."""
@@ -304,8 +329,12 @@ class CandidateCompiler:
             return None
         return self._found(candidate)
 
-    def _found(self, candidate: Candidate) -> CompiledCandidate | None:
-        """Compile a candidate; None if the device's compiler says that it does not fit."""
+    def _found(self, candidate: Candidate, enough: int = 0) -> CompiledCandidate | None:
+        """Compile a candidate; None if the device's compiler says that it does not fit.
+
+        What takes no more bytes than `enough`, or keeps the limit, is not compiled again with
+        other options.
+        """
         found, candidate = self._in_lanes(candidate)
         if found is not None:
             progress.found(found.nbytes)
@@ -313,7 +342,7 @@ class CandidateCompiler:
         candidate = self.final_passes.kept_in_place(self.final_passes.in_small_calls(candidate))
         candidate, graph = self.final_passes.legalized(candidate, on_mesh=self.placer is not None)
         try:
-            found = CompiledCandidate(self, candidate, self._compile(graph), graph)
+            found = CompiledCandidate(self, candidate, self._compile(graph, enough), graph)
         except OutOfMemoryError as error:
             self._refusals.append(error)
             return None
@@ -337,13 +366,13 @@ class CandidateCompiler:
             return None, candidate
         return CompiledCandidate(self, candidate, execute, candidate.graph), candidate
 
-    def _compile(self, graph: Graph) -> lowering.Executable:
+    def _compile(self, graph: Graph, enough: int) -> lowering.Executable:
         """Compile with options that keep the limit; if none do, return the smallest program."""
         compiled = []
         for options in self._attempts(graph):
             with progress.compiling():
                 execute = self._executable(graph, options)
-            if self.limit is None or execute.memory.peak_bytes <= self.limit:
+            if self.limit is None or execute.memory.peak_bytes <= max(self.limit, enough):
                 return execute
             compiled.append(execute)
         return min(compiled, key=lambda execute: execute.memory.peak_bytes)

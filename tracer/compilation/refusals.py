@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from tracer.array.trace import Traced
+from tracer.compilation.changes import changes_that_fit
 from tracer.compilation.task import Task
 from tracer.errors import MemoryLimitError
-from tracer.ir import Graph
-from tracer.optimizer.model.liveness import Liveness
+from tracer.ir import Graph, ShapeDtype
+from tracer.optimizer.model.liveness import Liveness, peak_bytes
 from tracer.optimizer.model.peak_values import PeakValue, peak_values
 from tracer.optimizer.model.trip_counts import fixed_bytes
 from tracer.optimizer.planner import Planner
@@ -45,40 +47,91 @@ def refuse_at_once(task: Task, find_minimum: Callable[[], int], parts: int = 1) 
     if limit is None or fixed <= limit:
         return
     each = f" on each of {parts} devices" if parts > 1 else ""
+
+    def bytes_with(donated: frozenset[int]) -> int:
+        return -(-fixed_bytes(traced.graph, donated) // parts)
+
+    changes = changes_that_fit(task, fixed, _fixed_types(task), bytes_with) if parts == 1 else ()
     binding = f"{_alone(traced, fixed)}{each}"
     raise MemoryLimitError(
         f"{task.name} cannot run within memory_limit {format_bytes(limit)}{each}: its arguments "
         f"and results alone are larger; nothing was planned\n  binding: {binding}",
         mend=f"memory_limit={fixed} is the least that may do, and this error's minimum_bytes "
-        "searches for the smallest limit that can be met; smaller arguments, or donate_argnums "
-        "for arguments that may be overwritten, lower both",
+        f"searches for the smallest limit that can be met; {_mend(changes, 'lower both')}",
         limit_bytes=limit,
         minimum_bytes=find_minimum,
         binding=binding,
         fixed_bytes=fixed,
+        changes=changes,
     )
 
 
-def infeasible(name: str, limit: int, found: CompiledCandidate) -> MemoryLimitError:
-    """Return the error that says what is in the way of a limit, where, and what is possible."""
-    minimum, compiler = found.nbytes, found.compiler
-    live = Liveness(found.candidate.graph, frozenset(compiler.donated))
-    values = peak_values(live, compiler.traced.graph)
+def _fixed_types(task: Task) -> list[ShapeDtype]:
+    """Return the types of arguments and results, those that share memory once."""
+    graph, free = task.traced.graph, Counter[int]()
+    free.update(graph.input_types[i].nbytes for i in task.donated)
+    types = [*graph.input_types]
+    for type in graph.output_types:
+        if free[type.nbytes]:
+            free[type.nbytes] -= 1
+        else:
+            types.append(type)
+    return types
+
+
+def _mend(changes: Sequence[str], otherwise: str) -> str:
+    """Return the end of a mend: what would fit, or what helps in general."""
+    if changes:
+        return f"within the limit, by prediction: {'; or '.join(changes)}"
+    return (
+        f"smaller arguments, or donate_argnums for arguments that may be overwritten, {otherwise}"
+    )
+
+
+def infeasible(
+    task: Task, found: CompiledCandidate, find_minimum: Callable[[], int] | None
+) -> MemoryLimitError:
+    """Return the error that says what is in the way of a limit, where, and what is possible.
+
+    Parameters
+    ----------
+    task : Task
+        The call and its limit.
+    found : CompiledCandidate
+        The smallest program that is known.
+    find_minimum : callable or None
+        Searches for a smaller one, when the error is asked for it; None if that was done.
+    """
+    name, limit, minimum, compiler = task.name, task.limit, found.nbytes, found.compiler
+    assert limit is not None
+    graph, donated = found.candidate.graph, frozenset(compiler.donated)
+    values = peak_values(Liveness(graph, donated), compiler.traced.graph)
+
+    def bytes_with(more: frozenset[int]) -> int:
+        return minimum - peak_bytes(graph, donated) + peak_bytes(graph, more)
+
+    alive = [*graph.input_types, *(value.type for value in values)]
+    changes = changes_that_fit(task, minimum, alive, bytes_with)
     binding = _binding(found, values)
     largest = [value for value in values if value.nbytes == values[0].nbytes]
     reasons = (_why_not_split(compiler.planner, value) for value in largest)
     why = next(filter(None, reasons), "")
+    what, met = "its smallest program", "is the smallest limit that can be met"
+    if find_minimum is not None:
+        what = "the smallest of the programs that were tried"
+        met = "can be met, and this error's minimum_bytes searches for the smallest that can"
     return MemoryLimitError(
-        f"{name} cannot run within memory_limit {format_bytes(limit)}: its smallest "
-        f"program takes {format_bytes(minimum)}\n  binding: {binding}{why}{together(values)}",
-        mend=f"memory_limit={minimum} is the smallest limit that can be met; smaller "
-        "arguments, or donate_argnums for arguments that may be overwritten, lower it",
+        f"{name} cannot run within memory_limit {format_bytes(limit)}: {what} takes "
+        f"{format_bytes(minimum)}\n  binding: {binding}{why}{together(values)}",
+        mend=f"memory_limit={minimum} {met}; {_mend(changes, 'lower it')}",
         limit_bytes=limit,
-        minimum_bytes=minimum,
+        minimum_bytes=find_minimum or minimum,
+        met_bytes=minimum,
         binding=binding,
         where=values[0].source if values else None,
         alive=tuple(map(str, values)),
         fixed_bytes=compiler.planner.fixed_bytes,
+        changes=changes,
     )
 
 
