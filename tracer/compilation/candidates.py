@@ -18,7 +18,13 @@ from tracer.compilation.task import Task
 from tracer.errors import OutOfMemoryError
 from tracer.ir import Graph
 from tracer.optimizer.alias.donations import match_donations
-from tracer.optimizer.candidates import Candidate, PlanningCache
+from tracer.optimizer.budget import may_go_on, spending
+from tracer.optimizer.candidates import (
+    Candidate,
+    CandidateRow,
+    PlanningCache,
+    candidate_row,
+)
 from tracer.optimizer.final_passes import FinalPasses
 from tracer.optimizer.pipeline import PlannerOptions
 from tracer.optimizer.planner import Planner
@@ -71,6 +77,8 @@ def tenths_lower(found: S, first: Callable[[int], S | None]) -> S:
         Gives the first program that keeps a limit, if there is one.
     """
     for _ in range(_MAXIMUM_ROUNDS):
+        if not may_go_on():
+            break
         lower = first(int(_TENTH_LESS * found.nbytes))
         if lower is None:
             break
@@ -137,8 +145,13 @@ class CandidateSearch:
 
     def least_bytes(self) -> int:
         """Return the bytes of the smallest known program, whatever the limit."""
-        with predicted_for(self.task.device):
+        with predicted_for(self.task.device), spending(self.task.budget()):
             return self.least.nbytes
+
+    @property
+    def compiled(self) -> tuple[CandidateRow, ...]:
+        """The programs that were compiled, in their order."""
+        return tuple(self._planned.compiled)
 
     def _within_machine(self) -> CompiledCandidate | None:
         """Return, without a limit, a program within the machine's memory if all others need more.
@@ -215,7 +228,7 @@ class CandidateSearch:
             return
         yielded = {self.plain}
         for mode in modes:
-            if mode.options & self.task.options.disabled:
+            if mode.options & self.task.options.disabled or not may_go_on():
                 continue
             if mode not in self._found:
                 self._found[mode] = self._known(self._compiler(self._traced(mode), mode))
@@ -250,6 +263,7 @@ class CandidateCompiler:
         self.device, self.donated, self.limit = task.device, task.donated, task.limit
         self.traced, self.mode, self.placer = traced, mode, placer
         self._smallest: CompiledCandidate | None = None
+        self._compiled = known.compiled
         self._refusals: list[OutOfMemoryError] = []
         options = PlannerOptions(
             limit_bytes=task.limit,
@@ -337,8 +351,7 @@ class CandidateCompiler:
         """
         found, candidate = self._in_lanes(candidate)
         if found is not None:
-            progress.found(found.nbytes)
-            return found
+            return self._noted(found)
         candidate = self.final_passes.kept_in_place(self.final_passes.in_small_calls(candidate))
         candidate, graph = self.final_passes.legalized(candidate, on_mesh=self.placer is not None)
         try:
@@ -346,7 +359,12 @@ class CandidateCompiler:
         except OutOfMemoryError as error:
             self._refusals.append(error)
             return None
+        return self._noted(found)
+
+    def _noted(self, found: CompiledCandidate) -> CompiledCandidate:
+        """Return a compiled program; it is told and listed."""
         progress.found(found.nbytes)
+        self._compiled.append(candidate_row(found.candidate, found.nbytes))
         return found
 
     def _in_lanes(self, candidate: Candidate) -> tuple[CompiledCandidate | None, Candidate]:

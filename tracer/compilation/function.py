@@ -279,6 +279,7 @@ def compile(
     tensor_split_size: int | str | None = None,
     split: str = "auto",
     passes: str | Sequence[str] | None = None,
+    planning_seconds: float | None = None,
     mesh: Mesh | None = None,
     in_shardings: Any = None,
     out_shardings: Any = None,
@@ -319,6 +320,11 @@ def compile(
         `"-reorder-chains,-log1p"` leaves these out. Names without a minus run alone, together with
         the passes that every program needs. `TRACER_PASSES` in the environment does the
         same for all programs. docs/passes.md lists them.
+    planning_seconds : float, optional
+        About how long the planner may search, compilation apart; by default to the end. It is
+        counted in nodes that are looked at, so that plans do not depend on how busy the machine
+        is. What is needed for a plan is done in any case; `plan.is_search_cut` says whether
+        candidates were left out, so that a faster program, or one for a lower limit, may exist.
     mesh : Mesh, optional
         Several devices (`tracer.sharding`) that run the program together; the limit applies to
         each. The planner spreads the axes that it would split for memory. Arrays that are spread
@@ -371,7 +377,7 @@ def compile(
         )
     options = compile_options(
         fn, memory_limit, donate_argnums, donate_argnames, static_argnums, device,
-        tensor_size_threshold, tensor_split_size, split, passes,
+        tensor_size_threshold, tensor_split_size, split, passes, planning_seconds,
     )  # fmt: skip
     spread = resolve_spread(mesh, in_shardings, out_shardings)
     if spread is not None and device is not None:

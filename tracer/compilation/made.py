@@ -14,6 +14,8 @@ from tracer.compilation.task import Task
 from tracer.ir import Graph
 from tracer.optimizer.alias.donations import match_donations
 from tracer.optimizer.alias.report import UnusedRow
+from tracer.optimizer.budget import spending
+from tracer.optimizer.candidates import CandidateRow
 from tracer.optimizer.loops.split import LoopRow
 from tracer.optimizer.passes import PassRow
 from tracer.optimizer.plan import TimelineEntry, timeline_of
@@ -34,6 +36,8 @@ class PlanFacts:
     fixed_bytes: int
     unused: tuple[UnusedRow, ...]
     """The donated arguments that no result takes over."""
+    candidates: tuple[CandidateRow, ...]
+    is_search_cut: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +77,8 @@ def make(task: Task) -> Made:
         No program for it keeps the limit.
     """
     search = CandidateSearch(task)
-    found = search.compile()
+    with spending(task.budget()) as budget:
+        found = search.compile()
     candidate, graph, compiler = found.candidate, found.graph, found.compiler
     facts = PlanFacts(
         peak_bytes=candidate.peak_bytes,
@@ -88,6 +93,8 @@ def make(task: Task) -> Made:
         unused=unused_rows(in_users_names(task, compiler.traced, found.execute, graph))
         if task.donated
         else (),
+        candidates=search.compiled,
+        is_search_cut=budget.is_cut,
     )
     return Made(
         compiler.traced,

@@ -33,6 +33,7 @@ class CompileOptions:
     split_bytes: int | None
     split: bool
     disabled: frozenset[str] = frozenset()
+    planning_seconds: float | None = None
     spread: Spread | None = None
 
 
@@ -47,6 +48,7 @@ def compile_options(
     tensor_split_size: int | str | None,
     split: str,
     passes: str | Sequence[str] | None = None,
+    planning_seconds: float | None = None,
 ) -> CompileOptions:
     """Check the arguments of `compile`; the environment replaces None.
 
@@ -80,8 +82,9 @@ def compile_options(
         )
     in_slices = _SPLIT[split] and SPLIT_NAME not in disabled
     return CompileOptions(
-        limit, donation, static, device, threshold, split_size, in_slices, disabled
-    )
+        limit, donation, static, device, threshold, split_size, in_slices, disabled,
+        _seconds(planning_seconds),
+    )  # fmt: skip
 
 
 def bound_programs_if_asked() -> None:
@@ -97,6 +100,17 @@ def bound_programs_if_asked() -> None:
     flags = from_environment("TRACER_FLAGS", parse_flags) or {}
     if "program_cache_size" in flags:
         lowering.bound_cache(flags["program_cache_size"])
+
+
+def _seconds(value: float | None) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
+        raise ArgumentError(
+            f"planning_seconds is a number of seconds from 0, not {value!r}",
+            mend="leave it out to search to the end",
+        )
+    return float(value)
 
 
 def _limit(value: int | str | None) -> int | str | None:

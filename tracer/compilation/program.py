@@ -277,6 +277,8 @@ def _plan(task: Task, made: Made) -> Plan:
         timeline=facts.timeline,
         fixed_bytes=facts.fixed_bytes,
         find_minimum=made.find_minimum,
+        candidates=facts.candidates,
+        is_search_cut=facts.is_search_cut,
         notes=made.execute.notes,
         find_aliases=find_aliases,
     )

@@ -11,6 +11,7 @@ from tracer.compilation.changes import changes_that_fit
 from tracer.compilation.task import Task
 from tracer.errors import MemoryLimitError
 from tracer.ir import Graph, ShapeDtype
+from tracer.optimizer.budget import is_search_cut
 from tracer.optimizer.model.liveness import Liveness, peak_bytes
 from tracer.optimizer.model.peak_values import PeakValue, peak_values
 from tracer.optimizer.model.trip_counts import fixed_bytes
@@ -120,6 +121,9 @@ def infeasible(
     if find_minimum is not None:
         what = "the smallest of the programs that were tried"
         met = "can be met, and this error's minimum_bytes searches for the smallest that can"
+    if is_search_cut():
+        what = "the smallest program found within planning_seconds"
+        met = "can be met, and a longer search may find less"
     return MemoryLimitError(
         f"{name} cannot run within memory_limit {format_bytes(limit)}: {what} takes "
         f"{format_bytes(minimum)}\n  binding: {binding}{why}{together(values)}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from tracer import lowering
@@ -9,6 +10,7 @@ from tracer.array.trace import Traced
 from tracer.compilation.donation import donated_leaves
 from tracer.compilation.options import AUTO, CompileOptions
 from tracer.compilation.signature import Call
+from tracer.optimizer.budget import Budget
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +44,12 @@ class Task:
     def traced(self) -> Traced:
         """The function's graph for the types of the call."""
         return self.call.traced
+
+    def budget(self) -> Budget:
+        """Return what one search for a program may spend."""
+        seconds = self.options.planning_seconds
+        rate = lowering.target_of(self.device).prices.planning_rate
+        return Budget(math.inf if seconds is None else seconds * rate)
 
 
 def read_task(call: Call, options: CompileOptions, name: str) -> Task:

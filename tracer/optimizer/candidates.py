@@ -25,6 +25,33 @@ class Candidate:
     """XLA is made to keep the graph's order."""
 
 
+@dataclass(frozen=True)
+class CandidateRow:
+    """A program that was compiled to see what it takes.
+
+    Attributes
+    ----------
+    what : str
+        How it differs from the whole program.
+    peak_bytes : int
+        Predicted.
+    compiled_bytes : int
+        XLA's count and the modelled scratch.
+    """
+
+    what: str
+    peak_bytes: int
+    compiled_bytes: int
+
+
+def candidate_row(candidate: Candidate, compiled_bytes: int) -> CandidateRow:
+    """Return the row of a compiled candidate."""
+    loops = len(candidate.loops)
+    whole = f"{loops} loop{'s' if loops > 1 else ''}" if loops else "whole"
+    what = f"{whole}, in our order" if candidate.is_ordered else whole
+    return CandidateRow(what, candidate.peak_bytes, compiled_bytes)
+
+
 Split = tuple[tuple[PassRow, ...], Candidate]
 
 
@@ -42,6 +69,8 @@ class PlanningCache:
         What computes values again; it knows the programs it has looked at.
     seconds : dict
         Times by the time model, by the graph's fingerprint.
+    compiled : list of CandidateRow
+        The programs that were compiled, in their order.
     prefixes : dict
         Programs after the passes that depend on no limit, with the passes' rows.
     """
@@ -51,6 +80,7 @@ class PlanningCache:
     prefixes: dict[tuple[str, int | None], tuple[Graph, tuple[PassRow, ...]]] = field(
         default_factory=dict
     )
+    compiled: list[CandidateRow] = field(default_factory=list)
     alike: SplitCache = field(default_factory=SplitCache)
     rematerialiser: Rematerialiser | None = None
 
@@ -126,7 +156,9 @@ def user_settings(threshold: int, split_bytes: int | None, machine: Target) -> S
 
 __all__ = [
     "Candidate",
+    "CandidateRow",
     "PlanningCache",
+    "candidate_row",
     "limit_settings",
     "smallest_settings",
     "tight_settings",

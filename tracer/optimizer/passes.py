@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from tracer.errors import Source
 from tracer.ir import Graph, map_bodies
 from tracer.ir.verify import verify, verify_same_signature
+from tracer.optimizer.budget import spend
 from tracer.optimizer.model.liveness import graph_flops, node_count, peak_bytes
 from tracer.optimizer.model.numbers import Numbers
 from tracer.optimizer.progress import tell
@@ -132,6 +133,7 @@ class PassManager:
         tell(item.name)
         log = PassLog()
         before = self._measure(graph)
+        spend(before.nodes)
         start = time.perf_counter()
         result = _Run(item).run(graph, log)
         seconds = time.perf_counter() - start

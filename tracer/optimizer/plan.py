@@ -10,6 +10,7 @@ from typing import Any
 from tracer.errors import Source
 from tracer.ir import Graph
 from tracer.optimizer.alias.report import AliasReport
+from tracer.optimizer.candidates import CandidateRow
 from tracer.optimizer.loops.split import LoopRow
 from tracer.optimizer.model.liveness import Liveness
 from tracer.optimizer.passes import PassRow
@@ -52,6 +53,10 @@ class Plan:
         One row for each loop made by splitting.
     timeline : tuple of TimelineEntry
         Bytes alive over the predicted schedule.
+    candidates : tuple of CandidateRow
+        The programs that were compiled to find this one, in their order (not on several devices).
+    is_search_cut : bool
+        `planning_seconds` ended the search: candidates were left out.
     devices : tuple of str
         For a program on several devices: the mesh, then what is spread over it, along which axis.
         The bytes are those of each device.
@@ -81,6 +86,8 @@ class Plan:
     timeline: tuple[TimelineEntry, ...]
     fixed_bytes: int
     find_minimum: Callable[[], int] = field(repr=False, compare=False)
+    candidates: tuple[CandidateRow, ...] = ()
+    is_search_cut: bool = False
     devices: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     find_aliases: Callable[[], AliasReport] = field(default=AliasReport, repr=False, compare=False)
@@ -126,6 +133,8 @@ class Plan:
         result: dict[str, Any] = {name: getattr(self, name) for name in names}
         result["minimum_bytes"] = self.minimum_bytes if self._is_searched else None
         result["minimum_bytes_bounds"] = list(self.minimum_bytes_bounds)
+        result["is_search_cut"] = self.is_search_cut
+        result["candidates"] = [_plain(row) for row in self.candidates]
         result["devices"] = list(self.devices)
         result["notes"] = list(self.notes)
         result["passes"] = [_plain(row) for row in self.passes]
@@ -196,6 +205,8 @@ def _memory_lines(plan: Plan) -> list[str]:
         ),
         ("smallest limit", _smallest_limit(plan)),
     ]
+    if plan.is_search_cut:
+        rows.append(("search", "cut after planning_seconds: candidates were left out"))
     return ["memory", *(f"  {name:<16} {value}" for name, value in rows)]
 
 

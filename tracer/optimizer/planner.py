@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import cached_property
 
 from tracer.ir import Graph
+from tracer.optimizer.budget import may_go_on, spending
 from tracer.optimizer.candidates import (
     Candidate,
     PlanningCache,
@@ -73,7 +74,8 @@ class Planner:
         self._final = FinalPasses(options)
         self._known = PlanningCache() if known is None else known
         self.traced = graph
-        self.graph, self.rows = self._optimised(graph)
+        with spending(None):  # Every plan needs these passes.
+            self.graph, self.rows = self._optimised(graph)
         self.baseline_peak_bytes = peak_bytes(graph, options.donated)
 
     def _optimised(self, graph: Graph) -> tuple[Graph, tuple[PassRow, ...]]:
@@ -213,6 +215,8 @@ class Planner:
         Or one above the limit, if there is none within.
         """
         for share in _SHARES_OF_LIMIT:
+            if not may_go_on():
+                break
             found = self._rematerialised(candidate, int(share * limit))
             if found is None:
                 break
@@ -233,8 +237,10 @@ class Planner:
         return [tensor.nbytes for tensor in live if tensor.value not in set(graph.outputs)]
 
     def _splits(self, settings: Iterable[SplitSettings]) -> Iterator[Candidate]:
-        if self.options.split:
-            yield from map(self._split, settings)
+        for item in settings if self.options.split else ():
+            if not may_go_on():
+                return
+            yield self._split(item)
 
     def _rematerialised(self, candidate: Candidate, limit: int) -> Candidate | None:
         """Return a program with values recomputed until it keeps a limit, or is smallest.
@@ -306,14 +312,17 @@ class Planner:
         if not self.options.split:
             return []
         machine = self.options.machine
-        return list(map(self._split, (*tight_settings(machine), *smallest_settings(machine))))
+        least, *others = smallest_settings(machine)
+        found = self._split(least)
+        return [*self._splits(tight_settings(machine)), found, *self._splits(others)]
 
     @cached_property
     def _smallest_rematerialised(self) -> list[Candidate]:
         """The whole program and the smallest split one, with values recomputed."""
         split = min(self._smallest_split, key=lambda found: found.peak_bytes, default=self._whole)
         starts = {start.graph: start for start in (self._whole, split)}.values()
-        return [found for start in starts if (found := self._rematerialised(start, 1)) is not None]
+        again = (self._rematerialised(start, 1) for start in starts if may_go_on())
+        return [found for found in again if found is not None]
 
     def why_not_split(self, tensor: PeakValue) -> Refusal | None:
         """Return what is said of a tensor of the smallest program that could not be cut, if known.

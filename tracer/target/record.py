@@ -64,6 +64,8 @@ class Prices:
         microseconds.
     lanes_seconds : float
         To hand work to other threads and to put the results together.
+    planning_rate : float
+        Nodes of programs that a planner looks at a second, by which `planning_seconds` is counted.
     parallel_flops : int
         Work below this runs on one core: to wake the others takes as long.
     """
@@ -81,6 +83,7 @@ class Prices:
     small_product_seconds: float = 8e-7
     part_seconds: float = 4e-7
     lanes_seconds: float = 2e-4
+    planning_rate: float = 2e4
     parallel_flops: int = 1 << 16
 
     @property

@@ -50,6 +50,7 @@ def key_of(task: Task) -> str | None:
             "threshold": options.threshold_bytes,
             "slice": options.split_bytes,
             "split": options.split,
+            "planning seconds": options.planning_seconds,
             "switched off": sorted(options.disabled),
         },
     )

@@ -13,12 +13,14 @@ from tracer.compilation.stored.key import walk
 from tracer.errors import ArgumentError, Source, VerifyError
 from tracer.ir import Graph, parse_graph, print_graph
 from tracer.optimizer.alias.report import UnusedRow
+from tracer.optimizer.candidates import CandidateRow
 from tracer.optimizer.loops.split import LoopRow
 from tracer.optimizer.passes import PassRow, Refusal
 from tracer.optimizer.plan import TimelineEntry
 
 _ROWS = {
-    row.__name__: row for row in (PlanFacts, PassRow, Refusal, LoopRow, TimelineEntry, UnusedRow)
+    row.__name__: row
+    for row in (PlanFacts, CandidateRow, PassRow, Refusal, LoopRow, TimelineEntry, UnusedRow)
 }
 _SOURCE = "Source"
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from tracer.ir import Builder, Graph, Value
 from tracer.ir.graph import param_key
+from tracer.optimizer.budget import spend
 from tracer.optimizer.loops.split.carry import carry_types
 from tracer.optimizer.loops.split.generated import generated_nodes
 from tracer.optimizer.loops.split.grouping import Loop
@@ -70,6 +71,7 @@ class SplitCache:
 
         @functools.cache
         def body(rows: int) -> Graph:
+            spend(len(loop.nodes))
             return _body(subject, region, loop, rows)
 
         def nbytes(rows: int) -> int:
