@@ -140,17 +140,18 @@ class Planner:
 
     def _fastest_first(self, ways: Iterable[Candidate], limit: int) -> Iterator[Candidate]:
         """Yield those that keep the limit; those close to the whole program at once."""
-        close = _CLOSE * self._seconds(self._whole)
+        close = _CLOSE * self.seconds(self._whole)
         others = []
         for candidate in ways:
             if candidate.peak_bytes <= limit:
-                if self._seconds(candidate) <= close:
+                if self.seconds(candidate) <= close:
                     yield candidate
                 else:
                     others.append(candidate)
-        yield from sorted(others, key=self._seconds)
+        yield from sorted(others, key=self.seconds)
 
-    def _seconds(self, candidate: Candidate) -> float:
+    def seconds(self, candidate: Candidate) -> float:
+        """Return what a candidate takes by the time model."""
         known, key = self._known.seconds, candidate.graph.fingerprint
         if key not in known:
             known[key] = estimate_seconds(candidate.graph, self.options.machine)
@@ -181,7 +182,7 @@ class Planner:
         Trips that use everything a limit leaves are rarely faster than those that fit the caches.
         """
         found = [*self._splits((self._cache_settings, settings))]
-        if len(found) == 2 and self._seconds(found[1]) < _WORTHWHILE * self._seconds(found[0]):
+        if len(found) == 2 and self.seconds(found[1]) < _WORTHWHILE * self.seconds(found[0]):
             found.reverse()
         yield from found
 
@@ -206,7 +207,7 @@ class Planner:
     def _combined(self, split: Iterable[Candidate], limit: int) -> Iterator[Candidate]:
         """Yield split programs with values recomputed, the fastest first."""
         over = [found for found in split if found.loops and found.peak_bytes > limit]
-        for candidate in sorted(over, key=self._seconds)[:_MOST_COMBINED]:
+        for candidate in sorted(over, key=self.seconds)[:_MOST_COMBINED]:
             yield from self._in_two_sizes(candidate, limit)
 
     def _in_two_sizes(self, candidate: Candidate, limit: int) -> Iterator[Candidate]:
@@ -274,7 +275,7 @@ class Planner:
             return
         is_much_less = candidate.peak_bytes * _MUCH_MEMORY <= unsplit.peak_bytes
         most = 1.0 if is_much_less else _WORTHWHILE
-        if self._seconds(candidate) < most * self._seconds(unsplit):
+        if self.seconds(candidate) < most * self.seconds(unsplit):
             yield candidate
 
     @property

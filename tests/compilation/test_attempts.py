@@ -1,0 +1,65 @@
+"""How many programs are compiled to find one that keeps a limit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import tracer
+import tracer.numpy as tnp
+from tracer import lowering
+from tracer.compilation.candidates import CandidateCompiler
+
+WEIGHTS = [tracer.ShapeDtype((64, 64), "float32")] * 12
+X = tracer.ShapeDtype((2000, 64), "float32")
+LIMIT = "6MB"
+
+
+def layers(weights: Any, x: Any) -> Any:
+    for weight in weights:
+        x = tnp.tanh(x @ weight)
+    return (x**2).sum()
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Count the programs that are handed to XLA."""
+    programs: list[Any] = []
+    compile_graph = lowering.compile_graph
+
+    def compiled(graph: Any, **options: Any) -> Any:
+        if "options" in options:  # Not what loads a library.
+            programs.append(options["options"])
+        return compile_graph(graph, **options)
+
+    monkeypatch.setattr(lowering, "compile_graph", compiled)
+    return programs
+
+
+@pytest.mark.xla
+def test_our_order_comes_before_xlas_other_orders(counted: list[Any]) -> None:
+    plan = tracer.compile(tracer.grad(layers), memory_limit=LIMIT).plan(WEIGHTS, X)
+    assert [row.what for row in plan.candidates] == ["1 loop", "1 loop, in our order"]
+    first, ordered = plan.candidates
+    assert ordered.compiled_bytes <= 6_000_000 < first.compiled_bytes
+    assert len(counted) == 2  # Four, when each order of XLA's was compiled before ours.
+
+
+@pytest.mark.xla
+def test_an_order_that_is_slower_comes_last(
+    counted: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from_model = CandidateCompiler.__init__
+
+    def slow(self: CandidateCompiler, *args: Any) -> None:
+        from_model(self, *args)
+        seconds = self.planner.seconds
+        monkeypatch.setattr(
+            self.planner, "seconds", lambda item: (1 + item.is_ordered) * seconds(item)
+        )
+
+    monkeypatch.setattr(CandidateCompiler, "__init__", slow)
+    plan = tracer.compile(tracer.grad(layers), memory_limit=LIMIT).plan(WEIGHTS, X)
+    assert plan.compiled_bytes <= 6_000_000
+    assert [bool(options) for options in counted][:3] == [True, True, False]
