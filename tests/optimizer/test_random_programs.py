@@ -52,7 +52,7 @@ def assert_split_is_same(
     assert bool(rows) == (result is not graph)
     for row in rows:
         assert row.trips >= 2
-        assert 0 <= row.remainder < row.chunk
+        assert abs(row.remainder) < row.chunk
         assert row.extra_flops >= 0
 
 

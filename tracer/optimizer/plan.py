@@ -250,7 +250,9 @@ def _pass_lines(plan: Plan) -> list[str]:
 def _loop_lines(plan: Plan) -> list[str]:
     lines = ["loops"] if plan.loops else ["loops: none"]
     for number, row in enumerate(plan.loops):
-        rest = f" and {row.remainder} more" if row.remainder else ""
+        rest = f" and {row.remainder} more" if row.remainder > 0 else ""
+        if row.remainder < 0:
+            rest = f", the last begins {-row.remainder} early"
         lines.append(f"  loop {number}: {row.axis}, {row.trips} trips of {row.chunk}{rest}")
         lines.append(
             f"    {format_bytes(row.bytes_before)} in full, {format_bytes(row.bytes_after)} "

@@ -11,7 +11,7 @@ from tracer.optimizer.loops.split.alike import SplitCache, Tiled
 from tracer.optimizer.loops.split.carry import carry_types
 from tracer.optimizer.loops.split.chunk import SplitSettings, choose_chunk
 from tracer.optimizer.loops.split.grouping import Loop
-from tracer.optimizer.loops.split.loop import Emitted
+from tracer.optimizer.loops.split.loop import Emitted, evened
 from tracer.optimizer.loops.split.region import NO_PIECES, Pieces, Region, Subject
 from tracer.optimizer.loops.split.rewrite import Rewrite, Written, write_regions
 from tracer.optimizer.loops.split.search import Candidate, RegionSearch, largest_bytes
@@ -31,7 +31,9 @@ class LoopRow:
     axis : str
         The axis that is cut, as "axis 0 of float32[...] (line)".
     chunk, trips, remainder : int
-        Slice size, full trips, and the elements left over for the last, shorter slice.
+        Slice size, full trips, and the elements left over for the last, shorter slice. Below 0: as
+        many elements are computed again, as the last trip begins early. Together the axis's length:
+        `trips * chunk + remainder`.
     combiners : tuple of str
         How each result is assembled: "write" into the result, or the op that accumulates.
     bytes_before, bytes_after : int
@@ -150,6 +152,15 @@ class _Bodies:
     def chunk_of(self, loop: Loop) -> int:
         subject, settings = self.search.subject, self.search.settings
         rows = choose_chunk(subject, self.region, loop, settings, self.alike)
+        return self._evened(loop, self._wide(loop, rows))
+
+    def _evened(self, loop: Loop, rows: int) -> int:
+        aligned = self.search.settings.machine.sizes.vector_rows
+        return evened(self.search.subject, loop, self.region.length, rows, aligned)
+
+    def _wide(self, loop: Loop, rows: int) -> int:
+        """Return the slice size for tiles, where that helps."""
+        subject, settings = self.search.subject, self.search.settings
         if self.depth:
             return rows  # Within a loop already: to try tiles takes a second split of each body.
 

@@ -1,4 +1,8 @@
-"""Write one loop of a region: its body, its carries and the remainder."""
+"""Write one loop of a region: its body, its carries and the remainder.
+
+A remainder is a second program of the whole body, as long to compile. So where trips only write
+their results, the last one begins early instead, and writes what overlaps a second time.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +29,9 @@ from tracer.optimizer.loops.split.region import Region, Subject, merge_of
 from tracer.optimizer.loops.split.rescale import reference_value, rescaled
 from tracer.optimizer.loops.split.streaming import references_of
 
+# The last trip computes at most this part of the axis again.
+_MOST_AGAIN = 32
+
 Transform = Callable[[Graph, Loop], Graph]
 """Rewrites the body of a loop."""
 
@@ -33,7 +40,8 @@ Transform = Callable[[Graph, Loop], Graph]
 class Emitted:
     """A loop as it was written into the graph.
 
-    `reads` cut the remainder's slices, or give the carries their initial values.
+    `reads` cut the remainder's slices, or give the carries their initial values. The `remainder` is
+    negative where the last trip begins early, by so many steps.
     """
 
     loop: Loop
@@ -187,7 +195,7 @@ def emit_loop(
 ) -> tuple[list[Value], Emitted]:
     """Write a loop over slices of `chunk` steps, and the remainder after it.
 
-    Every element is computed exactly once, so sums see no slice twice.
+    Every element that is summed or merged is computed exactly once.
 
     Returns
     -------
@@ -197,6 +205,9 @@ def emit_loop(
     """
     loop, length = emitter.loop, emitter.region.length
     trips, remainder = divmod(length, chunk)
+    overlap = overlapping(emitter.subject, loop, length, chunk)
+    if overlap:
+        trips, remainder = trips + 1, -overlap
     before = len(builder.nodes)
     carries = initial_carries(builder, emitter.subject, loop, outer)
     reads = set(builder.nodes[before:])
@@ -210,7 +221,7 @@ def emit_loop(
     ]
     results = ops.while_(*operands, condition=_build_condition(body, trips), body=body)
     carries = list(results[1 : 1 + len(carries)])
-    if remainder:
+    if remainder > 0:
         first = 0 if loop.is_backward else trips * chunk
         start = ops.constant(value=np.array(first, _index_dtype(emitter.region.extent)))
         start, carries = behind(start, carries)
@@ -218,6 +229,44 @@ def emit_loop(
         reads.update(emitter.reads)
     combiners, pieces = emitter.combiners, frozenset(reads)
     return carries, Emitted(loop, body, trips, chunk, remainder, combiners, pieces)
+
+
+def overlapping(subject: Subject, loop: Loop, length: int, chunk: int) -> int:
+    """Return how many steps early the last trip begins, so that no remainder follows.
+
+    0 where one follows or is not needed: where results are added up or merged, and where that is
+    much to compute again.
+    """
+    overlap = -length % chunk
+    return overlap if only_writes(subject, loop) and overlap * _MOST_AGAIN <= length else 0
+
+
+def only_writes(subject: Subject, loop: Loop) -> bool:
+    """Tell whether all trips of a loop do is to write slices of its results."""
+    heads = loop.heads.items()
+    return not loop.streams and all(
+        label not in subject.rule(head).reduced for head, label in heads
+    )
+
+
+def evened(subject: Subject, loop: Loop, length: int, chunk: int, aligned: int) -> int:
+    """Return a smaller slice size, if trips of it overlap little and those of `chunk` do not.
+
+    Parameters
+    ----------
+    subject : Subject
+    loop : Loop
+    length : int
+        Steps of all trips.
+    chunk : int
+        The slice size that was chosen.
+    aligned : int
+        Sizes that divide by it come first.
+    """
+    even = -(-length // -(-length // chunk))
+    sizes = (chunk, min(chunk, even + -even % aligned), even)
+    good = (s for s in sizes if length % s == 0 or overlapping(subject, loop, length, s))
+    return next(good, chunk)
 
 
 def behind(start: Value, carries: Sequence[Value]) -> tuple[Value, list[Value]]:
@@ -258,8 +307,10 @@ def build_body(
             return invariants[value]
 
         start = ops.multiply(index, ops.constant(value=np.array(chunk, index.dtype)))
+        last = ops.constant(value=np.array(length - chunk, index.dtype))
+        if overlapping(emitter.subject, emitter.loop, length, chunk):
+            start = ops.minimum(start, last)
         if emitter.loop.is_backward:
-            last = ops.constant(value=np.array(length - chunk, index.dtype))
             start = ops.subtract(last, start)
         folded = emitter.emit(body, start, chunk, outer, inner)
         one = ops.constant(value=np.ones((), index.dtype))

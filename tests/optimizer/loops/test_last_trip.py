@@ -1,0 +1,93 @@
+"""Where trips only write results the last one begins early: no remainder, the same values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tracer
+import tracer.numpy as tnp
+from tests.optimizer.graphs import evaluated, traced
+from tracer.ir import Graph
+from tracer.optimizer.loops.split import LoopRow, SplitSettings, driver, split_graph
+from tracer.optimizer.passes import PassLog
+
+
+def split(
+    function: Any, chunk: int, monkeypatch: pytest.MonkeyPatch, *types: Any
+) -> tuple[Graph, Graph, list[LoopRow]]:
+    monkeypatch.setattr(driver, "choose_chunk", lambda *_: chunk)
+    before = traced(function, *types)
+    after, rows = split_graph(before, SplitSettings(2_000, 1 << 14, 1 << 20), PassLog())
+    return before, after, rows
+
+
+def written(x: Any, y: Any) -> Any:
+    return (x[:, None] * y % 7) @ y
+
+
+def summed(x: Any, y: Any) -> Any:
+    weights = x[:, None] * y % 7
+    return weights @ y, weights.T @ x
+
+
+def numbers(count: int, seed: int) -> np.ndarray:
+    """Integers: equal whatever the order of a sum."""
+    return np.random.default_rng(seed).integers(1, 50, count, np.int32)
+
+
+@pytest.mark.parametrize(
+    ("length", "chunk", "wanted"),
+    [
+        (100, 25, (4, 25, 0)),
+        (99, 25, (4, 25, -1)),
+        # Four of 24 would do, and 4 x 24 is nearer to 95 than 4 x 25 is.
+        (95, 25, (4, 24, -1)),
+        (200, 66, (4, 50, 0)),
+        (201, 66, (4, 51, -3)),
+        # Much would be computed again: 4 of 7.
+        (7, 3, (2, 3, 1)),
+        (10, 3, (3, 3, 1)),
+    ],
+)
+def test_trips(
+    length: int, chunk: int, wanted: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    types = ((length,), "int32"), ((400,), "int32")
+    before, after, rows = split(written, chunk, monkeypatch, *types)
+    assert rows
+    for row in rows:
+        assert row.combiners == ("write",) * len(row.combiners)
+        assert (row.trips, row.chunk, row.remainder) == wanted
+        assert row.trips * row.chunk + row.remainder == length
+    x, y = numbers(length, 0), numbers(400, 1)
+    for got, want in zip(evaluated(after, x, y), evaluated(before, x, y), strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
+def test_what_is_summed_is_summed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    types = ((99,), "int32"), ((400,), "int32")
+    before, after, rows = split(summed, 25, monkeypatch, *types)
+    assert (rows[0].trips, rows[0].chunk, rows[0].remainder) == (3, 25, 24)
+    assert "add" in rows[0].combiners
+    x, y = numbers(99, 0), numbers(400, 1)
+    for got, want in zip(evaluated(after, x, y), evaluated(before, x, y), strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.xla
+def test_masks_and_places_follow_the_early_trip() -> None:
+    """What is made in the body, such as places and causal masks, begins early as well."""
+
+    def causal(x: Any) -> Any:
+        place = tnp.arange(x.shape[0])
+        return tnp.where(place[:, None] >= place, x[:, None] * x % 7, 0) @ x
+
+    x = numbers(1_009, 2)  # A prime: nothing divides it.
+    compiled = tracer.compile(causal, memory_limit="300kB")
+    plan = compiled.plan(x)
+    assert any(row.remainder < 0 for row in plan.loops)
+    assert "the last begins" in str(plan)
+    np.testing.assert_array_equal(compiled(x), tracer.compile(causal, split="never")(x))
