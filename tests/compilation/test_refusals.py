@@ -185,3 +185,15 @@ def test_a_refusal_compiles_few_programs(monkeypatch: pytest.MonkeyPatch) -> Non
         lambda x, v: tnp.exp(-squared_distances(x, x)) @ v, 60_000, points(2000, 3), points(2000)
     )
     assert len(counted) <= 3  # Five, before those predicted to be far larger were left out.
+
+
+@pytest.mark.xla
+def test_the_smallest_limit_of_a_small_program_is_met() -> None:
+    """A few kilobytes: predictions are off by more than of larger programs."""
+
+    def function(x: Any, w: Any) -> Any:
+        return tnp.mean(tnp.stack([tnp.tanh(w[j] @ x / 2) for j in range(8)]))
+
+    types = tracer.ShapeDtype((2, 2), "float64"), tracer.ShapeDtype((8, 2, 2), "float64")
+    least = refusal(function, 1, *types).minimum_bytes
+    assert tracer.compile(function, memory_limit=least).plan(*types).compiled_bytes <= least

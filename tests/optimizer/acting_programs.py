@@ -135,10 +135,6 @@ def _limit(megabytes: float, **options: Any) -> dict[str, Any]:
     return {"memory_limit": int(megabytes * 1e6), **options}
 
 
-def _pictures(x: Any, kernel: Any) -> Any:
-    return tracer.nn.conv_general_dilated(x, kernel, (1, 1), "SAME")
-
-
 ACTING: dict[str, Acting] = {
     "recompute-in-loops": Acting(_large_invariant, ((3000,),), options=_limit(1)),
     "segment-scans": Acting(tracer.grad(_long_scan), ((10_000,),), "float64", _limit(16)),
@@ -193,6 +189,5 @@ ACTING: dict[str, Acting] = {
     "stage-reductions": Acting(lambda x: x.sum(0), ((4096, 70),)),
     "stage-selections": Acting(lambda x: tnp.top_k(x, 10)[0], ((1000, 160),)),
     "sort-as-integers": Acting(lambda x: tnp.sort(x, axis=0), ((5000, 3),)),
-    "lay-out-convolutions": Acting(_pictures, ((2, 6, 9, 9), (5, 6, 3, 3))),
     "expand-exponentials": Acting(lambda x: tnp.exp(x), ((1000,),), "float64"),
 }

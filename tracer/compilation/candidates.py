@@ -34,6 +34,8 @@ from tracer.target import planned_for
 _TENTH_LESS = 0.9
 # Predictions are not as far off: such a program takes more than the smallest that is known.
 _WELL_ABOVE = 1.5
+# Of a program of a few kilobytes what surrounds the values is a large share.
+_SURROUNDINGS_BYTES = 64_000
 # Nor are they off by so much: what is predicted to take it is not smaller.
 _FAR_ABOVE = 8
 # By the time model, whose own error is larger.
@@ -133,9 +135,13 @@ class CandidateSearch:
 
     def _last(self) -> CompiledCandidate:
         """Return the smallest known program; one with a limit far below is refused at once."""
-        found = self._smallest_predicted
-        is_far = self.limit is not None and found.nbytes > _WELL_ABOVE * self.limit
-        return found if is_far else self.least
+        is_far = self.limit is not None and self.limit < self._least_tried
+        return self._smallest_predicted if is_far else self.least
+
+    @property
+    def _least_tried(self) -> int:
+        """The smallest limit, in bytes, for which other programs are tried before a refusal."""
+        return int((self._smallest_predicted.nbytes - _SURROUNDINGS_BYTES) / _WELL_ABOVE)
 
     def minimum_bytes(self) -> int:
         """Return the smallest limit that is known to be met, in bytes.
@@ -147,9 +153,9 @@ class CandidateSearch:
         return least if self.limit is None else min(least, self.limit)
 
     def least_bytes(self) -> int:
-        """Return the bytes of the smallest known program, whatever the limit."""
+        """Return the bytes of the smallest known program that a limit of as many bytes finds."""
         with predicted_for(self.task.device), spending(self.task.budget()):
-            return self.least.nbytes
+            return max(self.least.nbytes, self._least_tried)
 
     @property
     def compiled(self) -> tuple[CandidateRow, ...]:
