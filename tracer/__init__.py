@@ -64,6 +64,7 @@ from tracer.errors import (
     TracerError,
     TracingError,
     UnsoundProgramWarning,
+    UnsupportedError,
     VerifyError,
     WideVectorsWarning,
 )
@@ -107,6 +108,7 @@ __all__ = [
     "TracerError",
     "TracingError",
     "UnsoundProgramWarning",
+    "UnsupportedError",
     "VerifyError",
     "WideVectorsWarning",
     "associative_scan",

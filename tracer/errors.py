@@ -122,6 +122,10 @@ class TracingError(TracerError, TypeError):
     """Something that needs a concrete value was done with a traced one, or a tracer escaped."""
 
 
+class UnsupportedError(TracerError, NotImplementedError):
+    """A program of another library uses something that tracer does not have."""
+
+
 class NotDifferentiableError(TracerError, TypeError):
     """The requested gradient does not exist; the message gives the reason."""
 

@@ -65,3 +65,6 @@ class Evaluator(Protocol[A]):
 
     def from_dlpack(self, value: Any) -> A:
         """Copy an object that speaks DLPack to the default device."""
+
+    def share(self, value: Any) -> A:
+        """Return an array in the memory of an object that speaks DLPack, which nobody changes."""

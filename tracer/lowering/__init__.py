@@ -48,6 +48,7 @@ from tracer.lowering.run.sharded import get_sharded, is_whole_here, local_buffer
 from tracer.lowering.run.transfer import (
     block_until_ready,
     from_dlpack,
+    share_dlpack,
     start_to_host,
     to_device,
     to_dlpack,
@@ -98,6 +99,7 @@ __all__ = [
     "resharding",
     "serialize",
     "set_default_device",
+    "share_dlpack",
     "stablehlo",
     "start_to_host",
     "target_of",

@@ -233,11 +233,16 @@ def _flat_index(shape: tuple[int, ...], dtype: Dtype) -> Array:
 
 def _threefry(key: Array, first: Array, second: Array) -> tuple[Array, Array]:
     """Encrypt pairs of words under a key."""
-    words = [_word(key, i, first.shape) for i in (0, 1)]
-    parity = apply(ops.xor, words[0], words[1])
-    schedule = [*words, apply(ops.xor, parity, full_like(parity, _PARITY))]
-    x = apply(ops.add, first, schedule[0])
-    y = apply(ops.add, second, schedule[1])
+    one, two = [_word(key, i, first.shape) for i in (0, 1)]
+    return encrypt(one, two, first, second)
+
+
+def encrypt(one: Array, two: Array, x: Array, y: Array) -> tuple[Array, Array]:
+    """Encrypt pairs of words (x, y) under the keys (one, two): uint32 arrays of one shape."""
+    parity = apply(ops.xor, one, two)
+    schedule = [one, two, apply(ops.xor, parity, full_like(parity, _PARITY))]
+    x = apply(ops.add, x, schedule[0])
+    y = apply(ops.add, y, schedule[1])
     for group in range(_GROUPS):
         for distance in _ROTATIONS[group % 2]:
             x = apply(ops.add, x, y)

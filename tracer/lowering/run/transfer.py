@@ -18,6 +18,8 @@ from tracer.lowering.shims import Buffer
 
 _DLPACK_HOST_MEMORY = (1, 3)
 """DLPack's numbers of memory that the host can read: its own, and pinned."""
+_DLPACK_PLATFORMS = {2: "gpu", 10: "gpu"}
+"""DLPack's numbers of other memory: CUDA's and ROCm's."""
 
 
 def to_device(array: np.ndarray[Any, Any], device: Device | None = None) -> Buffer:
@@ -196,6 +198,28 @@ def from_dlpack(array: Any, device: Device | None = None) -> Buffer:
             mend="move it to the host with its own library first",
         )
     return to_device(_dlpack_view(array), device)
+
+
+def share_dlpack(array: Any) -> tuple[Buffer, Device]:
+    """Return a buffer in the memory of another library's array, and the device that it is on.
+
+    Parameters
+    ----------
+    array : object
+        Has `__dlpack__` and `__dlpack_device__`; nobody changes it, and its elements are row by
+        row.
+
+    Raises
+    ------
+    DeviceError
+        It is on a device that tracer does not use.
+    """
+    code, number = array.__dlpack_device__()
+    if code in _DLPACK_HOST_MEMORY:
+        place = find_device("cpu")
+    else:
+        place = find_device(f"{_DLPACK_PLATFORMS.get(code, 'device')}:{number}")
+    return shims.import_dlpack(array.__dlpack__(), place.raw), place
 
 
 def _dlpack_view(array: Any) -> np.ndarray[Any, Any]:

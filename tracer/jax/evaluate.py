@@ -1,0 +1,224 @@
+"""From jaxpr to ops: go through the equations of a jaxpr and apply the rule of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+from jax.extend.core import ClosedJaxpr, Literal
+
+from tracer import ops
+from tracer.array.array import Array
+from tracer.array.convert import convert
+from tracer.array.dispatch import apply, from_host
+from tracer.array.recording import current_recording
+from tracer.autodiff.transforms import vmap
+from tracer.errors import Source, TracerError, UnsupportedError
+from tracer.jax.handover import from_jax_array
+from tracer.jax.platforms import branches_here
+from tracer.jax.sources import source_of
+from tracer.jax.table import KEY_RULES, REFUSALS, RULES, Equation
+from tracer.jax.types import is_key, key_shape, physical_type
+
+SAVED = "saved by the policy of jax.checkpoint"
+"""The name of what a policy keeps."""
+
+
+@dataclass
+class Evaluator:
+    """Evaluates jaxprs on traced arrays.
+
+    Attributes
+    ----------
+    is_differentiated : bool
+        Keep custom derivatives and checkpoints, for derivatives that are taken of the result.
+    policy : callable or None
+        A policy of `jax.checkpoint`: what it says to keep is named `SAVED`.
+    order : int
+        How many custom rules this is within: a rule may use the function that it belongs to.
+    """
+
+    is_differentiated: bool
+    policy: Any = None
+    order: int = 0
+    _constants: dict[int, tuple[Any, Array]] = field(default_factory=dict)
+
+    def run(self, closed: Any, arrays: Sequence[Array]) -> list[Array]:
+        """Evaluate a closed jaxpr within the active recording."""
+        jaxpr = closed.jaxpr
+        values: dict[Any, Array] = {}
+        values.update(zip(jaxpr.constvars, map(self._constant, closed.consts), strict=True))
+        values.update(zip(jaxpr.invars, arrays, strict=True))
+        for equation in jaxpr.eqns:
+            operands = [self._read(values, atom) for atom in equation.invars]
+            results = self._apply(equation, operands)
+            values.update(zip(equation.outvars, results, strict=True))
+        return [self._read(values, atom) for atom in jaxpr.outvars]
+
+    def _read(self, values: dict[Any, Array], atom: Any) -> Array:
+        if not isinstance(atom, Literal):
+            return values[atom]
+        if isinstance(atom.val, jax.Array):
+            return self._constant(atom.val)
+        return from_host(np.asarray(atom.val, physical_type(atom.aval, None).dtype))
+
+    def _constant(self, value: Any) -> Array:
+        """Return an array that the function closes over: an input of the program."""
+        known = self._constants.get(id(value))
+        if known is None:
+            known = self._constants[id(value)] = (value, from_jax_array(value))
+        return known[1]
+
+    def _apply(self, equation: Any, operands: Sequence[Array]) -> Sequence[Array]:
+        source = source_of(equation)
+        name = equation.primitive.name
+        function = RULES.get(name)
+        if function is None:
+            raise unsupported([(name, source)])
+        avals = [*(atom.aval for atom in equation.invars), *(v.aval for v in equation.outvars)]
+        types = tuple(physical_type(aval, source) for aval in avals)
+        count = len(equation.invars)
+        seen = Equation(
+            name,
+            equation.params,
+            types[:count],
+            types[count:],
+            equation,
+            source,
+            self,
+        )
+        keys = [is_key(aval.dtype) for aval in avals]
+        if name not in KEY_RULES and any(keys):
+            function = partial(_word_by_word, function, keys, avals)
+        with _at(source):
+            results = function(seen, *operands)
+            results = [results] if isinstance(results, Array) else results
+            _check_types(seen, results)
+            if self.policy is not None and _is_kept(self.policy, equation):
+                results = [apply(ops.checkpoint_name, x, name=SAVED) for x in results]
+        return results
+
+
+def _is_kept(policy: Any, equation: Any) -> bool:
+    answer = policy(equation.primitive, *(atom.aval for atom in equation.invars), **equation.params)
+    if type(answer).__name__ == "Offloadable":
+        raise UnsupportedError(
+            "a policy of jax.checkpoint that moves values to another memory",
+            mend="use a policy that saves or does not save: tracer has one memory",
+        )
+    return answer is True or type(answer).__name__ == "SaveableType"
+
+
+def _word_by_word(
+    function: Any, keys: list[bool], avals: list[Any], equation: Equation, *operands: Array
+) -> list[Array]:
+    """Apply a rule to each word of the keys: it moves keys, and does not look into them."""
+    count = len(operands)
+    (dims,) = {len(key_shape(aval.dtype)) for aval, key in zip(avals, keys, strict=True) if key}
+    types = [*equation.operands, *equation.results]
+    types = [
+        type.with_shape(type.shape[: type.ndim - dims]) if key else type
+        for type, key in zip(types, keys, strict=True)
+    ]
+    logical = replace(equation, operands=tuple(types[:count]), results=tuple(types[count:]))
+
+    if not all(keys[count:]):
+        raise UnsupportedError(
+            f"JAX's {equation.name} of random keys, with a result that is no key",
+            mend="take their words first: jax.random.key_data(keys)",
+        )
+
+    def of_words(*arrays: Array) -> Any:
+        results = function(logical, *arrays)
+        return (results,) if isinstance(results, Array) else tuple(results)
+
+    axes = tuple(-1 if key else None for key in keys)
+    for _ in range(dims):
+        of_words = vmap(of_words, in_axes=axes[:count], out_axes=axes[count:])
+    return list(of_words(*operands))
+
+
+def _check_types(equation: Equation, results: Sequence[Array]) -> None:
+    """Tell at once where a rule made something else than JAX says."""
+    found = tuple(array.type for array in results)
+    assert found == equation.results, (
+        f"the rule of {equation.name} made {found}, not {equation.results}"
+    )
+
+
+@contextmanager
+def _at(source: Source | None) -> Iterator[None]:
+    """Give the nodes that are made, and the errors that are raised, the user's line."""
+    recording = current_recording()
+    assert recording is not None
+    builder = recording.builder
+    previous, builder.source = builder.source, source
+    try:
+        yield
+    except TracerError as error:
+        if source is not None and not hasattr(error, "_is_placed"):
+            error.where = source
+            error._is_placed = True  # type: ignore[attr-defined] # the innermost equation's line
+        raise
+    finally:
+        builder.source = previous
+
+
+def check_supported(closed: Any) -> None:
+    """Raise `UnsupportedError` with all primitives that have no rule, and where they are used."""
+    found = dict[str, Source | None]()
+    _collect(closed.jaxpr, found)
+    if found:
+        raise unsupported(list(found.items()))
+
+
+def _collect(jaxpr: Any, found: dict[str, Source | None]) -> None:
+    for equation in jaxpr.eqns:
+        name = equation.primitive.name
+        if name not in RULES:
+            found.setdefault(name, source_of(equation))
+        else:
+            params = dict(equation.params)
+            if "branches" in params:
+                params["branches"] = branches_here(params)
+            for body in _bodies(params):
+                _collect(body, found)
+
+
+def _bodies(params: Any) -> Iterator[Any]:
+    for value in params.values():
+        for item in value if isinstance(value, tuple | list) else (value,):
+            if isinstance(item, ClosedJaxpr):
+                yield item.jaxpr
+            elif hasattr(item, "eqns") and hasattr(item, "invars"):
+                yield item
+
+
+def unsupported(found: Sequence[tuple[str, Source | None]]) -> UnsupportedError:
+    """Return the error for primitives without a rule."""
+    name, where = found[0]
+    reason, mend = REFUSALS.get(
+        name,
+        (
+            "has no rule in tracer.jax",
+            "write it with other functions of JAX; docs/jax.md lists what is known",
+        ),
+    )
+    others = "".join(
+        f"; also {other}{f' ({place})' if place else ''}" for other, place in found[1:]
+    )
+    return UnsupportedError(f"JAX's {name} {reason}{others}", mend=mend, where=where)
+
+
+def convert_arguments(arrays: Sequence[Array], avals: Sequence[Any]) -> list[Array]:
+    """Give arrays the dtypes that JAX's trace expects (with x64 off, those of half the width)."""
+    types = [physical_type(aval, None) for aval in avals]
+    return [
+        array if array.dtype == type.dtype else convert(array, type.dtype)
+        for array, type in zip(arrays, types, strict=True)
+    ]

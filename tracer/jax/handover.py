@@ -1,0 +1,79 @@
+"""Hand arrays over between JAX and tracer: by DLPack, in the same memory.
+
+Only dtypes that DLPack does not have, and arrays of a device that tracer does not use, are copied.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+from jax.extend.core import primitives
+
+from tracer.array.array import Array, get_evaluator
+from tracer.array.dispatch import from_host
+from tracer.errors import UnsupportedError
+from tracer.jax.types import is_key
+
+
+def words_of(value: Any) -> Any:
+    """Return a jax.Array without typed keys: the words of these."""
+    return jax.random.key_data(value) if is_key(value.dtype) else value
+
+
+def from_jax_array(value: Any, *, private: bool = False) -> Array:
+    """Return an array of tracer with the data of a jax.Array, or of anything like one.
+
+    Parameters
+    ----------
+    value : jax.Array, ndarray or number
+        What the caller has; it is never written to.
+    private : bool
+        Copy it, so that the memory can be given away.
+
+    Raises
+    ------
+    UnsupportedError
+        The array is spread over several devices.
+    """
+    if getattr(value, "dtype", None) == jax.dtypes.float0:
+        return from_host(np.zeros(np.shape(value), bool))
+    array = words_of(jax.numpy.asarray(value))
+    if len(array.devices()) > 1:
+        raise UnsupportedError(
+            f"an array spread over {len(array.devices())} devices ({array.sharding})",
+            mend="put it on one device: jax.device_put(x, jax.devices()[0])",
+        )
+    if private:
+        return from_host(np.asarray(array))
+    return get_evaluator().share(array)
+
+
+def to_jax_array(array: Array, aval: Any) -> Any:
+    """Return the jax.Array, as JAX would have typed it, with the data of an array of tracer."""
+    dtype = aval.dtype
+    if dtype == jax.dtypes.float0:
+        return np.zeros(array.shape, dtype)
+    result = jax.dlpack.from_dlpack(array)
+    if is_key(dtype):
+        return _as_keys(result, dtype)
+    return _as_weak(result) if getattr(aval, "weak_type", False) else result
+
+
+def _as_keys(words: Any, dtype: Any) -> Any:
+    names: list[Any] = []
+
+    def look(keys: Any) -> Any:
+        names.append(jax.random.key_impl(keys))
+        return keys
+
+    jax.eval_shape(look, jax.ShapeDtypeStruct((), dtype))
+    return jax.random.wrap_key_data(words, impl=names[0])
+
+
+def _as_weak(array: Any) -> Any:
+    """Return a copy that takes the dtype of what it meets: only numbers' results are such."""
+    return primitives.convert_element_type_p.bind(
+        array, new_dtype=array.dtype, weak_type=True, sharding=None
+    )

@@ -1,0 +1,251 @@
+"""`tracer.jax.limit`: what `jax.jit` does, within a byte limit."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+
+from tracer.compilation.comparison import Check
+from tracer.compilation.function import CompiledFunction, compile
+from tracer.errors import ArgumentError, DTypeError
+from tracer.jax.check import compare
+from tracer.jax.evaluate import Evaluator, check_supported
+from tracer.jax.handover import from_jax_array, to_jax_array
+from tracer.jax.tracing import named, trace
+from tracer.jax.types import physical_type
+from tracer.optimizer.plan import Plan
+
+Names = str | Sequence[str]
+Positions = int | Sequence[int]
+
+
+@dataclass(frozen=True)
+class _Program:
+    """What is kept for one trace of JAX's."""
+
+    jaxpr: Any
+    function: CompiledFunction
+    donated: tuple[bool, ...]
+    structure: Any
+
+
+class LimitedFunction:
+    """A function of jax.Arrays that runs within a byte limit; made by `limit`.
+
+    Calling it does what the function does. Its programs are made once for each signature, as those
+    of `jax.jit`.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        options: dict[str, Any],
+        statics: tuple[tuple[int, ...], tuple[str, ...]],
+        donated: tuple[Positions, Names],
+    ) -> None:
+        functools.update_wrapper(self, function)
+        self._function = function
+        self._options = options
+        self._statics = statics
+        self._jitted = jax.jit(
+            function,
+            static_argnums=statics[0],
+            static_argnames=statics[1],
+            donate_argnums=donated[0] or None,
+            donate_argnames=donated[1] or None,
+        )
+        self._programs: dict[int, _Program] = {}
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run on arrays; returns what the function returns, as jax.Arrays."""
+        program = self._program(args, kwargs)
+        leaves = self._leaves(args, kwargs)
+        avals = program.jaxpr.in_avals
+        arrays = []
+        for leaf, aval, donated in zip(leaves, avals, program.donated, strict=True):
+            if isinstance(leaf, jax.ShapeDtypeStruct):
+                raise ArgumentError(
+                    f"cannot run on {leaf!r}: it has no data",
+                    mend="pass an array, or use .plan(...) for types",
+                )
+            value = leaf if isinstance(leaf, jax.Array) else jax.numpy.asarray(leaf, aval.dtype)
+            arrays.append(from_jax_array(value, private=donated))
+            if donated and isinstance(leaf, jax.Array):
+                leaf.delete()
+        results = program.function(*arrays)
+        avals = program.jaxpr.out_avals
+        return jax.tree.unflatten(program.structure, map(to_jax_array, results, avals))
+
+    def plan(self, *args: Any, **kwargs: Any) -> Plan:
+        """Return the plan for these arguments (arrays or `jax.ShapeDtypeStruct`); runs nothing.
+
+        Raises
+        ------
+        MemoryLimitError
+            The limit cannot be met.
+        """
+        program = self._program(args, kwargs)
+        types = [physical_type(aval, None) for aval in program.jaxpr.in_avals]
+        return program.function.plan(*types)
+
+    def check(self, *args: Any, **kwargs: Any) -> Check:
+        """Compare the results with those of `jax.jit`, which takes the memory that it takes.
+
+        Parameters
+        ----------
+        *args, **kwargs
+            Those of a call. None is donated.
+
+        Returns
+        -------
+        Check
+            True where all results are within rounding; print it for a table.
+        """
+        copied_args, copied_kwargs = jax.tree.map(_copied, (args, kwargs))
+        results = self(*copied_args, **copied_kwargs)
+        return compare(self._function, self._statics, args, kwargs, results)
+
+    def _program(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Program:
+        traced = trace(self._jitted, args, kwargs)
+        program = self._programs.get(id(traced.jaxpr))
+        if program is None:
+            program = self._built(traced)
+            # JAX keeps one jaxpr for a signature; holding it here keeps its id its own.
+            self._programs[id(traced.jaxpr)] = program
+        return program
+
+    def _built(self, traced: Any) -> _Program:
+        closed = traced.jaxpr
+        check_supported(closed)
+        donated = tuple(bool(info.donated) for info in jax.tree.leaves(traced.args_info))
+
+        def run(*arrays: Any) -> Any:
+            return tuple(Evaluator(is_differentiated=False).run(closed, arrays))
+
+        run.__name__ = run.__qualname__ = named(self._function)
+        positions = tuple(i for i, is_donated in enumerate(donated) if is_donated)
+        compiled = compile(run, donate_argnums=positions, **self._options)
+        return _Program(closed, compiled, donated, jax.tree.structure(traced.out_info))
+
+    def _leaves(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        """Return the leaves of the arguments that are arrays, in the order of the trace."""
+        leaves: list[Any] = jax.tree.leaves(without_statics(self._statics, args, kwargs))
+        return leaves
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        """Bind to an instance, which is the first argument: make it static, or a pytree."""
+        return self if instance is None else functools.partial(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<limited {named(self._function)}>"
+
+
+def _copied(leaf: Any) -> Any:
+    return leaf.copy() if isinstance(leaf, jax.Array) else leaf
+
+
+def limit(
+    fn: Callable[..., Any],
+    *,
+    memory_limit: int | str | None = None,
+    static_argnums: Positions = (),
+    static_argnames: Names = (),
+    donate_argnums: Positions = (),
+    donate_argnames: Names = (),
+    split: str = "auto",
+    passes: str | Sequence[str] | None = None,
+) -> LimitedFunction:
+    """Compile a function of JAX, to run within a byte limit.
+
+    Parameters
+    ----------
+    fn : callable
+        What `jax.jit` takes: a function of pytrees of arrays, written with JAX.
+    memory_limit : int or str, optional
+        Bytes for the whole program: arguments, results, temporaries and library scratch. As for
+        `tracer.compile`.
+    static_argnums, static_argnames : int, str or sequences of these, optional
+        Arguments that are no arrays, as for `jax.jit`.
+    donate_argnums, donate_argnames : int, str or sequences of these, optional
+        Arguments whose memory the results may take over; they are deleted by the call, as with
+        `jax.jit`. Each is copied once at the call and freed before the next one is: the planned
+        memory is that of the program.
+    split, passes : optional
+        As for `tracer.compile`.
+
+    Returns
+    -------
+    LimitedFunction
+        Call it like `fn`: it takes and returns jax.Arrays, which share their memory with the
+        program's. It has `plan` and `check`.
+
+    Raises
+    ------
+    UnsupportedError
+        At the first call (or `plan`): the function uses something that tracer does not have.
+        The message names the primitive of JAX and the line.
+    MemoryLimitError
+        At the first call (or `plan`): the limit cannot be met; nothing has run then.
+    TracingError
+        JAX could not trace the function.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import tracer.jax
+    >>> def kernel_product(x, v):
+    ...     return jnp.exp(-((x[:, None] - x[None, :]) ** 2)) @ v
+    >>> f = tracer.jax.limit(kernel_product, memory_limit="1MB")
+    >>> f(jnp.zeros(1000), jnp.ones(1000))[:2]
+    Array([1000., 1000.], dtype=float32)
+    """
+    if not callable(fn):
+        raise DTypeError(
+            f"tracer.jax.limit takes a function, not {type(fn).__name__}",
+            mend="pass the function itself: tracer.jax.limit(f), not tracer.jax.limit(f(x))",
+        )
+    options: dict[str, Any] = {"memory_limit": memory_limit, "split": split, "passes": passes}
+    compile(fn, **options)  # The options are checked here, not at the first call.
+    statics = resolved_statics(fn, tuple_of(static_argnums), tuple_of(static_argnames))
+    return LimitedFunction(
+        fn, options, statics, (tuple_of(donate_argnums), tuple_of(donate_argnames))
+    )
+
+
+def tuple_of(value: Any) -> tuple[Any, ...]:
+    """Return positions or names, of which there may be one, as a tuple."""
+    return (value,) if isinstance(value, int | str) else tuple(value)
+
+
+def resolved_statics(
+    fn: Callable[..., Any], positions: tuple[int, ...], names: tuple[str, ...]
+) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Complete positions by names and names by positions, as JAX does where one is given."""
+    if bool(positions) == bool(names):
+        return positions, names
+    try:
+        parameters = list(inspect.signature(fn).parameters.values())
+    except (ValueError, TypeError):
+        return positions, names
+    by_position = [
+        p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+    ]
+    if positions:
+        known = range(-len(by_position), len(by_position))
+        return positions, tuple(by_position[i] for i in positions if i in known)
+    return tuple(by_position.index(name) for name in names if name in by_position), names
+
+
+def without_statics(
+    statics: tuple[tuple[int, ...], tuple[str, ...]], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the arguments that are arrays."""
+    positions, names = statics
+    static = {i % len(args) for i in positions if -len(args) <= i < len(args)}
+    dynamic = tuple(arg for i, arg in enumerate(args) if i not in static)
+    return dynamic, {key: value for key, value in kwargs.items() if key not in names}

@@ -1,0 +1,31 @@
+"""The rules of JAX's primitives, by kind. Importing this room fills the table."""
+
+from tracer.jax.rules import (
+    calls,
+    control,
+    elementwise,
+    indexing,
+    linear_algebra,
+    products,
+    random,
+    reductions,
+    refusals,
+    shapes,
+    sorting,
+    windows,
+)
+
+__all__ = [
+    "calls",
+    "control",
+    "elementwise",
+    "indexing",
+    "linear_algebra",
+    "products",
+    "random",
+    "reductions",
+    "refusals",
+    "shapes",
+    "sorting",
+    "windows",
+]

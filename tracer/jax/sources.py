@@ -1,0 +1,40 @@
+"""The user's line of an equation, from JAX's own record of where it was traced."""
+
+from __future__ import annotations
+
+import os
+import sysconfig
+from typing import Any
+
+import jax
+
+from tracer.errors import Source
+
+_JAX = os.path.dirname(os.path.abspath(jax.__file__)) + os.sep
+_TRACER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_INSTALLED = tuple({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")})
+_STANDARD = sysconfig.get_path("stdlib")
+
+
+def source_of(equation: Any) -> Source | None:
+    """Return the innermost line that made an equation and is not a library's.
+
+    If all lines belong to libraries (flax, for one), the innermost that is not JAX's is taken.
+    """
+    traceback = getattr(equation.source_info, "traceback", None)
+    if traceback is None:
+        return None
+    frames = [frame for frame in traceback.frames if not _is_hidden(frame.file_name)]
+    own = [frame for frame in frames if is_users(frame.file_name)]
+    for frame in own or frames:
+        return Source(frame.file_name, frame.line_num, frame.function_name)
+    return None
+
+
+def is_users(file: str) -> bool:
+    """Tell whether a file is no library's."""
+    return not _is_hidden(file) and not file.startswith((*_INSTALLED, _STANDARD))
+
+
+def _is_hidden(file: str) -> bool:
+    return file.startswith((_JAX, _TRACER, "<"))

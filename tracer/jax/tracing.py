@@ -1,0 +1,59 @@
+"""Trace functions with JAX, and say in our words what it could not trace."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+from tracer.errors import DTypeError, Source, TracingError
+from tracer.jax.sources import is_users
+
+_NO_ARRAY = ("not a valid JAX type", "as an abstract array", "Cannot interpret value")
+"""Words of JAX's errors for arguments that are no arrays."""
+
+
+def trace(jitted: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Return JAX's trace of a function, `jax.stages.Traced`.
+
+    Raises
+    ------
+    TracingError
+        The function needs the value of an array, or keeps one of another trace.
+    DTypeError
+        An argument is no array.
+    """
+    try:
+        return jitted.trace(*args, **kwargs)
+    except (jax.errors.JAXTypeError, jax.errors.JAXIndexError) as error:
+        raise TracingError(
+            str(error).split("\n")[0],
+            mend="use jax.numpy.where, jax.lax.cond or jax.lax.while_loop for what depends on "
+            "values, name arguments that are no arrays in static_argnums, and return arrays "
+            "instead of keeping them",
+            where=_users_line(error),
+        ) from error
+    except TypeError as error:
+        if not any(words in str(error) for words in _NO_ARRAY):
+            raise
+        raise DTypeError(
+            str(error).split("\n")[0],
+            mend="pass arrays and numbers in containers that JAX knows, or name the argument in "
+            "static_argnums",
+        ) from error
+
+
+def _users_line(error: BaseException) -> Source | None:
+    """Return the innermost of the user's lines that an error came through."""
+    found: Source | None = None
+    for frame in traceback.extract_tb(error.__traceback__):
+        if is_users(frame.filename):
+            found = Source(frame.filename, frame.lineno or 0, frame.name)
+    return found
+
+
+def named(function: Callable[..., Any]) -> str:
+    """Return a function's name for messages and plans."""
+    return getattr(function, "__name__", None) or type(function).__name__
