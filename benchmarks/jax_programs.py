@@ -31,6 +31,15 @@ class Program:
     makers: tuple[Callable[[np.random.Generator], Any], ...]
     gradient: bool = True
 
+    @property
+    def has_gradient(self) -> bool:
+        """Whether there is a gradient to compare: an argument is of floats."""
+        rng = np.random.default_rng(0)
+        values = [make(rng) for make in self.makers]
+        return self.gradient and any(
+            isinstance(x, np.ndarray) and x.dtype == np.float64 for x in values
+        )
+
     def arguments(self, dtype: str = "float64") -> list[Any]:
         """Return the arguments, the same in every run, with floats of a dtype."""
         rng = np.random.default_rng(zlib.crc32(self.name.encode()))
@@ -124,6 +133,7 @@ def _enter_elementwise() -> None:
         add(kind, name, getattr(jsp, name), positive(7))
     add(kind, "erfinv", jsp.erfinv, unit(7))
     add(kind, "polygamma", lambda x: jsp.polygamma(2, x), positive(7))
+    add(kind, "Bessel functions", lambda x: jsp.i0e(x) + jsp.i1e(x) + jsp.i0(x), normal(7))
     add(kind, "xlogy entr", lambda x: jsp.xlogy(x, x) + jsp.entr(x), positive(7))
     add(kind, "logistic and relu", lambda x: jax.nn.relu(x) * jax.nn.sigmoid(x), normal(7))
     add(

@@ -62,6 +62,7 @@ ROOMS: dict[str, set[str]] = {
         "random",
         "control",
         "autodiff",
+        "scipy",
         "numpy",
         "array",
         "ops",

@@ -5,6 +5,8 @@ Only dtypes that DLPack does not have, and arrays of a device that tracer does n
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -57,11 +59,13 @@ def to_jax_array(array: Array, aval: Any) -> Any:
         return np.zeros(array.shape, dtype)
     result = jax.dlpack.from_dlpack(array)
     if is_key(dtype):
-        return _as_keys(result, dtype)
+        return key_maker(dtype)(result)
     return _as_weak(result) if getattr(aval, "weak_type", False) else result
 
 
-def _as_keys(words: Any, dtype: Any) -> Any:
+@functools.cache
+def key_maker(dtype: Any) -> Callable[[Any], Any]:
+    """Return what makes typed keys of a dtype from their words."""
     names: list[Any] = []
 
     def look(keys: Any) -> Any:
@@ -69,7 +73,7 @@ def _as_keys(words: Any, dtype: Any) -> Any:
         return keys
 
     jax.eval_shape(look, jax.ShapeDtypeStruct((), dtype))
-    return jax.random.wrap_key_data(words, impl=names[0])
+    return functools.partial(jax.random.wrap_key_data, impl=names[0])
 
 
 def _as_weak(array: Any) -> Any:

@@ -12,11 +12,12 @@ import jax
 
 from tracer.compilation.comparison import Check
 from tracer.compilation.function import CompiledFunction, compile
-from tracer.errors import ArgumentError, DTypeError
+from tracer.errors import ArgumentError, DTypeError, UnsupportedError
 from tracer.jax.check import compare
 from tracer.jax.evaluate import Evaluator, check_supported
-from tracer.jax.handover import from_jax_array, to_jax_array
-from tracer.jax.tracing import named, trace
+from tracer.jax.handover import from_jax_array, to_jax_array, words_of
+from tracer.jax.inside import Flat, Inside
+from tracer.jax.tracing import is_tracing, named, trace
 from tracer.jax.types import physical_type
 from tracer.optimizer.plan import Plan
 
@@ -48,7 +49,7 @@ class LimitedFunction:
         statics: tuple[tuple[int, ...], tuple[str, ...]],
         donated: tuple[Positions, Names],
     ) -> None:
-        functools.update_wrapper(self, function)
+        functools.update_wrapper(self, function, updated=())
         self._function = function
         self._options = options
         self._statics = statics
@@ -60,11 +61,14 @@ class LimitedFunction:
             donate_argnames=donated[1] or None,
         )
         self._programs: dict[int, _Program] = {}
+        self._insides: dict[Any, tuple[Flat, Inside]] = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run on arrays; returns what the function returns, as jax.Arrays."""
-        program = self._program(args, kwargs)
         leaves = self._leaves(args, kwargs)
+        if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
+            return self._call_inside(args, kwargs)
+        program = self._program(args, kwargs)
         avals = program.jaxpr.in_avals
         arrays = []
         for leaf, aval, donated in zip(leaves, avals, program.donated, strict=True):
@@ -80,6 +84,36 @@ class LimitedFunction:
         results = program.function(*arrays)
         avals = program.jaxpr.out_avals
         return jax.tree.unflatten(program.structure, map(to_jax_array, results, avals))
+
+    def _call_inside(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Take part in a transformation of JAX."""
+        if is_tracing():
+            raise UnsupportedError(
+                f"{named(self._function)}, which has a limit, in a function that has one",
+                mend="call the function itself, f.__wrapped__: the outer limit covers it",
+            )
+        dynamic = without_statics(self._statics, args, kwargs)
+        leaves, structure = jax.tree.flatten(dynamic)
+        leaves = [x if hasattr(x, "dtype") else jax.numpy.asarray(x) for x in leaves]
+        dtypes = tuple(leaf.dtype for leaf in leaves)
+        fixed = statics_of(self._statics, args, kwargs)
+        key = structure, dtypes, fixed
+        if key not in self._insides:
+            flat = Flat(bound(self._function, fixed, len(args)), structure, dtypes)
+            self._insides[key] = flat, Inside(flat, self._with_same_options)
+        flat, inside = self._insides[key]
+        results = inside.with_gradient(*map(words_of, leaves))
+        return flat.unflatten(results)
+
+    def _with_same_options(self, function: Callable[..., Any]) -> LimitedFunction:
+        return LimitedFunction(function, self._options, ((), ()), ((), ()))
+
+    def program_of(self, *types: Any) -> tuple[CompiledFunction, tuple[Any, ...]]:
+        """Return the program for types, compiled, and the types of its results."""
+        program = self._program(types, {})
+        self.plan(*types)
+        results = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in program.jaxpr.out_avals]
+        return program.function, tuple(results)
 
     def plan(self, *args: Any, **kwargs: Any) -> Plan:
         """Return the plan for these arguments (arrays or `jax.ShapeDtypeStruct`); runs nothing.
@@ -249,3 +283,28 @@ def without_statics(
     static = {i % len(args) for i in positions if -len(args) <= i < len(args)}
     dynamic = tuple(arg for i, arg in enumerate(args) if i not in static)
     return dynamic, {key: value for key, value in kwargs.items() if key not in names}
+
+
+def statics_of(
+    statics: tuple[tuple[int, ...], tuple[str, ...]], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, Any], ...]:
+    """Return the positions and names of static arguments with their values."""
+    positions = sorted({i % len(args) for i in statics[0] if -len(args) <= i < len(args)})
+    by_name = [(key, value) for key, value in sorted(kwargs.items()) if key in statics[1]]
+    return (*((i, args[i]) for i in positions), *by_name)
+
+
+def bound(
+    function: Callable[..., Any], fixed: tuple[tuple[Any, Any], ...], count: int
+) -> Callable[..., Any]:
+    """Return a function with its static arguments given."""
+    values = dict(fixed)
+    keywords = {key: value for key, value in fixed if isinstance(key, str)}
+
+    @functools.wraps(function)
+    def of_arrays(*args: Any, **kwargs: Any) -> Any:
+        rest = iter(args)
+        whole = [values[i] if i in values else next(rest) for i in range(count)]
+        return function(*whole, **kwargs, **keywords)
+
+    return of_arrays

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -25,6 +26,7 @@ def trace(jitted: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     DTypeError
         An argument is no array.
     """
+    _ACTIVE.depth += 1
     try:
         return jitted.trace(*args, **kwargs)
     except (jax.errors.JAXTypeError, jax.errors.JAXIndexError) as error:
@@ -43,6 +45,20 @@ def trace(jitted: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             mend="pass arrays and numbers in containers that JAX knows, or name the argument in "
             "static_argnums",
         ) from error
+    finally:
+        _ACTIVE.depth -= 1
+
+
+class _Active(threading.local):
+    depth = 0
+
+
+_ACTIVE = _Active()
+
+
+def is_tracing() -> bool:
+    """Tell whether this thread is in a trace of ours."""
+    return _ACTIVE.depth > 0
 
 
 def _users_line(error: BaseException) -> Source | None:

@@ -172,6 +172,14 @@ def _without_derivative(one: _OneEquation, operands: Sequence[Array]) -> list[Ar
     return one.all_results(apply_many(ops.plain_call, *captured, body=graph, reason=reason))
 
 
+def evaluate_function(
+    equation: Equation, function: Callable[..., Any], *arrays: Array
+) -> list[Array]:
+    """Trace a function of JAX for arrays of these types, and evaluate it."""
+    closed = _traced(function, *(jax.ShapeDtypeStruct(x.shape, x.dtype) for x in arrays))
+    return equation.run(closed, arrays)
+
+
 def _traced(function: Callable[..., Any], *structs: Any) -> Any:
     with jax.enable_x64(True):
         return jax.make_jaxpr(function)(*structs)

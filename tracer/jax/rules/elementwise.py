@@ -16,6 +16,7 @@ from tracer.errors import UnsupportedError
 from tracer.ir import Op
 from tracer.jax.table import RULES, Equation, rule
 from tracer.numpy.ufunc import compare, full_like
+from tracer.scipy.bessel import i0e, i1e
 
 _ACCURACY = "accuracy"
 
@@ -368,3 +369,15 @@ def _clipped_exponent(rounded: Array, x: Array, own: int, exponent: int, mantiss
     zero = apply(ops.select, is_negative(x), full_like(x, -0.0), full_like(x, 0.0))
     result = apply(ops.select, compare(size, full_like(x, largest), "GT"), infinite, rounded)
     return apply(ops.select, compare(size, full_like(x, smallest), "LT"), zero, result)
+
+
+@rule("bessel_i0e")
+def bessel_i0e(equation: Equation, x: Array) -> Array:
+    """Compute the Bessel function of order 0 times exp(-|x|)."""
+    return i0e(x)
+
+
+@rule("bessel_i1e")
+def bessel_i1e(equation: Equation, x: Array) -> Array:
+    """Compute the Bessel function of order 1 times exp(-|x|)."""
+    return i1e(x)

@@ -20,6 +20,7 @@ from tracer.array.array import Array
 from tracer.array.convert import broadcast, convert, reshape, scalar
 from tracer.array.dispatch import apply
 from tracer.errors import UnsupportedError
+from tracer.jax.rules.calls import evaluate_function
 from tracer.jax.table import Equation, rule
 from tracer.jax.types import key_shape
 from tracer.numpy.ufunc import full_like
@@ -51,12 +52,8 @@ def _generator(dtype: Any) -> Any:
     return found
 
 
-def _evaluate(equation: Equation, function: Callable[..., Any], *arrays: Array) -> Array:
-    """Trace a function of JAX for arrays of these types, and evaluate it."""
-    structs = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in arrays]
-    with jax.enable_x64(True):
-        closed = jax.make_jaxpr(function)(*structs)
-    return equation.run(closed, arrays)[0]
+def _only(equation: Equation, function: Callable[..., Any], *arrays: Array) -> Array:
+    return evaluate_function(equation, function, *arrays)[0]
 
 
 def _each(function: Callable[..., Any], ndim: int) -> Callable[..., Any]:
@@ -69,7 +66,7 @@ def _each(function: Callable[..., Any], ndim: int) -> Callable[..., Any]:
 def random_seed(equation: Equation, seeds: Array) -> Array:
     """Make keys of seeds."""
     seed = _generator(equation.original.outvars[0].aval.dtype).seed
-    return _evaluate(equation, _each(seed, seeds.ndim), seeds)
+    return _only(equation, _each(seed, seeds.ndim), seeds)
 
 
 @rule("random_wrap", "random_unwrap", "random_clone", "random_consume", takes_keys=True)
@@ -88,7 +85,7 @@ def random_bits(equation: Equation, keys: Array) -> Array:
     dtype = _key_dtype(equation)
     width, shape = int(equation.params["bit_width"]), tuple(equation.params["shape"])
     make = functools.partial(_generator(dtype).random_bits, bit_width=width, shape=shape)
-    return _evaluate(equation, _each(make, keys.ndim - len(key_shape(dtype))), keys)
+    return _only(equation, _each(make, keys.ndim - len(key_shape(dtype))), keys)
 
 
 @rule("random_split", takes_keys=True)
@@ -96,7 +93,7 @@ def random_split(equation: Equation, keys: Array) -> Array:
     """Make several keys of each."""
     dtype = _key_dtype(equation)
     make = functools.partial(_generator(dtype).split, shape=tuple(equation.params["shape"]))
-    return _evaluate(equation, _each(make, keys.ndim - len(key_shape(dtype))), keys)
+    return _only(equation, _each(make, keys.ndim - len(key_shape(dtype))), keys)
 
 
 @rule("random_fold_in", takes_keys=True)
@@ -107,7 +104,7 @@ def random_fold_in(equation: Equation, keys: Array, data: Array) -> Array:
     shape = equation.result.shape[: equation.result.ndim - len(words)]
     keys = _spread(keys, len(words), shape)
     data = _spread(data, 0, shape)
-    return _evaluate(equation, _each(_generator(dtype).fold_in, len(shape)), keys, data)
+    return _only(equation, _each(_generator(dtype).fold_in, len(shape)), keys, data)
 
 
 def _spread(x: Array, inner: int, shape: Sequence[int]) -> Array:

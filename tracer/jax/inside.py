@@ -1,0 +1,144 @@
+"""A limited function under `jax.jit`, `jax.grad` and `jax.vmap`.
+
+JAX's transformations see a function with a custom gradient that is computed by a callback. Its
+gradient, and what `vmap` makes of it, are limited functions too, with the same limit.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax.custom_batching import custom_vmap
+
+from tracer.array.array import Array, get_evaluator
+from tracer.array.dispatch import from_host
+from tracer.jax.handover import key_maker, words_of
+from tracer.jax.types import is_key
+
+Make = Callable[[Callable[..., Any]], Any]
+
+
+class Inside:
+    """A function of arrays (keys as their words) for JAX's transformations.
+
+    Parameters
+    ----------
+    function : callable
+        Takes arrays, returns a tuple of arrays.
+    make : callable
+        Makes a limited function of a function, with the options of the one that this is for.
+    """
+
+    def __init__(self, function: Callable[..., Any], make: Make) -> None:
+        self.function, self.make = function, make
+        self.limited = make(function)
+        self.batches: dict[tuple[int | None, ...], Any] = {}
+        self.pull_backs: dict[tuple[bool, ...], Any] = {}
+        self.of_tracers = custom_vmap(self._call_back)
+        self.of_tracers.def_vmap(self._batched)
+        self.with_gradient = jax.custom_vjp(self._run)
+        # By itself, so that derivatives of derivatives find a rule too.
+        self.with_gradient.defvjp(
+            lambda *arrays: (self.with_gradient(*arrays), arrays), self._pull_back
+        )
+
+    def _run(self, *arrays: Any) -> tuple[Any, ...]:
+        if any(isinstance(x, jax.core.Tracer) for x in arrays):
+            return self.of_tracers(*arrays)  # type: ignore[no-any-return]
+        return self.limited(*arrays)  # type: ignore[no-any-return]
+
+    def _call_back(self, *arrays: Any) -> tuple[Any, ...]:
+        """Compile now, and run when JAX's program runs."""
+        program, results = self.limited.program_of(*map(_struct, arrays))
+
+        def run(*values: Any) -> tuple[Any, ...]:
+            return tuple(map(np.asarray, program(*map(_shared, values))))
+
+        return jax.pure_callback(run, results, *arrays, vmap_method="sequential")  # type: ignore[no-any-return]
+
+    def _batched(self, size: int, is_batched: Sequence[bool], *arrays: Any) -> Any:
+        axes = tuple(0 if batched else None for batched in is_batched)
+        if axes not in self.batches:
+            many = jax.vmap(self.function, in_axes=axes, axis_size=size)
+            self.batches[axes] = self.make(_named(many, self.function))
+        results = self.batches[axes](*arrays)
+        return results, tuple(True for _ in results)
+
+    def _pull_back(self, arrays: tuple[Any, ...], cotangents: tuple[Any, ...]) -> tuple[Any, ...]:
+        given = [c for c in cotangents if c.dtype != jax.dtypes.float0]
+        inexact = [bool(jax.numpy.issubdtype(x.dtype, np.inexact)) for x in arrays]
+        wanted = tuple(c.dtype != jax.dtypes.float0 for c in cotangents)
+        if wanted not in self.pull_backs:
+            self.pull_backs[wanted] = self.make(_named(self._gradient(wanted), self.function))
+        found = iter(self.pull_backs[wanted](arrays, given))
+        return tuple(
+            next(found) if is_inexact else np.zeros(x.shape, jax.dtypes.float0)
+            for x, is_inexact in zip(arrays, inexact, strict=True)
+        )
+
+    def _gradient(self, wanted: Sequence[bool]) -> Callable[..., Any]:
+        def pull_back(arrays: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
+            inexact = [bool(jax.numpy.issubdtype(x.dtype, np.inexact)) for x in arrays]
+
+            def of_inexact(*values: Any) -> list[Any]:
+                rest = iter(values)
+                whole = [
+                    next(rest) if is_inexact else x
+                    for x, is_inexact in zip(arrays, inexact, strict=True)
+                ]
+                results = self.function(*whole)
+                return [r for r, is_wanted in zip(results, wanted, strict=True) if is_wanted]
+
+            values = [x for x, is_inexact in zip(arrays, inexact, strict=True) if is_inexact]
+            return list(jax.vjp(of_inexact, *values)[1](list(cotangents)))
+
+        return pull_back
+
+
+def _named(function: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
+    function.__name__ = original.__name__
+    return function
+
+
+def _struct(array: Any) -> Any:
+    return jax.ShapeDtypeStruct(array.shape, array.dtype)
+
+
+def _shared(value: Any) -> Array:
+    """Return an array in the memory of what a callback is given; JAX must not be called in it."""
+    if isinstance(value, jax.Array):
+        return get_evaluator().share(value)
+    return from_host(np.asarray(value))
+
+
+class Flat:
+    """A function of pytrees as one of arrays, with the structure of its last result."""
+
+    def __init__(self, function: Callable[..., Any], structure: Any, dtypes: Sequence[Any]) -> None:
+        self.function, self.structure = function, structure
+        self.makers = [key_maker(dtype) if is_key(dtype) else None for dtype in dtypes]
+        self.result: Any = None
+        functools.update_wrapper(self, function, updated=())
+
+    def __call__(self, *arrays: Any) -> tuple[Any, ...]:
+        """Compute the function."""
+        leaves = [
+            x if make is None else make(x) for x, make in zip(arrays, self.makers, strict=True)
+        ]
+        args, kwargs = jax.tree.unflatten(self.structure, leaves)
+        results, self.result = jax.tree.flatten(self.function(*args, **kwargs))
+        results = list(map(jax.numpy.asarray, results))
+        self.result_makers = [key_maker(x.dtype) if is_key(x.dtype) else None for x in results]
+        return tuple(map(words_of, results))
+
+    def unflatten(self, results: Sequence[Any]) -> Any:
+        """Return results as the function's."""
+        leaves = [
+            x if make is None else make(x)
+            for x, make in zip(results, self.result_makers, strict=True)
+        ]
+        return jax.tree.unflatten(self.result, leaves)
