@@ -118,3 +118,26 @@ def test_programs_are_made_once() -> None:
     assert len(inside.limited._programs) == 1
     (pull_back,) = inside.pull_backs.values()
     assert len(pull_back._programs) == 1
+
+
+@pytest.mark.parametrize("transform", [jax.jit, jax.grad], ids=["jit", "grad"])
+def test_a_closed_over_tracer_is_refused(transform) -> None:
+    def outer(w):
+        return tracer.jax.limit(lambda x: (x * w).sum())(X)
+
+    with pytest.raises(errors.TracingError, match="closes over"):
+        transform(outer)(jnp.float32(2))
+
+
+def test_a_step_with_its_loss_limited_and_as_a_whole() -> None:
+    def step(loss_of):
+        def run(params, x):
+            slope = jax.grad(total(loss_of))(params, x)
+            return jax.tree.map(lambda p, g: p - 0.1 * g, params, slope)
+
+        return run
+
+    wanted = jax.jit(step(loss))({"w": W}, X)
+    assert_close(jax.jit(step(LIMITED))({"w": W}, X), wanted)
+    whole = tracer.jax.limit(step(loss), memory_limit="100kB", donate_argnums=0)
+    assert_close(whole({"w": W.copy()}, X), wanted)

@@ -212,6 +212,22 @@ def test_letters(name: str) -> None:
     assert "mend:" in letter
 
 
+def test_primitives_of_other_packages_are_what_they_say() -> None:
+    from jax.extend.core import Primitive
+
+    doubled = Primitive("doubled")
+    doubled.def_impl(lambda x, *, times: jnp.sin(x) * times)
+    doubled.def_abstract_eval(lambda x, **_: x)
+    opaque = Primitive("opaque")
+    opaque.def_impl(lambda x: np.asarray(x) + 1)
+    opaque.def_abstract_eval(lambda x: x)
+
+    found = tracer.jax.limit(lambda x: doubled.bind(x, times=3))(jnp.ones(3))
+    np.testing.assert_allclose(found, np.sin(np.ones(3)) * 3, rtol=1e-6)
+    with pytest.raises(errors.UnsupportedError, match="opaque"):
+        tracer.jax.limit(lambda x: opaque.bind(x))(jnp.ones(3))
+
+
 def test_shard_map_and_collectives_are_refused() -> None:
     spec = jax.sharding.PartitionSpec()
     f = jax.shard_map(over_devices, mesh=mesh_of_one(), in_specs=spec, out_specs=spec)

@@ -19,6 +19,7 @@ from tracer.array.dispatch import apply, from_host
 from tracer.array.recording import current_recording
 from tracer.autodiff.transforms import vmap
 from tracer.errors import Source, TracerError, UnsupportedError
+from tracer.jax.foreign import is_foreign, traced_implementation
 from tracer.jax.handover import from_jax_array
 from tracer.jax.platforms import branches_here
 from tracer.jax.sources import source_of
@@ -78,6 +79,8 @@ class Evaluator:
         source = source_of(equation)
         name = equation.primitive.name
         function = RULES.get(name)
+        if function is None and is_foreign(equation.primitive):
+            return self.run(traced_implementation(equation), operands)
         if function is None:
             raise unsupported([(name, source)])
         avals = [*(atom.aval for atom in equation.invars), *(v.aval for v in equation.outvars)]
@@ -180,7 +183,9 @@ def check_supported(closed: Any) -> None:
 def _collect(jaxpr: Any, found: dict[str, Source | None]) -> None:
     for equation in jaxpr.eqns:
         name = equation.primitive.name
-        if name not in RULES:
+        if name not in RULES and is_foreign(equation.primitive):
+            _collect(traced_implementation(equation).jaxpr, found)
+        elif name not in RULES:
             found.setdefault(name, source_of(equation))
         else:
             params = dict(equation.params)

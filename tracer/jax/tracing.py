@@ -22,13 +22,14 @@ def trace(jitted: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     Raises
     ------
     TracingError
-        The function needs the value of an array, or keeps one of another trace.
+        The function needs the value of an array, or closes over one that another trace of JAX's
+        has not computed yet.
     DTypeError
         An argument is no array.
     """
     _ACTIVE.depth += 1
     try:
-        return jitted.trace(*args, **kwargs)
+        traced = jitted.trace(*args, **kwargs)
     except (jax.errors.JAXTypeError, jax.errors.JAXIndexError) as error:
         raise TracingError(
             str(error).split("\n")[0],
@@ -47,6 +48,14 @@ def trace(jitted: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         ) from error
     finally:
         _ACTIVE.depth -= 1
+    # JAX makes such arrays arguments of the jaxpr.
+    if len(traced.jaxpr.in_avals) != len(jax.tree.leaves(traced.args_info)):
+        raise TracingError(
+            f"{traced.fun_name} closes over an array that a transformation of JAX (jit, grad, "
+            "vmap) around it traces",
+            mend="pass the array as an argument: then JAX sees what depends on it",
+        )
+    return traced
 
 
 class _Active(threading.local):

@@ -66,10 +66,11 @@ def remat(equation: Equation, *operands: Array) -> Sequence[Array]:
     if not equation.evaluator.is_differentiated:
         return equation.run(body, operands)
     saving = replace(equation.evaluator, policy=p["policy"])
+    policy = checkpoint_policies.save_only_these_names(SAVED)
     if p["policy"] is None:
         policy = checkpoint_policies.nothing_saveable
-    else:
-        policy = checkpoint_policies.save_only_these_names(SAVED)
+    elif p["policy"] is jax.checkpoint_policies.everything_saveable:
+        policy = checkpoint_policies.everything_saveable
     function = checkpoint(
         lambda *arrays: tuple(saving.run(body, arrays)),
         prevent_cse=bool(p["prevent_cse"]),
