@@ -141,6 +141,19 @@ def test_too_high_orders_of_custom_rules_are_refused() -> None:
             tracer.grad(g)(0.3)
 
 
+def test_a_foreign_primitive_keeps_its_derivative_whatever_its_name() -> None:
+    from jax.extend.core import Primitive
+    from jax.interpreters import ad
+
+    sine = Primitive("sin")  # A name of JAX's own: it is not taken for that.
+    sine.def_impl(lambda x: jnp.sin(x) + 1)
+    sine.def_abstract_eval(lambda x: x)
+    ad.primitive_jvps[sine] = lambda p, t: (sine.bind(*p), 7 * t[0])
+    f = tracer.jax.from_jax(lambda x: sine.bind(x))
+    assert abs(float(f(0.5)) - np.sin(0.5) - 1) < 1e-6
+    assert float(tracer.grad(f)(0.5)) == 7.0
+
+
 def test_errors() -> None:
     with pytest.raises(errors.DTypeError, match="function"):
         tracer.jax.from_jax(3)

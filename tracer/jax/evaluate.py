@@ -19,7 +19,7 @@ from tracer.array.dispatch import apply, from_host
 from tracer.array.recording import current_recording
 from tracer.autodiff.transforms import vmap
 from tracer.errors import Source, TracerError, UnsupportedError
-from tracer.jax.foreign import is_foreign, traced_implementation
+from tracer.jax.foreign import FOREIGN, is_foreign, traced_implementation
 from tracer.jax.handover import from_jax_array
 from tracer.jax.platforms import branches_here
 from tracer.jax.sources import source_of
@@ -78,9 +78,7 @@ class Evaluator:
     def _apply(self, equation: Any, operands: Sequence[Array]) -> Sequence[Array]:
         source = source_of(equation)
         name = equation.primitive.name
-        function = RULES.get(name)
-        if function is None and is_foreign(equation.primitive):
-            return self.run(traced_implementation(equation), operands)
+        function = RULES.get(FOREIGN if is_foreign(equation.primitive) else name)
         if function is None:
             raise unsupported([(name, source)])
         avals = [*(atom.aval for atom in equation.invars), *(v.aval for v in equation.outvars)]
@@ -96,7 +94,7 @@ class Evaluator:
             self,
         )
         keys = [is_key(aval.dtype) for aval in avals]
-        if name not in KEY_RULES and any(keys):
+        if name not in KEY_RULES and any(keys) and not is_foreign(equation.primitive):
             function = partial(_word_by_word, function, keys, avals)
         with _at(source):
             results = function(seen, *operands)
@@ -183,7 +181,7 @@ def check_supported(closed: Any) -> None:
 def _collect(jaxpr: Any, found: dict[str, Source | None]) -> None:
     for equation in jaxpr.eqns:
         name = equation.primitive.name
-        if name not in RULES and is_foreign(equation.primitive):
+        if is_foreign(equation.primitive):
             _collect(traced_implementation(equation).jaxpr, found)
         elif name not in RULES:
             found.setdefault(name, source_of(equation))

@@ -10,6 +10,9 @@ import jax
 from tracer.errors import UnsupportedError
 from tracer.jax.sources import source_of
 
+FOREIGN = "a primitive of another package"
+"""The name of the rule for all of them: they may have the names of JAX's own."""
+
 
 def is_foreign(primitive: Any) -> bool:
     """Tell whether a primitive is not JAX's own, and says how it is computed."""

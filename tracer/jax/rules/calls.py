@@ -22,6 +22,7 @@ from tracer.array.dispatch import apply, apply_many
 from tracer.array.recording import Recording
 from tracer.autodiff.transforms import checkpoint, checkpoint_policies, custom_jvp, custom_vjp
 from tracer.jax.evaluate import SAVED
+from tracer.jax.foreign import FOREIGN, traced_implementation
 from tracer.jax.table import Equation, rule
 
 
@@ -204,6 +205,13 @@ def with_derivative_of_jax(
     if not equation.evaluator.is_differentiated or equation.evaluator.order >= _HIGHEST_ORDER:
         return compute(*operands)
     return _with_tangents_of_jax(_OneEquation(equation, compute), operands)
+
+
+@rule(FOREIGN, takes_keys=True)
+def foreign(equation: Equation, *operands: Array) -> Sequence[Array]:
+    """Compute what the package says; the derivative is the package's too."""
+    body = traced_implementation(equation.original)
+    return with_derivative_of_jax(equation, operands, lambda *arrays: equation.run(body, arrays))
 
 
 def _with_tangents_of_jax(one: _OneEquation, operands: Sequence[Array]) -> list[Array]:

@@ -128,7 +128,7 @@ def svd(equation: Equation, a: Array) -> Sequence[Array]:
     return [s, u, vh]
 
 
-@rule("custom_linear_solve", "linear_solve")
+@rule("custom_linear_solve")
 def custom_linear_solve(equation: Equation, *operands: Array) -> Sequence[Array]:
     """Solve as the program says; the derivative is that of the system, not of the solver."""
     bodies = equation.params["jaxprs"]
