@@ -80,7 +80,8 @@ def is_same_place(shape: Sequence[int], pairs: Pairs) -> Value:
     def place(axis: int) -> Value:
         return ops.iota(shape=tuple(shape), dtype=np.dtype(np.int32), dimension=axis)  # type: ignore[no-any-return]
 
-    return reduce(ops.and_, [ops.compare(place(i), place(j), direction="EQ") for i, j in pairs])
+    equal: list[Value] = [ops.compare(place(i), place(j), direction="EQ") for i, j in pairs]
+    return reduce(ops.and_, equal)
 
 
 __all__ = ["Pairs", "coincident_axes", "is_same_place"]
