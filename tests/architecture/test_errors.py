@@ -11,6 +11,7 @@ import pytest
 
 import tracer
 import tracer.numpy as tnp
+from tests.source_trees import nodes_of
 from tracer import errors
 
 PACKAGE = Path(tracer.__file__).parent
@@ -21,7 +22,7 @@ PROTOCOL = {"StopIteration", "AttributeError", "AssertionError", "NotImplemented
 
 def raised_calls():
     for path in sorted(PACKAGE.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes_of(path):
             if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
                 function = node.exc.func
                 name = (

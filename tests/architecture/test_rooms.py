@@ -11,12 +11,13 @@ import graphlib
 import re
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
 import tracer
+from tests.source_trees import nodes_of
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = Path(tracer.__file__).parent
@@ -76,9 +77,9 @@ OUTSIDE: dict[str, str] = {"jaxlib": "lowering/", "networkx": "ir/graph.py", "ja
 """The one place that may import a library."""
 
 
-def imported_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
+def imported_names(nodes: Iterable[ast.AST]) -> Iterator[tuple[int, str]]:
     """Yield (line, dotted name) of everything that a module imports."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -96,7 +97,7 @@ def crossings(package: Path) -> list[str]:
     found = []
     for path in sorted(package.rglob("*.py")):
         inside = path.relative_to(package)
-        for line, name in imported_names(ast.parse(path.read_text())):
+        for line, name in imported_names(nodes_of(path)):
             reason = _refusal(inside, name)
             if reason:
                 found.append(f"{inside}:{line}: {reason}")
@@ -162,7 +163,7 @@ def test_libraries_are_declared() -> None:
     used = {
         name.split(".")[0]
         for path in PACKAGE.rglob("*.py")
-        for _, name in imported_names(ast.parse(path.read_text()))
+        for _, name in imported_names(nodes_of(path))
     }
     assert used - known - set(sys.stdlib_module_names) - {"tracer"} == set()
 

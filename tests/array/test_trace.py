@@ -109,6 +109,7 @@ def test_tracing_the_same_twice_gives_equal_graphs():
     assert trace(function, [F32]).graph.fingerprint == trace(function, [F32]).graph.fingerprint
 
 
+@pytest.mark.slow
 def test_tracing_takes_time_in_proportion_to_the_ops():
     def seconds_of(repeats):
         def function(x, y):

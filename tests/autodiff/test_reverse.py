@@ -182,6 +182,7 @@ def test_case_differentiates_the_branch_that_runs(index: int, wanted: float) -> 
         value_and_gradient(graph, [2])
 
 
+@pytest.mark.slow
 def test_ten_thousand_nodes_in_linear_time() -> None:
     def chain(x: Value) -> Value:
         for _ in range(5000):

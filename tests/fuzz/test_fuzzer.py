@@ -50,6 +50,7 @@ def test_programs_are_read_as_they_are_written() -> None:
         assert parse(parse(text).text()).text() == parse(text).text()
 
 
+@pytest.mark.slow
 def test_every_program_can_be_traced_and_interpreted() -> None:
     for seed in range(20):
         program = replace(generate(seed), transform="value")

@@ -8,6 +8,7 @@ import pytest
 
 import tracer
 import tracer.numpy as tnp
+from tests.source_trees import nodes_of
 from tracer import lowering
 from tracer.array.trace import trace
 from tracer.ir import interpret
@@ -147,7 +148,7 @@ def test_with_all_settings_off_the_options_are_xla_s_own():
 
 def _calls(name):
     for path in sorted((ROOT / "tracer").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes_of(path):
             if isinstance(node, ast.Call) and name in (
                 getattr(node.func, "attr", ""),
                 getattr(node.func, "id", ""),

@@ -112,6 +112,7 @@ def test_updates_that_clip(index):
     assert_same(interpreted(add, X, value, *operands_of(index))[0], expected, index)
 
 
+@pytest.mark.slow
 @random_indices
 @hypothesis.settings(max_examples=40, deadline=None)
 def test_gradients_of_updates_pass_what_is_dropped_through(index):
@@ -128,6 +129,7 @@ def test_gradients_of_updates_pass_what_is_dropped_through(index):
     assert_same(of_v, padded(weights, 0)[sent_beyond(known(index), SHAPE)], index)
 
 
+@pytest.mark.slow
 @random_indices
 @hypothesis.settings(max_examples=40, deadline=None)
 def test_batches_of_indices(index):

@@ -52,6 +52,7 @@ def _indices(draw: st.DrawFn, item, shape=SHAPE):
 X = np.arange(np.prod(SHAPE), dtype=np.float32).reshape(SHAPE)
 
 
+@pytest.mark.slow
 @hypothesis.given(_indices(_basic))
 @hypothesis.settings(max_examples=200)
 def test_basic_indices(index):
@@ -72,6 +73,7 @@ def test_eager_indices(index):
     assert_same(tnp.asarray(X)[index], X[index], index)
 
 
+@pytest.mark.slow
 @hypothesis.given(_indices(_basic))
 @hypothesis.settings(max_examples=200)
 def test_basic_assignment(index):
@@ -86,6 +88,7 @@ def test_basic_assignment(index):
     assert_same(interpreted(assign, X, value)[0], expected, index)
 
 
+@pytest.mark.slow
 @hypothesis.given(_indices(_advanced))
 @hypothesis.settings(max_examples=200)
 def test_advanced_assignment_and_addition(index):

@@ -309,6 +309,7 @@ def test_sums_of_narrow_floats_do_not_stop_to_grow() -> None:
     np.testing.assert_allclose(evaluated(graph, ones)[0], 3000 * np.e, rtol=2e-3)
 
 
+@pytest.mark.slow
 def test_long_chains_that_are_read_along_two_axes_need_no_stack() -> None:
     def chained(x):
         values = x[:, None] * x[None, :]

@@ -13,6 +13,7 @@ import pytest
 import tracer
 import tracer.numpy as tnp
 from tests.optimizer.acting_programs import ACTING
+from tests.source_trees import nodes_of
 from tracer import ShapeDtype, lowering
 from tracer.array.trace import trace
 from tracer.optimizer.loops.split import SplitSettings
@@ -110,7 +111,7 @@ def test_every_pass_that_is_made_is_a_row() -> None:
     """A pass of another name could not be switched off, and nobody would read of it."""
     made = set()
     for path in sorted((ROOT / "tracer").rglob("*.py")):
-        calls = [n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Call)]
+        calls = [n for n in nodes_of(path) if isinstance(n, ast.Call)]
         for call in calls:
             if isinstance(call.func, ast.Name) and call.func.id == "Pass":
                 name = ".".join(path.relative_to(ROOT).with_suffix("").parts)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import tracer
+from tests.source_trees import nodes_of
 
 PACKAGE = Path(tracer.__file__).parent
 ROOMS = {"target", "lowering"}
@@ -27,7 +28,7 @@ def named(package: Path) -> Iterator[tuple[str, str]]:
         inside = path.relative_to(package)
         if inside.parts[0] in ROOMS:
             continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes_of(path):
             if isinstance(node, ast.Constant) and node.value in PLATFORMS:
                 yield inside.as_posix(), str(node.value)
             name = getattr(node, "attr", getattr(node, "name", getattr(node, "id", None)))

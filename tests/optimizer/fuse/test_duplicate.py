@@ -171,6 +171,7 @@ def read_twice(graph: Graph) -> Graph:
         return builder.finish(results)
 
 
+@pytest.mark.slow
 @given(program=st.one_of(programs(), programs("float")))
 @run_settings(max_examples=100, deadline=None)
 def test_random_programs_keep_their_meaning(program: Program) -> None:

@@ -189,6 +189,7 @@ def test_sums_are_computed_before_the_next_product() -> None:
     assert apply(SCHEDULE, result)[0] is result
 
 
+@pytest.mark.slow
 def test_bodies_are_ordered_too() -> None:
     def program(a: Any, b: Any) -> Any:
         return tracer.fori_loop(0, 3, lambda _, total: total + products_then_sums(a, b), 0.0)
