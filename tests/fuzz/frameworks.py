@@ -68,6 +68,16 @@ def jitted(function: Function) -> Function:
     return compiled
 
 
+def op_by_op(function: Function) -> Function:
+    """Return a function of JAX's names that takes JAX's arrays: NumPy's have no `at`."""
+    import jax
+
+    def of_arrays(*arguments: Any) -> Any:
+        return function(*map(jax.numpy.asarray, arguments))
+
+    return of_arrays
+
+
 def function_of(program: Program, names: dict[str, Any]) -> Function:
     """Return the program's function in a framework, without its transformation."""
     scope = {**names, **program.dims}

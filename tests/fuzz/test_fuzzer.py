@@ -289,6 +289,14 @@ def test_where_only_jit_differs_jax_op_by_op_judges() -> None:
     assert verdict.notes["jax.jit is wrong: JAX op by op computes our values"] == 1
 
 
+def test_op_by_op_jax_has_its_own_arrays() -> None:
+    pytest.importorskip("jax")
+    program = replace(SINE, result="x.at[1:].add(x[:-1])")
+    with mock.patch.object(frameworks, "jitted", return_value=lambda x: 2 * x):
+        verdict = check(program, ("none",), peers=("jax",))
+    assert verdict.failures == []
+
+
 def test_where_jax_differs_op_by_op_too_it_is_a_failure() -> None:
     jax = pytest.importorskip("jax")
     with mock.patch.object(jax.numpy, "sin", jax.numpy.cos):
