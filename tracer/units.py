@@ -17,6 +17,8 @@ _UNITS: dict[str, int] = (
     | {f"{prefix}iB": 1024 ** (i + 1) for i, prefix in enumerate(_PREFIXES)}
 )
 _SIZE = re.compile(r"\s*(\d+(?:\.\d*)?(?:[eE][+-]?\d{1,3})?|\.\d+)\s*([A-Za-z]*)\s*", re.ASCII)
+_SHARE = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*%\s*", re.ASCII)
+_LARGEST = 2**63 - 1
 _FLAGS = ("tensor_size_threshold", "tensor_split_size", "program_cache_size")
 _MEND = (
     "give a positive number of bytes: an int, or a string such as '512MB', '4 GB', '1.5GiB' "
@@ -24,15 +26,15 @@ _MEND = (
 )
 
 
-def parse_bytes(size: int | str) -> int:
+def parse_bytes(size: float | str) -> int:
     """Return a size in bytes.
 
     Parameters
     ----------
-    size : int or str
-        A number of bytes, or a string with a unit: powers of 1000 (kB or KB, MB, GB, TB) or of
-        1024 (KiB, MiB, GiB, TiB). Digits without a unit are bytes, and a whole number. With a unit,
-        fractions of a byte are dropped, so that a limit never grows.
+    size : int, float or str
+        A whole number of bytes, such as 4e9, or a string with a unit: powers of 1000 (kB or KB, MB,
+        GB, TB) or of 1024 (KiB, MiB, GiB, TiB). Digits without a unit are bytes, and a whole
+        number. With a unit, fractions of a byte are dropped, so that a limit never grows.
 
     Returns
     -------
@@ -42,8 +44,8 @@ def parse_bytes(size: int | str) -> int:
     Raises
     ------
     ArgumentError
-        Anything else: zero, a negative number, NaN, a bool, a unit not named above, or a fraction
-        without a unit.
+        Anything else: zero, a negative number, NaN, a bool, a unit not named above, a fraction
+        without a unit, or 2**63 and more.
 
     Examples
     --------
@@ -54,7 +56,32 @@ def parse_bytes(size: int | str) -> int:
     number = _parse_text(size) if isinstance(size, str) else _as_integer(size)
     if number < 1:
         raise ArgumentError(f"a size of {size!r} is not positive", mend=_MEND)
+    if number > _LARGEST:
+        raise ArgumentError(f"a size of {size!r} is more than any memory has", mend=_MEND)
     return number
+
+
+def parse_share(text: str) -> Fraction:
+    """Return a percentage as a share.
+
+    Raises
+    ------
+    ArgumentError
+        It is no percentage above 0 and up to 100.
+
+    Examples
+    --------
+    >>> from tracer.units import parse_share
+    >>> parse_share("12.5%")
+    Fraction(1, 8)
+    """
+    match = _SHARE.fullmatch(text)
+    share = Fraction(match[1]) / 100 if match else Fraction(0)
+    if not 0 < share <= 1:
+        raise ArgumentError(
+            f"{text!r} is not a percentage above 0 and up to 100", mend="give one such as '80%'"
+        )
+    return share
 
 
 def _parse_text(size: str) -> int:
@@ -72,7 +99,7 @@ def _as_integer(size: Any) -> int:
     if isinstance(size, bool):
         raise ArgumentError(f"{size!r} is not a size in bytes", mend=_MEND)
     try:
-        return operator.index(size)
+        return int(size) if isinstance(size, float) and size.is_integer() else operator.index(size)
     except TypeError as error:
         raise ArgumentError(f"{size!r} is not a size in bytes", mend=_MEND) from error
 
@@ -153,4 +180,4 @@ def _flag_mend(name: str) -> str:
     return f"{guess}the flags are {known}"
 
 
-__all__ = ["format_bytes", "parse_bytes", "parse_flags"]
+__all__ = ["format_bytes", "parse_bytes", "parse_flags", "parse_share"]

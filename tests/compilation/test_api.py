@@ -12,6 +12,7 @@ import pytest
 
 import tracer
 import tracer.numpy as tnp
+from tracer import lowering
 from tracer.compilation.options import bound_programs_if_asked
 from tracer.ir import ShapeDtype
 
@@ -109,7 +110,7 @@ def test_an_argument_that_is_no_array_is_named(wrong: Any) -> None:
         tracer.compile(lambda x, y: x)(X, {"a": wrong})
 
 
-@pytest.mark.parametrize("wrong", [None, 3, "text", np.zeros(3)])
+@pytest.mark.parametrize("wrong", [3, "text", np.zeros(3)])
 def test_only_functions_are_compiled(wrong: Any) -> None:
     with pytest.raises(tracer.DTypeError, match="takes a function"):
         tracer.compile(wrong)
@@ -309,6 +310,16 @@ def test_threshold_and_split_size_as_arguments() -> None:
     assert whole.loops == ()
 
 
+def test_a_percentage_is_a_part_of_what_is_free() -> None:
+    half = tracer.compile(outer_sum, memory_limit="50%").plan(BIG)
+    free = lowering.free_bytes(lowering.find_device(None))
+    assert half.limit_bytes is not None
+    assert 0.4 * free < half.limit_bytes < 0.6 * free
+    with pytest.raises(tracer.ArgumentError, match="'150%' is not a percentage"):
+        tracer.compile(outer_sum, memory_limit="150%")
+
+
+@pytest.mark.xla
 def test_auto_takes_what_is_free() -> None:
     plan = tracer.compile(outer_sum, memory_limit="auto").plan(BIG)
     assert plan.limit_bytes is not None

@@ -10,10 +10,11 @@ import pytest
 
 from tracer.compilation.returned_arguments import returned_arguments
 from tracer.compilation.signature import read_call
+from tracer.compilation.statics import Statics
 
 
 def pairs(function: Callable[..., Any], *args: Any, donated: Any = (), **kwargs: Any) -> Any:
-    call = read_call(function, (), args, kwargs)
+    call = read_call(function, Statics(), args, kwargs)
     return returned_arguments(call, donated)
 
 

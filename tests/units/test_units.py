@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tracer.errors import ArgumentError
-from tracer.units import format_bytes, parse_bytes, parse_flags
+from tracer.units import format_bytes, parse_bytes, parse_flags, parse_share
 
 
 @pytest.mark.parametrize(
@@ -119,3 +120,24 @@ def test_parse_flags_refuses(flags: str, said: str) -> None:
     with pytest.raises(ArgumentError) as caught:
         parse_flags(flags)
     assert said in caught.value.mend
+
+
+@pytest.mark.parametrize(("size", "wanted"), [(4e9, 4_000_000_000), (1.0, 1), (np.float64(8), 8)])
+def test_whole_floats_are_sizes(size: float, wanted: int) -> None:
+    found = parse_bytes(size)
+    assert found == wanted
+    assert type(found) is int
+
+
+@pytest.mark.parametrize("size", [1.5, float("inf"), float("nan"), -1.0, "1e400GB", 2**63, 1e300])
+def test_what_no_memory_has_is_refused(size: Any) -> None:
+    with pytest.raises(ArgumentError):
+        parse_bytes(size)
+
+
+def test_percentages_are_shares() -> None:
+    assert parse_share("50%") == Fraction(1, 2)
+    assert parse_share(" .5 % ") == Fraction(1, 200)
+    for text in ("0%", "101%", "-5%", "%", "50", "1e1%"):
+        with pytest.raises(ArgumentError, match="percentage"):
+            parse_share(text)

@@ -19,7 +19,7 @@ from tracer.compilation.buckets import Bucket, Request, type_of
 from tracer.errors import ArgumentError, ShapeError
 from tracer.optimizer.plan import Plan
 
-_OWN_OPTIONS = ("donate_argnums", "donate_argnames", "static_argnums")
+_OWN_OPTIONS = ("donate_argnums", "donate_argnames", "static_argnums", "static_argnames")
 
 
 class BucketedFunction:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tracer.array.array import Array
+from tracer.compilation.parameters import Parameters, read_names
 from tracer.compilation.signature import Call
 from tracer.errors import ArgumentError, DonatedArrayError
-
-_BY_POSITION = {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD}
-_BY_NAME = {inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD}
 
 
 @dataclass(frozen=True)
@@ -39,40 +36,13 @@ def resolve_donation(
     ArgumentError
         A name is no parameter of the function.
     """
-    wanted = _names(names)
-    parameters = _parameters(function)
-    by_position = [name for name, kind in parameters.items() if kind in _BY_POSITION]
-    by_name = {name for name, kind in parameters.items() if kind in _BY_NAME}
-    takes_any = inspect.Parameter.VAR_KEYWORD in parameters.values() or not parameters
-    for name in wanted:
-        if name not in by_name and not takes_any:
-            raise ArgumentError(
-                f"donate_argnames names {name!r}, but the function has no argument of that name",
-                mend=f"use one of {', '.join(map(repr, sorted(by_name))) or 'donate_argnums'}",
-            )
-    found = {by_position.index(name) for name in wanted if name in by_position}
-    required = tuple((i, by_position[i] if i < len(by_position) else None) for i in positions)
-    known = by_name.intersection(name for _, name in required if name is not None)
-    return Donation(tuple(sorted(found.union(positions))), frozenset(wanted | known), required)
-
-
-def _names(names: str | Sequence[str]) -> set[str]:
-    many = (names,) if isinstance(names, str) else names
-    if not isinstance(many, Sequence | Set) or not all(isinstance(name, str) for name in many):
-        raise ArgumentError(
-            f"donate_argnames takes names of arguments, not {names!r}",
-            mend="give a str or a sequence of them, such as donate_argnames='state'",
-        )
-    return set(many)
-
-
-def _parameters(function: Callable[..., Any]) -> dict[str, Any]:
-    """Return the kind of each parameter; nothing for builtins without a signature."""
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):
-        return {}
-    return {name: parameter.kind for name, parameter in signature.parameters.items()}
+    wanted = read_names("donate_argnames", names)
+    parameters = Parameters(function)
+    parameters.require("donate_argnames", wanted)
+    found = parameters.positions_of(wanted)
+    required = tuple((i, parameters.name_at(i)) for i in positions)
+    known = parameters.by_name.intersection(name for _, name in required if name is not None)
+    return Donation(tuple(sorted({*found, *positions})), frozenset(wanted | known), required)
 
 
 def donated_leaves(call: Call, donation: Donation) -> tuple[int, ...]:

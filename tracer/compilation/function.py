@@ -7,7 +7,7 @@ import threading
 import types
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, overload
 
 from tracer import tree
 from tracer.array.active import ACTIVE
@@ -21,7 +21,7 @@ from tracer.compilation.mesh_arguments import options_for
 from tracer.compilation.options import CompileOptions, compile_options
 from tracer.compilation.program import Program, build_program
 from tracer.compilation.progress import Progress, watched
-from tracer.compilation.signature import Call, program_key, read_call, split_statics
+from tracer.compilation.signature import Call, program_key, read_call
 from tracer.errors import (
     ArgumentError,
     DeviceError,
@@ -70,12 +70,12 @@ class CompiledFunction:
         return self._call_nested(args, kwargs) if program is None else self._run(program, args)
 
     def _call_nested(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        positions = self._options.static_argnums
+        statics = self._options.statics
         try:
-            dynamic, statics = (args, ()) if not positions else split_statics(args, positions)
-            leaves, structure = tree.flatten((dynamic, kwargs))
+            arguments, values = statics.split(args, kwargs) if statics else ((args, kwargs), ())
+            leaves, structure = tree.flatten(arguments)
             types = tuple([leaf._signature for leaf in leaves])
-            program: Program | None = self._programs[program_key(structure, types, statics)]
+            program: Program | None = self._programs[program_key(structure, types, values)]
         except (KeyError, AttributeError, ArgumentError):
             program = None
         return self._call_slowly(args, kwargs) if program is None else self._run(program, leaves)
@@ -143,7 +143,7 @@ class CompiledFunction:
             raise twice from None
 
     def _read(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
-        return read_call(self._function, self._options.static_argnums, args, kwargs)
+        return read_call(self._function, self._options.statics, args, kwargs)
 
     @property
     def _name(self) -> str:
@@ -267,13 +267,24 @@ class CompiledFunction:
         return f"<compiled {self._name}>"
 
 
+@overload
+def compile(fn: Callable[..., Any], **options: Any) -> CompiledFunction: ...
+
+
+@overload
 def compile(
-    fn: Callable[..., Any],
+    fn: None = None, **options: Any
+) -> Callable[[Callable[..., Any]], CompiledFunction]: ...
+
+
+def compile(  # type: ignore[misc] # the overloads say what is returned, not each option again
+    fn: Callable[..., Any] | None = None,
     *,
-    memory_limit: int | str | None = None,
+    memory_limit: float | str | None = None,
     donate_argnums: int | Sequence[int] = (),
     donate_argnames: str | Sequence[str] = (),
     static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Sequence[str] = (),
     device: Any = None,
     tensor_size_threshold: int | str | None = None,
     tensor_split_size: int | str | None = None,
@@ -283,17 +294,19 @@ def compile(
     mesh: Mesh | None = None,
     in_shardings: Any = None,
     out_shardings: Any = None,
-) -> CompiledFunction:
+) -> Any:
     """Compile a function of arrays, to run within a byte limit.
 
     Parameters
     ----------
-    fn : callable
-        A function of arrays and nested containers of them, written with `tracer.numpy`.
-    memory_limit : int or str, optional
-        Bytes for the whole program: arguments, results, temporaries and library scratch. An int,
-        "4GB" (4e9 bytes), "4GiB" (2**32), or "auto" for what the device has free. By default
-        there is no limit (or `TRACER_MEMORY_LIMIT` in the environment).
+    fn : callable, optional
+        A function of arrays and nested containers of them, written with `tracer.numpy`. Without it
+        a decorator with these options is returned: `@tracer.compile(memory_limit="1GB")`.
+    memory_limit : int, float or str, optional
+        Bytes for the whole program: arguments, results, temporaries and library scratch. A number,
+        "4GB" (4e9 bytes), "4GiB" (2**32), "auto" for what the device has free when the program is
+        made, or "50%" for a part of that. By default there is no limit (or `TRACER_MEMORY_LIMIT` in
+        the environment).
     donate_argnums : int or tuple of int
         Arguments whose memory the results may take over. They cannot be used after the call. If no
         result can use an argument's memory, it is freed after the call, and a `DonationWarning`
@@ -303,8 +316,10 @@ def compile(
         The same by name. An argument named in either is donated whether it is passed by position
         or by name.
     static_argnums : int or tuple of int
-        Positional arguments that are not arrays, but hashable. The function is compiled again for
-        each value.
+        Arguments that are not arrays, but hashable. The function is compiled again for each value.
+    static_argnames : str or tuple of str
+        The same by name. As in JAX, an argument named in either is static whether it is passed by
+        position or by name; where both are given, they are taken as they are.
     device : str or Device, optional
         Such as "cpu:0"; by default the default device.
     tensor_size_threshold : int or str, optional
@@ -370,13 +385,17 @@ def compile(
     >>> f(tnp.zeros(1000), tnp.ones(1000))[:2]
     Array([1000., 1000.])
     """
+    asked = locals()
+    if fn is None:
+        return functools.partial(compile, **{k: v for k, v in asked.items() if k != "fn"})
     if not callable(fn):
         raise DTypeError(
             f"tracer.compile takes a function, not {type(fn).__name__}",
             mend="pass the function itself: tracer.compile(f), not tracer.compile(f(x))",
         )
     options = compile_options(
-        fn, memory_limit, donate_argnums, donate_argnames, static_argnums, device,
+        fn, memory_limit, donate_argnums, donate_argnames, static_argnums,
+        static_argnames, device,
         tensor_size_threshold, tensor_split_size, split, passes, planning_seconds,
     )  # fmt: skip
     spread = resolve_spread(mesh, in_shardings, out_shardings)

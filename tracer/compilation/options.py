@@ -10,11 +10,13 @@ from typing import Any, TypeVar
 
 from tracer import lowering
 from tracer.compilation.donation import Donation, resolve_donation
+from tracer.compilation.parameters import read_names
+from tracer.compilation.statics import Statics, resolve_statics
 from tracer.errors import ArgumentError
 from tracer.optimizer.pipeline import SPLIT_NAME
 from tracer.optimizer.selection import rule_names, switched_off
 from tracer.sharding import Spread
-from tracer.units import parse_bytes, parse_flags
+from tracer.units import parse_bytes, parse_flags, parse_share
 
 AUTO = "auto"
 _SPLIT = {AUTO: True, "never": False}
@@ -23,11 +25,11 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class CompileOptions:
-    """Checked options; sizes in bytes, `limit` is None, a number or "auto"."""
+    """Checked options; sizes in bytes, `limit` is None, a number, "auto" or a percentage."""
 
     limit: int | str | None
     donation: Donation
-    static_argnums: tuple[int, ...]
+    statics: Statics
     device: Any
     threshold_bytes: int | None
     split_bytes: int | None
@@ -39,10 +41,11 @@ class CompileOptions:
 
 def compile_options(
     fn: Callable[..., Any],
-    memory_limit: int | str | None,
+    memory_limit: float | str | None,
     donate_argnums: int | Sequence[int],
     donate_argnames: str | Sequence[str],
     static_argnums: int | Sequence[int],
+    static_argnames: str | Sequence[str],
     device: Any,
     tensor_size_threshold: int | str | None,
     tensor_split_size: int | str | None,
@@ -68,10 +71,13 @@ def compile_options(
     split_size = _bytes(tensor_split_size, flags.get("tensor_split_size"))
     positions = _positions("donate_argnums", donate_argnums)
     donation = resolve_donation(fn, positions, donate_argnames)
-    static = _positions("static_argnums", static_argnums)
-    if set(donation.positions) & set(static):
+    names = read_names("static_argnames", static_argnames)
+    positions = _positions("static_argnums", static_argnums)
+    statics = resolve_statics(fn, positions, tuple(sorted(names)))
+    both = {*set(donation.positions) & set(statics.positions), *donation.names & statics.names}
+    if both:
         raise ArgumentError(
-            f"argument {min(set(donation.positions) & set(static))} is both donated and static",
+            f"argument {min(both, key=str)!r} is both donated and static",
             mend="a static argument has no memory to donate: name it in one of the two only",
         )
     if split not in _SPLIT:
@@ -82,7 +88,7 @@ def compile_options(
         )
     in_slices = _SPLIT[split] and SPLIT_NAME not in disabled
     return CompileOptions(
-        limit, donation, static, device, threshold, split_size, in_slices, disabled,
+        limit, donation, statics, device, threshold, split_size, in_slices, disabled,
         _seconds(planning_seconds),
     )  # fmt: skip
 
@@ -113,8 +119,18 @@ def _seconds(value: float | None) -> float | None:
     return float(value)
 
 
-def _limit(value: int | str | None) -> int | str | None:
-    return value if value is None or value == AUTO else parse_bytes(value)
+def _limit(value: float | str | None) -> int | str | None:
+    if value is None or value == AUTO:
+        return value
+    if isinstance(value, str) and value.rstrip().endswith("%"):
+        parse_share(value)
+        return value
+    return parse_bytes(value)
+
+
+def limit_of_free(limit: str, free_bytes: int) -> int:
+    """Return the bytes that "auto" or a percentage stands for, of what a device has free."""
+    return free_bytes if limit == AUTO else max(1, int(parse_share(limit) * free_bytes))
 
 
 def from_environment(variable: str, read: Callable[[str], Result]) -> Result | None:

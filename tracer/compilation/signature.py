@@ -16,6 +16,7 @@ from tracer.array.promotion import Dtype, default_dtype, scalar_value, weak_clas
 from tracer.array.trace import Traced, trace, write_back
 from tracer.array.weak import Signature, WeakType, strong_type
 from tracer.autodiff import recompute_large, segment_scans
+from tracer.compilation.statics import Statics, Values, bound
 from tracer.errors import ArgumentError, DTypeError, RangeError
 from tracer.ir import ShapeDtype
 
@@ -35,7 +36,7 @@ class Call:
     signatures : tuple of ShapeDtype and WeakType
         Types of the leaves. A Python number has a weak type, whatever its value.
     statics : tuple
-        Positions and values of the static arguments.
+        Positions or names of the static arguments, and their values.
     leaf_ranges : tuple of (int, int)
         First and last-plus-one leaf of each positional argument; static ones have none.
     keyword_ranges : dict of str to (int, int)
@@ -48,7 +49,7 @@ class Call:
     leaves: tuple[Any, ...]
     structure: tree.Structure
     signatures: tuple[Signature, ...]
-    statics: tuple[tuple[int, Any], ...]
+    statics: Values
     leaf_ranges: tuple[tuple[int, int], ...]
     keyword_ranges: dict[str, tuple[int, int]]
     is_flat: bool
@@ -136,7 +137,7 @@ class Call:
 
 def read_call(
     function: Callable[..., Any],
-    static_argnums: tuple[int, ...],
+    statics: Statics,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> Call:
@@ -149,39 +150,25 @@ def read_call(
     DTypeError
         A leaf is no array, number or nested container of them.
     """
-    dynamic, statics = split_statics(args, static_argnums)
-    paths, found, structure = tree.flatten_with_paths((dynamic, kwargs))
+    arguments, values = statics.split(args, kwargs)
+    paths, found, structure = tree.flatten_with_paths(arguments)
     read = [_leaf(path, leaf) for path, leaf in zip(paths, found, strict=True)]
     return Call(
-        _without_statics(function, statics, len(args)),
+        bound(function, values, len(args)),
         tuple([leaf for leaf, _ in read]),
         structure,
         tuple([signature for _, signature in read]),
-        statics,
-        _leaf_ranges(args, static_argnums),
-        _keyword_ranges(kwargs, len(read)),
-        not statics and not kwargs and len(read) == len(args),
+        values,
+        _leaf_ranges(args, statics.places(len(args))),
+        _keyword_ranges(arguments[1], len(read)),
+        not values and not kwargs and len(read) == len(args),
     )
-
-
-def split_statics(
-    args: tuple[Any, ...], static_argnums: tuple[int, ...]
-) -> tuple[tuple[Any, ...], tuple[tuple[int, Any], ...]]:
-    """Return the arguments that are not static, and the positions and values of those that are.
-
-    Raises
-    ------
-    ArgumentError
-        A static argument is missing or cannot be hashed.
-    """
-    statics = tuple([(i, _static(args, i)) for i in static_argnums])
-    return tuple([item for i, item in enumerate(args) if i not in static_argnums]), statics
 
 
 def program_key(
     structure: tree.Structure,
     signatures: tuple[Signature, ...],
-    statics: tuple[tuple[int, Any], ...],
+    statics: Values,
 ) -> tuple[Any, ...]:
     """Return what a compiled program depends on.
 
@@ -201,22 +188,6 @@ def _static_key(value: Any) -> tuple[Any, ...]:
     if cls is float or cls is complex:
         return cls, repr(value)
     return cls, value
-
-
-def _static(args: tuple[Any, ...], position: int) -> Any:
-    if position >= len(args):
-        raise ArgumentError(
-            f"static argument {position} is missing: {len(args)} positional arguments were given",
-            mend="pass static arguments by position",
-        )
-    try:
-        hash(args[position])
-    except TypeError as error:
-        raise ArgumentError(
-            f"static argument {position}, a {type(args[position]).__name__}, cannot be hashed",
-            mend="pass a hashable value (a tuple for a list), or do not declare it static",
-        ) from error
-    return args[position]
 
 
 def _leaf(path: str, leaf: Any) -> tuple[Any, Signature]:
@@ -257,26 +228,10 @@ def _argument(path: str) -> str:
     return f"{'args' if kind == '0' else 'kwargs'}{rest}"
 
 
-def _without_statics(
-    function: Callable[..., Any], statics: tuple[tuple[int, Any], ...], count: int
-) -> Callable[..., Any]:
-    if not statics:
-        return function
-    fixed = dict(statics)
-
-    def bound(*dynamic: Any, **kwargs: Any) -> Any:
-        rest = iter(dynamic)
-        return function(*(fixed[i] if i in fixed else next(rest) for i in range(count)), **kwargs)
-
-    return bound
-
-
-def _leaf_ranges(
-    args: tuple[Any, ...], static_argnums: tuple[int, ...]
-) -> tuple[tuple[int, int], ...]:
+def _leaf_ranges(args: tuple[Any, ...], static: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
     ranges, start = [], 0
     for position, item in enumerate(args):
-        count = 0 if position in static_argnums else len(tree.leaves(item))
+        count = 0 if position in static else len(tree.leaves(item))
         ranges.append((start, start + count))
         start += count
     return tuple(ranges)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tracer import lowering
 from tracer.array.trace import Traced
 from tracer.compilation.donation import donated_leaves
-from tracer.compilation.options import AUTO, CompileOptions
+from tracer.compilation.options import CompileOptions, limit_of_free
 from tracer.compilation.signature import Call
 from tracer.optimizer.budget import Budget
 
@@ -69,11 +69,11 @@ def read_task(call: Call, options: CompileOptions, name: str) -> Task:
     donated = donated_leaves(call, options.donation)
     limit = options.limit
     if isinstance(limit, str):
-        assert limit == AUTO
         # Processes of a mesh plan for the device that has least.
-        limit = (
+        free = (
             lowering.free_bytes(device)
             if spread is None
-            else lowering.least_free_bytes(spread.mesh, f"find memory_limit='auto' for {name}")
+            else lowering.least_free_bytes(spread.mesh, f"find memory_limit={limit!r} for {name}")
         )
+        limit = limit_of_free(limit, free)
     return Task(name, call, donated, device, limit, options)

@@ -13,10 +13,9 @@ import jax
 import numpy as np
 
 from tracer.compilation.comparison import Check, Evidence
+from tracer.compilation.statics import Arguments, Statics, joined
 from tracer.jax.handover import words_of
-from tracer.jax.tracing import named
-
-Statics = tuple[tuple[int, ...], tuple[str, ...]]
+from tracer.jax.tracing import jitted_with, named
 
 
 def compare(
@@ -27,7 +26,7 @@ def compare(
     results: Any,
 ) -> Check:
     """Compare results with those of `jax.jit` of the function on these arguments."""
-    jitted = jax.jit(function, static_argnums=statics[0], static_argnames=statics[1])
+    jitted = jitted_with(statics, function)
     wanted = jitted(*args, **kwargs)
     moved = []
     for step in (1, -1):
@@ -46,9 +45,7 @@ def _hosts(tree: Any) -> list[np.ndarray[Any, Any]]:
     return [np.asarray(words_of(leaf)) for leaf in jax.tree.leaves(tree)]
 
 
-def _moved(
-    statics: Statics, args: tuple[Any, ...], kwargs: dict[str, Any], step: int
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _moved(statics: Statics, args: tuple[Any, ...], kwargs: dict[str, Any], step: int) -> Arguments:
     """Move the inexact arguments by their last digit."""
 
     def move(leaf: Any) -> Any:
@@ -57,12 +54,5 @@ def _moved(
             return leaf
         return x * (1 + step * float(jax.numpy.finfo(x.dtype).eps))
 
-    static = {i % len(args) for i in statics[0] if -len(args) <= i < len(args)}
-    positional = tuple(
-        arg if i in static else jax.tree.map(move, arg) for i, arg in enumerate(args)
-    )
-    keywords = {
-        key: value if key in statics[1] else jax.tree.map(move, value)
-        for key, value in kwargs.items()
-    }
-    return positional, keywords
+    dynamic, values = statics.split(args, kwargs)
+    return joined(values, len(args), *jax.tree.map(move, dynamic))

@@ -12,10 +12,11 @@ from tracer.array.array import Array
 from tracer.array.convert import as_array
 from tracer.array.dispatch import apply_graph
 from tracer.array.recording import Recording, current_recording
+from tracer.compilation.statics import joined, resolve_statics
 from tracer.errors import DTypeError
 from tracer.jax.evaluate import Evaluator, check_supported, convert_arguments
-from tracer.jax.limited import Names, Positions, resolved_statics, tuple_of, without_statics
-from tracer.jax.tracing import trace
+from tracer.jax.limited import Names, Positions, tuple_of
+from tracer.jax.tracing import jitted_with, trace
 
 
 def from_jax(
@@ -56,17 +57,17 @@ def from_jax(
         raise DTypeError(
             f"tracer.jax.from_jax takes a function, not {type(fn).__name__}", mend="give one"
         )
-    statics = resolved_statics(fn, tuple_of(static_argnums), tuple_of(static_argnames))
-    jitted = jax.jit(fn, static_argnums=statics[0], static_argnames=statics[1])
+    statics = resolve_statics(fn, tuple_of(static_argnums), tuple_of(static_argnames))
+    jitted = jitted_with(statics, fn)
 
     @functools.wraps(fn)
     def imported(*args: Any, **kwargs: Any) -> Any:
-        dynamic, keywords = without_statics(statics, args, kwargs)
-        leaves, structure = jax.tree.flatten((dynamic, keywords))
+        dynamic, values = statics.split(args, kwargs)
+        leaves, structure = jax.tree.flatten(dynamic)
         arrays = [as_array(leaf) for leaf in leaves]
         types = map(_struct, arrays)
-        given_args, given_kwargs = jax.tree.unflatten(structure, types)
-        traced = trace(jitted, *_with_statics(statics, args, kwargs, given_args, given_kwargs))
+        given = jax.tree.unflatten(structure, types)
+        traced = trace(jitted, *joined(values, len(args), *given))
         check_supported(traced.jaxpr)
         results = _evaluate(traced.jaxpr, arrays)
         return jax.tree.unflatten(jax.tree.structure(traced.out_info), results)
@@ -76,20 +77,6 @@ def from_jax(
 
 def _struct(array: Array) -> Any:
     return jax.ShapeDtypeStruct(array.shape, array.dtype, weak_type=array.weak_type)
-
-
-def _with_statics(
-    statics: tuple[tuple[int, ...], tuple[str, ...]],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    dynamic: tuple[Any, ...],
-    keywords: dict[str, Any],
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Put static arguments between those that are arrays."""
-    rest = iter(dynamic)
-    static = {i % len(args) for i in statics[0] if -len(args) <= i < len(args)}
-    whole = tuple(arg if i in static else next(rest) for i, arg in enumerate(args))
-    return whole, {key: keywords.get(key, value) for key, value in kwargs.items()}
 
 
 def _evaluate(closed: Any, arrays: list[Array]) -> list[Array]:

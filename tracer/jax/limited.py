@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,12 +11,13 @@ import jax
 
 from tracer.compilation.comparison import Check
 from tracer.compilation.function import CompiledFunction, compile
+from tracer.compilation.statics import Statics, bound, resolve_statics
 from tracer.errors import ArgumentError, DTypeError, UnsupportedError
 from tracer.jax.check import compare
 from tracer.jax.evaluate import Evaluator, check_supported
 from tracer.jax.handover import from_jax_array, to_jax_array, words_of
 from tracer.jax.inside import Flat, Inside
-from tracer.jax.tracing import is_tracing, named, trace
+from tracer.jax.tracing import is_tracing, jitted_with, named, trace
 from tracer.jax.types import physical_type
 from tracer.optimizer.plan import Plan
 
@@ -46,17 +46,16 @@ class LimitedFunction:
         self,
         function: Callable[..., Any],
         options: dict[str, Any],
-        statics: tuple[tuple[int, ...], tuple[str, ...]],
+        statics: Statics,
         donated: tuple[Positions, Names],
     ) -> None:
         functools.update_wrapper(self, function, updated=())
         self._function = function
         self._options = options
         self._statics = statics
-        self._jitted = jax.jit(
+        self._jitted = jitted_with(
+            statics,
             function,
-            static_argnums=statics[0],
-            static_argnames=statics[1],
             donate_argnums=donated[0] or None,
             donate_argnames=donated[1] or None,
         )
@@ -92,11 +91,10 @@ class LimitedFunction:
                 f"{named(self._function)}, which has a limit, in a function that has one",
                 mend="call the function itself, f.__wrapped__: the outer limit covers it",
             )
-        dynamic = without_statics(self._statics, args, kwargs)
+        dynamic, fixed = self._statics.split(args, kwargs)
         leaves, structure = jax.tree.flatten(dynamic)
         leaves = [x if hasattr(x, "dtype") else jax.numpy.asarray(x) for x in leaves]
         dtypes = tuple(leaf.dtype for leaf in leaves)
-        fixed = statics_of(self._statics, args, kwargs)
         key = structure, dtypes, fixed
         if key not in self._insides:
             flat = Flat(bound(self._function, fixed, len(args)), structure, dtypes)
@@ -106,7 +104,7 @@ class LimitedFunction:
         return flat.unflatten(results)
 
     def _with_same_options(self, function: Callable[..., Any]) -> LimitedFunction:
-        return LimitedFunction(function, self._options, ((), ()), ((), ()))
+        return LimitedFunction(function, self._options, Statics(), ((), ()))
 
     def program_of(self, *types: Any) -> tuple[CompiledFunction, tuple[Any, ...]]:
         """Return the program for types, compiled, and the types of its results."""
@@ -168,7 +166,7 @@ class LimitedFunction:
 
     def _leaves(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         """Return the leaves of the arguments that are arrays, in the order of the trace."""
-        leaves: list[Any] = jax.tree.leaves(without_statics(self._statics, args, kwargs))
+        leaves: list[Any] = jax.tree.leaves(self._statics.split(args, kwargs)[0])
         return leaves
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
@@ -186,7 +184,7 @@ def _copied(leaf: Any) -> Any:
 def limit(
     fn: Callable[..., Any],
     *,
-    memory_limit: int | str | None = None,
+    memory_limit: float | str | None = None,
     static_argnums: Positions = (),
     static_argnames: Names = (),
     donate_argnums: Positions = (),
@@ -200,7 +198,7 @@ def limit(
     ----------
     fn : callable
         What `jax.jit` takes: a function of pytrees of arrays, written with JAX.
-    memory_limit : int or str, optional
+    memory_limit : int, float or str, optional
         Bytes for the whole program: arguments, results, temporaries and library scratch. As for
         `tracer.compile`.
     static_argnums, static_argnames : int, str or sequences of these, optional
@@ -245,7 +243,7 @@ def limit(
         )
     options: dict[str, Any] = {"memory_limit": memory_limit, "split": split, "passes": passes}
     compile(fn, **options)  # The options are checked here, not at the first call.
-    statics = resolved_statics(fn, tuple_of(static_argnums), tuple_of(static_argnames))
+    statics = resolve_statics(fn, tuple_of(static_argnums), tuple_of(static_argnames))
     return LimitedFunction(
         fn, options, statics, (tuple_of(donate_argnums), tuple_of(donate_argnames))
     )
@@ -254,57 +252,3 @@ def limit(
 def tuple_of(value: Any) -> tuple[Any, ...]:
     """Return positions or names, of which there may be one, as a tuple."""
     return (value,) if isinstance(value, int | str) else tuple(value)
-
-
-def resolved_statics(
-    fn: Callable[..., Any], positions: tuple[int, ...], names: tuple[str, ...]
-) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Complete positions by names and names by positions, as JAX does where one is given."""
-    if bool(positions) == bool(names):
-        return positions, names
-    try:
-        parameters = list(inspect.signature(fn).parameters.values())
-    except (ValueError, TypeError):
-        return positions, names
-    by_position = [
-        p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
-    ]
-    if positions:
-        known = range(-len(by_position), len(by_position))
-        return positions, tuple(by_position[i] for i in positions if i in known)
-    return tuple(by_position.index(name) for name in names if name in by_position), names
-
-
-def without_statics(
-    statics: tuple[tuple[int, ...], tuple[str, ...]], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the arguments that are arrays."""
-    positions, names = statics
-    static = {i % len(args) for i in positions if -len(args) <= i < len(args)}
-    dynamic = tuple(arg for i, arg in enumerate(args) if i not in static)
-    return dynamic, {key: value for key, value in kwargs.items() if key not in names}
-
-
-def statics_of(
-    statics: tuple[tuple[int, ...], tuple[str, ...]], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[tuple[Any, Any], ...]:
-    """Return the positions and names of static arguments with their values."""
-    positions = sorted({i % len(args) for i in statics[0] if -len(args) <= i < len(args)})
-    by_name = [(key, value) for key, value in sorted(kwargs.items()) if key in statics[1]]
-    return (*((i, args[i]) for i in positions), *by_name)
-
-
-def bound(
-    function: Callable[..., Any], fixed: tuple[tuple[Any, Any], ...], count: int
-) -> Callable[..., Any]:
-    """Return a function with its static arguments given."""
-    values = dict(fixed)
-    keywords = {key: value for key, value in fixed if isinstance(key, str)}
-
-    @functools.wraps(function)
-    def of_arrays(*args: Any, **kwargs: Any) -> Any:
-        rest = iter(args)
-        whole = [values[i] if i in values else next(rest) for i in range(count)]
-        return function(*whole, **kwargs, **keywords)
-
-    return of_arrays

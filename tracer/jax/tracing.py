@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 
+from tracer.compilation.statics import Statics
 from tracer.errors import DTypeError, Source, TracingError
 from tracer.jax.sources import is_users
 
@@ -63,6 +64,12 @@ class _Active(threading.local):
 
 
 _ACTIVE = _Active()
+
+
+def jitted_with(statics: Statics, function: Callable[..., Any], **options: Any) -> Any:
+    """Return `jax.jit` of a function with these static arguments."""
+    names = sorted(statics.names)
+    return jax.jit(function, static_argnums=statics.positions, static_argnames=names, **options)
 
 
 def is_tracing() -> bool:

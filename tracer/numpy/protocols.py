@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tracer import tree
+from tracer.array.active import ACTIVE
 from tracer.array.array import Array
 from tracer.errors import DTypeError, TracingError
 
@@ -56,12 +57,20 @@ class Protocols(Array):
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
     ) -> Any:
-        """Compute another function of NumPy with its namesake in `tracer.numpy`."""
+        """Compute another function of NumPy with its namesake in `tracer.numpy`.
+
+        Conversions give NumPy's own arrays, as `numpy.asarray` does, but for traced arrays.
+        """
         del types
         ours = _counterpart(function.__module__, function.__name__)
-        if ours is None:
+        is_conversion = function in _CONVERSIONS and not ACTIVE.stack
+        if ours is None or is_conversion:
             return _on_host(function, function.__name__, args, dict(kwargs))
         return ours(*args, **kwargs)
+
+
+_CONVERSIONS = frozenset({np.atleast_1d, np.atleast_2d, np.atleast_3d})
+"""What libraries call to have arrays of NumPy, which they then give to C code (SciPy's solvers)."""
 
 
 def _namespace() -> Any:

@@ -27,6 +27,7 @@ DEFAULTS: dict[str, Any] = {
     "donate_argnums": (),
     "donate_argnames": (),
     "static_argnums": (),
+    "static_argnames": (),
     "device": None,
     "tensor_size_threshold": None,
     "tensor_split_size": None,
@@ -42,7 +43,7 @@ def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def task(f: Callable[..., Any], *args: Any, name: str = "f", **options: Any) -> Task:
     chosen = compile_options(f, **{**DEFAULTS, **options})
-    return read_task(read_call(f, chosen.static_argnums, args, {}), chosen, name)
+    return read_task(read_call(f, chosen.statics, args, {}), chosen, name)
 
 
 def key(f: Callable[..., Any], *args: Any, **options: Any) -> str | None:

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from tracer import lowering, ops
-from tracer.compilation.options import AUTO
 from tracer.compilation.task import Task
 from tracer.errors import Source
 from tracer.ir import Graph, Node, Op
@@ -30,11 +29,12 @@ _PLAIN = (bool, int, float, complex, str, type(None), np.dtype, np.generic)
 def key_of(task: Task) -> str | None:
     """Return the key of a task; None for one whose program is not kept.
 
-    Programs of a mesh, for what is no CPU of this process, under the limit "auto", and those with
-    an op that is not tracer's own.
+    Programs of a mesh, for what is no CPU of this process, under a limit that depends on what is
+    free, and those with an op that is not tracer's own.
     """
     options, graph = task.options, task.traced.graph
-    if options.spread is not None or options.limit == AUTO or not _can_be_kept(graph, task.device):
+    is_fixed = options.spread is None and not isinstance(options.limit, str)
+    if not is_fixed or not _can_be_kept(graph, task.device):
         return None
     return _hash(
         task.device,
