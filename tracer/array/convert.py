@@ -43,6 +43,12 @@ def as_array(value: ArrayLike, device: Any = None) -> Array:
 def host_array(value: Any, dtype: Any = None) -> np.ndarray[Any, Any]:
     """Return array-like data as a NumPy array of a supported dtype."""
     wanted = None if dtype is None else as_dtype(dtype)
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise DTypeError(
+            "cannot make an array of a masked array: arrays here have no mask, and the masked "
+            "elements would count",
+            mend="give x.filled(value), or x.compressed() for the elements that are not masked",
+        )
     try:
         array = np.asarray(value, wanted)
     except OverflowError:

@@ -62,7 +62,7 @@ class ShapeDtype:
     Raises
     ------
     ShapeError
-        A size is negative or no integer.
+        A size is negative or no integer, or the bytes of all elements are 2**63 or more.
     DTypeError
         The dtype is not supported.
 
@@ -97,6 +97,7 @@ class ShapeDtype:
         self.shape, self.dtype, self.ndim = sizes, kind, len(sizes)
         self.size = math.prod(sizes)
         self.nbytes = self.size * kind.itemsize
+        _require_countable(sizes, kind)
         return cls._interned.setdefault(key, self)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -119,6 +120,15 @@ class ShapeDtype:
     def resized(self, axis: int, size: int) -> ShapeDtype:
         """Return the type with `size` elements along `axis`."""
         return ShapeDtype((*self.shape[:axis], size, *self.shape[axis + 1 :]), self.dtype)
+
+
+def _require_countable(shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    """Refuse what XLA would end the process for: it counts in 64 bits, and empty arrays, too."""
+    if math.prod(size for size in shape if size) * dtype.itemsize >= 2**63:
+        raise ShapeError(
+            f"an array of shape {shape} and dtype {dtype} is larger than any memory",
+            mend="make it smaller: its bytes must be below 2**63",
+        )
 
 
 def _as_shape(shape: Iterable[int] | int) -> tuple[int, ...]:
