@@ -151,8 +151,9 @@ def _compiled_bytes(compiler: CandidateCompiler, graph: Graph) -> int:
 
 def _search(program: Program) -> CandidateSearch:
     function, types = program
-    options = compile_options(function, 1 << 40, (), (), (), None, None, None, "auto")
-    return CandidateSearch(read_task(read_call(function, (), types, {}), options, "program"))
+    options = compile_options(function, 1 << 40, (), (), (), (), None, None, None, "auto")
+    call = read_call(function, options.statics, types, {})
+    return CandidateSearch(read_task(call, options, "program"))
 
 
 def measured(seed: int) -> Row:

@@ -26,9 +26,10 @@ def returned_arguments(call: Call, donated: Collection[int]) -> dict[int, int]:
     --------
     >>> import tracer.numpy as tnp
     >>> from tracer.compilation.signature import read_call
+    >>> from tracer.compilation.statics import Statics
     >>> def step(state, x):
     ...     return x.sum(), {"a": state["a"] + x, "b": state["b"] * x}
-    >>> call = read_call(step, (), ({"b": tnp.ones(3), "a": tnp.ones(3)}, tnp.ones(3)), {})
+    >>> call = read_call(step, Statics(), ({"b": tnp.ones(3), "a": tnp.ones(3)}, tnp.ones(3)), {})
     >>> returned_arguments(call, ())
     {1: 0, 2: 1}
     """
