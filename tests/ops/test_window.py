@@ -125,8 +125,16 @@ def test_every_sample_agrees_with_jax(rng: np.random.Generator) -> None:
             numbers = jax.lax.ConvDimensionNumbers(
                 *(params.pop(name) for name in ("lhs_axes", "rhs_axes", "result_axes"))
             )
+            mirrored = numbers.rhs_spec[2:] if params.pop("window_reversal", False) else ()
 
-            def convolve(x: Any, y: Any, numbers: Any = numbers, params: Any = params) -> Any:
+            def convolve(
+                x: Any,
+                y: Any,
+                numbers: Any = numbers,
+                params: Any = params,
+                mirrored: Any = mirrored,
+            ) -> Any:
+                y = jax.lax.rev(y, mirrored)
                 return jax.lax.conv_general_dilated(x, y, dimension_numbers=numbers, **params)
 
             out, pull_back = jax.vjp(convolve, *map(jax.numpy.asarray, sample.operands))
