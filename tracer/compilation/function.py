@@ -385,17 +385,15 @@ def compile(  # type: ignore[misc] # the overloads say what is returned, not eac
     >>> f(tnp.zeros(1000), tnp.ones(1000))[:2]
     Array([1000., 1000.])
     """
-    asked = locals()
     if fn is None:
-        return functools.partial(compile, **{k: v for k, v in asked.items() if k != "fn"})
+        return functools.partial(compile, **{k: v for k, v in locals().items() if k != "fn"})
     if not callable(fn):
         raise DTypeError(
             f"tracer.compile takes a function, not {type(fn).__name__}",
             mend="pass the function itself: tracer.compile(f), not tracer.compile(f(x))",
         )
     options = compile_options(
-        fn, memory_limit, donate_argnums, donate_argnames, static_argnums,
-        static_argnames, device,
+        fn, memory_limit, donate_argnums, donate_argnames, static_argnums, static_argnames, device,
         tensor_size_threshold, tensor_split_size, split, passes, planning_seconds,
     )  # fmt: skip
     spread = resolve_spread(mesh, in_shardings, out_shardings)

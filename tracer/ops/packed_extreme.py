@@ -63,7 +63,7 @@ def element_of(packed: Value, dtype: np.dtype[Any], *, largest: bool) -> Value:
     if not is_float(dtype):
         return helpers.convert(original, dtype)
     is_nan = ops.compare(key, helpers.full_like(key, _LOWER), direction="EQ")
-    number = ops.bitcast_convert(_flipped(original), dtype=np.dtype(np.float32))
+    number = ops.bitcast_convert(flipped(original), dtype=np.dtype(np.float32))
     return helpers.convert(ops.select(is_nan, helpers.full_like(number, np.nan), number), dtype)
 
 
@@ -73,7 +73,7 @@ def _keys(x: Value, *, largest: bool) -> Value:
         keys = _integer_keys(x)
         return keys if largest else ops.not_(keys)
     x = helpers.convert(x, np.dtype(np.float32))
-    keys = _flipped(ops.bitcast_convert(x, dtype=_INT32))
+    keys = flipped(ops.bitcast_convert(x, dtype=_INT32))
     # -0 equals +0.
     is_zero = ops.compare(keys, helpers.full_like(keys, -1), direction="EQ")
     keys = ops.select(is_zero, helpers.zeros_like(keys), keys)
@@ -82,10 +82,14 @@ def _keys(x: Value, *, largest: bool) -> Value:
     return ops.select(is_nan, helpers.full_like(keys, _LOWER), keys)  # type: ignore[no-any-return]
 
 
-def _flipped(bits: Value) -> Value:
-    """Flip all bits but the sign of negative numbers, whose bit patterns descend; or flip back."""
-    sign = ops.shift_right_arithmetic(bits, helpers.full_like(bits, _WIDTH - 1))
-    return ops.xor(bits, ops.and_(sign, helpers.full_like(bits, _LOWER)))  # type: ignore[no-any-return]
+def flipped(bits: Value) -> Value:
+    """Flip all bits but the sign of negative floats, which descend, or flip them back.
+
+    As signed integers the bits of floats of any width are then ordered like the floats.
+    """
+    sign = ops.shift_right_arithmetic(bits, helpers.full_like(bits, 8 * bits.dtype.itemsize - 1))
+    most = helpers.full_like(bits, np.iinfo(bits.dtype).max)
+    return ops.xor(bits, ops.and_(sign, most))  # type: ignore[no-any-return]
 
 
 def _with_other_sign(x: Value) -> Value:

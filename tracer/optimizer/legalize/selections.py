@@ -37,7 +37,7 @@ import numpy as np
 from tracer import ops
 from tracer.ir import Builder, Graph, Node, ShapeDtype, Value, rebuild
 from tracer.ops import helpers
-from tracer.ops.packed_extreme import element_of, pack, place_of
+from tracer.ops.packed_extreme import element_of, flipped, pack, place_of
 from tracer.ops.rules import is_float
 from tracer.ops.selection import ordered_alike, selection_call
 from tracer.optimizer.legalize.writer import GraphWriter, stored
@@ -155,19 +155,11 @@ def _block_maxima(blocks: Value) -> Value:
     """
     if not is_float(blocks.dtype):
         return ops.reduce_maximum(blocks, axes=(2,))  # type: ignore[no-any-return]
-    keys = _flipped(ops.bitcast_convert(blocks, dtype=np.dtype(f"int{8 * blocks.dtype.itemsize}")))
+    keys = flipped(ops.bitcast_convert(blocks, dtype=np.dtype(f"int{8 * blocks.dtype.itemsize}")))
     is_nan = ops.compare(blocks, blocks, direction="NE")
     keys = ops.select(is_nan, helpers.full_like(keys, np.iinfo(keys.dtype).max), keys)
-    found = _flipped(ops.reduce_maximum(keys, axes=(2,)))
+    found = flipped(ops.reduce_maximum(keys, axes=(2,)))
     return ops.bitcast_convert(found, dtype=blocks.dtype)  # type: ignore[no-any-return]
-
-
-def _flipped(keys: Value) -> Value:
-    """Flip all bits but the sign of negative numbers, whose bit patterns descend."""
-    width = helpers.full_like(keys, 8 * keys.dtype.itemsize - 1)
-    sign = ops.shift_right_arithmetic(keys, width)
-    most = helpers.full_like(keys, np.iinfo(keys.dtype).max)
-    return ops.xor(keys, ops.and_(sign, most))  # type: ignore[no-any-return]
 
 
 def _rows_of(x: Value, indices: Value, size: int) -> Value:
