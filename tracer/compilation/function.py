@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, overload
 
-from tracer import tree
+from tracer import lowering, tree
 from tracer.array.active import ACTIVE
 from tracer.array.array import Array, deleted_error
 from tracer.array.weak import as_weak
@@ -233,16 +233,9 @@ class CompiledFunction:
         >>> bool(f.check(tnp.linspace(0, 1, 300)))
         True
         """
-        if ACTIVE.stack:
-            raise TracingError(
-                f"{self._name}.check inside of a traced function: its arguments have no data",
-                mend="call check outside of it",
-            )
+        self._refuse_traced("check")
         call = self._read(args, kwargs)
-        program, arrays = self._program_and_arrays(call)
-        changed = {position for position, _ in program.written}
-        for position in changed.union(program.donated):
-            arrays[position] = arrays[position].copy()
+        program, arrays = self._spared(call)
 
         def run() -> dict[int, Array]:
             results = dict(enumerate(tree.leaves(self._run(program, arrays))))
@@ -250,6 +243,63 @@ class CompiledFunction:
             return results | {place: arrays[position] for position, place in kept}
 
         return check(call, self._options, self._name, run)
+
+    def _refuse_traced(self, method: str) -> None:
+        if ACTIVE.stack:
+            raise TracingError(
+                f"{self._name}.{method} inside of a traced function: its arguments have no data",
+                mend=f"call {method} outside of it",
+            )
+
+    def _spared(self, call: Call) -> tuple[Program, list[Array]]:
+        """Return the program and the arrays of a call; copies of those that it would change."""
+        program, arrays = self._program_and_arrays(call)
+        changed = {position for position, _ in program.written}
+        for position in changed.union(program.donated):
+            arrays[position] = arrays[position].copy()
+        return program, arrays
+
+    def sample_memory(self, *args: Any, **kwargs: Any) -> tuple[tuple[float, int], ...]:
+        """Call the function twice, and read what the second call takes while it runs.
+
+        For `plan.save(path, measured=...)`. The bytes are the arguments' and what comes on top of
+        the memory before the call: resident memory of the process on a CPU, what the allocator has
+        handed out on other devices.
+
+        Parameters
+        ----------
+        *args, **kwargs
+            Those of a call: arrays, not types. None is donated or changed.
+
+        Returns
+        -------
+        tuple of (float, int)
+            Seconds since the call began, and bytes, about each millisecond.
+
+        Raises
+        ------
+        TracingError
+            Inside of a traced function.
+
+        Examples
+        --------
+        >>> import tracer, tracer.numpy as tnp
+        >>> f = tracer.compile(lambda x: tnp.exp(x[:, None] - x).sum(1), memory_limit="1MB")
+        >>> samples = f.sample_memory(tnp.linspace(0, 1, 4000))
+        >>> seconds, nbytes = samples[-1]
+        """
+        self._refuse_traced("sample_memory")
+        call = self._read(args, kwargs)
+        for _ in range(2):  # The first call loads what its libraries need.
+            program, arrays = self._spared(call)
+
+            def run(program: Program = program, arrays: list[Array] = arrays) -> None:
+                for leaf in tree.leaves(self._run(program, arrays)):
+                    leaf.block_until_ready()
+
+            samples = lowering.sample_memory(run, program.execute.device)
+        plan = program.plan
+        return tuple((seconds, plan.argument_bytes + nbytes) for seconds, nbytes in samples)
 
     def graph(self, *args: Any, **kwargs: Any) -> Graph:
         """Return the optimised dataflow graph; print it to read it."""

@@ -25,6 +25,7 @@ from tracer.compilation.task import Task, read_task
 from tracer.errors import DeviceError, TracingError
 from tracer.ir import Graph, ShapeDtype
 from tracer.optimizer.alias.report import AliasReport
+from tracer.optimizer.page import LiveRanges, live_ranges
 from tracer.optimizer.plan import Plan, timeline_of
 from tracer.sharding import Spread
 
@@ -265,6 +266,13 @@ def _plan(task: Task, made: Made) -> Plan:
         program = in_users_names(task, made.traced, made.execute, made.find_graph())
         return alias_report(program)
 
+    def find_live_ranges() -> tuple[LiveRanges, LiveRanges]:
+        traced, donated = made.traced.graph, frozenset(task.donated)
+        with predicted_for(task.device):
+            graphs = (traced, made.find_graph())
+            written, planned = [live_ranges(graph, traced, donated) for graph in graphs]
+        return written, planned
+
     return Plan(
         limit_bytes=task.limit,
         peak_bytes=facts.peak_bytes,
@@ -281,4 +289,5 @@ def _plan(task: Task, made: Made) -> Plan:
         is_search_cut=facts.is_search_cut,
         notes=made.execute.notes,
         find_aliases=find_aliases,
+        find_live_ranges=find_live_ranges,
     )

@@ -25,6 +25,7 @@ from tracer.lowering.devices.registry import (
 )
 from tracer.lowering.emit.walk import node_path
 from tracer.lowering.memory.copies import ArrayCopy, Place
+from tracer.lowering.memory.sampling import sample_memory
 from tracer.lowering.memory.stats import MemoryStats
 from tracer.lowering.run.compiler import (
     bound_cache,
@@ -97,6 +98,7 @@ __all__ = [
     "put_sharded",
     "remembered",
     "resharding",
+    "sample_memory",
     "serialize",
     "set_default_device",
     "share_dlpack",

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import html
+import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
-from tracer.errors import Source
+from tracer.errors import ArgumentError, Source
 from tracer.ir import Graph
 from tracer.optimizer.alias.report import AliasReport
 from tracer.optimizer.candidates import CandidateRow
 from tracer.optimizer.loops.split import LoopRow
 from tracer.optimizer.model.liveness import Liveness
+from tracer.optimizer.page import LiveRanges, page_of
 from tracer.optimizer.passes import PassRow
 from tracer.optimizer.picture import draw_timeline
 from tracer.units import format_bytes
 
 _SHOWN_REFUSALS = 4
 _SHOWN_TENSORS = 8
+
+
+def _no_live_ranges() -> tuple[LiveRanges, LiveRanges]:
+    nothing = LiveRanges((), (), ())
+    return nothing, nothing
 
 
 @dataclass(frozen=True)
@@ -91,6 +100,9 @@ class Plan:
     devices: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     find_aliases: Callable[[], AliasReport] = field(default=AliasReport, repr=False, compare=False)
+    find_live_ranges: Callable[[], tuple[LiveRanges, LiveRanges]] = field(
+        default=_no_live_ranges, repr=False, compare=False
+    )
 
     @cached_property
     def minimum_bytes(self) -> int:
@@ -121,6 +133,11 @@ class Plan:
     def aliases(self) -> AliasReport:
         """Which values share memory and which are copied, read from the compiled program."""
         return self.find_aliases()
+
+    @cached_property
+    def live_ranges(self) -> tuple[LiveRanges, LiveRanges]:
+        """What the program stores as written, and as planned: from which step to which."""
+        return self.find_live_ranges()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as plain numbers, strings, lists and dicts (JSON-able).
@@ -170,6 +187,53 @@ class Plan:
             [(entry.name, entry.live_bytes) for entry in self.timeline],
             limit=self.limit_bytes,
             compiled=self.compiled_bytes,
+        )
+
+    def save(
+        self, path: str | os.PathLike[str], *, measured: Sequence[tuple[float, int]] = ()
+    ) -> None:
+        """Write a page about the plan: memory over the schedule, what is alive in it, and why.
+
+        One HTML file with everything inside. It needs no network, and fits light and dark screens.
+
+        Parameters
+        ----------
+        path : str or path-like
+            File to write, ending in .html.
+        measured : sequence of (float, int), optional
+            Seconds and bytes of a real call, as `tracer.sample_memory` returns them: drawn beside
+            the plan.
+
+        Raises
+        ------
+        ArgumentError
+            The file's name does not end in .html.
+        OSError
+            The file cannot be written.
+
+        Examples
+        --------
+        >>> import os, tempfile, tracer, tracer.numpy as tnp
+        >>> f = tracer.compile(lambda x: tnp.exp(x[:, None] - x).sum(1), memory_limit="1MB")
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = os.path.join(folder, "plan.html")
+        ...     f.plan(tracer.ShapeDtype((4000,), "float32")).save(path)
+        ...     "As planned" in open(path).read()
+        True
+        """
+        if Path(path).suffix.lower() not in (".html", ".htm"):
+            raise ArgumentError(
+                f"plan.save writes pages, and {os.fspath(path)!r} does not end in .html",
+                mend="end it in .html; plan.plot writes pictures, plan.to_dict returns numbers",
+            )
+        Path(path).write_text(page_of(self, measured), encoding="utf-8")
+
+    def _repr_html_(self) -> str:
+        """Show the page in a notebook, in a frame of its own."""
+        page = html.escape(page_of(self))
+        return (
+            f'<iframe srcdoc="{page}" title="memory plan" '
+            'style="width: 100%; height: 40rem; border: 0"></iframe>'
         )
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tracer.errors import Source
 from tracer.ir import Graph, Node, ShapeDtype, Value
 from tracer.optimizer.model.buffers import Buffer
-from tracer.optimizer.model.liveness import Liveness
+from tracer.optimizer.model.liveness import Liveness, Moment
 from tracer.optimizer.model.trip_counts import passed_through
 from tracer.units import format_bytes
 
@@ -61,18 +61,36 @@ def peak_values(live: Liveness, traced: Graph) -> tuple[PeakValue, ...]:
     traced : Graph
         The program as the user wrote it.
     """
-    ops: dict[tuple[Source | None, ShapeDtype], list[str]] = {}
-    for source, type, name in _written(traced):
-        ops.setdefault((source, type), []).append(name)
-    found = []
-    for value in _alive(live):
-        made = _maker(value, ops)
+    moment = live.peak_moment
+    if moment is None:
+        return ()
+    words = UsersWords(traced)
+    found = [words.of(value) for value in values_at(live, moment)]
+    return tuple(sorted(found, key=lambda row: -row.nbytes))
+
+
+class UsersWords:
+    """Says what a value of a planned program is in the traced one.
+
+    Parameters
+    ----------
+    traced : Graph
+        The program as the user wrote it.
+    """
+
+    def __init__(self, traced: Graph) -> None:
+        self._ops: dict[tuple[Source | None, ShapeDtype], list[str]] = {}
+        for source, type, name in _written(traced):
+            self._ops.setdefault((source, type), []).append(name)
+
+    def of(self, value: Value) -> PeakValue:
+        """Return the type, the op and the line of a value."""
+        made = _maker(value, self._ops)
         source = made.node.source
-        there = ops.get((source, value.type), [])
+        there = self._ops.get((source, value.type), [])
         own = (made.node.name, *(v.node.name for v in made.node.operands))
         op = next((name for name in (*own, *there) if name in there), None)
-        found.append(PeakValue(value.type, op, source))
-    return tuple(sorted(found, key=lambda row: -row.nbytes))
+        return PeakValue(value.type, op, source)
 
 
 def _written(graph: Graph) -> Iterator[tuple[Source | None, ShapeDtype, str]]:
@@ -83,21 +101,25 @@ def _written(graph: Graph) -> Iterator[tuple[Source | None, ShapeDtype, str]]:
             yield from _written(body)
 
 
-def _alive(live: Liveness) -> Iterator[Value]:
-    """Yield the value that each computed buffer holds at the peak, in a running loop too."""
-    moment = live.peak_moment
-    if moment is None:
-        return
+def values_at(live: Liveness, moment: Moment) -> Iterator[Value]:
+    """Yield the value that each computed buffer holds at a moment, in a running loop too."""
     now = live.position[moment.node]
     for buffer in dict.fromkeys(live.buffers.values()):
         if not buffer.is_argument and buffer.birth <= now <= buffer.death:
-            yield _held(buffer, live.position, now)
-    bodies = [_body(body, live) for body in moment.node.body_graphs]
+            yield held(buffer, live.position, now)
+    yield from values_in_body(live, moment.node)
+
+
+def values_in_body(live: Liveness, node: Node) -> Iterator[Value]:
+    """Yield what a loop or a branch stores itself at its peak."""
+    bodies = [_body(body, live) for body in node.body_graphs]
     if bodies:
-        yield from _alive(max(bodies, key=lambda body: body.peak_bytes))
+        largest = max(bodies, key=lambda body: body.peak_bytes)
+        if largest.peak_moment is not None:
+            yield from values_at(largest, largest.peak_moment)
 
 
-def _held(buffer: Buffer, position: Mapping[Node, int], now: int) -> Value:
+def held(buffer: Buffer, position: Mapping[Node, int], now: int) -> Value:
     """Return what a buffer holds at a step; what is written next if that is only a fill."""
     written = [value for value in buffer.values if position[value.node] <= now]
     is_fill = all(operand.type.size == 1 for operand in written[-1].node.operands)
@@ -125,4 +147,4 @@ def _maker(value: Value, written: dict[tuple[Source | None, ShapeDtype], list[st
             return value
 
 
-__all__ = ["PeakValue", "peak_values"]
+__all__ = ["PeakValue", "UsersWords", "held", "peak_values", "values_in_body"]
