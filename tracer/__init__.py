@@ -5,6 +5,7 @@ The public names. Arrays and functions of them live in `tracer.numpy`.
 
 from tracer import distributed, nn, numpy, random, scipy, sharding, tree
 from tracer.array.array import Array
+from tracer.array.defaults import config
 from tracer.autodiff.transforms import (
     check_grads,
     checkpoint,
@@ -31,6 +32,7 @@ from tracer.compilation.eager import set_default_device
 from tracer.compilation.function import CompiledFunction, compile
 from tracer.compilation.log import log
 from tracer.compilation.options import bound_programs_if_asked as _bound_programs_if_asked
+from tracer.compilation.options import set_default_float_if_asked as _set_default_float_if_asked
 from tracer.compilation.stored.folder import set_cache_dir
 from tracer.compilation.stored.folder import use_folder_if_asked as _use_folder_if_asked
 from tracer.control import (
@@ -77,9 +79,11 @@ from tracer.tree import register_pytree_node
 
 __version__ = "0.1.0"
 _bound_programs_if_asked()
+_set_default_float_if_asked()
 _tune_if_asked()
 _use_folder_if_asked()
-del _bound_programs_if_asked, _eager, _tune_if_asked, _use_folder_if_asked
+del _bound_programs_if_asked, _eager, _set_default_float_if_asked, _tune_if_asked
+del _use_folder_if_asked
 
 __all__ = [
     "ArgumentError",
@@ -119,6 +123,7 @@ __all__ = [
     "checkpoint_policies",
     "compile",
     "cond",
+    "config",
     "custom_jvp",
     "custom_vjp",
     "default_device",

@@ -34,10 +34,16 @@ def as_array(value: ArrayLike, device: Any = None) -> Array:
         Ragged lists, strings, objects, and dtypes that are not supported.
     """
     if isinstance(value, Array):
-        return value._snapshot() if value.weak_type else value
+        return _strong(value) if value.weak_type else value
     if isinstance(value, list | tuple) and holds_arrays(value):
         return _stack_nested(value)
     return from_host(host_array(value), device)
+
+
+def _strong(weak: Array) -> Array:
+    found = weak._snapshot()
+    cls = weak_class(weak)
+    return found if cls is None else convert(found, promotion.default_dtype(cls))
 
 
 def host_array(value: Any, dtype: Any = None) -> np.ndarray[Any, Any]:
@@ -60,6 +66,8 @@ def host_array(value: Any, dtype: Any = None) -> np.ndarray[Any, Any]:
             f"cannot make an array of {_shown(value)}: {error}",
             mend="give numbers, or nested lists in which all lists of a level have one length",
         ) from error
+    if wanted is None and _is_python_data(value):
+        array = promotion.as_default(array)
     if array.dtype not in SUPPORTED_DTYPES:
         if array.dtype.kind in "biufc" and array.dtype.itemsize <= 16:
             return array.astype(as_dtype(array.dtype))
@@ -68,6 +76,13 @@ def host_array(value: Any, dtype: Any = None) -> np.ndarray[Any, Any]:
             mend="give numbers of one of the dtypes " + ", ".join(SUPPORTED_DTYPES.values()),
         )
     return array
+
+
+def _is_python_data(value: Any) -> bool:
+    """Tell whether data has no dtype of its own: Python numbers, and lists of them."""
+    if isinstance(value, list | tuple):
+        return all(map(_is_python_data, value))
+    return weak_class(value) is not None
 
 
 def _shown(value: Any) -> str:

@@ -28,6 +28,8 @@ R = TypeVar("R")
 Entry = tuple[Program[Array], bool]
 
 _CACHE_LOCK = threading.Lock()
+_CACHES: list[dict[Any, Entry]] = []
+"""The programs of each compound function."""
 CACHE_SIZE = 2048
 """Programs kept for one function; the oldest goes first."""
 
@@ -92,6 +94,7 @@ def compound(function: Callable[P, R]) -> Callable[P, R]:
     returns an array or a tuple of arrays and uses no arrays from outside.
     """
     cache: dict[Any, Entry] = {}
+    _CACHES.append(cache)
 
     @functools.wraps(function)
     def run(*arrays: Any, **static: Any) -> Any:
@@ -112,6 +115,13 @@ def compound(function: Callable[P, R]) -> Callable[P, R]:
         return results[0] if single else tuple(results)
 
     return cast("Callable[P, R]", run)
+
+
+def forget_programs() -> None:
+    """Forget the programs of compound functions: what they were made with has changed."""
+    with _CACHE_LOCK:
+        for cache in _CACHES:
+            cache.clear()
 
 
 def _as_new(result: Any, arrays: Sequence[Array]) -> Any:

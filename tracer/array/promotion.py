@@ -20,6 +20,7 @@ import numpy as np
 from tracer.array.array import Array
 from tracer.errors import ArgumentError, DTypeError, RangeError
 from tracer.ir import DTYPES_BY_NAME, as_dtype
+from tracer.ir.types import default_complex, default_float
 
 Dtype = np.dtype[Any]
 WEAK = frozenset({bool, int, float, complex})
@@ -31,14 +32,15 @@ _EXTENSION = frozenset(dtype for name, dtype in DTYPES_BY_NAME.items() if "float
 }
 _FLOAT16, _FLOAT32 = np.dtype("float16"), np.dtype("float32")
 _WEAK_DTYPES: dict[tuple[Dtype, Any], Dtype] = {}
-_DEFAULTS = {
-    bool: np.dtype("bool"),
-    int: np.dtype("int64"),
-    float: np.dtype("float64"),
-    complex: np.dtype("complex128"),
+CLASSES: dict[Dtype, type] = {
+    np.dtype("bool"): bool,
+    np.dtype("int64"): int,
+    np.dtype("float32"): float,
+    np.dtype("float64"): float,
+    np.dtype("complex64"): complex,
+    np.dtype("complex128"): complex,
 }
-CLASSES: dict[Dtype, type] = {dtype: cls for cls, dtype in _DEFAULTS.items()}
-"""The class of the Python numbers that have a dtype on their own."""
+"""The class of the Python numbers that are weak arrays of a dtype."""
 
 
 @functools.lru_cache(maxsize=4096)
@@ -61,7 +63,16 @@ def promote_types(dtype1: Any, dtype2: Any) -> Dtype:
         return first
     if first in _EXTENSION or second in _EXTENSION:
         return _promote_extension(first, second)
-    return np.promote_types(first, second)
+    return _narrow(np.promote_types(first, second), first, second)
+
+
+def _narrow(dtype: Dtype, *dtypes: Dtype) -> Dtype:
+    """Return the dtype in which dtypes meet, no wider than the default for an integer's sake."""
+    floats = [x for x in dtypes if x.kind in "fc"]
+    if dtype.kind not in "fc" or len(floats) == len(dtypes):
+        return dtype
+    most = functools.reduce(np.promote_types, floats, default_float())
+    return dtype if np.promote_types(dtype, most) == most else most
 
 
 def _promote_extension(first: Dtype, second: Dtype) -> Dtype:
@@ -83,14 +94,28 @@ def weak_dtype(dtype: Dtype, scalar_class: Any) -> Dtype:
         if dtype in _EXTENSION:
             found = np.dtype("complex64") if scalar_class is complex else dtype
         else:
-            found = np.result_type(dtype, scalar_class(0))
+            found = _narrow_weak(np.result_type(dtype, scalar_class(0)), dtype)
         _WEAK_DTYPES[dtype, scalar_class] = found
     return found
 
 
+def _narrow_weak(found: Dtype, dtype: Dtype) -> Dtype:
+    """Return what integers and a Python number make: no wider than the default."""
+    if dtype.kind in "fc":
+        return found
+    return {"f": default_float(), "c": default_complex()}.get(found.kind, found)
+
+
 def default_dtype(scalar_class: type) -> Dtype:
-    """Return the dtype of a Python number on its own: float64, int64, complex128 or bool."""
-    return _DEFAULTS[scalar_class]
+    """Return the dtype of a Python number on its own: int64, bool, the default float or complex."""
+    return as_dtype(scalar_class)
+
+
+def forget_dtypes() -> None:
+    """Forget in which dtypes others meet: the default float has changed."""
+    _WEAK_DTYPES.clear()
+    for function in (promote_types, float_ufunc_dtype, division_dtype, complex_dtype):
+        function.cache_clear()
 
 
 def weak_class(value: object) -> type | None:
@@ -137,14 +162,21 @@ def float_ufunc_dtype(dtype: Dtype) -> Dtype:
     if dtype.kind == "b" or (dtype.itemsize == 1 and dtype.kind in "iu"):
         return _FLOAT16
     if dtype.kind in "iu":
-        return _FLOAT32 if dtype.itemsize == 2 else np.dtype("float64")
+        return _FLOAT32 if dtype.itemsize == 2 else default_float()
     return dtype
 
 
 @functools.lru_cache(maxsize=256)
 def division_dtype(dtype: Dtype) -> Dtype:
-    """Return the dtype in which `/` and the mean compute: float64 for bools and integers."""
-    return np.dtype("float64") if dtype.kind in "biu" else dtype
+    """Return the dtype in which `/` and the mean compute: the default float for integers."""
+    return default_float() if dtype.kind in "biu" else dtype
+
+
+def as_default(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return what NumPy made without being given a dtype, in the default one."""
+    if array.dtype.kind not in "fc":
+        return array
+    return array.astype(as_dtype(float if array.dtype.kind == "f" else complex), copy=False)
 
 
 @functools.lru_cache(maxsize=256)

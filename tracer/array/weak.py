@@ -2,11 +2,11 @@
 
 A Python number has no value in a trace if it is an argument, the carry of a loop or an operand of a
 branch. It must still count as a Python number: `x * 0.1` is float32 for a float32 `x`, whether 0.1
-is written in the function or passed to it. So it becomes a weak array, which has Python's own
-precision (int64, float64, complex128). Python's operators on weak arrays and numbers give weak
-arrays, by Python's rules: the sum of two bools is an integer. Functions give strong arrays, as
-NumPy's do: `np.sin(0.1)` is a float64. Results of transformations are weak where the function's
-results are, as in JAX; NumPy has no rule for these.
+is written in the function or passed to it. So it becomes a weak array: of int64, or of the default
+float or complex (Python's own precision unless `tracer.config` says otherwise). Python's operators
+on weak arrays and numbers give weak arrays, by Python's rules: the sum of two bools is an integer.
+Functions give strong arrays, as NumPy's do: `np.sin(0.1)` is a float64. Results of transformations
+are weak where the function's results are, as in JAX; NumPy has no rule for these.
 """
 
 from __future__ import annotations

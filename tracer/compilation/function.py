@@ -8,10 +8,12 @@ import types
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, overload
+from weakref import WeakSet
 
 from tracer import lowering, tree
 from tracer.array.active import ACTIVE
 from tracer.array.array import Array, deleted_error
+from tracer.array.defaults import tell_of_defaults
 from tracer.array.weak import as_weak
 from tracer.compilation.check import check
 from tracer.compilation.comparison import Check
@@ -35,6 +37,17 @@ from tracer.lowering import Mesh
 from tracer.optimizer.plan import Plan
 from tracer.sharding import resolve_spread
 
+_FUNCTIONS: WeakSet[CompiledFunction] = WeakSet()
+
+
+def _forget_all() -> None:
+    """Trace all functions again: what they were traced with has changed."""
+    for function in [*_FUNCTIONS]:
+        function._forget()
+
+
+tell_of_defaults(_forget_all)
+
 
 class CompiledFunction:
     """A function that is traced, planned and compiled once for each signature.
@@ -50,6 +63,12 @@ class CompiledFunction:
         self._programs: dict[Any, Program] = {}
         self._flat_programs: dict[tuple[Any, ...], Program] = {}
         self._lock = threading.RLock()
+        _FUNCTIONS.add(self)
+
+    def _forget(self) -> None:
+        with self._lock:
+            self._programs.clear()
+            self._flat_programs.clear()
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         """Bind to an instance, so that a method can be compiled like a function."""

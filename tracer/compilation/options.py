@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from tracer import lowering
+from tracer.array.defaults import read_default_float
 from tracer.compilation.donation import Donation, resolve_donation
 from tracer.compilation.parameters import read_names
 from tracer.compilation.statics import Statics, resolve_statics
@@ -106,6 +107,11 @@ def bound_programs_if_asked() -> None:
     flags = from_environment("TRACER_FLAGS", parse_flags) or {}
     if "program_cache_size" in flags:
         lowering.bound_cache(flags["program_cache_size"])
+
+
+def set_default_float_if_asked() -> None:
+    """Set the default float that `TRACER_DEFAULT_FLOAT` names, read when tracer is imported."""
+    from_environment("TRACER_DEFAULT_FLOAT", read_default_float)
 
 
 def _seconds(value: float | None) -> float | None:

@@ -24,11 +24,35 @@ SUPPORTED_DTYPES: dict[np.dtype[Any], str] = {
 } | {np.dtype(getattr(ml_dtypes, name)): name for name in _EXTENSION_NAMES}
 DTYPES_BY_NAME: dict[str, np.dtype[Any]] = {name: dtype for dtype, name in SUPPORTED_DTYPES.items()}
 
+_FLOATS = {float: np.dtype("float64"), complex: np.dtype("complex128")}
+"""What Python's two classes stand for; `set_default_float` changes it."""
+
+
+def default_float() -> np.dtype[Any]:
+    """Return the dtype of floats that nobody gave one."""
+    return _FLOATS[float]
+
+
+def default_complex() -> np.dtype[Any]:
+    """Return the dtype of complex numbers that nobody gave one: two of the default float."""
+    return _FLOATS[complex]
+
+
+def set_default_float(dtype: np.dtype[Any]) -> None:
+    """Set the dtype of floats that nobody gave one: float32 or float64."""
+    _FLOATS[float] = dtype
+    _FLOATS[complex] = np.result_type(dtype, 1j)
+
 
 def as_dtype(dtype: Any) -> np.dtype[Any]:
-    """Return `dtype` as a supported NumPy dtype in native byte order, or raise `DTypeError`."""
+    """Return `dtype` as a supported NumPy dtype in native byte order, or raise `DTypeError`.
+
+    Python's `float` and `complex` are the default ones.
+    """
     if isinstance(dtype, np.dtype) and dtype in SUPPORTED_DTYPES:
         return dtype
+    if dtype is float or dtype is complex:
+        return _FLOATS[dtype]
     if isinstance(dtype, str) and dtype in DTYPES_BY_NAME:
         return DTYPES_BY_NAME[dtype]
     try:

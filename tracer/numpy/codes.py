@@ -33,7 +33,7 @@ def one_hot(x: ArrayLike, num_classes: int, *, dtype: Any = None, axis: int = -1
         One axis more than `x`.
     """
     index = as_array(x)
-    wanted = as_dtype("float64" if dtype is None else dtype)
+    wanted = as_dtype(float if dtype is None else dtype)
     place = normalize_axis(axis, index.ndim + 1)
     return _one_hot(index, size=int(num_classes), dtype=wanted, axis=place)
 

@@ -23,7 +23,7 @@ from tracer.array.placement import beside_arguments
 from tracer.errors import ArgumentError, ExportError, ShapeError
 from tracer.ir import as_dtype
 
-_INT64, _FLOAT64 = as_dtype("int64"), as_dtype("float64")
+_INT64 = as_dtype("int64")
 
 
 def array(

@@ -9,6 +9,7 @@ import numpy as np
 from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_array, convert, normalize_axis, reshape
 from tracer.array.dispatch import from_host
+from tracer.array.promotion import as_default
 from tracer.errors import DTypeError, ShapeError
 from tracer.numpy.joining import concatenate
 from tracer.numpy.positions import concrete
@@ -178,24 +179,24 @@ def _joined(arrays: Any, depth: int, ndim: int) -> Array:
 
 def bartlett(M: int) -> Array:  # noqa: N803 - NumPy's name
     """Return the Bartlett window of `M` points."""
-    return from_host(np.bartlett(M))
+    return from_host(as_default(np.bartlett(M)))
 
 
 def blackman(M: int) -> Array:  # noqa: N803
     """Return the Blackman window of `M` points."""
-    return from_host(np.blackman(M))
+    return from_host(as_default(np.blackman(M)))
 
 
 def hamming(M: int) -> Array:  # noqa: N803
     """Return the Hamming window of `M` points."""
-    return from_host(np.hamming(M))
+    return from_host(as_default(np.hamming(M)))
 
 
 def hanning(M: int) -> Array:  # noqa: N803
     """Return the Hann window of `M` points."""
-    return from_host(np.hanning(M))
+    return from_host(as_default(np.hanning(M)))
 
 
 def kaiser(M: int, beta: float) -> Array:  # noqa: N803
     """Return the Kaiser window of `M` points; `beta` is a Python number."""
-    return from_host(np.kaiser(M, beta))
+    return from_host(as_default(np.kaiser(M, beta)))

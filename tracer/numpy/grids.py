@@ -281,7 +281,9 @@ def geomspace(
         )
     wanted = None if dtype is None else as_dtype(dtype)
     ends = [np.asarray(end) for end in (start, stop)]
-    return from_host(np.geomspace(ends[0], ends[1], num, endpoint, wanted, axis))
+    numbers = np.geomspace(ends[0], ends[1], num, endpoint, wanted, axis)
+    is_own = wanted is None and all(map(promotion.weak_class, (start, stop)))
+    return from_host(promotion.as_default(numbers) if is_own else numbers)
 
 
 def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Array:  # noqa: N803

@@ -17,7 +17,7 @@ from tracer.numpy.reductions import sum
 from tracer.numpy.shaping import moveaxis
 from tracer.numpy.ufunc import compare, full_like, select
 
-_INT64, _FLOAT64 = as_dtype("int64"), as_dtype("float64")
+_INT64 = as_dtype("int64")
 
 
 def eye(
@@ -46,7 +46,7 @@ def eye(
     Array, shape (N, M)
         The matrix.
     """
-    wanted = _FLOAT64 if dtype is None else as_dtype(dtype)
+    wanted = as_dtype(float if dtype is None else dtype)
     shape = checked_shape((N, N if M is None else M))
     return placed(_eye(shape=shape, offset=int(k), dtype=wanted), device)
 
@@ -72,7 +72,7 @@ def _on_diagonal(shape: tuple[int, ...], offset: int, direction: str) -> Array:
 
 def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Array:  # noqa: N803
     """Return ones on and below a diagonal, zeros above; float64 by default."""
-    wanted = _FLOAT64 if dtype is None else as_dtype(dtype)
+    wanted = as_dtype(float if dtype is None else dtype)
     shape = checked_shape((N, N if M is None else M))
     return _tri(shape=shape, offset=int(k), dtype=wanted)
 

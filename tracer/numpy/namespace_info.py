@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from tracer.array.array import get_evaluator
 from tracer.array.promotion import Dtype
 from tracer.errors import ArgumentError
@@ -87,13 +85,13 @@ class ArrayNamespaceInfo:
     def default_dtypes(self, *, device: Any = None) -> dict[str, Dtype]:
         """Return the dtypes of results when none is asked for; the same on all devices."""
         del device
-        names = {
-            "real floating": "float64",
-            "complex floating": "complex128",
-            "integral": "int64",
-            "indexing": "int64",
+        classes = {
+            "real floating": float,
+            "complex floating": complex,
+            "integral": int,
+            "indexing": int,
         }
-        return {kind: np.dtype(name) for kind, name in names.items()}
+        return {kind: as_dtype(python) for kind, python in classes.items()}
 
     def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, Dtype]:
         """Return the standard's dtypes by name, of one kind or of all; see `isdtype`."""

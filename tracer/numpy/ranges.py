@@ -10,7 +10,7 @@ import numpy as np
 from tracer import ops
 from tracer.array import promotion
 from tracer.array.array import Array, ArrayLike
-from tracer.array.convert import as_array, broadcast, broadcast_shape, convert, reshape
+from tracer.array.convert import as_array, broadcast, broadcast_shape, convert, host_array, reshape
 from tracer.array.dispatch import apply, compound, from_host
 from tracer.array.placement import beside_arguments
 from tracer.array.promotion import Dtype
@@ -137,7 +137,7 @@ def linspace(
     wanted = None if dtype is None else as_dtype(dtype)
     if not isinstance(start, Array) and not isinstance(stop, Array):
         numbers, distance = np.linspace(  # type: ignore[call-overload]
-            start, stop, count, endpoint, True, wanted, axis
+            start, stop, count, endpoint, True, wanted or _spaced_dtype(start, stop), axis
         )
         result, step = from_host(numbers, device), from_host(np.asarray(distance))
     else:
@@ -148,8 +148,16 @@ def linspace(
     return (result, step) if retstep else result
 
 
+def _spaced_dtype(start: Any, stop: Any) -> Dtype:
+    def typed(end: Any) -> Any:
+        has_type = isinstance(end, Array) or promotion.weak_class(end) is not None
+        return end if has_type else host_array(end)
+
+    return promotion.division_dtype(promotion.result_type(typed(start), typed(stop), 1.0))
+
+
 def _spaced(start: Array, stop: Array, count: int, endpoint: bool) -> tuple[Array, Array]:
-    wide = promotion.division_dtype(promotion.result_type(start, stop, 1.0))
+    wide = _spaced_dtype(start, stop)
     start, stop = convert(start, wide), convert(stop, wide)
     shape = broadcast_shape("linspace", start.shape, stop.shape)
     start, stop = broadcast(start, shape), broadcast(stop, shape)

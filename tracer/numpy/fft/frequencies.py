@@ -53,7 +53,7 @@ def rfftfreq(n: int, d: float = 1.0, device: Any = None, *, dtype: Any = None) -
 
 
 def _scaled(places: Array, length: float, dtype: Any, device: Any) -> Array:
-    wanted = as_dtype("float64" if dtype is None else dtype)
+    wanted = as_dtype(float if dtype is None else dtype)
     if wanted.kind in "biuc":
         raise DTypeError(
             f"frequencies are real floating numbers, not {wanted}", mend="give float32 or float64"
