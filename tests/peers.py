@@ -10,7 +10,9 @@ import ast
 import functools
 from pathlib import Path
 
-PACKAGES = frozenset({"array_api_compat", "array_api_extra", "einops", "jax", "matplotlib"})
+PACKAGES = frozenset(
+    {"array_api_compat", "array_api_extra", "einops", "jax", "matplotlib", "optax"}
+)
 """What the extra `peers-test` installs, by the names under which they are imported."""
 
 

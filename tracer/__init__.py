@@ -3,7 +3,7 @@
 The public names. Arrays and functions of them live in `tracer.numpy`.
 """
 
-from tracer import distributed, nn, numpy, random, scipy, sharding, tree
+from tracer import distributed, nn, numpy, optimizers, random, scipy, sharding, tree
 from tracer.array.array import Array
 from tracer.array.defaults import config
 from tracer.autodiff.transforms import (
@@ -144,6 +144,7 @@ __all__ = [
     "map",
     "nn",
     "numpy",
+    "optimizers",
     "random",
     "register_pytree_node",
     "scan",

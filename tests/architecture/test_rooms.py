@@ -39,6 +39,7 @@ ROOMS: dict[str, set[str]] = {
     "control": SHARED | {"autodiff", "numpy", "array", "ops", "ir"},
     "random": SHARED | {"numpy", "array", "scipy", "control", "ops", "ir"},
     "nn": SHARED | {"numpy", "array", "scipy", "random", "ops", "ir"},
+    "optimizers": SHARED | {"control", "autodiff", "numpy", "array", "ops", "ir"},
     "optimizer": SHARED | {"units", "target", "autodiff", "scipy", "numpy", "array", "ops", "ir"},
     "sharding": SHARED | {"array", "lowering", "ir"},
     "distributed": {"lowering"},
