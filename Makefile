@@ -15,7 +15,7 @@ RECORD = $(if $(OUTCOMES),-p tests.outcomes --outcomes $(OUTCOMES)/$@.json)
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test unit fuzz sweep lint types format generate smoke benchmark \
+.PHONY: help demo test unit fuzz sweep lint types format generate docs smoke benchmark \
 	environments test-oldest test-newest test-jax clean
 
 help: ## list the targets
@@ -80,6 +80,10 @@ generate: .venv/.dev ## what is written from the code: exports, tables of docs/{
 types: .venv/.dev ## mypy --strict
 	.venv/bin/mypy
 
+docs: .venv-docs/.docs ## the site, from docs/ and the docstrings, into build/site; warnings are errors
+	.venv-docs/bin/python -m sphinx -W --keep-going -q -c docs/site -b html . build/site
+	@echo "build/site/docs/site/index.html"
+
 smoke: .venv/.test ## the benchmarks at small size, without peers
 	.venv/bin/python benchmarks/smoke.py
 	.venv/bin/python -m benchmarks --size small
@@ -90,10 +94,11 @@ benchmark: .venv-benchmark/.benchmark ## the published experiments beside their 
 	.venv-benchmark/bin/python -m benchmarks
 
 clean: ## remove the environments and caches
-	rm -rf .venv .venv-demo .venv-oldest .venv-newest .venv-jax .venv-benchmark .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-demo .venv-oldest .venv-newest .venv-jax .venv-benchmark .venv-docs build .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 .venv/.test: EXTRAS := test
 .venv-demo/.demo: EXTRAS := demo
+.venv-docs/.docs: EXTRAS := docs
 .venv/.dev: EXTRAS := dev
 .venv-oldest/.test: EXTRAS := test
 .venv-oldest/.test: PINS := jaxlib==$(OLDEST_JAXLIB)
@@ -105,7 +110,7 @@ clean: ## remove the environments and caches
 
 # The machine's pip installs into the environment, so that ensurepip is not needed.
 .venv/.test .venv/.dev .venv-demo/.demo .venv-oldest/.test .venv-newest/.test .venv-jax/.test \
-.venv-benchmark/.benchmark: pyproject.toml
+.venv-benchmark/.benchmark .venv-docs/.docs: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "tracer needs Python 3.11 or newer: make PYTHON=/path/to/python $@"; exit 1; }
 	$(PYTHON) -m venv --without-pip $(@D)

@@ -126,8 +126,6 @@ def checkpoint(
     `fun` is called when it is traced, and only then: what it does apart from computing (printing,
     appending to a list) happens once for each trace, not again when the backward pass computes it.
 
-    Notes
-    -----
     Between the forward and the backward pass only the arguments of `fun`, the arrays it closes
     over, and what the policy keeps stay in memory. The price is one more evaluation of the rest.
 
