@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import os
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -298,7 +299,8 @@ def _note_lines(plan: Plan) -> list[str]:
 def _pass_lines(plan: Plan) -> list[str]:
     lines = ["passes"]
     lines.append(f"  {'pass':<24} {'peak before':>12} {'after':>12} {'nodes':>11}  {'rewrites':>8}")
-    for row in plan.passes:
+    acting = [row for row in plan.passes if row.applied or row.refusals]
+    for row in acting:
         before, after = format_bytes(row.peak_bytes_before), format_bytes(row.peak_bytes_after)
         nodes = f"{row.nodes_before}->{row.nodes_after}"
         lines.append(
@@ -308,6 +310,13 @@ def _pass_lines(plan: Plan) -> list[str]:
         more = len(row.refusals) - _SHOWN_REFUSALS
         if more > 0:
             lines.append(f"    left alone: {more} more, see plan.passes")
+    acted = {row.name for row in acting}
+    quiet = dict.fromkeys(row.name for row in plan.passes if row.name not in acted)
+    if quiet:
+        # A name of two words stays on one line.
+        names = ", ".join(name.replace(" ", "\N{NO-BREAK SPACE}") for name in quiet)
+        wrapped = textwrap.wrap(f"  nothing to do: {names}", 96, subsequent_indent="    ")
+        lines.extend(line.replace("\N{NO-BREAK SPACE}", " ") for line in wrapped)
     return lines
 
 

@@ -88,7 +88,7 @@ def interchanged(
     loops = [node for node in graph.nodes if node.body_graphs]
     if not loops:
         return None
-    subject = str(loops[0])
+    subject = f"{loops[0].name} of {len(loops[0].types)} values"
     why = _why_not(graph, machine)
     found = None if why else _Search(graph, machine).run()
     if found is not None and peak is not None:

@@ -57,7 +57,7 @@ def _with_calls(graph: Graph, machine: Target, large: set[Value], log: PassLog) 
         if large.intersection(node.operands):
             why = "it begins with donated memory, which it would copy"
         if why is not None:
-            log.refuse(str(node), why, node.source)
+            log.refuse(f"{node.name} of {len(node.types)} values", why, node.source)
             return None
         log.applied.append(f"{node}: {_shown(node, machine)}")
         return _called(node, operands)

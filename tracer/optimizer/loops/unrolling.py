@@ -54,7 +54,7 @@ def _unrolled(graph: Graph, machine: Target, log: PassLog, *, most: int) -> Grap
             return None
         why, gain = _judged(node, trips, machine, most)
         if why is not None:
-            log.refuse(str(node), why, node.source)
+            log.refuse(f"{node.name} of {len(node.types)} values", why, node.source)
             return None
         log.applied.append(f"{node}: {trips} steps written out{gain}")
         return _written_out(node.params["body"], operands, trips)
