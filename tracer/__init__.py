@@ -3,7 +3,7 @@
 The public names. Arrays and functions of them live in `tracer.numpy`.
 """
 
-from tracer import distributed, nn, numpy, random, scipy, sharding, tree
+from tracer import distributed, lax, nn, numpy, random, scipy, sharding, tree
 from tracer.array.array import Array
 from tracer.autodiff.transforms import (
     check_grads,
@@ -57,6 +57,7 @@ from tracer.errors import (
     LinAlgError,
     LoweringError,
     MemoryLimitError,
+    MissingNameError,
     NotDifferentiableError,
     OutOfMemoryError,
     RangeError,
@@ -99,6 +100,7 @@ __all__ = [
     "LinAlgError",
     "LoweringError",
     "MemoryLimitError",
+    "MissingNameError",
     "NotDifferentiableError",
     "OutOfMemoryError",
     "Plan",
@@ -133,6 +135,7 @@ __all__ = [
     "jacobian",
     "jacrev",
     "jvp",
+    "lax",
     "linear_transpose",
     "linearize",
     "log",
