@@ -3,7 +3,7 @@
 The public names. Arrays and functions of them live in `tracer.numpy`.
 """
 
-from tracer import distributed, nn, numpy, optimizers, random, scipy, sharding, tree
+from tracer import distributed, lax, nn, numpy, optimizers, random, scipy, sharding, tree
 from tracer.array.array import Array
 from tracer.array.defaults import config
 from tracer.autodiff.transforms import (
@@ -59,6 +59,7 @@ from tracer.errors import (
     LinAlgError,
     LoweringError,
     MemoryLimitError,
+    MissingNameError,
     NotDifferentiableError,
     OutOfMemoryError,
     RangeError,
@@ -103,6 +104,7 @@ __all__ = [
     "LinAlgError",
     "LoweringError",
     "MemoryLimitError",
+    "MissingNameError",
     "NotDifferentiableError",
     "OutOfMemoryError",
     "Plan",
@@ -138,6 +140,7 @@ __all__ = [
     "jacobian",
     "jacrev",
     "jvp",
+    "lax",
     "linear_transpose",
     "linearize",
     "log",

@@ -126,6 +126,10 @@ class UnsupportedError(TracerError, NotImplementedError):
     """A program of another library uses something that tracer does not have."""
 
 
+class MissingNameError(TracerError, AttributeError):
+    """A name of another library that has no meaning here; the message gives the reason."""
+
+
 class NotDifferentiableError(TracerError, TypeError):
     """The requested gradient does not exist; the message gives the reason."""
 
