@@ -26,6 +26,8 @@ from tracer.lowering.devices.registry import (
 from tracer.lowering.emit.walk import node_path
 from tracer.lowering.memory.copies import ArrayCopy, Place
 from tracer.lowering.memory.stats import MemoryStats
+from tracer.lowering.read.module import read_module
+from tracer.lowering.read.records import Module, Operation, Region
 from tracer.lowering.run.compiler import (
     bound_cache,
     clear_cache,
@@ -66,10 +68,13 @@ __all__ = [
     "Executable",
     "MemoryStats",
     "Mesh",
+    "Module",
     "NamedSharding",
+    "Operation",
     "PartitionSpec",
     "Place",
     "Placement",
+    "Region",
     "TunedHostAllocator",
     "absent",
     "block_until_ready",
@@ -95,6 +100,7 @@ __all__ = [
     "memory_optimized_options",
     "node_path",
     "put_sharded",
+    "read_module",
     "remembered",
     "resharding",
     "serialize",
