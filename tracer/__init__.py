@@ -76,6 +76,7 @@ from tracer.lowering import default_device, devices, tune_host_allocator
 from tracer.lowering import tune_if_asked as _tune_if_asked
 from tracer.optimizer.plan import Plan
 from tracer.sharding import device_get, device_put
+from tracer.stablehlo import from_stablehlo
 from tracer.tree import register_pytree_node
 
 __version__ = "0.1.0"
@@ -134,6 +135,7 @@ __all__ = [
     "devices",
     "distributed",
     "fori_loop",
+    "from_stablehlo",
     "grad",
     "hessian",
     "jacfwd",
