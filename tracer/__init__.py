@@ -4,6 +4,7 @@ The public names. Arrays and functions of them live in `tracer.numpy`.
 """
 
 from tracer import distributed, lax, nn, numpy, random, scipy, sharding, tree
+from tracer.array.abstract import block_until_ready, eval_shape, make_graph
 from tracer.array.array import Array
 from tracer.autodiff.transforms import (
     check_grads,
@@ -25,6 +26,7 @@ from tracer.autodiff.transforms import (
     vjp,
     vmap,
 )
+from tracer.autodiff.transforms import checkpoint as remat
 from tracer.compilation import eager as _eager
 from tracer.compilation.bucketing import BucketedFunction, bucket
 from tracer.compilation.eager import set_default_device
@@ -72,6 +74,7 @@ from tracer.errors import (
 from tracer.ir import ShapeDtype
 from tracer.lowering import default_device, devices, tune_host_allocator
 from tracer.lowering import tune_if_asked as _tune_if_asked
+from tracer.numpy.segments import segment_max, segment_min, segment_prod, segment_sum
 from tracer.optimizer.plan import Plan
 from tracer.sharding import device_get, device_put
 from tracer.tree import register_pytree_node
@@ -114,6 +117,7 @@ __all__ = [
     "VerifyError",
     "WideVectorsWarning",
     "associative_scan",
+    "block_until_ready",
     "bucket",
     "check_grads",
     "checkpoint",
@@ -128,6 +132,7 @@ __all__ = [
     "device_put",
     "devices",
     "distributed",
+    "eval_shape",
     "fori_loop",
     "grad",
     "hessian",
@@ -139,13 +144,19 @@ __all__ = [
     "linear_transpose",
     "linearize",
     "log",
+    "make_graph",
     "map",
     "nn",
     "numpy",
     "random",
     "register_pytree_node",
+    "remat",
     "scan",
     "scipy",
+    "segment_max",
+    "segment_min",
+    "segment_prod",
+    "segment_sum",
     "set_cache_dir",
     "set_default_device",
     "sharding",
