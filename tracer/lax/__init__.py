@@ -23,6 +23,7 @@ from tracer.lax.bits import (
     bitcast_convert_type,
     reduce_precision,
 )
+from tracer.lax.choosing import clamp, select, select_n
 from tracer.lax.convolution import (
     ConvDimensionNumbers,
     conv_dimension_numbers,
@@ -54,7 +55,6 @@ from tracer.lax.elementwise import (
     bitwise_xor,
     cbrt,
     ceil,
-    clamp,
     clz,
     complex,
     conj,
@@ -98,8 +98,6 @@ from tracer.lax.elementwise import (
     rem,
     round,
     rsqrt,
-    select,
-    select_n,
     shift_left,
     shift_right_arithmetic,
     shift_right_logical,
@@ -128,6 +126,7 @@ from tracer.lax.gathering import (
     scatter_mul,
     scatter_sub,
 )
+from tracer.lax.making import broadcasted_iota, dtype, empty, full, full_like, iota
 from tracer.lax.products import (
     DotDimensionNumbers,
     Precision,
@@ -159,15 +158,9 @@ from tracer.lax.shapes import (
     broadcast_like,
     broadcast_shapes,
     broadcast_to_rank,
-    broadcasted_iota,
     collapse,
     concatenate,
-    dtype,
-    empty,
     expand_dims,
-    full,
-    full_like,
-    iota,
     pad,
     reshape,
     rev,

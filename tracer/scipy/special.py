@@ -181,8 +181,13 @@ rel_entr = _special_binary("rel_entr", _rel_entr, "x log(x / y), the terms of a 
 
 
 def logsumexp(
-    a: ArrayLike, axis: Axis = None, b: ArrayLike | None = None, keepdims: bool = False
-) -> Array:
+    a: ArrayLike,
+    axis: Axis = None,
+    b: ArrayLike | None = None,
+    keepdims: bool = False,
+    return_sign: bool = False,
+    where: ArrayLike | None = None,
+) -> Any:
     """Logarithm of the sum of exponentials, without overflow.
 
     Parameters
@@ -195,22 +200,56 @@ def logsumexp(
         Factors of the exponentials.
     keepdims : bool
         Keep the axes with size one.
+    return_sign : bool
+        Return also the sign of the sum, and the logarithm of its absolute value. Without it the
+        logarithm of a negative sum is NaN.
+    where : array_like of bool, optional
+        Which elements count, as in JAX.
 
     Returns
     -------
-    Array of floats
+    Array of floats, or two of them for `return_sign`
         log(sum(b * exp(a))).
     """
     x = as_array(a)
+    if where is not None:
+        x = tnp.where(where, convert(x, promotion.division_dtype(x.dtype)), -math.inf)
     arrays = (x,) if b is None else (x, as_array(b))
     ndim = max(array.ndim for array in arrays)
-    return _logsumexp(*arrays, axes=normalize_axes(axis, ndim), keepdims=bool(keepdims))
+    axes = normalize_axes(axis, ndim)
+    if return_sign:
+        return _signed_logsumexp(*arrays, axes=axes, keepdims=bool(keepdims))
+    return _logsumexp(*arrays, axes=axes, keepdims=bool(keepdims))
+
+
+@compound
+def _signed_logsumexp(
+    x: Array, factor: Array | None = None, /, *, axes: tuple[int, ...], keepdims: bool
+) -> tuple[Array, Array]:
+    total, largest, shape = _scaled_sum(x, factor, axes)
+    size = apply(ops.add, apply(ops.log, apply(ops.abs, total)), largest)
+    results = size, apply(ops.sign, total)
+    if keepdims or not axes:
+        return results
+    kept = tuple(n for axis, n in enumerate(shape) if axis not in axes)
+    return reshape(results[0], kept), reshape(results[1], kept)
 
 
 @compound
 def _logsumexp(
     x: Array, factor: Array | None = None, /, *, axes: tuple[int, ...], keepdims: bool
 ) -> Array:
+    total, largest, shape = _scaled_sum(x, factor, axes)
+    result = apply(ops.add, apply(ops.log, total), largest)
+    if keepdims or not axes:
+        return result
+    return reshape(result, tuple(n for axis, n in enumerate(shape) if axis not in axes))
+
+
+def _scaled_sum(
+    x: Array, factor: Array | None, axes: tuple[int, ...]
+) -> tuple[Array, Array, tuple[int, ...]]:
+    """Return the sum of exponentials less the largest, that largest one, and the whole shape."""
     dtype = promotion.division_dtype(x.dtype)
     if factor is not None:
         dtype = promotion.division_dtype(promotion.promote_types(dtype, factor.dtype))
@@ -221,11 +260,7 @@ def _logsumexp(
     terms = apply(ops.exponential, apply(ops.subtract, x, broadcast(largest, x.shape)))
     if factor is not None:
         terms = apply(ops.multiply, terms, factor)
-    total = apply(ops.log, reduce(ops.reduce_add, terms, axes, True))
-    result = apply(ops.add, total, largest)
-    if keepdims or not axes:
-        return result
-    return reshape(result, tuple(n for axis, n in enumerate(x.shape) if axis not in axes))
+    return reduce(ops.reduce_add, terms, axes, True), largest, x.shape
 
 
 def finite_max(x: Array, axes: tuple[int, ...]) -> Array:
