@@ -16,7 +16,7 @@ RECORD = $(if $(OUTCOMES),-p tests.outcomes --outcomes $(OUTCOMES)/$@.json)
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .PHONY: help demo test unit fuzz sweep lint types format generate docs smoke benchmark \
-	environments test-oldest test-newest test-jax clean
+	environments test-oldest test-newest test-jax test-torch clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -54,10 +54,13 @@ test-newest: .venv-newest/.test ## the key tests on the newest jaxlib that is kn
 		tests/lowering tests/optimizer/legalize tests/end_to_end
 endif
 
-environments: .venv-oldest/.test .venv-jax/.test $(if $(NEWEST_PYTHON),.venv-newest/.test)
+environments: .venv-oldest/.test .venv-jax/.test .venv-torch/.test $(if $(NEWEST_PYTHON),.venv-newest/.test)
 
 test-jax: .venv-jax/.test ## the tests that compare with jax, and work with einops and others
 	.venv-jax/bin/python -m pytest -n $(JOBS) -m "peer and not sweep" $(RECORD) tests
+
+test-torch: .venv-torch/.test ## the tests that need PyTorch
+	.venv-torch/bin/python -m pytest -n $(JOBS) -m "torch and not sweep" $(RECORD) tests
 
 lint: .venv/.dev ## ruff: rules and format
 	.venv/bin/ruff check .
@@ -94,7 +97,7 @@ benchmark: .venv-benchmark/.benchmark ## the published experiments beside their 
 	.venv-benchmark/bin/python -m benchmarks
 
 clean: ## remove the environments and caches
-	rm -rf .venv .venv-demo .venv-oldest .venv-newest .venv-jax .venv-benchmark .venv-docs build .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-demo .venv-oldest .venv-newest .venv-jax .venv-torch .venv-benchmark .venv-docs build .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 .venv/.test: EXTRAS := test
 .venv-demo/.demo: EXTRAS := demo
@@ -103,6 +106,7 @@ clean: ## remove the environments and caches
 .venv-oldest/.test: EXTRAS := test
 .venv-oldest/.test: PINS := jaxlib==$(OLDEST_JAXLIB)
 .venv-jax/.test: EXTRAS := peers-test,test
+.venv-torch/.test: EXTRAS := torch,test
 .venv-newest/.test: EXTRAS := test
 .venv-newest/.test: BEYOND := jaxlib==$(NEWEST_JAXLIB)
 .venv-newest/.test: PYTHON := $(NEWEST_PYTHON)
@@ -110,7 +114,7 @@ clean: ## remove the environments and caches
 
 # The machine's pip installs into the environment, so that ensurepip is not needed.
 .venv/.test .venv/.dev .venv-demo/.demo .venv-oldest/.test .venv-newest/.test .venv-jax/.test \
-.venv-benchmark/.benchmark .venv-docs/.docs: pyproject.toml
+.venv-torch/.test .venv-benchmark/.benchmark .venv-docs/.docs: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "tracer needs Python 3.11 or newer: make PYTHON=/path/to/python $@"; exit 1; }
 	$(PYTHON) -m venv --without-pip $(@D)

@@ -154,6 +154,10 @@ class CacheWarning(UserWarning):
     """A file or folder of the cache of compiled programs is of no use; programs are compiled."""
 
 
+class TensorCopyWarning(UserWarning):
+    """A tensor of torch has gaps in its memory and is copied at each call, beside the limit."""
+
+
 class WideVectorsWarning(UserWarning):
     """The machine's widest vectors compute wrong values, so programs do without them."""
 
