@@ -60,6 +60,7 @@ ROOMS: dict[str, set[str]] = {
     },
     "jax": SHARED
     | {
+        "stablehlo",
         "compilation",
         "optimizer",
         "random",

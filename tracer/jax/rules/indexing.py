@@ -9,51 +9,34 @@ import numpy as np
 
 from tracer import ops
 from tracer.array.array import Array
-from tracer.array.convert import convert
 from tracer.array.dispatch import apply, from_host
 from tracer.errors import UnsupportedError
 from tracer.jax.rules.shapes import numbers
 from tracer.jax.table import RULES, Equation, rule
 from tracer.numpy.ufunc import compare, full_like
+from tracer.stablehlo.indices import alike, wide
 
 _INT64 = np.dtype("int64")
-
-
-def _wide(indices: Array) -> Array:
-    """Return indices of a dtype that holds every size of an axis, and negative numbers."""
-    if indices.dtype == np.uint64:
-        largest = full_like(indices, np.iinfo(np.int64).max)
-        indices = apply(ops.minimum, indices, largest)
-    is_enough = indices.dtype.kind == "i" and indices.dtype.itemsize >= 4
-    return indices if is_enough else convert(indices, _INT64)
 
 
 @rule("dynamic_slice")
 def dynamic_slice(equation: Equation, x: Array, *starts: Array) -> Array:
     """Take a window at a computed place, clamped."""
     starts = starts[: x.ndim]
-    return apply(ops.dynamic_slice, x, *_alike(starts), sizes=equation.result.shape)
+    return apply(ops.dynamic_slice, x, *alike(starts), sizes=equation.result.shape)
 
 
 @rule("dynamic_update_slice")
 def dynamic_update_slice(equation: Equation, x: Array, update: Array, *starts: Array) -> Array:
     """Replace a window at a computed place, clamped."""
-    return apply(ops.dynamic_update_slice, x, update, *_alike(starts))
-
-
-def _alike(starts: Sequence[Array]) -> list[Array]:
-    """Return the starts in one dtype."""
-    wide = [_wide(start) for start in starts]
-    if len({start.dtype for start in wide}) > 1:
-        return [convert(start, _INT64) for start in wide]
-    return wide
+    return apply(ops.dynamic_update_slice, x, update, *alike(starts))
 
 
 @rule("gather")
 def gather(equation: Equation, x: Array, indices: Array) -> Array:
     """Take windows; what is out of bounds is clamped or, by mode, filled."""
     p, numbering = equation.params, equation.params["dimension_numbers"]
-    indices = _wide(indices)
+    indices = wide(indices)
     sizes = numbers(p["slice_sizes"])
     taken = apply(
         ops.gather,
@@ -109,7 +92,7 @@ def _fill_value(given: Any, dtype: np.dtype[Any]) -> Any:
 def _scatter(combiner: str) -> Any:
     def scatter(equation: Equation, x: Array, indices: Array, updates: Array) -> Array:
         numbering = equation.params["dimension_numbers"]
-        indices = _wide(indices)
+        indices = wide(indices)
         if _mode(equation) == "CLIP":
             indices = _clamped(x, indices, updates, numbering)
         return apply(

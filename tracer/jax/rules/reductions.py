@@ -10,15 +10,15 @@ import numpy as np
 
 from tracer import ops
 from tracer.array.array import Array
-from tracer.array.convert import broadcast, convert, reshape
+from tracer.array.convert import broadcast, convert
 from tracer.array.dispatch import apply
-from tracer.autodiff.transforms import vmap
 from tracer.control import associative_scan
 from tracer.errors import UnsupportedError
 from tracer.ir import Op
 from tracer.jax.rules.shapes import numbers
 from tracer.jax.table import RULES, Equation, rule
 from tracer.numpy.ufunc import full_like
+from tracer.stablehlo.halves import of_elements, reduce_by_halves
 
 
 def _reduction(op: Op) -> Any:
@@ -51,21 +51,9 @@ def _logical(op: Op, combiner: Op) -> Any:
 
 def _halved(x: Array, axes: Sequence[int], combine: Any, op: Op) -> Array:
     """Combine the halves of each axis until one element is left."""
-    for axis in axes:
-        if x.shape[axis] == 0:
-            raise UnsupportedError(f"{op.name} of no integers", mend="reduce one element or more")
-        while (size := x.shape[axis]) > 1:
-            half = size // 2
-            combined = combine(_cut(x, axis, 0, half), _cut(x, axis, half, 2 * half))
-            rest = [_cut(x, axis, 2 * half, size)] if size % 2 else []
-            x = apply(ops.concatenate, combined, *rest, dimension=axis) if rest else combined
-    return reshape(x, tuple(n for axis, n in enumerate(x.shape) if axis not in axes))
-
-
-def _cut(x: Array, axis: int, first: int, end: int) -> Array:
-    start, limit = [0] * x.ndim, list(x.shape)
-    start[axis], limit[axis] = first, end
-    return apply(ops.slice, x, start=tuple(start), limit=tuple(limit), strides=(1,) * x.ndim)
+    if any(x.shape[axis] == 0 for axis in axes):
+        raise UnsupportedError(f"{op.name} of no integers", mend="reduce one element or more")
+    return reduce_by_halves([x], axes, lambda lower, upper: [combine(lower, upper)])[0]
 
 
 RULES["reduce_and"] = _logical(ops.reduce_and, ops.and_)
@@ -98,35 +86,9 @@ def reduce_with_function(equation: Equation, *operands: Array) -> Sequence[Array
     def combine(*pairs: Array) -> tuple[Array, ...]:
         return tuple(equation.run(equation.params["jaxpr"], pairs))
 
-    reduced = list(arrays)
-    for axis in axes:
-        reduced = _reduced_axis(reduced, axis, _of_elements(combine, arrays[0].ndim))
-    results = [reshape(x, shape) for x in reduced]
-    joined: Sequence[Array] = _of_elements(combine, len(shape))(*initial, *results)
+    results = reduce_by_halves(arrays, axes, of_elements(combine, arrays[0].ndim))
+    joined: Sequence[Array] = of_elements(combine, len(shape))(*initial, *results)
     return joined
-
-
-def _of_elements(combine: Any, ndim: int) -> Any:
-    """Map a function of scalars over all axes."""
-    for _ in range(ndim):
-        combine = vmap(combine)
-    return combine
-
-
-def _reduced_axis(arrays: list[Array], axis: int, combine: Any) -> list[Array]:
-    while (size := arrays[0].shape[axis]) > 1:
-        half = size // 2
-        lower = [_cut(x, axis, 0, half) for x in arrays]
-        upper = [_cut(x, axis, half, 2 * half) for x in arrays]
-        combined = combine(*lower, *upper)
-        if size % 2:
-            arrays = [
-                apply(ops.concatenate, part, _cut(x, axis, 2 * half, size), dimension=axis)
-                for part, x in zip(combined, arrays, strict=True)
-            ]
-        else:
-            arrays = list(combined)
-    return arrays
 
 
 def _extreme(op: Op) -> Any:
