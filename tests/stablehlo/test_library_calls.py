@@ -193,6 +193,39 @@ def test_geev(right: str, a: np.ndarray[Any, Any]) -> None:
     assert_as_lapack(text, [a], (left,) if right == "V" else (left, left + 1))
 
 
+def masked(
+    text: str, x: np.ndarray[Any, Any], direction: str, *, on_true: bool, offset: int
+) -> str:
+    """Return a module with the first result of another cut off by a mask."""
+    indices = type_of(x.astype(np.int32))
+    pair = "%r0, %other" if on_true else "%other, %r0"
+    lines = f"""%rows = stablehlo.iota dim = 0 : {indices}
+%columns = stablehlo.iota dim = 1 : {indices}
+%c = stablehlo.constant dense<{offset}> : {indices}
+%moved = stablehlo.add %rows, %c : {indices}
+%mask = stablehlo.compare {direction}, %moved, %columns : ({indices}, {indices}) ->
+  {type_of(x > 0)}
+%other = stablehlo.constant dense<7.0> : {type_of(x)}
+%cut = stablehlo.select %mask, {pair} : {type_of(x > 0)}, {type_of(x)}
+return %cut"""
+    head, _, results = text.partition("return %r0")
+    return head + lines + results
+
+
+@pytest.mark.parametrize("direction", ["LE", "LT", "GE", "GT", "EQ", "NE"])
+@pytest.mark.parametrize("on_true", [True, False])
+@pytest.mark.parametrize("offset", [-1, 0, 1])
+def test_what_masks_read_of_a_factor(direction: str, on_true: bool, offset: int) -> None:
+    """Only within R, or the triangle that was factored, the rest need not be computed."""
+    symmetric = A @ A.T + np.eye(5) + np.triu(A, 1)
+    for text, x in (
+        (call("geqrf", "", [A], [A, A[0]]), A),
+        (call("potrf", letters(uplo="L"), [symmetric], [symmetric, INT]), symmetric),
+    ):
+        cut = masked(text, x, direction, on_true=on_true, offset=offset)
+        assert_as_lapack(cut, [x])
+
+
 def test_q_and_r_are_those_of_qr() -> None:
     """The usual way of writing QR needs no loop over reflectors."""
     text = tracer.compile(tracer.numpy.linalg.qr).stablehlo(TALL)

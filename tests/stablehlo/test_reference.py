@@ -420,3 +420,43 @@ def test_convert(x: np.ndarray[Any, Any], kind: str) -> None:
     made = type_of(x.astype(KINDS[kind])) if x is not F else type_of(np.zeros((3, 4), KINDS[kind]))
     line = f"%r0 = stablehlo.convert %0 : ({type_of(x)}) -> {made}"
     assert_as_reference([x], line, [made])
+
+
+FEATURES = RNG.normal(size=(3, 3, 4))
+BATCH_NORM = "{epsilon = 0.001 : f32, feature_index = 1 : i64}"
+
+
+def test_batch_normalisation() -> None:
+    x = RNG.normal(size=(2, 3, 5))
+    scale, offset, mean = (
+        FEATURES[0, :, 0].copy(),
+        FEATURES[1, :, 0].copy(),
+        FEATURES[2, :, 0].copy(),
+    )
+    variance, one = np.abs(FEATURES[0, :, 1]), type_of(FEATURES[0, :, 0])
+    arrays, types = [x, scale, offset, mean, variance], ", ".join([type_of(x), *[one] * 4])
+    inference = f"""%r0 = "stablehlo.batch_norm_inference"(%0, %1, %2, %3, %4) {BATCH_NORM} :
+  ({types}) -> {type_of(x)}"""
+    f = tracer.from_stablehlo(module_of(arrays, inference, [type_of(x)]))
+    column = (slice(None), None)
+    wanted = (x - mean[column]) / np.sqrt(variance[column] + 0.001) * scale[column] + offset[column]
+    np.testing.assert_allclose(f(*arrays), wanted, rtol=1e-6)
+    lines = f"""%t:3 = "stablehlo.batch_norm_training"(%0, %1, %2) {BATCH_NORM} :
+  ({type_of(x)}, {one}, {one}) -> ({type_of(x)}, {one}, {one})
+%g:3 = "stablehlo.batch_norm_grad"(%0, %1, %t#1, %t#2, %3) {BATCH_NORM} :
+  ({type_of(x)}, {one}, {one}, {one}, {type_of(x)}) -> ({type_of(x)}, {one}, {one})
+%r0 = stablehlo.add %t#0, %t#0 : {type_of(x)}
+%r1 = stablehlo.add %g#0, %g#0 : {type_of(x)}
+%r2 = stablehlo.add %g#1, %g#1 : {one}
+%r3 = stablehlo.add %g#2, %g#2 : {one}"""
+    g = RNG.normal(size=x.shape)
+    arrays = [x, scale, offset, g]
+    f = tracer.from_stablehlo(module_of(arrays, lines, [type_of(x), type_of(x), one, one]))
+    axes = (0, 2)
+    centred = x - x.mean(axes)[column]
+    wanted = centred / np.sqrt(x.var(axes)[column] + 0.001) * scale[column] + offset[column]
+    results = [np.asarray(part) / 2 for part in f(*arrays)]
+    np.testing.assert_allclose(results[0], wanted, rtol=1e-6, atol=1e-6)
+    gradient = tracer.grad(lambda *given: (f(*given, g)[0] / 2 * g).sum(), argnums=(0, 1, 2))
+    for x_found, x_wanted in zip(results[1:], gradient(*arrays[:3]), strict=True):
+        np.testing.assert_allclose(x_found, x_wanted, rtol=1e-6, atol=1e-9)
