@@ -63,6 +63,7 @@ ROOMS: dict[str, set[str]] = {
     "command": SHARED | {"units", "target", "lowering", "compilation", "autodiff", "numpy", "ir"},
     "jax": SHARED
     | {
+        "stablehlo",
         "compilation",
         "optimizer",
         "random",

@@ -137,6 +137,24 @@ def test_what_is_not_called_is_not_asked_for() -> None:
     assert tracer.from_stablehlo(text).output_types == (tracer.ShapeDtype((4,), "float32"),)
 
 
+CALL = "%{0} = call @{1}(%x) : (tensor<4xf32>) -> tensor<4xf32>"
+
+
+def test_functions_without_a_body_and_in_circles() -> None:
+    text = MODULE.format(body=CALL.format(0, "outside") + "\n" + CALL.format(1, "again"))
+    again = (
+        "func.func private @outside(tensor<4xf32>) -> tensor<4xf32>\n"
+        "func.func private @again(%x: tensor<4xf32>) -> tensor<4xf32> {\n"
+        + CALL.format(0, "again")
+        + "\nreturn %0 : tensor<4xf32>\n}"
+    )
+    text = text.replace("module @program {", "module @program {\n" + again)
+    with pytest.raises(tracer.UnsupportedError) as caught:
+        tracer.from_stablehlo(text)
+    assert "func.call @outside has no body" in str(caught.value)
+    assert "a function that calls itself (again -> again)" in str(caught.value)
+
+
 def test_several_partitions() -> None:
     text = MODULE.format(body="").replace(
         "module @program", "module @program attributes {mhlo.num_partitions = 8 : i32}"

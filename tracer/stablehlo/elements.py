@@ -36,6 +36,12 @@ def conjugate(x: Array) -> Array:
     return apply(ops.complex, apply(ops.real, x), apply(ops.negate, apply(ops.imag, x)))
 
 
+def adjoint(x: Array) -> Array:
+    """Transpose the last two axes, and conjugate."""
+    order = (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2)
+    return conjugate(apply(ops.transpose, x, permutation=order))
+
+
 def bitcast(x: Array, dtype: np.dtype[Any]) -> Array:
     """Read the bits as another dtype; one of another width adds or takes the last axis."""
     narrow, wide = dtype.itemsize, x.dtype.itemsize

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from tracer.lowering import Module, Operation, Region
 
 _MOST_STEPS = 2**31 - 1
@@ -54,7 +56,11 @@ def count_of(loop: Operation, module: Module) -> Count | None:
     if start is None or end is None or step is None or step <= 0:
         return None
     steps = max(0, -(-(end - start) // step))
-    return Count(position, start, step, steps, kept) if steps <= _MOST_STEPS else None
+    # A counter that passes the largest number of its dtype begins again.
+    last = np.iinfo(module.constants[loop.operands[position]].dtype).max
+    if steps > _MOST_STEPS or start + steps * step > last:
+        return None
+    return Count(position, start, step, steps, kept)
 
 
 def _only(region: Region, module: Module) -> Operation | None:

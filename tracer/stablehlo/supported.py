@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import graphlib
 from collections.abc import Iterator
 
 from tracer.errors import Source, UnsupportedError
@@ -30,7 +31,9 @@ def check_supported(module: Module) -> None:
     for type in module.functions[module.entry].types:
         if not isinstance(type, ShapeDtype):
             found.setdefault(f"a value {type}", (None, _TYPES))
-    for name in _called(module):
+    names = _called(module)
+    found.update(_circles(names, module))
+    for name in names:
         for operation in module.functions[name].all_operations():
             for what, why in _complaints(operation, module):
                 found.setdefault(what, (operation.source, why))
@@ -56,6 +59,21 @@ def _called(module: Module) -> list[str]:
     return names
 
 
+def _circles(
+    names: list[str], module: Module
+) -> Iterator[tuple[str, tuple[Source | None, tuple[str, str]]]]:
+    """Yield functions that call themselves."""
+    calls = {
+        name: {c for op in module.functions[name].all_operations() for c in callees(op)}
+        for name in names
+    }
+    try:
+        tuple(graphlib.TopologicalSorter(calls).static_order())
+    except graphlib.CycleError as error:
+        circle = " -> ".join(error.args[1])
+        yield f"a function that calls itself ({circle})", (None, _UNKNOWN)
+
+
 def callees(operation: Operation) -> Iterator[str]:
     """Yield the functions that an operation names."""
     for attribute in ("callee", "decomposition"):
@@ -76,6 +94,9 @@ def _complaints(operation: Operation, module: Module) -> Iterator[tuple[str, tup
     if table not in known:
         yield name, REFUSALS.get(table, _UNKNOWN)
         return
+    for callee in callees(operation):
+        if callee not in module.functions:
+            yield f"{name} @{callee}", ("has no body", "give the module that defines it too")
     types = (*operation.operand_types, *operation.result_types)
     strange = [type for type in types if not isinstance(type, ShapeDtype)]
     if strange:

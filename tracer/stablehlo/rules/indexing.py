@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from tracer import ops
 from tracer.array.array import Array
-from tracer.array.convert import convert
 from tracer.array.dispatch import apply
-from tracer.numpy.ufunc import full_like
 from tracer.stablehlo import bodies
+from tracer.stablehlo.indices import alike, wide
 from tracer.stablehlo.table import Instruction, rule
 
 _INT64 = np.dtype("int64")
@@ -20,27 +17,10 @@ _BOOLEAN = {"or": "maximum", "and": "minimum", "add": "maximum", "multiply": "mi
 """What logic is for truth values that are ordered."""
 
 
-def wide(indices: Array) -> Array:
-    """Return indices of a dtype that holds every size of an axis, and negative numbers."""
-    if indices.dtype == np.uint64:
-        largest = full_like(indices, np.iinfo(np.int64).max)
-        indices = apply(ops.minimum, indices, largest)
-    is_enough = indices.dtype.kind == "i" and indices.dtype.itemsize >= 4
-    return indices if is_enough else convert(indices, _INT64)
-
-
-def _alike(starts: Sequence[Array]) -> list[Array]:
-    """Return the starts in one dtype."""
-    found = [wide(start) for start in starts]
-    if len({start.dtype for start in found}) > 1:
-        return [convert(start, _INT64) for start in found]
-    return found
-
-
 @rule("stablehlo.dynamic_slice")
 def dynamic_slice(instruction: Instruction, x: Array, *starts: Array) -> Array:
     """Take a window at a computed place, clamped."""
-    return apply(ops.dynamic_slice, x, *_alike(starts), sizes=instruction.result.shape)
+    return apply(ops.dynamic_slice, x, *alike(starts), sizes=instruction.result.shape)
 
 
 @rule("stablehlo.dynamic_update_slice")
@@ -48,7 +28,7 @@ def dynamic_update_slice(
     instruction: Instruction, x: Array, update: Array, *starts: Array
 ) -> Array:
     """Replace a window at a computed place, clamped."""
-    return apply(ops.dynamic_update_slice, x, update, *_alike(starts))
+    return apply(ops.dynamic_update_slice, x, update, *alike(starts))
 
 
 @rule("stablehlo.gather")

@@ -18,7 +18,7 @@ from tracer.array.dispatch import apply, apply_many
 from tracer.ir import Node, Value
 from tracer.numpy.ufunc import compare, full_like
 from tracer.stablehlo import householder
-from tracer.stablehlo.rules.linear_algebra import adjoint
+from tracer.stablehlo.elements import adjoint
 from tracer.stablehlo.table import CALLS, Instruction, call, rule, target_of
 from tracer.stablehlo.triangles import is_leading_slice, is_zero_outside, value_of
 

@@ -5,19 +5,8 @@ from __future__ import annotations
 from tracer import ops
 from tracer.array.array import Array
 from tracer.array.dispatch import apply
-from tracer.stablehlo.elements import conjugate
+from tracer.stablehlo.elements import adjoint
 from tracer.stablehlo.table import Instruction, rule
-
-
-def adjoint(x: Array) -> Array:
-    """Transpose the last two axes, and conjugate."""
-    return conjugate(transposed(x))
-
-
-def transposed(x: Array) -> Array:
-    """Transpose the last two axes."""
-    order = (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2)
-    return apply(ops.transpose, x, permutation=order)
 
 
 @rule("stablehlo.cholesky")
