@@ -45,7 +45,7 @@ ROOMS: dict[str, set[str]] = {
     "sharding": SHARED | {"array", "lowering", "ir"},
     "distributed": {"lowering"},
     "stablehlo": SHARED
-    | {"lowering", "control", "autodiff", "scipy", "numpy", "array", "ops", "ir"},
+    | {"lowering", "lax", "control", "autodiff", "scipy", "numpy", "array", "ops", "ir"},
     "compilation": SHARED
     | {
         "units",

@@ -189,18 +189,24 @@ def _reduced(x: Array, *, exponent: int, mantissa: int) -> Array:
 
 def in_fewer_bits(x: Array, exponent: int, mantissa: int) -> Array:
     """Round by integer ops, since XLA drops conversions there and back."""
-    own = _FLOAT_BITS.get(x.dtype.name)
-    if own is None or exponent > own[0] or mantissa > own[1]:
+    if not can_be_reduced(x.dtype, exponent, mantissa):
         raise UnsupportedError(
             f"reduce_precision of {x.dtype} to {exponent} and {mantissa} bits",
             mend="reduce float64, float32, float16 or bfloat16 to as many bits or fewer",
         )
+    own = _FLOAT_BITS[x.dtype.name]
     rounded = _rounded_mantissa(x, own[1] - mantissa) if mantissa < own[1] else x
     return _clipped_exponent(rounded, x, own[0], exponent, mantissa)
 
 
 _FLOAT_BITS = {"float64": (11, 52), "float32": (8, 23), "float16": (5, 10), "bfloat16": (8, 7)}
 """Bits of the exponent and of the mantissa."""
+
+
+def can_be_reduced(dtype: Dtype, exponent: int, mantissa: int) -> bool:
+    """Tell whether floats of a dtype can be rounded to so many bits."""
+    own = _FLOAT_BITS.get(dtype.name)
+    return own is not None and exponent <= own[0] and mantissa <= own[1]
 
 
 def _rounded_mantissa(x: Array, dropped: int) -> Array:

@@ -12,11 +12,11 @@ from tracer import ops, tree
 from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_array, broadcast, convert, reshape, scalar
 from tracer.array.dispatch import apply, compound
-from tracer.autodiff.transforms import vmap
 from tracer.control import associative_scan
 from tracer.errors import ArgumentError, DTypeError, ShapeError
 from tracer.ir import Op, as_dtype
 from tracer.lax.combiners import recognised
+from tracer.lax.halves import of_elements, reduce_by_halves
 from tracer.lax.operands import axes_of, axis_of, of_one_dtype
 from tracer.lax.shapes import cut
 from tracer.numpy.ufunc import full_like, named
@@ -321,32 +321,6 @@ def reduced(
     initial = [broadcast(start, shape) for start in starts]
     if 0 in arrays[0].shape:
         return initial
-    found = list(arrays)
-    for axis in axes:
-        found = _reduced_axis(found, axis, _of_elements(combine, arrays[0].ndim))
-    results = [reshape(x, shape) for x in found]
-    joined: Sequence[Array] = _of_elements(combine, len(shape))(*initial, *results)
+    results = reduce_by_halves(arrays, axes, of_elements(combine, arrays[0].ndim))
+    joined: Sequence[Array] = of_elements(combine, len(shape))(*initial, *results)
     return joined
-
-
-def _of_elements(combine: Any, ndim: int) -> Any:
-    """Map a function of scalars over all axes."""
-    for _ in range(ndim):
-        combine = vmap(combine)
-    return combine
-
-
-def _reduced_axis(arrays: list[Array], axis: int, combine: Any) -> list[Array]:
-    while (size := arrays[0].shape[axis]) > 1:
-        half = size // 2
-        lower = [cut(x, axis, 0, half) for x in arrays]
-        upper = [cut(x, axis, half, 2 * half) for x in arrays]
-        combined = combine(*lower, *upper)
-        if size % 2:
-            arrays = [
-                apply(ops.concatenate, part, cut(x, axis, 2 * half, size), dimension=axis)
-                for part, x in zip(combined, arrays, strict=True)
-            ]
-        else:
-            arrays = list(combined)
-    return arrays

@@ -12,6 +12,13 @@ from tracer.array.array import Array
 from tracer.array.convert import broadcast, convert
 from tracer.array.dispatch import apply
 from tracer.ir import Op
+from tracer.lax.bits import (
+    as_bits,
+    can_be_reduced,
+    leading_zeros,
+    ordered_bits,
+    rounded_away,
+)
 from tracer.numpy.ufunc import compare, full_like
 from tracer.scipy.bessel import i1e
 from tracer.stablehlo import elements
@@ -162,7 +169,7 @@ def select(instruction: Instruction, mask: Array, on_true: Array, on_false: Arra
 def compare_elements(instruction: Instruction, x: Array, y: Array) -> Array:
     """Compare; in the total order of floats where it is asked for."""
     if instruction.attributes.get("compare_type") == "TOTALORDER":
-        x, y = elements.ordered_bits(x), elements.ordered_bits(y)
+        x, y = ordered_bits(x), ordered_bits(y)
     return compare(x, y, instruction.attributes["comparison_direction"])
 
 
@@ -243,24 +250,24 @@ def _has_other_widths(instruction: Instruction) -> str | None:
 @rule("stablehlo.bitcast_convert", unless=_has_other_widths)
 def bitcast_convert(instruction: Instruction, x: Array) -> Array:
     """Read the bits as another dtype; one of another width adds or takes the last axis."""
-    return elements.bitcast(x, instruction.result.dtype)
+    return as_bits(x, instruction.result.dtype)
 
 
 @rule("stablehlo.round_nearest_afz")
 def round_nearest_afz(instruction: Instruction, x: Array) -> Array:
     """Round to the nearest, ties away from zero."""
-    return elements.round_away_from_zero(x)
+    return rounded_away(x)
 
 
 @rule("stablehlo.count_leading_zeros")
 def count_leading_zeros(instruction: Instruction, x: Array) -> Array:
     """Count the zeros in front of the highest bit."""
-    return elements.count_leading_zeros(x)
+    return leading_zeros(x)
 
 
 def _cannot_reduce(instruction: Instruction) -> str | None:
     bits = instruction.attributes["exponent_bits"], instruction.attributes["mantissa_bits"]
-    if elements.can_reduce(instruction.result.dtype, *bits):
+    if can_be_reduced(instruction.result.dtype, *bits):
         return None
     return f"of {instruction.result.dtype} to {bits[0]} and {bits[1]} bits"
 

@@ -8,9 +8,9 @@ from tracer import ops
 from tracer.array.array import Array
 from tracer.array.convert import convert
 from tracer.array.dispatch import apply, apply_many
+from tracer.lax.bits import ordered_bits
 from tracer.ops.rules import is_float
 from tracer.stablehlo.comparators import Key, keys_of
-from tracer.stablehlo.elements import ordered_bits
 from tracer.stablehlo.table import Instruction, rule
 
 

@@ -16,9 +16,9 @@ from tracer.array.convert import broadcast
 from tracer.array.dispatch import apply
 from tracer.autodiff.transforms import vjp
 from tracer.ir import Op
+from tracer.lax.halves import of_elements
 from tracer.ops.reduce import highest, lowest
 from tracer.stablehlo import bodies
-from tracer.stablehlo.halves import of_elements
 from tracer.stablehlo.rules.products import pairs
 from tracer.stablehlo.rules.reductions import combiner_of, starts_with
 from tracer.stablehlo.table import Instruction, rule

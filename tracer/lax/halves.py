@@ -10,6 +10,7 @@ from tracer.array.array import Array
 from tracer.array.convert import reshape
 from tracer.array.dispatch import apply
 from tracer.autodiff.transforms import vmap
+from tracer.lax.shapes import cut
 
 Combine = Callable[..., Sequence[Array]]
 """Takes the elements on the left, then those on the right, one of each array."""
@@ -57,10 +58,3 @@ def _reduced_axis(arrays: list[Array], axis: int, combine: Combine) -> list[Arra
         else:
             arrays = list(combined)
     return arrays
-
-
-def cut(x: Array, axis: int, first: int, end: int) -> Array:
-    """Return the elements of an axis from `first` to before `end`."""
-    start, limit = [0] * x.ndim, list(x.shape)
-    start[axis], limit[axis] = first, end
-    return apply(ops.slice, x, start=tuple(start), limit=tuple(limit), strides=(1,) * x.ndim)
