@@ -222,6 +222,8 @@ def _scattered(x: Array, dim: int, indices: Array, updates: Array, combiner: str
         updates = cut(updates, i, 0, size)
     others = tuple(i for i in range(x.ndim) if i != axis)
     is_whole = all(indices.shape[i] == x.shape[i] for i in others)
+    if is_whole and indices.shape[axis] == 1:
+        return _placed(x, axis, indices, updates, combiner)
     if is_whole:
         vectors = reshape(convert(indices, _INT64), (*indices.shape, 1))
     else:
@@ -242,6 +244,25 @@ def _scattered(x: Array, dim: int, indices: Array, updates: Array, combiner: str
     )
 
 
+def _placed(x: Array, axis: int, indices: Array, updates: Array, combiner: str) -> Array:
+    """Combine one element of each line with an update, element by element.
+
+    So is the gradient of `x.min(dim)`: unlike a scatter, it can be computed in slices of any axis.
+    """
+    places = apply(ops.iota, shape=x.shape, dtype=_INT64, dimension=axis)
+    is_here = compare(places, broadcast(convert(indices, _INT64), x.shape), "EQ")
+    spread = broadcast(updates, x.shape)
+    op = _ELEMENTWISE[combiner]
+    return select(is_here, spread if op is None else apply(op, x, spread), x)
+
+
+_ELEMENTWISE = {
+    "replace": None,
+    "add": ops.add,
+    "multiply": ops.multiply,
+    "maximum": ops.maximum,
+    "minimum": ops.minimum,
+}
 _COMBINERS = {
     None: "replace",
     "add": "add",
