@@ -29,7 +29,8 @@ def test_the_chamfer_distance_and_its_gradient_keep_a_small_limit() -> None:
     wanted = chamfer(leaf, y)
     wanted.backward()
     torch.testing.assert_close(value, wanted.detach())
-    torch.testing.assert_close(gradient, leaf.grad, rtol=1e-4, atol=1e-8)
+    # cdist of torch goes by a product: its own digits are fewer than those of differences.
+    torch.testing.assert_close(gradient, leaf.grad, rtol=1e-3, atol=2e-6)
 
 
 PLACES = torch.tensor([[2], [0], [2]])
