@@ -170,6 +170,21 @@ def test_refused(name: str) -> None:
         tracer.from_stablehlo(lowered(program.function, program.arguments))
 
 
+def test_value_and_gradient_of_a_kernel_in_a_tenth_of_the_peak() -> None:
+    def kernel_sum(x: Any, v: Any) -> Any:
+        squares = ((x[:, None, :] - x[None, :, :]) ** 2).sum(-1)
+        return v @ (jnp.exp(-0.5 * squares) @ v)
+
+    rng = np.random.default_rng(0)
+    arguments = [jnp.asarray(rng.normal(size=(1500, 3))), jnp.asarray(rng.normal(size=1500))]
+    function = jax.value_and_grad(kernel_sum)
+    f = tracer.from_stablehlo(lowered(function, arguments))
+    limit = tracer.compile(f).plan(*f.input_types).baseline_peak_bytes // 10
+    limited = tracer.compile(f, memory_limit=limit)
+    assert limited.plan(*f.input_types).compiled_bytes <= limit
+    assert_same(limited(*map(np.asarray, arguments)), function(*arguments), 1e-10)
+
+
 def test_errors_name_the_users_line() -> None:
     def called_back(x: Any) -> Any:
         return jax.pure_callback(lambda y: y, x, x)
