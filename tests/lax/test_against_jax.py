@@ -352,11 +352,19 @@ PROGRAMS = {
     "top_k awkward": (lambda lax, x: lax.top_k(x, 3), [ROWS]),
     "approx_max_k": (lambda lax, x: lax.approx_max_k(x, 2), [(3, 8)]),
     "approx_min_k": (lambda lax, x: lax.approx_min_k(x, 2, 0), [(8, 3)]),
+    "igamma": (lambda lax, a, x: lax.igamma(a, x), [POSITIVE, POSITIVE[::-1].copy()]),
+    "igammac": (lambda lax, a, x: lax.igammac(a, x), [POSITIVE, POSITIVE[::-1].copy()]),
+    "betainc": (
+        lambda lax, x: lax.betainc(lax.full_like(x, 1.5), lax.full_like(x, 2.5), x),
+        [INSIDE[3:]],
+    ),
+    "zeta": (lambda lax, q: lax.zeta(lax.full_like(q, 3.5), q), [POSITIVE]),
     "fft": (lambda lax, x: lax.fft(lax.complex(x, x), lax.FftType.FFT, (4, 6)), [(2, 4, 6)]),
     "rfft": (lambda lax, x: lax.fft(x, "RFFT", (6,)), [(4, 6)]),
     "irfft": (lambda lax, x: lax.fft(lax.complex(x, 0 * x), "IRFFT", (5,)), [(4, 3)]),
 }
 NO_GRADIENTS = {
+    "zeta",
     "clamp scalars",
     "reduce_precision",
     "integer_pow 0",

@@ -5,9 +5,7 @@ are equal, but for scalars and axes of one element. Python numbers take the dtyp
 beside them.
 """
 
-from tracer.autodiff.transforms import (
-    stop_gradient,
-)
+from tracer.autodiff.transforms import custom_linear_solve, custom_root, stop_gradient
 from tracer.control import (
     associative_scan,
     cond,
@@ -126,6 +124,7 @@ from tracer.lax.gathering import (
     scatter_mul,
     scatter_sub,
 )
+from tracer.lax.incomplete import betainc, igamma, igammac, zeta
 from tracer.lax.making import broadcasted_iota, dtype, empty, full, full_like, iota
 from tracer.lax.products import (
     DotDimensionNumbers,
@@ -182,10 +181,6 @@ from tracer.lax.slicing import (
     slice,
     slice_in_dim,
 )
-from tracer.lax.solving import (
-    custom_linear_solve,
-    custom_root,
-)
 from tracer.lax.sorting import (
     approx_max_k,
     approx_min_k,
@@ -223,6 +218,7 @@ __all__ = [
     "batch_matmul",
     "bessel_i0e",
     "bessel_i1e",
+    "betainc",
     "bitcast_convert_type",
     "bitwise_and",
     "bitwise_not",
@@ -287,6 +283,8 @@ __all__ = [
     "gather",
     "ge",
     "gt",
+    "igamma",
+    "igammac",
     "imag",
     "index_in_dim",
     "integer_pow",
@@ -364,6 +362,7 @@ __all__ = [
     "transpose",
     "unstack",
     "while_loop",
+    "zeta",
 ]
 
 

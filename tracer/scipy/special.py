@@ -41,6 +41,20 @@ from tracer.numpy.ufunc import (
     unary,
 )
 from tracer.scipy.bessel import i0e, i1e
+from tracer.scipy.factorials import (
+    beta,
+    comb,
+    factorial,
+    gamma,
+    gammasgn,
+    loggamma,
+    multigammaln,
+    poch,
+    polygamma,
+    zeta,
+)
+from tracer.scipy.incomplete import betainc, gammainc, gammaincc
+from tracer.scipy.quantiles import boxcox, boxcox1p, i0, i1, kl_div, ndtri
 
 
 def _floats(name: str, x: Array) -> Array:
@@ -317,25 +331,44 @@ def _log_softmax(x: Array, *, axes: tuple[int, ...]) -> Array:
 
 
 __all__ = [
+    "beta",
+    "betainc",
     "betaln",
+    "boxcox",
+    "boxcox1p",
+    "comb",
     "digamma",
     "entr",
     "erf",
     "erfc",
     "erfinv",
     "expit",
+    "factorial",
+    "gamma",
+    "gammainc",
+    "gammaincc",
     "gammaln",
+    "gammasgn",
+    "i0",
     "i0e",
+    "i1",
     "i1e",
+    "kl_div",
     "log_expit",
     "log_ndtr",
     "log_softmax",
+    "loggamma",
     "logit",
     "logsumexp",
+    "multigammaln",
     "ndtr",
+    "ndtri",
+    "poch",
+    "polygamma",
     "psi",
     "rel_entr",
     "softmax",
     "xlog1py",
     "xlogy",
+    "zeta",
 ]

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tracer import tree
+import numpy as np
+
+from tracer import ops, tree
 from tracer.array.array import Array
 from tracer.array.convert import as_array, convert
-from tracer.array.dispatch import apply_graph
+from tracer.array.dispatch import apply, apply_graph
 from tracer.array.promotion import weak_class
-from tracer.autodiff.transforms import custom_jvp, custom_vjp, jvp, linearize, vjp
-from tracer.control.bodies import Body, check_callable, flatten_arguments, trace_body
+from tracer.autodiff.transforms.arguments import check_callable, trace_in
+from tracer.autodiff.transforms.custom import custom_vjp
+from tracer.autodiff.transforms.custom_forward import custom_jvp
+from tracer.autodiff.transforms.linear import jvp, linearize, vjp
 from tracer.errors import ArgumentError, NotDifferentiableError, ShapeError
 from tracer.ir import ShapeDtype
-from tracer.numpy.arithmetic import negative
-from tracer.numpy.creation import zeros_like
 
 Function = Callable[..., Any]
 
@@ -25,10 +27,9 @@ class _Closed:
 
     def __init__(self, name: str, function: Function, example: Any) -> None:
         self.name = name
-        given = flatten_arguments(name, "the argument", example)
-        structure = tree.structure((tree.unflatten(given.structure, given.arrays),))
-        self.body: Body = trace_body(name, function, structure, given.types)
-        self.captured = self.body.captured
+        traced = trace_in(name, function, (tree.map(as_array, example),), [0], {})
+        self.graph, self.structure = traced.graph, traced.out_tree
+        self.captured = traced.arrays[traced.leaves :]
         inexact = [i for i, x in enumerate(self.captured) if x.dtype.kind not in "biu"]
         self.consts = tuple(self.captured[i] for i in inexact)
         self._inexact = inexact
@@ -38,11 +39,11 @@ class _Closed:
         closed = list(self.captured)
         for position, array in zip(self._inexact, consts, strict=True):
             closed[position] = array
-        types = self.body.graph.input_types
+        types = self.graph.input_types
         leaves = [
             _of_type(self.name, *row) for row in zip(tree.leaves(argument), types, strict=False)
         ]
-        return tree.unflatten(self.body.structure, apply_graph(self.body.graph, [*leaves, *closed]))
+        return tree.unflatten(self.structure, apply_graph(self.graph, [*leaves, *closed]))
 
 
 def _of_type(name: str, leaf: Any, type: ShapeDtype) -> Array:
@@ -55,6 +56,14 @@ def _of_type(name: str, leaf: Any, type: ShapeDtype) -> Array:
             mend="give arrays of the shapes and dtypes of the first argument",
         )
     return array
+
+
+def _negative(x: Any) -> Array:
+    return apply(ops.negate, as_array(x))
+
+
+def _zeros(x: Array) -> Array:
+    return as_array(np.zeros(x.shape, x.dtype))
 
 
 def custom_root(
@@ -100,8 +109,8 @@ def custom_root(
     >>> float(tracer.grad(square_root)(4.0))
     0.25
     """
-    for what, function in (("f", f), ("solve", solve), ("tangent_solve", tangent_solve)):
-        check_callable("custom_root", what, function)
+    for function in (f, solve, tangent_solve):
+        check_callable("custom_root", function)
     closed = _Closed("custom_root", f, initial_guess)
     way = _Closed(
         "custom_root",
@@ -118,8 +127,8 @@ def custom_root(
         found, aux = root(*primals)
         _, moved = jvp(lambda values: closed(values, found), (consts,), (tangents[0],))
         _, linear = linearize(lambda x: closed(consts, x), found)
-        step = tangent_solve(linear, tree.map(negative, moved))
-        return (found, aux), (step, tree.map(zeros_like, aux))
+        step = tangent_solve(linear, tree.map(_negative, moved))
+        return (found, aux), (step, tree.map(_zeros, aux))
 
     root.defjvp(rule)
     found, aux = root(closed.consts, way.consts, initial_guess)
@@ -186,8 +195,8 @@ def custom_linear_solve(
     >>> float(solution(4.0)), float(tracer.grad(solution)(4.0))
     (0.5, -0.125)
     """
-    check_callable("custom_linear_solve", "matvec", matvec)
-    check_callable("custom_linear_solve", "solve", solve)
+    check_callable("custom_linear_solve", matvec)
+    check_callable("custom_linear_solve", solve)
     system = _System(matvec, b, solve, solve if symmetric else transpose_solve, has_aux)
     x, aux = system.solvers[False](system.matvec.consts, system.others, b)
     return (x, aux) if has_aux else x
@@ -205,10 +214,10 @@ class _System:
         has_aux: bool,
     ) -> None:
         self.matvec = _Closed("custom_linear_solve", matvec, b)
-        if self.matvec.body.structure != tree.structure(b):
+        if self.matvec.structure != tree.structure(b):
             raise ShapeError(
                 f"custom_linear_solve: b is nested as {tree.structure(b)}, matvec(b) as "
-                f"{self.matvec.body.structure}",
+                f"{self.matvec.structure}",
                 mend="give a linear function from and to the same arrays",
             )
         self.has_aux = has_aux
@@ -255,7 +264,7 @@ class _System:
             consts, others, x = residuals
             adjoint, _ = self.solvers[not is_transposed](consts, others, cotangents[0])
             _, pull_back = vjp(lambda values: self._product(is_transposed, values, x), consts)
-            (of_matrix,) = pull_back(tree.map(negative, adjoint))
+            (of_matrix,) = pull_back(tree.map(_negative, adjoint))
             return of_matrix, None, adjoint
 
         solver = custom_vjp(solution)
