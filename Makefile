@@ -60,7 +60,8 @@ test-jax: .venv-jax/.test ## the tests that compare with jax, and work with eino
 	.venv-jax/bin/python -m pytest -n $(JOBS) -m "peer and not sweep" $(RECORD) tests
 
 test-torch: .venv-torch/.test ## the tests that need PyTorch
-	.venv-torch/bin/python -m pytest -n $(JOBS) -m "torch and not sweep" $(RECORD) tests
+	.venv-torch/bin/python -m pytest -n $(JOBS) -m "torch and not sweep" $(RECORD) \
+		tests/torch tests/numpy/test_third_party.py
 
 lint: .venv/.dev ## ruff: rules and format
 	.venv/bin/ruff check .

@@ -66,6 +66,7 @@ add("trigonometry", lambda x: x.sin() * x.cos() + x.tan() + x.atan() + x.sinh() 
 add("inverse trigonometry", lambda x: (lambda a: a.asin() + a.acos() + a.atanh())(x.tanh() * 0.9), (20,))
 add("inverse hyperbolic", lambda x: x.asinh() + (x.abs() + 1.1).acosh(), (20,))
 add("atan2 and hypot", lambda x, y: torch.atan2(x, y) + torch.hypot(x, y), (4, 3), (3,))
+add("Fourier transforms", lambda x: torch.fft.irfft(torch.fft.rfft(x, norm="ortho") * 2, n=6) + torch.fft.ifft2(torch.fft.fft2(x) ** 2).real + torch.fft.fft(x, dim=0).abs() + torch.fft.fftn(x, norm="forward").imag, (3, 4, 6))
 add("error functions", lambda x: x.erf() + x.erfc() + (x.tanh() * 0.9).erfinv(), (20,))
 add("gamma functions", lambda x: (lambda a: a.lgamma() + a.digamma() + torch.polygamma(1, a))(x.abs() + 0.5), (20,), tolerance=1e-08)
 add("bessel", lambda x: torch.special.i0(x) + torch.special.i0e(x) + torch.special.i1e(x), (20,))
@@ -93,6 +94,7 @@ add("products", lambda x: x.prod() + x.prod(1).sum(), (3, 4))
 add("any and all", lambda x: ((x > 0).any(1), (x > -9).all(), x.any(), x.all(0)), (4, 5), has_gradient=False)
 add("norms", lambda x: x.norm() + x.norm(1, dim=0).sum() + torch.linalg.vector_norm(x, math.inf, dim=1).sum() + x.norm(3), (4, 5))
 add("log-sum-exp", lambda x: x.logsumexp(1) + F.softmax(x, 1).max(1).values + F.log_softmax(x, -1).min(1).values, (4, 5))
+add("cumulative extremes", lambda x: (lambda a, b: a.values * 2 + b.values + a.indices * b.indices)(x.cummax(1), x.cummin(0)), (4, 5))
 add("cumulative", lambda x: x.cumsum(1) + x.cumprod(0) + x.flip(1).cumsum(-1), (3, 4))
 add("frobenius and trace", lambda x: torch.linalg.matrix_norm(x) + x.trace() + x.diagonal().sum(), (4, 4))
 
@@ -127,6 +129,7 @@ add("one hot", lambda x, i: F.one_hot(i, 4).double() @ x, (4, 3), ints(4, 5))
 # Sorting.
 add("sort", lambda x: x.sort(1).values * torch.arange(6) + x.sort(0, descending=True)[0] + x.msort() * 2, (5, 6))
 add("sort places", lambda x: (x.argsort(1), x.sort(dim=0, descending=True, stable=True).indices, x.topk(3).indices), (5, 6), has_gradient=False)
+add("search", lambda x, y: torch.searchsorted(x.sort().values, y) * x.sum() + torch.bucketize(y, torch.arange(-2.0, 2.0).double(), right=True) * y, (9,), (6,))
 add("top k", lambda x: x.topk(3, 1).values + x.topk(3, 1, largest=False).values * 2 + x.topk(3, 0)[0].sum() + x.kthvalue(2, 1).values[:, None], (5, 6))
 
 # Products.

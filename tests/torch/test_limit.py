@@ -274,6 +274,23 @@ def test_backward_within_is_refused_and_leaves_no_trace() -> None:
     assert model.weight.grad is None
 
 
+def test_a_tensor_is_equal_to_itself() -> None:
+    def f(x, y):
+        return x * 2 if torch.equal(x.T, x.T) and not torch.equal(x, x[:1]) else y
+
+    x = torch.ones(3, 3)
+    assert_same(tracer.torch.limit(f)(x, x.clone()), f(x, x))
+    with pytest.raises(errors.TracingError, match=r"aten\.equal"):
+        tracer.torch.limit(lambda x, y: x if torch.equal(x, y) else y)(x, x.clone())
+
+
+def test_a_limit_within_a_limit_is_refused() -> None:
+    inner = tracer.torch.limit(lambda x: x * 2)
+    with pytest.raises(errors.UnsupportedError, match="has a limit"):
+        tracer.torch.limit(lambda x: inner(x))(torch.ones(3))
+    assert float(tracer.torch.limit(lambda x: inner.__wrapped__(x))(torch.ones(3))[0]) == 2
+
+
 def test_wrong_arguments() -> None:
     with pytest.raises(errors.DTypeError, match="takes a function"):
         tracer.torch.limit(torch.ones(3))

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils import _pytree as pytree
 
-from tracer.errors import DTypeError
+from tracer.errors import DTypeError, UnsupportedError
 from tracer.torch.guards import ModuleState, state_of, surroundings
 from tracer.torch.program import Input
 
@@ -65,6 +66,8 @@ def read_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
 
     Raises
     ------
+    UnsupportedError
+        A tensor without data of another trace.
     DTypeError
         A NumPy array, which torch's functions do not take, or a value that cannot be hashed.
     """
@@ -74,6 +77,11 @@ def read_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
             raise DTypeError(
                 "an argument is a NumPy array, not a tensor",
                 mend="pass torch.from_numpy(array), which shares its memory",
+            )
+        if isinstance(leaf, FakeTensor):
+            raise UnsupportedError(
+                "a function that has a limit, in a function that is traced",
+                mend="call the function itself, f.__wrapped__: the outer limit covers it",
             )
     positions = tuple(i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor))
     return Call(leaves, structure, positions)

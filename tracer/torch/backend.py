@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 from torch._dynamo.backends.common import aot_autograd
-from torch._dynamo.backends.registry import register_backend
+from torch._dynamo.backends.registry import list_backends, register_backend
 
 from tracer.compilation.function import compile
 from tracer.errors import ArgumentError
@@ -113,4 +113,6 @@ def tracer_backend(
     return backend(module, inputs)
 
 
-register_backend(tracer_backend, name="tracer")
+# An installed tracer is an entry point, which torch finds and registers by itself.
+if "tracer" not in list_backends(exclude_tags=None):
+    register_backend(tracer_backend, name="tracer")

@@ -398,6 +398,16 @@ def make_complex(node: Node, x: Array, y: Array) -> Array:
     return apply(ops.complex, operand(x, parts), operand(y, parts))
 
 
+@rule("angle")
+def angle(node: Node, x: Array) -> Array:
+    """Return angles; of real numbers 0 or pi, and NaN of NaN."""
+    if x.dtype.kind == "c":
+        return apply(ops.atan2, apply(ops.imag, x), apply(ops.real, x))
+    x = operand(x, node.result)
+    found = select(compare(x, full_like(x, 0), "LT"), full_like(x, math.pi), full_like(x, 0))
+    return select(compare(x, x, "NE"), x, found)
+
+
 @rule("_neg_view")
 def negative_view(node: Node, x: Array) -> Array:
     """Change the sign."""

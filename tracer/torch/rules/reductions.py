@@ -12,7 +12,7 @@ from tracer.array.array import Array
 from tracer.array.convert import broadcast, convert, reshape
 from tracer.array.dispatch import apply
 from tracer.ir import Op, ShapeDtype
-from tracer.numpy.ufunc import full_like, is_nonzero
+from tracer.numpy.ufunc import compare, full_like, is_nonzero, select
 from tracer.torch.rules.operands import axes_of, axis_of, filled, kept
 from tracer.torch.table import RULES, Node, rule
 
@@ -158,5 +158,22 @@ def _cumulative(op: Op) -> Any:
     return accumulate
 
 
+def _cumulative_extreme(op: Op) -> Any:
+    def accumulate(node: Node, x: Array, dim: int) -> Sequence[Array]:
+        if x.ndim == 0 or not x.size:
+            return [x, filled(0, ShapeDtype(x.shape, "int64"))]
+        axis = axis_of(dim, x.ndim)
+        values = apply(op, x, axis=axis, reverse=False)
+        # The last place that was as good as all before it, or NaN.
+        is_hit = apply(ops.or_, compare(x, values, "EQ"), compare(x, x, "NE"))
+        places = apply(ops.iota, shape=x.shape, dtype=np.dtype("int64"), dimension=axis)
+        hits = select(is_hit, places, full_like(places, 0))
+        return [values, apply(ops.cumulative_maximum, hits, axis=axis, reverse=False)]
+
+    return accumulate
+
+
+RULES["aten.cummax"] = _cumulative_extreme(ops.cumulative_maximum)
+RULES["aten.cummin"] = _cumulative_extreme(ops.cumulative_minimum)
 RULES["aten.cumsum"] = _cumulative(ops.cumulative_add)
 RULES["aten.cumprod"] = _cumulative(ops.cumulative_multiply)

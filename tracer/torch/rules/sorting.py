@@ -10,7 +10,9 @@ from tracer import ops
 from tracer.array.array import Array
 from tracer.array.convert import convert, reshape
 from tracer.array.dispatch import apply, apply_many
+from tracer.errors import UnsupportedError
 from tracer.ir import ShapeDtype
+from tracer.numpy.searching import searchsorted as find_places
 from tracer.torch.rules.operands import axis_of, filled
 from tracer.torch.rules.shapes import cut
 from tracer.torch.table import Node, rule
@@ -64,6 +66,29 @@ def topk(
         values, places = apply_many(ops.top_k, x, k=k)
         return [values, convert(places, _INT64)]
     return [cut(y, axis, 0, k) for y in _sorted(x, axis, largest)]
+
+
+@rule("searchsorted", "bucketize")
+def searchsorted(
+    node: Node,
+    first: Array,
+    second: Array,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Array | None = None,
+) -> Array:
+    """Find where elements belong between sorted ones."""
+    line, x = (second, first) if "bucketize" in node.name else (first, second)
+    if line.ndim != 1 or sorter is not None or line.dtype != x.dtype:
+        raise UnsupportedError(
+            f"torch's {node.name} in several lines, with a sorter, or of two dtypes",
+            mend="search in one sorted line of the same dtype",
+        )
+    is_right = right or side == "right"
+    found = find_places(line, x, side="right" if is_right else "left")
+    return convert(found, node.result.dtype)
 
 
 @rule("kthvalue")
