@@ -1,4 +1,4 @@
-"""cg and bicgstab: solutions, nested right sides, gradients."""
+"""cg, bicgstab and gmres: solutions, nested right sides, gradients."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 import tracer
 import tracer.numpy as tnp
 from tests.compare_with_jax import check
-from tracer.errors import ShapeError
+from tracer.errors import ArgumentError, ShapeError
 from tracer.scipy.sparse import linalg
 
 pytestmark = pytest.mark.xla
@@ -18,7 +18,7 @@ SQUARE = RNG.normal(size=(5, 5))
 POSITIVE = SQUARE @ SQUARE.T + 5 * np.eye(5)
 GENERAL = SQUARE + 6 * np.eye(5)
 B = RNG.normal(size=5)
-METHODS = {"cg": POSITIVE, "bicgstab": GENERAL}
+METHODS = {"cg": POSITIVE, "bicgstab": GENERAL, "gmres": GENERAL}
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
@@ -49,6 +49,20 @@ def test_nested_vectors():
         linalg.cg(POSITIVE, B, B[:3])
     with pytest.raises(ShapeError):
         linalg.cg(POSITIVE[:3], B)
+
+
+def test_gmres_begins_anew():
+    wanted = np.linalg.solve(GENERAL, B)
+    found, _ = linalg.gmres(GENERAL, B, tol=1e-12, restart=2)
+    np.testing.assert_allclose(np.asarray(found), wanted, rtol=1e-9)
+    once, _ = linalg.gmres(np.eye(5), B, tol=1e-14)
+    np.testing.assert_allclose(np.asarray(once), B, rtol=1e-12)
+    parts = {"x": B[:3], "y": B[3:]}
+    half, _ = linalg.gmres(lambda v: tracer.tree.map(lambda x: 4 * x, v), parts)
+    np.testing.assert_allclose(np.asarray(half["y"]), B[3:] / 4, rtol=1e-12)
+    for options in ({"restart": 0}, {"solve_method": "slow"}):
+        with pytest.raises(ArgumentError):
+            linalg.gmres(GENERAL, B, **options)
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -1,11 +1,12 @@
-"""Linear systems by products with the matrix: cg and bicgstab, with the arguments of JAX's.
+"""Linear systems by products with the matrix: cg, bicgstab and gmres, with the arguments of JAX's.
 
 The matrix may be a function of nested arrays. Derivatives are those of the solution: they solve
 another system, and are right if both solvers come to an end.
 
 References
 ----------
-Hestenes and Stiefel, Methods of Conjugate Gradients, 1952; van der Vorst, Bi-CGSTAB, 1992.
+Hestenes and Stiefel, Methods of Conjugate Gradients, 1952; van der Vorst, Bi-CGSTAB, 1992; Saad and
+Schultz, GMRES, 1986.
 """
 
 from __future__ import annotations
@@ -110,6 +111,53 @@ def bicgstab(
         In SciPy's place for it.
     """
     return _solve(_stabilised, A, b, x0, (tol, atol, maxiter), M, False)
+
+
+def gmres(
+    A: Any,  # noqa: N803 - named as in SciPy
+    b: Any,
+    x0: Any = None,
+    *,
+    tol: float = 1e-5,
+    atol: float = 0.0,
+    restart: int = 20,
+    maxiter: int | None = None,
+    M: Any = None,  # noqa: N803
+    solve_method: str = "batched",
+) -> tuple[Any, None]:
+    """Solve A x = b for any square A by the smallest residual over Krylov spaces; see `cg`.
+
+    Parameters
+    ----------
+    A : callable, or array_like of shape (n, n)
+        The matrix, or the product with it.
+    b
+        The right side: an array, or arrays in any nesting.
+    x0, tol, atol
+        See `cg`.
+    restart : int
+        Most vectors of a space, which are all kept; then the next one begins.
+    maxiter : int, optional
+        Most restarts; ten times the size of `b` by default.
+    M : callable or array_like, optional
+        An approximate inverse of `A`.
+    solve_method : {"batched", "incremental"}
+        Both find the same: each space is built whole.
+
+    Returns
+    -------
+    x
+        Nested as `b`.
+    info : None
+        In SciPy's place for it.
+    """
+    if solve_method not in ("batched", "incremental") or restart < 1:
+        raise ArgumentError(
+            f"gmres: restart is {restart}, solve_method {solve_method!r}",
+            mend='give 1 or more, and "batched" or "incremental"',
+        )
+    method = functools.partial(_smallest_residuals, restart=restart)
+    return _solve(method, A, b, x0, (tol, atol, maxiter), M, False)
 
 
 def _solve(
@@ -259,4 +307,78 @@ def _stabilised(
     return _loop(unfinished, step, first)[0]
 
 
-__all__ = ["bicgstab", "cg"]
+def _smallest_residuals(
+    product: Operator,
+    b: Any,
+    start: Any,
+    before: Operator,
+    *,
+    tol: float,
+    atol: float,
+    steps: int,
+    restart: int,
+) -> Any:
+    first, unravel = tree.ravel(start)
+    right, _ = tree.ravel(b)
+    size = min(restart, first.shape[0])
+
+    def apply(x: Array) -> Array:
+        return _flat(before(product(unravel(x))))
+
+    def residual(x: Array) -> Array:
+        return _flat(before(unravel(right - _flat(product(unravel(x))))))
+
+    # With an approximate inverse the residual is measured behind it, as in JAX.
+    scale = _square(before(b)) / choose(_square(b) > 0, _square(b), 1)
+    end = _ends(b, tol, atol) * scale
+
+    def unfinished(x: Any, r: Any, k: Any, end: Any) -> Any:
+        return (_square(r) > end) & (k < steps)
+
+    def step(x: Any, r: Any, k: Any, end: Any) -> Any:
+        length = tnp.sqrt(_square(r))
+        basis, small = _krylov(apply, r / convert(length, r.dtype), size)
+        goal = tnp.zeros(size + 1, r.dtype).at[0].set(convert(length, r.dtype))
+        x = x + (tnp.linalg.pinv(small) @ goal) @ basis[:-1]
+        return x, residual(x), k + 1, end
+
+    found = iterate(unfinished, step, [first, residual(first), as_array(0), end])
+    return unravel(found[0])
+
+
+def _flat(x: Any) -> Array:
+    flat: Array = tree.ravel(x)[0]
+    return flat
+
+
+def _krylov(apply: Callable[[Array], Array], first: Array, size: int) -> tuple[Array, Array]:
+    """Return an orthonormal basis in rows, and the small matrix of the operator in it.
+
+    Classical Gram-Schmidt, twice. Where the space ends, what follows is zero.
+    """
+    tiny = float(tnp.finfo(first.dtype).eps)
+    basis = tnp.zeros((size + 1, first.shape[0]), first.dtype).at[0].set(first)
+    small = tnp.zeros((size + 1, size), first.dtype)
+
+    def unfinished(k: Any, basis: Any, small: Any) -> Any:
+        return k < size
+
+    def step(k: Any, basis: Any, small: Any) -> Any:
+        moved = apply(basis[k])
+        long = tnp.sqrt(_square(moved))
+        parts = basis.conj() @ moved
+        rest = moved - parts @ basis
+        more = basis.conj() @ rest
+        rest = rest - more @ basis
+        length = tnp.sqrt(_square(rest))
+        goes_on = length > tiny * long
+        safe = choose(goes_on, length, 1)
+        row = choose(goes_on, rest / convert(safe, rest.dtype), 0)
+        column = (parts + more).at[k + 1].set(convert(choose(goes_on, length, 0), rest.dtype))
+        return k + 1, basis.at[k + 1].set(row), small.at[:, k].set(column)
+
+    _, basis, small = iterate(unfinished, step, [as_array(0), basis, small])
+    return basis, small
+
+
+__all__ = ["bicgstab", "cg", "gmres"]
