@@ -89,6 +89,7 @@ add("prelu", lambda x, w: F.prelu(x, w) + F.softsign(x) + F.tanhshrink(x), (2, 3
 add("sums and means", lambda x: x.sum() + x.sum(1).mean() + x.mean((0, 2)).sum() + x.sum(-1, keepdim=True).mean(), (3, 4, 5))
 add("variance", lambda x: x.var() + x.std(1).sum() + x.var(0, unbiased=False).sum() + torch.var_mean(x, 1, correction=2)[0].sum(), (6, 5))
 add("extremes", lambda x: x.amax(1) + x.amin((1,)) + x.max(1).values + x.min(1)[0] + x.max() - x.min(), (4, 5))
+add("scalars", lambda x: x.sum() + F.softmax(x, 0) + x.logsumexp(0) + x.amax(0) + x.norm(dim=0) + x.sort(0).values + x.kthvalue(1).values + x.cumsum(0) + x.max(0).values + x.prod(0) * x, ())
 add("places of extremes", lambda x: (x.argmax(), x.argmin(1), x.max(0).indices, x.argmax(-1, keepdim=True)), (4, 5), has_gradient=False)
 add("products", lambda x: x.prod() + x.prod(1).sum(), (3, 4))
 add("any and all", lambda x: ((x > 0).any(1), (x > -9).all(), x.any(), x.all(0)), (4, 5), has_gradient=False)

@@ -414,7 +414,7 @@ def negative_view(node: Node, x: Array) -> Array:
     return apply(ops.negate, x)
 
 
-@rule("_conj", "conj_physical")
+@rule("_conj", "conj_physical", "_conj_physical")
 def conjugate(node: Node, x: Array) -> Array:
     """Change the sign of the imaginary part."""
     if x.dtype.kind != "c":

@@ -13,7 +13,7 @@ from tracer.array.array import Array
 from tracer.array.convert import broadcast, convert, reshape
 from tracer.array.dispatch import apply
 from tracer.numpy.ufunc import compare, full_like, select
-from tracer.torch.rules.operands import filled
+from tracer.torch.rules.operands import axes_of, filled
 from tracer.torch.rules.reductions import moments
 from tracer.torch.table import Node, rule
 
@@ -123,8 +123,7 @@ def vector_norm(
     node: Node, x: Array, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Array:
     """Return the norm over axes."""
-    axes = tuple(range(x.ndim)) if dim is None else tuple(d % x.ndim for d in dim)
-    axes = tuple(sorted(axes))
+    axes = axes_of(dim, x.ndim)
     x = convert(x, node.result.dtype) if x.dtype.kind != "c" else x
     wide = _wide(apply(ops.abs, x))
     return convert(reshape(_norm(wide, axes, ord), node.result.shape), node.result.dtype)

@@ -45,7 +45,9 @@ def promoted(node: Node) -> np.dtype[Any]:
 
 
 def axes_of(dim: Any, ndim: int) -> tuple[int, ...]:
-    """Return axes as distinct sorted ones; None and none are all."""
+    """Return axes as distinct sorted ones; None and none are all. A scalar has none."""
+    if ndim == 0:
+        return ()
     if dim is None or (not isinstance(dim, int) and not dim):
         return tuple(range(ndim))
     dims = (dim,) if isinstance(dim, int) else dim

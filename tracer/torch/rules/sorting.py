@@ -94,6 +94,8 @@ def searchsorted(
 @rule("kthvalue")
 def kthvalue(node: Node, x: Array, k: int, dim: int = -1, keepdim: bool = False) -> Sequence[Array]:
     """Find the k-th smallest element along an axis."""
+    if x.ndim == 0:
+        return [x, filled(0, ShapeDtype((), _INT64))]
     axis = axis_of(dim, x.ndim)
     found = _sorted(x, axis, False)
     return [reshape(cut(y, axis, k - 1, k), node.result.shape) for y in found]
