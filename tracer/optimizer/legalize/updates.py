@@ -6,6 +6,9 @@ before they are read. XLA looks for such reads, but not behind a reshape: in jax
 `x.at[1:].add(x[:-1])[None]` adds sums to sums, in `jax.jit` too. Behind a barrier the update is
 computed before anything is written.
 
+Small barriers are left out in loops (`Kernels.least_barrier_bytes`). So a small update is stored
+with so many zeros behind it that its barrier is not.
+
 An update that reads of the array only the elements that it replaces, each for itself, stays in the
 kernel: `x.at[1:].add(1)`.
 """
@@ -20,6 +23,7 @@ from tracer import ops
 from tracer.ir import Builder, Graph, Node, Value, rebuild
 from tracer.optimizer.legalize.writer import stored
 from tracer.optimizer.passes import Pass, PassLog
+from tracer.target import current_target
 
 
 def stored_updates_pass() -> Pass:
@@ -34,9 +38,22 @@ def _with_stored(graph: Graph, log: PassLog) -> Graph:
         if node.op is not ops.dynamic_update_slice or not _reads_elsewhere(node):
             return None
         log.applied.append(f"{node.operand_types[1]} into {node.types[0]}")
-        return builder.copy(node, (operands[0], stored(operands[1]), *operands[2:]))
+        return builder.copy(node, (operands[0], _stored(operands[1]), *operands[2:]))
 
     return rebuild(graph, rewrite)
+
+
+def _stored(update: Value) -> Value:
+    """Store an update behind a barrier that is kept in loops too."""
+    missing = current_target().kernels.least_barrier_bytes - update.type.nbytes
+    if missing <= 0:
+        return stored(update)
+    size, zeros = update.type.size, -(-missing // update.dtype.itemsize)
+    flat = ops.reshape(update, shape=(size,))
+    zero = ops.constant(value=np.zeros((), update.dtype))
+    padded = stored(ops.pad(flat, zero, low=(0,), high=(zeros,), interior=(0,)))
+    kept = ops.slice(padded, start=(0,), limit=(size,), strides=(1,))
+    return ops.reshape(kept, shape=update.shape)
 
 
 def _reads_elsewhere(node: Node) -> bool:
