@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ import tracer
 import tracer.numpy as tnp
 from tests.optimizer.graphs import rewritten
 from tracer.optimizer.legalize.updates import stored_updates_pass
+from tracer.target import current_target
 
 pytestmark = pytest.mark.xla
 Function = Callable[[Any], Any]
@@ -33,6 +35,21 @@ def smoothed(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return x
 
 
+def scattered(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Sums of pairs of rows, in the first half."""
+    return np.concatenate([np.add.reduceat(x, np.arange(0, len(x), 2)), 0 * x[: len(x) // 2]])
+
+
+def scattered_columns(x: Any) -> Any:
+    """What a trip writes is less than a kilobyte: no barrier so small is kept in a loop."""
+
+    def column(nothing: Any, i: Any) -> Any:
+        found = shifted(x[:, i][:, None])
+        return nothing, tnp.zeros((len(x), 1)).at[tnp.arange(len(x)) // 2].add(found)[:, 0]
+
+    return tracer.scan(column, 0, tnp.arange(x.shape[1]))[1].T
+
+
 FORMS: dict[str, tuple[Function, Function]] = {
     "none": (shifted, expected),
     "new axis": (lambda x: shifted(x)[None], lambda x: expected(x)[None]),
@@ -50,10 +67,9 @@ FORMS: dict[str, tuple[Function, Function]] = {
     "a view": (lambda x: shifted(x.reshape(-1))[None], lambda x: expected(x.reshape(-1))[None]),
     "scattered": (
         lambda x: tnp.zeros_like(x).at[tnp.arange(len(x)) // 2].add(shifted(x)),
-        lambda x: np.concatenate(
-            [np.add.reduceat(expected(x), np.arange(0, len(x), 2)), 0 * x[: len(x) // 2]]
-        ),
+        lambda x: scattered(expected(x)),
     ),
+    "columns of a loop": (scattered_columns, lambda x: scattered(expected(x))),
     "batch": (
         lambda x: tracer.vmap(shifted)(tnp.stack([x, 2 * x]))[:, None],
         lambda x: np.stack([expected(x), expected(2 * x)])[:, None],
@@ -73,7 +89,7 @@ FORMS: dict[str, tuple[Function, Function]] = {
 
 @pytest.mark.filterwarnings("ignore::tracer.DonationWarning")
 @pytest.mark.parametrize("donated", [(), (0,)], ids=["kept", "donated"])
-@pytest.mark.parametrize("shape", [(2, 1), (5, 4), (8, 8), (64, 32), (301, 20)])
+@pytest.mark.parametrize("shape", [(2, 1), (5, 4), (8, 8), (64, 32), (129, 3), (301, 20)])
 @pytest.mark.parametrize("form", FORMS)
 def test_every_element_is_read_before_it_is_written(
     form: str, shape: tuple[int, ...], donated: tuple[int, ...]
@@ -98,15 +114,27 @@ def test_what_stays_in_the_kernel() -> None:
     assert barriers(lambda x: x.at[1:].set(tnp.ones((63, 32), "float32"))) == 0
 
 
-def test_what_is_written() -> None:
-    before = """
-        graph(%0: float32[5]) {
-          %1: float32[4] = slice(%0) {start=(0,), limit=(4,), strides=(1,)}
-          %2: int64[] = constant() {value=int64[] 1}
-          %3: float32[5] = dynamic_update_slice(%0, %1, %2) {}
+def before(size: int) -> str:
+    return f"""
+        graph(%0: float32[{size}]) {{
+          %1: float32[{size - 1}] = slice(%0) {{start=(0,), limit=({size - 1},), strides=(1,)}}
+          %2: int64[] = constant() {{value=int64[] 1}}
+          %3: float32[{size}] = dynamic_update_slice(%0, %1, %2) {{}}
           return %3
-        }"""
-    after = rewritten(stored_updates_pass(), before)
+        }}"""
+
+
+def test_what_is_written() -> None:
+    after = rewritten(stored_updates_pass(), before(500))
     assert after.count("optimization_barrier(%1)") == 1
-    kept = before.replace("start=(0,), limit=(4,)", "start=(1,), limit=(5,)")
+    kept = before(500).replace("start=(0,), limit=(499,)", "start=(1,), limit=(500,)")
     assert "barrier" not in rewritten(stored_updates_pass(), kept)
+
+
+@pytest.mark.parametrize("size", [2, 5, 257, 258])
+def test_small_updates_have_barriers_that_loops_keep(size: int) -> None:
+    after = rewritten(stored_updates_pass(), before(size))
+    found = re.search(r"float32\[(\d+)\] = optimization_barrier", after)
+    assert found is not None
+    assert 4 * int(found[1]) >= current_target().kernels.least_barrier_bytes
+    assert ("pad(" in after) == (size < 258)
