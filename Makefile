@@ -25,7 +25,7 @@ demo: .venv-demo/.demo ## three programs inside a byte limit, checked and measur
 	.venv-demo/bin/python examples/quickstart.py
 
 test: .venv/.test ## all tests and doctests
-	.venv/bin/python -m pytest -n $(JOBS) $(RECORD)
+	.venv/bin/python -m pytest -n $(JOBS) --dist worksteal $(RECORD)
 
 unit: .venv/.test ## the quick tests: nothing is compiled, no process is started (a minute)
 	.venv/bin/python -m pytest -n $(JOBS) -m "not xla and not process and not gpu and not slow and not sweep" tests

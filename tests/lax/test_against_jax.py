@@ -7,6 +7,7 @@ import pytest
 
 import tracer.lax as ours
 from tests.compare_with_jax import FLOATS, check, inputs
+from tests.sampling import one_in
 
 jax = pytest.importorskip("jax")
 theirs = jax.lax if hasattr(jax, "lax") else None
@@ -95,7 +96,7 @@ INTEGER_PROGRAMS = {
 
 
 @pytest.mark.parametrize("dtype", ["int8", "int32", "int64", "uint8", "uint32", "uint64"])
-@pytest.mark.parametrize("name", INTEGER_PROGRAMS)
+@pytest.mark.parametrize("name", one_in(3, INTEGER_PROGRAMS))
 def test_integers(name, dtype):
     x = INTEGERS.astype(dtype)
     if name == "mulhi" and dtype in ("int64", "uint64"):
@@ -388,7 +389,7 @@ NO_GRADIENTS = {
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", one_in(3, PROGRAMS))
 def test_programs(name, dtype):
     program, shapes = PROGRAMS[name]
     differentiates = name not in NO_GRADIENTS

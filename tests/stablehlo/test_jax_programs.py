@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import tracer
+from tests.sampling import one_in
 
 jax = pytest.importorskip("jax")
 
@@ -46,14 +47,6 @@ DIFFERENTIABLE = [
     for name in RIGHT
     if name not in OTHER_GRADIENTS and BY_NAME[name].has_gradient
 ]  # fmt: skip
-
-
-def one_in(number: int, names: list[str], first: int = 0) -> list[Any]:
-    """Return names as parameters, those that CI leaves out with a mark."""
-    marks = pytest.mark.sweep
-    return [
-        pytest.param(n, marks=marks if (i - first) % number else ()) for i, n in enumerate(names)
-    ]
 
 
 @pytest.fixture(autouse=True)

@@ -14,6 +14,7 @@ import tracer.numpy as tnp
 from benchmarks.framework import tracer_framework
 from benchmarks.gradient_programs import PROGRAMS
 from benchmarks.programs import WORKLOADS
+from tests.sampling import one_in
 
 pytestmark = pytest.mark.xla
 
@@ -42,7 +43,7 @@ def assert_comes_back(
     return text
 
 
-@pytest.mark.parametrize("name", WORKLOADS)
+@pytest.mark.parametrize("name", one_in(3, WORKLOADS))
 def test_programs_of_the_benchmark(name: str) -> None:
     workload = WORKLOADS[name]
     shape = {k: max(8, n // 40) if n > 64 else n for k, n in workload.sizes["small"].shape.items()}
@@ -50,7 +51,7 @@ def test_programs_of_the_benchmark(name: str) -> None:
     assert_comes_back(workload.program(tracer_framework()), arguments)
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", one_in(3, PROGRAMS))
 @pytest.mark.parametrize("what", ["loss", "derivative_of"])
 def test_gradient_programs(name: str, what: str) -> None:
     program = PROGRAMS[name]
