@@ -53,7 +53,8 @@ def _stored(update: Value) -> Value:
     zero = ops.constant(value=np.zeros((), update.dtype))
     padded = stored(ops.pad(flat, zero, low=(0,), high=(zeros,), interior=(0,)))
     kept = ops.slice(padded, start=(0,), limit=(size,), strides=(1,))
-    return ops.reshape(kept, shape=update.shape)
+    result: Value = ops.reshape(kept, shape=update.shape)
+    return result
 
 
 def _reads_elsewhere(node: Node) -> bool:
