@@ -66,8 +66,10 @@ def host_array(value: Any, dtype: Any = None) -> np.ndarray[Any, Any]:
             f"cannot make an array of {_shown(value)}: {error}",
             mend="give numbers, or nested lists in which all lists of a level have one length",
         ) from error
-    if wanted is None and _is_python_data(value):
-        array = promotion.as_default(array)
+    if wanted is None:
+        narrow = promotion.as_default(array)
+        # Lists are looked through only where it matters.
+        array = narrow if narrow is array or _is_python_data(value) else array
     if array.dtype not in SUPPORTED_DTYPES:
         if array.dtype.kind in "biufc" and array.dtype.itemsize <= 16:
             return array.astype(as_dtype(array.dtype))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import TracebackType
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
 import numpy as np
@@ -25,28 +25,7 @@ def tell_of_defaults(forget: Callable[[], None]) -> None:
     _TOLD.append(forget)
 
 
-class Config:
-    """Settings that were made; the end of a ``with`` statement takes them back."""
-
-    def __init__(self, before: np.dtype[Any]) -> None:
-        self._before = before
-
-    def __enter__(self) -> Config:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        _set(self._before)
-
-    def __repr__(self) -> str:
-        return f"<tracer.config default_float={default_float()}>"
-
-
-def config(*, default_float: Any = None) -> Config:
+def config(*, default_float: Any = None) -> AbstractContextManager[object]:
     """Set what holds for the whole process.
 
     Parameters
@@ -64,8 +43,8 @@ def config(*, default_float: Any = None) -> Config:
 
     Returns
     -------
-    Config
-        The settings; ``with tracer.config(...):`` takes them back at its end.
+    context manager
+        ``with tracer.config(...):`` takes the settings back at its end.
 
     Raises
     ------
@@ -88,7 +67,9 @@ def config(*, default_float: Any = None) -> Config:
     before = as_dtype(float)
     if default_float is not None:
         _set(_checked(default_float))
-    return Config(before)
+    settings = ExitStack()
+    settings.callback(_set, before)
+    return settings
 
 
 def read_default_float(text: str) -> None:
@@ -116,4 +97,4 @@ def _set(dtype: np.dtype[Any]) -> None:
             forget()
 
 
-__all__ = ["Config", "config", "read_default_float", "tell_of_defaults"]
+__all__ = ["config", "read_default_float", "tell_of_defaults"]

@@ -20,7 +20,7 @@ import numpy as np
 from tracer.array.array import Array
 from tracer.errors import ArgumentError, DTypeError, RangeError
 from tracer.ir import DTYPES_BY_NAME, as_dtype
-from tracer.ir.types import default_complex, default_float
+from tracer.ir.types import default_float
 
 Dtype = np.dtype[Any]
 WEAK = frozenset({bool, int, float, complex})
@@ -71,7 +71,8 @@ def _narrow(dtype: Dtype, *dtypes: Dtype) -> Dtype:
     floats = [x for x in dtypes if x.kind in "fc"]
     if dtype.kind not in "fc" or len(floats) == len(dtypes):
         return dtype
-    most = functools.reduce(np.promote_types, floats, default_float())
+    own = as_dtype(float if dtype.kind == "f" else complex)
+    most = functools.reduce(np.promote_types, floats, own)
     return dtype if np.promote_types(dtype, most) == most else most
 
 
@@ -94,16 +95,9 @@ def weak_dtype(dtype: Dtype, scalar_class: Any) -> Dtype:
         if dtype in _EXTENSION:
             found = np.dtype("complex64") if scalar_class is complex else dtype
         else:
-            found = _narrow_weak(np.result_type(dtype, scalar_class(0)), dtype)
+            found = _narrow(np.result_type(dtype, scalar_class(0)), dtype)
         _WEAK_DTYPES[dtype, scalar_class] = found
     return found
-
-
-def _narrow_weak(found: Dtype, dtype: Dtype) -> Dtype:
-    """Return what integers and a Python number make: no wider than the default."""
-    if dtype.kind in "fc":
-        return found
-    return {"f": default_float(), "c": default_complex()}.get(found.kind, found)
 
 
 def default_dtype(scalar_class: type) -> Dtype:
@@ -174,7 +168,7 @@ def division_dtype(dtype: Dtype) -> Dtype:
 
 def as_default(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Return what NumPy made without being given a dtype, in the default one."""
-    if array.dtype.kind not in "fc":
+    if array.dtype not in (np.float64, np.complex128):
         return array
     return array.astype(as_dtype(float if array.dtype.kind == "f" else complex), copy=False)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 from tracer import ops
@@ -19,7 +20,7 @@ def wide_float_notes(graph: Graph) -> tuple[str, ...]:
     graph : Graph
         The program as it was traced.
     """
-    return tuple(_notes(graph))[:1]
+    return tuple(itertools.islice(_notes(graph), 1))
 
 
 def _notes(graph: Graph) -> Iterator[str]:

@@ -33,11 +33,6 @@ def default_float() -> np.dtype[Any]:
     return _FLOATS[float]
 
 
-def default_complex() -> np.dtype[Any]:
-    """Return the dtype of complex numbers that nobody gave one: two of the default float."""
-    return _FLOATS[complex]
-
-
 def set_default_float(dtype: np.dtype[Any]) -> None:
     """Set the dtype of floats that nobody gave one: float32 or float64."""
     _FLOATS[float] = dtype

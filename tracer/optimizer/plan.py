@@ -214,12 +214,12 @@ class Plan:
 
         Examples
         --------
-        >>> import os, tempfile, tracer, tracer.numpy as tnp
+        >>> import pathlib, tempfile, tracer, tracer.numpy as tnp
         >>> f = tracer.compile(lambda x: tnp.exp(x[:, None] - x).sum(1), memory_limit="1MB")
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     path = os.path.join(folder, "plan.html")
+        ...     path = pathlib.Path(folder, "plan.html")
         ...     f.plan(tracer.ShapeDtype((4000,), "float32")).save(path)
-        ...     "As planned" in open(path).read()
+        ...     "As planned" in path.read_text()
         True
         """
         if Path(path).suffix.lower() not in (".html", ".htm"):

@@ -25,7 +25,8 @@ def advice(plan: Plan, planned: LiveRanges) -> Iterator[str]:
         What the planned program stores.
     """
     yield from _limit(plan)
-    alive = [row for row in planned.ranges if row.first <= _peak_step(planned) <= row.last]
+    peak = _peak_step(planned)
+    alive = [row for row in planned.ranges if row.first <= peak <= row.last]
     for row in [row for row in alive if row.kind != "argument"][:_MOST_VALUES]:
         place = f"  ({row.source})" if row.source else ""
         yield f"alive at the peak: {row.name}, {format_bytes(row.nbytes)}{place}"

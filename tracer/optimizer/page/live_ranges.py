@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tracer.errors import Source
 from tracer.ir import Graph, Value
@@ -90,8 +90,7 @@ def _buffers(live: Liveness, words: UsersWords) -> Iterator[LiveRange]:
         first = bisect_left(places, buffer.birth)
         last = bisect_right(places, buffer.death) - 1
         if first <= last:
-            row = _row(_first_value(buffer, live), words, first, last)
-            yield replace(row, kind=_kind(buffer, end), nbytes=buffer.nbytes)
+            yield _row(_first_value(buffer, live), words, _kind(buffer, end), first, last)
 
 
 def _first_value(buffer: Buffer, live: Liveness) -> Value:
@@ -106,18 +105,18 @@ def _kind(buffer: Buffer, end: int) -> str:
     return "result" if buffer.death >= end else "temporary"
 
 
-def _row(value: Value, words: UsersWords, first: int, last: int) -> LiveRange:
+def _row(value: Value, words: UsersWords, kind: str, first: int, last: int) -> LiveRange:
     found = words.of(value)
     op = found.op if found.op is not None else value.node.name
     is_input = value.node.op is None
     name = str(value.type) if is_input else f"{value.type} of {op}"
-    return LiveRange(name, "in the loop", value.type.nbytes, first, last, found.source)
+    return LiveRange(name, kind, value.type.nbytes, first, last, found.source)
 
 
 def _in_bodies(live: Liveness, words: UsersWords) -> Iterator[LiveRange]:
     for step, moment in enumerate(live.timeline):
         for value in values_in_body(live, moment.node):
-            yield _row(value, words, step, step)
+            yield _row(value, words, "in the loop", step, step)
 
 
 __all__ = ["LiveRange", "LiveRanges", "live_ranges"]
