@@ -134,9 +134,15 @@ def celu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Array:
 
 
 def squareplus(x: ArrayLike, b: ArrayLike = 4) -> Array:
-    """Return `(x + sqrt(x^2 + b)) / 2`, a smooth positive part without exponentials."""
+    """Return `(x + sqrt(x^2 + b)) / 2`, a smooth positive part without exponentials.
+
+    The square may overflow where the root does not; below 0 the sum would cancel.
+    """
     array = _floats(as_array(x))
-    return (array + elementwise.sqrt(array * array + b)) / 2
+    root = elementwise.sqrt(full_like(array, 0) + b)
+    total = abs(array) + elementwise.hypot(array, root)
+    result: Array = elementwise.where(array < 0, b / total, total) / 2
+    return result
 
 
 def glu(x: ArrayLike, axis: int = -1) -> Array:

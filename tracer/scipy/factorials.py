@@ -13,23 +13,20 @@ from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_array, as_arrays, broadcast, broadcast_shape, convert
 from tracer.array.dispatch import apply, compound
 from tracer.errors import ArgumentError
-from tracer.numpy.ufunc import binary, real_floats, unary
+from tracer.numpy.ufunc import binary, unary
 from tracer.scipy.choice import choose
-
-
-def _floats(name: str, x: Array) -> Array:
-    return real_floats(name, convert(x, promotion.division_dtype(x.dtype)))
+from tracer.scipy.floats import floats, in_float32
 
 
 def _pair(name: str, *values: ArrayLike) -> list[Array]:
     arrays = as_arrays(*values)
     dtype = promotion.division_dtype(promotion.result_type(*arrays))
     shape = broadcast_shape(name, *(x.shape for x in arrays))
-    return [broadcast(real_floats(name, convert(x, dtype)), shape) for x in arrays]
+    return [broadcast(floats(name, convert(x, dtype)), shape) for x in arrays]
 
 
 def _gammasgn(x: Array) -> Array:
-    x = _floats("gammasgn", x)
+    x = floats("gammasgn", x)
     floor = tnp.floor(x)
     is_even = floor == 2 * tnp.floor(floor / 2)
     sign = choose(is_even, 1.0, -1.0).astype(x.dtype)
@@ -39,12 +36,16 @@ def _gammasgn(x: Array) -> Array:
 
 
 def _gamma(x: Array) -> Array:
-    x = _floats("gamma", x)
+    return _signed_exponential(floats("gamma", x))
+
+
+@in_float32
+def _signed_exponential(x: Array) -> Array:
     return _gammasgn(x) * tnp.exp(apply(ops.lgamma, x))
 
 
 def _loggamma(x: Array) -> Array:
-    x = _floats("loggamma", x)
+    x = floats("loggamma", x)
     return choose(x < 0, tnp.nan, apply(ops.lgamma, x))
 
 
@@ -85,8 +86,8 @@ def factorial(n: ArrayLike, exact: bool = False) -> Array:
         Not supported: integers overflow from 21 on.
     """
     _require_floats("factorial", exact)
-    x = _floats("factorial", as_array(n))
-    return choose(x < 0, 0, tnp.exp(apply(ops.lgamma, choose(x < 0, 0, x) + 1)))
+    x = floats("factorial", as_array(n))
+    return choose(x < 0, 0, _signed_exponential(choose(x < 0, 0, x) + 1))
 
 
 def comb(N: ArrayLike, k: ArrayLike, exact: bool = False, repetition: bool = False) -> Array:  # noqa: N803 - SciPy's name
@@ -133,7 +134,7 @@ def multigammaln(a: ArrayLike, d: int) -> Array:
     """
     if d < 1:
         raise ArgumentError(f"multigammaln: d is {d}", mend="give 1 or more")
-    x = _floats("multigammaln", as_array(a))
+    x = floats("multigammaln", as_array(a))
     steps = tnp.arange(d).astype(x.dtype) / 2
     logarithms = apply(ops.lgamma, x[..., None] - steps).sum(-1)
     return logarithms + d * (d - 1) / 4 * math.log(math.pi)
@@ -141,6 +142,8 @@ def multigammaln(a: ArrayLike, d: int) -> Array:
 
 _TERMS = 10
 """Of the sum that are added one by one; the rest is an integral with corrections."""
+_NO_TAIL = 1e4
+"""From this exponent on the rest is 0; its square is still a number in float32."""
 _BERNOULLI: tuple[float, ...] = (
     1 / 6,
     -1 / 30,
@@ -177,6 +180,7 @@ def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Array:
     return _zeta(power, first)
 
 
+@in_float32
 @compound
 def _zeta(x: Array, q: Array) -> Array:
     good = (x > 1) & (q > 0)
@@ -185,11 +189,11 @@ def _zeta(x: Array, q: Array) -> Array:
     end = first + _TERMS
     tail = end**-s
     total = total + tail * end / (s - 1) + tail / 2
-    product, fall = s, tail / end
+    factor = choose(s > _NO_TAIL, _NO_TAIL, s)
+    term = factor * tail / end
     for n, number in enumerate(_BERNOULLI, 1):
-        total = total + number / math.factorial(2 * n) * product * fall
-        product = product * (s + 2 * n - 1) * (s + 2 * n)
-        fall = fall / (end * end)
+        total = total + number / math.factorial(2 * n) * term
+        term = term * ((factor + 2 * n - 1) / end) * ((factor + 2 * n) / end)
     value = choose(good, total, tnp.nan)
     return choose((x == 1) & (q > 0), tnp.inf, value)
 
@@ -210,7 +214,7 @@ def polygamma(n: ArrayLike, x: ArrayLike) -> Array:
         The derivatives.
     """
     if isinstance(n, int | np.integer) and n >= 0:
-        array = _floats("polygamma", as_array(x))
+        array = floats("polygamma", as_array(x))
         order = int(n)
         return apply(ops.digamma, array) if not order else _polygamma(array, order=order)
     orders, points = _pair("polygamma", n, x)

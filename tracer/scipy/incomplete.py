@@ -22,6 +22,7 @@ from tracer.autodiff.transforms import custom_jvp
 from tracer.errors import DTypeError
 from tracer.ir import as_dtype
 from tracer.scipy.choice import choose
+from tracer.scipy.floats import in_float32
 from tracer.scipy.iteration import iterate
 
 _MOST_STEPS = 2000
@@ -251,11 +252,9 @@ def _log_beta(a: Array, b: Array) -> Array:
     return apply(ops.lgamma, a) + apply(ops.lgamma, b) - total
 
 
+@in_float32
 @compound
 def _beta_value(a: Array, b: Array, x: Array) -> Array:
-    if x.dtype.itemsize < 4:
-        wide = [convert(y, as_dtype("float32")) for y in (a, b, x)]
-        return convert(_beta_value(*wide), x.dtype)
     good = (a > 0) & (b > 0) & (x >= 0) & (x <= 1) & (a < tnp.inf) & (b < tnp.inf)
     inside = good & (x > 0) & (x < 1)
     a, b = choose(inside, a, 1), choose(inside, b, 1)

@@ -10,8 +10,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 import tracer.numpy as tnp
 from tracer import ops
 from tracer.array import promotion
@@ -40,7 +38,8 @@ from tracer.numpy.ufunc import (
     select,
     unary,
 )
-from tracer.scipy.bessel import i0e, i1e
+from tracer.scipy.bessel import i0, i0e, i1, i1e
+from tracer.scipy.divergences import boxcox, boxcox1p, kl_div
 from tracer.scipy.factorials import (
     beta,
     comb,
@@ -53,16 +52,13 @@ from tracer.scipy.factorials import (
     polygamma,
     zeta,
 )
+from tracer.scipy.floats import floats
 from tracer.scipy.incomplete import betainc, gammainc, gammaincc
-from tracer.scipy.quantiles import boxcox, boxcox1p, i0, i1, kl_div, ndtri
-
-
-def _floats(name: str, x: Array) -> Array:
-    return real_floats(name, convert(x, promotion.division_dtype(x.dtype)))
+from tracer.scipy.normal import log_ndtr, ndtr, ndtri
 
 
 def _special(name: str, op: Op, summary: str) -> Unary:
-    return unary(name, lambda x: apply(op, _floats(name, x)), summary, returns="Floats.")
+    return unary(name, lambda x: apply(op, floats(name, x)), summary, returns="Floats.")
 
 
 erf = _special("erf", ops.erf, "Error function.")
@@ -75,7 +71,7 @@ expit = _special("expit", ops.logistic, "Logistic function, 1 / (1 + exp(-x)).")
 
 def _logit(x: Array) -> Array:
     """Take log(x) - log(1 - x), and near a half, where they cancel, one logarithm of the ratio."""
-    x = _floats("logit", x)
+    x = floats("logit", x)
     is_near = apply(
         ops.and_, compare(x, full_like(x, 0.3), "GT"), compare(x, full_like(x, 0.7), "LT")
     )
@@ -86,13 +82,13 @@ def _logit(x: Array) -> Array:
 
 
 def _log_expit(x: Array) -> Array:
-    x = _floats("log_expit", x)
+    x = floats("log_expit", x)
     less = apply(ops.negate, x)
     return apply(ops.negate, logaddexp(less, full_like(x, 0)))
 
 
 def _entr(x: Array) -> Array:
-    x = _floats("entr", x)
+    x = floats("entr", x)
     value = apply(ops.negate, _x_log(x, x, ops.log, 0.0))
     return select(compare(x, full_like(x, 0), "LT"), full_like(x, -math.inf), value)
 
@@ -111,43 +107,9 @@ def _x_log(x: Array, y: Array, logarithm: Op, pole: float) -> Array:
     return apply(ops.multiply, x, apply(logarithm, safe))
 
 
-def _ndtr(x: Array) -> Array:
-    x = _floats("ndtr", x)
-    scaled = apply(ops.multiply, x, full_like(x, -math.sqrt(0.5)))
-    return apply(ops.multiply, full_like(x, 0.5), apply(ops.erfc, scaled))
-
-
 logit = unary("logit", _logit, "Inverse of expit, log(x / (1 - x)).", returns="Floats.")
 log_expit = unary("log_expit", _log_expit, "Logarithm of expit.", returns="Floats.")
 entr = unary("entr", _entr, "-x log(x), 0 at 0 and -inf below.", returns="Floats.")
-ndtr = unary("ndtr", _ndtr, "Cumulative distribution of the standard normal.", returns="Floats.")
-
-
-_LOG_NDTR_TERMS = 10
-"""Of the series: the first one left out is 4e-19 at -20, 1e-10 at -10."""
-
-
-def _log_ndtr(x: Array) -> Array:
-    """Take three forms: log1p above 0, the logarithm between, a series below (DLMF 7.12.1)."""
-    x = _floats("log_ndtr", x)
-    if x.dtype.itemsize < 4:  # what it is the logarithm of is below the least float16
-        return convert(_log_ndtr(convert(x, np.dtype(np.float32))), x.dtype)
-    lowest = -20.0 if x.dtype.itemsize == 8 else -10.0
-    # `where`, as the gradients of maximum and clip are halved at the borders themselves.
-    above = tnp.log1p(-_ndtr(-tnp.where(x > 0.0, x, 0.0)))
-    between = tnp.log(_ndtr(tnp.where((x < lowest) | (x > 0.0), 0.0, x)))
-    far = tnp.where(x < lowest, x, lowest)
-    inverse = 1 / (far * far)
-    series: Any = 1
-    for factor in range(2 * _LOG_NDTR_TERMS - 1, 0, -2):
-        series = 1 - factor * inverse * series
-    below = -0.5 * far * far - tnp.log(-far) - 0.5 * math.log(2 * math.pi) + tnp.log(series)
-    return select(x > 0.0, above, select(x < lowest, below, between))
-
-
-log_ndtr = unary(
-    "log_ndtr", _log_ndtr, "Logarithm of ndtr, accurate in both tails.", returns="Floats."
-)
 
 
 def _special_binary(name: str, body: Callable[[Array, Array], Array], summary: str) -> Binary:
