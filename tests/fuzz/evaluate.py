@@ -89,6 +89,11 @@ def values(graph: Graph, arrays: Sequence[Array]) -> list[Array]:
         if any(node.name == "bitcast_convert" for node in all_nodes(graph))
         else widened(graph)
     )
+    return in_own_dtypes(graph, arrays)
+
+
+def in_own_dtypes(graph: Graph, arrays: Sequence[Array]) -> list[Array]:
+    """Return what a graph computes in the dtypes that it has."""
     given = [
         np.asarray(array).astype(type.dtype)
         for array, type in zip(arrays, graph.input_types, strict=True)

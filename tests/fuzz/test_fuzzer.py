@@ -257,6 +257,29 @@ def test_numbers_in_place_of_what_overflowed_are_as_documented() -> None:
     assert verdict.notes["numbers in place of 0 * inf or overflow, as documented"]
 
 
+OWN_OVERFLOW = Program(
+    {"n": 40},
+    (Input("x", ("n",)),),
+    ("y = np.where(np.arange(n) == 3, 5, np.tanh(x))",),
+    "np.log(np.sin(y) + np.exp(y * y * y))",
+    dtype="float32",
+)
+
+
+@pytest.mark.xla
+def test_what_overflows_as_written_is_no_failure() -> None:
+    verdict = check(OWN_OVERFLOW, ("none",))
+    assert verdict.failures == []
+    assert verdict.notes["overflows in its own dtype, as written"]
+
+
+@pytest.mark.xla
+def test_what_is_finite_is_judged_beside_an_overflow() -> None:
+    with mock.patch.object(StableHloBuilder, "tanh", lambda self, x: self.sine(x), create=True):
+        verdict = check(replace(OWN_OVERFLOW, dims={"n": 41}), ("none",))
+    assert [item.kind for item in verdict.failures] == ["wrong"]
+
+
 QUOTIENT = Program(
     {"n": 40},
     (Input("x", ("n",)),),
