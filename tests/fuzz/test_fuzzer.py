@@ -312,6 +312,19 @@ def test_where_only_jit_differs_jax_op_by_op_judges() -> None:
     assert verdict.notes["jax.jit is wrong: JAX op by op computes our values"] == 1
 
 
+@pytest.mark.parametrize(("lost", "kinds"), [(1e-16, []), (1e-14, ["jax"])])
+def test_a_rounding_that_only_the_peer_has_is_none_of_ours(lost: float, kinds: list[str]) -> None:
+    pytest.importorskip("jax")
+    program = replace(SINE, result="np.where(np.arange(len(x)) == 0, 1, x - x)")
+
+    def losing(function: Any) -> Any:
+        return lambda x: function(x) + np.eye(len(x))[1] * lost
+
+    with mock.patch.multiple(frameworks, jitted=losing, op_by_op=losing):
+        verdict = check(program, ("none",), peers=("jax",))
+    assert [item.kind for item in verdict.failures] == kinds
+
+
 def test_op_by_op_jax_has_its_own_arrays() -> None:
     pytest.importorskip("jax")
     program = replace(SINE, result="x.at[1:].add(x[:-1])")
