@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from tracer.array import promotion
 from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_array, as_arrays, broadcast, broadcast_shape, convert
 from tracer.array.dispatch import apply, compound
+from tracer.autodiff.transforms import custom_jvp, jvp
 from tracer.errors import ArgumentError
 from tracer.numpy.ufunc import binary, unary
 from tracer.scipy.choice import choose
@@ -177,13 +179,27 @@ def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Array:
     Euler and Maclaurin's formula, as in Cephes (Moshier 1989), zeta.c.
     """
     power, first = _pair("zeta", x, 1.0 if q is None else q)
-    return _zeta(power, first)
+    return in_float32(_zeta)(power, first)
 
 
-@in_float32
-@compound
+@custom_jvp
 def _zeta(x: Array, q: Array) -> Array:
-    good = (x > 1) & (q > 0)
+    return choose(x < 1, tnp.nan, _continued(x, q))
+
+
+def _zeta_rule(primals: Any, tangents: Any) -> Any:
+    """Differentiate the continued sum: JAX has derivatives below 1 too, where the sum diverges."""
+    _, change = jvp(_continued, primals, tangents)
+    return _zeta(*primals), change
+
+
+_zeta.defjvp(_zeta_rule)
+
+
+@compound
+def _continued(x: Array, q: Array) -> Array:
+    """Return the sum, and below 1 its analytic continuation."""
+    good = (x != 1) & (q > 0)
     s, first = choose(good, x, 2), choose(good, q, 1)
     total = sum((first + n) ** -s for n in range(1, _TERMS)) + first**-s
     end = first + _TERMS
