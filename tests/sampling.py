@@ -9,12 +9,15 @@ import pytest
 
 
 def one_in(number: int, names: Iterable[Any], first: int = 0) -> list[Any]:
-    """Return names as parameters, those that the CI leaves out with a mark.
+    """Return names, or tuples of several arguments, as parameters; marked where the CI leaves out.
 
     `pytest -m peer FOLDER` and `pytest -m "" FOLDER` run all.
     """
     marks = pytest.mark.sweep
     return [
-        pytest.param(name, marks=marks if (i - first) % number else ())
+        pytest.param(
+            *(name if isinstance(name, tuple) else (name,)),
+            marks=marks if (i - first) % number else (),
+        )
         for i, name in enumerate(names)
     ]
