@@ -142,6 +142,7 @@ PROGRAMS = {
         [POSITIVE[2:]],
     ),
     "reduce_precision": (lambda lax, x: lax.reduce_precision(x, 5, 3), [AWKWARD]),
+    "reduce_precision inside": (lambda lax, x: lax.reduce_precision(x * x, 5, 3), [POSITIVE]),
     "bitcast": (lambda lax, x: lax.bitcast_convert_type(x, np.uint16), [AWKWARD]),
     "bitcast back": (
         lambda lax, x: lax.bitcast_convert_type(lax.bitcast_convert_type(x, np.uint8), x.dtype),

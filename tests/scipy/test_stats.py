@@ -99,6 +99,29 @@ def test_numbers_become_floats_and_broadcast():
         stats.norm.pdf(np.ones(2), np.ones(3))
 
 
+@pytest.mark.parametrize("name", CASES)
+def test_nan_is_nan(name):
+    shapes = CASES[name][0]
+    module = getattr(stats, name)
+    for function in module.__all__:
+        assert np.isnan(float(getattr(module, function)(np.nan, *shapes))), function
+
+
+@pytest.mark.parametrize("name", ["poisson", "bernoulli", "binom", "nbinom", "geom", "betabinom"])
+def test_only_whole_numbers_have_a_probability(name):
+    points = np.array([0.5, 1.5, 6.5])
+    np.testing.assert_array_equal(getattr(stats, name).pmf(points, *CASES[name][0]), 0)
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if CASES[name][0]])
+def test_defaults_keep_float32(name):
+    shapes, x, _ = CASES[name]
+    module = getattr(stats, name)
+    for function in module.__all__:
+        points = _points(name, function, x).astype("float32")
+        assert getattr(module, function)(points, *shapes).dtype == "float32", function
+
+
 def test_tails_keep_their_digits():
     x = np.array([-30.0, -12.0, 8.0, 40.0])
     np.testing.assert_allclose(

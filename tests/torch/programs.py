@@ -10,6 +10,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 import torch.utils.checkpoint
+from torch.distributions import Categorical, Normal, kl_divergence
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,10 @@ add("activations", lambda x: F.relu(x) + F.gelu(x) + F.gelu(x, approximate="tanh
 add("more activations", lambda x: F.leaky_relu(x, 0.1) + F.softplus(x) + F.hardtanh(x) + F.mish(x) + F.selu(x) + F.logsigmoid(x), (30,))
 add("gated", lambda x: F.glu(x, 1) + F.hardswish(x[:, :3]) + F.relu6(x[:, 3:] * 4), (4, 6))
 add("prelu", lambda x, w: F.prelu(x, w) + F.softsign(x) + F.tanhshrink(x), (2, 3, 4), (3,))
+add("shrinking", lambda x: F.hardshrink(x) + F.softshrink(x, 0.3), (30,))
+add("weight norm", lambda v, g, h: torch._weight_norm(v, g, 0) + torch._weight_norm(v, h, 1), (3, 4), (3, 1), (1, 4))
+add("bilinear", lambda x, y, w, b: F.bilinear(x, y, w, b), (5, 3), (5, 4), (2, 3, 4), (2,))
+add("distributions", lambda x, s: Normal(x, s.exp()).log_prob(2 * x) + kl_divergence(Normal(x, s.exp()), Normal(0.0, 1.0)) + Categorical(logits=x).entropy()[:, None], (3, 4), (3, 4))
 
 # Reductions.
 add("sums and means", lambda x: x.sum() + x.sum(1).mean() + x.mean((0, 2)).sum() + x.sum(-1, keepdim=True).mean(), (3, 4, 5))

@@ -10,7 +10,7 @@ from tracer import ops
 from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_array, convert, reshape
 from tracer.array.dispatch import apply, compound
-from tracer.autodiff.transforms import custom_jvp
+from tracer.autodiff.transforms import custom_linear_solve
 from tracer.errors import DTypeError, ShapeError, UnsupportedError
 from tracer.ir import as_dtype
 from tracer.lax.operands import integer
@@ -173,12 +173,11 @@ def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int)
     if x.dtype.kind in "biuc":
         raise DTypeError(f"lax.reduce_precision of {x.type}", mend="give floats")
 
-    @custom_jvp
-    def rounded(x: Array) -> Array:
+    def rounded(_: Any, x: Array) -> Array:
         return _reduced(x, exponent=exponent, mantissa=mantissa)
 
-    rounded.defjvp(lambda primals, tangents: (rounded(*primals), rounded(*tangents)))
-    result: Array = rounded(x)
+    # As the solution of a linear system it is its own derivative, forward and backward.
+    result: Array = custom_linear_solve(lambda x: x, x, rounded, symmetric=True)
     return result
 
 

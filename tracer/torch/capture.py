@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.distributions import Distribution
 from torch.func import functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.traceback import preserve_node_meta, set_stack_trace
@@ -284,12 +285,17 @@ def _finished(module: torch.fx.GraphModule, kept: _Kept) -> Captured:
 
 @contextmanager
 def _settings() -> Iterator[None]:
-    """Have torch use functions that consist of core ops: no fused attention or encoder layers."""
-    fast = torch.backends.mha.get_fastpath_enabled()
+    """Have torch use functions that consist of core ops: no fused attention or encoder layers.
+
+    Distributions do not check their arguments, which have no values yet.
+    """
+    fast, checked = torch.backends.mha.get_fastpath_enabled(), Distribution._validate_args
     with ExitStack() as stack:
         stack.enter_context(sdpa_kernel(SDPBackend.MATH))
         stack.enter_context(warnings.catch_warnings())
         warnings.filterwarnings("ignore", message="Anomaly Detection has been enabled")
         torch.backends.mha.set_fastpath_enabled(False)
         stack.callback(torch.backends.mha.set_fastpath_enabled, fast)
+        Distribution.set_default_validate_args(False)
+        stack.callback(Distribution.set_default_validate_args, checked)
         yield

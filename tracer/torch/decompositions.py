@@ -37,6 +37,34 @@ def _native_dropout(x: Any, p: float, train: bool | None) -> tuple[Any, Any]:
     return x * (kept / (1 - p)), kept.to(torch.bool)
 
 
+def _shrink_backward(cotangent: Any, x: Any, lambd: Any) -> Any:
+    """Let through what `hardshrink` and `softshrink` do not make zero."""
+    return torch.where((x >= -lambd) & (x <= lambd), 0, cotangent)
+
+
+def _weight_norm_backward(
+    cotangent: Any, direction: Any, size: Any, norms: Any, dim: int
+) -> tuple[Any, Any]:
+    """Differentiate size * direction / norms, with the norms along all axes but one."""
+    axes = [axis for axis in range(direction.ndim) if axis != dim]
+    along = (cotangent * direction).sum(axes, keepdim=True) / norms
+    across = (cotangent - direction * (along / norms)) * (size / norms)
+    return across.to(direction.dtype), along.to(size.dtype)
+
+
+def _trilinear(
+    x: Any, y: Any, z: Any, on_x: Any, on_y: Any, on_z: Any, summed: Any, _unrolled: int = 1
+) -> Any:
+    """Multiply three tensors, each with axes of one element put in, and sum over axes."""
+    product: Any = 1
+    for factor, axes in ((x, on_x), (y, on_y), (z, on_z)):
+        whole = factor
+        for axis in sorted(axes):
+            whole = whole.unsqueeze(axis)
+        product = whole * product
+    return product.sum(summed) if summed else product
+
+
 def _factors_transposes(op: Any, position: int) -> bool:
     """Tell whether an op factors the transpose of a matrix that is row by row in memory.
 
@@ -110,5 +138,9 @@ def decompositions() -> dict[Any, Any]:
         **{op: how for op, how in known.items() if rule_of(op) is None and not is_draw(op)},
         _ATEN.native_batch_norm.default: _native_batch_norm,
         _ATEN.native_dropout.default: _native_dropout,
+        _ATEN.hardshrink_backward.default: _shrink_backward,
+        _ATEN.softshrink_backward.default: _shrink_backward,
+        _ATEN._weight_norm_interface_backward.default: _weight_norm_backward,
+        _ATEN._trilinear.default: _trilinear,
         **_by_factors(),
     }

@@ -19,6 +19,7 @@ from tracer.lax.bits import as_bits, in_fewer_bits, leading_zeros, ordered_bits,
 from tracer.lax.choosing import chosen
 from tracer.lax.elementwise import conjugated, repeated_product
 from tracer.numpy.ufunc import compare, full_like
+from tracer.scipy import factorials
 from tracer.scipy.bessel import i0e, i1e
 
 _ACCURACY = "accuracy"
@@ -192,6 +193,12 @@ def round_elements(equation: Equation, x: Array) -> Array:
 def count_leading_zeros(equation: Equation, x: Array) -> Array:
     """Set all bits below the highest one, and count what is left."""
     return leading_zeros(x)
+
+
+@rule("zeta")
+def zeta(equation: Equation, x: Array, q: Array) -> Any:
+    """Compute Hurwitz's zeta function."""
+    return factorials.zeta(x, q)
 
 
 @rule("polygamma")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tracer.numpy as tnp
 from tracer.array.array import Array, ArrayLike
 from tracer.scipy.choice import choose
-from tracer.scipy.stats.arguments import floats
+from tracer.scipy.stats.arguments import floats, supported
 
 
 def logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
@@ -22,8 +22,8 @@ def logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     """
     k_, p_, loc_ = floats("bernoulli.logpmf", k, p, loc)
     x = k_ - loc_
-    no = choose(x == 0, tnp.log1p(-p_), -tnp.inf)
-    return choose(x == 1, tnp.log(p_), no)
+    value = choose(x == 1, tnp.log(p_), tnp.log1p(-p_))
+    return supported((x == 0) | (x == 1), value, x)
 
 
 def pmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:

@@ -6,7 +6,7 @@ import tracer.numpy as tnp
 from tracer.array.array import Array, ArrayLike
 from tracer.scipy import special
 from tracer.scipy.choice import choose
-from tracer.scipy.stats.arguments import floats
+from tracer.scipy.stats.arguments import floats, is_whole, supported
 
 
 def logpmf(k: ArrayLike, n: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0) -> Array:
@@ -26,12 +26,12 @@ def logpmf(k: ArrayLike, n: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLik
         Shift.
     """
     k_, n_, a_, b_, loc_ = floats("betabinom.logpmf", k, n, a, b, loc)
-    x = tnp.floor(k_ - loc_)
-    inside = (x >= 0) & (x < n_ + 1)
+    x = k_ - loc_
+    inside = (x >= 0) & (x <= n_) & is_whole(x)
     safe = choose(inside, x, 0)
     ways = -tnp.log1p(n_) - special.betaln(n_ - safe + 1, safe + 1)
     value = ways + special.betaln(safe + a_, n_ - safe + b_) - special.betaln(a_, b_)
-    return choose(inside, value, -tnp.inf)
+    return supported(inside, value, x)
 
 
 def pmf(k: ArrayLike, n: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0) -> Array:

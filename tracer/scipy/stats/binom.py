@@ -6,7 +6,7 @@ import tracer.numpy as tnp
 from tracer.array.array import Array, ArrayLike
 from tracer.scipy import special
 from tracer.scipy.choice import choose
-from tracer.scipy.stats.arguments import floats
+from tracer.scipy.stats.arguments import floats, is_whole, supported
 
 
 def logpmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
@@ -25,11 +25,11 @@ def logpmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Arra
     """
     k_, n_, p_, loc_ = floats("binom.logpmf", k, n, p, loc)
     x = k_ - loc_
-    inside = (x >= 0) & (x < n_ + 1)
+    inside = (x >= 0) & (x <= n_) & is_whole(x)
     safe = choose(inside, x, 0)
     ways = special.gammaln(n_ + 1) - special.gammaln(safe + 1) - special.gammaln(n_ - safe + 1)
     value = ways + special.xlogy(safe, p_) + special.xlog1py(n_ - safe, -p_)
-    return choose(inside, value, -tnp.inf)
+    return supported(inside, value, x)
 
 
 def pmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import tracer.numpy as tnp
 from tracer.array.array import Array, ArrayLike
-from tracer.array.convert import as_array
 from tracer.scipy.stats import gamma
+from tracer.scipy.stats.arguments import floats
 
 
-def _half(df: ArrayLike) -> Array:
-    return as_array(df) / 2
+def _of_gamma(name: str, *arguments: ArrayLike) -> tuple[Array, Array, Array, Array]:
+    """Return the arguments of the gamma distribution that is this one."""
+    x, df, loc, scale = floats(f"chi2.{name}", *arguments)
+    return x, df / 2, loc, 2 * scale
 
 
 def logpdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -24,7 +26,7 @@ def logpdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
     loc, scale : array_like
         Shift and scale.
     """
-    return gamma.logpdf(x, _half(df), loc, 2 * as_array(scale))
+    return gamma.logpdf(*_of_gamma("logpdf", x, df, loc, scale))
 
 
 def pdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -54,7 +56,7 @@ def cdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -
     loc, scale : array_like
         Shift and scale.
     """
-    return gamma.cdf(x, _half(df), loc, 2 * as_array(scale))
+    return gamma.cdf(*_of_gamma("cdf", x, df, loc, scale))
 
 
 def logcdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -84,7 +86,7 @@ def sf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) ->
     loc, scale : array_like
         Shift and scale.
     """
-    return gamma.sf(x, _half(df), loc, 2 * as_array(scale))
+    return gamma.sf(*_of_gamma("sf", x, df, loc, scale))
 
 
 def logsf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:

@@ -6,7 +6,7 @@ import tracer.numpy as tnp
 from tracer.array.array import Array, ArrayLike
 from tracer.scipy import special
 from tracer.scipy.choice import choose
-from tracer.scipy.stats.arguments import floats
+from tracer.scipy.stats.arguments import floats, is_whole, supported
 
 
 def logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
@@ -23,8 +23,9 @@ def logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     """
     k_, p_, loc_ = floats("geom.logpmf", k, p, loc)
     x = k_ - loc_
-    safe = choose(x <= 0, 1, x)
-    return choose(x <= 0, -tnp.inf, special.xlog1py(safe - 1, -p_) + tnp.log(p_))
+    inside = (x >= 1) & is_whole(x)
+    safe = choose(inside, x, 1)
+    return supported(inside, special.xlog1py(safe - 1, -p_) + tnp.log(p_), x)
 
 
 def pmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:

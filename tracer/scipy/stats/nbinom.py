@@ -6,7 +6,7 @@ import tracer.numpy as tnp
 from tracer.array.array import Array, ArrayLike
 from tracer.scipy import special
 from tracer.scipy.choice import choose
-from tracer.scipy.stats.arguments import floats
+from tracer.scipy.stats.arguments import floats, is_whole, supported
 
 
 def logpmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
@@ -25,11 +25,11 @@ def logpmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Arra
     """
     k_, n_, p_, loc_ = floats("nbinom.logpmf", k, n, p, loc)
     x = k_ - loc_
-    inside = x >= 0
+    inside = (x >= 0) & is_whole(x)
     safe = choose(inside, x, 0)
     ways = special.gammaln(safe + n_) - special.gammaln(n_) - special.gammaln(safe + 1)
     value = ways + special.xlogy(n_, p_) + special.xlog1py(safe, -p_)
-    return choose(inside, value, -tnp.inf)
+    return supported(inside, value, x)
 
 
 def pmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:

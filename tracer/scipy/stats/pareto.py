@@ -5,7 +5,7 @@ from __future__ import annotations
 import tracer.numpy as tnp
 from tracer.array.array import Array, ArrayLike
 from tracer.scipy.choice import choose
-from tracer.scipy.stats.arguments import floats
+from tracer.scipy.stats.arguments import floats, supported
 
 
 def logpdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -24,7 +24,7 @@ def logpdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1)
     z = (x_ - loc_) / scale_
     inside = z >= 1
     safe = choose(inside, z, 1)
-    return choose(inside, tnp.log(b_ / scale_) - (b_ + 1) * tnp.log(safe), -tnp.inf)
+    return supported(inside, tnp.log(b_ / scale_) - (b_ + 1) * tnp.log(safe), z)
 
 
 def pdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:

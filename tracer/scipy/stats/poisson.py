@@ -6,7 +6,7 @@ import tracer.numpy as tnp
 from tracer.array.array import Array, ArrayLike
 from tracer.scipy import special
 from tracer.scipy.choice import choose
-from tracer.scipy.stats.arguments import floats
+from tracer.scipy.stats.arguments import floats, is_whole, supported
 
 
 def logpmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
@@ -23,10 +23,10 @@ def logpmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     """
     k_, mu_, loc_ = floats("poisson.logpmf", k, mu, loc)
     x = k_ - loc_
-    inside = (x >= 0) & (x == tnp.floor(x))
+    inside = (x >= 0) & is_whole(x)
     safe = choose(inside, x, 0)
     value = special.xlogy(safe, mu_) - special.gammaln(safe + 1) - mu_
-    return choose(inside, value, -tnp.inf)
+    return supported(inside, value, x)
 
 
 def pmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:

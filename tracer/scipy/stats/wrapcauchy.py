@@ -7,7 +7,7 @@ import math
 import tracer.numpy as tnp
 from tracer.array.array import Array, ArrayLike
 from tracer.scipy.choice import choose
-from tracer.scipy.stats.arguments import floats
+from tracer.scipy.stats.arguments import floats, supported
 
 
 def logpdf(x: ArrayLike, c: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -28,7 +28,7 @@ def logpdf(x: ArrayLike, c: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1)
         scale_
     )
     inside = (z >= 0) & (z < 2 * math.pi)
-    return choose((c_ > 0) & (c_ < 1), choose(inside, value, -tnp.inf), tnp.nan)
+    return choose((c_ > 0) & (c_ < 1), supported(inside, value, z), tnp.nan)
 
 
 def pdf(x: ArrayLike, c: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:

@@ -20,6 +20,7 @@ from tracer.lax.bits import (
     rounded_away,
 )
 from tracer.numpy.ufunc import compare, full_like
+from tracer.scipy import factorials
 from tracer.scipy.bessel import i1e
 from tracer.stablehlo import elements
 from tracer.stablehlo.table import RULES, Instruction, rule
@@ -213,6 +214,12 @@ def square(instruction: Instruction, x: Array) -> Array:
 def bessel_i1e(instruction: Instruction, x: Array) -> Array:
     """Compute the Bessel function of order 1 times exp(-|x|)."""
     return i1e(x)
+
+
+@rule("chlo.zeta")
+def zeta(instruction: Instruction, x: Array, q: Array) -> Array:
+    """Compute Hurwitz's zeta function."""
+    return factorials.zeta(x, q)
 
 
 @rule("chlo.is_inf")
