@@ -84,12 +84,12 @@ def values(graph: Graph, arrays: Sequence[Array]) -> list[Array]:
 
     A graph that reads the bits of numbers is interpreted in its own types.
     """
-    graph = (
-        graph
-        if any(node.name == "bitcast_convert" for node in all_nodes(graph))
-        else widened(graph)
-    )
-    return in_own_dtypes(graph, arrays)
+    return in_own_dtypes(graph if reads_bits(graph) else widened(graph), arrays)
+
+
+def reads_bits(graph: Graph) -> bool:
+    """Tell whether a graph means something in its own dtypes only."""
+    return any(node.name == "bitcast_convert" for node in all_nodes(graph))
 
 
 def in_own_dtypes(graph: Graph, arrays: Sequence[Array]) -> list[Array]:

@@ -93,15 +93,19 @@ class Watch:
         return list({step.key: step for step in self.steps}.values())
 
 
-def quotients_as_differences(graph: Graph) -> Graph:
-    """Return a graph with `exp(x - y)` for `exp(x) / exp(y)`, as XLA writes it (docs/values.md)."""
+def without_overflows(graph: Graph) -> Graph:
+    """Return a graph with XLA's forms that do not overflow (docs/values.md).
+
+    It writes `exp(x - y)` for `exp(x) / exp(y)` and `x` for `log(exp(x))`.
+    """
 
     def rewrite(_: Builder, node: Node, operands: tuple[Value, ...]) -> Sequence[Value] | None:
         sources = [_of_as_many_elements(operand).node for operand in operands]
-        if node.op is not ops.divide or any(x.op is not ops.exponential for x in sources):
+        is_known = node.op in (ops.divide, ops.log)
+        if not is_known or any(x.op is not ops.exponential for x in sources):
             return None
-        x, y = (ops.reshape(source.operands[0], shape=node.types[0].shape) for source in sources)
-        return (ops.exponential(ops.subtract(x, y)),)
+        inner = [ops.reshape(x.operands[0], shape=node.types[0].shape) for x in sources]
+        return inner if node.op is ops.log else (ops.exponential(ops.subtract(*inner)),)
 
     return rebuild(graph, rewrite)
 
