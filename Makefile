@@ -16,7 +16,7 @@ RECORD = $(if $(OUTCOMES),-p tests.outcomes --outcomes $(OUTCOMES)/$@.json)
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .PHONY: help demo test unit fuzz sweep lint types format generate docs smoke benchmark \
-	environments test-oldest test-newest test-jax clean
+	environments test-oldest test-newest test-jax test-torch clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -25,7 +25,7 @@ demo: .venv-demo/.demo ## three programs inside a byte limit, checked and measur
 	.venv-demo/bin/python examples/quickstart.py
 
 test: .venv/.test ## all tests and doctests
-	.venv/bin/python -m pytest -n $(JOBS) $(RECORD)
+	.venv/bin/python -m pytest -n $(JOBS) --dist worksteal $(RECORD)
 
 unit: .venv/.test ## the quick tests: nothing is compiled, no process is started (a minute)
 	.venv/bin/python -m pytest -n $(JOBS) -m "not xla and not process and not gpu and not slow and not sweep" tests
@@ -54,10 +54,14 @@ test-newest: .venv-newest/.test ## the key tests on the newest jaxlib that is kn
 		tests/lowering tests/optimizer/legalize tests/end_to_end
 endif
 
-environments: .venv-oldest/.test .venv-jax/.test $(if $(NEWEST_PYTHON),.venv-newest/.test)
+environments: .venv-oldest/.test .venv-jax/.test .venv-torch/.test $(if $(NEWEST_PYTHON),.venv-newest/.test)
 
 test-jax: .venv-jax/.test ## the tests that compare with jax, and work with einops and others
 	.venv-jax/bin/python -m pytest -n $(JOBS) -m "peer and not sweep" $(RECORD) tests
+
+test-torch: .venv-torch/.test ## the tests that need PyTorch
+	.venv-torch/bin/python -m pytest -n $(JOBS) -m "torch and not sweep" $(RECORD) \
+		tests/torch tests/numpy/test_third_party.py
 
 lint: .venv/.dev ## ruff: rules and format
 	.venv/bin/ruff check .
@@ -94,7 +98,7 @@ benchmark: .venv-benchmark/.benchmark ## the published experiments beside their 
 	.venv-benchmark/bin/python -m benchmarks
 
 clean: ## remove the environments and caches
-	rm -rf .venv .venv-demo .venv-oldest .venv-newest .venv-jax .venv-benchmark .venv-docs build .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-demo .venv-oldest .venv-newest .venv-jax .venv-torch .venv-benchmark .venv-docs build .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 .venv/.test: EXTRAS := test
 .venv-demo/.demo: EXTRAS := demo
@@ -103,6 +107,7 @@ clean: ## remove the environments and caches
 .venv-oldest/.test: EXTRAS := test
 .venv-oldest/.test: PINS := jaxlib==$(OLDEST_JAXLIB)
 .venv-jax/.test: EXTRAS := peers-test,test
+.venv-torch/.test: EXTRAS := torch,test
 .venv-newest/.test: EXTRAS := test
 .venv-newest/.test: BEYOND := jaxlib==$(NEWEST_JAXLIB)
 .venv-newest/.test: PYTHON := $(NEWEST_PYTHON)
@@ -110,7 +115,7 @@ clean: ## remove the environments and caches
 
 # The machine's pip installs into the environment, so that ensurepip is not needed.
 .venv/.test .venv/.dev .venv-demo/.demo .venv-oldest/.test .venv-newest/.test .venv-jax/.test \
-.venv-benchmark/.benchmark .venv-docs/.docs: pyproject.toml
+.venv-torch/.test .venv-benchmark/.benchmark .venv-docs/.docs: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "tracer needs Python 3.11 or newer: make PYTHON=/path/to/python $@"; exit 1; }
 	$(PYTHON) -m venv --without-pip $(@D)

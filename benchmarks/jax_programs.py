@@ -133,6 +133,7 @@ def _enter_elementwise() -> None:
         add(kind, name, getattr(jsp, name), positive(7))
     add(kind, "erfinv", jsp.erfinv, unit(7))
     add(kind, "polygamma", lambda x: jsp.polygamma(2, x), positive(7))
+    add(kind, "zeta", lambda x: jsp.zeta(3.5, x), positive(7))
     add(kind, "Bessel functions", lambda x: jsp.i0e(x) + jsp.i1e(x) + jsp.i0(x), normal(7))
     add(kind, "xlogy entr", lambda x: jsp.xlogy(x, x) + jsp.entr(x), positive(7))
     add(kind, "logistic and relu", lambda x: jax.nn.relu(x) * jax.nn.sigmoid(x), normal(7))

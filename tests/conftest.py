@@ -41,16 +41,17 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that need a package which only `make test-jax` installs.
+    """Mark the tests that need a package which only `make test-jax` or `make test-torch` installs.
 
     They are `xla` too: what they compare with a peer is mostly compiled.
     """
     for item in items:
         if isinstance(item, pytest.Function):
             names = (item.function.__qualname__, *item.fixturenames)
-            if any(peers.is_needed(item.path, name) for name in names):
-                item.add_marker("peer")
-                item.add_marker("xla")
+            for marker, packages in (("peer", peers.PACKAGES), ("torch", peers.TORCH)):
+                if any(peers.is_needed(item.path, name, packages) for name in names):
+                    item.add_marker(marker)
+                    item.add_marker("xla")
 
 
 def pytest_collection_finish() -> None:

@@ -23,7 +23,6 @@ ACCEPTED = {
     "the fault is in jaxlib 0.10, on machines with AVX-512": "it runs on "
     "those machines of the CI that are such; on all, test_wrong_values_switch_wide_vectors_off is",
     "no browser": "Chromium brings a third of a gigabyte; the page's text is tested without it",
-    "could not import 'torch'": "its wheels bring several gigabytes of CUDA libraries",
 }
 """Beginnings of reasons for which a test may be skipped in every leg, and why it may."""
 

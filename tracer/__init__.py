@@ -3,7 +3,8 @@
 The public names. Arrays and functions of them live in `tracer.numpy`.
 """
 
-from tracer import distributed, nn, numpy, optimizers, random, scipy, sharding, tree
+from tracer import distributed, lax, nn, numpy, optimizers, random, scipy, sharding, tree
+from tracer.array.abstract import block_until_ready, eval_shape, make_graph
 from tracer.array.array import Array
 from tracer.array.defaults import config
 from tracer.autodiff.transforms import (
@@ -26,6 +27,7 @@ from tracer.autodiff.transforms import (
     vjp,
     vmap,
 )
+from tracer.autodiff.transforms import checkpoint as remat
 from tracer.compilation import eager as _eager
 from tracer.compilation.bucketing import BucketedFunction, bucket
 from tracer.compilation.eager import set_default_device
@@ -59,6 +61,7 @@ from tracer.errors import (
     LinAlgError,
     LoweringError,
     MemoryLimitError,
+    MissingNameError,
     NotDifferentiableError,
     OutOfMemoryError,
     RangeError,
@@ -73,8 +76,10 @@ from tracer.errors import (
 from tracer.ir import ShapeDtype
 from tracer.lowering import default_device, devices, tune_host_allocator
 from tracer.lowering import tune_if_asked as _tune_if_asked
+from tracer.numpy.segments import segment_max, segment_min, segment_prod, segment_sum
 from tracer.optimizer.plan import Plan
 from tracer.sharding import device_get, device_put
+from tracer.stablehlo import from_stablehlo
 from tracer.tree import register_pytree_node
 
 __version__ = "0.1.0"
@@ -103,6 +108,7 @@ __all__ = [
     "LinAlgError",
     "LoweringError",
     "MemoryLimitError",
+    "MissingNameError",
     "NotDifferentiableError",
     "OutOfMemoryError",
     "Plan",
@@ -116,6 +122,7 @@ __all__ = [
     "VerifyError",
     "WideVectorsWarning",
     "associative_scan",
+    "block_until_ready",
     "bucket",
     "check_grads",
     "checkpoint",
@@ -131,24 +138,33 @@ __all__ = [
     "device_put",
     "devices",
     "distributed",
+    "eval_shape",
     "fori_loop",
+    "from_stablehlo",
     "grad",
     "hessian",
     "jacfwd",
     "jacobian",
     "jacrev",
     "jvp",
+    "lax",
     "linear_transpose",
     "linearize",
     "log",
+    "make_graph",
     "map",
     "nn",
     "numpy",
     "optimizers",
     "random",
     "register_pytree_node",
+    "remat",
     "scan",
     "scipy",
+    "segment_max",
+    "segment_min",
+    "segment_prod",
+    "segment_sum",
     "set_cache_dir",
     "set_default_device",
     "sharding",

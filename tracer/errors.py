@@ -126,6 +126,10 @@ class UnsupportedError(TracerError, NotImplementedError):
     """A program of another library uses something that tracer does not have."""
 
 
+class MissingNameError(TracerError, AttributeError):
+    """A name of another library that has no meaning here; the message gives the reason."""
+
+
 class NotDifferentiableError(TracerError, TypeError):
     """The requested gradient does not exist; the message gives the reason."""
 
@@ -148,6 +152,10 @@ class UnsoundProgramWarning(UserWarning):
 
 class CacheWarning(UserWarning):
     """A file or folder of the cache of compiled programs is of no use; programs are compiled."""
+
+
+class TensorCopyWarning(UserWarning):
+    """A tensor of torch has gaps in its memory and is copied at each call, beside the limit."""
 
 
 class WideVectorsWarning(UserWarning):

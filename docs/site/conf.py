@@ -57,7 +57,11 @@ def _as_plain(_app: Any, _what: str, _name: str, _object: Any, _options: Any, li
 
 
 def _escaped(line: str) -> str:
-    """Escape bars, and stars before a word, outside of backticks; not those of `*args`."""
+    """Escape bars, and stars before a word, outside of backticks; not those of `*args`.
+
+    Labels are those of NumPy's own pages, where the docstring is NumPy's.
+    """
+    line = re.sub(r":ref:`([^`<]*)(<[^`]*)?`", r"\1", line)
     parts = line.split("`")
     parts[::2] = [re.sub(r"(\||(?<=[ (])\*(?=\w))", r"\\\1", part) for part in parts[::2]]
     return line if line.lstrip().startswith("*") else "`".join(parts)

@@ -54,7 +54,11 @@ WITHOUT_ARRAYS = frozenset(
     numpy.min_scalar_type numpy.ones numpy.promote_types numpy.result_type numpy.tri
     numpy.tril_indices numpy.triu_indices numpy.zeros numpy.__array_namespace_info__
     numpy.common_type numpy.ndim numpy.shape numpy.size numpy.iscomplexobj numpy.isrealobj
-    fft.fftfreq fft.rfftfreq random.PRNGKey random.key
+    numpy.errstate numpy.frombuffer numpy.fromiter numpy.get_printoptions numpy.load
+    numpy.ndenumerate numpy.ndindex numpy.printoptions numpy.save numpy.savez
+    numpy.set_printoptions fft.fftfreq fft.rfftfreq random.PRNGKey random.key
+    scipy.linalg.dft scipy.linalg.hadamard scipy.linalg.helmert scipy.linalg.hilbert
+    scipy.linalg.invhilbert scipy.linalg.invpascal scipy.linalg.pascal
     """.split()
 )
 """They take no arrays, or return none."""
@@ -213,6 +217,7 @@ CALLS: dict[str, Call] = {
     "random.fold_in": lambda a: random.fold_in(a.key, 3),
     "random.gamma": lambda a: random.gamma(a.key, HOST["w"]),
     "random.loggamma": lambda a: random.loggamma(random.key(2), a.w),
+    "random.orthogonal": lambda a: random.orthogonal(a.key, 3),
     "random.permutation": lambda a: (random.permutation(a.key, 5), random.permutation(a.key, a.v)),
     "random.randint": lambda a: random.randint(a.key, (4,), 0, a.i + 1),
     "random.truncated_normal": lambda a: random.truncated_normal(a.key, -1.0, HOST["w"]),
@@ -221,10 +226,17 @@ CALLS: dict[str, Call] = {
     "scipy.linalg.cho_solve": lambda a: tracer.scipy.linalg.cho_solve(
         tracer.scipy.linalg.cho_factor(a.x), HOST["v"]
     ),
+    "scipy.linalg.companion": lambda a: tracer.scipy.linalg.companion(a.v),
+    "scipy.linalg.convolution_matrix": lambda a: tracer.scipy.linalg.convolution_matrix(a.v, 3),
+    "scipy.linalg.fiedler": lambda a: tracer.scipy.linalg.fiedler(a.v),
+    "scipy.linalg.hankel": lambda a: tracer.scipy.linalg.hankel(a.v, HOST["w"]),
+    "scipy.linalg.leslie": lambda a: tracer.scipy.linalg.leslie(a.v, HOST["w"][:3]),
     "scipy.linalg.lu_solve": lambda a: tracer.scipy.linalg.lu_solve(
         tracer.scipy.linalg.lu_factor(a.x), HOST["v"]
     ),
     "scipy.linalg.toeplitz": lambda a: tracer.scipy.linalg.toeplitz(a.v),
+    "scipy.special.multigammaln": lambda a: tracer.scipy.special.multigammaln(a.w + 2, 3),
+    "scipy.special.betainc": lambda a: tracer.scipy.special.betainc(a.w, HOST["w"], 0.5),
 }
 """The functions that one or two matrices or vectors do not serve."""
 

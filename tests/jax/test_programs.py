@@ -5,11 +5,10 @@ CI runs one in four; `.venv-jax/bin/python -m pytest -m peer tests/jax` runs all
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 import tracer
+from tests.sampling import one_in
 from tracer import errors
 
 jax = pytest.importorskip("jax")
@@ -20,13 +19,6 @@ from benchmarks.jax_programs import PROGRAMS  # noqa: E402
 
 BY_NAME = {program.name: program for program in PROGRAMS}
 RIGHT = [program.name for program in PROGRAMS if program.name not in REFUSED]
-_IN_CI = 4
-
-
-def one_in_four(names: list[str]) -> list[Any]:
-    """Return names as parameters, those that CI leaves out with a mark."""
-    marks = pytest.mark.sweep
-    return [pytest.param(n, marks=marks if i % _IN_CI else ()) for i, n in enumerate(names)]
 
 
 @pytest.fixture(autouse=True)
@@ -47,7 +39,7 @@ def test_names_are_of_one_program_each() -> None:
     assert set(BY_NAME) > set(REFUSED)
 
 
-@pytest.mark.parametrize("name", one_in_four(RIGHT))
+@pytest.mark.parametrize("name", one_in(4, RIGHT))
 def test_values(name: str) -> None:
     program = BY_NAME[name]
     arguments = program.arguments()
@@ -61,7 +53,7 @@ def test_values(name: str) -> None:
     assert_same(found, wanted)
 
 
-@pytest.mark.parametrize("name", one_in_four([n for n in RIGHT if BY_NAME[n].has_gradient]))
+@pytest.mark.parametrize("name", one_in(4, [n for n in RIGHT if BY_NAME[n].has_gradient]))
 def test_gradients_of_imported_functions(name: str) -> None:
     program = BY_NAME[name]
     arguments = program.arguments()

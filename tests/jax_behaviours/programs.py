@@ -556,7 +556,7 @@ BEHAVIOURS = [
         "api",
         "grad, vjp, jvp, jacobians, vmap, jit, checkpoint, vectorize",
         transformations,
-        missing=("jit with a negative static_argnums", "jit with static_argnames"),
+        missing=("jit with a negative static_argnums",),
     ),
     Behaviour(
         "lax_numpy_ufuncs",

@@ -89,9 +89,9 @@ def test_attention(rng):
     q, k, v = (rng.normal(size=(2, length, 3, 4)) for length in (5, 6, 6))
     assert_same(nn.dot_product_attention(q, k, v), _attention(q, k, v))
     mask = rng.random((2, 1, 5, 6)) < 0.7
-    assert_same(nn.dot_product_attention(q, k, v, mask), _attention(q, k, v, mask))
+    assert_same(nn.dot_product_attention(q, k, v, mask=mask), _attention(q, k, v, mask))
     causal = np.tril(np.ones((5, 6), bool))
-    found = nn.dot_product_attention(q, k, v, mask, is_causal=True)
+    found = nn.dot_product_attention(q, k, v, mask=mask, is_causal=True)
     rows = (mask & causal).any(-1)[:, 0, :, None, None]
     expected = _attention(q, k, v, mask & causal)
     assert_same(tnp.where(rows, found, 0), np.where(rows, expected, 0))

@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import tracer
 import tracer.numpy as tnp
 from tests.numpy.oracle import assert_same, interpreted
 from tracer.array.trace import trace
 from tracer.errors import ArrayIndexError
+from tracer.lax import cummax
 
 NOTHING = np.zeros((3, 0))
 CASES = {
@@ -81,6 +83,21 @@ def test_no_places_are_asked_for(x):
     shapes = [np.shape(part) for part in interpreted(asked, x)]
     assert shapes == [np.shape(part) for part in asked(tnp.asarray(x))]
     assert shapes == [(0,)] * (1 + x.ndim) + [(0, x.ndim)] + [(0,)] * (x.ndim + 1)
+
+
+@pytest.mark.xla
+def test_gradients_along_an_axis_of_no_rows():
+    for order in (
+        tnp.sort,
+        cummax,
+        lambda x, axis: tnp.take_along_axis(x, np.zeros((0, 4), int), 1),
+    ):
+
+        def total(x, order=order):
+            return order(x, 1).sum()
+
+        assert tracer.compile(tracer.grad(total))(np.zeros((0, 4))).shape == (0, 4)
+        assert tracer.hessian(total)(np.zeros((0, 4))).shape == (0, 4, 0, 4)
 
 
 @pytest.mark.xla

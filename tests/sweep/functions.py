@@ -174,7 +174,48 @@ def _gelu_erf(x: Array) -> Any:
     return x * _ndtr(x)
 
 
+def _clipped(x: Array, low: float, high: float) -> Any:
+    return np.clip(x, x.dtype.type(low), x.dtype.type(high))
+
+
+def _selu(x: Array) -> Any:
+    alpha, scale = map(x.dtype.type, ("1.6732632423543772848", "1.0507009873554804934"))
+    return scale * np.where(x > 0, x, alpha * np.expm1(np.minimum(x, x.dtype.type(0))))
+
+
+def _sparse_plus(x: Array) -> Any:
+    inside = (_clipped(x, -1, 1) + 1) ** 2 / 4
+    return np.where(x >= 1, x, inside)
+
+
+def _squareplus(x: Array) -> Any:
+    total = np.abs(x) + np.hypot(x, x.dtype.type(2))
+    return np.where(x < 0, 4 / total, total) / 2
+
+
+def _log1mexp(x: Array) -> Any:
+    small = x < np.log(x.dtype.type(2))
+    near = np.log(-np.expm1(-np.where(small, x, x.dtype.type(1))))
+    return np.where(small, near, np.log1p(-np.exp(-x)))
+
+
 _NN: dict[str, tuple[Callable[..., Any], Oracle]] = {
+    "celu": (nn.celu, _elu),
+    "hard_sigmoid": (nn.hard_sigmoid, lambda x: _clipped(x + 3, 0, 6) / 6),
+    "hard_silu": (nn.hard_silu, lambda x: x * (_clipped(x + 3, 0, 6) / 6)),
+    "hard_swish": (nn.hard_swish, lambda x: x * (_clipped(x + 3, 0, 6) / 6)),
+    "hard_tanh": (nn.hard_tanh, lambda x: _clipped(x, -1, 1)),
+    "identity": (nn.identity, lambda x: x),
+    "log1mexp": (nn.log1mexp, _log1mexp),
+    "mish": (nn.mish, lambda x: x * np.tanh(_softplus(x))),
+    "relu6": (nn.relu6, lambda x: _clipped(x, 0, 6)),
+    "selu": (nn.selu, _selu),
+    "soft_sign": (nn.soft_sign, lambda x: x / (1 + np.abs(x))),
+    "sparse_plus": (nn.sparse_plus, _sparse_plus),
+    "sparse_sigmoid": (nn.sparse_sigmoid, lambda x: _clipped((x + 1) / 2, 0, 1)),
+    "squareplus": (nn.squareplus, _squareplus),
+    "swish": (nn.swish, lambda x: x * _expit(x)),
+    "tanh": (nn.tanh, np.tanh),
     "relu": (nn.relu, lambda x: np.where((x > 0) | np.isnan(x), x, x.dtype.type(0))),
     "sigmoid": (nn.sigmoid, _expit),
     "silu": (nn.silu, lambda x: x * _expit(x)),
@@ -193,19 +234,34 @@ NOT_ELEMENTWISE = {
         "conv_general_dilated",
         "dot_product_attention",
         "dropout",
+        "glu",
+        "initializers",
         "layer_norm",
         "log_softmax",
+        "logmeanexp",
+        "logsumexp",
         "max_pool",
         "one_hot",
         "softmax",
+        "standardize",
     },
     "special": {"log_softmax", "logsumexp", "softmax"},
 }
 _BINARY_SPECIAL = {"betaln", "rel_entr", "xlog1py", "xlogy"}
 
 
-_SPECIAL: dict[str, Oracle] = {"erfc": _erfc, "log_ndtr": _log_ndtr, "ndtr": _ndtr}
-"""Oracles that are better than SciPy's."""
+def _zeta(x: Array) -> Any:
+    """Return the sum itself, as XLA and JAX: SciPy continues it below 1."""
+    return np.where(x < 1, np.nan, scipy_special.zeta(np.asarray(x, np.float64)))
+
+
+_SPECIAL: dict[str, Oracle] = {
+    "erfc": _erfc,
+    "log_ndtr": _log_ndtr,
+    "ndtr": _ndtr,
+    "zeta": _zeta,
+}
+"""Oracles that are better than SciPy's, or differ from them."""
 
 
 def _in_float64(function: Oracle) -> Oracle:

@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from tracer.ir import Graph
+from tracer.ir import Graph, ShapeDtype
 
 A = TypeVar("A")
 
@@ -66,5 +66,5 @@ class Evaluator(Protocol[A]):
     def from_dlpack(self, value: Any) -> A:
         """Copy an object that speaks DLPack to the default device."""
 
-    def share(self, value: Any) -> A:
+    def share(self, value: Any, type: ShapeDtype | None = None) -> A:
         """Return an array in the memory of an object that speaks DLPack, which nobody changes."""

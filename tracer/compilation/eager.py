@@ -260,10 +260,13 @@ class LoweringEvaluator:
         host = lowering.to_host(buffer)
         return Array(buffer, ShapeDtype(host.shape, host.dtype), place)
 
-    def share(self, value: Any) -> Array:
-        """Return an array in the memory of an object that speaks DLPack, which nobody changes."""
+    def share(self, value: Any, type: ShapeDtype | None = None) -> Array:
+        """Return an array in the memory of an object that speaks DLPack, which nobody changes.
+
+        Without jax buffers do not know their types: there `type` says what the object is.
+        """
         buffer, place = lowering.share_dlpack(value)
-        return Array(buffer, ShapeDtype(buffer.shape, buffer.dtype), place)
+        return Array(buffer, type or ShapeDtype(buffer.shape, buffer.dtype), place)
 
 
 set_evaluator(LoweringEvaluator())

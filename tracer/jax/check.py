@@ -13,9 +13,10 @@ import jax
 import numpy as np
 
 from tracer.compilation.comparison import Check, Evidence
+from tracer.compilation.importing import named
 from tracer.compilation.statics import Arguments, Statics, joined
 from tracer.jax.handover import words_of
-from tracer.jax.tracing import jitted_with, named
+from tracer.jax.tracing import jitted_with
 
 
 def compare(

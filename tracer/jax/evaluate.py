@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -16,9 +15,9 @@ from tracer import ops
 from tracer.array.array import Array
 from tracer.array.convert import convert
 from tracer.array.dispatch import apply, from_host
-from tracer.array.recording import current_recording
 from tracer.autodiff.transforms import vmap
-from tracer.errors import Source, TracerError, UnsupportedError
+from tracer.compilation.importing import at_source
+from tracer.errors import Source, UnsupportedError
 from tracer.jax.foreign import FOREIGN, is_foreign, traced_implementation
 from tracer.jax.handover import from_jax_array
 from tracer.jax.platforms import branches_here
@@ -96,7 +95,7 @@ class Evaluator:
         keys = [is_key(aval.dtype) for aval in avals]
         if name not in KEY_RULES and any(keys) and not is_foreign(equation.primitive):
             function = partial(_word_by_word, function, keys, avals)
-        with _at(source):
+        with at_source(source):
             results = function(seen, *operands)
             results = [results] if isinstance(results, Array) else results
             _check_types(seen, results)
@@ -150,24 +149,6 @@ def _check_types(equation: Equation, results: Sequence[Array]) -> None:
     assert found == equation.results, (
         f"the rule of {equation.name} made {found}, not {equation.results}"
     )
-
-
-@contextmanager
-def _at(source: Source | None) -> Iterator[None]:
-    """Give the nodes that are made, and the errors that are raised, the user's line."""
-    recording = current_recording()
-    assert recording is not None
-    builder = recording.builder
-    previous, builder.source = builder.source, source
-    try:
-        yield
-    except TracerError as error:
-        if source is not None and not hasattr(error, "_is_placed"):
-            error.where = source
-            error._is_placed = True  # type: ignore[attr-defined] # the innermost equation's line
-        raise
-    finally:
-        builder.source = previous
 
 
 def check_supported(closed: Any) -> None:

@@ -11,13 +11,14 @@ import jax
 
 from tracer.compilation.comparison import Check
 from tracer.compilation.function import CompiledFunction, compile
+from tracer.compilation.importing import named
 from tracer.compilation.statics import Statics, bound, resolve_statics
 from tracer.errors import ArgumentError, DTypeError, UnsupportedError
 from tracer.jax.check import compare
 from tracer.jax.evaluate import Evaluator, check_supported
 from tracer.jax.handover import from_jax_array, to_jax_array, words_of
 from tracer.jax.inside import Flat, Inside
-from tracer.jax.tracing import is_tracing, jitted_with, named, trace
+from tracer.jax.tracing import is_tracing, jitted_with, trace
 from tracer.jax.types import physical_type
 from tracer.optimizer.plan import Plan
 

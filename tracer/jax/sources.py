@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-import sysconfig
 from typing import Any
 
 import jax
 
+from tracer.compilation.importing import is_library
 from tracer.errors import Source
 
 _JAX = os.path.dirname(os.path.abspath(jax.__file__)) + os.sep
 _TRACER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_INSTALLED = tuple({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")})
-_STANDARD = sysconfig.get_path("stdlib")
 
 
 def source_of(equation: Any) -> Source | None:
@@ -33,7 +31,7 @@ def source_of(equation: Any) -> Source | None:
 
 def is_users(file: str) -> bool:
     """Tell whether a file is no library's."""
-    return not _is_hidden(file) and not file.startswith((*_INSTALLED, _STANDARD))
+    return not _is_hidden(file) and not is_library(file)
 
 
 def _is_hidden(file: str) -> bool:

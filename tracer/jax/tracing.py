@@ -84,8 +84,3 @@ def _users_line(error: BaseException) -> Source | None:
         if is_users(frame.filename):
             found = Source(frame.filename, frame.lineno or 0, frame.name)
     return found
-
-
-def named(function: Callable[..., Any]) -> str:
-    """Return a function's name for messages and plans."""
-    return getattr(function, "__name__", None) or type(function).__name__

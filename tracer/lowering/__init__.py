@@ -27,6 +27,8 @@ from tracer.lowering.emit.walk import node_path
 from tracer.lowering.memory.copies import ArrayCopy, Place
 from tracer.lowering.memory.sampling import sample_memory
 from tracer.lowering.memory.stats import MemoryStats
+from tracer.lowering.read.module import read_module
+from tracer.lowering.read.records import Module, Operation, Region
 from tracer.lowering.run.compiler import (
     bound_cache,
     clear_cache,
@@ -67,10 +69,13 @@ __all__ = [
     "Executable",
     "MemoryStats",
     "Mesh",
+    "Module",
     "NamedSharding",
+    "Operation",
     "PartitionSpec",
     "Place",
     "Placement",
+    "Region",
     "TunedHostAllocator",
     "absent",
     "block_until_ready",
@@ -96,6 +101,7 @@ __all__ = [
     "memory_optimized_options",
     "node_path",
     "put_sharded",
+    "read_module",
     "remembered",
     "resharding",
     "sample_memory",

@@ -121,6 +121,17 @@ def _dialects() -> Any:
 _DIALECTS = _dialects()
 
 
+def cast(kind: Any, item: Any) -> Any:
+    """Return an attribute or type of MLIR as one of a kind; None where it is no such one.
+
+    jaxlib has had `kind.isinstance` up to 0.9.
+    """
+    try:
+        return kind(item)
+    except (TypeError, ValueError):
+        return None
+
+
 def bool_constant(array: np.ndarray[Any, Any], type: Any) -> Any:
     """Return the attribute of a dense boolean constant.
 
@@ -257,6 +268,7 @@ __all__ = [
     "OneDevice",
     "SeveralDevices",
     "bool_constant",
+    "cast",
     "chlo",
     "device_list",
     "distributed_runtime",

@@ -1,42 +1,85 @@
 """Functions of neural networks: activations, convolution, pooling, normalisation, attention."""
 
+from tracer.nn import initializers
 from tracer.nn.activations import (
     elu,
     gelu,
     leaky_relu,
     log_sigmoid,
     log_softmax,
+    logmeanexp,
+    logsumexp,
     relu,
     sigmoid,
     silu,
     softmax,
     softplus,
+    swish,
 )
 from tracer.nn.attention import dot_product_attention
 from tracer.nn.convolution import conv, conv_general_dilated
 from tracer.nn.dropout import dropout
-from tracer.nn.normalization import batch_norm, layer_norm
+from tracer.nn.normalization import batch_norm, layer_norm, standardize
 from tracer.nn.pooling import avg_pool, max_pool
+from tracer.nn.rectifiers import (
+    celu,
+    glu,
+    hard_sigmoid,
+    hard_silu,
+    hard_swish,
+    hard_tanh,
+    identity,
+    log1mexp,
+    mish,
+    relu6,
+    selu,
+    soft_sign,
+    sparse_plus,
+    sparse_sigmoid,
+    squareplus,
+    tanh,
+)
 from tracer.numpy.codes import one_hot
 
 __all__ = [
     "avg_pool",
     "batch_norm",
+    "celu",
     "conv",
     "conv_general_dilated",
     "dot_product_attention",
     "dropout",
     "elu",
     "gelu",
+    "glu",
+    "hard_sigmoid",
+    "hard_silu",
+    "hard_swish",
+    "hard_tanh",
+    "identity",
+    "initializers",
     "layer_norm",
     "leaky_relu",
+    "log1mexp",
     "log_sigmoid",
     "log_softmax",
+    "logmeanexp",
+    "logsumexp",
     "max_pool",
+    "mish",
     "one_hot",
     "relu",
+    "relu6",
+    "selu",
     "sigmoid",
     "silu",
+    "soft_sign",
     "softmax",
     "softplus",
+    "sparse_plus",
+    "sparse_sigmoid",
+    "squareplus",
+    "standardize",
+    "swish",
+    "tanh",
 ]

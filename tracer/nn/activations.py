@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from tracer import ops
 from tracer.array import promotion
 from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_array, convert
 from tracer.array.dispatch import apply, compound
-from tracer.numpy.elementwise import logaddexp
+from tracer.numpy.creation import ones_like
+from tracer.numpy.elementwise import log, logaddexp
+from tracer.numpy.elementwise import where as choose
 from tracer.numpy.reductions import Axis
+from tracer.numpy.reductions import sum as numpy_sum
+from tracer.numpy.shaping import broadcast_shapes, broadcast_to
 from tracer.numpy.ufunc import compare, full_like, select, unary
 from tracer.scipy import special
 
@@ -46,7 +51,7 @@ def _log_sigmoid(x: Array) -> Array:
 _FLOATS = "The dtype of `x`, float64 for integers."
 relu = unary("relu", _relu, "The positive part, max(x, 0); derivative 0 at 0.")
 sigmoid = unary("sigmoid", _sigmoid, "Logistic function, 1 / (1 + exp(-x)).", returns=_FLOATS)
-silu = unary("silu", _silu, "x * sigmoid(x), also called swish.", returns=_FLOATS)
+silu = swish = unary("silu", _silu, "x * sigmoid(x), also called swish.", returns=_FLOATS)
 softplus = unary("softplus", _softplus, "log(1 + exp(x)), without overflow.", returns=_FLOATS)
 log_sigmoid = unary("log_sigmoid", _log_sigmoid, "Logarithm of the sigmoid.", returns=_FLOATS)
 
@@ -114,11 +119,75 @@ def _gelu(x: Array, *, approximate: bool) -> Array:
     return apply(ops.multiply, x, apply(ops.multiply, half, weight))
 
 
-def softmax(x: ArrayLike, axis: Axis = -1) -> Array:
-    """Exponentials divided by their sum, along the last axis by default, without overflow."""
-    return special.softmax(x, axis)
+def softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Array:
+    """Exponentials divided by their sum, along the last axis by default, without overflow.
+
+    Parameters
+    ----------
+    x : array_like
+        Real numbers.
+    axis : int or tuple of int, optional
+        Axes over which the result sums to one; None for all.
+    where : array_like of bool, optional
+        Which elements count; the others are 0 in the result.
+
+    Returns
+    -------
+    Array of floats, the shape of `x`
+        exp(x) / sum(exp(x)).
+    """
+    if where is None:
+        return special.softmax(x, axis)
+    seen, rest = _only(x, where)
+    result: Array = choose(seen, special.softmax(rest, axis), 0.0)
+    return result
 
 
-def log_softmax(x: ArrayLike, axis: Axis = -1) -> Array:
-    """Logarithm of `softmax`, along the last axis by default."""
-    return special.log_softmax(x, axis)
+def log_softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Array:
+    """Logarithm of `softmax`, along the last axis by default; -inf where elements do not count."""
+    if where is None:
+        return special.log_softmax(x, axis)
+    seen, rest = _only(x, where)
+    result: Array = choose(seen, special.log_softmax(rest, axis), -math.inf)
+    return result
+
+
+def _only(x: ArrayLike, where: ArrayLike) -> tuple[Array, Array]:
+    """Return which elements count, and -inf in place of the others."""
+    seen, array = as_array(where), _as_floats(as_array(x))
+    return seen, choose(seen, array, -math.inf)
+
+
+def logsumexp(
+    a: ArrayLike,
+    axis: Axis = None,
+    b: ArrayLike | None = None,
+    keepdims: bool = False,
+    return_sign: bool = False,
+    where: ArrayLike | None = None,
+) -> Any:
+    """Logarithm of a sum of exponentials; see `tracer.scipy.special.logsumexp`."""
+    return special.logsumexp(a, axis, b, keepdims, return_sign, where)
+
+
+def logmeanexp(
+    x: ArrayLike, axis: Axis = None, where: ArrayLike | None = None, keepdims: bool = False
+) -> Array:
+    """Logarithm of the mean of exponentials, without overflow.
+
+    Parameters
+    ----------
+    x : array_like
+        Real numbers.
+    axis : int or tuple of int, optional
+        Axes to reduce; all by default.
+    where : array_like of bool, optional
+        Which elements count.
+    keepdims : bool
+        Keep the axes with size one.
+    """
+    total: Array = special.logsumexp(x, axis, None, keepdims, False, where)
+    seen = ones_like(as_array(x), bool) if where is None else as_array(where)
+    shape = broadcast_shapes(seen.shape, as_array(x).shape)
+    count = numpy_sum(broadcast_to(seen, shape), axis, keepdims=keepdims)
+    return total - log(convert(count, total.dtype))

@@ -8,7 +8,7 @@ from typing import Any
 from tracer import numpy as tnp
 from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_array
-from tracer.errors import ShapeError
+from tracer.errors import DTypeError, ShapeError
 from tracer.scipy import special
 
 
@@ -16,9 +16,9 @@ def dot_product_attention(
     query: ArrayLike,
     key: ArrayLike,
     value: ArrayLike,
+    bias: ArrayLike | None = None,
     mask: ArrayLike | None = None,
     *,
-    bias: ArrayLike | None = None,
     scale: float | None = None,
     is_causal: bool = False,
 ) -> Array:
@@ -32,10 +32,10 @@ def dot_product_attention(
         What is compared with the queries. It may have fewer heads, each shared by several queries'.
     value : array_like, shape (..., sources, heads, width)
         What is averaged.
-    mask : array_like of bool, broadcasting to (..., heads, targets, sources), optional
-        Which sources a target may see.
     bias : array_like, broadcasting to (..., heads, targets, sources), optional
         Added to the scores.
+    mask : array_like of bool, broadcasting to (..., heads, targets, sources), optional
+        Which sources a target may see.
     scale : float, optional
         Factor of the scores; 1 / sqrt(size) by default.
     is_causal : bool
@@ -50,6 +50,8 @@ def dot_product_attention(
     ------
     ShapeError
         The shapes do not fit.
+    DTypeError
+        The bias is bool: that is a mask, which comes after it.
 
     References
     ----------
@@ -61,13 +63,23 @@ def dot_product_attention(
     factor = 1 / math.sqrt(q.shape[-1]) if scale is None else float(scale)
     scores = tnp.einsum("...qhd,...khd->...hqk", q * factor, k)
     if bias is not None:
-        scores = scores + bias
+        scores = scores + _numbers(bias)
     visible = _visible(scores, mask, is_causal)
     if visible is not None:
         lowest = float(tnp.finfo(scores.dtype).min)
         scores = tnp.where(visible, scores, lowest)
     weights = special.softmax(scores, -1)
     return tnp.einsum("...hqk,...khd->...qhd", weights, v)
+
+
+def _numbers(bias: ArrayLike) -> Array:
+    array = as_array(bias)
+    if array.dtype.kind == "b":
+        raise DTypeError(
+            "dot_product_attention: the bias is bool",
+            mend="give it by name, as mask=...: JAX's order is query, key, value, bias, mask",
+        )
+    return array
 
 
 def _visible(scores: Array, mask: ArrayLike | None, is_causal: bool) -> Any:

@@ -8,7 +8,9 @@ from tracer import numpy as tnp
 from tracer.array import promotion
 from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_array, convert, normalize_axes, normalize_axis
-from tracer.errors import ShapeError
+from tracer.errors import ArgumentError, ShapeError
+from tracer.lax.elementwise import rsqrt
+from tracer.numpy.reductions import Axis
 
 
 def batch_norm(
@@ -134,3 +136,58 @@ def _along(x: Array, name: str, value: ArrayLike, axis: int) -> Array:
             mend="give one number for each feature, as an array of one dimension",
         )
     return array.reshape(tuple(-1 if i == axis else 1 for i in range(x.ndim)))
+
+
+def standardize(
+    x: ArrayLike,
+    axis: Axis = -1,
+    mean: ArrayLike | None = None,
+    variance: ArrayLike | None = None,
+    epsilon: ArrayLike = 1e-5,
+    where: ArrayLike | None = None,
+    *,
+    algorithm: str = "fast",
+) -> Array:
+    """Shift and scale to mean 0 and variance 1 along axes.
+
+    Parameters
+    ----------
+    x : array_like
+        Numbers.
+    axis : int or tuple of int, optional
+        The axes; None for all.
+    mean, variance : array_like, optional
+        What to use in place of the mean and the variance of `x`.
+    epsilon : array_like
+        Added to the variance.
+    where : array_like of bool, optional
+        Which elements count for the mean and the variance.
+    algorithm : {"fast", "stable"}
+        Variance as the mean square less the squared mean, as in `jax.nn`, or the mean of squared
+        differences, which keeps digits where the mean is large.
+
+    Returns
+    -------
+    Array, the shape of `x`
+        `(x - mean) / sqrt(variance + epsilon)`.
+
+    Raises
+    ------
+    ArgumentError
+        Another algorithm.
+    """
+    if algorithm not in ("fast", "stable"):
+        raise ArgumentError(
+            f"standardize: algorithm is {algorithm!r}", mend='use "fast" or "stable"'
+        )
+    array = as_array(x)
+    array = convert(array, promotion.division_dtype(array.dtype))
+    center = tnp.mean(array, axis, keepdims=True, where=where) if mean is None else as_array(mean)
+    if variance is not None:
+        spread = as_array(variance)
+    elif algorithm == "stable":
+        spread = tnp.mean(tnp.square(array - center), axis, keepdims=True, where=where)
+    else:
+        square = tnp.mean(tnp.square(array), axis, keepdims=True, where=where)
+        spread = tnp.clip(square - tnp.square(center), 0, None)
+    return (array - center) * rsqrt(spread + epsilon)

@@ -13,7 +13,7 @@ from tracer.array.convert import as_array, broadcast, convert, scalar
 from tracer.array.dispatch import apply, compound
 from tracer.errors import DTypeError, ShapeError
 from tracer.ir import Op
-from tracer.nn.window import Padding, integers, pairs
+from tracer.lax.window import Padding, integers, pairs
 from tracer.numpy.ufunc import full_like
 
 

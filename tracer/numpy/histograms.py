@@ -15,6 +15,7 @@ from tracer.array.placement import beside_arguments
 from tracer.errors import ArgumentError, DTypeError, ShapeError, TracingError
 from tracer.ir import as_dtype
 from tracer.numpy import positions
+from tracer.numpy.arithmetic import maximum
 from tracer.numpy.creation import full_like
 from tracer.numpy.elementwise import where
 from tracer.numpy.extremes import max, min
@@ -27,7 +28,13 @@ from tracer.numpy.ufunc import compare, select
 _DEFAULT_BINS = 10
 
 
-def bincount(x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0) -> Array:
+def bincount(
+    x: ArrayLike,
+    weights: ArrayLike | None = None,
+    minlength: int = 0,
+    *,
+    length: int | None = None,
+) -> Array:
     """Count how often each non-negative integer occurs in a vector.
 
     Parameters
@@ -39,6 +46,9 @@ def bincount(x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0)
         Added up instead of ones.
     minlength : int
         Least size of the result; its size where `x` is traced, and required there.
+    length : int, optional
+        The size of the result, known or traced, as in JAX: negative numbers count as 0, those from
+        `length` on are not counted.
 
     Returns
     -------
@@ -48,10 +58,12 @@ def bincount(x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0)
     Raises
     ------
     TracingError
-        `x` is traced and `minlength` is not given.
+        `x` is traced and neither `minlength` nor `length` is given.
     ArgumentError
-        A known number, or `minlength`, is negative.
+        A known number (without `length`), `minlength` or `length` is negative.
     """
+    if length is not None:
+        return _with_length(x, weights, positions.checked_size("bincount", length))
     length = _count_of_bins(x, operator.index(minlength))
     index = _counted(as_array(x))
     dtype = as_dtype("int64" if weights is None else "float64")
@@ -63,6 +75,16 @@ def bincount(x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0)
         index = select(compare(index, full_like(index, 0), "LT"), full_like(index, length), index)
     zeros = broadcast(scalar(0, dtype), (length,))
     return zeros.at[index].add(broadcast(convert(added, dtype), index.shape))
+
+
+def _with_length(x: ArrayLike, weights: ArrayLike | None, length: int) -> Array:
+    index = maximum(_counted(as_array(x)), 0)
+    dtype = as_dtype("int64" if weights is None else "float64")
+    added = scalar(1, dtype) if weights is None else as_array(weights)
+    if weights is not None:
+        _require_weights(added, index)
+    zeros = broadcast(scalar(0, dtype), (length,))
+    return zeros.at[index].add(broadcast(convert(added, dtype), index.shape), mode="drop")
 
 
 def _counted(x: Array) -> Array:

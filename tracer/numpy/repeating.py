@@ -18,10 +18,14 @@ from tracer.array.convert import (
 )
 from tracer.array.dispatch import apply, compound
 from tracer.errors import ArgumentError, DTypeError, ShapeError, TracingError
+from tracer.numpy.arithmetic import minimum
+from tracer.numpy.cumulative import cumsum
 from tracer.numpy.joining import concatenate
-from tracer.numpy.positions import concrete
+from tracer.numpy.positions import checked_size, concrete
 from tracer.numpy.ranges import arange
+from tracer.numpy.searching import searchsorted
 from tracer.numpy.shaping import ravel
+from tracer.numpy.taking import take
 
 
 def tile(A: ArrayLike, reps: Any) -> Array:  # noqa: N803 - NumPy's name
@@ -43,7 +47,13 @@ def _tile(x: Array, *, counts: tuple[int, ...]) -> Array:
     return reshape(result, tuple(n * size for n, size in zip(counts, shape, strict=True)))
 
 
-def repeat(a: ArrayLike, repeats: Any, axis: int | None = None) -> Array:
+def repeat(
+    a: ArrayLike,
+    repeats: Any,
+    axis: int | None = None,
+    *,
+    total_repeat_length: int | None = None,
+) -> Array:
     """Repeat each element.
 
     Parameters
@@ -51,9 +61,13 @@ def repeat(a: ArrayLike, repeats: Any, axis: int | None = None) -> Array:
     a : array_like
         What is repeated.
     repeats : int or array_like of int
-        How often; an array has one count for each index and must be concrete.
+        How often; an array has one count for each index and must be concrete, unless
+        `total_repeat_length` is given.
     axis : int, optional
         The axis; by default the array is flattened first.
+    total_repeat_length : int, optional
+        The size of the result along the axis, as in JAX: what is more is cut off, and the last
+        element fills what is missing.
 
     Returns
     -------
@@ -64,6 +78,8 @@ def repeat(a: ArrayLike, repeats: Any, axis: int | None = None) -> Array:
     if axis is None:
         x, axis = ravel(x), 0
     number = normalize_axis(axis, x.ndim)
+    if total_repeat_length is not None:
+        return _repeat_to(x, repeats, number, checked_size("repeat", total_repeat_length))
     if not hasattr(repeats, "__index__") or isinstance(repeats, np.ndarray | Array):
         counts = _concrete_counts(repeats)
         if counts.size != 1:
@@ -76,6 +92,28 @@ def repeat(a: ArrayLike, repeats: Any, axis: int | None = None) -> Array:
             return x[(slice(None),) * number + (indices,)]
         repeats = counts.reshape(())
     return _repeat(x, repeats=int(repeats), axis=number)
+
+
+def _repeat_to(x: Array, repeats: Any, axis: int, total: int) -> Array:
+    """Find the element of each place by the running sum of the counts."""
+    size = x.shape[axis]
+    counts = as_array(repeats)
+    if counts.dtype.kind not in "iu":
+        raise DTypeError(f"repeat: the counts are {counts.type}", mend="give integers")
+    if counts.size == 1:
+        counts = broadcast(reshape(counts, ()), (size,))
+    if counts.shape != (size,):
+        raise ShapeError(
+            f"repeat: {counts.size} counts for an axis of {size} elements",
+            mend="give one count, or one for each index",
+        )
+    if not size and total:
+        raise ShapeError("repeat: there is no element to fill up with", mend="give an element")
+    if not total:
+        return x[(slice(None),) * axis + (slice(0, 0),)]
+    ends = cumsum(counts)
+    places = minimum(searchsorted(ends, arange(total, dtype=ends.dtype), side="right"), size - 1)
+    return take(x, places, axis, mode="clip")
 
 
 def _concrete_counts(repeats: Any) -> np.ndarray[Any, Any]:

@@ -83,16 +83,19 @@ def _infer(
         and list(update_window_dims) == sorted(update_window_dims)
         and tuple(updates.shape[axis] for axis in rest) == batch
     )
-    if not fits or any(
-        size > n
-        for size, n in zip(window_sizes(updates, update_window_dims, single), x.shape, strict=True)
-    ):
+    if not fits or _is_larger(window_sizes(updates, update_window_dims, single), x, pairs[0]):
         raise ShapeError(
             f"scatter: updates {updates} with window axes {update_window_dims} do not fit "
             f"indices {indices} and {x}",
             mend="updates have the batch axes of the indices and windows no larger than the array",
         )
     return x
+
+
+def _is_larger(window: Sizes, x: ShapeDtype, batching: Sizes) -> bool:
+    """Tell whether a window exceeds the array; batching axes, which may be empty, fit anyway."""
+    sizes = enumerate(zip(window, x.shape, strict=True))
+    return any(size > n for axis, (size, n) in sizes if axis not in batching)
 
 
 def _evaluate(

@@ -30,6 +30,7 @@ from tracer.random.discrete import (
     randint,
 )
 from tracer.random.gamma import beta, dirichlet, gamma, loggamma
+from tracer.random.orthogonal import orthogonal
 from tracer.random.threefry import PRNGKey, bits, fold_in, key, key_data, split, wrap_key_data
 
 __all__ = [
@@ -51,6 +52,7 @@ __all__ = [
     "loggamma",
     "logistic",
     "normal",
+    "orthogonal",
     "permutation",
     "rademacher",
     "randint",

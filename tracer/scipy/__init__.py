@@ -1,5 +1,5 @@
-"""SciPy's functions on arrays that can be traced: `linalg` and `special`."""
+"""SciPy's functions on arrays that can be traced: `linalg`, `sparse`, `special`, `stats`."""
 
-from tracer.scipy import linalg, special
+from tracer.scipy import linalg, sparse, special, stats
 
-__all__ = ["linalg", "special"]
+__all__ = ["linalg", "sparse", "special", "stats"]

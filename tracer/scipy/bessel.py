@@ -1,4 +1,4 @@
-"""Modified Bessel functions of the first kind, scaled: i0e and i1e.
+"""Modified Bessel functions of the first kind: i0, i1, and scaled i0e, i1e.
 
 Each is a Chebyshev expansion in x / 4 - 1 up to 8, and above, times sqrt(x), in 16 / x - 1, as in
 Cephes (Moshier 1989). The coefficients were computed anew in 40 digits.
@@ -7,10 +7,9 @@ Cephes (Moshier 1989). The coefficients were computed anew in 40 digits.
 from __future__ import annotations
 
 import tracer.numpy as tnp
-from tracer.array import promotion
 from tracer.array.array import Array
-from tracer.array.convert import convert
-from tracer.numpy.ufunc import real_floats, select, unary
+from tracer.numpy.ufunc import select, unary
+from tracer.scipy.floats import floats
 
 _BORDER = 8.0
 _I0_SMALL = (
@@ -126,10 +125,6 @@ _I1_LARGE = (
 )
 
 
-def _floats(name: str, x: Array) -> Array:
-    return real_floats(name, convert(x, promotion.division_dtype(x.dtype)))
-
-
 def _expansion(t: Array, coefficients: tuple[float, ...]) -> Array:
     """Sum a Chebyshev series by Clenshaw's recurrence."""
     later, last = tnp.zeros_like(t), tnp.zeros_like(t)
@@ -149,16 +144,34 @@ def _far(x: Array, coefficients: tuple[float, ...]) -> Array:
 
 
 def _i0e(x: Array) -> Array:
-    size = tnp.abs(_floats("i0e", x))
+    size = tnp.abs(floats("i0e", x))
     return select(size > _BORDER, _far(size, _I0_LARGE), _near(size, _I0_SMALL))
 
 
 def _i1e(x: Array) -> Array:
-    x = _floats("i1e", x)
+    x = floats("i1e", x)
     size = tnp.abs(x)
     far = tnp.sign(x) * _far(size, _I1_LARGE)
     return select(size > _BORDER, far, x * _near(size, _I1_SMALL))
 
 
+def _unscaled(x: Array, scaled: Array) -> Array:
+    """Multiply by exp(abs(x)) in two steps: it may overflow where the result does not."""
+    root = tnp.exp(abs(x) / 2)
+    return root * scaled * root
+
+
+def _i0(x: Array) -> Array:
+    x = floats("i0", x)
+    return _unscaled(x, i0e(x))
+
+
+def _i1(x: Array) -> Array:
+    x = floats("i1", x)
+    return _unscaled(x, i1e(x))
+
+
+i0 = unary("i0", _i0, "Modified Bessel function of order 0.", returns="Floats.")
+i1 = unary("i1", _i1, "Modified Bessel function of order 1.", returns="Floats.")
 i0e = unary("i0e", _i0e, "Modified Bessel function of order 0 times exp(-|x|).", returns="Floats.")
 i1e = unary("i1e", _i1e, "Modified Bessel function of order 1 times exp(-|x|).", returns="Floats.")

@@ -10,8 +10,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 import tracer.numpy as tnp
 from tracer import ops
 from tracer.array import promotion
@@ -40,15 +38,27 @@ from tracer.numpy.ufunc import (
     select,
     unary,
 )
-from tracer.scipy.bessel import i0e, i1e
-
-
-def _floats(name: str, x: Array) -> Array:
-    return real_floats(name, convert(x, promotion.division_dtype(x.dtype)))
+from tracer.scipy.bessel import i0, i0e, i1, i1e
+from tracer.scipy.divergences import boxcox, boxcox1p, kl_div
+from tracer.scipy.factorials import (
+    beta,
+    comb,
+    factorial,
+    gamma,
+    gammasgn,
+    loggamma,
+    multigammaln,
+    poch,
+    polygamma,
+    zeta,
+)
+from tracer.scipy.floats import floats
+from tracer.scipy.incomplete import betainc, gammainc, gammaincc
+from tracer.scipy.normal import log_ndtr, ndtr, ndtri
 
 
 def _special(name: str, op: Op, summary: str) -> Unary:
-    return unary(name, lambda x: apply(op, _floats(name, x)), summary, returns="Floats.")
+    return unary(name, lambda x: apply(op, floats(name, x)), summary, returns="Floats.")
 
 
 erf = _special("erf", ops.erf, "Error function.")
@@ -61,7 +71,7 @@ expit = _special("expit", ops.logistic, "Logistic function, 1 / (1 + exp(-x)).")
 
 def _logit(x: Array) -> Array:
     """Take log(x) - log(1 - x), and near a half, where they cancel, one logarithm of the ratio."""
-    x = _floats("logit", x)
+    x = floats("logit", x)
     is_near = apply(
         ops.and_, compare(x, full_like(x, 0.3), "GT"), compare(x, full_like(x, 0.7), "LT")
     )
@@ -72,13 +82,13 @@ def _logit(x: Array) -> Array:
 
 
 def _log_expit(x: Array) -> Array:
-    x = _floats("log_expit", x)
+    x = floats("log_expit", x)
     less = apply(ops.negate, x)
     return apply(ops.negate, logaddexp(less, full_like(x, 0)))
 
 
 def _entr(x: Array) -> Array:
-    x = _floats("entr", x)
+    x = floats("entr", x)
     value = apply(ops.negate, _x_log(x, x, ops.log, 0.0))
     return select(compare(x, full_like(x, 0), "LT"), full_like(x, -math.inf), value)
 
@@ -97,43 +107,9 @@ def _x_log(x: Array, y: Array, logarithm: Op, pole: float) -> Array:
     return apply(ops.multiply, x, apply(logarithm, safe))
 
 
-def _ndtr(x: Array) -> Array:
-    x = _floats("ndtr", x)
-    scaled = apply(ops.multiply, x, full_like(x, -math.sqrt(0.5)))
-    return apply(ops.multiply, full_like(x, 0.5), apply(ops.erfc, scaled))
-
-
 logit = unary("logit", _logit, "Inverse of expit, log(x / (1 - x)).", returns="Floats.")
 log_expit = unary("log_expit", _log_expit, "Logarithm of expit.", returns="Floats.")
 entr = unary("entr", _entr, "-x log(x), 0 at 0 and -inf below.", returns="Floats.")
-ndtr = unary("ndtr", _ndtr, "Cumulative distribution of the standard normal.", returns="Floats.")
-
-
-_LOG_NDTR_TERMS = 10
-"""Of the series: the first one left out is 4e-19 at -20, 1e-10 at -10."""
-
-
-def _log_ndtr(x: Array) -> Array:
-    """Take three forms: log1p above 0, the logarithm between, a series below (DLMF 7.12.1)."""
-    x = _floats("log_ndtr", x)
-    if x.dtype.itemsize < 4:  # what it is the logarithm of is below the least float16
-        return convert(_log_ndtr(convert(x, np.dtype(np.float32))), x.dtype)
-    lowest = -20.0 if x.dtype.itemsize == 8 else -10.0
-    # `where`, as the gradients of maximum and clip are halved at the borders themselves.
-    above = tnp.log1p(-_ndtr(-tnp.where(x > 0.0, x, 0.0)))
-    between = tnp.log(_ndtr(tnp.where((x < lowest) | (x > 0.0), 0.0, x)))
-    far = tnp.where(x < lowest, x, lowest)
-    inverse = 1 / (far * far)
-    series: Any = 1
-    for factor in range(2 * _LOG_NDTR_TERMS - 1, 0, -2):
-        series = 1 - factor * inverse * series
-    below = -0.5 * far * far - tnp.log(-far) - 0.5 * math.log(2 * math.pi) + tnp.log(series)
-    return select(x > 0.0, above, select(x < lowest, below, between))
-
-
-log_ndtr = unary(
-    "log_ndtr", _log_ndtr, "Logarithm of ndtr, accurate in both tails.", returns="Floats."
-)
 
 
 def _special_binary(name: str, body: Callable[[Array, Array], Array], summary: str) -> Binary:
@@ -181,8 +157,13 @@ rel_entr = _special_binary("rel_entr", _rel_entr, "x log(x / y), the terms of a 
 
 
 def logsumexp(
-    a: ArrayLike, axis: Axis = None, b: ArrayLike | None = None, keepdims: bool = False
-) -> Array:
+    a: ArrayLike,
+    axis: Axis = None,
+    b: ArrayLike | None = None,
+    keepdims: bool = False,
+    return_sign: bool = False,
+    where: ArrayLike | None = None,
+) -> Any:
     """Logarithm of the sum of exponentials, without overflow.
 
     Parameters
@@ -195,22 +176,56 @@ def logsumexp(
         Factors of the exponentials.
     keepdims : bool
         Keep the axes with size one.
+    return_sign : bool
+        Return also the sign of the sum, and the logarithm of its absolute value. Without it the
+        logarithm of a negative sum is NaN.
+    where : array_like of bool, optional
+        Which elements count, as in JAX.
 
     Returns
     -------
-    Array of floats
+    Array of floats, or two of them for `return_sign`
         log(sum(b * exp(a))).
     """
     x = as_array(a)
+    if where is not None:
+        x = tnp.where(where, convert(x, promotion.division_dtype(x.dtype)), -math.inf)
     arrays = (x,) if b is None else (x, as_array(b))
     ndim = max(array.ndim for array in arrays)
-    return _logsumexp(*arrays, axes=normalize_axes(axis, ndim), keepdims=bool(keepdims))
+    axes = normalize_axes(axis, ndim)
+    if return_sign:
+        return _signed_logsumexp(*arrays, axes=axes, keepdims=bool(keepdims))
+    return _logsumexp(*arrays, axes=axes, keepdims=bool(keepdims))
+
+
+@compound
+def _signed_logsumexp(
+    x: Array, factor: Array | None = None, /, *, axes: tuple[int, ...], keepdims: bool
+) -> tuple[Array, Array]:
+    total, largest, shape = _scaled_sum(x, factor, axes)
+    size = apply(ops.add, apply(ops.log, apply(ops.abs, total)), largest)
+    results = size, apply(ops.sign, total)
+    if keepdims or not axes:
+        return results
+    kept = tuple(n for axis, n in enumerate(shape) if axis not in axes)
+    return reshape(results[0], kept), reshape(results[1], kept)
 
 
 @compound
 def _logsumexp(
     x: Array, factor: Array | None = None, /, *, axes: tuple[int, ...], keepdims: bool
 ) -> Array:
+    total, largest, shape = _scaled_sum(x, factor, axes)
+    result = apply(ops.add, apply(ops.log, total), largest)
+    if keepdims or not axes:
+        return result
+    return reshape(result, tuple(n for axis, n in enumerate(shape) if axis not in axes))
+
+
+def _scaled_sum(
+    x: Array, factor: Array | None, axes: tuple[int, ...]
+) -> tuple[Array, Array, tuple[int, ...]]:
+    """Return the sum of exponentials less the largest, that largest one, and the whole shape."""
     dtype = promotion.division_dtype(x.dtype)
     if factor is not None:
         dtype = promotion.division_dtype(promotion.promote_types(dtype, factor.dtype))
@@ -221,11 +236,7 @@ def _logsumexp(
     terms = apply(ops.exponential, apply(ops.subtract, x, broadcast(largest, x.shape)))
     if factor is not None:
         terms = apply(ops.multiply, terms, factor)
-    total = apply(ops.log, reduce(ops.reduce_add, terms, axes, True))
-    result = apply(ops.add, total, largest)
-    if keepdims or not axes:
-        return result
-    return reshape(result, tuple(n for axis, n in enumerate(x.shape) if axis not in axes))
+    return reduce(ops.reduce_add, terms, axes, True), largest, x.shape
 
 
 def finite_max(x: Array, axes: tuple[int, ...]) -> Array:
@@ -282,25 +293,44 @@ def _log_softmax(x: Array, *, axes: tuple[int, ...]) -> Array:
 
 
 __all__ = [
+    "beta",
+    "betainc",
     "betaln",
+    "boxcox",
+    "boxcox1p",
+    "comb",
     "digamma",
     "entr",
     "erf",
     "erfc",
     "erfinv",
     "expit",
+    "factorial",
+    "gamma",
+    "gammainc",
+    "gammaincc",
     "gammaln",
+    "gammasgn",
+    "i0",
     "i0e",
+    "i1",
     "i1e",
+    "kl_div",
     "log_expit",
     "log_ndtr",
     "log_softmax",
+    "loggamma",
     "logit",
     "logsumexp",
+    "multigammaln",
     "ndtr",
+    "ndtri",
+    "poch",
+    "polygamma",
     "psi",
     "rel_entr",
     "softmax",
     "xlog1py",
     "xlogy",
+    "zeta",
 ]

@@ -13,6 +13,7 @@ from tracer.autodiff.transforms.gradient import grad, value_and_grad
 from tracer.autodiff.transforms.jacobian import hessian, jacfwd, jacobian, jacrev
 from tracer.autodiff.transforms.linear import jvp, linearize, vjp
 from tracer.autodiff.transforms.policies import checkpoint_policies
+from tracer.autodiff.transforms.solving import custom_linear_solve, custom_root
 from tracer.autodiff.transforms.transpose import linear_transpose
 from tracer.autodiff.transforms.vectorized import vmap
 
@@ -22,6 +23,8 @@ __all__ = [
     "checkpoint_name",
     "checkpoint_policies",
     "custom_jvp",
+    "custom_linear_solve",
+    "custom_root",
     "custom_vjp",
     "grad",
     "hessian",

@@ -16,17 +16,7 @@ from tracer.errors import NotDifferentiableError, UnsupportedError
 from tracer.jax.rules.calls import evaluate_function, with_derivative_of_jax
 from tracer.jax.table import Equation, rule
 from tracer.numpy.ufunc import full_like
-
-
-def _conjugate(x: Array) -> Array:
-    if x.dtype.kind != "c":
-        return x
-    return apply(ops.complex, apply(ops.real, x), apply(ops.negate, apply(ops.imag, x)))
-
-
-def _adjoint(x: Array) -> Array:
-    order = (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2)
-    return _conjugate(apply(ops.transpose, x, permutation=order))
+from tracer.stablehlo.elements import adjoint, conjugate
 
 
 def _refuse_where(equation: Equation, option: str, *allowed: Any) -> None:
@@ -44,7 +34,7 @@ def cholesky(equation: Equation, x: Array) -> Sequence[Array]:
 
     def factor(x: Array) -> Sequence[Array]:
         if equation.params.get("symmetrize_input"):
-            x = apply(ops.divide, apply(ops.add, x, _adjoint(x)), full_like(x, 2))
+            x = apply(ops.divide, apply(ops.add, x, adjoint(x)), full_like(x, 2))
         return [apply(ops.cholesky, x)]
 
     return with_derivative_of_jax(equation, [x], factor)
@@ -58,7 +48,7 @@ def triangular_solve(equation: Equation, a: Array, b: Array) -> Array:
     if p["transpose_a"]:
         transpose = "ADJOINT" if p["conjugate_a"] and a.dtype.kind == "c" else "TRANSPOSE"
     elif p["conjugate_a"]:
-        a = _conjugate(a)
+        a = conjugate(a)
     return apply(
         ops.triangular_solve,
         a,
@@ -99,7 +89,7 @@ def eigh(equation: Equation, a: Array) -> Sequence[Array]:
     is_lower = bool(equation.params["lower"])
 
     def decompose(a: Array) -> Sequence[Array]:
-        lower = a if is_lower else _adjoint(a)
+        lower = a if is_lower else adjoint(a)
         values, vectors = apply_many(ops.eigh, lower, compute_vectors=True)
         return [vectors, values]
 

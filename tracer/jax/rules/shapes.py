@@ -13,6 +13,7 @@ from tracer.array.convert import broadcast, reshape, scalar, transpose
 from tracer.array.dispatch import apply, apply_many
 from tracer.errors import UnsupportedError
 from tracer.jax.table import Equation, rule
+from tracer.lax.shapes import parts_of, tiled
 
 
 def numbers(values: Any) -> tuple[int, ...]:
@@ -74,26 +75,14 @@ def stack(equation: Equation, *arrays: Array) -> Array:
 def unstack(equation: Equation, x: Array) -> list[Array]:
     """Take an array apart along an axis, which goes."""
     axis = int(equation.params["axis"])
-    rows = _parts(x, axis, [1] * x.shape[axis])
+    rows = parts_of(x, axis, [1] * x.shape[axis])
     return [reshape(row, equation.results[0].shape) for row in rows]
 
 
 @rule("split")
 def split(equation: Equation, x: Array) -> list[Array]:
     """Take an array apart along an axis, into parts of given sizes."""
-    return _parts(x, int(equation.params["axis"]), numbers(equation.params["sizes"]))
-
-
-def _parts(x: Array, axis: int, sizes: Sequence[int]) -> list[Array]:
-    parts, first = [], 0
-    for size in sizes:
-        start, limit = [0] * x.ndim, list(x.shape)
-        start[axis], limit[axis] = first, first + size
-        parts.append(
-            apply(ops.slice, x, start=tuple(start), limit=tuple(limit), strides=(1,) * x.ndim)
-        )
-        first += size
-    return parts
+    return parts_of(x, int(equation.params["axis"]), numbers(equation.params["sizes"]))
 
 
 @rule("slice")
@@ -137,10 +126,7 @@ def empty(equation: Equation) -> Array:
 def tile(equation: Equation, x: Array) -> Array:
     """Repeat an array along its own axes."""
     counts = numbers(equation.params["reps"])
-    pairs = [size for pair in zip(counts, x.shape, strict=True) for size in pair]
-    dimensions = tuple(range(1, 2 * x.ndim, 2))
-    repeated = apply(ops.broadcast_in_dim, x, shape=tuple(pairs), dimensions=dimensions)
-    return reshape(repeated, equation.result.shape)
+    return tiled(x, counts)
 
 
 @rule("copy", "copy_p", "pvary", "pcast", "reduced_vary_cast", "device_put_identity")

@@ -10,6 +10,7 @@ from tracer.array.convert import convert, transpose
 from tracer.array.dispatch import apply, apply_many
 from tracer.errors import UnsupportedError
 from tracer.jax.table import Equation, rule
+from tracer.lax.sorting import sorted_together
 
 
 @rule("sort")
@@ -17,23 +18,7 @@ def sort(equation: Equation, *arrays: Array) -> Sequence[Array]:
     """Sort arrays together by the first of them: NaN last, -0 like +0, as JAX does."""
     p = equation.params
     count, dimension, is_stable = int(p["num_keys"]), int(p["dimension"]), bool(p["is_stable"])
-    if not any(x.dtype.kind == "c" for x in arrays[:count]):
-        return apply_many(
-            ops.sort, *arrays, dimension=dimension, num_keys=count, is_stable=is_stable
-        )
-    # Complex numbers are in the order of their real parts, then of their imaginary parts.
-    keys: list[Array] = []
-    for x in arrays[:count]:
-        keys += [apply(ops.real, x), apply(ops.imag, x)] if x.dtype.kind == "c" else [x]
-    results = apply_many(
-        ops.sort,
-        *keys,
-        *arrays,
-        dimension=dimension,
-        num_keys=len(keys),
-        is_stable=is_stable,
-    )
-    return results[len(keys) :]
+    return sorted_together(arrays, dimension, count, is_stable)
 
 
 @rule("top_k", "approx_top_k")

@@ -68,6 +68,11 @@ _DTYPES: dict[str, np.dtype[Any]] = {
 }
 
 
+def dtype_of(element: Any) -> np.dtype[Any] | None:
+    """Return the dtype of MLIR's element type, or None where we have none."""
+    return _DTYPES.get(str(element))
+
+
 def element_type(dtype: np.dtype[Any]) -> Any:
     """Return MLIR's element type; signed integers are signless there, unsigned ones are not."""
     match dtype.kind:

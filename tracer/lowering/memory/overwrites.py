@@ -5,7 +5,7 @@ a time. If the same bytes are read under a second name (behind a barrier, as a t
 bitcast), they may be read elsewhere after they were overwritten. Such a program computes wrong
 values silently. XLA's buffer assignment and HLO say which bytes each instruction reads and writes.
 Both are read here from protocol buffers (xla/service/hlo.proto; the numbers below are fields of its
-messages).
+messages). `fused_updates` looks into kernels that write a part of an array in place.
 """
 
 from __future__ import annotations
@@ -14,9 +14,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from tracer.lowering.memory.fused_updates import (
+    HOLDS_UPDATE,
+    FusedComputation,
+    fused_computation,
+    reads_what_it_replaces,
+)
+from tracer.lowering.memory.hlo_proto import fields, packed
+
 _MODULE_COMPUTATIONS = 3
 _COMPUTATION_INSTRUCTIONS, _IS_FUSED = 2, 7
-_NAME, _OPCODE, _TUPLE_INDEX, _ID, _OPERANDS = 1, 2, 13, 35, 36
+_NAME, _OPCODE, _TUPLE_INDEX, _ID, _OPERANDS, _CALLED = 1, 2, 13, 35, 36, 38
 _BUFFERS, _ALIASES, _ALLOCATIONS = 1, 2, 3
 _BUFFER_ID, _DEFINED_AT = 1, 3
 _ALIAS_OF, _ALIAS_AT = 1, 2
@@ -59,6 +67,7 @@ class _Instruction:
     opcode: bytes
     operands: tuple[int, ...]
     tuple_index: int
+    called: tuple[int, ...]
 
 
 @dataclass
@@ -67,6 +76,8 @@ class _Program:
 
     instructions: dict[int, _Instruction] = field(default_factory=dict)
     places: dict[int, dict[_Index, _Place]] = field(default_factory=dict)
+    fused: dict[int, FusedComputation] = field(default_factory=dict)
+    """Of the fusions' computations, those that hold an update of a part of an array."""
 
     def place(self, number: int, index: _Index = ()) -> _Place | None:
         """Return where an element of an instruction's result is, if anywhere."""
@@ -96,7 +107,7 @@ def overwritten_while_read(executable: Any, stats: Any) -> tuple[str, ...]:
     -------
     tuple of str
         The names of instructions, one of whose results is in bytes of an operand that the same
-        instruction also reads under another name. Empty for a sound program.
+        instruction also reads under another name, or elsewhere. Empty for a sound program.
     """
     assignment = stats.serialized_buffer_assignment_proto
     modules = [module.as_serialized_hlo_module_proto() for module in executable.hlo_modules()]
@@ -105,30 +116,63 @@ def overwritten_while_read(executable: Any, stats: Any) -> tuple[str, ...]:
 
 def _suspects(program: _Program) -> Iterator[str]:
     for number, instruction in program.instructions.items():
-        operands = dict.fromkeys(instruction.operands)
         written = program.places.get(number)
-        if len(operands) < 2 or not written or instruction.opcode in _RUNS_NO_KERNEL:
+        if not written or instruction.opcode in _RUNS_NO_KERNEL:
             continue
-        read = [place for x in operands if (place := program.place(x)) is not None]
-        if any(sum(place.overlaps(x) for x in read) > 1 for place in written.values()):
+        if _has_two_names(program, instruction, written) or any(
+            _updates_what_it_reads(program, instruction, written, program.fused[called])
+            for called in instruction.called
+            if called in program.fused
+        ):
             yield instruction.name
+
+
+def _has_two_names(
+    program: _Program, instruction: _Instruction, written: dict[_Index, _Place]
+) -> bool:
+    """Whether a result is in bytes that two operands have in common."""
+    operands = dict.fromkeys(instruction.operands)
+    if len(operands) < 2:
+        return False
+    read = [place for x in operands if (place := program.place(x)) is not None]
+    return any(sum(place.overlaps(x) for x in read) > 1 for place in written.values())
+
+
+def _updates_what_it_reads(
+    program: _Program,
+    instruction: _Instruction,
+    written: dict[_Index, _Place],
+    computation: FusedComputation,
+) -> bool:
+    """Whether a fusion writes a part of an operand in place and reads another part of it."""
+    read = [program.place(x) for x in instruction.operands]
+    return any(
+        at is not None
+        and at.overlaps(place)
+        and reads_what_it_replaces(computation, index, parameter)
+        for index, place in written.items()
+        for parameter, at in enumerate(read)
+    )
 
 
 def _read(module: bytes, assignment: bytes) -> _Program:
     program = _Program()
-    for kind, computation in _fields(module):
+    for kind, computation in fields(module):
         if kind == _MODULE_COMPUTATIONS:
-            found = _fields(computation)
+            found = fields(computation)
             if (_IS_FUSED, 1) not in found:
                 texts = (content for kind, content in found if kind == _COMPUTATION_INSTRUCTIONS)
                 program.instructions.update(map(_instruction, texts))
+            elif HOLDS_UPDATE in computation:
+                number, fused = fused_computation(found)
+                program.fused[number] = fused
     buffers: dict[int, list[tuple[int, _Index]]] = {}
-    for kind, content in _fields(assignment):
+    for kind, content in fields(assignment):
         if kind == _BUFFERS:
-            values = dict(_fields(content))
+            values = dict(fields(content))
             buffers.setdefault(values.get(_BUFFER_ID, 0), []).append(_location(values[_DEFINED_AT]))
         elif kind == _ALIASES:
-            values = dict(_fields(content))
+            values = dict(fields(content))
             buffers.setdefault(values.get(_ALIAS_OF, 0), []).append(_location(values[_ALIAS_AT]))
         elif kind == _ALLOCATIONS:
             _place_buffers(program, buffers, content)
@@ -140,11 +184,11 @@ def _place_buffers(
 ) -> None:
     """Note where the buffers of one allocation are."""
     number = 0
-    for kind, content in _fields(allocation):
+    for kind, content in fields(allocation):
         if kind == _ALLOCATION_INDEX:
             number = content
         elif kind == _ASSIGNED:
-            values = dict(_fields(content))
+            values = dict(fields(content))
             start = values.get(_OFFSET, 0)
             place = _Place(number, start, start + values.get(_SIZE, 0))
             for at, index in buffers.get(values.get(_ASSIGNED_BUFFER, 0), ()):
@@ -154,7 +198,8 @@ def _place_buffers(
 def _instruction(text: bytes) -> tuple[int, _Instruction]:
     name, opcode, tuple_index, number = b"", b"", 0, 0
     operands: tuple[int, ...] = ()
-    for kind, content in _fields(text):
+    called: tuple[int, ...] = ()
+    for kind, content in fields(text):
         if kind == _ID:
             number = content
         elif kind == _NAME:
@@ -162,78 +207,24 @@ def _instruction(text: bytes) -> tuple[int, _Instruction]:
         elif kind == _OPCODE:
             opcode = content
         elif kind == _OPERANDS:
-            operands += _packed(content)
+            operands += packed(content)
+        elif kind == _CALLED:
+            called += packed(content)
         elif kind == _TUPLE_INDEX:
             tuple_index = content
-    return number, _Instruction(name.decode(), opcode, operands, tuple_index)
+    return number, _Instruction(name.decode(), opcode, operands, tuple_index, called)
 
 
 def _location(text: bytes) -> tuple[int, _Index]:
     """Return the instruction and the element of its result that a buffer belongs to."""
     index: _Index = ()
     number = 0
-    for kind, content in _fields(text):
+    for kind, content in fields(text):
         if kind == _AT_INDEX:
-            index += _packed(content)
+            index += packed(content)
         elif kind == _AT_INSTRUCTION:
             number = content
     return number, index
-
-
-def _packed(content: Any) -> tuple[int, ...]:
-    """Return the numbers of a repeated field, which come one by one or all in one."""
-    if isinstance(content, int):
-        return (content,)
-    numbers, at = [], 0
-    while at < len(content):
-        number = content[at]
-        at += 1
-        if number > 127:
-            number, at = _longer(content, at, number)
-        numbers.append(number)
-    return tuple(numbers)
-
-
-def _fields(data: bytes) -> list[tuple[int, Any]]:
-    """Return the numbers and contents of a message's fields: integers, or bytes.
-
-    Most numbers take one byte or two, and are read here: calls would be half of the time.
-    """
-    found: list[tuple[int, Any]] = []
-    add = found.append
-    at, end = 0, len(data)
-    while at < end:
-        key = data[at]
-        at += 1
-        if key > 127:
-            key, at = _longer(data, at, key)
-        wire = key & 7
-        if wire == 0 or wire == 2:
-            content = data[at]
-            at += 1
-            if content > 127:
-                content, at = _longer(data, at, content)
-            if wire == 0:
-                add((key >> 3, content))
-                continue
-            size = content
-        else:
-            size = 8 if wire == 1 else 4
-        add((key >> 3, data[at : at + size]))
-        at += size
-    return found
-
-
-def _longer(data: bytes, at: int, first: int) -> tuple[int, int]:
-    """Read the rest of a number of several bytes."""
-    value, shift = first & 127, 7
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return value, at
-        shift += 7
 
 
 __all__ = ["overwritten_while_read"]

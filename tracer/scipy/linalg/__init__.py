@@ -7,6 +7,21 @@ finite. Arguments that only steer SciPy's memory (`overwrite_a`, `check_finite`)
 from tracer.scipy.linalg.construction import block_diag, toeplitz
 from tracer.scipy.linalg.decompositions import det, eigh, inv, lu, lu_factor, qr, svd
 from tracer.scipy.linalg.functions import expm
+from tracer.scipy.linalg.structured import (
+    circulant,
+    companion,
+    convolution_matrix,
+    dft,
+    fiedler,
+    hadamard,
+    hankel,
+    helmert,
+    hilbert,
+    invhilbert,
+    invpascal,
+    leslie,
+    pascal,
+)
 from tracer.scipy.linalg.systems import lu_solve, solve
 from tracer.scipy.linalg.triangular import cho_factor, cho_solve, cholesky, solve_triangular
 
@@ -15,13 +30,26 @@ __all__ = [
     "cho_factor",
     "cho_solve",
     "cholesky",
+    "circulant",
+    "companion",
+    "convolution_matrix",
     "det",
+    "dft",
     "eigh",
     "expm",
+    "fiedler",
+    "hadamard",
+    "hankel",
+    "helmert",
+    "hilbert",
     "inv",
+    "invhilbert",
+    "invpascal",
+    "leslie",
     "lu",
     "lu_factor",
     "lu_solve",
+    "pascal",
     "qr",
     "solve",
     "solve_triangular",

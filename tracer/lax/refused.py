@@ -1,0 +1,56 @@
+"""Names of `jax.lax` that have no meaning here: why, and what to write instead."""
+
+from __future__ import annotations
+
+_COLLECTIVE = (
+    "is of a named axis, and there are none: vmap has no axis_name, and a program that runs on "
+    "several devices is partitioned from its shardings",
+    "reduce the axis itself, outside of vmap; or place the arguments with tracer.sharding",
+)
+_GENERATOR = (
+    "makes numbers of XLA's own generator, which differ from device to device",
+    "use tracer.random",
+)
+_PROGRAM = ("is of JAX's own programs", "leave it out")
+
+REFUSED: dict[str, tuple[str, str]] = {
+    **dict.fromkeys(
+        (
+            "all_gather",
+            "all_to_all",
+            "axis_index",
+            "axis_size",
+            "pbroadcast",
+            "pcast",
+            "pmax",
+            "pmean",
+            "pmin",
+            "ppermute",
+            "precv",
+            "psend",
+            "pshuffle",
+            "psum",
+            "psum_scatter",
+            "pswapaxes",
+            "ragged_all_to_all",
+        ),
+        _COLLECTIVE,
+    ),
+    "with_sharding_constraint": (
+        "says where a value inside of a program is",
+        "place the arguments with tracer.sharding; the partition of the rest follows from them",
+    ),
+    **dict.fromkeys(("rng_bit_generator", "rng_uniform"), _GENERATOR),
+    **dict.fromkeys(
+        ("after_all", "create_token", "composite", "dce_sink", "stage", "shape_as_value"), _PROGRAM
+    ),
+    "platform_dependent": (
+        "chooses by the platform, which a program does not know",
+        "write one form; the lowering chooses what the device needs",
+    ),
+    "scatter_apply": (
+        "applies any function where it writes",
+        "write x.at[index].set(f(x[index]))",
+    ),
+}
+"""Name to reason and mend."""

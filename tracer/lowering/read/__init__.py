@@ -1,0 +1,1 @@
+"""StableHLO modules of others, read into plain records: the way back from `emit/`."""

@@ -1,0 +1,258 @@
+"""The gamma function and what is made of it: factorials, binomial coefficients, zeta."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+import tracer.numpy as tnp
+from tracer import ops
+from tracer.array import promotion
+from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import as_array, as_arrays, broadcast, broadcast_shape, convert
+from tracer.array.dispatch import apply, compound
+from tracer.autodiff.transforms import custom_jvp, jvp
+from tracer.errors import ArgumentError
+from tracer.numpy.ufunc import binary, unary
+from tracer.scipy.choice import choose
+from tracer.scipy.floats import floats, in_float32
+
+
+def _pair(name: str, *values: ArrayLike) -> list[Array]:
+    arrays = as_arrays(*values)
+    dtype = promotion.division_dtype(promotion.result_type(*arrays))
+    shape = broadcast_shape(name, *(x.shape for x in arrays))
+    return [broadcast(floats(name, convert(x, dtype)), shape) for x in arrays]
+
+
+def _gammasgn(x: Array) -> Array:
+    x = floats("gammasgn", x)
+    floor = tnp.floor(x)
+    is_even = floor == 2 * tnp.floor(floor / 2)
+    sign = choose(is_even, 1.0, -1.0).astype(x.dtype)
+    positive = choose(x == 0, tnp.copysign(1, x), 1).astype(x.dtype)
+    negative = choose((x == floor) | (x == -tnp.inf), tnp.nan, sign)
+    return choose(x >= 0, positive, choose(x != x, x, negative))
+
+
+def _gamma(x: Array) -> Array:
+    return _signed_exponential(floats("gamma", x))
+
+
+@in_float32
+def _signed_exponential(x: Array) -> Array:
+    return _gammasgn(x) * tnp.exp(apply(ops.lgamma, x))
+
+
+def _loggamma(x: Array) -> Array:
+    x = floats("loggamma", x)
+    return choose(x < 0, tnp.nan, apply(ops.lgamma, x))
+
+
+_FLOATS = "Floats."
+gammasgn = unary("gammasgn", _gammasgn, "Sign of the gamma function.", returns=_FLOATS)
+gamma = unary("gamma", _gamma, "The gamma function; NaN at its poles below 0.", returns=_FLOATS)
+loggamma = unary(
+    "loggamma", _loggamma, "Logarithm of gamma; NaN for negative numbers.", returns=_FLOATS
+)
+
+
+def _beta(x: Array, y: Array) -> Array:
+    x, y = _pair("beta", x, y)
+    sign = _gammasgn(x) * _gammasgn(y) * _gammasgn(x + y)
+    total = apply(ops.lgamma, x) + apply(ops.lgamma, y) - apply(ops.lgamma, x + y)
+    return sign * tnp.exp(total)
+
+
+def _poch(x: Array, y: Array) -> Array:
+    x, y = _pair("poch", x, y)
+    sign = _gammasgn(x) * _gammasgn(x + y)
+    value = sign * tnp.exp(apply(ops.lgamma, x + y) - apply(ops.lgamma, x))
+    return choose(y == 0, 1, value)
+
+
+beta = binary("beta", _beta, "The beta function.", returns=_FLOATS)
+poch = binary("poch", _poch, "Gamma(x1 + x2) / gamma(x1), rising factorials.", returns=_FLOATS)
+
+
+def factorial(n: ArrayLike, exact: bool = False) -> Array:
+    """Return 1 * 2 * ... * n, as floats; 0 for negative numbers.
+
+    Parameters
+    ----------
+    n : array_like
+        Real numbers.
+    exact : bool
+        Not supported: integers overflow from 21 on.
+    """
+    _require_floats("factorial", exact)
+    x = floats("factorial", as_array(n))
+    return choose(x < 0, 0, _signed_exponential(choose(x < 0, 0, x) + 1))
+
+
+def comb(N: ArrayLike, k: ArrayLike, exact: bool = False, repetition: bool = False) -> Array:  # noqa: N803 - SciPy's name
+    """Return how many ways there are to choose k of N things.
+
+    Parameters
+    ----------
+    N, k : array_like
+        Real numbers, broadcast together.
+    exact : bool
+        Not supported: integers overflow.
+    repetition : bool
+        Things may be chosen several times.
+
+    Returns
+    -------
+    Array of floats
+        0 where k is negative or larger than N.
+    """
+    _require_floats("comb", exact)
+    total, chosen = _pair("comb", N, k)
+    total = total + chosen - 1 if repetition else total
+    inside = (chosen >= 0) & (total >= 0) & (chosen <= total)
+    n, m = choose(inside, total, 1), choose(inside, chosen, 0)
+    parts = apply(ops.lgamma, m + 1) + apply(ops.lgamma, n - m + 1)
+    value = tnp.exp(apply(ops.lgamma, n + 1) - parts)
+    return choose(inside, value, 0)
+
+
+def _require_floats(name: str, exact: bool) -> None:
+    if exact:
+        raise ArgumentError(f"{name}: exact=True is not supported", mend="leave it out")
+
+
+def multigammaln(a: ArrayLike, d: int) -> Array:
+    """Logarithm of the multivariate gamma function.
+
+    Parameters
+    ----------
+    a : array_like
+        Real numbers above (d - 1) / 2.
+    d : int
+        The dimension, 1 or more.
+    """
+    if d < 1:
+        raise ArgumentError(f"multigammaln: d is {d}", mend="give 1 or more")
+    x = floats("multigammaln", as_array(a))
+    steps = tnp.arange(d).astype(x.dtype) / 2
+    logarithms = apply(ops.lgamma, x[..., None] - steps).sum(-1)
+    return logarithms + d * (d - 1) / 4 * math.log(math.pi)
+
+
+_TERMS = 10
+"""Of the sum that are added one by one; the rest is an integral with corrections."""
+_NO_TAIL = 1e4
+"""From this exponent on the rest is 0; its square is still a number in float32."""
+_BERNOULLI: tuple[float, ...] = (
+    1 / 6,
+    -1 / 30,
+    1 / 42,
+    -1 / 30,
+    5 / 66,
+    -691 / 2730,
+    7 / 6,
+    -3617 / 510,
+)
+_BERNOULLI += (43867 / 798, -174611 / 330, 854513 / 138, -236364091 / 2730)
+
+
+def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Array:
+    """Riemann's zeta function, or with `q` Hurwitz's: the sum of 1 / (n + q)^x from n = 0.
+
+    Parameters
+    ----------
+    x : array_like
+        Above 1; NaN below, infinite at 1.
+    q : array_like, optional
+        Positive; 1 by default.
+
+    Returns
+    -------
+    Array of floats
+        The sums.
+
+    References
+    ----------
+    Euler and Maclaurin's formula, as in Cephes (Moshier 1989), zeta.c.
+    """
+    power, first = _pair("zeta", x, 1.0 if q is None else q)
+    return in_float32(_zeta)(power, first)
+
+
+@custom_jvp
+def _zeta(x: Array, q: Array) -> Array:
+    return choose(x < 1, tnp.nan, _continued(x, q))
+
+
+def _zeta_rule(primals: Any, tangents: Any) -> Any:
+    """Differentiate the continued sum: JAX has derivatives below 1 too, where the sum diverges."""
+    _, change = jvp(_continued, primals, tangents)
+    return _zeta(*primals), change
+
+
+_zeta.defjvp(_zeta_rule)
+
+
+@compound
+def _continued(x: Array, q: Array) -> Array:
+    """Return the sum, and below 1 its analytic continuation."""
+    good = (x != 1) & (q > 0)
+    s, first = choose(good, x, 2), choose(good, q, 1)
+    total = sum((first + n) ** -s for n in range(1, _TERMS)) + first**-s
+    end = first + _TERMS
+    tail = end**-s
+    total = total + tail * end / (s - 1) + tail / 2
+    factor = choose(s > _NO_TAIL, _NO_TAIL, s)
+    term = factor * tail / end
+    for n, number in enumerate(_BERNOULLI, 1):
+        total = total + number / math.factorial(2 * n) * term
+        term = term * ((factor + 2 * n - 1) / end) * ((factor + 2 * n) / end)
+    value = choose(good, total, tnp.nan)
+    return choose((x == 1) & (q > 0), tnp.inf, value)
+
+
+def polygamma(n: ArrayLike, x: ArrayLike) -> Array:
+    """Return the n-th derivative of digamma.
+
+    Parameters
+    ----------
+    n : array_like of whole numbers
+        The orders; a Python integer keeps derivatives exact.
+    x : array_like
+        Positive numbers.
+
+    Returns
+    -------
+    Array of floats
+        The derivatives.
+    """
+    if isinstance(n, int | np.integer) and n >= 0:
+        array = floats("polygamma", as_array(x))
+        order = int(n)
+        return apply(ops.digamma, array) if not order else _polygamma(array, order=order)
+    orders, points = _pair("polygamma", n, x)
+    sign = choose(orders == 2 * tnp.floor(orders / 2), -1, 1).astype(points.dtype)
+    value = sign * tnp.exp(apply(ops.lgamma, orders + 1)) * zeta(orders + 1, points)
+    return choose(orders == 0, apply(ops.digamma, points), value)
+
+
+@compound
+def _polygamma(x: Array, *, order: int) -> Array:
+    return apply(ops.polygamma, x, order=order)
+
+
+__all__ = [
+    "beta",
+    "comb",
+    "factorial",
+    "gamma",
+    "gammasgn",
+    "loggamma",
+    "multigammaln",
+    "poch",
+    "polygamma",
+    "zeta",
+]

@@ -1,0 +1,80 @@
+"""The Bernoulli distribution: `tracer.scipy.stats.bernoulli`."""
+
+from __future__ import annotations
+
+import tracer.numpy as tnp
+from tracer.array.array import Array, ArrayLike
+from tracer.scipy.choice import choose
+from tracer.scipy.stats.arguments import floats, supported
+
+
+def logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
+    """Logarithm of the probability.
+
+    Parameters
+    ----------
+    k : array_like
+        Where.
+    p : array_like
+        The probability of 1.
+    loc : array_like
+        Shift.
+    """
+    k_, p_, loc_ = floats("bernoulli.logpmf", k, p, loc)
+    x = k_ - loc_
+    value = choose(x == 1, tnp.log(p_), tnp.log1p(-p_))
+    return supported((x == 0) | (x == 1), value, x)
+
+
+def pmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
+    """Probability.
+
+    Parameters
+    ----------
+    k : array_like
+        Where.
+    p : array_like
+        The probability of 1.
+    loc : array_like
+        Shift.
+    """
+    return tnp.exp(logpmf(k, p, loc))
+
+
+def cdf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
+    """Probability of at most k.
+
+    Parameters
+    ----------
+    k : array_like
+        Where.
+    p : array_like
+        The probability of 1.
+    loc : array_like
+        Shift.
+    """
+    k_, p_, loc_ = floats("bernoulli.cdf", k, p, loc)
+    x = k_ - loc_
+    value = choose(x < 0, 0, choose(x < 1, 1 - p_, 1))
+    return choose((p_ >= 0) & (p_ <= 1) & (x == x), value, tnp.nan)
+
+
+def ppf(q: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
+    """Quantile: where `cdf` is q.
+
+    Parameters
+    ----------
+    q : array_like
+        Probabilities.
+    p : array_like
+        The probability of 1.
+    loc : array_like
+        Shift.
+    """
+    q_, p_, loc_ = floats("bernoulli.ppf", q, p, loc)
+    good = (p_ >= 0) & (p_ <= 1) & (q_ >= 0) & (q_ <= 1)
+    step = choose(q_ <= 1 - p_, 0 * q_, 1 + 0 * q_)
+    return choose(good, step + loc_, tnp.nan)
+
+
+__all__ = ["cdf", "logpmf", "pmf", "ppf"]

@@ -1,0 +1,56 @@
+"""The beta-binomial distribution: `tracer.scipy.stats.betabinom`."""
+
+from __future__ import annotations
+
+import tracer.numpy as tnp
+from tracer.array.array import Array, ArrayLike
+from tracer.scipy import special
+from tracer.scipy.choice import choose
+from tracer.scipy.stats.arguments import floats, is_whole, supported
+
+
+def logpmf(k: ArrayLike, n: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0) -> Array:
+    """Logarithm of the probability.
+
+    Parameters
+    ----------
+    k : array_like
+        Where.
+    n : array_like
+        How many trials.
+    a : array_like
+        The first parameter, positive.
+    b : array_like
+        The second parameter, positive.
+    loc : array_like
+        Shift.
+    """
+    k_, n_, a_, b_, loc_ = floats("betabinom.logpmf", k, n, a, b, loc)
+    x = k_ - loc_
+    inside = (x >= 0) & (x <= n_) & is_whole(x)
+    safe = choose(inside, x, 0)
+    ways = -tnp.log1p(n_) - special.betaln(n_ - safe + 1, safe + 1)
+    value = ways + special.betaln(safe + a_, n_ - safe + b_) - special.betaln(a_, b_)
+    return supported(inside, value, x)
+
+
+def pmf(k: ArrayLike, n: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0) -> Array:
+    """Probability.
+
+    Parameters
+    ----------
+    k : array_like
+        Where.
+    n : array_like
+        How many trials.
+    a : array_like
+        The first parameter, positive.
+    b : array_like
+        The second parameter, positive.
+    loc : array_like
+        Shift.
+    """
+    return tnp.exp(logpmf(k, n, a, b, loc))
+
+
+__all__ = ["logpmf", "pmf"]

@@ -1,0 +1,52 @@
+"""The binomial distribution: `tracer.scipy.stats.binom`."""
+
+from __future__ import annotations
+
+import tracer.numpy as tnp
+from tracer.array.array import Array, ArrayLike
+from tracer.scipy import special
+from tracer.scipy.choice import choose
+from tracer.scipy.stats.arguments import floats, is_whole, supported
+
+
+def logpmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
+    """Logarithm of the probability.
+
+    Parameters
+    ----------
+    k : array_like
+        Where.
+    n : array_like
+        How many trials.
+    p : array_like
+        The probability of success.
+    loc : array_like
+        Shift.
+    """
+    k_, n_, p_, loc_ = floats("binom.logpmf", k, n, p, loc)
+    x = k_ - loc_
+    inside = (x >= 0) & (x <= n_) & is_whole(x)
+    safe = choose(inside, x, 0)
+    ways = special.gammaln(n_ + 1) - special.gammaln(safe + 1) - special.gammaln(n_ - safe + 1)
+    value = ways + special.xlogy(safe, p_) + special.xlog1py(n_ - safe, -p_)
+    return supported(inside, value, x)
+
+
+def pmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
+    """Probability.
+
+    Parameters
+    ----------
+    k : array_like
+        Where.
+    n : array_like
+        How many trials.
+    p : array_like
+        The probability of success.
+    loc : array_like
+        Shift.
+    """
+    return tnp.exp(logpmf(k, n, p, loc))
+
+
+__all__ = ["logpmf", "pmf"]

@@ -1,0 +1,46 @@
+"""The geometric distribution: `tracer.scipy.stats.geom`."""
+
+from __future__ import annotations
+
+import tracer.numpy as tnp
+from tracer.array.array import Array, ArrayLike
+from tracer.scipy import special
+from tracer.scipy.choice import choose
+from tracer.scipy.stats.arguments import floats, is_whole, supported
+
+
+def logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
+    """Logarithm of the probability.
+
+    Parameters
+    ----------
+    k : array_like
+        Where.
+    p : array_like
+        The probability of success.
+    loc : array_like
+        Shift.
+    """
+    k_, p_, loc_ = floats("geom.logpmf", k, p, loc)
+    x = k_ - loc_
+    inside = (x >= 1) & is_whole(x)
+    safe = choose(inside, x, 1)
+    return supported(inside, special.xlog1py(safe - 1, -p_) + tnp.log(p_), x)
+
+
+def pmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
+    """Probability.
+
+    Parameters
+    ----------
+    k : array_like
+        Where.
+    p : array_like
+        The probability of success.
+    loc : array_like
+        Shift.
+    """
+    return tnp.exp(logpmf(k, p, loc))
+
+
+__all__ = ["logpmf", "pmf"]

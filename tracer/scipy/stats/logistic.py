@@ -1,0 +1,95 @@
+"""The logistic distribution: `tracer.scipy.stats.logistic`."""
+
+from __future__ import annotations
+
+import tracer.numpy as tnp
+from tracer.array.array import Array, ArrayLike
+from tracer.scipy import special
+from tracer.scipy.stats.arguments import floats
+
+
+def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Logarithm of the density.
+
+    Parameters
+    ----------
+    x : array_like
+        Where.
+    loc, scale : array_like
+        Shift and scale.
+    """
+    x_, loc_, scale_ = floats("logistic.logpdf", x, loc, scale)
+    z = (x_ - loc_) / scale_
+    return -abs(z) - 2 * tnp.log1p(tnp.exp(-abs(z))) - tnp.log(scale_)
+
+
+def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Density.
+
+    Parameters
+    ----------
+    x : array_like
+        Where.
+    loc, scale : array_like
+        Shift and scale.
+    """
+    return tnp.exp(logpdf(x, loc, scale))
+
+
+def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Probability of at most x.
+
+    Parameters
+    ----------
+    x : array_like
+        Where.
+    loc, scale : array_like
+        Shift and scale.
+    """
+    x_, loc_, scale_ = floats("logistic.cdf", x, loc, scale)
+    return special.expit((x_ - loc_) / scale_)
+
+
+def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Probability of more than x, 1 - cdf.
+
+    Parameters
+    ----------
+    x : array_like
+        Where.
+    loc, scale : array_like
+        Shift and scale.
+    """
+    x_, loc_, scale_ = floats("logistic.sf", x, loc, scale)
+    return special.expit((loc_ - x_) / scale_)
+
+
+def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Quantile: where `cdf` is q.
+
+    Parameters
+    ----------
+    q : array_like
+        Probabilities.
+    loc, scale : array_like
+        Shift and scale.
+    """
+    q_, loc_, scale_ = floats("logistic.ppf", q, loc, scale)
+    return special.logit(q_) * scale_ + loc_
+
+
+def isf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Where `sf` is q.
+
+    Parameters
+    ----------
+    q : array_like
+        Probabilities.
+    loc, scale : array_like
+        Shift and scale.
+    """
+    q_, loc_, scale_ = floats("logistic.isf", q, loc, scale)
+    return loc_ - special.logit(q_) * scale_
+
+
+__all__ = ["cdf", "isf", "logpdf", "pdf", "ppf", "sf"]

@@ -1,0 +1,64 @@
+"""The Poisson distribution: `tracer.scipy.stats.poisson`."""
+
+from __future__ import annotations
+
+import tracer.numpy as tnp
+from tracer.array.array import Array, ArrayLike
+from tracer.scipy import special
+from tracer.scipy.choice import choose
+from tracer.scipy.stats.arguments import floats, is_whole, supported
+
+
+def logpmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
+    """Logarithm of the probability.
+
+    Parameters
+    ----------
+    k : array_like
+        Where.
+    mu : array_like
+        The mean, not negative.
+    loc : array_like
+        Shift.
+    """
+    k_, mu_, loc_ = floats("poisson.logpmf", k, mu, loc)
+    x = k_ - loc_
+    inside = (x >= 0) & is_whole(x)
+    safe = choose(inside, x, 0)
+    value = special.xlogy(safe, mu_) - special.gammaln(safe + 1) - mu_
+    return supported(inside, value, x)
+
+
+def pmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
+    """Probability.
+
+    Parameters
+    ----------
+    k : array_like
+        Where.
+    mu : array_like
+        The mean, not negative.
+    loc : array_like
+        Shift.
+    """
+    return tnp.exp(logpmf(k, mu, loc))
+
+
+def cdf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
+    """Probability of at most k.
+
+    Parameters
+    ----------
+    k : array_like
+        Where.
+    mu : array_like
+        The mean, not negative.
+    loc : array_like
+        Shift.
+    """
+    k_, mu_, loc_ = floats("poisson.cdf", k, mu, loc)
+    x = tnp.floor(k_ - loc_)
+    return choose(x < 0, 0, special.gammaincc(choose(x < 0, 0, x) + 1, mu_))
+
+
+__all__ = ["cdf", "logpmf", "pmf"]

@@ -1,0 +1,47 @@
+"""The Student's t distribution: `tracer.scipy.stats.t`."""
+
+from __future__ import annotations
+
+import math
+
+import tracer.numpy as tnp
+from tracer.array.array import Array, ArrayLike
+from tracer.scipy import special
+from tracer.scipy.stats.arguments import floats
+
+
+def logpdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Logarithm of the density.
+
+    Parameters
+    ----------
+    x : array_like
+        Where.
+    df : array_like
+        Degrees of freedom, positive.
+    loc, scale : array_like
+        Shift and scale.
+    """
+    x_, df_, loc_, scale_ = floats("t.logpdf", x, df, loc, scale)
+    z = (x_ - loc_) / scale_
+    half = (df_ + 1) / 2
+    factor = special.gammaln(half) - special.gammaln(df_ / 2) - tnp.log(df_ * math.pi) / 2
+    return factor - tnp.log(scale_) - half * tnp.log1p(z * z / df_)
+
+
+def pdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Density.
+
+    Parameters
+    ----------
+    x : array_like
+        Where.
+    df : array_like
+        Degrees of freedom, positive.
+    loc, scale : array_like
+        Shift and scale.
+    """
+    return tnp.exp(logpdf(x, df, loc, scale))
+
+
+__all__ = ["logpdf", "pdf"]

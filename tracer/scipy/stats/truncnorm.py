@@ -1,0 +1,149 @@
+"""The normal distribution between two bounds: `tracer.scipy.stats.truncnorm`."""
+
+from __future__ import annotations
+
+import tracer.numpy as tnp
+from tracer.array.array import Array, ArrayLike
+from tracer.scipy import special
+from tracer.scipy.choice import choose
+from tracer.scipy.stats import norm
+from tracer.scipy.stats.arguments import floats
+
+
+def _log_mass(a: Array, b: Array) -> Array:
+    """Return the logarithm of the normal probability between two bounds, in the better tail."""
+    swaps = a > 0
+    low, high = choose(swaps, -b, a), choose(swaps, -a, b)
+    is_left = high <= 0
+    far, near = choose(is_left, low, -2), choose(is_left, high, -1)
+    first, second = special.log_ndtr(near), special.log_ndtr(far)
+    left = first + tnp.log1p(-tnp.exp(second - first))
+    wide, end = choose(is_left, -1, low), choose(is_left, 1, high)
+    middle = tnp.log1p(-special.ndtr(wide) - special.ndtr(-end))
+    return choose(is_left, left, middle)
+
+
+def logpdf(
+    x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
+) -> Array:
+    """Logarithm of the density.
+
+    Parameters
+    ----------
+    x : array_like
+        Where.
+    a : array_like
+        The lower bound, in scales from loc.
+    b : array_like
+        The upper bound, in scales from loc.
+    loc, scale : array_like
+        Shift and scale.
+    """
+    x_, a_, b_, loc_, scale_ = floats("truncnorm.logpdf", x, a, b, loc, scale)
+    z = (x_ - loc_) / scale_
+    value = norm.logpdf(z) - tnp.log(scale_) - _log_mass(a_, b_)
+    return choose((z >= a_) & (z <= b_), value, choose(z != z, z, -tnp.inf))
+
+
+def pdf(
+    x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
+) -> Array:
+    """Density.
+
+    Parameters
+    ----------
+    x : array_like
+        Where.
+    a : array_like
+        The lower bound, in scales from loc.
+    b : array_like
+        The upper bound, in scales from loc.
+    loc, scale : array_like
+        Shift and scale.
+    """
+    return tnp.exp(logpdf(x, a, b, loc, scale))
+
+
+def logcdf(
+    x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
+) -> Array:
+    """Logarithm of `cdf`.
+
+    Parameters
+    ----------
+    x : array_like
+        Where.
+    a : array_like
+        The lower bound, in scales from loc.
+    b : array_like
+        The upper bound, in scales from loc.
+    loc, scale : array_like
+        Shift and scale.
+    """
+    x_, a_, b_, loc_, scale_ = floats("truncnorm.logcdf", x, a, b, loc, scale)
+    z = (x_ - loc_) / scale_
+    inside = (z > a_) & (z < b_)
+    value = _log_mass(a_, choose(inside, z, b_)) - _log_mass(a_, b_)
+    return choose(inside, value, choose(z >= b_, 0, choose(z != z, z, -tnp.inf)))
+
+
+def cdf(
+    x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
+) -> Array:
+    """Probability of at most x.
+
+    Parameters
+    ----------
+    x : array_like
+        Where.
+    a : array_like
+        The lower bound, in scales from loc.
+    b : array_like
+        The upper bound, in scales from loc.
+    loc, scale : array_like
+        Shift and scale.
+    """
+    return tnp.exp(logcdf(x, a, b, loc, scale))
+
+
+def logsf(
+    x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
+) -> Array:
+    """Logarithm of `sf`.
+
+    Parameters
+    ----------
+    x : array_like
+        Where.
+    a : array_like
+        The lower bound, in scales from loc.
+    b : array_like
+        The upper bound, in scales from loc.
+    loc, scale : array_like
+        Shift and scale.
+    """
+    x_, a_, b_, loc_, scale_ = floats("truncnorm.logsf", x, a, b, loc, scale)
+    z = (x_ - loc_) / scale_
+    inside = (z > a_) & (z < b_)
+    value = _log_mass(choose(inside, z, a_), b_) - _log_mass(a_, b_)
+    return choose(inside, value, choose(z <= a_, 0, choose(z != z, z, -tnp.inf)))
+
+
+def sf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Probability of more than x, 1 - cdf.
+
+    Parameters
+    ----------
+    x : array_like
+        Where.
+    a : array_like
+        The lower bound, in scales from loc.
+    b : array_like
+        The upper bound, in scales from loc.
+    loc, scale : array_like
+        Shift and scale.
+    """
+    return tnp.exp(logsf(x, a, b, loc, scale))
+
+
+__all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]

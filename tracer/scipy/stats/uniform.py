@@ -1,0 +1,69 @@
+"""The uniform distribution from loc to loc + scale: `tracer.scipy.stats.uniform`."""
+
+from __future__ import annotations
+
+import tracer.numpy as tnp
+from tracer.array.array import Array, ArrayLike
+from tracer.scipy.choice import choose
+from tracer.scipy.stats.arguments import floats
+
+
+def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Logarithm of the density.
+
+    Parameters
+    ----------
+    x : array_like
+        Where.
+    loc, scale : array_like
+        Shift and scale.
+    """
+    x_, loc_, scale_ = floats("uniform.logpdf", x, loc, scale)
+    inside = (x_ >= loc_) & (x_ <= loc_ + scale_)
+    value = choose(inside, -tnp.log(scale_), -tnp.inf)
+    return choose(x_ != x_, x_, value)
+
+
+def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Density.
+
+    Parameters
+    ----------
+    x : array_like
+        Where.
+    loc, scale : array_like
+        Shift and scale.
+    """
+    return tnp.exp(logpdf(x, loc, scale))
+
+
+def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Probability of at most x.
+
+    Parameters
+    ----------
+    x : array_like
+        Where.
+    loc, scale : array_like
+        Shift and scale.
+    """
+    x_, loc_, scale_ = floats("uniform.cdf", x, loc, scale)
+    z = (x_ - loc_) / scale_
+    return choose(z <= 0, 0, choose(z >= 1, 1, z))
+
+
+def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Quantile: where `cdf` is q.
+
+    Parameters
+    ----------
+    q : array_like
+        Probabilities.
+    loc, scale : array_like
+        Shift and scale.
+    """
+    q_, loc_, scale_ = floats("uniform.ppf", q, loc, scale)
+    return choose((q_ >= 0) & (q_ <= 1), q_ * scale_ + loc_, tnp.nan)
+
+
+__all__ = ["cdf", "logpdf", "pdf", "ppf"]

@@ -1,0 +1,49 @@
+"""The wrapped Cauchy distribution: `tracer.scipy.stats.wrapcauchy`."""
+
+from __future__ import annotations
+
+import math
+
+import tracer.numpy as tnp
+from tracer.array.array import Array, ArrayLike
+from tracer.scipy.choice import choose
+from tracer.scipy.stats.arguments import floats, supported
+
+
+def logpdf(x: ArrayLike, c: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Logarithm of the density.
+
+    Parameters
+    ----------
+    x : array_like
+        Where.
+    c : array_like
+        The concentration, between 0 and 1.
+    loc, scale : array_like
+        Shift and scale.
+    """
+    x_, c_, loc_, scale_ = floats("wrapcauchy.logpdf", x, c, loc, scale)
+    z = (x_ - loc_) / scale_
+    value = tnp.log((1 - c_ * c_) / (2 * math.pi * (1 + c_ * c_ - 2 * c_ * tnp.cos(z)))) - tnp.log(
+        scale_
+    )
+    inside = (z >= 0) & (z < 2 * math.pi)
+    return choose((c_ > 0) & (c_ < 1), supported(inside, value, z), tnp.nan)
+
+
+def pdf(x: ArrayLike, c: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """Density.
+
+    Parameters
+    ----------
+    x : array_like
+        Where.
+    c : array_like
+        The concentration, between 0 and 1.
+    loc, scale : array_like
+        Shift and scale.
+    """
+    return tnp.exp(logpdf(x, c, loc, scale))
+
+
+__all__ = ["logpdf", "pdf"]

@@ -1,0 +1,31 @@
+"""The rules of StableHLO's and CHLO's ops, by kind. Importing this room fills the table."""
+
+from tracer.stablehlo.rules import (
+    control,
+    elementwise,
+    indexing,
+    library_calls,
+    linear_algebra,
+    normalisation,
+    products,
+    reductions,
+    refusals,
+    shapes,
+    sorting,
+    windows,
+)
+
+__all__ = [
+    "control",
+    "elementwise",
+    "indexing",
+    "library_calls",
+    "linear_algebra",
+    "normalisation",
+    "products",
+    "reductions",
+    "refusals",
+    "shapes",
+    "sorting",
+    "windows",
+]

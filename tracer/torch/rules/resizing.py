@@ -1,0 +1,93 @@
+"""Rules of gradients of resized images: each axis by itself is a product with a matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tracer.array.array import Array
+from tracer.array.dispatch import from_host
+from tracer.torch.rules.products import applied_along
+from tracer.torch.table import Node, rule
+
+Host = np.ndarray[Any, Any]
+
+
+def _nearest(size: int, count: int, scale: float | None, shift: float = 0.0) -> Host:
+    """Return the matrix that takes the nearest element."""
+    step = np.float32(1 / scale if scale else size / count)
+    places = np.floor((np.arange(count, dtype=np.float32) + np.float32(shift)) * step)
+    matrix = np.zeros((count, size))
+    matrix[np.arange(count), np.minimum(places.astype(int), size - 1)] = 1
+    return matrix
+
+
+def _linear(size: int, count: int, scale: float | None, align_corners: bool) -> Host:
+    """Return the matrix that interpolates between two neighbours."""
+    places = np.arange(count)
+    if align_corners:
+        at = places * ((size - 1) / (count - 1) if count > 1 else 0.0)
+    else:
+        step = 1 / scale if scale else size / count
+        at = np.maximum((places + 0.5) * step - 0.5, 0)
+    below = np.minimum(np.floor(at).astype(int), size - 1)
+    above, part = np.minimum(below + 1, size - 1), at - below
+    matrix = np.zeros((count, size))
+    np.add.at(matrix, (places, below), 1 - part)
+    np.add.at(matrix, (places, above), part)
+    return matrix
+
+
+def _applied_back(grad: Array, matrices: Sequence[Host]) -> Array:
+    first = grad.ndim - len(matrices)
+    for axis, matrix in enumerate(matrices, first):
+        grad = applied_along(from_host(matrix.T.astype(grad.dtype)), grad, axis)
+    return grad
+
+
+def _sizes(
+    node: Node, output_size: Sequence[int], scales: Sequence[Any]
+) -> list[tuple[int, int, float | None]]:
+    """Return for each axis how many elements it had, how many it has, and by what it grew."""
+    count = len(output_size)
+    sizes = node.result.shape[-count:]
+    return list(zip(sizes, output_size, (*scales, *(None,) * count)[:count], strict=True))
+
+
+@rule("upsample_nearest1d_backward", "upsample_nearest2d_backward", "upsample_nearest3d_backward")
+def nearest_backward(
+    node: Node, grad: Array, output_size: Sequence[int], input_size: Sequence[int], *scales: Any
+) -> Array:
+    """Add up the cotangents of each element's copies."""
+    rows = _sizes(node, output_size, scales)
+    return _applied_back(grad, [_nearest(size, count, scale) for size, count, scale in rows])
+
+
+@rule(
+    "_upsample_nearest_exact1d_backward",
+    "_upsample_nearest_exact2d_backward",
+    "_upsample_nearest_exact3d_backward",
+)
+def nearest_exact_backward(
+    node: Node, grad: Array, output_size: Sequence[int], input_size: Sequence[int], *scales: Any
+) -> Array:
+    """Add up the cotangents of each element's copies."""
+    rows = _sizes(node, output_size, scales)
+    return _applied_back(grad, [_nearest(size, count, scale, 0.5) for size, count, scale in rows])
+
+
+@rule("upsample_linear1d_backward", "upsample_bilinear2d_backward", "upsample_trilinear3d_backward")
+def linear_backward(
+    node: Node,
+    grad: Array,
+    output_size: Sequence[int],
+    input_size: Sequence[int],
+    align_corners: bool,
+    *scales: Any,
+) -> Array:
+    """Give the neighbours their shares of each cotangent."""
+    rows = _sizes(node, output_size, scales)
+    matrices = [_linear(size, count, scale, align_corners) for size, count, scale in rows]
+    return _applied_back(grad, matrices)

@@ -1,0 +1,101 @@
+"""Rules of sorting. NaN counts as the largest, as in torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tracer import ops
+from tracer.array.array import Array
+from tracer.array.convert import convert, reshape
+from tracer.array.dispatch import apply, apply_many
+from tracer.errors import UnsupportedError
+from tracer.ir import ShapeDtype
+from tracer.numpy.searching import searchsorted as find_places
+from tracer.torch.rules.operands import axis_of, filled
+from tracer.torch.rules.shapes import cut
+from tracer.torch.table import Node, rule
+
+_INT64 = np.dtype("int64")
+
+
+def _sorted(x: Array, axis: int, is_descending: bool) -> list[Array]:
+    """Sort, equal ones in their order; returns the places too."""
+    places = apply(ops.iota, shape=x.shape, dtype=_INT64, dimension=axis)
+    arrays = [x, places]
+    if is_descending:
+        arrays = [apply(ops.reverse, y, dimensions=(axis,)) for y in arrays]
+    found = apply_many(ops.sort, *arrays, dimension=axis, num_keys=1, is_stable=True)
+    if is_descending:
+        return [apply(ops.reverse, y, dimensions=(axis,)) for y in found]
+    return list(found)
+
+
+@rule("sort.default")
+def sort(node: Node, x: Array, dim: int = -1, descending: bool = False) -> Sequence[Array]:
+    """Sort along an axis."""
+    if x.ndim == 0:
+        return [x, filled(0, ShapeDtype((), _INT64))]
+    return _sorted(x, axis_of(dim, x.ndim), descending)
+
+
+@rule("sort.stable")
+def sort_stable(
+    node: Node, x: Array, stable: bool | None = None, dim: int = -1, descending: bool = False
+) -> Sequence[Array]:
+    """Sort along an axis."""
+    return sort(node, x, dim, descending)
+
+
+@rule("argsort")
+def argsort(node: Node, x: Array, dim: int = -1, descending: bool = False) -> Array:
+    """Return the places in order."""
+    return sort(node, x, dim, descending)[1]
+
+
+@rule("topk")
+def topk(
+    node: Node, x: Array, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
+) -> Sequence[Array]:
+    """Find the largest or smallest elements along an axis."""
+    if x.ndim == 0:
+        return [x, filled(0, ShapeDtype((), _INT64))]
+    axis = axis_of(dim, x.ndim)
+    if largest and axis == x.ndim - 1 and 0 < k and x.dtype.kind in "iuf":
+        values, places = apply_many(ops.top_k, x, k=k)
+        return [values, convert(places, _INT64)]
+    return [cut(y, axis, 0, k) for y in _sorted(x, axis, largest)]
+
+
+@rule("searchsorted", "bucketize")
+def searchsorted(
+    node: Node,
+    first: Array,
+    second: Array,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Array | None = None,
+) -> Array:
+    """Find where elements belong between sorted ones."""
+    line, x = (second, first) if "bucketize" in node.name else (first, second)
+    if line.ndim != 1 or sorter is not None or line.dtype != x.dtype:
+        raise UnsupportedError(
+            f"torch's {node.name} in several lines, with a sorter, or of two dtypes",
+            mend="search in one sorted line of the same dtype",
+        )
+    is_right = right or side == "right"
+    found = find_places(line, x, side="right" if is_right else "left")
+    return convert(found, node.result.dtype)
+
+
+@rule("kthvalue")
+def kthvalue(node: Node, x: Array, k: int, dim: int = -1, keepdim: bool = False) -> Sequence[Array]:
+    """Find the k-th smallest element along an axis."""
+    if x.ndim == 0:
+        return [x, filled(0, ShapeDtype((), _INT64))]
+    axis = axis_of(dim, x.ndim)
+    found = _sorted(x, axis, False)
+    return [reshape(cut(y, axis, k - 1, k), node.result.shape) for y in found]
