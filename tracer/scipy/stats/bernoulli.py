@@ -6,71 +6,38 @@ import tracer.numpy as tnp
 from tracer.array.array import Array, ArrayLike
 from tracer.scipy.choice import choose
 from tracer.scipy.stats.arguments import floats, supported
+from tracer.scipy.stats.docstrings import parameters
+
+_described = parameters(p="The probability of 1.")
 
 
+@_described
 def logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """Logarithm of the probability.
-
-    Parameters
-    ----------
-    k : array_like
-        Where.
-    p : array_like
-        The probability of 1.
-    loc : array_like
-        Shift.
-    """
+    """Logarithm of the probability."""
     k_, p_, loc_ = floats("bernoulli.logpmf", k, p, loc)
     x = k_ - loc_
     value = choose(x == 1, tnp.log(p_), tnp.log1p(-p_))
     return supported((x == 0) | (x == 1), value, x)
 
 
+@_described
 def pmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """Probability.
-
-    Parameters
-    ----------
-    k : array_like
-        Where.
-    p : array_like
-        The probability of 1.
-    loc : array_like
-        Shift.
-    """
+    """Probability."""
     return tnp.exp(logpmf(k, p, loc))
 
 
+@_described
 def cdf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """Probability of at most k.
-
-    Parameters
-    ----------
-    k : array_like
-        Where.
-    p : array_like
-        The probability of 1.
-    loc : array_like
-        Shift.
-    """
+    """Probability of at most k."""
     k_, p_, loc_ = floats("bernoulli.cdf", k, p, loc)
     x = k_ - loc_
     value = choose(x < 0, 0, choose(x < 1, 1 - p_, 1))
     return choose((p_ >= 0) & (p_ <= 1) & (x == x), value, tnp.nan)
 
 
+@_described
 def ppf(q: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """Quantile: where `cdf` is q.
-
-    Parameters
-    ----------
-    q : array_like
-        Probabilities.
-    p : array_like
-        The probability of 1.
-    loc : array_like
-        Shift.
-    """
+    """Quantile: where `cdf` is q."""
     q_, p_, loc_ = floats("bernoulli.ppf", q, p, loc)
     good = (p_ >= 0) & (p_ <= 1) & (q_ >= 0) & (q_ <= 1)
     step = choose(q_ <= 1 - p_, 0 * q_, 1 + 0 * q_)

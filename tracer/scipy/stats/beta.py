@@ -7,24 +7,16 @@ from tracer.array.array import Array, ArrayLike
 from tracer.scipy import special
 from tracer.scipy.choice import choose
 from tracer.scipy.stats.arguments import floats
+from tracer.scipy.stats.docstrings import parameters
+
+_described = parameters(a="The first parameter, positive.", b="The second parameter, positive.")
 
 
+@_described
 def logpdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
-    """Logarithm of the density.
-
-    Parameters
-    ----------
-    x : array_like
-        Where.
-    a : array_like
-        The first parameter, positive.
-    b : array_like
-        The second parameter, positive.
-    loc, scale : array_like
-        Shift and scale.
-    """
+    """Logarithm of the density."""
     x_, a_, b_, loc_, scale_ = floats("beta.logpdf", x, a, b, loc, scale)
     z = (x_ - loc_) / scale_
     inside = (z >= 0) & (z <= 1)
@@ -34,100 +26,45 @@ def logpdf(
     return choose(inside, value, choose(z != z, z, -tnp.inf))
 
 
+@_described
 def pdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
-    """Density.
-
-    Parameters
-    ----------
-    x : array_like
-        Where.
-    a : array_like
-        The first parameter, positive.
-    b : array_like
-        The second parameter, positive.
-    loc, scale : array_like
-        Shift and scale.
-    """
+    """Density."""
     return tnp.exp(logpdf(x, a, b, loc, scale))
 
 
+@_described
 def cdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
-    """Probability of at most x.
-
-    Parameters
-    ----------
-    x : array_like
-        Where.
-    a : array_like
-        The first parameter, positive.
-    b : array_like
-        The second parameter, positive.
-    loc, scale : array_like
-        Shift and scale.
-    """
+    """Probability of at most x."""
     x_, a_, b_, loc_, scale_ = floats("beta.cdf", x, a, b, loc, scale)
     z = (x_ - loc_) / scale_
     return special.betainc(a_, b_, tnp.clip(z, 0, 1))
 
 
+@_described
 def logcdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
-    """Logarithm of `cdf`.
-
-    Parameters
-    ----------
-    x : array_like
-        Where.
-    a : array_like
-        The first parameter, positive.
-    b : array_like
-        The second parameter, positive.
-    loc, scale : array_like
-        Shift and scale.
-    """
+    """Logarithm of `cdf`."""
     return tnp.log(cdf(x, a, b, loc, scale))
 
 
+@_described
 def sf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Probability of more than x, 1 - cdf.
-
-    Parameters
-    ----------
-    x : array_like
-        Where.
-    a : array_like
-        The first parameter, positive.
-    b : array_like
-        The second parameter, positive.
-    loc, scale : array_like
-        Shift and scale.
-    """
+    """Probability of more than x, 1 - cdf."""
     x_, a_, b_, loc_, scale_ = floats("beta.sf", x, a, b, loc, scale)
     z = (x_ - loc_) / scale_
     return special.betainc(b_, a_, 1 - tnp.clip(z, 0, 1))
 
 
+@_described
 def logsf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
-    """Logarithm of `sf`.
-
-    Parameters
-    ----------
-    x : array_like
-        Where.
-    a : array_like
-        The first parameter, positive.
-    b : array_like
-        The second parameter, positive.
-    loc, scale : array_like
-        Shift and scale.
-    """
+    """Logarithm of `sf`."""
     return tnp.log(sf(x, a, b, loc, scale))
 
 

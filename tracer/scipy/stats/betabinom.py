@@ -7,24 +7,16 @@ from tracer.array.array import Array, ArrayLike
 from tracer.scipy import special
 from tracer.scipy.choice import choose
 from tracer.scipy.stats.arguments import floats, is_whole, supported
+from tracer.scipy.stats.docstrings import parameters
+
+_described = parameters(
+    n="How many trials.", a="The first parameter, positive.", b="The second parameter, positive."
+)
 
 
+@_described
 def logpmf(k: ArrayLike, n: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """Logarithm of the probability.
-
-    Parameters
-    ----------
-    k : array_like
-        Where.
-    n : array_like
-        How many trials.
-    a : array_like
-        The first parameter, positive.
-    b : array_like
-        The second parameter, positive.
-    loc : array_like
-        Shift.
-    """
+    """Logarithm of the probability."""
     k_, n_, a_, b_, loc_ = floats("betabinom.logpmf", k, n, a, b, loc)
     x = k_ - loc_
     inside = (x >= 0) & (x <= n_) & is_whole(x)
@@ -34,22 +26,9 @@ def logpmf(k: ArrayLike, n: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLik
     return supported(inside, value, x)
 
 
+@_described
 def pmf(k: ArrayLike, n: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """Probability.
-
-    Parameters
-    ----------
-    k : array_like
-        Where.
-    n : array_like
-        How many trials.
-    a : array_like
-        The first parameter, positive.
-    b : array_like
-        The second parameter, positive.
-    loc : array_like
-        Shift.
-    """
+    """Probability."""
     return tnp.exp(logpmf(k, n, a, b, loc))
 
 

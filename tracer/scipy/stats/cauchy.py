@@ -8,6 +8,9 @@ import tracer.numpy as tnp
 from tracer.array.array import Array, ArrayLike
 from tracer.scipy.choice import choose
 from tracer.scipy.stats.arguments import floats
+from tracer.scipy.stats.docstrings import parameters
+
+_described = parameters()
 
 
 def _quantile(q: Array) -> Array:
@@ -18,114 +21,58 @@ def _quantile(q: Array) -> Array:
     return choose(inside, choose(is_low, -distance, distance), tnp.nan)
 
 
+@_described
 def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Logarithm of the density.
-
-    Parameters
-    ----------
-    x : array_like
-        Where.
-    loc, scale : array_like
-        Shift and scale.
-    """
+    """Logarithm of the density."""
     x_, loc_, scale_ = floats("cauchy.logpdf", x, loc, scale)
     z = (x_ - loc_) / scale_
     return -tnp.log(math.pi * scale_) - tnp.log1p(z * z)
 
 
+@_described
 def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Density.
-
-    Parameters
-    ----------
-    x : array_like
-        Where.
-    loc, scale : array_like
-        Shift and scale.
-    """
+    """Density."""
     return tnp.exp(logpdf(x, loc, scale))
 
 
+@_described
 def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Probability of at most x.
-
-    Parameters
-    ----------
-    x : array_like
-        Where.
-    loc, scale : array_like
-        Shift and scale.
-    """
+    """Probability of at most x."""
     x_, loc_, scale_ = floats("cauchy.cdf", x, loc, scale)
     z = (x_ - loc_) / scale_
     return tnp.arctan2(tnp.ones_like(z), -z) / math.pi
 
 
+@_described
 def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Logarithm of `cdf`.
-
-    Parameters
-    ----------
-    x : array_like
-        Where.
-    loc, scale : array_like
-        Shift and scale.
-    """
+    """Logarithm of `cdf`."""
     return tnp.log(cdf(x, loc, scale))
 
 
+@_described
 def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Probability of more than x, 1 - cdf.
-
-    Parameters
-    ----------
-    x : array_like
-        Where.
-    loc, scale : array_like
-        Shift and scale.
-    """
+    """Probability of more than x, 1 - cdf."""
     x_, loc_, scale_ = floats("cauchy.sf", x, loc, scale)
     z = (x_ - loc_) / scale_
     return tnp.arctan2(tnp.ones_like(z), z) / math.pi
 
 
+@_described
 def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Logarithm of `sf`.
-
-    Parameters
-    ----------
-    x : array_like
-        Where.
-    loc, scale : array_like
-        Shift and scale.
-    """
+    """Logarithm of `sf`."""
     return tnp.log(sf(x, loc, scale))
 
 
+@_described
 def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Quantile: where `cdf` is q.
-
-    Parameters
-    ----------
-    q : array_like
-        Probabilities.
-    loc, scale : array_like
-        Shift and scale.
-    """
+    """Quantile: where `cdf` is q."""
     q_, loc_, scale_ = floats("cauchy.ppf", q, loc, scale)
     return loc_ + scale_ * _quantile(q_)
 
 
+@_described
 def isf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Where `sf` is q.
-
-    Parameters
-    ----------
-    q : array_like
-        Probabilities.
-    loc, scale : array_like
-        Shift and scale.
-    """
+    """Where `sf` is q."""
     q_, loc_, scale_ = floats("cauchy.isf", q, loc, scale)
     return loc_ - scale_ * _quantile(q_)
 

@@ -6,6 +6,9 @@ import tracer.numpy as tnp
 from tracer.array.array import Array, ArrayLike
 from tracer.scipy.stats import gamma
 from tracer.scipy.stats.arguments import floats
+from tracer.scipy.stats.docstrings import parameters
+
+_described = parameters(df="Degrees of freedom, positive.")
 
 
 def _of_gamma(name: str, *arguments: ArrayLike) -> tuple[Array, Array, Array, Array]:
@@ -14,93 +17,39 @@ def _of_gamma(name: str, *arguments: ArrayLike) -> tuple[Array, Array, Array, Ar
     return x, df / 2, loc, 2 * scale
 
 
+@_described
 def logpdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Logarithm of the density.
-
-    Parameters
-    ----------
-    x : array_like
-        Where.
-    df : array_like
-        Degrees of freedom, positive.
-    loc, scale : array_like
-        Shift and scale.
-    """
+    """Logarithm of the density."""
     return gamma.logpdf(*_of_gamma("logpdf", x, df, loc, scale))
 
 
+@_described
 def pdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Density.
-
-    Parameters
-    ----------
-    x : array_like
-        Where.
-    df : array_like
-        Degrees of freedom, positive.
-    loc, scale : array_like
-        Shift and scale.
-    """
+    """Density."""
     return tnp.exp(logpdf(x, df, loc, scale))
 
 
+@_described
 def cdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Probability of at most x.
-
-    Parameters
-    ----------
-    x : array_like
-        Where.
-    df : array_like
-        Degrees of freedom, positive.
-    loc, scale : array_like
-        Shift and scale.
-    """
+    """Probability of at most x."""
     return gamma.cdf(*_of_gamma("cdf", x, df, loc, scale))
 
 
+@_described
 def logcdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Logarithm of `cdf`.
-
-    Parameters
-    ----------
-    x : array_like
-        Where.
-    df : array_like
-        Degrees of freedom, positive.
-    loc, scale : array_like
-        Shift and scale.
-    """
+    """Logarithm of `cdf`."""
     return tnp.log(cdf(x, df, loc, scale))
 
 
+@_described
 def sf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Probability of more than x, 1 - cdf.
-
-    Parameters
-    ----------
-    x : array_like
-        Where.
-    df : array_like
-        Degrees of freedom, positive.
-    loc, scale : array_like
-        Shift and scale.
-    """
+    """Probability of more than x, 1 - cdf."""
     return gamma.sf(*_of_gamma("sf", x, df, loc, scale))
 
 
+@_described
 def logsf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Logarithm of `sf`.
-
-    Parameters
-    ----------
-    x : array_like
-        Where.
-    df : array_like
-        Degrees of freedom, positive.
-    loc, scale : array_like
-        Shift and scale.
-    """
+    """Logarithm of `sf`."""
     return tnp.log(sf(x, df, loc, scale))
 
 

@@ -8,6 +8,9 @@ import tracer.numpy as tnp
 from tracer.array.array import Array, ArrayLike
 from tracer.scipy.choice import choose
 from tracer.scipy.stats.arguments import floats
+from tracer.scipy.stats.docstrings import parameters
+
+_described = parameters()
 
 
 def _log1mexp(z: Array) -> Array:
@@ -17,103 +20,54 @@ def _log1mexp(z: Array) -> Array:
     return choose(is_small, tnp.log(-tnp.expm1(-low)), tnp.log1p(-tnp.exp(-high)))
 
 
+@_described
 def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Logarithm of the density.
-
-    Parameters
-    ----------
-    x : array_like
-        Where.
-    loc, scale : array_like
-        Shift and scale.
-    """
+    """Logarithm of the density."""
     x_, loc_, scale_ = floats("expon.logpdf", x, loc, scale)
     z = (x_ - loc_) / scale_
     return choose(z < 0, -tnp.inf, -z - tnp.log(scale_))
 
 
+@_described
 def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Density.
-
-    Parameters
-    ----------
-    x : array_like
-        Where.
-    loc, scale : array_like
-        Shift and scale.
-    """
+    """Density."""
     return tnp.exp(logpdf(x, loc, scale))
 
 
+@_described
 def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Probability of at most x.
-
-    Parameters
-    ----------
-    x : array_like
-        Where.
-    loc, scale : array_like
-        Shift and scale.
-    """
+    """Probability of at most x."""
     x_, loc_, scale_ = floats("expon.cdf", x, loc, scale)
     z = (x_ - loc_) / scale_
     return choose(z < 0, 0, -tnp.expm1(-choose(z < 0, 0, z)))
 
 
+@_described
 def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Logarithm of `cdf`.
-
-    Parameters
-    ----------
-    x : array_like
-        Where.
-    loc, scale : array_like
-        Shift and scale.
-    """
+    """Logarithm of `cdf`."""
     x_, loc_, scale_ = floats("expon.logcdf", x, loc, scale)
     z = (x_ - loc_) / scale_
     safe = choose(z <= 0, 1, z)
     return choose(z <= 0, -tnp.inf, _log1mexp(safe))
 
 
+@_described
 def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Probability of more than x, 1 - cdf.
-
-    Parameters
-    ----------
-    x : array_like
-        Where.
-    loc, scale : array_like
-        Shift and scale.
-    """
+    """Probability of more than x, 1 - cdf."""
     return tnp.exp(logsf(x, loc, scale))
 
 
+@_described
 def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Logarithm of `sf`.
-
-    Parameters
-    ----------
-    x : array_like
-        Where.
-    loc, scale : array_like
-        Shift and scale.
-    """
+    """Logarithm of `sf`."""
     x_, loc_, scale_ = floats("expon.logsf", x, loc, scale)
     z = (x_ - loc_) / scale_
     return choose(z < 0, 0, -z)
 
 
+@_described
 def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Quantile: where `cdf` is q.
-
-    Parameters
-    ----------
-    q : array_like
-        Probabilities.
-    loc, scale : array_like
-        Shift and scale.
-    """
+    """Quantile: where `cdf` is q."""
     q_, loc_, scale_ = floats("expon.ppf", q, loc, scale)
     inside = (q_ >= 0) & (q_ <= 1)
     return choose(inside, loc_ - scale_ * tnp.log1p(-choose(inside, q_, 0)), tnp.nan)

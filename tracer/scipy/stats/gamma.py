@@ -7,20 +7,14 @@ from tracer.array.array import Array, ArrayLike
 from tracer.scipy import special
 from tracer.scipy.choice import choose
 from tracer.scipy.stats.arguments import floats
+from tracer.scipy.stats.docstrings import parameters
+
+_described = parameters(a="The shape, positive.")
 
 
+@_described
 def logpdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Logarithm of the density.
-
-    Parameters
-    ----------
-    x : array_like
-        Where.
-    a : array_like
-        The shape, positive.
-    loc, scale : array_like
-        Shift and scale.
-    """
+    """Logarithm of the density."""
     x_, a_, loc_, scale_ = floats("gamma.logpdf", x, a, loc, scale)
     z = (x_ - loc_) / scale_
     safe = choose(z < 0, 1, z)
@@ -28,82 +22,37 @@ def logpdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1)
     return choose(z < 0, -tnp.inf, value)
 
 
+@_described
 def pdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Density.
-
-    Parameters
-    ----------
-    x : array_like
-        Where.
-    a : array_like
-        The shape, positive.
-    loc, scale : array_like
-        Shift and scale.
-    """
+    """Density."""
     return tnp.exp(logpdf(x, a, loc, scale))
 
 
+@_described
 def cdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Probability of at most x.
-
-    Parameters
-    ----------
-    x : array_like
-        Where.
-    a : array_like
-        The shape, positive.
-    loc, scale : array_like
-        Shift and scale.
-    """
+    """Probability of at most x."""
     x_, a_, loc_, scale_ = floats("gamma.cdf", x, a, loc, scale)
     z = (x_ - loc_) / scale_
     return special.gammainc(a_, choose(z < 0, 0, z))
 
 
+@_described
 def logcdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Logarithm of `cdf`.
-
-    Parameters
-    ----------
-    x : array_like
-        Where.
-    a : array_like
-        The shape, positive.
-    loc, scale : array_like
-        Shift and scale.
-    """
+    """Logarithm of `cdf`."""
     return tnp.log(cdf(x, a, loc, scale))
 
 
+@_described
 def sf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Probability of more than x, 1 - cdf.
-
-    Parameters
-    ----------
-    x : array_like
-        Where.
-    a : array_like
-        The shape, positive.
-    loc, scale : array_like
-        Shift and scale.
-    """
+    """Probability of more than x, 1 - cdf."""
     x_, a_, loc_, scale_ = floats("gamma.sf", x, a, loc, scale)
     z = (x_ - loc_) / scale_
     return special.gammaincc(a_, choose(z < 0, 0, z))
 
 
+@_described
 def logsf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Logarithm of `sf`.
-
-    Parameters
-    ----------
-    x : array_like
-        Where.
-    a : array_like
-        The shape, positive.
-    loc, scale : array_like
-        Shift and scale.
-    """
+    """Logarithm of `sf`."""
     return tnp.log(sf(x, a, loc, scale))
 
 

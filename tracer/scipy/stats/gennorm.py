@@ -6,52 +6,28 @@ import tracer.numpy as tnp
 from tracer.array.array import Array, ArrayLike
 from tracer.scipy import special
 from tracer.scipy.stats.arguments import floats
+from tracer.scipy.stats.docstrings import parameters
+
+_described = parameters(beta="The exponent, positive.")
 
 
+@_described
 def logpdf(x: ArrayLike, beta: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Logarithm of the density.
-
-    Parameters
-    ----------
-    x : array_like
-        Where.
-    beta : array_like
-        The exponent, positive.
-    loc, scale : array_like
-        Shift and scale.
-    """
+    """Logarithm of the density."""
     x_, beta_, loc_, scale_ = floats("gennorm.logpdf", x, beta, loc, scale)
     z = (x_ - loc_) / scale_
     return tnp.log(beta_ / 2) - special.gammaln(1 / beta_) - abs(z) ** beta_ - tnp.log(scale_)
 
 
+@_described
 def pdf(x: ArrayLike, beta: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Density.
-
-    Parameters
-    ----------
-    x : array_like
-        Where.
-    beta : array_like
-        The exponent, positive.
-    loc, scale : array_like
-        Shift and scale.
-    """
+    """Density."""
     return tnp.exp(logpdf(x, beta, loc, scale))
 
 
+@_described
 def cdf(x: ArrayLike, beta: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Probability of at most x.
-
-    Parameters
-    ----------
-    x : array_like
-        Where.
-    beta : array_like
-        The exponent, positive.
-    loc, scale : array_like
-        Shift and scale.
-    """
+    """Probability of at most x."""
     x_, beta_, loc_, scale_ = floats("gennorm.cdf", x, beta, loc, scale)
     z = (x_ - loc_) / scale_
     return (1 + tnp.sign(z) * special.gammainc(1 / beta_, abs(z) ** beta_)) / 2

@@ -7,20 +7,14 @@ from tracer.array.array import Array, ArrayLike
 from tracer.scipy import special
 from tracer.scipy.choice import choose
 from tracer.scipy.stats.arguments import floats, is_whole, supported
+from tracer.scipy.stats.docstrings import parameters
+
+_described = parameters(p="The probability of success.")
 
 
+@_described
 def logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """Logarithm of the probability.
-
-    Parameters
-    ----------
-    k : array_like
-        Where.
-    p : array_like
-        The probability of success.
-    loc : array_like
-        Shift.
-    """
+    """Logarithm of the probability."""
     k_, p_, loc_ = floats("geom.logpmf", k, p, loc)
     x = k_ - loc_
     inside = (x >= 1) & is_whole(x)
@@ -28,18 +22,9 @@ def logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     return supported(inside, special.xlog1py(safe - 1, -p_) + tnp.log(p_), x)
 
 
+@_described
 def pmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """Probability.
-
-    Parameters
-    ----------
-    k : array_like
-        Where.
-    p : array_like
-        The probability of success.
-    loc : array_like
-        Shift.
-    """
+    """Probability."""
     return tnp.exp(logpmf(k, p, loc))
 
 

@@ -6,46 +6,28 @@ import tracer.numpy as tnp
 from tracer.array.array import Array, ArrayLike
 from tracer.scipy.choice import choose
 from tracer.scipy.stats.arguments import floats
+from tracer.scipy.stats.docstrings import parameters
+
+_described = parameters()
 
 
+@_described
 def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Logarithm of the density.
-
-    Parameters
-    ----------
-    x : array_like
-        Where.
-    loc, scale : array_like
-        Shift and scale.
-    """
+    """Logarithm of the density."""
     x_, loc_, scale_ = floats("laplace.logpdf", x, loc, scale)
     z = (x_ - loc_) / scale_
     return -abs(z) - tnp.log(2 * scale_)
 
 
+@_described
 def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Density.
-
-    Parameters
-    ----------
-    x : array_like
-        Where.
-    loc, scale : array_like
-        Shift and scale.
-    """
+    """Density."""
     return tnp.exp(logpdf(x, loc, scale))
 
 
+@_described
 def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Probability of at most x.
-
-    Parameters
-    ----------
-    x : array_like
-        Where.
-    loc, scale : array_like
-        Shift and scale.
-    """
+    """Probability of at most x."""
     x_, loc_, scale_ = floats("laplace.cdf", x, loc, scale)
     z = (x_ - loc_) / scale_
     half = tnp.exp(-abs(z)) / 2

@@ -7,22 +7,14 @@ from tracer.array.array import Array, ArrayLike
 from tracer.scipy import special
 from tracer.scipy.choice import choose
 from tracer.scipy.stats.arguments import floats, is_whole, supported
+from tracer.scipy.stats.docstrings import parameters
+
+_described = parameters(n="How many successes end the trials.", p="The probability of success.")
 
 
+@_described
 def logpmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """Logarithm of the probability.
-
-    Parameters
-    ----------
-    k : array_like
-        Where.
-    n : array_like
-        How many successes end the trials.
-    p : array_like
-        The probability of success.
-    loc : array_like
-        Shift.
-    """
+    """Logarithm of the probability."""
     k_, n_, p_, loc_ = floats("nbinom.logpmf", k, n, p, loc)
     x = k_ - loc_
     inside = (x >= 0) & is_whole(x)
@@ -32,20 +24,9 @@ def logpmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Arra
     return supported(inside, value, x)
 
 
+@_described
 def pmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """Probability.
-
-    Parameters
-    ----------
-    k : array_like
-        Where.
-    n : array_like
-        How many successes end the trials.
-    p : array_like
-        The probability of success.
-    loc : array_like
-        Shift.
-    """
+    """Probability."""
     return tnp.exp(logpmf(k, n, p, loc))
 
 

@@ -6,20 +6,14 @@ import tracer.numpy as tnp
 from tracer.array.array import Array, ArrayLike
 from tracer.scipy.choice import choose
 from tracer.scipy.stats.arguments import floats, supported
+from tracer.scipy.stats.docstrings import parameters
+
+_described = parameters(b="The exponent, positive.")
 
 
+@_described
 def logpdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Logarithm of the density.
-
-    Parameters
-    ----------
-    x : array_like
-        Where.
-    b : array_like
-        The exponent, positive.
-    loc, scale : array_like
-        Shift and scale.
-    """
+    """Logarithm of the density."""
     x_, b_, loc_, scale_ = floats("pareto.logpdf", x, b, loc, scale)
     z = (x_ - loc_) / scale_
     inside = z >= 1
@@ -27,97 +21,43 @@ def logpdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1)
     return supported(inside, tnp.log(b_ / scale_) - (b_ + 1) * tnp.log(safe), z)
 
 
+@_described
 def pdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Density.
-
-    Parameters
-    ----------
-    x : array_like
-        Where.
-    b : array_like
-        The exponent, positive.
-    loc, scale : array_like
-        Shift and scale.
-    """
+    """Density."""
     return tnp.exp(logpdf(x, b, loc, scale))
 
 
+@_described
 def logsf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Logarithm of `sf`.
-
-    Parameters
-    ----------
-    x : array_like
-        Where.
-    b : array_like
-        The exponent, positive.
-    loc, scale : array_like
-        Shift and scale.
-    """
+    """Logarithm of `sf`."""
     x_, b_, loc_, scale_ = floats("pareto.logsf", x, b, loc, scale)
     z = (x_ - loc_) / scale_
     return choose(z < 1, 0, -b_ * tnp.log(choose(z < 1, 1, z)))
 
 
+@_described
 def sf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Probability of more than x, 1 - cdf.
-
-    Parameters
-    ----------
-    x : array_like
-        Where.
-    b : array_like
-        The exponent, positive.
-    loc, scale : array_like
-        Shift and scale.
-    """
+    """Probability of more than x, 1 - cdf."""
     return tnp.exp(logsf(x, b, loc, scale))
 
 
+@_described
 def cdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Probability of at most x.
-
-    Parameters
-    ----------
-    x : array_like
-        Where.
-    b : array_like
-        The exponent, positive.
-    loc, scale : array_like
-        Shift and scale.
-    """
+    """Probability of at most x."""
     x_, b_, loc_, scale_ = floats("pareto.cdf", x, b, loc, scale)
     z = (x_ - loc_) / scale_
     return choose(z < 1, 0, -tnp.expm1(-b_ * tnp.log(choose(z < 1, 1, z))))
 
 
+@_described
 def logcdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Logarithm of `cdf`.
-
-    Parameters
-    ----------
-    x : array_like
-        Where.
-    b : array_like
-        The exponent, positive.
-    loc, scale : array_like
-        Shift and scale.
-    """
+    """Logarithm of `cdf`."""
     return tnp.log(cdf(x, b, loc, scale))
 
 
+@_described
 def ppf(q: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Quantile: where `cdf` is q.
-
-    Parameters
-    ----------
-    q : array_like
-        Probabilities.
-    b : array_like
-        The exponent, positive.
-    loc, scale : array_like
-        Shift and scale.
-    """
+    """Quantile: where `cdf` is q."""
     q_, b_, loc_, scale_ = floats("pareto.ppf", q, b, loc, scale)
     inside = (q_ >= 0) & (q_ <= 1)
     return choose(inside, loc_ + scale_ * tnp.exp(-tnp.log1p(-choose(inside, q_, 0)) / b_), tnp.nan)

@@ -7,20 +7,14 @@ from tracer.array.array import Array, ArrayLike
 from tracer.scipy import special
 from tracer.scipy.choice import choose
 from tracer.scipy.stats.arguments import floats, is_whole, supported
+from tracer.scipy.stats.docstrings import parameters
+
+_described = parameters(mu="The mean, not negative.")
 
 
+@_described
 def logpmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """Logarithm of the probability.
-
-    Parameters
-    ----------
-    k : array_like
-        Where.
-    mu : array_like
-        The mean, not negative.
-    loc : array_like
-        Shift.
-    """
+    """Logarithm of the probability."""
     k_, mu_, loc_ = floats("poisson.logpmf", k, mu, loc)
     x = k_ - loc_
     inside = (x >= 0) & is_whole(x)
@@ -29,33 +23,15 @@ def logpmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     return supported(inside, value, x)
 
 
+@_described
 def pmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """Probability.
-
-    Parameters
-    ----------
-    k : array_like
-        Where.
-    mu : array_like
-        The mean, not negative.
-    loc : array_like
-        Shift.
-    """
+    """Probability."""
     return tnp.exp(logpmf(k, mu, loc))
 
 
+@_described
 def cdf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """Probability of at most k.
-
-    Parameters
-    ----------
-    k : array_like
-        Where.
-    mu : array_like
-        The mean, not negative.
-    loc : array_like
-        Shift.
-    """
+    """Probability of at most k."""
     k_, mu_, loc_ = floats("poisson.cdf", k, mu, loc)
     x = tnp.floor(k_ - loc_)
     return choose(x < 0, 0, special.gammaincc(choose(x < 0, 0, x) + 1, mu_))

@@ -8,20 +8,14 @@ import tracer.numpy as tnp
 from tracer.array.array import Array, ArrayLike
 from tracer.scipy import special
 from tracer.scipy.stats.arguments import floats
+from tracer.scipy.stats.docstrings import parameters
+
+_described = parameters(df="Degrees of freedom, positive.")
 
 
+@_described
 def logpdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Logarithm of the density.
-
-    Parameters
-    ----------
-    x : array_like
-        Where.
-    df : array_like
-        Degrees of freedom, positive.
-    loc, scale : array_like
-        Shift and scale.
-    """
+    """Logarithm of the density."""
     x_, df_, loc_, scale_ = floats("t.logpdf", x, df, loc, scale)
     z = (x_ - loc_) / scale_
     half = (df_ + 1) / 2
@@ -29,18 +23,9 @@ def logpdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
     return factor - tnp.log(scale_) - half * tnp.log1p(z * z / df_)
 
 
+@_described
 def pdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Density.
-
-    Parameters
-    ----------
-    x : array_like
-        Where.
-    df : array_like
-        Degrees of freedom, positive.
-    loc, scale : array_like
-        Shift and scale.
-    """
+    """Density."""
     return tnp.exp(logpdf(x, df, loc, scale))
 
 

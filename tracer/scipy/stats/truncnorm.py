@@ -8,6 +8,11 @@ from tracer.scipy import special
 from tracer.scipy.choice import choose
 from tracer.scipy.stats import norm
 from tracer.scipy.stats.arguments import floats
+from tracer.scipy.stats.docstrings import parameters
+
+_described = parameters(
+    a="The lower bound, in scales from loc.", b="The upper bound, in scales from loc."
+)
 
 
 def _log_mass(a: Array, b: Array) -> Array:
@@ -23,63 +28,30 @@ def _log_mass(a: Array, b: Array) -> Array:
     return choose(is_left, left, middle)
 
 
+@_described
 def logpdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
-    """Logarithm of the density.
-
-    Parameters
-    ----------
-    x : array_like
-        Where.
-    a : array_like
-        The lower bound, in scales from loc.
-    b : array_like
-        The upper bound, in scales from loc.
-    loc, scale : array_like
-        Shift and scale.
-    """
+    """Logarithm of the density."""
     x_, a_, b_, loc_, scale_ = floats("truncnorm.logpdf", x, a, b, loc, scale)
     z = (x_ - loc_) / scale_
     value = norm.logpdf(z) - tnp.log(scale_) - _log_mass(a_, b_)
     return choose((z >= a_) & (z <= b_), value, choose(z != z, z, -tnp.inf))
 
 
+@_described
 def pdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
-    """Density.
-
-    Parameters
-    ----------
-    x : array_like
-        Where.
-    a : array_like
-        The lower bound, in scales from loc.
-    b : array_like
-        The upper bound, in scales from loc.
-    loc, scale : array_like
-        Shift and scale.
-    """
+    """Density."""
     return tnp.exp(logpdf(x, a, b, loc, scale))
 
 
+@_described
 def logcdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
-    """Logarithm of `cdf`.
-
-    Parameters
-    ----------
-    x : array_like
-        Where.
-    a : array_like
-        The lower bound, in scales from loc.
-    b : array_like
-        The upper bound, in scales from loc.
-    loc, scale : array_like
-        Shift and scale.
-    """
+    """Logarithm of `cdf`."""
     x_, a_, b_, loc_, scale_ = floats("truncnorm.logcdf", x, a, b, loc, scale)
     z = (x_ - loc_) / scale_
     inside = (z > a_) & (z < b_)
@@ -87,41 +59,19 @@ def logcdf(
     return choose(inside, value, choose(z >= b_, 0, choose(z != z, z, -tnp.inf)))
 
 
+@_described
 def cdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
-    """Probability of at most x.
-
-    Parameters
-    ----------
-    x : array_like
-        Where.
-    a : array_like
-        The lower bound, in scales from loc.
-    b : array_like
-        The upper bound, in scales from loc.
-    loc, scale : array_like
-        Shift and scale.
-    """
+    """Probability of at most x."""
     return tnp.exp(logcdf(x, a, b, loc, scale))
 
 
+@_described
 def logsf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
-    """Logarithm of `sf`.
-
-    Parameters
-    ----------
-    x : array_like
-        Where.
-    a : array_like
-        The lower bound, in scales from loc.
-    b : array_like
-        The upper bound, in scales from loc.
-    loc, scale : array_like
-        Shift and scale.
-    """
+    """Logarithm of `sf`."""
     x_, a_, b_, loc_, scale_ = floats("truncnorm.logsf", x, a, b, loc, scale)
     z = (x_ - loc_) / scale_
     inside = (z > a_) & (z < b_)
@@ -129,20 +79,9 @@ def logsf(
     return choose(inside, value, choose(z <= a_, 0, choose(z != z, z, -tnp.inf)))
 
 
+@_described
 def sf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Probability of more than x, 1 - cdf.
-
-    Parameters
-    ----------
-    x : array_like
-        Where.
-    a : array_like
-        The lower bound, in scales from loc.
-    b : array_like
-        The upper bound, in scales from loc.
-    loc, scale : array_like
-        Shift and scale.
-    """
+    """Probability of more than x, 1 - cdf."""
     return tnp.exp(logsf(x, a, b, loc, scale))
 
 

@@ -8,20 +8,14 @@ import tracer.numpy as tnp
 from tracer.array.array import Array, ArrayLike
 from tracer.scipy.choice import choose
 from tracer.scipy.stats.arguments import floats, supported
+from tracer.scipy.stats.docstrings import parameters
+
+_described = parameters(c="The concentration, between 0 and 1.")
 
 
+@_described
 def logpdf(x: ArrayLike, c: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Logarithm of the density.
-
-    Parameters
-    ----------
-    x : array_like
-        Where.
-    c : array_like
-        The concentration, between 0 and 1.
-    loc, scale : array_like
-        Shift and scale.
-    """
+    """Logarithm of the density."""
     x_, c_, loc_, scale_ = floats("wrapcauchy.logpdf", x, c, loc, scale)
     z = (x_ - loc_) / scale_
     value = tnp.log((1 - c_ * c_) / (2 * math.pi * (1 + c_ * c_ - 2 * c_ * tnp.cos(z)))) - tnp.log(
@@ -31,18 +25,9 @@ def logpdf(x: ArrayLike, c: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1)
     return choose((c_ > 0) & (c_ < 1), supported(inside, value, z), tnp.nan)
 
 
+@_described
 def pdf(x: ArrayLike, c: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Density.
-
-    Parameters
-    ----------
-    x : array_like
-        Where.
-    c : array_like
-        The concentration, between 0 and 1.
-    loc, scale : array_like
-        Shift and scale.
-    """
+    """Density."""
     return tnp.exp(logpdf(x, c, loc, scale))
 
 
