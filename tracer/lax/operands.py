@@ -11,10 +11,7 @@ from tracer.array.convert import as_array, as_arrays, broadcast
 from tracer.array.dispatch import apply, compound
 from tracer.errors import ArgumentError, AxisError, DTypeError, ShapeError
 from tracer.ir import Op
-from tracer.numpy.ufunc import named
-
-Unary = Callable[[ArrayLike], Array]
-Binary = Callable[[ArrayLike, ArrayLike], Array]
+from tracer.numpy.ufunc import Binary, Unary, named
 
 _UNARY_DOC = """{summary}
 
