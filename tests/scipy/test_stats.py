@@ -230,3 +230,29 @@ def test_names_are_jaxs(jax):
         module = getattr(theirs, name)
         missing = {f for f in dir(module) if not f.startswith("_") and callable(getattr(module, f))}
         assert missing - set(_functions(name)) <= {"entropy"}, name
+
+
+FAR = {
+    "gamma": ((2.5,), 80.0),
+    "chi2": ((3.5,), 150.0),
+    "beta": ((2.5, 9.0), 0.98),
+    "cauchy": ((), 1e19),
+    "gumbel_l": ((), 4.1),
+    "pareto": ((8.0,), 1e3),
+}
+
+
+@pytest.mark.parametrize("name", FAR)
+def test_logarithms_of_probabilities_close_to_one(name):
+    shapes, x = FAR[name]
+    ours, theirs = getattr(stats, name), getattr(scipy.stats, name)
+    above = theirs.sf(x, *shapes)
+    assert 0 < above < 1e-12
+    np.testing.assert_allclose(float(ours.logcdf(x, *shapes)), np.log1p(-above), rtol=1e-7)
+
+
+def test_logarithms_of_probabilities_close_to_one_from_above():
+    below = scipy.stats.gumbel_r.cdf(-4.1)
+    np.testing.assert_allclose(float(stats.gumbel_r.logsf(-4.1)), np.log1p(-below), rtol=1e-10)
+    below = scipy.stats.gamma.cdf(1e-9, 2.5)
+    np.testing.assert_allclose(float(stats.gamma.logsf(1e-9, 2.5)), np.log1p(-below), rtol=1e-10)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from tracer import ops
 from tracer.array import promotion
 from tracer.array.array import Array, ArrayLike
@@ -14,6 +12,7 @@ from tracer.nn.activations import elu, sigmoid, softplus
 from tracer.numpy import elementwise
 from tracer.numpy.splitting import split
 from tracer.numpy.ufunc import compare, full_like, select, unary
+from tracer.scipy import tails
 
 
 def _floats(x: Array) -> Array:
@@ -84,15 +83,7 @@ def _selu(x: Array) -> Array:
 
 
 def _log1mexp(x: Array) -> Array:
-    """Take one of two forms, each where it keeps its digits; the other gets an argument inside."""
-    x = _floats(x)
-    border = full_like(x, math.log(2.0))
-    is_small = compare(x, border, "LT")
-    low = apply(ops.negate, select(is_small, x, border))
-    high = apply(ops.negate, select(is_small, border, x))
-    below = apply(ops.log, apply(ops.negate, apply(ops.exponential_minus_one, low)))
-    above = apply(ops.log_plus_one, apply(ops.negate, apply(ops.exponential, high)))
-    return select(is_small, below, select(compare(x, x, "NE"), x, above))
+    return tails.log1mexp(_floats(x))
 
 
 _RETURNS = "The dtype of `x`, float64 for integers."

@@ -8,6 +8,7 @@ from tracer.scipy import special
 from tracer.scipy.choice import choose
 from tracer.scipy.stats.arguments import floats
 from tracer.scipy.stats.docstrings import parameters
+from tracer.scipy.tails import log_of_share
 
 _described = parameters(a="The first parameter, positive.", b="The second parameter, positive.")
 
@@ -49,7 +50,7 @@ def logcdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
     """Logarithm of `cdf`."""
-    return tnp.log(cdf(x, a, b, loc, scale))
+    return log_of_share(cdf(x, a, b, loc, scale), sf(x, a, b, loc, scale))
 
 
 @_described
@@ -65,7 +66,7 @@ def logsf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
     """Logarithm of `sf`."""
-    return tnp.log(sf(x, a, b, loc, scale))
+    return log_of_share(sf(x, a, b, loc, scale), cdf(x, a, b, loc, scale))
 
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]

@@ -9,6 +9,7 @@ from tracer.array.array import Array, ArrayLike
 from tracer.scipy.choice import choose
 from tracer.scipy.stats.arguments import floats
 from tracer.scipy.stats.docstrings import parameters
+from tracer.scipy.tails import log_of_share
 
 _described = parameters()
 
@@ -46,7 +47,7 @@ def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
 @_described
 def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Logarithm of `cdf`."""
-    return tnp.log(cdf(x, loc, scale))
+    return log_of_share(cdf(x, loc, scale), sf(x, loc, scale))
 
 
 @_described
@@ -60,7 +61,7 @@ def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
 @_described
 def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Logarithm of `sf`."""
-    return tnp.log(sf(x, loc, scale))
+    return log_of_share(sf(x, loc, scale), cdf(x, loc, scale))
 
 
 @_described

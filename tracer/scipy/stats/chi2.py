@@ -7,6 +7,7 @@ from tracer.array.array import Array, ArrayLike
 from tracer.scipy.stats import gamma
 from tracer.scipy.stats.arguments import floats
 from tracer.scipy.stats.docstrings import parameters
+from tracer.scipy.tails import log_of_share
 
 _described = parameters(df="Degrees of freedom, positive.")
 
@@ -38,7 +39,7 @@ def cdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -
 @_described
 def logcdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Logarithm of `cdf`."""
-    return tnp.log(cdf(x, df, loc, scale))
+    return log_of_share(cdf(x, df, loc, scale), sf(x, df, loc, scale))
 
 
 @_described
@@ -50,7 +51,7 @@ def sf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) ->
 @_described
 def logsf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Logarithm of `sf`."""
-    return tnp.log(sf(x, df, loc, scale))
+    return log_of_share(sf(x, df, loc, scale), cdf(x, df, loc, scale))
 
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import math
-
 import tracer.numpy as tnp
 from tracer.array.array import Array, ArrayLike
 from tracer.scipy.choice import choose
 from tracer.scipy.stats.arguments import floats
 from tracer.scipy.stats.docstrings import parameters
+from tracer.scipy.tails import log1mexp
 
 _described = parameters()
-
-
-def _log1mexp(z: Array) -> Array:
-    """Return log(1 - exp(-z)), in the form that keeps its digits."""
-    is_small = z < math.log(2)
-    low, high = choose(is_small, z, 0.5), choose(is_small, 1, z)
-    return choose(is_small, tnp.log(-tnp.expm1(-low)), tnp.log1p(-tnp.exp(-high)))
 
 
 @_described
@@ -48,7 +40,7 @@ def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     x_, loc_, scale_ = floats("expon.logcdf", x, loc, scale)
     z = (x_ - loc_) / scale_
     safe = choose(z <= 0, 1, z)
-    return choose(z <= 0, -tnp.inf, _log1mexp(safe))
+    return choose(z <= 0, -tnp.inf, log1mexp(safe))
 
 
 @_described

@@ -8,6 +8,7 @@ from tracer.scipy import special
 from tracer.scipy.choice import choose
 from tracer.scipy.stats.arguments import floats
 from tracer.scipy.stats.docstrings import parameters
+from tracer.scipy.tails import log_of_share
 
 _described = parameters(a="The shape, positive.")
 
@@ -39,7 +40,7 @@ def cdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) ->
 @_described
 def logcdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Logarithm of `cdf`."""
-    return tnp.log(cdf(x, a, loc, scale))
+    return log_of_share(cdf(x, a, loc, scale), sf(x, a, loc, scale))
 
 
 @_described
@@ -53,7 +54,7 @@ def sf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> 
 @_described
 def logsf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Logarithm of `sf`."""
-    return tnp.log(sf(x, a, loc, scale))
+    return log_of_share(sf(x, a, loc, scale), cdf(x, a, loc, scale))
 
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]

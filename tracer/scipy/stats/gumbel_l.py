@@ -6,6 +6,7 @@ import tracer.numpy as tnp
 from tracer.array.array import Array, ArrayLike
 from tracer.scipy.stats.arguments import floats
 from tracer.scipy.stats.docstrings import parameters
+from tracer.scipy.tails import log1mexp
 
 _described = parameters()
 
@@ -35,7 +36,8 @@ def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
 @_described
 def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Logarithm of `cdf`."""
-    return tnp.log(cdf(x, loc, scale))
+    x_, loc_, scale_ = floats("gumbel_l.logcdf", x, loc, scale)
+    return log1mexp(tnp.exp((x_ - loc_) / scale_))
 
 
 @_described

@@ -6,6 +6,7 @@ import tracer.numpy as tnp
 from tracer.array.array import Array, ArrayLike
 from tracer.scipy.stats.arguments import floats
 from tracer.scipy.stats.docstrings import parameters
+from tracer.scipy.tails import log1mexp
 
 _described = parameters()
 
@@ -49,7 +50,8 @@ def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
 @_described
 def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Logarithm of `sf`."""
-    return tnp.log(sf(x, loc, scale))
+    x_, loc_, scale_ = floats("gumbel_r.logsf", x, loc, scale)
+    return log1mexp(tnp.exp(-(x_ - loc_) / scale_))
 
 
 @_described

@@ -7,6 +7,7 @@ from tracer.array.array import Array, ArrayLike
 from tracer.scipy.choice import choose
 from tracer.scipy.stats.arguments import floats, supported
 from tracer.scipy.stats.docstrings import parameters
+from tracer.scipy.tails import log1mexp
 
 _described = parameters(b="The exponent, positive.")
 
@@ -52,7 +53,10 @@ def cdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) ->
 @_described
 def logcdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Logarithm of `cdf`."""
-    return tnp.log(cdf(x, b, loc, scale))
+    x_, b_, loc_, scale_ = floats("pareto.logcdf", x, b, loc, scale)
+    z = (x_ - loc_) / scale_
+    value = log1mexp(b_ * tnp.log(choose(z <= 1, 2, z)))
+    return choose(z <= 1, -tnp.inf, value)
 
 
 @_described
