@@ -13,12 +13,6 @@ def test_on_two_devices() -> None:
 
 
 @pytest.mark.process
-@pytest.mark.sweep
-def test_all_other_calls_on_two_devices() -> None:
-    run_tests("on_two_devices.py", devices=2, seconds=1200, marks="sweep")
-
-
-@pytest.mark.process
 def test_a_number_that_is_empty_is_not_set() -> None:
     done = run("import tracer; print(len(tracer.devices('cpu')))", TRACER_CPU_DEVICES="")
     assert done.stdout.split() == ["1"], done.stderr

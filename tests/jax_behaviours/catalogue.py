@@ -30,6 +30,7 @@ def table() -> str:
         "differs on purpose | missing |",
         "|---|---|---|---|---|---|---|---|",
     ]
+    total: Counter[str] = Counter()
     for behaviour in BEHAVIOURS:
         found: Counter[str] = Counter()
         for label, program in behaviour.programs():
@@ -38,10 +39,14 @@ def table() -> str:
             if kind != wanted if wanted else kind in ("wrong", "refused"):
                 sys.stderr.write(f"{kind} for {wanted}: {behaviour.text}: {label}\n")
             found[kind] += 1
-        counts = [sum(found.values()), *[found[kind] for kind in ("jax", "numpy", "more", "wrong")]]
-        numbers = " | ".join(map(str, [*counts, found["refused"]]))
-        rows.append(f"| {behaviour.suite} | {behaviour.text} | {numbers} |")
-    return "\n".join(rows)
+        total += found
+        rows.append(f"| {behaviour.suite} | {behaviour.text} | {_numbers(found)} |")
+    return "\n".join([*rows, f"| | all | {_numbers(total)} |"])
+
+
+def _numbers(found: Counter[str]) -> str:
+    kinds = ("jax", "numpy", "more", "wrong", "refused")
+    return " | ".join(map(str, [sum(found.values()), *(found[kind] for kind in kinds)]))
 
 
 def exceptions() -> str:

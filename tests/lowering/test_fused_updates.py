@@ -109,3 +109,34 @@ def test_sound_programs_stay_in_place(updates_are_not_stored, monkeypatch, name)
     tracer.lowering.clear_cache()
     monkeypatch.undo()
     np.testing.assert_array_equal(value, np.asarray(tracer.compile(SOUND[name])(X)))
+
+
+def _inner(x):
+    return x.at[1:-1, 1:-1].add(0.1 * x[1:-1, 1:-1])
+
+
+def _stencil(x):
+    around = x[2:, 1:-1] + x[:-2, 1:-1] + x[1:-1, 2:] + x[1:-1, :-2]
+    return x.at[1:-1, 1:-1].set(around / 4)
+
+
+NOT_REFUSED = {
+    **SOUND,
+    "reshaped twice": lambda x: x.reshape(50, 100).at[1:].multiply(3.0).reshape(-1)[None],
+    "turned": lambda x: x.reshape(50, 100).at[1:].multiply(3.0).T,
+    "columns": lambda x: x.reshape(50, 100).at[:, 1:].multiply(3.0).reshape(100, 50),
+    "inside": _rows(lambda i, x: _inner(x)),
+    "a row sorted": _rows(lambda i, x: x.at[i].set(tnp.sort(x[i]))),
+    "a row reversed": _rows(lambda i, x: x.at[i].add(x[i][::-1])),
+    "a stencil": _rows(lambda i, x: _stencil(x)),
+    "wrong without a barrier": neighbours,
+}
+
+
+@pytest.mark.parametrize("name", NOT_REFUSED)
+def test_as_planned_no_program_is_refused(monkeypatch, name):
+    tracer.lowering.clear_cache()
+    found = _found(monkeypatch)
+    tracer.compile(NOT_REFUSED[name])(X)
+    assert found
+    assert not any(found)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import tracer.numpy as tnp
-from tracer.array import promotion
 from tracer.array.array import Array
-from tracer.numpy.ufunc import align, binary, real_floats
+from tracer.numpy.ufunc import binary
 from tracer.scipy.choice import choose
+from tracer.scipy.floats import aligned_floats
 
 
 def _kl_div(x: Array, y: Array) -> Array:
-    x, y = _aligned("kl_div", x, y)
+    x, y = aligned_floats("kl_div", x, y)
     both = (x > 0) & (y > 0)
     first, second = choose(both, x, 1), choose(both, y, 1)
     value = first * tnp.log(first / second) - first + second
@@ -19,19 +19,13 @@ def _kl_div(x: Array, y: Array) -> Array:
     return choose(both, value, choose(bad, tnp.nan, edge))
 
 
-def _aligned(name: str, x: Array, y: Array) -> tuple[Array, Array]:
-    dtype = promotion.division_dtype(promotion.promote_types(x.dtype, y.dtype))
-    first, second = align(name, x, y, dtype)
-    return real_floats(name, first), real_floats(name, second)
-
-
 def _boxcox(x: Array, y: Array) -> Array:
-    x, power = _aligned("boxcox", x, y)
+    x, power = aligned_floats("boxcox", x, y)
     return _power_less_one(tnp.log(x), power)
 
 
 def _boxcox1p(x: Array, y: Array) -> Array:
-    x, power = _aligned("boxcox1p", x, y)
+    x, power = aligned_floats("boxcox1p", x, y)
     return _power_less_one(tnp.log1p(x), power)
 
 

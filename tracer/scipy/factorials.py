@@ -9,22 +9,14 @@ import numpy as np
 
 import tracer.numpy as tnp
 from tracer import ops
-from tracer.array import promotion
 from tracer.array.array import Array, ArrayLike
-from tracer.array.convert import as_array, as_arrays, broadcast, broadcast_shape, convert
+from tracer.array.convert import as_array
 from tracer.array.dispatch import apply, compound
 from tracer.autodiff.transforms import custom_jvp, jvp
 from tracer.errors import ArgumentError
 from tracer.numpy.ufunc import binary, unary
 from tracer.scipy.choice import choose
-from tracer.scipy.floats import floats, in_float32
-
-
-def _pair(name: str, *values: ArrayLike) -> list[Array]:
-    arrays = as_arrays(*values)
-    dtype = promotion.division_dtype(promotion.result_type(*arrays))
-    shape = broadcast_shape(name, *(x.shape for x in arrays))
-    return [broadcast(floats(name, convert(x, dtype)), shape) for x in arrays]
+from tracer.scipy.floats import floats, floats_together, in_float32
 
 
 def _gammasgn(x: Array) -> Array:
@@ -60,14 +52,14 @@ loggamma = unary(
 
 
 def _beta(x: Array, y: Array) -> Array:
-    x, y = _pair("beta", x, y)
+    x, y = floats_together("beta", x, y)
     sign = _gammasgn(x) * _gammasgn(y) * _gammasgn(x + y)
     total = apply(ops.lgamma, x) + apply(ops.lgamma, y) - apply(ops.lgamma, x + y)
     return sign * tnp.exp(total)
 
 
 def _poch(x: Array, y: Array) -> Array:
-    x, y = _pair("poch", x, y)
+    x, y = floats_together("poch", x, y)
     sign = _gammasgn(x) * _gammasgn(x + y)
     value = sign * tnp.exp(apply(ops.lgamma, x + y) - apply(ops.lgamma, x))
     return choose(y == 0, 1, value)
@@ -110,7 +102,7 @@ def comb(N: ArrayLike, k: ArrayLike, exact: bool = False, repetition: bool = Fal
         0 where k is negative or larger than N.
     """
     _require_floats("comb", exact)
-    total, chosen = _pair("comb", N, k)
+    total, chosen = floats_together("comb", N, k)
     total = total + chosen - 1 if repetition else total
     inside = (chosen >= 0) & (total >= 0) & (chosen <= total)
     n, m = choose(inside, total, 1), choose(inside, chosen, 0)
@@ -178,7 +170,7 @@ def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Array:
     ----------
     Euler and Maclaurin's formula, as in Cephes (Moshier 1989), zeta.c.
     """
-    power, first = _pair("zeta", x, 1.0 if q is None else q)
+    power, first = floats_together("zeta", x, 1.0 if q is None else q)
     return in_float32(_zeta)(power, first)
 
 
@@ -233,7 +225,7 @@ def polygamma(n: ArrayLike, x: ArrayLike) -> Array:
         array = floats("polygamma", as_array(x))
         order = int(n)
         return apply(ops.digamma, array) if not order else _polygamma(array, order=order)
-    orders, points = _pair("polygamma", n, x)
+    orders, points = floats_together("polygamma", n, x)
     sign = choose(orders == 2 * tnp.floor(orders / 2), -1, 1).astype(points.dtype)
     value = sign * tnp.exp(apply(ops.lgamma, orders + 1)) * zeta(orders + 1, points)
     return choose(orders == 0, apply(ops.digamma, points), value)

@@ -13,16 +13,14 @@ from typing import Any
 
 import tracer.numpy as tnp
 from tracer import ops
-from tracer.array import promotion
 from tracer.array.array import Array, ArrayLike
-from tracer.array.convert import as_arrays, broadcast, broadcast_shape, convert
+from tracer.array.convert import convert
 from tracer.array.dispatch import apply, apply_many, compound
 from tracer.array.recording import Recording
 from tracer.autodiff.transforms import custom_jvp
-from tracer.errors import DTypeError
 from tracer.ir import as_dtype
 from tracer.scipy.choice import choose
-from tracer.scipy.floats import in_float32
+from tracer.scipy.floats import floats_together, in_float32
 from tracer.scipy.iteration import iterate
 
 _MOST_STEPS = 2000
@@ -49,23 +47,14 @@ def gammainc(a: ArrayLike, x: ArrayLike) -> Array:
     >>> round(float(special.gammainc(1.0, 2.0)), 6)
     0.864665
     """
-    result: Array = _lower(*_floats("gammainc", a, x))
+    result: Array = _lower(*floats_together("gammainc", a, x))
     return result
 
 
 def gammaincc(a: ArrayLike, x: ArrayLike) -> Array:
     """Return 1 - gammainc(a, x), with its digits where that is small."""
-    result: Array = _upper(*_floats("gammaincc", a, x))
+    result: Array = _upper(*floats_together("gammaincc", a, x))
     return result
-
-
-def _floats(name: str, *values: ArrayLike) -> list[Array]:
-    arrays = as_arrays(*values)
-    dtype = promotion.division_dtype(promotion.result_type(*arrays))
-    if dtype.kind == "c":
-        raise DTypeError(f"{name} is not defined for complex numbers", mend="give real numbers")
-    shape = broadcast_shape(name, *(x.shape for x in arrays))
-    return [broadcast(convert(x, dtype), shape) for x in arrays]
 
 
 @custom_jvp
@@ -225,7 +214,7 @@ def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
     >>> round(float(special.betainc(2.0, 3.0, 0.5)), 6)
     0.6875
     """
-    first, second, end = _floats("betainc", a, b, x)
+    first, second, end = floats_together("betainc", a, b, x)
     reason = "betainc has no derivative with respect to a and b"
     result: Array = _beta(_refusing(first, reason), _refusing(second, reason), end)
     return result

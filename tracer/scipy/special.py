@@ -30,11 +30,9 @@ from tracer.numpy.reductions import Axis, kept_shape, reduce
 from tracer.numpy.ufunc import (
     Binary,
     Unary,
-    align,
     binary,
     compare,
     full_like,
-    real_floats,
     select,
     unary,
 )
@@ -52,7 +50,7 @@ from tracer.scipy.factorials import (
     polygamma,
     zeta,
 )
-from tracer.scipy.floats import floats
+from tracer.scipy.floats import aligned_floats, floats
 from tracer.scipy.incomplete import betainc, gammainc, gammaincc
 from tracer.scipy.normal import log_ndtr, ndtr, ndtri
 
@@ -114,8 +112,7 @@ entr = unary("entr", _entr, "-x log(x), 0 at 0 and -inf below.", returns="Floats
 
 def _special_binary(name: str, body: Callable[[Array, Array], Array], summary: str) -> Binary:
     def aligned(x: Array, y: Array) -> Array:
-        dtype = promotion.division_dtype(promotion.promote_types(x.dtype, y.dtype))
-        return body(*[real_floats(name, part) for part in align(name, x, y, dtype)])
+        return body(*aligned_floats(name, x, y))
 
     return binary(name, aligned, summary, returns="Floats.")
 

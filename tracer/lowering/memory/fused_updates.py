@@ -95,7 +95,8 @@ def fused_computation(found: list[tuple[int, Any]]) -> tuple[int, FusedComputati
     """Read a computation from its fields; return its number too."""
     values = dict(found)
     texts = (content for kind, content in found if kind == _INSTRUCTIONS)
-    return values[_COMPUTATION_ID], FusedComputation(dict(map(_fused, texts)), values[_ROOT])
+    number, root = values.get(_COMPUTATION_ID, 0), values.get(_ROOT, 0)
+    return number, FusedComputation(dict(map(_fused, texts)), root)
 
 
 def reads_what_it_replaces(computation: FusedComputation, index: _Index, parameter: int) -> bool:
@@ -261,7 +262,7 @@ def _fused(text: bytes) -> tuple[int, _Fused]:
     sizes, order = _shape(values.get(_SHAPE, b""))
     parameter = values.get(_PARAMETER, 0)
     one = _Fused(values[_OPCODE], operands, sizes, order, parameter, numbers, is_dense)
-    return values[_ID], one
+    return values.get(_ID, 0), one
 
 
 def _shape(text: bytes) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -6,7 +6,7 @@ import tracer.numpy as tnp
 from tracer.array.array import Array, ArrayLike
 from tracer.scipy import special
 from tracer.scipy.choice import choose
-from tracer.scipy.stats.arguments import floats
+from tracer.scipy.floats import floats_together
 from tracer.scipy.stats.docstrings import parameters
 from tracer.scipy.tails import log_of_share
 
@@ -18,7 +18,7 @@ def logpdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
     """Logarithm of the density."""
-    x_, a_, b_, loc_, scale_ = floats("beta.logpdf", x, a, b, loc, scale)
+    x_, a_, b_, loc_, scale_ = floats_together("beta.logpdf", x, a, b, loc, scale)
     z = (x_ - loc_) / scale_
     inside = (z >= 0) & (z <= 1)
     safe = choose(inside, z, 0.5)
@@ -40,7 +40,7 @@ def cdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
     """Probability of at most x."""
-    x_, a_, b_, loc_, scale_ = floats("beta.cdf", x, a, b, loc, scale)
+    x_, a_, b_, loc_, scale_ = floats_together("beta.cdf", x, a, b, loc, scale)
     z = (x_ - loc_) / scale_
     return special.betainc(a_, b_, tnp.clip(z, 0, 1))
 
@@ -56,7 +56,7 @@ def logcdf(
 @_described
 def sf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Probability of more than x, 1 - cdf."""
-    x_, a_, b_, loc_, scale_ = floats("beta.sf", x, a, b, loc, scale)
+    x_, a_, b_, loc_, scale_ = floats_together("beta.sf", x, a, b, loc, scale)
     z = (x_ - loc_) / scale_
     return special.betainc(b_, a_, 1 - tnp.clip(z, 0, 1))
 

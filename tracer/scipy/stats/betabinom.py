@@ -6,7 +6,8 @@ import tracer.numpy as tnp
 from tracer.array.array import Array, ArrayLike
 from tracer.scipy import special
 from tracer.scipy.choice import choose
-from tracer.scipy.stats.arguments import floats, is_whole, supported
+from tracer.scipy.floats import floats_together
+from tracer.scipy.stats.arguments import is_whole, supported
 from tracer.scipy.stats.docstrings import parameters
 
 _described = parameters(
@@ -17,7 +18,7 @@ _described = parameters(
 @_described
 def logpmf(k: ArrayLike, n: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0) -> Array:
     """Logarithm of the probability."""
-    k_, n_, a_, b_, loc_ = floats("betabinom.logpmf", k, n, a, b, loc)
+    k_, n_, a_, b_, loc_ = floats_together("betabinom.logpmf", k, n, a, b, loc)
     x = k_ - loc_
     inside = (x >= 0) & (x <= n_) & is_whole(x)
     safe = choose(inside, x, 0)

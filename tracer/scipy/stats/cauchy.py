@@ -7,7 +7,7 @@ import math
 import tracer.numpy as tnp
 from tracer.array.array import Array, ArrayLike
 from tracer.scipy.choice import choose
-from tracer.scipy.stats.arguments import floats
+from tracer.scipy.floats import floats_together
 from tracer.scipy.stats.docstrings import parameters
 from tracer.scipy.tails import log_of_share
 
@@ -25,7 +25,7 @@ def _quantile(q: Array) -> Array:
 @_described
 def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Logarithm of the density."""
-    x_, loc_, scale_ = floats("cauchy.logpdf", x, loc, scale)
+    x_, loc_, scale_ = floats_together("cauchy.logpdf", x, loc, scale)
     z = (x_ - loc_) / scale_
     return -tnp.log(math.pi * scale_) - tnp.log1p(z * z)
 
@@ -39,7 +39,7 @@ def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
 @_described
 def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Probability of at most x."""
-    x_, loc_, scale_ = floats("cauchy.cdf", x, loc, scale)
+    x_, loc_, scale_ = floats_together("cauchy.cdf", x, loc, scale)
     z = (x_ - loc_) / scale_
     return tnp.arctan2(tnp.ones_like(z), -z) / math.pi
 
@@ -53,7 +53,7 @@ def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
 @_described
 def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Probability of more than x, 1 - cdf."""
-    x_, loc_, scale_ = floats("cauchy.sf", x, loc, scale)
+    x_, loc_, scale_ = floats_together("cauchy.sf", x, loc, scale)
     z = (x_ - loc_) / scale_
     return tnp.arctan2(tnp.ones_like(z), z) / math.pi
 
@@ -67,14 +67,14 @@ def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
 @_described
 def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Quantile: where `cdf` is q."""
-    q_, loc_, scale_ = floats("cauchy.ppf", q, loc, scale)
+    q_, loc_, scale_ = floats_together("cauchy.ppf", q, loc, scale)
     return loc_ + scale_ * _quantile(q_)
 
 
 @_described
 def isf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Where `sf` is q."""
-    q_, loc_, scale_ = floats("cauchy.isf", q, loc, scale)
+    q_, loc_, scale_ = floats_together("cauchy.isf", q, loc, scale)
     return loc_ - scale_ * _quantile(q_)
 
 

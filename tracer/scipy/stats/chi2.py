@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import tracer.numpy as tnp
 from tracer.array.array import Array, ArrayLike
+from tracer.scipy.floats import floats_together
 from tracer.scipy.stats import gamma
-from tracer.scipy.stats.arguments import floats
 from tracer.scipy.stats.docstrings import parameters
 from tracer.scipy.tails import log_of_share
 
@@ -14,7 +14,7 @@ _described = parameters(df="Degrees of freedom, positive.")
 
 def _of_gamma(name: str, *arguments: ArrayLike) -> tuple[Array, Array, Array, Array]:
     """Return the arguments of the gamma distribution that is this one."""
-    x, df, loc, scale = floats(f"chi2.{name}", *arguments)
+    x, df, loc, scale = floats_together(f"chi2.{name}", *arguments)
     return x, df / 2, loc, 2 * scale
 
 

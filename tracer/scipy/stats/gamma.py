@@ -6,7 +6,7 @@ import tracer.numpy as tnp
 from tracer.array.array import Array, ArrayLike
 from tracer.scipy import special
 from tracer.scipy.choice import choose
-from tracer.scipy.stats.arguments import floats
+from tracer.scipy.floats import floats_together
 from tracer.scipy.stats.docstrings import parameters
 from tracer.scipy.tails import log_of_share
 
@@ -16,7 +16,7 @@ _described = parameters(a="The shape, positive.")
 @_described
 def logpdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Logarithm of the density."""
-    x_, a_, loc_, scale_ = floats("gamma.logpdf", x, a, loc, scale)
+    x_, a_, loc_, scale_ = floats_together("gamma.logpdf", x, a, loc, scale)
     z = (x_ - loc_) / scale_
     safe = choose(z < 0, 1, z)
     value = special.xlogy(a_ - 1, safe) - safe - special.gammaln(a_) - tnp.log(scale_)
@@ -32,7 +32,7 @@ def pdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) ->
 @_described
 def cdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Probability of at most x."""
-    x_, a_, loc_, scale_ = floats("gamma.cdf", x, a, loc, scale)
+    x_, a_, loc_, scale_ = floats_together("gamma.cdf", x, a, loc, scale)
     z = (x_ - loc_) / scale_
     return special.gammainc(a_, choose(z < 0, 0, z))
 
@@ -46,7 +46,7 @@ def logcdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1)
 @_described
 def sf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Probability of more than x, 1 - cdf."""
-    x_, a_, loc_, scale_ = floats("gamma.sf", x, a, loc, scale)
+    x_, a_, loc_, scale_ = floats_together("gamma.sf", x, a, loc, scale)
     z = (x_ - loc_) / scale_
     return special.gammaincc(a_, choose(z < 0, 0, z))
 

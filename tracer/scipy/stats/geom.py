@@ -6,7 +6,8 @@ import tracer.numpy as tnp
 from tracer.array.array import Array, ArrayLike
 from tracer.scipy import special
 from tracer.scipy.choice import choose
-from tracer.scipy.stats.arguments import floats, is_whole, supported
+from tracer.scipy.floats import floats_together
+from tracer.scipy.stats.arguments import is_whole, supported
 from tracer.scipy.stats.docstrings import parameters
 
 _described = parameters(p="The probability of success.")
@@ -15,7 +16,7 @@ _described = parameters(p="The probability of success.")
 @_described
 def logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     """Logarithm of the probability."""
-    k_, p_, loc_ = floats("geom.logpmf", k, p, loc)
+    k_, p_, loc_ = floats_together("geom.logpmf", k, p, loc)
     x = k_ - loc_
     inside = (x >= 1) & is_whole(x)
     safe = choose(inside, x, 1)

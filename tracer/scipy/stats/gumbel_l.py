@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tracer.numpy as tnp
 from tracer.array.array import Array, ArrayLike
-from tracer.scipy.stats.arguments import floats
+from tracer.scipy.floats import floats_together
 from tracer.scipy.stats.docstrings import parameters
 from tracer.scipy.tails import log1mexp
 
@@ -14,7 +14,7 @@ _described = parameters()
 @_described
 def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Logarithm of the density."""
-    x_, loc_, scale_ = floats("gumbel_l.logpdf", x, loc, scale)
+    x_, loc_, scale_ = floats_together("gumbel_l.logpdf", x, loc, scale)
     z = (x_ - loc_) / scale_
     return z - tnp.exp(z) - tnp.log(scale_)
 
@@ -28,7 +28,7 @@ def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
 @_described
 def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Probability of at most x."""
-    x_, loc_, scale_ = floats("gumbel_l.cdf", x, loc, scale)
+    x_, loc_, scale_ = floats_together("gumbel_l.cdf", x, loc, scale)
     z = (x_ - loc_) / scale_
     return -tnp.expm1(-tnp.exp(z))
 
@@ -36,14 +36,14 @@ def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
 @_described
 def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Logarithm of `cdf`."""
-    x_, loc_, scale_ = floats("gumbel_l.logcdf", x, loc, scale)
+    x_, loc_, scale_ = floats_together("gumbel_l.logcdf", x, loc, scale)
     return log1mexp(tnp.exp((x_ - loc_) / scale_))
 
 
 @_described
 def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Logarithm of `sf`."""
-    x_, loc_, scale_ = floats("gumbel_l.logsf", x, loc, scale)
+    x_, loc_, scale_ = floats_together("gumbel_l.logsf", x, loc, scale)
     z = (x_ - loc_) / scale_
     return -tnp.exp(z)
 
@@ -57,7 +57,7 @@ def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
 @_described
 def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Quantile: where `cdf` is q."""
-    q_, loc_, scale_ = floats("gumbel_l.ppf", q, loc, scale)
+    q_, loc_, scale_ = floats_together("gumbel_l.ppf", q, loc, scale)
     return loc_ + scale_ * tnp.log(-tnp.log1p(-q_))
 
 

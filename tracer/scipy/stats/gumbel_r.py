@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tracer.numpy as tnp
 from tracer.array.array import Array, ArrayLike
-from tracer.scipy.stats.arguments import floats
+from tracer.scipy.floats import floats_together
 from tracer.scipy.stats.docstrings import parameters
 from tracer.scipy.tails import log1mexp
 
@@ -14,7 +14,7 @@ _described = parameters()
 @_described
 def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Logarithm of the density."""
-    x_, loc_, scale_ = floats("gumbel_r.logpdf", x, loc, scale)
+    x_, loc_, scale_ = floats_together("gumbel_r.logpdf", x, loc, scale)
     z = (x_ - loc_) / scale_
     return -z - tnp.exp(-z) - tnp.log(scale_)
 
@@ -28,7 +28,7 @@ def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
 @_described
 def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Logarithm of `cdf`."""
-    x_, loc_, scale_ = floats("gumbel_r.logcdf", x, loc, scale)
+    x_, loc_, scale_ = floats_together("gumbel_r.logcdf", x, loc, scale)
     z = (x_ - loc_) / scale_
     return -tnp.exp(-z)
 
@@ -42,7 +42,7 @@ def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
 @_described
 def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Probability of more than x, 1 - cdf."""
-    x_, loc_, scale_ = floats("gumbel_r.sf", x, loc, scale)
+    x_, loc_, scale_ = floats_together("gumbel_r.sf", x, loc, scale)
     z = (x_ - loc_) / scale_
     return -tnp.expm1(-tnp.exp(-z))
 
@@ -50,14 +50,14 @@ def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
 @_described
 def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Logarithm of `sf`."""
-    x_, loc_, scale_ = floats("gumbel_r.logsf", x, loc, scale)
+    x_, loc_, scale_ = floats_together("gumbel_r.logsf", x, loc, scale)
     return log1mexp(tnp.exp(-(x_ - loc_) / scale_))
 
 
 @_described
 def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Quantile: where `cdf` is q."""
-    q_, loc_, scale_ = floats("gumbel_r.ppf", q, loc, scale)
+    q_, loc_, scale_ = floats_together("gumbel_r.ppf", q, loc, scale)
     return loc_ - scale_ * tnp.log(-tnp.log(q_))
 
 

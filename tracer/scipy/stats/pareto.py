@@ -5,7 +5,8 @@ from __future__ import annotations
 import tracer.numpy as tnp
 from tracer.array.array import Array, ArrayLike
 from tracer.scipy.choice import choose
-from tracer.scipy.stats.arguments import floats, supported
+from tracer.scipy.floats import floats_together
+from tracer.scipy.stats.arguments import supported
 from tracer.scipy.stats.docstrings import parameters
 from tracer.scipy.tails import log1mexp
 
@@ -15,7 +16,7 @@ _described = parameters(b="The exponent, positive.")
 @_described
 def logpdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Logarithm of the density."""
-    x_, b_, loc_, scale_ = floats("pareto.logpdf", x, b, loc, scale)
+    x_, b_, loc_, scale_ = floats_together("pareto.logpdf", x, b, loc, scale)
     z = (x_ - loc_) / scale_
     inside = z >= 1
     safe = choose(inside, z, 1)
@@ -31,7 +32,7 @@ def pdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) ->
 @_described
 def logsf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Logarithm of `sf`."""
-    x_, b_, loc_, scale_ = floats("pareto.logsf", x, b, loc, scale)
+    x_, b_, loc_, scale_ = floats_together("pareto.logsf", x, b, loc, scale)
     z = (x_ - loc_) / scale_
     return choose(z < 1, 0, -b_ * tnp.log(choose(z < 1, 1, z)))
 
@@ -45,7 +46,7 @@ def sf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> 
 @_described
 def cdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Probability of at most x."""
-    x_, b_, loc_, scale_ = floats("pareto.cdf", x, b, loc, scale)
+    x_, b_, loc_, scale_ = floats_together("pareto.cdf", x, b, loc, scale)
     z = (x_ - loc_) / scale_
     return choose(z < 1, 0, -tnp.expm1(-b_ * tnp.log(choose(z < 1, 1, z))))
 
@@ -53,7 +54,7 @@ def cdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) ->
 @_described
 def logcdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Logarithm of `cdf`."""
-    x_, b_, loc_, scale_ = floats("pareto.logcdf", x, b, loc, scale)
+    x_, b_, loc_, scale_ = floats_together("pareto.logcdf", x, b, loc, scale)
     z = (x_ - loc_) / scale_
     value = log1mexp(b_ * tnp.log(choose(z <= 1, 2, z)))
     return choose(z <= 1, -tnp.inf, value)
@@ -62,7 +63,7 @@ def logcdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1)
 @_described
 def ppf(q: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Quantile: where `cdf` is q."""
-    q_, b_, loc_, scale_ = floats("pareto.ppf", q, b, loc, scale)
+    q_, b_, loc_, scale_ = floats_together("pareto.ppf", q, b, loc, scale)
     inside = (q_ >= 0) & (q_ <= 1)
     return choose(inside, loc_ + scale_ * tnp.exp(-tnp.log1p(-choose(inside, q_, 0)) / b_), tnp.nan)
 

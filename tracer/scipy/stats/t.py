@@ -7,7 +7,7 @@ import math
 import tracer.numpy as tnp
 from tracer.array.array import Array, ArrayLike
 from tracer.scipy import special
-from tracer.scipy.stats.arguments import floats
+from tracer.scipy.floats import floats_together
 from tracer.scipy.stats.docstrings import parameters
 
 _described = parameters(df="Degrees of freedom, positive.")
@@ -16,7 +16,7 @@ _described = parameters(df="Degrees of freedom, positive.")
 @_described
 def logpdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Logarithm of the density."""
-    x_, df_, loc_, scale_ = floats("t.logpdf", x, df, loc, scale)
+    x_, df_, loc_, scale_ = floats_together("t.logpdf", x, df, loc, scale)
     z = (x_ - loc_) / scale_
     half = (df_ + 1) / 2
     factor = special.gammaln(half) - special.gammaln(df_ / 2) - tnp.log(df_ * math.pi) / 2

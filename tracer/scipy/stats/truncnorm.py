@@ -6,8 +6,8 @@ import tracer.numpy as tnp
 from tracer.array.array import Array, ArrayLike
 from tracer.scipy import special
 from tracer.scipy.choice import choose
+from tracer.scipy.floats import floats_together
 from tracer.scipy.stats import norm
-from tracer.scipy.stats.arguments import floats
 from tracer.scipy.stats.docstrings import parameters
 
 _described = parameters(
@@ -33,7 +33,7 @@ def logpdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
     """Logarithm of the density."""
-    x_, a_, b_, loc_, scale_ = floats("truncnorm.logpdf", x, a, b, loc, scale)
+    x_, a_, b_, loc_, scale_ = floats_together("truncnorm.logpdf", x, a, b, loc, scale)
     z = (x_ - loc_) / scale_
     value = norm.logpdf(z) - tnp.log(scale_) - _log_mass(a_, b_)
     return choose((z >= a_) & (z <= b_), value, choose(z != z, z, -tnp.inf))
@@ -52,7 +52,7 @@ def logcdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
     """Logarithm of `cdf`."""
-    x_, a_, b_, loc_, scale_ = floats("truncnorm.logcdf", x, a, b, loc, scale)
+    x_, a_, b_, loc_, scale_ = floats_together("truncnorm.logcdf", x, a, b, loc, scale)
     z = (x_ - loc_) / scale_
     inside = (z > a_) & (z < b_)
     value = _log_mass(a_, choose(inside, z, b_)) - _log_mass(a_, b_)
@@ -72,7 +72,7 @@ def logsf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
     """Logarithm of `sf`."""
-    x_, a_, b_, loc_, scale_ = floats("truncnorm.logsf", x, a, b, loc, scale)
+    x_, a_, b_, loc_, scale_ = floats_together("truncnorm.logsf", x, a, b, loc, scale)
     z = (x_ - loc_) / scale_
     inside = (z > a_) & (z < b_)
     value = _log_mass(choose(inside, z, a_), b_) - _log_mass(a_, b_)

@@ -8,7 +8,7 @@ import tracer.numpy as tnp
 from tracer.array.array import Array, ArrayLike
 from tracer.scipy import special
 from tracer.scipy.choice import choose
-from tracer.scipy.stats.arguments import floats
+from tracer.scipy.floats import floats_together
 from tracer.scipy.stats.docstrings import parameters
 
 _described = parameters(kappa="The concentration, positive.")
@@ -17,7 +17,7 @@ _described = parameters(kappa="The concentration, positive.")
 @_described
 def logpdf(x: ArrayLike, kappa: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Logarithm of the density."""
-    x_, kappa_, loc_, scale_ = floats("vonmises.logpdf", x, kappa, loc, scale)
+    x_, kappa_, loc_, scale_ = floats_together("vonmises.logpdf", x, kappa, loc, scale)
     z = (x_ - loc_) / scale_
     value = kappa_ * (tnp.cos(z) - 1) - tnp.log(2 * math.pi * special.i0e(kappa_)) - tnp.log(scale_)
     return choose(kappa_ > 0, value, tnp.nan)

@@ -7,7 +7,8 @@ import math
 import tracer.numpy as tnp
 from tracer.array.array import Array, ArrayLike
 from tracer.scipy.choice import choose
-from tracer.scipy.stats.arguments import floats, supported
+from tracer.scipy.floats import floats_together
+from tracer.scipy.stats.arguments import supported
 from tracer.scipy.stats.docstrings import parameters
 
 _described = parameters(c="The concentration, between 0 and 1.")
@@ -16,7 +17,7 @@ _described = parameters(c="The concentration, between 0 and 1.")
 @_described
 def logpdf(x: ArrayLike, c: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Logarithm of the density."""
-    x_, c_, loc_, scale_ = floats("wrapcauchy.logpdf", x, c, loc, scale)
+    x_, c_, loc_, scale_ = floats_together("wrapcauchy.logpdf", x, c, loc, scale)
     z = (x_ - loc_) / scale_
     value = tnp.log((1 - c_ * c_) / (2 * math.pi * (1 + c_ * c_ - 2 * c_ * tnp.cos(z)))) - tnp.log(
         scale_
