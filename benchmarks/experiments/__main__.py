@@ -26,6 +26,7 @@ from typing import Any
 from benchmarks.experiments import (
     attention,
     environments,
+    imported,
     kernel,
     neighbours,
     passes,
@@ -49,6 +50,7 @@ EXPERIMENTS: dict[str, Cases] = {
     "transformer-training": transformer.training_cases,
     "attention": attention.cases,
     "scaling": scaling.cases,
+    "imported": imported.cases,
 }
 TEXTS = {"passes": passes.texts}
 CAPS = {"small": "2GB", "full": "8GB"}

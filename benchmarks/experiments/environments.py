@@ -32,6 +32,9 @@ DISTRIBUTIONS = {
     "tensorflow": "tensorflow-cpu",
     "gpytorch": "gpytorch",
     "cubed": "cubed",
+    "flax": "flax",
+    "ott": "ott-jax",
+    "tinygp": "tinygp",
 }
 """Modules, and the distributions that they come from."""
 _PROBE = """

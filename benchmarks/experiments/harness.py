@@ -100,9 +100,11 @@ def _beside_limit(found: Measurement, limit: int, arguments: int) -> Row:
 
 def _check(case: Case, rows: Mapping[str, Row]) -> None:
     ran = [row for row in rows.values() if row["status"] == "ok"]
+    values_of = [row.pop("values") for row in ran]
     expected = case.expected() if case.expected is not None and ran else None
-    for row in ran:
-        values = row.pop("values")
+    if case.beside_peers and len(ran) > 1:
+        expected = values_of[1]
+    for row, values in zip(ran, values_of, strict=True):
         if expected is not None:
             error = expected(values) if callable(expected) else relative_error(values, expected)
             row["error"] = error

@@ -63,6 +63,8 @@ class Case:
         The largest relative error that is right.
     work : float, optional
         Queries of a call: the table shows them per second.
+    beside_peers : bool
+        Without a reference: values must be those of the first other system that ran.
     """
 
     experiment: str
@@ -72,6 +74,7 @@ class Case:
     expected: Callable[[], Any] | None = None
     tolerance: float = 1e-6
     work: float | None = None
+    beside_peers: bool = False
 
 
 @dataclass(frozen=True)

@@ -74,6 +74,8 @@ def _remarks(row: Row) -> str:
     parts += [
         f"{key} {row[key]:.4g}" for key in ("rmse", "nlpd", "evaluations", "each") if key in row
     ]
+    if "compile_seconds" in row:
+        parts.append(f"compiled in {short_time(row['compile_seconds'])}")
     return ", ".join(parts)
 
 

@@ -53,6 +53,21 @@ def test_a_limit_that_cannot_be_met_says_where() -> None:
     assert "test_limit.py:" in " ".join(caught.value.alive)
 
 
+def test_a_refused_limit_proposes_arguments_of_the_call_to_donate() -> None:
+    def scaled(n, small, state, *, scale):
+        return {"a": state["a"] * n + small.sum(), "b": state["b"] * scale}
+
+    limited = tracer.jax.limit(scaled, memory_limit="140kB", static_argnums=0)
+    state = {"a": jnp.ones(10_000), "b": jnp.ones(10_000)}
+    with pytest.raises(errors.MemoryLimitError, match=r"donate_argnums=2\b") as caught:
+        limited(3, jnp.ones(10), state, scale=2.0)
+    assert "donate_argnums=2" in " ".join(caught.value.changes)
+    with pytest.raises(errors.MemoryLimitError, match="donate_argnames='state'"):
+        limited(3, small=jnp.ones(10), scale=2.0, state=state)
+    limited = tracer.jax.limit(scaled, memory_limit="140kB", static_argnums=0, donate_argnums=2)
+    assert limited(3, jnp.ones(10), state, scale=2.0)["a"][0] == 13
+
+
 def test_check_compares_with_jit() -> None:
     found = tracer.jax.limit(kernel, memory_limit="1MB").check(X, X)
     assert found

@@ -62,6 +62,13 @@ def test_a_limit_that_cannot_be_met_says_where() -> None:
     assert "test_limit.py:" in str(caught.value)
 
 
+def test_a_refused_limit_proposes_nothing_that_cannot_be_given() -> None:
+    with pytest.raises(errors.MemoryLimitError) as caught:
+        tracer.torch.limit(lambda x: x * 2, memory_limit="100kB")(torch.ones(20_000))
+    assert not caught.value.changes
+    assert "donate" not in str(caught.value)
+
+
 def test_check_compares_with_eager_torch(monkeypatch) -> None:
     limited = tracer.torch.limit(kernel, memory_limit="1MB")
     found = limited.check(X, X)

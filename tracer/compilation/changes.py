@@ -5,25 +5,16 @@ They are predicted, not compiled: a refusal stays quick.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
+from tracer.compilation.donation import Donatable, donatable_arguments
 from tracer.compilation.task import Task
 from tracer.ir import ShapeDtype
 from tracer.units import format_bytes
 
 _HALVES = {np.dtype("float64"): "float32", np.dtype("complex128"): "complex64"}
-
-
-@dataclass(frozen=True)
-class _Argument:
-    """An argument of the call that is not donated: how it would be, and its leaves."""
-
-    position: int | None
-    name: str
-    leaves: frozenset[int]
 
 
 def changes_that_fit(
@@ -66,13 +57,13 @@ def changes_that_fit(
     return tuple(found)
 
 
-def _donation(task: Task, bytes_with: Callable[[frozenset[int]], int]) -> tuple[_Argument, ...]:
+def _donation(task: Task, bytes_with: Callable[[frozenset[int]], int]) -> tuple[Donatable, ...]:
     """Return few arguments that keep the limit if they are donated, the largest first."""
     assert task.limit is not None
-    arguments = [*_not_donated(task)]
+    arguments = _not_donated(task)
     if not arguments or bytes_with(_leaves(task, arguments)) > task.limit:
         return ()
-    chosen: list[_Argument] = []
+    chosen: list[Donatable] = []
     least = bytes_with(_leaves(task, ()))
     types = task.call.types
     arguments.sort(key=lambda argument: -sum(types[leaf].nbytes for leaf in argument.leaves))
@@ -86,23 +77,17 @@ def _donation(task: Task, bytes_with: Callable[[frozenset[int]], int]) -> tuple[
     return ()
 
 
-def _not_donated(task: Task) -> Iterator[_Argument]:
-    call = task.call
-    ranges = [
-        *((place, "", leaves) for place, leaves in enumerate(call.leaf_ranges)),
-        *((None, name, leaves) for name, leaves in call.keyword_ranges.items()),
-    ]
-    for position, name, (first, last) in ranges:
-        leaves = frozenset(range(first, last))
-        if leaves and not leaves & set(task.donated):
-            yield _Argument(position, name, leaves)
+def _not_donated(task: Task) -> list[Donatable]:
+    known = task.options.donatable
+    arguments = donatable_arguments(task.call) if known is None else known
+    return [argument for argument in arguments if not argument.leaves & set(task.donated)]
 
 
-def _leaves(task: Task, arguments: Iterable[_Argument]) -> frozenset[int]:
+def _leaves(task: Task, arguments: Iterable[Donatable]) -> frozenset[int]:
     return frozenset(task.donated).union(*(argument.leaves for argument in arguments))
 
 
-def _spelled(arguments: Sequence[_Argument]) -> str:
+def _spelled(arguments: Sequence[Donatable]) -> str:
     """Return the options of `compile` that donate arguments."""
     positions = sorted(a.position for a in arguments if a.position is not None)
     names = sorted(argument.name for argument in arguments if argument.position is None)

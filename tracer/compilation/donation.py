@@ -24,6 +24,15 @@ class Donation:
     required: tuple[tuple[int, str | None], ...] = ()
 
 
+@dataclass(frozen=True)
+class Donatable:
+    """An argument that the caller may donate: its position, or its name, and its leaves."""
+
+    position: int | None
+    name: str
+    leaves: frozenset[int]
+
+
 def resolve_donation(
     function: Callable[..., Any], positions: tuple[int, ...], names: str | Sequence[str]
 ) -> Donation:
@@ -43,6 +52,19 @@ def resolve_donation(
     required = tuple((i, parameters.name_at(i)) for i in positions)
     known = parameters.by_name.intersection(name for _, name in required if name is not None)
     return Donation(tuple(sorted({*found, *positions})), frozenset(wanted | known), required)
+
+
+def donatable_arguments(call: Call) -> tuple[Donatable, ...]:
+    """Return all arguments of a call that have leaves."""
+    ranges = [
+        *((place, "", leaves) for place, leaves in enumerate(call.leaf_ranges)),
+        *((None, name, leaves) for name, leaves in call.keyword_ranges.items()),
+    ]
+    return tuple(
+        Donatable(place, name, frozenset(range(first, last)))
+        for place, name, (first, last) in ranges
+        if first < last
+    )
 
 
 def donated_leaves(call: Call, donation: Donation) -> tuple[int, ...]:

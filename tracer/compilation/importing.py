@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sysconfig
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from tracer.array.recording import current_recording
+from tracer.compilation.donation import Donatable
+from tracer.compilation.function import CompiledFunction, compile
 from tracer.errors import Source, TracerError
 
 _INSTALLED = tuple({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")})
@@ -22,6 +25,18 @@ def is_library(file: str) -> bool:
 def named(function: Callable[..., Any]) -> str:
     """Return a function's name for messages and plans."""
     return getattr(function, "__name__", None) or type(function).__name__
+
+
+def compile_imported(
+    function: Callable[..., Any], donatable: Sequence[Donatable], **options: Any
+) -> CompiledFunction:
+    """Compile a function whose arguments are the leaves of another one's call.
+
+    `donatable` are the arguments of that one which its caller may donate: a refused limit proposes
+    them.
+    """
+    checked = compile(function, **options)._options
+    return CompiledFunction(function, replace(checked, donatable=tuple(donatable)))
 
 
 @contextmanager

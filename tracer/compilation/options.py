@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from tracer import lowering
 from tracer.array.defaults import read_default_float
-from tracer.compilation.donation import Donation, resolve_donation
+from tracer.compilation.donation import Donatable, Donation, resolve_donation
 from tracer.compilation.parameters import read_names
 from tracer.compilation.statics import Statics, resolve_statics
 from tracer.errors import ArgumentError
@@ -26,7 +26,11 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class CompileOptions:
-    """Checked options; sizes in bytes, `limit` is None, a number, "auto" or a percentage."""
+    """Checked options; sizes in bytes, `limit` is None, a number, "auto" or a percentage.
+
+    `donatable` is what a refusal may propose to donate, where the program's arguments are not those
+    that the caller passes; None: each argument.
+    """
 
     limit: int | str | None
     donation: Donation
@@ -38,6 +42,7 @@ class CompileOptions:
     disabled: frozenset[str] = frozenset()
     planning_seconds: float | None = None
     spread: Spread | None = None
+    donatable: tuple[Donatable, ...] | None = None
 
 
 def compile_options(

@@ -58,7 +58,7 @@ def refuse_at_once(task: Task, find_minimum: Callable[[], int], parts: int = 1) 
         f"{task.name} cannot run within memory_limit {format_bytes(limit)}{each}: its arguments "
         f"and results alone are larger; nothing was planned\n  binding: {binding}",
         mend=f"memory_limit={fixed} is the least that may do, and this error's minimum_bytes "
-        f"searches for the smallest limit that can be met; {_mend(changes, 'lower both')}",
+        f"searches for the smallest limit that can be met; {_mend(task, changes, 'both')}",
         limit_bytes=limit,
         minimum_bytes=find_minimum,
         binding=binding,
@@ -80,12 +80,14 @@ def _fixed_types(task: Task) -> list[ShapeDtype]:
     return types
 
 
-def _mend(changes: Sequence[str], otherwise: str) -> str:
-    """Return the end of a mend: what would fit, or what helps in general."""
+def _mend(task: Task, changes: Sequence[str], what: str) -> str:
+    """Return the end of a mend: what would fit, or what helps in general to lower `what`."""
     if changes:
         return f"within the limit, by prediction: {'; or '.join(changes)}"
+    if task.options.donatable == ():
+        return f"smaller arguments lower {what}"
     return (
-        f"smaller arguments, or donate_argnums for arguments that may be overwritten, {otherwise}"
+        f"smaller arguments, or donate_argnums for arguments that may be overwritten, lower {what}"
     )
 
 
@@ -127,7 +129,7 @@ def infeasible(
     return MemoryLimitError(
         f"{name} cannot run within memory_limit {format_bytes(limit)}: {what} takes "
         f"{format_bytes(minimum)}\n  binding: {binding}{why}{together(values)}",
-        mend=f"memory_limit={minimum} {met}; {_mend(changes, 'lower it')}",
+        mend=f"memory_limit={minimum} {met}; {_mend(task, changes, 'it')}",
         limit_bytes=limit,
         minimum_bytes=find_minimum or minimum,
         met_bytes=minimum,

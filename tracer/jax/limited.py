@@ -10,8 +10,9 @@ from typing import Any
 import jax
 
 from tracer.compilation.comparison import Check
+from tracer.compilation.donation import Donatable
 from tracer.compilation.function import CompiledFunction, compile
-from tracer.compilation.importing import named
+from tracer.compilation.importing import compile_imported, named
 from tracer.compilation.statics import Statics, bound, resolve_statics
 from tracer.errors import ArgumentError, DTypeError, UnsupportedError
 from tracer.jax.check import compare
@@ -147,12 +148,12 @@ class LimitedFunction:
         traced = trace(self._jitted, args, kwargs)
         program = self._programs.get(id(traced.jaxpr))
         if program is None:
-            program = self._built(traced)
+            program = self._built(traced, args, kwargs)
             # JAX keeps one jaxpr for a signature; holding it here keeps its id its own.
             self._programs[id(traced.jaxpr)] = program
         return program
 
-    def _built(self, traced: Any) -> _Program:
+    def _built(self, traced: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Program:
         closed = traced.jaxpr
         check_supported(closed)
         donated = tuple(bool(info.donated) for info in jax.tree.leaves(traced.args_info))
@@ -162,8 +163,27 @@ class LimitedFunction:
 
         run.__name__ = run.__qualname__ = named(self._function)
         positions = tuple(i for i, is_donated in enumerate(donated) if is_donated)
-        compiled = compile(run, donate_argnums=positions, **self._options)
+        compiled = compile_imported(
+            run, self._donatable(args, kwargs), donate_argnums=positions, **self._options
+        )
         return _Program(closed, compiled, donated, jax.tree.structure(traced.out_info))
+
+    def _donatable(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Donatable]:
+        """Return the arguments of a call that are not static, each with its leaves."""
+        fixed = self._statics.places(len(args))
+        given: list[tuple[int | None, str, Any]] = [
+            (i, "", argument) for i, argument in enumerate(args) if i not in fixed
+        ]
+        # JAX flattens keywords by name.
+        by_name = sorted(kwargs.keys() - self._statics.names)
+        given += [(None, name, kwargs[name]) for name in by_name]
+        found, first = [], 0
+        for position, name, argument in given:
+            last = first + len(jax.tree.leaves(argument))
+            if first < last:
+                found.append(Donatable(position, name, frozenset(range(first, last))))
+            first = last
+        return found
 
     def _leaves(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         """Return the leaves of the arguments that are arrays, in the order of the trace."""

@@ -10,7 +10,8 @@ import torch
 from torch.utils import _pytree as pytree
 
 from tracer.array.array import Array
-from tracer.compilation.function import CompiledFunction, compile
+from tracer.compilation.function import CompiledFunction
+from tracer.compilation.importing import compile_imported
 from tracer.errors import UnsupportedError
 from tracer.ir import ShapeDtype
 from tracer.optimizer.plan import Plan
@@ -78,7 +79,10 @@ class Program:
             *(f"tensor {i} that {name} closes over" for i in range(len(captured.closed_over))),
             *(f"argument {i} of {name}" for i in range(len(tensors))),
         ]
-        self.function: CompiledFunction = compile(_named(self._run, name), **options)
+        # Tensors are read where torch has them: none is donated.
+        self.function: CompiledFunction = compile_imported(
+            _named(self._run, name), donatable=(), **options
+        )
 
     def _run(self, *arrays: Array) -> tuple[Array, ...]:
         count = len(self.inputs)
