@@ -14,7 +14,6 @@ import tracer.jax
 from benchmarks.jax_programs import Program
 
 REFUSED = {
-    "rbg key": "rng_bit_generator",
     "schur": "schur",
     "gamma": "random_gamma",
 }

@@ -209,10 +209,24 @@ LETTERS = {
     "an if": (branches, errors.TracingError, "traced array", "if x.sum"),
     "scatter with a function": (
         lambda x: x.at[0].apply(jnp.sin), errors.UnsupportedError, "scatter", "apply(jnp.sin)"),
-    "an rbg key": (
-        lambda x: x + jax.random.normal(jax.random.key(1, impl="rbg"), (3,)),
-        errors.UnsupportedError, "rng_bit_generator", "jax.random.normal"),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize("impl", ["rbg", "unsafe_rbg"])
+def test_keys_of_other_generators_give_jaxs_numbers(impl: str) -> None:
+    def draws(seed):
+        first, second = jax.random.split(jax.random.key(seed, impl=impl))
+        rows = jax.vmap(lambda key: jax.random.bits(key, (5,)))(jax.random.split(first, 3))
+        folded = jax.random.key_data(jax.random.fold_in(second, 3))
+        return (
+            jax.random.uniform(second, (3, 5)),
+            rows,
+            folded,
+            jax.random.bits(first, (9,), "uint8"),
+        )
+
+    found, wanted = tracer.jax.limit(draws)(7), jax.jit(draws)(7)
+    jax.tree.map(np.testing.assert_array_equal, found, wanted)
 
 
 @pytest.mark.parametrize("name", LETTERS)

@@ -668,6 +668,7 @@ OTHER_DEFAULTS = {
     "round": ("rounding_method",),
     "conv_general_dilated": ("window_strides", "padding"),
     "fori_loop": ("unroll",),
+    "rng_bit_generator": ("algorithm",),
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import tracer.lax
 import tracer.random as ours
 
 jax = pytest.importorskip("jax")
@@ -95,3 +96,22 @@ def test_numbers_are_close(name):
     assert found.dtype == expected.dtype
     narrow = found.dtype == np.float32
     np.testing.assert_allclose(found, expected, rtol=1e-5 if narrow else 1e-11, atol=1e-12)
+
+
+SHAPES = [(), (1,), (5,), (3, 5), (3, 4), (2, 3, 3), (7, 1), (0,), (4, 0)]
+STATES = {
+    "uint32": np.array([1, 2, 3, 2**32 - 1], np.uint32),
+    "carries": np.array([3, 2**64 - 2], np.uint64),
+}
+
+
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint32", "uint64"])
+@pytest.mark.parametrize("algorithm", ["RNG_DEFAULT", "RNG_THREE_FRY", "RNG_PHILOX"])
+def test_bit_generators(algorithm, dtype, state):
+    for shape in SHAPES:
+        asked = STATES[state], shape, dtype
+        found = tracer.lax.rng_bit_generator(*asked, tracer.lax.RandomAlgorithm[algorithm])
+        wanted = jax.lax.rng_bit_generator(*asked, jax.lax.RandomAlgorithm[algorithm])
+        for x, y in zip(found, wanted, strict=True):
+            np.testing.assert_array_equal(np.asarray(x), np.asarray(y), err_msg=str(shape))

@@ -28,8 +28,6 @@ REFUSED = {
     "tridiagonal solve": "@lapack_dgtsv_ffi",
 }
 """Programs that are refused, and what the message names."""
-NOT_LOWERED = {"rbg key"}
-"""Its keys have other words than those that the wrapper below makes."""
 OTHER_GRADIENTS = {
     "cho_solve": "JAX's gradient of Cholesky's factor is not symmetric",
     "conjugate gradients": "a loop of unknown length; JAX differentiates the system instead",
@@ -41,7 +39,7 @@ OTHER_GRADIENTS = {
 """Programs whose gradients are others: a module says what is computed, no derivative."""
 ONLY_FLOAT64 = {"bits of floats", "pad", "reduce with a function", "tridiagonal solve"}
 BY_NAME = {program.name: program for program in PROGRAMS}
-RIGHT = [name for name in BY_NAME if name not in NOT_LOWERED and name not in REFUSED]
+RIGHT = [name for name in BY_NAME if name not in REFUSED]
 DIFFERENTIABLE = [
     name
     for name in RIGHT
@@ -73,12 +71,12 @@ class Flat:
 
 def flat(program: Program, dtype: str = "float64") -> Flat:
     leaves, tree = jax.tree.flatten(program.arguments(dtype))
-    keys = [_is_key(leaf) for leaf in leaves]
+    keys = [str(jax.random.key_impl(leaf)) if _is_key(leaf) else "" for leaf in leaves]
 
     def function(*arrays: Any) -> list[Any]:
         wrapped = [
-            jax.random.wrap_key_data(x) if is_key else x
-            for x, is_key in zip(arrays, keys, strict=True)
+            jax.random.wrap_key_data(x, impl=impl) if impl else x
+            for x, impl in zip(arrays, keys, strict=True)
         ]
         results = program.function(*jax.tree.unflatten(tree, wrapped))
         return [_words(leaf) for leaf in jax.tree.leaves(results)]
@@ -100,7 +98,7 @@ def assert_same(found: Any, wanted: Any, tolerance: float) -> None:
 
 
 def test_names_are_of_programs() -> None:
-    assert set(BY_NAME) > {*REFUSED, *NOT_LOWERED, *OTHER_GRADIENTS, *ONLY_FLOAT64}
+    assert set(BY_NAME) > {*REFUSED, *OTHER_GRADIENTS, *ONLY_FLOAT64}
 
 
 @pytest.mark.parametrize("name", one_in(4, RIGHT))

@@ -57,11 +57,11 @@ CASES = {
         "%0 = stablehlo.convert %x : (tensor<4xf32>) -> tensor<4xi4>",
         "a value tensor<4xi4> is no array with fixed sizes and a dtype",
     ),
-    "random numbers of XLA's": (
+    "random bits with signs": (
         "%s = stablehlo.constant dense<0> : tensor<2xui64>\n"
         "%0, %1 = stablehlo.rng_bit_generator %s, algorithm = DEFAULT : "
-        "(tensor<2xui64>) -> (tensor<2xui64>, tensor<4xui32>)",
-        "stablehlo.rng_bit_generator makes numbers of XLA's own generator",
+        "(tensor<2xui64>) -> (tensor<2xui64>, tensor<4xi32>)",
+        "stablehlo.rng_bit_generator with dtype int32",
     ),
     "a comparator of sums": (
         SORT.format(

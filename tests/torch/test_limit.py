@@ -69,6 +69,11 @@ def test_a_refused_limit_proposes_nothing_that_cannot_be_given() -> None:
     assert "donate" not in str(caught.value)
 
 
+def test_the_largest_of_no_elements_is_refused() -> None:
+    with pytest.raises(errors.ShapeError, match="of no elements"):
+        tracer.torch.limit(lambda x: x.max())(torch.ones(0))
+
+
 def test_check_compares_with_eager_torch(monkeypatch) -> None:
     limited = tracer.torch.limit(kernel, memory_limit="1MB")
     found = limited.check(X, X)

@@ -133,6 +133,7 @@ from tracer.lax.products import (
     dot,
     dot_general,
 )
+from tracer.lax.random_bits import RandomAlgorithm, rng_bit_generator
 from tracer.lax.reductions import (
     argmax,
     argmin,
@@ -199,6 +200,7 @@ __all__ = [
     "GatherDimensionNumbers",
     "GatherScatterMode",
     "Precision",
+    "RandomAlgorithm",
     "RoundingMethod",
     "ScatterDimensionNumbers",
     "abs",
@@ -326,6 +328,7 @@ __all__ = [
     "rem",
     "reshape",
     "rev",
+    "rng_bit_generator",
     "round",
     "rsqrt",
     "scan",

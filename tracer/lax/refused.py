@@ -7,10 +7,6 @@ _COLLECTIVE = (
     "several devices is partitioned from its shardings",
     "reduce the axis itself, outside of vmap; or place the arguments with tracer.sharding",
 )
-_GENERATOR = (
-    "makes numbers of XLA's own generator, which differ from device to device",
-    "use tracer.random",
-)
 _PROGRAM = ("is of JAX's own programs", "leave it out")
 
 REFUSED: dict[str, tuple[str, str]] = {
@@ -40,7 +36,10 @@ REFUSED: dict[str, tuple[str, str]] = {
         "says where a value inside of a program is",
         "place the arguments with tracer.sharding; the partition of the rest follows from them",
     ),
-    **dict.fromkeys(("rng_bit_generator", "rng_uniform"), _GENERATOR),
+    "rng_uniform": (
+        "makes numbers of XLA's own generator, which differ from call to call",
+        "use tracer.random",
+    ),
     **dict.fromkeys(
         ("after_all", "create_token", "composite", "dce_sink", "stage", "shape_as_value"), _PROGRAM
     ),

@@ -23,7 +23,9 @@ from tracer.errors import UnsupportedError
 from tracer.jax.rules.calls import evaluate_function
 from tracer.jax.table import Equation, rule
 from tracer.jax.types import key_shape
+from tracer.lax.bits import as_bits
 from tracer.numpy.ufunc import full_like
+from tracer.random.bit_generators import philox, threefry
 from tracer.random.threefry import encrypt
 
 _UINT32, _UINT64 = np.dtype("uint32"), np.dtype("uint64")
@@ -120,6 +122,17 @@ def threefry2x32(equation: Equation, *words: Array) -> Sequence[Array]:
     shape = equation.result.shape
     first, second, x, y = (broadcast(word, shape) for word in words)
     return encrypt(first, second, x, y)
+
+
+@rule("rng_bit_generator")
+def rng_bit_generator(equation: Equation, state: Array) -> Sequence[Array]:
+    """Make bits of a state by XLA's generators; "default" is the one of CPUs and GPUs."""
+    words = state if state.dtype == _UINT64 else as_bits(reshape(state, (2, 2)), _UINT64)
+    make = threefry if equation.params["algorithm"].name == "RNG_THREE_FRY" else philox
+    dtype = np.dtype(equation.params["dtype"])
+    shape = tuple(map(int, equation.params["shape"]))
+    after, bits = make(words, shape=shape, width=8 * dtype.itemsize)
+    return [reshape(as_bits(after, state.dtype), state.shape), bits]
 
 
 @rule("iota_2x32_shape")

@@ -54,6 +54,5 @@ refuse(
 refuse(
     "makes numbers of XLA's own generator, which differ from device to device",
     'use the default keys: jax.random.key(0), impl="threefry2x32"',
-    "rng_bit_generator",
     "rng_uniform",
 )

@@ -47,7 +47,6 @@ refuse(
     "makes numbers of XLA's own generator, which differ from device to device",
     'use a generator that is written out, as the keys of jax.random.key(0, impl="threefry2x32")',
     "stablehlo.rng",
-    "stablehlo.rng_bit_generator",
 )
 refuse(
     "works on quantised numbers",

@@ -11,6 +11,7 @@ from tracer import ops
 from tracer.array.array import Array
 from tracer.array.convert import broadcast, convert, reshape
 from tracer.array.dispatch import apply
+from tracer.errors import ShapeError
 from tracer.ir import Op, ShapeDtype
 from tracer.numpy.ufunc import compare, full_like, is_nonzero, select
 from tracer.torch.rules.operands import axes_of, axis_of, filled, kept
@@ -97,7 +98,14 @@ def unbiased_variance(
 
 def _extreme(op: Op) -> Any:
     def reduce(node: Node, x: Array, dim: Any = (), keepdim: bool = False) -> Array:
-        return _reduced(op, x, axes_of(dim, x.ndim), node.result.shape)
+        axes = axes_of(dim, x.ndim)
+        if not all(x.shape[axis] for axis in axes):
+            # torch's own trace lets the largest of all elements pass.
+            raise ShapeError(
+                f"the largest or smallest element of no elements ({x.type})",
+                mend="leave empty tensors out before",
+            )
+        return _reduced(op, x, axes, node.result.shape)
 
     return reduce
 
@@ -124,8 +132,9 @@ RULES["aten.min.dim"] = _extreme_and_place(ops.reduce_minimum, ops.argmin)
 
 def _place(find: Op) -> Any:
     def reduce(node: Node, x: Array, dim: Any = None, keepdim: bool = False) -> Array:
-        flat = reshape(x, (x.size,)) if dim is None or x.ndim == 0 else x
-        axis = 0 if flat is not x else axis_of(dim, x.ndim)
+        of_all = dim is None or x.ndim == 0
+        flat = reshape(x, (x.size,)) if of_all else x
+        axis = 0 if of_all else axis_of(dim, x.ndim)
         found = apply(find, flat, axis=axis, index_dtype=node.result.dtype)
         return reshape(found, node.result.shape)
 
