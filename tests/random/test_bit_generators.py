@@ -8,7 +8,7 @@ import pytest
 import tracer
 import tracer.numpy as tnp
 from tracer import errors, lax
-from tracer.random.bit_generators import philox
+from tracer.numpy.bit_generators import philox
 
 pytestmark = pytest.mark.xla
 

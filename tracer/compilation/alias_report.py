@@ -10,14 +10,9 @@ from tracer import lowering
 from tracer.errors import DonationWarning, user_source
 from tracer.ir import Graph, Node
 from tracer.lowering import ArrayCopy, Place
-from tracer.optimizer.alias.donations import Alias, Donations, match_donations
-from tracer.optimizer.alias.report import (
-    AliasReport,
-    AliasRow,
-    CopyRow,
-    UnusedRow,
-    updates_of,
-)
+from tracer.optimizer.alias.donations import Alias
+from tracer.optimizer.alias.report import AliasReport, AliasRow, CopyRow, UnusedRow
+from tracer.optimizer.alias.sharing import Sharing
 from tracer.target import current_target
 
 
@@ -27,22 +22,22 @@ class Compiled:
 
     Attributes
     ----------
-    graph : Graph
+    sharing : Sharing
+        What the compiler was asked to do, and what our model says.
     execute : Executable
-    donations : Donations
-        What the compiler was asked to do.
     arguments, results : tuple of str
         Names of the inputs and of the outputs; captured arrays come after the arguments.
-    argument_count : int
-        Inputs from here on are captured.
     """
 
-    graph: Graph
+    sharing: Sharing
     execute: lowering.Executable
-    donations: Donations
     arguments: tuple[str, ...]
     results: tuple[str, ...]
-    argument_count: int
+
+    @property
+    def graph(self) -> Graph:
+        """The program as it was compiled."""
+        return self.sharing.graph
 
 
 def unused_rows(program: Compiled) -> tuple[UnusedRow, ...]:
@@ -50,10 +45,10 @@ def unused_rows(program: Compiled) -> tuple[UnusedRow, ...]:
     names, types = program.arguments, program.graph.input_types
     rows = [
         UnusedRow(names[item.argument], str(item.type), item.type.nbytes, item.reason)
-        for item in program.donations.unmatched
+        for item in program.sharing.donations.unmatched
     ]
     kept = program.execute.aliases
-    for argument, result in program.donations.pairs.items():
+    for argument, result in program.sharing.donations.pairs.items():
         if kept.get(argument) != result:
             reason = f"XLA did not keep it for {program.results[result]}"
             type = types[argument]
@@ -78,19 +73,17 @@ def alias_report(program: Compiled) -> AliasReport:
     kept = program.execute.aliases.items()
     aliases = tuple(
         _alias_row(program, item)
-        for item in program.donations.aliases
+        for item in program.sharing.donations.aliases
         if (item.argument, item.result) in kept
     )
-    donated = frozenset(program.execute.donate)
-    possible = match_donations(program.graph, range(program.argument_count)).aliases
     could = tuple(
         _alias_row(program, item)
-        for item in possible
-        if item.argument not in donated and item.nbytes >= current_target().sizes.copy_bytes
+        for item in program.sharing.possible
+        if item.nbytes >= current_target().sizes.copy_bytes
     )
     copies = [_Explained(program, copy).row() for copy in program.execute.copies if _is_large(copy)]
     copies.sort(key=lambda row: -row.nbytes * row.times)
-    updates = updates_of(program.graph, donated)
+    updates = program.sharing.updates
     return AliasReport(aliases, unused_rows(program), could, updates, tuple(copies))
 
 
@@ -144,7 +137,7 @@ class _Explained:
             what = f"{what}: {result} is the same"
         elif target.kind == "loop":
             what = f"{what}: a loop begins with it"
-        if index >= self.program.argument_count:
+        if index >= self.program.sharing.argument_count:
             return what, "pass it as an argument and donate it"
         return what, "donate it"
 

@@ -12,8 +12,8 @@ from tracer.compilation.candidates import CandidateSearch, predicted_for
 from tracer.compilation.retracing import Mode
 from tracer.compilation.task import Task
 from tracer.ir import Graph
-from tracer.optimizer.alias.donations import match_donations
 from tracer.optimizer.alias.report import UnusedRow
+from tracer.optimizer.alias.sharing import Sharing
 from tracer.optimizer.budget import spending
 from tracer.optimizer.candidates import CandidateRow
 from tracer.optimizer.loops.split import LoopRow
@@ -124,12 +124,10 @@ def in_users_names(
     own = out_tree.num_leaves
     more = [f"what is written into {names[i]}" for i, place in traced.written if place >= own]
     return Compiled(
-        graph,
+        Sharing(graph, frozenset(task.donated), len(names)),
         execute,
-        match_donations(graph, task.donated),
         (*names, *captured),
         (*(f"result{path}" for path in paths), *more),
-        len(names),
     )
 
 

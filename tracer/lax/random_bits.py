@@ -12,8 +12,8 @@ from tracer.array.convert import as_array, reshape
 from tracer.errors import DTypeError, ShapeError
 from tracer.ir import as_dtype
 from tracer.lax.bits import as_bits
+from tracer.numpy.bit_generators import philox, threefry
 from tracer.numpy.creation import checked_shape
-from tracer.random.bit_generators import philox, threefry
 
 
 class RandomAlgorithm(Enum):

@@ -23,14 +23,11 @@ from tracer.array.dispatch import apply, compound, from_host
 from tracer.array.promotion import Dtype
 from tracer.errors import DTypeError, ShapeError
 from tracer.ir import as_dtype
+from tracer.numpy.bit_generators import encrypt
 from tracer.numpy.creation import checked_shape
 from tracer.numpy.ufunc import full_like
 
 _UINT32, _UINT64 = as_dtype("uint32"), as_dtype("uint64")
-_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
-"""Table 2 of the paper, for words of 32 bits."""
-_PARITY = 0x1BD11BDA
-_GROUPS = 5
 _UINTS = {8: as_dtype("uint8"), 16: as_dtype("uint16"), 32: _UINT32, 64: _UINT64}
 
 
@@ -237,28 +234,6 @@ def _threefry(key: Array, first: Array, second: Array) -> tuple[Array, Array]:
     return encrypt(one, two, first, second)
 
 
-def encrypt(one: Array, two: Array, x: Array, y: Array) -> tuple[Array, Array]:
-    """Encrypt pairs of words (x, y) under the keys (one, two): uint32 arrays of one shape."""
-    parity = apply(ops.xor, one, two)
-    schedule = [one, two, apply(ops.xor, parity, full_like(parity, _PARITY))]
-    x = apply(ops.add, x, schedule[0])
-    y = apply(ops.add, y, schedule[1])
-    for group in range(_GROUPS):
-        for distance in _ROTATIONS[group % 2]:
-            x = apply(ops.add, x, y)
-            y = apply(ops.xor, x, _rotated(y, distance))
-        x = apply(ops.add, x, schedule[(group + 1) % 3])
-        injected = apply(ops.add, schedule[(group + 2) % 3], full_like(x, group + 1))
-        y = apply(ops.add, y, injected)
-    return x, y
-
-
 def _word(key: Array, index: int, shape: tuple[int, ...]) -> Array:
     word = apply(ops.slice, key, start=(index,), limit=(index + 1,), strides=(1,))
     return broadcast(reshape(word, ()), shape)
-
-
-def _rotated(x: Array, distance: int) -> Array:
-    left = apply(ops.shift_left, x, full_like(x, distance))
-    right = apply(ops.shift_right_logical, x, full_like(x, 32 - distance))
-    return apply(ops.or_, left, right)

@@ -24,9 +24,8 @@ from tracer.jax.rules.calls import evaluate_function
 from tracer.jax.table import Equation, rule
 from tracer.jax.types import key_shape
 from tracer.lax.bits import as_bits
+from tracer.numpy.bit_generators import encrypt, philox, threefry
 from tracer.numpy.ufunc import full_like
-from tracer.random.bit_generators import philox, threefry
-from tracer.random.threefry import encrypt
 
 _UINT32, _UINT64 = np.dtype("uint32"), np.dtype("uint64")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tracer.array.array import Array
-from tracer.random.bit_generators import STATES, philox, threefry
+from tracer.numpy.bit_generators import STATES, philox, threefry
 from tracer.stablehlo.table import Instruction, rule
 
 

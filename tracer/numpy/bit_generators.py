@@ -1,7 +1,8 @@
-"""The bit generators of StableHLO's `rng_bit_generator`, with XLA's numbers on CPUs and GPUs.
+"""Hashes of counters, and the generators of StableHLO's `rng_bit_generator` that are made of them.
 
-A state is two or three uint64: a key, and a counter that moves on by each call. As Threefry's bits
-in threefry.py, all consists of element-wise integer ops on `iota`: a plan can cut it.
+Threefry-2x32 is that of tracer.random too. Generators have XLA's numbers on CPUs and GPUs: a state
+is two or three uint64, a key and a counter that moves on by each call. All consists of element-wise
+integer ops on `iota`, so a plan can cut it.
 
 References
 ----------
@@ -19,9 +20,12 @@ from tracer.array.convert import broadcast, convert, reshape
 from tracer.array.dispatch import apply, compound
 from tracer.ir import as_dtype
 from tracer.numpy.ufunc import compare, full_like, select
-from tracer.random.threefry import encrypt
 
 _UINT32, _UINT64 = as_dtype("uint32"), as_dtype("uint64")
+_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+"""Table 2 of the paper, for words of 32 bits."""
+_PARITY = 0x1BD11BDA
+_GROUPS = 5
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 _WEYL = (0x9E3779B9, 0xBB67AE85)
 """Section 5.3 of the paper: what Philox4x32 multiplies words by, and adds to its keys."""
@@ -46,10 +50,10 @@ def philox(state: Array, *, shape: tuple[int, ...], width: int) -> tuple[Array, 
     size, words = math.prod(shape), 2 if width == 64 else 1
     count = -(-size * words // 4)
     key, *counter = (_element(state, i) for i in range(state.shape[0]))
-    # A state of two words has no room for the lower half of the counter: it starts at the key.
+    # A state of two words has room for half of the counter: the upper half is the key.
     low, high = counter if len(counter) == 2 else (counter[0], key)
     steps = apply(ops.iota, shape=(count,), dtype=_UINT64, dimension=0)
-    blocks = _philox4x32([*_words(*_advanced(low, high, steps))], [*_words(key)])
+    blocks = _philox4x32(_words(*_advanced(low, high, steps)), _words(key))
     if width == 64:
         blocks = [_joined(*blocks[:2]), _joined(*blocks[2:])]
     columns = [reshape(block, (count, 1)) for block in blocks]
@@ -148,3 +152,25 @@ def _element(state: Array, i: int) -> Array:
 
 def _state(*words: Array) -> Array:
     return apply(ops.concatenate, *(reshape(word, (1,)) for word in words), dimension=0)
+
+
+def encrypt(one: Array, two: Array, x: Array, y: Array) -> tuple[Array, Array]:
+    """Encrypt pairs of words (x, y) under the keys (one, two): uint32 arrays of one shape."""
+    parity = apply(ops.xor, one, two)
+    schedule = [one, two, apply(ops.xor, parity, full_like(parity, _PARITY))]
+    x = apply(ops.add, x, schedule[0])
+    y = apply(ops.add, y, schedule[1])
+    for group in range(_GROUPS):
+        for distance in _ROTATIONS[group % 2]:
+            x = apply(ops.add, x, y)
+            y = apply(ops.xor, x, _rotated(y, distance))
+        x = apply(ops.add, x, schedule[(group + 1) % 3])
+        injected = apply(ops.add, schedule[(group + 2) % 3], full_like(x, group + 1))
+        y = apply(ops.add, y, injected)
+    return x, y
+
+
+def _rotated(x: Array, distance: int) -> Array:
+    left = apply(ops.shift_left, x, full_like(x, distance))
+    right = apply(ops.shift_right_logical, x, full_like(x, 32 - distance))
+    return apply(ops.or_, left, right)
