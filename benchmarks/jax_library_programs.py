@@ -51,8 +51,24 @@ def _flax() -> Any:
             x = nn.GroupNorm(2, param_dtype="float64")(x)
             return nn.log_softmax(nn.Dense(5, param_dtype="float64")(x.reshape(len(x), -1)))
 
-    block, net = Block(), Net()
+    class Recurrent(nn.Module):
+        @nn.compact
+        def __call__(self, x: Any) -> Any:
+            cell = nn.OptimizedLSTMCell(4, param_dtype="float64")
+            h = nn.RNN(cell)(x)
+            return nn.Dense(2, param_dtype="float64")(h[:, -1])
+
+    class Words(nn.Module):
+        @nn.compact
+        def __call__(self, words: Any) -> Any:
+            table = nn.Embed(11, 8, param_dtype="float64")
+            return table.attend(nn.RMSNorm(param_dtype="float64")(table(words)))
+
+    block, net, recurrent, language = Block(), Net(), Recurrent(), Words()
+    words = jnp.arange(6).reshape(2, 3)
     with jax.enable_x64(True):
+        of_recurrent = recurrent.init(jax.random.key(2), jnp.ones((2, 5, 3)))
+        of_language = language.init(jax.random.key(3), words)
         params = block.init(jax.random.key(0), jnp.ones((2, 6, 8)))
         of_net = net.init(jax.random.key(1), jnp.ones((2, 8, 8, 1)))
 
@@ -71,6 +87,18 @@ def _flax() -> Any:
             "convolutional net, gradient",
             jax.grad(lambda p, x: -net.apply(p, x)[:, 0].mean()),
             (lambda _: of_net, normal(2, 8, 8, 1)),
+            False,
+        ),
+        (
+            "LSTM, gradient",
+            jax.grad(lambda p, x: (recurrent.apply(p, x) ** 2).sum()),
+            (lambda _: of_recurrent, normal(2, 5, 3)),
+            False,
+        ),
+        (
+            "words by their embeddings, gradient",
+            jax.grad(lambda p: -jax.nn.log_softmax(language.apply(p, words))[..., 1].sum()),
+            (lambda _: of_language,),
             False,
         ),
     ]
@@ -126,8 +154,12 @@ def _equinox() -> Any:
     with jax.enable_x64(True):
         mlp = eqx.nn.MLP(3, 2, 8, 2, key=jax.random.key(0))
         cell = eqx.nn.GRUCell(3, 4, key=jax.random.key(1))
+        attention = eqx.nn.MultiheadAttention(2, 4, key=jax.random.key(2))
+        conv = eqx.nn.Conv1d(2, 3, 3, padding=1, key=jax.random.key(3))
         params, static = eqx.partition(mlp, eqx.is_array)
         of_cell, rest = eqx.partition(cell, eqx.is_array)
+        of_attention, around = eqx.partition(attention, eqx.is_array)
+        of_conv, beside = eqx.partition(conv, eqx.is_array)
 
     def loss(p: Any, x: Any) -> Any:
         return (jax.vmap(eqx.combine(p, static))(x) ** 2).mean()
@@ -144,6 +176,18 @@ def _equinox() -> Any:
             False,
         ),
         ("GRU in a scan", recurrent, (lambda _: of_cell, normal(6, 3)), False),
+        (
+            "attention, gradient",
+            jax.grad(lambda p, x: (eqx.combine(p, around)(x, x, x) ** 2).sum()),
+            (lambda _: of_attention, normal(5, 4)),
+            False,
+        ),
+        (
+            "convolution, gradient",
+            jax.grad(lambda p, x: (jax.vmap(eqx.combine(p, beside))(x) ** 2).sum()),
+            (lambda _: of_conv, normal(3, 2, 7)),
+            False,
+        ),
     ]
 
 
@@ -155,9 +199,33 @@ def _haiku() -> Any:
             lambda x: hk.Linear(2)(jax.nn.silu(hk.LayerNorm(-1, True, True)(hk.Linear(5)(x))))
         )
     )
+    seen = hk.without_apply_rng(
+        hk.transform(
+            lambda x: hk.dynamic_unroll(hk.LSTM(4), x, hk.LSTM(4).initial_state(x.shape[1]))[0]
+        )
+    )
+    image = hk.without_apply_rng(
+        hk.transform(
+            lambda x: hk.Linear(3)(hk.Flatten()(hk.AvgPool(2, 2, "SAME")(hk.Conv2D(4, 3)(x))))
+        )
+    )
     with jax.enable_x64(True):
         params = net.init(jax.random.PRNGKey(0), jnp.ones((2, 3)))
+        of_seen = seen.init(jax.random.PRNGKey(1), jnp.ones((5, 2, 3)))
+        of_image = image.init(jax.random.PRNGKey(2), jnp.ones((2, 6, 6, 1)))
     return [
+        (
+            "LSTM, unrolled, gradient",
+            jax.grad(lambda p, x: (seen.apply(p, x) ** 2).sum()),
+            (lambda _: of_seen, normal(5, 2, 3)),
+            False,
+        ),
+        (
+            "convolution and pooling, gradient",
+            jax.grad(lambda p, x: (image.apply(p, x) ** 2).sum()),
+            (lambda _: of_image, normal(2, 6, 6, 1)),
+            False,
+        ),
         (
             "MLP with normalisation, gradient",
             jax.grad(lambda p, x: (net.apply(p, x) ** 2).sum()),
@@ -184,7 +252,41 @@ def _diffrax() -> Any:
             stepsize_controller=diffrax.PIDController(rtol=1e-6, atol=1e-8),
         ).ys
 
-    return [("an ODE by Dopri5", solve, (normal(3), positive(3)), False)]
+    def decay(y: Any, k: Any) -> Any:
+        return diffrax.diffeqsolve(
+            diffrax.ODETerm(lambda t, y, a: -a * y),
+            diffrax.Tsit5(),
+            0.0,
+            1.0,
+            0.1,
+            y,
+            args=k,
+            adjoint=diffrax.RecursiveCheckpointAdjoint(checkpoints=4),
+            max_steps=64,
+            throw=False,
+        ).ys.sum()
+
+    def noisy(y: Any, k: Any) -> Any:
+        path = diffrax.UnsafeBrownianPath(shape=(3,), key=jax.random.key(5))
+        terms = diffrax.MultiTerm(
+            diffrax.ODETerm(lambda t, y, a: -a * y),
+            diffrax.ControlTerm(lambda t, y, a: 0.1 * jnp.eye(3), path),
+        )
+        return diffrax.diffeqsolve(
+            terms, diffrax.Euler(), 0.0, 1.0, 0.1, y, args=k, throw=False,
+            adjoint=diffrax.DirectAdjoint(), max_steps=16,
+        ).ys  # fmt: skip
+
+    return [
+        ("an ODE by Dopri5", solve, (normal(3), positive(3)), False),
+        (
+            "an ODE's gradient by checkpoints",
+            jax.grad(decay, (0, 1)),
+            (normal(3), positive(3)),
+            False,
+        ),
+        ("a stochastic equation by Euler", noisy, (normal(3), positive(3)), False),
+    ]
 
 
 def _jaxopt() -> Any:
@@ -194,8 +296,18 @@ def _jaxopt() -> Any:
         solver = jaxopt.LBFGS(lambda w: ((x @ w - y) ** 2).mean() + (w**2).sum(), maxiter=5)
         return solver.run(jnp.zeros(x.shape[1])).params
 
+    def implicit(y: Any) -> Any:
+        def least(c: Any) -> Any:
+            solver = jaxopt.GradientDescent(
+                lambda w, c: ((w - c) ** 2).sum() + (w**4).sum(), maxiter=20, tol=0.0
+            )
+            return solver.run(jnp.zeros(4), c).params.sum()
+
+        return jax.value_and_grad(least)(y)
+
     return [
         ("LBFGS", fit, (normal(9, 3), normal(9)), False),
+        ("gradient descent and its implicit gradient", implicit, (positive(4),), False),
         ("projection on a simplex", jaxopt.projection.projection_simplex, (normal(7),), False),
     ]
 
@@ -213,7 +325,35 @@ def _optimistix() -> Any:
             ),
             (positive(3),),
             False,
-        )
+        ),
+        (
+            "least squares by Levenberg and Marquardt",
+            lambda a: (
+                optx.least_squares(
+                    lambda x, a: (x**2 - a, x - 1),
+                    optx.LevenbergMarquardt(1e-9, 1e-9),
+                    jnp.ones(3),
+                    a,
+                    throw=False,
+                ).value
+            ),
+            (positive(3),),
+            False,
+        ),
+        (
+            "minimum by BFGS",
+            lambda a: (
+                optx.minimise(
+                    lambda x, a: ((x**2 - a) ** 2).sum(),
+                    optx.BFGS(1e-9, 1e-9),
+                    jnp.ones(3),
+                    a,
+                    throw=False,
+                ).value
+            ),
+            (positive(3),),
+            False,
+        ),
     ]
 
 
@@ -233,7 +373,24 @@ def _lineax() -> Any:
             ),
             (normal(4, 4), normal(4)),
             False,
-        )
+        ),
+        (
+            "a solution by LU and its gradient",
+            jax.grad(
+                lambda a, b: lx.linear_solve(
+                    lx.MatrixLinearOperator(a + 4 * jnp.eye(4)), b, lx.LU(), throw=False
+                ).value.sum(),
+                (0, 1),
+            ),
+            (normal(4, 4), normal(4)),
+            False,
+        ),
+        (
+            "least squares by QR",
+            lambda a, b: lx.linear_solve(lx.MatrixLinearOperator(a), b, lx.QR(), throw=False).value,
+            (normal(6, 3), normal(6)),
+            False,
+        ),
     ]
 
 
@@ -250,7 +407,21 @@ def _tinygp() -> Any:
             jax.value_and_grad(likelihood),
             (lambda rng: np.float64(0.3) * np.ones(()), normal(20), normal(20)),
             False,
-        )
+        ),
+        (
+            "mean and variance at new points",
+            lambda x, y, new: tuple(
+                getattr(
+                    tinygp.GaussianProcess(tinygp.kernels.Matern52(1.5), x, diag=0.1)
+                    .condition(y, new)
+                    .gp,
+                    name,
+                )
+                for name in ("loc", "variance")
+            ),
+            (normal(12), normal(12), normal(5)),
+            False,
+        ),
     ]
 
 
@@ -264,7 +435,19 @@ def _numpyro() -> Any:
         s = numpyro.sample("s", dist.HalfNormal(1.0))
         numpyro.sample("y", dist.Normal(x @ w, s), obs=y)
 
+    def leapfrogs(w: Any, x: Any, y: Any) -> Any:
+        from numpyro.infer.hmc_util import velocity_verlet
+
+        def potential(w: Any) -> Any:
+            return -log_density(model, (x, y), {}, {"w": w, "s": jnp.ones(())})[0]
+
+        start, step = velocity_verlet(potential, lambda _, r: (r**2).sum() / 2)
+        return jax.lax.fori_loop(
+            0, 5, lambda _, state: step(0.01, jnp.ones(3), state), start(w, jnp.ones(3))
+        ).z
+
     return [
+        ("leapfrog steps", leapfrogs, (normal(3), normal(9, 3), normal(9)), False),
         (
             "log density and gradient",
             jax.value_and_grad(
@@ -272,7 +455,7 @@ def _numpyro() -> Any:
             ),
             (normal(3), normal(9, 3), normal(9)),
             False,
-        )
+        ),
     ]
 
 
@@ -286,7 +469,17 @@ def _blackjax() -> Any:
             1
         ]
 
-    return [("Hamiltonian Monte Carlo", sample, (normal(3),), False)]
+    def slower(x: Any) -> Any:
+        kernel = blackjax.nuts(lambda q: -(q**2).sum() / 2, 0.3, jnp.ones(3))
+        keys = jax.random.split(jax.random.key(1), 3)
+        return jax.lax.scan(lambda s, k: (kernel.step(k, s)[0], s.position), kernel.init(x), keys)[
+            1
+        ]
+
+    return [
+        ("Hamiltonian Monte Carlo", sample, (normal(3),), False),
+        ("a sampler without U-turns", slower, (normal(3),), False),
+    ]
 
 
 def _ott() -> Any:
@@ -298,8 +491,15 @@ def _ott() -> Any:
         problem = linear_problem.LinearProblem(pointcloud.PointCloud(x, y, epsilon=0.5))
         return sinkhorn.Sinkhorn(max_iterations=50)(problem).reg_ot_cost
 
+    def low_rank(x: Any, y: Any) -> Any:
+        from ott.solvers.linear import sinkhorn_lr
+
+        problem = linear_problem.LinearProblem(pointcloud.PointCloud(x, y))
+        return sinkhorn_lr.LRSinkhorn(rank=2, max_iterations=20)(problem).reg_ot_cost
+
     return [
-        ("Sinkhorn and gradient", jax.value_and_grad(cost), (normal(9, 2), normal(8, 2)), False)
+        ("Sinkhorn and gradient", jax.value_and_grad(cost), (normal(9, 2), normal(8, 2)), False),
+        ("Sinkhorn of low rank", low_rank, (normal(9, 2), normal(8, 2)), False),
     ]
 
 
@@ -314,7 +514,16 @@ def _distrax() -> Any:
             ).log_prob(x),
             (normal(5), normal(3)),
             True,
-        )
+        ),
+        (
+            "a flow's log density",
+            lambda x, w: distrax.Transformed(
+                distrax.MultivariateNormalDiag(jnp.zeros(3)),
+                distrax.Chain([distrax.Block(distrax.Tanh(), 1), distrax.TriangularAffine(w, x)]),
+            ).log_prob(jnp.tanh(x) / 2),
+            (normal(3), positive(3, 3)),
+            False,
+        ),
     ]
 
 
@@ -327,6 +536,53 @@ def _e3nn() -> Any:
             lambda x: e3nn.spherical_harmonics("0e + 1o + 2e", x, normalize=True).array,
             (normal(5, 3),),
             True,
+        ),
+        (
+            "tensor product",
+            lambda x, y: (
+                e3nn.tensor_product(
+                    e3nn.IrrepsArray("1o + 0e", x), e3nn.IrrepsArray("1o + 0e", y)
+                ).array
+            ),
+            (normal(5, 4), normal(5, 4)),
+            True,
+        ),
+    ]
+
+
+def _jax_md() -> Any:
+    from jax_md import energy, simulate, space
+
+    displacement, shift = space.periodic(4.0)
+    of = energy.lennard_jones_pair(displacement, sigma=0.4, r_cutoff=1.5)
+
+    def moves(x: Any) -> Any:
+        start, step = simulate.nve(of, shift, 1e-3)
+        return jax.lax.fori_loop(
+            0, 4, lambda _, state: step(state), start(jax.random.key(0), x, kT=0.1)
+        ).position
+
+    return [
+        ("energy of pairs and forces", jax.value_and_grad(of), (positive(9, 3),), False),
+        ("steps of constant energy", moves, (positive(9, 3),), False),
+    ]
+
+
+def _gpjax() -> Any:
+    import gpjax
+
+    def likelihood(log_scale: Any, x: Any, y: Any) -> Any:
+        kernel = gpjax.kernels.RBF(lengthscale=jnp.exp(log_scale))
+        prior = gpjax.gps.Prior(mean_function=gpjax.mean_functions.Zero(), kernel=kernel)
+        posterior = prior * gpjax.likelihoods.Gaussian(num_datapoints=12)
+        return gpjax.objectives.conjugate_mll(posterior, gpjax.Dataset(x, y))
+
+    return [
+        (
+            "likelihood of a Gaussian process and gradient",
+            jax.value_and_grad(likelihood),
+            (lambda rng: np.float64(0.3) * np.ones(()), normal(12, 1), normal(12, 1)),
+            False,
         )
     ]
 
@@ -346,4 +602,6 @@ _MAKERS: dict[str, Callable[[], Any]] = {
     "ott": _ott,
     "distrax": _distrax,
     "e3nn_jax": _e3nn,
+    "jax_md": _jax_md,
+    "gpjax": _gpjax,
 }
