@@ -63,7 +63,9 @@ def _parser() -> argparse.ArgumentParser:
     look = commands.add_parser("doctor", help="versions, devices, memory, a self-test")
     look.set_defaults(command=lambda _: "\n".join(doctor()))
     run = commands.add_parser("run", help="run a module")
-    run.add_argument("--args", metavar="FILE", help="arguments, in their order (.npz)")
+    run.add_argument(
+        "--args", metavar="FILE", help="arguments, in their order (.npz, or .npy for one)"
+    )
     run.add_argument("--out", metavar="FILE", help="where the results go (.npz)")
     run.set_defaults(command=_run)
     for command in (plan, run, report):
@@ -134,8 +136,12 @@ def _arguments(options: argparse.Namespace, types: Sequence[Any]) -> list[Any]:
             )
         return []
     try:
-        with np.load(options.args, allow_pickle=False) as file:
-            arrays = [file[name] for name in file.files]
+        loaded = np.load(options.args, allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            arrays = [loaded]
+        else:
+            with loaded as file:
+                arrays = [file[name] for name in file.files]
     except (ValueError, TypeError, EOFError, BadZipFile) as error:
         raise ArgumentError(
             f"{options.args} is no file of arrays: {error}",

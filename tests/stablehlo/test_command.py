@@ -50,6 +50,20 @@ def test_run(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
 
 
 @pytest.mark.xla
+def test_one_argument_may_be_a_file_of_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "negate.mlir"
+    path.write_text("""func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {
+      %0 = stablehlo.negate %x : tensor<3xf32>
+      return %0 : tensor<3xf32>
+    }""")
+    np.save(tmp_path / "in.npy", X)
+    assert main(["run", str(path), "--args", str(tmp_path / "in.npy")]) == 0
+    assert "[-0., -1., -2.]" in capsys.readouterr().out
+
+
+@pytest.mark.xla
 @pytest.mark.parametrize(
     ("arguments", "wanted"),
     [
