@@ -38,7 +38,7 @@ def run_case(case: Case, settings: Settings, environments: Environments, say: Sa
         pythons[system.name] = python
         say(f"{case.experiment}: {case.title}: {system.name}")
         rows[system.name] |= _alone(case, system, settings, python)
-    _check(case, rows)
+    check(case, rows)
     _compare(case, rows, settings, pythons, say)
     return list(rows.values())
 
@@ -98,7 +98,8 @@ def _beside_limit(found: Measurement, limit: int, arguments: int) -> Row:
     }
 
 
-def _check(case: Case, rows: Mapping[str, Row]) -> None:
+def check(case: Case, rows: Mapping[str, Row]) -> None:
+    """Take the values out of the rows of those that ran, and put their errors in."""
     ran = [row for row in rows.values() if row["status"] == "ok"]
     values_of = [row.pop("values") for row in ran]
     expected = case.expected() if case.expected is not None and ran else None

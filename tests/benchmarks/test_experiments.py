@@ -24,7 +24,7 @@ from benchmarks.experiments import (
 from benchmarks.experiments import transformer_model as model
 from benchmarks.experiments.__main__ import EXPERIMENTS, chosen, main
 from benchmarks.experiments.environments import Environments
-from benchmarks.experiments.harness import run_case
+from benchmarks.experiments.harness import check, run_case
 from benchmarks.experiments.records import Case, Row, Settings, System, relative_error
 from examples import sgpr as example
 
@@ -71,6 +71,14 @@ def test_wrong_values_are_seen() -> None:
     assert not row["right"]
     assert "WRONG" in " ".join(report.cells(row))
     assert "values right: 0 of 1" in report.summary([row])
+
+
+def test_without_a_reference_values_are_those_of_the_first_peer() -> None:
+    systems = tuple(System(name, PROGRAMS) for name in ("ours", "peer", "other"))
+    found = {"ours": [1.0, 2.0], "peer": [1.0, 2.1], "other": [1.0, 2.1]}
+    rows = {name: {"status": "ok", "values": values} for name, values in found.items()}
+    check(case(*systems, tolerance=1e-3, beside_peers=True), rows)
+    assert [row["right"] for row in rows.values()] == [False, True, True]
 
 
 @pytest.mark.process
