@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 
 from tracer.optimizer.alias.in_place import in_place_pass
+from tracer.optimizer.alias.loop_fills import separate_fills_pass
+from tracer.optimizer.alias.loop_operands import reused_operands_pass
 from tracer.optimizer.fuse.concatenations import REDUCE_THROUGH_CONCATENATE
 from tracer.optimizer.fuse.duplicate import duplicate_pass
 from tracer.optimizer.fuse.horizontal import horizontal_pass
@@ -344,6 +346,30 @@ TABLE: tuple[PassEntry, ...] = (
         why_here="slices read the same pieces",
         exact="yes",
         make=lambda _: COMMON_SUBEXPRESSIONS,
+        when="where *split* runs",
+    ),
+    PassEntry(
+        option="reuse-operands",
+        stage=Stage.LOOPS,
+        what=(
+            "a loop that reads a value slice by slice and writes another in the same places writes "
+            "over the one that it reads, if nothing else does"
+        ),
+        why_here="behind *split*, which makes such loops; one value by now has one node",
+        exact="yes",
+        make=lambda _: reused_operands_pass(),
+        when="where *split* runs",
+    ),
+    PassEntry(
+        option="separate-fills",
+        stage=Stage.LOOPS,
+        what=(
+            "zeros that loops write their results into are made for each loop, right before it; "
+            "one array of zeros would be kept from the first loop to the last"
+        ),
+        why_here="behind all that merges equal values; loops that reuse an operand need no zeros",
+        exact="yes",
+        make=lambda _: separate_fills_pass(),
         when="where *split* runs",
     ),
     PassEntry(

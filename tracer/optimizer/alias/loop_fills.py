@@ -1,0 +1,83 @@
+"""Separate fills: each loop's result begins as zeros of its own, which are made right before it.
+
+Loops write their results into arrays that begin as zeros. To XLA, and to common subexpressions,
+zeros of one shape are one value: made before the first loop, kept until the last one, and copied
+for each. That is one array more, and a copy instead of a fill. So the number that later loops are
+filled with waits, behind a barrier, for something that their loop reads.
+
+Loops in bodies are left alone: they fill slices, and small barriers are left out there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tracer import ops
+from tracer.ir import Builder, Graph, Node, Value, rebuild
+from tracer.optimizer.passes import Pass, PassLog
+from tracer.target import current_target
+
+Fill = tuple[str, tuple[int, ...], bytes]
+
+
+def separate_fills_pass() -> Pass:
+    """Return the pass that gives each loop fills of its own."""
+    return Pass("separate fills", _separated, bodies=False)
+
+
+def _separated(graph: Graph, log: PassLog) -> Graph:
+    seen: set[Fill] = set()
+    position = {node: i for i, node in enumerate(graph.nodes)}
+
+    def rewrite(
+        builder: Builder, node: Node, operands: tuple[Value, ...]
+    ) -> Sequence[Value] | None:
+        if node.op is not ops.while_:
+            return None
+        new = list(operands)
+        for place, value in enumerate(node.operands):
+            fill = _fill_of(value)
+            if fill is None:
+                continue
+            last = _last_computed(node, value, position) if fill in seen else None
+            seen.add(fill)
+            if last is not None:
+                new[place] = _made_behind(operands[place], operands[last])
+                log.applied.append(f"{value.type} of a loop")
+        return builder.copy(node, tuple(new)) if new != list(operands) else None
+
+    return rebuild(graph, rewrite)
+
+
+def _fill_of(value: Value) -> Fill | None:
+    """Return what tells equal fills, for large ones; None for everything else."""
+    node = value.node
+    if node.op is not ops.broadcast_in_dim or value.type.nbytes < current_target().sizes.copy_bytes:
+        return None
+    number = node.operands[0]
+    if number.node.op is not ops.constant or number.shape != ():
+        return None
+    return str(value.dtype), value.shape, number.node.params["value"].tobytes()
+
+
+def _last_computed(loop: Node, fill: Value, position: dict[Node, int]) -> int | None:
+    """Return the operand of a loop that is computed last, if it is smaller than the fill."""
+    places = [
+        place
+        for place, value in enumerate(loop.operands)
+        if value.node in position
+        and value.type.nbytes < fill.type.nbytes
+        and value.node.op is not ops.constant
+        and _fill_of(value) is None
+    ]
+    return max(places, key=lambda place: position[loop.operands[place].node], default=None)
+
+
+def _made_behind(fill: Value, other: Value) -> Value:
+    """Make a fill that waits for another value."""
+    number, _ = ops.optimization_barrier(fill.node.operands[0], other)
+    made: Value = ops.broadcast_in_dim(number, shape=fill.shape, dimensions=())
+    return made
+
+
+__all__ = ["separate_fills_pass"]
