@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import tracer
@@ -103,6 +104,17 @@ def _chamfer(x: Any, y: Any) -> Any:
     return d.min(1).mean() + d.min(0).mean()
 
 
+def _running(x: Any, y: Any, weights: Any, *, keeps: bool) -> Any:
+    """Sum along columns, rows and columns what is wider by an axis."""
+
+    def step(m: Any, axis: int) -> Any:
+        return tnp.cumsum((tnp.sin(m)[:, :, None] * weights).max(-1), axis=axis)
+
+    first = step(x @ y, 0)
+    second = step(first, 1)
+    return (first, second) if keeps else step(second, 0).max(0)
+
+
 def _both_ways(x: Any) -> Any:
     y = 1 / (1 + x * x)
     return y.sum(1), y.sum(0)
@@ -162,6 +174,12 @@ ACTING: dict[str, Acting] = {
     ),
     "separate-extremes": Acting(tracer.grad(_chamfer), ((700, 3), (900, 3)), options=_limit(1)),
     "split": Acting(_kernel, ((3000,),), options=_limit(1)),
+    "reuse-operands": Acting(
+        partial(_running, keeps=False), ((300, 4), (4, 300), (64,)), options=_limit(0.9)
+    ),
+    "separate-fills": Acting(
+        partial(_running, keeps=True), ((300, 4), (4, 300), (64,)), options=_limit(1.2)
+    ),
     "fusion-merger": Acting(_both_ways, ((600, 600),), "float64", {"split": "never"}),
     "rematerialise": Acting(
         tracer.grad(_layers), ((192, 192), (192, 192)), options=_limit(1.7, split="never")

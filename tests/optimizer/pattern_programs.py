@@ -277,3 +277,41 @@ _STATE_STEPS: list[Callable[..., Any]] = [
     lambda i, s, row, _: tnp.where(i > 1, s, s[:, ::-1]),
     lambda i, s, row, _: s + tnp.stack([row, row], axis=1) * i,
 ]
+
+
+@st.composite
+def handed_on(draw: Any, dtype: str = "float64") -> Program:
+    """Matrices each of which is made of the last one, with rows or columns whole in turn."""
+    shape = tuple(draw(st.sampled_from([1, 2, 3, 5, 8])) for _ in range(2))
+
+    def function(*arrays: Any) -> Any:
+        x, y = arrays
+        d = Algebra(draw, [x + y, y])
+        matrix = d.pool[0]
+        made = [matrix]
+        for _ in range(d.integer(2, 6)):
+            axis = d.integer(0, 1)
+            step = d.choose([tnp.cumsum, tnp.sort, _centred, _turned_twice, _looked_back])
+            matrix = step(matrix, axis)
+            made.append(matrix)
+        found = [matrix.sum(d.integer(0, 1))]
+        if not d.integer(0, 2):
+            found.append(d.choose(made).max(0))
+        if not d.integer(0, 3):
+            found.append(d.choose(made))
+        return tuple(found)
+
+    return _program(draw, [shape, shape], function, dtype)
+
+
+def _centred(x: Any, axis: int) -> Any:
+    return tnp.exp(x - x.max(axis, keepdims=True)) - x.mean(axis, keepdims=True)
+
+
+def _turned_twice(x: Any, axis: int) -> Any:
+    return tnp.cumsum(tnp.sort(x.T, axis), axis).T
+
+
+def _looked_back(x: Any, axis: int) -> Any:
+    """Read the places before, of which a slice has the last ones only."""
+    return x + tnp.roll(tnp.cumsum(x, axis), 1, axis)

@@ -15,6 +15,7 @@ from tests.optimizer.random_programs import Program, programs
 from tracer import lowering
 from tracer.ir import Graph
 from tracer.optimizer.alias.donations import match_donations
+from tracer.optimizer.model.buffers import Buffer
 from tracer.optimizer.model.costs import counted_scratch, packing_bytes
 from tracer.optimizer.model.liveness import (
     Liveness,
@@ -419,3 +420,14 @@ def test_gpus_divide_the_sums_of_products_with_few_results(
     (node,) = graph.nodes
     assert partial_sums_bytes(node, GPU.storage) == parts * node.types[0].nbytes
     assert partial_sums_bytes(node, Target().storage) == 0
+
+
+def test_a_buffer_is_parted_with_all_that_comes_after() -> None:
+    """Zeros that one loop hands on and a later one is written over: what both hold moves along."""
+    graph = traced(lambda x: tnp.exp(tnp.sin(tnp.exp(x))), MATRIX)
+    first, second, third = (node.results[0] for node in graph.nodes)
+    buffer = Buffer(UNIT, 0, 9, values=[first, second, third])
+    assert buffer.before(second) == [first]
+    moved = buffer.split(second, 4)
+    assert (buffer.values, buffer.death) == ([first], 4)
+    assert (moved.values, moved.birth, moved.death) == ([second, third], 4, 9)

@@ -61,16 +61,21 @@ def _fill_of(value: Value) -> Fill | None:
 
 
 def _last_computed(loop: Node, fill: Value, position: dict[Node, int]) -> int | None:
-    """Return the operand of a loop that is computed last, if it is smaller than the fill."""
+    """Return the operand of a loop that is computed last, a small one if there is any.
+
+    What a barrier holds is written over by nothing that is computed from it.
+    """
     places = [
         place
         for place, value in enumerate(loop.operands)
-        if value.node in position
-        and value.type.nbytes < fill.type.nbytes
-        and value.node.op is not ops.constant
-        and _fill_of(value) is None
+        if value.node in position and value.node.op is not ops.constant and _fill_of(value) is None
     ]
-    return max(places, key=lambda place: position[loop.operands[place].node], default=None)
+
+    def rank(place: int) -> tuple[bool, int]:
+        value = loop.operands[place]
+        return value.type.nbytes < fill.type.nbytes, position[value.node]
+
+    return max(places, key=rank, default=None)
 
 
 def _made_behind(fill: Value, other: Value) -> Value:

@@ -44,11 +44,15 @@ class Buffer:
         return last.size == type.size and last.dtype == type.dtype
 
     def split(self, value: Value, written: int) -> Buffer:
-        """Give the last value its own buffer, written at that position."""
-        self.values.remove(value)
-        moved = Buffer(value.type.nbytes, written, self.death, values=[value])
-        self.death = written
+        """Give a value, written at that position, and those after it a buffer of their own."""
+        place = self.values.index(value)
+        moved = Buffer(value.type.nbytes, written, self.death, values=self.values[place:])
+        self.values, self.death = self.values[:place], written
         return moved
+
+    def before(self, value: Value) -> list[Value]:
+        """Return what it holds before a value."""
+        return self.values[: self.values.index(value)]
 
 
 def places_in(available: list[Buffer], types: Sequence[ShapeDtype]) -> list[Buffer | None]:

@@ -128,9 +128,10 @@ class Liveness(Lifetimes):
             if buffer in taken or (index not in unchanged and buffer.death > now):
                 continue
             is_loop = len(unchanged) < len(places)
-            if is_loop and is_computed(operand) and is_in_loop(buffer.values):
+            if is_loop and is_computed(operand) and is_in_loop(buffer.before(operand)):
                 # A kernel may write over a loop's result, but not for another loop's carry.
-                buffer = found[operand] = buffer.split(operand, self.position[operand.node])
+                buffer = buffer.split(operand, self.position[operand.node])
+                found.update(dict.fromkeys(buffer.values, buffer))
             if index not in unchanged:
                 taken.add(buffer)
             places[index] = buffer
