@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -56,3 +56,19 @@ class Run:
 def some(n: int, count: int) -> Array:
     """Return numbers spread over range(n), with the first and the last."""
     return np.unique(np.linspace(0, n - 1, min(n, count)).astype(int))
+
+
+def scaled(results: Sequence[Array]) -> Array:
+    """Return some elements of each result, over the largest of it.
+
+    A result that is rounding only, such as the gradient of what a softmax does not depend on, is
+    over a millionth of the largest of all.
+    """
+    largest = [float(np.abs(result).max(initial=0)) for result in results]
+    least = 1e-6 * max(largest) + 1e-300
+    return np.concatenate(
+        [
+            result.reshape(-1)[some(result.size, 64)] / max(size, least)
+            for result, size in zip(results, largest, strict=True)
+        ]
+    )

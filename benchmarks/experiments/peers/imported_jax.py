@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from benchmarks.experiments.runs import Run, some
+from benchmarks.experiments.runs import Run, scaled
 from benchmarks.unavailable import Unavailable
 
 Made = tuple[Callable[..., Any], tuple[Any, ...]]
@@ -59,12 +59,8 @@ def jitted(program: str, n: int, device: str, cap_bytes: int) -> Run:
 
 
 def few(results: Any) -> Any:
-    """Return some elements of each result, each over the largest of them."""
-    parts = []
-    for leaf in jax.tree.leaves(results):
-        flat = np.asarray(leaf, np.float64).reshape(-1)
-        parts.append(flat[some(len(flat), 64)] / (np.abs(flat).max() + 1e-300))
-    return np.concatenate(parts)
+    """Return some elements of each result."""
+    return scaled([np.asarray(leaf, np.float64) for leaf in jax.tree.leaves(results)])
 
 
 def _normal(*shape: int, seed: int = 0) -> jax.Array:
