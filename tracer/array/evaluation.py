@@ -66,5 +66,8 @@ class Evaluator(Protocol[A]):
     def from_dlpack(self, value: Any) -> A:
         """Copy an object that speaks DLPack to the default device."""
 
+    def place_of(self, code: tuple[int, int]) -> Any:
+        """Return the device of DLPack's code and number."""
+
     def share(self, value: Any, type: ShapeDtype | None = None) -> A:
         """Return an array in the memory of an object that speaks DLPack, which nobody changes."""

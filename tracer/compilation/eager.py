@@ -260,6 +260,10 @@ class LoweringEvaluator:
         host = lowering.to_host(buffer)
         return Array(buffer, ShapeDtype(host.shape, host.dtype), place)
 
+    def place_of(self, code: tuple[int, int]) -> Any:
+        """Return the device of DLPack's code and number."""
+        return lowering.dlpack_device(*code)
+
     def share(self, value: Any, type: ShapeDtype | None = None) -> Array:
         """Return an array in the memory of an object that speaks DLPack, which nobody changes.
 

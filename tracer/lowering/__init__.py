@@ -50,6 +50,7 @@ from tracer.lowering.run.serialized import (
 from tracer.lowering.run.sharded import get_sharded, is_whole_here, local_buffers, put_sharded
 from tracer.lowering.run.transfer import (
     block_until_ready,
+    dlpack_device,
     from_dlpack,
     share_dlpack,
     start_to_host,
@@ -88,6 +89,7 @@ __all__ = [
     "default_device",
     "deserialize",
     "devices",
+    "dlpack_device",
     "find_device",
     "free_bytes",
     "from_dlpack",

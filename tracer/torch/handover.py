@@ -7,7 +7,9 @@ puts them back. Only tensors with gaps (slices with steps) are copied, with a wa
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -15,7 +17,7 @@ from tracer import ops
 from tracer.array.array import Array, get_evaluator
 from tracer.array.convert import transpose
 from tracer.array.dispatch import apply
-from tracer.errors import TensorCopyWarning
+from tracer.errors import TensorCopyWarning, UnsupportedError
 from tracer.torch.types import type_of
 
 _ALIGNMENT = 64
@@ -55,6 +57,27 @@ class Layout:
             return x
         dimensions = tuple(range(x.ndim))
         return apply(ops.broadcast_in_dim, x, shape=self.shape, dimensions=dimensions)
+
+
+def place_of(tensors: Iterable[torch.Tensor], name: str) -> Any:
+    """Return the device that a program of tensors runs on; None for tensors without data.
+
+    Raises
+    ------
+    UnsupportedError
+        They are on several devices.
+    DeviceError
+        They are on a device that tracer does not use.
+    """
+    places = {x.device: x for x in tensors if not x.is_meta}
+    if len(places) > 1:
+        raise UnsupportedError(
+            f"{name}, whose tensors and parameters are on several devices "
+            f"({', '.join(sorted(map(str, places)))})",
+            mend="move them to one with .to(device)",
+        )
+    codes = (x.__dlpack_device__() for x in places.values())
+    return next(map(get_evaluator().place_of, codes), None)
 
 
 def layout_of(tensor: torch.Tensor) -> Layout:
@@ -101,6 +124,10 @@ def from_torch_tensor(tensor: torch.Tensor, layout: Layout, name: str) -> Array:
         _say(value, name)
     # Contiguous memory that is not aligned is copied by jaxlib.
     value = value.contiguous()
+    accelerator = torch.accelerator.current_accelerator()
+    if accelerator is not None and value.device.type == accelerator.type:
+        # What computes it is awaited: the program does not run in torch's stream.
+        torch.accelerator.current_stream(value.device).synchronize()
     return get_evaluator().share(value, type_of(value))
 
 

@@ -18,21 +18,28 @@ from tracer.optimizer.plan import Plan
 from tracer.torch.capture import Captured
 from tracer.torch.draws import Draw
 from tracer.torch.evaluate import check_supported, evaluate
-from tracer.torch.handover import Layout, from_torch_tensor, layout_of, to_torch_tensor
+from tracer.torch.handover import (
+    Layout,
+    from_torch_tensor,
+    layout_of,
+    place_of,
+    to_torch_tensor,
+)
 from tracer.torch.types import type_of
 
 
 @dataclass(frozen=True)
 class Input:
-    """One input of a program: its type, and how it is in memory."""
+    """One input of a program: its type, how it is in memory, and where."""
 
     type: ShapeDtype
     layout: Layout
+    device: torch.device
 
     @classmethod
     def of(cls, tensor: torch.Tensor) -> Input:
         """Return what a program is made for that takes this tensor."""
-        return cls(type_of(tensor), layout_of(tensor))
+        return cls(type_of(tensor), layout_of(tensor), tensor.device)
 
     @property
     def memory_type(self) -> ShapeDtype:
@@ -72,16 +79,18 @@ class Program:
         check_supported(captured.module.graph)
         self.captured = captured
         self.name = name
-        self.inputs = [Input.of(x) for x in (*captured.closed_over, *tensors)]
+        given = (*captured.closed_over, *tensors)
+        self.inputs = [Input.of(x) for x in given]
         self.draws: list[tuple[Any, Draw]] = list(captured.draws.items())
         self.drawn = [Input.of(draw.example) for _, draw in self.draws]
+        self._require_results_here()
         self.names = [
             *(f"tensor {i} that {name} closes over" for i in range(len(captured.closed_over))),
             *(f"argument {i} of {name}" for i in range(len(tensors))),
         ]
         # Tensors are read where torch has them: none is donated.
         self.function: CompiledFunction = compile_imported(
-            _named(self._run, name), donatable=(), **options
+            _named(self._run, name), (), **{**options, "device": place_of(given, name)}
         )
 
     def _run(self, *arrays: Array) -> tuple[Array, ...]:
@@ -125,6 +134,18 @@ class Program:
         count = structure.num_leaves
         leaves = [fixed[i] if i in fixed else next(own) for i in range(count)]
         return pytree.tree_unflatten(leaves, structure)
+
+    def _require_results_here(self) -> None:
+        """Refuse to move results to another device than that of the tensors."""
+        (results,) = self.captured.module.graph.output_node().args
+        there = {x.meta["val"].device for x in results if isinstance(x, torch.fx.Node)}
+        here = {item.device for item in self.inputs} or there
+        if not there <= here:
+            raise UnsupportedError(
+                f"{self.name}, whose results are on {', '.join(sorted(map(str, there - here)))}, "
+                f"and its tensors on {', '.join(sorted(map(str, here)))}",
+                mend="move them outside of the limited function",
+            )
 
     def _require_no_overlap(self, tensors: Sequence[torch.Tensor]) -> None:
         """Refuse to write to memory that two inputs share: their order would matter."""

@@ -214,12 +214,21 @@ def share_dlpack(array: Any) -> tuple[Buffer, Device]:
     DeviceError
         It is on a device that tracer does not use.
     """
-    code, number = array.__dlpack_device__()
-    if code in _DLPACK_HOST_MEMORY:
-        place = find_device("cpu")
-    else:
-        place = find_device(f"{_DLPACK_PLATFORMS.get(code, 'device')}:{number}")
+    place = dlpack_device(*array.__dlpack_device__())
     return shims.import_dlpack(array.__dlpack__(), place.raw), place
+
+
+def dlpack_device(code: int, number: int) -> Device:
+    """Return the device that DLPack knows by a code and a number.
+
+    Raises
+    ------
+    DeviceError
+        tracer does not use it.
+    """
+    if code in _DLPACK_HOST_MEMORY:
+        return find_device("cpu")
+    return find_device(f"{_DLPACK_PLATFORMS.get(code, 'device')}:{number}")
 
 
 def _dlpack_view(array: Any) -> np.ndarray[Any, Any]:
