@@ -48,6 +48,7 @@ from tracer.optimizer.rewrite.match import (
     UNROLL,
     unroll_without_product_pass,
 )
+from tracer.optimizer.rewrite.scatters import SELECT_FOR_SCATTER
 from tracer.optimizer.rewrite.simplify import COMMON_SUBEXPRESSIONS, CONSTANT_FOLDING
 from tracer.optimizer.rewrite.sink import sink_pass
 from tracer.optimizer.rewrite.transposes import TRANSPOSES
@@ -170,6 +171,17 @@ TABLE: tuple[PassEntry, ...] = (
         why_here="patterns see numbers where the user wrote numbers",
         exact="yes",
         make=lambda _: CONSTANT_FOLDING,
+    ),
+    PassEntry(
+        option="select-for-scatter",
+        stage=Stage.AS_TRACED,
+        what=(
+            "one element for each row, scattered into zeros, is a choice by the index: the "
+            "gradient of `take_along_axis` with one index"
+        ),
+        why_here="zeros and indices are as they were written; before all that reads sums",
+        exact="yes, but for the sign of zeros",
+        make=lambda _: SELECT_FOR_SCATTER,
     ),
     PassEntry(
         option="reassociate-solves",
