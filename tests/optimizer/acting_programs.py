@@ -157,6 +157,9 @@ ACTING: dict[str, Acting] = {
     "common-subexpressions": Acting(lambda x: tnp.exp(x).sum() + tnp.exp(x).max(), ((100,),)),
     "constant-folding": Acting(lambda x: x * tnp.sin(tnp.float32(2)), ((3,),)),
     "reassociate-solves": Acting(_solved_product, ((12, 12), (12, 400), (12, 12)), "float64"),
+    "select-for-scatter": Acting(
+        tracer.grad(lambda x: tnp.take_along_axis(x, tnp.arange(9)[:, None], 1).sum()), ((9, 30),)
+    ),
     "apply-rules": Acting(lambda x: tnp.log(1 + tnp.exp(x)), ((100,),)),
     "write-out-inner-products": Acting(_inner_products, ((100, 30), (100, 30))),
     "unroll-short-reductions": Acting(_distances, ((200, 3), (200, 3))),

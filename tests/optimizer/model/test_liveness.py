@@ -12,8 +12,8 @@ import tracer
 import tracer.numpy as tnp
 from tests.optimizer.graphs import legal, traced
 from tests.optimizer.random_programs import Program, programs
-from tracer import lowering
-from tracer.ir import Graph
+from tracer import ShapeDtype, lowering, ops
+from tracer.ir import Builder, Graph
 from tracer.optimizer.alias.donations import match_donations
 from tracer.optimizer.model.buffers import Buffer
 from tracer.optimizer.model.costs import counted_scratch, packing_bytes
@@ -431,3 +431,23 @@ def test_a_buffer_is_parted_with_all_that_comes_after() -> None:
     moved = buffer.split(second, 4)
     assert (buffer.values, buffer.death) == ([first], 4)
     assert (moved.values, moved.birth, moved.death) == ([second, third], 4, 9)
+
+
+def test_what_a_barrier_holds_is_not_written_over() -> None:
+    """XLA asks only for operands that are read by the name that defines them."""
+
+    axes: dict[str, Any] = dict.fromkeys(("lhs_batch", "rhs_batch"), ())
+    axes |= {"lhs_contracting": (1,), "rhs_contracting": (0,)}
+
+    def shares(is_held: bool) -> bool:
+        with Builder() as builder:
+            given, scale = builder.input(ShapeDtype(*MATRIX)), builder.input(ShapeDtype(*MATRIX))
+            x = ops.dot_general(given, given, **axes)
+            if is_held:
+                x, scale = ops.optimization_barrier(x, scale)
+            y = ops.multiply(x, scale)
+            live = Liveness(builder.finish([ops.dot_general(y, y, **axes)]))
+        return live.buffers[y] is live.buffers[x]
+
+    assert shares(is_held=False)
+    assert not shares(is_held=True)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from weakref import WeakKeyDictionary
 
+from tracer import ops
 from tracer.ir import Graph, Node, Value
 from tracer.optimizer.model.buffers import Buffer, live_bytes, move_into_results, places_in
 from tracer.optimizer.model.costs import (
@@ -110,7 +111,14 @@ class Liveness(Lifetimes):
             found[result] = buffer
 
     def _may_overwrite(self, node: Node, value: Value) -> bool:
-        """Tell whether a kernel that reads a value in its own order can be written over it."""
+        """Tell whether a kernel that reads a value in its own order can be written over it.
+
+        XLA asks only for operands that are read by the name that defines them: not for what a
+        barrier holds (`tracer/lowering/emit/barriers.py`).
+        """
+        readers = (value.node, *self.users.get(value, ()))
+        if any(reader.op is ops.optimization_barrier for reader in readers):
+            return False
         if self.is_flat(value) != self.is_flat(node.results[0]):
             return False
         return not (current_target().storage.fuses_reductions and self.reads_reduced(node, value))

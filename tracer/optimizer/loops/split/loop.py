@@ -174,7 +174,16 @@ class SliceEmitter:
         return tuple(operands)
 
     def _slice_of(self, value: Value, axis: int) -> Value:
-        """Return the slice of a value that is stored outside of the loop."""
+        """Return the slice of a value that is stored outside of the loop, or generated.
+
+        Of what is generated from small values the slice alone is: XLA would compute the whole in
+        front of the loop, as it is the same in each trip, and keep it.
+        """
+        node = value.node
+        if node.op is not None and generated_nodes(value, self.region):
+            label = self.subject.rule(node).results[value.index][axis]
+            if self.subject.can_cut(node, label, self.region.length):
+                return self._emit_slice(node, self._chunk(node, label))[value.index]
         return self._slice_stored(self.outer(value), axis)
 
     def _slice_stored(self, value: Value, axis: int) -> Value:
