@@ -156,3 +156,26 @@ def test_the_mask_of_a_long_sequence_is_made_in_bodies() -> None:
     limit = 6 * operand.nbytes + length * length // 8
     loops = loops_of(gradient, operand, operand, operand, limit=limit, machine=Target())
     assert loops[0].axis.startswith(f"axis of {heads} of")
+
+
+@pytest.mark.xla
+def test_bodies_within_bodies_of_the_user_are_no_tiles() -> None:
+    """A branch in a scan in a loop is cut as the program itself is (Sinkhorn of ott does so)."""
+
+    def total(x: Any, y: Any) -> Any:
+        return tnp.exp(-((x[:, None] - y) ** 2)) @ y
+
+    def step(y: Any, i: Any) -> tuple[Any, Any]:
+        again = tracer.cond(i > 1, lambda y: total(y, y) / 1500, lambda y: y, y)
+        return again, again.sum()
+
+    def function(x: Any) -> Any:
+        def body(state: Any) -> Any:
+            return state[0] + 1, tracer.scan(step, state[1], tnp.arange(4))[0]
+
+        return tracer.while_loop(lambda state: state[0] < 3, body, (0, x))[1]
+
+    x = np.random.default_rng(0).standard_normal(1500).astype(np.float32)
+    limited = tracer.compile(function, memory_limit="1MB")
+    assert limited.plan(x).loops
+    np.testing.assert_allclose(limited(x), tracer.compile(function)(x), rtol=1e-4, atol=1e-6)

@@ -76,7 +76,8 @@ def split_graph(
     alike = SplitCache() if alike is None else alike
     rows: list[LoopRow] = []
     refused: dict[str, tuple[str, Source | None]] = {}
-    graph = map_bodies(graph, lambda body: _tile(body, settings, log, rows, alike, depth))
+    # Bodies that are there already are as deep as what holds them: they are no tiles.
+    graph = map_bodies(graph, lambda body: _tile(body, settings, log, rows, alike, depth - 1))
     while True:
         search = RegionSearch(
             Subject(graph, pieces), settings, refused, alike, depth < _MAXIMUM_DEPTH
