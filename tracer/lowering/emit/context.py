@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,6 +33,11 @@ class ModuleContext:
         How many small calls were emitted.
     is_in_small_call : bool
         Whether the insertion point is in the function of a small call.
+    host_calls : list of callable
+        The Python functions that the program calls, by their number in it.
+    order : Operand or None
+        What the last call with an effect returned, which the next one reads: so they keep their
+        order.
     """
 
     platform: str
@@ -41,6 +47,8 @@ class ModuleContext:
     loops: int = 0
     small_calls: int = 0
     is_in_small_call: bool = False
+    host_calls: list[Callable[..., Any]] = field(default_factory=list)
+    order: Any = None
     _tensor_types: dict[ShapeDtype, Any] = field(default_factory=dict)
 
     def tensor_type(self, type: ShapeDtype) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tracer.errors import LoweringError
@@ -24,6 +24,7 @@ def lower_graph(
     platform: str,
     aliases: Mapping[int, int] | None = None,
     placement: Placement | None = None,
+    host_calls: list[Callable[..., Any]] | None = None,
 ) -> Any:
     """Lower a graph to StableHLO for a platform.
 
@@ -38,6 +39,8 @@ def lower_graph(
         inputs: it would pair them with any result of their size, and copy.
     placement : Placement, optional
         How the inputs and outputs are spread over a mesh of devices.
+    host_calls : list of callable, optional
+        Receives the Python functions that the program calls, in the order that XLA wants.
 
     Returns
     -------
@@ -49,7 +52,7 @@ def lower_graph(
     LoweringError
         StableHLO does not accept an op.
     """
-    b = StableHloBuilder(platform)
+    b = StableHloBuilder(platform, host_calls=[] if host_calls is None else host_calls)
     if placement is not None:
         b.mesh_axes = placement.mesh.axis_names
     with make_context(), ir.Location.unknown():

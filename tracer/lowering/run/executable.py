@@ -22,6 +22,7 @@ from tracer.lowering.devices.placement import Placement
 from tracer.lowering.memory.copies import ArrayCopy, aliases_of, copies_of
 from tracer.lowering.memory.stats import Counts, MemoryStats, measure
 from tracer.lowering.run.failures import absent, execution_failure, given_twice
+from tracer.lowering.run.host_calls import Finished, raised_by_host
 from tracer.lowering.run.sharded import xla_sharding
 from tracer.lowering.run.transfer import without_exported
 from tracer.lowering.shims import Buffer
@@ -62,6 +63,8 @@ class Executable:
         What the plan has to say of how it was compiled.
     counts : Counts
         XLA's count of its bytes.
+    calls_host : bool
+        Whether it calls Python while it runs: then a call returns when it has ended.
     asked_aliases : mapping of int to int
         The results that XLA was asked to write over donated inputs; `aliases` is what it did.
     """
@@ -77,8 +80,11 @@ class Executable:
         purpose: str = "",
         notes: tuple[str, ...] = (),
         counts: Counts | None = None,
+        *,
+        calls_host: bool = False,
     ) -> None:
         self.raw = raw
+        self.calls_host = calls_host
         self.notes = notes
         self.counts = counts or Counts.of(raw.get_compiled_memory_stats())
         self.device = device
@@ -130,6 +136,8 @@ class Executable:
             An argument is no buffer.
         ExecutionError
             XLA failed, for one because the device is out of memory.
+        BaseException
+            What a Python function raised that the program calls.
         """
         given: Sequence[Buffer] = buffers
         if self.donate:
@@ -142,6 +150,9 @@ class Executable:
         except TracerError:
             raise
         except (RuntimeError, TypeError) as error:
+            raised = raised_by_host(error) if self.calls_host else None
+            if raised is not None:
+                raise raised from None
             raise execution_failure(error, given) from error
         if self.donate:
             for position in self.donate:
@@ -167,6 +178,8 @@ class Executable:
         is_cpu, placement = self.device.platform == "cpu", self.placement
         if not self.is_here:
             return self._refuse
+        if self.calls_host:
+            return partial(Finished, self.raw)
         if placement is None:
             return self.raw.execute_sharded  # type: ignore[no-any-return]
         start = self._one_at_a_time if is_cpu else self.raw.execute_sharded

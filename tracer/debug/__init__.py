@@ -1,0 +1,6 @@
+"""Look into programs while they run: in loops and branches, and in compiled functions."""
+
+from tracer.control.callbacks import debug_callback as callback
+from tracer.control.callbacks import debug_print as print  # noqa: A004 - named as in JAX
+
+__all__ = ["callback", "print"]
