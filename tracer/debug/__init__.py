@@ -2,5 +2,7 @@
 
 from tracer.control.callbacks import debug_callback as callback
 from tracer.control.callbacks import debug_print as print  # noqa: A004 - named as in JAX
+from tracer.debug.interruption import interruptible
+from tracer.debug.nan_search import nans
 
-__all__ = ["callback", "print"]
+__all__ = ["callback", "interruptible", "nans", "print"]

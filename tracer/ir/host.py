@@ -29,13 +29,22 @@ class HostFunction:
         What is called.
     name : str
         What users read of it.
+    stop : threading.Event or None
+        The function raises once it is set: a program that calls it can be interrupted.
     """
 
-    __slots__ = ("__weakref__", "_key", "_number", "function", "name")
+    __slots__ = ("__weakref__", "_key", "_number", "function", "name", "stop")
 
-    def __init__(self, function: Callable[..., tuple[Any, ...]], name: str, key: Any) -> None:
+    def __init__(
+        self,
+        function: Callable[..., tuple[Any, ...]],
+        name: str,
+        key: Any,
+        stop: threading.Event | None = None,
+    ) -> None:
         self.function = function
         self.name = name
+        self.stop = stop
         # What the key holds by its address must not be collected, or another may get the address.
         self._key = key
         self._number = next(_NUMBERS)

@@ -51,7 +51,11 @@ def _evaluate_debug(
 
 def _lower_debug(b: Any, types: Types, *operands: Any, **params: Any) -> Any:
     call = partial(_evaluate_debug, **params)
-    return b.host_call(types, operands, lambda *arrays: (call(*arrays),), has_effect=True)
+
+    def run(*arrays: Array) -> tuple[Any, ...]:
+        return (call(*arrays),)
+
+    return b.host_call(types, operands, run, has_effect=True, stop=params["function"].stop)
 
 
 def _batch_debug(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from threading import Event
 from typing import Any
 
 import numpy as np
 
 from tracer.ir import ShapeDtype
-from tracer.lowering.emit.context import ModuleContext
+from tracer.lowering.emit.context import HostCall, ModuleContext
 from tracer.lowering.emit.dialect import splat
 from tracer.lowering.emit.values import Operand
 from tracer.lowering.shims import hlo, ir
@@ -26,22 +27,22 @@ def host_call(
     call: Callable[..., tuple[Any, ...]],
     *,
     has_effect: bool,
+    stop: Event | None = None,
 ) -> tuple[Operand, ...]:
     """Emit a call of a Python function of arrays that returns a tuple of arrays of `types`.
 
     One with an effect reads what the one before it returned, an int32 as its first result is: XLA
-    orders calls by what they read alone.
+    orders calls by what they read alone. Once `stop` is set, the function raises.
     """
-    if has_effect:
-        given, inner = [order(b), *operands], call
+    if not has_effect:
+        return _emit(b, types, operands, HostCall(call, stop), has_effect=False)
 
-        def call(_: Any, *arrays: Any) -> tuple[Any, ...]:
-            return inner(*arrays)
-    else:
-        given = [*operands]
-    found = _emit(b, types, given, call, has_effect=has_effect)
-    if has_effect:
-        b.order = found[0]
+    def behind_the_last(_: Any, *arrays: Any) -> tuple[Any, ...]:
+        return call(*arrays)
+
+    given = [order(b), *operands]
+    found = _emit(b, types, given, HostCall(behind_the_last, stop), has_effect=True)
+    b.order = found[0]
     return found
 
 
@@ -54,7 +55,7 @@ def _emit(
     b: ModuleContext,
     types: Sequence[ShapeDtype],
     operands: Sequence[Operand],
-    call: Callable[..., tuple[Any, ...]],
+    call: HostCall,
     *,
     has_effect: bool,
 ) -> tuple[Operand, ...]:

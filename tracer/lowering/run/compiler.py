@@ -13,6 +13,7 @@ from tracer.lowering.cpu.large_values import kernel_options
 from tracer.lowering.devices.device import Device
 from tracer.lowering.devices.placement import Placement, chosen_outputs
 from tracer.lowering.devices.registry import find_device
+from tracer.lowering.emit.context import HostCall
 from tracer.lowering.emit.module import lower_graph
 from tracer.lowering.run import xla_options
 from tracer.lowering.run.executable import Executable
@@ -152,7 +153,7 @@ def _compile(
     overrides: dict[str, Any],
 ) -> Executable:
     require_host_calls(graph, device, placement)
-    host_calls: list[Callable[..., Any]] = []
+    host_calls: list[HostCall] = []
     module = lower_graph(graph, device.platform, dict(aliases), placement, host_calls)
     raws = [place.raw for place in ((device,) if placement is None else placement.mesh.flat)]
     backend = {
@@ -171,7 +172,7 @@ def _compile(
                     compile = device.client.compile
                 places = shims.device_list(*raws)
                 if host_calls:
-                    return compile(module, places, given, list(map(for_xla, host_calls)))
+                    return compile(module, places, given, [*map(for_xla, host_calls)])
                 return compile(module, places, given)
         except RuntimeError as error:
             raise compile_failure(error) from error
@@ -186,7 +187,7 @@ def _compile(
             dict(aliases),
             notes=made.notes,
             counts=made.counts,
-            calls_host=bool(host_calls),
+            host_calls=host_calls,
         )
     outputs = chosen_outputs(made.raw, placement, graph.output_types)
     known = Placement(placement.mesh, placement.inputs, outputs)

@@ -6,6 +6,8 @@ import itertools
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, wait
+from threading import Event
 from typing import Any
 
 from tracer.errors import UnsupportedError
@@ -13,6 +15,7 @@ from tracer.ir import Graph, Node
 from tracer.lowering.devices.device import Device
 from tracer.lowering.devices.hardware import target_of
 from tracer.lowering.devices.placement import Placement
+from tracer.lowering.emit.context import HostCall
 from tracer.lowering.shims import Buffer
 
 _ERROR = "tracer host call error"
@@ -29,12 +32,12 @@ class _HostCallError(RuntimeError):
     """What XLA is told of an error in a Python function: where it is kept."""
 
 
-def for_xla(call: Callable[..., tuple[Any, ...]]) -> Callable[..., tuple[Any, ...]]:
+def for_xla(call: HostCall) -> Callable[..., tuple[Any, ...]]:
     """Return a function for XLA, which makes a text of what a function raises: a number in it."""
 
     def run(*arrays: Any) -> tuple[Any, ...]:
         try:
-            return call(*arrays)
+            return call.run(*arrays)
         except BaseException as error:  # also KeyboardInterrupt: XLA's threads end no process
             raise _HostCallError(f"{_ERROR} {_keep(error)}.") from None
 
@@ -63,14 +66,42 @@ class Finished:
     """A run of a program that calls Python, in the form of jaxlib's results.
 
     It waits until the program has ended: then all that it prints is printed, and errors are raised
-    by the call that they belong to.
+    by the call that they belong to. A program with `stops` ends early where the main thread is
+    interrupted.
     """
 
-    def __init__(self, raw: Any, buffers: Sequence[Buffer]) -> None:
-        self._raw, self._buffers = raw, buffers
+    def __init__(self, raw: Any, stops: Sequence[Event], buffers: Sequence[Buffer]) -> None:
+        self._raw, self._stops, self._buffers = raw, stops, buffers
 
     def consume_with_handlers(self, handlers: list[Any]) -> list[Buffer]:
         """Run, and wait for all results."""
+        if self._stops and threading.current_thread() is threading.main_thread():
+            return self._beside(handlers)
+        return self._run(handlers)
+
+    def _beside(self, handlers: list[Any]) -> list[Buffer]:
+        """Run on another thread: only in Python code is the main thread interrupted."""
+        for stop in self._stops:
+            stop.clear()
+        done: Future[list[Buffer]] = Future()
+
+        def run() -> None:
+            try:
+                done.set_result(self._run(handlers))
+            except BaseException as error:  # raised again in the main thread
+                done.set_exception(error)
+
+        threading.Thread(target=run, name="tracer-interruptible", daemon=True).start()
+        try:
+            return done.result()
+        except BaseException:
+            if not done.done():  # raised here, by a signal: the program ends at its next step
+                for stop in self._stops:
+                    stop.set()
+                wait([done])
+            raise
+
+    def _run(self, handlers: list[Any]) -> list[Buffer]:
         started = self._raw.execute_sharded(self._buffers, with_tokens=True)
         token = started.consume_token()
         results: list[Buffer] = started.consume_with_handlers(handlers)
