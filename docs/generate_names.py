@@ -25,6 +25,7 @@ MODULES = [
     ("jax.lax.linalg", "tracer.lax.linalg"),
     ("jax.nn", "tracer.nn"),
     ("jax.nn.initializers", "tracer.nn.initializers"),
+    ("jax.debug", "tracer.debug"),
     ("jax.random", "tracer.random"),
     ("jax.numpy", "tracer.numpy"),
     ("jax.numpy.linalg", "tracer.numpy.linalg"),

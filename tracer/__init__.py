@@ -3,7 +3,7 @@
 The public names. Arrays and functions of them live in `tracer.numpy`.
 """
 
-from tracer import distributed, lax, nn, numpy, optimizers, random, scipy, sharding, tree
+from tracer import debug, distributed, lax, nn, numpy, optimizers, random, scipy, sharding, tree
 from tracer.array.abstract import block_until_ready, eval_shape, make_graph
 from tracer.array.array import Array
 from tracer.array.defaults import config
@@ -42,6 +42,7 @@ from tracer.control import (
     cond,
     fori_loop,
     map,  # noqa: A004 - named as in JAX
+    pure_callback,
     scan,
     switch,
     while_loop,
@@ -62,6 +63,7 @@ from tracer.errors import (
     LoweringError,
     MemoryLimitError,
     MissingNameError,
+    NanError,
     NotDifferentiableError,
     OutOfMemoryError,
     RangeError,
@@ -109,6 +111,7 @@ __all__ = [
     "LoweringError",
     "MemoryLimitError",
     "MissingNameError",
+    "NanError",
     "NotDifferentiableError",
     "OutOfMemoryError",
     "Plan",
@@ -133,6 +136,7 @@ __all__ = [
     "config",
     "custom_jvp",
     "custom_vjp",
+    "debug",
     "default_device",
     "device_get",
     "device_put",
@@ -156,6 +160,7 @@ __all__ = [
     "nn",
     "numpy",
     "optimizers",
+    "pure_callback",
     "random",
     "register_pytree_node",
     "remat",

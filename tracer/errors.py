@@ -134,6 +134,10 @@ class NotDifferentiableError(TracerError, TypeError):
     """The requested gradient does not exist; the message gives the reason."""
 
 
+class NanError(TracerError, FloatingPointError):
+    """An operation made a NaN out of numbers; raised by `tracer.debug.nans` alone."""
+
+
 class GradientCheckError(TracerError, AssertionError):
     """A derivative differs from the finite difference that it was compared with."""
 

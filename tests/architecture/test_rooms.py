@@ -37,6 +37,7 @@ ROOMS: dict[str, set[str]] = {
     "autodiff": SHARED | {"array", "ops", "ir"},
     "scipy": SHARED | {"autodiff", "numpy", "array", "ops", "ir"},
     "control": SHARED | {"autodiff", "numpy", "array", "ops", "ir"},
+    "debug": SHARED | {"control", "autodiff", "numpy", "array", "ops", "ir"},
     "lax": SHARED | {"autodiff", "control", "numpy", "array", "scipy", "ops", "ir"},
     "random": SHARED | {"numpy", "array", "scipy", "control", "ops", "ir"},
     "optimizers": SHARED | {"control", "autodiff", "numpy", "array", "ops", "ir"},

@@ -173,16 +173,16 @@ def test_one_program_for_one_signature() -> None:
 
 
 def prints(x):
-    jax.debug.print("x = {}", x)
+    jax.debug.print("x = {}", x, ordered=True)
     return x
 
 
 def calls_back(x):
-    return jax.pure_callback(lambda y: y, jax.ShapeDtypeStruct((3,), "float32"), x)
+    return jax.experimental.io_callback(lambda y: y, jax.ShapeDtypeStruct((3,), "float32"), x)
 
 
 def several(x):
-    y = jax.pure_callback(lambda y: y, jax.ShapeDtypeStruct((3,), "float32"), x)
+    y = jax.experimental.io_callback(lambda y: y, jax.ShapeDtypeStruct((3,), "float32"), x)
     return jax.scipy.linalg.schur(jnp.outer(y, y))
 
 
@@ -204,8 +204,8 @@ def leaks(x):
 LEAKED: list = []
 LETTERS = {
     "debug.print": (prints, errors.UnsupportedError, "debug_", "jax.debug.print"),
-    "a callback": (calls_back, errors.UnsupportedError, "pure_callback", "return jax.pure"),
-    "two at once": (several, errors.UnsupportedError, "pure_callback.*also schur", "y = jax.pure"),
+    "a callback": (calls_back, errors.UnsupportedError, "io_callback", "return jax.exp"),
+    "two at once": (several, errors.UnsupportedError, "io_callback.*also schur", "y = jax.exp"),
     "an if": (branches, errors.TracingError, "traced array", "if x.sum"),
     "scatter with a function": (
         lambda x: x.at[0].apply(jnp.sin), errors.UnsupportedError, "scatter", "apply(jnp.sin)"),

@@ -24,7 +24,7 @@ from tests.ops.sampling import (
 )
 from tracer import ops
 from tracer.errors import DTypeError
-from tracer.ir import Op, ShapeDtype, registry
+from tracer.ir import HostFunction, Op, ShapeDtype, registry
 from tracer.ops.rules import elementwise_axes
 
 Array = np.ndarray[Any, Any]
@@ -40,6 +40,9 @@ def _number(value: Any, dtype: Any = np.int32) -> Any:
     return ops.constant(value=np.array(value, dtype))
 
 
+UNBATCHED: dict[str, Any] = {"batch": (), "batched": ()}
+NOTHING = HostFunction(lambda *arrays: (), "nothing", ())
+TOTAL = HostFunction(lambda x: (x.astype(np.complex128).real.sum(),), "total", ())
 SPECIAL = np.array([0.0, -0.0, 1.0, -1.0, INF, -INF, NAN, 0.5, -2.5, 1e-3])
 EDGES = np.array([0, 1, -1, 2, 7, -7, 2**31 - 1, -(2**31), 31, 33], np.int32)
 
@@ -462,6 +465,20 @@ WRITTEN: dict[str, list[Sample]] = {
         sample(whole(2, 6, low=0, high=2), real(2, 6), dimension=1, num_keys=1, is_stable=False),
         sample(TIES, real(3, 4), real(3, 4), dimension=0, num_keys=2, is_stable=True, smooth=False),
         sample(real(4) + 1j * real(4), dimension=0, num_keys=1, is_stable=True),
+    ],
+    "debug_callback": [
+        sample(R, INTS, function=NOTHING, ordered=False, **UNBATCHED),
+        sample(R, INTS, function=NOTHING, ordered=False, batch=(2,), batched=((True, False),)),
+    ],
+    "pure_callback": [
+        sample(
+            R,
+            function=TOTAL,
+            shapes=((),),
+            dtypes=(np.dtype(np.float64),),
+            vmap_method="sequential",
+            **UNBATCHED,
+        )
     ],
     "top_k": [
         sample(real(3, 6), k=2),

@@ -9,7 +9,7 @@ greedy form.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 
 from tracer.ir import Graph, Node, Value
 from tracer.ops.sink_guard import tests_floats
@@ -36,6 +36,7 @@ def cut(
     free: Sequence[Value],
     saves: Callable[[Node], bool] | None = None,
     drops: Callable[[Node], bool] | None = None,
+    acting: Set[Node] = frozenset(),
 ) -> tuple[list[Node], list[Value]]:
     """Cut a graph whose outputs are cotangents.
 
@@ -52,6 +53,8 @@ def cut(
         made here; the results of all others are computed again.
     drops : callable, optional
         Tells for a forward node that its results must not be kept, whatever is chosen for others.
+    acting : set of Node
+        Nodes with an effect that belong to the backward half, whatever they read.
 
     Returns
     -------
@@ -67,7 +70,7 @@ def cut(
         return by_default or node in forced or (drops is not None and drops(node))
 
     while True:
-        later, crossing = _frontier(whole, seeds, again)
+        later, crossing = _frontier(whole, seeds, again, acting)
         if saves is None:
             _compute_again(whole, later, crossing, free)
         compared = _compared_with_again(whole, seeds, later)
@@ -131,13 +134,13 @@ def _results(values: Iterable[Value]) -> list[Value]:
 
 
 def _frontier(
-    whole: Graph, seeds: Sequence[Value], again: Callable[[Node], bool]
+    whole: Graph, seeds: Sequence[Value], again: Callable[[Node], bool], acting: Set[Node]
 ) -> tuple[set[Node], set[Value]]:
     """Return the nodes that depend on a cotangent or are to run again, and what they read."""
     dependent: set[Value] = set(seeds)
     later: set[Node] = set()
     for node in whole.nodes:
-        if any(value in dependent for value in node.operands):
+        if node in acting or any(value in dependent for value in node.operands):
             later.add(node)
             dependent.update(node.results)
     demanded = [value for value in whole.outputs if value not in dependent]

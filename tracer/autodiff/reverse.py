@@ -15,7 +15,7 @@ from tracer.autodiff.activity import active_outputs, wanted_inputs
 from tracer.autodiff.residuals import cut
 from tracer.autodiff.segments import large_bytes, scans_are_segmented, segment_scans
 from tracer.autodiff.sweep import Sweep, inexact_positions, instantiate
-from tracer.ir import Builder, Graph, Node, Value
+from tracer.ir import Builder, Graph, Node, Value, bodies_without_effects, without_effects
 from tracer.ops.helpers import full
 
 
@@ -80,8 +80,10 @@ def vjp_graph(graph: Graph, wrt: Sequence[int], outputs: Sequence[int] | None = 
     -------
     Graph
         Inputs are the graph's inputs, then the cotangents; outputs are the cotangents of `wrt`.
-        The forward nodes that the backward ones need are part of it.
+        The forward nodes that the backward ones need are part of it, without their effects: these
+        belong to the graph itself.
     """
+    graph = without_effects(graph)
     positions = inexact_positions(graph.output_types) if outputs is None else tuple(outputs)
     with Builder() as builder:
         primals = _copy_inputs(builder, graph)
@@ -155,24 +157,33 @@ def pull_back(
         seeds = [builder.input(graph.outputs[i].type) for i in positions]
         sweep = Sweep(builder, graph, primals, wrt=wrt, outputs=positions, rules=RULES)
         results = sweep.forward()
+        first = len(builder.nodes)
         cotangents = _instantiate(sweep.backward(seeds), graph, wrt)
     whole = builder.finish(cotangents)
+    acting = {node for node in builder.nodes[first:] if node.has_effect}
     cheap = primals if free is None else [primals[i] for i in free]
-    later, residuals = cut(whole, primals, seeds, cheap, saves, drops)
+    later, residuals = cut(whole, primals, seeds, cheap, saves, drops, acting)
     used = tuple(i for i, value in enumerate(primals) if value in residuals)
     kept = [value for value in residuals if value.node.op is not None]
-    backward = _isolate([*[primals[i] for i in used], *kept, *seeds], later, cotangents)
-    forward = Graph(primals, [*results, *kept], builder.nodes)
+    backward = _isolate([*[primals[i] for i in used], *kept, *seeds], later, cotangents, acting)
+    before = [node for node in builder.nodes if node not in acting]
+    forward = Graph(primals, [*results, *kept], before)
     return PullBack(forward, backward, used, len(seeds))
 
 
-def _isolate(inputs: Sequence[Value], nodes: Iterable[Node], outputs: Sequence[Value]) -> Graph:
-    """Copy `nodes` into a graph of its own in which `inputs` are inputs."""
+def _isolate(
+    inputs: Sequence[Value], nodes: Iterable[Node], outputs: Sequence[Value], acting: set[Node]
+) -> Graph:
+    """Copy `nodes` into a graph of its own in which `inputs` are inputs.
+
+    Only those of `acting` keep their effects: others are forward nodes, which run a second time.
+    """
     builder = Builder()
     mapping = {value: builder.input(value.type, value.node.source) for value in inputs}
     for node in nodes:
         operands = tuple([mapping[value] for value in node.operands])
-        for old, new in zip(node.results, builder.copy(node, operands), strict=True):
+        changed = {} if node in acting else bodies_without_effects(node)
+        for old, new in zip(node.results, builder.copy(node, operands, **changed), strict=True):
             mapping.setdefault(old, new)
     return builder.finish([mapping[value] for value in outputs])
 

@@ -22,7 +22,7 @@ from tracer.compilation.signature import Call
 from tracer.compilation.spmd import Spreader
 from tracer.compilation.stored.programs import found_or_compiled, found_or_made
 from tracer.compilation.task import Task, read_task
-from tracer.compilation.wide_floats import wide_float_notes
+from tracer.compilation.trace_notes import notes_on
 from tracer.errors import DeviceError, TracingError
 from tracer.ir import Graph, ShapeDtype
 from tracer.optimizer.alias.report import AliasReport
@@ -288,7 +288,7 @@ def _plan(task: Task, made: Made) -> Plan:
         find_minimum=made.find_minimum,
         candidates=facts.candidates,
         is_search_cut=facts.is_search_cut,
-        notes=(*made.execute.notes, *wide_float_notes(made.traced.graph)),
+        notes=(*made.execute.notes, *notes_on(made.traced.graph)),
         find_aliases=find_aliases,
         find_live_ranges=find_live_ranges,
     )

@@ -1,6 +1,13 @@
 """The intermediate representation: types, op records, graphs. It knows no particular op."""
 
 from tracer.ir.combining import Merge, Piece, Response
+from tracer.ir.effects import (
+    Effects,
+    bodies_without_effects,
+    effects_of,
+    keeps_order,
+    without_effects,
+)
 from tracer.ir.fused import fused_flops
 from tracer.ir.graph import (
     Builder,
@@ -14,6 +21,7 @@ from tracer.ir.graph import (
     param_key,
     rebuild,
 )
+from tracer.ir.host import HostFunction, host_function
 from tracer.ir.interpret import interpret
 from tracer.ir.op import Batching, Chunk, NotDifferentiable, Op, registry
 from tracer.ir.parse import parse_graph
@@ -37,7 +45,9 @@ __all__ = [
     "Builder",
     "Chunk",
     "Cost",
+    "Effects",
     "Graph",
+    "HostFunction",
     "Label",
     "Merge",
     "Node",
@@ -48,11 +58,15 @@ __all__ = [
     "ShapeDtype",
     "Value",
     "as_dtype",
+    "bodies_without_effects",
     "copy_nodes",
     "current_builder",
+    "effects_of",
     "fused_flops",
+    "host_function",
     "interpret",
     "is_building",
+    "keeps_order",
     "map_bodies",
     "param_key",
     "parse_graph",
@@ -61,4 +75,5 @@ __all__ = [
     "registry",
     "verify",
     "verify_same_signature",
+    "without_effects",
 ]

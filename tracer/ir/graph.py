@@ -125,6 +125,21 @@ class Node:
             found = self._rules["body_graphs"] = tuple(graphs)
         return found
 
+    @property
+    def has_effect(self) -> bool:
+        """Whether the op, or one in a body, acts on the world outside of the program."""
+        found: bool | None = self._rules.get("has_effect")
+        if found is None:
+            in_bodies = any(body.has_effect for body in self.body_graphs)
+            own = self.op is not None and self.op.effect
+            found = self._rules["has_effect"] = own or in_bodies
+        return found
+
+    @property
+    def is_pure(self) -> bool:
+        """Whether it may be removed, merged with its like and computed again."""
+        return self.op is not None and self.op.pure and not self.has_effect
+
     def __repr__(self) -> str:
         return f"<{self.name}: {', '.join(map(str, self.types))}>"
 
@@ -140,7 +155,9 @@ class Graph:
         What the graph computes.
     nodes : iterable of Node, optional
         A superset of the nodes in a valid execution order. Those that no output needs are
-        dropped. By default a depth-first order is used.
+        dropped, unless they have an effect. By default a depth-first order is used.
+    with_effects : bool
+        Whether nodes with an effect are kept that no output needs.
     """
 
     def __init__(
@@ -148,14 +165,34 @@ class Graph:
         inputs: Sequence[Value],
         outputs: Sequence[Value],
         nodes: Iterable[Node] | None = None,
+        *,
+        with_effects: bool = True,
     ) -> None:
         self.inputs = tuple(inputs)
         self.outputs = tuple(outputs)
-        order = _postorder(self.outputs)
+        known = () if nodes is None else tuple(nodes)
+        wanted = [value.node for value in self.outputs]
+        if with_effects:
+            wanted += [node for node in known if node.has_effect]
+        order = _postorder(wanted)
         if nodes is not None:
             needed = set(order)
-            order = [node for node in nodes if node in needed]
+            order = [node for node in known if node in needed]
         self.nodes: tuple[Node, ...] = tuple(node for node in order if node.op is not None)
+
+    @cached_property
+    def has_effect(self) -> bool:
+        """Whether a node has an effect, in bodies too."""
+        return any(node.has_effect for node in self.nodes)
+
+    @cached_property
+    def calls_host(self) -> bool:
+        """Whether a node calls Python while the program runs, in bodies too."""
+        return any(
+            (node.op is not None and node.op.calls_host)
+            or any(body.calls_host for body in node.body_graphs)
+            for node in self.nodes
+        )
 
     @cached_property
     def dag(self) -> nx.MultiDiGraph[Node]:
@@ -226,10 +263,10 @@ def param_key(value: Any) -> Any:
     return (type(value).__name__, repr(value))
 
 
-def _postorder(outputs: Sequence[Value]) -> list[Node]:
+def _postorder(wanted: Sequence[Node]) -> list[Node]:
     order: list[Node] = []
     seen: set[Node] = set()
-    stack: list[tuple[Node, bool]] = [(value.node, False) for value in reversed(outputs)]
+    stack: list[tuple[Node, bool]] = [(node, False) for node in reversed(wanted)]
     while stack:
         node, done = stack.pop()
         if done:
@@ -295,7 +332,7 @@ class Builder:
         return [mapping[value] for value in graph.outputs]
 
     def finish(self, outputs: Sequence[Value]) -> Graph:
-        """Freeze into a Graph; nodes that no output needs are dropped."""
+        """Freeze into a Graph; nodes without an effect that no output needs are dropped."""
         return Graph(self.inputs, outputs, self.nodes)
 
     def __enter__(self) -> Builder:

@@ -6,8 +6,10 @@ It knows no particular op: each record's `evaluate` says what the op means. Ops 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NoReturn
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
@@ -16,6 +18,35 @@ from tracer.ir.graph import Graph, Node, Value
 from tracer.ir.types import ShapeDtype
 
 Array = np.ndarray[Any, Any]
+
+
+class Observer(Protocol):
+    """Is told what the interpreter does."""
+
+    def enter(self, graph: Graph) -> None:
+        """Take note that a graph begins: the whole one, or a body of the node that runs."""
+
+    def start(self, node: Node) -> None:
+        """Take note that a node begins."""
+
+    def end(self, node: Node, operands: Sequence[Array], results: Sequence[Array]) -> None:
+        """Take note of what a node computed."""
+
+    def leave(self) -> None:
+        """Take note that the graph that began last has ended."""
+
+
+_OBSERVER: ContextVar[Observer | None] = ContextVar("observer of the interpreter", default=None)
+
+
+@contextmanager
+def observed(observer: Observer) -> Iterator[None]:
+    """Tell an observer of all graphs that are interpreted within the context."""
+    token = _OBSERVER.set(observer)
+    try:
+        yield
+    finally:
+        _OBSERVER.reset(token)
 
 
 def interpret(graph: Graph, arrays: Sequence[Array]) -> list[Array]:
@@ -60,14 +91,19 @@ def interpret(graph: Graph, arrays: Sequence[Array]) -> list[Array]:
     for value in graph.inputs:
         if value not in last_users:
             del values[value]
+    observer = _OBSERVER.get()
+    if observer is not None:
+        observer.enter(graph)
     for node in graph.nodes:
-        results = _evaluate(node, [values[operand] for operand in node.operands])
+        results = _evaluate(node, [values[operand] for operand in node.operands], observer)
         for operand in set(node.operands):
             if last_users[operand] is node:
                 del values[operand]
         pairs = zip(node.results, results, strict=True)
         values.update((value, array) for value, array in pairs if value in last_users)
         del results, pairs
+    if observer is not None:
+        observer.leave()
     return [_read_only(values[value]) for value in graph.outputs]
 
 
@@ -98,8 +134,10 @@ def _last_users(graph: Graph) -> dict[Value, Node | None]:
     return users
 
 
-def _evaluate(node: Node, operands: list[Array]) -> list[Array]:
+def _evaluate(node: Node, operands: list[Array], observer: Observer | None) -> list[Array]:
     assert node.op is not None
+    if observer is not None:
+        observer.start(node)
     try:
         evaluated = node.op.evaluate(*operands, **node.params)
     except Exception as error:
@@ -108,7 +146,10 @@ def _evaluate(node: Node, operands: list[Array]) -> list[Array]:
     results = list(evaluated) if isinstance(evaluated, tuple) else [evaluated]
     if len(results) != len(node.types):
         _refuse(node, f"{len(results)} results instead of {len(node.types)}")
-    return [_checked(node, *pair) for pair in zip(results, node.types, strict=True)]
+    checked = [_checked(node, *pair) for pair in zip(results, node.types, strict=True)]
+    if observer is not None:
+        observer.end(node, operands, checked)
+    return checked
 
 
 def _checked(node: Node, result: Any, type: ShapeDtype) -> Array:
@@ -135,4 +176,4 @@ def _read_only(array: Array) -> Array:
     return view
 
 
-__all__ = ["interpret"]
+__all__ = ["Observer", "interpret", "observed"]

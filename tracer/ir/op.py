@@ -153,7 +153,12 @@ class Op:
     commutes : callable
         `(**params) -> bool`: the two operands may change places, bit for bit.
     pure : bool
-        False for ops that must not be removed or merged.
+        False for ops that must not be removed, merged or computed again.
+    effect : bool
+        True for ops that act on the world outside of the program: they are kept although nothing
+        needs their result, and run exactly as often as they are written.
+    calls_host : bool
+        True for ops that call Python while the program runs.
     linearize : callable, optional
         For ops that hold bodies or whose gradient wants more of them than their results, in
         place of `vjp`: `(rules, active, wanted, *operands, **params) -> (results, pull_back)`.
@@ -213,6 +218,8 @@ class Op:
     tests_equality: Callable[..., bool] = never
     commutes: Callable[..., bool] = never
     pure: bool = True
+    effect: bool = False
+    calls_host: bool = False
     is_partitioned: bool = True
     linearize: Callable[..., Any] | None = None
     expand: Callable[..., tuple[Value, ...]] | None = None

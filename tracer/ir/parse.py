@@ -8,6 +8,7 @@ A recursive descent over this grammar (white space and `# comments` separate)::
     params := "{" key "=" param {"," key "=" param} "}"
     bodies := graph | "(" {graph ","} ")"
     param  := number | string | True | False | None | dtype | type dense | "(" {param ","} ")"
+            | "python" "(" number "," string ")"
     dense  := ["splat"] element | "[" [dense {"," dense}] "]"
 """
 
@@ -22,6 +23,7 @@ import numpy as np
 
 from tracer.errors import TracerError
 from tracer.ir.graph import Graph, Node, Value
+from tracer.ir.host import WORD, HostFunction, host_function_of
 from tracer.ir.op import Op, registry
 from tracer.ir.scanner import Scanner, Token, number
 from tracer.ir.types import DTYPES_BY_NAME, ShapeDtype
@@ -171,10 +173,21 @@ class _Parser(Scanner):
             return self.plain_number()
         if token.text in _WORDS:
             return _WORDS[self.take().text]
+        if token.text == WORD:
+            return self.host_function()
         if self.accept("("):
             return tuple(self.listed(self.param, ")"))
         after = self.tokens[self.position + 1] if token.kind == "word" else token
         return self.array(self.type()) if after.text == "[" else self.dtype()
+
+    def host_function(self) -> HostFunction:
+        start = self.take().start
+        self.expect("(")
+        number, *_ = self.listed(self.param, ")")
+        found = host_function_of(number)
+        if found is None:
+            self.refuse(f"this process has no Python function {number} any more", start)
+        return found
 
     def plain_number(self) -> int | float:
         token = self.take()

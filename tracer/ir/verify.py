@@ -13,6 +13,7 @@ import numpy as np
 
 from tracer.errors import TracerError, VerifyError
 from tracer.ir.graph import Graph, Node, Value
+from tracer.ir.host import HostFunction
 from tracer.ir.text import excerpt
 from tracer.ir.types import SUPPORTED_DTYPES, ShapeDtype
 
@@ -127,7 +128,7 @@ def _is_param(value: Any) -> bool:
         return all(map(_is_param, value))
     if isinstance(value, np.ndarray):
         return value.dtype in SUPPORTED_DTYPES
-    return value.__class__ in _SCALARS or isinstance(value, np.dtype | Graph)
+    return value.__class__ in _SCALARS or isinstance(value, np.dtype | Graph | HostFunction)
 
 
 def _check_types(graph: Graph, node: Node) -> None:

@@ -27,6 +27,7 @@ from tracer.ops.binary import (
     xor,
 )
 from tracer.ops.call import custom_jvp_call, custom_vjp_call, plain_call
+from tracer.ops.callback import debug_callback, pure_callback
 from tracer.ops.checkpoint import checkpoint, checkpoint_name
 from tracer.ops.compare import bitcast_convert, clamp, compare, convert, select
 from tracer.ops.contract import dot_general
@@ -161,6 +162,7 @@ __all__ = [
     "cumulative_multiply",
     "custom_jvp_call",
     "custom_vjp_call",
+    "debug_callback",
     "determinant",
     "digamma",
     "divide",
@@ -206,6 +208,7 @@ __all__ = [
     "popcnt",
     "power",
     "pseudo_inverse",
+    "pure_callback",
     "qr",
     "real",
     "reduce_add",

@@ -192,7 +192,8 @@ class _Plan:
     def prologue(self) -> Graph:
         """Computes the invariant residuals from the constants."""
         forward = self.halves.forward
-        return Graph(forward.inputs[: self.num_consts], self.invariant, forward.nodes)
+        fixed, nodes = forward.inputs[: self.num_consts], forward.nodes
+        return Graph(fixed, self.invariant, nodes, with_effects=False)
 
     @cached_property
     def kept(self) -> list[Value]:

@@ -145,7 +145,7 @@ def _is_trivial(node: Node) -> bool:
 
 def _why_once(node: Node) -> str | None:
     assert node.op is not None
-    if not node.op.pure:
+    if not node.is_pure:
         return f"{node.op.name} must not run again"
     if node.op.invariants is not None or (node.bodies and node.op.expand is None):
         return f"it is the result of a {node.op.name}"

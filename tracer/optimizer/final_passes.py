@@ -58,7 +58,7 @@ class FinalPasses:
         options, graph = self.options, candidate.graph
         if candidate.is_ordered or not entries_in(Stage.LANES, self.context):
             return candidate, None
-        if not any(node.body_graphs for node in graph.nodes):
+        if graph.calls_host or not any(node.body_graphs for node in graph.nodes):
             return candidate, None
         row, lanes = interchange_row(graph, options.machine, candidate.peak_bytes)
         candidate = replace(candidate, rows=(*candidate.rows, row))

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tracer.errors import Source
-from tracer.ir import Graph, map_bodies
+from tracer.ir import Graph, effects_of, map_bodies
 from tracer.ir.verify import verify, verify_same_signature
 from tracer.optimizer.budget import spend
 from tracer.optimizer.model.liveness import graph_flops, node_count, peak_bytes
@@ -136,6 +136,9 @@ class PassManager:
         spend(before.nodes)
         start = time.perf_counter()
         result = _Run(item).run(graph, log)
+        if result is not graph and effects_of(result) != effects_of(graph):
+            # A body that is cut runs more often; one without a result is easily left out.
+            result, log = graph, _refused(item, graph)
         seconds = time.perf_counter() - start
         if result is not graph:
             verify(result)
@@ -165,6 +168,18 @@ class PassManager:
             flops, nodes = _COUNTS(graph)
             self._last = _Measure(graph, peak, flops, nodes)
         return self._last
+
+
+def _refused(item: Pass, graph: Graph) -> PassLog:
+    """Return what is said of a rewrite that would change how often a program calls Python."""
+    log = PassLog()
+    node = next(node for node in graph.nodes if node.has_effect)
+    log.refuse(
+        item.name,
+        f"{node.name} would run in other loops, more or less often, or in another order",
+        node.source,
+    )
+    return log
 
 
 _COUNTS = Numbers(lambda graph: (graph_flops(graph), node_count(graph)))

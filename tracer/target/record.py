@@ -159,6 +159,8 @@ class Kernels:
         small, and its emitter of such functions ends the process at a barrier.
     lanes : bool
         Parts of a program may run side by side, each on a thread of the host.
+    host_calls : bool
+        A program can call Python while it runs.
     """
 
     long_inner_product: float = 2048
@@ -173,6 +175,7 @@ class Kernels:
     stored_fills: bool = True
     least_barrier_bytes: int = LEAST_BARRIER_BYTES
     lanes: bool = True
+    host_calls: bool = True
 
 
 @dataclass(frozen=True)
@@ -203,6 +206,7 @@ ACCELERATOR_KERNELS = Kernels(
     expanded_exponentials=False,
     stored_fills=False,
     lanes=False,
+    host_calls=False,
 )
 """GPUs and TPUs compile ops as StableHLO has them."""
 

@@ -1,6 +1,7 @@
 """The rules of JAX's primitives, by kind. Importing this room fills the table."""
 
 from tracer.jax.rules import (
+    callbacks,
     calls,
     control,
     elementwise,
@@ -16,6 +17,7 @@ from tracer.jax.rules import (
 )
 
 __all__ = [
+    "callbacks",
     "calls",
     "control",
     "elementwise",

@@ -7,12 +7,9 @@ from tracer.jax.table import refuse
 _OUTSIDE = "call it outside of the limited function, on arguments or results"
 
 refuse(
-    "calls Python while the program runs, which a planned program cannot do",
+    "acts on the world outside, or calls a library, while the program runs",
     _OUTSIDE,
-    "pure_callback",
     "io_callback",
-    "debug_callback",
-    "debug_print",
     "outside_call",
     "ffi_call",
     "pallas_call",

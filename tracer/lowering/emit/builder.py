@@ -7,6 +7,7 @@ from tracer.lowering.emit import (
     decompositions,
     dialect,
     functions,
+    host_calls,
     linalg,
     reduce,
     regions,
@@ -56,6 +57,8 @@ class StableHloBuilder(ModuleContext):
 
     kept_in_loop = stored.kept_in_loop
     optimization_barrier = stored.optimization_barrier
+
+    host_call = host_calls.host_call
 
     case = control.case
     shard = control.shard

@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from threading import Event
 from typing import Any
 
 from tracer.ir import ShapeDtype
 from tracer.lowering.emit.values import tensor_type
+
+
+@dataclass(frozen=True)
+class HostCall:
+    """A Python function that a program calls.
+
+    Attributes
+    ----------
+    run : callable
+        Takes arrays and returns a tuple of arrays.
+    stop : threading.Event or None
+        The function raises once it is set.
+    """
+
+    run: Callable[..., tuple[Any, ...]]
+    stop: Event | None = None
 
 
 @dataclass(eq=False)
@@ -32,6 +50,11 @@ class ModuleContext:
         How many small calls were emitted.
     is_in_small_call : bool
         Whether the insertion point is in the function of a small call.
+    host_calls : list of HostCall
+        The Python functions that the program calls, by their number in it.
+    order : Operand or None
+        What the last call with an effect returned, which the next one reads: so they keep their
+        order.
     """
 
     platform: str
@@ -41,6 +64,8 @@ class ModuleContext:
     loops: int = 0
     small_calls: int = 0
     is_in_small_call: bool = False
+    host_calls: list[HostCall] = field(default_factory=list)
+    order: Any = None
     _tensor_types: dict[ShapeDtype, Any] = field(default_factory=dict)
 
     def tensor_type(self, type: ShapeDtype) -> Any:

@@ -13,6 +13,7 @@ from tracer.lowering.emit.dialect import (
     reshape,
     slice,
 )
+from tracer.lowering.emit.host_calls import order
 from tracer.lowering.emit.values import Operand
 from tracer.lowering.emit.walk import lower_nodes
 from tracer.lowering.settings import is_on
@@ -29,13 +30,20 @@ def _lower_body(
     body: Graph,
     operands: Sequence[Operand],
     types: Sequence[ShapeDtype] = (),
+    *,
+    keeps_order: bool = False,
 ) -> None:
-    """Lower a region; `types`: those that its results are handed on with, if others."""
+    """Lower a region; `types`: those that its results are handed on with, if others.
+
+    The last result is what orders the calls with an effect, where `keeps_order`.
+    """
     with ir.InsertionPoint(block):
         path = f"{b.path}/{name}/"
         results = lower_nodes(b, body, operands, path=path)
         if types:
             results = _reshaped(b, types, results)
+        if keeps_order:
+            results = [*results, order(b)]
         hlo.return_([result.raw for result in results])
 
 
@@ -53,19 +61,27 @@ def while_(
     """
     kept = [x is y for x, y in zip(body.inputs, body.outputs, strict=True)]
     narrow = [_without_ones(t) if same else t for t, same in zip(types, kept, strict=True)]
-    carry = [b.tensor_type(type) for type in narrow]
-    op = hlo.WhileOp(carry, [x.raw for x in _reshaped(b, narrow, operands)])
+    starts, in_order = _reshaped(b, narrow, operands), condition.has_effect or body.has_effect
+    if in_order:
+        starts.append(order(b))
+    carry = [x.raw.type for x in starts]
+    op = hlo.WhileOp(carry, [x.raw for x in starts])
     b.loops += 1
     for name, region, graph, results in (
         ("condition", op.cond, condition, ()),
         ("body", op.body, body, narrow),
     ):
         block = region.blocks.append(*carry)
+        given = [Operand(raw) for raw in block.arguments]
+        b.order = given[len(types)] if in_order else b.order
         with ir.InsertionPoint(block):
-            arguments = _reshaped(b, types, [Operand(raw) for raw in block.arguments])
-        _lower_body(b, block, name, graph, arguments, results)
+            arguments = _reshaped(b, types, given[: len(types)])
+        keeps_order = in_order and graph is body
+        _lower_body(b, block, name, graph, arguments, results, keeps_order=keeps_order)
     b.loops -= 1
-    return tuple(_reshaped(b, types, [Operand(raw) for raw in op.results]))
+    found = [Operand(raw) for raw in op.results]
+    b.order = found[len(types)] if in_order else b.order
+    return tuple(_reshaped(b, types, found[: len(types)]))
 
 
 def _reshaped(
@@ -86,11 +102,20 @@ def case(
     branches: Sequence[Graph],
 ) -> tuple[Operand, ...]:
     """Emit `case`; an index out of bounds takes the last branch."""
-    op = hlo.CaseOp([b.tensor_type(type) for type in types], index.raw, len(branches))
+    results, before = [b.tensor_type(type) for type in types], b.order
+    in_order = any(branch.has_effect for branch in branches)
+    if in_order:
+        before = order(b)
+        results.append(before.raw.type)
+    op = hlo.CaseOp(results, index.raw, len(branches))
     for number, (region, branch) in enumerate(zip(op.regions, branches, strict=True)):
+        b.order = before
         # Branches have no block arguments: they read the operands from outside.
-        _lower_body(b, region.blocks.append(), f"branches[{number}]", branch, operands)
-    return tuple(Operand(raw) for raw in op.results)
+        block, name = region.blocks.append(), f"branches[{number}]"
+        _lower_body(b, block, name, branch, operands, keeps_order=in_order)
+    found = [Operand(raw) for raw in op.results]
+    b.order = found[len(types)] if in_order else before
+    return tuple(found[: len(types)])
 
 
 def shard(

@@ -11,6 +11,7 @@ from tracer.ir import Graph
 from tracer.lowering.devices.placement import Placement, declare_mesh, sharding_attributes
 from tracer.lowering.emit.barriers import give_one_name
 from tracer.lowering.emit.builder import StableHloBuilder
+from tracer.lowering.emit.context import HostCall
 from tracer.lowering.emit.values import Operand
 from tracer.lowering.emit.walk import lower_nodes, node_path
 from tracer.lowering.shims import func, ir, make_context
@@ -24,6 +25,7 @@ def lower_graph(
     platform: str,
     aliases: Mapping[int, int] | None = None,
     placement: Placement | None = None,
+    host_calls: list[HostCall] | None = None,
 ) -> Any:
     """Lower a graph to StableHLO for a platform.
 
@@ -38,6 +40,8 @@ def lower_graph(
         inputs: it would pair them with any result of their size, and copy.
     placement : Placement, optional
         How the inputs and outputs are spread over a mesh of devices.
+    host_calls : list of HostCall, optional
+        Receives the Python functions that the program calls, in the order that XLA wants.
 
     Returns
     -------
@@ -49,7 +53,7 @@ def lower_graph(
     LoweringError
         StableHLO does not accept an op.
     """
-    b = StableHloBuilder(platform)
+    b = StableHloBuilder(platform, host_calls=[] if host_calls is None else host_calls)
     if placement is not None:
         b.mesh_axes = placement.mesh.axis_names
     with make_context(), ir.Location.unknown():

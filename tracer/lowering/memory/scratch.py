@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tracer.ir.library_calls import ConvolutionCall, ProductCall, TriangleCall
+from tracer.lowering.emit.host_calls import TARGET as HOST_CALL
 from tracer.lowering.memory.hlo_text import Array, Computation, Instruction, axes_of, parse
 from tracer.target import host_packing
 
@@ -159,6 +160,9 @@ def _is_plain(comparator: Computation) -> bool:
 def _custom_call(computation: Computation, call: Instruction, _: dict[str, Computation]) -> int:
     target = _TARGET.search(call.attributes)
     operands = computation.arrays(call)
+    if target is not None and target[1] == HOST_CALL:
+        # Python's functions are given copies, and what they return is copied.
+        return sum(array.nbytes for array in (*operands, *call.results))
     if target is None or not operands:
         return 0
     first = operands[0]

@@ -13,10 +13,12 @@ from tracer.lowering.cpu.large_values import kernel_options
 from tracer.lowering.devices.device import Device
 from tracer.lowering.devices.placement import Placement, chosen_outputs
 from tracer.lowering.devices.registry import find_device
+from tracer.lowering.emit.context import HostCall
 from tracer.lowering.emit.module import lower_graph
 from tracer.lowering.run import xla_options
 from tracer.lowering.run.executable import Executable
 from tracer.lowering.run.failures import compile_failure
+from tracer.lowering.run.host_calls import for_xla, require_host_calls
 from tracer.lowering.run.program_cache import ProgramCache
 from tracer.lowering.run.soundness import sound
 from tracer.lowering.settings import switched_off
@@ -61,6 +63,8 @@ def compile_graph(
     ------
     LoweringError
         StableHLO or XLA does not accept the program.
+    UnsupportedError
+        It calls Python while it runs, and the device cannot do that.
     ArgumentError
         `donate` is no position of an input, `aliases` pairs what does not fit, or XLA has no such
         option.
@@ -108,8 +112,9 @@ def stablehlo(
     graph: Graph, *, device: Device | str | None = None, placement: Placement | None = None
 ) -> str:
     """Return the StableHLO text of a graph."""
-    platform = find_device(device).platform if placement is None else placement.mesh.platform
-    return str(lower_graph(graph, platform, placement=placement))
+    place = find_device(device) if placement is None else placement.mesh.flat[0]
+    require_host_calls(graph, place, placement)
+    return str(lower_graph(graph, place.platform, placement=placement))
 
 
 def _check_donate(graph: Graph, donate: Sequence[int]) -> tuple[int, ...]:
@@ -147,7 +152,9 @@ def _compile(
     aliases: _Aliases,
     overrides: dict[str, Any],
 ) -> Executable:
-    module = lower_graph(graph, device.platform, dict(aliases), placement)
+    require_host_calls(graph, device, placement)
+    host_calls: list[HostCall] = []
+    module = lower_graph(graph, device.platform, dict(aliases), placement, host_calls)
     raws = [place.raw for place in ((device,) if placement is None else placement.mesh.flat)]
     backend = {
         **xla_options.loop_options(device.platform),
@@ -163,14 +170,24 @@ def _compile(
                 compile = device.client.compile_and_load
                 if not device.is_present:
                     compile = device.client.compile
-                return compile(module, shims.device_list(*raws), given)
+                places = shims.device_list(*raws)
+                if host_calls:
+                    return compile(module, places, given, [*map(for_xla, host_calls)])
+                return compile(module, places, given)
         except RuntimeError as error:
             raise compile_failure(error) from error
 
     made = sound(device.platform, overrides, compile_with, graph)
     if placement is None:
         return Executable(
-            made.raw, graph, device, donate, dict(aliases), notes=made.notes, counts=made.counts
+            made.raw,
+            graph,
+            device,
+            donate,
+            dict(aliases),
+            notes=made.notes,
+            counts=made.counts,
+            host_calls=host_calls,
         )
     outputs = chosen_outputs(made.raw, placement, graph.output_types)
     known = Placement(placement.mesh, placement.inputs, outputs)

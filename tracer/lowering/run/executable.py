@@ -19,9 +19,11 @@ from tracer.lowering.cpu.library_threads import one_thread, wants_one_thread
 from tracer.lowering.devices.agreement import meet
 from tracer.lowering.devices.device import Device
 from tracer.lowering.devices.placement import Placement
+from tracer.lowering.emit.context import HostCall
 from tracer.lowering.memory.copies import ArrayCopy, aliases_of, copies_of
 from tracer.lowering.memory.stats import Counts, MemoryStats, measure
 from tracer.lowering.run.failures import absent, execution_failure, given_twice
+from tracer.lowering.run.host_calls import Finished, raised_by_host
 from tracer.lowering.run.sharded import xla_sharding
 from tracer.lowering.run.transfer import without_exported
 from tracer.lowering.shims import Buffer
@@ -62,6 +64,8 @@ class Executable:
         What the plan has to say of how it was compiled.
     counts : Counts
         XLA's count of its bytes.
+    host_calls : tuple of HostCall
+        The Python functions that it calls: with any, a call returns when the program has ended.
     asked_aliases : mapping of int to int
         The results that XLA was asked to write over donated inputs; `aliases` is what it did.
     """
@@ -77,8 +81,11 @@ class Executable:
         purpose: str = "",
         notes: tuple[str, ...] = (),
         counts: Counts | None = None,
+        *,
+        host_calls: Sequence[HostCall] = (),
     ) -> None:
         self.raw = raw
+        self.host_calls = tuple(host_calls)
         self.notes = notes
         self.counts = counts or Counts.of(raw.get_compiled_memory_stats())
         self.device = device
@@ -130,6 +137,8 @@ class Executable:
             An argument is no buffer.
         ExecutionError
             XLA failed, for one because the device is out of memory.
+        BaseException
+            What a Python function raised that the program calls.
         """
         given: Sequence[Buffer] = buffers
         if self.donate:
@@ -142,6 +151,9 @@ class Executable:
         except TracerError:
             raise
         except (RuntimeError, TypeError) as error:
+            raised = raised_by_host(error) if self.host_calls else None
+            if raised is not None:
+                raise raised from None
             raise execution_failure(error, given) from error
         if self.donate:
             for position in self.donate:
@@ -167,6 +179,9 @@ class Executable:
         is_cpu, placement = self.device.platform == "cpu", self.placement
         if not self.is_here:
             return self._refuse
+        if self.host_calls:
+            stops = tuple({call.stop for call in self.host_calls if call.stop is not None})
+            return partial(Finished, self.raw, stops)
         if placement is None:
             return self.raw.execute_sharded  # type: ignore[no-any-return]
         start = self._one_at_a_time if is_cpu else self.raw.execute_sharded

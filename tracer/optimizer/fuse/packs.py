@@ -62,7 +62,7 @@ def is_elementwise(node: Node) -> bool:
     op = node.op
     if op is None or op.fusion not in ("loop", "view") or op.slice is not same_params:
         return False
-    if not op.pure or len(node.types) != 1 or not node.operands or not node.types[0].ndim:
+    if not node.is_pure or len(node.types) != 1 or not node.operands or not node.types[0].ndim:
         return False
     if len(op.reuses) != len(node.operands):
         return False  # moves elements, if only from an axis to the same axis

@@ -166,7 +166,7 @@ def unfit(graph: Graph) -> str | None:
 def _unfit_node(node: Node) -> str | None:
     op = node.op
     assert op is not None
-    if not op.pure:
+    if not node.is_pure:
         return f"{op.name} keeps an order, which one function would not"
     if node.body_graphs:
         return next(filter(None, map(unfit, node.body_graphs)), None)

@@ -79,7 +79,7 @@ class Program:
         assert node.op is not None
         if any(value in self.live.outputs for value in node.results):
             return "it is a result of the program"
-        if not all(inner.op is not None and inner.op.pure for inner in self.live.kernels(node)):
+        if not all(inner.is_pure for inner in self.live.kernels(node)):
             return f"{node.op.name} must not run again"
         if node.body_graphs:
             return f"it is the result of a {node.op.name}"

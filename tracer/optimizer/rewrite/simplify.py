@@ -31,7 +31,7 @@ def eliminate_common_subexpressions(graph: Graph, log: PassLog) -> Graph:
         operands = tuple([mapping[value] for value in node.operands])
         key = (node.op, operands, tuple((k, param_key(v)) for k, v in sorted(node.params.items())))
         results = first.get(key)
-        if results is None or not node.op.pure:
+        if results is None or not node.is_pure:
             first[key] = results = builder.copy(node, operands)
         else:
             changed = True
@@ -72,7 +72,7 @@ def _is_foldable(node: Node) -> bool:
     assert node.op is not None
     largest = max((type.size for type in node.operand_types), default=0)
     small = all(t.size <= largest and t.nbytes <= _FOLD_LIMIT_BYTES for t in node.types)
-    return small and node.op.pure and not node.bodies
+    return small and node.is_pure and not node.bodies
 
 
 def constant_value(value: Value) -> np.ndarray[Any, Any] | None:

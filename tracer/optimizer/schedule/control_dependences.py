@@ -210,11 +210,11 @@ def _behind(needs: Iterable[int], before: Sequence[int]) -> int:
 
 
 def _result(tasks: TaskGraph, i: int) -> Value:
-    """Return the smallest result of a task that is read or handed out."""
+    """Return the smallest result of a task that is read or handed out; any if it has an effect."""
     live = tasks.live
     results = tasks.tasks[i].node.results
     used = [value for value in results if value in live.users or value in live.outputs]
-    return min(used, key=lambda value: value.type.nbytes)
+    return min(used or results, key=lambda value: value.type.nbytes)
 
 
 def _leaf(tasks: TaskGraph, i: int) -> Value | None:

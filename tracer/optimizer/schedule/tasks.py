@@ -8,10 +8,11 @@ prices the orders found with the full model before it takes one.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from tracer.ir import Graph, Node, Value
+from tracer.ir import Graph, Node, Value, keeps_order
 from tracer.optimizer.model.liveness import Liveness
 from tracer.optimizer.model.storage import is_fused
 from tracer.optimizer.model.trip_counts import carried_operands, passed_through
@@ -62,6 +63,9 @@ class TaskGraph:
         self._number_inputs()
         for i in range(len(self.tasks)):
             self._fill(i)
+        in_order = [i for i, task in enumerate(self.tasks) if keeps_order(task.node)]
+        for before, after in itertools.pairwise(in_order):
+            self.tasks[after].needs.add(before)
         self.users: list[list[int]] = [[] for _ in self.tasks]
         for i, task in enumerate(self.tasks):
             for needed in task.needs:

@@ -76,7 +76,7 @@ def _is_element_wise(node: Node) -> bool:
         return _is_small(node)
     assert node.op is not None
     types = (*node.types, *node.operand_types)
-    if node.bodies or not node.op.pure or any(is_inexact(type.dtype) for type in types):
+    if node.bodies or not node.is_pure or any(is_inexact(type.dtype) for type in types):
         return False
     rule = node.axes
     labels = [label for row in rule.results for label in row]

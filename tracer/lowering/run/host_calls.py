@@ -1,0 +1,145 @@
+"""Programs that call Python while they run: where they can, and how errors come back."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, wait
+from threading import Event
+from typing import Any
+
+from tracer.errors import UnsupportedError
+from tracer.ir import Graph, Node
+from tracer.lowering.devices.device import Device
+from tracer.lowering.devices.hardware import target_of
+from tracer.lowering.devices.placement import Placement
+from tracer.lowering.emit.context import HostCall
+from tracer.lowering.shims import Buffer
+
+_ERROR = "tracer host call error"
+_NUMBER = re.compile(rf"{_ERROR} (\d+)")
+_MOST_KEPT = 64
+"""Errors that nobody asks for: further calls of a run that had failed already."""
+
+_kept: dict[int, BaseException] = {}
+_numbers = itertools.count()
+_lock = threading.Lock()
+
+
+class _HostCallError(RuntimeError):
+    """What XLA is told of an error in a Python function: where it is kept."""
+
+
+def for_xla(call: HostCall) -> Callable[..., tuple[Any, ...]]:
+    """Return a function for XLA, which makes a text of what a function raises: a number in it."""
+
+    def run(*arrays: Any) -> tuple[Any, ...]:
+        try:
+            return call.run(*arrays)
+        except BaseException as error:  # also KeyboardInterrupt: XLA's threads end no process
+            raise _HostCallError(f"{_ERROR} {_keep(error)}.") from None
+
+    return run
+
+
+def _keep(error: BaseException) -> int:
+    with _lock:
+        while len(_kept) >= _MOST_KEPT:
+            del _kept[next(iter(_kept))]
+        number = next(_numbers)
+        _kept[number] = error
+    return number
+
+
+def raised_by_host(error: Exception) -> BaseException | None:
+    """Return what a Python function raised, for the error that XLA made of it; None for others."""
+    found = _NUMBER.search(str(error))
+    if found is None:
+        return None
+    with _lock:
+        return _kept.pop(int(found[1]), None)
+
+
+class Finished:
+    """A run of a program that calls Python, in the form of jaxlib's results.
+
+    It waits until the program has ended: then all that it prints is printed, and errors are raised
+    by the call that they belong to. A program with `stops` ends early where the main thread is
+    interrupted.
+    """
+
+    def __init__(self, raw: Any, stops: Sequence[Event], buffers: Sequence[Buffer]) -> None:
+        self._raw, self._stops, self._buffers = raw, stops, buffers
+
+    def consume_with_handlers(self, handlers: list[Any]) -> list[Buffer]:
+        """Run, and wait for all results."""
+        if self._stops and threading.current_thread() is threading.main_thread():
+            return self._beside(handlers)
+        return self._run(handlers)
+
+    def _beside(self, handlers: list[Any]) -> list[Buffer]:
+        """Run on another thread: only in Python code is the main thread interrupted."""
+        for stop in self._stops:
+            stop.clear()
+        done: Future[list[Buffer]] = Future()
+
+        def run() -> None:
+            try:
+                done.set_result(self._run(handlers))
+            except BaseException as error:  # raised again in the main thread
+                done.set_exception(error)
+
+        threading.Thread(target=run, name="tracer-interruptible", daemon=True).start()
+        try:
+            return done.result()
+        except BaseException:
+            if not done.done():  # raised here, by a signal: the program ends at its next step
+                for stop in self._stops:
+                    stop.set()
+                wait([done])
+            raise
+
+    def _run(self, handlers: list[Any]) -> list[Buffer]:
+        started = self._raw.execute_sharded(self._buffers, with_tokens=True)
+        token = started.consume_token()
+        results: list[Buffer] = started.consume_with_handlers(handlers)
+        token.block_until_ready()
+        for result in results:
+            result.block_until_ready()
+        return results
+
+
+def require_host_calls(graph: Graph, device: Device, placement: Placement | None) -> None:
+    """Refuse a graph that calls Python for a device that cannot.
+
+    Raises
+    ------
+    UnsupportedError
+        With the op and the user's line.
+    """
+    if not graph.calls_host:
+        return
+    if placement is None and target_of(device).kernels.host_calls:
+        return
+    node = next(_host_calls(graph))
+    place = device if placement is None else placement.mesh
+    raise UnsupportedError(
+        f"{node.params['function'].name} calls Python while the program runs, which programs for "
+        f"{place} cannot do",
+        mend="compile for one CPU, such as with device='cpu:0', or return the values and look at "
+        "them after the call",
+        where=node.source,
+    )
+
+
+def _host_calls(graph: Graph) -> Iterator[Node]:
+    for node in graph.nodes:
+        if node.op is not None and node.op.calls_host:
+            yield node
+        for body in node.body_graphs:
+            yield from _host_calls(body)
+
+
+__all__ = ["Finished", "for_xla", "raised_by_host", "require_host_calls"]
