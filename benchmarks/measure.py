@@ -47,7 +47,13 @@ from benchmarks.unavailable import Unavailable
 from benchmarks.watches import DeviceCounter, HighWater, Sampler, Watch, mapped_bytes
 
 ROOT = Path(__file__).resolve().parent.parent
-_NO_MEMORY = ("RESOURCE_EXHAUSTED", "out of memory", "Cannot allocate memory", "bad_alloc")
+_NO_MEMORY = (
+    "RESOURCE_EXHAUSTED",
+    "out of memory",
+    "Cannot allocate memory",
+    "bad_alloc",
+    "YNNPACK operation failed",  # XLA's library for products says no more than that.
+)
 
 
 @dataclasses.dataclass(frozen=True)
