@@ -19,7 +19,13 @@ import tracer.numpy as tnp
 x, y, v = np.ones((50, 3), "float32"), np.ones((40, 3), "float32"), np.ones(40, "float32")
 """
 """What a page takes as given that does not begin with its own imports."""
-PAGES = {"README.md": ARRAYS, "docs/start.md": "", "docs/cache.md": "", "docs/fuzzing.md": ""}
+PAGES = {
+    "README.md": ARRAYS,
+    "docs/start.md": "",
+    "docs/cache.md": "",
+    "docs/fuzzing.md": "",
+    "docs/debugging.md": "",
+}
 
 
 def test_pages_have_what_is_run() -> None:

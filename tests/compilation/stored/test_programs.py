@@ -190,6 +190,21 @@ def test_a_program_that_ran_before_and_has_a_sort_is_not_kept(
     assert any("is not kept" in record.getMessage() for record in caplog.records)
 
 
+def test_a_program_that_calls_python_is_not_kept(cache: Path) -> None:
+    seen = []
+
+    def f(x: Any) -> Any:
+        tracer.debug.callback(seen.append, x)
+        return x * 2
+
+    for _ in range(2):
+        compiled, _ = made_of(f, None, X)
+    assert len(seen) == 2
+    assert list(cache.iterdir()) == []
+    (note,) = compiled.plan(X).notes
+    assert note.startswith("calls Python while it runs")
+
+
 def test_a_damaged_file_is_made_again(cache: Path) -> None:
     _, expected = made_of(loss, None, X)
     for file in cache.iterdir():

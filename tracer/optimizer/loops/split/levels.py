@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tracer.ir import Label, Node, Value
+from tracer.ir import Label, Node, Value, keeps_order
 from tracer.optimizer.loops.split.region import Region, Subject
 from tracer.optimizer.loops.split.response import Reference, Term
 
@@ -74,6 +74,8 @@ class Levels:
         self.start: dict[Node, int] = {}
         self.done: dict[Node, int] = {}
         self._slices: dict[tuple[Node, Label], int] = {}
+        self._ordered = 0
+        """Level of the last node that keeps its order."""
         self.span = subject.span(region)
         """Positions from the region's first node to its last: nodes before have level 0."""
         for node in subject.graph.nodes[self.span.start : self.span.stop]:
@@ -91,6 +93,8 @@ class Levels:
 
     def _enter(self, node: Node) -> None:
         level = max([self._done(value) for value in node.operands], default=0)
+        if keeps_order(node):
+            level = self._ordered = max(level, self._ordered)
         self.start[node] = self.done[node] = level
 
     def complete(self) -> None:

@@ -59,7 +59,9 @@ class Subject:
         self.graph = graph
         self.pieces = pieces
         self.position = {node: i for i, node in enumerate(graph.nodes)}
+        # What acts on the world is needed like a result.
         self.outputs = {value.node for value in graph.outputs}
+        self.outputs.update(node for node in graph.nodes if node.has_effect)
         self._users: dict[Node, list[tuple[Node, int, int]]] = {}
         self._rules: dict[Node, AxisRule] = {}
         self._steps: dict[tuple[Node, Label], int] = {}
