@@ -212,8 +212,8 @@ def _noisy(eps: float, rng: np.random.Generator) -> Iterator[None]:
     """Move all that is computed inside of the context, in bodies of loops too."""
     evaluate: Callable[..., list[Array]] = _INTERPRETER._evaluate
 
-    def moved(node: Node, operands: list[Array]) -> list[Array]:
-        results = evaluate(node, operands)
+    def moved(node: Node, operands: list[Array], *others: Any) -> list[Array]:
+        results = evaluate(node, operands, *others)
         if node.name in _EXACT:
             return results
         rounding = eps * _chain(node) if eps < _WIDE_EPS else eps
