@@ -5,7 +5,8 @@ zeros of one shape are one value: made before the first loop, kept until the las
 for each. That is one array more, and a copy instead of a fill. So the number that later loops are
 filled with waits, behind a barrier, for something that their loop reads.
 
-Loops in bodies are left alone: they fill slices, and small barriers are left out there.
+Fills below a thirty-second of the peak are left alone, and loops in bodies: they fill slices, and
+small barriers are left out there.
 """
 
 from __future__ import annotations
@@ -14,10 +15,15 @@ from collections.abc import Sequence
 
 from tracer import ops
 from tracer.ir import Builder, Graph, Node, Value, rebuild
+from tracer.optimizer.model.liveness import peak_bytes
 from tracer.optimizer.passes import Pass, PassLog
 from tracer.target import current_target
 
 Fill = tuple[str, tuple[int, ...], bytes]
+
+
+_WORTHWHILE = 32
+"""Of the peak, so large a part is worth a barrier."""
 
 
 def separate_fills_pass() -> Pass:
@@ -28,6 +34,7 @@ def separate_fills_pass() -> Pass:
 def _separated(graph: Graph, log: PassLog) -> Graph:
     seen: set[Fill] = set()
     position = {node: i for i, node in enumerate(graph.nodes)}
+    least = max(current_target().sizes.copy_bytes, peak_bytes(graph) // _WORTHWHILE)
 
     def rewrite(
         builder: Builder, node: Node, operands: tuple[Value, ...]
@@ -37,7 +44,7 @@ def _separated(graph: Graph, log: PassLog) -> Graph:
         new = list(operands)
         for place, value in enumerate(node.operands):
             fill = _fill_of(value)
-            if fill is None:
+            if fill is None or value.type.nbytes < least:
                 continue
             last = _last_computed(node, value, position) if fill in seen else None
             seen.add(fill)
@@ -50,9 +57,9 @@ def _separated(graph: Graph, log: PassLog) -> Graph:
 
 
 def _fill_of(value: Value) -> Fill | None:
-    """Return what tells equal fills, for large ones; None for everything else."""
+    """Return what tells equal fills; None for everything else."""
     node = value.node
-    if node.op is not ops.broadcast_in_dim or value.type.nbytes < current_target().sizes.copy_bytes:
+    if node.op is not ops.broadcast_in_dim:
         return None
     number = node.operands[0]
     if number.node.op is not ops.constant or number.shape != ():

@@ -9,8 +9,9 @@ loop. (Coalescing of copies: Chaitin 1982, Budimlic et al. 2002, of buffers inst
 Values do not change. The gradient of an exact Gaussian process keeps two matrices instead of
 three: each triangular solve writes over its right-hand sides.
 
-Left alone: donated arguments (XLA's donation pairs them with results), operands that are read in
-slices along several axes, and loops whose last trip begins early and so reads what is written over.
+Left alone: values below a thirty-second of the peak, donated arguments (XLA's donation pairs them
+with results), operands that are read in slices along several axes, and loops whose last trip begins
+early and so reads what is written over.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ from tracer.ir import Builder, Graph, Node, Value, rebuild
 from tracer.optimizer.model.liveness import peak_bytes
 from tracer.optimizer.model.trip_counts import trip_count
 from tracer.optimizer.passes import Pass, PassLog
+
+_WORTHWHILE = 32
+"""Of the peak, so large a part is worth a carry of its own."""
 
 
 def reused_operands_pass() -> Pass:
@@ -52,13 +56,14 @@ class _Reuse:
 
 
 def _with_reused(graph: Graph, log: PassLog) -> Graph:
+    peak = peak_bytes(graph)
     while True:
-        found = next(_reuses(graph), None)
+        found = next(_reuses(graph, peak // _WORTHWHILE), None)
         if found is None:
             return graph
         changed = _rewritten(graph, found)
         # The model may keep both: the operand as a part of something else that is still read.
-        if peak_bytes(changed) > peak_bytes(graph):
+        if peak_bytes(changed) > peak:
             return graph
         operand = found.loop.operands[found.operand]
         log.applied.append(f"{operand.type} of {operand.node.name}, by a loop")
@@ -69,11 +74,13 @@ Users = dict[Value, list[tuple[Node, int]]]
 """The nodes that read each value, and as which operand."""
 
 
-def _reuses(graph: Graph) -> Iterator[_Reuse]:
+def _reuses(graph: Graph, least: int) -> Iterator[_Reuse]:
     search = _Search(graph)
     for loop in graph.nodes:
         trips = trip_count(loop)
         for carry in range(1, len(loop.operands) if trips else 0):
+            if loop.operands[carry].type.nbytes < least:
+                continue
             window = _written(loop, carry, trips or 0)
             if window is not None and _is_fill(loop.operands[carry]):
                 yield from search.operands_for(loop, carry, window)
