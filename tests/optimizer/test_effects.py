@@ -11,7 +11,7 @@ import pytest
 import tracer
 from tracer import ops
 from tracer.array.trace import trace
-from tracer.ir import Builder, Graph, Node, Value, rebuild, without_effects
+from tracer.ir import Builder, Graph, Node, Value, interpret, rebuild, without_effects
 from tracer.optimizer.passes import Pass, PassLog, PassManager
 from tracer.optimizer.pipeline import STANDARD_PASSES
 
@@ -82,6 +82,34 @@ def test_are_refused_and_the_plan_says_so(
     (refusal,) = row.refusals
     assert "more or less often, or in another order" in refusal.reason
     assert refusal.source is not None
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_scans_are_not_joined_where_that_changes_the_order(ordered: bool) -> None:
+    def show(name: str) -> Any:
+        return lambda x: seen.append((name, float(x)))
+
+    def function(xs: Any) -> Any:
+        def first(carry: Any, x: Any) -> tuple[Any, Any]:
+            tracer.debug.callback(show("first"), x, ordered=ordered)
+            return carry, 2 * x
+
+        def second(carry: Any, y: Any) -> tuple[Any, Any]:
+            tracer.debug.callback(show("second"), y, ordered=ordered)
+            return carry + y, None
+
+        _, ys = tracer.scan(first, 0.0, xs)
+        return tracer.scan(second, 0.0, ys)[0]
+
+    seen: list[tuple[str, float]] = []
+    graph = trace(function, [X]).graph
+    (fuse,) = [item for item in STANDARD_PASSES if item.name == "fuse scans"]
+    found = PassManager().run(graph, [fuse])
+    assert (found is graph) == ordered
+    interpret(found, [X])
+    firsts, seconds = [("first", x) for x in X], [("second", 2 * x) for x in X]
+    assert sorted(seen) == [*firsts, *seconds]
+    assert (seen == [*firsts, *seconds]) == ordered
 
 
 def test_others_are_applied() -> None:

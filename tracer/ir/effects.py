@@ -21,12 +21,13 @@ class Effects:
     ----------
     calls : Counter of tuple
         How often each is written, and in which loops and branches.
-    ordered : tuple of tuple
-        Those that keep their order, in their order.
+    ordered : tuple
+        Those that keep their order, in their order; those of a loop or branch are a tuple of their
+        own, since two loops do not call in the order in which one with both bodies would.
     """
 
     calls: Counter[Call]
-    ordered: tuple[Call, ...]
+    ordered: tuple[Any, ...]
 
 
 def effects_of(graph: Graph) -> Effects:
@@ -45,21 +46,36 @@ def effects_of(graph: Graph) -> Effects:
     """
     if not graph.has_effect:
         return _NONE
-    found = list(_calls(graph, ()))
-    ordered = tuple(call for call, in_order in found if in_order)
-    return Effects(Counter(call for call, _ in found), ordered)
+    return Effects(Counter(_calls(graph, ())), tuple(_ordered(graph)))
 
 
-def _calls(graph: Graph, path: tuple[str, ...]) -> Iterator[tuple[Call, bool]]:
+def _calls(graph: Graph, path: tuple[str, ...]) -> Iterator[Call]:
     for node in graph.nodes:
         if not node.has_effect:
             continue
         if node.op is not None and node.op.effect:
-            params = tuple((key, param_key(node.params[key])) for key in sorted(node.params))
-            call = (path, node.name, tuple(map(str, node.operand_types)), params)
-            yield call, bool(node.params.get("ordered"))
+            yield (path, *_call(node))
         for name, body in _named_bodies(node):
             yield from _calls(body, (*path, name) if _is_counted(node) else path)
+
+
+def _ordered(graph: Graph) -> Iterator[Any]:
+    for node in graph.nodes:
+        if not keeps_order(node):
+            continue
+        if node.op is not None and node.op.effect:
+            yield _call(node)
+        for name, body in _named_bodies(node):
+            inside = tuple(_ordered(body))
+            if _is_counted(node) and inside:
+                yield name, inside
+            else:
+                yield from inside
+
+
+def _call(node: Node) -> Call:
+    params = tuple((key, param_key(node.params[key])) for key in sorted(node.params))
+    return node.name, tuple(map(str, node.operand_types)), params
 
 
 def keeps_order(node: Node) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tracer import ops
-from tracer.ir import Builder, Graph, Node, Value
+from tracer.ir import Builder, Graph, Node, Value, keeps_order
 from tracer.optimizer.passes import Pass, PassLog
 
 
@@ -41,6 +41,8 @@ def _find_pair(graph: Graph) -> _Pair | None:
     for first in scans:
         users = [node for node in scans if set(_stacks(first)) & set(_slices(node))]
         alike = [node for node in users if _steps(node) == _steps(first)]
+        if keeps_order(first):  # the calls of all its steps come before those of another loop
+            alike = [node for node in alike if not keeps_order(node)]
         dependent = _dependent(graph, first) if alike else frozenset()
         for second in alike:
             others = {v for v in second.operands if v not in _stacks(first)}

@@ -101,7 +101,9 @@ def scalar_replacement_pass(limit_bytes: int | None = None) -> Pass:
         found = {
             node: split
             for node in graph.nodes
-            if node.op is ops.while_ and (split := _choose(node, limit_bytes, log))
+            if node.op is ops.while_
+            and not node.has_effect  # it would be left out: only what results need is written
+            and (split := _choose(node, limit_bytes, log))
         }
         return _rewritten(graph, found) if found else graph
 

@@ -66,6 +66,8 @@ def _unrolled(graph: Graph, machine: Target, log: PassLog, *, most: int) -> Grap
 def _judged(node: Node, trips: int, machine: Target, most: int) -> tuple[str | None, str]:
     """Return why a loop stays, or None, and what the rewrite is expected to bring."""
     body: Graph = node.params["body"]
+    if node.has_effect:
+        return "its steps call Python, which other passes must be able to count", ""
     if trips <= 1:
         return None, ""
     if trips > most:
