@@ -1,0 +1,165 @@
+"""The tables of models and of random models: they find what is right and what is wrong."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from benchmarks import torch_random, torch_table  # noqa: E402
+from benchmarks.torch_comparison import weighted_sum  # noqa: E402
+from benchmarks.torch_loss_models import CASES  # noqa: E402
+from benchmarks.torch_models import Case  # noqa: E402
+from benchmarks.torch_random import Outcome, Problem, outcome_of, page_of, verdict_of  # noqa: E402
+from benchmarks.torch_random_models import RandomModel, Step  # noqa: E402
+from benchmarks.torch_rounding import RIGHT, ROUNDING, WRONG, judge, moved  # noqa: E402
+
+pytestmark = pytest.mark.xla
+
+
+def case_named(name: str) -> Case:
+    (found,) = [case for case in CASES if case.name == name]
+    return found
+
+
+def test_there_are_twenty_models_of_torch_alone() -> None:
+    assert len({case.name for case in CASES}) == len(CASES) >= 20
+
+
+def test_a_model_is_right_within_half_of_its_bytes(capsys) -> None:
+    (line,) = torch_table.all_lines(CASES, "mixture of experts")
+    assert line.kind == "right"
+    assert float(line.limit.split(" ")[0]) <= 0.8
+    assert line.name in capsys.readouterr().out
+    page = torch_table.page_of([line], ["timm: No module named 'timm'"])
+    assert "1 models: 1 right. Not installed: timm" in page
+    assert f"| {line.name} |" in page
+
+
+def test_a_wrong_gradient_is_seen(monkeypatch) -> None:
+    found = torch_table.limited
+
+    def off(*args):
+        limit, (value, gradients, buffers) = found(*args)
+        name = next(iter(gradients))
+        return limit, (value, {**gradients, name: gradients[name] * (1 + 1e-8)}, buffers)
+
+    monkeypatch.setattr(torch_table, "limited", off)
+    line = torch_table.line_of(case_named("contrastive loss (InfoNCE)"))
+    assert line.kind == "WRONG"
+    assert "log_scale" in line.verdict
+
+
+def test_refusals_and_faults_are_lines() -> None:
+    case = case_named("contrastive loss (InfoNCE)")
+
+    def refused(model, x, y):
+        return weighted_sum(torch.linalg.pinv(model.one(x))), ()
+
+    line = torch_table.line_of(dataclasses.replace(case, loss=refused))
+    assert line.kind == "refused"
+    assert "pinv" in line.verdict
+
+    def failing(model, x, y):
+        raise KeyError("a fault")
+
+    line = torch_table.line_of(dataclasses.replace(case, loss=failing))
+    assert line.verdict == "FAILED: KeyError: 'a fault'"
+
+
+def model_of(*functions, dtype=torch.float32, shape=(40, 50), cast=None) -> RandomModel:
+    """Return a chain of functions."""
+    names = [f"v{i}" for i in range(len(functions) + 1)]
+    steps = tuple(
+        Step(f, (x,), (y,), f"{y} = {f}({x})", cast)
+        for f, x, y in zip(functions, names, names[1:], strict=False)
+    )
+    return RandomModel(steps, {"v0": (shape, dtype)}, (names[-1],))
+
+
+def test_a_random_model_is_right_forward_and_backward() -> None:
+    model = model_of(torch.nn.Linear(50, 300, dtype=torch.float32), torch.sin, torch.cos, torch.sum)
+    x = torch.randn(40, 50, dtype=torch.float32)
+    for part in torch_random.PARTS:
+        outcome = outcome_of(3, Problem(part, model, (x,)))
+        assert (outcome.verdict, outcome.limit) in [(RIGHT, "met"), (RIGHT, "refused")], outcome
+
+
+def test_a_model_without_a_rule_is_refused_by_name() -> None:
+    model = model_of(torch.linalg.pinv, shape=(4, 4))
+    outcome = outcome_of(0, Problem("forward", model, (torch.eye(4, dtype=torch.float32),)))
+    assert outcome.verdict == "refused"
+    assert "pinv" in outcome.detail
+
+
+def test_conversions_out_of_range_are_classed_apart() -> None:
+    model = model_of(lambda x: x.to(torch.int32), cast=torch.int32)
+    assert model.out_of_range((torch.tensor([0.0, 3e9]),)) == {"v1"}
+    assert model.out_of_range((torch.tensor([0.0, torch.nan]),)) == {"v1"}
+    assert model.out_of_range((torch.tensor([-(2.0**31), 2.0**31 - 1]),)) == set()
+    rows = judge((torch.tensor([1]),), (torch.tensor([2]),), lambda: [(torch.tensor([2]),)])
+    assert verdict_of(rows, lambda: {"v1"})[0] == "documented"
+    assert verdict_of(rows, lambda: set()) == (WRONG, "[0] 5e-01")
+
+
+def test_rounding_explains_a_floor_but_no_other_number() -> None:
+    x = torch.tensor([0.1, 1.0, 2.5], dtype=torch.float32)
+    generator = torch.Generator().manual_seed(0)
+    wanted = x.floor()
+
+    def runs():
+        return [moved(x, generator).floor() for _ in range(24)]
+
+    def verdict(*numbers):
+        (row,) = judge(torch.tensor(numbers, dtype=torch.float32), wanted, runs)
+        return row.verdict
+
+    assert verdict(0.0, 1.0, 2.0) == RIGHT
+    assert verdict(0.0, 0.0, 2.0) == ROUNDING
+    assert verdict(0.0, 1.0, 1.0) == WRONG
+    assert verdict(0.0, 1.0, torch.nan) == WRONG
+
+
+def test_nan_and_infinity_are_right_where_torch_has_them() -> None:
+    wanted = torch.tensor([torch.nan, torch.inf, 1.0])
+    (row,) = judge(wanted.clone(), wanted, list)
+    assert (row.verdict, row.is_finite) == (RIGHT, False)
+    (row,) = judge(torch.tensor([torch.nan, -torch.inf, 1.0]), wanted, lambda: [wanted])
+    assert row.verdict == WRONG
+
+
+def test_a_wider_model_has_the_same_weights_and_no_narrow_conversions() -> None:
+    linear = torch.nn.Linear(50, 3, dtype=torch.float32)
+    model = model_of(linear, lambda x: x.to(torch.float32), cast=torch.float32)
+    x = torch.randn(40, 50, dtype=torch.float32)
+    (found,) = model.widened()(x.double())
+    assert found.dtype is torch.float64
+    torch.testing.assert_close(found, model(x)[0].double(), rtol=1e-5, atol=1e-5)
+    assert linear.weight.dtype is torch.float32
+
+
+def test_the_page_names_each_case_that_is_not_right() -> None:
+    outcomes = [
+        Outcome(1, "forward", RIGHT, "met"),
+        Outcome(2, "forward", WRONG, "met", "[0] 1e+00"),
+        Outcome(2, "gradient", "refused", "", "torch's aten.x has no rule"),
+    ]
+    page = page_of(outcomes, "command")
+    assert "| 2 | forward | WRONG | [0] 1e+00 |" in page
+    assert "| refused | torch's aten.x has no rule | 1 |" in page
+    assert [o.is_fault for o in outcomes] == [False, True, False]
+
+
+def test_a_seed_is_always_the_same_model() -> None:
+    pytest.importorskip("nnsmith")
+    from benchmarks.torch_random_models import random_model
+
+    first = random_model(11)
+    random_model(12)
+    again = random_model(11)
+    assert first[0].text == again[0].text
+    for x, y in zip(first[1], again[1], strict=True):
+        assert x.dtype == y.dtype
+        assert torch.equal(x, y)
