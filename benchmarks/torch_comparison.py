@@ -72,6 +72,6 @@ def weighted_sum(tree: Any) -> torch.Tensor:
     """Return one number that depends on every floating element, each differently."""
     total = torch.zeros((), dtype=torch.float64)
     for x in floating(tree):
-        weights = torch.cos(torch.arange(x.numel(), dtype=x.dtype)).reshape(x.shape)
-        total = total + (x * weights).sum().to(torch.float64)
+        weights = torch.cos(torch.arange(x.numel(), dtype=torch.float64)).reshape(x.shape)
+        total = total + (x * weights.to(x.dtype)).sum().to(torch.float64)
     return total

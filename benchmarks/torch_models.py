@@ -80,13 +80,13 @@ def ints(high: int, *shape: int) -> Callable[[], torch.Tensor]:
     return lambda: torch.randint(high, shape)
 
 
-@case("LSTM language model", ints(50, 4, 24), ints(50, 4, 24))
+@case("LSTM language model", ints(50, 16, 8), ints(50, 16, 8))
 class LSTM(nn.Module):
-    """`nn.LSTM` of two layers over embedded tokens."""
+    """`nn.LSTM` over embedded tokens."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.table, self.rnn = nn.Embedding(50, 16), nn.LSTM(16, 24, 2, batch_first=True)
+        self.table, self.rnn = nn.Embedding(50, 16), nn.LSTM(16, 24, batch_first=True)
         self.out = nn.Linear(24, 50)
 
     def forward(self, tokens: Any, targets: Any) -> Any:
@@ -94,7 +94,7 @@ class LSTM(nn.Module):
         return F.cross_entropy(self.out(hidden).flatten(0, 1), targets.flatten()), h, c
 
 
-@case("GRU, both directions", normal(4, 20, 6), loss=summed)
+@case("GRU, both directions", normal(16, 6, 6), loss=summed)
 class GRU(nn.Module):
     """`nn.GRU` forward and backward in time."""
 
@@ -106,7 +106,7 @@ class GRU(nn.Module):
         return self.rnn(x)
 
 
-@case("LSTM cells in a loop", normal(8, 16, 6), loss=summed)
+@case("LSTM cells in a loop", normal(32, 6, 6), loss=summed)
 class Cells(nn.Module):
     """`nn.LSTMCell` and `nn.GRUCell`, step by step."""
 
@@ -337,15 +337,15 @@ class Heat(nn.Module):
 
 @case("neural ODE by Runge-Kutta", normal(64, 4))
 class ODE(nn.Module):
-    """Sixteen steps of the fourth order."""
+    """Four steps of the fourth order."""
 
     def __init__(self) -> None:
         super().__init__()
         self.net = nn.Sequential(nn.Linear(4, 32), nn.Tanh(), nn.Linear(32, 4))
 
     def forward(self, x: Any) -> Any:
-        start, h = x, 1 / 16
-        for _ in range(16):
+        start, h = x, 1 / 4
+        for _ in range(4):
             a = self.net(x)
             b = self.net(x + h / 2 * a)
             c = self.net(x + h / 2 * b)

@@ -2,24 +2,26 @@
 
     python -m benchmarks.torch_random --models 1000 --seed 0 [--seconds S] [--write PAGE.md]
     python -m benchmarks.torch_random --only SEED     # one model, with its text
+    python -m benchmarks.torch_random --outcomes FILE # keeps what it finds; goes on after a stop
 
-The limit is 0.7 of what the program takes as written. Where that is refused, or leaves no room
-beside arguments and results, values are compared without a limit. Each output, gradient and buffer
-is judged by itself (benchmarks/torch_rounding.py says how); what the model loses when it converts
-numbers to integers that cannot hold them is a difference that docs/torch.md states.
+The limit is 0.7 of what the program takes as written, or half of what it takes beside arguments and
+results where these leave no room for more. Where it is refused, values are compared without one.
+Each output, gradient and buffer is judged by itself (benchmarks/torch_rounding.py says how). Where
+numbers become integers of a dtype that cannot hold them, docs/torch.md states the difference.
 """
 
 from __future__ import annotations
 
 import argparse
 import copy
+import json
 import platform
 import sys
 import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +31,11 @@ import tracer.torch
 from benchmarks.torch_comparison import weighted_sum
 from benchmarks.torch_random_models import RandomModel, random_model, wide
 from benchmarks.torch_rounding import RIGHT, RUNS, WRONG, Judgement, judge, moved
+from tracer.compilation.task import read_task
 from tracer.errors import MemoryLimitError, UnsupportedError
+from tracer.optimizer.model.liveness import peak_bytes
+from tracer.torch.arguments import read_call
+from tracer.torch.program import Program
 
 SHARE = 0.7
 PARTS = ("forward", "gradient")
@@ -165,16 +171,45 @@ def outcome_of(seed: int, problem: Problem) -> Outcome:
 def within_limit(problem: Problem) -> tuple[str, Any]:
     """Return whether the limit is met, and the program: without a limit where it is not."""
     whole = problem.limited(None)
-    plan = whole.plan(*problem.arguments)
-    limit = int(SHARE * plan.baseline_peak_bytes)
-    if plan.argument_bytes + plan.output_bytes > limit:
+    with torch.set_grad_enabled(problem.part == "gradient"):
+        return _planned(problem, whole)
+
+
+def _planned(problem: Problem, whole: Any) -> tuple[str, Any]:
+    captured = _captured(whole, problem)
+    written, fixed = _bytes(captured)
+    limit = int(max(SHARE * written, fixed + (written - fixed) / 2))
+    if limit >= written:
         return "no room", whole
     program = problem.limited(limit)
+    # Both are the same capture, which takes most of the time.
+    (key,) = whole._programs._programs
+    call = read_call(problem.arguments, {})
+    same = Program(captured.captured, call.tensors, captured.name, program._programs.options)
+    program._programs._programs[key] = [same]
     try:
         program.plan(*problem.arguments)
     except MemoryLimitError:
         return "refused", whole
+    assert list(program._programs._programs) == [key]
     return "met", program
+
+
+def _captured(program: Any, problem: Problem) -> Program:
+    """Capture; nothing is compiled."""
+    if problem.part == "forward":
+        return program._program(read_call(problem.arguments, {}))
+    return program._program(*program._read(problem.arguments, {}))
+
+
+def _bytes(program: Program) -> tuple[int, int]:
+    """Return what a program takes as written, and its arguments and results alone."""
+    types = [item.memory_type for item in (*program.inputs, *program.drawn)]
+    function = program.function
+    task = read_task(function._read(tuple(types), {}), function._options, program.name)
+    graph = task.traced.graph
+    fixed = sum(type.nbytes for type in (*graph.input_types, *graph.output_types))
+    return peak_bytes(graph, frozenset()), fixed
 
 
 def verdict_of(rows: Sequence[Judgement], out_of_range: Callable[[], set[str]]) -> tuple[str, str]:
@@ -204,9 +239,9 @@ def page_of(outcomes: Sequence[Outcome], command: str) -> str:
         "  weights and intermediate results are moved by their last digits, or in float64.",
         "- documented: a difference that [docs/torch.md](../../docs/torch.md) states.",
         "- none: torch has no gradient: no floating results, or an op without a derivative.",
-        f"- limit: {SHARE:g} of what the program takes as written was met, was refused",
-        "  (`MemoryLimitError`; values are compared without a limit), or is less than arguments",
-        "  and results take (no room; the same).",
+        f"- limit: {SHARE:g} of what the program takes as written, or arguments, results and half",
+        "  of the rest where that is more, was met, or was refused (`MemoryLimitError`; values are",
+        "  compared without a limit). No room: there is nothing but arguments and results.",
         "",
         *_counts(outcomes),
         *_reasons(outcomes),
@@ -247,6 +282,27 @@ def _cases(outcomes: Sequence[Outcome]) -> list[str]:
     return [*head, "| seed | part | verdict | tensors |", "|---|---|---|---|", *rows, ""]
 
 
+def _tried(seed: int, file: Path | None) -> list[Outcome]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        outcomes = outcomes_of(seed)
+    for outcome in outcomes:
+        print(*asdict(outcome).values(), flush=True)
+        if file is not None:
+            with file.open("a") as lines:
+                lines.write(json.dumps(asdict(outcome)) + "\n")
+    return outcomes
+
+
+def _known(file: Path | None) -> dict[int, list[Outcome]]:
+    """Return what an earlier run found, by seed."""
+    found: dict[int, list[Outcome]] = {}
+    lines = file.read_text().splitlines() if file is not None and file.exists() else []
+    for outcome in (Outcome(**json.loads(line)) for line in lines):
+        found.setdefault(outcome.seed, []).append(outcome)
+    return {seed: outcomes for seed, outcomes in found.items() if len(outcomes) == len(PARTS)}
+
+
 def main() -> int:
     """Try models; return 1 where something is wrong."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -254,22 +310,23 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="of the first model")
     parser.add_argument("--seconds", type=float, help="stop after so long")
     parser.add_argument("--only", type=int, help="one seed; prints the model")
+    parser.add_argument(
+        "--outcomes", type=Path, help="a line of JSON for each; known ones are kept"
+    )
     parser.add_argument("--write", type=Path, help="the page to write")
     options = parser.parse_args()
     seeds = range(options.seed, options.seed + options.models)
     if options.only is not None:
         seeds = range(options.only, options.only + 1)
         print(random_model(options.only)[0].text)
+    known = _known(options.outcomes)
     started, outcomes = time.monotonic(), list[Outcome]()
     for seed in seeds:
-        if options.seconds is not None and time.monotonic() - started > options.seconds:
-            break
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            outcomes += outcomes_of(seed)
-        for outcome in outcomes[-2:]:
-            print(outcome.seed, outcome.part, outcome.verdict, outcome.limit, outcome.detail)
-        sys.stdout.flush()
+        if seed not in known:
+            if options.seconds is not None and time.monotonic() - started > options.seconds:
+                break
+            known[seed] = _tried(seed, options.outcomes)
+        outcomes += known[seed]
     print("\n".join(_counts(outcomes)))
     if options.write is not None:
         command = f"python -m benchmarks.torch_random --models {len(seeds)} --seed {seeds.start}"

@@ -160,6 +160,7 @@ add("max pool places", lambda x: F.max_pool2d(x, (1, 3), (1, 2), return_indices=
 add("average pool", lambda x: F.avg_pool2d(x, 3, 2, 1) + F.avg_pool2d(x, 3, 2, 1, count_include_pad=False) + F.avg_pool2d(x, 2, ceil_mode=True) * F.avg_pool2d(x, 2, ceil_mode=True, divisor_override=3) + F.avg_pool1d(x[0], 4).sum(), (2, 3, 7, 8))
 add("adaptive pool", lambda x: F.adaptive_avg_pool2d(x, (3, 5)).sum((2, 3)) + F.adaptive_avg_pool2d(x, 1).flatten(1) + F.adaptive_avg_pool1d(x[0], 3).sum(), (2, 3, 7, 8))
 add("resize", lambda x: F.interpolate(x, scale_factor=2, mode="bilinear") + F.interpolate(x, (8, 10), mode="nearest") + F.interpolate(x, (8, 10), mode="bilinear", align_corners=True) + F.interpolate(x, scale_factor=2, mode="nearest-exact"), (1, 2, 4, 5))
+add("resize, cubic", lambda x: F.interpolate(x, (8, 10), mode="bicubic") + F.interpolate(x, (3, 10), mode="bicubic", align_corners=True).sum(2, keepdim=True) + F.interpolate(x, scale_factor=(2, 2.0), mode="bicubic", recompute_scale_factor=False) ** 2, (1, 2, 4, 5))
 add("shuffles and patches", lambda x: F.pixel_shuffle(x, 2).sum((0, 1)) + F.unfold(x, 2, stride=2).sum() + F.pixel_unshuffle(x, 2).sum(), (1, 4, 4, 6))
 
 # Normalisation and losses.

@@ -296,6 +296,44 @@ def test_a_tensor_is_equal_to_itself() -> None:
         tracer.torch.limit(lambda x, y: x if torch.equal(x, y) else y)(x, x.clone())
 
 
+def test_tensors_are_equal_that_are_computed_in_the_same_way() -> None:
+    def f(x, scale):
+        one, other = ((x / scale).T.exp(), (x / scale).T.exp())
+        return one + 1 if torch.equal(one, other) else other
+
+    x = torch.randn(3, 4)
+    assert_same(tracer.torch.limit(f)(x, torch.tensor(2.0)), f(x, torch.tensor(2.0)))
+
+
+def _written(x):
+    one, other = x / 2, x / 2
+    other.mul_(3)
+    return torch.equal(one, other)
+
+
+def _written_in_a_view(x):
+    one, other = x / 2, x / 2
+    other[0].zero_()
+    return torch.equal(one, other)
+
+
+UNKNOWN = {
+    "written": _written,
+    "written in a view": _written_in_a_view,
+    "drawn": lambda x: torch.equal(torch.rand_like(x), torch.rand_like(x)),
+    "of other numbers": lambda x: torch.equal(x + 1, x + 2),
+    "of another op": lambda x: torch.equal(x + 1, x - 1),
+    "of another dtype": lambda x: torch.equal(x + 1, (x + 1).float()),
+}
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_other_tensors_may_differ(name: str) -> None:
+    function = UNKNOWN[name]
+    with pytest.raises(errors.TracingError, match=r"aten\.equal"):
+        tracer.torch.limit(lambda x: x if function(x) else 2 * x)(torch.randn(3, 4))
+
+
 def test_a_limit_within_a_limit_is_refused() -> None:
     inner = tracer.torch.limit(lambda x: x * 2)
     with pytest.raises(errors.UnsupportedError, match="has a limit"):

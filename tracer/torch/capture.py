@@ -30,6 +30,7 @@ from tracer.errors import UnsupportedError
 from tracer.torch.decompositions import decompositions
 from tracer.torch.derivatives import is_backward
 from tracer.torch.draws import Draw, Seeds, draw_of, firsts, is_draw
+from tracer.torch.equalities import Equalities
 from tracer.torch.failures import in_our_words
 from tracer.torch.guards import ModuleState, watching_modules
 from tracer.torch.sources import current_line
@@ -86,28 +87,21 @@ class _Watch(TorchDispatchMode):  # type: ignore[misc] # Any where torch is not 
 
     def __init__(self, stand_for: Callable[[torch.Tensor], torch.Tensor], seeds: Seeds) -> None:
         super().__init__()
-        self.stand_for, self.seeds = stand_for, seeds
+        self.stand_for, self.seeds, self.known = stand_for, seeds, Equalities()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is not torch.ops.aten.lift_fresh.default:  # That is how numbers become tensors.
             args, kwargs = pytree.tree_map_only(torch.Tensor, self.stand_for, (args, kwargs or {}))
-        if func is torch.ops.aten.equal.default and _is_known(*args):
+        if func is torch.ops.aten.equal.default and self.known.decide(*args):
             return args[0].shape == args[1].shape
         if is_draw(func):
             self.seeds.note(func, kwargs)
         line = current_line()
         if line is not None and not is_backward():
             set_stack_trace([line])
-        return func(*args, **(kwargs or {}))
-
-
-def _is_known(x: torch.Tensor, y: torch.Tensor) -> bool:
-    """Tell whether equality needs no values: torch looks at none of one tensor, or two shapes."""
-    return bool(x.shape != y.shape or _place_of(x) == _place_of(y))
-
-
-def _place_of(x: torch.Tensor) -> Any:
-    return x.untyped_storage()._cdata, x.storage_offset(), x.stride(), x.dtype
+        result = func(*args, **(kwargs or {}))
+        self.known.note(func, args, kwargs or {}, result)
+        return result
 
 
 class _Found:

@@ -40,6 +40,24 @@ def _linear(size: int, count: int, scale: float | None, align_corners: bool) -> 
     return matrix
 
 
+def _cubic(size: int, count: int, scale: float | None, align_corners: bool) -> Host:
+    """Return the matrix that interpolates among four neighbours, the outermost ones repeated."""
+    places = np.arange(count)
+    if align_corners:
+        at = places * ((size - 1) / (count - 1) if count > 1 else 0.0)
+    else:
+        at = (places + 0.5) * (1 / scale if scale else size / count) - 0.5
+    first, sharpness = np.floor(at).astype(int) - 1, -0.75
+    matrix = np.zeros((count, size))
+    for neighbour in range(4):
+        apart = np.abs(at - first - neighbour)
+        near = (sharpness + 2) * apart**3 - (sharpness + 3) * apart**2 + 1
+        far = sharpness * (apart**3 - 5 * apart**2 + 8 * apart - 4)
+        share = np.where(apart <= 1, near, far)
+        np.add.at(matrix, (places, np.clip(first + neighbour, 0, size - 1)), share)
+    return matrix
+
+
 def _applied_back(grad: Array, matrices: Sequence[Host]) -> Array:
     first = grad.ndim - len(matrices)
     for axis, matrix in enumerate(matrices, first):
@@ -90,4 +108,19 @@ def linear_backward(
     """Give the neighbours their shares of each cotangent."""
     rows = _sizes(node, output_size, scales)
     matrices = [_linear(size, count, scale, align_corners) for size, count, scale in rows]
+    return _applied_back(grad, matrices)
+
+
+@rule("upsample_bicubic2d_backward")
+def cubic_backward(
+    node: Node,
+    grad: Array,
+    output_size: Sequence[int],
+    input_size: Sequence[int],
+    align_corners: bool,
+    *scales: Any,
+) -> Array:
+    """Give the neighbours their shares of each cotangent."""
+    rows = _sizes(node, output_size, scales)
+    matrices = [_cubic(size, count, scale, align_corners) for size, count, scale in rows]
     return _applied_back(grad, matrices)
