@@ -271,7 +271,8 @@ class Translation(nn.Module):
         self.net = nn.Transformer(16, 2, 1, 1, 32, 0.0)
 
     def forward(self, x: Any, y: Any) -> Any:
-        return self.net(x, y, tgt_mask=nn.Transformer.generate_square_subsequent_mask(len(y)))
+        mask = nn.Transformer.generate_square_subsequent_mask(len(y))
+        return self.net(x, y, tgt_mask=mask, tgt_is_causal=True)  # or torch looks at the mask
 
 
 @case("graph attention by scatter", normal(60, 8), ints(60, 2, 400))

@@ -1,6 +1,7 @@
 """Models of PyTorch, limited by tracer, beside eager torch: every output's and gradient's errors.
 
     python -m benchmarks.torch_table [--only TEXT] [--write PAGE.md]
+    python -m benchmarks.torch_table --lines FILE   # keeps what it finds; goes on after a stop
 
 In float64, with dropout and running statistics. `tracer.torch.value_and_grad` computes the loss,
 the other outputs and the gradients of all parameters, under 0.7 of the bytes that the program takes
@@ -13,12 +14,13 @@ from __future__ import annotations
 
 import argparse
 import copy
+import json
 import platform
 import sys
 import warnings
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -149,31 +151,39 @@ def summary(lines: Sequence[Line], skipped: Sequence[str]) -> str:
     return f"{len(lines)} models: {text}.{missing}"
 
 
-def all_lines(cases: Sequence[Case], only: str = "") -> list[Line]:
-    """Try models, in float64; print each line."""
-    lines = []
+def all_lines(cases: Sequence[Case], only: str = "", file: Path | None = None) -> list[Line]:
+    """Try models, in float64, but those that a file knows; print each line."""
+    kept = file.read_text().splitlines() if file is not None and file.exists() else []
+    known = {(line.package, line.name): line for line in (Line(**json.loads(x)) for x in kept)}
+    chosen = [case for case in cases if only in f"{case.package} {case.name}"]
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # those of the packages
-            for case in cases:
-                if only in f"{case.package} {case.name}":
-                    lines.append(line_of(case))
-                    print(*lines[-1].cells, sep="  ", flush=True)
+            return [known.get((case.package, case.name)) or _tried(case, file) for case in chosen]
     finally:
         torch.set_default_dtype(before)
-    return lines
+
+
+def _tried(case: Case, file: Path | None) -> Line:
+    line = line_of(case)
+    print(*line.cells, sep="  ", flush=True)
+    if file is not None:
+        with file.open("a") as lines:
+            lines.write(json.dumps(asdict(line)) + "\n")
+    return line
 
 
 def main() -> int:
     """Make the table; return 1 where something is wrong."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="models whose package or name has this text")
+    parser.add_argument("--lines", type=Path, help="a line of JSON for each; known ones are kept")
     parser.add_argument("--write", type=Path, help="the page to write")
     options = parser.parse_args()
     cases, skipped = library_cases()
-    lines = all_lines((*CASES, *cases), options.only)
+    lines = all_lines((*CASES, *cases), options.only, options.lines)
     print(summary(lines, skipped))
     if options.write is not None:
         options.write.write_text(page_of(lines, skipped))
