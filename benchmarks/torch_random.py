@@ -30,7 +30,7 @@ import torch
 import tracer.torch
 from benchmarks.torch_comparison import weighted_sum
 from benchmarks.torch_random_models import RandomModel, random_model, wide
-from benchmarks.torch_rounding import RIGHT, RUNS, WRONG, Judgement, judge, moved
+from benchmarks.torch_rounding import RIGHT, RUNS, WRONG, Judgement, Moving, judge
 from tracer.compilation.task import read_task
 from tracer.errors import MemoryLimitError, UnsupportedError
 from tracer.optimizer.model.liveness import peak_bytes
@@ -92,14 +92,14 @@ class Problem:
         (_, outputs), (of_model, *rest) = program(*self.arguments)
         return outputs, of_model, tuple(rest), dict(self.model.named_buffers())
 
-    def eager(self, model: RandomModel, tensors: Tensors, after: Any = None) -> Any:
+    def eager(self, model: RandomModel, tensors: Tensors, moving: Moving | None = None) -> Any:
         """Return the results of eager torch, which may write to the model."""
         if self.part == "forward":
             with torch.no_grad():
-                values = model.run(tensors, after)
+                values = model.run(tensors, moving)
             return tuple(values[name] for name in model.gives)
         leaves = [x.detach().clone().requires_grad_(x.is_floating_point()) for x in tensors]
-        values = model.run(leaves, after)
+        values = model.run(leaves, moving)
         outputs = tuple(values[name] for name in model.gives)
         named = {name: p for name, p in model.named_parameters() if p.requires_grad}
         targets = [*named.values(), *(leaves[i - 1] for i in self.floating)]
@@ -113,17 +113,12 @@ class Problem:
 
     def other_runs(self) -> list[Any]:
         """Return the results of eager torch with each number moved, and those in float64."""
-        generator = torch.Generator().manual_seed(0)
-
-        def after(x: torch.Tensor) -> torch.Tensor:
-            return moved(x, generator)
-
         runs = []
-        for _ in range(RUNS):
-            model = copy.deepcopy(self.model)
+        for seed in range(RUNS):
+            model, moving = copy.deepcopy(self.model), Moving(seed)
             for x in (*model.parameters(), *model.buffers()):
-                x.data = after(x.data)
-            runs.append(self.eager(model, tuple(map(after, self.tensors)), after))
+                x.data = moving.result(x.data)
+            runs.append(self.eager(model, tuple(map(moving.result, self.tensors)), moving))
         widened = tuple(x.to(wide(x.dtype)) for x in self.tensors)
         runs.append(self.eager(self.model.widened(), widened))
         return runs

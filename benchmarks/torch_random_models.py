@@ -13,14 +13,14 @@ from typing import Any
 import torch
 from torch import nn
 
+from benchmarks.torch_rounding import Moving
+
 ELEMENTS = 1 << 14
 """At most so many elements in a tensor."""
 ATTEMPTS = 30
 """Models that eager torch does not run (dtypes that it lacks) are made again, so often."""
 NARROW = ("float32", "float64", "int32", "int64")
 """The dtypes of inputs of every second model: others have all that nnsmith knows."""
-
-After = Callable[[torch.Tensor], torch.Tensor]
 
 
 @dataclass(frozen=True)
@@ -69,13 +69,15 @@ class RandomModel(nn.Module):
         values = self.run(tensors)
         return tuple(values[name] for name in self.gives)
 
-    def run(self, tensors: Any, after: After | None = None) -> dict[str, torch.Tensor]:
-        """Return the tensors of all names; `after` changes each result before it is used."""
+    def run(self, tensors: Any, moving: Moving | None = None) -> dict[str, torch.Tensor]:
+        """Return the tensors of all names; `moving` is told of each use and each result."""
         values = dict(zip(self.takes, tensors, strict=True))
         for step in self.steps:
-            results = step(*(values[name] for name in step.takes))
-            if after is not None:
-                results = [after(x) for x in results]
+            given = [values[name] for name in step.takes]
+            if moving is None:
+                results = step(*given)
+            else:
+                results = [moving.result(x) for x in step(*map(moving.use, given))]
             values.update(zip(step.gives, results, strict=True))
         return values
 

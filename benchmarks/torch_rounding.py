@@ -1,9 +1,9 @@
 """Judge results beside eager torch: what is right, what rounding explains, and what is wrong.
 
 A tensor is right when it is within a few last digits of eager torch. Where it is not, the model is
-run by eager torch with every input, weight and intermediate result moved by a digit or two at
-random, again and again, and once in float64: an element is explained by rounding when it is among
-what these runs gave, or as near to them as they are to each other. (A floor, an argmax or a
+run by eager torch with every input, weight, intermediate result and cotangent moved by a digit or
+two at random, again and again, and once in float64: an element is explained by rounding when it is
+among what these runs gave, or as near to them as they are to each other. (A floor, an argmax or a
 comparison that falls the other way is found so, too.)
 """
 
@@ -111,3 +111,29 @@ def moved(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
         return x
     steps = torch.rand(x.shape, generator=generator, dtype=torch.float64) * 4 - 2
     return x * (1 + steps * torch.finfo(x.dtype).eps).to(x.dtype)
+
+
+class Moving:
+    """Moves what a model computes, and its cotangents: each use of a tensor gives one by itself."""
+
+    def __init__(self, seed: int) -> None:
+        self.generator = torch.Generator().manual_seed(seed)
+
+    def result(self, x: torch.Tensor) -> torch.Tensor:
+        """Return a tensor, moved."""
+        return moved(x, self.generator)
+
+    def use(self, x: torch.Tensor) -> torch.Tensor:
+        """Return a tensor as it is, whose cotangent is moved."""
+        return _Use.apply(x, self.generator)  # type: ignore[no-any-return]
+
+
+class _Use(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+        ctx.generator = generator
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, cotangent: torch.Tensor) -> Any:
+        return moved(cotangent, ctx.generator), None

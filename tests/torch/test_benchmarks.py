@@ -120,6 +120,24 @@ def test_rounding_explains_a_floor_but_no_other_number() -> None:
     assert verdict(0.0, 1.0, torch.nan) == WRONG
 
 
+def test_rounding_explains_what_is_left_of_two_equal_cotangents() -> None:
+    names = {"v0": ((20,), torch.float32)}
+    model = RandomModel((Step(torch.div, ("v0", "v0"), ("v1",), "v1 = v0 / v0"),), names, ("v1",))
+    x = torch.linspace(0.01, 1, 20, dtype=torch.float32)
+    cotangent = torch.cos(torch.arange(20, dtype=torch.float32))
+    problem = Problem("gradient", model, (x,))
+    wanted = problem.eager(model, (x,))
+    assert wanted[2][0].abs().max() < 1e-4
+
+    def verdict(size):
+        found = (*wanted[:2], (wanted[2][0] + size * cotangent / x,), wanted[3])
+        return judge(found, wanted, problem.other_runs)[-1].verdict
+
+    assert verdict(0) == RIGHT
+    assert verdict(6e-8) == ROUNDING
+    assert verdict(1e-5) == WRONG
+
+
 def test_nan_and_infinity_are_right_where_torch_has_them() -> None:
     wanted = torch.tensor([torch.nan, torch.inf, 1.0])
     (row,) = judge(wanted.clone(), wanted, list)
