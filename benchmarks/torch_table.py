@@ -15,8 +15,10 @@ from __future__ import annotations
 import argparse
 import copy
 import json
+import math
 import platform
 import sys
+import time
 import warnings
 from collections import Counter
 from collections.abc import Sequence
@@ -151,8 +153,11 @@ def summary(lines: Sequence[Line], skipped: Sequence[str]) -> str:
     return f"{len(lines)} models: {text}.{missing}"
 
 
-def all_lines(cases: Sequence[Case], only: str = "", file: Path | None = None) -> list[Line]:
-    """Try models, in float64, but those that a file knows; print each line."""
+def all_lines(
+    cases: Sequence[Case], only: str = "", file: Path | None = None, seconds: float = math.inf
+) -> list[Line]:
+    """Try models, in float64, but those that a file knows; begin none after so many seconds."""
+    started = time.monotonic()
     kept = file.read_text().splitlines() if file is not None and file.exists() else []
     known = {(line.package, line.name): line for line in (Line(**json.loads(x)) for x in kept)}
     chosen = [case for case in cases if only in f"{case.package} {case.name}"]
@@ -161,9 +166,13 @@ def all_lines(cases: Sequence[Case], only: str = "", file: Path | None = None) -
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # those of the packages
-            return [known.get((case.package, case.name)) or _tried(case, file) for case in chosen]
+            for case in chosen:
+                name = (case.package, case.name)
+                if name not in known and time.monotonic() - started < seconds:
+                    known[name] = _tried(case, file)
     finally:
         torch.set_default_dtype(before)
+    return [known[name] for case in chosen if (name := (case.package, case.name)) in known]
 
 
 def _tried(case: Case, file: Path | None) -> Line:
@@ -180,10 +189,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="models whose package or name has this text")
     parser.add_argument("--lines", type=Path, help="a line of JSON for each; known ones are kept")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="begin no model after")
     parser.add_argument("--write", type=Path, help="the page to write")
     options = parser.parse_args()
     cases, skipped = library_cases()
-    lines = all_lines((*CASES, *cases), options.only, options.lines)
+    lines = all_lines((*CASES, *cases), options.only, options.lines, options.seconds)
     print(summary(lines, skipped))
     if options.write is not None:
         options.write.write_text(page_of(lines, skipped))

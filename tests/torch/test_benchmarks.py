@@ -138,6 +138,13 @@ def test_rounding_explains_what_is_left_of_two_equal_cotangents() -> None:
     assert verdict(1e-5) == WRONG
 
 
+def test_small_elements_are_judged_by_their_own_size() -> None:
+    wanted = torch.tensor([1e6, *[1.0] * 20])
+    for off, verdict in ((1e-12, RIGHT), (1e-8, WRONG)):
+        (row,) = judge(wanted + torch.tensor([0, off, *[0.0] * 19]), wanted, list)
+        assert row.verdict == verdict
+
+
 def test_nan_and_infinity_are_right_where_torch_has_them() -> None:
     wanted = torch.tensor([torch.nan, torch.inf, 1.0])
     (row,) = judge(wanted.clone(), wanted, list)
