@@ -227,7 +227,7 @@ def page_of(outcomes: Sequence[Outcome], command: str) -> str:
         "# Random models of PyTorch within limits, beside eager torch",
         "",
         f"`{command}`, torch {torch.__version__}, {platform.machine()}; models of nnsmith 0.1.0, "
-        f"of 3 to 10 ops. {len({o.seed for o in outcomes})} models.",
+        f"of 3 to 10 ops. {len({o.seed for o in outcomes})} models were tried.",
         "",
         "- right: to a few last digits of the usual element, integers exactly, NaN where torch has",
         "  NaN. Rounding: further off, but no further than eager torch moves where its inputs,",
