@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -12,28 +11,13 @@ import numpy as np
 import tracer
 import tracer.jax
 from benchmarks.jax_programs import Program
+from benchmarks.output_rows import Row
 
 REFUSED = {
     "schur": "schur",
     "gamma": "random_gamma",
 }
 """Programs that are refused, and the primitive that the message names."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """One output: the largest absolute and relative difference."""
-
-    path: str
-    absolute: float
-    relative: float
-    is_exact: bool
-
-    def is_right(self, tolerance: float) -> bool:
-        """Tell whether it agrees: integers and bools exactly, others to a relative tolerance."""
-        if self.is_exact:
-            return self.absolute == 0
-        return min(self.absolute, self.relative) <= tolerance
 
 
 def host(value: Any) -> np.ndarray[Any, Any]:

@@ -20,9 +20,10 @@ import jax
 import jaxlib
 
 import tracer.jax
-from benchmarks.jax_comparison import Row, compare, gradient_of
+from benchmarks.jax_comparison import compare, gradient_of
 from benchmarks.jax_library_programs import library_programs
 from benchmarks.jax_programs import PROGRAMS, Program
+from benchmarks.output_rows import Row
 from tracer.errors import TracerError, UnsupportedError
 
 VALUES, GRADIENTS = 1e-11, 1e-9

@@ -2,27 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
 
-
-@dataclass(frozen=True)
-class Row:
-    """One output: the largest difference, and that over the largest element."""
-
-    path: str
-    absolute: float
-    relative: float
-    is_exact: bool
-
-    def is_right(self, tolerance: float) -> bool:
-        """Tell whether it agrees: integers and bools exactly, others to a tolerance."""
-        if self.is_exact:
-            return self.absolute == 0
-        return min(self.absolute, self.relative) <= tolerance
+from benchmarks.output_rows import Row
 
 
 def compare(found: Any, wanted: Any) -> list[Row]:

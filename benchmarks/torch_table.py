@@ -29,7 +29,8 @@ from typing import Any
 import torch
 
 import tracer.torch
-from benchmarks.torch_comparison import Row, compare
+from benchmarks.output_rows import Row
+from benchmarks.torch_comparison import compare
 from benchmarks.torch_library_models import library_cases
 from benchmarks.torch_loss_models import CASES
 from benchmarks.torch_models import Case

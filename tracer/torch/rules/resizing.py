@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from tracer.array.array import Array
 from tracer.array.dispatch import from_host
 from tracer.torch.rules.products import applied_along
-from tracer.torch.table import Node, rule
+from tracer.torch.table import RULES, Node, rule
 
 Host = np.ndarray[Any, Any]
 
@@ -96,31 +96,23 @@ def nearest_exact_backward(
     return _applied_back(grad, [_nearest(size, count, scale, 0.5) for size, count, scale in rows])
 
 
-@rule("upsample_linear1d_backward", "upsample_bilinear2d_backward", "upsample_trilinear3d_backward")
-def linear_backward(
-    node: Node,
-    grad: Array,
-    output_size: Sequence[int],
-    input_size: Sequence[int],
-    align_corners: bool,
-    *scales: Any,
-) -> Array:
-    """Give the neighbours their shares of each cotangent."""
-    rows = _sizes(node, output_size, scales)
-    matrices = [_linear(size, count, scale, align_corners) for size, count, scale in rows]
-    return _applied_back(grad, matrices)
+def _shares_back(weights: Callable[..., Any]) -> Any:
+    """Return a rule that gives the neighbours their shares of each cotangent."""
+
+    def backward(
+        node: Node,
+        grad: Array,
+        output_size: Sequence[int],
+        input_size: Sequence[int],
+        align_corners: bool,
+        *scales: Any,
+    ) -> Array:
+        rows = _sizes(node, output_size, scales)
+        return _applied_back(grad, [weights(*row, align_corners) for row in rows])
+
+    return backward
 
 
-@rule("upsample_bicubic2d_backward")
-def cubic_backward(
-    node: Node,
-    grad: Array,
-    output_size: Sequence[int],
-    input_size: Sequence[int],
-    align_corners: bool,
-    *scales: Any,
-) -> Array:
-    """Give the neighbours their shares of each cotangent."""
-    rows = _sizes(node, output_size, scales)
-    matrices = [_cubic(size, count, scale, align_corners) for size, count, scale in rows]
-    return _applied_back(grad, matrices)
+for _name in ("linear1d", "bilinear2d", "trilinear3d"):
+    RULES[f"aten.upsample_{_name}_backward"] = _shares_back(_linear)
+RULES["aten.upsample_bicubic2d_backward"] = _shares_back(_cubic)
