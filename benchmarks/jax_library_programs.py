@@ -267,14 +267,13 @@ def _diffrax() -> Any:
         ).ys.sum()
 
     def noisy(y: Any, k: Any) -> Any:
-        path = diffrax.UnsafeBrownianPath(shape=(3,), key=jax.random.key(5))
+        path = diffrax.VirtualBrownianTree(0.0, 1.0, 1e-2, (3,), key=jax.random.key(5))
         terms = diffrax.MultiTerm(
             diffrax.ODETerm(lambda t, y, a: -a * y),
             diffrax.ControlTerm(lambda t, y, a: 0.1 * jnp.eye(3), path),
         )
         return diffrax.diffeqsolve(
             terms, diffrax.Euler(), 0.0, 1.0, 0.1, y, args=k, throw=False,
-            adjoint=diffrax.DirectAdjoint(), max_steps=16,
         ).ys  # fmt: skip
 
     return [
