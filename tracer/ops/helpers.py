@@ -25,6 +25,14 @@ def full(value: complex, type: ShapeDtype) -> Value:
     return spread(scalar(value, type.dtype), type.shape)
 
 
+def splat_of(value: Value) -> Value | None:
+    """Return the scalar that all elements of a value equal, if there is one."""
+    node = value.node
+    if node.op is not ops.broadcast_in_dim or node.operands[0].type.ndim:
+        return None
+    return node.operands[0]
+
+
 def full_like(x: Value, value: complex) -> Value:
     """Return an array of the shape and dtype of `x` filled with a scalar."""
     return full(value, x.type)

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 from tracer import ops
 from tracer.ir import Builder, Graph, Node, Value, rebuild
+from tracer.ops.helpers import splat_of, spread
 from tracer.optimizer.model.liveness import peak_bytes
 from tracer.optimizer.passes import Pass, PassLog
 from tracer.target import current_target
@@ -58,11 +59,8 @@ def _separated(graph: Graph, log: PassLog) -> Graph:
 
 def _fill_of(value: Value) -> Fill | None:
     """Return what tells equal fills; None for everything else."""
-    node = value.node
-    if node.op is not ops.broadcast_in_dim:
-        return None
-    number = node.operands[0]
-    if number.node.op is not ops.constant or number.shape != ():
+    number = splat_of(value)
+    if number is None or number.node.op is not ops.constant:
         return None
     return str(value.dtype), value.shape, number.node.params["value"].tobytes()
 
@@ -88,8 +86,7 @@ def _last_computed(loop: Node, fill: Value, position: dict[Node, int]) -> int | 
 def _made_behind(fill: Value, other: Value) -> Value:
     """Make a fill that waits for another value."""
     number, _ = ops.optimization_barrier(fill.node.operands[0], other)
-    made: Value = ops.broadcast_in_dim(number, shape=fill.shape, dimensions=())
-    return made
+    return spread(number, fill.shape)
 
 
 __all__ = ["separate_fills_pass"]

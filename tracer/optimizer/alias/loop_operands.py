@@ -19,13 +19,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from tracer import ops
 from tracer.ir import Builder, Graph, Node, Value, rebuild
+from tracer.ops.helpers import splat_of
 from tracer.optimizer.model.liveness import peak_bytes
-from tracer.optimizer.model.trip_counts import trip_count
+from tracer.optimizer.model.trip_counts import integer_constant, trip_count
 from tracer.optimizer.passes import Pass, PassLog
+from tracer.optimizer.schedule.tasks import unplaced_ancestors
 
 _WORTHWHILE = 32
 """Of the peak, so large a part is worth a carry of its own."""
@@ -70,10 +70,6 @@ def _with_reused(graph: Graph, log: PassLog) -> Graph:
         graph = changed
 
 
-Users = dict[Value, list[tuple[Node, int]]]
-"""The nodes that read each value, and as which operand."""
-
-
 def _reuses(graph: Graph, least: int) -> Iterator[_Reuse]:
     search = _Search(graph)
     for loop in graph.nodes:
@@ -90,7 +86,7 @@ class _Search:
     """Looks for operands of one graph's loops that carries can begin as."""
 
     def __init__(self, graph: Graph) -> None:
-        self.users, self.outputs = _users(graph), set(graph.outputs)
+        self.graph, self.outputs = graph, set(graph.outputs)
         self.position = {node: i for i, node in enumerate(graph.nodes)}
 
     def operands_for(self, loop: Node, carry: int, window: _Window) -> Iterator[_Reuse]:
@@ -109,7 +105,8 @@ class _Search:
     def _is_free(self, loop: Node, operand: int) -> bool:
         """Tell whether an operand is computed, and neither it nor what is handed on a result."""
         value, handed_on = loop.operands[operand], loop.results[operand]
-        is_read = handed_on in self.users or not self.outputs.isdisjoint((value, handed_on))
+        is_result = not self.outputs.isdisjoint((value, handed_on))
+        is_read = is_result or bool(_uses(self.graph, handed_on))
         return value.node.op is not None and not _is_fill(value) and not is_read
 
     def _rest(self, result: Value, window: _Window) -> dict[tuple[int, int], Value] | None:
@@ -124,7 +121,7 @@ class _Search:
         low, high, length = window.low, window.high, result.shape[window.axis]
         found: dict[tuple[int, int], Value] = {}
         while (low, high) != (0, length):
-            readers = self.users.get(result, [])
+            readers = _uses(self.graph, result)
             if len(readers) != 1 or result in self.outputs:
                 return None
             node, place = readers[0]
@@ -147,7 +144,7 @@ class _Search:
     ) -> dict[Node, Value] | None:
         """Return the reads of an operand behind its loop with what they can read instead."""
         value, reads = loop.operands[operand], dict[Node, Value]()
-        for node, place in self.users[value]:
+        for node, place in _uses(self.graph, value):
             if node is loop and place == operand:
                 continue
             if node.op is not ops.dynamic_slice or place != 0:
@@ -177,8 +174,7 @@ def _written(loop: Node, carry: int, trips: int) -> _Window | None:
     update, inside = body.outputs[carry].node, body.inputs[carry]
     if update.op is not ops.dynamic_update_slice or update.operands[0] is not inside:
         return None
-    users = _users(body)
-    if users[inside] != [(update, 0)] or users.get(update.results[0]):
+    if _uses(body, inside) != [(update, 0)] or _uses(body, update.results[0]):
         return None
     if body.outputs.count(update.results[0]) != 1 or inside in body.outputs:
         return None
@@ -188,7 +184,7 @@ def _written(loop: Node, carry: int, trips: int) -> _Window | None:
     if len(axes) != 1 or any(_number(x) != 0 for i, x in enumerate(starts) if i != axes[0]):
         return None
     axis = axes[0]
-    first = _integer(loop.operands[0])
+    first = integer_constant(loop.operands[0])
     start = _affine(starts[axis], body.inputs[0])
     if start is None or first is None or abs(start[0]) != part[axis]:
         return None
@@ -203,9 +199,9 @@ def _is_read_where_written(loop: Node, operand: int, window: _Window) -> bool:
     inside, update = body.inputs[operand], window.update
     if body.outputs[operand] is not inside or body.outputs.count(inside) != 1:
         return False
-    reads = _users(body).get(inside, [])
+    reads = _uses(body, inside)
     shape = update.operand_types[1].shape
-    needed = _needed(update.operands[1])
+    needed = unplaced_ancestors(update.operands[1].node, set())
     return bool(reads) and all(
         node.op is ops.dynamic_slice
         and place == 0
@@ -270,30 +266,14 @@ def _without(body: Graph, carry: int, operand: int) -> Graph:
         return builder.finish(outputs)
 
 
-def _users(graph: Graph) -> Users:
-    found: Users = {}
-    for node in graph.nodes:
-        for place, value in enumerate(node.operands):
-            found.setdefault(value, []).append((node, place))
-    return found
-
-
-def _needed(value: Value) -> set[Node]:
-    """Return the nodes that a value is computed from."""
-    found, stack = set[Node](), [value.node]
-    while stack:
-        node = stack.pop()
-        if node not in found:
-            found.add(node)
-            stack += [operand.node for operand in node.operands]
-    return found
+def _uses(graph: Graph, value: Value) -> list[tuple[Node, int]]:
+    """Return the nodes that read a value, and as which operand."""
+    uses = graph.users(value.node)
+    return [(user, place) for user, place, index in uses if index == value.index]
 
 
 def _is_fill(value: Value) -> bool:
-    node = value.node
-    if node.op is ops.broadcast_in_dim:
-        node = node.operands[0].node
-    return node.op is ops.constant
+    return (splat_of(value) or value).node.op is ops.constant
 
 
 def _affine(value: Value, index: Value) -> tuple[int, int] | None:
@@ -340,14 +320,7 @@ def _number(value: Value) -> int | None:
     """Return the number of an integer constant, behind barriers too."""
     while value.node.op is ops.optimization_barrier:
         value = value.node.operands[value.index]
-    return _integer(value)
-
-
-def _integer(value: Value) -> int | None:
-    node = value.node
-    if node.op is not ops.constant or value.shape != () or value.dtype.kind not in "iu":
-        return None
-    return int(np.asarray(node.params["value"]))
+    return integer_constant(value)
 
 
 __all__ = ["reused_operands_pass"]

@@ -9,8 +9,9 @@ from tracer import ops
 from tracer.ir import Builder, Graph, Node, Value
 from tracer.ir.graph import copy_nodes
 from tracer.ir.op import Batching
+from tracer.ops.helpers import splat_of
 from tracer.optimizer.fuse.flat import cut, flatten, join_parts, pack_values, shaped
-from tracer.optimizer.fuse.packs import Pack, Subgraph, splat_of
+from tracer.optimizer.fuse.packs import Pack, Subgraph
 
 
 def fuse_group(graph: Graph, pack: Pack) -> Graph:

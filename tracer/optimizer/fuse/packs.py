@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from tracer import ops
 from tracer.ir import Graph, Node, Value, param_key
 from tracer.ir.op import same_params
+from tracer.ops.helpers import splat_of
 from tracer.target import Sizes
 
 MINIMUM_SIZE = 4
@@ -75,14 +75,6 @@ def is_elementwise(node: Node) -> bool:
         and all(operand == labels for operand in rule.operands)
         and all(type.shape == shape for type in node.operand_types)
     )
-
-
-def splat_of(value: Value) -> Value | None:
-    """Return the scalar that all elements of a value equal, if there is one."""
-    node = value.node
-    if node.op is not ops.broadcast_in_dim or node.operands[0].type.ndim:
-        return None
-    return node.operands[0]
 
 
 def find_isomorphic(graph: Graph, sizes: Sizes) -> list[Pack]:
@@ -195,4 +187,4 @@ def _independent(graph: Graph, subgraphs: Sequence[Subgraph]) -> list[Pack]:
     return [tuple(pack) for pack in levels.values()]
 
 
-__all__ = ["Pack", "Subgraph", "find_isomorphic", "is_elementwise", "splat_of"]
+__all__ = ["Pack", "Subgraph", "find_isomorphic", "is_elementwise"]

@@ -22,6 +22,7 @@ import numpy as np
 from tracer import ops
 from tracer.ir import Builder, Graph, Node, Value, rebuild
 from tracer.optimizer.legalize.writer import stored
+from tracer.optimizer.model.trip_counts import integer_constant
 from tracer.optimizer.passes import Pass, PassLog
 from tracer.target import current_target
 
@@ -99,13 +100,7 @@ def _is_window(node: Node, update: Node, arrays: Collection[Value]) -> bool:
     if node.op is ops.dynamic_slice:
         return node.operands[1:] == starts
     is_dense = set(node.params["strides"]) <= {1}
-    return is_dense and [*map(_number, starts)] == list(node.params["start"])
-
-
-def _number(value: Value) -> int | None:
-    """Return the number of a constant; None for what is computed."""
-    node = value.node
-    return int(np.asarray(node.params["value"])) if node.op is ops.constant else None
+    return is_dense and [*map(integer_constant, starts)] == list(node.params["start"])
 
 
 __all__ = ["stored_updates_pass"]

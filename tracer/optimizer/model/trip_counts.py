@@ -23,9 +23,9 @@ def trip_count(node: Node) -> int | None:
     test, step = condition.outputs[0].node, body.outputs[0].node
     if test.op is not ops.compare or test.params["direction"] != "LT" or step.op is not ops.add:
         return None
-    start = _integer(node.operands[0].node)
-    stop = _integer(test.operands[1].node)
-    stride = _integer(step.operands[1].node)
+    start = integer_constant(node.operands[0])
+    stop = integer_constant(test.operands[1])
+    stride = integer_constant(step.operands[1])
     counts = test.operands[0] is condition.inputs[0] and step.operands[0] is body.inputs[0]
     if start is None or stop is None or stride != 1 or not counts:
         return None
@@ -80,9 +80,9 @@ def unsplit_bytes(graph: Graph, donated: frozenset[int] = frozenset()) -> int:
     return most
 
 
-def _integer(node: Node) -> int | None:
-    if node.op is not ops.constant or node.types[0].shape != ():
-        return None
-    if dtype_kind(node.types[0].dtype) not in "iu":
+def integer_constant(value: Value) -> int | None:
+    """Return the number of a scalar integer constant; None for everything else."""
+    node = value.node
+    if node.op is not ops.constant or value.shape != () or dtype_kind(value.dtype) not in "iu":
         return None
     return int(node.params["value"])

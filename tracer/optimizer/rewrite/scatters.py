@@ -55,9 +55,7 @@ def _only_axis(node: Node) -> int | None:
 
 
 def _is_zeros(value: Value) -> bool:
-    node = value.node
-    if node.op is ops.broadcast_in_dim:
-        node = node.operands[0].node
+    node = (helpers.splat_of(value) or value).node
     if node.op is not ops.constant:
         return False
     number = np.asarray(node.params["value"])

@@ -24,7 +24,7 @@ from collections.abc import Callable, Mapping
 
 from tracer import ops
 from tracer.ir import Graph, Node, Op, Value
-from tracer.ops.helpers import matrix_transpose, reshape
+from tracer.ops.helpers import matrix_transpose, reshape, splat_of
 from tracer.ops.rules import is_float
 from tracer.optimizer.model.liveness import graph_flops
 from tracer.optimizer.passes import Pass, PassLog
@@ -168,13 +168,6 @@ def _wide_axis(value: Value) -> int | None:
     return 0 if rows >= _WIDE * columns > 0 else None
 
 
-def _number(value: Value) -> Value | None:
-    """Return the number that a value is filled with, if there is one."""
-    if value.node.op is not ops.broadcast_in_dim or value.node.operands[0].shape:
-        return None
-    return value.node.operands[0]
-
-
 def _read_transpose(found: _Combinations, node: Node) -> Combination | None:
     inner = found.known.get(node.operands[0])
     return inner and Combination(inner.terms, inner.rows, 1 - inner.axis)
@@ -193,7 +186,7 @@ def _read_scaled(found: _Combinations, node: Node) -> Combination | None:
     divides = node.op is ops.divide
     pairs = [node.operands] if divides else [node.operands, node.operands[::-1]]
     for x, factor in pairs:
-        inner, number = found.known.get(x), _number(factor)
+        inner, number = found.known.get(x), splat_of(factor)
         if inner is not None and number is not None:
             read = functools.partial(
                 Coefficient.scaled, factor=_reading(number, ()), divides=divides
