@@ -13,6 +13,7 @@ from tracer import lowering
 from tracer.array.trace import trace
 from tracer.ir import interpret
 from tracer.lowering import shims
+from tracer.lowering.emit.host_calls import TARGET
 from tracer.lowering.run import xla_options
 from tracer.lowering.run.soundness import chosen_options
 from tracer.lowering.settings import SETTINGS, without
@@ -180,6 +181,8 @@ def test_what_the_client_is_made_with_has_a_row():
 
 def test_each_library_call_and_attribute_has_a_row():
     files = {file for file, _ in _calls("CustomCallOp")}
-    assert files == {"tracer/lowering/emit/library.py"}
+    assert files == {"tracer/lowering/emit/library.py", "tracer/lowering/emit/host_calls.py"}
+    named = [row.what for row in SETTINGS.values() if row.kind == "custom call"]
+    assert named == ["jaxlib's lapack_* kernels", TARGET], "one row for each file"
     text = (ROOT / "tracer/lowering/emit/control.py").read_text(encoding="utf-8")
     assert '{"xla_cpu_small_call": "true", "inlineable": "false"}' in text

@@ -130,11 +130,10 @@ ARRAYS = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("differentiated", [False, True])
-@pytest.mark.parametrize("function", [nested, chains])
+@pytest.mark.parametrize(
+    ("function", "differentiated"), [(nested, False), (chains, False), (chains, True)]
+)
 def test_programs_with_loops_under_limits(function: Any, differentiated: bool) -> None:
-    if function is nested and differentiated:
-        pytest.skip("it has a while loop")
     traced = trace(function, ARRAYS).graph
     for seed in range(4):
         program = watched(traced, seed, (0.02, 0.1, 0.3, 1.0)[seed])

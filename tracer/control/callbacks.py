@@ -202,7 +202,7 @@ def pure_callback(
     ...     like = tracer.ShapeDtype((), x.dtype)
     ...     return tracer.pure_callback(np.median, like, x, vmap_method="sequential")
     >>> tracer.compile(tracer.vmap(median))(tnp.array([[1.0, 7.0, 3.0], [5.0, 2.0, 4.0]]))
-    array([3., 4.])
+    Array([3., 4.])
     """
     _require_callable("pure_callback", callback)
     if vmap_method not in _METHODS:

@@ -135,6 +135,14 @@ SETTINGS: dict[str, Setting] = {
             certified="tests/lowering/test_linalg.py",
         ),
         Setting(
+            "Python functions",
+            "custom call",
+            "xla_ffi_python_cpu_callback",
+            "debug.print, debug.callback and pure_callback call Python out of a running program",
+            "CPU",
+            certified="tests/control/test_callbacks.py",
+        ),
+        Setting(
             "initial values in loops",
             "barrier",
             "the start of a windowed reduction in a loop",

@@ -152,6 +152,11 @@ def of_the_carry(carry: Value, read: Value, start: Value) -> Value:
     return ops.dynamic_update_slice(carry, part, start, number(0))
 
 
+def first_rows(carry: Value, read: Value, start: Value) -> Value:
+    part = ops.slice(read, start=(0, 0), limit=(3, COLUMNS), strides=(1, 1))
+    return ops.dynamic_update_slice(carry, part, start, number(0))
+
+
 def not_needed(carry: Value, read: Value, start: Value) -> Value:
     """Write what is not computed from the slice that is read."""
     part = full(1, ShapeDtype((3, COLUMNS), "float64"))
@@ -190,13 +195,39 @@ LEFT: dict[str, Callable[[Value, Value], Any]] = {
         last_row((found := loop(x, z))[1], x),
         ops.reduce_add(found[1], axes=(0,)),
     ],
-    "no zeros": lambda x, z: last_row(loop(x, ops.cosine(x))[1], x),
+    "no zeros": lambda x, z: last_row(loop(x, ops.cosine(z))[1], x),
+    "a gap between": lambda x, z: last_row(loop(x, z, trips=2)[1], x),
+    "read by a slice that stays": lambda x, z: last_row(loop(x, z, first_rows)[1], x),
 }
 
 
 @pytest.mark.parametrize("name", LEFT)
 def test_left_alone(name: str) -> None:
     graph = graph_of(LEFT[name])
+    assert apply(REUSE, graph)[0] is graph
+
+
+def test_what_another_carry_reads_is_left_alone() -> None:
+    """Nothing says that it is read before the slice is written."""
+    with Builder() as body:
+        i, carry, read = (body.input(t) for t in (ShapeDtype((), "int32"), MATRIX, MATRIX))
+        total = body.input(ShapeDtype((), "float64"))
+        start = ops.multiply(i, number(5))
+        part = ops.dynamic_slice(read, start, number(0), sizes=(5, COLUMNS))
+        ones = full(1, part.type)
+        written = ops.dynamic_update_slice(carry, ones, start, number(0))
+        more = ops.add(total, ops.reduce_add(part, axes=(0, 1)))
+        inside = body.finish([ops.add(i, number(1)), written, read, more])
+    with Builder() as builder:
+        inputs = [builder.input(type) for type in inside.input_types]
+        condition = builder.finish([ops.compare(inputs[0], number(2), direction="LT")])
+
+    def write(x: Value, zeros: Value) -> list[Value]:
+        begin = number(0), zeros, x, full(0, ShapeDtype((), "float64"))
+        results = ops.while_(*begin, condition=condition, body=inside)
+        return [results[1], results[3]]
+
+    graph = graph_of(write)
     assert apply(REUSE, graph)[0] is graph
 
 

@@ -61,7 +61,6 @@ class SliceEmitter:
         self.region = region
         self.loop = loop
         self.reads: list[Node] = []
-        self.generated: set[Node] = set()
         self.references = references_of(loop.streams.values())
         self.counts = [len(state_types(subject, head, label)) for head, label in loop.heads.items()]
 
@@ -107,6 +106,7 @@ class SliceEmitter:
         """
         self.builder, self.start, self.size, self.outer = builder, start, size, outer
         self.reads = []
+        self.generated: set[Node] = set()
         self.starts: dict[int, Value] = {1: start}
         self.slices: dict[tuple[Node, Label], tuple[Value, ...]] = {}
         self.before = self.states(carries)
