@@ -30,7 +30,7 @@ import torch
 import tracer.torch
 from benchmarks.torch_comparison import weighted_sum
 from benchmarks.torch_random_models import RandomModel, random_model, wide
-from benchmarks.torch_rounding import RIGHT, RUNS, WRONG, Judgement, Moving, judge
+from benchmarks.torch_rounding import RIGHT, RUNS, WRONG, Decomposed, Judgement, Moving, judge
 from tracer.compilation.task import read_task
 from tracer.errors import MemoryLimitError, UnsupportedError
 from tracer.optimizer.model.liveness import peak_bytes
@@ -115,13 +115,27 @@ class Problem:
         """Return the results of eager torch with each number moved, and those in float64."""
         runs = []
         for seed in range(RUNS):
-            model, moving = copy.deepcopy(self.model), Moving(seed)
-            for x in (*model.parameters(), *model.buffers()):
-                x.data = moving.result(x.data)
-            runs.append(self.eager(model, tuple(map(moving.result, self.tensors)), moving))
+            runs.append(self._moved(seed))
+            with Decomposed(seed):
+                runs.append(self._moved(seed))
         widened = tuple(x.to(wide(x.dtype)) for x in self.tensors)
         runs.append(self.eager(self.model.widened(), widened))
         return runs
+
+    def _moved(self, seed: int) -> Any:
+        model, moving = copy.deepcopy(self.model), Moving(seed)
+        for x in (*model.parameters(), *model.buffers()):
+            x.data = moving.result(x.data)
+        return self.eager(model, tuple(map(moving.result, self.tensors)), moving)
+
+    def without_subnormal_numbers(self) -> Any:
+        """Return the results of eager torch where numbers below the normal ones are zeros."""
+        if not torch.set_flush_denormal(True):
+            return self.eager(copy.deepcopy(self.model), self.tensors)
+        try:
+            return self.eager(copy.deepcopy(self.model), self.tensors)
+        finally:
+            torch.set_flush_denormal(False)
 
 
 def _loss(model: RandomModel, *tensors: torch.Tensor) -> tuple[torch.Tensor, Any]:
@@ -159,7 +173,7 @@ def outcome_of(seed: int, problem: Problem) -> Outcome:
         return Outcome(seed, problem.part, "FAILED", limit, f"{type(error).__name__}: {text}")
     unchanged = Problem(problem.part, before, problem.tensors)
     rows = judge(found, wanted, unchanged.other_runs)
-    verdict, detail = verdict_of(rows, lambda: before.out_of_range(problem.tensors))
+    verdict, detail = verdict_of(rows, lambda: _documented(unchanged, found))
     return Outcome(seed, problem.part, verdict, limit, detail)
 
 
@@ -207,14 +221,22 @@ def _bytes(program: Program) -> tuple[int, int]:
     return peak_bytes(graph, frozenset()), fixed
 
 
-def verdict_of(rows: Sequence[Judgement], out_of_range: Callable[[], set[str]]) -> tuple[str, str]:
+def _documented(problem: Problem, found: Any) -> str:
+    """Return the documented difference that explains results, or nothing."""
+    if problem.model.out_of_range(problem.tensors):
+        return "numbers that an integer dtype cannot hold"
+    rows = judge(found, problem.without_subnormal_numbers(), problem.other_runs)
+    is_explained = all(row.verdict != WRONG for row in rows)
+    return "subnormal numbers, which are zeros here" if is_explained else ""
+
+
+def verdict_of(rows: Sequence[Judgement], documented: Callable[[], str]) -> tuple[str, str]:
     """Return one verdict for all tensors of a model."""
     wrong = [row for row in rows if row.verdict == WRONG]
     if wrong:
+        reason = documented()
         detail = ", ".join(f"{row.path} {row.relative:.0e}" for row in wrong)
-        if out_of_range():
-            return "documented", "numbers that an integer dtype cannot hold"
-        return WRONG, detail
+        return ("documented", reason) if reason else (WRONG, detail)
     near = [row for row in rows if row.verdict != RIGHT]
     if near:
         return "rounding", ", ".join(f"{row.path} {row.relative:.0e}" for row in near)

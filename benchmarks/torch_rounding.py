@@ -2,19 +2,24 @@
 
 A tensor is right when it is within a few last digits of eager torch. Where it is not, the model is
 run by eager torch with every input, weight, intermediate result and cotangent moved by a digit or
-two at random, again and again, and once in float64: an element is explained by rounding when it is
-among what these runs gave, or as near to them as they are to each other. (A floor, an argmax or a
-comparison that falls the other way is found so, too.)
+two at random, again and again; with its kernels, and with torch's own decompositions of them, whose
+parts are moved too (its batch normalisation computes in float64, its parts do not); and once in
+float64. An element is explained by rounding when it is among what these runs gave, or as near to
+them as they are to each other. (A floor, an argmax or a comparison that falls the other way is
+found so, too.)
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch._decomp import core_aten_decompositions
 from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from benchmarks.torch_comparison import differences, sizes
 
@@ -115,6 +120,37 @@ def moved(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
         return x
     steps = torch.rand(x.shape, generator=generator, dtype=torch.float64) * 4 - 2
     return x * (1 + steps * torch.finfo(x.dtype).eps).to(x.dtype)
+
+
+class Decomposed(TorchDispatchMode):
+    """Runs what torch knows to take apart by the parts, whose results it moves."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self.generator = torch.Generator().manual_seed(seed)
+        self.is_part = False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run an op, or its parts if there are such."""
+        known, outer = _decompositions().get(func), self.is_part
+        if known is not None:
+            self.is_part = True
+            try:
+                with self:
+                    found = known(*args, **(kwargs or {}))
+            finally:
+                self.is_part = outer
+            if found is not NotImplemented:
+                return found
+        found = func(*args, **(kwargs or {}))
+        if not self.is_part or func._schema.is_mutable or not isinstance(found, torch.Tensor):
+            return found
+        return moved(found, self.generator)
+
+
+@functools.cache
+def _decompositions() -> Mapping[Any, Callable[..., Any]]:
+    return dict(core_aten_decompositions().items())
 
 
 class Moving:

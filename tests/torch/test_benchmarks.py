@@ -98,8 +98,35 @@ def test_conversions_out_of_range_are_classed_apart() -> None:
     assert model.out_of_range((torch.tensor([0.0, torch.nan]),)) == {"v1"}
     assert model.out_of_range((torch.tensor([-(2.0**31), 2.0**31 - 1]),)) == set()
     rows = judge((torch.tensor([1]),), (torch.tensor([2]),), lambda: [(torch.tensor([2]),)])
-    assert verdict_of(rows, lambda: {"v1"})[0] == "documented"
-    assert verdict_of(rows, lambda: set()) == (WRONG, "[0] 5e-01")
+    assert verdict_of(rows, lambda: "a reason") == ("documented", "a reason")
+    assert verdict_of(rows, lambda: "") == (WRONG, "[0] 5e-01")
+
+
+def test_subnormal_numbers_that_are_zeros_here_are_classed_apart() -> None:
+    model = model_of(lambda x: x * 1e-40, lambda x: x * 1e38, shape=(3,))
+    x = torch.tensor([1.0, 2.0, 0.0], dtype=torch.float32)
+    outcome = outcome_of(0, Problem("forward", model, (x,)))
+    assert (outcome.verdict, outcome.detail) == (
+        "documented",
+        "subnormal numbers, which are zeros here",
+    )
+    assert (x * 1e-40).any(), "eager torch keeps them, as before"
+
+
+def test_the_parts_of_batch_normalisation_are_moved_too() -> None:
+    """With two values in a channel, all but a thousandth of the gradient cancels."""
+    torch.manual_seed(0)
+    names = {"v0": ((56, 8, 1, 1), torch.float32)}
+    steps = (
+        Step(
+            torch.nn.BatchNorm2d(8, dtype=torch.float32), ("v0",), ("v1",), "v1 = BatchNorm2d(v0)"
+        ),
+    )
+    x = torch.where(torch.rand(56, 8, 1, 1) < 0.8, 0.19, 0.38).to(torch.float32)
+    problem = Problem("gradient", RandomModel(steps, names, ("v1",)).train(), (x,))
+    runs = [run[2][0] for run in problem.other_runs()]
+    by_kernels, by_parts = (torch.stack(runs[i:-1:2]).sum((1, 3, 4)) for i in (0, 1))
+    assert (by_parts.std(0) > 2 * by_kernels.std(0)).any()
 
 
 def test_rounding_explains_a_floor_but_no_other_number() -> None:
