@@ -14,8 +14,8 @@ from benchmarks.jax_programs import Program
 from benchmarks.output_rows import Row
 
 REFUSED = {
-    "schur": "schur",
-    "gamma": "random_gamma",
+    "tridiagonal form": "tridiagonal",
+    "qr with pivoting": "qr with pivoting",
 }
 """Programs that are refused, and the primitive that the message names."""
 

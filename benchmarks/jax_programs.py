@@ -650,6 +650,14 @@ def _enter_linear_algebra() -> None:
         gradient=False,
     )
     add(kind, "schur", jax.scipy.linalg.schur, definite(3), gradient=False)
+    add(kind, "tridiagonal form", lax.linalg.tridiagonal, definite(3), gradient=False)
+    add(
+        kind,
+        "qr with pivoting",
+        lambda a: jax.scipy.linalg.qr(a, pivoting=True),
+        normal(4, 3),
+        gradient=False,
+    )
 
 
 def _step(carry: Any, x: Any) -> Any:
@@ -891,6 +899,13 @@ def _enter_random() -> None:
         key(9),
     )
     add(kind, "gamma", lambda k: jax.random.gamma(k, 2.0, (3,)), key(10))
+    add(
+        kind,
+        "dirichlet of parameters",
+        lambda k, a: jax.random.dirichlet(k, jnp.exp(a)),
+        key(10),
+        normal(4),
+    )
     add(
         kind,
         "dropout",

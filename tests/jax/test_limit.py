@@ -183,7 +183,7 @@ def calls_back(x):
 
 def several(x):
     y = jax.experimental.io_callback(lambda y: y, jax.ShapeDtypeStruct((3,), "float32"), x)
-    return jax.scipy.linalg.schur(jnp.outer(y, y))
+    return jax.lax.linalg.tridiagonal(jnp.outer(y, y))
 
 
 def over_devices(x):
@@ -205,10 +205,12 @@ LEAKED: list = []
 LETTERS = {
     "debug.print": (prints, errors.UnsupportedError, "debug_", "jax.debug.print"),
     "a callback": (calls_back, errors.UnsupportedError, "io_callback", "return jax.exp"),
-    "two at once": (several, errors.UnsupportedError, "io_callback.*also schur", "y = jax.exp"),
+    "two at once": (
+        several, errors.UnsupportedError, "io_callback.*also JAX's tridiagonal", "y = jax.exp"),
     "an if": (branches, errors.TracingError, "traced array", "if x.sum"),
-    "scatter with a function": (
-        lambda x: x.at[0].apply(jnp.sin), errors.UnsupportedError, "scatter", "apply(jnp.sin)"),
+    "pivots": (
+        lambda x: jax.scipy.linalg.qr(jnp.outer(x, x), pivoting=True), errors.UnsupportedError,
+        "qr with pivoting", "pivoting=True"),
 }  # fmt: skip
 
 

@@ -492,6 +492,24 @@ def test_scatter_of_extremes(name, function):
     check(program, ours, theirs, inputs([shape, new], "float32"), differentiates=False)
 
 
+@pytest.mark.parametrize("mode", [None, "drop", "clip"])
+@pytest.mark.parametrize("name", SCATTERS)
+def test_scatter_apply(name, mode):
+    axes, indices, shape_of_updates, shape = SCATTERS[name]
+
+    def program(lax, x):
+        return lax.scatter_apply(
+            x,
+            indices,
+            lambda element: 3 * element + 1,
+            lax.ScatterDimensionNumbers(*axes),
+            update_shape=shape_of_updates,
+            mode=mode,
+        )
+
+    check(program, ours, theirs, inputs([shape], "float64"), differentiates=False)
+
+
 def _positive(x):
     return x @ x.mT + 4 * np.eye(x.shape[-1], dtype=x.dtype)
 

@@ -17,9 +17,10 @@ from tracer.array.convert import convert
 from tracer.array.dispatch import apply, from_host
 from tracer.autodiff.transforms import vmap
 from tracer.compilation.importing import at_source
-from tracer.errors import Source, UnsupportedError
+from tracer.errors import UnsupportedError
 from tracer.jax.foreign import FOREIGN, is_foreign, traced_implementation
 from tracer.jax.handover import from_jax_array
+from tracer.jax.lowered import LOWERED, lower
 from tracer.jax.platforms import branches_here
 from tracer.jax.sources import source_of
 from tracer.jax.table import KEY_RULES, REFUSALS, RULES, Equation
@@ -77,9 +78,7 @@ class Evaluator:
     def _apply(self, equation: Any, operands: Sequence[Array]) -> Sequence[Array]:
         source = source_of(equation)
         name = equation.primitive.name
-        function = RULES.get(FOREIGN if is_foreign(equation.primitive) else name)
-        if function is None:
-            raise unsupported([(name, source)])
+        rule = _rule_of(equation)
         avals = [*(atom.aval for atom in equation.invars), *(v.aval for v in equation.outvars)]
         types = tuple(physical_type(aval, source) for aval in avals)
         count = len(equation.invars)
@@ -92,16 +91,28 @@ class Evaluator:
             source,
             self,
         )
-        keys = [is_key(aval.dtype) for aval in avals]
-        if name not in KEY_RULES and any(keys) and not is_foreign(equation.primitive):
+        function, keys = RULES[rule], [is_key(aval.dtype) for aval in avals]
+        if rule not in KEY_RULES and any(keys):
             function = partial(_word_by_word, function, keys, avals)
         with at_source(source):
-            results = function(seen, *operands)
-            results = [results] if isinstance(results, Array) else results
+            made = function(seen, *operands)
+            results: Sequence[Array] = [made] if isinstance(made, Array) else made
             _check_types(seen, results)
             if self.policy is not None and _is_kept(self.policy, equation):
                 results = [apply(ops.checkpoint_name, x, name=SAVED) for x in results]
         return results
+
+
+def _rule_of(equation: Any) -> str:
+    """Return the name of the rule of an equation."""
+    name: str = equation.primitive.name
+    if is_foreign(equation.primitive):
+        return FOREIGN
+    if name in RULES:
+        return name
+    if name in REFUSALS:
+        raise refusal(equation)
+    return LOWERED
 
 
 def _is_kept(policy: Any, equation: Any) -> bool:
@@ -153,25 +164,33 @@ def _check_types(equation: Equation, results: Sequence[Array]) -> None:
 
 def check_supported(closed: Any) -> None:
     """Raise `UnsupportedError` with all primitives that have no rule, and where they are used."""
-    found = dict[str, Source | None]()
+    found = dict[str, UnsupportedError]()
     _collect(closed.jaxpr, found)
-    if found:
-        raise unsupported(list(found.items()))
+    if not found:
+        return
+    first, *rest = found.values()
+    others = "".join(f"; also {e.what}{f' ({e.where})' if e.where else ''}" for e in rest)
+    raise UnsupportedError(f"{first.what}{others}", mend=first.mend, where=first.where)
 
 
-def _collect(jaxpr: Any, found: dict[str, Source | None]) -> None:
+def _collect(jaxpr: Any, found: dict[str, UnsupportedError]) -> None:
     for equation in jaxpr.eqns:
         name = equation.primitive.name
         if is_foreign(equation.primitive):
             _collect(traced_implementation(equation).jaxpr, found)
-        elif name not in RULES:
-            found.setdefault(name, source_of(equation))
-        else:
+        elif name in RULES:
             params = dict(equation.params)
             if "branches" in params:
                 params["branches"] = branches_here(params)
             for body in _bodies(params):
                 _collect(body, found)
+        elif name in REFUSALS:
+            found.setdefault(name, refusal(equation))
+        elif name not in found:
+            try:
+                lower(equation)
+            except UnsupportedError as error:
+                found[name] = error
 
 
 def _bodies(params: Any) -> Iterator[Any]:
@@ -183,20 +202,11 @@ def _bodies(params: Any) -> Iterator[Any]:
                 yield item
 
 
-def unsupported(found: Sequence[tuple[str, Source | None]]) -> UnsupportedError:
-    """Return the error for primitives without a rule."""
-    name, where = found[0]
-    reason, mend = REFUSALS.get(
-        name,
-        (
-            "has no rule in tracer.jax",
-            "write it with other functions of JAX; docs/jax.md lists what is known",
-        ),
-    )
-    others = "".join(
-        f"; also {other}{f' ({place})' if place else ''}" for other, place in found[1:]
-    )
-    return UnsupportedError(f"JAX's {name} {reason}{others}", mend=mend, where=where)
+def refusal(equation: Any) -> UnsupportedError:
+    """Return the error for a primitive that has no meaning under a limit."""
+    name = equation.primitive.name
+    reason, mend = REFUSALS[name]
+    return UnsupportedError(f"JAX's {name} {reason}", mend=mend, where=source_of(equation))
 
 
 def convert_arguments(arrays: Sequence[Array], avals: Sequence[Any]) -> list[Array]:

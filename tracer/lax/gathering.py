@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -10,12 +10,14 @@ import numpy as np
 
 from tracer import ops
 from tracer.array.array import Array, ArrayLike
-from tracer.array.convert import as_array, as_shape
+from tracer.array.convert import as_array, as_shape, broadcast, convert, scalar
 from tracer.array.dispatch import apply, compound, from_host
 from tracer.errors import ArgumentError, DTypeError, ShapeError
 from tracer.lax.operands import of_one_dtype
 from tracer.lax.slicing import wide
-from tracer.numpy.ufunc import compare, full_like
+from tracer.numpy.bounds import INDEX_DTYPE
+from tracer.numpy.ufunc import compare, full_like, select
+from tracer.numpy.updates import applied_by_counts
 
 
 class GatherDimensionNumbers(NamedTuple):
@@ -302,6 +304,79 @@ def scattered(
         unique_indices=is_unique,
         input_batching_dims=numbering.operand_batching_dims,
         scatter_indices_batching_dims=numbering.scatter_indices_batching_dims,
+    )
+
+
+def applied(
+    x: Array,
+    indices: Array,
+    function: Callable[[Array], ArrayLike],
+    *,
+    update_shape: Sequence[int],
+    is_unique: bool,
+    **params: Any,
+) -> Array:
+    """Apply a function of single elements in windows, again where several windows meet."""
+    ones = broadcast(scalar(1, INDEX_DTYPE), tuple(update_shape))
+    none = broadcast(scalar(0, INDEX_DTYPE), x.shape)
+    counts = scattered(none, indices, ones, combiner="add", is_unique=is_unique, **params)
+    if not is_unique and ones.size > 1:
+        return applied_by_counts(function, x, counts)
+    new = broadcast(convert(as_array(function(x)), x.dtype), x.shape)
+    return select(compare(counts, none, "GT"), new, x)
+
+
+def scatter_apply(
+    operand: ArrayLike,
+    scatter_indices: ArrayLike,
+    func: Callable[[Array], ArrayLike],
+    dimension_numbers: ScatterDimensionNumbers,
+    *,
+    update_shape: Sequence[int] = (),
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    mode: Any = None,
+) -> Array:
+    """Apply a function to windows at computed places; again where several windows meet.
+
+    Parameters
+    ----------
+    operand : array_like
+        The array; it is not written.
+    scatter_indices : array_like of integers
+        Indices along the last axis.
+    func : callable
+        Of an array, element by element.
+    dimension_numbers : ScatterDimensionNumbers
+        Which axes are which.
+    update_shape : sequence of int
+        The shape that updates would have.
+    indices_are_sorted : bool
+        A promise, of which nothing is made.
+    unique_indices : bool
+        A promise that no element is in several windows; there is a gradient only then, or for one.
+    mode : GatherScatterMode or str, optional
+        What becomes of windows out of bounds, as in `scatter`.
+
+    Returns
+    -------
+    Array
+        The new array. `func` is computed for all elements, so it takes as much memory again.
+
+    Raises
+    ------
+    ShapeError, DTypeError
+        Axes or indices that do not fit.
+    """
+    x = as_array(operand)
+    return applied(
+        x,
+        _indices("scatter_apply", scatter_indices),
+        func,
+        update_shape=as_shape(update_shape),
+        is_unique=bool(unique_indices),
+        numbering=_plain(dimension_numbers),
+        mode=GatherScatterMode.from_any(mode).name,
     )
 
 

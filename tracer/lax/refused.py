@@ -47,9 +47,5 @@ REFUSED: dict[str, tuple[str, str]] = {
         "chooses by the platform, which a program does not know",
         "write one form; the lowering chooses what the device needs",
     ),
-    "scatter_apply": (
-        "applies any function where it writes",
-        "write x.at[index].set(f(x[index]))",
-    ),
 }
 """Name to reason and mend."""

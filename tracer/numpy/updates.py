@@ -188,7 +188,7 @@ class IndexUpdate:
             return self._mapped(func, mode, unique_indices)
         zeros = broadcast(scalar(0, INDEX_DTYPE), self._array.shape)
         counts = IndexUpdate(zeros, self._index).add(1, mode=mode)
-        return _applied(func, self._array, counts)
+        return applied_by_counts(func, self._array, counts)
 
     def min(
         self,
@@ -240,7 +240,7 @@ class IndexUpdate:
         return self._updated(function(part), "replace", mode, unique)
 
 
-def _applied(function: Callable[[Array], ArrayLike], x: Array, counts: Array) -> Array:
+def applied_by_counts(function: Callable[[Array], ArrayLike], x: Array, counts: Array) -> Array:
     """Apply a function of single elements to each as often as its count says."""
     with Recording() as recording:
         step, most = recording.argument(_COUNT), recording.argument(_COUNT)

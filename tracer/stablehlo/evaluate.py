@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -33,21 +33,27 @@ class Evaluator:
         Constants of many elements: the program's inputs, each once.
     triangles : Triangles
         What LAPACK's results hold.
+    has_lines : bool
+        Nodes and errors name the module's lines; otherwise those of whoever evaluates it.
+    pads_windows : bool
+        Padded windows combine their start again, as the specification says. XLA leaves padding out.
     """
 
     module: Module
     values: dict[int, Array] = field(default_factory=dict)
     large: dict[int, Array] = field(default_factory=dict)
     triangles: Triangles = field(default_factory=Triangles)
+    has_lines: bool = True
+    pads_windows: bool = True
 
     def call(self, name: str, arrays: Sequence[Array]) -> list[Array]:
         """Evaluate a function, which sees its arguments only."""
-        inner = Evaluator(self.module, {}, self.large, self.triangles)
+        inner = replace(self, values={})
         return inner.run(self.module.functions[name], arrays)
 
     def run(self, region: Region, arrays: Sequence[Array]) -> list[Array]:
         """Evaluate a region within the active recording."""
-        inner = Evaluator(self.module, dict(self.values), self.large, self.triangles)
+        inner = replace(self, values=dict(self.values))
         inner.values.update(zip(region.arguments, arrays, strict=True))
         for operation in region.operations:
             inner._apply(operation)
@@ -73,7 +79,7 @@ class Evaluator:
             return
         operands = [self._value(number) for number in operation.operands]
         seen = Instruction(operation, self.module, self)
-        with at(operation.source):
+        with at(operation.source) if self.has_lines else nullcontext():
             results = RULES[operation.name](seen, *operands)
             results = [results] if isinstance(results, Array) else results
         found = tuple(array.type for array in results)

@@ -21,6 +21,7 @@ from tracer.array.convert import broadcast, scalar
 from tracer.array.dispatch import apply, apply_many
 from tracer.array.recording import Recording
 from tracer.autodiff.transforms import checkpoint, checkpoint_policies, custom_jvp, custom_vjp
+from tracer.errors import NotDifferentiableError
 from tracer.jax.evaluate import SAVED
 from tracer.jax.foreign import FOREIGN, traced_implementation
 from tracer.jax.table import Equation, rule
@@ -220,7 +221,13 @@ def _with_tangents_of_jax(one: _OneEquation, operands: Sequence[Array]) -> list[
         return results[0], _only_inexact(one.outputs, results[1])
 
     def tangent_rule(primals: Any, tangents: Any) -> Any:
-        closed = _traced(jvp_of_jax, one.inputs, _only_inexact(one.inputs, one.inputs))
+        try:
+            closed = _traced(jvp_of_jax, one.inputs, _only_inexact(one.inputs, one.inputs))
+        except NotImplementedError as error:
+            raise NotDifferentiableError(
+                f"JAX's {one.equation.name} has no derivative: {str(error).splitlines()[0]}",
+                mend="write it with functions that have one, or give jax.custom_jvp",
+            ) from error
         given = [*primals, *_only_inexact(one.inputs, tangents)]
         results = _within_rule(one.equation).run(closed, given)
         count = len(one.outputs)

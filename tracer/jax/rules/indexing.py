@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+from jax.extend.core import ClosedJaxpr
+
 from tracer import ops
 from tracer.array.array import Array
+from tracer.array.convert import reshape, scalar
 from tracer.array.dispatch import apply
+from tracer.autodiff.transforms import vmap
 from tracer.errors import UnsupportedError
 from tracer.jax.rules.shapes import numbers
 from tracer.jax.table import RULES, Equation, rule
 from tracer.lax.gathering import (
     GatherDimensionNumbers,
     ScatterDimensionNumbers,
+    applied,
     gathered,
     scattered,
 )
@@ -96,11 +101,19 @@ RULES.update(
 
 @rule("scatter")
 def scatter_or_apply(equation: Equation, x: Array, indices: Array, updates: Array) -> Array:
-    """Replace elements; `x.at[i].apply(f)` is a scatter with a function, which is not known."""
-    body = equation.params["update_jaxpr"]
-    if body is not None and body.eqns:
-        raise UnsupportedError(
-            "JAX's scatter with a function (x.at[index].apply(f))",
-            mend="write x.at[index].set(f(x[index]))",
-        )
-    return _scatter("replace")(equation, x, indices, updates)  # type: ignore[no-any-return]
+    """Replace elements; `x.at[i].apply(f)` is a scatter with a function of the element."""
+    p = equation.params
+    if p["update_jaxpr"] is None or not p["update_jaxpr"].eqns:
+        return _scatter("replace")(equation, x, indices, updates)  # type: ignore[no-any-return]
+    body = ClosedJaxpr(p["update_jaxpr"], p["update_consts"])
+    update = scalar(0, x.dtype)  # what the function is given besides, and does not read
+    each = vmap(lambda element: equation.run(body, [element, update])[0])
+    return applied(
+        x,
+        indices,
+        lambda array: reshape(each(reshape(array, (array.size,))), array.shape),
+        update_shape=updates.shape,
+        numbering=_plain(ScatterDimensionNumbers, equation),
+        is_unique=bool(p["unique_indices"]),
+        mode=_mode(equation),
+    )

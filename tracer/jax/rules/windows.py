@@ -9,8 +9,8 @@ from tracer import ops
 from tracer.array.array import Array
 from tracer.array.dispatch import apply
 from tracer.autodiff.transforms import jvp, vjp
-from tracer.errors import UnsupportedError
 from tracer.ir import Op
+from tracer.jax.rules.lowered import lowered
 from tracer.jax.rules.shapes import numbers
 from tracer.jax.table import RULES, Equation, rule
 
@@ -52,27 +52,20 @@ _IDENTITIES = {"add": 0, "mul": 1}
 
 
 @rule("reduce_window")
-def reduce_window(equation: Equation, x: Array, start: Array, *more: Array) -> Array:
-    """Reduce with a function that is one known op; JAX starts each window with a value."""
+def reduce_window(equation: Equation, x: Array, start: Array, *more: Array) -> Any:
+    """Reduce with one op, where padding is its identity; else by what JAX lowers it to."""
     body = equation.params["jaxpr"]
     eqns = getattr(body, "jaxpr", body).eqns
     name = eqns[0].primitive.name if len(eqns) == 1 else ""
     if more or name not in _BODIES:
-        raise UnsupportedError(
-            "JAX's reduce_window with a function",
-            mend="use jax.lax.add, mul, max or min as the function",
-        )
+        return lowered(equation, x, start, *more)
     windowed = apply(_BODIES[name], x, **_windows(equation))
     ends = apply(ops.broadcast_in_dim, start, shape=windowed.shape, dimensions=())
     known = getattr(equation.original.invars[1], "val", None)
     if known is not None and name in _IDENTITIES and known == _IDENTITIES[name]:
         return windowed
     if name in _IDENTITIES and not _is_unpadded(equation):
-        raise UnsupportedError(
-            f"JAX's reduce_window with {name}, starting with another value than its identity, and "
-            "padding",
-            mend=f"start with {_IDENTITIES[name]}, and pad with jax.numpy.pad",
-        )
+        return lowered(equation, x, start)
     combiner = {"add": ops.add, "mul": ops.multiply, "max": ops.maximum, "min": ops.minimum}
     return apply(combiner[name], ends, windowed)
 

@@ -12,11 +12,12 @@ import numpy as np
 
 from tracer import ops
 from tracer.array.array import Array
-from tracer.array.convert import broadcast
+from tracer.array.convert import broadcast, scalar
 from tracer.array.dispatch import apply
 from tracer.autodiff.transforms import vjp
 from tracer.ir import Op
 from tracer.lax.halves import of_elements
+from tracer.numpy.ufunc import select
 from tracer.ops.reduce import highest, lowest
 from tracer.stablehlo import bodies
 from tracer.stablehlo.rules.products import pairs
@@ -31,6 +32,7 @@ _KNOWN: dict[str, tuple[Op, Op, Callable[[np.dtype[Any]], Any]]] = {
 }
 """The reduction by a combiner, its form over whole axes, and what fills the padding."""
 _OF_TRUTH = {"or": "maximum", "and": "minimum"}
+_BOOL = np.dtype(bool)
 _MOST_STEPS = 512
 """Windows of more elements are not written out one by one."""
 
@@ -117,7 +119,10 @@ def _step_by_step(
     starts: Sequence[Array],
     windows: dict[str, Any],
 ) -> list[Array]:
-    """Combine the first elements of all windows with the second ones, and so on."""
+    """Combine the first elements of all windows with the second ones, and so on.
+
+    Where a window is padded the specification combines its start again, and XLA nothing.
+    """
     shape = instruction.result.shape
     (body,) = instruction.operation.regions
 
@@ -126,11 +131,22 @@ def _step_by_step(
 
     joined = of_elements(combine, len(shape))
     padded = [_padded(x, start, windows) for x, start in zip(arrays, starts, strict=True)]
+    there = broadcast(scalar(True, _BOOL), arrays[0].shape)
+    present = _padded(there, scalar(False, _BOOL), windows)
+    leaves_out = _is_padded(windows) and not instruction.evaluator.pads_windows
     results: list[Array] = [broadcast(start, shape) for start in starts]
     for place in itertools.product(*map(range, windows["window_dimensions"])):
         seen = [_seen(x, place, shape, windows) for x in padded]
-        results = list(joined(*results, *seen))
+        new = joined(*results, *seen)
+        if leaves_out:
+            is_there = _seen(present, place, shape, windows)
+            new = [select(is_there, x, old) for x, old in zip(new, results, strict=True)]
+        results = list(new)
     return results
+
+
+def _is_padded(windows: dict[str, Any]) -> bool:
+    return any(map(any, windows["padding"])) or any(n > 1 for n in windows["base_dilation"])
 
 
 def _padded(x: Array, value: Array, windows: dict[str, Any]) -> Array:
