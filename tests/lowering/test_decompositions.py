@@ -97,11 +97,32 @@ def test_eigenvectors_are_scaled_by_the_matrix(
 
 
 @pytest.mark.xla
+@pytest.mark.parametrize("n", [5, 1, 0])
+@pytest.mark.parametrize("batch", BATCHES)
+@pytest.mark.parametrize("name", list(DTYPES))
+def test_schur_factors(run: Any, rng: Any, name: str, batch: tuple[int, ...], n: int) -> None:
+    a = random(rng, name, *batch, n, n)
+    form, vectors, alone = run(
+        lambda x: [*ops.schur(x, **VECTORS), ops.schur(x, compute_vectors=False)], a
+    )
+    assert form.dtype == vectors.dtype == alone.dtype == a.dtype
+    close(vectors @ form @ adjoint(vectors), a, name)
+    close(vectors @ adjoint(vectors), np.broadcast_to(np.eye(n), a.shape), name)
+    close(np.trace(alone, axis1=-2, axis2=-1), np.trace(form, axis1=-2, axis2=-1), name)
+    below = np.tril(form, -1 if a.dtype.kind == "c" else -2)
+    assert not below.any()
+    if a.dtype.kind != "c":  # no two blocks touch
+        is_block = np.diagonal(form, -1, -2, -1) != 0
+        assert not (is_block[..., 1:] & is_block[..., :-1]).any()
+
+
+@pytest.mark.xla
 def test_a_matrix_that_fails_is_nan_alone(run: Any) -> None:
     a = np.stack([np.eye(3), np.full((3, 3), np.nan), 2 * np.eye(3)])
     found = run(
         lambda x: [
             *ops.eig(x, **VECTORS),
+            *ops.schur(x, **VECTORS),
             *ops.svd(x, full_matrices=False, **VECTORS),
             ops.svd(x, full_matrices=False, compute_vectors=False),
             ops.eigh(x, compute_vectors=False),
@@ -164,6 +185,7 @@ _PARAMS: dict[str, dict[str, bool]] = {
     "qr": {"full_matrices": False},
     "eigh": VECTORS,
     "eig": VECTORS,
+    "schur": VECTORS,
     "svd": {"full_matrices": False, **VECTORS},
 }
 
@@ -189,6 +211,8 @@ def test_tpus_call_what_their_compiler_brings(name: str, target: str) -> None:
     [
         ("eig", "gpu", "float32"),
         ("eig", "tpu", "float32"),
+        ("schur", "gpu", "float32"),
+        ("schur", "tpu", "float32"),
         ("svd", "tpu", "float32"),
         ("lu", "tpu", "float64"),
         ("eigh", "tpu", "complex128"),
@@ -220,6 +244,8 @@ def test_workspaces_are_counted() -> None:
     assert vectors - values == 4 * type.nbytes
     assert scratch(lambda x: ops.eigh(x, compute_vectors=False)) == values
     assert scratch(lambda x: ops.eigh(x, compute_vectors=True)) - values == 2 * type.nbytes
+    schur = [scratch(lambda x, v=v: ops.schur(x, compute_vectors=v)) for v in (False, True)]
+    assert schur[1] - schur[0] == type.nbytes
 
 
 @pytest.mark.xla

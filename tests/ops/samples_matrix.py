@@ -119,6 +119,10 @@ def matrix_samples() -> dict[str, list[Sample]]:
             sample(np.triu(square) + 0.1 * real(3, 3), **vectors),
             sample(empty[0], **vectors),
         ],
+        "schur": [
+            *(sample(x, smooth=False, **vectors) for x in (square, turned, *empty[::2])),
+            *(sample(x, smooth=False, **values) for x in (square, turned, empty[0])),
+        ],
         "svd": [
             *(sample(x, full_matrices=False, **vectors) for x in (tall, wide, square)),
             *(sample(x, full_matrices=False, **values) for x in (tall, wide, turned)),

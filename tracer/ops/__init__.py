@@ -76,6 +76,7 @@ from tracer.ops.reduce_window import (
 )
 from tracer.ops.scan import scan
 from tracer.ops.scatter import scatter
+from tracer.ops.schur import schur
 from tracer.ops.shape import broadcast_in_dim, reshape, reverse, transpose
 from tracer.ops.shard import shard
 from tracer.ops.small_call import small_call
@@ -232,6 +233,7 @@ __all__ = [
     "rsqrt",
     "scan",
     "scatter",
+    "schur",
     "select",
     "shard",
     "shift_left",

@@ -90,6 +90,7 @@ class StableHloBuilder(ModuleContext):
     fft = decompositions.fft
     lu = decompositions.lu
     qr = decompositions.qr
+    schur = decompositions.schur
     svd = decompositions.svd
     triangular_solve = linalg.triangular_solve
 

@@ -142,6 +142,28 @@ def eig(b: ModuleContext, types: Types, x: Operand) -> tuple[Operand, ...]:
     return _converged(b, types, info, [values, right])
 
 
+def schur(b: ModuleContext, types: Types, x: Operand) -> tuple[Operand, ...]:
+    """Emit the Schur form, and the vectors when there is a second type."""
+    if b.platform != "cpu":
+        raise refuse(b, "schur", "eigh for a symmetric matrix")
+    dtype = lapack_dtype(x.type.dtype)
+    wide = x.type.with_dtype(dtype)
+    values = ShapeDtype(wide.shape[:-1], dtype)
+    batch = ShapeDtype(wide.shape[:-2], _INT32)
+    parts = [values] if dtype.kind == "c" else [values, values]
+    flags = {"mode": "N" if len(types) == 1 else "V", "sort": "N"}
+    form, vectors, *_, info = lapack(
+        b,
+        "gees_ffi",
+        dtype,
+        [convert(b, wide, x)],
+        [wide, wide, *parts, batch, batch],
+        flags,
+        alias={0: 0},
+    )
+    return _converged(b, types, info, [form, vectors])
+
+
 def svd(b: ModuleContext, types: Types, x: Operand) -> tuple[Operand, ...]:
     """Emit U, s and V^H, or s alone when there is one type."""
     if b.platform == "tpu":

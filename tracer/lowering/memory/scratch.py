@@ -28,7 +28,7 @@ _SORT_BYTES = 16
 """Bytes for each element and operand of a line in a stable sort's buffer."""
 _TOP_K_BYTES = 4
 _FROM_THE_RIGHT = re.compile(r"\bside = 82\b")  # "R"
-_LAPACK_SQUARES = {"gesdd": 4, "syevd": 2, "heevd": 2, "geev": 3}
+_LAPACK_SQUARES = {"gesdd": 4, "syevd": 2, "heevd": 2, "geev": 3, "gees": 1}
 """Workspace of the iterative routines, in squares of the smaller side of the matrix."""
 _VALUES_ONLY = re.compile(r"\bmode = 78\b")  # "N": no vectors
 _EIGEN_ITEMSIZE = 4

@@ -188,5 +188,6 @@ _CALLS: dict[str, Callable[[Value], Any]] = {
     "heevd": _eigenvectors,
     "gesdd": _op("svd", full_matrices=False, compute_vectors=True),
     "geev": _op("eig", compute_vectors=True),
+    "gees": _op("schur", compute_vectors=True),
 }  # fmt: skip
 """HLO's names of libraries' kernels, and a program that calls each."""
