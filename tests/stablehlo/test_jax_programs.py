@@ -24,7 +24,6 @@ from benchmarks.jax_programs import PROGRAMS, Program  # noqa: E402
 
 REFUSED = {
     "approximate top_k": "@ApproxTopK",
-    "schur": "@lapack_dgees_ffi",
     "tridiagonal solve": "@lapack_dgtsv_ffi",
 }
 """Programs that are refused, and what the message names."""

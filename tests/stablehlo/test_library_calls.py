@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.linalg
 
 import tracer
 from tests.stablehlo.test_reference import NAMES, module_of, type_of
@@ -80,6 +81,12 @@ def assert_as_lapack(
             np.testing.assert_allclose(x, y, rtol=1e-10, atol=1e-12, err_msg=f"result {k}")
 
 
+def require(routine: str) -> None:
+    """Skip a test that compares with what this jaxlib lacks."""
+    if f"lapack_{routine}_ffi" not in {name for name, *_ in shims.lapack.registrations()["cpu"]}:
+        pytest.skip(f"{routine} came later")
+
+
 def letter(name: str, value: str) -> str:
     return f"{name} = {ord(value)} : ui8"
 
@@ -148,6 +155,80 @@ def test_orgqr_of_given_reflectors(a: np.ndarray[Any, Any]) -> None:
     target = "ungqr" if a.dtype.kind == "c" else "orgqr"
     # Reflections have one length of vectors only; others are no unitary matrices, but defined.
     assert_as_lapack(call(target, "", [a, scales], [a]), [a, scales])
+
+
+def boolean(name: str, *, value: bool) -> str:
+    return f"{name} = {str(value).lower()}"
+
+
+@pytest.mark.parametrize("left", [True, False])
+@pytest.mark.parametrize("transpose", [True, False])
+@pytest.mark.parametrize("a", [A, TALL, C, C[:, :2]])
+def test_ormqr_of_given_reflectors(a: np.ndarray[Any, Any], left: bool, transpose: bool) -> None:
+    require("dormqr")
+    # As geqrf makes them: of other scales LAPACK's product depends on how it is blocked.
+    packed, scales = scipy.linalg.lapack.get_lapack_funcs(("geqrf",), (a,))[0](a)[:2]
+    m = a.shape[0]
+    c = RNG.normal(size=(m, 3) if left else (3, m)).astype(a.dtype)
+    flags = f"{boolean('left', value=left)}, {boolean('transpose', value=transpose)}"
+    target = "unmqr" if a.dtype.kind == "c" else "ormqr"
+    text = call(target, flags, [packed, scales, c], [c])
+    assert_as_lapack(text, [packed, scales, c])
+    q = scipy.linalg.qr(a)[0]
+    q = q.conj().T if transpose else q
+    np.testing.assert_allclose(by_xla(text, [packed, scales, c])[0], q @ c if left else c @ q)
+
+
+@pytest.mark.parametrize(
+    "a", [A, C, A[:1, :1], C[:1, :1], C[:2, :2], np.triu(C), np.stack([A, A.T]), np.stack([C, C.T])]
+)
+def test_gehrd(a: np.ndarray[Any, Any]) -> None:
+    n = a.shape[-1]
+    scales, info = a[..., : n - 1, 0], np.zeros(a.shape[:-2], np.int32)
+    flags = f"low = 1 : i32, high = {n} : i32"
+    text = call("gehrd", flags, [a], [a, scales, info])
+    assert_as_lapack(text, [a])
+    if n > 1:
+        part = call("gehrd", f"low = 2 : i32, high = {n} : i32", [a], [a, scales, info])
+        with pytest.raises(tracer.UnsupportedError, match="of a part of the matrix"):
+            tracer.from_stablehlo(part)
+
+
+BLOCKS = scipy.linalg.block_diag([[1.0, 5], [-2, 1]], 3, [[0, 1], [-1, 0]])
+
+
+@pytest.mark.parametrize("mode", ["N", "V"])
+@pytest.mark.parametrize("a", [A, C, BLOCKS, A[:1, :1], np.stack([A, A.T]), np.stack([C, C.T])])
+def test_gees(mode: str, a: np.ndarray[Any, Any]) -> None:
+    values, info = a[..., 0], np.zeros(a.shape[:-2], np.int32)
+    parts = [values] if a.dtype.kind == "c" else [values, values]
+    text = call("gees", letters(mode=mode, sort="N"), [a], [a, a, *parts, info, info])
+    assert_as_lapack(text, [a], () if mode == "V" else (1,))
+
+
+def test_gees_that_fails_says_so() -> None:
+    a = np.full((3, 3), np.nan)
+    values, flags = a[0], letters(mode="V", sort="N")
+    text = call("gees", flags, [a], [a, a, values, values, INT, INT])
+    form, *_, info = tracer.compile(tracer.from_stablehlo(text))(a)
+    assert int(info) == 1
+    assert np.isnan(np.asarray(form)).all()
+
+
+@pytest.mark.parametrize("mode", ["N", "S", "A"])
+@pytest.mark.parametrize("a", [A, TALL, WIDE])
+def test_gesvd(mode: str, a: np.ndarray[Any, Any]) -> None:
+    (m, n), small = a.shape, min(a.shape)
+    u, vh = {"N": ((1, 1), (1, 1)), "S": ((m, small), (small, n)), "A": ((m, m), (n, n))}[mode]
+    types = [a, np.zeros(small), np.zeros(u), np.zeros(vh), INT]
+    text = call("gesvd", letters(mode=mode), [a], types)
+    # Singular vectors have no sign of their own: compared by what they mean.
+    assert_as_lapack(text, [a], (0, 2, 3))
+    _, s, left, right, _ = map(np.asarray, tracer.compile(tracer.from_stablehlo(text))(a))
+    if mode != "N":
+        np.testing.assert_allclose((left[:, :small] * s) @ right[:small], a, atol=1e-12)
+        np.testing.assert_allclose(left.T @ left, np.eye(left.shape[1]), atol=1e-12)
+        np.testing.assert_allclose(right @ right.T, np.eye(right.shape[0]), atol=1e-12)
 
 
 @pytest.mark.parametrize("mode", ["N", "S", "A"])
@@ -240,7 +321,11 @@ def test_q_and_r_are_those_of_qr() -> None:
 
 @pytest.mark.parametrize(
     ("target", "flags"),
-    [("gees", ""), ("geev", letters(compute_left="V", compute_right="V"))],
+    [
+        ("gees", letters(mode="V", sort="S")),
+        ("gtsv", ""),
+        ("geev", letters(compute_left="V", compute_right="V")),
+    ],
 )
 def test_what_is_refused(target: str, flags: str) -> None:
     types = [np.zeros(5), np.zeros(5), VECTORS, VECTORS, INT]

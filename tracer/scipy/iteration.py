@@ -1,12 +1,15 @@
-"""Loops within functions: until all is done."""
+"""Loops within functions: until all is done, or a known number of times."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from tracer import ops
 from tracer.array.array import Array
+from tracer.array.convert import as_array
 from tracer.array.dispatch import apply_many
 from tracer.array.recording import Recording
 from tracer.ir import Builder, Graph
@@ -39,6 +42,47 @@ def iterate(
         body=_taking(body, every, len(closed)),
     )
     return results[: len(carry)]
+
+
+def repeat(
+    count: int, step: Callable[..., Carry], carry: Carry, *, reverse: bool = False
+) -> tuple[Array, ...]:
+    """Apply a step for every number below `count`, which reverse mode goes through.
+
+    Parameters
+    ----------
+    count : int
+        How often.
+    step : callable
+        `(number, *carry) -> carry`, of the same types; the number is int32. It may close over
+        arrays.
+    carry : sequence of Array
+        The first carry.
+    reverse : bool
+        Count down to 0.
+    """
+    if not count:
+        return tuple(carry)
+    numbers = as_array(np.arange(count, dtype=np.int32))
+    example = as_array(np.zeros((), np.int32))
+    traced, closed = _traced(lambda *all: step(all[-1], *all[:-1]), [*carry, example])
+    types = [x.type for x in (*closed, *carry, example)]
+    with Builder() as builder:
+        inputs = [builder.input(type) for type in types]
+        body = builder.finish(
+            builder.inline(traced, [*inputs[len(closed) :], *inputs[: len(closed)]])
+        )
+    return apply_many(
+        ops.scan,
+        *closed,
+        *carry,
+        numbers,
+        body=body,
+        length=count,
+        num_consts=len(closed),
+        num_carry=len(carry),
+        reverse=reverse,
+    )
 
 
 def _traced(function: Callable[..., Any], carry: Carry) -> tuple[Graph, list[Array]]:

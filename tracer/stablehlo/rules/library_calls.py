@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 
+import tracer.numpy as tnp
 from tracer import ops
 from tracer.array.array import Array
 from tracer.array.convert import broadcast, convert, reshape, scalar
 from tracer.array.dispatch import apply, apply_many
 from tracer.ir import Node, Value
 from tracer.numpy.ufunc import compare, full_like
-from tracer.stablehlo import householder
+from tracer.scipy.linalg import householder
 from tracer.stablehlo.elements import adjoint
 from tracer.stablehlo.table import CALLS, Instruction, call, rule, target_of
 from tracer.stablehlo.triangles import is_leading_slice, is_zero_outside, value_of
@@ -31,12 +32,17 @@ def custom_call(instruction: Instruction, *operands: Array) -> Any:
     return CALLS[target_of(instruction.operation)](instruction, *operands)
 
 
-def _flags(instruction: Instruction) -> dict[str, str]:
-    """Return the letters that say what LAPACK is to do."""
+def _settings(instruction: Instruction) -> Mapping[str, Any]:
+    """Return the numbers that say what LAPACK is to do."""
     found = instruction.attributes.get("mhlo.backend_config")
     if not isinstance(found, Mapping):
         found = instruction.attributes.get("backend_config", {})
-    return {name: chr(letter) for name, letter in found.items()}
+    return found
+
+
+def _flags(instruction: Instruction) -> dict[str, str]:
+    """Return the letters that say what LAPACK is to do."""
+    return {name: chr(letter) for name, letter in _settings(instruction).items()}
 
 
 def _is_by_rows(instruction: Instruction) -> bool | None:
@@ -205,7 +211,29 @@ def _adds_columns(node: Node) -> bool:
     return not any((*node.params["low"], *node.params["high"][:-1], *node.params["interior"]))
 
 
-@call("lapack_?gesdd_ffi", unless=_by_rows)
+@call("lapack_?ormqr_ffi", "lapack_?unmqr_ffi", unless=_by_rows)
+def ormqr(instruction: Instruction, packed: Array, scales: Array, c: Array) -> Array:
+    """Multiply with a product of reflections, from the left or the right."""
+    settings = _settings(instruction)
+    left, transpose = bool(settings["left"]), bool(settings["transpose"])
+    return householder.applied(packed, scales, c, left=left, transpose=transpose)
+
+
+def _part_of_a_matrix(instruction: Instruction) -> str | None:
+    settings, n = _settings(instruction), instruction.operands[0].shape[-1]
+    if (settings.get("low"), settings.get("high")) != (1, n):
+        return "of a part of the matrix"
+    return _by_rows(instruction)
+
+
+@call("lapack_?gehrd_ffi", unless=_part_of_a_matrix)
+def gehrd(instruction: Instruction, a: Array) -> Sequence[Array]:
+    """Find the Hessenberg form and its reflectors."""
+    packed, scales = householder.hessenberg_reflectors(a)
+    return [packed, scales, _unset(instruction.results[2])]
+
+
+@call("lapack_?gesdd_ffi", "lapack_?gesvd_ffi", unless=_by_rows)
 def gesdd(instruction: Instruction, a: Array) -> Sequence[Array]:
     """Find singular values, and vectors where they are asked for."""
     mode = _flags(instruction)["mode"]
@@ -255,6 +283,35 @@ def geev(instruction: Instruction, a: Array) -> Sequence[Array]:
         parts = [apply(ops.real, values), apply(ops.imag, values)]
     left = _unset(instruction.results[len(parts)])
     return [*parts, left, vectors, _failed(apply(ops.real, values), a.ndim - 2)]
+
+
+def _sorted(instruction: Instruction) -> str | None:
+    if _flags(instruction).get("sort", "N") != "N":
+        return "with sorted eigenvalues"
+    return _by_rows(instruction)
+
+
+@call("lapack_?gees_ffi", unless=_sorted)
+def gees(instruction: Instruction, a: Array) -> Sequence[Array]:
+    """Find the Schur form, its vectors where they are asked for, and the eigenvalues."""
+    if _flags(instruction)["mode"] == "V":
+        form, vectors = apply_many(ops.schur, a, compute_vectors=True)
+    else:
+        form = apply(ops.schur, a, compute_vectors=False)
+        vectors = _unset(instruction.results[1])
+    values = [tnp.diagonal(form, 0, -2, -1)]
+    if a.dtype.kind != "c":
+        values.append(_imaginary_parts(form))
+    chosen = _unset(instruction.results[-2])
+    return [form, vectors, *values, chosen, _failed(form, a.ndim - 2)]
+
+
+def _imaginary_parts(form: Array) -> Array:
+    """Return those of the eigenvalues: blocks have the form (a, b; c, a) with b c < 0."""
+    above, below = (tnp.abs(tnp.diagonal(form, k, -2, -1)) for k in (1, -1))
+    sizes = tnp.sqrt(above) * tnp.sqrt(below)
+    none = tnp.zeros((*form.shape[:-2], 1), form.dtype)
+    return tnp.concatenate([sizes, none], -1) - tnp.concatenate([none, sizes], -1)
 
 
 def _several_devices(instruction: Instruction) -> str | None:

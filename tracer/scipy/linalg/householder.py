@@ -1,0 +1,132 @@
+"""Householder reflections as LAPACK makes and applies them, column by column.
+
+Sources: LAPACK's larfg, geqr2, org2r (ung2r), orm2r (unm2r) and gehd2. `ops.qr` calls the blocked
+routines; this is for programs that look at the reflectors themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tracer.numpy as tnp
+from tracer.array.array import Array
+from tracer.autodiff.transforms import vmap
+from tracer.numpy.elementwise import conjugate
+from tracer.scipy.iteration import repeat
+
+
+def reflectors(a: Array) -> tuple[Array, Array]:
+    """Return R with the reflectors below its diagonal, and their scales, of the last two axes."""
+    return _of_matrices(_reflectors, a.ndim)(a)  # type: ignore[no-any-return]
+
+
+def product(packed: Array, scales: Array) -> Array:
+    """Return the product of reflections: as many columns as the matrix of reflectors has."""
+    return _of_matrices(_product, packed.ndim)(packed, scales)  # type: ignore[no-any-return]
+
+
+def applied(packed: Array, scales: Array, c: Array, *, left: bool, transpose: bool) -> Array:
+    """Return Q c (c Q), or Q^H c (c Q^H) for `transpose`, Q being the product of reflections."""
+
+    def one(packed: Array, scales: Array, c: Array) -> Array:
+        return _applied(packed, scales, c, left=left, transpose=transpose)
+
+    return _of_matrices(one, packed.ndim)(packed, scales, c)  # type: ignore[no-any-return]
+
+
+def hessenberg_reflectors(a: Array) -> tuple[Array, Array]:
+    """Return H with the reflectors below its subdiagonal, and their scales."""
+    return _of_matrices(_hessenberg, a.ndim)(a)  # type: ignore[no-any-return]
+
+
+def _of_matrices(function: Callable[..., Any], ndim: int) -> Any:
+    for _ in range(ndim - 2):
+        function = vmap(function)
+    return function
+
+
+def _reflectors(a: Array) -> tuple[Array, Array]:
+    rows, columns = (tnp.arange(n) for n in a.shape)
+    count = min(a.shape)
+
+    def step(k: Array, packed: Array, scales: Array) -> Any:
+        column = packed[:, k]
+        v, tau, stored = _reflector(column, rows, k)
+        along = tnp.where(columns > k, conjugate(v) @ packed, 0)
+        packed = packed - conjugate(tau) * v[:, None] * along
+        packed = tnp.where(columns == k, stored[:, None], packed)
+        return packed, tnp.where(tnp.arange(count) == k, tau, scales)
+
+    packed, scales = repeat(count, step, (a, tnp.zeros(count, a.dtype)))
+    return packed, scales
+
+
+def _hessenberg(a: Array) -> tuple[Array, Array]:
+    n = a.shape[-1]
+    places, count = tnp.arange(n), max(n - 1, 0)
+
+    def step(k: Array, packed: Array, scales: Array) -> Any:
+        v, tau, stored = _reflector(packed[:, k], places, k + 1)
+        packed = packed - tau * (packed @ v)[:, None] * conjugate(v)
+        along = tnp.where(places > k, conjugate(v) @ packed, 0)
+        packed = packed - conjugate(tau) * v[:, None] * along
+        packed = tnp.where(places == k, stored[:, None], packed)
+        return packed, tnp.where(tnp.arange(count) == k, tau, scales)
+
+    packed, scales = repeat(count, step, (a, tnp.zeros(count, a.dtype)))
+    return packed, scales
+
+
+def _reflector(column: Array, rows: Array, first: Array) -> tuple[Array, Array, Array]:
+    """Return the vector and the scale that clear a column below a row, and what is stored."""
+    is_below, is_first = rows > first, rows == first
+    rest = tnp.where(is_below, column, 0)
+    squares = tnp.sum(tnp.real(rest * conjugate(rest)))
+    tau, beta, divisor = _reflection(column[first], squares)
+    v = tnp.where(is_below, column / divisor, tnp.where(is_first, tnp.ones_like(column), 0))
+    return v, tau, tnp.where(is_below, v, tnp.where(is_first, beta, column))
+
+
+def _reflection(alpha: Array, rest: Array) -> tuple[Array, Array, Array]:
+    """Return the scale, what the element becomes, and what those below are divided by."""
+    real, dtype = tnp.real(alpha), alpha.dtype
+    is_identity = rest == 0
+    if dtype.kind == "c":
+        is_identity = is_identity & (tnp.imag(alpha) == 0)
+    size = tnp.sqrt(tnp.where(is_identity, 1, tnp.real(alpha * conjugate(alpha)) + rest))
+    beta = -tnp.copysign(size, real)
+    tau = (beta - alpha) / beta
+    divisor = alpha - beta
+    one, zero = tnp.ones((), dtype), tnp.zeros((), dtype)
+    return (
+        tnp.where(is_identity, zero, tau.astype(dtype)),
+        tnp.where(is_identity, alpha, beta.astype(dtype)),
+        tnp.where(is_identity, one, divisor.astype(dtype)),
+    )
+
+
+def _vector(packed: Array, k: Array) -> Array:
+    rows, column = tnp.arange(packed.shape[0]), packed[:, k]
+    below: Array = tnp.where(rows > k, column, tnp.where(rows == k, tnp.ones_like(column), 0))
+    return below
+
+
+def _product(packed: Array, scales: Array) -> Array:
+    def step(k: Array, q: Array) -> Any:
+        v = _vector(packed, k)
+        return (q - scales[k] * v[:, None] * (conjugate(v) @ q),)
+
+    start = tnp.eye(packed.shape[0], packed.shape[1], dtype=packed.dtype)
+    return repeat(scales.shape[0], step, (start,), reverse=True)[0]
+
+
+def _applied(packed: Array, scales: Array, c: Array, *, left: bool, transpose: bool) -> Array:
+    def step(k: Array, c: Array) -> Any:
+        v = _vector(packed, k)
+        tau = conjugate(scales[k]) if transpose else scales[k]
+        if left:
+            return (c - tau * v[:, None] * (conjugate(v) @ c),)
+        return (c - tau * (c @ v)[:, None] * conjugate(v),)
+
+    return repeat(scales.shape[0], step, (c,), reverse=left != transpose)[0]
