@@ -78,7 +78,8 @@ class Selection:
         What the first stage costs, in operations: of each element, and of each block, which ends
         with one across a vector. Nanoseconds an element: 0.2 for blocks of 16, 0.1 for 48.
     most_rounds : int
-        Rounds are written out one by one: more would take long to compile (0.3 s for 100).
+        With more rounds the kernel is as fast, or faster: 200 of 400 elements take 26 ms by either,
+        200 of 1,000 take 70 and 46.
     round_flops, round_steps, start_steps : int, float, int
         What an element of a round costs, in operations; in steps of one core, and what a round
         costs.

@@ -98,6 +98,14 @@ graph(%0: int32[300,20]) {
     )
 
 
+@pytest.mark.parametrize(("k", "loops"), [(16, 0), (17, 1)])
+def test_many_rounds_are_a_loop_of_one(k: int, loops: int) -> None:
+    after, _ = apply(PASS, graph((300, 90), "float32", k))
+    assert ops_of(after).count("scan") == loops
+    maxima = [node for node in after.nodes if node.op is ops.reduce_maximum]
+    assert len(maxima) == (1 if loops else k)
+
+
 def test_long_rows_go_in_blocks_whose_maxima_choose() -> None:
     after, log = apply(PASS, graph((2, 4099), "int64", 2))
     assert log.applied == ["2 largest of int64[2,4099]"]
@@ -152,7 +160,9 @@ def test_few_rows_wide_elements_and_large_k_stay(program: Graph) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: np.dtype(dtype).name)
-@pytest.mark.parametrize(("shape", "k"), [((2, 1777), 3), ((300, 37), 5), ((2, 70, 65), 2)])
+@pytest.mark.parametrize(
+    ("shape", "k"), [((2, 1777), 3), ((300, 37), 5), ((300, 37), 20), ((2, 70, 65), 40)]
+)
 def test_the_oracle_finds_the_same(shape: tuple[int, ...], k: int, dtype: Any) -> None:
     before = graph(shape, dtype, k)
     after, _ = apply(PASS, before)

@@ -46,6 +46,8 @@ from tracer.target import Target
 from tracer.target.selection import Stages
 
 _INT32, _INT64 = np.dtype(np.int32), np.dtype(np.int64)
+_WRITTEN_OUT = 16
+"""More rounds are a loop: XLA compiles each that is written out, which takes 10 to 20 ms."""
 Found = tuple[Value, Value]
 """Elements and their places in the row."""
 
@@ -115,21 +117,43 @@ class _Selection:
         """Find one after the other; NaN is both largest and smallest, the first of equals best."""
         # Stored once: else XLA computes the elements again in every round.
         packed = stored(pack(x, axis=1, largest=largest))
-        writer = GraphWriter(self.target)
-        least = np.iinfo(_INT64).min
-        found = []
-        below = packed
-        for _ in range(k):
-            last = writer.in_stages(ops.reduce_maximum, below, (1,), self.computed)
-            last = ops.reduce_maximum(below, axes=(1,)) if last is None else last
-            found.append(helpers.reshape(last, (*last.shape, 1)))
-            limits = ops.broadcast_in_dim(last, shape=packed.shape, dimensions=(0,))
-            excluded = writer.stored_number(np.array(least), packed)
-            excluded = helpers.full_like(packed, least) if excluded is None else excluded
-            is_below = ops.compare(packed, limits, direction="LT")
-            below = ops.select(is_below, packed, excluded)
-        best = ops.concatenate(*found, dimension=1)
+        first = self._largest_of(packed)
+        way = self._in_a_loop if k > _WRITTEN_OUT else self._one_by_one
+        best = way(packed, first, k)
         return element_of(best, x.dtype, largest=largest), place_of(best)
+
+    def _one_by_one(self, packed: Value, last: Value, k: int) -> Value:
+        columns = [helpers.reshape(last, (*last.shape, 1))]
+        for _ in range(k - 1):
+            last = self._next(packed, last)
+            columns.append(helpers.reshape(last, (*last.shape, 1)))
+        return ops.concatenate(*columns, dimension=1)  # type: ignore[no-any-return]
+
+    def _in_a_loop(self, packed: Value, first: Value, k: int) -> Value:
+        """Write one round as the body of a loop: each costs XLA as long as the first."""
+        with Builder() as builder:
+            elements, last = builder.input(packed.type), builder.input(first.type)
+            new = self._next(elements, last)
+            body = builder.finish([new, new])
+        _, others = ops.scan(
+            packed, first, body=body, length=k - 1, num_consts=1, num_carry=1, reverse=False
+        )
+        rows = helpers.reshape(first, (1, *first.shape))
+        return ops.transpose(ops.concatenate(rows, others, dimension=0), permutation=(1, 0))  # type: ignore[no-any-return]
+
+    def _next(self, packed: Value, last: Value) -> Value:
+        """Return the largest below the last one of each row."""
+        least = np.iinfo(_INT64).min
+        limits = ops.broadcast_in_dim(last, shape=packed.shape, dimensions=(0,))
+        excluded = GraphWriter(self.target).stored_number(np.array(least), packed)
+        excluded = helpers.full_like(packed, least) if excluded is None else excluded
+        is_below = ops.compare(packed, limits, direction="LT")
+        return self._largest_of(ops.select(is_below, packed, excluded))
+
+    def _largest_of(self, x: Value) -> Value:
+        writer = GraphWriter(self.target)
+        found = writer.in_stages(ops.reduce_maximum, x, (1,), self.computed)
+        return ops.reduce_maximum(x, axes=(1,)) if found is None else found
 
     def _ascending(self, x: Value) -> Value:
         """Sort the rows of an integer matrix."""
