@@ -10,15 +10,14 @@ from tracer.errors import UnsupportedError
 from tracer.jax.handover import key_maker
 from tracer.jax.sources import source_of
 from tracer.jax.types import is_key, physical_type
-from tracer.lowering import Module, read_module
-from tracer.stablehlo.supported import check_supported
+from tracer.stablehlo.supported import supported_module
 
 LOWERED = "a primitive without a rule"
 """The name of the rule for all of them."""
 _MEND = "write it with other functions of JAX; docs/jax.md lists what is known"
 
 
-def lower(equation: Any) -> Module:
+def lower(equation: Any) -> Any:
     """Return the module of an equation, for CPUs. It takes and gives the words of random keys.
 
     Raises
@@ -42,16 +41,14 @@ def lower(equation: Any) -> Module:
             mend=_MEND,
             where=source,
         ) from error
-    module = read_module(text, name)
     try:
-        check_supported(module)
+        return supported_module(text, name)
     except UnsupportedError as error:
         raise UnsupportedError(
             f"JAX's {name} has no rule, and is lowered to what has none: {error.what}",
             mend=_MEND,
             where=source,
         ) from error
-    return module
 
 
 def _inputs(equation: Any) -> list[Any]:

@@ -10,9 +10,9 @@ from tracer.array.dispatch import apply_graph
 from tracer.array.recording import Recording, current_recording
 from tracer.errors import ArgumentError, DTypeError, ShapeError
 from tracer.ir import ShapeDtype
-from tracer.lowering import Module, read_module
+from tracer.lowering import Module
 from tracer.stablehlo.evaluate import Evaluator
-from tracer.stablehlo.supported import check_supported
+from tracer.stablehlo.supported import supported_module
 
 _ORIGIN = "<stablehlo>"
 
@@ -111,6 +111,4 @@ def from_stablehlo(program: str | bytes, *, name: str | None = None) -> StableHl
             f"from_stablehlo takes the text or bytes of a module, not {type(program).__name__}",
             mend="give str(module), or what open(path, 'rb').read() returns",
         )
-    module = read_module(program, name or _ORIGIN)
-    check_supported(module)
-    return StableHloFunction(module)
+    return StableHloFunction(supported_module(program, name or _ORIGIN))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from tracer.errors import Source, UnsupportedError
 from tracer.ir import SUPPORTED_DTYPES, ShapeDtype
-from tracer.lowering import Module, Operation
+from tracer.lowering import Module, Operation, read_module
 from tracer.stablehlo.table import CALLS, REASONS, REFUSALS, RULES, Instruction, target_of
 
 _CUSTOM_CALL = "stablehlo.custom_call"
@@ -20,6 +20,13 @@ _TYPES = (
     "use fixed sizes (jax.export without symbolic dimensions), and the dtypes "
     + ", ".join(SUPPORTED_DTYPES.values()),
 )
+
+
+def supported_module(program: str | bytes, origin: str) -> Module:
+    """Read a module, all of which has rules; `origin` is what its lines are called."""
+    module = read_module(program, origin)
+    check_supported(module)
+    return module
 
 
 def check_supported(module: Module) -> None:
