@@ -331,6 +331,61 @@ def test_scatter(op: str, kind: str) -> None:
     assert_as_reference([x, indices, updates], lines, [type_of(x)])
 
 
+# Half of the element and the update: the order of updates counts.
+HALVING = """^bb0(%a: tensor<f64>, %b: tensor<f64>):
+  %h = stablehlo.constant dense<0.5> : tensor<f64>
+  %p = stablehlo.multiply %a, %h : tensor<f64>
+  %s = stablehlo.add %p, %b : tensor<f64>
+  stablehlo.return %s : tensor<f64>"""
+# Rows, some of which are met again or are out of bounds; windows that overlap; a batch.
+FUNCTION_SCATTERS = {
+    "rows": ([[0], [7], [2], [-1], [0], [2]], (6, 4),
+             "update_window_dims = [1], inserted_window_dims = [0], "
+             "scatter_dims_to_operand_dims = [0], index_vector_dim = 1"),
+    "windows": ([[[0, 1], [1, 1]], [[0, 2], [0, 0]]], (2, 2, 2, 2),
+                "update_window_dims = [2, 3], scatter_dims_to_operand_dims = [0, 1], "
+                "index_vector_dim = 2"),
+    "elements": ([1, 1, 5, 0, 1], (5, 3),
+                 "update_window_dims = [1], inserted_window_dims = [1], "
+                 "scatter_dims_to_operand_dims = [1], index_vector_dim = 1"),
+    "a batch": ([[[2], [0], [2]], [[1], [1], [9]], [[3], [3], [3]]], (3, 3),
+                "inserted_window_dims = [1], input_batching_dims = [0], "
+                "scatter_indices_batching_dims = [0], scatter_dims_to_operand_dims = [1], "
+                "index_vector_dim = 2"),
+    "none": (np.zeros((0, 1)), (0, 4),
+             "update_window_dims = [1], inserted_window_dims = [0], "
+             "scatter_dims_to_operand_dims = [0], index_vector_dim = 1"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FUNCTION_SCATTERS)
+def test_scatter_with_a_function(name: str) -> None:
+    places, shape, numbers = FUNCTION_SCATTERS[name]
+    indices, updates = np.array(places, np.int32), RNG.normal(size=shape)
+    lines = f"""%r0 = "stablehlo.scatter"(%0, %1, %2) <{{scatter_dimension_numbers =
+  #stablehlo.scatter<{numbers}>}}> ({{
+{HALVING}
+}}) : ({type_of(G)}, {type_of(indices)}, {type_of(updates)}) -> {type_of(G)}"""
+    assert_as_reference([G, indices, updates], lines, [type_of(G)])
+
+
+@pytest.mark.parametrize("unique", ["true", "false"])
+def test_scatter_of_pairs_with_a_function(unique: str) -> None:
+    indices = np.array([[2], [0]] if unique == "true" else [[2], [2], [0]], np.int32)
+    updates = RNG.normal(size=(len(indices), 4))
+    made = [type_of(G), type_of(G)]
+    lines = f"""%r0, %r1 = "stablehlo.scatter"(%0, %1, %2, %3, %4) <{{scatter_dimension_numbers =
+  #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0],
+  scatter_dims_to_operand_dims = [0], index_vector_dim = 1>, unique_indices = {unique}}}> ({{
+^bb0(%a: tensor<f64>, %b: tensor<f64>, %c: tensor<f64>, %d: tensor<f64>):
+  %p = stablehlo.multiply %a, %d : tensor<f64>
+  %s = stablehlo.subtract %c, %b : tensor<f64>
+  stablehlo.return %p, %s : tensor<f64>, tensor<f64>
+}}) : ({type_of(G)}, {type_of(G)}, {type_of(indices)}, {type_of(updates)},
+       {type_of(updates)}) -> ({", ".join(made)})"""
+    assert_as_reference([G, G[::-1].copy(), indices, updates, updates + 1], lines, made)
+
+
 @pytest.mark.parametrize("dim", [0, 1])
 def test_gather(dim: int) -> None:
     indices = np.array([[0, 7, 2], [1, -1, 3]], np.int64)

@@ -81,17 +81,6 @@ CASES = {
         ),
         "stablehlo.sort with a comparator that is no order",
     ),
-    "a scatter with a function": (
-        """%i = stablehlo.constant dense<0> : tensor<1xi32>
-%u = stablehlo.constant dense<1.0> : tensor<f32>
-%0 = "stablehlo.scatter"(%x, %i, %u) <{scatter_dimension_numbers =
-  #stablehlo.scatter<inserted_window_dims = [0], scatter_dims_to_operand_dims = [0]>}> ({
-^bb0(%a: tensor<f32>, %b: tensor<f32>):
-  %s = stablehlo.sine %a : tensor<f32>
-  stablehlo.return %s : tensor<f32>
-}) : (tensor<4xf32>, tensor<1xi32>, tensor<f32>) -> tensor<4xf32>""",
-        "stablehlo.scatter with a body that does not add",
-    ),
     "fewer digits": (
         """%0 = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0], algorithm =
 <lhs_precision_type = tf32, rhs_precision_type = tf32, accumulation_type = f32,
