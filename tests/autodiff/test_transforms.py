@@ -647,3 +647,47 @@ class TestAgainstJax:
             jax.jvp(theirs, tuple(arrays), tangents),
             rtol=1e-9,
         )
+
+
+@pytest.mark.xla
+def test_a_rule_that_calls_its_function_twice_is_traced_once_for_each_order() -> None:
+    calls: list[str] = []
+
+    @custom_vjp
+    def cube(x: Any) -> Any:
+        return x**3
+
+    def forward(x: Any) -> Any:
+        calls.append("forward")
+        return cube(x), x
+
+    def backward(x: Any, g: Any) -> Any:
+        calls.append("backward")
+        return (g * (cube(x + 1) - cube(x) - 3 * x - 1),)  # 3 x^2
+
+    cube.defvjp(forward, backward)
+    fourth = grad(grad(grad(lambda x: cube(x) * x)))
+    np.testing.assert_allclose(fourth(2.0), 48.0, rtol=1e-12)
+    assert sorted(calls) == ["backward"] * 4 + ["forward"] * 4
+    calls.clear()
+    grad(cube)(2.0)
+    assert len(calls) == 8, "each call from outside has its own"
+
+
+@pytest.mark.xla
+def test_rules_of_functions_that_call_each_other_have_as_many_derivatives() -> None:
+    @custom_vjp
+    def sine(x: Any) -> Any:
+        return tnp.sin(x)
+
+    @custom_vjp
+    def cosine(x: Any) -> Any:
+        return tnp.cos(x)
+
+    sine.defvjp(lambda x: (sine(x), x), lambda x, g: (g * cosine(x),))
+    cosine.defvjp(lambda x: (cosine(x), x), lambda x, g: (-g * sine(x),))
+    function = lambda x: sine(x) + cosine(x) * sine(x)
+    plain = lambda x: tnp.sin(x) + tnp.cos(x) * tnp.sin(x)
+    for _ in range(4):
+        function, plain = grad(function), grad(plain)
+        np.testing.assert_allclose(function(0.3), plain(0.3), rtol=1e-12)

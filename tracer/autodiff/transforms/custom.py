@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,12 @@ from tracer.autodiff.transforms.arguments import (
     like_given,
     trace_in,
 )
-from tracer.autodiff.transforms.custom_rule import CustomRule, apply_plain, with_inputs
+from tracer.autodiff.transforms.custom_rule import (
+    CustomRule,
+    apply_plain,
+    traced_once,
+    with_inputs,
+)
 from tracer.errors import ArgumentError, DTypeError, ShapeError
 from tracer.ir import Graph, ShapeDtype
 
@@ -82,6 +88,17 @@ class custom_vjp(CustomRule):  # noqa: N801 - a decorator, named as in JAX
         return self._record(_Call, (self.fwd, self.bwd), args, kwargs)
 
 
+@dataclass(frozen=True)
+class _Rule:
+    """The graphs of a call; its key has the functions' ids, so it keeps them alive."""
+
+    functions: tuple[Callable[..., Any], ...]
+    body: Graph
+    forward: Graph
+    backward: Graph
+    closed: list[Array]
+
+
 class _Call:
     """One call inside of a trace: traces the three functions and emits one op."""
 
@@ -93,6 +110,7 @@ class _Call:
         fixed: Sequence[int],
     ) -> None:
         self.name = f"custom_vjp {name}"
+        self.functions = functions
         fun, self.fwd, self.bwd = functions
         self.static = [args[i] for i in fixed]
         self.given = [i for i in range(len(args)) if i not in fixed]
@@ -135,10 +153,36 @@ class _Call:
     def emit(self) -> Any:
         """Add the op to the active trace; returns the function's result."""
         try:
-            backward, captured = self._trace_rule()
+            rule = self._rule_once()
         except Exception as error:
             # As in JAX, a rule matters to those who differentiate: they get the error.
             return apply_plain(self.body, error)
+        count = self.body.leaves
+        results = apply_many(
+            ops.custom_vjp_call,
+            *self.body.arrays[:count],
+            *rule.closed,
+            body=rule.body,
+            forward=rule.forward,
+            backward=rule.backward,
+            differentiable=count,
+        )
+        return self.body.result(results)
+
+    def _rule_once(self) -> _Rule:
+        """Trace the rule, if it was not for the same types in the rule that this is in."""
+        if self.static or len(self.body.arrays) > self.body.leaves:
+            return self._rule()
+        key = (*map(id, self.functions), self.body.in_tree, *self.body.signatures)
+
+        def trace() -> tuple[_Rule, bool]:
+            rule = self._rule()
+            return rule, not rule.closed
+
+        return traced_once(key, trace)  # type: ignore[no-any-return]
+
+    def _rule(self) -> _Rule:
+        backward, captured = self._trace_rule()
         count = self.body.leaves
         closed = [*self.body.arrays[count:], *self.forward.arrays[count:], *captured]
         operands = [*self.body.arrays[:count], *closed]
@@ -155,15 +199,7 @@ class _Call:
                 *range(ends[2] - count, ends[3] - count),
             ],
         )
-        results = apply_many(
-            ops.custom_vjp_call,
-            *operands,
-            body=body,
-            forward=forward,
-            backward=backward,
-            differentiable=count,
-        )
-        return self.body.result(results)
+        return _Rule(self.functions, body, forward, backward, closed)
 
     def _trace_backward(self) -> tuple[Graph, list[Array]]:
         """Trace bwd on the residuals and the cotangents of the inexact results."""

@@ -7,7 +7,7 @@ import contextlib
 import functools
 import inspect
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
 from tracer import ops
@@ -29,10 +29,23 @@ _ORDERS = 4
 
 
 class _Depth(threading.local):
-    """How many calls of each function in its own rule are being traced in this thread."""
+    """How many calls of each function in its own rule are being traced in this thread.
+
+    Attributes
+    ----------
+    of : dict of object to int
+        The numbers.
+    rules : dict
+        The rules that were traced meanwhile, by call, each with the numbers that it depends on: a
+        rule that calls its function twice would be traced twice as often for each order.
+    watches : list of set
+        The functions that were called within each rule that is being traced.
+    """
 
     def __init__(self) -> None:
-        self.of: dict[int, int] = {}
+        self.of: dict[object, int] = {}
+        self.rules: dict[Any, list[tuple[dict[object, int], Any]]] = {}
+        self.watches: list[set[object]] = []
 
 
 _DEPTH = _Depth()
@@ -41,15 +54,49 @@ _DEPTH = _Depth()
 @contextlib.contextmanager
 def limited_depth(function: object) -> Iterator[bool]:
     """Count a call of a function within its own rule; yields whether it may have a rule still."""
-    depth = _DEPTH.of.get(id(function), 0)
-    _DEPTH.of[id(function)] = depth + 1
+    depth = _DEPTH.of.get(function, 0)
+    _seen([function])
+    _DEPTH.of[function] = depth + 1
     try:
         yield depth < _ORDERS
     finally:
         if depth:
-            _DEPTH.of[id(function)] = depth
+            _DEPTH.of[function] = depth
         else:
-            del _DEPTH.of[id(function)]
+            del _DEPTH.of[function]
+        if not _DEPTH.of:
+            _DEPTH.rules.clear()
+
+
+def _seen(functions: Iterable[object]) -> None:
+    for watch in _DEPTH.watches:
+        watch.update(functions)
+
+
+def traced_once(key: Hashable, trace: Callable[[], tuple[Any, bool]]) -> Any:
+    """Return what a call of `trace` returns, or what it returned for an equal key.
+
+    Parameters
+    ----------
+    key : hashable
+        What the rule is of.
+    trace : callable
+        Returns a rule, and whether it serves others: it closes over no array.
+    """
+    for depths, rule in _DEPTH.rules.get(key, ()):
+        if all(_DEPTH.of.get(function, 0) == depth for function, depth in depths.items()):
+            _seen(depths)
+            return rule
+    watch: set[object] = set()
+    _DEPTH.watches.append(watch)
+    try:
+        rule, serves_others = trace()
+    finally:
+        _DEPTH.watches.pop()
+    if serves_others:
+        depths = {function: _DEPTH.of.get(function, 0) for function in watch}
+        _DEPTH.rules.setdefault(key, []).append((depths, rule))
+    return rule
 
 
 def call_plain(
