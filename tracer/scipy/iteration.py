@@ -9,12 +9,12 @@ import numpy as np
 
 from tracer import ops
 from tracer.array.array import Array
-from tracer.array.convert import as_array
-from tracer.array.dispatch import apply_many
+from tracer.array.dispatch import apply, apply_many
 from tracer.array.recording import Recording
 from tracer.ir import Builder, Graph
 
 Carry = Sequence[Array]
+_INT32 = np.dtype(np.int32)
 
 
 def iterate(
@@ -63,11 +63,13 @@ def repeat(
     """
     if not count:
         return tuple(carry)
-    numbers = as_array(np.arange(count, dtype=np.int32))
-    example = as_array(np.zeros((), np.int32))
-    traced, closed = _traced(lambda *all: step(all[-1], *all[:-1]), [*carry, example])
-    types = [x.type for x in (*closed, *carry, example)]
+    numbers = apply(ops.iota, shape=(count,), dtype=_INT32, dimension=0)
+    number = numbers.type.with_shape(())
+    with Recording() as recording:
+        *first, place = [recording.argument(t) for t in (*(x.type for x in carry), number)]
+        traced, closed = recording.finish(list(step(place, *first)))
     with Builder() as builder:
+        types = (*(x.type for x in (*closed, *carry)), number)
         inputs = [builder.input(type) for type in types]
         body = builder.finish(
             builder.inline(traced, [*inputs[len(closed) :], *inputs[: len(closed)]])

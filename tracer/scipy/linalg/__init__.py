@@ -7,6 +7,8 @@ finite. Arguments that only steer SciPy's memory (`overwrite_a`, `check_finite`)
 from tracer.scipy.linalg.construction import block_diag, toeplitz
 from tracer.scipy.linalg.decompositions import det, eigh, inv, lu, lu_factor, qr, svd
 from tracer.scipy.linalg.functions import expm
+from tracer.scipy.linalg.roots import polar, sqrtm
+from tracer.scipy.linalg.schur import hessenberg, rsf2csf, schur
 from tracer.scipy.linalg.structured import (
     circulant,
     companion,
@@ -21,6 +23,11 @@ from tracer.scipy.linalg.structured import (
     invpascal,
     leslie,
     pascal,
+)
+from tracer.scipy.linalg.sylvester import (
+    solve_continuous_lyapunov,
+    solve_discrete_lyapunov,
+    solve_sylvester,
 )
 from tracer.scipy.linalg.systems import lu_solve, solve
 from tracer.scipy.linalg.triangular import cho_factor, cho_solve, cholesky, solve_triangular
@@ -41,6 +48,7 @@ __all__ = [
     "hadamard",
     "hankel",
     "helmert",
+    "hessenberg",
     "hilbert",
     "inv",
     "invhilbert",
@@ -50,9 +58,16 @@ __all__ = [
     "lu_factor",
     "lu_solve",
     "pascal",
+    "polar",
     "qr",
+    "rsf2csf",
+    "schur",
     "solve",
+    "solve_continuous_lyapunov",
+    "solve_discrete_lyapunov",
+    "solve_sylvester",
     "solve_triangular",
+    "sqrtm",
     "svd",
     "toeplitz",
 ]
