@@ -76,8 +76,6 @@ ABSENT = {
     "test": _STATE,
     "einsum_path": "the path is chosen inside `einsum`; `numpy.einsum_path` shows one",
     "row_stack": "deprecated by NumPy; use `vstack`",
-    "tensorinv": "not yet; reshape and use `linalg.inv`",
-    "tensorsolve": "not yet; reshape and use `linalg.solve`",
     "i0": "`exp(abs(x)) * tracer.scipy.special.i0e(x)`",
 }
 """Why a function is not here. A public function of NumPy that is neither here nor there fails."""

@@ -22,6 +22,7 @@ from tracer.numpy.linalg.products import (
     trace,
 )
 from tracer.numpy.linalg.solving import inv, solve
+from tracer.numpy.linalg.tensors import tensorinv, tensorsolve
 from tracer.numpy.shaping import matrix_transpose
 
 __all__ = [
@@ -52,6 +53,8 @@ __all__ = [
     "svd",
     "svdvals",
     "tensordot",
+    "tensorinv",
+    "tensorsolve",
     "trace",
     "vecdot",
     "vector_norm",
