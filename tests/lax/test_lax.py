@@ -117,12 +117,12 @@ def test_refusals(name):
 
 
 def test_names_without_meaning_say_why():
-    with pytest.raises(MissingNameError, match="no psum: it is of a named axis"):
-        lax.psum  # noqa: B018
+    with pytest.raises(MissingNameError, match="no psend: it is of programs for several"):
+        lax.psend  # noqa: B018
     with pytest.raises(AttributeError, match="no attribute 'psom'"):
         lax.psom  # noqa: B018
-    assert not hasattr(lax, "axis_index")
-    assert "psum" not in dir(lax)
+    assert not hasattr(lax, "precv")
+    assert "psend" not in dir(lax)
 
 
 def test_a_known_function_is_one_reduction():

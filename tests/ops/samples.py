@@ -208,6 +208,8 @@ def _control() -> dict[str, list[Sample]]:
             for policy in (("nothing",), ("everything",), ("dots",), ("names", "square"))
         ],
         "checkpoint_name": [sample(real(3), name="square")],
+        "axis_sum": [sample(real(3, 2), np.int32(1), size=4)],
+        "axis_gather": [sample(real(3, 2), np.int32(1), size=4)],
         "custom_jvp_call": [sample(real(3), body=squared, rule=moved, differentiable=1)],
         "custom_vjp_call": [
             sample(real(3), body=squared, forward=kept, backward=rule, differentiable=1)

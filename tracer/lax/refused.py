@@ -2,36 +2,14 @@
 
 from __future__ import annotations
 
-_COLLECTIVE = (
-    "is of a named axis, and there are none: vmap has no axis_name, and a program that runs on "
-    "several devices is partitioned from its shardings",
-    "reduce the axis itself, outside of vmap; or place the arguments with tracer.sharding",
+_DEVICES = (
+    "is of programs for several devices, each of which runs its part",
+    "place the arguments with tracer.sharding; the partition of the program follows from them",
 )
 _PROGRAM = ("is of JAX's own programs", "leave it out")
 
 REFUSED: dict[str, tuple[str, str]] = {
-    **dict.fromkeys(
-        (
-            "all_gather",
-            "all_to_all",
-            "axis_index",
-            "axis_size",
-            "pbroadcast",
-            "pcast",
-            "pmax",
-            "pmean",
-            "pmin",
-            "ppermute",
-            "precv",
-            "psend",
-            "pshuffle",
-            "psum",
-            "psum_scatter",
-            "pswapaxes",
-            "ragged_all_to_all",
-        ),
-        _COLLECTIVE,
-    ),
+    **dict.fromkeys(("pcast", "precv", "psend", "ragged_all_to_all"), _DEVICES),
     "with_sharding_constraint": (
         "says where a value inside of a program is",
         "place the arguments with tracer.sharding; the partition of the rest follows from them",

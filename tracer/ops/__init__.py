@@ -53,6 +53,7 @@ from tracer.ops.linalg import cholesky, triangular_solve
 from tracer.ops.lu import lu, pivots_to_permutation
 from tracer.ops.lu_solve import lu_solve
 from tracer.ops.mirror import mirror_triangle
+from tracer.ops.named_axis import axis_gather, axis_sum
 from tracer.ops.pseudo_inverse import pseudo_inverse
 from tracer.ops.qr import qr
 from tracer.ops.reduce import (
@@ -140,6 +141,8 @@ __all__ = [
     "atan",
     "atan2",
     "atanh",
+    "axis_gather",
+    "axis_sum",
     "bitcast_convert",
     "broadcast_in_dim",
     "case",

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from tracer import ops
-from tracer.errors import DTypeError, ShapeError
+from tracer.errors import DTypeError, NotDifferentiableError, ShapeError
 from tracer.ir import Cost, Graph, NotDifferentiable, Op, ShapeDtype, Value
 from tracer.ir.op import Types
 from tracer.ops.batch_control import batch_barrier, batch_case, batch_while
 from tracer.ops.bodies import calls_of, evaluate_body, graph_cost
 from tracer.ops.generator import Generator
+from tracer.ops.named_axis import reads_named_axis
 from tracer.ops.rules import as_tuple, whole_axes
 
 Array = np.ndarray[Any, Any]
@@ -161,6 +162,13 @@ def _linearize_case(
     They compute what they need of the forward branch again: only the operands are kept, not the
     union of what all branches would have to store.
     """
+    if any(map(reads_named_axis, branches)):
+        # The cotangents of elements that took another branch would be summed too.
+        raise NotDifferentiableError(
+            "a branch of cond or switch has a collective over a named axis of vmap, and so no "
+            "gradient inside of the batch",
+            mend="compute the collective in front of the branches, or take the gradient of vmap",
+        )
     wrt = [i for i, flag in enumerate(active[1:]) if flag]
 
     def pull_back(g: Cotangents) -> Cotangents:

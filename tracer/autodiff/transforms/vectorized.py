@@ -4,30 +4,34 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import numpy as np
 
 from tracer import ops, tree
 from tracer.array.array import Array
-from tracer.array.dispatch import apply_graph
+from tracer.array.dispatch import apply, apply_graph
 from tracer.array.trace import trace, write_back
 from tracer.array.weak import Signature, as_given
 from tracer.autodiff.batching import batch_graph
 from tracer.autodiff.transforms.arguments import check_callable, describe, is_array_like
+from tracer.autodiff.transforms.named_axes import NamedAxis, within
 from tracer.errors import ArgumentError, AxisError, DTypeError, ShapeError
 from tracer.ir import Builder, Graph, ShapeDtype, Value
 from tracer.ops.batch import move_axis
 
 Axis = int | None
+_INT32 = np.dtype(np.int32)
 
 
 def vmap(
     fun: Callable[..., Any],
     in_axes: Any = 0,
     out_axes: Any = 0,
+    axis_name: Hashable | None = None,
     axis_size: int | None = None,
+    spmd_axis_name: None = None,
 ) -> Callable[..., Any]:
     """Make a function of single elements one of batches: no loop, one program.
 
@@ -40,8 +44,12 @@ def vmap(
         entry may apply to everything below it. Arguments given by keyword have it in front.
     out_axes : int, None, or these nested as the result
         Where the batch axis goes in the results; None for a result that does not depend on it.
+    axis_name : hashable, optional
+        What `lax.psum`, `lax.axis_index` and the other collectives call the batch's axis.
     axis_size : int, optional
         The size of the batch; needed where no argument has the axis.
+    spmd_axis_name : None
+        Of JAX's partitioning of batches over devices, which place `tracer.sharding` arguments on.
 
     Returns
     -------
@@ -52,7 +60,8 @@ def vmap(
     ------
     ArgumentError
         `in_axes` or `out_axes` are not nested as the arguments or results; nothing has the axis
-        and there is no `axis_size`; a result with out_axes None depends on the batch.
+        and there is no `axis_size`; a result with out_axes None depends on the batch; there is a
+        `spmd_axis_name`.
     AxisError
         An argument or a result has no such axis.
     ShapeError
@@ -82,11 +91,16 @@ def vmap(
             f"vmap: in_axes is {describe(in_axes)}",
             mend="give an integer, None, or a tuple with one entry for each positional argument",
         )
+    if spmd_axis_name is not None:
+        raise ArgumentError(
+            "vmap: spmd_axis_name is of JAX's partitioning over devices",
+            mend="leave it out, and place the arguments with tracer.sharding",
+        )
     size = _checked_size(axis_size)
 
     @functools.wraps(fun)
     def batched(*args: Any, **kwargs: Any) -> Any:
-        call = _Call(prefix, args, kwargs, size)
+        call = _Call(prefix, args, kwargs, size, axis_name)
         return call.run(fun, out_axes)
 
     return batched
@@ -108,7 +122,12 @@ class _Call:
     """The arguments of one call, with their batch axes."""
 
     def __init__(
-        self, in_axes: Any, args: tuple[Any, ...], kwargs: dict[str, Any], size: int | None
+        self,
+        in_axes: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        size: int | None,
+        name: Hashable | None,
     ) -> None:
         paths, self.leaves, self.structure = tree.flatten_with_paths((args, kwargs))
         self.paths = [_shown_path(path) for path in paths]
@@ -126,6 +145,11 @@ class _Call:
             for i, array in zip(self.given, self.arrays, strict=True)
         ]
         self.size = self._size(size)
+        self.name = name
+        if name is not None:
+            # The function's hidden argument: the number of the element.
+            self.arrays.append(apply(ops.iota, shape=(self.size,), dtype=_INT32, dimension=0))
+            self.axes.append(0)
 
     def _array(self, i: int, axis: Axis) -> Array:
         if not is_array_like(self.leaves[i]):
@@ -166,10 +190,14 @@ class _Call:
         @functools.wraps(fun)
         def function_of_arrays(*arrays: Array) -> Any:
             leaves = list(self.leaves)
-            for i, array in zip(self.given, arrays, strict=True):
+            count = len(self.given)
+            for i, array in zip(self.given, arrays[:count], strict=True):
                 leaves[i] = array
             args, kwargs = tree.unflatten(self.structure, leaves)
-            return fun(*args, **kwargs)
+            if self.name is None:
+                return fun(*args, **kwargs)
+            with within(NamedAxis(self.name, self.size, arrays[count])):
+                return fun(*args, **kwargs)
 
         pairs = zip(self.arrays, self.axes, strict=True)
         elements = [_element(x._signature, axis) for x, axis in pairs]
