@@ -28,7 +28,9 @@ def small(x):
     return tracer.fori_loop(0, 3, lambda i, x: x + i, x)
 
 x = tnp.ones({size})
-handler = signal.getsignal(signal.SIGINT)
+# As in a terminal: what a shell starts in the background ignores interrupts.
+handler = signal.default_int_handler
+signal.signal(signal.SIGINT, handler)
 print("begins", flush=True)
 try:
     endless(x)
@@ -40,24 +42,23 @@ print(float(tracer.compile(tracer.debug.interruptible(small))(1.0)), flush=True)
 INSIDE = "@tracer.compile\n@tracer.debug.interruptible"
 
 
-def interrupted(code: str, seconds: float = 60) -> tuple[str, float]:
-    """Run a program, interrupt it two seconds later; return what it wrote, and how long it took."""
+def interrupted(code: str, seconds: float = 60) -> str:
+    """Run a program and interrupt it two seconds later; return what it wrote, "" if it goes on."""
     with subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "begins\n"
         time.sleep(2)
-        start = time.perf_counter()
         process.send_signal(signal.SIGINT)
         try:
             out, err = process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()
-            return "", seconds
+            return ""
         assert not err, err
-        return out, time.perf_counter() - start
+        return out
 
 
 @pytest.mark.process
@@ -65,16 +66,14 @@ def interrupted(code: str, seconds: float = 60) -> tuple[str, float]:
 @pytest.mark.parametrize("size", [1, 1_000_000])
 @pytest.mark.parametrize("wrap", [INSIDE, "@tracer.debug.interruptible"])
 def test_an_endless_loop_ends(wrap: str, size: int) -> None:
-    out, seconds = interrupted(ENDLESS.format(wrap=wrap, size=size))
-    assert out == "interrupted\n4.0\n"
-    assert seconds < 10
+    assert interrupted(ENDLESS.format(wrap=wrap, size=size)) == "interrupted\n4.0\n"
 
 
 @pytest.mark.process
 @pytest.mark.slow
 def test_others_go_on() -> None:
     """What the function is for: if this fails, interrupts reach running programs by themselves."""
-    assert interrupted(ENDLESS.format(wrap="@tracer.compile", size=1), seconds=3)[0] == ""
+    assert interrupted(ENDLESS.format(wrap="@tracer.compile", size=1), seconds=3) == ""
 
 
 @pytest.mark.xla
