@@ -196,6 +196,8 @@ CALLS: dict[str, Call] = {
     "linalg.matrix_power": lambda a: [tnp.linalg.matrix_power(a.x, n) for n in (0, 1, 3, -2)],
     "linalg.multi_dot": lambda a: tnp.linalg.multi_dot([a.x, HOST["x"], a.v]),
     "linalg.solve": lambda a: tnp.linalg.solve(a.x, HOST["v"]),
+    "linalg.tensorinv": lambda a: tnp.linalg.tensorinv(a.x, 1),
+    "linalg.tensorsolve": lambda a: tnp.linalg.tensorsolve(a.x, HOST["v"]),
     "nn.avg_pool": lambda a: tracer.nn.avg_pool(a.image, (2, 2)),
     "nn.batch_norm": lambda a: tracer.nn.batch_norm(a.x, np.ones(4), np.zeros(4)),
     "nn.conv": lambda a: tracer.nn.conv(a.pixels, HOST["kernel"]),
@@ -233,6 +235,9 @@ CALLS: dict[str, Call] = {
     "scipy.linalg.leslie": lambda a: tracer.scipy.linalg.leslie(a.v, HOST["w"][:3]),
     "scipy.linalg.lu_solve": lambda a: tracer.scipy.linalg.lu_solve(
         tracer.scipy.linalg.lu_factor(a.x), HOST["v"]
+    ),
+    "scipy.linalg.solve_sylvester": lambda a: tracer.scipy.linalg.solve_sylvester(
+        a.x, HOST["x"], HOST["x"]
     ),
     "scipy.linalg.toeplitz": lambda a: tracer.scipy.linalg.toeplitz(a.v),
     "scipy.special.multigammaln": lambda a: tracer.scipy.special.multigammaln(a.w + 2, 3),

@@ -8,6 +8,7 @@ import jax
 
 from tracer.errors import UnsupportedError
 from tracer.jax.handover import key_maker
+from tracer.jax.platforms import LOWERED_FOR
 from tracer.jax.sources import source_of
 from tracer.jax.types import is_key, physical_type
 from tracer.stablehlo.supported import supported_module
@@ -33,7 +34,7 @@ def lower(equation: Any) -> Any:
     try:
         with jax.enable_x64(True):
             traced = jax.jit(_function(equation), keep_unused=True).trace(*_inputs(equation))
-            text = traced.lower(lowering_platforms=("cpu",)).as_text()
+            text = traced.lower(lowering_platforms=LOWERED_FOR).as_text()
     except (NotImplementedError, TypeError, ValueError, KeyError) as error:
         reason = (str(error) or type(error).__name__).splitlines()[0]
         raise UnsupportedError(

@@ -1,4 +1,4 @@
-"""Branches for several platforms: only that of the platform which JAX uses here matters."""
+"""Names of platforms in programs of JAX: only branches of the one that it uses here matter."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from typing import Any
 import jax
 
 from tracer.errors import UnsupportedError
+
+LOWERED_FOR = ("cpu",)
+"""What primitives without a rule are lowered for: there they are ops and calls that are known."""
 
 
 def branch_of_platform(platforms: Sequence[Sequence[str] | None]) -> int:
