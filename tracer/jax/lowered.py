@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import jax
@@ -18,8 +19,11 @@ LOWERED = "a primitive without a rule"
 _MEND = "write it with other functions of JAX; docs/jax.md lists what is known"
 
 
+@functools.lru_cache(maxsize=32)
 def lower(equation: Any) -> Any:
     """Return the module of an equation, for CPUs. It takes and gives the words of random keys.
+
+    Kept for a while: a program is looked through for what is not supported before it is evaluated.
 
     Raises
     ------

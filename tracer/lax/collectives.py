@@ -299,10 +299,8 @@ def psum_scatter(
 
     Parameters
     ----------
-    x : array_like, or these in any nesting
-        What the element has.
-    axis_name : hashable, or tuple of these
-        Axes that `vmap(axis_name=...)` names around.
+    x, axis_name
+        See `psum`.
     scatter_dimension : int
         The axis of `x` that is dealt out. Without `tiled` it has the size of the named axis, and
         goes.
@@ -414,10 +412,8 @@ def ppermute(x: Any, axis_name: Name, perm: Sequence[tuple[int, int]]) -> Any:
 
     Parameters
     ----------
-    x : array_like, or these in any nesting
-        What the element has.
-    axis_name : hashable, or tuple of these
-        Axes that `vmap(axis_name=...)` names around.
+    x, axis_name
+        See `psum`.
     perm : sequence of (int, int)
         From which element to which. No element gives or gets twice; those that get nothing have
         zeros.
@@ -458,10 +454,8 @@ def pshuffle(x: Any, axis_name: Name, perm: Sequence[int]) -> Any:
 
     Parameters
     ----------
-    x : array_like, or these in any nesting
-        What the element has.
-    axis_name : hashable, or tuple of these
-        Axes that `vmap(axis_name=...)` names around.
+    x, axis_name
+        See `psum`.
     perm : sequence of int
         For each element the one it gets from.
 
@@ -488,10 +482,8 @@ def pbroadcast(x: Any, axis_name: Name, source: int) -> Any:
 
     Parameters
     ----------
-    x : array_like, or these in any nesting
-        What the element has.
-    axis_name : hashable, or tuple of these
-        Axes that `vmap(axis_name=...)` names around.
+    x, axis_name
+        See `psum`.
     source : int
         The element.
 

@@ -106,27 +106,20 @@ def _reflection(alpha: Array, rest: Array) -> tuple[Array, Array, Array]:
     )
 
 
-def _vector(packed: Array, k: Array) -> Array:
-    rows, column = tnp.arange(packed.shape[0]), packed[:, k]
-    below: Array = tnp.where(rows > k, column, tnp.where(rows == k, tnp.ones_like(column), 0))
-    return below
-
-
-def _product(packed: Array, scales: Array) -> Array:
-    def step(k: Array, q: Array) -> Any:
-        v = _vector(packed, k)
-        return (q - scales[k] * v[:, None] * (conjugate(v) @ q),)
-
-    start = tnp.eye(packed.shape[0], packed.shape[1], dtype=packed.dtype)
-    return repeat(scales.shape[0], step, (start,), reverse=True)[0]
-
-
 def _applied(packed: Array, scales: Array, c: Array, *, left: bool, transpose: bool) -> Array:
+    rows = tnp.arange(packed.shape[0])
+
     def step(k: Array, c: Array) -> Any:
-        v = _vector(packed, k)
+        column = packed[:, k]
+        v = tnp.where(rows > k, column, tnp.where(rows == k, tnp.ones_like(column), 0))
         tau = conjugate(scales[k]) if transpose else scales[k]
         if left:
             return (c - tau * v[:, None] * (conjugate(v) @ c),)
         return (c - tau * (c @ v)[:, None] * conjugate(v),)
 
     return repeat(scales.shape[0], step, (c,), reverse=left != transpose)[0]
+
+
+def _product(packed: Array, scales: Array) -> Array:
+    one = tnp.eye(packed.shape[0], packed.shape[1], dtype=packed.dtype)
+    return _applied(packed, scales, one, left=True, transpose=False)

@@ -131,14 +131,15 @@ def _step_by_step(
 
     joined = of_elements(combine, len(shape))
     padded = [_padded(x, start, windows) for x, start in zip(arrays, starts, strict=True)]
-    there = broadcast(scalar(True, _BOOL), arrays[0].shape)
-    present = _padded(there, scalar(False, _BOOL), windows)
-    leaves_out = _is_padded(windows) and not instruction.evaluator.pads_windows
+    present = None
+    if _is_padded(windows) and not instruction.evaluator.pads_windows:
+        there = broadcast(scalar(True, _BOOL), arrays[0].shape)
+        present = _padded(there, scalar(False, _BOOL), windows)
     results: list[Array] = [broadcast(start, shape) for start in starts]
     for place in itertools.product(*map(range, windows["window_dimensions"])):
         seen = [_seen(x, place, shape, windows) for x in padded]
         new = joined(*results, *seen)
-        if leaves_out:
+        if present is not None:
             is_there = _seen(present, place, shape, windows)
             new = [select(is_there, x, old) for x, old in zip(new, results, strict=True)]
         results = list(new)
