@@ -13,12 +13,6 @@ import tracer.jax
 from benchmarks.jax_programs import Program
 from benchmarks.output_rows import Row
 
-REFUSED = {
-    "tridiagonal form": "tridiagonal",
-    "qr with pivoting": "qr with pivoting",
-}
-"""Programs that are refused, and the primitive that the message names."""
-
 
 def host(value: Any) -> np.ndarray[Any, Any]:
     """Return an output as a NumPy array; random keys as their words."""

@@ -519,6 +519,19 @@ def _triangle(lax, x):
     return x * np.tri(n, dtype=x.dtype) + 3 * np.eye(n, dtype=x.dtype)
 
 
+def _reflectors(lax, x):
+    """Take any vectors, and the scales with which they are reflections."""
+    return x, 2 / (1 + (np.tril(np.ones((5, 4), x.dtype), -1) * x * x).sum(axis=-2))
+
+
+NO_DERIVATIVE_IN_JAX = {
+    "hessenberg",
+    "schur",
+    "schur form",
+    "symmetric_product",
+    "tridiagonal",
+    "tridiagonal above",
+}
 MATRICES = {
     "cholesky": (lambda lax, x: lax.linalg.cholesky(_positive(x)), [(2, 4, 4)]),
     "cholesky mean": (lambda lax, x: lax.linalg.cholesky(_positive(x) + x * 0.1), [(4, 4)]),
@@ -530,6 +543,27 @@ MATRICES = {
         [(2, 5, 5)],
     ),
     "qr": (lambda lax, x: [abs(y) for y in lax.linalg.qr(x, full_matrices=False)], [(2, 5, 3)]),
+    "qr with pivots": (
+        lambda lax, x: lax.linalg.qr(x, pivoting=True, full_matrices=False),
+        [(2, 5, 3)],
+    ),
+    "hessenberg": (lambda lax, x: lax.linalg.hessenberg(x), [(2, 4, 4)]),
+    "schur": (lambda lax, x: lax.linalg.schur(x), [(2, 4, 4)]),
+    "schur form": (lambda lax, x: lax.linalg.schur(x, compute_schur_vectors=False), [(4, 4)]),
+    "tridiagonal": (lambda lax, x: lax.linalg.tridiagonal(x), [(2, 4, 4)]),
+    "tridiagonal above": (lambda lax, x: lax.linalg.tridiagonal(x, lower=False), [(4, 4)]),
+    "householder_product": (
+        lambda lax, x: lax.linalg.householder_product(*_reflectors(lax, x)),
+        [(2, 5, 4)],
+    ),
+    "ormqr": (
+        lambda lax, x, c: lax.linalg.ormqr(*_reflectors(lax, x), c, transpose=True),
+        [(5, 4), (5, 2)],
+    ),
+    "ormqr from the right": (
+        lambda lax, x, c: lax.linalg.ormqr(*_reflectors(lax, x), c, left=False),
+        [(2, 5, 4), (2, 3, 5)],
+    ),
     "svd values": (lambda lax, x: lax.linalg.svd(x, compute_uv=False), [(2, 5, 3)]),
     "svd": (
         lambda lax, x: [abs(y) for y in lax.linalg.svd(x, full_matrices=False)],
@@ -557,7 +591,7 @@ MATRICES = {
 @pytest.mark.parametrize(("name", "dtype"), one_in(3, product(MATRICES, FLOATS)))
 def test_linear_algebra(name, dtype):
     program, shapes = MATRICES[name]
-    differentiates = name != "symmetric_product"  # JAX has no rule
+    differentiates = name not in NO_DERIVATIVE_IN_JAX
     check(program, ours, theirs, inputs(shapes, dtype), differentiates=differentiates, scale=64)
 
 

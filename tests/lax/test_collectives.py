@@ -17,7 +17,12 @@ from tracer.errors import ArgumentError, NotDifferentiableError, ShapeError
 pytestmark = pytest.mark.xla
 
 OURS = SimpleNamespace(
-    lax=tracer.lax, numpy=tnp, vmap=tracer.vmap, grad=tracer.grad, jvp=tracer.jvp
+    lax=tracer.lax,
+    numpy=tnp,
+    vmap=tracer.vmap,
+    grad=tracer.grad,
+    jvp=tracer.jvp,
+    leaves=tracer.tree.leaves,
 )
 X = np.random.default_rng(3).standard_normal((4, 4, 3))
 Program = Callable[[Any, Any], Any]
@@ -81,11 +86,20 @@ def leaves_of(result: Any) -> list[np.ndarray[Any, Any]]:
     return [np.asarray(leaf) for leaf in tracer.tree.leaves(result)]
 
 
-def check(program: Callable[[Any], Any], *arrays: Any) -> None:
+@pytest.fixture
+def jax() -> Any:
+    return pytest.importorskip("jax")
+
+
+def check(jax: Any, program: Callable[[Any], Any], *arrays: Any) -> None:
     """Compare a function of a framework with JAX's, eager and compiled."""
-    jax = pytest.importorskip("jax")
     theirs = SimpleNamespace(
-        lax=jax.lax, numpy=jax.numpy, vmap=jax.vmap, grad=jax.grad, jvp=jax.jvp
+        lax=jax.lax,
+        numpy=jax.numpy,
+        vmap=jax.vmap,
+        grad=jax.grad,
+        jvp=jax.jvp,
+        leaves=jax.tree.leaves,
     )
     with jax.enable_x64(True):
         wanted = [np.asarray(leaf) for leaf in jax.tree.leaves(program(theirs)(*arrays))]
@@ -97,18 +111,15 @@ def check(program: Callable[[Any], Any], *arrays: Any) -> None:
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_values(name: str) -> None:
+def test_values(jax: Any, name: str) -> None:
     program = PROGRAMS[name]
-    check(lambda j: j.vmap(lambda x: program(j, x), axis_name="i"), X)
+    check(jax, lambda j: j.vmap(lambda x: program(j, x), axis_name="i"), X)
 
 
 def total_of(j: Any, result: Any) -> Any:
     """Sum the floats of a result with weights."""
-    leaves = (
-        tracer.tree.leaves(result) if j is OURS else pytest.importorskip("jax").tree.leaves(result)
-    )
     total = 0.0
-    for leaf in leaves:
+    for leaf in j.leaves(result):
         if hasattr(leaf, "dtype") and leaf.dtype.kind == "f":
             weights = np.cos(np.arange(leaf.size)).reshape(leaf.shape)
             total = total + (leaf * weights).sum()
@@ -150,7 +161,7 @@ OF_JAX = set(DIFFERENTIABLE) - {
 
 
 @pytest.mark.parametrize("name", sorted(OF_JAX))
-def test_gradients_and_tangents_are_jaxs(name: str) -> None:
+def test_gradients_and_tangents_are_jaxs(jax: Any, name: str) -> None:
     def program(j: Any) -> Any:
         loss = loss_of(j, name)
 
@@ -159,11 +170,11 @@ def test_gradients_and_tangents_are_jaxs(name: str) -> None:
 
         return j.vmap(both, axis_name="i")
 
-    check(program, X)
+    check(jax, program, X)
 
 
 @pytest.mark.parametrize("axes", ["i", "k", ("i", "k"), ("k", "i")])
-def test_axes_within_each_other(axes: Any) -> None:
+def test_axes_within_each_other(jax: Any, axes: Any) -> None:
     def program(j: Any) -> Any:
         def one(x: Any) -> Any:
             number = j.lax.axis_index(axes)
@@ -171,7 +182,7 @@ def test_axes_within_each_other(axes: Any) -> None:
 
         return j.vmap(j.vmap(one, in_axes=1, axis_name="k"), axis_name="i")
 
-    check(program, X)
+    check(jax, program, X)
 
 
 @pytest.mark.parametrize(("axes", "order"), [(("i", "k"), (0, 2, 1)), (("k", "i"), (2, 0, 1))])
@@ -188,7 +199,7 @@ def test_permutations_of_some_leave_zeros() -> None:
     np.testing.assert_array_equal(found, [X[3], 0 * X[0], X[0], 0 * X[0]])
 
 
-def test_other_batches_go_through() -> None:
+def test_other_batches_go_through(jax: Any) -> None:
     """Batches without the name, inside and outside, and one where nothing has the axis."""
 
     def program(j: Any) -> Any:
@@ -199,16 +210,16 @@ def test_other_batches_go_through() -> None:
         alone = j.vmap(lambda: j.lax.axis_index("i") * 2, axis_size=3, axis_name="i")
         return lambda x: (mapped(x), alone())
 
-    check(program, X)
+    check(jax, program, X)
 
 
-def test_the_innermost_axis_of_a_name_counts() -> None:
+def test_the_innermost_axis_of_a_name_counts(jax: Any) -> None:
     def program(j: Any) -> Any:
         return j.vmap(
             lambda x: j.vmap(lambda y: j.lax.psum(y, "i"), axis_name="i")(x), axis_name="i"
         )
 
-    check(program, X)
+    check(jax, program, X)
 
 
 def test_a_batch_of_none() -> None:

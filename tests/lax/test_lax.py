@@ -100,7 +100,13 @@ REFUSALS = {
     "fft of none": (lambda: lax.fft(np.ones(0, complex), "FFT", (0,)), ShapeError),
     "polygamma": (lambda: lax.polygamma(1.5, 2.0), ArgumentError),
     "reduce": (lambda: lax.reduce((np.ones(3),), (0.0, 0.0), lambda x, y: x, (0,)), ArgumentError),
-    "pivoting": (lambda: lax.linalg.qr(np.eye(2), pivoting=True), ArgumentError),
+    "sorted": (lambda: lax.linalg.schur(np.eye(2), sort_eig_vals=True), ArgumentError),
+    "wide reflectors": (
+        lambda: lax.linalg.householder_product(np.ones((2, 3)), np.ones(2)),
+        ShapeError,
+    ),
+    "scales": (lambda: lax.linalg.householder_product(np.eye(2), np.ones(3)), ShapeError),
+    "other rows": (lambda: lax.linalg.ormqr(np.eye(2), np.ones(2), np.ones((3, 2))), ShapeError),
     "left eigenvectors": (lambda: lax.linalg.eig(np.eye(2)), ArgumentError),
     "layout": (
         lambda: lax.conv_dimension_numbers((1, 2, 3), (1, 2, 3), ("NCH", "OI", "NCH")),

@@ -125,10 +125,41 @@ def test_qr(mode, rng):
     assert len(found) == len(expected)
     for got, want in zip(found, expected, strict=True):
         close(got, want)
-    with pytest.raises(ArgumentError, match="pivoting"):
-        linalg.qr(a, pivoting=True)
     with pytest.raises(ArgumentError, match="mode"):
         linalg.qr(a, mode="raw")
+
+
+@pytest.mark.xla
+@pytest.mark.parametrize("kind", "dD")
+@pytest.mark.parametrize("mode", ["full", "r", "economic"])
+@pytest.mark.parametrize("shape", [(4, 3), (3, 5), (4, 4), (1, 3), (3, 1)])
+def test_qr_with_pivots(shape, mode, kind, rng):
+    a = rng.normal(size=shape) + (1j * rng.normal(size=shape) if kind == "D" else 0)
+    found = tracer.compile(lambda a: linalg.qr(a, mode=mode, pivoting=True))(a)
+    expected = scipy.linalg.qr(a, mode=mode, pivoting=True)
+    assert [x.dtype for x in found] == [x.dtype for x in expected]
+    for got, want in zip(found, expected, strict=True):
+        close(got, want)
+
+
+@pytest.mark.xla
+def test_pivots_show_the_rank(rng):
+    a = rng.normal(size=(5, 2)) @ rng.normal(size=(2, 4))
+    q, r, order = linalg.qr(np.stack([a, 0 * a]), pivoting=True)
+    sizes = abs(np.diagonal(np.asarray(r), axis1=-2, axis2=-1))
+    np.testing.assert_array_equal((sizes > 1e-12).sum(axis=-1), [2, 0])
+    close((q @ r)[0], a[:, np.asarray(order[0])])
+
+
+@pytest.mark.xla
+def test_the_gradient_of_qr_with_pivots_is_the_slope(rng):
+    a, weights = rng.normal(size=(4, 3)), rng.normal(size=(4, 3))
+
+    def loss(a):
+        q, r, _ = linalg.qr(a, mode="economic", pivoting=True)
+        return (q * weights).sum() + (r**3).sum()
+
+    tracer.check_grads(loss, (a,), order=2)
 
 
 @pytest.mark.xla

@@ -194,6 +194,24 @@ def test_gehrd(a: np.ndarray[Any, Any]) -> None:
             tracer.from_stablehlo(part)
 
 
+@pytest.mark.parametrize("uplo", ["L", "U"])
+@pytest.mark.parametrize("a", [A, C, A[:1, :1], C[:2, :2], np.stack([A, A.T]), np.stack([C, C.T])])
+def test_sytrd(a: np.ndarray[Any, Any], uplo: str) -> None:
+    d, info = a[..., 0].real, np.zeros(a.shape[:-2], np.int32)
+    target = "hetrd" if a.dtype.kind == "c" else "sytrd"
+    results = [a, d, d[..., 1:], a[..., 1:, 0], info]
+    assert_as_lapack(call(target, letters(uplo=uplo), [a], results), [a])
+
+
+@pytest.mark.parametrize("first", [(0, 0, 0, 0), (0, 0, 7, 0), (1, 0, 1, 0), (0, 1, 0, 1)])
+@pytest.mark.parametrize("a", [TALL, WIDE[:, :4], A[:4, :4], C[:, :4], np.stack([TALL, TALL + 1])])
+def test_geqp3(a: np.ndarray[Any, Any], first: tuple[int, ...]) -> None:
+    comes_first = np.broadcast_to(np.array(first, np.int32), (*a.shape[:-2], 4)).copy()
+    scales = np.zeros((*a.shape[:-2], min(a.shape[-2:])), a.dtype)
+    text = call("geqp3", "", [a, comes_first], [a, comes_first, scales])
+    assert_as_lapack(text, [a, comes_first])
+
+
 BLOCKS = scipy.linalg.block_diag([[1.0, 5], [-2, 1]], 3, [[0, 1], [-1, 0]])
 
 

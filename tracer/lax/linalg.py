@@ -15,8 +15,27 @@ from tracer.array.dispatch import apply, apply_many, compound
 from tracer.errors import ArgumentError
 from tracer.ir import as_dtype
 from tracer.lax.operands import integer, of_one_dtype, require_default
+from tracer.lax.reflections import hessenberg, householder_product, ormqr, tridiagonal
 from tracer.numpy.linalg.checks import adjoint, matrices, square_matrices
 from tracer.numpy.ufunc import full_like
+from tracer.scipy.linalg.householder import pivoted
+
+__all__ = [
+    "cholesky",
+    "eig",
+    "eigh",
+    "hessenberg",
+    "householder_product",
+    "lu",
+    "lu_pivots_to_permutation",
+    "ormqr",
+    "qr",
+    "schur",
+    "svd",
+    "symmetric_product",
+    "triangular_solve",
+    "tridiagonal",
+]
 
 
 def _symmetric(x: Array) -> Array:
@@ -177,7 +196,7 @@ def _permutation(pivots: Array, *, size: int) -> Array:
     return convert(apply(ops.pivots_to_permutation, pivots, size=size), pivots.dtype)
 
 
-def qr(x: ArrayLike, *, pivoting: bool = False, full_matrices: bool = True) -> tuple[Array, Array]:
+def qr(x: ArrayLike, *, pivoting: bool = False, full_matrices: bool = True) -> tuple[Array, ...]:
     """Factor into Q with orthonormal columns and R with zeros below the diagonal.
 
     Parameters
@@ -185,18 +204,60 @@ def qr(x: ArrayLike, *, pivoting: bool = False, full_matrices: bool = True) -> t
     x : array_like, shape (..., m, n)
         Matrices.
     pivoting : bool
-        Not supported.
+        Also find the columns in the order in which they are taken, int32; see
+        `tracer.scipy.linalg.qr`.
     full_matrices : bool
         Square Q; else min(m, n) columns.
+
+    Returns
+    -------
+    tuple of Array
+        (Q, R), with `pivoting` (Q, R, P): ``x[..., P] = Q R``.
     """
-    require_default("linalg.qr", "pivoting", pivoting, False)
-    q, r = _qr(matrices("qr", x), full=bool(full_matrices))
-    return q, r
+    x = matrices("qr", x)
+    if not pivoting:
+        return tuple(_qr(x, full=bool(full_matrices)))
+    moved, order = pivoted(x)
+    return *_qr(moved, full=bool(full_matrices)), order
 
 
 @compound
 def _qr(x: Array, *, full: bool) -> tuple[Array, ...]:
     return apply_many(ops.qr, x, full_matrices=full)
+
+
+def schur(
+    x: ArrayLike,
+    *,
+    compute_schur_vectors: bool = True,
+    sort_eig_vals: bool = False,
+    select_callable: Any = None,
+) -> Any:
+    """Schur decomposition x = Z T Z^H; for real matrices T is real.
+
+    Parameters
+    ----------
+    x : array_like, shape (..., n, n)
+        Matrices.
+    compute_schur_vectors : bool
+        Return (T, Z); else T alone.
+    sort_eig_vals, select_callable
+        Not supported; JAX does not use them.
+    """
+    require_default("linalg.schur", "sort_eig_vals", sort_eig_vals, False)
+    require_default("linalg.schur", "select_callable", select_callable, None)
+    array = square_matrices("schur", x)
+    return _schur(array) if compute_schur_vectors else _schur_form(array)
+
+
+@compound
+def _schur(x: Array) -> tuple[Array, ...]:
+    return apply_many(ops.schur, x, compute_vectors=True)
+
+
+@compound
+def _schur_form(x: Array) -> Array:
+    return apply(ops.schur, x, compute_vectors=False)
 
 
 def svd(

@@ -16,6 +16,7 @@ from tracer.errors import NotDifferentiableError, UnsupportedError
 from tracer.jax.rules.calls import evaluate_function, with_derivative_of_jax
 from tracer.jax.table import Equation, rule
 from tracer.numpy.ufunc import full_like
+from tracer.scipy.linalg.householder import pivoted
 from tracer.stablehlo.elements import adjoint, conjugate
 
 
@@ -78,8 +79,11 @@ def pivots_to_permutation(equation: Equation, pivots: Array) -> Array:
 @rule("qr")
 def qr(equation: Equation, a: Array) -> Sequence[Array]:
     """Factor into Q and R."""
-    _refuse_where(equation, "pivoting", False, None)
-    return apply_many(ops.qr, a, full_matrices=bool(equation.params["full_matrices"]))
+    full = bool(equation.params["full_matrices"])
+    if not equation.params.get("pivoting"):
+        return apply_many(ops.qr, a, full_matrices=full)
+    moved, order = pivoted(a)
+    return [*apply_many(ops.qr, moved, full_matrices=full), order]
 
 
 @rule("eigh")

@@ -15,6 +15,7 @@ from tracer.numpy import linalg as _linalg
 from tracer.numpy.linalg.checks import adjoint, matrices, mirrored, square_matrices
 from tracer.numpy.matrices import eye, tril, triu
 from tracer.numpy.sorting import argsort
+from tracer.scipy.linalg.householder import pivoted
 from tracer.scipy.linalg.triangular import cholesky, solve_triangular
 
 
@@ -107,26 +108,41 @@ def qr(
     mode : {"full", "r", "economic"}
         Square Q, no Q, or min(m, n) columns of Q.
     pivoting : bool
-        Not supported.
+        Also find the columns P in the order in which they are taken: each is the one of which most
+        is left, so that the diagonal of R falls in size. ``a[:, P] = Q R``.
 
     Returns
     -------
     tuple of Array
-        (Q, R), or (R,) for "r".
+        (Q, R), or (R,) for "r"; with `pivoting` also P, int32, shape (..., n).
 
     Raises
     ------
     ArgumentError
-        Another mode, or pivoting.
+        Another mode.
+
+    Notes
+    -----
+    Pivots are found column by column, in min(m, n) steps that take as many operations as the
+    factors do, and a second matrix. They have no derivative; Q and R do. Source: Businger and
+    Golub, Numerische Mathematik 7 (1965); LAPACK's laqp2.
+
+    Examples
+    --------
+    >>> a = tnp.asarray([[1.0, 3.0], [0.0, 4.0]])
+    >>> q, r, p = tracer.scipy.linalg.qr(a, pivoting=True)
+    >>> [int(column) for column in p], bool(tnp.allclose(q @ r, a[:, p]))
+    ([1, 0], True)
     """
     del overwrite_a, lwork, check_finite
-    if pivoting:
-        raise ArgumentError("qr with pivoting is not supported", mend="use svd for the rank")
     modes = {"full": "complete", "r": "complete", "economic": "reduced"}
     if mode not in modes:
         raise ArgumentError(f"qr has no mode {mode!r}", mend=f"use one of {list(modes)}")
+    order: list[Array] = []
+    if pivoting:
+        a, *order = pivoted(matrices("qr", a))
     q, r = _linalg.qr(a, modes[mode])
-    return (r,) if mode == "r" else (q, r)
+    return (r, *order) if mode == "r" else (q, r, *order)
 
 
 def svd(

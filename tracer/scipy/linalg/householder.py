@@ -1,7 +1,7 @@
 """Householder reflections as LAPACK makes and applies them, column by column.
 
-Sources: LAPACK's larfg, geqr2, org2r (ung2r), orm2r (unm2r) and gehd2. `ops.qr` calls the blocked
-routines; this is for programs that look at the reflectors themselves.
+Sources: LAPACK's larfg, geqr2, laqp2, org2r (ung2r), orm2r (unm2r), gehd2 and sytd2 (hetd2).
+`ops.qr` calls the blocked routines; this is for programs that look at the reflectors themselves.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import tracer.numpy as tnp
 from tracer.array.array import Array
-from tracer.autodiff.transforms import vmap
+from tracer.autodiff.transforms import stop_gradient, vmap
 from tracer.numpy.elementwise import conjugate
 from tracer.scipy.iteration import repeat
 
@@ -19,6 +19,26 @@ from tracer.scipy.iteration import repeat
 def reflectors(a: Array) -> tuple[Array, Array]:
     """Return R with the reflectors below its diagonal, and their scales, of the last two axes."""
     return _of_matrices(_reflectors, a.ndim)(a)  # type: ignore[no-any-return]
+
+
+def pivoted_reflectors(a: Array, comes_first: Array) -> tuple[Array, Array, Array]:
+    """Return R with the reflectors below its diagonal, the columns that it has, and the scales.
+
+    Each column is the one of which most is left, after those that `comes_first` marks.
+    """
+    factor = _of_matrices(_pivoted_reflectors, a.ndim)
+    return factor(a, comes_first)  # type: ignore[no-any-return]
+
+
+def pivoted(a: Array) -> tuple[Array, Array]:
+    """Return the columns in the order in which QR with pivoting takes them, and the order, int32.
+
+    The order has no derivative.
+    """
+    none = tnp.zeros((*a.shape[:-2], a.shape[-1]), bool)
+    order = pivoted_reflectors(stop_gradient(a), none)[1]
+    moved = tnp.take_along_axis(a, order[..., None, :], axis=-1)
+    return moved, order.astype("int32")
 
 
 def product(packed: Array, scales: Array) -> Array:
@@ -40,6 +60,15 @@ def hessenberg_reflectors(a: Array) -> tuple[Array, Array]:
     return _of_matrices(_hessenberg, a.ndim)(a)  # type: ignore[no-any-return]
 
 
+def tridiagonal_reflectors(a: Array, *, lower: bool) -> tuple[Array, Array, Array, Array]:
+    """Return T with the reflectors in one triangle, its diagonal, what is beside it, the scales.
+
+    Of Hermitian matrices, of which one triangle is read. The other stays as it was.
+    """
+    function = _lower_tridiagonal if lower else _upper_tridiagonal
+    return _of_matrices(function, a.ndim)(a)  # type: ignore[no-any-return]
+
+
 def _of_matrices(function: Callable[..., Any], ndim: int) -> Any:
     for _ in range(ndim - 2):
         function = vmap(function)
@@ -51,15 +80,71 @@ def _reflectors(a: Array) -> tuple[Array, Array]:
     count = min(a.shape)
 
     def step(k: Array, packed: Array, scales: Array) -> Any:
-        column = packed[:, k]
-        v, tau, stored = _reflector(column, rows, k)
-        along = tnp.where(columns > k, conjugate(v) @ packed, 0)
-        packed = packed - conjugate(tau) * v[:, None] * along
-        packed = tnp.where(columns == k, stored[:, None], packed)
-        return packed, tnp.where(tnp.arange(count) == k, tau, scales)
+        return _cleared(packed, scales, k, rows, columns)
 
     packed, scales = repeat(count, step, (a, tnp.zeros(count, a.dtype)))
     return packed, scales
+
+
+def _cleared(
+    packed: Array, scales: Array, k: Array, rows: Array, columns: Array
+) -> tuple[Array, Array]:
+    """Clear column k below the diagonal with a reflection of the columns from there on."""
+    v, tau, stored = _reflector(packed[:, k], rows, k)
+    along = tnp.where(columns > k, conjugate(v) @ packed, 0)
+    packed = packed - conjugate(tau) * v[:, None] * along
+    packed = tnp.where(columns == k, stored[:, None], packed)
+    return packed, tnp.where(tnp.arange(scales.shape[0]) == k, tau, scales)
+
+
+def _pivoted_reflectors(a: Array, comes_first: Array) -> tuple[Array, Array, Array]:
+    rows, columns = (tnp.arange(n) for n in a.shape)
+    order, pinned = _marked_first(columns, comes_first)
+    count = min(a.shape)
+
+    def step(k: Array, packed: Array, order: Array, scales: Array) -> Any:
+        rest = tnp.where(rows[:, None] >= k, packed, 0)
+        norms = tnp.where(columns >= k, tnp.linalg.norm(rest, axis=0), -1)
+        exchanged = _exchanged(columns, k, tnp.where(k < pinned, k, tnp.argmax(norms)))
+        packed, order = packed[:, exchanged], order[exchanged]
+        packed, scales = _cleared(packed, scales, k, rows, columns)
+        return packed, order, scales
+
+    start = a[:, order], order, tnp.zeros(count, a.dtype)
+    packed, order, scales = repeat(count, step, start)
+    return packed, order, scales
+
+
+def _marked_first(columns: Array, marks: Array) -> tuple[Array, Array]:
+    """Exchange each marked column with the first that is not, as geqp3 does; and count them."""
+
+    def step(k: Array, order: Array, count: Array) -> Any:
+        moved = order[_exchanged(columns, k, count)]
+        return tnp.where(marks[k], moved, order), count + marks[k]
+
+    order, count = repeat(columns.shape[0], step, (columns, tnp.zeros((), columns.dtype)))
+    return order, count
+
+
+def _exchanged(places: Array, one: Array, other: Array) -> Array:
+    moved = tnp.where(places == one, other, tnp.where(places == other, one, places))
+    return moved  # type: ignore[no-any-return]
+
+
+def _lower_tridiagonal(a: Array) -> tuple[Array, Array, Array, Array]:
+    below = tnp.tril(a, -1)
+    middle = tnp.real(tnp.diagonal(a)).astype(a.dtype)
+    packed, scales = _hessenberg(below + conjugate(below.T) + tnp.diag(middle))
+    beside = tnp.real(tnp.diagonal(packed, -1))
+    found = tnp.tril(packed) + tnp.triu(a, 1)
+    return found, tnp.real(tnp.diagonal(packed)), beside, scales
+
+
+def _upper_tridiagonal(a: Array) -> tuple[Array, Array, Array, Array]:
+    """Reduce the matrix with its rows and columns in reverse, whose lower triangle is read."""
+    packed, *found = _lower_tridiagonal(a[::-1, ::-1])
+    diagonal, beside, scales = (x[::-1] for x in found)
+    return packed[::-1, ::-1], diagonal, beside, scales
 
 
 def _hessenberg(a: Array) -> tuple[Array, Array]:

@@ -233,6 +233,21 @@ def gehrd(instruction: Instruction, a: Array) -> Sequence[Array]:
     return [packed, scales, _unset(instruction.results[2])]
 
 
+@call("lapack_?sytrd_ffi", "lapack_?hetrd_ffi", unless=_by_rows)
+def sytrd(instruction: Instruction, a: Array) -> Sequence[Array]:
+    """Find the tridiagonal form of Hermitian matrices, and its reflectors."""
+    is_lower = _flags(instruction)["uplo"] == "L"
+    found = householder.tridiagonal_reflectors(a, lower=is_lower)
+    return [*found, _unset(instruction.results[4])]
+
+
+@call("lapack_?geqp3_ffi", unless=_by_rows)
+def geqp3(instruction: Instruction, a: Array, pinned: Array) -> Sequence[Array]:
+    """Find R and the reflectors, of columns in the order of what is left of their norms."""
+    packed, order, scales = householder.pivoted_reflectors(a, pinned != 0)
+    return [packed, convert(order, pinned.dtype) + 1, scales]
+
+
 @call("lapack_?gesdd_ffi", "lapack_?gesvd_ffi", unless=_by_rows)
 def gesdd(instruction: Instruction, a: Array) -> Sequence[Array]:
     """Find singular values, and vectors where they are asked for."""
