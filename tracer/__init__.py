@@ -47,6 +47,7 @@ from tracer.control import (
     switch,
     while_loop,
 )
+from tracer.debug.progress import progress
 from tracer.errors import (
     ArgumentError,
     ArrayIndexError,
@@ -160,6 +161,7 @@ __all__ = [
     "nn",
     "numpy",
     "optimizers",
+    "progress",
     "pure_callback",
     "random",
     "register_pytree_node",

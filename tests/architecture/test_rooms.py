@@ -26,6 +26,7 @@ SHARED = {"errors", "tree"}
 """May be imported by every room above ir/."""
 ROOMS: dict[str, set[str]] = {
     "errors": set(),
+    "terminal": set(),
     "units": {"errors"},
     "tree": {"errors"},
     "ir": {"errors"},
@@ -37,7 +38,7 @@ ROOMS: dict[str, set[str]] = {
     "autodiff": SHARED | {"array", "ops", "ir"},
     "scipy": SHARED | {"autodiff", "numpy", "array", "ops", "ir"},
     "control": SHARED | {"autodiff", "numpy", "array", "ops", "ir"},
-    "debug": SHARED | {"control", "autodiff", "numpy", "array", "ops", "ir"},
+    "debug": SHARED | {"terminal", "control", "autodiff", "numpy", "array", "ops", "ir"},
     "lax": SHARED | {"autodiff", "control", "numpy", "array", "scipy", "ops", "ir"},
     "random": SHARED | {"numpy", "array", "scipy", "control", "ops", "ir"},
     "optimizers": SHARED | {"control", "autodiff", "numpy", "array", "ops", "ir"},
@@ -49,6 +50,7 @@ ROOMS: dict[str, set[str]] = {
     | {"lowering", "lax", "control", "autodiff", "scipy", "numpy", "array", "ops", "ir"},
     "compilation": SHARED
     | {
+        "terminal",
         "units",
         "sharding",
         "lowering",

@@ -6,7 +6,6 @@ other thread, and nothing is written while XLA compiles. So before XLA begins, t
 
 from __future__ import annotations
 
-import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -15,13 +14,12 @@ from contextvars import ContextVar
 from typing import Any
 
 from tracer.optimizer.progress import told
+from tracer.terminal import TerminalLine
 from tracer.units import format_bytes
 
 PATIENCE_SECONDS = 2.0
 _PATIENCE_BEFORE_XLA = 1.0
 _SECONDS_BETWEEN = 0.1
-_NOTEBOOK = "ipykernel."
-"""The module of a notebook's stream: no terminal, and it goes back to the line's start as well."""
 
 
 class Progress:
@@ -58,11 +56,10 @@ class Progress:
         self._clock = clock
         self._start = clock()
         self._last = self._start - _SECONDS_BETWEEN
-        self._stream = sys.stderr if stream is None else stream
+        self._line = TerminalLine(sys.stderr if stream is None else stream)
         shown = format_bytes(limit) if isinstance(limit, int) else limit
         self._head = f"tracer: {name}" + (f", limit {shown}" if shown else "")
         self._best: int | None = None
-        self._width = 0
 
     @property
     def seconds(self) -> float:
@@ -90,36 +87,16 @@ class Progress:
 
     def end(self) -> None:
         """Erase the line."""
-        if self._width:
-            self._write("\r" + " " * self._width + "\r")
-            self._width = 0
+        self._line.erase()
 
     def _show(self, what: str, patience: float, *, is_urgent: bool = False) -> None:
         now = self._clock()
         is_soon = now - self._last < _SECONDS_BETWEEN and not is_urgent
-        if now - self._start <= patience or is_soon or not _is_seen(self._stream):
+        if now - self._start <= patience or is_soon or not self._line.is_seen():
             return
         self._last = now
         best = "" if self._best is None else f", best so far {format_bytes(self._best)}"
-        text = f"{self._head}: {what}{best} ({now - self._start:.0f} s)"
-        text = text[: shutil.get_terminal_size().columns - 1]
-        padding = " " * (self._width - len(text))
-        self._width = len(text)
-        self._write(f"\r{text}{padding}")
-
-    def _write(self, text: str) -> None:
-        self._stream.write(text)
-        self._stream.flush()
-
-
-def _is_seen(stream: Any) -> bool:
-    """Tell whether somebody looks at a stream as it is written, and a line of it can be erased.
-
-    A process may have no standard error, or a closed one.
-    """
-    if stream is None or getattr(stream, "closed", False):
-        return False
-    return type(stream).__module__.startswith(_NOTEBOOK) or stream.isatty()
+        self._line.show(f"{self._head}: {what}{best} ({now - self._start:.0f} s)")
 
 
 _CURRENT: ContextVar[Progress | None] = ContextVar("progress of a compile", default=None)

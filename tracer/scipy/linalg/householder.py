@@ -127,8 +127,8 @@ def _marked_first(columns: Array, marks: Array) -> tuple[Array, Array]:
 
 
 def _exchanged(places: Array, one: Array, other: Array) -> Array:
-    moved = tnp.where(places == one, other, tnp.where(places == other, one, places))
-    return moved  # type: ignore[no-any-return]
+    inner = tnp.where(places == other, one, places)
+    return tnp.where(places == one, other, inner)  # type: ignore[no-any-return]
 
 
 def _lower_tridiagonal(a: Array) -> tuple[Array, Array, Array, Array]:
