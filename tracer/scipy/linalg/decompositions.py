@@ -129,6 +129,8 @@ def qr(
 
     Examples
     --------
+    >>> import tracer
+    >>> import tracer.numpy as tnp
     >>> a = tnp.asarray([[1.0, 3.0], [0.0, 4.0]])
     >>> q, r, p = tracer.scipy.linalg.qr(a, pivoting=True)
     >>> [int(column) for column in p], bool(tnp.allclose(q @ r, a[:, p]))
