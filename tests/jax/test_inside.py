@@ -120,13 +120,43 @@ def test_programs_are_made_once() -> None:
     assert len(pull_back._programs) == 1
 
 
+def test_batches_of_several_sizes() -> None:
+    limited = tracer.jax.limit(lambda x, s: jnp.sin(x).sum() * s)
+    for size in (2, 5, 2):
+        xs = jnp.arange(size * 3.0).reshape(size, 3)
+        found = jax.vmap(jax.value_and_grad(limited), in_axes=(0, None))(xs, 2.0)
+        assert_close(found, (2 * jnp.sin(xs).sum(1), 2 * jnp.cos(xs)))
+
+
+@pytest.mark.parametrize("transform", [jax.jit, jax.vmap], ids=["jit", "vmap"])
+def test_containers_of_the_result_may_depend_on_shapes(transform) -> None:
+    def f(x):
+        return {"key": jax.random.key(0), "x": x} if x.shape[-1] == 2 else (x, x + 1)
+
+    limited = tracer.jax.limit(f)
+    for size in (2, 3, 2, 3):
+        found = transform(lambda x: limited(x))(jnp.ones((1, size)))
+        assert jax.tree.structure(found) == jax.tree.structure(f(jnp.ones(size)))
+        assert jax.tree.leaves(found)[0].dtype == jax.tree.leaves(f(jnp.ones(size)))[0].dtype
+
+
+def test_weak_types() -> None:
+    limited = tracer.jax.limit(lambda x, s: (x * s, 2 * s))
+    x = jnp.ones(3, "bfloat16")
+    for transform in (jax.jit, lambda f: jax.vmap(f, in_axes=(0, None))):
+        product, double = transform(limited)(x, 2.0)
+        assert product.dtype == x.dtype
+        assert (x * double).dtype == x.dtype
+
+
 @pytest.mark.parametrize("transform", [jax.jit, jax.grad], ids=["jit", "grad"])
 def test_a_closed_over_tracer_is_refused(transform) -> None:
     def outer(w):
         return tracer.jax.limit(lambda x: (x * w).sum())(X)
 
-    with pytest.raises(errors.TracingError, match="closes over"):
+    with pytest.raises(errors.TracingError, match="closes over") as caught:
         transform(outer)(jnp.float32(2))
+    assert caught.value.where.file == __file__
 
 
 def test_a_step_with_its_loss_limited_and_as_a_whole() -> None:

@@ -137,6 +137,13 @@ def test_donated_arguments_are_gone_and_others_are_not() -> None:
     assert plan.peak_bytes < 3 * 4000
 
 
+def test_a_donated_array_outlives_a_limit_that_is_refused() -> None:
+    x = jnp.ones(1000)
+    with pytest.raises(errors.MemoryLimitError):
+        tracer.jax.limit(lambda x: x + 1, memory_limit=100, donate_argnums=0)(x)
+    assert float(x.sum()) == 1000
+
+
 def test_a_donated_array_that_numpy_sees_keeps_its_numbers() -> None:
     x = jnp.zeros(1000)
     seen = np.asarray(x)

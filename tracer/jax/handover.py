@@ -60,7 +60,7 @@ def to_jax_array(array: Array, aval: Any) -> Any:
     result = jax.dlpack.from_dlpack(array)
     if is_key(dtype):
         return key_maker(dtype)(result)
-    return _as_weak(result) if getattr(aval, "weak_type", False) else result
+    return as_weak(result) if is_weak(aval) else result
 
 
 @functools.cache
@@ -76,8 +76,13 @@ def key_maker(dtype: Any) -> Callable[[Any], Any]:
     return functools.partial(jax.random.wrap_key_data, impl=names[0])
 
 
-def _as_weak(array: Any) -> Any:
-    """Return a copy that takes the dtype of what it meets: only numbers' results are such."""
+def is_weak(value: Any) -> bool:
+    """Tell whether a value of JAX takes the dtype of what it meets: numbers' results do."""
+    return bool(getattr(value, "weak_type", False))
+
+
+def as_weak(array: Any) -> Any:
+    """Return a copy that takes the dtype of what it meets."""
     return primitives.convert_element_type_p.bind(
         array, new_dtype=array.dtype, weak_type=True, sharding=None
     )

@@ -16,7 +16,7 @@ from jax.custom_batching import custom_vmap
 
 from tracer.array.array import Array, get_evaluator
 from tracer.array.dispatch import from_host
-from tracer.jax.handover import key_maker, words_of
+from tracer.jax.handover import as_weak, is_weak, key_maker, words_of
 from tracer.jax.types import is_key
 
 Make = Callable[[Callable[..., Any]], Any]
@@ -36,7 +36,7 @@ class Inside:
     def __init__(self, function: Callable[..., Any], make: Make) -> None:
         self.function, self.make = function, make
         self.limited = make(function)
-        self.batches: dict[tuple[int | None, ...], Any] = {}
+        self.batches: dict[tuple[int, tuple[int | None, ...]], Any] = {}
         self.pull_backs: dict[tuple[bool, ...], Any] = {}
         self.of_tracers = custom_vmap(self._call_back)
         self.of_tracers.def_vmap(self._batched)
@@ -62,10 +62,10 @@ class Inside:
 
     def _batched(self, size: int, is_batched: Sequence[bool], *arrays: Any) -> Any:
         axes = tuple(0 if batched else None for batched in is_batched)
-        if axes not in self.batches:
+        if (size, axes) not in self.batches:
             many = jax.vmap(self.function, in_axes=axes, axis_size=size)
-            self.batches[axes] = self.make(_named(many, self.function))
-        results = self.batches[axes](*arrays)
+            self.batches[size, axes] = self.make(_named(many, self.function))
+        results = self.batches[size, axes](*arrays)
         return results, tuple(True for _ in results)
 
     def _pull_back(self, arrays: tuple[Any, ...], cotangents: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -115,30 +115,40 @@ def _shared(value: Any) -> Array:
     return from_host(np.asarray(value))
 
 
-class Flat:
-    """A function of pytrees as one of arrays, with the structure of its last result."""
+def kind_of(leaf: Any) -> tuple[Any, ...]:
+    """Return all of a leaf that the result's containers, dtypes and weak types may depend on."""
+    return leaf.shape, leaf.dtype, is_weak(leaf)
 
-    def __init__(self, function: Callable[..., Any], structure: Any, dtypes: Sequence[Any]) -> None:
+
+class Flat:
+    """A function of pytrees as one of arrays, with the structure of its result.
+
+    `kinds` are those of the leaves (`kind_of`): it is called with no others.
+    """
+
+    def __init__(self, function: Callable[..., Any], structure: Any, kinds: Sequence[Any]) -> None:
         self.function, self.structure = function, structure
-        self.makers = [key_maker(dtype) if is_key(dtype) else None for dtype in dtypes]
+        self.makers = [_maker(dtype, weak) for _, dtype, weak in kinds]
         self.result: Any = None
         functools.update_wrapper(self, function, updated=())
 
     def __call__(self, *arrays: Any) -> tuple[Any, ...]:
         """Compute the function."""
-        leaves = [
-            x if make is None else make(x) for x, make in zip(arrays, self.makers, strict=True)
-        ]
+        leaves = [make(x) for x, make in zip(arrays, self.makers, strict=True)]
         args, kwargs = jax.tree.unflatten(self.structure, leaves)
         results, self.result = jax.tree.flatten(self.function(*args, **kwargs))
         results = list(map(jax.numpy.asarray, results))
-        self.result_makers = [key_maker(x.dtype) if is_key(x.dtype) else None for x in results]
+        self.result_makers = [_maker(x.dtype, is_weak(x)) for x in results]
         return tuple(map(words_of, results))
 
     def unflatten(self, results: Sequence[Any]) -> Any:
         """Return results as the function's."""
-        leaves = [
-            x if make is None else make(x)
-            for x, make in zip(results, self.result_makers, strict=True)
-        ]
+        leaves = [make(x) for x, make in zip(results, self.result_makers, strict=True)]
         return jax.tree.unflatten(self.result, leaves)
+
+
+def _maker(dtype: Any, weak: bool) -> Callable[[Any], Any]:
+    """Return what makes a value of JAX of the plain array that stands for it."""
+    if is_key(dtype):
+        return key_maker(dtype)
+    return as_weak if weak else lambda array: array

@@ -18,7 +18,7 @@ from tracer.errors import ArgumentError, DTypeError, UnsupportedError
 from tracer.jax.check import compare
 from tracer.jax.evaluate import Evaluator, check_supported
 from tracer.jax.handover import from_jax_array, to_jax_array, words_of
-from tracer.jax.inside import Flat, Inside
+from tracer.jax.inside import Flat, Inside, kind_of
 from tracer.jax.tracing import is_tracing, jitted_with, trace
 from tracer.jax.types import physical_type
 from tracer.optimizer.plan import Plan
@@ -96,10 +96,10 @@ class LimitedFunction:
         dynamic, fixed = self._statics.split(args, kwargs)
         leaves, structure = jax.tree.flatten(dynamic)
         leaves = [x if hasattr(x, "dtype") else jax.numpy.asarray(x) for x in leaves]
-        dtypes = tuple(leaf.dtype for leaf in leaves)
-        key = structure, dtypes, fixed
+        kinds = tuple(map(kind_of, leaves))
+        key = structure, kinds, fixed
         if key not in self._insides:
-            flat = Flat(bound(self._function, fixed, len(args)), structure, dtypes)
+            flat = Flat(bound(self._function, fixed, len(args)), structure, kinds)
             self._insides[key] = flat, Inside(flat, self._with_same_options)
         flat, inside = self._insides[key]
         results = inside.with_gradient(*map(words_of, leaves))
@@ -166,6 +166,8 @@ class LimitedFunction:
         compiled = compile_imported(
             run, self._donatable(args, kwargs), donate_argnums=positions, **self._options
         )
+        if positions:  # A program that cannot be made leaves what is donated to it alone.
+            compiled.plan(*(physical_type(aval, None) for aval in closed.in_avals))
         return _Program(closed, compiled, donated, jax.tree.structure(traced.out_info))
 
     def _donatable(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Donatable]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import traceback
 from typing import Any
 
 import jax
@@ -19,13 +20,21 @@ def source_of(equation: Any) -> Source | None:
 
     If all lines belong to libraries (flax, for one), the innermost that is not JAX's is taken.
     """
-    traceback = getattr(equation.source_info, "traceback", None)
-    if traceback is None:
+    record = getattr(equation.source_info, "traceback", None)
+    if record is None:
         return None
-    frames = [frame for frame in traceback.frames if not _is_hidden(frame.file_name)]
+    frames = [frame for frame in record.frames if not _is_hidden(frame.file_name)]
     own = [frame for frame in frames if is_users(frame.file_name)]
     for frame in own or frames:
         return Source(frame.file_name, frame.line_num, frame.function_name)
+    return None
+
+
+def current_source() -> Source | None:
+    """Return the innermost of the user's lines that run now."""
+    for frame, line in traceback.walk_stack(None):
+        if is_users(frame.f_code.co_filename):
+            return Source(frame.f_code.co_filename, line, frame.f_code.co_name)
     return None
 
 

@@ -11,7 +11,7 @@ import jax
 
 from tracer.compilation.statics import Statics
 from tracer.errors import DTypeError, Source, TracingError
-from tracer.jax.sources import is_users
+from tracer.jax.sources import current_source, is_users
 
 _NO_ARRAY = ("not a valid JAX type", "as an abstract array", "Cannot interpret value")
 """Words of JAX's errors for arguments that are no arrays."""
@@ -55,6 +55,7 @@ def trace(jitted: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             f"{traced.fun_name} closes over an array that a transformation of JAX (jit, grad, "
             "vmap) around it traces",
             mend="pass the array as an argument: then JAX sees what depends on it",
+            where=current_source(),
         )
     return traced
 
