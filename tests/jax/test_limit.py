@@ -341,3 +341,12 @@ def test_failures_of_lapack_are_nan() -> None:
     np.testing.assert_array_equal(np.isnan(found), np.isnan(jnp.linalg.cholesky(singular)))
     zeros = jnp.zeros((2, 2))
     np.testing.assert_array_equal(tracer.jax.limit(jnp.linalg.inv)(zeros), jnp.linalg.inv(zeros))
+
+
+def test_gradients_of_sorts_of_nothing() -> None:
+    def f(x):
+        return (jnp.sort(x, axis=1) ** 2).sum()
+
+    x = jnp.zeros((3, 0))
+    assert tracer.jax.limit(jax.grad(f))(x).shape == x.shape
+    assert tracer.jax.limit(jax.hessian(f))(x).shape == x.shape * 2

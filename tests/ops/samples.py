@@ -142,6 +142,7 @@ def scatters(combiner: str, *, repeated: bool) -> list[Sample]:
             sample(real(5, 3), twice, real(3, 3), **ROW_UPDATES, **params),
             sample(real(4, 4), starts, real(2, 4, 2), **WINDOW_UPDATES, **params),
             sample(real(2, 5), whole(2, 7, low=-1, high=6), real(2, 7), **PAIRED_UPDATES, **params),
+            sample(real(2, 0), whole(2, 0, low=0, high=1), real(2, 0), **PAIRED_UPDATES, **params),
             # So few that the axis they are looked for on is parallel.
             sample(real(8192), np.array([[4097], [-1]], np.int16), real(2), **PLACES, **params),
             sample(
@@ -445,6 +446,7 @@ WRITTEN: dict[str, list[Sample]] = {
             np.array([[0, 2], [1, 7]], np.uint8),
             **{**ROWS, "offset_dims": (2,), "index_vector_dim": 2},
         ),
+        sample(real(2, 0, 3), whole(0, 2, 1, low=0, high=1), **PAIRED_ROWS),
     ],
     "scatter": [
         *scatters("add", repeated=True),
@@ -467,6 +469,7 @@ WRITTEN: dict[str, list[Sample]] = {
         sample(whole(2, 6, low=0, high=2), real(2, 6), dimension=1, num_keys=1, is_stable=False),
         sample(TIES, real(3, 4), real(3, 4), dimension=0, num_keys=2, is_stable=True, smooth=False),
         sample(real(4) + 1j * real(4), dimension=0, num_keys=1, is_stable=True),
+        sample(real(3, 0), dimension=1, num_keys=1, is_stable=True),
     ],
     "debug_callback": [
         sample(R, INTS, function=NOTHING, ordered=False, **UNBATCHED),

@@ -145,8 +145,11 @@ def _infer_gather(
     kept = remaining_axes(x.ndim, single)
     ndim = len(batch) + len(kept)
     require_axes("gather", offset_dims, ndim)
+    # Where nothing is read, axes of single elements may be empty.
+    may_be_empty = single if 0 in batch else ()
     fits = len(slice_sizes) == x.ndim and all(
-        0 <= size <= n for size, n in zip(slice_sizes, x.shape, strict=True)
+        0 <= size <= n or axis in may_be_empty
+        for axis, (size, n) in enumerate(zip(slice_sizes, x.shape, strict=True))
     )
     if not fits or any(slice_sizes[axis] != 1 for axis in single):
         raise ShapeError(

@@ -83,7 +83,9 @@ def _infer(
         and list(update_window_dims) == sorted(update_window_dims)
         and tuple(updates.shape[axis] for axis in rest) == batch
     )
-    if not fits or _is_larger(window_sizes(updates, update_window_dims, single), x, pairs[0]):
+    # Axes of single elements may be empty: batching ones, and all where nothing is written.
+    may_be_empty = single if 0 in updates.shape else pairs[0]
+    if not fits or _is_larger(window_sizes(updates, update_window_dims, single), x, may_be_empty):
         raise ShapeError(
             f"scatter: updates {updates} with window axes {update_window_dims} do not fit "
             f"indices {indices} and {x}",
@@ -92,10 +94,10 @@ def _infer(
     return x
 
 
-def _is_larger(window: Sizes, x: ShapeDtype, batching: Sizes) -> bool:
-    """Tell whether a window exceeds the array; batching axes, which may be empty, fit anyway."""
+def _is_larger(window: Sizes, x: ShapeDtype, may_be_empty: Sizes) -> bool:
+    """Tell whether a window exceeds the array along another axis than those that may be empty."""
     sizes = enumerate(zip(window, x.shape, strict=True))
-    return any(size > n for axis, (size, n) in sizes if axis not in batching)
+    return any(size > n for axis, (size, n) in sizes if axis not in may_be_empty)
 
 
 def _evaluate(

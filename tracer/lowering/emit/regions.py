@@ -66,6 +66,8 @@ def gather(
     start_indices_batching_dims: Sequence[int] = (),
 ) -> Operand:
     """Emit `gather`; indices are clamped so that every slice is inside."""
+    if type.size == 0:  # XLA has no windows of an empty axis.
+        return splat(b, 0, type)
     numbers = hlo.GatherDimensionNumbers.get(
         list(offset_dims),
         list(collapsed_slice_dims),
