@@ -108,10 +108,10 @@ def test_plans_and_errors_name_the_users_line() -> None:
     assert "test_lowered.py" in text, text
     calling = Primitive("calling")
     calling.def_abstract_eval(lambda x: x)
-    library = jax.ffi.ffi_call("a_library", jax.ShapeDtypeStruct(A.shape, A.dtype))
+    library = jax.ffi.ffi_call("a_library", jax.ShapeDtypeStruct((3,), "float32"))
     mlir.register_lowering(calling, mlir.lower_fun(library, multiple_results=False))
     with pytest.raises(errors.UnsupportedError) as caught:
-        tracer.jax.limit(lambda x: calling.bind(x))(A)
+        tracer.jax.limit(lambda x: calling.bind(x))(jnp.ones(3))
     letter = str(caught.value)
     assert re.search("calling has no rule, and is lowered to .*@a_library", letter), letter
     assert "where: test_lowered.py:" in letter
