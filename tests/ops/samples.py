@@ -196,7 +196,7 @@ def _control() -> dict[str, list[Sample]]:
     alike = graph(lambda x, y: [ops.add(y, y), ops.multiply(x, x)], ((2, 3), np.float64), F3)
     counts = {"length": 4, "num_consts": 1, "num_carry": 1}
     return {
-        "while": [sample(np.int32(0), real(3), condition=condition, body=body)],
+        "while": [sample(np.int32(0), real(3), smooth=False, condition=condition, body=body)],
         "case": [
             sample(np.int32(i), real(3), real(3), branches=branches) for i in (0, 1, 2, -5, 9)
         ],

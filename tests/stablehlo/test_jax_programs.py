@@ -33,6 +33,7 @@ OTHER_GRADIENTS = {
     "custom_jvp": "the rule is not in the module",
     "custom_vjp": "the rule is not in the module",
     "custom_vjp with a function": "the rule is not in the module",
+    "dirichlet of parameters": "a loop of unknown length; JAX differentiates the samples instead",
     "stop_gradient": "it is not in the module",
 }
 """Programs whose gradients are others: a module says what is computed, no derivative."""

@@ -5,7 +5,7 @@ finite differences. The functions that users call are in `tracer.autodiff.transf
 """
 
 from tracer.autodiff.check import check_graph
-from tracer.autodiff.forward import jvp_graph, push_forward
+from tracer.autodiff.forward import jvp_graph, linearized, push_forward
 from tracer.autodiff.reverse import (
     PullBack,
     ReverseRules,
@@ -20,6 +20,7 @@ __all__ = [
     "ReverseRules",
     "check_graph",
     "jvp_graph",
+    "linearized",
     "pull_back",
     "push_forward",
     "recompute_large",

@@ -1,17 +1,25 @@
 """Forward-mode derivatives from the reverse rules alone, by transposing twice.
 
 The pull-back of f at x is linear in the cotangent. Its own pull-back is therefore its transpose,
-which is the Jacobian of f: the push-forward. No op needs a second derivative rule. Source: J.
-Townsend, "A new trick for calculating Jacobian vector products" (2017).
+which is the Jacobian of f: the push-forward. No op needs a second derivative rule, but a loop of
+unknown length, which has no pull-back. Source: J. Townsend, "A new trick for calculating Jacobian
+vector products" (2017).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tracer.autodiff.modes import in_forward_mode
 from tracer.autodiff.reverse import PullBack, pull_back, vjp_graph
 from tracer.ir import Builder, Graph
 from tracer.ops.helpers import full
+
+
+def linearized(graph: Graph, wrt: Sequence[int], outputs: Sequence[int] | None = None) -> PullBack:
+    """Return the pull-back, cut in two, for `push_forward` alone; see `reverse.pull_back`."""
+    with in_forward_mode(jvp_graph):
+        return pull_back(graph, wrt, outputs)
 
 
 def push_forward(halves: PullBack) -> Graph:
@@ -20,7 +28,7 @@ def push_forward(halves: PullBack) -> Graph:
     Parameters
     ----------
     halves : PullBack
-        From `pull_back`.
+        From `linearized`.
 
     Returns
     -------
@@ -31,7 +39,8 @@ def push_forward(halves: PullBack) -> Graph:
     backward = halves.backward
     first = len(backward.inputs) - halves.seeds
     everything = range(len(backward.outputs))
-    transposed = vjp_graph(backward, range(first, len(backward.inputs)), everything)
+    with in_forward_mode(jvp_graph):
+        transposed = vjp_graph(backward, range(first, len(backward.inputs)), everything)
     with Builder() as builder:
         given = [builder.input(type) for type in backward.input_types[:first]]
         tangents = [builder.input(type) for type in backward.output_types]
@@ -59,7 +68,7 @@ def jvp_graph(graph: Graph, wrt: Sequence[int], outputs: Sequence[int] | None = 
         Inputs are the graph's inputs, then the tangents; outputs are the graph's outputs, then
         their tangents.
     """
-    halves = pull_back(graph, wrt, outputs)
+    halves = linearized(graph, wrt, outputs)
     linear = push_forward(halves)
     with Builder() as builder:
         primals = [builder.input(value.type, value.node.source) for value in graph.inputs]
@@ -70,4 +79,4 @@ def jvp_graph(graph: Graph, wrt: Sequence[int], outputs: Sequence[int] | None = 
         return builder.finish([*results[:own], *builder.inline(linear, given)])
 
 
-__all__ = ["jvp_graph", "push_forward"]
+__all__ = ["jvp_graph", "linearized", "push_forward"]

@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from tracer.autodiff.activity import active_outputs, wanted_inputs
+from tracer.autodiff.modes import forward_mode
 from tracer.autodiff.residuals import cut
 from tracer.autodiff.segments import large_bytes, scans_are_segmented, segment_scans
 from tracer.autodiff.sweep import Sweep, inexact_positions, instantiate
@@ -211,6 +212,8 @@ class ReverseRules:
         The functions of these names.
     scans_are_segmented, segment_scans, large_bytes : callable
         See `segments`.
+    forward_mode : callable
+        See `modes`.
     """
 
     vjp_graph: Callable[..., Graph]
@@ -220,6 +223,7 @@ class ReverseRules:
     scans_are_segmented: Callable[[], bool]
     segment_scans: Callable[[bool], AbstractContextManager[None]]
     large_bytes: Callable[[], int | None]
+    forward_mode: Callable[[], Callable[..., Graph] | None]
 
 
 RULES = ReverseRules(
@@ -230,6 +234,7 @@ RULES = ReverseRules(
     scans_are_segmented,
     segment_scans,
     large_bytes,
+    forward_mode,
 )
 
 __all__ = ["RULES", "PullBack", "pull_back", "value_and_gradient", "vjp_graph"]

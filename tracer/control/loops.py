@@ -54,7 +54,8 @@ def while_loop(
 
     Notes
     -----
-    Reverse mode cannot go through it: use `scan`, or `fori_loop` with fixed bounds.
+    Reverse mode cannot go through it: use `scan`, or `fori_loop` with fixed bounds. Forward mode
+    (`jvp`, `jacfwd`) can: a loop over the carry and its tangents, beside the loop itself.
 
     Examples
     --------

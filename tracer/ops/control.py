@@ -16,6 +16,7 @@ from tracer.ops.bodies import calls_of, evaluate_body, graph_cost
 from tracer.ops.generator import Generator
 from tracer.ops.named_axis import reads_named_axis
 from tracer.ops.rules import as_tuple, whole_axes
+from tracer.ops.while_tangents import linearize_while
 
 Array = np.ndarray[Any, Any]
 Cotangents = tuple[Value | None, ...]
@@ -95,15 +96,12 @@ while_: Op = Op(
     infer=_infer_while,
     evaluate=_evaluate_while,
     lower=lambda b, types, *operands, condition, body: b.while_(types, operands, condition, body),
-    vjp=NotDifferentiable(
-        "a while loop does not know its number of iterations before it runs, so reverse mode "
-        "cannot store what each iteration needs",
-        mend="use scan or fori_loop with fixed bounds, which can be differentiated",
-    ),
+    vjp=NotDifferentiable("it is differentiated by its linearize rule"),
     axes=whole_axes,
     cost=_while_cost,
     fusion="opaque",
     batch=batch_while,
+    linearize=linearize_while,
     invariants=_handed_on,
     sink=_sink_while,
 )

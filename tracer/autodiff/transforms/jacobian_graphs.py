@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tracer import ops
-from tracer.autodiff import pull_back, push_forward
+from tracer.autodiff import linearized, pull_back, push_forward
 from tracer.autodiff.batching import batch_graph
 from tracer.ir import Builder, Graph, ShapeDtype, Value
 from tracer.ops import helpers
@@ -49,7 +49,7 @@ def reverse_jacobian(graph: Graph, wrt: Positions, outputs: Positions) -> Graph:
 
 def forward_jacobian(graph: Graph, wrt: Positions, outputs: Positions) -> Graph:
     """Extend a graph by its Jacobian: a batch of push-forwards; see `reverse_jacobian`."""
-    halves = pull_back(graph, wrt, outputs)
+    halves = linearized(graph, wrt, outputs)
     results = [graph.output_types[i] for i in outputs]
     arguments = [graph.input_types[i] for i in wrt]
     total = sum(type.size for type in arguments)

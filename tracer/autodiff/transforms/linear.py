@@ -12,7 +12,7 @@ from tracer.array.array import Array
 from tracer.array.convert import as_array
 from tracer.array.dispatch import apply_graph
 from tracer.array.weak import weakened
-from tracer.autodiff import PullBack, pull_back, push_forward
+from tracer.autodiff import PullBack, linearized, pull_back, push_forward
 from tracer.autodiff.activity import carries_gradient
 from tracer.autodiff.transforms.arguments import (
     check_callable,
@@ -190,7 +190,8 @@ class _Linearized:
         self._count = value_leaves(self.traced)
         self._wrt = _inexact(self.traced.graph.input_types[: self.traced.leaves])
         self._seeds = _inexact(self.traced.graph.output_types[: self._count])
-        self.halves: PullBack = pull_back(self.traced.graph, self._wrt, self._seeds)
+        halves = pull_back if name == "vjp" else linearized
+        self.halves: PullBack = halves(self.traced.graph, self._wrt, self._seeds)
         results = self.traced.run(self.halves.forward)
         own = len(self.traced.graph.outputs)
         self.value, self.aux = self.traced.result(results)
