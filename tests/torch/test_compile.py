@@ -75,3 +75,14 @@ def test_what_is_missing_is_named() -> None:
     assert "test_compile.py" in str(caught.value)
     with pytest.raises(Exception, match="memory_limt"):
         torch.compile(f, backend="tracer", options={"memory_limt": 3})(torch.ones(3))
+
+
+def test_attention_is_taken_apart() -> None:
+    def attend(q, k, v):
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+    q, k, v = (torch.randn(2, 3, 8, 4, dtype=torch.float64, requires_grad=True) for _ in range(3))
+    found = torch.compile(attend, backend="tracer")(q, k, v)
+    assert_same(found.detach(), attend(q, k, v).detach(), 1e-12)
+    wanted = torch.autograd.grad(attend(q, k, v).square().sum(), (q, k, v))
+    assert_same(torch.autograd.grad(found.square().sum(), (q, k, v)), wanted, 1e-12)

@@ -16,7 +16,7 @@ from torch._dynamo.backends.registry import list_backends, register_backend
 
 from tracer.compilation.function import compile
 from tracer.errors import ArgumentError
-from tracer.torch.capture import Captured
+from tracer.torch.capture import Captured, settings
 from tracer.torch.decompositions import decompositions
 from tracer.torch.draws import draw_of, in_place, is_draw
 from tracer.torch.evaluate import check_supported
@@ -110,7 +110,8 @@ def tracer_backend(
         bw_compiler=_compiler(f"{name} backward", given),
         decompositions=decompositions(),
     )
-    return backend(module, inputs)
+    with settings():
+        return backend(module, inputs)
 
 
 # An installed tracer is an entry point, which torch finds and registers by itself.

@@ -30,6 +30,7 @@ from tracer.errors import UnsupportedError
 from tracer.torch.decompositions import decompositions
 from tracer.torch.derivatives import is_backward
 from tracer.torch.draws import Draw, Seeds, draw_of, firsts, is_draw
+from tracer.torch.effects import RefusingData, refuse_assignments, refuse_reshaping
 from tracer.torch.equalities import Equalities
 from tracer.torch.failures import in_our_words
 from tracer.torch.guards import ModuleState, watching_modules
@@ -85,13 +86,19 @@ class _Watch(TorchDispatchMode):  # type: ignore[misc] # Any where torch is not 
 
     supports_higher_order_operators = True
 
-    def __init__(self, stand_for: Callable[[torch.Tensor], torch.Tensor], seeds: Seeds) -> None:
+    def __init__(
+        self,
+        stand_for: Callable[[torch.Tensor], torch.Tensor],
+        seeds: Seeds,
+        check: Callable[[Any, Any], None] = lambda func, args: None,
+    ) -> None:
         super().__init__()
-        self.stand_for, self.seeds, self.known = stand_for, seeds, Equalities()
+        self.stand_for, self.seeds, self.check, self.known = stand_for, seeds, check, Equalities()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is not torch.ops.aten.lift_fresh.default:  # That is how numbers become tensors.
             args, kwargs = pytree.tree_map_only(torch.Tensor, self.stand_for, (args, kwargs or {}))
+        self.check(func, args)
         if func is torch.ops.aten.equal.default and self.known.decide(*args):
             return args[0].shape == args[1].shape
         if is_draw(func):
@@ -111,6 +118,12 @@ class _Found:
         self.mode = mode
         self.real: list[torch.Tensor] = []
         self.stand_ins: dict[int, torch.Tensor] = {}
+        self.given: Sequence[torch.Tensor] = ()
+
+    def keep_axes(self, func: Any, args: Any) -> None:
+        """Refuse ops that change the axes or the memory of a tensor of the caller's."""
+        if args and any(args[0] is x for x in (*self.given, *self.stand_ins.values())):
+            refuse_reshaping(func)
 
     def discover(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return a tensor without data for a real one, which is remembered."""
@@ -157,17 +170,19 @@ def capture(
     """
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     found, seeds = _Found(mode), Seeds()
-    with _settings(), in_our_words(function), watching_modules() as modules:
+    with settings(), in_our_words(function), watching_modules() as modules:
         given = [mode.from_tensor(x.detach()).requires_grad_(x.requires_grad) for x in tensors]
-        with mode, seeds.counting(), _Watch(found.discover, seeds):
+        found.given = given
+        with mode, seeds.counting(), _Watch(found.discover, seeds, found.keep_axes), RefusingData():
             pytree.tree_map_only(torch.Tensor, found.discover, function(*given))
         _refuse_backward(function, (*found.real, *given))
+        refuse_assignments(function, modules, found.stand_ins)
         traced = derived(function, found.real) if derived else _plain(function)
         result = _Result()
         first = _traced(_of_stand_ins(traced, found, seeds, result), found.real, tensors)
         functional = _functional(first, found.real, tensors)
     draws = [draw_of(node) for node in first.graph.nodes if is_draw(node.target)]
-    kept = _Kept(tuple(found.real), draws, seeds.order, result, tuple(modules.values()))
+    kept = _Kept(tuple(found.real), draws, seeds.order, result, tuple(modules.states.values()))
     return _finished(functional, kept)
 
 
@@ -278,7 +293,7 @@ def _finished(module: torch.fx.GraphModule, kept: _Kept) -> Captured:
 
 
 @contextmanager
-def _settings() -> Iterator[None]:
+def settings() -> Iterator[None]:
     """Have torch use functions that consist of core ops: no fused attention or encoder layers.
 
     Distributions do not check their arguments, which have no values yet.

@@ -16,7 +16,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from tracer.errors import Source, UnsupportedError
-from tracer.torch.sources import source_of
+from tracer.torch.sources import current_source, source_of
 
 _BY_SHAPE = frozenset(
     f"aten.{name}"
@@ -71,6 +71,7 @@ class Seeds:
             raise UnsupportedError(
                 f"torch's {target} with a generator of its own",
                 mend="leave generator out, or draw outside and pass the numbers as an argument",
+                where=current_source(),
             )
         number = torch.default_generator.initial_seed() - _FIRST_SEED
         if not 0 <= number <= self._count:
@@ -78,6 +79,7 @@ class Seeds:
                 "torch.manual_seed within the function: the numbers would be drawn once, when it "
                 "is traced",
                 mend="seed outside of the function",
+                where=current_source(),
             )
         if number < self._count:
             self.order.append(number)

@@ -38,8 +38,8 @@ def source_of_error(error: BaseException) -> Source | None:
     return _chosen([Source(f.filename, f.lineno or 0, f.name) for f in frames])
 
 
-def current_line() -> str | None:
-    """Return the line that runs now, in the form of torch's records."""
+def current_source() -> Source | None:
+    """Return the innermost of the user's lines that run now."""
     frames = []
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
@@ -49,7 +49,12 @@ def current_line() -> str | None:
             break
         frames.insert(0, source)
         frame = frame.f_back
-    found = _chosen(frames)
+    return _chosen(frames)
+
+
+def current_line() -> str | None:
+    """Return the line that runs now, in the form of torch's records."""
+    found = current_source()
     if found is None:
         return None
     return f'  File "{found.file}", line {found.line}, in {found.function}\n'
