@@ -120,6 +120,23 @@ def test_programs_are_made_once() -> None:
     assert len(pull_back._programs) == 1
 
 
+@pytest.mark.parametrize("transform", [jax.jit, jax.grad, jax.vmap], ids=["jit", "grad", "vmap"])
+def test_constants_of_numpy(transform) -> None:
+    """JAX makes values of the outer trace of them where nobody looks."""
+
+    def f(x):
+        keys = jax.random.wrap_key_data(np.zeros((2, 2), np.uint32))
+        noise = jax.vmap(jax.random.normal)(keys).sum()
+        return (x * np.arange(3.0)).sum() + jnp.array([1.0, 2.0])[np.array([1])].sum() + noise
+
+    x = jnp.ones((3,))
+    x = jnp.stack([x, 2 * x]) if transform is jax.vmap else x
+    assert_close(transform(lambda x: tracer.jax.limit(f)(x))(x), transform(f)(x))
+    constant = tracer.jax.limit(f)
+    outer = transform(lambda x: x.sum() * constant(np.ones(3, "float32")))
+    assert_close(outer(x), transform(lambda x: x.sum() * f(np.ones(3, "float32")))(x))
+
+
 def test_batches_of_several_sizes() -> None:
     limited = tracer.jax.limit(lambda x, s: jnp.sin(x).sum() * s)
     for size in (2, 5, 2):

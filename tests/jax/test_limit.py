@@ -144,6 +144,15 @@ def test_a_donated_array_outlives_a_limit_that_is_refused() -> None:
     assert float(x.sum()) == 1000
 
 
+def test_a_deleted_array_is_refused() -> None:
+    x = jnp.ones(3)
+    limited = tracer.jax.limit(lambda x, y: x + y, donate_argnums=0)
+    with pytest.raises(errors.ArgumentError, match="deleted"):
+        limited(x, x)
+    with pytest.raises(errors.ArgumentError, match=r"float32\[3\] is deleted"):
+        limited(x, jnp.ones(3))
+
+
 def test_a_donated_array_that_numpy_sees_keeps_its_numbers() -> None:
     x = jnp.zeros(1000)
     seen = np.asarray(x)

@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 
+from tracer.array.array import Array
 from tracer.compilation.comparison import Check
 from tracer.compilation.donation import Donatable
 from tracer.compilation.function import CompiledFunction, compile
@@ -69,22 +70,11 @@ class LimitedFunction:
         leaves = self._leaves(args, kwargs)
         if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
             return self._call_inside(args, kwargs)
-        program = self._program(args, kwargs)
-        avals = program.jaxpr.in_avals
-        arrays = []
-        for leaf, aval, donated in zip(leaves, avals, program.donated, strict=True):
-            if isinstance(leaf, jax.ShapeDtypeStruct):
-                raise ArgumentError(
-                    f"cannot run on {leaf!r}: it has no data",
-                    mend="pass an array, or use .plan(...) for types",
-                )
-            value = leaf if isinstance(leaf, jax.Array) else jax.numpy.asarray(leaf, aval.dtype)
-            arrays.append(from_jax_array(value, private=donated))
-            if donated and isinstance(leaf, jax.Array):
-                leaf.delete()
-        results = program.function(*arrays)
-        avals = program.jaxpr.out_avals
-        return jax.tree.unflatten(program.structure, map(to_jax_array, results, avals))
+        with jax.ensure_compile_time_eval():  # Also of constants in a function that JAX traces.
+            program = self._program(args, kwargs)
+            arrays = [*map(_handed_over, leaves, program.jaxpr.in_avals, program.donated)]
+            results = map(to_jax_array, program.function(*arrays), program.jaxpr.out_avals)
+            return jax.tree.unflatten(program.structure, results)
 
     def _call_inside(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Take part in a transformation of JAX."""
@@ -198,6 +188,27 @@ class LimitedFunction:
 
     def __repr__(self) -> str:
         return f"<limited {named(self._function)}>"
+
+
+def _handed_over(leaf: Any, aval: Any, donated: bool) -> Array:
+    """Return an argument as an array of ours; one that is donated is gone then."""
+    if isinstance(leaf, jax.ShapeDtypeStruct):
+        raise ArgumentError(
+            f"cannot run on {leaf!r}: it has no data",
+            mend="pass an array, or use .plan(...) for types",
+        )
+    if not isinstance(leaf, jax.Array):
+        return from_jax_array(jax.numpy.asarray(leaf, aval.dtype), private=donated)
+    if leaf.is_deleted():
+        raise ArgumentError(
+            f"an argument of {leaf.dtype}{list(leaf.shape)} is deleted: it was donated before, or "
+            "is given twice, once to be donated",
+            mend="pass an array that is there; x.copy() before x is donated",
+        )
+    array = from_jax_array(leaf, private=donated)
+    if donated:
+        leaf.delete()
+    return array
 
 
 def _copied(leaf: Any) -> Any:
