@@ -55,6 +55,7 @@ def applied_to_rows(x: Any) -> Any:
 PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "gamma": (lambda s, a: jax.random.gamma(jax.random.key(s), a), (3, SHAPES)),
     "gamma, raw key": (lambda a: jax.random.loggamma(jax.random.PRNGKey(1), a), (SHAPES,)),
+    "gamma of a constant": (lambda s: jax.random.gamma(jax.random.key(s), SHAPES), (3,)),
     "gamma of keys": (gammas_of_keys, (3, SHAPES)),
     "gamma, gradient": (gradient_of_gamma, (3, SHAPES)),
     "beta": (lambda s, a: jax.random.beta(jax.random.key(s), a, 2.0), (5, SHAPES)),
