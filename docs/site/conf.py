@@ -25,6 +25,7 @@ include_patterns = [
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "docs/*.md",
+    "docs/recipes/*.md",
     "docs/site/**",
     "benchmarks/results/**.md",
 ]
