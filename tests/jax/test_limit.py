@@ -358,3 +358,22 @@ def test_gradients_of_sorts_of_nothing() -> None:
     x = jnp.zeros((3, 0))
     assert tracer.jax.limit(jax.grad(f))(x).shape == x.shape
     assert tracer.jax.limit(jax.hessian(f))(x).shape == x.shape * 2
+
+
+def test_a_plan_and_a_call_are_one_program() -> None:
+    limited = tracer.jax.limit(lambda x: x + jnp.arange(3))
+    limited.plan(jnp.ones(3))
+    limited(jnp.ones(3))
+    jax.jit(limited)(jnp.ones(3))
+    assert len(limited._programs) == 1
+
+
+def test_what_a_function_makes_is_not_made_when_it_is_traced() -> None:
+    """JAX folds no constants within a trace, and so it must be."""
+    limited = tracer.jax.limit(lambda x: x + jnp.zeros((1000, 1000)).sum(), memory_limit="100kB")
+    for call in (limited, jax.jit(limited)):
+        call(jnp.ones(3))
+    made = [*limited._programs.values()]
+    made += [p for _, i in limited._insides.values() for p in i.limited._programs.values()]
+    assert len(made) == 2
+    assert not any(program.jaxpr.consts for program in made)

@@ -41,7 +41,8 @@ def from_jax_array(value: Any, *, private: bool = False) -> Array:
     """
     if getattr(value, "dtype", None) == jax.dtypes.float0:
         return from_host(np.zeros(np.shape(value), bool))
-    array = words_of(jax.numpy.asarray(value))
+    with jax.ensure_compile_time_eval():  # Also where JAX traces a function around this one.
+        array = words_of(jax.numpy.asarray(value))
     if len(array.devices()) > 1:
         raise UnsupportedError(
             f"an array spread over {len(array.devices())} devices ({array.sharding})",

@@ -53,8 +53,7 @@ class Inside:
 
     def _call_back(self, *arrays: Any) -> tuple[Any, ...]:
         """Compile now, and run when JAX's program runs."""
-        with jax.ensure_compile_time_eval():  # Constants are none of the outer function's values.
-            program, results = self.limited.program_of(*map(_struct, arrays))
+        program, results = self.limited.program_of(*map(_struct, arrays))
 
         def run(*values: Any) -> tuple[Any, ...]:
             return tuple(map(np.asarray, program(*map(_shared, values))))

@@ -15,11 +15,12 @@ from tracer.compilation.donation import Donatable
 from tracer.compilation.function import CompiledFunction, compile
 from tracer.compilation.importing import compile_imported, named
 from tracer.compilation.statics import Statics, bound, resolve_statics
-from tracer.errors import ArgumentError, DTypeError, UnsupportedError
+from tracer.errors import ArgumentError, DTypeError, TracerError, UnsupportedError
 from tracer.jax.check import compare
 from tracer.jax.evaluate import Evaluator, check_supported
 from tracer.jax.handover import from_jax_array, to_jax_array, words_of
 from tracer.jax.inside import Flat, Inside, kind_of
+from tracer.jax.sources import current_source, is_users
 from tracer.jax.tracing import is_tracing, jitted_with, trace
 from tracer.jax.types import physical_type
 from tracer.optimizer.plan import Plan
@@ -70,11 +71,10 @@ class LimitedFunction:
         leaves = self._leaves(args, kwargs)
         if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
             return self._call_inside(args, kwargs)
-        with jax.ensure_compile_time_eval():  # Also of constants in a function that JAX traces.
-            program = self._program(args, kwargs)
-            arrays = [*map(_handed_over, leaves, program.jaxpr.in_avals, program.donated)]
-            results = map(to_jax_array, program.function(*arrays), program.jaxpr.out_avals)
-            return jax.tree.unflatten(program.structure, results)
+        program = self._program(args, kwargs)
+        arrays = [*map(_handed_over, leaves, program.jaxpr.in_avals, program.donated)]
+        results = map(to_jax_array, program.function(*arrays), program.jaxpr.out_avals)
+        return jax.tree.unflatten(program.structure, results)
 
     def _call_inside(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Take part in a transformation of JAX."""
@@ -101,7 +101,12 @@ class LimitedFunction:
     def program_of(self, *types: Any) -> tuple[CompiledFunction, tuple[Any, ...]]:
         """Return the program for types, compiled, and the types of its results."""
         program = self._program(types, {})
-        self.plan(*types)
+        try:
+            self.plan(*types)
+        except TracerError as error:
+            if error.where is not None and not is_users(error.where.file):
+                error.where = current_source()
+            raise
         results = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in program.jaxpr.out_avals]
         return program.function, tuple(results)
 
@@ -198,7 +203,9 @@ def _handed_over(leaf: Any, aval: Any, donated: bool) -> Array:
             mend="pass an array, or use .plan(...) for types",
         )
     if not isinstance(leaf, jax.Array):
-        return from_jax_array(jax.numpy.asarray(leaf, aval.dtype), private=donated)
+        with jax.ensure_compile_time_eval():  # Also in a function that JAX traces.
+            leaf = jax.numpy.asarray(leaf, aval.dtype)
+        return from_jax_array(leaf, private=donated)
     if leaf.is_deleted():
         raise ArgumentError(
             f"an argument of {leaf.dtype}{list(leaf.shape)} is deleted: it was donated before, or "
