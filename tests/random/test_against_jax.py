@@ -21,6 +21,7 @@ def _jax_key(seed):
     return jax.random.PRNGKey(seed)
 
 
+COVARIANCE = np.diag([1.0, 2.0, 3.0]) + 0.5
 SEEDS = [0, 1, 42, 2**31, 2**40 + 5, -1]
 EXACT = {
     "split": lambda r, k: r.split(k),
@@ -67,6 +68,28 @@ CLOSE = {
     "laplace": lambda r, k: r.laplace(k, (40,)),
     "cauchy": lambda r, k: r.cauchy(k, (40,)),
     "logistic": lambda r, k: r.logistic(k, (40,)),
+    "lognormal": lambda r, k: r.lognormal(k, 0.5, (40,)),
+    "lognormal 32": lambda r, k: r.lognormal(k, shape=(40,), dtype="float32"),
+    "maxwell": lambda r, k: r.maxwell(k, (40,)),
+    "double_sided_maxwell": lambda r, k: r.double_sided_maxwell(k, 1.0, np.array([2.0, 3.0]), (9,)),
+    "pareto": lambda r, k: r.pareto(k, np.array([2.0, 3.0])),
+    "pareto shape": lambda r, k: r.pareto(k, np.float32([2, 3]), (7, 2), "float32"),
+    "rayleigh": lambda r, k: r.rayleigh(k, 2.0, (40,)),
+    "triangular": lambda r, k: r.triangular(k, -1.0, np.array([0.5, 1.0]), 2.0, (20, 2)),
+    "wald": lambda r, k: r.wald(k, 2.0, (40,)),
+    "weibull_min": lambda r, k: r.weibull_min(k, 2.0, 1.5, (40,)),
+    "geometric": lambda r, k: r.geometric(k, np.array([0.2, 0.9]), (40, 2)),
+    "geometric 8": lambda r, k: r.geometric(k, 0.5, (40,), "uint8"),
+    "multivariate_normal": lambda r, k: r.multivariate_normal(k, np.arange(3.0), COVARIANCE, (7,)),
+    "multivariate_normal batch": lambda r, k: r.multivariate_normal(
+        k, np.arange(6.0).reshape(2, 3), np.stack([COVARIANCE, 2 * COVARIANCE])
+    ),
+    "multivariate_normal eigh": lambda r, k: r.multivariate_normal(
+        k, np.zeros(3, "float32"), np.float32(COVARIANCE), (7,), method="eigh"
+    ),
+    "multivariate_normal svd": lambda r, k: r.multivariate_normal(
+        k, np.zeros(3), COVARIANCE, method="svd"
+    ),
 }
 
 
