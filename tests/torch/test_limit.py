@@ -479,3 +479,15 @@ def test_a_training_run_is_that_of_torch() -> None:
         return loss.detach()
 
     assert_same(train(lambda: limited.backward(x, y), ours), train(eager_step, eager), 1e-9)
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+@pytest.mark.parametrize("target", [[1, 3, -1, 0, 2], [-1, 0, 1, 2, 3], [4, 2, 0, 1, 3]])
+def test_labels_behind_the_first_minus_one_count_for_nothing(target, reduction) -> None:
+    def loss(x, target):
+        return F.multilabel_margin_loss(x, target, reduction=reduction)
+
+    x = torch.sin(torch.arange(10, dtype=torch.float64)).reshape(2, 5)
+    targets = torch.tensor([target, [2, -1, 2, 0, 0]])
+    assert_same(tracer.torch.limit(loss)(x, targets), loss(x, targets))
+    assert_same(tracer.torch.limit(loss)(x[0], targets[0]), loss(x[0], targets[0]))

@@ -65,6 +65,20 @@ def _trilinear(
     return product.sum(summed) if summed else product
 
 
+def _multilabel_margin_loss(x: Any, target: Any, reduction: int) -> tuple[Any, Any]:
+    """Compare the classes before the first -1 with all others; torch's own counts those behind."""
+    rows, classes = torch.atleast_2d(x), torch.atleast_2d(target)
+    places = torch.arange(rows.shape[1], device=x.device)
+    is_class = (classes == -1).cumsum(-1) == 0
+    of_classes = rows.gather(-1, torch.where(is_class, classes, 0))
+    is_target = (is_class.unsqueeze(-1) & (classes.unsqueeze(-1) == places)).any(1)
+    margins = (1 - of_classes.unsqueeze(-1) + rows.unsqueeze(1)).clamp_min(0)
+    counted = is_class.unsqueeze(-1) & ~is_target.unsqueeze(1)
+    losses = torch.where(counted, margins, 0).sum((1, 2)) / rows.shape[1]
+    total = {0: losses.reshape(x.shape[:-1]), 1: losses.mean(), 2: losses.sum()}[reduction]
+    return total, is_target.to(x.dtype).reshape(target.shape)
+
+
 def _factors_transposes(op: Any, position: int) -> bool:
     """Tell whether an op factors the transpose of a matrix that is row by row in memory.
 
@@ -142,5 +156,6 @@ def decompositions() -> dict[Any, Any]:
         _ATEN.softshrink_backward.default: _shrink_backward,
         _ATEN._weight_norm_interface_backward.default: _weight_norm_backward,
         _ATEN._trilinear.default: _trilinear,
+        _ATEN.multilabel_margin_loss_forward.default: _multilabel_margin_loss,
         **_by_factors(),
     }
