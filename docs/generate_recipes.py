@@ -22,6 +22,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPTS = ROOT / "examples" / "recipes"
 PAGES = ROOT / "docs" / "recipes"
+HIDDEN = {"from recipe import Recipe, relative_error", "import scipy.linalg"}
+"""What only the checks of the scripts need."""
 PROGRAM = re.compile(r"(?<=<!-- program: )(\w+) -->\n.*?(?=<!-- end -->)", re.DOTALL)
 MEASURED = re.compile(r"(?<=<!-- measured: )(\w+) -->\n.*?(?=<!-- end -->)", re.DOTALL)
 
@@ -38,7 +40,7 @@ def shown(name: str) -> str:
     first = tree.body[1].lineno  # behind the docstring
     check = next(n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == "check")
     lines = text.splitlines()[first - 1 : check.lineno - 1]
-    kept = [line for line in lines if not line.startswith("from recipe import")]
+    kept = [line for line in lines if line not in HIDDEN]
     if "import tracer" not in kept:  # The call needs it.
         kept.insert(kept.index("import tracer.numpy as tnp"), "import tracer")
     return "\n".join(kept).strip() + "\n\n\n" + call(tree)
