@@ -525,6 +525,10 @@ def _reflectors(lax, x):
 
 
 NO_DERIVATIVE_IN_JAX = {
+    "householder_product",
+    "ormqr",
+    "ormqr from the right",
+    "qr with pivots",
     "hessenberg",
     "schur",
     "schur form",
@@ -563,6 +567,14 @@ MATRICES = {
     "ormqr from the right": (
         lambda lax, x, c: lax.linalg.ormqr(*_reflectors(lax, x), c, left=False),
         [(2, 5, 4), (2, 3, 5)],
+    ),
+    "tridiagonal_solve": (
+        lambda lax, d, b: lax.linalg.tridiagonal_solve(d, 3 * d * d, d * d * d, b),
+        [(2, 5), (2, 5, 3)],
+    ),
+    "tridiagonal_solve with exchanges": (
+        lambda lax, d, b: lax.linalg.tridiagonal_solve(3 * d, d * d, d, b),
+        [(6,), (6, 2)],
     ),
     "svd values": (lambda lax, x: lax.linalg.svd(x, compute_uv=False), [(2, 5, 3)]),
     "svd": (

@@ -106,6 +106,14 @@ REFUSALS = {
         ShapeError,
     ),
     "scales": (lambda: lax.linalg.householder_product(np.eye(2), np.ones(3)), ShapeError),
+    "diagonals": (
+        lambda: lax.linalg.tridiagonal_solve(np.ones(2), np.ones(3), np.ones(3), np.ones((3, 1))),
+        ShapeError,
+    ),
+    "right side": (
+        lambda: lax.linalg.tridiagonal_solve(np.ones(3), np.ones(3), np.ones(3), np.ones(3)),
+        ShapeError,
+    ),
     "other rows": (lambda: lax.linalg.ormqr(np.eye(2), np.ones(2), np.ones((3, 2))), ShapeError),
     "left eigenvectors": (lambda: lax.linalg.eig(np.eye(2)), ArgumentError),
     "layout": (

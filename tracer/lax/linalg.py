@@ -16,6 +16,7 @@ from tracer.errors import ArgumentError
 from tracer.ir import as_dtype
 from tracer.lax.operands import integer, of_one_dtype, require_default
 from tracer.lax.reflections import hessenberg, householder_product, ormqr, tridiagonal
+from tracer.lax.tridiagonal import tridiagonal_solve
 from tracer.numpy.linalg.checks import adjoint, matrices, square_matrices
 from tracer.numpy.ufunc import full_like
 from tracer.scipy.linalg.householder import pivoted
@@ -35,6 +36,7 @@ __all__ = [
     "symmetric_product",
     "triangular_solve",
     "tridiagonal",
+    "tridiagonal_solve",
 ]
 
 

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import jax
-
-from tracer import ops
+from tracer import lax, ops
 from tracer.array.array import Array
 from tracer.array.convert import convert
 from tracer.array.dispatch import apply, apply_many
 from tracer.autodiff.transforms import custom_vjp, vjp
 from tracer.errors import NotDifferentiableError, UnsupportedError
-from tracer.jax.rules.calls import evaluate_function, with_derivative_of_jax
+from tracer.jax.rules.calls import with_derivative_of_jax
 from tracer.jax.table import Equation, rule
 from tracer.numpy.ufunc import full_like
-from tracer.scipy.linalg.householder import pivoted
+from tracer.scipy.linalg import householder
 from tracer.stablehlo.elements import adjoint, conjugate
 
 
@@ -82,7 +80,7 @@ def qr(equation: Equation, a: Array) -> Sequence[Array]:
     full = bool(equation.params["full_matrices"])
     if not equation.params.get("pivoting"):
         return apply_many(ops.qr, a, full_matrices=full)
-    moved, order = pivoted(a)
+    moved, order = householder.pivoted(a)
     return [*apply_many(ops.qr, moved, full_matrices=full), order]
 
 
@@ -164,67 +162,12 @@ def _with_gradient(equation: Equation, bodies: Any) -> Any:
 
 
 @rule("householder_product")
-def householder_product(equation: Equation, a: Array, taus: Array) -> Sequence[Array]:
-    """Multiply reflections, from the last to the first."""
-
-    def product(a: Any, taus: Any) -> Any:
-        rows, columns = a.shape[-2:]
-        places = jax.numpy.arange(rows)
-
-        def step(q: Any, row: Any) -> Any:
-            k, column, tau = row
-            v = jax.numpy.where(places > k, column, (places == k).astype(a.dtype))
-            return q - tau * jax.numpy.outer(v, v.conj() @ q), None
-
-        eye = jax.numpy.eye(rows, columns, dtype=a.dtype)
-        count = taus.shape[-1]
-        steps = jax.numpy.arange(count), a.T[:count], taus
-        return jax.lax.scan(step, eye, steps, reverse=True)[0]
-
-    for _ in range(a.ndim - 2):
-        product = jax.vmap(product)
-    return evaluate_function(equation, product, a, taus)
+def householder_product(equation: Equation, a: Array, taus: Array) -> Array:
+    """Multiply reflections."""
+    return householder.product(a, taus)
 
 
 @rule("tridiagonal_solve")
-def tridiagonal_solve(
-    equation: Equation, lower: Array, diagonal: Array, upper: Array, b: Array
-) -> Sequence[Array]:
-    """Eliminate with row exchanges of neighbours, as LAPACK's gtsv: by a scan down and one up."""
-
-    def solve(lower: Any, diagonal: Any, upper: Any, b: Any) -> Any:
-        return _solve_rows(lower, diagonal, upper, b)
-
-    for _ in range(b.ndim - 2):
-        solve = jax.vmap(solve)
-    return evaluate_function(equation, solve, lower, diagonal, upper, b)
-
-
-def _solve_rows(lower: Any, diagonal: Any, upper: Any, b: Any) -> Any:
-    """Carry the row that is not eliminated yet: its three elements and its right side."""
-    where, zero = jax.numpy.where, jax.numpy.zeros_like(diagonal[0])
-
-    def down(carry: Any, row: Any) -> Any:
-        (d, u), right = carry
-        below, here, above, other = row
-        swap = jax.numpy.abs(below) > jax.numpy.abs(d)
-        pivot = where(swap, below, d), where(swap, here, u), where(swap, above, zero)
-        factor = where(swap, d, below) / pivot[0]
-        second = where(swap, u, here) - factor * pivot[1]
-        third = where(swap, zero, above) - factor * pivot[2]
-        kept, rest = where(swap, other, right), where(swap, right, other)
-        return ((second, third), rest - factor * kept), (*pivot, kept)
-
-    first = (diagonal[0], upper[0]), b[0]
-    rows = lower[1:], diagonal[1:], upper[1:].at[-1].set(0) if len(upper) > 1 else upper[1:], b[1:]
-    ((d, _), right), pivots = jax.lax.scan(down, first, rows)
-    last = right / d
-
-    def up(carry: Any, row: Any) -> Any:
-        x1, x2 = carry
-        d, u, u2, right = row
-        x = (right - u * x1 - u2 * x2) / d
-        return (x, x1), x
-
-    _, found = jax.lax.scan(up, (last, jax.numpy.zeros_like(last)), pivots, reverse=True)
-    return jax.numpy.concatenate([found, last[None]])
+def tridiagonal_solve(equation: Equation, *operands: Array) -> Array:
+    """Eliminate down the rows, and substitute up."""
+    return lax.linalg.tridiagonal_solve(*operands)
