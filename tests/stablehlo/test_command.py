@@ -71,6 +71,7 @@ def test_one_argument_may_be_a_file_of_its_own(
         (["plan", "{model}", "--memory-limit", "4 elephants"], "elephants"),
         (["plan", "{model}", "--device", "gpu:77"], "gpu:77"),
         (["plan", "{folder}/none.mlir"], "No such file"),
+        (["plan", "{folder}/empty.mlir"], "the text is empty"),
         (["plan", "{folder}/in.npz"], "neither text nor MLIR bytecode"),
         (["run", "{model}"], "takes 2 arrays: float32[3], bfloat16[3]"),
         (["run", "{model}", "--args", "{model}"], "is no file of arrays"),
@@ -81,6 +82,7 @@ def test_errors_are_letters(
     model: str, arguments: list[str], wanted: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = str(Path(model).parent)
+    (Path(folder) / "empty.mlir").write_text("\n")
     assert main([text.format(model=model, folder=folder) for text in arguments]) == 1
     told = capsys.readouterr()
     assert told.out == ""

@@ -56,6 +56,8 @@ def read_module(program: str | bytes, origin: str) -> Module:
 
 
 def _parsed(program: str | bytes, context: Any) -> Any:
+    if not program.strip():
+        raise ArgumentError("no StableHLO module: the text is empty", mend=_MEND)
     try:
         if isinstance(program, bytes) and program.startswith(_BYTECODE):
             head = program[len(_BYTECODE) : len(_BYTECODE) + len(_PORTABLE) + 2]
