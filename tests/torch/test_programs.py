@@ -71,8 +71,10 @@ DTYPES = {
     ),
     "complex": lambda x, i: (
         torch.complex(x, x) * 2j,
+        (torch.complex(x, x) * (1 + 2j)).abs(),
         torch.view_as_real(torch.complex(x, x)),
         torch.complex(x, x).abs(),
+        torch.view_as_real(torch.polar(x, 2 * x)),
         torch.complex(x, -x).conj().imag,
     ),
     "scalars": lambda x, i: (

@@ -65,6 +65,10 @@ def _trilinear(
     return product.sum(summed) if summed else product
 
 
+def _polar(size: Any, angle: Any) -> Any:
+    return torch.complex(size * angle.cos(), size * angle.sin())
+
+
 def _multilabel_margin_loss(x: Any, target: Any, reduction: int) -> tuple[Any, Any]:
     """Compare the classes before the first -1 with all others; torch's own counts those behind."""
     rows, classes = torch.atleast_2d(x), torch.atleast_2d(target)
@@ -156,6 +160,7 @@ def decompositions() -> dict[Any, Any]:
         _ATEN.softshrink_backward.default: _shrink_backward,
         _ATEN._weight_norm_interface_backward.default: _weight_norm_backward,
         _ATEN._trilinear.default: _trilinear,
+        _ATEN.polar.default: _polar,
         _ATEN.multilabel_margin_loss_forward.default: _multilabel_margin_loss,
         **_by_factors(),
     }
