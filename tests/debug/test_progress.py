@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +13,6 @@ import pytest
 
 import tracer
 import tracer.numpy as tnp
-from tracer.debug import progress as rooms_progress
 from tracer.errors import ArgumentError, DTypeError
 
 X = np.random.default_rng(0).random((10, 3))
@@ -144,12 +144,15 @@ class Clock:
         return self.now
 
 
+ROOM = "tracer.debug.progress"
+
+
 @pytest.fixture
 def shown(monkeypatch: pytest.MonkeyPatch) -> Terminal:
     stream = Terminal()
     # pytest sets the stream of the process again between fixture and test.
-    monkeypatch.setattr(rooms_progress, "sys", SimpleNamespace(stderr=stream))
-    monkeypatch.setattr(rooms_progress, "time", Clock(1.5))
+    monkeypatch.setattr(sys.modules[ROOM], "sys", SimpleNamespace(stderr=stream))
+    monkeypatch.setattr(sys.modules[ROOM], "time", Clock(1.5))
     return stream
 
 

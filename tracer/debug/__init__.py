@@ -4,5 +4,6 @@ from tracer.control.callbacks import debug_callback as callback
 from tracer.control.callbacks import debug_print as print  # noqa: A004 - named as in JAX
 from tracer.debug.interruption import interruptible
 from tracer.debug.nan_search import nans
+from tracer.debug.progress import progress
 
-__all__ = ["callback", "interruptible", "nans", "print"]
+__all__ = ["callback", "interruptible", "nans", "print", "progress"]

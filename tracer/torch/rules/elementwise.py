@@ -417,7 +417,7 @@ def negative_view(node: Node, x: Array) -> Array:
 @rule("_conj", "conj_physical", "_conj_physical")
 def conjugate(node: Node, x: Any) -> Array:
     """Change the sign of the imaginary part; the gradient of a product asks it of a number."""
-    x = operand(x, node.result)
-    if x.dtype.kind != "c":
-        return x
-    return apply(ops.complex, apply(ops.real, x), apply(ops.negate, apply(ops.imag, x)))
+    array = operand(x, node.result)
+    if array.dtype.kind != "c":
+        return array
+    return apply(ops.complex, apply(ops.real, array), apply(ops.negate, apply(ops.imag, array)))
