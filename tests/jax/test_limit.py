@@ -147,9 +147,12 @@ def test_a_donated_array_outlives_a_limit_that_is_refused() -> None:
 def test_a_deleted_array_is_refused() -> None:
     x = jnp.ones(3)
     limited = tracer.jax.limit(lambda x, y: x + y, donate_argnums=0)
-    with pytest.raises(errors.ArgumentError, match="deleted"):
+    with pytest.raises(errors.ArgumentError, match="given twice, once to be donated"):
         limited(x, x)
-    with pytest.raises(errors.ArgumentError, match=r"float32\[3\] is deleted"):
+    with pytest.raises(errors.ArgumentError, match="no data"):
+        limited(x, jax.ShapeDtypeStruct((3,), "float32"))
+    assert float(limited(x, jnp.ones(3)).sum()) == 6  # What is refused has taken nothing.
+    with pytest.raises(errors.ArgumentError, match=r"float32\[3\] was donated before"):
         limited(x, jnp.ones(3))
 
 

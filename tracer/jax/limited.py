@@ -72,6 +72,7 @@ class LimitedFunction:
         if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
             return self._call_inside(args, kwargs)
         program = self._program(args, kwargs)
+        _check_given(leaves, program.donated)
         arrays = [*map(_handed_over, leaves, program.jaxpr.in_avals, program.donated)]
         results = map(to_jax_array, program.function(*arrays), program.jaxpr.out_avals)
         return jax.tree.unflatten(program.structure, results)
@@ -195,23 +196,36 @@ class LimitedFunction:
         return f"<limited {named(self._function)}>"
 
 
+def _check_given(leaves: Sequence[Any], donated: Sequence[bool]) -> None:
+    """Raise where an argument has no data, before any that is donated is taken."""
+    gone = [id(leaf) for leaf, is_donated in zip(leaves, donated, strict=True) if is_donated]
+    for leaf in leaves:
+        if isinstance(leaf, jax.ShapeDtypeStruct):
+            raise ArgumentError(
+                f"cannot run on {leaf!r}: it has no data",
+                mend="pass an array, or use .plan(...) for types",
+            )
+        if not isinstance(leaf, jax.Array):
+            continue
+        is_twice = id(leaf) in gone and sum(other is leaf for other in leaves) > 1
+        if leaf.is_deleted() or is_twice:
+            why = (
+                "is given twice, once to be donated"
+                if is_twice
+                else "was donated before, or deleted"
+            )
+            raise ArgumentError(
+                f"an argument of {leaf.dtype}{list(leaf.shape)} {why}",
+                mend="pass an array that is there; x.copy() before x is donated",
+            )
+
+
 def _handed_over(leaf: Any, aval: Any, donated: bool) -> Array:
     """Return an argument as an array of ours; one that is donated is gone then."""
-    if isinstance(leaf, jax.ShapeDtypeStruct):
-        raise ArgumentError(
-            f"cannot run on {leaf!r}: it has no data",
-            mend="pass an array, or use .plan(...) for types",
-        )
     if not isinstance(leaf, jax.Array):
         with jax.ensure_compile_time_eval():  # Also in a function that JAX traces.
             leaf = jax.numpy.asarray(leaf, aval.dtype)
         return from_jax_array(leaf, private=donated)
-    if leaf.is_deleted():
-        raise ArgumentError(
-            f"an argument of {leaf.dtype}{list(leaf.shape)} is deleted: it was donated before, or "
-            "is given twice, once to be donated",
-            mend="pass an array that is there; x.copy() before x is donated",
-        )
     array = from_jax_array(leaf, private=donated)
     if donated:
         leaf.delete()
