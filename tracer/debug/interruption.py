@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 import threading
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
-from tracer import ops, tree
-from tracer.array.dispatch import apply_graph
-from tracer.array.trace import trace
-from tracer.array.weak import as_given
+from tracer import ops
+from tracer.debug.rewriting import rewritten
 from tracer.errors import DTypeError
-from tracer.ir import Builder, Graph, HostFunction, Node, Value, rebuild
+from tracer.ir import Builder, Graph, HostFunction, Node, Value, mapped_bodies, rebuild
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -78,32 +75,18 @@ def interruptible(fun: Callable[P, R]) -> Callable[P, R]:
 
     question = HostFunction(go_on, "debug.interruptible", (), stop)
 
-    @functools.wraps(fun)
-    def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        traced = trace(fun, args, kwargs, writes="refuse")
-        given = [as_given(leaf) for leaf in tree.leaves((args, kwargs))]
-        graph = _asking(traced.graph, question)
-        result: R = traced.result(apply_graph(graph, [*given, *traced.captured]))
-        return result
-
-    return run
+    return rewritten(fun, lambda graph: _asking(graph, question))
 
 
 def _asking(graph: Graph, question: HostFunction) -> Graph:
     """Return the graph with a question in each step of its loops."""
 
     def rewrite(builder: Builder, node: Node, operands: tuple[Value, ...]) -> Any:
-        if not node.bodies:
-            return None
-        changed: dict[str, Any] = {}
-        for key, bodies in node.bodies.items():
-            if isinstance(bodies, tuple):
-                changed[key] = tuple(_asking(body, question) for body in bodies)
-            else:
-                body = _asking(bodies, question)
-                is_step = key == "body" and node.op is not None and node.op.invariants is not None
-                changed[key] = _with_question(body, question, node) if is_step else body
-        return builder.copy(node, operands, **changed)
+        changed = mapped_bodies(node, lambda body: _asking(body, question))
+        if "body" in node.bodies and node.op is not None and node.op.invariants is not None:
+            step = changed.get("body", node.bodies["body"])
+            changed["body"] = _with_question(step, question, node)
+        return builder.copy(node, operands, **changed) if changed else None
 
     return rebuild(graph, rewrite)
 

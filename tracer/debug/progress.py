@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import sys
 import time
@@ -11,12 +10,10 @@ from typing import Any, ParamSpec, Protocol, TypeVar
 
 import numpy as np
 
-from tracer import ops, tree
-from tracer.array.dispatch import apply_graph
-from tracer.array.trace import trace
-from tracer.array.weak import as_given
+from tracer import ops
+from tracer.debug.rewriting import rewritten
 from tracer.errors import ArgumentError, DTypeError
-from tracer.ir import Builder, Graph, HostFunction, Node, ShapeDtype, Value, rebuild
+from tracer.ir import Builder, Graph, HostFunction, Node, ShapeDtype, Value, mapped_bodies, rebuild
 from tracer.ops.helpers import scalar
 from tracer.terminal import TerminalLine
 
@@ -95,15 +92,7 @@ def progress(
         raise ArgumentError(f"progress: every={every!r}", mend="give a number of steps, 1 or more")
     counter = _Counter(every, report)
 
-    @functools.wraps(fun)
-    def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        traced = trace(fun, args, kwargs, writes="refuse")
-        given = [as_given(leaf) for leaf in tree.leaves((args, kwargs))]
-        graph = counter.counting(traced.graph, [])
-        result: R = traced.result(apply_graph(graph, [*given, *traced.captured]))
-        return result
-
-    return run
+    return rewritten(fun, lambda graph: counter.counting(graph, []))
 
 
 class _Counter:
@@ -125,12 +114,7 @@ class _Counter:
                 results, count = counted(node, operands, self._step(begin))
                 _call(end, count)
                 return results
-            changed = {
-                key: tuple(self.counting(body, loops) for body in bodies)
-                if isinstance(bodies, tuple)
-                else self.counting(bodies, loops)
-                for key, bodies in node.bodies.items()
-            }
+            changed = mapped_bodies(node, lambda body: self.counting(body, loops))
             return builder.copy(node, operands, **changed) if changed else None
 
         return rebuild(graph, rewrite)

@@ -18,6 +18,7 @@ from tracer.ir.graph import (
     current_builder,
     is_building,
     map_bodies,
+    mapped_bodies,
     param_key,
     rebuild,
 )
@@ -68,6 +69,7 @@ __all__ = [
     "is_building",
     "keeps_order",
     "map_bodies",
+    "mapped_bodies",
     "param_key",
     "parse_graph",
     "print_graph",

@@ -385,19 +385,23 @@ def rebuild(
     return builder.finish([mapping[v] for v in graph.outputs]) if changed else graph
 
 
+def mapped_bodies(node: Node, transform: Callable[[Graph], Graph]) -> dict[str, Any]:
+    """Return the parameters of a node whose bodies `transform` changes, changed."""
+    changed: dict[str, Any] = {}
+    for key, bodies in node.bodies.items():
+        many = bodies if isinstance(bodies, tuple) else (bodies,)
+        new = tuple([transform(body) for body in many])
+        if any(after is not before for after, before in zip(new, many, strict=True)):
+            changed[key] = new if isinstance(bodies, tuple) else new[0]
+    return changed
+
+
 def map_bodies(graph: Graph, transform: Callable[[Graph], Graph]) -> Graph:
     """Return the graph with `transform` applied to the bodies of its loops and branches.
 
     A body keeps its signature. The graph itself comes back when no body changes.
     """
-    changes: dict[Node, dict[str, Any]] = {}
-    for node in graph.nodes:
-        for key, bodies in node.bodies.items():
-            many = bodies if isinstance(bodies, tuple) else (bodies,)
-            new = tuple([transform(body) for body in many])
-            if any(after is not before for after, before in zip(new, many, strict=True)):
-                value = new if isinstance(bodies, tuple) else new[0]
-                changes.setdefault(node, {})[key] = value
+    changes = {node: new for node in graph.nodes if (new := mapped_bodies(node, transform))}
 
     def rewrite(
         builder: Builder, node: Node, operands: tuple[Value, ...]

@@ -21,6 +21,7 @@ from tracer.ir import (
     ShapeDtype,
     Value,
     map_bodies,
+    mapped_bodies,
     rebuild,
 )
 from tracer.ops.batch_control import batch_call, batch_custom_jvp_call, batch_custom_vjp_call
@@ -185,22 +186,9 @@ def _without_linear_calls(rule: Graph, first: int) -> Graph:
             return None
         if _is_call(node):
             return inline(_without_calls(node.params["body"]), operands)
-        bodies = {
-            key: tuple(map(_without_calls, body))
-            if isinstance(body, tuple)
-            else _without_calls(body)
-            for key, body in node.bodies.items()
-        }
-        return builder.copy(node, tuple(operands), **bodies)
+        return builder.copy(node, tuple(operands), **mapped_bodies(node, _without_calls))
 
     return rebuild(rule, rewrite)
-
-
-def _bodies_without_calls(node: Node) -> dict[str, Any]:
-    return {
-        key: tuple(map(_without_calls, body)) if isinstance(body, tuple) else _without_calls(body)
-        for key, body in node.bodies.items()
-    }
 
 
 def _without_calls(graph: Graph) -> Graph:

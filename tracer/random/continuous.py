@@ -34,6 +34,16 @@ def float_dtype(name: str, dtype: Any) -> Dtype:
     return wanted
 
 
+def of_one_shape(dtype: Dtype, shape: Any, *parameters: ArrayLike) -> tuple[Array, ...]:
+    """Return parameters in a dtype, broadcast to the shape of the result; None: to one another."""
+    arrays = [as_array(parameter).astype(dtype) for parameter in parameters]
+    if shape is None:
+        sizes = broadcast_shapes(*(array.shape for array in arrays))
+    else:
+        sizes = checked_shape(shape)
+    return tuple(broadcast_to(array, sizes) for array in arrays)
+
+
 def uniform(
     key: ArrayLike,
     shape: Any = (),

@@ -16,8 +16,7 @@ from tracer.numpy.creation import checked_shape, zeros
 from tracer.numpy.elementwise import exp, log, log1p, logaddexp, sqrt, where
 from tracer.numpy.logic import logical_and, logical_not, logical_or
 from tracer.numpy.reductions import all
-from tracer.numpy.shaping import broadcast_shapes, broadcast_to
-from tracer.random.continuous import float_dtype, normal, uniform
+from tracer.random.continuous import float_dtype, normal, of_one_shape, uniform
 from tracer.random.threefry import checked_key, fold_in, split
 from tracer.scipy.special import logsumexp
 
@@ -48,14 +47,12 @@ def gamma(key: ArrayLike, a: ArrayLike, shape: Any = None, dtype: Any = float) -
 def loggamma(key: ArrayLike, a: ArrayLike, shape: Any = None, dtype: Any = float) -> Array:
     """Return logarithms of gamma numbers, exact where those would underflow; see `gamma`."""
     wanted = float_dtype("gamma", dtype)
-    parameter = as_array(a).astype(wanted)
-    sizes = parameter.shape if shape is None else checked_shape(shape)
-    parameter = broadcast_to(parameter, sizes)
+    (parameter,) = of_one_shape(wanted, shape, a)
     boost_key, loop_key = split(checked_key(key))
     # Of a parameter below 1 a sample is that of a + 1 times u ** (1 / a).
     is_small = parameter < 1
     main = _log_large(loop_key, where(is_small, parameter + 1, parameter))
-    unit = uniform(boost_key, sizes, wanted)
+    unit = uniform(boost_key, parameter.shape, wanted)
     boost = where(is_small, log1p(-unit) / where(is_small, parameter, 1), 0)
     return main + as_array(boost)
 
@@ -92,11 +89,10 @@ def beta(
 ) -> Array:
     """Return numbers of the beta distribution; see `gamma` for the parameters."""
     wanted = float_dtype("beta", dtype)
-    first, second = as_array(a).astype(wanted), as_array(b).astype(wanted)
-    sizes = broadcast_shapes(first.shape, second.shape) if shape is None else checked_shape(shape)
+    first, second = of_one_shape(wanted, shape, a, b)
     keys = split(key)
-    log_a = loggamma(keys[0], first, sizes, wanted)
-    log_b = loggamma(keys[1], second, sizes, wanted)
+    log_a = loggamma(keys[0], first, None, wanted)
+    log_b = loggamma(keys[1], second, None, wanted)
     return exp(log_a - logaddexp(log_a, log_b))
 
 

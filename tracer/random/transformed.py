@@ -8,35 +8,20 @@ import numpy as np
 
 from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_array
-from tracer.array.promotion import Dtype, finfo
+from tracer.array.promotion import finfo
 from tracer.errors import ArgumentError, DTypeError, ShapeError
 from tracer.ir import as_dtype
 from tracer.numpy.creation import checked_shape
 from tracer.numpy.elementwise import exp, log, log1p, sqrt, where
 from tracer.numpy.linalg import cholesky, eigh, svd
 from tracer.numpy.rounding import floor
-from tracer.numpy.shaping import broadcast_shapes, broadcast_to
-from tracer.random.continuous import exponential, float_dtype, normal, uniform
+from tracer.numpy.shaping import broadcast_shapes
+from tracer.random.continuous import exponential, float_dtype, normal, of_one_shape, uniform
 from tracer.random.discrete import rademacher
 from tracer.random.gamma import gamma, loggamma
 from tracer.random.threefry import split
 
 _METHODS = ("cholesky", "eigh", "svd")
-
-
-def _of_one_shape(dtype: Dtype, shape: Any, *parameters: ArrayLike) -> tuple[Array, ...]:
-    """Return parameters in a dtype, broadcast to the shape of the result."""
-    arrays = [as_array(parameter).astype(dtype) for parameter in parameters]
-    sizes = broadcast_shapes(*(array.shape for array in arrays))
-    if shape is not None:
-        wanted = checked_shape(shape)
-        if broadcast_shapes(sizes, wanted) != wanted:
-            raise ShapeError(
-                f"parameters of shape {sizes} and shape={wanted} do not fit",
-                mend="the parameters are broadcast to the shape of the result",
-            )
-        sizes = wanted
-    return tuple(broadcast_to(array, sizes) for array in arrays)
 
 
 def _positive(key: ArrayLike, like: Array) -> Array:
@@ -48,7 +33,7 @@ def _positive(key: ArrayLike, like: Array) -> Array:
 def chisquare(key: ArrayLike, df: ArrayLike, shape: Any = None, dtype: Any = float) -> Array:
     """Return sums of the squares of `df` normal numbers; see `gamma`."""
     wanted = float_dtype("chisquare", dtype)
-    (freedom,) = _of_one_shape(wanted, shape, df)
+    (freedom,) = of_one_shape(wanted, shape, df)
     return 2 * gamma(key, freedom / 2, freedom.shape, wanted)
 
 
@@ -57,7 +42,7 @@ def f(
 ) -> Array:
     """Return numbers of the F distribution with two degrees of freedom; see `gamma`."""
     wanted = float_dtype("f", dtype)
-    above, below = _of_one_shape(wanted, shape, dfnum, dfden)
+    above, below = of_one_shape(wanted, shape, dfnum, dfden)
     keys = split(key)
     logs = [
         loggamma(k, freedom / 2, freedom.shape, wanted) - log(freedom)
@@ -69,7 +54,7 @@ def f(
 def t(key: ArrayLike, df: ArrayLike, shape: Any = None, dtype: Any = float) -> Array:
     """Return numbers of Student's t distribution with `df` degrees of freedom; see `gamma`."""
     wanted = float_dtype("t", dtype)
-    (freedom,) = _of_one_shape(wanted, shape, df)
+    (freedom,) = of_one_shape(wanted, shape, df)
     keys = split(key)
     half = freedom / 2
     spread = sqrt(half / gamma(keys[1], half, half.shape, wanted))
@@ -124,7 +109,7 @@ def lognormal(
 ) -> Array:
     """Return numbers whose logarithms are normal with the standard deviation `sigma`."""
     wanted = float_dtype("lognormal", dtype)
-    (deviation,) = _of_one_shape(wanted, shape, sigma)
+    (deviation,) = of_one_shape(wanted, shape, sigma)
     return exp(normal(key, deviation.shape, wanted) * deviation)
 
 
@@ -142,7 +127,7 @@ def double_sided_maxwell(
     The result has `shape`, then the shape of the parameters.
     """
     wanted = float_dtype("double_sided_maxwell", dtype)
-    centre, width = _of_one_shape(wanted, None, loc, scale)
+    centre, width = of_one_shape(wanted, None, loc, scale)
     sizes = (*checked_shape(shape), *centre.shape)
     keys = split(key)
     signs = rademacher(keys[1], sizes, wanted)
@@ -152,14 +137,14 @@ def double_sided_maxwell(
 def pareto(key: ArrayLike, b: ArrayLike, shape: Any = None, dtype: Any = float) -> Array:
     """Return numbers above 1 with the density b / x ** (b + 1)."""
     wanted = float_dtype("pareto", dtype)
-    (power,) = _of_one_shape(wanted, shape, b)
+    (power,) = of_one_shape(wanted, shape, b)
     return exp(exponential(key, power.shape, wanted) / power)
 
 
 def rayleigh(key: ArrayLike, scale: ArrayLike, shape: Any = None, dtype: Any = float) -> Array:
     """Return the lengths of vectors of two normal numbers, times `scale`."""
     wanted = float_dtype("rayleigh", dtype)
-    (width,) = _of_one_shape(wanted, shape, scale)
+    (width,) = of_one_shape(wanted, shape, scale)
     return width * sqrt(-2 * log(_positive(key, width)))
 
 
@@ -173,7 +158,7 @@ def triangular(
 ) -> Array:
     """Return numbers from `left` to `right`, whose density rises up to `mode` and then falls."""
     wanted = float_dtype("triangular", dtype)
-    low, peak, high = _of_one_shape(wanted, shape, left, mode, right)
+    low, peak, high = of_one_shape(wanted, shape, left, mode, right)
     unit = uniform(key, low.shape, wanted)
     rising = low + sqrt(unit * (high - low) * (peak - low))
     falling = high - sqrt((1 - unit) * (high - low) * (high - peak))
@@ -190,7 +175,7 @@ def wald(key: ArrayLike, mean: ArrayLike, shape: Any = None, dtype: Any = float)
     The American Statistician 30(2), 1976.
     """
     wanted = float_dtype("wald", dtype)
-    (centre,) = _of_one_shape(wanted, shape, mean)
+    (centre,) = of_one_shape(wanted, shape, mean)
     keys = split(key)
     square = normal(keys[0], centre.shape, wanted) ** 2
     unit = uniform(keys[1], centre.shape, wanted)
@@ -236,7 +221,7 @@ def geometric(key: ArrayLike, p: ArrayLike, shape: Any = None, dtype: Any = int)
     wanted = as_dtype(dtype)
     if wanted.kind not in "iu":
         raise DTypeError(f"geometric does not make dtype {wanted}", mend="use an integer dtype")
-    (chance,) = _of_one_shape(np.dtype(np.float64), shape, p)
+    (chance,) = of_one_shape(np.dtype(np.float64), shape, p)
     return (floor(log(_positive(key, chance)) / log1p(-chance)) + 1).astype(wanted)
 
 

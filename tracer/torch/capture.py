@@ -30,7 +30,12 @@ from tracer.errors import UnsupportedError
 from tracer.torch.decompositions import decompositions
 from tracer.torch.derivatives import is_backward
 from tracer.torch.draws import Draw, Seeds, draw_of, firsts, is_draw
-from tracer.torch.effects import RefusingData, refuse_assignments, refuse_reshaping
+from tracer.torch.effects import (
+    RefusingData,
+    is_reshaping,
+    refuse_assignments,
+    refuse_reshaping,
+)
 from tracer.torch.equalities import Equalities
 from tracer.torch.failures import in_our_words
 from tracer.torch.guards import ModuleState, watching_modules
@@ -122,7 +127,9 @@ class _Found:
 
     def keep_axes(self, func: Any, args: Any) -> None:
         """Refuse ops that change the axes or the memory of a tensor of the caller's."""
-        if args and any(args[0] is x for x in (*self.given, *self.stand_ins.values())):
+        if not is_reshaping(func):
+            return
+        if any(args[0] is x for x in (*self.given, *self.stand_ins.values())):
             refuse_reshaping(func)
 
     def discover(self, tensor: torch.Tensor) -> torch.Tensor:

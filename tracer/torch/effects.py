@@ -29,15 +29,20 @@ class RefusingData(TorchFunctionMode):  # type: ignore[misc] # Any where torch i
         return func(*args, **(kwargs or {}))
 
 
+def is_reshaping(func: Any) -> bool:
+    """Tell whether an op changes the axes or the memory of its first operand."""
+    tags = getattr(func, "tags", ())
+    return torch.Tag.inplace_view in tags and func.overloadpacket.__name__ != "detach_"
+
+
 def refuse_reshaping(func: Any) -> None:
-    """Raise where an op changes the axes or the memory of a tensor that is not the function's."""
-    tags, name = getattr(func, "tags", ()), func.overloadpacket.__name__
-    if torch.Tag.inplace_view in tags and name != "detach_":
-        raise UnsupportedError(
-            f"{name} of a tensor that the function was given or closes over",
-            mend=f"use {name.rstrip('_')} and its result, or x = x.clone() first",
-            where=current_source(),
-        )
+    """Raise the error of such an op on a tensor that is not the function's."""
+    name = func.overloadpacket.__name__
+    raise UnsupportedError(
+        f"{name} of a tensor that the function was given or closes over",
+        mend=f"use {name.rstrip('_')} and its result, or x = x.clone() first",
+        where=current_source(),
+    )
 
 
 def refuse_assignments(

@@ -71,7 +71,7 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     >>> [float(g) for g in pull_back(1.0)]
     [5.0, 2.0]
     """
-    linear = _Linearized("vjp", fun, primals, has_aux)
+    linear = _Linearized("vjp", fun, primals, has_aux, pull_back)
 
     def pull(cotangent: Any) -> tuple[Any, ...]:
         given = linear.result_tangents("the pull-back of vjp", cotangent)
@@ -182,7 +182,12 @@ class _Linearized:
     """A function, evaluated at a point, with what its derivative there needs."""
 
     def __init__(
-        self, name: str, fun: Callable[..., Any], primals: Sequence[Any], has_aux: bool
+        self,
+        name: str,
+        fun: Callable[..., Any],
+        primals: Sequence[Any],
+        has_aux: bool,
+        differentiate: Callable[..., PullBack] = linearized,
     ) -> None:
         check_callable(name, fun)
         checked = with_array_results(name, fun, has_aux)
@@ -190,8 +195,7 @@ class _Linearized:
         self._count = value_leaves(self.traced)
         self._wrt = _inexact(self.traced.graph.input_types[: self.traced.leaves])
         self._seeds = _inexact(self.traced.graph.output_types[: self._count])
-        halves = pull_back if name == "vjp" else linearized
-        self.halves: PullBack = halves(self.traced.graph, self._wrt, self._seeds)
+        self.halves = differentiate(self.traced.graph, self._wrt, self._seeds)
         results = self.traced.run(self.halves.forward)
         own = len(self.traced.graph.outputs)
         self.value, self.aux = self.traced.result(results)

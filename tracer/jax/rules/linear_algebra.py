@@ -76,12 +76,9 @@ def pivots_to_permutation(equation: Equation, pivots: Array) -> Array:
 
 @rule("qr")
 def qr(equation: Equation, a: Array) -> Sequence[Array]:
-    """Factor into Q and R."""
-    full = bool(equation.params["full_matrices"])
-    if not equation.params.get("pivoting"):
-        return apply_many(ops.qr, a, full_matrices=full)
-    moved, order = householder.pivoted(a)
-    return [*apply_many(ops.qr, moved, full_matrices=full), order]
+    """Factor into Q and R, with pivots where they are asked for."""
+    full, pivoting = equation.params["full_matrices"], equation.params.get("pivoting", False)
+    return lax.linalg.qr(a, pivoting=pivoting, full_matrices=full)
 
 
 @rule("eigh")
