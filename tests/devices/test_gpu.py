@@ -39,6 +39,39 @@ arguments = sum(leaf.nbytes for leaf in tracer.tree.leaves(inputs))
 print(json.dumps([peak - before + arguments, plan.limit_bytes, plan.compiled_bytes]))
 """
 
+_OURS = """
+import numpy, tracer, tracer.numpy as tnp
+x = tnp.arange(4.0, device="gpu:0")
+assert numpy.array_equal(x @ x, 14)
+"""
+_JAX = """
+import jax, jax.numpy as jnp
+assert jax.devices()[0].platform == "gpu", jax.devices()
+assert jnp.arange(4.0) @ jnp.arange(4.0) == 14
+"""
+_TORCH = """
+import torch
+y = torch.arange(4.0, device="cuda")
+assert y @ y == 14
+"""
+_JAX_LIMITED = """
+import jax, jax.numpy as jnp, tracer.jax
+x, v = jnp.linspace(0, 1, 20_000), jnp.ones(20_000)
+f = lambda x, v: jnp.exp(-((x[:, None] - x[None, :]) ** 2)) @ v
+limited = tracer.jax.limit(f, memory_limit="16MB")
+for device in (jax.devices()[0], jax.devices("cpu")[0]):
+    a, b = jax.device_put(x[:2000], device), jax.device_put(v[:2000], device)
+    found = limited(a, b)
+    assert found.devices() == {device}, found.devices()
+    assert jnp.allclose(found, f(a, b), rtol=1e-4)
+assert jnp.allclose(limited(x, v), f(x, v), rtol=1e-4)
+inside = jax.jit(jax.value_and_grad(lambda x: limited(x, v).sum()))
+value, gradient = inside(x)
+wanted = jax.value_and_grad(lambda x: f(x, v).sum())(x)
+assert jnp.allclose(value, wanted[0], rtol=1e-4)
+assert jnp.allclose(gradient, wanted[1], rtol=1e-3, atol=1e-2)
+"""
+
 
 def test_the_gpu_is_found_and_preferred() -> None:
     assert tracer.devices("gpu")
@@ -78,6 +111,28 @@ def test_the_devices_counter_keeps_the_limit(name: str) -> None:
     peak, limit, counted = json.loads(done.stdout.splitlines()[-1])
     assert counted <= limit
     assert peak <= limit
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("parts", [(_OURS, _JAX), (_JAX, _OURS), (_JAX_LIMITED,)])
+def test_jax_uses_the_same_gpu(parts: tuple[str, ...]) -> None:
+    pytest.importorskip("jax")
+    _run(parts)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("parts", [(_OURS, _TORCH), (_TORCH, _OURS)])
+def test_torch_uses_the_same_gpu(parts: tuple[str, ...]) -> None:
+    pytest.importorskip("torch")
+    _run(parts)
+
+
+def _run(parts: tuple[str, ...]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-X", "faulthandler", "-c", "".join(parts)],
+        cwd=ROOT, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])

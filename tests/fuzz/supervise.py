@@ -106,7 +106,12 @@ class Worker:
             self.stop()
         if self.process is None:
             self.asked, self.read = 0, b""
-            environment = {**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"}
+            paths = (str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")]))
+            environment = {
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join(paths),
+                "TF_CPP_MIN_LOG_LEVEL": "3",
+            }
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "tests.fuzz.worker"],
                 cwd=ROOT,

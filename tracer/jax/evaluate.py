@@ -42,11 +42,14 @@ class Evaluator:
         A policy of `jax.checkpoint`: what it says to keep is named `SAVED`.
     order : int
         How many custom rules this is within: a rule may use the function that it belongs to.
+    device : jax.Device, optional
+        Where arrays that functions close over are moved; None leaves them where they are.
     """
 
     is_differentiated: bool
     policy: Any = None
     order: int = 0
+    device: Any = None
     _constants: dict[int, tuple[Any, Array]] = field(default_factory=dict)
 
     def run(self, closed: Any, arrays: Sequence[Array]) -> list[Array]:
@@ -72,7 +75,7 @@ class Evaluator:
         """Return an array that the function closes over: an input of the program."""
         known = self._constants.get(id(value))
         if known is None:
-            known = self._constants[id(value)] = (value, from_jax_array(value))
+            known = self._constants[id(value)] = (value, from_jax_array(value, self.device))
         return known[1]
 
     def _apply(self, equation: Any, operands: Sequence[Array]) -> Sequence[Array]:

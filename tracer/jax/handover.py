@@ -6,7 +6,7 @@ Only dtypes that DLPack does not have, and arrays of a device that tracer does n
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax
@@ -24,13 +24,54 @@ def words_of(value: Any) -> Any:
     return jax.random.key_data(value) if is_key(value.dtype) else value
 
 
-def from_jax_array(value: Any, *, private: bool = False) -> Array:
+def device_of(leaves: Iterable[Any], name: str) -> Any:
+    """Return JAX's device that `jax.jit` would run a function with these arguments on.
+
+    Raises
+    ------
+    UnsupportedError
+        They were put on several devices.
+    """
+    put = [x for x in leaves if isinstance(x, jax.Array) and x.committed]
+    devices = {device for x in put for device in x.devices()}
+    if len(devices) > 1:
+        raise UnsupportedError(
+            f"{name}, whose arguments are on several devices "
+            f"({', '.join(sorted(map(str, devices)))})",
+            mend="put them on one device: jax.device_put(x, jax.devices()[0])",
+        )
+    return devices.pop() if devices else _default_device()
+
+
+def _default_device() -> Any:
+    chosen = jax.config.jax_default_device
+    if chosen is None or isinstance(chosen, str):
+        return jax.local_devices(backend=chosen)[0]
+    return chosen
+
+
+def place_of(device: Any) -> Any:
+    """Return tracer's device for one of JAX's.
+
+    Raises
+    ------
+    DeviceError
+        tracer does not use it.
+    """
+    with jax.ensure_compile_time_eval():
+        there = jax.device_put(jax.numpy.zeros(()), device)
+    return get_evaluator().place_of(there.__dlpack_device__())
+
+
+def from_jax_array(value: Any, device: Any = None, *, private: bool = False) -> Array:
     """Return an array of tracer with the data of a jax.Array, or of anything like one.
 
     Parameters
     ----------
     value : jax.Array, ndarray or number
         What the caller has; it is never written to.
+    device : jax.Device, optional
+        Where it is wanted: it is copied there where it is elsewhere.
     private : bool
         Copy it, so that the memory can be given away.
 
@@ -48,9 +89,12 @@ def from_jax_array(value: Any, *, private: bool = False) -> Array:
             f"an array spread over {len(array.devices())} devices ({array.sharding})",
             mend="put it on one device: jax.device_put(x, jax.devices()[0])",
         )
+    if device is not None and device not in array.devices():
+        array = jax.device_put(array, device)
     if private:
         return from_host(np.asarray(array))
-    return get_evaluator().share(array)
+    # The program runs in a client of its own, which does not know what JAX still computes.
+    return get_evaluator().share(array.block_until_ready())
 
 
 def to_jax_array(array: Array, aval: Any) -> Any:

@@ -53,10 +53,11 @@ class Inside:
 
     def _call_back(self, *arrays: Any) -> tuple[Any, ...]:
         """Compile now, and run when JAX's program runs."""
-        program, results = self.limited.program_of(*map(_struct, arrays))
+        program, place, results = self.limited.program_of(*map(_struct, arrays))
 
         def run(*values: Any) -> tuple[Any, ...]:
-            return tuple(map(np.asarray, program(*map(_shared, values))))
+            arrays = [_shared(value, place) for value in values]
+            return tuple(map(np.asarray, program(*arrays)))
 
         return jax.pure_callback(run, results, *arrays, vmap_method="sequential")  # type: ignore[no-any-return]
 
@@ -108,10 +109,15 @@ def _struct(array: Any) -> Any:
     return jax.ShapeDtypeStruct(array.shape, array.dtype)
 
 
-def _shared(value: Any) -> Array:
-    """Return an array in the memory of what a callback is given; JAX must not be called in it."""
+def _shared(value: Any, place: Any) -> Array:
+    """Return an array in the memory of what a callback is given; JAX must not be called in it.
+
+    JAX gives callbacks arrays on the host: where the program runs elsewhere, they are copied.
+    """
     if isinstance(value, jax.Array):
-        return get_evaluator().share(value)
+        evaluator = get_evaluator()
+        if evaluator.place_of(value.__dlpack_device__()) == place:
+            return evaluator.share(value)
     return from_host(np.asarray(value))
 
 

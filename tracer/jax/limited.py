@@ -18,7 +18,7 @@ from tracer.compilation.statics import Statics, bound, resolve_statics
 from tracer.errors import ArgumentError, DTypeError, TracerError, UnsupportedError
 from tracer.jax.check import compare
 from tracer.jax.evaluate import Evaluator, check_supported
-from tracer.jax.handover import from_jax_array, to_jax_array, words_of
+from tracer.jax.handover import device_of, from_jax_array, place_of, to_jax_array, words_of
 from tracer.jax.inside import Flat, Inside, kind_of
 from tracer.jax.sources import current_source, is_users
 from tracer.jax.tracing import is_tracing, jitted_with, trace
@@ -31,9 +31,10 @@ Positions = int | Sequence[int]
 
 @dataclass(frozen=True)
 class _Program:
-    """What is kept for one trace of JAX's."""
+    """What is kept for one trace of JAX's, on one of its devices."""
 
     jaxpr: Any
+    device: Any
     function: CompiledFunction
     donated: tuple[bool, ...]
     structure: Any
@@ -63,7 +64,7 @@ class LimitedFunction:
             donate_argnums=donated[0] or None,
             donate_argnames=donated[1] or None,
         )
-        self._programs: dict[int, _Program] = {}
+        self._programs: dict[tuple[int, Any], _Program] = {}
         self._insides: dict[Any, tuple[Flat, Inside]] = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -73,7 +74,12 @@ class LimitedFunction:
             return self._call_inside(args, kwargs)
         program = self._program(args, kwargs)
         _check_given(leaves, program.donated)
-        arrays = [*map(_handed_over, leaves, program.jaxpr.in_avals, program.donated)]
+        arrays = [
+            _handed_over(leaf, aval, donated, program.device)
+            for leaf, aval, donated in zip(
+                leaves, program.jaxpr.in_avals, program.donated, strict=True
+            )
+        ]
         results = map(to_jax_array, program.function(*arrays), program.jaxpr.out_avals)
         return jax.tree.unflatten(program.structure, results)
 
@@ -99,8 +105,8 @@ class LimitedFunction:
     def _with_same_options(self, function: Callable[..., Any]) -> LimitedFunction:
         return LimitedFunction(function, self._options, Statics(), ((), ()))
 
-    def program_of(self, *types: Any) -> tuple[CompiledFunction, tuple[Any, ...]]:
-        """Return the program for types, compiled, and the types of its results."""
+    def program_of(self, *types: Any) -> tuple[CompiledFunction, Any, tuple[Any, ...]]:
+        """Return the program for types, compiled, its device, and the types of its results."""
         program = self._program(types, {})
         try:
             self.plan(*types)
@@ -109,7 +115,7 @@ class LimitedFunction:
                 error.where = current_source()
             raise
         results = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in program.jaxpr.out_avals]
-        return program.function, tuple(results)
+        return program.function, place_of(program.device), tuple(results)
 
     def plan(self, *args: Any, **kwargs: Any) -> Plan:
         """Return the plan for these arguments (arrays or `jax.ShapeDtypeStruct`); runs nothing.
@@ -142,29 +148,36 @@ class LimitedFunction:
 
     def _program(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Program:
         traced = trace(self._jitted, args, kwargs)
-        program = self._programs.get(id(traced.jaxpr))
+        device = device_of(self._leaves(args, kwargs), named(self._function))
+        program = self._programs.get((id(traced.jaxpr), device))
         if program is None:
-            program = self._built(traced, args, kwargs)
+            program = self._built(traced, device, args, kwargs)
             # JAX keeps one jaxpr for a signature; holding it here keeps its id its own.
-            self._programs[id(traced.jaxpr)] = program
+            self._programs[id(traced.jaxpr), device] = program
         return program
 
-    def _built(self, traced: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Program:
+    def _built(
+        self, traced: Any, device: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> _Program:
         closed = traced.jaxpr
         check_supported(closed)
         donated = tuple(bool(info.donated) for info in jax.tree.leaves(traced.args_info))
 
         def run(*arrays: Any) -> Any:
-            return tuple(Evaluator(is_differentiated=False).run(closed, arrays))
+            return tuple(Evaluator(is_differentiated=False, device=device).run(closed, arrays))
 
         run.__name__ = run.__qualname__ = named(self._function)
         positions = tuple(i for i, is_donated in enumerate(donated) if is_donated)
         compiled = compile_imported(
-            run, self._donatable(args, kwargs), donate_argnums=positions, **self._options
+            run,
+            self._donatable(args, kwargs),
+            donate_argnums=positions,
+            device=place_of(device),
+            **self._options,
         )
         if positions:  # A program that cannot be made leaves what is donated to it alone.
             compiled.plan(*(physical_type(aval, None) for aval in closed.in_avals))
-        return _Program(closed, compiled, donated, jax.tree.structure(traced.out_info))
+        return _Program(closed, device, compiled, donated, jax.tree.structure(traced.out_info))
 
     def _donatable(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Donatable]:
         """Return the arguments of a call that are not static, each with its leaves."""
@@ -220,13 +233,13 @@ def _check_given(leaves: Sequence[Any], donated: Sequence[bool]) -> None:
             )
 
 
-def _handed_over(leaf: Any, aval: Any, donated: bool) -> Array:
+def _handed_over(leaf: Any, aval: Any, donated: bool, device: Any) -> Array:
     """Return an argument as an array of ours; one that is donated is gone then."""
     if not isinstance(leaf, jax.Array):
         with jax.ensure_compile_time_eval():  # Also in a function that JAX traces.
             leaf = jax.numpy.asarray(leaf, aval.dtype)
-        return from_jax_array(leaf, private=donated)
-    array = from_jax_array(leaf, private=donated)
+        return from_jax_array(leaf, device, private=donated)
+    array = from_jax_array(leaf, device, private=donated)
     if donated:
         leaf.delete()
     return array

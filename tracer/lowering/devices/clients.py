@@ -20,17 +20,17 @@ def _make_cpu_client() -> Any:
 
 
 def _make_gpu_client() -> Any:
-    plugins.load(plugins.plugin_of("gpu"))
-    return xla_client.make_c_api_client(
-        "cuda",
-        xla_client.generate_pjrt_gpu_plugin_options(),
-        processes.distributed_client(),
-    )
+    plugin = plugins.plugin_of("gpu")
+    plugins.load(plugin)
+    # jax and torch may have the same device in this process: memory is taken as it is needed.
+    options = {"preallocate": False, **xla_client.generate_pjrt_gpu_plugin_options()}
+    return xla_client.make_c_api_client(plugin.api, options, processes.distributed_client())
 
 
 def _make_tpu_client() -> Any:
-    plugins.load(plugins.plugin_of("tpu"))
-    return xla_client.make_c_api_client("tpu")
+    plugin = plugins.plugin_of("tpu")
+    plugins.load(plugin)
+    return xla_client.make_c_api_client(plugin.api)
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,8 @@ class Plugin:
     platform : str
         "gpu" or "tpu".
     api : str
-        The name under which XLA knows the plugin.
+        The name under which XLA keeps the plugin: ours, so that jax may load the same one under its
+        own, before or after.
     extra : str
         The extra of this package that installs it.
     wheels : tuple of str
@@ -246,7 +247,7 @@ def _no_variables() -> Mapping[str, str]:
 def _cuda(version: int) -> Plugin:
     return Plugin(
         platform="gpu",
-        api="cuda",
+        api="tracer_cuda",
         extra=f"cuda{version}",
         wheels=(f"jax-cuda{version}-pjrt", f"jax-cuda{version}-plugin"),
         package=f"jax_plugins.xla_cuda{version}",
@@ -260,7 +261,7 @@ def _cuda(version: int) -> Plugin:
 
 _TPU = Plugin(
     platform="tpu",
-    api="tpu",
+    api="tracer_tpu",
     extra="tpu",
     wheels=("libtpu",),
     package="libtpu",
