@@ -36,6 +36,7 @@ def test_without_a_gpu_the_command_says_what_is_missing(
     assert capsys.readouterr().out.startswith("skipped: there is no device 'gpu:0'")
 
 
+@pytest.mark.process
 @pytest.mark.gpu
 def test_a_gpu_is_seen() -> None:
     assert without_gpu() == ""

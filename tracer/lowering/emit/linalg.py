@@ -13,8 +13,11 @@ from tracer.lowering.emit.context import ModuleContext
 from tracer.lowering.emit.dialect import (
     broadcast_in_dim,
     compare,
+    complex_,
     convert,
+    imaginary_part,
     iota,
+    real_part,
     reshape,
     select,
     splat,
@@ -53,8 +56,8 @@ def linalg_dtype(
 def cholesky(b: ModuleContext, type: ShapeDtype, x: Operand) -> Operand:
     """Emit the lower Cholesky factor of the last two axes.
 
-    Only the lower triangle of `x` is read; the upper triangle of the result is zero. A matrix
-    that is not positive definite gives NaN.
+    Only the lower triangle of `x` is read, and of its diagonal the real part; the upper triangle of
+    the result is zero. A matrix that is not positive definite gives NaN.
     """
     if type.size == 0:
         return splat(b, 0, type)
@@ -62,8 +65,19 @@ def cholesky(b: ModuleContext, type: ShapeDtype, x: Operand) -> Operand:
     operand = convert(b, wide, x)
     if b.platform == "cpu":
         return convert(b, type, _lapack_cholesky(b, wide, operand))
+    if wide.dtype.kind == "c":
+        operand = _with_real_diagonal(b, operand)
     factor = Operand(hlo.cholesky(operand.raw, lower=ir.BoolAttr.get(True)))
     return convert(b, type, triangle(b, wide, factor, lower=True))
+
+
+def _with_real_diagonal(b: ModuleContext, x: Operand) -> Operand:
+    """Drop the imaginary part of the diagonal, which LAPACK does not read and cuSOLVER does."""
+    real = real_part(x)
+    rows = iota(b, x.type.with_dtype(_INT32), x.type.ndim - 2)
+    columns = iota(b, x.type.with_dtype(_INT32), x.type.ndim - 1)
+    is_diagonal = compare(b, "EQ", rows, columns)
+    return complex_(real, select(b, is_diagonal, splat(b, 0, real.type), imaginary_part(x)))
 
 
 def _lapack_cholesky(b: ModuleContext, type: ShapeDtype, x: Operand) -> Operand:

@@ -7,11 +7,19 @@ from typing import Any
 
 import numpy as np
 
+from tracer.errors import LoweringError
 from tracer.ir import ShapeDtype
 from tracer.lowering.emit.context import ModuleContext
-from tracer.lowering.emit.dialect import convert
+from tracer.lowering.emit.dialect import (
+    add,
+    complex_,
+    convert,
+    imaginary_part,
+    real_part,
+    subtract,
+)
 from tracer.lowering.emit.regions import Combiner, fill
-from tracer.lowering.emit.values import Operand, wide_dtype
+from tracer.lowering.emit.values import Operand, real_dtype, wide_dtype
 from tracer.lowering.shims import hlo, ir
 
 Padding = Sequence[tuple[int, int]]
@@ -46,6 +54,46 @@ def reduce_window(
 
 
 def convolution(
+    b: ModuleContext, type: ShapeDtype, x: Operand, y: Operand, **parameters: Any
+) -> Operand:
+    """Emit `convolution` with the full precision of the dtype; parameters as in the op record.
+
+    Narrow floats are summed in float32. GPUs have those of floats only: there complex ones are four
+    of their parts.
+
+    Raises
+    ------
+    LoweringError
+        A convolution of integers on a GPU.
+    """
+    wide = type.with_dtype(wide_dtype(type.dtype))
+    x, y = (convert(b, operand.type.with_dtype(wide.dtype), operand) for operand in (x, y))
+    if b.platform == "gpu" and wide.dtype.kind in "iu":
+        raise LoweringError(
+            f"there is no convolution of {type.dtype} on a GPU",
+            mend="convert to float64 and back, which is exact up to 2**53, or compile for a CPU",
+        )
+    if b.platform == "gpu" and wide.dtype.kind == "c":
+        return convert(b, type, _by_parts(b, wide, x, y, parameters))
+    return convert(b, type, _convolution(b, wide, x, y, **parameters))
+
+
+def _by_parts(
+    b: ModuleContext, type: ShapeDtype, x: Operand, y: Operand, parameters: dict[str, Any]
+) -> Operand:
+    part = type.with_dtype(real_dtype(type.dtype))
+
+    def emit(lhs: Operand, rhs: Operand) -> Operand:
+        return _convolution(b, part, lhs, rhs, **parameters)
+
+    x_real, x_imag, y_real, y_imag = (f(z) for z in (x, y) for f in (real_part, imaginary_part))
+    return complex_(
+        subtract(emit(x_real, y_real), emit(x_imag, y_imag)),
+        add(emit(x_real, y_imag), emit(x_imag, y_real)),
+    )
+
+
+def _convolution(
     b: ModuleContext,
     type: ShapeDtype,
     x: Operand,
@@ -62,12 +110,6 @@ def convolution(
     batch_group_count: int,
     window_reversal: bool = False,
 ) -> Operand:
-    """Emit `convolution` with the full precision of the dtype; axes as in the op record.
-
-    Narrow floats are summed in float32.
-    """
-    wide = type.with_dtype(wide_dtype(type.dtype))
-    x, y = (convert(b, operand.type.with_dtype(wide.dtype), operand) for operand in (x, y))
     outputs, inputs, *spatial = rhs_axes
     numbers = hlo.ConvDimensionNumbers.get(
         *(*lhs_axes[:2], list(lhs_axes[2:])),
@@ -76,7 +118,7 @@ def convolution(
     )
     highest = hlo.PrecisionAttr.get("HIGHEST")
     result = hlo.convolution(
-        b.tensor_type(wide),
+        b.tensor_type(type),
         x.raw,
         y.raw,
         numbers,
@@ -89,7 +131,7 @@ def convolution(
         window_reversal=[window_reversal] * len(spatial),
         precision_config=ir.ArrayAttr.get([highest, highest]),
     )
-    return convert(b, type, Operand(result))
+    return Operand(result)
 
 
 def _padding(padding: Padding) -> Any:
