@@ -61,6 +61,11 @@ def deep_network(x: Any, weights: Any) -> Any:
     return tracer.grad(loss)(weights)
 
 
+def chamfer(x: Any, y: Any) -> Any:
+    d = ((x[:, None] - y) ** 2).sum(-1)
+    return d.min(1).mean() + d.min(0).mean()
+
+
 def cartpole(_: Any) -> tuple[Any, ...]:
     return cartpole_programs.arrays(2048)
 
@@ -96,6 +101,9 @@ PASS_PROGRAMS: Mapping[str, LimitedProgram] = {
     "deep network, gradient": LimitedProgram(
         deep_network, lambda rng: (*normal((2000, 128))(rng), list(_small(*[(128, 128)] * 8))), 0.5
     ),
+    "Chamfer, gradient": LimitedProgram(tracer.grad(chamfer), normal((2000, 3), (2500, 3)), 1 / 50),
+    "sort of 1,000,000": LimitedProgram(tnp.sort, normal((1_000_000,))),
+    "inner product of 2,000,000": LimitedProgram(tnp.vdot, normal((2_000_000,), (2_000_000,))),
 }
 
 
