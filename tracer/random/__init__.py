@@ -7,8 +7,8 @@ limit has an array cut. So use a key once; `split` makes new ones.
 `key`, `split`, `fold_in`, `bits`, `uniform`, `randint`, `bernoulli` and `permutation` give the same
 bits as JAX with `jax_enable_x64` (and its default generator, partitionable threefry2x32). Functions
 that take a logarithm or an inverse error function (`normal`, `gumbel`, `exponential`,
-`categorical`, ...) agree with JAX up to its rounding. `gamma` and related functions have JAX's
-distributions but other numbers.
+`categorical`, ...) agree with JAX up to its rounding. `gamma`, `poisson`, `binomial` and
+related functions have JAX's distributions but other numbers.
 """
 
 from tracer.random.continuous import (
@@ -21,6 +21,7 @@ from tracer.random.continuous import (
     truncated_normal,
     uniform,
 )
+from tracer.random.counts import binomial, multinomial, poisson
 from tracer.random.discrete import (
     bernoulli,
     categorical,
@@ -55,6 +56,7 @@ __all__ = [
     "ball",
     "bernoulli",
     "beta",
+    "binomial",
     "bits",
     "categorical",
     "cauchy",
@@ -76,11 +78,13 @@ __all__ = [
     "logistic",
     "lognormal",
     "maxwell",
+    "multinomial",
     "multivariate_normal",
     "normal",
     "orthogonal",
     "pareto",
     "permutation",
+    "poisson",
     "rademacher",
     "randint",
     "rayleigh",
