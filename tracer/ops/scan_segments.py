@@ -15,6 +15,7 @@ from typing import Any
 
 from tracer import ops
 from tracer.ir import Builder, Graph, ShapeDtype, Value
+from tracer.ir.op import active_builder
 from tracer.ops.helpers import reshape
 from tracer.ops.rules import as_tuple
 
@@ -50,11 +51,12 @@ def segmented_scan(
     """Return the graph of a scan of `length` steps, in segments of `size` steps.
 
     The operands are those of the scan. The steps that are left over are those of the highest
-    indices, and make a scan of their own.
+    indices, and make a scan of their own. All of it has the source of the active builder: the
+    scan's.
     """
     params |= {"num_consts": num_consts, "num_carry": num_carry, "reverse": reverse}
     whole = length - length % size
-    with Builder() as builder:
+    with builder_at_source() as builder:
         inputs = [builder.input(type) for type in types]
         fixed, xs = inputs[:num_consts], inputs[num_consts + num_carry :]
         carry: Sequence[Value] = inputs[num_consts : num_consts + num_carry]
@@ -92,13 +94,20 @@ def _in_segments(
 
 def _segment(types: Sequence[ShapeDtype], size: int, params: dict[str, Any]) -> Graph:
     """Return the body of the outer scan: the inner one, as a checkpoint."""
-    with Builder() as builder:
+    with builder_at_source() as builder:
         inputs = [builder.input(type) for type in types]
         steps = builder.finish(as_tuple(ops.scan(*inputs, length=size, **params)))
-    with Builder() as builder:
+    with builder_at_source() as builder:
         inputs = [builder.input(type) for type in types]
         # No barrier: the second evaluation is in another loop than the first.
         return builder.finish(as_tuple(ops.checkpoint(*inputs, body=steps, prevent_cse=False)))
+
+
+def builder_at_source() -> Builder:
+    """Return a builder whose nodes have the source of the active one, and not the caller's line."""
+    builder = Builder()
+    builder.source = active_builder().source
+    return builder
 
 
 def _rows(x: Value, start: int, stop: int) -> Value:
@@ -118,4 +127,4 @@ def _joined(pieces: Sequence[Value]) -> Value:
     return pieces[0] if len(pieces) == 1 else ops.concatenate(*pieces, dimension=0)
 
 
-__all__ = ["segment_size", "segmented_scan"]
+__all__ = ["builder_at_source", "segment_size", "segmented_scan"]
