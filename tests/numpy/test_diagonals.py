@@ -51,7 +51,8 @@ def test_vectors_on_a_diagonal(rng: np.random.Generator) -> None:
     np.testing.assert_array_equal(part.multiply(2), x + np.diag(np.diag(x)))
     np.testing.assert_array_equal(tnp.diag(part.set(v)), v)
     integers = tnp.zeros((N, N), "int32").at[range(N), range(N)].set(2.7)
-    assert integers.dtype == np.int32 and int(integers.sum()) == 2 * N
+    assert integers.dtype == np.int32
+    assert int(integers.sum()) == 2 * N
     tracer.check_grads(lambda x, v: (x.at[range(N), range(N)].add(v) ** 2).sum(), (x, v), order=2)
     rows = tracer.vmap(lambda x, v: x.at[range(N), range(N)].set(v))(np.stack([x, x]), np.eye(2, N))
     np.testing.assert_array_equal(rows[1], np.where(np.eye(N), np.eye(2, N)[1], x))

@@ -150,3 +150,21 @@ def test_every_function_of_numpy_is_present_or_explained():
     assert all(f"`{name}` | yes" in listed for name in present)
     assert not [name for name in generate_surface.ABSENT if hasattr(tnp, name)]
     assert generate_surface.page()
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "mend"),
+    [
+        (tnp, "random", "tracer.random"),
+        (tnp, "savetxt", "NumPy's business"),
+        (tnp, "row_stack", "vstack"),
+        (tracer, "jit", "tracer.compile"),
+        (tracer, "tree_map", "tracer.tree.map"),
+    ],
+)
+def test_names_that_are_called_otherwise_here(module, name, mend):
+    with pytest.raises(tracer.MissingNameError, match=name) as caught:
+        getattr(module, name)
+    assert mend in caught.value.mend
+    assert not hasattr(module, name)
+    assert not hasattr(module, "no_such_name")

@@ -212,7 +212,7 @@ def fill_diagonal(a: Any, val: ArrayLike, wrap: bool = False) -> None:
         )
     values = as_array(val).ravel()
     if target.ndim == 2 and values.size == 1 and not (wrap and target.shape[0] > target.shape[1]):
-        target[eye(*target.shape, dtype=bool)] = reshape(values, ())
+        target[eye(target.shape[0], target.shape[1], dtype=bool)] = reshape(values, ())
         return
     step = 1 + int(np.cumprod(target.shape[:0:-1]).sum())
     end = target.size
