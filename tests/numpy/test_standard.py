@@ -168,3 +168,10 @@ def test_names_that_are_called_otherwise_here(module, name, mend):
     assert mend in caught.value.mend
     assert not hasattr(module, name)
     assert not hasattr(module, "no_such_name")
+
+
+@pytest.mark.parametrize("name", ["dot", "inner", "tensordot"])
+def test_shapes_that_do_not_fit_are_told_under_the_name_that_was_called(name):
+    arguments = (1,) if name == "tensordot" else ()
+    with pytest.raises(tracer.ShapeError, match=f"^{name}: shapes"):
+        getattr(tnp, name)(np.ones((2, 3)), np.ones((4, 5)), *arguments)
