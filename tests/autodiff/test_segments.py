@@ -58,6 +58,22 @@ def test_segments_have_the_source_of_their_scan() -> None:
     assert {node.source.function for node in loops if node.source is not None} == {"loss"}
 
 
+@pytest.mark.xla
+def test_a_refusal_names_the_lines_of_a_loop_in_segments() -> None:
+    def loss(start: Any) -> Any:
+        last, _ = tracer.scan(lambda u, _: (tnp.sin(u) * u, None), start, None, length=400)
+        return last.sum()
+
+    gradient = tracer.compile(tracer.value_and_grad(loss), memory_limit="2MB")
+    with pytest.raises(MemoryLimitError) as caught:
+        gradient.plan(tracer.ShapeDtype((10_000,), "float64"))
+    assert caught.value.where is not None
+    assert caught.value.where.function == "loss"
+    places = [line for line in caught.value.alive if "test_segments.py" in line]
+    assert places
+    assert not [line for line in places if "in test_a_refusal" in line]
+
+
 def every_node(graph: Graph) -> list[Node]:
     inside = [body for node in graph.nodes for body in node.body_graphs]
     return [*graph.nodes, *(node for body in inside for node in every_node(body))]

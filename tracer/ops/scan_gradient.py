@@ -16,8 +16,8 @@ from typing import Any
 from tracer import ops
 from tracer.ir import Graph, Node, Op, Value
 from tracer.ops.bodies import inline
-from tracer.ops.helpers import full
-from tracer.ops.scan_segments import builder_at_source, segment_size, segmented_scan
+from tracer.ops.helpers import builder_at_source, full
+from tracer.ops.scan_segments import segment_size, segmented_scan
 
 Cotangents = tuple[Value | None, ...]
 Flags = Sequence[bool]

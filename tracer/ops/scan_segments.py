@@ -14,9 +14,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from tracer import ops
-from tracer.ir import Builder, Graph, ShapeDtype, Value
-from tracer.ir.op import active_builder
-from tracer.ops.helpers import reshape
+from tracer.ir import Graph, ShapeDtype, Value
+from tracer.ops.helpers import builder_at_source, reshape
 from tracer.ops.rules import as_tuple
 
 _WORTHWHILE = 2
@@ -103,13 +102,6 @@ def _segment(types: Sequence[ShapeDtype], size: int, params: dict[str, Any]) -> 
         return builder.finish(as_tuple(ops.checkpoint(*inputs, body=steps, prevent_cse=False)))
 
 
-def builder_at_source() -> Builder:
-    """Return a builder whose nodes have the source of the active one, and not the caller's line."""
-    builder = Builder()
-    builder.source = active_builder().source
-    return builder
-
-
 def _rows(x: Value, start: int, stop: int) -> Value:
     if (start, stop) == (0, x.shape[0]):
         return x
@@ -127,4 +119,4 @@ def _joined(pieces: Sequence[Value]) -> Value:
     return pieces[0] if len(pieces) == 1 else ops.concatenate(*pieces, dimension=0)
 
 
-__all__ = ["builder_at_source", "segment_size", "segmented_scan"]
+__all__ = ["segment_size", "segmented_scan"]
