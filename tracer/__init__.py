@@ -184,3 +184,20 @@ __all__ = [
     "vmap",
     "while_loop",
 ]
+
+_OF_JAX = {
+    "jit": 'use tracer.compile(f, memory_limit="1GB"), or leave the limit out',
+    "pmap": "use tracer.compile(f, mesh=...) with a mesh of tracer.sharding",
+    "make_jaxpr": "use tracer.make_graph",
+    "tree_map": "use tracer.tree.map",
+    "tree_util": "use tracer.tree",
+    "disable_jit": "call the function itself: without tracer.compile it runs op by op",
+}
+"""Names of JAX's that are something else here, and what."""
+
+
+def __getattr__(name: str) -> object:
+    """Say what a name of JAX's is called here."""
+    if name not in _OF_JAX:
+        raise AttributeError(f"module 'tracer' has no attribute {name!r}")
+    raise MissingNameError(f"tracer has no {name}", mend=_OF_JAX[name])

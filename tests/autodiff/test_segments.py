@@ -12,6 +12,7 @@ import tracer.numpy as tnp
 from tracer.array.trace import trace
 from tracer.autodiff import segment_scans
 from tracer.errors import MemoryLimitError
+from tracer.ir import Graph, Node
 from tracer.ops.scan_segments import segment_size
 
 
@@ -46,6 +47,36 @@ def test_segments_change_no_gradient(
     assert max(node.types[1].shape[0] for node in graph.nodes if node.name == "scan") < length
     for one, other in zip(found, tracer.tree.leaves(gradient(*arguments)), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-12)
+
+
+def test_segments_have_the_source_of_their_scan() -> None:
+    loss = loss_of(36, reverse=False, with_slices=True)
+    with segment_scans():
+        graph = trace(tracer.grad(loss), (np.ones((5, 5)), np.ones(5), np.ones((36, 5)))).graph
+    loops = [node for node in every_node(graph) if node.name in ("scan", "checkpoint")]
+    assert len(loops) > 3
+    assert {node.source.function for node in loops if node.source is not None} == {"loss"}
+
+
+@pytest.mark.xla
+def test_a_refusal_names_the_lines_of_a_loop_in_segments() -> None:
+    def loss(start: Any) -> Any:
+        last, _ = tracer.scan(lambda u, _: (tnp.sin(u) * u, None), start, None, length=400)
+        return last.sum()
+
+    gradient = tracer.compile(tracer.value_and_grad(loss), memory_limit="2MB")
+    with pytest.raises(MemoryLimitError) as caught:
+        gradient.plan(tracer.ShapeDtype((10_000,), "float64"))
+    assert caught.value.where is not None
+    assert caught.value.where.function == "loss"
+    places = [line for line in caught.value.alive if "test_segments.py" in line]
+    assert places
+    assert not [line for line in places if "in test_a_refusal" in line]
+
+
+def every_node(graph: Graph) -> list[Node]:
+    inside = [body for node in graph.nodes for body in node.body_graphs]
+    return [*graph.nodes, *(node for body in inside for node in every_node(body))]
 
 
 def test_segment_sizes() -> None:

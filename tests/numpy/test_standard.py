@@ -150,3 +150,28 @@ def test_every_function_of_numpy_is_present_or_explained():
     assert all(f"`{name}` | yes" in listed for name in present)
     assert not [name for name in generate_surface.ABSENT if hasattr(tnp, name)]
     assert generate_surface.page()
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "mend"),
+    [
+        (tnp, "random", "tracer.random"),
+        (tnp, "savetxt", "NumPy's business"),
+        (tnp, "row_stack", "vstack"),
+        (tracer, "jit", "tracer.compile"),
+        (tracer, "tree_map", "tracer.tree.map"),
+    ],
+)
+def test_names_that_are_called_otherwise_here(module, name, mend):
+    with pytest.raises(tracer.MissingNameError, match=name) as caught:
+        getattr(module, name)
+    assert mend in caught.value.mend
+    assert not hasattr(module, name)
+    assert not hasattr(module, "no_such_name")
+
+
+@pytest.mark.parametrize("name", ["dot", "inner", "tensordot"])
+def test_shapes_that_do_not_fit_are_told_under_the_name_that_was_called(name):
+    arguments = (1,) if name == "tensordot" else ()
+    with pytest.raises(tracer.ShapeError, match=f"^{name}: shapes"):
+        getattr(tnp, name)(np.ones((2, 3)), np.ones((4, 5)), *arguments)

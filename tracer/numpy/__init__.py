@@ -37,7 +37,10 @@ from tracer.array.array import install as _install
 from tracer.array.promotion import can_cast, finfo, iinfo, promote_types, result_type
 from tracer.array.recording import TracedArray
 from tracer.array.weak import Weak as _Weak
+from tracer.errors import MissingNameError as _MissingNameError
 from tracer.numpy import fft, linalg
+from tracer.numpy.absent import ABSENT as _ABSENT
+from tracer.numpy.absent import MODULES as _MODULES
 from tracer.numpy.arithmetic import (
     abs,
     absolute,
@@ -792,6 +795,14 @@ __all__ = [
     "zeros",
     "zeros_like",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Say why a name of NumPy's is not here."""
+    reason = _ABSENT.get(name) or _MODULES.get(name)
+    if reason is None:
+        raise AttributeError(f"module 'tracer.numpy' has no attribute {name!r}")
+    raise _MissingNameError(f"tracer.numpy has no {name}", mend=reason)
 
 
 def __dir__() -> list[str]:

@@ -26,6 +26,7 @@ from tracer.numpy.creation import zeros
 from tracer.numpy.elementwise import where
 from tracer.numpy.index_parser import require_integers
 from tracer.numpy.joining import stack
+from tracer.numpy.matrices import eye
 from tracer.numpy.reductions import refuse_out
 from tracer.numpy.rounding import clip
 from tracer.numpy.shaping import broadcast_to
@@ -209,13 +210,16 @@ def fill_diagonal(a: Any, val: ArrayLike, wrap: bool = False) -> None:
             f"fill_diagonal does not fit shape {target.shape}",
             mend="give a matrix, or an array of equal sizes",
         )
+    values = as_array(val).ravel()
+    if target.ndim == 2 and values.size == 1 and not (wrap and target.shape[0] > target.shape[1]):
+        target[eye(target.shape[0], target.shape[1], dtype=bool)] = reshape(values, ())
+        return
     step = 1 + int(np.cumprod(target.shape[:0:-1]).sum())
     end = target.size
     if target.ndim == 2:
         step = target.shape[1] + 1
         end = target.size if wrap else min(target.size, target.shape[1] ** 2)
     places = np.arange(0, end, step)
-    values = as_array(val).ravel()
     values = values if values.size == 1 else values[np.arange(places.size) % values.size]
     target[...] = reshape(target.ravel().at[places].set(values), target.shape)
 

@@ -193,7 +193,11 @@ def tensordot(a: ArrayLike, b: ArrayLike, axes: Any = 2) -> Array:
         (normalize_axis(i, x.ndim), normalize_axis(j, y.ndim))
         for i, j in zip(left, right, strict=True)
     )
-    _require_equal_sizes("tensordot", x, y, pairs)
+    return _contracted("tensordot", x, y, pairs)
+
+
+def _contracted(name: str, x: Array, y: Array, pairs: tuple[tuple[int, int], ...]) -> Array:
+    _require_equal_sizes(name, x, y, pairs)
     return _tensordot(x, y, pairs=pairs)
 
 
@@ -224,7 +228,7 @@ def dot(a: ArrayLike, b: ArrayLike) -> Array:
     x, y = operands(a, b)
     if x.ndim == 0 or y.ndim == 0:
         return x * y
-    return tensordot(x, y, ((x.ndim - 1,), (max(y.ndim - 2, 0),)))
+    return _contracted("dot", x, y, ((x.ndim - 1, max(y.ndim - 2, 0)),))
 
 
 def inner(a: ArrayLike, b: ArrayLike) -> Array:
@@ -232,7 +236,7 @@ def inner(a: ArrayLike, b: ArrayLike) -> Array:
     x, y = operands(a, b)
     if x.ndim == 0 or y.ndim == 0:
         return x * y
-    return tensordot(x, y, ((x.ndim - 1,), (y.ndim - 1,)))
+    return _contracted("inner", x, y, ((x.ndim - 1, y.ndim - 1),))
 
 
 def vdot(a: ArrayLike, b: ArrayLike) -> Array:

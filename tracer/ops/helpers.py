@@ -12,7 +12,15 @@ from typing import Any
 import numpy as np
 
 from tracer import ops
-from tracer.ir import ShapeDtype, Value
+from tracer.ir import Builder, ShapeDtype, Value
+from tracer.ir.op import active_builder
+
+
+def builder_at_source() -> Builder:
+    """Return a builder whose nodes have the source of the active one, and not the caller's line."""
+    builder = Builder()
+    builder.source = active_builder().source
+    return builder
 
 
 def scalar(value: complex, dtype: np.dtype[Any]) -> Value:

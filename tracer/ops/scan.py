@@ -14,11 +14,11 @@ import numpy as np
 
 from tracer import ops
 from tracer.errors import ShapeError
-from tracer.ir import Builder, Cost, Graph, NotDifferentiable, Op, ShapeDtype, Value
+from tracer.ir import Cost, Graph, NotDifferentiable, Op, ShapeDtype, Value
 from tracer.ops.batch_control import batch_scan
 from tracer.ops.bodies import evaluate_body, graph_cost, inline, lower_expansion
 from tracer.ops.generator import Generator
-from tracer.ops.helpers import full, reshape, scalar
+from tracer.ops.helpers import builder_at_source, full, reshape, scalar
 from tracer.ops.rules import as_tuple, moved_bytes, whole_axes
 from tracer.ops.scan_gradient import linearize_scan
 
@@ -102,7 +102,7 @@ def _index_dtype(length: int) -> np.dtype[Any]:
 
 
 def _condition(types: Types, length: int) -> Graph:
-    with Builder() as builder:
+    with builder_at_source() as builder:
         inputs = [builder.input(type) for type in types]
         limit = scalar(length, types[0].dtype)
         return builder.finish([ops.compare(inputs[0], limit, direction="LT")])
@@ -112,7 +112,7 @@ def _step(
     body: Graph, types: Types, length: int, num_consts: int, num_carry: int, reverse: bool
 ) -> Graph:
     first_slice, first_stack = 1 + num_consts + num_carry, 1 + len(body.inputs)
-    with Builder() as builder:
+    with builder_at_source() as builder:
         inputs = [builder.input(type) for type in types]
         counter, xs, ys = inputs[0], inputs[first_slice:first_stack], inputs[first_stack:]
         one = scalar(1, counter.dtype)

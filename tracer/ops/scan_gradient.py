@@ -14,9 +14,9 @@ from functools import cached_property
 from typing import Any
 
 from tracer import ops
-from tracer.ir import Builder, Graph, Node, Op, Value
+from tracer.ir import Graph, Node, Op, Value
 from tracer.ops.bodies import inline
-from tracer.ops.helpers import full
+from tracer.ops.helpers import builder_at_source, full
 from tracer.ops.scan_segments import segment_size, segmented_scan
 
 Cotangents = tuple[Value | None, ...]
@@ -229,7 +229,7 @@ class _Plan:
     def backward_body(self) -> Graph:
         """(constants read, invariants; slots, sums; slices read, kept, cotangents of results)."""
         forward, inputs = self.halves.forward, self.body.inputs
-        with Builder() as builder:
+        with builder_at_source() as builder:
             fixed = [*(forward.inputs[i] for i in self.const_reads), *self.invariant]
             values = {value: builder.input(value.type) for value in fixed}
             slots = {i: builder.input(self.body.outputs[i].type) for i in self.slots}

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from tracer import ops
-from tracer.ir import Builder, Graph, ShapeDtype, Value
-from tracer.ops.helpers import reshape
+from tracer.ir import Graph, ShapeDtype, Value
+from tracer.ops.helpers import builder_at_source, reshape
 from tracer.ops.rules import as_tuple
 
 _WORTHWHILE = 2
@@ -50,11 +50,12 @@ def segmented_scan(
     """Return the graph of a scan of `length` steps, in segments of `size` steps.
 
     The operands are those of the scan. The steps that are left over are those of the highest
-    indices, and make a scan of their own.
+    indices, and make a scan of their own. All of it has the source of the active builder: the
+    scan's.
     """
     params |= {"num_consts": num_consts, "num_carry": num_carry, "reverse": reverse}
     whole = length - length % size
-    with Builder() as builder:
+    with builder_at_source() as builder:
         inputs = [builder.input(type) for type in types]
         fixed, xs = inputs[:num_consts], inputs[num_consts + num_carry :]
         carry: Sequence[Value] = inputs[num_consts : num_consts + num_carry]
@@ -92,10 +93,10 @@ def _in_segments(
 
 def _segment(types: Sequence[ShapeDtype], size: int, params: dict[str, Any]) -> Graph:
     """Return the body of the outer scan: the inner one, as a checkpoint."""
-    with Builder() as builder:
+    with builder_at_source() as builder:
         inputs = [builder.input(type) for type in types]
         steps = builder.finish(as_tuple(ops.scan(*inputs, length=size, **params)))
-    with Builder() as builder:
+    with builder_at_source() as builder:
         inputs = [builder.input(type) for type in types]
         # No barrier: the second evaluation is in another loop than the first.
         return builder.finish(as_tuple(ops.checkpoint(*inputs, body=steps, prevent_cse=False)))

@@ -202,8 +202,8 @@ class Plan:
         path : str or path-like
             File to write, ending in .html.
         measured : sequence of (float, int), optional
-            Seconds and bytes of a real call, as `tracer.sample_memory` returns them: drawn beside
-            the plan.
+            Seconds and bytes of a real call, as the compiled function's `sample_memory` returns
+            them: drawn beside the plan.
 
         Raises
         ------
