@@ -77,3 +77,16 @@ def test_a_matrix_with_a_written_diagonal_is_cut(kind: str) -> None:
     vector = tracer.ShapeDtype((3_000,), "float64")
     plan = tracer.compile(step, memory_limit="10MB").plan(vector, vector)
     assert plan.peak_bytes < 10e6 < plan.baseline_peak_bytes
+
+
+def test_a_matrix_that_a_loop_carries_is_written_in_place() -> None:
+    def loop(x: Any) -> Any:
+        return tracer.fori_loop(0, 3, lambda i, x: x.at[range(N), range(N)].add(i), x)
+
+    text = str(tracer.make_graph(loop)(tracer.ShapeDtype((N, N), "float64")))
+    assert "scatter(" in text
+    assert "scatter(" not in str(
+        tracer.make_graph(lambda x: (2 * x).at[range(N), range(N)].add(1))(
+            tracer.ShapeDtype((N, N), "float64")
+        )
+    )

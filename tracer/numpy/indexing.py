@@ -31,7 +31,7 @@ from tracer.numpy.bounds import (
     wide_index,
     wrap_negative,
 )
-from tracer.numpy.diagonals import is_diagonal, update_diagonal
+from tracer.numpy.diagonals import is_computed_diagonal, update_diagonal
 from tracer.numpy.index_parser import Plan, has_truth, parse, replace_truths
 from tracer.numpy.ufunc import select
 from tracer.numpy.window import Window
@@ -251,7 +251,7 @@ def update_item(
         mask = as_array(mask_of(index))
         if mask.shape == x.shape[: mask.ndim] and update.ndim <= x.ndim - mask.ndim:
             return _update_where(x, mask, update, combiner=combiner)
-    if is_diagonal(x.shape, index):
+    if is_computed_diagonal(x, index):
         return update_diagonal(x, _fit(update, x.shape[:1]), combiner=_COMBINERS.get(combiner))
     plan = parse(x.shape, index, bounds)
     update = _fit(update, _result_shape(plan))
