@@ -1,4 +1,4 @@
-"""Plans and errors name the user's line of what a package has traced by itself."""
+"""Primitives and functions of packages: their lines in plans and errors, and their dtypes."""
 
 from __future__ import annotations
 
@@ -33,6 +33,15 @@ mlir.register_lowering(own, mlir.lower_fun(sums, multiple_results=False))
 @jax.jit
 def acts(x):
     return jax.experimental.io_callback(lambda y: y, x, x)
+
+def counts(x):
+    return jnp.cumsum(x), jnp.asarray(3)
+
+counting = Primitive("counting")
+counting.multiple_results = True
+counting.def_impl(counts)
+counting.def_abstract_eval(lambda x: tuple(jax.make_jaxpr(counts)(x).out_avals))
+mlir.register_lowering(counting, mlir.lower_fun(counts, multiple_results=True))
 """
 
 
@@ -63,3 +72,13 @@ def test_what_a_package_does_is_refused_with_the_users_line(library: dict) -> No
 
     with pytest.raises(errors.UnsupportedError, match=r"io_callback(.|\n)*return library"):
         tracer.jax.limit(program)(X)
+
+
+@pytest.mark.parametrize("x64", [False, True])
+def test_integers_of_a_packages_primitive_have_jaxs_width(library: dict, x64: bool) -> None:
+    with jax.enable_x64(x64):
+        x = jax.numpy.ones(3, "float32")
+        found = tracer.jax.limit(lambda x: library["counting"].bind(x))(x)
+        wanted = jax.jit(lambda x: library["counting"].bind(x))(x)
+    assert [y.dtype for y in found] == [y.dtype for y in wanted]
+    assert int(found[1]) == 3
