@@ -233,6 +233,28 @@ LETTERS = {
 }  # fmt: skip
 
 
+def test_collectives_of_a_named_batch_are_those_of_its_axis() -> None:
+    def normalised(x):
+        fixed = lax.stop_gradient(x)
+        width = lax.pmax(fixed, "i") - lax.pmin(fixed, "i")
+        return (x - lax.pmean(x, "i")) / width + lax.psum(x > 0, "i")
+
+    def loss(x):
+        return jnp.sum(jax.vmap(jax.vmap(normalised, axis_name="i"))(x) ** 2)
+
+    x = jnp.asarray(np.random.default_rng(0).standard_normal((3, 7)), "float32")
+    found = tracer.jax.limit(jax.value_and_grad(loss))(x)
+    wanted = jax.jit(jax.value_and_grad(loss))(x)
+    np.testing.assert_allclose(found[0], wanted[0], rtol=1e-5)
+    np.testing.assert_allclose(found[1], wanted[1], rtol=1e-4, atol=1e-5)
+
+
+def test_collectives_of_a_name_outside_are_refused() -> None:
+    limited = tracer.jax.limit(over_devices)
+    with pytest.raises(errors.UnsupportedError, match=r"psum(.|\n)*return lax.psum"):
+        jax.vmap(limited, axis_name="i")(jnp.ones(3))
+
+
 @pytest.mark.parametrize("impl", ["rbg", "unsafe_rbg"])
 def test_keys_of_other_generators_give_jaxs_numbers(impl: str) -> None:
     def draws(seed):

@@ -17,7 +17,7 @@ from tracer.array.convert import convert
 from tracer.array.dispatch import apply, from_host
 from tracer.autodiff.transforms import vmap
 from tracer.compilation.importing import at_source
-from tracer.errors import UnsupportedError
+from tracer.errors import Source, UnsupportedError
 from tracer.jax.foreign import FOREIGN, is_foreign, traced_implementation
 from tracer.jax.handover import from_jax_array
 from tracer.jax.lowered import LOWERED, lower
@@ -44,12 +44,18 @@ class Evaluator:
         How many custom rules this is within: a rule may use the function that it belongs to.
     device : jax.Device, optional
         Where arrays that functions close over are moved; None leaves them where they are.
+    outer : Source, optional
+        The line of the equation whose body is evaluated.
+    is_ours : bool
+        The body was traced for its equation: all of it is of that line.
     """
 
     is_differentiated: bool
     policy: Any = None
     order: int = 0
     device: Any = None
+    outer: Source | None = None
+    is_ours: bool = False
     _constants: dict[int, tuple[Any, Array]] = field(default_factory=dict)
 
     def run(self, closed: Any, arrays: Sequence[Array]) -> list[Array]:
@@ -79,7 +85,7 @@ class Evaluator:
         return known[1]
 
     def _apply(self, equation: Any, operands: Sequence[Array]) -> Sequence[Array]:
-        source = source_of(equation)
+        source = self.outer if self.is_ours else source_of(equation, self.outer)
         name = equation.primitive.name
         rule = _rule_of(equation)
         avals = [*(atom.aval for atom in equation.invars), *(v.aval for v in equation.outvars)]
@@ -92,7 +98,7 @@ class Evaluator:
             types[count:],
             equation,
             source,
-            self,
+            replace(self, outer=source),
         )
         function, keys = RULES[rule], [is_key(aval.dtype) for aval in avals]
         if rule not in KEY_RULES and any(keys):
@@ -168,7 +174,7 @@ def _check_types(equation: Equation, results: Sequence[Array]) -> None:
 def check_supported(closed: Any) -> None:
     """Raise `UnsupportedError` with all primitives that have no rule, and where they are used."""
     found = dict[str, UnsupportedError]()
-    _collect(closed.jaxpr, found)
+    _collect(closed.jaxpr, found, None)
     if not found:
         return
     first, *rest = found.values()
@@ -176,24 +182,32 @@ def check_supported(closed: Any) -> None:
     raise UnsupportedError(f"{first.what}{others}", mend=first.mend, where=first.where)
 
 
-def _collect(jaxpr: Any, found: dict[str, UnsupportedError]) -> None:
+def _collect(
+    jaxpr: Any, found: dict[str, UnsupportedError], outer: Source | None, is_ours: bool = False
+) -> None:
     for equation in jaxpr.eqns:
         name = equation.primitive.name
-        if is_foreign(equation.primitive):
-            _collect(traced_implementation(equation).jaxpr, found)
-        elif name in RULES:
-            params = dict(equation.params)
-            if "branches" in params:
-                params["branches"] = branches_here(params)
-            for body in _bodies(params):
-                _collect(body, found)
-        elif name in REFUSALS:
-            found.setdefault(name, refusal(equation))
-        elif name not in found:
-            try:
-                lower(equation)
-            except UnsupportedError as error:
-                found[name] = error
+        source = outer if is_ours else source_of(equation, outer)
+        try:
+            for body in _looked_through(equation):
+                _collect(body, found, source, is_ours or is_foreign(equation.primitive))
+        except UnsupportedError as error:
+            error.where = source
+            found.setdefault(name, error)
+
+
+def _looked_through(equation: Any) -> list[Any]:
+    """Return the bodies of an equation, or raise where it has no rule."""
+    rule = _rule_of(equation)
+    if rule == FOREIGN:
+        return [traced_implementation(equation).jaxpr]
+    if rule == LOWERED:
+        lower(equation)
+        return []
+    params = dict(equation.params)
+    if "branches" in params:
+        params["branches"] = branches_here(params)
+    return list(_bodies(params))
 
 
 def _bodies(params: Any) -> Iterator[Any]:

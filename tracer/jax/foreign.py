@@ -34,7 +34,11 @@ def traced_implementation(equation: Any) -> Any:
     structs = [jax.ShapeDtypeStruct(atom.aval.shape, atom.aval.dtype) for atom in equation.invars]
     implementation = functools.partial(equation.primitive.impl, **equation.params)
     try:
-        with jax.enable_x64(True):
+        wanted = [atom.aval.dtype for atom in equation.outvars]
+        traced = jax.make_jaxpr(implementation)(*structs)
+        if [aval.dtype for aval in traced.out_avals] == wanted:
+            return traced
+        with jax.enable_x64(True):  # The equation may have been traced so.
             return jax.make_jaxpr(implementation)(*structs)
     except (TypeError, ValueError, RuntimeError, NotImplementedError) as error:
         raise UnsupportedError(

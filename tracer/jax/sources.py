@@ -15,16 +15,19 @@ _JAX = os.path.dirname(os.path.abspath(jax.__file__)) + os.sep
 _TRACER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
-def source_of(equation: Any) -> Source | None:
+def source_of(equation: Any, outer: Source | None = None) -> Source | None:
     """Return the innermost line that made an equation and is not a library's.
 
-    If all lines belong to libraries (flax, for one), the innermost that is not JAX's is taken.
+    JAX's record of a function that a library traces by itself ends there: then it is the line of
+    the equation that calls it (`outer`). If all lines belong to libraries (flax, for one), the
+    innermost that is not JAX's is taken.
     """
     record = getattr(equation.source_info, "traceback", None)
-    if record is None:
-        return None
-    frames = [frame for frame in record.frames if not _is_hidden(frame.file_name)]
+    frames = [] if record is None else record.frames
+    frames = [frame for frame in frames if not _is_hidden(frame.file_name)]
     own = [frame for frame in frames if is_users(frame.file_name)]
+    if not own and outer is not None and (not frames or is_users(outer.file)):
+        return outer
     for frame in own or frames:
         return Source(frame.file_name, frame.line_num, frame.function_name)
     return None

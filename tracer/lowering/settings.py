@@ -114,7 +114,7 @@ SETTINGS: dict[str, Setting] = {
         Setting(
             "small calls",
             "attribute",
-            "xla_cpu_small_call=true, inlineable=false",
+            "xla_cpu_small_call=true, inlineable=false; scalars are given behind a barrier",
             "many small ops are one kernel; otherwise each costs a start",
             "CPU, graphs of small values",
         ),

@@ -255,3 +255,30 @@ def test_the_text_of_a_loop_in_a_call() -> None:
     }
     """
     assert text(graph) == dedent(expected).strip()
+
+
+def solved_after_steps(x: Any) -> Any:
+    """Return what XLA knows is 0 as the start of a small call, and of a small loop of XLA's own."""
+    known = tnp.sum(x > 9).astype("int32") * tnp.int32(0)
+    body = lambda c: (tnp.cos(c[0] * x), c[1] + 1, c[2] + tnp.int32(0))
+    holds = lambda c: (c[2] == 0) & (c[1] < 20)
+    y = tracer.while_loop(holds, body, (x, tnp.asarray(0), known))[0]
+    return tnp.linalg.solve(tnp.outer(y, y) + tnp.eye(len(x)), y)
+
+
+@pytest.mark.xla
+@pytest.mark.parametrize("trips", [None, 3])
+def test_xla_may_know_what_a_call_starts_with(trips: int | None) -> None:
+    def run(x: Any) -> Any:
+        if trips is None:
+            return solved_after_steps(x)
+        return tracer.fori_loop(0, trips, lambda _, x: tnp.sort(solved_after_steps(x)), x)
+
+    wanted = x = np.linspace(0.1, 0.9, 3)
+    for _ in range(trips or 1):
+        y = wanted
+        for _ in range(20):
+            y = np.cos(y * wanted)
+        wanted = np.linalg.solve(np.outer(y, y) + np.eye(3), y)
+        wanted = wanted if trips is None else np.sort(wanted)
+    np.testing.assert_allclose(tracer.compile(run)(x), wanted, rtol=1e-12)

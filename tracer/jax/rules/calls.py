@@ -212,7 +212,8 @@ def with_derivative_of_jax(
 def foreign(equation: Equation, *operands: Array) -> Sequence[Array]:
     """Compute what the package says; the derivative is the package's too."""
     body = traced_implementation(equation.original)
-    return with_derivative_of_jax(equation, operands, lambda *arrays: equation.run(body, arrays))
+    inner = replace(equation.evaluator, is_ours=True)
+    return with_derivative_of_jax(equation, operands, lambda *arrays: inner.run(body, arrays))
 
 
 def _with_tangents_of_jax(one: _OneEquation, operands: Sequence[Array]) -> list[Array]:

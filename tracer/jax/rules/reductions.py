@@ -13,6 +13,7 @@ from tracer.array.array import Array
 from tracer.array.dispatch import apply
 from tracer.control import associative_scan
 from tracer.ir import Op
+from tracer.jax.evaluate import refusal
 from tracer.jax.rules.shapes import numbers
 from tracer.jax.table import RULES, Equation, rule
 from tracer.lax.reductions import combined_bits, reduced
@@ -32,6 +33,26 @@ RULES.update(
         "reduce_max": _reduction(ops.reduce_maximum),
         "reduce_min": _reduction(ops.reduce_minimum),
         "reduce_prod": _reduction(ops.reduce_multiply),
+    }
+)
+
+
+def _collective(op: Op) -> Any:
+    def reduce_axes(equation: Equation, *operands: Array) -> Sequence[Array]:
+        """Reduce over the axes of batches, which have numbers: `vmap` has made them of names."""
+        axes = equation.params["axes"]
+        if any(isinstance(axis, str) for axis in axes):
+            raise refusal(equation.original)
+        return [apply(op, x, axes=numbers(axes)) if axes else x for x in operands]
+
+    return reduce_axes
+
+
+RULES.update(
+    {
+        "psum": _collective(ops.reduce_add),
+        "pmax": _collective(ops.reduce_maximum),
+        "pmin": _collective(ops.reduce_minimum),
     }
 )
 

@@ -14,10 +14,11 @@ from tracer.lowering.emit.dialect import (
     slice,
 )
 from tracer.lowering.emit.host_calls import order
+from tracer.lowering.emit.stored import optimization_barrier
 from tracer.lowering.emit.values import Operand
 from tracer.lowering.emit.walk import lower_nodes
 from tracer.lowering.settings import is_on
-from tracer.lowering.shims import func, hlo, ir, sdy
+from tracer.lowering.shims import SMALL_LOOP_BYTES, func, hlo, ir, sdy
 
 _ONE_FUNCTION = {"xla_cpu_small_call": "true", "inlineable": "false"}
 """XLA's frontend attributes: emit the callee as one kernel, and do not write it into the caller."""
@@ -195,10 +196,13 @@ def small_call(
     """Emit a call of a separate function; on platforms without such calls, its body.
 
     The function hands its arguments back too, which takes no copy: XLA's emitter ends the
-    process where an argument is not read, and simplification may leave one unread.
+    process where an argument is not read, and simplification may leave one unread. So it does
+    where XLA knows an argument and writes it into the function: none is known behind a barrier.
     """
     path = f"{b.path}/body/"
-    if b.platform != "cpu" or b.is_in_small_call or not is_on("small calls"):
+    is_one = b.platform == "cpu" and not b.is_in_small_call and is_on("small calls")
+    given = _unknown_scalars(b, operands) if is_one else None
+    if given is None:
         return tuple(lower_nodes(b, body, operands, path=path))
     name = f"small_call_{b.small_calls}"
     b.small_calls += 1
@@ -213,10 +217,24 @@ def small_call(
         outputs = lower_nodes(b, body, arguments, path=path)
         func.ReturnOp([output.raw for output in (*outputs, *arguments)])
     b.is_in_small_call = False
-    call = func.CallOp(callee, [x.raw for x in operands])
+    call = func.CallOp(callee, [x.raw for x in given])
     attributes = {key: ir.StringAttr.get(value) for key, value in _ONE_FUNCTION.items()}
     call.operation.attributes["mhlo.frontend_attributes"] = ir.DictAttr.get(attributes)
     return tuple(Operand(raw) for raw in list(call.results)[: len(types)])
+
+
+def _unknown_scalars(b: ModuleContext, operands: Sequence[Operand]) -> Sequence[Operand] | None:
+    """Put scalars behind a barrier, in loops with the largest operand; None where that is small."""
+    held = [i for i, x in enumerate(operands) if x.type.size == 1]
+    if not held:
+        return operands
+    if b.loops:
+        largest = max(range(len(operands)), key=lambda i: operands[i].type.nbytes)
+        held = list(dict.fromkeys([*held, largest]))
+        if sum(operands[i].type.nbytes for i in held) <= SMALL_LOOP_BYTES:
+            return None
+    behind = optimization_barrier(b, [operands[i] for i in held], "small calls")
+    return [dict(zip(held, behind, strict=True)).get(i, x) for i, x in enumerate(operands)]
 
 
 def _without_ones(type: ShapeDtype) -> ShapeDtype:
