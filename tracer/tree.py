@@ -257,8 +257,8 @@ def register_pytree_node(
     """
     optree.register_pytree_node(
         cls,
-        lambda instance: tuple(flatten(instance)),  # type: ignore[arg-type, return-value]
-        unflatten,  # type: ignore[arg-type]
+        lambda instance: tuple(flatten(instance)),  # type: ignore[arg-type, return-value] # as below
+        unflatten,  # type: ignore[arg-type] # as below
         namespace=NAMESPACE,
     )
     return cls
@@ -330,7 +330,7 @@ def register_dataclass(
     optree.register_pytree_node(
         cls,  # type: ignore[arg-type] # optree's types know containers only
         parts,
-        make,  # type: ignore[arg-type]
+        make,  # type: ignore[arg-type] # the same
         path_entry_type=optree.GetAttrEntry,
         namespace=NAMESPACE,
     )

@@ -232,7 +232,7 @@ def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
         same_kind = target in _EXTENSION or target.kind in "fc" or source == target
         by_rule = {"no": source == target, "equiv": source == target, "safe": safe}
         return by_rule.get(casting, casting == "unsafe" or safe or same_kind)
-    return bool(np.can_cast(source, target, casting=casting))  # type: ignore[arg-type]
+    return bool(np.can_cast(source, target, casting=casting))  # type: ignore[arg-type] # any str
 
 
 class FloatLimits:
@@ -241,7 +241,7 @@ class FloatLimits:
     __slots__ = ("_limits", "dtype")
 
     def __init__(self, dtype: Dtype) -> None:
-        self._limits = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
+        self._limits = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call] # no types
         self.dtype = dtype
 
     def __getattr__(self, name: str) -> Any:

@@ -75,7 +75,7 @@ class Weak(Array):
     weak_type: ClassVar[bool] = True
 
     @property
-    def _signature(self) -> WeakType:  # type: ignore[override]
+    def _signature(self) -> WeakType:  # type: ignore[override] # in place of a ShapeDtype
         return WeakType(self._type)
 
 
@@ -84,7 +84,7 @@ class WeakArray(Weak):
 
     __slots__ = ()
 
-    def _snapshot(self) -> Array:  # type: ignore[override]
+    def _snapshot(self) -> Array:  # type: ignore[override] # not weak
         """Return a strong array of the same data."""
         return Array(self._buffer, self._type, self._device)
 
@@ -110,7 +110,7 @@ class WeakTracedArray(Weak, TracedArray):
 
     __slots__ = ()
 
-    def _snapshot(self) -> TracedArray:  # type: ignore[override]
+    def _snapshot(self) -> TracedArray:  # type: ignore[override] # not weak
         """Return a strong array of the same value."""
         return TracedArray(self._value, self._recording)
 

@@ -310,8 +310,8 @@ class Builder:
         """Add a node; returns its one result, or a tuple when the op has several."""
         inferred = op.infer(*[v.node.types[v.index] for v in operands], **params)
         single = inferred.__class__ is ShapeDtype
-        types = (inferred,) if single else inferred
-        node = Node(op, operands, params, types, self.source or user_source())  # type: ignore[arg-type]
+        types: Any = (inferred,) if single else inferred
+        node = Node(op, operands, params, types, self.source or user_source())
         self.nodes.append(node)
         return node.results[0] if single else node.results
 

@@ -22,7 +22,7 @@ import numpy as np
 from jaxlib import _jax, lapack, xla_client
 
 # What lives on a device: jaxlib's own array, used without jax.
-from jaxlib._jax import Array as Buffer  # type: ignore[import-not-found]
+from jaxlib._jax import Array as Buffer  # type: ignore[import-not-found] # stubs differ
 from jaxlib.mlir import ir
 from jaxlib.mlir._mlir_libs import _jax_mlir_ext
 from jaxlib.mlir.dialects import chlo, func, sdy
@@ -69,7 +69,7 @@ class Aval:
         self.weak_type = False
 
 
-class OneDevice(_jax.SingleDeviceSharding):  # type: ignore[misc]
+class OneDevice(_jax.SingleDeviceSharding):  # type: ignore[misc] # Any
     """The sharding of an array on one device, with the attributes that C++ reads."""
 
     memory_kind = None
@@ -79,7 +79,7 @@ class OneDevice(_jax.SingleDeviceSharding):  # type: ignore[misc]
         return xla_client.HloSharding.replicate()
 
 
-class SeveralDevices(_jax.GSPMDSharding):  # type: ignore[misc]
+class SeveralDevices(_jax.GSPMDSharding):  # type: ignore[misc] # Any
     """The sharding of an array on several devices, with the further attributes that C++ reads."""
 
     memory_kind = None

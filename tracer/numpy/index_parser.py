@@ -167,7 +167,7 @@ def _axis_of(items: list[Any], position: int, shape: tuple[int, ...]) -> int:
 def _mask_indices(mask: Any, axis: int, shape: tuple[int, ...]) -> tuple[np.ndarray[Any, Any], ...]:
     if isinstance(mask, Array) and mask.is_traced:
         raise TracingError(
-            f"an index with a traced mask, {mask.type} (made at {made_at(mask)}): "  # type: ignore[arg-type]
+            f"an index with a traced mask, {mask.type} (made at {made_at(mask)}): "  # type: ignore[arg-type] # traced
             "the shape of the result would depend on values",
             mend="use tracer.numpy.where(mask, x, 0), or x.at[mask].set(number)",
         )

@@ -48,7 +48,7 @@ def concrete(name: str, a: ArrayLike, mend: str = MEND) -> np.ndarray[Any, Any]:
     """
     if isinstance(a, Array) and a.is_traced:
         raise TracingError(
-            f"{name} of a traced array, {a.type} (made at {made_at(a)}): "  # type: ignore[arg-type]
+            f"{name} of a traced array, {a.type} (made at {made_at(a)}): "  # type: ignore[arg-type] # traced
             "the shape of the result would depend on values",
             mend=mend,
         )

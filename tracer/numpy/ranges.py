@@ -136,7 +136,7 @@ def linspace(
         raise ArgumentError(f"linspace cannot make {count} numbers", mend="give 0 or more")
     wanted = None if dtype is None else as_dtype(dtype)
     if not isinstance(start, Array) and not isinstance(stop, Array):
-        numbers, distance = np.linspace(  # type: ignore[call-overload]
+        numbers, distance = np.linspace(  # type: ignore[call-overload] # one for each dtype
             start, stop, count, endpoint, True, wanted or _spaced_dtype(start, stop), axis
         )
         result, step = from_host(numbers, device), from_host(np.asarray(distance))

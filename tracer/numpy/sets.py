@@ -101,7 +101,7 @@ def unique(
         The array is traced, and there is no `size` or there is an axis.
     """
     if size is None:
-        found: Any = np.unique(  # type: ignore[call-overload]
+        found: Any = np.unique(  # type: ignore[call-overload] # one for each set of flags
             concrete("unique", ar),
             return_index,
             return_inverse,

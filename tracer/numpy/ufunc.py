@@ -130,7 +130,7 @@ def operands(x1: Any, x2: Any) -> tuple[Array, Array]:
     elif isinstance(x2, Array) and x1.__class__ in WEAK and not x2.weak_type:
         first = scalar(x1, promotion.weak_dtype(x2._type.dtype, x1.__class__))
         return first, x2
-    return as_arrays(x1, x2)  # type: ignore[return-value]
+    return as_arrays(x1, x2)  # type: ignore[return-value] # two in, two out
 
 
 def align(name: str, x: Array, y: Array, dtype: Dtype | None = None) -> tuple[Array, Array]:

@@ -119,7 +119,7 @@ def run_on_examples(
             return None
         values.update(zip(operation.results, results, strict=True))
     found = [read(number) for number in region.results]
-    return None if any(x is None for x in found) else found  # type: ignore[return-value]
+    return None if any(x is None for x in found) else found  # type: ignore[return-value] # none
 
 
 def _applied(

@@ -79,7 +79,7 @@ def chosen_outputs(
         XLA's choice cannot be written with axes of the mesh.
     """
     if None not in placement.outputs:
-        return placement.outputs  # type: ignore[return-value]
+        return placement.outputs  # type: ignore[return-value] # no None in it
     found = []
     for sharding, made, type in zip(
         placement.outputs, raw.get_output_shardings(), types, strict=True

@@ -121,7 +121,7 @@ def eigh(node: Node, x: Array, uplo: str = "L", compute_v: bool = True) -> Seque
     lower = _adjoint(node, x) if uplo.upper() == "U" else x
     if not compute_v:
         values = apply(ops.eigh, lower, compute_vectors=False)
-        return [values, filled(0, node.results[1])]  # type: ignore[arg-type]
+        return [values, filled(0, node.results[1])]  # type: ignore[arg-type] # not None here
     return list(apply_many(ops.eigh, lower, compute_vectors=True))
 
 
@@ -137,7 +137,7 @@ def svd(
     """Find singular values and vectors."""
     if not compute_uv:
         values = apply(ops.svd, x, full_matrices=False, compute_vectors=False)
-        u, vh = (filled(0, node.results[i]) for i in (0, 2))  # type: ignore[arg-type]
+        u, vh = (filled(0, node.results[i]) for i in (0, 2))  # type: ignore[arg-type] # not None
         return [u, values, vh]
     return apply_many(ops.svd, x, full_matrices=full_matrices, compute_vectors=True)
 

@@ -289,4 +289,4 @@ def is_readable(product: Product) -> bool:
     if not product.nodes or not product.factors or 0 in product.sizes.values():
         return False
     dtype = product.root.types[0].dtype
-    return not is_float(dtype) or float(ml_dtypes.finfo(dtype).max) > _SMALLEST_RANGE  # type: ignore[no-untyped-call]
+    return not is_float(dtype) or float(ml_dtypes.finfo(dtype).max) > _SMALLEST_RANGE  # type: ignore[no-untyped-call] # no types

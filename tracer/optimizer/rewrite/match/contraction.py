@@ -128,7 +128,7 @@ class _FeaturesFirst:
 
 def _require_moderate(coefficient: float, type: ShapeDtype) -> None:
     """Refuse a coefficient that may overflow or underflow where its factors one by one do not."""
-    bound = math.sqrt(float(ml_dtypes.finfo(type.dtype).max))  # type: ignore[no-untyped-call]
+    bound = math.sqrt(float(ml_dtypes.finfo(type.dtype).max))  # type: ignore[no-untyped-call] # no types
     if not 1 / bound <= abs(coefficient) <= bound:
         raise NoPolynomial(f"its coefficient {coefficient:g} is too extreme for {type.dtype}")
 
@@ -202,7 +202,7 @@ def _on_grid(mean: Value, spread: Value) -> Value:
     Whole numbers stay whole, or sixteenths, when they are moved by it: distances between them, and
     ties between those, are then as exact as by differences.
     """
-    info = ml_dtypes.finfo(spread.dtype)  # type: ignore[no-untyped-call]
+    info = ml_dtypes.finfo(spread.dtype)  # type: ignore[no-untyped-call] # no types
     unsigned = np.dtype(f"uint{info.bits}")
     exponent = ((1 << (info.bits - 1)) - 1) >> info.nmant << info.nmant
     bits = ops.bitcast_convert(spread, dtype=unsigned)
