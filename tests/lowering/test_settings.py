@@ -173,10 +173,20 @@ def test_each_barrier_of_the_lowering_has_a_row():
 def test_what_the_client_is_made_with_has_a_row():
     ((file, call),) = _calls("make_cpu_client")
     assert file == "tracer/lowering/devices/clients.py"
-    given = {f"{item.arg}={ast.unparse(item.value)}" for item in call.keywords if item.arg}
-    assert {f"{option} of the CPU client" for option in given} == {
-        row.what for row in SETTINGS.values() if row.kind == "client"
+    given = {
+        f"{item.arg}={ast.unparse(item.value)} of the CPU client"
+        for item in call.keywords
+        if item.arg
     }
+    # What the GPU's client is given beside jaxlib's options is in a dictionary.
+    for node in nodes_of(ROOT / file):
+        if isinstance(node, ast.Dict):
+            given |= {
+                f"{key.value}={ast.unparse(value)} of the GPU client"
+                for key, value in zip(node.keys, node.values, strict=True)
+                if isinstance(key, ast.Constant) and isinstance(value, ast.Constant)
+            }
+    assert given == {row.what for row in SETTINGS.values() if row.kind == "client"}
 
 
 def test_each_library_call_and_attribute_has_a_row():

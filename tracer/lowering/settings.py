@@ -112,6 +112,14 @@ SETTINGS: dict[str, Setting] = {
             certified="tests/lowering/test_overlap.py::test_values_of_a_client_that_waits",
         ),
         Setting(
+            "memory as needed",
+            "client",
+            "preallocate=False of the GPU client",
+            "jax and torch can use the same GPU in the process; XLA would take three quarters of it",
+            "GPU, without XLA_PYTHON_CLIENT_PREALLOCATE",
+            certified="tests/devices/test_gpu.py::test_jax_uses_the_same_gpu",
+        ),
+        Setting(
             "small calls",
             "attribute",
             "xla_cpu_small_call=true, inlineable=false; scalars are given behind a barrier",
