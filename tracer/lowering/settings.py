@@ -115,7 +115,7 @@ SETTINGS: dict[str, Setting] = {
             "memory as needed",
             "client",
             "preallocate=False of the GPU client",
-            "jax and torch can use the same GPU in the process; XLA would take three quarters of it",
+            "jax and torch can use the GPU in the same process; XLA would take three quarters",
             "GPU, without XLA_PYTHON_CLIENT_PREALLOCATE",
             certified="tests/devices/test_gpu.py::test_jax_uses_the_same_gpu",
         ),
