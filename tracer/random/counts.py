@@ -64,7 +64,7 @@ def poisson(key: ArrayLike, lam: ArrayLike, shape: Any = None, dtype: Any = int)
     --------
     >>> import tracer.random
     >>> tracer.random.poisson(tracer.random.key(0), 3.0, (2, 1000)).mean().round(1)
-    Array(3., dtype=float64)
+    Array(3.)
     """
     wanted = _dtype_of_counts("poisson", dtype)
     (rate,) = of_one_shape(_WIDE, shape, lam)
@@ -103,7 +103,7 @@ def binomial(
     --------
     >>> import tracer.random
     >>> tracer.random.binomial(tracer.random.key(0), 100, 0.25, (2, 1000)).mean().round()
-    Array(25., dtype=float64)
+    Array(25.)
     """
     wanted = _dtype_of_counts("binomial", dtype)
     trials, probability = of_one_shape(_WIDE, shape, n, p)
@@ -142,7 +142,7 @@ def multinomial(
     --------
     >>> import tracer.random
     >>> tracer.random.multinomial(tracer.random.key(0), 10, [0.2, 0.3, 0.5]).sum()
-    Array(10., dtype=float64)
+    Array(10.)
     """
     wanted = _dtype_of_counts("multinomial", dtype)
     trials, weights = as_array(n).astype(_WIDE), as_array(p).astype(_WIDE)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import tracer.numpy as tnp
 from tracer.array.array import Array
 from tracer.numpy.ufunc import select, unary
-from tracer.scipy.floats import floats
+from tracer.scipy.floats import floats, in_float32
 
 _BORDER = 8.0
 _I0_SMALL = (
@@ -143,13 +143,14 @@ def _far(x: Array, coefficients: tuple[float, ...]) -> Array:
     return _expansion(16 / x - 1, coefficients) / tnp.sqrt(x)
 
 
-def _i0e(x: Array) -> Array:
-    size = tnp.abs(floats("i0e", x))
+@in_float32
+def _scaled_0(x: Array) -> Array:
+    size = tnp.abs(x)
     return select(size > _BORDER, _far(size, _I0_LARGE), _near(size, _I0_SMALL))
 
 
-def _i1e(x: Array) -> Array:
-    x = floats("i1e", x)
+@in_float32
+def _scaled_1(x: Array) -> Array:
     size = tnp.abs(x)
     far = tnp.sign(x) * _far(size, _I1_LARGE)
     return select(size > _BORDER, far, x * _near(size, _I1_SMALL))
@@ -157,18 +158,24 @@ def _i1e(x: Array) -> Array:
 
 def _unscaled(x: Array, scaled: Array) -> Array:
     """Multiply by exp(abs(x)) in two steps: it may overflow where the result does not."""
-    root = tnp.exp(abs(x) / 2)
+    root = tnp.exp(tnp.abs(x) / 2)
     return root * scaled * root
 
 
+def _i0e(x: Array) -> Array:
+    return _scaled_0(floats("i0e", x))
+
+
+def _i1e(x: Array) -> Array:
+    return _scaled_1(floats("i1e", x))
+
+
 def _i0(x: Array) -> Array:
-    x = floats("i0", x)
-    return _unscaled(x, i0e(x))
+    return in_float32(lambda x: _unscaled(x, _scaled_0(x)))(floats("i0", x))
 
 
 def _i1(x: Array) -> Array:
-    x = floats("i1", x)
-    return _unscaled(x, i1e(x))
+    return in_float32(lambda x: _unscaled(x, _scaled_1(x)))(floats("i1", x))
 
 
 i0 = unary("i0", _i0, "Modified Bessel function of order 0.", returns="Floats.")
