@@ -35,13 +35,11 @@ class Program:
     write: Callable[[Any, Callable[..., Any]], Callable[..., Any]]
 
 
-def _kernel_product(exp: Any, softmax: Callable[..., Any]) -> Callable[..., Any]:
-    del softmax
+def _kernel_product(exp: Any, _: Callable[..., Any]) -> Callable[..., Any]:
     return lambda x, y, v: exp(-0.5 * ((x[:, None, :] - y[None, :, :]) ** 2).sum(-1)) @ v
 
 
-def _attention(exp: Any, softmax: Callable[..., Any]) -> Callable[..., Any]:
-    del exp
+def _attention(_: Any, softmax: Callable[..., Any]) -> Callable[..., Any]:
     return lambda q, k, v: softmax(q @ k.swapaxes(-1, -2) / 8.0, -1) @ v
 
 

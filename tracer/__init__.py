@@ -76,6 +76,7 @@ from tracer.errors import (
     VerifyError,
     WideVectorsWarning,
 )
+from tracer.errors import missing_name as _missing_name
 from tracer.ir import ShapeDtype
 from tracer.lowering import default_device, devices, tune_host_allocator
 from tracer.lowering import tune_if_asked as _tune_if_asked
@@ -198,6 +199,4 @@ _OF_JAX = {
 
 def __getattr__(name: str) -> object:
     """Say what a name of JAX's is called here."""
-    if name not in _OF_JAX:
-        raise AttributeError(f"module 'tracer' has no attribute {name!r}")
-    raise MissingNameError(f"tracer has no {name}", mend=_OF_JAX[name])
+    raise _missing_name("tracer", name, _OF_JAX.get(name))

@@ -130,6 +130,13 @@ class MissingNameError(TracerError, AttributeError):
     """A name of another library that has no meaning here; the message gives the reason."""
 
 
+def missing_name(module: str, name: str, mend: str | None, why: str = "") -> AttributeError:
+    """Return the error for a name that a module lacks; `mend` is what to use instead, if known."""
+    if mend is None:
+        return AttributeError(f"module {module!r} has no attribute {name!r}")
+    return MissingNameError(f"{module} has no {name}{why}", mend=mend)
+
+
 class NotDifferentiableError(TracerError, TypeError):
     """The requested gradient does not exist; the message gives the reason."""
 

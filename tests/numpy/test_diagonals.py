@@ -41,6 +41,8 @@ def test_writes_on_diagonals(rng: np.random.Generator, name: str, value: Any) ->
     expected = write(np, start)
     np.testing.assert_array_equal(write(tnp, tnp.asarray(start)), expected)
     np.testing.assert_array_equal(tracer.compile(lambda x: write(tnp, x))(start), expected)
+    # Only a matrix that is computed has choices.
+    np.testing.assert_array_equal(tracer.compile(lambda x: write(tnp, 1 * x))(start), expected)
 
 
 @pytest.mark.xla
@@ -58,6 +60,28 @@ def test_vectors_on_a_diagonal(rng: np.random.Generator) -> None:
     np.testing.assert_array_equal(rows[1], np.where(np.eye(N), np.eye(2, N)[1], x))
     with pytest.raises(tracer.ShapeError):
         part.set(np.ones(N - 1))
+
+
+@pytest.mark.xla
+@pytest.mark.parametrize(
+    "combiner", ["set", "add", "subtract", "multiply", "divide", "power", "min", "max"]
+)
+def test_every_update_of_a_computed_diagonal(rng: np.random.Generator, combiner: str) -> None:
+    x, v = rng.uniform(0.5, 2, (N, N)), rng.uniform(0.5, 2, N)
+
+    def update(x: Any, v: Any) -> Any:
+        return getattr((1 * x).at[range(N), range(N)], combiner)(v)
+
+    assert "scatter(" not in str(tracer.make_graph(update)(x, v))
+    numpys = {"set": "copyto", "min": "minimum", "max": "maximum"}.get(combiner, combiner)
+    diagonal = v if combiner == "set" else getattr(np, numpys)(np.diag(x), v)
+    expected = np.where(np.eye(N), np.diag(diagonal), x)
+    np.testing.assert_allclose(tracer.compile(update)(x, v), expected, rtol=1e-15)
+    tracer.check_grads(lambda x, v: (update(x, v) ** 2).sum(), (x, v), order=2)
+    many = tracer.vmap(update)(np.stack([x, 2 * x]), np.stack([v, v]))
+    np.testing.assert_allclose(many[0], expected, rtol=1e-15)
+    with pytest.raises(tracer.ShapeError):
+        tracer.make_graph(update)(x, v[1:])
 
 
 @pytest.mark.xla

@@ -72,7 +72,7 @@ class LimitedFunction:
         leaves = self._leaves(args, kwargs)
         if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
             return self._call_inside(args, kwargs)
-        program = self._program(args, kwargs)
+        program = self._program(args, kwargs, leaves)
         _check_given(leaves, program.donated)
         arrays = [
             _handed_over(leaf, aval, donated, program.device)
@@ -107,7 +107,7 @@ class LimitedFunction:
 
     def program_of(self, *types: Any) -> tuple[CompiledFunction, Any, tuple[Any, ...]]:
         """Return the program for types, compiled, its device, and the types of its results."""
-        program = self._program(types, {})
+        program = self._program(types, {}, self._leaves(types, {}))
         try:
             self.plan(*types)
         except TracerError as error:
@@ -125,7 +125,7 @@ class LimitedFunction:
         MemoryLimitError
             The limit cannot be met.
         """
-        program = self._program(args, kwargs)
+        program = self._program(args, kwargs, self._leaves(args, kwargs))
         types = [physical_type(aval, None) for aval in program.jaxpr.in_avals]
         return program.function.plan(*types)
 
@@ -146,9 +146,11 @@ class LimitedFunction:
         results = self(*copied_args, **copied_kwargs)
         return compare(self._function, self._statics, args, kwargs, results)
 
-    def _program(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Program:
+    def _program(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], leaves: Sequence[Any]
+    ) -> _Program:
         traced = trace(self._jitted, args, kwargs)
-        device = device_of(self._leaves(args, kwargs), named(self._function))
+        device = device_of(leaves, named(self._function))
         program = self._programs.get((id(traced.jaxpr), device))
         if program is None:
             program = self._built(traced, device, args, kwargs)

@@ -15,7 +15,7 @@ from tracer.control import (
     switch,
     while_loop,
 )
-from tracer.errors import MissingNameError as _MissingNameError
+from tracer.errors import missing_name as _missing_name
 from tracer.lax import linalg
 from tracer.lax.bits import (
     bitcast_convert_type,
@@ -401,10 +401,8 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     """Say why a name of JAX's is not here."""
-    if name not in _REFUSED:
-        raise AttributeError(f"module 'tracer.lax' has no attribute {name!r}")
-    reason, mend = _REFUSED[name]
-    raise _MissingNameError(f"tracer.lax has no {name}: it {reason}", mend=mend)
+    reason, mend = _REFUSED.get(name, ("", None))
+    raise _missing_name("tracer.lax", name, mend, f": it {reason}")
 
 
 def __dir__() -> list[str]:

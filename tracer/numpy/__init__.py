@@ -37,7 +37,7 @@ from tracer.array.array import install as _install
 from tracer.array.promotion import can_cast, finfo, iinfo, promote_types, result_type
 from tracer.array.recording import TracedArray
 from tracer.array.weak import Weak as _Weak
-from tracer.errors import MissingNameError as _MissingNameError
+from tracer.errors import missing_name as _missing_name
 from tracer.numpy import fft, linalg
 from tracer.numpy.absent import ABSENT as _ABSENT
 from tracer.numpy.absent import MODULES as _MODULES
@@ -799,10 +799,7 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     """Say why a name of NumPy's is not here."""
-    reason = _ABSENT.get(name) or _MODULES.get(name)
-    if reason is None:
-        raise AttributeError(f"module 'tracer.numpy' has no attribute {name!r}")
-    raise _MissingNameError(f"tracer.numpy has no {name}", mend=reason)
+    raise _missing_name("tracer.numpy", name, _ABSENT.get(name) or _MODULES.get(name))
 
 
 def __dir__() -> list[str]:

@@ -9,7 +9,6 @@ _MEMORY = "arrays have no strides or memory order of their own, and never share 
 _STATE = "a setting of NumPy itself"
 _OBJECTS = "makes object arrays or legacy matrices"
 _ITERATION = "iterates over host memory"
-_BYTES = "`asarray(numpy.frombuffer(...))` does it"
 ABSENT: dict[str, str] = {
     "array2string": _TEXT,
     "array_repr": _TEXT,

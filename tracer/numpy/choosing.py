@@ -26,7 +26,6 @@ from tracer.numpy.creation import zeros
 from tracer.numpy.elementwise import where
 from tracer.numpy.index_parser import require_integers
 from tracer.numpy.joining import stack
-from tracer.numpy.matrices import eye
 from tracer.numpy.reductions import refuse_out
 from tracer.numpy.rounding import clip
 from tracer.numpy.shaping import broadcast_to
@@ -211,8 +210,8 @@ def fill_diagonal(a: Any, val: ArrayLike, wrap: bool = False) -> None:
             mend="give a matrix, or an array of equal sizes",
         )
     values = as_array(val).ravel()
-    if target.ndim == 2 and values.size == 1 and not (wrap and target.shape[0] > target.shape[1]):
-        target[eye(target.shape[0], target.shape[1], dtype=bool)] = reshape(values, ())
+    if target.ndim == 2 and target.shape[0] == target.shape[1] and values.size == 1:
+        target[range(target.shape[0]), range(target.shape[0])] = values
         return
     step = 1 + int(np.cumprod(target.shape[:0:-1]).sum())
     end = target.size

@@ -31,9 +31,9 @@ from tracer.numpy.bounds import (
     wide_index,
     wrap_negative,
 )
-from tracer.numpy.diagonals import is_computed_diagonal, update_diagonal
+from tracer.numpy.diagonals import is_computed_diagonal
 from tracer.numpy.index_parser import Plan, has_truth, parse, replace_truths
-from tracer.numpy.ufunc import select
+from tracer.numpy.ufunc import compare, select
 from tracer.numpy.window import Window
 
 _COMBINERS: dict[str, Op] = {
@@ -43,6 +43,7 @@ _COMBINERS: dict[str, Op] = {
     "maximum": ops.maximum,
 }
 REPLACE = "replace"
+_INT64 = np.dtype("int64")
 
 
 @dataclass(frozen=True)
@@ -252,7 +253,7 @@ def update_item(
         if mask.shape == x.shape[: mask.ndim] and update.ndim <= x.ndim - mask.ndim:
             return _update_where(x, mask, update, combiner=combiner)
     if is_computed_diagonal(x, index):
-        return update_diagonal(x, _fit(update, x.shape[:1]), combiner=_COMBINERS.get(combiner))
+        return _update_diagonal(x, _fit(update, x.shape[:1]), combiner)
     plan = parse(x.shape, index, bounds)
     update = _fit(update, _result_shape(plan))
     if plan.empty:
@@ -288,10 +289,20 @@ def is_single_mask(index: Any) -> bool:
 def _update_where(x: Array, mask: Array, update: Array, *, combiner: str) -> Array:
     spread = reshape(mask, mask.shape + (1,) * (x.ndim - mask.ndim))
     rest = x.shape[mask.ndim :]
-    update = broadcast(_fit(update, rest), x.shape)
+    return _choice(x, broadcast(spread, x.shape), _fit(update, rest), combiner)
+
+
+def _update_diagonal(x: Array, update: Array, combiner: str) -> Array:
+    rows, columns = (apply(ops.iota, shape=x.shape, dtype=_INT64, dimension=i) for i in (0, 1))
+    column = reshape(update, (*update.shape, 1))
+    return _choice(x, compare(rows, columns, "EQ"), column, combiner)
+
+
+def _choice(x: Array, places: Array, update: Array, combiner: str) -> Array:
+    update = broadcast(update, x.shape)
     if combiner != REPLACE:
         update = apply(_COMBINERS[combiner], x, update)
-    return select(broadcast(spread, x.shape), update, x)
+    return select(places, update, x)
 
 
 def _fit(update: Array, shape: tuple[int, ...]) -> Array:

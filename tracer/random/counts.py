@@ -27,12 +27,13 @@ from tracer.numpy.arithmetic import abs
 from tracer.numpy.creation import checked_shape, zeros
 from tracer.numpy.cumulative import cumsum
 from tracer.numpy.elementwise import log, log1p, sqrt, where
-from tracer.numpy.logic import isfinite, logical_and, logical_not, logical_or
+from tracer.numpy.logic import isfinite, logical_and, logical_or
 from tracer.numpy.ranges import arange
-from tracer.numpy.reductions import all, any
+from tracer.numpy.reductions import any
 from tracer.numpy.rounding import floor, trunc
 from tracer.numpy.shaping import broadcast_shapes, broadcast_to, flip, moveaxis
 from tracer.random.continuous import exponential, of_one_shape, uniform
+from tracer.random.rejection import until_accepted
 from tracer.random.threefry import checked_key, fold_in, split
 from tracer.scipy.special import gammaln
 
@@ -199,21 +200,16 @@ def _events(key: Array, until: Array, next_time: Callable[[Array, Array], Array]
     return while_loop(unfinished, event, start)[3]  # type: ignore[no-any-return]
 
 
-def _by_rejection(key: Array, start: Array, trial: Callable[[Array, Array], Any]) -> Array:
-    """Repeat `trial(u, v) -> (number, accepted)` until every number is accepted."""
+def _by_rejection(
+    key: Array, shape: tuple[int, ...], trial: Callable[[Array, Array], Any]
+) -> Array:
+    """Repeat `trial(u, v) -> (number, accepted)`: u from -0.5 on, v above 0."""
 
-    def unfinished(carry: Any) -> Any:
-        return logical_not(all(carry[2]))
+    def draw(key: Array) -> Any:
+        u, v = uniform(key, (2, *shape), _WIDE)
+        return trial(u - 0.5, 1 - v)
 
-    def step(carry: Any) -> Any:
-        key, number, accepted, found = carry
-        u, v = uniform(fold_in(key, number), (2, *start.shape), _WIDE)
-        fresh, fits = trial(u - 0.5, 1 - v)
-        found = where(logical_and(fits, logical_not(accepted)), fresh, found)
-        return key, number + 1, logical_or(accepted, fits), found
-
-    carry = (key, zeros((), "uint32"), zeros(start.shape, bool), start)
-    return while_loop(unfinished, step, carry)[3]  # type: ignore[no-any-return]
+    return until_accepted(key, shape, _WIDE, draw)
 
 
 def _poisson_by_rejection(key: Array, rate: Array) -> Array:
@@ -231,7 +227,7 @@ def _poisson_by_rejection(key: Array, rate: Array) -> Array:
             logical_and(edge >= 0.07, v <= squeeze), logical_and(count >= 0, fits)
         )
 
-    return _by_rejection(key, rate, trial)
+    return _by_rejection(key, rate.shape, trial)
 
 
 def _binomial(key: Array, n: Array, p: Array) -> Array:
@@ -279,4 +275,4 @@ def _binomial_by_rejection(key: Array, n: Array, p: Array) -> Array:
         is_inside = logical_and(edge >= 0.07, v <= squeeze)
         return count, logical_and(is_count, logical_or(is_inside, fits))
 
-    return _by_rejection(key, n, trial)
+    return _by_rejection(key, n.shape, trial)

@@ -11,13 +11,12 @@ from typing import Any
 
 from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_array
-from tracer.control import while_loop
-from tracer.numpy.creation import checked_shape, zeros
+from tracer.numpy.creation import checked_shape
 from tracer.numpy.elementwise import exp, log, log1p, logaddexp, sqrt, where
-from tracer.numpy.logic import logical_and, logical_not, logical_or
-from tracer.numpy.reductions import all
+from tracer.numpy.logic import logical_and
 from tracer.random.continuous import float_dtype, normal, of_one_shape, uniform
-from tracer.random.threefry import checked_key, fold_in, split
+from tracer.random.rejection import until_accepted
+from tracer.random.threefry import checked_key, split
 from tracer.scipy.special import logsumexp
 
 
@@ -62,26 +61,17 @@ def _log_large(key: Array, a: Array) -> Array:
     third = a - 1 / 3
     scale = 1 / sqrt(9 * third)
 
-    def unfinished(carry: Any) -> Any:
-        _, accepted, _ = carry
-        return logical_not(all(accepted))
-
-    def trial(carry: Any) -> Any:
-        step, accepted, found = carry
-        normal_key, uniform_key = split(fold_in(key, step))
+    def trial(key: Array) -> tuple[Array, Array]:
+        normal_key, uniform_key = split(key)
         x = normal(normal_key, a.shape, a.dtype)
         cubed_root = 1 + scale * x
         is_positive = cubed_root > 0
         log_v = 3 * log(where(is_positive, cubed_root, 1))
         unit = uniform(uniform_key, a.shape, a.dtype)
         bound = x * x / 2 + third * (1 - exp(log_v) + log_v)
-        fits = logical_and(is_positive, log1p(-unit) < bound)
-        fresh = logical_and(fits, logical_not(accepted))
-        found = where(fresh, log(third) + log_v, found)
-        return step + 1, logical_or(accepted, fits), found
+        return log(third) + log_v, logical_and(is_positive, log1p(-unit) < bound)
 
-    start = (zeros((), "uint32"), zeros(a.shape, bool), zeros(a.shape, a.dtype))
-    return while_loop(unfinished, trial, start)[2]  # type: ignore[no-any-return]
+    return until_accepted(key, a.shape, a.dtype, trial)
 
 
 def beta(

@@ -162,6 +162,16 @@ def _unscaled(x: Array, scaled: Array) -> Array:
     return root * scaled * root
 
 
+@in_float32
+def _whole_0(x: Array) -> Array:
+    return _unscaled(x, _scaled_0(x))
+
+
+@in_float32
+def _whole_1(x: Array) -> Array:
+    return _unscaled(x, _scaled_1(x))
+
+
 def _i0e(x: Array) -> Array:
     return _scaled_0(floats("i0e", x))
 
@@ -171,11 +181,11 @@ def _i1e(x: Array) -> Array:
 
 
 def _i0(x: Array) -> Array:
-    return in_float32(lambda x: _unscaled(x, _scaled_0(x)))(floats("i0", x))
+    return _whole_0(floats("i0", x))
 
 
 def _i1(x: Array) -> Array:
-    return in_float32(lambda x: _unscaled(x, _scaled_1(x)))(floats("i1", x))
+    return _whole_1(floats("i1", x))
 
 
 i0 = unary("i0", _i0, "Modified Bessel function of order 0.", returns="Floats.")

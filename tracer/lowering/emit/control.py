@@ -233,8 +233,11 @@ def _unknown_scalars(b: ModuleContext, operands: Sequence[Operand]) -> Sequence[
         held = list(dict.fromkeys([*held, largest]))
         if sum(operands[i].type.nbytes for i in held) <= SMALL_LOOP_BYTES:
             return None
+    given = list(operands)
     behind = optimization_barrier(b, [operands[i] for i in held], "small calls")
-    return [dict(zip(held, behind, strict=True)).get(i, x) for i, x in enumerate(operands)]
+    for i, x in zip(held, behind, strict=True):
+        given[i] = x
+    return given
 
 
 def _without_ones(type: ShapeDtype) -> ShapeDtype:

@@ -25,7 +25,6 @@ from tracer.lowering.emit.dialect import (
     compare,
     complex_,
     convert,
-    iota,
     pad,
     select,
     slice,
@@ -33,7 +32,7 @@ from tracer.lowering.emit.dialect import (
     subtract,
 )
 from tracer.lowering.emit.library import compiler_call, lapack, library_call
-from tracer.lowering.emit.linalg import lapack_dtype, linalg_dtype, triangle
+from tracer.lowering.emit.linalg import lapack_dtype, linalg_dtype, rows_to_columns, triangle
 from tracer.lowering.emit.values import Operand, real_dtype
 from tracer.lowering.shims import hlo, ir
 
@@ -230,9 +229,7 @@ def _converged(
 
 
 def _identity(b: ModuleContext, type: ShapeDtype) -> Operand:
-    indices = type.with_dtype(_INT32)
-    rows, columns = (iota(b, indices, type.ndim - axis) for axis in (2, 1))
-    return convert(b, type, compare(b, "EQ", rows, columns))
+    return convert(b, type, rows_to_columns(b, "EQ", type))
 
 
 def _first(b: ModuleContext, x: Operand, axis: int, count: int) -> Operand:

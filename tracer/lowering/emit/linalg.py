@@ -74,9 +74,7 @@ def cholesky(b: ModuleContext, type: ShapeDtype, x: Operand) -> Operand:
 def _with_real_diagonal(b: ModuleContext, x: Operand) -> Operand:
     """Drop the imaginary part of the diagonal, which LAPACK does not read and cuSOLVER does."""
     real = real_part(x)
-    rows = iota(b, x.type.with_dtype(_INT32), x.type.ndim - 2)
-    columns = iota(b, x.type.with_dtype(_INT32), x.type.ndim - 1)
-    is_diagonal = compare(b, "EQ", rows, columns)
+    is_diagonal = rows_to_columns(b, "EQ", x.type)
     return complex_(real, select(b, is_diagonal, splat(b, 0, real.type), imaginary_part(x)))
 
 
@@ -125,11 +123,15 @@ def _spoiled_unless_zero(b: ModuleContext, info: Operand, x: Operand) -> Operand
 
 def triangle(b: ModuleContext, type: ShapeDtype, x: Operand, *, lower: bool) -> Operand:
     """Return the lower or upper triangles of the last two axes, with zeros elsewhere."""
-    indices = type.with_dtype(_INT32)
-    rows = iota(b, indices, type.ndim - 2)
-    columns = iota(b, indices, type.ndim - 1)
-    inside = compare(b, "GE" if lower else "LE", rows, columns)
+    inside = rows_to_columns(b, "GE" if lower else "LE", type)
     return select(b, inside, x, splat(b, 0, type))
+
+
+def rows_to_columns(b: ModuleContext, direction: str, type: ShapeDtype) -> Operand:
+    """Return how each element's row compares with its column."""
+    indices = type.with_dtype(_INT32)
+    rows, columns = (iota(b, indices, type.ndim - axis) for axis in (2, 1))
+    return compare(b, direction, rows, columns)
 
 
 def triangular_solve(
