@@ -28,7 +28,7 @@ SIZES = {
     "full": {"n": 3_000, "count": 200, "rounds": 15},
 }
 MERGER, CONCATENATE = "fusion-merger", "reduce-through-concatenate"
-HORIZONTAL = "horizontal-fusion"
+HORIZONTAL, SHARED = "horizontal-fusion", "store-shared-values"
 HEADER = ("pass", "program", "off", "on", "off / on", "measured off", "on", "XLA's count off", "on")
 
 
@@ -78,6 +78,18 @@ def extremes_of_joined(x: Any) -> Any:
     return both.sum(1), both.max(1)
 
 
+def statistics_of_noise(x: Any, key: Any) -> Any:
+    """Return three statistics of as many normal numbers as there are elements."""
+    noise = tracer.random.normal(key, x.shape, dtype="float32")
+    return noise.mean(), noise.std(), noise.max()
+
+
+def sums_with_noise(x: Any, key: Any) -> Any:
+    """Return sums over rows and columns of an array with noise, and of their product."""
+    noise = tracer.random.normal(key, x.shape, dtype="float32")
+    return (x + noise).sum(0), (x + noise).sum(1), (x * noise).sum()
+
+
 def products_of_rows(x: Any, y: Any) -> Any:
     """Return the products of matrices in two stacks, one by one."""
     return tnp.stack([x[i] @ y[i] for i in range(x.shape[0])])
@@ -121,6 +133,8 @@ def programs(n: int, count: int) -> list[tuple[str, Callable[..., Any], tuple[An
         (MERGER, normalised, (x,)),
         (CONCATENATE, moments_of_joined, (x,)),
         (CONCATENATE, extremes_of_joined, (x,)),
+        (SHARED, statistics_of_noise, (x, tracer.random.key(0))),
+        (SHARED, sums_with_noise, (x, tracer.random.key(0))),
         (HORIZONTAL, products_of_rows, (stack, other)),
         (HORIZONTAL, functions_of_rows, (stack,)),
         (HORIZONTAL, networks, (*ensemble, [random(16, 4) for _ in range(count)])),

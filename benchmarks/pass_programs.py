@@ -88,6 +88,7 @@ PASS_PROGRAMS: Mapping[str, LimitedProgram] = {
             ("moments of parts side by side", fusion.moments_of_joined),
             ("extremes of a stack", fusion.extremes_of_joined),
             ("200 products, one by one", fusion.products_of_rows),
+            ("sums with noise", fusion.sums_with_noise),
         )
     },
     "distances by einsum": LimitedProgram(

@@ -72,6 +72,11 @@ def _forced_state(state: Any, force: Any) -> Any:
     return tracer.fori_loop(0, 40_000, step, state)
 
 
+def _noise_twice(x: Any) -> Any:
+    noise = tracer.random.normal(tracer.random.key(0), x.shape, dtype="float32")
+    return (x + noise).sum(0), (x * noise).sum(1)
+
+
 def _swings(x: Any) -> Any:
     def step(_: Any, carry: Any) -> Any:
         place, speed = carry
@@ -192,6 +197,7 @@ ACTING: dict[str, Acting] = {
     ),
     "loop-interchange": Acting(_forced_state, ((128, 3), (4, 128))),
     "small-calls": Acting(_swings, ((256,),)),
+    "store-shared-values": Acting(_noise_twice, ((300, 200),)),
     "keep-in-place": Acting(
         lambda x: (x.sum(), x + x), ((1000, 100),), options={"donate_argnums": 0}
     ),

@@ -385,7 +385,8 @@ class CandidateCompiler:
         found, candidate = self._in_lanes(candidate)
         if found is not None:
             return self._noted(found)
-        candidate = self.final_passes.kept_in_place(self.final_passes.in_small_calls(candidate))
+        final = self.final_passes
+        candidate = final.kept_in_place(final.in_small_calls(final.with_shared_values(candidate)))
         candidate, graph = self.final_passes.legalized(candidate, on_mesh=self.placer is not None)
         try:
             found = CompiledCandidate(self, candidate, self._compile(graph, enough, most), graph)

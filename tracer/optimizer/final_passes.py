@@ -73,6 +73,21 @@ class FinalPasses:
         rows = (*candidate.rows, *manager.rows[: len(passes)], *legal[0][1])
         return replace(candidate, rows=rows, peak_bytes=peak), replace(lanes, graphs=graphs)
 
+    def with_shared_values(self, candidate: Candidate) -> Candidate:
+        """Return the same program with values stored that several kernels would compute.
+
+        All of them if that keeps the limit, else the small ones. Without a limit the peak may grow
+        by an eighth.
+        """
+        limit, peak = self.options.limit_bytes, candidate.peak_bytes
+        most = peak * 9 // 8 if limit is None else max(peak, limit)
+        for room in (0, self.options.machine.sizes.kept_bytes):
+            passes = passes_in(Stage.SHARED, replace(self.context, room=room))
+            found = self.after(candidate, *passes)
+            if found.peak_bytes <= most:
+                return found
+        return candidate
+
     def in_small_calls(self, candidate: Candidate) -> Candidate:
         """Return the same program with loops of small kernels as one function each."""
         passes = passes_in(Stage.CALLS, self.context)

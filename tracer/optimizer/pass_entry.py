@@ -46,6 +46,7 @@ class Stage(Enum):
     ORDER = "order"
     LANES = "programs for cores"
     LANE = "one core's program"
+    SHARED = "shared values"
     CALLS = "calls"
     IN_PLACE = "memory in place"
     TARGET = "the device"
@@ -69,7 +70,7 @@ class Context:
     rematerialiser : Rematerialiser or None
         What computes values again.
     room : int
-        The bytes until which it does.
+        The bytes until which it does; or of the largest shared value that is stored, 0 for any.
     on_mesh : bool
         Whether XLA's partitioner cuts the program for a mesh.
     """

@@ -15,6 +15,7 @@ from tracer.optimizer.alias.loop_operands import reused_operands_pass
 from tracer.optimizer.fuse.concatenations import REDUCE_THROUGH_CONCATENATE
 from tracer.optimizer.fuse.duplicate import duplicate_pass
 from tracer.optimizer.fuse.horizontal import horizontal_pass
+from tracer.optimizer.fuse.shared import shared_values_pass
 from tracer.optimizer.legalize.broadcasts import stored_broadcasts_pass
 from tracer.optimizer.legalize.convolutions import convolution_layouts_pass
 from tracer.optimizer.legalize.extremes import packed_extremes_pass
@@ -464,6 +465,19 @@ TABLE: tuple[PassEntry, ...] = (
             "for programs with loops or branches; under a limit not in our order, nor "
             "where it takes more"
         ),
+    ),
+    PassEntry(
+        option="store-shared-values",
+        stage=Stage.SHARED,
+        what=(
+            "stores a long chain of cheap ops, such as random numbers, that several kernels would "
+            "each compute ([fusion.md](fusion.md))"
+        ),
+        why_here="split cuts such chains, and a candidate is only taken further if it fits",
+        exact="no: a kernel may round differently",
+        make=lambda c: shared_values_pass(c.options.machine, most_bytes=c.room or None),
+        when="on CPUs, where the predicted peak stays below the limit",
+        condition=lambda c: c.options.machine.broadcasts is not None,
     ),
     PassEntry(
         option="keep-in-place",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -258,6 +261,20 @@ def test_reductions_of_narrow_floats_are_not_unrolled(dtype: str) -> None:
         wide = ops.broadcast_in_dim(x, shape=(40, 50, 3), dimensions=(0, 2))
         graph = builder.finish([ops.reduce_add(ops.exponential(wide), axes=(2,))])
     assert apply(UNROLL, graph)[0] is graph
+
+
+def test_long_terms_are_not_written_out() -> None:
+    def powers(x: Any, steps: int) -> Any:
+        terms = x[:, None, :] - x[None, :, :]
+        for _ in range(steps):
+            terms = terms * terms + 1
+        return terms.sum(-1)
+
+    for steps, is_unrolled in ((10, True), (100, False)):
+        graph = traced(partial(powers, steps=steps), of((200, 4)))
+        after, log = apply(UNROLL, graph)
+        assert bool(log.applied) == is_unrolled == ("reduce_add" not in ops_of(after))
+    assert "its 4 terms are" in log.refusals[0].reason
 
 
 def test_a_stored_operand_is_not_unrolled() -> None:
