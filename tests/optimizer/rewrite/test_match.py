@@ -271,7 +271,7 @@ def test_long_terms_are_not_written_out() -> None:
         return terms.sum(-1)
 
     for steps, is_unrolled in ((10, True), (100, False)):
-        graph = traced(partial(powers, steps=steps), of((200, 4)))
+        graph = traced(partial(powers, steps=steps), ((200, 4), "float32"))
         after, log = apply(UNROLL, graph)
         assert bool(log.applied) == is_unrolled == ("reduce_add" not in ops_of(after))
     assert "its 4 terms are" in log.refusals[0].reason
