@@ -106,7 +106,8 @@ def after_pauses() -> tuple[float, ...]:
     at_once = (c_heap.resident_bytes() - start) / MEGABYTE
     two = fallen_to(start + 2.5 * RESULT) - start / MEGABYTE
     view = np.asarray(results.pop())[:10]
-    one = fallen_to(start + 1.5 * RESULT) - start / MEGABYTE
+    time.sleep(2.5 * large_blocks.PAUSE_SECONDS)
+    one = (c_heap.resident_bytes() - start) / MEGABYTE
     results.clear()
     time.sleep(2.5 * large_blocks.PAUSE_SECONDS)
     viewed = (c_heap.resident_bytes() - start) / MEGABYTE

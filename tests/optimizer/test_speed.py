@@ -24,7 +24,7 @@ from tracer.optimizer.pipeline import PlannerOptions
 from tracer.optimizer.planner import Planner
 
 pytestmark = pytest.mark.slow
-FEW, MANY = 4000, 8000
+FEW, MANY = 2500, 5000
 HIGHEST_RATIO = 3.5
 
 

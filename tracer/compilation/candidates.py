@@ -19,7 +19,7 @@ from tracer.compilation.task import Task
 from tracer.errors import OutOfMemoryError
 from tracer.ir import Graph
 from tracer.optimizer.alias.donations import match_donations
-from tracer.optimizer.budget import may_go_on, spending
+from tracer.optimizer.budget import may_go_on, spend, spending
 from tracer.optimizer.candidates import (
     Candidate,
     CandidateRow,
@@ -27,6 +27,7 @@ from tracer.optimizer.candidates import (
     candidate_row,
 )
 from tracer.optimizer.final_passes import FinalPasses
+from tracer.optimizer.model.liveness import node_count
 from tracer.optimizer.pipeline import PlannerOptions
 from tracer.optimizer.planner import Planner
 from tracer.target import planned_for
@@ -35,7 +36,9 @@ _TENTH_LESS = 0.9
 # Predictions are not as far off: such a program takes more than the smallest that is known.
 _WELL_ABOVE = 1.5
 # Of a program of a few kilobytes what surrounds the values is a large share.
-_SURROUNDINGS_BYTES = 64_000
+_SURROUNDINGS_BYTES = 16_000
+# A count so close to the prediction is not lowered much by other options of XLA.
+_NEAR = 1.05
 # Nor are they off by so much: what is predicted to take it is not smaller.
 _FAR_ABOVE = 8
 # By the time model, whose own error is larger.
@@ -197,7 +200,8 @@ class CandidateSearch:
             found = tenths_lower(found, lambda limit: self.with_limit(limit).first())
         # XLA may take less for the program as it is without a limit than is predicted of it.
         free = self.with_limit(None)
-        if next(free.plain.planner.candidates()).peak_bytes > _WELL_ABOVE * found.nbytes:
+        free_bytes = next(free.plain.planner.candidates()).peak_bytes
+        if free_bytes > _WELL_ABOVE * found.nbytes or not may_go_on():
             return found
         return min(free.first() or found, found, key=lambda found: found.nbytes)
 
@@ -286,6 +290,7 @@ class CandidateCompiler:
             sink_bytes=mode.large_bytes,
         )
         self.kernels = options.machine.kernels
+        self._compiling_nodes = options.machine.prices.compiling_nodes
         self.final_passes = FinalPasses(options)
         self.planner = Planner(traced.graph, options, known)
 
@@ -298,10 +303,13 @@ class CandidateCompiler:
         if self.limit is not None and self.planner.floor_bytes > self.limit:
             return None
         asked = float("inf") if self.limit is None else self.limit
+        is_tried = False
         for candidate in self.planner.candidates():
             if candidate.peak_bytes > asked:
                 continue
-            found = self._with_few_attempts(candidate)
+            if is_tried and not may_go_on():
+                break
+            found, is_tried = self._with_few_attempts(candidate), True
             if found is None:
                 continue
             if self.limit is None or found.nbytes <= self.limit:
@@ -338,11 +346,12 @@ class CandidateCompiler:
         """
         if self._smallest is None:
             candidate = self.planner.smallest()
-            found = self._found(candidate, candidate.peak_bytes)
+            found = self._found(candidate, int(_NEAR * candidate.peak_bytes))
             known = [found, found and self._in_our_order(found, found.nbytes)]
             other = self.planner.smallest_of_other_kind(candidate)
-            if other is not None and self._may_be_smaller(other, candidate, found):
-                known.append(self._found(other, other.peak_bytes))
+            is_known = found is not None and not may_go_on()
+            if other and not is_known and self._may_be_smaller(other, candidate, found):
+                known.append(self._found(other, int(_NEAR * other.peak_bytes)))
             compiled = list(filter(None, known))
             if not compiled:
                 raise self._refusals[-1]
@@ -422,8 +431,11 @@ class CandidateCompiler:
 
     def _compile(self, graph: Graph, enough: int, most: int | None) -> lowering.Executable:
         """Compile with options that keep the limit; if none do, return the smallest program."""
-        compiled = []
+        compiled: list[lowering.Executable] = []
         for options in islice(self._attempts(graph), most):
+            if compiled and not may_go_on():
+                break
+            spend(self._compiling_nodes * node_count(graph))
             with progress.compiling():
                 execute = self._executable(graph, options)
             if self.limit is None or execute.memory.peak_bytes <= max(self.limit, enough):

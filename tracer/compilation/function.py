@@ -405,8 +405,9 @@ def compile(  # type: ignore[misc] # the overloads say what is returned, not eac
         the passes that every program needs. `TRACER_PASSES` in the environment does the
         same for all programs. docs/passes.md lists them.
     planning_seconds : float, optional
-        About how long the planner may search, compilation apart; by default to the end. It is
-        counted in nodes that are looked at, so that plans do not depend on how busy the machine
+        About how long planning and compiling may go on; by default ten seconds and three times
+        what the program takes to compile, `float("inf")` for a search to the end. It is counted in
+        nodes that are looked at and compiled, so that plans do not depend on how busy the machine
         is. What is needed for a plan is done in any case; `plan.is_search_cut` says whether
         candidates were left out, so that a faster program, or one for a lower limit, may exist.
     mesh : Mesh, optional

@@ -125,7 +125,7 @@ def _seconds(value: float | None) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
         raise ArgumentError(
             f"planning_seconds is a number of seconds from 0, not {value!r}",
-            mend="leave it out to search to the end",
+            mend="give float('inf') to search to the end",
         )
     return float(value)
 

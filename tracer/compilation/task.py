@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from tracer import lowering
@@ -11,6 +10,11 @@ from tracer.compilation.donation import donated_leaves
 from tracer.compilation.options import CompileOptions, limit_of_free
 from tracer.compilation.signature import Call
 from tracer.optimizer.budget import Budget
+from tracer.optimizer.model.liveness import node_count
+
+_SECONDS = 10
+_COMPILATIONS = 3
+"""What a search may spend: so many seconds, and what it takes to compile the program so often."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,10 +50,16 @@ class Task:
         return self.call.traced
 
     def budget(self) -> Budget:
-        """Return what one search for a program may spend."""
+        """Return what one search for a program may spend.
+
+        Unless the user says so, ten seconds and what it takes to compile the program three times.
+        """
         seconds = self.options.planning_seconds
-        rate = lowering.target_of(self.device).prices.planning_rate
-        return Budget(math.inf if seconds is None else seconds * rate)
+        prices = lowering.target_of(self.device).prices
+        if seconds is None:
+            compiling = prices.compiling_nodes * node_count(self.traced.graph)
+            return Budget(_SECONDS * prices.planning_rate + _COMPILATIONS * compiling)
+        return Budget(seconds * prices.planning_rate)
 
 
 def read_task(call: Call, options: CompileOptions, name: str) -> Task:

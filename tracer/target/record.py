@@ -66,6 +66,8 @@ class Prices:
         To hand work to other threads and to put the results together.
     planning_rate : float
         Nodes of programs that a planner looks at a second, by which `planning_seconds` is counted.
+    compiling_nodes : int
+        Nodes that a planner looks at while the device's compiler compiles one.
     parallel_flops : int
         Work below this runs on one core: to wake the others takes as long.
     """
@@ -84,6 +86,7 @@ class Prices:
     part_seconds: float = 4e-7
     lanes_seconds: float = 2e-4
     planning_rate: float = 2e4
+    compiling_nodes: int = 60
     parallel_flops: int = 1 << 16
 
     @property

@@ -273,7 +273,8 @@ def test_a_limit_that_neither_scheduler_keeps_is_kept() -> None:
     plan = kept.plan(*arrays)
     assert plain.plan(*arrays).compiled_bytes > limit + 8 * UNIT
     assert plan.compiled_bytes <= limit
-    assert [row.name for row in plan.passes][-2:] == ["schedule", "keep in place"]
+    last = [row.name for row in plan.passes if row.name != "store shared values"][-2:]
+    assert last == ["schedule", "keep in place"]
     np.testing.assert_allclose(kept(*arrays), plain(*arrays), rtol=1e-4, atol=1e-5)
 
 

@@ -20,9 +20,9 @@ from dataclasses import dataclass, replace
 
 from tracer import ops
 from tracer.ir import Builder, Graph, Node, Value, map_bodies, rebuild
-from tracer.optimizer.model.liveness import Liveness
+from tracer.optimizer.model.liveness import Liveness, body_extra_bytes
 from tracer.optimizer.passes import Pass, PassLog
-from tracer.optimizer.schedule.schedule import SCHEDULE, schedule
+from tracer.optimizer.schedule.schedule import SCHEDULE, negligible_bytes, schedule
 from tracer.optimizer.schedule.tasks import TaskGraph
 from tracer.target.record import LEAST_BARRIER_BYTES
 
@@ -61,14 +61,20 @@ def force_order(graph: Graph, log: PassLog, donated: Iterable[int] = ()) -> Grap
     Graph
         The same values; `graph` itself where nothing is to be gained.
     """
-    return _force(graph, log, frozenset(donated), is_body=False)
+    may_free = frozenset(donated)
+    least_bytes = negligible_bytes(graph, may_free)
+    graph = map_bodies(graph, lambda body: _forced_body(body, log, least_bytes))
+    return _force(graph, log, may_free, is_body=False)
+
+
+def _forced_body(body: Graph, log: PassLog, least_bytes: int) -> Graph:
+    if body_extra_bytes(body) <= least_bytes:
+        return body
+    body = map_bodies(body, lambda inner: _forced_body(inner, log, least_bytes))
+    return _force(body, log, frozenset(range(len(body.inputs))), is_body=True)
 
 
 def _force(graph: Graph, log: PassLog, donated: frozenset[int], *, is_body: bool) -> Graph:
-    graph = map_bodies(
-        graph,
-        lambda body: _force(body, log, frozenset(range(len(body.inputs))), is_body=True),
-    )
     ordered = schedule(graph, log, donated, is_body=is_body, bodies=False)
     stored = PassLog()
     summed = store_partial_sums(ordered, stored, donated, is_body=is_body)

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tracer.ir import Graph, map_bodies
-from tracer.optimizer.model.liveness import Liveness
+from tracer.optimizer.model.liveness import Liveness, body_extra_bytes, peak_bytes
 from tracer.optimizer.passes import Pass, PassLog
-from tracer.optimizer.schedule.search import candidate_orders
+from tracer.optimizer.schedule.search import NEGLIGIBLE_SHARE, candidate_orders
 from tracer.optimizer.schedule.tasks import TaskGraph
 from tracer.units import format_bytes
 
@@ -41,18 +41,18 @@ def schedule(
     is_body : bool
         The graph is the body of a loop or a branch.
     bodies : bool
-        The bodies of loops and branches are ordered too.
+        The bodies of loops and branches are ordered too, where they need more than a small part of
+        the program's peak.
 
     Returns
     -------
     Graph
         `graph` itself when no order with a smaller peak was found.
     """
-    if bodies:
-        graph = map_bodies(
-            graph, lambda body: schedule(body, log, range(len(body.inputs)), is_body=True)
-        )
     may_free = frozenset(donated)
+    if bodies:
+        least_bytes = negligible_bytes(graph, may_free)
+        graph = map_bodies(graph, lambda body: _scheduled_body(body, log, least_bytes))
     live = Liveness(graph, may_free, is_body=is_body)
     tasks = TaskGraph(live)
     orders = candidate_orders(tasks)
@@ -74,6 +74,18 @@ def schedule(
     return best
 
 
+def _scheduled_body(body: Graph, log: PassLog, least_bytes: int) -> Graph:
+    if body_extra_bytes(body) <= least_bytes:
+        return body
+    body = map_bodies(body, lambda inner: _scheduled_body(inner, log, least_bytes))
+    return schedule(body, log, range(len(body.inputs)), is_body=True, bodies=False)
+
+
+def negligible_bytes(graph: Graph, donated: frozenset[int]) -> int:
+    """Return the bytes of a program's loops and branches up to which their order is left alone."""
+    return peak_bytes(graph, donated) // NEGLIGIBLE_SHARE
+
+
 SCHEDULE = Pass("schedule", schedule, bodies=False)
 
-__all__ = ["SCHEDULE", "schedule"]
+__all__ = ["SCHEDULE", "negligible_bytes", "schedule"]

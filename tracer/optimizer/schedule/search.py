@@ -17,11 +17,12 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from tracer.optimizer.schedule.tasks import TaskGraph
 
-# A gain of at most this share of the peak is not looked for.
-_NEGLIGIBLE = 256
+NEGLIGIBLE_SHARE = 256
+"""A gain of at most this share of the peak is not looked for."""
 # Sets of finished tasks that the exact search looks at before it gives up: about 50 ms.
 _MOST_SETS = 2000
 # Graphs of more tasks are too large for it in any case.
@@ -29,16 +30,31 @@ _MOST_EXACT = 64
 # The beam search looks at about this many tasks in all: about 0.2 s.
 _BEAM_STEPS = 60_000
 _BROADEST = 24
+# Problems whose orders are kept.
+_MOST_KNOWN = 256
 
 
 def candidate_orders(graph: TaskGraph) -> list[list[int]]:
     """Return orders worth pricing, the one with the smallest peak first; the graph's own is one.
 
-    Of orders with equal peaks the graph's own comes first.
+    Of orders with equal peaks the graph's own comes first. The candidates of one search are mostly
+    alike, so what is found is kept.
     """
+    key = graph.key
+    if key not in _KNOWN:
+        if len(_KNOWN) >= _MOST_KNOWN:
+            _KNOWN.clear()
+        _KNOWN[key] = _found_orders(graph)
+    return _KNOWN[key]
+
+
+_KNOWN: dict[tuple[Any, ...], list[list[int]]] = {}
+
+
+def _found_orders(graph: TaskGraph) -> list[list[int]]:
     own = list(range(len(graph)))
     bound = graph.lower_bound()
-    if graph.peak(own) <= bound + bound // _NEGLIGIBLE:
+    if graph.peak(own) <= bound + bound // NEGLIGIBLE_SHARE:
         return [own]
     orders = [list(each) for each in dict.fromkeys(map(tuple, [own, *heuristic_orders(graph)]))]
     orders.sort(key=graph.peak)
@@ -275,4 +291,4 @@ class _Runner:
         return self.order
 
 
-__all__ = ["beam_order", "candidate_orders", "exact_order", "heuristic_orders"]
+__all__ = ["NEGLIGIBLE_SHARE", "beam_order", "candidate_orders", "exact_order", "heuristic_orders"]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from tracer.ir import Graph, Node, Value, keeps_order
 from tracer.optimizer.model.liveness import Liveness
@@ -73,6 +74,15 @@ class TaskGraph:
 
     def __len__(self) -> int:
         return len(self.tasks)
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """All that an order and its price depend on: equal for equal problems."""
+        tasks = [
+            (*sorted(task.needs), -1, *task.reads, -1, *task.writes, *task.reuses, task.scratch)
+            for task in self.tasks
+        ]
+        return (*tasks, tuple(self.sizes), *(tuple(sorted(readers)) for readers in self.readers))
 
     def _reads(self, node: Node) -> dict[Value, bool]:
         """Return the stored values that a task reads, and whether it may write over them."""
