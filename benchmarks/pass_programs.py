@@ -66,6 +66,13 @@ def chamfer(x: Any, y: Any) -> Any:
     return d.min(1).mean() + d.min(0).mean()
 
 
+def normalised_kernel(x: Any) -> Any:
+    """Return sums of a kernel matrix that is divided by the roots of its diagonal."""
+    k = tnp.exp(-((x[:, None] - x[None]) ** 2).sum(-1))
+    roots = tnp.sqrt(tnp.diagonal(k))
+    return (k / (roots[:, None] * roots)).sum(1)
+
+
 def cartpole(_: Any) -> tuple[Any, ...]:
     return cartpole_programs.arrays(2048)
 
@@ -94,6 +101,7 @@ PASS_PROGRAMS: Mapping[str, LimitedProgram] = {
     "distances by einsum": LimitedProgram(
         distances_by_einsum, normal((1000, 64), (1000, 64)), 1 / 3
     ),
+    "kernel over its diagonal": LimitedProgram(normalised_kernel, normal((2000, 3))),
     "columns of costs": LimitedProgram(columns_of_costs, normal((1500, 1500), (1500,))),
     "two recurrent layers": LimitedProgram(
         two_layers, lambda rng: (*normal((500, 64, 64))(rng), *_small((64, 64), (64, 64))), None

@@ -77,6 +77,10 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Shape | str, ...]]] = {
         tracer.grad(lambda a, b: tnp.sin(tnp.diagonal(a)).sum() + (a * b).sum()),
         ((N, N), (N, N)),
     ),
+    "without-diagonal": (
+        lambda a, b: (c := tnp.exp(a) * b) - tnp.diag(tnp.diag(c)),
+        ((N, N), (N, N)),
+    ),
     "diagonal-times": (lambda w, a: tnp.diag(w) @ a, ((N,), (N, N))),
     "times-diagonal": (lambda x, w: x.T @ tnp.diag(w) @ x, ((N, 100), (N,))),
     "identity-times": (lambda a: _eye(a) @ a, ((N, N),)),

@@ -76,6 +76,10 @@ FORMS: dict[str, tuple[Form, ...]] = {
         ("z:n,n", "np.sin(np.diagonal({z}))", "n"),
         ("z:3,n,n", "np.diagonal({z}, axis1=1, axis2=2) ** 2", "3,n"),
     ),
+    "without-diagonal": (
+        ("z:n,n", "({z} * {z}) - np.diag(np.diag({z} * {z}))", "n,n"),
+        ("x:n,k", "({x} @ {x}.T) - np.diag(np.diag({x} @ {x}.T))", "n,n"),
+    ),
     "diagonal-times": (
         ("v:n x:n,k", "np.diag({v}) @ {x}", "n,k"),
         ("v:n x:n,k", f"({{v}}[:, None] * {_EYE}) @ {{x}}", "n,k"),

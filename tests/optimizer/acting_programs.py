@@ -197,6 +197,7 @@ ACTING: dict[str, Acting] = {
     ),
     "loop-interchange": Acting(_forced_state, ((128, 3), (4, 128))),
     "small-calls": Acting(_swings, ((256,),)),
+    "gather-for-diagonal": Acting(lambda x: tnp.diagonal(tnp.exp(x)), ((300, 300),)),
     "store-shared-values": Acting(_noise_twice, ((300, 200),)),
     "keep-in-place": Acting(
         lambda x: (x.sum(), x + x), ((1000, 100),), options={"donate_argnums": 0}

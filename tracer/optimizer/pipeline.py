@@ -41,6 +41,7 @@ from tracer.optimizer.pass_entry import Context, PassEntry, PlannerOptions, Stag
 from tracer.optimizer.passes import Pass
 from tracer.optimizer.rewrite import rules
 from tracer.optimizer.rewrite.chains import SOLVES, chains_pass
+from tracer.optimizer.rewrite.diagonals import GATHER_FOR_DIAGONAL
 from tracer.optimizer.rewrite.expand import EXPAND
 from tracer.optimizer.rewrite.exponentials import EXPAND_EXPONENTIALS
 from tracer.optimizer.rewrite.match import (
@@ -203,6 +204,17 @@ TABLE: tuple[PassEntry, ...] = (
         exact="by rule",
         make=lambda c: rules.rules_without(c.options.disabled),
         condition=_has_rules,
+    ),
+    PassEntry(
+        option="gather-for-diagonal",
+        stage=Stage.AS_TRACED,
+        what=(
+            "the diagonal of a computed matrix is picked out of its rows, so that it can be "
+            "computed in slices"
+        ),
+        why_here="after the rules, which know diagonals as they are traced",
+        exact="yes",
+        make=lambda _: GATHER_FOR_DIAGONAL,
     ),
     PassEntry(
         option="write-out-inner-products",

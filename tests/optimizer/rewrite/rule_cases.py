@@ -155,6 +155,12 @@ DIAGONAL: list[Case] = [
         lambda x, w: gradient(lambda x: tnp.diagonal(x, axis1=1, axis2=2))(x, w),
         (floats(3, N, N), floats(3, N)),
     ),
+    ("without-diagonal", lambda a: tnp.exp(a - tnp.diag(tnp.diag(a))), (floats(N, N),)),
+    (
+        "without-diagonal",
+        lambda a: (b := a @ a.T) - tnp.diag(tnp.diagonal(b)),
+        (floats(N, N),),
+    ),
     ("diagonal-times", lambda w, a: tnp.diag(w) @ a, (floats(N), floats(N, 9))),
     ("diagonal-times", lambda w, a: tnp.diag(w) @ a, (floats(N), floats(N))),
     ("diagonal-times", lambda w, a: (_eye(w) * w) @ a, (floats(N), floats(N, N))),

@@ -162,6 +162,14 @@ NEAR_MISSES: list[tuple[str, Callable[..., Any], tuple[ShapeDtype, ...], str | N
         (floats(N, N), floats(N - 1)),
         None,
     ),
+    (
+        "without-diagonal",
+        lambda a, b: a - tnp.diag(tnp.diag(b)),
+        (floats(N, N), floats(N, N)),
+        None,
+    ),
+    ("without-diagonal", lambda a: a - tnp.diag(tnp.diag(a, 1), 1), (floats(N, N),), None),
+    ("without-diagonal", lambda a: tnp.diag(tnp.diag(a)) - a, (floats(N, N),), None),
     ("diagonal-times", lambda w, a: tnp.diag(w, 1) @ a, (floats(N - 1), floats(N, 9)), None),
     (
         "diagonal-times",

@@ -33,6 +33,14 @@ RULES = (
         purpose="measured",
     ),
     rule(
+        "without-diagonal",
+        [lambda a: a - tnp.diag(tnp.diag(a))],
+        lambda a: tnp.where(tnp.eye(a.shape[0], dtype=bool), a - a, a),
+        samples=["ii"],
+        source="element by element",
+        purpose="measured",
+    ),
+    rule(
         "diagonal-times",
         [
             lambda w, a: tnp.diag(w) @ a,
