@@ -12,8 +12,8 @@ import linecache
 import os
 import sys
 from collections.abc import Callable
-from types import FrameType
-from typing import Any, NamedTuple
+from types import FrameType, TracebackType
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 import optree
@@ -47,17 +47,58 @@ def _is_hidden(filename: str) -> bool:
     return filename.startswith(_HIDDEN)
 
 
+def _is_users(frame: FrameType) -> bool:
+    filename = frame.f_code.co_filename
+    # The methods of dataclasses have no file, only the package's globals.
+    is_ours = filename == "<string>" and _is_hidden(frame.f_globals.get("__file__") or "")
+    return not is_ours and not _is_hidden(filename)
+
+
 def user_source() -> Source | None:
     """Return the innermost frame that belongs to the user, or None when there is none."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        filename = frame.f_code.co_filename
-        # The methods of dataclasses have no file, only the package's globals.
-        is_ours = filename == "<string>" and _is_hidden(frame.f_globals.get("__file__") or "")
-        if not is_ours and not _is_hidden(filename):
-            return Source(filename, frame.f_lineno, frame.f_code.co_name)
+        if _is_users(frame):
+            return Source(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
         frame = frame.f_back
     return None
+
+
+FULL_TRACEBACK = "TRACER_FULL_TRACEBACK"
+"""Set in the environment, it keeps the package's frames in the tracebacks of its errors."""
+
+
+def shorten(error: TracerError) -> None:
+    """Take the package's frames out of an error's traceback: users cannot mend these lines."""
+    if os.environ.get(FULL_TRACEBACK):
+        return
+    kept, found = None, error.__traceback__
+    steps = []
+    while found is not None:
+        steps.append(found)
+        found = found.tb_next
+    for step in reversed(steps):
+        if _is_users(step.tb_frame):
+            kept = TracebackType(kept, step.tb_frame, step.tb_lasti, step.tb_lineno)
+    error.__traceback__ = kept
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def with_short_traceback(function: Callable[P, R]) -> Callable[P, R]:
+    """Return a function whose errors have no frames of the package but its own."""
+
+    @functools.wraps(function)
+    def short(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except TracerError as error:
+            shorten(error)
+            raise
+
+    return short
 
 
 class TracerError(Exception):

@@ -21,6 +21,7 @@ from tracer.array.active import ACTIVE
 from tracer.array.array import Array, get_evaluator
 from tracer.array.evaluation import Program
 from tracer.array.recording import CONSTANT_SIZE, Recording, current_recording
+from tracer.errors import with_short_traceback
 from tracer.ir import Graph, Op, ShapeDtype
 
 P = ParamSpec("P")
@@ -132,6 +133,7 @@ def _as_new(result: Any, arrays: Sequence[Array]) -> Any:
     return result
 
 
+@with_short_traceback
 def _program(
     function: Callable[..., Any], types: Sequence[ShapeDtype], static: dict[str, Any]
 ) -> Entry:

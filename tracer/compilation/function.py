@@ -31,6 +31,8 @@ from tracer.errors import (
     OutOfMemoryError,
     TracerError,
     TracingError,
+    shorten,
+    with_short_traceback,
 )
 from tracer.ir import Graph
 from tracer.lowering import Mesh
@@ -76,17 +78,21 @@ class CompiledFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run on arrays (or anything array-like); returns what the function returns."""
-        if ACTIVE.stack:
-            return self._read(args, kwargs).inline()
-        if kwargs:
-            return self._call_nested(args, kwargs)
         try:
-            # No more than one attribute of each array: jax does this in C++.
-            program: Program | None = self._flat_programs[tuple([a._signature for a in args])]
-        except (KeyError, AttributeError):
-            program = None
-        # Outside of the except clause, which would put itself above the user's own errors.
-        return self._call_nested(args, kwargs) if program is None else self._run(program, args)
+            if ACTIVE.stack:
+                return self._read(args, kwargs).inline()
+            if kwargs:
+                return self._call_nested(args, kwargs)
+            try:
+                # No more than one attribute of each array: jax does this in C++.
+                program: Program | None = self._flat_programs[tuple([a._signature for a in args])]
+            except (KeyError, AttributeError):
+                program = None
+            # Outside of the except clause, which would put itself above the user's own errors.
+            return self._call_nested(args, kwargs) if program is None else self._run(program, args)
+        except TracerError as error:
+            shorten(error)
+            raise
 
     def _call_nested(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         statics = self._options.statics
@@ -209,6 +215,7 @@ class CompiledFunction:
     def _program_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:
         return self._program(self._read(args, kwargs))
 
+    @with_short_traceback
     def plan(self, *args: Any, **kwargs: Any) -> Plan:
         """Return the plan for these arguments (arrays or `ShapeDtype`); compiles, runs nothing.
 
@@ -219,6 +226,7 @@ class CompiledFunction:
         """
         return self._program_for(args, kwargs).plan
 
+    @with_short_traceback
     def check(self, *args: Any, **kwargs: Any) -> Check:
         """Compare the results of the program as planned with those of the program as written.
 
@@ -278,6 +286,7 @@ class CompiledFunction:
             arrays[position] = arrays[position].copy()
         return program, arrays
 
+    @with_short_traceback
     def sample_memory(self, *args: Any, **kwargs: Any) -> tuple[tuple[float, int], ...]:
         """Call the function twice, and read what the second call takes while it runs.
 
@@ -320,14 +329,17 @@ class CompiledFunction:
         plan = program.plan
         return tuple((seconds, plan.argument_bytes + nbytes) for seconds, nbytes in samples)
 
+    @with_short_traceback
     def graph(self, *args: Any, **kwargs: Any) -> Graph:
         """Return the optimised dataflow graph; print it to read it."""
         return self._program_for(args, kwargs).graph
 
+    @with_short_traceback
     def stablehlo(self, *args: Any, **kwargs: Any) -> str:
         """Return the StableHLO text that is passed to XLA."""
         return self._program_for(args, kwargs).stablehlo()
 
+    @with_short_traceback
     def hlo(self, *args: Any, **kwargs: Any) -> str:
         """Return XLA's optimised program as text."""
         return self._program_for(args, kwargs).execute.hlo()

@@ -14,11 +14,12 @@ from tracer import ops, tree
 from tracer.array.array import Array
 from tracer.array.dispatch import apply
 from tracer.control.bodies import Arguments, check_callable, check_same, flatten_arguments
-from tracer.errors import ArgumentError, AxisError, ShapeError
+from tracer.errors import ArgumentError, AxisError, ShapeError, with_short_traceback
 
 Combine = Callable[[Sequence[Array], Sequence[Array]], list[Array]]
 
 
+@with_short_traceback
 def associative_scan(
     fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = False, axis: int = 0
 ) -> Any:

@@ -23,11 +23,12 @@ from tracer.control.bodies import (
     flatten_arguments,
     trace_body,
 )
-from tracer.errors import ArgumentError, DTypeError, ShapeError
+from tracer.errors import ArgumentError, DTypeError, ShapeError, with_short_traceback
 
 _INT32 = np.dtype(np.int32)
 
 
+@with_short_traceback
 def cond(
     pred: ArrayLike,
     true_fun: Callable[..., Any],
@@ -72,6 +73,7 @@ def cond(
     return _case("cond", convert(chosen, _INT32), named, operands)
 
 
+@with_short_traceback
 def switch(index: ArrayLike, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
     """Apply the function at `index`; only that one runs.
 

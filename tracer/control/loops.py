@@ -24,10 +24,11 @@ from tracer.control.bodies import (
 )
 from tracer.control.carry import check_carry, settle_carry
 from tracer.control.scanning import scan
-from tracer.errors import DTypeError, ShapeError
+from tracer.errors import DTypeError, ShapeError, with_short_traceback
 from tracer.ir import Builder, Graph
 
 
+@with_short_traceback
 def while_loop(
     cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any
 ) -> Any:
@@ -118,6 +119,7 @@ def _carrying(captures: Captures, body: Body) -> Graph:
         return builder.finish([*closed, *results])
 
 
+@with_short_traceback
 def fori_loop(
     lower: ArrayLike,
     upper: ArrayLike,

@@ -12,10 +12,11 @@ from tracer.array.weak import as_weak
 from tracer.autodiff.transforms import vmap
 from tracer.control.bodies import check_callable, flatten_arguments
 from tracer.control.scanning import count_steps, scan
-from tracer.errors import ArgumentError
+from tracer.errors import ArgumentError, with_short_traceback
 from tracer.numpy.joining import concatenate
 
 
+@with_short_traceback
 def map(  # noqa: A001 - named as in JAX
     f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None
 ) -> Any:

@@ -23,9 +23,10 @@ from tracer.control.bodies import (
 )
 from tracer.control.carry import check_carry, settle_carry
 from tracer.control.unrolling import run_unrolled
-from tracer.errors import ArgumentError, ShapeError, TracingError
+from tracer.errors import ArgumentError, ShapeError, TracingError, with_short_traceback
 
 
+@with_short_traceback
 def scan(
     f: Callable[[Any, Any], Any],
     init: Any,

@@ -19,7 +19,7 @@ from tracer.autodiff.transforms.arguments import (
     trace_in,
 )
 from tracer.autodiff.transforms.policies import Policy, words_of
-from tracer.errors import DTypeError
+from tracer.errors import DTypeError, with_short_traceback
 
 
 def stop_gradient(x: Any) -> Any:
@@ -146,6 +146,7 @@ def checkpoint(
     words = words_of(policy)
 
     @functools.wraps(fun)
+    @with_short_traceback
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
         if current_recording() is None:
             # Nothing is differentiated here, so there is nothing to keep or not to keep.

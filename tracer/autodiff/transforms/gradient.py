@@ -17,7 +17,7 @@ from tracer.autodiff.transforms.arguments import (
     trace_in,
 )
 from tracer.autodiff.transforms.dtypes import check_input_dtypes, check_output_dtype
-from tracer.errors import DTypeError, ShapeError
+from tracer.errors import DTypeError, ShapeError, with_short_traceback
 from tracer.ir import ShapeDtype
 
 
@@ -111,6 +111,7 @@ def grad(
     both = _differentiate("grad", fun, argnums, has_aux, holomorphic, allow_int)
 
     @functools.wraps(fun)
+    @with_short_traceback
     def gradient(*args: Any, **kwargs: Any) -> Any:
         value, result = both(*args, **kwargs)
         return (result, value[1]) if has_aux else result
@@ -132,6 +133,7 @@ def _differentiate(
     checked = _with_scalar_result(name, fun, has_aux)
 
     @functools.wraps(fun)
+    @with_short_traceback
     def value_and_gradient_of(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
         positions = resolve_argnums(name, numbers, len(args))
         traced = trace_in(name, checked, args, positions, kwargs, writes="back")

@@ -27,6 +27,7 @@ from tracer.autodiff.transforms.dtypes import (
     check_real_inputs,
 )
 from tracer.autodiff.transforms.jacobian_graphs import forward_jacobian, reverse_jacobian
+from tracer.errors import with_short_traceback
 from tracer.ir import Graph, ShapeDtype
 from tracer.ops.rules import dtype_kind
 
@@ -191,6 +192,7 @@ def _jacobian(
     checked = with_array_results(name, fun, has_aux)
 
     @functools.wraps(fun)
+    @with_short_traceback
     def jacobian_of(*args: Any, **kwargs: Any) -> Any:
         positions = resolve_argnums(name, numbers, len(args))
         traced = trace_in(name, checked, args, positions, kwargs, writes="back")

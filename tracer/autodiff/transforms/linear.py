@@ -22,10 +22,11 @@ from tracer.autodiff.transforms.arguments import (
     value_leaves,
     with_array_results,
 )
-from tracer.errors import DTypeError
+from tracer.errors import DTypeError, with_short_traceback
 from tracer.ir import ShapeDtype
 
 
+@with_short_traceback
 def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """Return the value of `fun` and its pull-back, the vector-Jacobian product.
 
@@ -82,6 +83,7 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     return (linear.value, pull, linear.aux) if has_aux else (linear.value, pull)
 
 
+@with_short_traceback
 def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """Return the value of `fun` and its linear approximation at `primals`.
 
@@ -123,6 +125,7 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     return (linear.value, push, linear.aux) if has_aux else (linear.value, push)
 
 
+@with_short_traceback
 def jvp(
     fun: Callable[..., Any],
     primals: Sequence[Any],

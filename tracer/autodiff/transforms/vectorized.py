@@ -17,7 +17,7 @@ from tracer.array.weak import Signature, as_given
 from tracer.autodiff.batching import batch_graph
 from tracer.autodiff.transforms.arguments import check_callable, describe, is_array_like
 from tracer.autodiff.transforms.named_axes import NamedAxis, within
-from tracer.errors import ArgumentError, AxisError, DTypeError, ShapeError
+from tracer.errors import ArgumentError, AxisError, DTypeError, ShapeError, with_short_traceback
 from tracer.ir import Builder, Graph, ShapeDtype, Value
 from tracer.ops.batch import move_axis
 
@@ -99,6 +99,7 @@ def vmap(
     size = _checked_size(axis_size)
 
     @functools.wraps(fun)
+    @with_short_traceback
     def batched(*args: Any, **kwargs: Any) -> Any:
         call = _Call(prefix, args, kwargs, size, axis_name)
         return call.run(fun, out_axes)
