@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import os
 import textwrap
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,15 +16,13 @@ from tracer.errors import ArgumentError, Source
 from tracer.ir import Graph
 from tracer.optimizer.alias.report import AliasReport
 from tracer.optimizer.candidates import CandidateRow
+from tracer.optimizer.listing import listed
 from tracer.optimizer.loops.split import LoopRow
 from tracer.optimizer.model.liveness import Liveness
 from tracer.optimizer.page import LiveRanges, page_of
 from tracer.optimizer.passes import PassRow
 from tracer.optimizer.picture import draw_timeline
 from tracer.units import format_bytes
-
-_SHOWN_REFUSALS = 4
-_SHOWN_TENSORS = 8
 
 
 def _no_live_ranges() -> tuple[LiveRanges, LiveRanges]:
@@ -306,10 +305,7 @@ def _pass_lines(plan: Plan) -> list[str]:
         lines.append(
             f"  {row.name:<24} {before:>12} {after:>12} {nodes:>11}  {len(row.applied):>8}"
         )
-        lines.extend(f"    left alone: {refusal}" for refusal in row.refusals[:_SHOWN_REFUSALS])
-        more = len(row.refusals) - _SHOWN_REFUSALS
-        if more > 0:
-            lines.append(f"    left alone: {more} more, see plan.passes")
+        lines.extend(listed("    left alone", row.refusals, "plan.passes"))
     acted = {row.name for row in acting}
     quiet = dict.fromkeys(row.name for row in plan.passes if row.name not in acted)
     if quiet:
@@ -329,12 +325,14 @@ def _loop_lines(plan: Plan) -> list[str]:
         lines.append(f"  loop {number}: {row.axis}, {row.trips} trips of {row.chunk}{rest}")
         lines.append(
             f"    {format_bytes(row.bytes_before)} in full, {format_bytes(row.bytes_after)} "
-            f"a trip; results: {', '.join(row.combiners)}; extra flops: {row.extra_flops:,}"
+            f"a trip; results: {_counted(row.combiners)}; extra flops: {row.extra_flops:,}"
         )
-        for tensor, source in row.tensors[:_SHOWN_TENSORS]:
-            place = f"  ({source})" if source else ""
-            lines.append(f"    not stored: {tensor}{place}")
-        if len(row.tensors) > _SHOWN_TENSORS:
-            more = len(row.tensors) - _SHOWN_TENSORS
-            lines.append(f"    not stored: {more} more, see plan.loops")
+        tensors = (f"{name}  ({source})" if source else name for name, source in row.tensors)
+        lines.extend(listed("    not stored", tensors, "plan.loops"))
     return lines
+
+
+def _counted(names: Sequence[str]) -> str:
+    """Return names, each once, with how often it is there."""
+    counts = Counter(names).items()
+    return ", ".join(name if times == 1 else f"{name} ({times})" for name, times in counts)

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 
 from tracer.errors import Source
 from tracer.ir import Graph
+from tracer.optimizer.listing import SHOWN, listed
 from tracer.optimizer.model.liveness import Liveness
 from tracer.optimizer.model.trip_counts import passed_through
 from tracer.units import format_bytes
-
-_SHOWN = 8
 
 
 @dataclass(frozen=True)
@@ -135,12 +134,10 @@ class AliasReport:
         if self.possible:
             total = sum(row.nbytes for row in self.possible)
             names = dict.fromkeys(row.argument.partition("[")[0] for row in self.possible)
-            listed = ", ".join(list(names)[:_SHOWN])
-            yield f"  results could take over {format_bytes(total)}: donate {listed}"
+            most = ", ".join(list(names)[:SHOWN])
+            yield f"  results could take over {format_bytes(total)}: donate {most}"
         for title, rows in parts:
-            yield from (f"  {title}: {row}" for row in rows[:_SHOWN])
-            if len(rows) > _SHOWN:
-                yield f"  {title}: {len(rows) - _SHOWN} more, see plan.aliases"
+            yield from listed(f"  {title}", rows, "plan.aliases")
 
 
 def updates_of(graph: Graph, donated: frozenset[int]) -> tuple[UpdateRow, ...]:
