@@ -76,11 +76,11 @@ class FinalPasses:
     def with_shared_values(self, candidate: Candidate) -> Candidate:
         """Return the same program with values stored that several kernels would compute.
 
-        All of them if that keeps the limit, else the small ones. Without a limit the peak may grow
-        by an eighth.
+        All of them if that keeps nine tenths of the limit, as XLA may take more than predicted;
+        else the small ones. Without a limit the peak may grow by an eighth.
         """
         limit, peak = self.options.limit_bytes, candidate.peak_bytes
-        most = peak * 9 // 8 if limit is None else max(peak, limit)
+        most = peak * 9 // 8 if limit is None else max(peak, limit * 9 // 10)
         for room in (0, self.options.machine.sizes.kept_bytes):
             passes = passes_in(Stage.SHARED, replace(self.context, room=room))
             found = self.after(candidate, *passes)

@@ -22,6 +22,7 @@ from tracer.ops import helpers
 from tracer.optimizer.model.liveness import Liveness
 from tracer.optimizer.passes import Pass, PassLog
 from tracer.optimizer.rewrite.simplify import COMMON_SUBEXPRESSIONS
+from tracer.optimizer.schedule import search
 from tracer.optimizer.schedule.control_dependences import force_order
 from tracer.optimizer.schedule.schedule import SCHEDULE, schedule
 from tracer.optimizer.schedule.search import (
@@ -331,3 +332,45 @@ def test_without_a_limit_xla_keeps_its_order() -> None:
     arrays = [generator.normal(size=shape).astype(dtype) for shape, dtype in (MATRIX, STACK)]
     plan = tracer.compile(products_then_sums).plan(*arrays)
     assert "schedule" not in [row.name for row in plan.passes]
+
+
+def test_orders_of_equal_problems_are_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched: list[TaskGraph] = []
+
+    def found(tasks: TaskGraph) -> list[list[int]]:
+        searched.append(tasks)
+        return [[*range(len(tasks))]]
+
+    monkeypatch.setattr(search, "_KNOWN", {})
+    monkeypatch.setattr(search, "_found_orders", found)
+
+    def tasks_of(rows: int) -> TaskGraph:
+        return TaskGraph(Liveness(traced(lambda x: tnp.exp(x) @ x.T, ((rows, 8), "float32"))))
+
+    for rows in (8, 8, 9):
+        candidate_orders(tasks_of(rows))
+    assert len(searched) == 2
+    monkeypatch.setattr(search, "_MOST_KNOWN", 1)
+    for rows in (10, 11):
+        candidate_orders(tasks_of(rows))
+        assert len(search._KNOWN) == 1, "what is kept is bounded"
+
+
+@pytest.mark.parametrize(("size", "searches"), [(4, 1), (40_000, 2)])
+def test_the_order_of_a_body_that_needs_next_to_nothing_is_not_searched(
+    size: int, searches: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def program(x: Any, y: Any) -> Any:
+        def step(_: Any, y: Any) -> Any:
+            return tnp.sort(tnp.exp(y)) + tnp.sort(tnp.sin(y))
+
+        return tnp.exp(x) @ tnp.sin(x), tracer.fori_loop(0, 9, step, y)
+
+    graph = traced(program, ((300, 300), "float32"), ((size,), "float32"))
+    sizes: list[int] = []
+    monkeypatch.setattr(
+        "tracer.optimizer.schedule.schedule.candidate_orders",
+        lambda tasks: sizes.append(len(tasks)) or [[*range(len(tasks))]],
+    )
+    schedule(graph, PassLog())
+    assert len(sizes) == searches

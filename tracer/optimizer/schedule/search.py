@@ -30,8 +30,8 @@ _MOST_EXACT = 64
 # The beam search looks at about this many tasks in all: about 0.2 s.
 _BEAM_STEPS = 60_000
 _BROADEST = 24
-# Problems whose orders are kept.
-_MOST_KNOWN = 256
+# Tasks and values of problems whose orders are kept: a few megabytes.
+_MOST_KNOWN = 50_000
 
 
 def candidate_orders(graph: TaskGraph) -> list[list[int]]:
@@ -41,11 +41,13 @@ def candidate_orders(graph: TaskGraph) -> list[list[int]]:
     alike, so what is found is kept.
     """
     key = graph.key
-    if key not in _KNOWN:
-        if len(_KNOWN) >= _MOST_KNOWN:
+    found = _KNOWN.get(key)
+    if found is None:
+        found = _found_orders(graph)
+        if sum(map(len, list(_KNOWN))) + len(key) > _MOST_KNOWN:
             _KNOWN.clear()
-        _KNOWN[key] = _found_orders(graph)
-    return _KNOWN[key]
+        _KNOWN[key] = found
+    return found
 
 
 _KNOWN: dict[tuple[Any, ...], list[list[int]]] = {}
