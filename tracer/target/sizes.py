@@ -28,6 +28,10 @@ class Sizes:
         The same for sums that no product computes. 1,000 x 10,000 absolute differences in float32:
         at 10 terms a seventh of the time for a maximum over the points, at 32 a third; at 64 XLA's
         reduction is faster.
+    written_operations : int
+        Operations that a sum becomes at most: each takes about half a millisecond to compile.
+    chain_operations : int
+        For each element: shorter chains cost little to compute and compile again.
     run_elements : int
         From so many reads on, features that lie side by side are stored in a run each first.
     pack_bytes : int
@@ -63,6 +67,8 @@ class Sizes:
     part_bytes: int = 1 << 16
     direct_terms: int = 8
     direct_terms_without_product: int = 32
+    written_operations: int = 1024
+    chain_operations: int = 32
     run_elements: int = 1 << 20
     pack_bytes: int = 1 << 16
     pack_flops: int = 1 << 17

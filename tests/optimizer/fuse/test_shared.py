@@ -19,7 +19,6 @@ from tracer.array.trace import trace
 from tracer.ir import Builder, Graph, interpret
 from tracer.ir.verify import verify, verify_same_signature
 from tracer.ops.helpers import ones_like
-from tracer.optimizer.fuse import shared
 from tracer.optimizer.fuse.shared import shared_values_pass
 from tracer.optimizer.passes import PassLog, PassManager
 from tracer.optimizer.rewrite.expand import EXPAND
@@ -33,6 +32,7 @@ ANY_PRICE = replace(
     DEFAULT_TARGET,
     prices=replace(DEFAULT_TARGET.prices, vector_rate=1.0),
     kernels=replace(DEFAULT_TARGET.kernels, least_barrier_bytes=0),
+    sizes=replace(DEFAULT_TARGET.sizes, chain_operations=2),
 )
 
 
@@ -167,9 +167,7 @@ def read_twice(graph: Graph) -> Graph:
 def test_random_programs_keep_their_meaning(program: Program) -> None:
     graph = read_twice(program.graph)
     log = PassLog()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shared, "LEAST_OPERATIONS", 2)
-        result = shared_values_pass(ANY_PRICE).run(graph, log)
+    result = shared_values_pass(ANY_PRICE).run(graph, log)
     event(f"stored {bool(log.applied)}")
     verify(result)
     verify_same_signature(graph, result)

@@ -26,8 +26,6 @@ from tracer.optimizer.model.storage import is_fused
 from tracer.optimizer.passes import Pass, PassLog
 from tracer.target import Target
 
-LEAST_OPERATIONS = 32
-"""Shorter chains cost little to compute and to compile again."""
 _WRITTEN_OUT_FLOPS = 30
 """Operations of ops that XLA gets as many, the last of them cheap: `erf_inv`, `lgamma`."""
 _MOST_KERNELS = 64
@@ -71,7 +69,7 @@ def _with_barriers(graph: Graph, values: set[Value]) -> Graph:
 
 def _worthwhile(graph: Graph, machine: Target, most_bytes: int | None) -> Iterator[Shared]:
     """Yield values to store, the most gainful first; none is computed inside of another."""
-    found = _Chains(graph).shared(machine, math.inf if most_bytes is None else most_bytes)
+    found = _Chains(graph, machine).shared(math.inf if most_bytes is None else most_bytes)
     taken: set[Node] = set()
     for shared in sorted(found, key=lambda shared: -shared.gain):
         if shared.is_worthwhile and taken.isdisjoint(shared.inside):
@@ -82,8 +80,9 @@ def _worthwhile(graph: Graph, machine: Target, most_bytes: int | None) -> Iterat
 class _Chains:
     """What kernels compute themselves of the values that they read."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, machine: Target) -> None:
         self.graph = graph
+        self.machine = machine
         self.live = Lifetimes(graph)
         self.places = {node: place for place, node in enumerate(graph.nodes)}
         self.repeated = {node for node in graph.nodes if self._is_repeated(node)}
@@ -115,19 +114,20 @@ class _Chains:
     def _long(self) -> list[Node]:
         # At least as long: where a chain parts and meets again, ops are counted twice.
         lengths: dict[Node, int] = {}
+        least = self.machine.sizes.chain_operations
         for node in self.graph.nodes:
             inside = {value.node for value in node.operands} & self.repeated
             length = _operations(node) + sum(lengths[other] for other in inside)
-            lengths[node] = min(length, LEAST_OPERATIONS)
+            lengths[node] = min(length, least)
         return [
             node
             for node in self.graph.nodes
-            if node in self.repeated and lengths[node] >= LEAST_OPERATIONS and _is_loop(node)
+            if node in self.repeated and lengths[node] >= least and _is_loop(node)
         ]
 
-    def shared(self, machine: Target, most_bytes: float) -> Sequence[Shared]:
+    def shared(self, most_bytes: float) -> Sequence[Shared]:
         """Return values at the ends of long chains that several kernels compute."""
-        least = machine.kernels.least_barrier_bytes
+        least = self.machine.kernels.least_barrier_bytes
         found: list[Shared] = []
         better: dict[Node, Shared] = {}
         for node in reversed(self._long()):
@@ -138,7 +138,7 @@ class _Chains:
             later = better.get(node)
             if later is not None and later.nbytes <= nbytes and later.kernels == kernels:
                 continue
-            found.append(Shared(node, self.inside(node), kernels, machine))
+            found.append(Shared(node, self.inside(node), kernels, self.machine))
             better.update(dict.fromkeys(found[-1].inside, found[-1]))
         return found
 
@@ -229,7 +229,7 @@ class Shared:
     @property
     def is_worthwhile(self) -> bool:
         """Whether storing is cheaper, or hardly dearer and compiled once."""
-        if sum(map(_operations, self.inside)) < LEAST_OPERATIONS:
+        if sum(map(_operations, self.inside)) < self.machine.sizes.chain_operations:
             return False
         return self.gain > -self.machine.prices.kernel_seconds
 

@@ -32,8 +32,6 @@ from tracer.target import current_target
 OPERANDS_IN_LIMIT = 8
 # Features are stored in runs if these are small next to what is computed of them.
 READS_OF_RUNS = 16
-MOST_NODES = 1024
-"""That a sum becomes: XLA takes about half a millisecond to compile each."""
 UNROLL_NAME = "unroll short reductions"
 
 
@@ -66,7 +64,7 @@ def _unroll(graph: Graph, log: PassLog, maximum: int, most_bytes: float = math.i
         cone = _cone(subject, node)
         if isinstance(cone, str):
             log.refuse(f"{node.name} of {node.operands[0].type}", cone, node.source)
-        elif terms * len(cone) > MOST_NODES:
+        elif terms * len(cone) > current_target().sizes.written_operations:
             reason = f"written out, its {terms} terms are {terms * len(cone)} operations"
             log.refuse(f"{node.name} of {node.operands[0].type}", reason, node.source)
         elif _operand_bytes(subject, node, cone) > most_bytes:
