@@ -114,6 +114,56 @@ def shared_work(w: Writer) -> None:
     w.emit(f"np.max({u}, axis=1) - np.mean({u}, axis=1)", ("700",))
 
 
+def long_chains(w: Writer) -> None:
+    """A long chain of cheap operations that several kernels read, whole and behind views."""
+    n, m = w.choose(["1", "40", "301"]), w.choose(["1", "64", "250"])
+    x = w.input((n, m))
+    h = x
+    for _ in range(w.choose([8, 20])):
+        h = w.emit(
+            w.choose(["{h} * {h} * 0.01 + {x}", "{x} - {h} * 0.5"]).format(h=h, x=x), x.shape
+        )
+        w.vars.remove(h)
+    readers = [
+        ("np.sum({h}, axis=0)", (m,)),
+        ("np.max({h} * 2, axis=1)", (n,)),
+        ("np.sum({h} * {x})", ()),
+        ("np.mean({h}[None] ** 2, axis=(0, 2))", (n,)),
+        ("np.sum({h}.T, axis=1) + {h}[0]", (m,)),
+        ("{h} @ {h}.T", (n, n)),
+        ("{h} + 1", (n, m)),
+    ]
+    for _ in range(w.choose([2, 3, 4])):
+        text, shape = w.choose(readers)
+        w.must.append(w.emit(text.format(h=h, x=x), shape))
+
+
+def kernel_diagonals(w: Writer) -> None:
+    """The diagonal of a matrix of all pairs, beside other readers of the matrix."""
+    n, d = w.choose(["1", "150", "301"]), w.choose(["1", "3", "9"])
+    x = w.input((n, d))
+    form = w.choose(
+        [
+            "np.exp(-0.1 * np.sum(({x}[:, None] - {x}[None]) ** 2, axis=-1))",
+            "1 + np.abs({x} @ {x}.T)",
+            "2 + np.tanh({x}[:, :1] - {x}[:, 0] * 0.5)",
+        ]
+    )
+    k = w.emit(form.format(x=x), (n, n))
+    w.vars.remove(k)
+    readers = [
+        ("np.sum({k} / np.sqrt(np.diag({k})[:, None] * np.diag({k})), axis=1)", (n,)),
+        ("np.max({k} - np.diag(np.diag({k})), axis=0)", (n,)),
+        ("np.trace({k}) * np.mean({k}, axis=0)", (n,)),
+        ("np.diag({k}) ** 2 * np.sum({k}, axis=1)", (n,)),
+        ("np.sum(np.diagonal({k}, 1)) + np.sum(np.diagonal({k}, -2))", ()),
+        ("np.diag({k}.T) + {k}[0]", (n,)),
+    ]
+    for _ in range(w.choose([1, 2])):
+        text, shape = w.choose(readers)
+        w.must.append(w.emit(text.format(k=k), shape))
+
+
 def kept_states(w: Writer) -> None:
     """A long scan whose gradient keeps every state, with a large array that it only reads."""
     trips, k = w.choose(["50", "120"]), w.choose(["64", "150"])
@@ -149,6 +199,8 @@ BLOCKS = (
     (extremes, 2),
     (long_sum, 2),
     (shared_work, 1),
+    (long_chains, 2),
+    (kernel_diagonals, 2),
     (kept_states, 2),
     (environments, 1),
 )
