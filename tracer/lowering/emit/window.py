@@ -12,10 +12,14 @@ from tracer.ir import ShapeDtype
 from tracer.lowering.emit.context import ModuleContext
 from tracer.lowering.emit.dialect import (
     add,
+    compare,
     complex_,
     convert,
     imaginary_part,
+    pad,
     real_part,
+    reshape,
+    slice,
     subtract,
 )
 from tracer.lowering.emit.regions import Combiner, fill
@@ -75,7 +79,61 @@ def convolution(
         )
     if b.platform == "gpu" and wide.dtype.kind == "c":
         return convert(b, type, _by_parts(b, wide, x, y, parameters))
+    if b.platform == "cpu" and not _is_of_library(wide.dtype, **parameters):
+        x, parameters = _padded(b, x, parameters)
     return convert(b, type, _convolution(b, wide, x, y, **parameters))
+
+
+def _is_of_library(
+    dtype: np.dtype[Any],
+    *,
+    lhs_axes: Sequence[int],
+    result_axes: Sequence[int],
+    batch_group_count: int,
+    window_reversal: bool = False,
+    **_: Any,
+) -> bool:
+    """Tell whether XLA:CPU gives a convolution to Eigen, wherever it is.
+
+    So its `PotentiallyImplementedAsEigenConvolution` has it (cpu/ir_emission_utils.cc). In loops
+    the layout, features last, has to be there already.
+    """
+    last = len(lhs_axes) - 1
+    is_features_last = tuple(lhs_axes) == tuple(result_axes) == (0, last, *range(1, last))
+    is_plain = not window_reversal and batch_group_count == 1
+    return dtype == np.float32 and is_features_last and is_plain and 2 <= last <= 4
+
+
+def _padded(
+    b: ModuleContext, x: Operand, parameters: dict[str, Any]
+) -> tuple[Operand, dict[str, Any]]:
+    """Write the padding and the zeros of a dilated array out.
+
+    XLA's plain loops read in front of the array and leave out what they read. Where nothing is
+    mapped there the process ends: float64, 128 x 128, two elements of padding, jaxlib 0.10.2. The
+    zero is hidden, as XLA would make padding of the loops of zeros that it sees.
+    """
+    spatial, rank = parameters["lhs_axes"][2:], len(x.type.shape)
+    low, high, interior = [0] * rank, [0] * rank, [0] * rank
+    sizes = zip(spatial, parameters["padding"], parameters["lhs_dilation"], strict=True)
+    for axis, (before, after), step in sizes:
+        low[axis], high[axis], interior[axis] = before, after, step - 1
+    is_needed = any(low) or any(high) or any(interior)
+    if not is_needed or 0 in x.type.shape:
+        return x, parameters
+    none = {"padding": [(0, 0)] * len(spatial), "lhs_dilation": [1] * len(spatial)}
+    return pad(b, x, _hidden_zero(b, x), low, high, interior), parameters | none
+
+
+def _hidden_zero(b: ModuleContext, x: Operand) -> Operand:
+    """Write a zero that XLA does not know: no number is equal to itself and not."""
+    rank, scalar = len(x.type.shape), ShapeDtype((), x.type.dtype)
+    first = reshape(b, scalar, slice(b, x, [0] * rank, [1] * rank, [1] * rank))
+    if scalar.dtype.kind == "c":
+        first = real_part(first)
+    number = convert(b, ShapeDtype((), np.dtype(np.float32)), first)
+    never = [compare(b, direction, number, number).raw for direction in ("NE", "EQ")]
+    return convert(b, scalar, Operand(hlo.and_(*never)))
 
 
 def _by_parts(
