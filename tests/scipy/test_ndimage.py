@@ -8,7 +8,7 @@ import scipy.ndimage
 
 import tracer
 import tracer.numpy as tnp
-from tests.compare_with_jax import check
+from tests.compare_with_jax import FLOATS, check
 from tests.numpy.oracle import assert_same
 from tracer.errors import ShapeError, UnsupportedError
 from tracer.scipy.ndimage import map_coordinates
@@ -44,9 +44,7 @@ def test_values(shape, mode, order):
 
 
 @pytest.mark.parametrize("order", [0, 1])
-@pytest.mark.parametrize(
-    "dtype", ["float32", "float64", "complex64", "complex128", "int32", "int8"]
-)
+@pytest.mark.parametrize("dtype", [*FLOATS, "complex64", "complex128", "int32", "int8"])
 def test_dtypes(dtype, order):
     x = (10 * RNG.normal(size=(5, 4))).astype(dtype)
     x = x + (1j * x[::-1]).astype(dtype) if x.dtype.kind == "c" else x
@@ -119,7 +117,7 @@ def test_under_a_limit():
         turned = (i * tnp.cos(angle) - j * tnp.sin(angle), i * tnp.sin(angle) + j * tnp.cos(angle))
         return (map_coordinates(x, turned, 1, "reflect") ** 2).mean()
 
-    assert tracer.compile(mean).plan(x, 0.3).as_written_peak_bytes > 16_000_000
+    assert tracer.compile(mean).plan(x, 0.3).baseline_peak_bytes > 16_000_000
     compiled = tracer.compile(mean, memory_limit="4MB")
     assert compiled.plan(x, 0.3).peak_bytes <= 4_000_000
     i, j = np.arange(2000.0)[:, None] / 40, np.arange(1000.0)[None] / 20

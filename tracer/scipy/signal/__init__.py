@@ -7,6 +7,18 @@ from tracer.scipy.signal.convolution import (
     correlate2d,
     fftconvolve,
 )
+from tracer.scipy.signal.spectra import csd, istft, stft, welch
 from tracer.scipy.signal.trends import detrend
 
-__all__ = ["convolve", "convolve2d", "correlate", "correlate2d", "detrend", "fftconvolve"]
+__all__ = [
+    "convolve",
+    "convolve2d",
+    "correlate",
+    "correlate2d",
+    "csd",
+    "detrend",
+    "fftconvolve",
+    "istft",
+    "stft",
+    "welch",
+]
