@@ -25,7 +25,7 @@ OPTIONS = [
     {"nperseg": 16, "noverlap": 0, "window": "hamming"},
     {"nperseg": 16, "noverlap": 13, "nfft": 20},
     {"nperseg": 7, "nfft": 9, "window": ("kaiser", 4.0), "fs": 1000.0},
-    {"window": np.hanning(12), "detrend": "linear"},
+    {"window": np.hanning(12), "nperseg": 12, "detrend": "linear"},
     {"nperseg": 16, "return_onesided": False},
 ]
 POWERS = [
@@ -35,7 +35,6 @@ POWERS = [
     {"nperseg": 40, "average": "median"},
     {"nperseg": 16, "detrend": lambda x: x - x[..., :1]},
 ]
-SHAPES = [((40,), -1), ((3, 40), 1), ((40, 2), 0), ((2, 40, 3), -2)]
 
 
 def signal(shape, dtype):
@@ -48,55 +47,68 @@ def known(dtype, options):
     return {**options, "return_onesided": False} if "c" in dtype else options
 
 
-@pytest.mark.parametrize("dtype", REAL)
-@pytest.mark.parametrize("options", [*OPTIONS, *POWERS], ids=str)
+def names(options):
+    return ", ".join(map(str, options.values()))[:40] if isinstance(options, dict) else options
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex128"])
+@pytest.mark.parametrize("options", [*OPTIONS, *POWERS], ids=names)
 def test_powers(options, dtype):
-    for shape, axis in SHAPES[: 4 if "callable" not in options else 1]:
-        if callable(options.get("detrend")) and axis not in (-1, 1):
-            continue
-        x, y = signal(shape, dtype), signal(shape, dtype)
-        f, found = ours.welch(x, axis=axis, **options)
-        wanted_f, wanted = scipy.signal.welch(x, axis=axis, **known(dtype, options))
-        close(f, wanted_f, REAL[dtype])
-        close(found, wanted, REAL[dtype])
-        f, found = ours.csd(x, y, axis=axis, **options)
-        _, wanted = scipy.signal.csd(x, y, axis=axis, **known(dtype, options))
-        close(found, wanted, COMPLEX[dtype])
+    x, y = signal((3, 40), dtype), signal((3, 40), dtype)
+    f, found = ours.welch(x, **options)
+    wanted_f, wanted = scipy.signal.welch(x, **known(dtype, options))
+    close(f, wanted_f, REAL[dtype])
+    close(found, wanted, REAL[dtype])
+    f, found = ours.csd(x, y, **options)
+    _, wanted = scipy.signal.csd(x, y, **known(dtype, options))
+    close(found, wanted, COMPLEX[dtype])
 
 
-@pytest.mark.parametrize("dtype", REAL)
+@pytest.mark.parametrize("shape", [(40,), (40, 2), (40, 1, 3)], ids=str)
+def test_first_axis(shape):
+    x, options = signal(shape, "float64"), {"axis": 0, "nperseg": 16}
+    close(ours.welch(x, **options)[1], scipy.signal.welch(x, **options)[1], "float64")
+    close(ours.stft(x, **options)[2], scipy.signal.stft(x, **options)[2], "complex128")
+
+
+def test_functions_of_segments():
+    """They see segments along the last axis, whatever the axis is."""
+    x, options = signal((40, 3), "float64"), {"nperseg": 16, "detrend": lambda s: s - s[..., :1]}
+    wanted = scipy.signal.welch(x.T, **options)[1].T
+    close(ours.welch(x, axis=0, **options)[1], wanted, "float64")
+    wanted = scipy.signal.stft(x.T, **options)[2]
+    close(ours.stft(x.T, **options)[2], wanted, "complex128")
+
+
 @pytest.mark.parametrize("boundary", ["zeros", "even", "odd", "constant", None])
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
-def test_short_times(options, boundary, dtype):
-    for shape, axis in SHAPES[::3]:
-        x = signal(shape, dtype)
-        for padded in (True, False):
-            more = {"boundary": boundary, "padded": padded, "axis": axis}
-            found = ours.stft(x, **options, **more)
-            wanted = scipy.signal.stft(x, **known(dtype, options), **more)
-            for one, other, kind in zip(found, wanted, (REAL, REAL, COMPLEX), strict=True):
-                close(one, other, kind[dtype])
+@pytest.mark.parametrize("options", OPTIONS, ids=names)
+def test_short_times(options, boundary):
+    dtype = "complex64" if boundary == "zeros" else "float64"
+    x = signal((40,), dtype)
+    for padded in (True, False):
+        more = {"boundary": boundary, "padded": padded}
+        found = ours.stft(x, **options, **more)
+        wanted = scipy.signal.stft(x, **known(dtype, options), **more)
+        for one, other, kind in zip(found, wanted, (REAL, REAL, COMPLEX), strict=True):
+            close(one, other, kind[dtype])
 
 
-@pytest.mark.parametrize("dtype", REAL)
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("dtype", ["float64", "complex64"])
+@pytest.mark.parametrize("options", OPTIONS, ids=names)
 def test_there_and_back(options, dtype):
+    """The ends of a signal are zero where a window is."""
     options = {k: v for k, v in options.items() if k != "detrend"}
     x = signal((2, 48), dtype)
-    onesided = options.pop("return_onesided", True) and "c" not in dtype
+    onesided = options.pop("return_onesided", True) and dtype == "float64"
     _, _, spectra = scipy.signal.stft(x, **options, return_onesided=onesided)
-    if "window" in options and not isinstance(options["window"], str | tuple):
-        options["nperseg"] = 12
-    if options.get("nperseg") == 1:
-        options["boundary"] = False
-    times, found = ours.istft(spectra, **options, input_onesided=onesided)
-    _, wanted = scipy.signal.istft(spectra, **options, input_onesided=onesided)
-    close(found, wanted, REAL[dtype] if onesided else COMPLEX[dtype])
-    assert times.shape == (wanted.shape[1],)
+    options = {**options, "boundary": options["nperseg"] > 1, "input_onesided": onesided}
+    times, found = ours.istft(spectra, **options)
+    _, wanted = scipy.signal.istft(spectra, **options)
+    close(found, wanted, dtype if onesided else COMPLEX[dtype])
     np.testing.assert_allclose(
         np.asarray(times), np.arange(wanted.shape[1]) / options.get("fs", 1), rtol=1e-6
     )
-    if "hanning" not in str(options) and options.get("nperseg", 0) > 1:
+    if options.get("noverlap") != 0:
         np.testing.assert_allclose(np.asarray(found)[:, 1:47], x[:, 1:47], atol=2e-5)
 
 
@@ -122,10 +134,12 @@ def test_defaults():
 
 
 def test_signals_of_other_lengths():
-    x, y = signal((3, 40), "float64"), signal((1, 29), "float64")
+    x, y = signal((3, 40), "float64"), signal((3, 29), "float64")
     for one, other in ((x, y), (y, x)):
         found = ours.csd(one, other, nperseg=8)[1]
         close(found, scipy.signal.csd(one, other, nperseg=8)[1], "complex128")
+    found = ours.csd(x, y[:1])[1]
+    close(found, np.asarray(ours.csd(x, np.repeat(y[:1], 3, 0))[1]), "complex128")
     with pytest.raises(ShapeError):
         ours.csd(x, y[0])
 
@@ -134,7 +148,7 @@ def test_derivatives():
     x, y = signal((12,), "float64"), signal((12,), "float64")
     tracer.check_grads(lambda x: ours.welch(x, nperseg=5)[1], (x,), order=2)
     tracer.check_grads(lambda x, y: abs(ours.csd(x, y, nperseg=4)[1]), (x, y), order=1)
-    tracer.check_grads(lambda x, w: abs(ours.stft(x, 1.0, w)[2]) ** 2, (x, x[:4] ** 2), order=1)
+    tracer.check_grads(lambda x, w: abs(ours.stft(x, 1.0, w, 4)[2]) ** 2, (x, x[:4] ** 2), order=1)
     spectra = ours.stft(x, nperseg=4)[2]
     for part in (lambda z: z + 0j, lambda z: 1j * z):
         tracer.check_grads(lambda x, p=part: ours.istft(spectra * p(x))[1], (np.ones(()),), order=1)

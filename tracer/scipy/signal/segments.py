@@ -84,7 +84,7 @@ def _window(window: Window, length: int | None, default: int, dtype: Dtype) -> A
     if found.ndim != 1 or not found.size or length not in (None, found.size):
         raise ShapeError(
             f"a window of shape {found.shape} for segments of length {length}",
-            mend="give a vector, and leave nperseg out or give its length",
+            mend="give a vector, with its length as nperseg",
         )
     return found.astype(dtype)
 

@@ -120,7 +120,8 @@ def csd(
     nfft : int, optional
         To which length segments are filled up with zeros.
     detrend : {"constant", "linear"}, callable or False
-        What is subtracted from each segment, see `detrend`; or a function of segments.
+        What is subtracted from each segment, see `detrend`; or a function of segments, which lie
+        along the last axis.
     return_onesided : bool
         Of real signals, only frequencies from zero up.
     scaling : {"density", "spectrum"}
@@ -160,11 +161,11 @@ def csd(
     segments = _cut(first, window, nperseg, noverlap, nfft)
     both = first.dtype.kind == "c" or not return_onesided
     length = first.shape[-1] if second is None else max(first.shape[-1], second.shape[-1])
-    of_first = _transform(_filled(first, length), segments, detrend, axis, both)
+    of_first = _transform(_filled(first, length), segments, detrend, both)
     if second is None:
         power = tnp.real(of_first) ** 2 + tnp.imag(of_first) ** 2
     else:
-        of_second = _transform(_filled(second, length), segments, detrend, axis, both)
+        of_second = _transform(_filled(second, length), segments, detrend, both)
         power = tnp.conj(of_first) * of_second
     if not both:
         power = power * tnp.asarray(_doubled(segments.nfft), real_dtype(power.dtype))
@@ -240,7 +241,7 @@ def stft(
         missing = -(signal.shape[-1] - length) % segments.step % length
         signal = _filled(signal, signal.shape[-1] + missing)
     both = signal.dtype.kind == "c" or not return_onesided
-    spectra = _transform(signal, segments, detrend, axis, both) / abs(segments.window.sum())
+    spectra = _transform(signal, segments, detrend, both) / abs(segments.window.sum())
     first = length / 2 if boundary is None else 0.0
     times = tnp.asarray(first + segments.step * np.arange(spectra.shape[-2])) / as_array(fs)
     frequencies = _frequencies(segments, fs, both, real_dtype(dtype))
@@ -360,20 +361,18 @@ def _filled(x: Array, length: int) -> Array:
     return tnp.pad(x, [*[(0, 0)] * (x.ndim - 1), (0, length - x.shape[-1])])
 
 
-def _transform(x: Array, segments: Segments, detrend: Detrend, axis: int, both: bool) -> Array:
+def _transform(x: Array, segments: Segments, detrend: Detrend, both: bool) -> Array:
     """Return the spectra of segments, shape (..., segments, frequencies)."""
-    parts = _without_trends(split(x, segments.length, segments.step), detrend, axis)
+    parts = _without_trends(split(x, segments.length, segments.step), detrend)
     transform = tnp.fft.fft if both else tnp.fft.rfft
     return transform(parts * segments.window, segments.nfft)
 
 
-def _without_trends(parts: Array, detrend: Detrend, axis: int) -> Array:
+def _without_trends(parts: Array, detrend: Detrend) -> Array:
     if isinstance(detrend, str):
         return without_trend(parts, type=detrend)
     if callable(detrend):
-        # Segments lie along the signal's axis, as in SciPy; their number is the last axis but time.
-        at = axis if axis < parts.ndim - 2 else -1
-        return tnp.moveaxis(as_array(detrend(tnp.moveaxis(parts, -1, at))), at, -1)
+        return as_array(detrend(parts))
     if detrend:
         raise ArgumentError(
             f"detrend is {detrend!r}", mend='give "constant", "linear", a function, or False'
