@@ -236,7 +236,7 @@ PROGRAMS = {
 }
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_against_jax(name, dtype):
     jax = pytest.importorskip("jax")
