@@ -20,6 +20,7 @@ import numpy as np
 import tracer.numpy as tnp
 from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_array, convert, normalize_axis
+from tracer.array.placement import beside_arguments
 from tracer.array.promotion import Dtype, complex_dtype, division_dtype, real_dtype, result_type
 from tracer.errors import ArgumentError, ShapeError
 from tracer.scipy.choice import choose
@@ -87,6 +88,7 @@ def welch(
     )
 
 
+@beside_arguments
 def csd(
     x: ArrayLike,
     y: ArrayLike | None,
@@ -176,6 +178,7 @@ def csd(
     return _frequencies(segments, fs, both, real_dtype(dtype)), tnp.moveaxis(found, -1, axis)
 
 
+@beside_arguments
 def stft(
     x: ArrayLike,
     fs: ArrayLike = 1.0,
@@ -249,6 +252,7 @@ def stft(
     return frequencies, times.astype(real_dtype(dtype)), found
 
 
+@beside_arguments
 def istft(
     Zxx: ArrayLike,  # noqa: N803 - named as in SciPy
     fs: ArrayLike = 1.0,
