@@ -34,6 +34,8 @@ MODULES = [
     ("jax.scipy.linalg", "tracer.scipy.linalg"),
     ("jax.scipy.stats", "tracer.scipy.stats"),
     ("jax.scipy.sparse.linalg", "tracer.scipy.sparse.linalg"),
+    ("jax.scipy.ndimage", "tracer.scipy.ndimage"),
+    ("jax.scipy.signal", "tracer.scipy.signal"),
     ("jax.ops", "tracer"),
     ("jax.tree", "tracer.tree"),
 ]

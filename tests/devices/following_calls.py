@@ -13,6 +13,8 @@ import tracer.nn
 import tracer.numpy as tnp
 import tracer.random as random
 import tracer.scipy.linalg
+import tracer.scipy.ndimage
+import tracer.scipy.signal
 import tracer.scipy.special
 
 Call = Callable[[SimpleNamespace], Any]
@@ -42,6 +44,8 @@ MODULES: dict[str, ModuleType] = {
     "nn": tracer.nn,
     "random": random,
     "scipy.linalg": tracer.scipy.linalg,
+    "scipy.ndimage": tracer.scipy.ndimage,
+    "scipy.signal": tracer.scipy.signal,
     "scipy.special": tracer.scipy.special,
 }
 
@@ -260,6 +264,11 @@ CALLS: dict[str, Call] = {
         a.x, HOST["x"], HOST["x"]
     ),
     "scipy.linalg.toeplitz": lambda a: tracer.scipy.linalg.toeplitz(a.v),
+    "scipy.ndimage.map_coordinates": lambda a: tracer.scipy.ndimage.map_coordinates(
+        a.x, [HOST["w"], a.v], 1
+    ),
+    "scipy.signal.welch": lambda a: tracer.scipy.signal.welch(a.x, window=HOST["w"]),
+    "scipy.signal.stft": lambda a: tracer.scipy.signal.stft(a.x, nperseg=4),
     "scipy.special.multigammaln": lambda a: tracer.scipy.special.multigammaln(a.w + 2, 3),
     "scipy.special.betainc": lambda a: tracer.scipy.special.betainc(a.w, HOST["w"], 0.5),
 }
