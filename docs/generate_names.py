@@ -25,6 +25,7 @@ MODULES = [
     ("jax.lax.linalg", "tracer.lax.linalg"),
     ("jax.nn", "tracer.nn"),
     ("jax.nn.initializers", "tracer.nn.initializers"),
+    ("jax.image", "tracer.image"),
     ("jax.debug", "tracer.debug"),
     ("jax.random", "tracer.random"),
     ("jax.numpy", "tracer.numpy"),
@@ -34,6 +35,7 @@ MODULES = [
     ("jax.scipy.linalg", "tracer.scipy.linalg"),
     ("jax.scipy.stats", "tracer.scipy.stats"),
     ("jax.scipy.sparse.linalg", "tracer.scipy.sparse.linalg"),
+    ("jax.scipy.optimize", "tracer.scipy.optimize"),
     ("jax.ops", "tracer"),
     ("jax.tree", "tracer.tree"),
 ]
