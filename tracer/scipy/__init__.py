@@ -1,5 +1,5 @@
-"""SciPy's functions on arrays that can be traced: `linalg`, `sparse`, `special`, `stats`."""
+"""SciPy's functions on arrays that can be traced: linalg, optimize, sparse, special, stats."""
 
-from tracer.scipy import linalg, sparse, special, stats
+from tracer.scipy import linalg, optimize, sparse, special, stats
 
-__all__ = ["linalg", "sparse", "special", "stats"]
+__all__ = ["linalg", "optimize", "sparse", "special", "stats"]
