@@ -110,7 +110,8 @@ def _triangle(x: Array) -> Array:
 
 def _lanczos(radius: int) -> Kernel:
     def kernel(x: Array) -> Array:
-        return tnp.where(x > radius, 0, tnp.sinc(x) * tnp.sinc(x / radius))
+        found: Array = tnp.where(x > radius, 0, tnp.sinc(x) * tnp.sinc(x / radius))
+        return found
 
     return kernel
 
@@ -119,7 +120,8 @@ def _cubic(a: float) -> Kernel:
     def kernel(x: Array) -> Array:
         near = ((a + 2) * x - (a + 3)) * x * x + 1
         far = ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
-        return tnp.where(x >= 2, 0, tnp.where(x >= 1, far, near))
+        found: Array = tnp.where(x >= 2, 0, tnp.where(x >= 1, far, near))
+        return found
 
     return kernel
 

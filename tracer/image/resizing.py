@@ -226,7 +226,8 @@ def _resampled(
     antialias: bool,
 ) -> Array:
     before = after = ascii_letters[: x.ndim]
-    labels, matrices = [before], []
+    labels = [before]
+    matrices: list[Array] = []
     for axis, scale, translation in zip(axes, scales, translations, strict=True):
         new = ascii_letters[x.ndim + len(matrices)]
         labels.append(before[axis] + new)
@@ -253,13 +254,15 @@ def _weights(
         is_cubic = method is ResizeMethod.CUBIC_PYTORCH
         weights = KERNELS[ResizeMethod.CUBIC if is_cubic else method](distances)
     is_inside = (samples >= -0.5) & (samples <= size - 0.5)
-    return tnp.where(is_inside, _normal(weights), 0)
+    found: Array = tnp.where(is_inside, _normal(weights), 0)
+    return found
 
 
 def _normal(weights: Array) -> Array:
     total = tnp.sum(weights, 0)
     counts = abs(total) > _LEAST_WEIGHT
-    return tnp.where(counts, weights / tnp.where(counts, total, 1), 0)
+    found: Array = tnp.where(counts, weights / tnp.where(counts, total, 1), 0)
+    return found
 
 
 def _overlaps(size: int, samples: Array, width: Array) -> Array:

@@ -17,6 +17,7 @@ from tracer.array.convert import convert
 from tracer.array.promotion import result_type
 from tracer.autodiff.transforms import value_and_grad
 from tracer.control import while_loop
+from tracer.scipy.choice import choose
 from tracer.scipy.optimize.line_search import Point, line_search
 
 _CONVERGED, _MOST_STEPS, _ZOOM_FAILED, _SEARCH_ENDED = 0, 1, 3, 5
@@ -99,8 +100,8 @@ def minimize_bfgs(
     inverse, none = tnp.eye(x0.shape[0], dtype=x0.dtype), tnp.zeros((), int)
     begin = BfgsState(x0, value, grad, inverse, last, none, none + 1, none, is_small(grad))
     found: BfgsState = while_loop(goes_on, step, begin)
-    failed = tnp.where(found.steps >= most, _MOST_STEPS, found.status)
-    return found._replace(status=tnp.where(found.has_converged, _CONVERGED, failed))
+    failed = choose(found.steps >= most, _MOST_STEPS, found.status)
+    return found._replace(status=choose(found.has_converged, _CONVERGED, failed))
 
 
 def _step(
@@ -116,23 +117,22 @@ def _step(
         return convert(value, dtype), convert(grad @ direction, dtype), grad
 
     slope = convert(grad @ direction, dtype)
-    start = Point(tnp.zeros_like(slope), convert(state.value, dtype), slope, grad)
+    start = Point(tnp.zeros_like(slope), convert(state.value, dtype), slope)
     guess = 2.02 * (start.value - convert(state.last_value, dtype)) / slope
-    first = tnp.where((guess > 0) & (guess < 1), guess, 1)
-    search = line_search(along, start, first, most)
-    found = search.low
-    move = convert(found.step, x.dtype) * direction
-    why = tnp.where(tnp.isfinite(search.high), _ZOOM_FAILED, _SEARCH_ENDED)
+    first = choose((guess > 0) & (guess < 1), guess, 1)
+    search = line_search(along, start, grad, first, most)
+    move = convert(search.low.step, x.dtype) * direction
+    why = choose(tnp.isfinite(search.high.step), _ZOOM_FAILED, _SEARCH_ENDED)
     return BfgsState(
         x + move,
-        convert(found.value, state.value.dtype),
-        found.grad,
-        _learned(state.inverse, move, found.grad - grad),
+        convert(search.low.value, state.value.dtype),
+        search.grad,
+        _learned(state.inverse, move, search.grad - grad),
         state.value,
         state.steps + 1,
         state.evaluations + search.longer + search.zooms,
-        tnp.where(search.is_done, 0, why),
-        is_small(found.grad),
+        choose(search.is_done, 0, why),
+        is_small(search.grad),
     )
 
 
@@ -143,13 +143,12 @@ def _learned(inverse: Any, move: Any, change: Any) -> Array:
     """
     curvature = move @ change
     is_good = curvature > 0
-    rate = 1 / tnp.where(is_good, curvature, 1)
+    rate = 1 / choose(is_good, curvature, 1)
     image = rate * (inverse @ change)
     cross = image[:, None] * move
     weight = rate * (1 + change @ image)
     new = inverse - (cross + cross.T) + weight * move[:, None] * move
-    result: Array = tnp.where(is_good & tnp.isfinite(rate), new, inverse)
-    return result
+    return choose(is_good & tnp.isfinite(rate), new, inverse)
 
 
 __all__ = ["BfgsState", "minimize_bfgs"]

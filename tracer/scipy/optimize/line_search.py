@@ -12,12 +12,14 @@ Left out: a longest step.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import tracer.numpy as tnp
 from tracer.array.array import Array
+from tracer.array.convert import convert
 from tracer.control import while_loop
+from tracer.scipy.choice import choose
 
 _ARMIJO, _CURVATURE = 1e-4, 0.9
 _MOST_ZOOMS = 30
@@ -25,16 +27,15 @@ _MOST_ZOOMS = 30
 _MARGIN = 0.1
 """A trial lies at least this part of the bracket from its ends."""
 
-Slope = Callable[[Any], tuple[Any, Any, Any]]
+Along = Callable[[Any], tuple[Any, Any, Any]]
 
 
 class Point(NamedTuple):
-    """A step, with the value, the slope and the gradient there."""
+    """A step, with the value and the slope there."""
 
     step: Any
     value: Any
     slope: Any
-    grad: Any
 
 
 class Search(NamedTuple):
@@ -44,8 +45,10 @@ class Search(NamedTuple):
     ----------
     low : Point
         The best step so far, at first none.
-    high, high_value, high_slope : Array
-        The other end of the bracket, infinite until there is one; it may be below `low`.
+    grad : Array
+        The gradient there.
+    high : Point
+        The other end of the bracket, infinite until there is one; its step may be below `low`.
     trial : Array
         The step to try next.
     longer, zooms : Array
@@ -55,16 +58,15 @@ class Search(NamedTuple):
     """
 
     low: Point
-    high: Any
-    high_value: Any
-    high_slope: Any
+    grad: Any
+    high: Point
     trial: Any
     longer: Any
     zooms: Any
     is_done: Any
 
 
-def line_search(along: Slope, start: Point, first: Array, most: int) -> Search:
+def line_search(along: Along, start: Point, grad: Array, first: Array, most: int) -> Search:
     """Search a step that lowers the value enough and makes the slope flat enough.
 
     Parameters
@@ -73,6 +75,8 @@ def line_search(along: Slope, start: Point, first: Array, most: int) -> Search:
         `step -> (value, slope, gradient)`.
     start : Point
         What is at step 0, with a negative slope; else nothing is tried.
+    grad : Array
+        The gradient there.
     first : Array
         The step to begin with.
     most : int
@@ -83,66 +87,69 @@ def line_search(along: Slope, start: Point, first: Array, most: int) -> Search:
     Search
         `low` is the step where `is_done`, else the best one that was met, which may be 0.
     """
-    rounding = 2 * tnp.finfo(start.value.dtype).eps * abs(start.value)
-
-    def is_too_high(value: Any, slope: Any, step: Any, low: Point) -> Any:
-        """Tell a step that is too long; so is one with a value that is no number."""
-        is_descent = value <= start.value + _ARMIJO * step * start.slope
-        is_level = value <= start.value + rounding
-        is_flat = is_level & (slope <= (2 * _ARMIJO - 1) * start.slope)
-        is_number = tnp.isfinite(value) & tnp.isfinite(slope)
-        is_lower = (value < low.value) | (is_level & (value <= low.value + rounding))
-        return ~((is_descent | is_flat) & is_lower & is_number)
 
     def again(search: Search) -> Search:
-        low, step = search.low, search.trial
-        value, slope, grad = along(step)
-        is_high = is_too_high(value, slope, step, low)
-        is_done = ~is_high & (abs(slope) <= -_CURVATURE * start.slope)
-        turns = ~is_high & (slope * (search.high - low.step) >= 0)
-        here = Point(step, value, slope, grad)
-        new = Point(*_chosen(is_high, low, here))
-        # The end of the bracket: this step where it is too long, the last one behind a minimum.
-        far = (search.high, search.high_value, search.high_slope)
-        far = _chosen(turns, low[:3], far)
-        high = _chosen(is_high, here[:3], far)
-        had = tnp.isfinite(search.high)
-        return Search(
-            new,
-            *high,
-            _next(new, *high),
-            tnp.where(had, search.longer, search.longer + 1),
-            tnp.where(had, search.zooms + 1, search.zooms),
-            is_done,
-        )
+        value, slope, grad = along(search.trial)
+        return _with(search, start, Point(search.trial, value, slope), grad)
 
     def goes_on(search: Search) -> Any:
-        is_allowed = (search.zooms < _MOST_ZOOMS) & (
-            (search.longer < most) | tnp.isfinite(search.high)
-        )
-        moves = abs(search.trial - search.low.step) > 0
+        is_bracket = tnp.isfinite(search.high.step)
+        is_allowed = (search.zooms < _MOST_ZOOMS) & (is_bracket | (search.longer < most))
+        moves = search.trial != search.low.step
         return ~search.is_done & is_allowed & moves & (start.slope < 0)
 
-    zero, none = tnp.zeros_like(start.step), tnp.zeros((), int)
-    infinite = zero + tnp.inf
-    begin = Search(start, infinite, infinite, infinite, first, none, none, tnp.zeros((), bool))
+    infinite, none = tnp.zeros_like(start.step) + tnp.inf, tnp.zeros((), int)
+    far = Point(infinite, infinite, infinite)
+    begin = Search(start, grad, far, first, none, none, tnp.zeros((), bool))
     found: Search = while_loop(goes_on, again, begin)
     return found
 
 
-def _chosen(condition: Any, some: Sequence[Any], others: Sequence[Any]) -> tuple[Any, ...]:
-    return tuple(tnp.where(condition, a, b) for a, b in zip(some, others, strict=True))
+def _with(search: Search, start: Point, here: Point, grad: Any) -> Search:
+    """Return the search after a trial."""
+    low, high = search.low, search.high
+    is_high = _is_too_high(start, low, here)
+    is_done = ~is_high & (abs(here.slope) <= -_CURVATURE * start.slope)
+    is_behind = ~is_high & (here.slope * (high.step - low.step) >= 0)
+    # The far end is now this step where it is too long, and the last one behind a minimum.
+    high = _chosen(is_high, here, _chosen(is_behind, low, high))
+    low = _chosen(is_high, low, here)
+    had = tnp.isfinite(search.high.step)
+    return Search(
+        low,
+        choose(is_high, search.grad, grad),
+        high,
+        _next(low, high),
+        search.longer + convert(~had, search.longer.dtype),
+        search.zooms + convert(had, search.zooms.dtype),
+        is_done,
+    )
 
 
-def _next(low: Point, high: Any, high_value: Any, high_slope: Any) -> Array:
+def _is_too_high(start: Point, low: Point, here: Point) -> Any:
+    """Tell whether a step is too long; so is one where something is no number."""
+    rounding = 2 * tnp.finfo(start.value.dtype).eps * abs(start.value)
+    is_level = here.value <= start.value + rounding
+    is_descent = here.value <= start.value + _ARMIJO * here.step * start.slope
+    is_descent = is_descent | (is_level & (here.slope <= (2 * _ARMIJO - 1) * start.slope))
+    is_lower = (here.value < low.value) | (is_level & (here.value <= low.value + rounding))
+    is_number = tnp.isfinite(here.value) & tnp.isfinite(here.slope)
+    return ~(is_descent & is_lower & is_number)
+
+
+def _chosen(condition: Any, some: Point, others: Point) -> Point:
+    return Point(*(choose(condition, a, b) for a, b in zip(some, others, strict=True)))
+
+
+def _next(low: Point, high: Point) -> Array:
     """Return twice the step without a bracket; in one the cubic's minimum, or the middle."""
-    width = high - low.step
-    mixed = low.slope + high_slope - 3 * (high_value - low.value) / width
-    root = tnp.sign(width) * tnp.sqrt(mixed * mixed - low.slope * high_slope)
-    part = 1 - (high_slope + root - mixed) / (high_slope - low.slope + 2 * root)
+    width = high.step - low.step
+    mixed = low.slope + high.slope - 3 * (high.value - low.value) / width
+    root = tnp.sign(width) * tnp.sqrt(mixed * mixed - low.slope * high.slope)
+    part = 1 - (high.slope + root - mixed) / (high.slope - low.slope + 2 * root)
     is_within = (part >= _MARGIN) & (part <= 1 - _MARGIN)
-    inner = low.step + tnp.where(is_within, part, 0.5) * width
-    return tnp.where(tnp.isfinite(high), inner, 2 * low.step)
+    inner = low.step + choose(is_within, part, 0.5) * width
+    return choose(tnp.isfinite(high.step), inner, 2 * low.step)
 
 
 __all__ = ["Point", "Search", "line_search"]
