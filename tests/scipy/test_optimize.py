@@ -169,6 +169,8 @@ def test_refusals():
         minimize(rosenbrock, START, [1.0], method="BFGS")
     with pytest.raises(ArgumentError, match="disp"):
         minimize(rosenbrock, START, method="BFGS", options={"disp": True, "gtol": 1e-3})
+    with pytest.raises(ArgumentError, match="maxiter"):
+        minimize(rosenbrock, START, method="BFGS", options={"maxiter": 1.5})
     for start in (1.0, np.ones((2, 2)), np.ones(0)):
         with pytest.raises(ShapeError):
             minimize(rosenbrock, start, method="BFGS")

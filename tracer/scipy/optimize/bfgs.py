@@ -16,8 +16,8 @@ from tracer.array.array import Array
 from tracer.array.convert import convert
 from tracer.array.promotion import result_type
 from tracer.autodiff.transforms import value_and_grad
-from tracer.control import while_loop
 from tracer.scipy.choice import choose
+from tracer.scipy.iteration import iterate_nested
 from tracer.scipy.optimize.line_search import Point, line_search
 
 _CONVERGED, _MOST_STEPS, _ZOOM_FAILED, _SEARCH_ENDED = 0, 1, 3, 5
@@ -88,10 +88,11 @@ def minimize_bfgs(
     def is_small(grad: Any) -> Any:
         return tnp.linalg.norm(grad, norm) <= gtol
 
-    def step(state: BfgsState) -> BfgsState:
-        return _step(at, is_small, state, line_search_maxiter)
+    def step(*state: Any) -> BfgsState:
+        return _step(at, is_small, BfgsState(*state), line_search_maxiter)
 
-    def goes_on(state: BfgsState) -> Any:
+    def goes_on(*parts: Any) -> Any:
+        state = BfgsState(*parts)
         return ~state.has_converged & (state.status == 0) & (state.steps < most)
 
     value, grad = at(x0)
@@ -99,7 +100,7 @@ def minimize_bfgs(
     last = value + convert(tnp.linalg.norm(grad) / 2, value.dtype)
     inverse, none = tnp.eye(x0.shape[0], dtype=x0.dtype), tnp.zeros((), int)
     begin = BfgsState(x0, value, grad, inverse, last, none, none + 1, none, is_small(grad))
-    found: BfgsState = while_loop(goes_on, step, begin)
+    found: BfgsState = iterate_nested(goes_on, step, begin)
     failed = choose(found.steps >= most, _MOST_STEPS, found.status)
     return found._replace(status=choose(found.has_converged, _CONVERGED, failed))
 

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import tracer.numpy as tnp
 from tracer.array.array import Array
 from tracer.array.convert import convert
-from tracer.control import while_loop
 from tracer.scipy.choice import choose
+from tracer.scipy.iteration import iterate_nested
 
 _ARMIJO, _CURVATURE = 1e-4, 0.9
 _MOST_ZOOMS = 30
@@ -88,20 +88,22 @@ def line_search(along: Along, start: Point, grad: Array, first: Array, most: int
         `low` is the step where `is_done`, else the best one that was met, which may be 0.
     """
 
-    def again(search: Search) -> Search:
+    def again(*state: Any) -> Search:
+        search = Search(*state)
         value, slope, grad = along(search.trial)
         return _with(search, start, Point(search.trial, value, slope), grad)
 
-    def goes_on(search: Search) -> Any:
+    def goes_on(*state: Any) -> Any:
+        search = Search(*state)
         is_bracket = tnp.isfinite(search.high.step)
         is_allowed = (search.zooms < _MOST_ZOOMS) & (is_bracket | (search.longer < most))
-        moves = search.trial != search.low.step
-        return ~search.is_done & is_allowed & moves & (start.slope < 0)
+        return ~search.is_done & is_allowed & (search.trial != search.low.step)
 
     infinite, none = tnp.zeros_like(start.step) + tnp.inf, tnp.zeros((), int)
     far = Point(infinite, infinite, infinite)
+    first = choose(start.slope < 0, first, start.step)
     begin = Search(start, grad, far, first, none, none, tnp.zeros((), bool))
-    found: Search = while_loop(goes_on, again, begin)
+    found: Search = iterate_nested(goes_on, again, begin)
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -87,7 +88,7 @@ def minimize(
     Raises
     ------
     ArgumentError
-        Another method, unknown options, or `args` that are no tuple.
+        Another method, unknown options, counts that are no int, or `args` that are no tuple.
     ShapeError
         `x0` is no vector, or has no elements.
     DTypeError
@@ -133,9 +134,21 @@ def _settings(tol: float | None, options: Mapping[str, Any] | None) -> dict[str,
             f"minimize: BFGS has no options {', '.join(unknown)}",
             mend=f"it has {', '.join(_OPTIONS)}",
         )
+    for name in ("maxiter", "line_search_maxiter"):
+        if name in given:
+            given[name] = _count(name, given[name])
     if tol is not None:
         given.setdefault("gtol", tol)
     return given
+
+
+def _count(name: str, value: Any) -> int | None:
+    if name == "maxiter" and value is None:
+        return None
+    try:
+        return operator.index(value)
+    except TypeError as error:
+        raise ArgumentError(f"minimize: {name} is {value!r}", mend="give an int") from error
 
 
 def _start(x0: ArrayLike) -> Array:
