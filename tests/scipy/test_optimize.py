@@ -176,6 +176,8 @@ def test_refusals():
             minimize(rosenbrock, start, method="BFGS")
     with pytest.raises(DTypeError):
         minimize(rosenbrock, START + 1j, method="BFGS")
+    with pytest.raises(DTypeError, match="no function"):
+        minimize(3, START, method="BFGS")
 
 
 def test_results_are_named_as_in_jax():

@@ -92,7 +92,7 @@ def minimize(
     ShapeError
         `x0` is no vector, or has no elements.
     DTypeError
-        `x0` is complex.
+        `x0` is complex, or `fun` is no function.
 
     Examples
     --------
@@ -109,6 +109,8 @@ def minimize(
             f"minimize: there is no method {method!r}",
             mend='give method="BFGS"; L-BFGS is tracer.optimizers.lbfgs',
         )
+    if not callable(fun):
+        raise DTypeError(f"minimize: fun is {fun!r}, which is no function", mend="give one")
     if not isinstance(args, tuple):
         raise ArgumentError(f"minimize: args is {args!r}", mend="give a tuple, as (a,)")
     settings = _settings(tol, options)
