@@ -10,6 +10,7 @@ import tracer
 import tracer.numpy as tnp
 from tracer.errors import ArgumentError, DTypeError, NotDifferentiableError, ShapeError
 from tracer.scipy.optimize import OptimizeResults, minimize
+from tracer.scipy.optimize.line_search import Point, line_search
 
 pytestmark = pytest.mark.xla
 
@@ -117,6 +118,41 @@ def test_where_it_gives_up():
     nowhere = minimize(lambda x: tnp.log(x).sum(), [-1.0], method="BFGS")
     assert (bool(nowhere.success), int(nowhere.status)) == (False, 3)
     assert nowhere.x.tolist() == [-1.0]
+    # The start, a step, and thirty within the bracket.
+    assert int(nowhere.nfev) == int(nowhere.njev) == 32
+    endless = minimize(lambda x: tnp.log(x).sum(), [1.0], method="BFGS", options={"maxiter": 9})
+    assert (bool(endless.success), bool(tnp.isfinite(endless.fun))) == (False, True)
+    assert float(endless.x[0]) > 0
+
+
+def searched(values, slopes):
+    """Search along a line of which the value and the slope are functions; from 0, first to 1."""
+    zero = tnp.zeros(())
+
+    def along(step):
+        return values(step), slopes(step), step[None]
+
+    return line_search(along, Point(zero, values(zero), slopes(zero)), zero[None], zero + 1, 10)
+
+
+def test_a_flat_step_is_not_taken_where_a_lower_one_was():
+    """-1 at 1, where the slope is still the first one, and flat at 2, but higher: -1/2."""
+    places = np.array([[s**k for k in range(6)] for s in (0, 1, 2)], float)
+    rises = np.array([[k * s ** max(k - 1, 0) for k in range(6)] for s in (0, 1, 2)], float)
+    factors = np.linalg.solve(np.vstack([places, rises]), [0, -1, -0.5, -1, -1, 0])[::-1]
+    found = searched(
+        lambda s: tnp.polyval(factors, s), lambda s: tnp.polyval(np.polyder(factors), s)
+    )
+    assert bool(found.is_done)
+    assert float(found.low.value) < -1
+    np.testing.assert_allclose(float(found.low.value), np.polyval(factors, float(found.low.step)))
+
+
+def test_a_search_that_fails_has_the_best_step_and_its_gradient():
+    found = searched(lambda s: abs(s - 0.3), lambda s: tnp.where(s < 0.3, -1.0, 1.0))
+    assert not bool(found.is_done)
+    assert abs(float(found.low.value)) < 1e-3
+    assert float(found.grad[0]) == float(found.low.step) != float(found.high.step)
 
 
 def test_tolerance_and_norm():
