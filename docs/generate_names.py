@@ -25,6 +25,7 @@ MODULES = [
     ("jax.lax.linalg", "tracer.lax.linalg"),
     ("jax.nn", "tracer.nn"),
     ("jax.nn.initializers", "tracer.nn.initializers"),
+    ("jax.image", "tracer.image"),
     ("jax.debug", "tracer.debug"),
     ("jax.random", "tracer.random"),
     ("jax.numpy", "tracer.numpy"),
@@ -36,6 +37,7 @@ MODULES = [
     ("jax.scipy.sparse.linalg", "tracer.scipy.sparse.linalg"),
     ("jax.scipy.ndimage", "tracer.scipy.ndimage"),
     ("jax.scipy.signal", "tracer.scipy.signal"),
+    ("jax.scipy.optimize", "tracer.scipy.optimize"),
     ("jax.ops", "tracer"),
     ("jax.tree", "tracer.tree"),
 ]

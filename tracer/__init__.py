@@ -3,7 +3,19 @@
 The public names. Arrays and functions of them live in `tracer.numpy`.
 """
 
-from tracer import debug, distributed, lax, nn, numpy, optimizers, random, scipy, sharding, tree
+from tracer import (
+    debug,
+    distributed,
+    image,
+    lax,
+    nn,
+    numpy,
+    optimizers,
+    random,
+    scipy,
+    sharding,
+    tree,
+)
 from tracer.array.abstract import block_until_ready, eval_shape, make_graph
 from tracer.array.array import Array
 from tracer.array.defaults import config
@@ -149,6 +161,7 @@ __all__ = [
     "from_stablehlo",
     "grad",
     "hessian",
+    "image",
     "jacfwd",
     "jacobian",
     "jacrev",

@@ -42,6 +42,7 @@ ROOMS: dict[str, set[str]] = {
     "lax": SHARED | {"autodiff", "control", "numpy", "array", "scipy", "ops", "ir"},
     "random": SHARED | {"numpy", "array", "scipy", "control", "ops", "ir"},
     "optimizers": SHARED | {"control", "autodiff", "numpy", "array", "ops", "ir"},
+    "image": SHARED | {"numpy", "array", "lax", "ops", "ir"},
     "nn": SHARED | {"numpy", "array", "scipy", "lax", "random", "ops", "ir"},
     "optimizer": SHARED | {"units", "target", "autodiff", "scipy", "numpy", "array", "ops", "ir"},
     "sharding": SHARED | {"array", "lowering", "ir"},

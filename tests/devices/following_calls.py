@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 
+import tracer.image
 import tracer.nn
 import tracer.numpy as tnp
 import tracer.random as random
 import tracer.scipy.linalg
 import tracer.scipy.ndimage
+import tracer.scipy.optimize
 import tracer.scipy.signal
 import tracer.scipy.special
 
@@ -41,11 +43,13 @@ MODULES: dict[str, ModuleType] = {
     "numpy": tnp,
     "linalg": tnp.linalg,
     "fft": tnp.fft,
+    "image": tracer.image,
     "nn": tracer.nn,
     "random": random,
     "scipy.linalg": tracer.scipy.linalg,
     "scipy.ndimage": tracer.scipy.ndimage,
     "scipy.signal": tracer.scipy.signal,
+    "scipy.optimize": tracer.scipy.optimize,
     "scipy.special": tracer.scipy.special,
 }
 
@@ -202,6 +206,13 @@ CALLS: dict[str, Call] = {
     "linalg.solve": lambda a: tnp.linalg.solve(a.x, HOST["v"]),
     "linalg.tensorinv": lambda a: tnp.linalg.tensorinv(a.x, 1),
     "linalg.tensorsolve": lambda a: tnp.linalg.tensorsolve(a.x, HOST["v"]),
+    "image.resize": lambda a: [
+        tracer.image.resize(a.x, (6, 3), method) for method in ("nearest", "cubic", "cubic-pytorch")
+    ],
+    "image.scale_and_translate": lambda a: (
+        tracer.image.scale_and_translate(a.x, (4, 4), (0,), a.w[:1], HOST["v"][:1], "linear"),
+        tracer.image.scale_and_translate(HOST["x"], (4, 4), (0,), [2.0], a.v[:1], "area"),
+    ),
     "nn.avg_pool": lambda a: tracer.nn.avg_pool(a.image, (2, 2)),
     "nn.batch_norm": lambda a: tracer.nn.batch_norm(a.x, np.ones(4), np.zeros(4)),
     "nn.conv": lambda a: tracer.nn.conv(a.pixels, HOST["kernel"]),
@@ -215,6 +226,9 @@ CALLS: dict[str, Call] = {
     "nn.layer_norm": lambda a: tracer.nn.layer_norm(a.x, np.ones(4), np.zeros(4)),
     "nn.max_pool": lambda a: tracer.nn.max_pool(a.image, (2, 2)),
     "nn.one_hot": lambda a: tracer.nn.one_hot(a.i, 4),
+    "scipy.optimize.minimize": lambda a: tracer.scipy.optimize.minimize(
+        lambda x, v: ((x - v) ** 2).sum(), a.v, (HOST["w"],), method="BFGS"
+    ),
     "random.ball": lambda a: random.ball(a.key, 3, 2, (2,)),
     "random.bernoulli": lambda a: random.bernoulli(a.key, HOST["w"]),
     "random.beta": lambda a: random.beta(a.key, 2.0, a.w),

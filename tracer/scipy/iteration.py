@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tracer import ops
+from tracer import ops, tree
 from tracer.array.array import Array
 from tracer.array.dispatch import apply, apply_many
 from tracer.array.recording import Recording
@@ -42,6 +42,27 @@ def iterate(
         body=_taking(body, every, len(closed)),
     )
     return results[: len(carry)]
+
+
+def iterate_nested(unfinished: Callable[..., Array], step: Callable[..., Any], carry: Any) -> Any:
+    """Apply a step as `iterate` does, to a carry that is nested: a tuple, whose parts it takes.
+
+    Parameters
+    ----------
+    unfinished : callable
+        `(*carry) -> bool scalar`. It closes over no arrays.
+    step : callable
+        `(*carry) -> carry`, nested alike. It may close over arrays.
+    carry : tuple
+        The first carry: arrays in any nesting.
+    """
+    leaves, structure = tree.flatten(carry)
+
+    def flat(*arrays: Array) -> Any:
+        return tree.leaves(step(*tree.unflatten(structure, arrays)))
+
+    found = iterate(lambda *arrays: unfinished(*tree.unflatten(structure, arrays)), flat, leaves)
+    return tree.unflatten(structure, found)
 
 
 def repeat(

@@ -24,7 +24,7 @@ from tracer.array.promotion import division_dtype, real_dtype, result_type
 from tracer.autodiff.transforms import custom_linear_solve
 from tracer.errors import ArgumentError, ShapeError
 from tracer.scipy.choice import choose
-from tracer.scipy.iteration import iterate
+from tracer.scipy.iteration import iterate, iterate_nested
 
 Operator = Callable[[Any], Any]
 
@@ -221,17 +221,6 @@ def _plus(x: Any, factor: Any, y: Any) -> Any:
     return tree.map(lambda one, other: one + convert(factor, one.dtype) * other, x, y)
 
 
-def _loop(unfinished: Any, step: Any, carry: Any) -> Any:
-    """Loop with a nested carry."""
-    leaves, structure = tree.flatten(carry)
-
-    def flat(*arrays: Array) -> Any:
-        return tree.leaves(step(*tree.unflatten(structure, arrays)))
-
-    found = iterate(lambda *arrays: unfinished(*tree.unflatten(structure, arrays)), flat, leaves)
-    return tree.unflatten(structure, found)
-
-
 def _ends(b: Any, tol: float, atol: float) -> Array:
     if not tree.leaves(b):
         raise ArgumentError("there is no right side", mend="give an array")
@@ -258,7 +247,7 @@ def _conjugate_gradients(
         new = tnp.real(_inner(r, z))
         return x, r, new, _plus(z, new / size, p), k + 1, end
 
-    return _loop(unfinished, step, first)[0]
+    return iterate_nested(unfinished, step, first)[0]
 
 
 def _stabilised(
@@ -304,7 +293,7 @@ def _stabilised(
         stuck = (omega == 0) | (alpha == 0) | (new == 0)
         return x, r, shadow, alpha, omega, new, p, q, choose(stuck, -10, k + 1), end
 
-    return _loop(unfinished, step, first)[0]
+    return iterate_nested(unfinished, step, first)[0]
 
 
 def _smallest_residuals(
