@@ -63,9 +63,18 @@ def test_the_padding_is_written_out(name: str, is_own: bool) -> None:
         text = tracer.compile(program(**options)).hlo(x, kernel)
     windows = re.findall(r"convolution\(.*window=\{([^}]*)\}", text)
     assert windows
-    assert not [window for window in windows if "pad=" in window]
-    if name != "batch groups":  # XLA writes these with a dilated array of its own.
-        assert not [window for window in windows if "lhs_dilate=" in window]
+    # What is cut off is within the array; padding is outside.
+    ends = [
+        int(end)
+        for end in re.findall(
+            r"(?<=[=x_])-?\d+(?=_)|(?<=_)-?\d+",
+            " ".join(
+                part for window in windows for part in window.split() if part.startswith("pad=")
+            ),
+        )
+    ]
+    assert all(end <= 0 for end in ends)
+    assert bool(ends) == (name in ("cut", "spread"))
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -107,22 +107,24 @@ def _is_of_library(
 def _padded(
     b: ModuleContext, x: Operand, parameters: dict[str, Any]
 ) -> tuple[Operand, dict[str, Any]]:
-    """Write the padding and the zeros of a dilated array out.
+    """Write padding out as elements; what is too much for a dilated array is cut off.
 
     XLA's plain loops read in front of the array and leave out what they read. Where nothing is
     mapped there the process ends: float64, 128 x 128, two elements of padding, jaxlib 0.10.2. The
     zero is hidden, as XLA would make padding of the loops of zeros that it sees.
     """
-    spatial, rank = parameters["lhs_axes"][2:], len(x.type.shape)
-    low, high, interior = [0] * rank, [0] * rank, [0] * rank
-    sizes = zip(spatial, parameters["padding"], parameters["lhs_dilation"], strict=True)
-    for axis, (before, after), step in sizes:
-        low[axis], high[axis], interior[axis] = before, after, step - 1
-    is_needed = any(low) or any(high) or any(interior)
-    if not is_needed or 0 in x.type.shape:
+    rank, left = len(x.type.shape), []
+    low, high = [0] * rank, [0] * rank
+    for axis, ends, step in zip(
+        parameters["lhs_axes"][2:], parameters["padding"], parameters["lhs_dilation"], strict=True
+    ):
+        elements = [max(0, -(-end // step)) for end in ends]
+        low[axis], high[axis] = elements
+        left.append(tuple(end - step * count for end, count in zip(ends, elements, strict=True)))
+    if not (any(low) or any(high)) or 0 in x.type.shape:
         return x, parameters
-    none = {"padding": [(0, 0)] * len(spatial), "lhs_dilation": [1] * len(spatial)}
-    return pad(b, x, _hidden_zero(b, x), low, high, interior), parameters | none
+    padded = pad(b, x, _hidden_zero(b, x), low, high, [0] * rank)
+    return padded, parameters | {"padding": left}
 
 
 def _hidden_zero(b: ModuleContext, x: Operand) -> Operand:
