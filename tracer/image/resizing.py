@@ -69,7 +69,8 @@ def resize(
     [1, 1, 2, 2, 3, 3]
     """
     _check_precision("resize", precision)
-    x, wanted, how = as_array(image), _lengths("resize", image, shape), method_of(method)
+    x = as_array(image)
+    wanted, how = _lengths("resize", x.shape, shape), method_of(method)
     axes = [axis for axis in range(x.ndim) if x.shape[axis] != wanted[axis]]
     for axis in axes:
         if not x.shape[axis]:
@@ -139,7 +140,8 @@ def scale_and_translate(
     """
     name = "scale_and_translate"
     _check_precision(name, precision)
-    x, wanted, how = as_array(image), _lengths(name, image, shape), method_of(method)
+    x = as_array(image)
+    wanted, how = _lengths(name, x.shape, shape), method_of(method)
     if how is ResizeMethod.NEAREST:
         raise ArgumentError(f'{name}: not for "nearest"', mend='give another method, as "linear"')
     axes = _spatial(name, x.shape, wanted, spatial_dims)
@@ -166,8 +168,7 @@ def _check_precision(name: str, precision: Any) -> None:
         )
 
 
-def _lengths(name: str, image: ArrayLike, shape: Sequence[int]) -> tuple[int, ...]:
-    given = as_array(image).shape
+def _lengths(name: str, given: tuple[int, ...], shape: Sequence[int]) -> tuple[int, ...]:
     try:
         wanted = tuple(operator.index(length) for length in shape)
     except TypeError as error:

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 import tracer
 import tracer.numpy as tnp
+from tests.optimizer.fuse.read_twice import check_same, read_twice
 from tests.optimizer.random_programs import Program, programs
 from tracer import ops, random
 from tracer.array.trace import trace
-from tracer.ir import Builder, Graph, interpret
-from tracer.ir.verify import verify, verify_same_signature
+from tracer.ir import Graph
 from tracer.ops.helpers import ones_like
 from tracer.optimizer.fuse.shared import shared_values_pass
 from tracer.optimizer.passes import PassLog, PassManager
@@ -44,10 +44,7 @@ def stored(
     graph = PassManager().run(trace(function, arrays).graph, passes)
     log = PassLog()
     result = shared_values_pass(machine, most_bytes=most_bytes).run(graph, log)
-    verify(result)
-    verify_same_signature(graph, result)
-    for one, other in zip(interpret(result, arrays), interpret(graph, arrays), strict=True):
-        np.testing.assert_array_equal(one, other)
+    check_same(result, graph, arrays)
     return graph, result, log
 
 
@@ -148,32 +145,15 @@ def test_large_values_are_left_out_where_asked() -> None:
     assert after is before
 
 
-def read_twice(graph: Graph) -> Graph:
-    """Return the program with each result at the end of a chain that several kernels read."""
-    with Builder() as builder:
-        inputs = [builder.input(type) for type in graph.input_types]
-        results = []
-        for value in builder.inline(graph, inputs):
-            x = ops.convert(value, dtype=np.dtype(np.float64))
-            chain = ops.add(ops.multiply(x, x), ones_like(x))
-            results += [ops.reduce_add(chain, axes=(axis,)) for axis in range(len(x.shape))]
-            results.append(ops.reduce_add(ops.negate(chain), axes=tuple(range(len(x.shape)))))
-        return builder.finish(results)
-
-
 @pytest.mark.slow
 @given(program=st.one_of(programs(), programs("float")))
 @run_settings(max_examples=100, deadline=None)
 def test_random_programs_keep_their_meaning(program: Program) -> None:
-    graph = read_twice(program.graph)
+    graph = read_twice(program.graph, lambda x: ops.add(ops.multiply(x, x), ones_like(x)))
     log = PassLog()
     result = shared_values_pass(ANY_PRICE).run(graph, log)
     event(f"stored {bool(log.applied)}")
-    verify(result)
-    verify_same_signature(graph, result)
-    expected = interpret(graph, program.arrays)
-    for got, want in zip(interpret(result, program.arrays), expected, strict=True):
-        np.testing.assert_array_equal(got, want)
+    check_same(result, graph, program.arrays)
 
 
 def wide_noise(key: Any) -> Any:

@@ -88,6 +88,7 @@ def _is_of_library(
     dtype: np.dtype[Any],
     *,
     lhs_axes: Sequence[int],
+    rhs_axes: Sequence[int],
     result_axes: Sequence[int],
     batch_group_count: int,
     window_reversal: bool = False,
@@ -100,8 +101,9 @@ def _is_of_library(
     """
     last = len(lhs_axes) - 1
     is_features_last = tuple(lhs_axes) == tuple(result_axes) == (0, last, *range(1, last))
-    is_plain = not window_reversal and batch_group_count == 1
-    return dtype == np.float32 and is_features_last and is_plain and 2 <= last <= 4
+    is_kernel = tuple(rhs_axes) == (last, last - 1, *range(last - 1))
+    is_plain = not window_reversal and batch_group_count == 1 and 2 <= last <= 4
+    return dtype == np.float32 and is_features_last and is_kernel and is_plain
 
 
 def _padded(
@@ -131,8 +133,6 @@ def _hidden_zero(b: ModuleContext, x: Operand) -> Operand:
     """Write a zero that XLA does not know: no number is equal to itself and not."""
     rank, scalar = len(x.type.shape), ShapeDtype((), x.type.dtype)
     first = reshape(b, scalar, slice(b, x, [0] * rank, [1] * rank, [1] * rank))
-    if scalar.dtype.kind == "c":
-        first = real_part(first)
     number = convert(b, ShapeDtype((), np.dtype(np.float32)), first)
     never = [compare(b, direction, number, number).raw for direction in ("NE", "EQ")]
     return convert(b, scalar, Operand(hlo.and_(*never)))

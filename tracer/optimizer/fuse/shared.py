@@ -18,9 +18,8 @@ from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from tracer import ops
-from tracer.ir import Builder, Graph, Node, Value, rebuild
-from tracer.ops.rules import as_tuple
+from tracer.ir import Graph, Node
+from tracer.optimizer.barriers import with_stored
 from tracer.optimizer.model.lifetimes import Lifetimes
 from tracer.optimizer.model.storage import is_fused
 from tracer.optimizer.passes import Pass, PassLog
@@ -50,21 +49,10 @@ def shared_values_pass(machine: Target, *, most_bytes: int | None = None) -> Pas
             if not found:
                 break
             log.applied += map(str, found)
-            graph = _with_barriers(graph, {shared.value for shared in found})
+            graph = with_stored(graph, {shared.node for shared in found})
         return graph
 
     return Pass("store shared values", run, exact=False)
-
-
-def _with_barriers(graph: Graph, values: set[Value]) -> Graph:
-    def rewrite(
-        builder: Builder, node: Node, operands: tuple[Value, ...]
-    ) -> Sequence[Value] | None:
-        if node.results[0] not in values:
-            return None
-        return as_tuple(ops.optimization_barrier(*builder.copy(node, operands)))
-
-    return rebuild(graph, rewrite)
 
 
 def _worthwhile(graph: Graph, machine: Target, most_bytes: int | None) -> Iterator[Shared]:
@@ -196,14 +184,9 @@ class Shared:
     machine: Target
 
     @property
-    def value(self) -> Value:
-        """The value."""
-        return self.node.results[0]
-
-    @property
     def nbytes(self) -> int:
         """The value's bytes."""
-        return self.value.type.nbytes
+        return self.node.types[0].nbytes
 
     @cached_property
     def again(self) -> float:

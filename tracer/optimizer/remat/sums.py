@@ -8,24 +8,13 @@ stored sum is read instead: no additional operation, and one read instead of man
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from tracer import ops
-from tracer.ir import Builder, Graph, Node, Value, rebuild
+from tracer.optimizer.barriers import with_stored
 from tracer.optimizer.model.liveness import Liveness
 
 
 def read_from_memory(live: Liveness) -> Liveness:
     """Return the model of the program that reads stored sums; the same if none changes."""
-
-    def rewrite(
-        builder: Builder, node: Node, operands: tuple[Value, ...]
-    ) -> Sequence[Value] | None:
-        if node not in live.again:
-            return None
-        return ops.optimization_barrier(*builder.copy(node, operands))  # type: ignore[no-any-return]
-
-    graph: Graph = rebuild(live.graph, rewrite)
+    graph = with_stored(live.graph, live.again)
     if graph is live.graph:
         return live
     found = Liveness(graph, live.donated, is_body=live.is_body)

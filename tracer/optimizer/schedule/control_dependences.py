@@ -19,10 +19,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from tracer import ops
-from tracer.ir import Builder, Graph, Node, Value, map_bodies, rebuild
-from tracer.optimizer.model.liveness import Liveness, body_extra_bytes
+from tracer.ir import Builder, Graph, Node, Value
+from tracer.optimizer.barriers import with_stored
+from tracer.optimizer.model.liveness import Liveness
 from tracer.optimizer.passes import Pass, PassLog
-from tracer.optimizer.schedule.schedule import SCHEDULE, negligible_bytes, schedule
+from tracer.optimizer.schedule.schedule import SCHEDULE, map_large_bodies, schedule
 from tracer.optimizer.schedule.tasks import TaskGraph
 from tracer.target.record import LEAST_BARRIER_BYTES
 
@@ -62,16 +63,11 @@ def force_order(graph: Graph, log: PassLog, donated: Iterable[int] = ()) -> Grap
         The same values; `graph` itself where nothing is to be gained.
     """
     may_free = frozenset(donated)
-    least_bytes = negligible_bytes(graph, may_free)
-    graph = map_bodies(graph, lambda body: _forced_body(body, log, least_bytes))
-    return _force(graph, log, may_free, is_body=False)
 
+    def forced(body: Graph) -> Graph:
+        return _force(body, log, frozenset(range(len(body.inputs))), is_body=True)
 
-def _forced_body(body: Graph, log: PassLog, least_bytes: int) -> Graph:
-    if body_extra_bytes(body) <= least_bytes:
-        return body
-    body = map_bodies(body, lambda inner: _forced_body(inner, log, least_bytes))
-    return _force(body, log, frozenset(range(len(body.inputs))), is_body=True)
+    return _force(map_large_bodies(graph, forced, may_free), log, may_free, is_body=False)
 
 
 def _force(graph: Graph, log: PassLog, donated: frozenset[int], *, is_body: bool) -> Graph:
@@ -112,15 +108,8 @@ def store_partial_sums(
     if not chosen:
         return graph
 
-    def rewrite(
-        builder: Builder, node: Node, operands: tuple[Value, ...]
-    ) -> Sequence[Value] | None:
-        if node not in chosen:
-            return None
-        return ops.optimization_barrier(*builder.copy(node, operands))  # type: ignore[no-any-return]
-
     log.applied.append(f"{len(chosen)} partial sums stored")
-    return rebuild(graph, rewrite)
+    return with_stored(graph, chosen)
 
 
 def _leaves(

@@ -7,7 +7,7 @@ that matters `tracer/optimizer/schedule/control_dependences.py` makes it keep ou
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from tracer.ir import Graph, map_bodies
 from tracer.optimizer.model.liveness import Liveness, body_extra_bytes, peak_bytes
@@ -51,8 +51,7 @@ def schedule(
     """
     may_free = frozenset(donated)
     if bodies:
-        least_bytes = negligible_bytes(graph, may_free)
-        graph = map_bodies(graph, lambda body: _scheduled_body(body, log, least_bytes))
+        graph = map_large_bodies(graph, lambda body: _scheduled_body(body, log), may_free)
     live = Liveness(graph, may_free, is_body=is_body)
     tasks = TaskGraph(live)
     orders = candidate_orders(tasks)
@@ -74,18 +73,24 @@ def schedule(
     return best
 
 
-def _scheduled_body(body: Graph, log: PassLog, least_bytes: int) -> Graph:
-    if body_extra_bytes(body) <= least_bytes:
-        return body
-    body = map_bodies(body, lambda inner: _scheduled_body(inner, log, least_bytes))
+def _scheduled_body(body: Graph, log: PassLog) -> Graph:
     return schedule(body, log, range(len(body.inputs)), is_body=True, bodies=False)
 
 
-def negligible_bytes(graph: Graph, donated: frozenset[int]) -> int:
-    """Return the bytes of a program's loops and branches up to which their order is left alone."""
-    return peak_bytes(graph, donated) // NEGLIGIBLE_SHARE
+def map_large_bodies(
+    graph: Graph, function: Callable[[Graph], Graph], donated: frozenset[int]
+) -> Graph:
+    """Map the bodies of loops and branches, inner ones first, that need much of the peak."""
+    least_bytes = peak_bytes(graph, donated) // NEGLIGIBLE_SHARE
+
+    def mapped(body: Graph) -> Graph:
+        if body_extra_bytes(body) <= least_bytes:
+            return body
+        return function(map_bodies(body, mapped))
+
+    return map_bodies(graph, mapped)
 
 
 SCHEDULE = Pass("schedule", schedule, bodies=False)
 
-__all__ = ["SCHEDULE", "negligible_bytes", "schedule"]
+__all__ = ["SCHEDULE", "map_large_bodies", "schedule"]
