@@ -1,6 +1,6 @@
 """`plan.minimum_bytes` beside an exhaustive search over cuts, for small random programs.
 
-    python -m benchmarks.smallest [--count 100] [--first 0] [--markdown FILE]
+    python -m benchmarks.smallest [--count 100] [--first 0] [--scale 10] [--markdown FILE]
 
 The search cuts each stored value along each of its axes in slices of each size, and what is left
 again, up to three cuts; the programs that are predicted to take least are compiled, with all
@@ -47,10 +47,13 @@ _WIDTH = 6
 _EVERYTHING = SplitSettings(0, 1, 1 << 60, trust_fusion=False, by_time=False)
 
 
-def random_program(seed: int) -> Program:
-    """Return a program of a few matrices: built of outer combinations, reductions and products."""
+def random_program(seed: int, scale: int = 1) -> Program:
+    """Return a program of a few matrices: built of outer combinations, reductions and products.
+
+    Its axes are `scale` times as long as those of the smallest ones, of 60 to 250.
+    """
     rng = np.random.default_rng(seed)
-    rows, columns = (int(size) for size in rng.choice([60, 96, 120, 200, 250], 2))
+    rows, columns = (scale * int(size) for size in rng.choice([60, 96, 120, 200, 250], 2))
     types = tuple(tracer.ShapeDtype((size,), "float64") for size in (rows, columns))
     steps = [int(step) for step in rng.integers(0, 6, int(rng.integers(2, 5)))]
     ends = [int(end) for end in rng.integers(0, 5, int(rng.integers(1, 4)))]
@@ -156,9 +159,9 @@ def _search(program: Program) -> CandidateSearch:
     return CandidateSearch(read_task(call, options, "program"))
 
 
-def measured(seed: int) -> Row:
+def measured(seed: int, scale: int = 1) -> Row:
     """Return a program's name, its bytes as written, by the planner and by exhaustive search."""
-    function, types = random_program(seed)
+    function, types = random_program(seed, scale)
     plan = tracer.compile(function).plan(*types)
     return (
         f"{seed}",
@@ -191,12 +194,13 @@ def main(arguments: list[str] | None = None) -> None:
     )
     parser.add_argument("--count", type=int, default=100, help="programs (100)")
     parser.add_argument("--first", type=int, default=0, help="the first one's seed (0)")
+    parser.add_argument("--scale", type=int, default=10, help="longer axes, so many times (10)")
     parser.add_argument("--markdown", metavar="FILE", help="write the table to this file")
     options = parser.parse_args(arguments)
     progress, rows = Progress(), []
     for seed in range(options.first, options.first + options.count):
         progress.say(f"program {seed}")
-        rows.append(measured(seed))
+        rows.append(measured(seed, options.scale))
     progress.clear()
     print_table("smallest limits (bytes)", HEADER, list(map(cells, rows)))
     print("\n" + summary(rows))

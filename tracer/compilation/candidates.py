@@ -15,7 +15,7 @@ from tracer.compilation import progress
 from tracer.compilation.mesh_placement import Placer
 from tracer.compilation.refusals import infeasible, refuse_at_once
 from tracer.compilation.retracing import FRUGAL_MODES, PLAIN, Mode, has_loops, modes
-from tracer.compilation.task import Task
+from tracer.compilation.task import Choice, Task
 from tracer.errors import OutOfMemoryError
 from tracer.ir import Graph
 from tracer.optimizer.alias.donations import match_donations
@@ -43,6 +43,8 @@ _NEAR = 1.05
 _FAR_ABOVE = 8
 # By the time model, whose own error is larger.
 _AS_FAST = 1.05
+# Programs in trips of one step that are compiled for the smallest limit.
+_MOST_STEPPED = 3
 # How often a tenth less is tried for the smallest limit.
 _MAXIMUM_ROUNDS = 8
 # After a program that took more than was predicted, predictions are asked to be lower by as much,
@@ -130,7 +132,7 @@ class CandidateSearch:
             The smallest known program is above the limit.
         """
         refuse_at_once(self.task, self.least_bytes)
-        found = self._within_machine() or self.first() or self._last()
+        found = self._as_before() or self._within_machine() or self.first() or self._last()
         if self.limit is not None and found.nbytes > self.limit:
             is_searched = "least" in vars(self)
             raise infeasible(self.task, found, None if is_searched else self.least_bytes)
@@ -160,10 +162,27 @@ class CandidateSearch:
         with predicted_for(self.task.device), spending(self.task.budget()):
             return max(self.least.nbytes, self._least_tried)
 
+    def choice(self, found: CompiledCandidate) -> Choice | None:
+        """Return how a program was made, for calls with smaller shapes."""
+        way = found.compiler.planner.way_of(found.candidate)
+        return None if way is None else Choice(self.task.call.types, found.compiler.mode, way)
+
     @property
     def compiled(self) -> tuple[CandidateRow, ...]:
         """The programs that were compiled, in their order."""
         return tuple(self._planned.compiled)
+
+    def _as_before(self) -> CompiledCandidate | None:
+        """Return the program made in the way that was chosen for larger shapes, if it fits.
+
+        The last batch of an epoch is smaller: its plan is the same, with other trip counts.
+        """
+        like = self.task.like
+        if like is None or self.limit is None or self.plain.planner.is_whole_enough:
+            return None
+        if like.mode is PLAIN or not has_loops(self.task.traced.graph):
+            return self.plain.made_in(like)
+        return self._compiler(self._traced(like.mode), like.mode).made_in(like)
 
     def _within_machine(self) -> CompiledCandidate | None:
         """Return, without a limit, a program within the machine's memory if all others need more.
@@ -198,6 +217,7 @@ class CandidateSearch:
         found = self._smallest_predicted
         if self.task.options.split:
             found = tenths_lower(found, lambda limit: self.with_limit(limit).first())
+            found = self.with_limit(1)._smallest.in_single_steps(found)
         # XLA may take less for the program as it is without a limit than is predicted of it.
         free = self.with_limit(None)
         free_bytes = next(free.plain.planner.candidates()).peak_bytes
@@ -321,6 +341,12 @@ class CandidateCompiler:
                 asked = min(asked, _SLACK * self.limit * candidate.peak_bytes / found.nbytes)
         return None
 
+    def made_in(self, like: Choice) -> CompiledCandidate | None:
+        """Return the program made in a known way, compiled, if it keeps the limit."""
+        candidate = self.planner.made_in(like.way)
+        found = None if candidate is None else self._with_few_attempts(candidate)
+        return found if found is not None and found.nbytes <= (self.limit or 0) else None
+
     def _with_few_attempts(self, candidate: Candidate) -> CompiledCandidate | None:
         """Compile a candidate; None if the device's compiler says that it does not fit.
 
@@ -357,6 +383,16 @@ class CandidateCompiler:
                 raise self._refusals[-1]
             self._smallest = min(compiled, key=lambda found: found.nbytes)
         return self._smallest
+
+    def in_single_steps(self, found: CompiledCandidate) -> CompiledCandidate:
+        """Return the smallest of a program and of those that compute a step in each trip."""
+        known = [found]
+        for candidate in self.planner.in_single_steps()[:_MOST_STEPPED]:
+            if candidate.peak_bytes > _WELL_ABOVE * found.nbytes or not may_go_on():
+                break
+            if candidate.graph is not found.candidate.graph:
+                known.append(self._found(candidate, int(_NEAR * candidate.peak_bytes)))
+        return min(filter(None, known), key=lambda item: item.nbytes)
 
     @staticmethod
     def _may_be_smaller(

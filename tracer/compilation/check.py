@@ -29,7 +29,7 @@ from tracer.compilation.options import CompileOptions
 from tracer.compilation.precision import FEWER_DIGITS, MORE_DIGITS, Dtypes, in_dtype, in_precision
 from tracer.compilation.retracing import PLAIN
 from tracer.compilation.signature import Call
-from tracer.compilation.task import read_task
+from tracer.compilation.task import Choice, read_task
 from tracer.errors import OutOfMemoryError
 from tracer.ir import Graph, interpret
 from tracer.ops.rules import dtype_kind
@@ -48,7 +48,11 @@ _SHOWN_REWRITES = 3
 
 
 def check(
-    call: Call, options: CompileOptions, name: str, run: Callable[[], Mapping[int, Array]]
+    call: Call,
+    options: CompileOptions,
+    name: str,
+    run: Callable[[], Mapping[int, Array]],
+    like: Choice | None = None,
 ) -> Check:
     """Compare a program as planned with the same program as written.
 
@@ -63,6 +67,8 @@ def check(
     run : callable
         Runs the program as planned on these arguments, or copies of them; returns the outputs of
         its graph by their positions.
+    like : Choice, optional
+        The way in which it was tried to make the program first.
 
     Returns
     -------
@@ -83,7 +89,7 @@ def check(
     found = Check(name, tuple(outputs), written.reference, notes=tuple(written.notes))
     if found.ok:
         return found
-    cause = _Blame(call, options, name, written, evidence).cause()
+    cause = _Blame(call, options, name, written, evidence, like).cause()
     return Check(name, found.outputs, found.reference, cause, found.notes)
 
 
@@ -196,9 +202,15 @@ class _Blame:
     """Finds the cause of a difference beyond rounding."""
 
     def __init__(
-        self, call: Call, options: CompileOptions, name: str, written: _Written, evidence: Evidence
+        self,
+        call: Call,
+        options: CompileOptions,
+        name: str,
+        written: _Written,
+        evidence: Evidence,
+        like: Choice | None,
     ) -> None:
-        self.call, self.options, self.name = call, options, name
+        self.call, self.options, self.name, self.like = call, options, name, like
         self.written, self.evidence = written, evidence
 
     def cause(self) -> str:
@@ -223,7 +235,7 @@ class _Blame:
 
     def _replanned(self) -> tuple[CompiledCandidate, list[Step]]:
         """Plan anew, and keep what every pass makes."""
-        task = read_task(self.call, self.options, self.name)
+        task = read_task(self.call, self.options, self.name, self.like)
         with predicted_for(task.device), kept_trail() as steps:
             found = CandidateSearch(task).compile()
         return found, [*self._traced_again(found), *steps_to(found.graph, steps)]

@@ -24,6 +24,7 @@ from tracer.compilation.options import CompileOptions, compile_options
 from tracer.compilation.program import Program, build_program
 from tracer.compilation.progress import Progress, watched
 from tracer.compilation.signature import Call, program_key, read_call
+from tracer.compilation.task import Choice
 from tracer.errors import (
     ArgumentError,
     DeviceError,
@@ -191,12 +192,21 @@ class CompiledFunction:
         why = why_compiled(call, self._programs)
         with watched(Progress(name, limit)) as progress:
             try:
-                program = build_program(call, self._options, name)
+                program = build_program(call, self._options, name, self._choice_for(call))
             except TracerError as error:
                 log_failure(name, call, limit, why, error)
                 raise
         log_compile(name, call, limit, why, progress)
         return program
+
+    def _choice_for(self, call: Call) -> Choice | None:
+        """Return what was chosen last for a call that differs in larger shapes only."""
+        for (structure, _, statics), program in reversed(self._programs.items()):
+            choice = program.choice
+            is_alike = structure == call.structure and statics == call.statics
+            if choice is not None and is_alike and choice.is_for_larger(call.types):
+                return choice
+        return None
 
     def _current(self, program: Program) -> Program:
         """Return a program with the current values of the arrays that the function closes over."""
@@ -269,7 +279,7 @@ class CompiledFunction:
             kept = [pair for pair in program.written if pair[0] not in program.donated]
             return results | {place: arrays[position] for position, place in kept}
 
-        return check(call, self._options, self._name, run)
+        return check(call, self._options, self._name, run, program.like)
 
     def _refuse_traced(self, method: str) -> None:
         if ACTIVE.stack:

@@ -10,7 +10,7 @@ from tracer.array.trace import Traced
 from tracer.compilation.alias_report import Compiled, unused_rows
 from tracer.compilation.candidates import CandidateSearch, predicted_for
 from tracer.compilation.retracing import Mode
-from tracer.compilation.task import Task
+from tracer.compilation.task import Choice, Task
 from tracer.ir import Graph
 from tracer.optimizer.alias.report import UnusedRow
 from tracer.optimizer.alias.sharing import Sharing
@@ -57,6 +57,8 @@ class Made:
     facts : PlanFacts
     find_minimum : callable
         Returns the smallest limit that is known to be met.
+    choice : Choice or None
+        What the search chose; None for a program from a file.
     """
 
     traced: Traced
@@ -66,6 +68,7 @@ class Made:
     find_graph: Callable[[], Graph]
     facts: PlanFacts
     find_minimum: Callable[[], int]
+    choice: Choice | None = None
 
 
 def make(task: Task) -> Made:
@@ -104,6 +107,7 @@ def make(task: Task) -> Made:
         lambda: graph,
         facts,
         search.minimum_bytes,
+        search.choice(found),
     )
 
 

@@ -21,7 +21,7 @@ from tracer.compilation.options import CompileOptions
 from tracer.compilation.signature import Call
 from tracer.compilation.spmd import Spreader
 from tracer.compilation.stored.programs import found_or_compiled, found_or_made
-from tracer.compilation.task import Task, read_task
+from tracer.compilation.task import Choice, Task, read_task
 from tracer.compilation.trace_notes import notes_on
 from tracer.errors import DeviceError, TracingError
 from tracer.ir import Graph, ShapeDtype
@@ -56,6 +56,10 @@ class Program:
     """The concrete arrays that the function read."""
     arguments: MeshArguments | None = None
     """How a program on a mesh takes its arguments; None for a program on one device."""
+    like: Choice | None = None
+    """The way in which it was tried to make it first."""
+    choice: Choice | None = None
+    """The way in which it was made; None for a program on a mesh, or from a file."""
 
     @cached_property
     def graph(self) -> Graph:
@@ -109,15 +113,17 @@ class Program:
         return lowering.stablehlo(self.graph, device=self.device, placement=self.execute.placement)
 
 
-def build_program(call: Call, options: CompileOptions, name: str) -> Program:
-    """Trace, plan, compile and check one signature.
+def build_program(
+    call: Call, options: CompileOptions, name: str, like: Choice | None = None
+) -> Program:
+    """Trace, plan, compile and check one signature; in a way that was chosen before, if it fits.
 
     Raises
     ------
     MemoryLimitError
         No program for it keeps the limit.
     """
-    task = read_task(call, options, name)
+    task = read_task(call, options, name, like)
     collection = rare_collection() if lowering.is_tuned() else nullcontext()
     with predicted_for(task.device), collection:
         return _build(task) if options.spread is None else _build_spread(task, options.spread)
@@ -148,6 +154,8 @@ def _build(task: Task) -> Program:
         plan=_plan(task, made),
         call=task.call,
         readings=task.traced.readings,
+        like=task.like,
+        choice=made.choice,
     )
 
 
@@ -260,6 +268,15 @@ def _gone(name: str) -> Deleted:
     return Deleted(f"the call of {name} that it was donated to")
 
 
+def _repeated(task: Task, made: Made) -> tuple[str, ...]:
+    """Return the note that a program is made as one for larger shapes was."""
+    if task.like is None or made.choice is None or not made.choice.is_like(task.like):
+        return ()
+    pairs = zip(task.like.types, task.call.types, strict=True)
+    larger = dict.fromkeys(str(theirs) for theirs, mine in pairs if theirs != mine)
+    return (f"planned as for {', '.join(larger)}",)
+
+
 def _plan(task: Task, made: Made) -> Plan:
     facts = made.facts
 
@@ -288,7 +305,7 @@ def _plan(task: Task, made: Made) -> Plan:
         find_minimum=made.find_minimum,
         candidates=facts.candidates,
         is_search_cut=facts.is_search_cut,
-        notes=(*made.execute.notes, *notes_on(made.traced.graph)),
+        notes=(*made.execute.notes, *_repeated(task, made), *notes_on(made.traced.graph)),
         find_aliases=find_aliases,
         find_live_ranges=find_live_ranges,
     )

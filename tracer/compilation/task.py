@@ -8,13 +8,42 @@ from tracer import lowering
 from tracer.array.trace import Traced
 from tracer.compilation.donation import donated_leaves
 from tracer.compilation.options import CompileOptions, limit_of_free
+from tracer.compilation.retracing import Mode
 from tracer.compilation.signature import Call
+from tracer.ir import ShapeDtype
 from tracer.optimizer.budget import Budget
+from tracer.optimizer.candidates import Way
 from tracer.optimizer.model.liveness import node_count
 
 _SECONDS = 10
 _COMPILATIONS = 3
 """What a search may spend: so many seconds, and what it takes to compile the program so often."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What the search chose for a call, and the types of that call's leaves."""
+
+    types: tuple[ShapeDtype, ...]
+    mode: Mode
+    way: Way
+
+    def is_like(self, other: Choice) -> bool:
+        """Tell whether the same was chosen for other types."""
+        return (self.mode, self.way) == (other.mode, other.way)
+
+    def is_for_larger(self, types: tuple[ShapeDtype, ...]) -> bool:
+        """Tell whether each of these is of the same dtype and rank, and along no axis longer."""
+        if len(types) != len(self.types):
+            return False
+        pairs = [*zip(types, self.types, strict=True)]
+        return all(
+            mine.dtype == theirs.dtype and mine.ndim == theirs.ndim for mine, theirs in pairs
+        ) and all(
+            size <= most
+            for mine, theirs in pairs
+            for size, most in zip(mine.shape, theirs.shape, strict=True)
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +64,8 @@ class Task:
         In bytes, of each device.
     options : CompileOptions
         All else that the user said. Its limit and device are those from which the above are read.
+    like : Choice or None
+        What was chosen for larger shapes: it is tried before anything else.
     """
 
     name: str
@@ -43,6 +74,7 @@ class Task:
     device: lowering.Device
     limit: int | None
     options: CompileOptions
+    like: Choice | None = None
 
     @property
     def traced(self) -> Traced:
@@ -62,7 +94,9 @@ class Task:
         return Budget(seconds * prices.planning_rate)
 
 
-def read_task(call: Call, options: CompileOptions, name: str) -> Task:
+def read_task(
+    call: Call, options: CompileOptions, name: str, like: Choice | None = None
+) -> Task:
     """Return what is to be done for a call.
 
     Raises
@@ -86,4 +120,4 @@ def read_task(call: Call, options: CompileOptions, name: str) -> Task:
             else lowering.least_free_bytes(spread.mesh, f"find memory_limit={limit!r} for {name}")
         )
         limit = limit_of_free(limit, free)
-    return Task(name, call, donated, device, limit, options)
+    return Task(name, call, donated, device, limit, options, like)

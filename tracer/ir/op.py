@@ -193,6 +193,9 @@ class Op:
         behind the end of a reduced axis give the same results as without these elements.
     response : Response, optional
         How the result changes when operands are shifted or multiplied. None: not known.
+    repeats : bool
+        True for ops whose real results XLA's CPU compiler computes in every kernel that reads them,
+        though they take many operations.
     jumps : tuple of int
         Operands near some value of which the smallest change may change the result by any amount
         (denominators, arguments of logarithms and roots, keys of sorts), although there is a
@@ -232,6 +235,7 @@ class Op:
     sink: Callable[..., Sequence[Value]] | None = None
     vectors: tuple[str, ...] = ()
     jumps: tuple[int, ...] = ()
+    repeats: bool = False
 
     def __post_init__(self) -> None:
         """Enter the op into the registry."""

@@ -267,6 +267,7 @@ next_after: Op = elementwise(
     flops=10,
     widen=False,
     jumps=(0, 1),
+    repeats=True,
 )
 
 

@@ -44,6 +44,7 @@ def elementwise(
     response: Response | None = None,
     vectors: tuple[str, ...] = (),
     jumps: tuple[int, ...] = (),
+    repeats: bool = False,
 ) -> Op:
     """Make the record of an element-wise op on operands of one shape and dtype.
 
@@ -79,6 +80,8 @@ def elementwise(
         See `Op.vectors`.
     jumps : tuple of int
         See `Op.jumps`.
+    repeats : bool
+        See `Op.repeats`.
     """
     method = lower_name or name
 
@@ -120,4 +123,5 @@ def elementwise(
         response=response,
         vectors=vectors,
         jumps=jumps,
+        repeats=repeats,
     )

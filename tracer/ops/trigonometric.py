@@ -22,6 +22,7 @@ sine: Op = elementwise(
     kinds="fc",
     flops=15,
     vectors=FUNCTION,
+    repeats=True,
 )
 cosine: Op = elementwise(
     "cosine",
@@ -32,6 +33,7 @@ cosine: Op = elementwise(
     kinds="fc",
     flops=15,
     vectors=FUNCTION,
+    repeats=True,
 )
 tan: Op = elementwise(
     "tan",
@@ -42,6 +44,7 @@ tan: Op = elementwise(
     kinds="fc",
     flops=20,
     vectors=FUNCTION,
+    repeats=True,
     jumps=(0,),
 )
 tanh: Op = elementwise(

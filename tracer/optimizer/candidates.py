@@ -23,6 +23,10 @@ class Candidate:
     peak_bytes: int
     is_ordered: bool = False
     """XLA is made to keep the graph's order."""
+    settings: SplitSettings | None = None
+    """With which it was split."""
+    room: int | None = None
+    """The bytes for which values are computed again."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,25 @@ class CandidateRow:
     what: str
     peak_bytes: int
     compiled_bytes: int
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a candidate was made of the whole program; the same can be done for other shapes.
+
+    Attributes
+    ----------
+    place : int or None
+        That of the settings with which it was split, among those that the planner tries.
+    room : int or None
+        The bytes for which values were computed again.
+    is_ordered : bool
+        XLA was made to keep the graph's order.
+    """
+
+    place: int | None
+    room: int | None
+    is_ordered: bool
 
 
 def candidate_row(candidate: Candidate, compiled_bytes: int) -> CandidateRow:
@@ -105,6 +128,11 @@ def tight_settings(machine: Target) -> tuple[SplitSettings, ...]:
 def smallest_settings(machine: Target) -> tuple[SplitSettings, ...]:
     """Return settings for the least memory: trips of one step."""
     return tuple(_settings_for_memory(sizes, machine) for sizes in _SMALLEST)
+
+
+def step_settings(sizes: Iterable[int], machine: Target) -> tuple[SplitSettings, ...]:
+    """Return settings for trips of one step that cut values of so many bytes, and larger ones."""
+    return tuple(_settings_for_memory((max(1, size - 1), 1), machine) for size in sizes)
 
 
 def _settings_for_memory(sizes: tuple[int, int], machine: Target) -> SplitSettings:

@@ -11,8 +11,10 @@ from tracer.optimizer.budget import may_go_on, spending
 from tracer.optimizer.candidates import (
     Candidate,
     PlanningCache,
+    Way,
     limit_settings,
     smallest_settings,
+    step_settings,
     tight_settings,
     user_settings,
 )
@@ -49,6 +51,8 @@ _SHARES_OF_LIMIT = (1.0, 0.85)
 _HOPELESS = 1.1
 # Programs of so many nodes are split in a moment: all slice sizes derived from the limit are tried.
 _FEW_NODES = 400
+# Of the values at the peak: programs that cut these and larger ones are tried, a step at a time.
+_STEP_THRESHOLDS = 3
 # Split programs above the limit that have values computed again, the fastest ones.
 _MOST_COMBINED = 2
 
@@ -106,6 +110,11 @@ class Planner:
         """The program without the planner's loops."""
         whole = self._candidate(self.graph, self.rows, ())
         return self._final.after(whole, *passes_in(Stage.UNSPLIT, self.context))
+
+    @property
+    def is_whole_enough(self) -> bool:
+        """Tell whether the whole program is predicted to keep the limit: nothing is searched."""
+        return self._limit is None or self._whole.peak_bytes <= self._limit
 
     def candidates(self) -> Iterator[Candidate]:
         """Yield programs that are predicted to keep the limit, the fastest first."""
@@ -255,7 +264,9 @@ class Planner:
             self._known.rematerialiser = Rematerialiser(self.options.machine, order)
         again = Context(self.options, rematerialiser=self._known.rematerialiser, room=limit)
         found = self._final.after(candidate, *passes_in(Stage.OVER_LIMIT, again))
-        return None if found.graph is candidate.graph else replace(found, is_ordered=order)
+        if found.graph is candidate.graph:
+            return None
+        return replace(found, is_ordered=order, room=limit)
 
     def _faster_than(self, unsplit: Candidate) -> Iterator[Candidate]:
         """Yield a split program, although the whole one may run, if the model finds it faster.
@@ -288,6 +299,37 @@ class Planner:
             cache // 2, cache // 4, room, options.split_bytes, machine=options.machine
         )
 
+    def way_of(self, candidate: Candidate) -> Way | None:
+        """Return how a candidate was made; None if its settings are none of those for this limit."""
+        place, known = None, self._known_settings
+        if candidate.settings is not None:
+            if candidate.settings not in known:
+                return None
+            place = known.index(candidate.settings)
+        return Way(place, candidate.room, candidate.is_ordered)
+
+    @property
+    def _known_settings(self) -> tuple[SplitSettings, ...]:
+        """All settings that are tried, for any shapes in the same order."""
+        machine, limit = self.options.machine, self._limit
+        own = () if limit is None else self._limit_settings(limit)
+        return (
+            self._cache_settings, *tight_settings(machine), *smallest_settings(machine), *own
+        )  # fmt: skip
+
+    def made_in(self, way: Way) -> Candidate | None:
+        """Return the program that is made in the way of one for larger shapes.
+
+        None if it is predicted to break the limit.
+        """
+        limit = self._limit
+        found = self._whole if way.place is None else self._split(self._known_settings[way.place])
+        if way.room is not None:
+            found = self._rematerialised(found, way.room) or found
+        if way.is_ordered:
+            found = self._final.ordered(found) or found
+        return found if limit is None or found.peak_bytes <= limit else None
+
     def smallest(self) -> Candidate:
         """Return the program with the smallest predicted peak, whatever its speed.
 
@@ -297,6 +339,17 @@ class Planner:
             [self._whole, *self._smallest_split, *self._smallest_rematerialised],
             key=lambda candidate: candidate.peak_bytes,
         )
+
+    def in_single_steps(self) -> list[Candidate]:
+        """Return programs in trips of one step that cut what is alive at the smallest one's peak.
+
+        Predictions are pessimistic about such trips, whose values have one row: XLA drops the axis.
+        """
+        live = Liveness(self.smallest().graph, self.options.donated).live_at_peak()
+        sizes = sorted({tensor.nbytes for tensor in live}, reverse=True)[:_STEP_THRESHOLDS]
+        found = [*self._splits(step_settings(sizes, self.options.machine)), *self._smallest_split]
+        programs = {item.graph.fingerprint: item for item in found if item.loops}
+        return sorted(programs.values(), key=lambda item: item.peak_bytes)
 
     def smallest_of_other_kind(self, candidate: Candidate) -> Candidate | None:
         """Return the whole program for one with loops; otherwise the smallest with loops, if any.
@@ -350,7 +403,8 @@ class Planner:
         context = Context(self.options, settings, loops, self._known.alike)
         graph = manager.run(self.graph, passes_in(Stage.LOOPS, context))
         rows = tuple(manager.rows)
-        return rows, self._candidate(graph, rows, tuple(loops))
+        candidate = self._candidate(graph, rows, tuple(loops))
+        return rows, replace(candidate, settings=settings)
 
     def _candidate(
         self, graph: Graph, rows: tuple[PassRow, ...], loops: tuple[LoopRow, ...]

@@ -53,7 +53,13 @@ def _target(
 def _gpu(
     name: str, memory: float, cache: int, bandwidth: float, flops: float, *description: Any
 ) -> Target:
-    storage = Storage(packs=False, fuses_reductions=True, split_cores=description[0])
+    storage = Storage(
+        packs=False,
+        fuses_reductions=True,
+        split_cores=description[0],
+        repeats=False,
+        fuses_vector_products=True,
+    )
     rates = (flops, flops / 2)
     return _target("gpu", name, memory, cache, bandwidth, rates, storage, description)
 
@@ -62,7 +68,7 @@ def _tpu(
     name: str, memory: float, cache: int, bandwidth: float, bfloat16: float, topology: str
 ) -> Target:
     rates = (bfloat16 / _PASSES, bfloat16 / _VECTOR_SHARE)
-    storage = Storage(packs=False)
+    storage = Storage(packs=False, repeats=False, fuses_vectors=False)  # Not measured.
     return _target("tpu", name, memory, cache, bandwidth, rates, storage, (topology,))
 
 

@@ -112,6 +112,14 @@ class Storage:
         The side of the tiles in which products are computed, and the least terms of a divided sum.
     accumulator_bytes : int
         Of each number of a divided sum.
+    repeats : bool
+        Sine, cosine and tangent of real numbers are computed in every kernel that reads them, not
+        stored (`Op.repeats`).
+    fuses_vectors : bool
+        A product of vectors, or without contracted axes, is computed in one kernel with what it is
+        made of, as any element-wise op.
+    fuses_vector_products : bool
+        And so is one of a matrix and a vector.
     """
 
     packs: bool = True
@@ -119,6 +127,9 @@ class Storage:
     split_cores: int = 0
     tile: int = 128
     accumulator_bytes: int = 4
+    repeats: bool = True
+    fuses_vectors: bool = True
+    fuses_vector_products: bool = False
 
 
 LEAST_BARRIER_BYTES = 1025

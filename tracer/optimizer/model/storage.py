@@ -14,11 +14,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
+from tracer import ops
 from tracer.ir import Graph, Node, Value
+from tracer.ir.op import Fusion
+from tracer.ops.rules import is_float
+from tracer.target import current_target
 
 # Operations per element from which on XLA calls an op expensive, on every device: from a quotient
-# on. Checked for every loop op; sine, cosine and tangent, which are computed twice all the same,
-# are taken as expensive.
+# on. Checked for every loop op; `Op.repeats` are the exceptions.
 _EXPENSIVE_FLOPS = 4
 
 
@@ -52,8 +55,36 @@ def stored_nodes(
 
 def is_fused(node: Node) -> bool:
     """Tell whether a kernel that computes the node can compute its operands too."""
+    return fusion_of(node) in ("loop", "reduce")
+
+
+def fusion_of(node: Node) -> Fusion:
+    """Return how XLA takes a node: its op's way, but where axes of one element make it another op.
+
+    Source: XLA's `AlgebraicSimplifier` (`HandleReduce`, `HandleDot`,
+    `ShouldStrengthReduceDotToReduce`; xla/hlo/transforms/simplifiers/algebraic_simplifier.cc). A
+    reduction over such axes is a view. A product that contracts no others is an element-wise one of
+    what it broadcasts. One of vectors, or on GPUs with a vector, also in batches, is the sum of
+    such a product.
+    """
     assert node.op is not None
-    return node.op.fusion in ("loop", "reduce")
+    storage = current_target().storage
+    if node.op.fusion == "reduce" and len(node.operands) == 1:
+        return "view" if node.operands[0].type.size == node.types[0].size else "reduce"
+    if node.op is not ops.dot_general or not storage.fuses_vectors:
+        return node.op.fusion
+    left, right = (_labels(node, side) for side in (0, 1))
+    if all(label not in left for label in node.axes.reduced):
+        return "loop"
+    alone = [bool(mine - theirs) for mine, theirs in ((left, right), (right, left))]
+    is_sum = not all(alone) if storage.fuses_vector_products else not any(alone)
+    return "reduce" if is_sum else node.op.fusion
+
+
+def _labels(node: Node, side: int) -> set[object]:
+    """Return the labels of the axes of an operand that have more than one element, or none."""
+    labels, type = node.axes.operands[side], node.operand_types[side]
+    return {label for label, size in zip(labels, type.shape, strict=True) if size != 1}
 
 
 class _Fusion:
@@ -78,7 +109,7 @@ class _Fusion:
     def run(self) -> tuple[set[Node], set[Node]]:
         for node in reversed(self.graph.nodes):
             assert node.op is not None
-            kind = node.op.fusion
+            kind = fusion_of(node)
             readers = [user for value in node.results for user in self.users.get(value, ())]
             self.behind[node] = behind = self._barriers_behind(readers)
             if kind in ("opaque", "reduce"):
@@ -87,13 +118,14 @@ class _Fusion:
                 node, readers, behind
             ):
                 (self.demanded if kind == "view" else self.stored).add(node)
+                self.readings.pop(node, None)  # What it is made of is read by its own kernel alone.
                 if kind == "loop" and self._is_computed_again(node, readers):
                     self.again.add(node)
         return self.stored, self.again
 
     def _is_computed_again(self, node: Node, readers: Sequence[Node]) -> bool:
         others = [user for user in readers if is_fused(user) and user not in self.demanded]
-        if not node.operands or len(others) in (0, len(readers)) or is_expensive(node):
+        if not node.operands or len(others) in (0, len(readers)) or _is_stored_once(node):
             return False
         return _read_bytes(node) <= sum(type.nbytes for type in node.types)
 
@@ -111,7 +143,7 @@ class _Fusion:
         is_repeated = False
         for user in readers:
             assert user.op is not None
-            if user.op.fusion == "opaque" or user in self.demanded:
+            if fusion_of(user) == "opaque" or user in self.demanded:
                 return True
             reading = self.readings.get(user)
             kernels.add(user if reading is None else reading.kernel)
@@ -120,7 +152,7 @@ class _Fusion:
             is_repeated |= user.types[0].size > size
             is_repeated |= reading is not None and reading.is_repeated
         kernel = next(iter(kernels)) if len(kernels) == 1 else None
-        if (kernel is None or is_repeated) and is_expensive(node):
+        if (kernel is None or is_repeated) and _is_stored_once(node):
             return True
         self.readings[node] = _Reading(kernel, is_repeated)
         return False
@@ -146,7 +178,7 @@ def _barriers_before(graph: Graph) -> tuple[dict[Node, int], dict[Node, int]]:
         for value in node.operands:
             found |= before.get(value.node, 0) | bits.get(value.node, 0)
         before[node] = found
-        if node.op.fusion in ("opaque", "reduce"):
+        if fusion_of(node) in ("opaque", "reduce"):
             bits[node] = 1 << len(bits)
     return bits, before
 
@@ -165,13 +197,20 @@ def _read_bytes(node: Node) -> int:
 
 def _is_generated(node: Node) -> bool:
     """Tell whether a loop op makes more elements than it reads: a broadcast, a constant."""
-    if node.op is None or node.op.fusion != "loop":
+    if node.op is None or fusion_of(node) != "loop":
         return False
     return sum(value.type.size for value in node.operands) < node.types[0].size
 
 
-def is_expensive(node: Node) -> bool:
+def _is_stored_once(node: Node) -> bool:
     """Tell whether XLA stores a node rather than compute it more than once."""
+    assert node.op is not None
+    is_repeated = node.op.repeats and current_target().storage.repeats
+    return is_expensive(node) and not (is_repeated and is_float(node.types[0].dtype))
+
+
+def is_expensive(node: Node) -> bool:
+    """Tell whether an op takes as many operations as those that XLA stores for several kernels."""
     assert node.op is not None
     cost = node.cost
     per_element = cost.flops / max(1, node.types[0].size)
