@@ -37,6 +37,14 @@ def test_a_program_is_compiled() -> None:
     assert 2 * x.nbytes <= found < 60 * 60 * 8
 
 
+@pytest.mark.xla
+def test_minimum_bytes_is_near_where_a_trip_has_one_row() -> None:
+    """Predictions of such trips are pessimistic: three of them are compiled (1.24 without)."""
+    name, written, ours, theirs = smallest.measured(15, 10)
+    assert name == "15"
+    assert ours <= smallest.WITHIN * theirs < written
+
+
 def test_the_summary_counts_what_is_within_the_target() -> None:
     rows = [("0", 10, 100, 100), ("1", 10, 120, 100), ("2", 10, 105, 100)]
     assert smallest.summary(rows).startswith("2 of 3 within 10 %")

@@ -279,14 +279,15 @@ def test_what_waits_for_a_whole_sum_runs_in_a_second_loop() -> None:
 def test_a_trip_above_the_budget_is_cut_along_a_second_axis() -> None:
     before = traced(
         lambda x, y, v: tnp.exp(x[:, None] * y[None, :]) @ v,
-        *[((n,), "float32") for n in (64, 64, 64)],
+        *[(shape, "float32") for shape in ((64,), (64,), (64, 2))],
     )
     graph, rows = split(before, 100, 100, 100)
-    assert [row.trips for row in rows] == [64, 5]
-    assert [row.chunk for row in rows] == [1, 12]
+    assert [row.trips for row in rows] == [64, 9]
+    assert [row.chunk for row in rows] == [1, 7]
     (outer,) = [node for node in graph.nodes if node.bodies]
     assert any(node.bodies for node in outer.params["body"].nodes)
-    arrays = [np.linspace(-1, 1, n, dtype=np.float32) for n in (64, 64, 64)]
+    arrays = [np.linspace(-1, 1, n, dtype=np.float32) for n in (64, 64, 128)]
+    arrays[2] = arrays[2].reshape(64, 2)
     np.testing.assert_allclose(
         evaluated(graph, *arrays)[0], evaluated(before, *arrays)[0], rtol=1e-5, atol=1e-5
     )

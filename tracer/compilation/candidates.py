@@ -386,7 +386,7 @@ class CandidateCompiler:
 
     def in_single_steps(self, found: CompiledCandidate) -> CompiledCandidate:
         """Return the smallest of a program and of those that compute a step in each trip."""
-        known = [found]
+        known: list[CompiledCandidate | None] = [found]
         for candidate in self.planner.in_single_steps()[:_MOST_STEPPED]:
             if candidate.peak_bytes > _WELL_ABOVE * found.nbytes or not may_go_on():
                 break

@@ -94,9 +94,7 @@ class Task:
         return Budget(seconds * prices.planning_rate)
 
 
-def read_task(
-    call: Call, options: CompileOptions, name: str, like: Choice | None = None
-) -> Task:
+def read_task(call: Call, options: CompileOptions, name: str, like: Choice | None = None) -> Task:
     """Return what is to be done for a call.
 
     Raises

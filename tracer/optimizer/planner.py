@@ -300,7 +300,7 @@ class Planner:
         )
 
     def way_of(self, candidate: Candidate) -> Way | None:
-        """Return how a candidate was made; None if its settings are none of those for this limit."""
+        """Return how a candidate was made; None if its settings are not tried for this limit."""
         place, known = None, self._known_settings
         if candidate.settings is not None:
             if candidate.settings not in known:

@@ -10,6 +10,7 @@ from tracer import ops
 from tracer.ir import Graph, Node, Value
 from tracer.optimizer.model.storage import is_fused, stored_nodes
 from tracer.optimizer.model.trip_counts import passed_through
+from tracer.target import Storage, current_target
 
 Order = Callable[["Lifetimes"], list[Node]]
 """Puts the stored nodes into another order than the graph's own."""
@@ -18,8 +19,8 @@ Order = Callable[["Lifetimes"], list[Node]]
 _STEPS_OF_A_SOFTMAX = 2
 """Kernels of small values between a reduction and the kernel that reads its operand again."""
 
-_KNOWN: WeakKeyDictionary[Graph, dict[str, Any]] = WeakKeyDictionary()
-"""What was found for graphs, which do not change, in their own order."""
+_KNOWN: WeakKeyDictionary[Graph, dict[Storage, dict[str, Any]]] = WeakKeyDictionary()
+"""What was found for graphs, which do not change, in their own order, by how a device stores."""
 
 
 class Lifetimes:
@@ -35,12 +36,13 @@ class Lifetimes:
 
     def __init__(self, graph: Graph, order: Order | None = None) -> None:
         self.graph = graph
-        if graph in _KNOWN:
-            vars(self).update(_KNOWN[graph])
+        known, storage = _KNOWN.setdefault(graph, {}), current_target().storage
+        if storage in known:
+            vars(self).update(known[storage])
         else:
             before = {*vars(self)}
             self._analyse(graph)
-            _KNOWN[graph] = {key: vars(self)[key] for key in vars(self).keys() - before}
+            known[storage] = {key: vars(self)[key] for key in vars(self).keys() - before}
         if order is not None:
             self.schedule = order(self)
             # What is not stored has no place: it is computed where it is read.

@@ -1,0 +1,118 @@
+"""What the model says is stored, beside what XLA stores: ops that are none, or another one, to XLA.
+
+Each case is a program of matrices of one size: counted are those that XLA keeps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import tracer.numpy as tnp
+from tests.optimizer.graphs import traced
+from tracer import lax, lowering
+from tracer.optimizer.model.liveness import Liveness, peak_bytes
+from tracer.target import ACCELERATORS, planned_for
+
+ROWS, COLUMNS = 300, 500
+VECTORS = (((ROWS,), "float64"), ((COLUMNS,), "float64"))
+
+
+def _product(
+    left: tuple[int, ...], right: tuple[int, ...], contracted: Any, batch: Any = ((), ())
+) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    def program(x: Any, y: Any) -> Any:
+        return -lax.dot_general(x * x, y + y, (contracted, batch))
+
+    return program, ((left, "float32"), (right, "float32"))
+
+
+PRODUCTS = {
+    "two vectors": _product((900,), (900,), ((0,), (0,))),
+    "vectors with axes of one element": _product((1, 900), (900, 1), ((1,), (0,))),
+    "one column and a vector": _product((900, 1), (900,), ((0,), (0,))),
+    "outer, nothing contracted": _product((300,), (50,), ((), ())),
+    "outer, one element contracted": _product((300, 1), (1, 50), ((1,), (0,))),
+    "column times a number": _product((900, 1), (1,), ((1,), (0,))),
+    "batch of vectors": _product((50, 200), (50, 200), ((1,), (1,)), ((0,), (0,))),
+    "batch of outer products": _product((9, 80, 1), (9, 1, 30), ((2,), (1,)), ((0,), (0,))),
+    "two axes": _product((4, 200), (4, 200), ((0, 1), (0, 1))),
+    "a matrix and a vector": _product((50, 200), (200,), ((1,), (0,))),
+    "two matrices": _product((50, 200), (200, 70), ((1,), (0,))),
+}
+
+
+def _counted(function: Callable[..., Any], *types: Any) -> tuple[int, int]:
+    graph = traced(function, *types)
+    return peak_bytes(graph), lowering.compile_graph(graph).memory.peak_bytes
+
+
+@pytest.mark.xla
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_products_that_are_sums_or_elementwise_to_xla(name: str) -> None:
+    program, types = PRODUCTS[name]
+    predicted, counted = _counted(program, *types)
+    assert predicted == pytest.approx(counted, rel=0.02, abs=100)
+
+
+def test_a_vector_is_no_matrix_on_a_gpu() -> None:
+    program, types = PRODUCTS["a matrix and a vector"]
+    graph = traced(program, *types)
+    gpu = ACCELERATORS["gpu"]["h100"]
+    with planned_for(gpu):
+        on_gpu = Liveness(graph).stored
+    assert len(on_gpu) < len(Liveness(graph).stored)
+
+
+@pytest.mark.xla
+@pytest.mark.parametrize(
+    ("name", "dtype", "matrices"),
+    [(name, dtype, 0) for name in ("sin", "cos", "tan") for dtype in ("float32", "float64")]
+    + [("exp", "float64", 1), ("tanh", "float32", 1), ("sqrt", "float32", 1)],
+)
+def test_functions_that_two_kernels_compute(name: str, dtype: str, matrices: int) -> None:
+    """XLA computes sines twice, and stores other functions of as many operations."""
+
+    def program(x: Any, y: Any) -> Any:
+        found = getattr(tnp, name)(x)
+        return found.max(axis=1), (found * y).min(axis=1)
+
+    shape = (ROWS, COLUMNS)
+    predicted, counted = _counted(program, (shape, dtype), (shape, dtype))
+    assert predicted == pytest.approx(counted, rel=0.01)
+    unit = ROWS * COLUMNS * (8 if dtype == "float64" else 4)
+    assert round(counted / unit) == 2 + matrices
+
+
+def _scaled_by_its_maximum(matrix: Any) -> Any:
+    return (matrix * matrix.max(1)[:, None]).sum(1)
+
+
+LATE: dict[str, Callable[[Any, Any], Any]] = {
+    "cheap": lambda x, y: x[:, None] * y + (x[:, None] - y),
+    "sines": lambda x, y: tnp.cos(x[:, None] * y) + tnp.sin(x[:, None] - y),
+    "one expensive value": lambda x, y: tnp.tanh(x[:, None] * y) + x[:, None],
+    "two expensive values": lambda x, y: tnp.tanh(x[:, None] * y) + tnp.exp(x[:, None] - y),
+}
+
+
+@pytest.mark.xla
+@pytest.mark.parametrize("name", LATE)
+def test_what_a_late_value_is_made_of_is_not_stored_with_it(name: str) -> None:
+    def program(x: Any, y: Any) -> Any:
+        return _scaled_by_its_maximum(LATE[name](x, y))
+
+    predicted, counted = _counted(program, *VECTORS)
+    assert predicted == pytest.approx(counted, rel=0.01)
+    assert round(counted / (ROWS * COLUMNS * 8)) == 1
+
+
+@pytest.mark.xla
+def test_reductions_of_one_element_are_views() -> None:
+    def program(x: Any, y: Any) -> Any:
+        return _scaled_by_its_maximum(LATE["one expensive value"](x, y))
+
+    predicted, counted = _counted(program, ((5000,), "float64"), ((1,), "float64"))
+    assert predicted == pytest.approx(counted, rel=0.01)
