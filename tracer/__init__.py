@@ -81,6 +81,7 @@ from tracer.errors import (
     OutOfMemoryError,
     RangeError,
     ShapeError,
+    StorageError,
     TracerError,
     TracingError,
     UnsoundProgramWarning,
@@ -96,6 +97,10 @@ from tracer.numpy.segments import segment_max, segment_min, segment_prod, segmen
 from tracer.optimizer.plan import Plan
 from tracer.sharding import device_get, device_put
 from tracer.stablehlo import from_stablehlo
+from tracer.storage import (
+    StoredArray,
+    open,  # noqa: A004 - as files are
+)
 from tracer.tree import register_pytree_node
 
 __version__ = "0.1.0"
@@ -132,6 +137,8 @@ __all__ = [
     "RangeError",
     "ShapeDtype",
     "ShapeError",
+    "StorageError",
+    "StoredArray",
     "TracerError",
     "TracingError",
     "UnsoundProgramWarning",
@@ -174,6 +181,7 @@ __all__ = [
     "map",
     "nn",
     "numpy",
+    "open",
     "optimizers",
     "progress",
     "pure_callback",

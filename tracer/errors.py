@@ -186,6 +186,10 @@ class NanError(TracerError, FloatingPointError):
     """An operation made a NaN out of numbers; raised by `tracer.debug.nans` alone."""
 
 
+class StorageError(TracerError, OSError):
+    """An array in storage cannot be read or written: no such file, cut short, changed, no space."""
+
+
 class GradientCheckError(TracerError, AssertionError):
     """A derivative differs from the finite difference that it was compared with."""
 

@@ -49,8 +49,10 @@ ROOMS: dict[str, set[str]] = {
     "distributed": {"lowering"},
     "stablehlo": SHARED
     | {"lowering", "lax", "control", "autodiff", "scipy", "numpy", "array", "ops", "ir"},
+    "storage": {"errors", "ir"},
     "compilation": SHARED
     | {
+        "storage",
         "terminal",
         "units",
         "sharding",

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
+import numpy as np
+
 import tracer
 import tracer.numpy as tnp
 from tracer import ShapeDtype
@@ -20,10 +22,14 @@ class Acting(NamedTuple):
     shapes: tuple[tuple[int, ...], ...]
     dtype: str = "float32"
     options: Mapping[str, Any] = {}
+    is_stored: bool = False
+    """The arguments are in storage."""
 
     def applied(self, passes: str | None) -> dict[str, bool]:
         """Return which passes ran, and whether they acted."""
-        types = [ShapeDtype(shape, self.dtype) for shape in self.shapes]
+        types: list[Any] = [ShapeDtype(shape, self.dtype) for shape in self.shapes]
+        if self.is_stored:
+            types = [tracer.open(np.broadcast_to(np.zeros((), t.dtype), t.shape)) for t in types]
         plan = tracer.compile(self.function, passes=passes, **self.options).plan(*types)
         found: dict[str, bool] = {}
         for row in plan.passes:
@@ -198,6 +204,7 @@ ACTING: dict[str, Acting] = {
     "loop-interchange": Acting(_forced_state, ((128, 3), (4, 128))),
     "small-calls": Acting(_swings, ((256,),)),
     "gather-for-diagonal": Acting(lambda x: tnp.diagonal(tnp.exp(x)), ((300, 300),)),
+    "read-stored-parts": Acting(lambda x: x[:9].sum(), ((300, 20),), is_stored=True),
     "store-shared-values": Acting(_noise_twice, ((300, 200),)),
     "keep-in-place": Acting(
         lambda x: (x.sum(), x + x), ((1000, 100),), options={"donate_argnums": 0}

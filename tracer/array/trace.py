@@ -13,7 +13,8 @@ from tracer import tree
 from tracer.array import promotion
 from tracer.array.array import Array
 from tracer.array.recording import Reading, Recording, TracedArray, made_at
-from tracer.array.weak import Signature, WeakType, argument, as_given, weak_positions, weakened
+from tracer.array.stored import StoredType
+from tracer.array.weak import ArgumentType, WeakType, argument, as_given, weak_positions, weakened
 from tracer.errors import ArgumentError, DTypeError, Source, TracingError
 from tracer.ir import SUPPORTED_DTYPES, Graph, ShapeDtype, as_dtype
 
@@ -117,10 +118,17 @@ def trace(
     with Recording() as recording:
         arrays = [argument(recording, type, source) for type in types if type is not None]
         given = [array._value for array in arrays]
+        in_storage = [i for i, type in enumerate(types) if isinstance(type, StoredType)]
         call_args, call_kwargs = tree.unflatten(in_tree, arrays)
         result = function(*call_args, **call_kwargs)
         outputs, out_tree = _outputs(result)
         changed = [i for i, array in enumerate(arrays) if array._value is not given[i]]
+        if not set(changed).isdisjoint(in_storage):
+            raise TracingError(
+                "the function writes into an argument that is in storage",
+                mend="copy it first inside the function (x = x.copy()), or use "
+                "x = x.at[index].set(value)",
+            )
         written, more = _held_after(writes, arrays, changed, outputs)
         graph, captured = recording.finish([*outputs, *more])
     weak = weak_positions(outputs)
@@ -175,9 +183,9 @@ def write_back(written: Written, arrays: Sequence[Array], outputs: Sequence[Arra
         arrays[position]._hold(outputs[place])
 
 
-def signature_of(leaf: Any) -> Signature | None:
+def signature_of(leaf: Any) -> ArgumentType | None:
     """Return the type of an argument's leaf, a `WeakType` where it is weak; None for no array."""
-    if isinstance(leaf, WeakType):
+    if isinstance(leaf, WeakType | StoredType):
         return leaf
     type = leaf_type(leaf)
     return type if type is None or promotion.weak_class(leaf) is None else WeakType(type)

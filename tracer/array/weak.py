@@ -23,6 +23,7 @@ from tracer.array.convert import as_array
 from tracer.array.dispatch import from_host
 from tracer.array.promotion import weak_class
 from tracer.array.recording import Recording, TracedArray
+from tracer.array.stored import StoredType, stored_argument
 from tracer.errors import Source
 from tracer.ir import ShapeDtype
 
@@ -60,11 +61,15 @@ class WeakType:
 
 
 Signature = ShapeDtype | WeakType
+"""All that a trace knows of an array."""
+ArgumentType = Signature | StoredType
 """All that a trace knows of an argument."""
 
 
-def strong_type(signature: Signature) -> ShapeDtype:
-    """Return shape and dtype of an argument, be it weak or not."""
+def strong_type(signature: ArgumentType) -> ShapeDtype:
+    """Return shape and dtype of what a program is given for an argument, be it weak or not."""
+    if isinstance(signature, StoredType):
+        return signature.number
     return signature.type if isinstance(signature, WeakType) else signature
 
 
@@ -158,11 +163,13 @@ def weakened(arrays: Iterable[Array], positions: Collection[int]) -> list[Array]
 
 
 def argument(
-    recording: Recording, signature: Signature, source: Source | None = None
+    recording: Recording, signature: ArgumentType, source: Source | None = None
 ) -> TracedArray:
     """Add an input of the graph that is recorded; a weak array for a weak type."""
     if isinstance(signature, WeakType):
         return cast("TracedArray", as_weak(recording.argument(signature.type, source)))
+    if isinstance(signature, StoredType):
+        return stored_argument(recording, signature, source)
     return recording.argument(signature, source)
 
 
@@ -171,6 +178,7 @@ def _weak_from_host(value: np.ndarray[Any, Any]) -> Array:
 
 
 __all__ = [
+    "ArgumentType",
     "Signature",
     "WeakArray",
     "WeakTracedArray",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tracer.array.array import Array
+from tracer.array.stored import StoredType
 from tracer.compilation.parameters import Parameters, read_names
 from tracer.compilation.signature import Call
 from tracer.errors import ArgumentError, DonatedArrayError
@@ -68,7 +69,7 @@ def donatable_arguments(call: Call) -> tuple[Donatable, ...]:
 
 
 def donated_leaves(call: Call, donation: Donation) -> tuple[int, ...]:
-    """Return the leaves of a call that are donated.
+    """Return the leaves of a call that are donated. Arrays in storage have no memory to donate.
 
     Raises
     ------
@@ -88,7 +89,8 @@ def donated_leaves(call: Call, donation: Donation) -> tuple[int, ...]:
             leaves.extend(range(*call.leaf_ranges[position]))
     for name in donation.names:
         leaves.extend(range(*call.keyword_ranges.get(name, (0, 0))))
-    return tuple(sorted(leaves))
+    in_memory = (i for i in leaves if not isinstance(call.signatures[i], StoredType))
+    return tuple(sorted(in_memory))
 
 
 def given_twice(

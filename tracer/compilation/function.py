@@ -18,6 +18,7 @@ from tracer.array.weak import as_weak
 from tracer.compilation.check import check
 from tracer.compilation.comparison import Check
 from tracer.compilation.donation import given_twice
+from tracer.compilation.into import StoringFunction, as_paths
 from tracer.compilation.log import log_compile, log_failure, why_compiled
 from tracer.compilation.mesh_arguments import options_for
 from tracer.compilation.options import CompileOptions, compile_options
@@ -235,6 +236,41 @@ class CompiledFunction:
             The limit cannot be met.
         """
         return self._program_for(args, kwargs).plan
+
+    def into(self, *paths: Any) -> StoringFunction:
+        """Return the function with its results in storage, written while they are computed.
+
+        Parameters
+        ----------
+        *paths : str, path or None
+            One for each result, in order: `.npy`, `.zarr` or `.h5` files. None: in memory.
+
+        Returns
+        -------
+        StoringFunction
+            Called like the function, it returns a `StoredArray` for each result with a path. Of
+            these only blocks count against the memory limit.
+
+        Notes
+        -----
+        A file has its name once it is complete, and is on the disk then. After an error, or if the
+        process ends, there is none; a path that exists is refused.
+
+        Examples
+        --------
+        >>> import numpy as np, tempfile, tracer, tracer.numpy as tnp
+        >>> folder = tempfile.mkdtemp()
+        >>> f = tracer.compile(lambda x: tnp.exp(x[:, None] - x), memory_limit="200kB")
+        >>> distances = f.into(f"{folder}/out.npy")(np.linspace(0, 1, 1000))
+        >>> distances.shape, distances.nbytes
+        ((1000, 1000), 8000000)
+        >>> float(distances[3, 3:4][0])
+        1.0
+        """
+        options = self._options
+        return StoringFunction(
+            self._function, self, as_paths(paths), lambda made: CompiledFunction(made, options)
+        )
 
     @with_short_traceback
     def check(self, *args: Any, **kwargs: Any) -> Check:

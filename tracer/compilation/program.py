@@ -20,6 +20,7 @@ from tracer.compilation.mesh_arguments import MeshArguments
 from tracer.compilation.options import CompileOptions
 from tracer.compilation.signature import Call
 from tracer.compilation.spmd import Spreader
+from tracer.compilation.storage_notes import storage_notes
 from tracer.compilation.stored.programs import found_or_compiled, found_or_made
 from tracer.compilation.task import Choice, Task, read_task
 from tracer.compilation.trace_notes import notes_on
@@ -305,7 +306,12 @@ def _plan(task: Task, made: Made) -> Plan:
         find_minimum=made.find_minimum,
         candidates=facts.candidates,
         is_search_cut=facts.is_search_cut,
-        notes=(*made.execute.notes, *_repeated(task, made), *notes_on(made.traced.graph)),
+        notes=(
+            *made.execute.notes,
+            *_repeated(task, made),
+            *notes_on(made.traced.graph),
+            *(storage_notes(task.call, made.find_graph()) if made.traced.graph.calls_host else ()),
+        ),
         find_aliases=find_aliases,
         find_live_ranges=find_live_ranges,
     )

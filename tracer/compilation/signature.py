@@ -8,17 +8,21 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from tracer import tree
 from tracer.array.array import Array
 from tracer.array.convert import host_array
 from tracer.array.dispatch import apply_graph, from_host
 from tracer.array.promotion import Dtype, default_dtype, scalar_value, weak_class
+from tracer.array.stored import StoredType
 from tracer.array.trace import Traced, trace, write_back
-from tracer.array.weak import Signature, WeakType, strong_type
+from tracer.array.weak import ArgumentType, WeakType, strong_type
 from tracer.autodiff import recompute_large, segment_scans
 from tracer.compilation.statics import Statics, Values, bound
-from tracer.errors import ArgumentError, DTypeError, RangeError
+from tracer.errors import ArgumentError, DTypeError, RangeError, TracingError
 from tracer.ir import ShapeDtype
+from tracer.storage import StoredArray, in_storage
 
 
 @dataclass(frozen=True)
@@ -48,11 +52,13 @@ class Call:
     function: Callable[..., Any]
     leaves: tuple[Any, ...]
     structure: tree.Structure
-    signatures: tuple[Signature, ...]
+    signatures: tuple[ArgumentType, ...]
     statics: Values
     leaf_ranges: tuple[tuple[int, int], ...]
     keyword_ranges: dict[str, tuple[int, int]]
     is_flat: bool
+    stored: tuple[StoredArray, ...] = ()
+    """The arguments in storage, which exist as long as the call does."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -79,7 +85,7 @@ class Call:
 
     def without_data(self) -> Call:
         """Return the call with types for its arrays, so that it can be kept without the user's."""
-        other = replace(self, leaves=self.signatures)
+        other = replace(self, leaves=self.signatures, stored=())
         if "traced" in self.__dict__:
             other.__dict__["traced"] = self.traced
         return other
@@ -106,7 +112,18 @@ class Call:
         return trace(self.function, args, kwargs, writes="back")
 
     def inline(self) -> Any:
-        """Record the function into the trace that is active; returns its result."""
+        """Record the function into the trace that is active; returns its result.
+
+        Raises
+        ------
+        TracingError
+            An argument is in storage: the outer program would not be given it.
+        """
+        if self.stored:
+            raise TracingError(
+                f"{self.stored[0]!r} is given to a compiled function inside of a traced one",
+                mend="make it an argument of the outermost compiled function",
+            )
         traced = self.traced
         arrays = self.arrays(None)
         outputs = apply_graph(traced.graph, [*arrays, *traced.captured])
@@ -126,7 +143,7 @@ class Call:
         arrays = []
         each = itertools.repeat(places[0]) if len(places) == 1 else places
         for leaf, device in zip(self.leaves, each, strict=False):
-            if isinstance(leaf, ShapeDtype | WeakType):
+            if isinstance(leaf, ShapeDtype | WeakType | StoredType):
                 raise ArgumentError(
                     f"cannot run on {leaf!r}: it has no data",
                     mend="pass an array, or use .plan(...), .graph(...), .hlo(...) for types",
@@ -152,7 +169,11 @@ def read_call(
     """
     arguments, values = statics.split(args, kwargs)
     paths, found, structure = tree.flatten_with_paths(arguments)
-    read = [_leaf(path, leaf) for path, leaf in zip(paths, found, strict=True)]
+    stored = [in_storage(leaf) for leaf in found]
+    read = [
+        _leaf(path, leaf if kept is None else kept)
+        for path, leaf, kept in zip(paths, found, stored, strict=True)
+    ]
     return Call(
         bound(function, values, len(args)),
         tuple([leaf for leaf, _ in read]),
@@ -162,12 +183,13 @@ def read_call(
         _leaf_ranges(args, statics.places(len(args))),
         _keyword_ranges(arguments[1], len(read)),
         not values and not kwargs and len(read) == len(args),
+        tuple([kept for kept in stored if kept is not None]),
     )
 
 
 def program_key(
     structure: tree.Structure,
-    signatures: tuple[Signature, ...],
+    signatures: tuple[ArgumentType, ...],
     statics: Values,
 ) -> tuple[Any, ...]:
     """Return what a compiled program depends on.
@@ -190,12 +212,14 @@ def _static_key(value: Any) -> tuple[Any, ...]:
     return cls, value
 
 
-def _leaf(path: str, leaf: Any) -> tuple[Any, Signature]:
+def _leaf(path: str, leaf: Any) -> tuple[Any, ArgumentType]:
     """Return a leaf as an array of the host or a device, and its type."""
     if isinstance(leaf, Array):
         return leaf, leaf._signature
     if isinstance(leaf, ShapeDtype):
         return leaf, leaf
+    if isinstance(leaf, StoredArray):
+        return np.array(leaf.number, np.int32), StoredType(leaf.type)
     cls = weak_class(leaf)
     if cls is not None:
         return _number(path, leaf, default_dtype(cls))
@@ -210,7 +234,7 @@ def _leaf(path: str, leaf: Any) -> tuple[Any, Signature]:
     return array, ShapeDtype(array.shape, array.dtype)
 
 
-def _number(path: str, value: Any, dtype: Dtype) -> tuple[Any, Signature]:
+def _number(path: str, value: Any, dtype: Dtype) -> tuple[Any, ArgumentType]:
     try:
         return scalar_value(value, dtype), WeakType(ShapeDtype((), dtype))
     except RangeError as error:

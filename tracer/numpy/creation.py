@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from tracer.array.dispatch import from_host
 from tracer.array.placement import beside_arguments
 from tracer.errors import ArgumentError, ExportError, ShapeError
 from tracer.ir import as_dtype
+from tracer.ir.storage import InStorage
 
 _INT64 = as_dtype("int64")
 
@@ -108,6 +109,8 @@ def asarray(
     """
     _require_order(order)
     wanted = None if dtype is None else as_dtype(dtype)
+    if isinstance(cast("Any", a), InStorage):
+        return from_host(np.asarray(a, wanted), device)
     if isinstance(a, Array) or (isinstance(a, list | tuple) and not _is_host_data(a)):
         result = as_array(a)
         result = placed(result if wanted is None else convert(result, wanted), device)

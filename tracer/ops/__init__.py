@@ -90,6 +90,7 @@ from tracer.ops.special import (
     lgamma,
     polygamma,
 )
+from tracer.ops.storage import read_stored, write_stored
 from tracer.ops.svd import svd
 from tracer.ops.trigonometric import (
     acos,
@@ -214,6 +215,7 @@ __all__ = [
     "pseudo_inverse",
     "pure_callback",
     "qr",
+    "read_stored",
     "real",
     "reduce_add",
     "reduce_and",
@@ -258,5 +260,6 @@ __all__ = [
     "transpose",
     "triangular_solve",
     "while_",
+    "write_stored",
     "xor",
 ]

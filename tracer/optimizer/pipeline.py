@@ -42,6 +42,7 @@ from tracer.optimizer.passes import Pass
 from tracer.optimizer.rewrite import rules
 from tracer.optimizer.rewrite.chains import SOLVES, chains_pass
 from tracer.optimizer.rewrite.diagonals import GATHER_FOR_DIAGONAL
+from tracer.optimizer.rewrite.stored_parts import READ_STORED_PARTS
 from tracer.optimizer.rewrite.expand import EXPAND
 from tracer.optimizer.rewrite.exponentials import EXPAND_EXPONENTIALS
 from tracer.optimizer.rewrite.match import (
@@ -215,6 +216,14 @@ TABLE: tuple[PassEntry, ...] = (
         why_here="after the rules, which know diagonals as they are traced",
         exact="yes",
         make=lambda _: GATHER_FOR_DIAGONAL,
+    ),
+    PassEntry(
+        option="read-stored-parts",
+        stage=Stage.AS_TRACED,
+        what="a part of an argument in storage is read as such",
+        why_here="before the split, which cannot cut what a slice takes a part of",
+        exact="yes",
+        make=lambda _: READ_STORED_PARTS,
     ),
     PassEntry(
         option="write-out-inner-products",

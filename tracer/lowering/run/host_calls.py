@@ -125,9 +125,10 @@ def require_host_calls(graph: Graph, device: Device, placement: Placement | None
         return
     node = next(_host_calls(graph))
     place = device if placement is None else placement.mesh
+    function = node.params.get("function")
+    name = "an argument in storage" if function is None else function.name
     raise UnsupportedError(
-        f"{node.params['function'].name} calls Python while the program runs, which programs for "
-        f"{place} cannot do",
+        f"{name} calls Python while the program runs, which programs for {place} cannot do",
         mend="compile for one CPU, such as with device='cpu:0', or return the values and look at "
         "them after the call",
         where=node.source,

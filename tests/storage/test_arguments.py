@@ -1,0 +1,171 @@
+"""Which arrays in storage are taken, by whom, and what is said to others."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tracer
+import tracer.numpy as tnp
+from tests.storage.files import Watched, points, stored
+
+MEAN = tracer.compile(lambda x: x.mean(0), memory_limit="100kB")
+
+
+def _memmap(folder: Path, array: Any, **options: Any) -> np.memmap[Any, Any]:
+    array.tofile(folder / "raw")
+    return np.memmap(folder / "raw", array.dtype, "r", **options)
+
+
+def _zarr(folder: Path, array: Any) -> Any:
+    zarr = pytest.importorskip("zarr")
+    made = zarr.create_array(
+        str(folder / "x.zarr"), shape=array.shape, dtype=array.dtype, chunks=(70, 2)
+    )
+    made[:] = array
+    return made
+
+
+def _hdf5(folder: Path, array: Any) -> Any:
+    h5py = pytest.importorskip("h5py")
+    return h5py.File(folder / "x.h5", "w").create_dataset("points", data=array)
+
+
+SOURCES = {
+    "npy": lambda folder, x: stored(folder, x),
+    "memmap": lambda folder, x: _memmap(folder, x, shape=x.shape),
+    "memmap behind a header": lambda folder, x: _memmap(
+        folder, np.concatenate([x[:2], x]), shape=x.shape, offset=2 * x[0].nbytes
+    ),
+    "part of a memmap": lambda folder, x: _memmap(
+        folder, np.concatenate([x[:2], x]), shape=(len(x) + 2, x.shape[1])
+    )[2:],
+    "memmap by columns": lambda folder, x: _memmap(
+        folder, np.ascontiguousarray(x.T), shape=x.shape, order="F"
+    ),
+    "turned memmap": lambda folder, x: _memmap(
+        folder, np.ascontiguousarray(x.T), shape=x.shape[::-1]
+    ).T,
+    "other byte order": lambda folder, x: stored(folder, x.astype(">f4")),
+    "npy by columns": lambda folder, x: stored(folder, np.asfortranarray(x)),
+    "zarr": _zarr,
+    "hdf5": _hdf5,
+    "anything that can be sliced": lambda _, x: tracer.open(Watched(x)),
+}
+
+
+@pytest.mark.xla
+@pytest.mark.parametrize("kind", SOURCES)
+def test_every_kind_is_read(tmp_path: Path, kind: str) -> None:
+    x = points(2000, 6)
+    given = SOURCES[kind](tmp_path, x)
+    np.testing.assert_allclose(MEAN(given), x.mean(0), rtol=1e-5, atol=1e-6)
+    plan = tracer.compile(lambda x: x.mean(0), memory_limit="20kB").plan(given)
+    assert any("reads argument 0" in note for note in plan.notes)
+
+
+@pytest.mark.parametrize("ending", ["zarr", "h5"])
+def test_files_are_opened_by_their_names(tmp_path: Path, ending: str) -> None:
+    x = points(200)
+    if ending == "zarr":
+        _zarr(tmp_path, x)
+    else:
+        _hdf5(tmp_path, x).file.close()
+    opened = tracer.open(tmp_path / f"x.{ending}")
+    assert repr(opened).startswith("StoredArray(float32[200,5]")
+    np.testing.assert_array_equal(opened, x)
+    if ending == "h5":
+        assert tracer.open(tmp_path / "x.h5", "points").shape == x.shape
+        with pytest.raises(tracer.StorageError, match="it has points"):
+            tracer.open(tmp_path / "x.h5", "others")
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float16", "int32", "uint8", "bool", "complex64"])
+def test_dtypes(tmp_path: Path, dtype: str) -> None:
+    x = (10 * points(50)).astype(dtype)
+    assert stored(tmp_path, x).dtype == np.dtype(dtype)
+    np.testing.assert_array_equal(tnp.asarray(stored(tmp_path, x)), x)
+
+
+def test_reading_a_part(tmp_path: Path) -> None:
+    x = points(40).reshape(40, 5, 1)
+    opened = stored(tmp_path, x)
+    for index in (3, -1, slice(4, 9), (slice(None), 2), (..., 0), (5, slice(1, 3), 0), ()):
+        np.testing.assert_array_equal(opened[index], x[index])
+    assert (len(opened), opened.ndim, opened.size, opened.nbytes) == (40, 3, 200, 800)
+    with pytest.raises(IndexError):
+        opened[40]
+    with pytest.raises(IndexError, match="too many"):
+        opened[0, 0, 0, 0]
+    with pytest.raises(tracer.StorageError, match="step 2"):
+        opened[::2]
+
+
+def test_eager_functions_refuse_it(tmp_path: Path) -> None:
+    opened = stored(tmp_path, points(10))
+    for use in (tnp.exp, tnp.sum, lambda x: tnp.ones(5) + x, lambda x: x * 2, tnp.linalg.inv):
+        with pytest.raises(tracer.ArgumentError, match="is in storage") as caught:
+            use(opened)
+        assert "compiled function" in str(caught.value)
+
+
+def test_it_cannot_be_closed_over(tmp_path: Path) -> None:
+    opened = stored(tmp_path, points(10))
+    with pytest.raises(tracer.ArgumentError, match="give it to a compiled function"):
+        tracer.compile(lambda w: w @ opened)(np.ones(10, np.float32))
+    with pytest.raises(tracer.TracingError, match="outermost"):
+        tracer.compile(lambda w: MEAN(opened) + w)(np.float32(0))
+
+
+def test_it_cannot_be_written_to(tmp_path: Path) -> None:
+    def write(x: Any) -> Any:
+        x[0] = 0
+        return x.sum()
+
+    with pytest.raises(tracer.TracingError, match="writes into an argument that is in storage"):
+        tracer.compile(write)(stored(tmp_path, points(10)))
+
+
+@pytest.mark.xla
+def test_donating_it_means_nothing(tmp_path: Path) -> None:
+    x = points(100)
+    opened = stored(tmp_path, x)
+    total = tracer.compile(lambda x: x.sum(), donate_argnums=0)
+    assert total(opened) == total(opened) == pytest.approx(x.sum(), abs=1e-3)
+
+
+@pytest.mark.xla
+def test_types_of_it_are_planned_with(tmp_path: Path) -> None:
+    x = points(100)
+    pair = {"a": stored(tmp_path, x), "b": x}
+    found = tracer.compile(lambda pair, scale: (pair["a"] - pair["b"]).sum() * scale)(pair, 2.0)
+    assert found == 0
+
+
+@pytest.mark.xla
+def test_threads_that_read_with_one_program_get_their_own_numbers(tmp_path: Path) -> None:
+    """Blocks are read into memory that is used again: not before the program has copied it."""
+    total = tracer.compile(lambda x: x.sum(0), memory_limit="60kB")
+    arrays = [np.full((20_000, 5), value, np.float32) for value in range(4)]
+    opened = [stored(tmp_path, x, f"{i}.npy") for i, x in enumerate(arrays)]
+    shared = stored(tmp_path, points(20_000), "shared.npy")
+    total(opened[0])
+    expected, wrong = np.asarray(total(shared)), []
+
+    def run(i: int) -> None:
+        for _ in range(10):
+            if not np.array_equal(total(opened[i]), np.full(5, 20_000.0 * i, np.float32)):
+                wrong.append(i)
+            if not np.array_equal(total(shared), expected):
+                wrong.append(-1)
+
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []

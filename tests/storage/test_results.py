@@ -1,0 +1,169 @@
+"""Results that go to storage: complete or not there."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tracer
+import tracer.numpy as tnp
+from tests.storage.files import points, stored
+
+pytestmark = pytest.mark.xla
+OUTER = tracer.compile(lambda x, y: tnp.exp(x[:, None] * y), memory_limit="60kB")
+X, Y = np.linspace(-1, 1, 300), np.linspace(0, 1, 200)
+EXPECTED = np.exp(X[:, None] * Y)
+
+
+@pytest.mark.parametrize("ending", ["npy", "zarr", "h5"])
+def test_a_result_larger_than_the_limit(tmp_path: Path, ending: str) -> None:
+    if ending != "npy":
+        pytest.importorskip({"zarr": "zarr", "h5": "h5py"}[ending])
+    path = tmp_path / f"out.{ending}"
+    found = OUTER.into(path)(X, Y)
+    assert found.nbytes > 60_000 >= OUTER.into(path).plan(X, Y).compiled_bytes
+    np.testing.assert_allclose(found, EXPECTED, rtol=1e-12)
+    assert [item.name for item in tmp_path.iterdir()] == [path.name]
+
+
+def test_stored_in_and_stored_out(tmp_path: Path) -> None:
+    x = points()
+    standard = tracer.compile(lambda x: (x - x.mean(0)) / x.std(0), memory_limit="40kB")
+    found = standard.into(tmp_path / "out.npy")(stored(tmp_path, x))
+    wanted = (x - x.mean(0, dtype=np.float64)) / x.std(0, dtype=np.float64)
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_a_gradient_with_respect_to_what_is_stored(tmp_path: Path) -> None:
+    x, w = points(), points(1)[0]
+    gradient = tracer.compile(
+        tracer.grad(lambda x, w: tnp.tanh(x @ w).sum()), memory_limit="40kB"
+    )
+    found = gradient.into(tmp_path / "g.npy")(stored(tmp_path, x), w)
+    np.testing.assert_allclose(found, (1 - np.tanh(x @ w) ** 2)[:, None] * w, rtol=1e-4, atol=1e-6)
+
+
+def test_some_results_stay_in_memory(tmp_path: Path) -> None:
+    both = tracer.compile(
+        lambda x, *, scale: {"a": x * scale, "b": x.sum()}, static_argnames="scale"
+    )
+    found = both.into(tmp_path / "a.npy", None)(X, scale=3.0)
+    np.testing.assert_array_equal(found["a"], X * 3)
+    assert isinstance(found["b"], tracer.Array)
+    for shape in ((), (0, 3), (1, 1)):
+        path = tmp_path / f"{len(shape)}{sum(shape)}.npy"
+        ones = tracer.compile(lambda x: x + 1).into(path)(np.zeros(shape))
+        np.testing.assert_array_equal(ones, np.ones(shape))
+
+
+def test_paths_are_checked(tmp_path: Path) -> None:
+    OUTER.into(tmp_path / "out.npy")(X, Y)
+    before = (tmp_path / "out.npy").read_bytes()
+    with pytest.raises(tracer.StorageError, match="exists"):
+        OUTER.into(tmp_path / "out.npy")(X, Y)
+    assert (tmp_path / "out.npy").read_bytes() == before
+    with pytest.raises(tracer.StorageError, match="no ending"):
+        OUTER.into(tmp_path / "out.csv")(X, Y)
+    with pytest.raises(tracer.StorageError, match="No such file"):
+        OUTER.into(tmp_path / "none" / "out.npy")(X, Y)
+    with pytest.raises(tracer.ArgumentError, match="2 paths, and the function has 1"):
+        OUTER.into(tmp_path / "a.npy", tmp_path / "b.npy")(X, Y)
+    for wrong in ((), (None,), (3,)):
+        with pytest.raises(tracer.ArgumentError, match="into takes"):
+            OUTER.into(*wrong)
+
+
+@pytest.mark.parametrize("call", ["posix_fallocate", "pwrite", "fsync"])
+def test_a_full_disk_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    def full(*_: Any) -> Any:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, call, full)
+        with pytest.raises(tracer.StorageError, match="No space left"):
+            OUTER.into(tmp_path / "out.npy")(X, Y)
+    assert [*tmp_path.iterdir()] == []
+    np.testing.assert_allclose(OUTER.into(tmp_path / "out.npy")(X, Y), EXPECTED, rtol=1e-12)
+
+
+def test_an_error_of_the_program_leaves_nothing(tmp_path: Path) -> None:
+    def check(x: Any) -> Any:
+        raise ValueError("no")
+
+    failing = tracer.compile(
+        lambda x: x + tracer.pure_callback(check, tracer.ShapeDtype((), "float64"), x[0])
+    )
+    with pytest.raises(ValueError, match="no"):
+        failing.into(tmp_path / "out.npy")(X)
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_two_calls_do_not_write_to_one_path(tmp_path: Path) -> None:
+    from tracer.storage import Sink
+
+    first = Sink(tmp_path / "out.npy", tracer.ShapeDtype((3,), "float64"))
+    with pytest.raises(tracer.StorageError, match="another call, or another process"):
+        Sink(tmp_path / "out.npy", tracer.ShapeDtype((3,), "float64"))
+    first.give_up()
+    assert [*tmp_path.iterdir()] == []
+
+
+_SLOW = """
+import sys, time
+import numpy as np, tracer, tracer.numpy as tnp
+class Slow:
+    shape, dtype = (200, 1000), np.dtype("float64")
+    def __getitem__(self, index):
+        time.sleep(0.02)
+        return np.ones(self.shape)[index]
+double = tracer.compile(lambda x: x * 2, memory_limit="60kB")
+double.into(sys.argv[2]).plan(tracer.open(Slow()))
+print("begins", flush=True)
+try:
+    double.into(sys.argv[1])(tracer.open(Slow()))
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+
+
+def _begun(folder: Path) -> subprocess.Popen[str]:
+    arguments = [sys.executable, "-c", _SLOW, str(folder / "out.npy"), str(folder / "no.npy")]
+    process = subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "begins\n"
+    deadline = time.monotonic() + 30
+    while not (folder / "out.partial.npy").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return process
+
+
+@pytest.mark.process
+def test_a_killed_process_leaves_no_result_and_the_next_one_writes_it(tmp_path: Path) -> None:
+    process = _begun(tmp_path)
+    time.sleep(0.1)
+    process.kill()
+    process.communicate()
+    assert not (tmp_path / "out.npy").exists()
+    found = tracer.compile(lambda x: x + 1).into(tmp_path / "out.npy")(X)
+    np.testing.assert_array_equal(found, X + 1)
+    assert [item.name for item in tmp_path.iterdir()] == ["out.npy"]
+
+
+@pytest.mark.process
+def test_ctrl_c_ends_a_call_soon_and_leaves_nothing(tmp_path: Path) -> None:
+    process = _begun(tmp_path)
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=60)
+    assert "interrupted" in out
+    assert [*tmp_path.iterdir()] == []

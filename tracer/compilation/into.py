@@ -1,0 +1,143 @@
+"""`f.into(path)`: results that go to storage while they are computed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tracer import ops, tree
+from tracer.array.array import Array
+from tracer.array.recording import TracedArray
+from tracer.errors import ArgumentError, StorageError, TracingError
+from tracer.optimizer.plan import Plan
+from tracer.storage import Sink, open  # noqa: A004
+
+if TYPE_CHECKING:
+    from tracer.compilation.function import CompiledFunction
+
+_NUMBERS = "tracer_numbers"
+"""The keyword by which the program is given the numbers of its sinks."""
+
+
+class StoringFunction:
+    """A compiled function whose results go to storage. Made by `CompiledFunction.into`."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        made: CompiledFunction,
+        paths: Sequence[Path | None],
+        compiled: Callable[[Callable[..., Any]], CompiledFunction],
+    ) -> None:
+        self._made, self._paths = made, paths
+        self._writing = compiled(_writing(function, paths))
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run, and return the results: those with a path as `StoredArray`, once all are complete.
+
+        Raises
+        ------
+        StorageError
+            A path exists, another process writes to it, or it cannot be written. Nothing is left.
+        """
+        types, structure = self._results(args, kwargs)
+        sinks: list[Sink] = []
+        with ExitStack() as stack:
+            for path, type in zip(self._paths, types, strict=True):
+                if path is not None:
+                    sinks.append(Sink(path, type))
+                    stack.callback(sinks[-1].give_up)
+            numbers = [np.array(sink.number, np.int32) for sink in sinks]
+            found = self._writing(*args, **kwargs, **{_NUMBERS: numbers})
+            counts = [
+                int(count)
+                for count, path in zip(found, self._paths, strict=True)
+                if path is not None
+            ]
+            _check(sinks, counts)
+            for sink in sinks:
+                sink.finish()
+        leaves = [
+            result if path is None else open(path)
+            for result, path in zip(found, self._paths, strict=True)
+        ]
+        return tree.unflatten(structure, leaves)
+
+    def plan(self, *args: Any, **kwargs: Any) -> Plan:
+        """Return the plan of the program that writes; nothing runs, and no file is made."""
+        self._results(args, kwargs)
+        count = sum(path is not None for path in self._paths)
+        return self._writing.plan(*args, **kwargs, **{_NUMBERS: [np.array(0, np.int32)] * count})
+
+    def _results(self, args: Any, kwargs: Any) -> tuple[Sequence[Any], tree.Structure]:
+        traced = self._made._read(args, kwargs).traced
+        types = traced.output_types
+        if traced.written:
+            raise TracingError(
+                "a function that writes into its arguments has no results in storage",
+                mend="copy the argument first, inside of the function",
+            )
+        if len(types) != len(self._paths):
+            raise ArgumentError(
+                f"into was given {len(self._paths)} paths, and the function has {len(types)} "
+                "results",
+                mend="give one path for each result, or None for those that stay in memory",
+            )
+        return types, traced.out_tree
+
+
+def _check(sinks: Sequence[Sink], counts: Sequence[int]) -> None:
+    for sink, count in zip(sinks, counts, strict=True):
+        size = int(np.prod(sink.shape, dtype=np.int64))
+        if count != size:
+            raise StorageError(
+                f"{count:,} of {size:,} elements of {sink.result.path} were written",
+                mend="report it: the program is wrong",
+            )
+
+
+def _writing(function: Callable[..., Any], paths: Sequence[Path | None]) -> Callable[..., Any]:
+    """Return a function whose results with a path are how many elements of them were written."""
+
+    def program(*args: Any, **kwargs: Any) -> list[Any]:
+        numbers = iter(kwargs.pop(_NUMBERS))
+        leaves = tree.leaves(function(*args, **kwargs))
+        return [
+            leaf if path is None else _written(next(numbers), leaf)
+            for leaf, path in zip(leaves, paths, strict=True)
+        ]
+
+    program.__name__ = getattr(function, "__name__", "function")
+    return program
+
+
+def _written(number: TracedArray, leaf: Any) -> Array:
+    found: Array = number._recording.record(
+        ops.write_stored, [number, leaf], {"whole": tuple(leaf.shape)}
+    )
+    return found
+
+
+def as_paths(paths: Sequence[Any]) -> tuple[Path | None, ...]:
+    """Return the paths of results.
+
+    Raises
+    ------
+    ArgumentError
+        One of them is none, or all are None.
+    """
+    wrong = [item for item in paths if not isinstance(item, str | os.PathLike | None)]
+    if wrong or all(item is None for item in paths):
+        raise ArgumentError(
+            f"into takes paths, not {wrong[0]!r}" if wrong else "into takes at least one path",
+            mend='such as f.into("out.npy")(x)',
+        )
+    return tuple(None if item is None else Path(item) for item in paths)
+
+
+__all__ = ["StoringFunction", "as_paths"]

@@ -1,0 +1,73 @@
+"""What a plan says of arguments and results in storage: how often they are read, and how much."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from tracer import ops
+from tracer.array.stored import StoredType
+from tracer.compilation.signature import Call
+from tracer.ir import Graph, Node, Value
+from tracer.optimizer.model.trip_counts import trip_count
+from tracer.units import format_bytes
+
+
+def storage_notes(call: Call, graph: Graph) -> tuple[str, ...]:
+    """Return a note for each argument in storage of a compiled graph, and for what it writes.
+
+    Steps of loops whose number is not known count once.
+    """
+    inputs = {value: i for i, value in enumerate(graph.inputs)}
+    moved: dict[tuple[bool, int], int] = {}
+    for node, place, count in _moves(graph, inputs, 1):
+        key = node.op is ops.read_stored, place
+        moved[key] = moved.get(key, 0) + count * _block_bytes(node)
+    notes = []
+    for (is_read, place), nbytes in sorted(moved.items()):
+        if not is_read:
+            notes.append(f"writes {format_bytes(nbytes)} to storage")
+            continue
+        type = call.signatures[place]
+        assert isinstance(type, StoredType)
+        times = nbytes / max(1, type.type.nbytes)
+        notes.append(
+            f"reads {call.names[place]}, {type}, {times:.3g} times: {format_bytes(nbytes)}"
+        )
+    return tuple(notes)
+
+
+def _block_bytes(node: Node) -> int:
+    return node.types[0].nbytes if node.op is ops.read_stored else node.operand_types[1].nbytes
+
+
+def _moves(graph: Graph, known: Mapping[Value, int], count: int) -> Iterator[tuple[Node, int, int]]:
+    """Yield what reads and writes, the input that its number comes from, and how often it runs."""
+    for node in graph.nodes:
+        if node.op in (ops.read_stored, ops.write_stored):
+            place = _input_of(node.operands[0], known)
+            if place is not None:
+                yield node, place, count
+        for body in node.body_graphs:
+            trips = count * (trip_count(node) or 1) if node.op is ops.while_ else count
+            yield from _moves(body, _given(node.operands, body, known), trips)
+
+
+def _input_of(value: Value, known: Mapping[Value, int]) -> int | None:
+    """Return the input that a number is, also behind a barrier."""
+    while value not in known and value.node.op is ops.optimization_barrier:
+        value = value.node.operands[value.index]
+    return known.get(value)
+
+
+def _given(operands: Sequence[Value], body: Graph, known: Mapping[Value, int]) -> dict[Value, int]:
+    """Return the inputs of a body that are inputs of the program; bodies take the last operands."""
+    found = {}
+    given = operands[len(operands) - len(body.inputs) :]
+    for inner, outer in zip(body.inputs, given, strict=False):
+        place = _input_of(outer, known)
+        if place is not None:
+            found[inner] = place
+    return found
+
+
+__all__ = ["storage_notes"]

@@ -1,0 +1,71 @@
+"""Arrays in storage that running programs read and write, by number.
+
+Programs are made for shapes, not for files: one is given a number in place of the array. The op that
+reads or writes gets it as an operand, and finds the array here.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, Protocol
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+
+class InStorage:
+    """An array that is not in memory: functions of arrays do not take it in silence."""
+
+
+class Stored(Protocol):
+    """What a program needs of an array in storage."""
+
+    __weakref__: Any
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes along the axes."""
+        ...
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of the elements that are read."""
+        ...
+
+    def read(
+        self, starts: tuple[int, ...], shape: tuple[int, ...], reader: object
+    ) -> np.ndarray[Any, Any]:
+        """Return a block as an array of its own, from these places on and of this shape.
+
+        One reader, an object that weak references may point to, walks through the array in steps.
+        """
+        ...
+
+    def write(self, starts: tuple[int, ...], block: np.ndarray[Any, Any]) -> None:
+        """Write a block from these places on; its memory is another's afterwards."""
+        ...
+
+
+_numbers = itertools.count(1)
+_KNOWN: WeakValueDictionary[int, Stored] = WeakValueDictionary()
+
+
+def register(stored: Stored) -> int:
+    """Return a number by which programs find the array, as long as it exists."""
+    number = next(_numbers)
+    _KNOWN[number] = stored
+    return number
+
+
+def find(number: int) -> Stored:
+    """Return the array of a number.
+
+    Raises
+    ------
+    KeyError
+        It does not exist any more.
+    """
+    return _KNOWN[number]
+
+
+__all__ = ["InStorage", "Stored", "find", "register"]

@@ -1,0 +1,170 @@
+"""Blocks of arrays in storage, read while the program runs."""
+
+from __future__ import annotations
+
+import math
+import threading
+from typing import Any
+
+import numpy as np
+
+from tracer import ops
+from tracer.ir import (
+    AxisRule,
+    Chunk,
+    Cost,
+    Label,
+    NotDifferentiable,
+    Op,
+    ShapeDtype,
+    Value,
+    as_dtype,
+    storage,
+)
+from tracer.ir.op import Types
+from tracer.ops import helpers
+
+_SLOWER = 32
+"""Times as long as reading memory; by this the planner prefers few passes over a file."""
+_LEAST_RUN = 1 << 20
+"""Bytes side by side from which on it is no loss to read a part of them."""
+_COUNT = ShapeDtype((), np.int64)
+Shape = tuple[int, ...]
+
+
+def _infer(
+    handle: ShapeDtype, *starts: ShapeDtype, shape: Shape, whole: Shape, dtype: np.dtype[Any]
+) -> ShapeDtype:
+    return ShapeDtype(shape, as_dtype(dtype))
+
+
+class _Stopped(Exception):
+    """The program was asked to end."""
+
+
+class _Reader:
+    """A place in a program that reads an array, block after block, until it is stopped."""
+
+    def __init__(self, shape: Shape, dtype: np.dtype[Any]) -> None:
+        self.shape, self.dtype, self.stop = shape, dtype, threading.Event()
+
+    def __call__(self, handle: Any, *starts: Any) -> tuple[np.ndarray[Any, Any]]:
+        if self.stop.is_set():
+            raise _Stopped
+        places = tuple(int(start) for start in starts) or (0,) * len(self.shape)
+        found = storage.find(int(handle)).read(places, self.shape, self)
+        return (found.astype(self.dtype, copy=False),)  # Checks compute in more digits.
+
+
+def _evaluate(*arrays: Any, shape: Shape, whole: Shape, dtype: np.dtype[Any]) -> Any:
+    return _Reader(shape, dtype)(*arrays)[0]
+
+
+def _lower(b: Any, types: Types, *operands: Any, shape: Shape, **_: Any) -> Any:
+    reader = _Reader(shape, types[0].dtype)
+    return b.host_call(types, operands, reader, has_effect=False, stop=reader.stop)
+
+
+def _kept_axes(whole: Shape, dtype: np.dtype[Any]) -> frozenset[Label]:
+    """Return the axes that are not cut: the inner ones of short rows.
+
+    Elements are stored by rows: a part of each of many short rows is read row by row.
+    """
+    runs = [dtype.itemsize * math.prod(whole[axis:]) for axis in range(len(whole))]
+    return frozenset(
+        axis
+        for axis, run in enumerate(runs)
+        if run < _LEAST_RUN and any(size > 1 for size in whole[:axis])
+    )
+
+
+def _axes(operands: Types, results: Types, *, whole: Shape, **_: Any) -> AxisRule:
+    axes = tuple(range(len(whole)))
+    kept = _kept_axes(whole, results[0].dtype)
+    return AxisRule(((),) * len(operands), (axes,), whole=kept)
+
+
+def _slice(
+    operands: tuple[Value, ...], chunk: Chunk, *, shape: Shape, whole: Shape, dtype: np.dtype[Any]
+) -> Any:
+    handle, *starts = operands
+    axis = chunk.result_axis
+    places = starts or [helpers.scalar(0, handle.dtype)] * len(shape)
+    places[axis] = ops.add(places[axis], helpers.convert(chunk.start, handle.dtype))
+    shape = (*shape[:axis], chunk.size, *shape[axis + 1 :])
+    return ops.read_stored(handle, *places, shape=shape, whole=whole, dtype=dtype)
+
+
+def _cost(operands: Types, results: Types, **_: Any) -> Cost:
+    """Count the block, once more while it is copied to the program, and the next, read ahead."""
+    nbytes = results[0].nbytes
+    return Cost(0, _SLOWER * nbytes, 2 * nbytes, packing=2 * nbytes)
+
+
+read_stored: Op = Op(
+    "read_stored",
+    doc="A block of an array in storage. The first operand is its number, the others are the "
+    "places from which on it is read, one for each axis; without them all of it is read.",
+    infer=_infer,
+    evaluate=_evaluate,
+    lower=_lower,
+    vjp=NotDifferentiable("what is stored depends on no other value", zero=True),
+    axes=_axes,
+    cost=_cost,
+    slice=_slice,
+    calls_host=True,
+)
+
+
+class _Writer:
+    """A place in a program that writes to an array, block after block, until it is stopped."""
+
+    def __init__(self) -> None:
+        self.stop = threading.Event()
+
+    def __call__(self, handle: Any, block: Any, *starts: Any) -> tuple[np.ndarray[Any, Any]]:
+        if self.stop.is_set():
+            raise _Stopped
+        places = tuple(int(start) for start in starts) or (0,) * block.ndim
+        storage.find(int(handle)).write(places, block)
+        return (np.array(block.size, _COUNT.dtype),)
+
+
+def _write_axes(operands: Types, results: Types, *, whole: Shape) -> AxisRule:
+    axes, kept = tuple(range(len(whole))), _kept_axes(whole, operands[1].dtype)
+    added: dict[Label, str] = {axis: "add" for axis in axes if axis not in kept}
+    starts = ((),) * (len(operands) - 2)
+    return AxisRule(((), axes, *starts), ((),), reduced=added, whole=kept)
+
+
+def _write_slice(operands: tuple[Value, ...], chunk: Chunk, *, whole: Shape) -> Any:
+    handle, block, *starts = operands
+    places = starts or [helpers.scalar(0, handle.dtype)] * len(whole)
+    axis = chunk.rule.operands[1].index(chunk.label)
+    places[axis] = ops.add(places[axis], helpers.convert(chunk.start, handle.dtype))
+    return ops.write_stored(handle, block, *places, whole=whole)
+
+
+def _lower_write(b: Any, types: Types, *operands: Any, **_: Any) -> Any:
+    writer = _Writer()
+    return b.host_call(types, operands, writer, has_effect=False, stop=writer.stop)
+
+
+write_stored: Op = Op(
+    "write_stored",
+    doc="Writes a block to an array in storage, from the places on that the last operands say, one "
+    "for each axis. The first operand is the array's number. The result is how many elements were "
+    "written: once all are, the size of the array.",
+    infer=lambda *operands, **_: _COUNT,
+    evaluate=lambda *arrays, **_: _Writer()(*arrays)[0],
+    lower=_lower_write,
+    vjp=NotDifferentiable("its result is no value of the program", zero=True),
+    axes=_write_axes,
+    cost=lambda operands, results, **_: Cost(
+        0, _SLOWER * operands[1].nbytes, 2 * operands[1].nbytes, packing=2 * operands[1].nbytes
+    ),
+    slice=_write_slice,
+    calls_host=True,
+)
+
+__all__ = ["read_stored", "write_stored"]

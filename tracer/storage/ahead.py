@@ -1,0 +1,103 @@
+"""Reading ahead: which block comes next, where it goes, and on which thread it is read."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from tracer.storage.sources import Array
+
+Starts: TypeAlias = tuple[int, ...]
+
+
+class Buffers:
+    """Memory for blocks, used again once the program has copied what it was given.
+
+    New memory for each block would be cleared by the system, and that of other threads kept by
+    their heaps.
+    """
+
+    def __init__(self) -> None:
+        self._free: list[Array] = []
+        self._is_over = False
+
+    def take(self, shape: Starts, dtype: np.dtype[Any]) -> Array:
+        """Return memory for a block."""
+        self._is_over = False
+        return self._free.pop() if self._free else np.empty(shape, dtype)
+
+    def lent(self, block: Array, *, is_last: bool) -> Array:
+        """Return a view of a block; when the view is dropped, the memory is free again.
+
+        After the last block of a loop all is given back.
+        """
+        view = block[...]
+        weakref.finalize(view, self._returned, block).atexit = False
+        if is_last:
+            self._is_over = True
+            self._free.clear()
+        return view
+
+    def _returned(self, block: Array) -> None:
+        if not self._is_over:
+            self._free.append(block)
+
+
+@dataclass
+class Progress:
+    """How far one reader has come through an array."""
+
+    last: Starts | None = None
+    ahead: tuple[Starts, Future[Array]] | None = None
+    """Where the block begins that is read ahead, and what becomes of it."""
+    buffers: Buffers = field(default_factory=Buffers)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def awaited(self, starts: Starts) -> Array | None:
+        """Return the block that was read ahead, if it is the one that begins here."""
+        ahead, self.ahead = self.ahead, None
+        return ahead[1].result() if ahead is not None and ahead[0] == starts else None
+
+
+def following_block(
+    starts: Starts, last: Starts | None, shape: Starts, whole: Starts
+) -> Starts | None:
+    """Return where the block begins that is as far from this one as this one is from the last.
+
+    The first of a loop has no last one, or that of an earlier loop, behind it: the next one is
+    beside it, along the first axis that is cut. None at the end of the array.
+    """
+    steps = [0] * len(shape)
+    if last is not None and all(a >= b for a, b in zip(starts, last, strict=True)):
+        steps = [start - before for start, before in zip(starts, last, strict=True)]
+    else:
+        cut = next((i for i, size in enumerate(shape) if size < whole[i]), None)
+        if cut is not None:
+            steps[cut] = shape[cut]
+    following = tuple(start + step for start, step in zip(starts, steps, strict=True))
+    ends = (start + size for start, size in zip(following, shape, strict=True))
+    is_inside = all(end <= size for end, size in zip(ends, whole, strict=True))
+    return following if is_inside and following != starts else None
+
+
+def begun(work: Callable[[], Any]) -> Future[Any]:
+    """Begin some work on a thread of its own, which ends with it."""
+    future: Future[Any] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:  # raised again where the result is needed
+            future.set_exception(error)
+
+    threading.Thread(target=run, name="tracer-storage", daemon=True).start()
+    return future
+
+
+__all__ = ["Buffers", "Progress", "Starts", "begun", "following_block"]

@@ -1,0 +1,156 @@
+"""`tracer.open`: arrays in storage by their path, or by an object that can be sliced."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tracer.errors import StorageError
+from tracer.storage.sources import RawFile, Sliceable, Source
+from tracer.storage.stored import StoredArray
+
+
+def open(source: Any, dataset: str | None = None) -> StoredArray:  # noqa: A001 - as files are
+    """Open an array in storage, for compiled functions.
+
+    Parameters
+    ----------
+    source : str, path or array
+        A `.npy` file, a zarr array (`.zarr`) or an hdf5 file (`.h5`, `.hdf5`); or an object with
+        `shape`, `dtype` and slicing: `np.memmap`, an array of zarr, a dataset of h5py.
+    dataset : str, optional
+        Which one of an hdf5 file or of a zarr group.
+
+    Returns
+    -------
+    StoredArray
+        It takes no memory. `x[a:b]` and `np.asarray(x)` read it.
+
+    Raises
+    ------
+    StorageError
+        There is no such file, it is cut short, or its format is not known.
+    DTypeError
+        Its elements are of no dtype that programs compute with.
+
+    Examples
+    --------
+    >>> import numpy as np, tempfile, pathlib, tracer, tracer.numpy as tnp
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "points.npy"
+    >>> np.save(path, np.arange(3000.0).reshape(1000, 3))
+    >>> points = tracer.open(path)
+    >>> mean = tracer.compile(lambda x: x.mean(0), memory_limit="10kB")
+    >>> mean(points)
+    Array([1498.5, 1499.5, 1500.5], dtype=float64)
+    """
+    if isinstance(source, StoredArray):
+        return source
+    if isinstance(source, str | os.PathLike):
+        return StoredArray(_of_path(Path(source), dataset))
+    if isinstance(source, np.memmap):
+        return StoredArray(_of_memmap(source))
+    if all(hasattr(source, name) for name in ("shape", "dtype", "__getitem__")):
+        return StoredArray(Sliceable(source, _name(source)))
+    raise StorageError(
+        f"cannot open {source!r} ({type(source).__name__})",
+        mend="give a path, or an object with shape, dtype and slicing",
+    )
+
+
+def in_storage(leaf: Any) -> StoredArray | None:
+    """Return an argument of a call as a `StoredArray`, if it is an array in storage."""
+    if isinstance(leaf, StoredArray):
+        return leaf
+    known = sys.modules
+    for module, name in (("zarr", "Array"), ("h5py", "Dataset")):
+        if module in known and isinstance(leaf, getattr(known[module], name)):
+            return open(leaf)
+    return open(leaf) if isinstance(leaf, np.memmap) and leaf.ndim else None
+
+
+def _name(array: Any) -> str:
+    return str(getattr(array, "name", None) or getattr(array, "path", None) or type(array).__name__)
+
+
+def _of_path(path: Path, dataset: str | None) -> Source:
+    if not path.exists():
+        raise StorageError(f"there is no file {path}", mend="look at the path")
+    ending = path.suffix.lower()
+    if ending == ".npy":
+        return _of_npy(path)
+    if ending == ".zarr":
+        return _of_zarr(path, dataset)
+    if ending in (".h5", ".hdf5"):
+        return _of_hdf5(path, dataset)
+    raise StorageError(
+        f"{path} is of no format that tracer.open knows by its ending {ending!r}",
+        mend="give a .npy, .zarr or .h5 file, or open it yourself and give the array",
+    )
+
+
+def _of_npy(path: Path) -> Source:
+    try:
+        mapped = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, OSError, EOFError) as error:
+        raise StorageError(
+            f"{path} cannot be read as NumPy's format: {error}", mend="write it with np.save"
+        ) from error
+    return _of_memmap(mapped) if isinstance(mapped, np.memmap) else Sliceable(mapped, str(path))
+
+
+def _of_memmap(array: np.memmap[Any, Any]) -> Source:
+    """Return a source that reads the file; through the map, if the array is a view of it."""
+    base = array.base
+    is_whole = not isinstance(base, np.ndarray) and array.filename is not None
+    if is_whole and array.flags.c_contiguous and array.dtype.isnative:
+        return RawFile(str(array.filename), array.offset, array.shape, array.dtype)
+    return Sliceable(array, str(array.filename))
+
+
+def _of_zarr(path: Path, dataset: str | None) -> Source:
+    zarr = imported("zarr", path)
+    found = zarr.open(str(path), mode="r")
+    return Sliceable(_picked(found, path, dataset), str(path))
+
+
+def _of_hdf5(path: Path, dataset: str | None) -> Source:
+    h5py = imported("h5py", path)
+    return Sliceable(_picked(h5py.File(path, "r"), path, dataset), f"{path}")
+
+
+def _picked(found: Any, path: Path, dataset: str | None) -> Any:
+    """Return the array of a group: the named one, or the only one."""
+    if dataset is not None:
+        try:
+            return found[dataset]
+        except KeyError as error:
+            raise StorageError(
+                f"{path} has no {dataset!r}", mend=f"it has {', '.join(sorted(found))}"
+            ) from error
+    if hasattr(found, "shape"):
+        return found
+    names = sorted(found)
+    if len(names) == 1 and hasattr(found[names[0]], "shape"):
+        return found[names[0]]
+    raise StorageError(
+        f"{path} has several arrays: {', '.join(names) or 'none'}",
+        mend="say which: tracer.open(path, 'name')",
+    )
+
+
+def imported(module: str, path: Path) -> Any:
+    """Return a library that reads and writes a format."""
+    try:
+        return __import__(module)
+    except ImportError as error:
+        raise StorageError(
+            f"{path} needs {module}, which is not installed",
+            mend=f"pip install {module}, or tracer[storage]",
+        ) from error
+
+
+__all__ = ["imported", "in_storage", "open"]

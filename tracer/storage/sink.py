@@ -1,0 +1,59 @@
+"""A result of a running program on its way to storage: written beside the computation."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tracer.ir import ShapeDtype, storage
+from tracer.storage.ahead import begun
+from tracer.storage.sources import Array
+from tracer.storage.targets import Result
+
+
+class Sink:
+    """Takes the blocks of a result; one is written while the next is computed.
+
+    Errors of a write are raised by the next one, or at the end.
+    """
+
+    def __init__(self, path: Path, type: ShapeDtype) -> None:
+        self.shape, self.dtype = type.shape, type.dtype
+        self.number = storage.register(self)
+        self.result = Result(path, type.shape, type.dtype)
+        self._lock = threading.Lock()
+        self._pending: Future[Any] | None = None
+
+    def read(self, starts: tuple[int, ...], shape: tuple[int, ...], reader: object) -> Array:
+        """Refuse: a result is written only."""
+        raise NotImplementedError
+
+    def write(self, starts: tuple[int, ...], block: Array) -> None:
+        """Write a copy of a block, after the one before it."""
+        own = np.array(block)
+        with self._lock:
+            self._wait()
+            self._pending = begun(lambda: self.result.put(starts, own))
+
+    def _wait(self) -> None:
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            pending.result()
+
+    def finish(self) -> None:
+        """Bring everything to the disk, and give it its name."""
+        self._wait()
+        self.result.finish()
+
+    def give_up(self) -> None:
+        """Remove what was written."""
+        if self._pending is not None:
+            self._pending.exception()  # It writes no more.
+        self.result.give_up()
+
+
+__all__ = ["Sink"]

@@ -1,0 +1,152 @@
+"""`StoredArray`: an array in storage, of which compiled functions read what they compute with."""
+
+from __future__ import annotations
+
+import threading
+from functools import partial
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from tracer.errors import ArgumentError, StorageError
+from tracer.ir import ShapeDtype, as_dtype, storage
+from tracer.storage.ahead import Progress, Starts, begun, following_block
+from tracer.storage.sources import Array, Source
+
+
+class StoredArray(storage.InStorage):
+    """An array in storage. Made by `tracer.open`.
+
+    Compiled functions take it like any array. They read blocks of it while they run, the next one
+    beside the computation, and only these count against the memory limit.
+
+    Attributes
+    ----------
+    shape : tuple of int
+    dtype : numpy.dtype
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self.shape, self.dtype = source.shape, as_dtype(source.dtype)
+        self.number = storage.register(self)
+        self._lock = threading.Lock()
+        self._readers: WeakKeyDictionary[object, Progress] = WeakKeyDictionary()
+
+    @property
+    def type(self) -> ShapeDtype:
+        """Shape and dtype."""
+        return ShapeDtype(self.shape, self.dtype)
+
+    @property
+    def ndim(self) -> int:
+        """How many axes it has."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """How many elements it has."""
+        return self.type.size
+
+    @property
+    def nbytes(self) -> int:
+        """Its bytes in storage, not compressed."""
+        return self.type.nbytes
+
+    def __len__(self) -> int:
+        """Return the size of the first axis."""
+        if not self.shape:
+            raise TypeError("len() of an array without axes")
+        return self.shape[0]
+
+    def __getitem__(self, index: Any) -> Array:
+        """Read a part into memory, as a NumPy array; slices with step 1 and integers."""
+        parts, dropped = _blocks(index, self.shape)
+        starts, shape = zip(*parts, strict=True) if parts else ((), ())
+        return np.squeeze(self._read(tuple(starts), tuple(shape)), dropped)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        """Read all of it into memory."""
+        if copy is False:
+            raise ValueError(f"{self._source.name} is in storage: NumPy's array of it is a copy")
+        found = self._read((0,) * self.ndim, self.shape)
+        return found if dtype is None else found.astype(dtype)
+
+    def _refuse(self, other: Any) -> Any:
+        """Refuse an operator: that would read all of it."""
+        raise ArgumentError(
+            f"{self!r} is in storage, and an operator outside of compiled functions would need all "
+            "of it in memory",
+            mend="give it to a compiled function as an argument, which reads it piece by piece; or "
+            "read it, with x[a:b] or numpy.asarray(x)",
+        )
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _refuse
+    __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _refuse
+    __pow__ = __rpow__ = __matmul__ = __rmatmul__ = __and__ = __rand__ = __or__ = __ror__ = _refuse
+    __lt__ = __le__ = __gt__ = __ge__ = _refuse
+
+    def __repr__(self) -> str:
+        """Type and origin."""
+        return f"StoredArray({self.type}, {self._source.name!r})"
+
+    def read(self, starts: Starts, shape: Starts, reader: object) -> Array:
+        """Return a block, and begin to read the one that probably follows it."""
+        with self._lock:
+            progress = self._readers.setdefault(reader, Progress())
+        with progress.lock:
+            block = progress.awaited(starts)
+            if block is None:
+                block = self._filled(progress.buffers.take(shape, self.dtype), starts)
+            following = following_block(starts, progress.last, shape, self.shape)
+            progress.last = starts
+            if following is not None:
+                space = progress.buffers.take(shape, self.dtype)
+                progress.ahead = following, begun(partial(self._filled, space, following))
+            return progress.buffers.lent(block, is_last=following is None)
+
+    def write(self, starts: Starts, block: Array) -> None:
+        """Refuse: it was opened to be read."""
+        raise StorageError(f"{self._source.name} was opened to be read", mend="use f.into(path)")
+
+    def _read(self, starts: Starts, shape: Starts) -> Array:
+        return self._filled(np.empty(shape, self.dtype), starts)
+
+    def _filled(self, block: Array, starts: Starts) -> Array:
+        if block.dtype == self._source.dtype:
+            self._source.fill(block, starts)
+        else:
+            found = np.empty(block.shape, self._source.dtype)
+            self._source.fill(found, starts)
+            block[...] = found
+        return block
+
+
+def _blocks(index: Any, shape: tuple[int, ...]) -> tuple[list[tuple[int, int]], tuple[int, ...]]:
+    """Return start and size along each axis, and the axes that integers take away."""
+    items = list(index) if isinstance(index, tuple) else [index]
+    if Ellipsis in items:
+        place = items.index(Ellipsis)
+        items[place : place + 1] = [slice(None)] * (len(shape) - len(items) + 1)
+    items += [slice(None)] * (len(shape) - len(items))
+    if len(items) > len(shape):
+        raise IndexError(f"too many indices: {len(items)} for {len(shape)} axes")
+    parts, dropped = [], []
+    for axis, (item, size) in enumerate(zip(items, shape, strict=True)):
+        if isinstance(item, slice):
+            start, stop, step = item.indices(size)
+            if step != 1:
+                raise StorageError(
+                    f"a slice with step {step} of an array in storage",
+                    mend="slice with step 1, then take every such element of the result",
+                )
+            parts.append((start, max(0, stop - start)))
+        else:
+            place = range(size)[item]
+            parts.append((place, 1))
+            dropped.append(axis)
+    return parts, tuple(dropped)
+
+
+__all__ = ["StoredArray"]

@@ -1,0 +1,209 @@
+"""Where results go: files of NumPy's format, zarr and hdf5, complete or not there."""
+
+from __future__ import annotations
+
+import fcntl
+import math
+import os
+import shutil
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from tracer.errors import StorageError
+from tracer.storage.open import imported
+from tracer.storage.sources import Array, position_of, walked_axes
+
+_CHUNK_BYTES = 4 << 20
+
+
+class Target(Protocol):
+    """Takes blocks, in any order; `finish` when all are there."""
+
+    def put(self, starts: tuple[int, ...], block: Array) -> None:
+        """Write a block from these places on."""
+        ...
+
+    def finish(self) -> None:
+        """Bring everything to the disk."""
+        ...
+
+    def close(self) -> None:
+        """Let go of what is open."""
+        ...
+
+
+class NpyTarget:
+    """A `.npy` file; its space is taken when it is made."""
+
+    def __init__(self, path: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        self.shape, self.dtype = shape, dtype
+        self._file = open(path, "wb", buffering=0)  # as long as the array
+        header = {
+            "descr": np.lib.format.dtype_to_descr(dtype),
+            "fortran_order": False,
+            "shape": shape,
+        }
+        np.lib.format.write_array_header_2_0(self._file, header)
+        self.offset = self._file.tell()
+        nbytes = math.prod(shape) * dtype.itemsize
+        try:
+            if nbytes:
+                os.posix_fallocate(self._file.fileno(), self.offset, nbytes)
+        except OSError:
+            self._file.close()
+            raise
+
+    def put(self, starts: tuple[int, ...], block: Array) -> None:
+        """Write a block from these places on."""
+        walked = walked_axes(block.shape, self.shape)
+        rows = np.ascontiguousarray(block).reshape(math.prod(block.shape[:walked]), -1)
+        for row, index in zip(rows, np.ndindex(*block.shape[:walked]), strict=True):
+            places = [start + i for start, i in zip(starts, index, strict=False)]
+            self._put(row, (*places, *starts[walked:]))
+
+    def _put(self, row: Array, index: tuple[int, ...]) -> None:
+        position = self.offset + position_of(index, self.shape) * self.dtype.itemsize
+        view = row.view(np.uint8).data
+        while view:
+            count = os.pwrite(self._file.fileno(), view, position)
+            position, view = position + count, view[count:]
+
+    def finish(self) -> None:
+        """Bring everything to the disk."""
+        os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+class SliceTarget:
+    """An array of zarr or h5py."""
+
+    def __init__(self, array: Any, close: Any) -> None:
+        self.array, self.close = array, close
+
+    def put(self, starts: tuple[int, ...], block: Array) -> None:
+        """Write a block from these places on."""
+        index = tuple(
+            slice(start, start + size) for start, size in zip(starts, block.shape, strict=True)
+        )
+        self.array[index] = block
+
+    def finish(self) -> None:
+        """Bring everything to the disk."""
+
+
+def _zarr(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Target:
+    zarr = imported("zarr", path)
+    array = zarr.create_array(str(path), shape=shape, dtype=dtype, chunks=_chunks(shape, dtype))
+    return SliceTarget(array, lambda: None)
+
+
+def _hdf5(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Target:
+    file = imported("h5py", path).File(path, "w")
+    return SliceTarget(file.create_dataset("data", shape, dtype), file.close)
+
+
+def _chunks(shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, ...]:
+    """Return chunks of whole rows, of a few megabytes."""
+    row = max(1, math.prod(shape[1:]) * dtype.itemsize)
+    return (max(1, min(shape[0], _CHUNK_BYTES // row)), *shape[1:]) if shape else ()
+
+
+_KINDS: dict[str, Any] = {".npy": NpyTarget, ".zarr": _zarr, ".h5": _hdf5, ".hdf5": _hdf5}
+
+
+class Result:
+    """A result on its way to storage: under another name until it is complete.
+
+    Raises
+    ------
+    StorageError
+        The path exists, another process writes to it, or there is no space.
+    """
+
+    def __init__(self, path: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        self.path, self.partial = path, path.with_name(f"{path.stem}.partial{path.suffix}")
+        if path.suffix.lower() not in _KINDS:
+            raise StorageError(
+                f"{path} has no ending of a format that results are written in",
+                mend=f"use one of {', '.join(sorted(_KINDS))}",
+            )
+        if path.exists():
+            raise StorageError(f"{path} exists", mend="remove it, or choose another path")
+        self._lock = path.with_name(f"{path.name}.lock")
+        self._held, self._is_held = _held(self._lock, path), True
+        try:
+            _remove(self.partial)
+            self._target = _KINDS[path.suffix.lower()](self.partial, shape, dtype)
+        except OSError as error:
+            self.give_up()
+            raise self._error(error) from error
+
+    def put(self, starts: tuple[int, ...], block: Array) -> None:
+        """Write a block from these places on."""
+        try:
+            self._target.put(starts, block)
+        except OSError as error:
+            raise self._error(error) from error
+
+    def finish(self) -> None:
+        """Bring everything to the disk, and give it its name."""
+        try:
+            self._target.finish()
+            self._target.close()
+            os.rename(self.partial, self.path)
+        except OSError as error:
+            raise self._error(error) from error
+        self._unlock()
+
+    def give_up(self) -> None:
+        """Remove what was written, if it is not complete."""
+        if not self._is_held:
+            return
+        if hasattr(self, "_target"):
+            self._target.close()
+        _remove(self.partial)
+        self._unlock()
+
+    def _unlock(self) -> None:
+        self._is_held = False
+        self._lock.unlink(missing_ok=True)
+        os.close(self._held)
+
+    def _error(self, error: OSError) -> StorageError:
+        return StorageError(
+            f"cannot write {self.path}: {error.strerror or error}",
+            mend="make room, or choose a path on another disk",
+        )
+
+
+def _held(lock: Path, path: Path) -> int:
+    """Return a lock that ends with the process."""
+    try:
+        held = os.open(lock, os.O_CREAT | os.O_RDWR, 0o666)
+    except OSError as error:
+        raise StorageError(
+            f"cannot write {path}: {error.strerror}", mend="make its folder, or choose another path"
+        ) from error
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(held)
+        raise StorageError(
+            f"another call, or another process, writes to {path}", mend="choose another path"
+        ) from error
+    return held
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+__all__ = ["Result"]
