@@ -37,6 +37,7 @@ from tracer.numpy.ufunc import (
     unary,
 )
 from tracer.scipy.bessel import i0, i0e, i1, i1e
+from tracer.scipy.dilogarithm import spence
 from tracer.scipy.divergences import boxcox, boxcox1p, kl_div
 from tracer.scipy.factorials import (
     beta,
@@ -50,8 +51,10 @@ from tracer.scipy.factorials import (
     polygamma,
     zeta,
 )
+from tracer.scipy.faddeeva import dawsn, erfcx, fresnel, wofz
 from tracer.scipy.floats import aligned_floats, floats
 from tracer.scipy.incomplete import betainc, gammainc, gammaincc
+from tracer.scipy.integrals import exp1, expi, expn, sici
 from tracer.scipy.normal import log_ndtr, ndtr, ndtri
 
 
@@ -296,13 +299,19 @@ __all__ = [
     "boxcox",
     "boxcox1p",
     "comb",
+    "dawsn",
     "digamma",
     "entr",
     "erf",
     "erfc",
+    "erfcx",
     "erfinv",
+    "exp1",
+    "expi",
     "expit",
+    "expn",
     "factorial",
+    "fresnel",
     "gamma",
     "gammainc",
     "gammaincc",
@@ -326,7 +335,10 @@ __all__ = [
     "polygamma",
     "psi",
     "rel_entr",
+    "sici",
     "softmax",
+    "spence",
+    "wofz",
     "xlog1py",
     "xlogy",
     "zeta",
