@@ -37,6 +37,7 @@ from tracer.numpy.ufunc import (
     unary,
 )
 from tracer.scipy.bessel import i0, i0e, i1, i1e
+from tracer.scipy.bessel_first import bernoulli, bessel_jn
 from tracer.scipy.dilogarithm import spence
 from tracer.scipy.divergences import boxcox, boxcox1p, kl_div
 from tracer.scipy.factorials import (
@@ -53,6 +54,7 @@ from tracer.scipy.factorials import (
 )
 from tracer.scipy.faddeeva import dawsn, erfcx, fresnel, wofz
 from tracer.scipy.floats import aligned_floats, floats
+from tracer.scipy.harmonics import sph_harm_y
 from tracer.scipy.incomplete import betainc, gammainc, gammaincc
 from tracer.scipy.integrals import exp1, expi, expn, sici
 from tracer.scipy.normal import log_ndtr, ndtr, ndtri
@@ -293,6 +295,8 @@ def _log_softmax(x: Array, *, axes: tuple[int, ...]) -> Array:
 
 
 __all__ = [
+    "bernoulli",
+    "bessel_jn",
     "beta",
     "betainc",
     "betaln",
@@ -338,6 +342,7 @@ __all__ = [
     "sici",
     "softmax",
     "spence",
+    "sph_harm_y",
     "wofz",
     "xlog1py",
     "xlogy",
