@@ -150,7 +150,7 @@ def test_a_prefix_is_broadcast_into_a_tree() -> None:
     assert tree.broadcast(5, full) == {"a": (5, [5, 5]), "b": 5}
     pair = lambda x: isinstance(x, list)
     assert tree.broadcast({"a": [7], "b": 3}, full, pair) == {"a": ([7], [[7], [7]]), "b": 3}
-    with pytest.raises(ValueError, match="number"):
+    with pytest.raises(ValueError, match="arity"):
         tree.broadcast({"a": (1, 2, 3), "b": 3}, full)
 
 

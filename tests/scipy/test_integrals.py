@@ -151,6 +151,27 @@ def test_derivatives():
         assert float(tracer.grad(SLOPES[name][0])(place)) == slope
 
 
+@pytest.mark.parametrize("dtype", RTOL)
+def test_owens_function(dtype):
+    ends = [0.0, 1.0, -1.0, np.inf, -np.inf, np.nan]
+    wide = np.linspace(-11, 11, 45) if dtype == "float32" else np.linspace(-30, 30, 61)
+    h, a = np.meshgrid([*ends, *wide], [*ends, *np.linspace(-4, 4, 12), 1e-3, 40.0])
+    h, a = h.astype(dtype), a.astype(dtype)
+    found = ours.owens_t(h, a)
+    assert found.dtype == dtype
+    wanted = scipy.special.owens_t(h.astype(float), a.astype(float))
+    _same(found, wanted, 5e-13 if dtype == "float64" else 6e-6, "owens_t")
+
+
+def test_slopes_of_owens_function():
+    h, a = np.array([0.3, -2.0, 1.0, 0.0]), np.array([0.5, 1.0, -3.0, 0.7])
+    found = tracer.compile(tracer.grad(lambda h, a: ours.owens_t(h, a).sum(), argnums=(0, 1)))(h, a)
+    density = np.exp(-h * h / 2) / np.sqrt(8 * np.pi)
+    np.testing.assert_allclose(found[0], -density * scipy.special.erf(a * h / np.sqrt(2)))
+    square = 1 + a * a
+    np.testing.assert_allclose(found[1], np.exp(-h * h * square / 2) / (2 * np.pi * square))
+
+
 def test_complex_derivatives_are_jaxs():
     jax = pytest.importorskip("jax")
     z = np.array([0.3 + 0.2j, -2 + 1j, 14 + 3j, 1 - 2j, -12.5 - 1e-3j])

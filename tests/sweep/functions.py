@@ -247,7 +247,7 @@ NOT_ELEMENTWISE = {
     },
     "special": {"log_softmax", "logsumexp", "softmax"}
     # Of several results, complex, or long to compile: tests/scipy/test_integrals.py.
-    | {"dawsn", "erfcx", "fresnel", "sici", "wofz"}
+    | {"dawsn", "erfcx", "fresnel", "owens_t", "sici", "wofz"}
     # Of whole numbers, or of four arguments.
     | {"bernoulli", "bessel_jn", "sph_harm_y"},
 }

@@ -58,6 +58,7 @@ from tracer.scipy.harmonics import sph_harm_y
 from tracer.scipy.incomplete import betainc, gammainc, gammaincc
 from tracer.scipy.integrals import exp1, expi, expn, sici
 from tracer.scipy.normal import log_ndtr, ndtr, ndtri
+from tracer.scipy.owen import owens_t
 
 
 def _special(name: str, op: Op, summary: str) -> Unary:
@@ -335,6 +336,7 @@ __all__ = [
     "multigammaln",
     "ndtr",
     "ndtri",
+    "owens_t",
     "poch",
     "polygamma",
     "psi",
