@@ -148,7 +148,7 @@ def expm_frechet(
     (Array([[1.]]), Array([[2.]]))
     """
     del method
-    matrix, direction = square_matrices("expm_frechet", A), square_matrices("expm_frechet", E)
+    matrix, direction = (square_matrices("expm_frechet", x) for x in as_arrays(A, E))
     if matrix.shape != direction.shape:
         raise ShapeError(
             f"expm_frechet: shapes {matrix.shape} and {direction.shape} differ",
@@ -290,9 +290,9 @@ def qr_multiply(
     del overwrite_a, overwrite_c
     if mode not in ("right", "left"):
         raise ArgumentError(f"qr_multiply has no mode {mode!r}", mend='use "right" or "left"')
-    q, r, *order = qr(a, mode="economic", pivoting=pivoting)
+    matrix, other = as_arrays(a, c)
+    q, r, *order = qr(matrix, mode="economic", pivoting=pivoting)
     q = tnp.conj(q) if conjugate else q
-    other = as_array(c)
     return (q @ other if mode == "left" else other @ q, r, *order)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import tracer.numpy as tnp
 from tracer import tree
 from tracer.array.array import Array, ArrayLike
-from tracer.array.convert import as_array
+from tracer.array.convert import as_array, as_arrays
 from tracer.errors import ArgumentError, ShapeError
 from tracer.scipy.floats import floats
 from tracer.scipy.linalg import cholesky, inv, solve_triangular
@@ -94,7 +94,7 @@ class gaussian_kde:  # noqa: N801 - SciPy's name
     def _weights(self, weights: ArrayLike | None) -> Array:
         if weights is None:
             return tnp.full_like(self.dataset[0], 1 / self.n)
-        given = floats("gaussian_kde", as_array(weights)).astype(self.dataset.dtype)
+        given = self._like(weights)
         if given.shape != (self.n,):
             raise ShapeError(
                 f"gaussian_kde: weights of shape {given.shape} for {self.n} points",
@@ -137,10 +137,12 @@ class gaussian_kde:  # noqa: N801 - SciPy's name
         return result
 
     def _like(self, x: ArrayLike) -> Array:
-        return as_array(x).astype(self.dataset.dtype)
+        """Return numbers in the dataset's dtype, where it is."""
+        given, _ = as_arrays(x, self.dataset)
+        return floats("gaussian_kde", given).astype(self.dataset.dtype)
 
     def _points(self, points: ArrayLike) -> Array:
-        x: Array = tnp.atleast_2d(floats("gaussian_kde", as_array(points)))
+        x: Array = tnp.atleast_2d(floats("gaussian_kde", as_arrays(points, self.dataset)[0]))
         if x.ndim == 2 and x.shape == (1, self.d):
             x = x.T
         if x.ndim != 2 or x.shape[0] != self.d:
