@@ -48,7 +48,7 @@ def owens_t(h: ArrayLike, a: ArrayLike) -> Array:
     --------
     >>> import tracer.scipy.special as special
     >>> round(float(special.owens_t(1.0, 0.5)), 12)
-    0.043064691157
+    0.043064691121
     """
     first, second = floats_together("owens_t", h, a)
     return _owens_t(first, second)

@@ -65,7 +65,7 @@ class gaussian_kde:  # noqa: N801 - SciPy's name
     >>> from tracer.scipy import stats
     >>> density = stats.gaussian_kde([1.0, 2.0, 4.0])
     >>> round(float(density(2.0)[0]), 6)
-    0.213298
+    0.214895
     """
 
     dataset: Array
