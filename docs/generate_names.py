@@ -50,6 +50,25 @@ ELSEWHERE = {
     "jax.typeof": "x.type",
     "jax.named_call": "no names in programs: the plan has the user's lines",
     "jax.named_scope": "no names in programs: the plan has the user's lines",
+    **dict.fromkeys(("jax.host_count", "jax.host_id", "jax.host_ids"), "no: of JAX's processes"),
+    "jax.pmap": "no: place arrays with tracer.sharding, and programs are partitioned by them",
+    **dict.fromkeys(
+        ("jax.Ref", "jax.new_ref", "jax.empty_ref", "jax.free_ref", "jax.freeze"),
+        "no references: arrays are values",
+    ),
+    **dict.fromkeys(
+        ("jax.random.clone", "jax.random.key_dtype", "jax.random.key_impl"),
+        "no key types: keys are two words, and may be copied",
+    ),
+    **dict.fromkeys(
+        ("jax.numpy.array_repr", "jax.numpy.array_str"), "write `repr(x)` and `str(x)`"
+    ),
+    **dict.fromkeys(
+        ("jax.numpy.fromfile", "jax.numpy.fromstring", "jax.numpy.einsum_path"),
+        "of NumPy: it makes no traced arrays",
+    ),
+    "jax.numpy.i0": "tracer.scipy.special.i0",
+    "jax.lax.linalg.qdwh": "write `tracer.scipy.linalg.polar`",
 }
 """Names that have another name here, or none because they have no use."""
 HEAD = """# JAX's names

@@ -23,6 +23,8 @@ Path = tuple[Any, ...]
 """Keys, positions and names of fields that lead to a leaf."""
 Structure = optree.PyTreeSpec
 """Structure of a tree without its leaves; hashable and comparable."""
+_NONE: Any = object()
+"""Of an argument that is not given, as None may be one."""
 
 
 def flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], Structure]:
@@ -119,6 +121,49 @@ def reduce(function: Callable[[Any, Any], Any], tree: Any, *initial: Any) -> Any
     return optree.tree_reduce(function, tree, *initial, namespace=NAMESPACE)
 
 
+def reduce_associative(
+    operation: Callable[[Any, Any], Any],
+    tree: Any,
+    *,
+    identity: Any = _NONE,
+    is_leaf: IsLeaf = None,
+) -> Any:
+    """Combine the leaves pair by pair, which makes chains of few operations.
+
+    Parameters
+    ----------
+    operation : callable
+        Associative, of two leaves.
+    tree : tree
+        What is combined.
+    identity : optional
+        The result of a tree without leaves.
+    is_leaf : callable, optional
+        Tells which subtrees are leaves.
+
+    Raises
+    ------
+    ArgumentError
+        There are no leaves, and no `identity`.
+
+    Examples
+    --------
+    >>> from tracer import tree
+    >>> tree.reduce_associative(lambda a, b: a + b, [1, (2, 3), [4, 5, 6]])
+    21
+    """
+    found = leaves(tree, is_leaf)
+    if not found:
+        if identity is _NONE:
+            raise ArgumentError("reduce_associative of no leaves", mend="give identity=")
+        return identity
+    while len(found) > 1:
+        pairs = zip(found[::2], found[1::2], strict=False)
+        combined = [operation(first, second) for first, second in pairs]
+        found = combined + found[2 * len(combined) :]
+    return found[0]
+
+
 def all(tree: Any) -> bool:
     """Tell whether all leaves are true."""
     return optree.tree_all(tree, namespace=NAMESPACE)
@@ -189,6 +234,29 @@ def broadcast_prefix(prefix: Any, tree: Any) -> list[Any]:
     # Boxed: in a prefix None is a value, while in the tree it is a container without leaves.
     boxed = optree.tree_map(_Box, prefix, none_is_leaf=True, namespace=NAMESPACE)
     return [box.value for box in optree.broadcast_prefix(boxed, tree, namespace=NAMESPACE)]
+
+
+def broadcast(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf = None) -> Any:
+    """Return a tree with the leaves of a prefix of it, each for all leaves below it.
+
+    Raises
+    ------
+    ValueError
+        `prefix_tree` is no prefix of the tree.
+
+    Examples
+    --------
+    >>> from tracer import tree
+    >>> tree.broadcast((1, 2, 3), (0, {"a": 0, "b": 0}, (0, 0)))
+    (1, {'a': 2, 'b': 2}, (3, 3))
+    """
+    return optree.tree_map(
+        lambda leaf, below: map(lambda _: leaf, below),
+        prefix_tree,
+        full_tree,
+        is_leaf=is_leaf,
+        namespace=NAMESPACE,
+    )
 
 
 def fill_none(prefix: Any, tree: Any) -> Any:
@@ -262,6 +330,30 @@ def register_pytree_node(
         namespace=NAMESPACE,
     )
     return cls
+
+
+def static(**kwargs: Any) -> Any:
+    """Declare a field of a dataclass that belongs to the program; see `register_dataclass`.
+
+    Parameters
+    ----------
+    **kwargs
+        As of `dataclasses.field`.
+
+    Examples
+    --------
+    >>> import dataclasses
+    >>> from tracer import tree
+    >>> @tree.register_dataclass
+    ... @dataclasses.dataclass
+    ... class Line:
+    ...     slope: float
+    ...     name: str = tree.static(default="line")
+    >>> tree.leaves(Line(2.0))
+    [2.0]
+    """
+    metadata = {**(kwargs.pop("metadata", None) or {}), "static": True}
+    return dataclasses.field(metadata=metadata, **kwargs)
 
 
 def register_dataclass(
@@ -340,6 +432,7 @@ def register_dataclass(
 __all__ = [
     "Structure",
     "all",
+    "broadcast",
     "broadcast_prefix",
     "fill_none",
     "flatten",
@@ -352,8 +445,10 @@ __all__ = [
     "map_with_path",
     "ravel",
     "reduce",
+    "reduce_associative",
     "register_dataclass",
     "register_pytree_node",
+    "static",
     "structure",
     "transpose",
     "unflatten",

@@ -142,3 +142,36 @@ def test_more_elements_than_can_be_counted_are_refused(make: Any) -> None:
     for call in (lambda: make(tnp.asarray(x)), lambda: tracer.compile(make).plan(x)):
         with pytest.raises(tracer.ShapeError, match="larger than any memory"):
             call()
+
+
+def test_a_prefix_is_broadcast_into_a_tree() -> None:
+    full = {"a": (0, [0, 0]), "b": 0}
+    assert tree.broadcast({"a": (1, 2), "b": 3}, full) == {"a": (1, [2, 2]), "b": 3}
+    assert tree.broadcast(5, full) == {"a": (5, [5, 5]), "b": 5}
+    pair = lambda x: isinstance(x, list)
+    assert tree.broadcast({"a": [7], "b": 3}, full, pair) == {"a": ([7], [[7], [7]]), "b": 3}
+    with pytest.raises(ValueError, match="arity"):
+        tree.broadcast({"a": (1, 2, 3), "b": 3}, full)
+
+
+def test_leaves_are_combined_pair_by_pair() -> None:
+    depth = lambda a, b: (a[0] + b[0], max(a[1], b[1]) + 1)
+    leaves = [(letter, 0) for letter in "abcdefg"]
+    found = tree.reduce_associative(depth, leaves, is_leaf=lambda x: isinstance(x, tuple))
+    assert found == ("abcdefg", 3)
+    assert tree.reduce_associative(max, (), identity=-1) == -1
+    assert tree.reduce_associative(max, (), identity=None) is None
+    with pytest.raises(tracer.ArgumentError, match="no leaves"):
+        tree.reduce_associative(max, [None])
+
+
+def test_static_fields_are_of_the_program() -> None:
+    @tree.register_dataclass
+    @dataclasses.dataclass
+    class Line:
+        slope: float
+        name: str = tree.static(default="line", metadata={"unit": "m"})
+
+    assert tree.leaves(Line(2.0)) == [2.0]
+    assert tree.map(lambda x: 2 * x, Line(2.0, "other")) == Line(4.0, "other")
+    assert dataclasses.fields(Line)[1].metadata == {"unit": "m", "static": True}

@@ -10,6 +10,7 @@ import pytest
 
 import tracer
 import tracer.numpy as tnp
+from tracer.array.dispatch import compound
 from tracer.errors import ArgumentError, DTypeError, NotDifferentiableError, ShapeError
 
 pytestmark = pytest.mark.xla
@@ -57,6 +58,13 @@ def test_defjvps_adds_the_rules_and_none_is_zero() -> None:
     first = with_rules(lambda t, ans, x, y: t * tnp.exp(y), None)
     by_x, by_y = tracer.grad(first, argnums=(0, 1))(2.0, 0.5)
     np.testing.assert_allclose([by_x, by_y], [np.exp(0.5), 0.0])
+
+
+def test_defjvps_takes_no_array_from_outside() -> None:
+    """Its zero was an array as large as the result, which a compound program was not given."""
+    function = with_rules(None, None)
+    x = tnp.linspace(0.1, 1.0, 5000)
+    np.testing.assert_allclose(compound(lambda x: function(x, x))(x), function(x, x))
 
 
 def test_in_loops_compiled_and_checkpointed() -> None:

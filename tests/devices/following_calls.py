@@ -66,7 +66,7 @@ WITHOUT_ARRAYS = frozenset(
     numpy.ndenumerate numpy.ndindex numpy.printoptions numpy.save numpy.savez
     numpy.set_printoptions fft.fftfreq fft.rfftfreq random.PRNGKey random.key
     scipy.linalg.dft scipy.linalg.hadamard scipy.linalg.helmert scipy.linalg.hilbert
-    scipy.linalg.invhilbert scipy.linalg.invpascal scipy.linalg.pascal
+    scipy.linalg.invhilbert scipy.linalg.invpascal scipy.linalg.pascal scipy.special.bernoulli
     """.split()
 )
 """They take no arrays, or return none."""
@@ -268,6 +268,11 @@ CALLS: dict[str, Call] = {
     ),
     "scipy.linalg.companion": lambda a: tracer.scipy.linalg.companion(a.v),
     "scipy.linalg.convolution_matrix": lambda a: tracer.scipy.linalg.convolution_matrix(a.v, 3),
+    "scipy.linalg.eigh_tridiagonal": lambda a: tracer.scipy.linalg.eigh_tridiagonal(
+        a.v, HOST["w"][:3], eigvals_only=True
+    ),
+    "scipy.linalg.fiedler_companion": lambda a: tracer.scipy.linalg.fiedler_companion(a.v),
+    "scipy.linalg.funm": lambda a: tracer.scipy.linalg.funm(a.x, tnp.exp),
     "scipy.linalg.fiedler": lambda a: tracer.scipy.linalg.fiedler(a.v),
     "scipy.linalg.hankel": lambda a: tracer.scipy.linalg.hankel(a.v, HOST["w"]),
     "scipy.linalg.leslie": lambda a: tracer.scipy.linalg.leslie(a.v, HOST["w"][:3]),
@@ -283,6 +288,8 @@ CALLS: dict[str, Call] = {
     ),
     "scipy.signal.welch": lambda a: tracer.scipy.signal.welch(a.x, window=HOST["w"]),
     "scipy.signal.stft": lambda a: tracer.scipy.signal.stft(a.x, nperseg=4),
+    "scipy.special.bessel_jn": lambda a: tracer.scipy.special.bessel_jn(a.v, v=2),
+    "scipy.special.sph_harm_y": lambda a: tracer.scipy.special.sph_harm_y(2, 1, a.v, HOST["w"]),
     "scipy.special.multigammaln": lambda a: tracer.scipy.special.multigammaln(a.w + 2, 3),
     "scipy.special.betainc": lambda a: tracer.scipy.special.betainc(a.w, HOST["w"], 0.5),
 }

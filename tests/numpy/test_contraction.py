@@ -154,3 +154,20 @@ def test_shapes_that_do_not_fit(call):
         call(tnp.ones((2, 3)))
     told = ("(2, 3)", "sizes 3 and 2", "2 axes on the left, 1 on the right")
     assert any(part in str(caught.value) for part in told)
+
+
+@pytest.mark.xla
+def test_einsum_in_a_preferred_dtype():
+    x = np.full((2, 300), 1.01, np.float16)
+    found = tnp.einsum("ij,kj->ik", x, x, preferred_element_type="float32")
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, x.astype(float) @ x.T.astype(float), rtol=1e-6)
+    small = np.full((3, 200), 100, np.int8)
+    found = tnp.einsum("ij->i", small, preferred_element_type="int32")
+    np.testing.assert_array_equal(found, [20000] * 3)
+    assert tnp.einsum("i,i", x[0], x[0], preferred_element_type="bfloat16").dtype == "bfloat16"
+    # Operands are not rounded where the result is.
+    wide = np.array([1.0, 2.0**-20]), np.array([2.0**20, 2.0**20])
+    assert float(tnp.einsum("i,i", *wide, preferred_element_type="float32")) == 2.0**20 + 1
+    with pytest.raises(ArgumentError, match="complex"):
+        tnp.einsum("i,i", [1j], [1j], preferred_element_type="float32")

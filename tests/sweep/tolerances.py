@@ -57,6 +57,8 @@ TOLERANCES: dict[str, Tolerance] = {
     "special.erf": Tolerance(6, 6, why=_SERIES),
     "special.erfc": Tolerance(80, 16, why=_TAIL + ", of float32"),
     "special.erfinv": Tolerance(32, 40, why=_SERIES),
+    "special.exp1": Tolerance(8, 16, why=_CANCELS),
+    "special.expi": Tolerance(8, 32, 1.0, why=_CANCELS),
     "special.factorial": Tolerance(200, 1000, why=_LOGARITHM),
     "special.gamma": Tolerance(200, 1000, why=_LOGARITHM),
     "special.gammaln": Tolerance(24, 64, 1.0, why=_SERIES),
@@ -68,6 +70,7 @@ TOLERANCES: dict[str, Tolerance] = {
     "special.ndtr": Tolerance(300, 1200, why=_SCALED_TAIL),
     "special.ndtri": Tolerance(32, 40, why=_SERIES),
     "special.rel_entr": Tolerance(24, 24, 1.0, why=_CANCELS),
+    "special.spence": Tolerance(8, 32, why=_CANCELS),
 }
 TOLERANCES["special.psi"] = TOLERANCES["special.digamma"]
 
@@ -88,6 +91,7 @@ SIGN_OF_ZERO = {
     "special.erfinv": "odd: -0 of -0, where SciPy has 0",
     "special.i1": "odd: -0 of -0, where SciPy has 0",
     "special.i1e": "odd: -0 of -0, where SciPy has 0",
+    "special.spence": "-0 of 1",
     **dict.fromkeys(
         ("numpy.fmax", "numpy.fmin", "numpy.maximum", "numpy.minimum", "numpy.clip"),
         "of two zeros either",

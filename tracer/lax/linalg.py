@@ -12,17 +12,20 @@ from tracer import ops
 from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_array, convert
 from tracer.array.dispatch import apply, apply_many, compound
-from tracer.errors import ArgumentError
+from tracer.errors import ArgumentError, ShapeError
 from tracer.ir import as_dtype
 from tracer.lax.operands import integer, of_one_dtype, require_default
 from tracer.lax.reflections import hessenberg, householder_product, ormqr, tridiagonal
 from tracer.lax.tridiagonal import tridiagonal_solve
+from tracer.numpy import arange, hypot, triu, where
 from tracer.numpy.linalg.checks import adjoint, matrices, square_matrices
 from tracer.numpy.ufunc import full_like
+from tracer.scipy.iteration import repeat
 from tracer.scipy.linalg.householder import pivoted
 
 __all__ = [
     "cholesky",
+    "cholesky_update",
     "eig",
     "eigh",
     "hessenberg",
@@ -66,6 +69,64 @@ def cholesky(x: ArrayLike, *, symmetrize_input: bool = True) -> Array:
 @compound
 def _cholesky(x: Array, *, takes_mean: bool) -> Array:
     return apply(ops.cholesky, _symmetric(x) if takes_mean else x)
+
+
+def cholesky_update(r_matrix: ArrayLike, w_vector: ArrayLike) -> Array:
+    """Factor R^T R + w w^T, given R.
+
+    Parameters
+    ----------
+    r_matrix : array_like, shape (n, n)
+        Upper triangular and real.
+    w_vector : array_like, shape (n,)
+        What is added.
+
+    Returns
+    -------
+    Array, shape (n, n)
+        The upper triangular factor, with a diagonal that is not negative.
+
+    Raises
+    ------
+    ShapeError
+        The shapes do not fit.
+
+    Notes
+    -----
+    A rotation for each row, n^2 operations in all: Golub and Van Loan, Matrix Computations,
+    section 6.5.
+
+    Examples
+    --------
+    >>> import tracer.lax as lax
+    >>> lax.linalg.cholesky_update([[3.0]], [4.0])
+    Array([[5.]])
+    """
+    factor, vector = of_one_dtype("linalg.cholesky_update", r_matrix, w_vector)
+    n = factor.shape[-1] if factor.ndim else 0
+    if factor.shape != (n, n) or vector.shape != (n,):
+        raise ShapeError(
+            f"cholesky_update: shapes {factor.shape} and {vector.shape} do not fit",
+            mend="give shapes (n, n) and (n,)",
+        )
+    return _cholesky_update(factor, vector)
+
+
+@compound
+def _cholesky_update(factor: Array, vector: Array) -> Array:
+    places = arange(factor.shape[0])
+
+    def step(number: Any, whole: Any, rest: Any) -> list[Any]:
+        row = whole[number]
+        length = hypot(row[number], rest[number])
+        is_zero = length == 0
+        safe = where(is_zero, 1, length)
+        cosine, sine = where(is_zero, 1, row[number] / safe), rest[number] / safe
+        kept = places >= number
+        turned = where(kept, cosine * row + sine * rest, row)
+        return [whole.at[number].set(turned), where(kept, cosine * rest - sine * row, rest)]
+
+    return repeat(factor.shape[0], step, [triu(factor), vector])[0]
 
 
 def eigh(

@@ -16,12 +16,18 @@ from tracer import ops
 from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_arrays, convert, reshape, transpose
 from tracer.array.dispatch import apply, compound
-from tracer.array.promotion import result_type
+from tracer.array.promotion import Dtype, promote_types, result_type
 from tracer.errors import ArgumentError, ShapeError
+from tracer.ir import as_dtype
 from tracer.numpy.contraction import Labels, contract, sum_lonely
 
 
-def einsum(subscripts: str, *operands: ArrayLike, optimize: Any = "auto") -> Array:
+def einsum(
+    subscripts: str,
+    *operands: ArrayLike,
+    optimize: Any = "auto",
+    preferred_element_type: Any = None,
+) -> Array:
     """Sum of products in Einstein's notation.
 
     Parameters
@@ -32,11 +38,13 @@ def einsum(subscripts: str, *operands: ArrayLike, optimize: Any = "auto") -> Arr
         One for each group of labels.
     optimize : str or bool or sequence
         How opt_einsum finds the order of the products; False is left to right.
+    preferred_element_type : dtype, optional
+        Dtype of the result, as in JAX. Sums are in it, or in the operands' where that is wider.
 
     Returns
     -------
     Array
-        The promoted dtype.
+        The promoted dtype, or the preferred one.
 
     Raises
     ------
@@ -48,7 +56,18 @@ def einsum(subscripts: str, *operands: ArrayLike, optimize: Any = "auto") -> Arr
     arrays = as_arrays(*operands)
     inputs, output = _parse(subscripts, arrays)
     path = _path(subscripts, inputs, output, arrays, optimize)
-    return _einsum(*arrays, inputs=inputs, output=output, path=path)
+    wanted = result_type(*arrays)
+    if preferred_element_type is not None:
+        wanted = _preferred(wanted, as_dtype(preferred_element_type))
+    return _einsum(*arrays, inputs=inputs, output=output, path=path, wanted=wanted)
+
+
+def _preferred(dtype: Dtype, preferred: Dtype) -> Dtype:
+    if dtype.kind == "c" != preferred.kind:
+        raise ArgumentError(
+            f"einsum of {dtype} cannot be {preferred}", mend="prefer a complex dtype, or none"
+        )
+    return preferred
 
 
 def _parse(subscripts: str, arrays: Sequence[Array]) -> tuple[tuple[str, ...], str]:
@@ -110,10 +129,14 @@ def _label_sizes(
 
 @compound
 def _einsum(
-    *arrays: Array, inputs: tuple[str, ...], output: str, path: tuple[tuple[int, ...], ...]
+    *arrays: Array,
+    inputs: tuple[str, ...],
+    output: str,
+    path: tuple[tuple[int, ...], ...],
+    wanted: Dtype,
 ) -> Array:
     sizes = _label_sizes(inputs, arrays)
-    dtype = result_type(*arrays)
+    dtype = promote_types(result_type(*arrays), wanted)
     terms = [
         _prepare(convert(array, dtype), tuple(group), sizes)
         for group, array in zip(inputs, arrays, strict=True)
@@ -123,7 +146,7 @@ def _einsum(
         terms.append(_combine(chosen, terms, tuple(output)))
     result, labels = terms[0]
     result, labels = sum_lonely(result, labels, (), tuple(output))
-    return transpose(result, tuple(labels.index(label) for label in output))
+    return convert(transpose(result, tuple(labels.index(label) for label in output)), wanted)
 
 
 Term = tuple["Array", Labels]

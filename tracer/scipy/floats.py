@@ -1,10 +1,11 @@
-"""What the functions here compute in: real floats, those of 16 bits in 32."""
+"""What the functions here compute in: real floats, those of 16 bits in 32; polynomials of them."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
 
+import tracer.numpy as tnp
 from tracer.array import promotion
 from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_arrays, broadcast, broadcast_shape, convert
@@ -52,3 +53,11 @@ def in_float32(body: Callable[..., Array]) -> Callable[..., Array]:
         return convert(body(*(convert(x, single) for x in arrays)), dtype)
 
     return widened
+
+
+def polynomial(x: Array, coefficients: tuple[float, ...]) -> Array:
+    """Return the polynomial of these coefficients, the constant first, by Horner's rule."""
+    total = tnp.zeros_like(x) + coefficients[-1]
+    for coefficient in coefficients[-2::-1]:
+        total = total * x + coefficient
+    return total

@@ -94,10 +94,10 @@ _upper.defjvp(_upper_rule)
 
 def _slope(a: Array, x: Array) -> Array:
     """Return the derivative with respect to a; its own derivatives are not known."""
-    return _refusing(_both(a, x)[2], "second derivatives of gammainc in a are not known")
+    return refusing(_both(a, x)[2], "second derivatives of gammainc in a are not known")
 
 
-def _refusing(x: Array, reason: str) -> Array:
+def refusing(x: Array, reason: str) -> Array:
     """Return the same array, of which no derivative may be asked."""
     with Recording() as recording:
         graph, _ = recording.finish([recording.argument(x.type)])
@@ -216,7 +216,7 @@ def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
     """
     first, second, end = floats_together("betainc", a, b, x)
     reason = "betainc has no derivative with respect to a and b"
-    result: Array = _beta(_refusing(first, reason), _refusing(second, reason), end)
+    result: Array = _beta(refusing(first, reason), refusing(second, reason), end)
     return result
 
 

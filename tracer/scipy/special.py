@@ -37,6 +37,8 @@ from tracer.numpy.ufunc import (
     unary,
 )
 from tracer.scipy.bessel import i0, i0e, i1, i1e
+from tracer.scipy.bessel_first import bernoulli, bessel_jn
+from tracer.scipy.dilogarithm import spence
 from tracer.scipy.divergences import boxcox, boxcox1p, kl_div
 from tracer.scipy.factorials import (
     beta,
@@ -50,9 +52,13 @@ from tracer.scipy.factorials import (
     polygamma,
     zeta,
 )
+from tracer.scipy.faddeeva import dawsn, erfcx, fresnel, wofz
 from tracer.scipy.floats import aligned_floats, floats
+from tracer.scipy.harmonics import sph_harm_y
 from tracer.scipy.incomplete import betainc, gammainc, gammaincc
+from tracer.scipy.integrals import exp1, expi, expn, sici
 from tracer.scipy.normal import log_ndtr, ndtr, ndtri
+from tracer.scipy.owen import owens_t
 
 
 def _special(name: str, op: Op, summary: str) -> Unary:
@@ -290,19 +296,27 @@ def _log_softmax(x: Array, *, axes: tuple[int, ...]) -> Array:
 
 
 __all__ = [
+    "bernoulli",
+    "bessel_jn",
     "beta",
     "betainc",
     "betaln",
     "boxcox",
     "boxcox1p",
     "comb",
+    "dawsn",
     "digamma",
     "entr",
     "erf",
     "erfc",
+    "erfcx",
     "erfinv",
+    "exp1",
+    "expi",
     "expit",
+    "expn",
     "factorial",
+    "fresnel",
     "gamma",
     "gammainc",
     "gammaincc",
@@ -322,11 +336,16 @@ __all__ = [
     "multigammaln",
     "ndtr",
     "ndtri",
+    "owens_t",
     "poch",
     "polygamma",
     "psi",
     "rel_entr",
+    "sici",
     "softmax",
+    "spence",
+    "sph_harm_y",
+    "wofz",
     "xlog1py",
     "xlogy",
     "zeta",

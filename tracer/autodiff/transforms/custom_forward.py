@@ -10,7 +10,7 @@ import numpy as np
 
 from tracer import ops, tree
 from tracer.array.array import Array
-from tracer.array.convert import as_array
+from tracer.array.convert import as_array, broadcast, scalar
 from tracer.array.dispatch import apply_many
 from tracer.array.recording import Recording
 from tracer.array.weak import Signature, WeakType, argument
@@ -104,7 +104,7 @@ class custom_jvp(CustomRule):  # noqa: N801 - a decorator, named as in JAX
             result = self(*primals)
             pairs = zip(jvps, tangents, strict=True)
             terms = [jvp(t, result, *primals) for jvp, t in pairs if jvp is not None]
-            zero = as_array(np.zeros(result.shape, result.dtype))
+            zero = broadcast(scalar(0, result.dtype), result.shape)
             return result, functools.reduce(lambda a, b: a + b, terms, zero) if terms else zero
 
         self.jvp = rule

@@ -4,6 +4,7 @@ Failures raise `LinAlgError` for concrete arrays; inside a traced function the r
 finite. Arguments that only steer SciPy's memory (`overwrite_a`, `check_finite`) have no effect.
 """
 
+from tracer.scipy.linalg.applied import eigh_tridiagonal, expm_frechet, funm, qr_multiply
 from tracer.scipy.linalg.construction import block_diag, toeplitz
 from tracer.scipy.linalg.decompositions import det, eigh, inv, lu, lu_factor, qr, svd
 from tracer.scipy.linalg.functions import expm
@@ -15,6 +16,7 @@ from tracer.scipy.linalg.structured import (
     convolution_matrix,
     dft,
     fiedler,
+    fiedler_companion,
     hadamard,
     hankel,
     helmert,
@@ -43,8 +45,12 @@ __all__ = [
     "det",
     "dft",
     "eigh",
+    "eigh_tridiagonal",
     "expm",
+    "expm_frechet",
     "fiedler",
+    "fiedler_companion",
+    "funm",
     "hadamard",
     "hankel",
     "helmert",
@@ -60,6 +66,7 @@ __all__ = [
     "pascal",
     "polar",
     "qr",
+    "qr_multiply",
     "rsf2csf",
     "schur",
     "solve",

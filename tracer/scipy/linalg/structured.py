@@ -11,7 +11,7 @@ from tracer.array import promotion
 from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_array, as_arrays, convert
 from tracer.errors import ArgumentError, ShapeError
-from tracer.numpy.creation import zeros
+from tracer.numpy.creation import ones, zeros
 from tracer.numpy.joining import concatenate
 from tracer.numpy.matrices import diag, eye
 from tracer.numpy.padding import pad
@@ -87,6 +87,46 @@ def companion(a: ArrayLike) -> Array:
     first = (-x[1:] / x[0])[None]
     below = eye(x.shape[0] - 2, x.shape[0] - 1, dtype=x.dtype)
     return concatenate([first, below])
+
+
+def fiedler_companion(a: ArrayLike) -> Array:
+    """Return Fiedler's matrix of five diagonals, whose eigenvalues are the roots of a polynomial.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., n)
+        The coefficients, the highest power first.
+
+    Returns
+    -------
+    Array of floats, shape (..., n - 1, n - 1)
+        Not finite where the first coefficient is 0.
+
+    References
+    ----------
+    Fiedler, A note on companion matrices, Linear Algebra and its Applications 372 (2003).
+    """
+    x = as_array(a)
+    if not x.ndim or not x.shape[-1]:
+        raise ShapeError("fiedler_companion takes coefficients", mend="give shape (..., n)")
+    x = convert(x, promotion.division_dtype(x.dtype))
+    n = x.shape[-1] - 1
+    first = (*x.shape[:-1], 1)
+    entries = concatenate([zeros(first, x.dtype), ones(first, x.dtype), -x / x[..., :1]], -1)
+    return entries[..., _places_of_fiedler(n)]
+
+
+def _places_of_fiedler(n: int) -> Any:
+    """Tell where each element stands: 0 and 1 come first, then the coefficients."""
+    places = np.zeros((n, n), np.int64)
+    for row in range(n):
+        if row % 2:
+            places[row, max(row - 2, 0)] = 1
+            continue
+        places[row, max(row - 1, 0)] = row + 3
+        places[row, row + 1 : row + 2] = row + 4
+        places[row, row + 2 : row + 3] = 1
+    return places
 
 
 def fiedler(a: ArrayLike) -> Array:

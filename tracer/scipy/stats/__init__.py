@@ -31,6 +31,8 @@ from tracer.scipy.stats import (
     vonmises,
     wrapcauchy,
 )
+from tracer.scipy.stats.kde import gaussian_kde
+from tracer.scipy.stats.summaries import mode, rankdata, sem
 
 __all__ = [
     "bernoulli",
@@ -42,18 +44,22 @@ __all__ = [
     "dirichlet",
     "expon",
     "gamma",
+    "gaussian_kde",
     "gennorm",
     "geom",
     "gumbel_l",
     "gumbel_r",
     "laplace",
     "logistic",
+    "mode",
     "multinomial",
     "multivariate_normal",
     "nbinom",
     "norm",
     "pareto",
     "poisson",
+    "rankdata",
+    "sem",
     "t",
     "truncnorm",
     "uniform",
