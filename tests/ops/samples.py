@@ -24,7 +24,7 @@ from tests.ops.sampling import (
 )
 from tracer import ops
 from tracer.errors import DTypeError
-from tracer.ir import HostFunction, Op, ShapeDtype, registry
+from tracer.ir import HostFunction, Op, ShapeDtype, registry, storage
 from tracer.ops.rules import elementwise_axes
 
 Array = np.ndarray[Any, Any]
@@ -43,6 +43,24 @@ def _number(value: Any, dtype: Any = np.int32) -> Any:
 UNBATCHED: dict[str, Any] = {"batch": (), "batched": ()}
 NOTHING = HostFunction(lambda *arrays: (), "nothing", ())
 TOTAL = HostFunction(lambda x: (x.astype(np.complex128).real.sum(),), "total", ())
+
+
+class _Stored:
+    """An array that ops of storage find by its number; what is written to it is dropped."""
+
+    array = np.arange(12.0).reshape(3, 4)
+    shape, dtype = array.shape, array.dtype
+
+    def read(self, starts: tuple[int, ...], shape: tuple[int, ...], reader: object) -> Array:
+        places = np.clip(starts, 0, np.subtract(self.shape, shape))
+        return self.array[tuple(map(slice, places, np.add(places, shape)))].copy()
+
+    def write(self, starts: tuple[int, ...], block: Array) -> None:
+        pass
+
+
+STORED = [_Stored() for _ in range(8)]
+NUMBER = np.array([storage.register(array) for array in STORED][3], np.int32)
 SPECIAL = np.array([0.0, -0.0, 1.0, -1.0, INF, -INF, NAN, 0.5, -2.5, 1e-3])
 EDGES = np.array([0, 1, -1, 2, 7, -7, 2**31 - 1, -(2**31), 31, 33], np.int32)
 
@@ -484,6 +502,21 @@ WRITTEN: dict[str, list[Sample]] = {
             vmap_method="sequential",
             **UNBATCHED,
         )
+    ],
+    "read_stored": [
+        sample(NUMBER, shape=(3, 4), whole=(3, 4), dtype=np.dtype(np.float64)),
+        sample(
+            NUMBER,
+            whole(low=0, high=2),
+            whole(low=0, high=3),
+            shape=(2, 2),
+            whole=(3, 4),
+            dtype=np.dtype(np.float64),
+        ),
+    ],
+    "write_stored": [
+        sample(NUMBER, real(3, 4), whole=(3, 4)),
+        sample(NUMBER, real(1, 2), whole(low=0, high=3), whole(low=0, high=3), whole=(3, 4)),
     ],
     "top_k": [
         sample(real(3, 6), k=2),

@@ -47,9 +47,9 @@ SOURCES = {
     "memmap by columns": lambda folder, x: _memmap(
         folder, np.ascontiguousarray(x.T), shape=x.shape, order="F"
     ),
-    "turned memmap": lambda folder, x: _memmap(
-        folder, np.ascontiguousarray(x.T), shape=x.shape[::-1]
-    ).T,
+    "turned memmap": lambda folder, x: (
+        _memmap(folder, np.ascontiguousarray(x.T), shape=x.shape[::-1]).T
+    ),
     "other byte order": lambda folder, x: stored(folder, x.astype(">f4")),
     "npy by columns": lambda folder, x: stored(folder, np.asfortranarray(x)),
     "zarr": _zarr,
@@ -105,6 +105,7 @@ def test_reading_a_part(tmp_path: Path) -> None:
         opened[::2]
 
 
+@pytest.mark.xla
 def test_eager_functions_refuse_it(tmp_path: Path) -> None:
     opened = stored(tmp_path, points(10))
     for use in (tnp.exp, tnp.sum, lambda x: tnp.ones(5) + x, lambda x: x * 2, tnp.linalg.inv):

@@ -36,9 +36,7 @@ def test_a_file_that_is_cut_or_written_to_after_it_was_opened(tmp_path: Path) ->
         TOTAL(opened)
 
 
-def test_an_error_of_the_device_says_where(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_error_of_the_device_says_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     x = points()
     opened, read = stored(tmp_path, x), os.preadv
 

@@ -45,9 +45,7 @@ def test_stored_in_and_stored_out(tmp_path: Path) -> None:
 
 def test_a_gradient_with_respect_to_what_is_stored(tmp_path: Path) -> None:
     x, w = points(), points(1)[0]
-    gradient = tracer.compile(
-        tracer.grad(lambda x, w: tnp.tanh(x @ w).sum()), memory_limit="40kB"
-    )
+    gradient = tracer.compile(tracer.grad(lambda x, w: tnp.tanh(x @ w).sum()), memory_limit="40kB")
     found = gradient.into(tmp_path / "g.npy")(stored(tmp_path, x), w)
     np.testing.assert_allclose(found, (1 - np.tanh(x @ w) ** 2)[:, None] * w, rtol=1e-4, atol=1e-6)
 

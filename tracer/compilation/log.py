@@ -10,7 +10,6 @@ import logging
 from collections.abc import Iterable
 from typing import Any
 
-from tracer.array.weak import strong_type
 from tracer.compilation.progress import Progress
 from tracer.compilation.signature import Call
 from tracer.errors import TracerError, user_source
@@ -63,9 +62,8 @@ def why_compiled(call: Call, known: Iterable[Any]) -> str:
 def _differences(key: Any, other: Any) -> list[str]:
     """Say in what the keys of two programs differ."""
     (structure, signatures, statics), (old_structure, old_signatures, old_statics) = key, other
-    types, known = [*map(strong_type, signatures)], [*map(strong_type, old_signatures)]
-    has_new_shapes = [type.shape for type in types] != [type.shape for type in known]
-    has_new_dtypes = [type.dtype for type in types] != [type.dtype for type in known]
+    has_new_shapes = [type.shape for type in signatures] != [type.shape for type in old_signatures]
+    has_new_dtypes = [type.dtype for type in signatures] != [type.dtype for type in old_signatures]
     differences = {
         "new structure of the arguments": structure != old_structure,
         "new shapes": has_new_shapes,

@@ -1,7 +1,7 @@
 """Arrays in storage that running programs read and write, by number.
 
-Programs are made for shapes, not for files: one is given a number in place of the array. The op that
-reads or writes gets it as an operand, and finds the array here.
+Programs are made for shapes, not for files: one is given a number in place of the array. The op
+that reads or writes gets it as an operand, and finds the array here.
 """
 
 from __future__ import annotations

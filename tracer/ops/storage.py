@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import threading
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ import numpy as np
 from tracer import ops
 from tracer.ir import (
     AxisRule,
+    Batching,
     Chunk,
     Cost,
     Label,
@@ -101,6 +104,42 @@ def _cost(operands: Types, results: Types, **_: Any) -> Cost:
     return Cost(0, _SLOWER * nbytes, 2 * nbytes, packing=2 * nbytes)
 
 
+def _each(
+    op: Callable[..., Value], operands: Sequence[Value], batching: Batching, type: ShapeDtype
+) -> Value:
+    """Read or write for one element of the batch after the other, each with a result of a type."""
+    found = []
+    for i in range(batching.size):
+        pairs = zip(operands, batching.batched, strict=True)
+        result = op(*(_element(x, i) if flag else x for x, flag in pairs))
+        found.append(helpers.reshape(result, (1, *type.shape)))
+    if not found:
+        return helpers.full(0, type.with_shape((0, *type.shape)))
+    return ops.concatenate(*found, dimension=0)  # type: ignore[no-any-return]
+
+
+def _element(x: Value, i: int) -> Value:
+    rest = x.shape[1:]
+    start, limit, strides = (i, *(0,) * len(rest)), (i + 1, *rest), (1,) * (len(rest) + 1)
+    return helpers.reshape(ops.slice(x, start=start, limit=limit, strides=strides), rest)
+
+
+def _batch_read(
+    operands: tuple[Value, ...],
+    batching: Batching,
+    *,
+    shape: Shape,
+    whole: Shape,
+    dtype: np.dtype[Any],
+) -> Value:
+    read = partial(ops.read_stored, shape=shape, whole=whole, dtype=dtype)
+    return _each(read, operands, batching, ShapeDtype(shape, dtype))
+
+
+def _batch_write(operands: tuple[Value, ...], batching: Batching, *, whole: Shape) -> Value:
+    return _each(partial(ops.write_stored, whole=whole), operands, batching, _COUNT)
+
+
 read_stored: Op = Op(
     "read_stored",
     doc="A block of an array in storage. The first operand is its number, the others are the "
@@ -113,6 +152,7 @@ read_stored: Op = Op(
     cost=_cost,
     slice=_slice,
     calls_host=True,
+    batch=_batch_read,
 )
 
 
@@ -165,6 +205,7 @@ write_stored: Op = Op(
     ),
     slice=_write_slice,
     calls_host=True,
+    batch=_batch_write,
 )
 
 __all__ = ["read_stored", "write_stored"]

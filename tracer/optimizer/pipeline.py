@@ -42,7 +42,6 @@ from tracer.optimizer.passes import Pass
 from tracer.optimizer.rewrite import rules
 from tracer.optimizer.rewrite.chains import SOLVES, chains_pass
 from tracer.optimizer.rewrite.diagonals import GATHER_FOR_DIAGONAL
-from tracer.optimizer.rewrite.stored_parts import READ_STORED_PARTS
 from tracer.optimizer.rewrite.expand import EXPAND
 from tracer.optimizer.rewrite.exponentials import EXPAND_EXPONENTIALS
 from tracer.optimizer.rewrite.match import (
@@ -54,6 +53,7 @@ from tracer.optimizer.rewrite.match import (
 from tracer.optimizer.rewrite.scatters import SELECT_FOR_SCATTER
 from tracer.optimizer.rewrite.simplify import COMMON_SUBEXPRESSIONS, CONSTANT_FOLDING
 from tracer.optimizer.rewrite.sink import sink_pass
+from tracer.optimizer.rewrite.stored_parts import READ_STORED_PARTS
 from tracer.optimizer.rewrite.transposes import TRANSPOSES
 from tracer.optimizer.schedule.control_dependences import schedule_pass
 
