@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from tracer.errors import ArgumentError, StorageError
+from tracer.errors import ArgumentError, ArrayIndexError, DTypeError, StorageError
 from tracer.ir import ShapeDtype, as_dtype, storage
 from tracer.storage.ahead import Progress, Starts, begun, following_block
 from tracer.storage.sources import Array, Source
@@ -57,7 +57,7 @@ class StoredArray(storage.InStorage):
     def __len__(self) -> int:
         """Return the size of the first axis."""
         if not self.shape:
-            raise TypeError("len() of an array without axes")
+            raise DTypeError("len() of a 0-d array", mend="use x.size, or x[()] for the number")
         return self.shape[0]
 
     def __getitem__(self, index: Any) -> Array:
@@ -69,7 +69,10 @@ class StoredArray(storage.InStorage):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         """Read all of it into memory."""
         if copy is False:
-            raise ValueError(f"{self._source.name} is in storage: NumPy's array of it is a copy")
+            raise ArgumentError(
+                f"{self!r} is in storage, and an array of it is a copy",
+                mend="leave copy=False out",
+            )
         found = self._read((0,) * self.ndim, self.shape)
         return found if dtype is None else found.astype(dtype)
 
@@ -123,30 +126,38 @@ class StoredArray(storage.InStorage):
         return block
 
 
-def _blocks(index: Any, shape: tuple[int, ...]) -> tuple[list[tuple[int, int]], tuple[int, ...]]:
+def _blocks(index: Any, shape: Starts) -> tuple[list[tuple[int, int]], Starts]:
     """Return start and size along each axis, and the axes that integers take away."""
     items = list(index) if isinstance(index, tuple) else [index]
-    if Ellipsis in items:
-        place = items.index(Ellipsis)
+    places = [i for i, item in enumerate(items) if item is Ellipsis]
+    for place in places[:1]:
         items[place : place + 1] = [slice(None)] * (len(shape) - len(items) + 1)
     items += [slice(None)] * (len(shape) - len(items))
     if len(items) > len(shape):
-        raise IndexError(f"too many indices: {len(items)} for {len(shape)} axes")
-    parts, dropped = [], []
-    for axis, (item, size) in enumerate(zip(items, shape, strict=True)):
-        if isinstance(item, slice):
-            start, stop, step = item.indices(size)
-            if step != 1:
-                raise StorageError(
-                    f"a slice with step {step} of an array in storage",
-                    mend="slice with step 1, then take every such element of the result",
-                )
-            parts.append((start, max(0, stop - start)))
-        else:
-            place = range(size)[item]
-            parts.append((place, 1))
-            dropped.append(axis)
-    return parts, tuple(dropped)
+        raise ArrayIndexError(
+            f"{len(items)} indices for {len(shape)} axes", mend="give one for each axis, or fewer"
+        )
+    parts = [_part(item, size) for item, size in zip(items, shape, strict=True)]
+    dropped = tuple(i for i, item in enumerate(items) if not isinstance(item, slice))
+    return parts, dropped
+
+
+def _part(item: Any, size: int) -> tuple[int, int]:
+    """Return where an index begins, and how many elements it takes."""
+    if isinstance(item, slice):
+        start, stop, step = item.indices(size)
+        if step == 1:
+            return start, max(0, stop - start)
+    elif isinstance(item, int | np.integer) and not isinstance(item, bool):
+        if not -size <= item < size:
+            raise ArrayIndexError(
+                f"index {item} of an axis of {size} elements", mend="give a smaller index"
+            )
+        return int(item) % size, 1
+    raise ArrayIndexError(
+        f"{item!r} is no index of an array in storage",
+        mend="give integers and slices with step 1, and take what you want out of that",
+    )
 
 
 __all__ = ["StoredArray"]
