@@ -133,11 +133,46 @@ def test_it_cannot_be_written_to(tmp_path: Path) -> None:
 
 
 @pytest.mark.xla
+def test_memmaps_are_copied_where_programs_cannot_read(tmp_path: Path) -> None:
+    """On meshes, and in functions that are traced: as every array of NumPy's."""
+    x = points(100, 4)
+    mapped = _memmap(tmp_path, x, shape=x.shape)
+    mesh = tracer.sharding.make_mesh((1,), ("data",))
+    total = tracer.compile(lambda x: x.sum(0), mesh=mesh)
+    np.testing.assert_allclose(total(mapped), x.sum(0), rtol=1e-5)
+    outer = tracer.compile(lambda w: MEAN(mapped) * w)
+    np.testing.assert_allclose(outer(np.float32(2)), 2 * x.mean(0), rtol=1e-5)
+    with pytest.raises(tracer.UnsupportedError, match="in storage"):
+        total(tracer.open(mapped))
+
+
+@pytest.mark.xla
 def test_donating_it_means_nothing(tmp_path: Path) -> None:
     x = points(100)
     opened = stored(tmp_path, x)
     total = tracer.compile(lambda x: x.sum(), donate_argnums=0)
     assert total(opened) == total(opened) == pytest.approx(x.sum(), abs=1e-3)
+
+
+@pytest.mark.xla
+def test_places_may_be_beyond_31_bits() -> None:
+    class Long:
+        shape, dtype = (2**31 + 4096, 1024), np.dtype(np.uint8)
+
+        def __getitem__(self, index: Any) -> Any:
+            return np.zeros((index[0].stop - index[0].start, 1024), np.uint8)
+
+    compiled = tracer.compile(lambda x: x.max(0), memory_limit="4MB")
+    reads = [
+        node
+        for outer in compiled.graph(tracer.open(Long())).nodes
+        for body in outer.body_graphs
+        for node in body.nodes
+        if node.name == "read_stored"
+    ]
+    assert reads
+    for node in reads:
+        assert [str(type.dtype) for type in node.operand_types] == ["int32", "int64", "int64"]
 
 
 @pytest.mark.xla

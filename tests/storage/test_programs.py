@@ -99,6 +99,21 @@ def test_batches_are_read_as_they_are_needed() -> None:
     assert watched.rows_read == 30_000
 
 
+def test_columns_are_no_parts_of_their_own() -> None:
+    """They would be read row by row."""
+    watched = Watched(points())
+
+    def program(x: Any, i: Any) -> Any:
+        first = x[:, 0].sum() + x[100:2000, 1:3].sum()
+        return first + tracer.lax.dynamic_slice_in_dim(x, i, 2, 1).max()
+
+    x = watched.array
+    found = tracer.compile(program, memory_limit="30kB")(tracer.open(watched), 4)
+    expected = x[:, 0].sum() + x[100:2000, 1:3].sum() + x[:, 3:5].max()
+    assert found == pytest.approx(expected, rel=1e-3)
+    assert all(index[1] == slice(0, 5) for index in watched.read)
+
+
 def test_a_window_that_would_not_fit_is_moved_as_in_memory() -> None:
     x = points(50)
     window = tracer.compile(lambda x, i: tracer.lax.dynamic_slice(x, (i, 1), (20, 3)).sum(0))

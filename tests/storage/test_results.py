@@ -141,7 +141,7 @@ def _begun(folder: Path) -> subprocess.Popen[str]:
     assert process.stdout is not None
     assert process.stdout.readline() == "begins\n"
     deadline = time.monotonic() + 30
-    while not (folder / "out.partial.npy").exists() and time.monotonic() < deadline:
+    while not (folder / "out.npy.tracer-partial").exists() and time.monotonic() < deadline:
         time.sleep(0.01)
     return process
 

@@ -82,7 +82,9 @@ class CompiledFunction:
         """Run on arrays (or anything array-like); returns what the function returns."""
         try:
             if ACTIVE.stack:
-                return self._read(args, kwargs).inline()
+                statics = self._options.statics
+                call = read_call(self._function, statics, args, kwargs, reads_files=False)
+                return call.inline()
             if kwargs:
                 return self._call_nested(args, kwargs)
             try:
@@ -170,7 +172,18 @@ class CompiledFunction:
             raise twice from None
 
     def _read(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
-        return read_call(self._function, self._options.statics, args, kwargs)
+        call = read_call(self._function, self._options.statics, args, kwargs)
+        if not call.stored or self._can_read_files:
+            return call
+        return read_call(self._function, self._options.statics, args, kwargs, reads_files=False)
+
+    @property
+    def _can_read_files(self) -> bool:
+        """Tell whether programs can call Python while they run."""
+        if self._options.spread is not None:
+            return False
+        device = lowering.find_device(self._options.device)
+        return lowering.target_of(device).kernels.host_calls
 
     @property
     def _name(self) -> str:

@@ -157,8 +157,13 @@ def read_call(
     statics: Statics,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
+    *,
+    reads_files: bool = True,
 ) -> Call:
     """Flatten the arguments of a call.
+
+    Arrays of NumPy and others whose data is in files are read by the program if `reads_files`,
+    and before it otherwise.
 
     Raises
     ------
@@ -169,7 +174,9 @@ def read_call(
     """
     arguments, values = statics.split(args, kwargs)
     paths, found, structure = tree.flatten_with_paths(arguments)
-    stored = [in_storage(leaf) for leaf in found]
+    stored = [
+        in_storage(leaf) if reads_files or isinstance(leaf, StoredArray) else None for leaf in found
+    ]
     read = [
         _leaf(path, leaf if kept is None else kept)
         for path, leaf, kept in zip(paths, found, stored, strict=True)

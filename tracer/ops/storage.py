@@ -31,6 +31,8 @@ _SLOWER = 32
 """Times as long as reading memory; by this the planner prefers few passes over a file."""
 _LEAST_RUN = 1 << 20
 """Bytes side by side from which on it is no loss to read a part of them."""
+PLACE = np.dtype(np.int64)
+"""Of the places where blocks begin: files have axes of more than 2**31 elements."""
 _COUNT = ShapeDtype((), np.int64)
 Shape = tuple[int, ...]
 
@@ -68,7 +70,7 @@ def _lower(b: Any, types: Types, *operands: Any, shape: Shape, **_: Any) -> Any:
     return b.host_call(types, operands, reader, has_effect=False, stop=reader.stop)
 
 
-def _kept_axes(whole: Shape, dtype: np.dtype[Any]) -> frozenset[Label]:
+def kept_axes(whole: Shape, dtype: np.dtype[Any]) -> frozenset[Label]:
     """Return the axes that are not cut: the inner ones of short rows.
 
     Elements are stored by rows: a part of each of many short rows is read row by row.
@@ -83,7 +85,7 @@ def _kept_axes(whole: Shape, dtype: np.dtype[Any]) -> frozenset[Label]:
 
 def _axes(operands: Types, results: Types, *, whole: Shape, **_: Any) -> AxisRule:
     axes = tuple(range(len(whole)))
-    kept = _kept_axes(whole, results[0].dtype)
+    kept = kept_axes(whole, results[0].dtype)
     return AxisRule(((),) * len(operands), (axes,), whole=kept)
 
 
@@ -92,8 +94,8 @@ def _slice(
 ) -> Any:
     handle, *starts = operands
     axis = chunk.result_axis
-    places = starts or [helpers.scalar(0, handle.dtype)] * len(shape)
-    places[axis] = ops.add(places[axis], helpers.convert(chunk.start, handle.dtype))
+    places = starts or [helpers.scalar(0, PLACE)] * len(shape)
+    places[axis] = ops.add(places[axis], helpers.convert(chunk.start, PLACE))
     shape = (*shape[:axis], chunk.size, *shape[axis + 1 :])
     return ops.read_stored(handle, *places, shape=shape, whole=whole, dtype=dtype)
 
@@ -171,7 +173,7 @@ class _Writer:
 
 
 def _write_axes(operands: Types, results: Types, *, whole: Shape) -> AxisRule:
-    axes, kept = tuple(range(len(whole))), _kept_axes(whole, operands[1].dtype)
+    axes, kept = tuple(range(len(whole))), kept_axes(whole, operands[1].dtype)
     added: dict[Label, str] = {axis: "add" for axis in axes if axis not in kept}
     starts = ((),) * (len(operands) - 2)
     return AxisRule(((), axes, *starts), ((),), reduced=added, whole=kept)
@@ -179,9 +181,9 @@ def _write_axes(operands: Types, results: Types, *, whole: Shape) -> AxisRule:
 
 def _write_slice(operands: tuple[Value, ...], chunk: Chunk, *, whole: Shape) -> Any:
     handle, block, *starts = operands
-    places = starts or [helpers.scalar(0, handle.dtype)] * len(whole)
+    places = starts or [helpers.scalar(0, PLACE)] * len(whole)
     axis = chunk.rule.operands[1].index(chunk.label)
-    places[axis] = ops.add(places[axis], helpers.convert(chunk.start, handle.dtype))
+    places[axis] = ops.add(places[axis], helpers.convert(chunk.start, PLACE))
     return ops.write_stored(handle, block, *places, whole=whole)
 
 
@@ -208,4 +210,4 @@ write_stored: Op = Op(
     batch=_batch_write,
 )
 
-__all__ = ["read_stored", "write_stored"]
+__all__ = ["PLACE", "kept_axes", "read_stored", "write_stored"]

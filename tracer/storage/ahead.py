@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import mmap
 import threading
 import weakref
 from collections.abc import Callable
@@ -14,14 +16,24 @@ import numpy as np
 from tracer.storage.sources import Array
 
 Starts: TypeAlias = tuple[int, ...]
+_LEAST_PAGES = 1 << 16
+"""Bytes of a block from which on it has pages of its own."""
+
+
+def space(shape: Starts, dtype: np.dtype[Any]) -> Array:
+    """Return memory for a block, by pages of its own: the system has them back when it is dropped.
+
+    The heap keeps what is freed, and each thread has one.
+    """
+    size = math.prod(shape)
+    if size * dtype.itemsize < _LEAST_PAGES:
+        return np.empty(shape, dtype)
+    pages = mmap.mmap(-1, size * dtype.itemsize)
+    return np.frombuffer(pages, dtype, size).reshape(shape)
 
 
 class Buffers:
-    """Memory for blocks, used again once the program has copied what it was given.
-
-    New memory for each block would be cleared by the system, and that of other threads kept by
-    their heaps.
-    """
+    """Memory for blocks, used again once the program has copied what it was given."""
 
     def __init__(self) -> None:
         self._free: list[Array] = []
@@ -30,7 +42,7 @@ class Buffers:
     def take(self, shape: Starts, dtype: np.dtype[Any]) -> Array:
         """Return memory for a block."""
         self._is_over = False
-        return self._free.pop() if self._free else np.empty(shape, dtype)
+        return self._free.pop() if self._free else space(shape, dtype)
 
     def lent(self, block: Array, *, is_last: bool) -> Array:
         """Return a view of a block; when the view is dropped, the memory is free again.
@@ -100,4 +112,4 @@ def begun(work: Callable[[], Any]) -> Future[Any]:
     return future
 
 
-__all__ = ["Buffers", "Progress", "Starts", "begun", "following_block"]
+__all__ = ["Buffers", "Progress", "Starts", "begun", "following_block", "space"]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tracer.ir import ShapeDtype, storage
-from tracer.storage.ahead import begun
+from tracer.storage.ahead import begun, space
 from tracer.storage.sources import Array
 from tracer.storage.targets import Result
 
@@ -27,16 +27,21 @@ class Sink:
         self.result = Result(path, type.shape, type.dtype)
         self._lock = threading.Lock()
         self._pending: Future[Any] | None = None
+        self._spare = self._last = np.empty((0,), self.dtype)
 
     def read(self, starts: tuple[int, ...], shape: tuple[int, ...], reader: object) -> Array:
         """Refuse: a result is written only."""
         raise NotImplementedError
 
     def write(self, starts: tuple[int, ...], block: Array) -> None:
-        """Write a copy of a block, after the one before it."""
-        own = np.array(block)
+        """Write a copy of a block, after the one before it. Two buffers take turns."""
         with self._lock:
+            own = (
+                self._spare if self._spare.shape == block.shape else space(block.shape, block.dtype)
+            )
+            own[...] = block
             self._wait()
+            self._spare, self._last = self._last, own
             self._pending = begun(lambda: self.result.put(starts, own))
 
     def _wait(self) -> None:

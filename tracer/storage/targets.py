@@ -126,7 +126,7 @@ class Result:
     """
 
     def __init__(self, path: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-        self.path, self.partial = path, path.with_name(f"{path.stem}.partial{path.suffix}")
+        self.path, self.partial = path, path.with_name(f"{path.name}.tracer-partial")
         if path.suffix.lower() not in _KINDS:
             raise StorageError(
                 f"{path} has no ending of a format that results are written in",
@@ -134,7 +134,7 @@ class Result:
             )
         if path.exists():
             raise StorageError(f"{path} exists", mend="remove it, or choose another path")
-        self._lock = path.with_name(f"{path.name}.lock")
+        self._lock = path.with_name(f"{path.name}.tracer-lock")
         self._held, self._is_held = _held(self._lock, path), True
         try:
             _remove(self.partial)
