@@ -164,6 +164,22 @@ def cost(operands: Types, results: Types, **params: Any) -> Cost:
     return Cost(flops, moved, scratch, product_flops=flops, calls=calls)
 
 
+def is_depthwise(p: Parameters, lhs: ShapeDtype, rhs: ShapeDtype) -> bool:
+    """Tell whether each feature has a kernel of its own, and makes one feature."""
+    outputs, inputs, *_ = p.sizes(rhs, p.rhs_axes)
+    return inputs == 1 and outputs == p.feature_group_count and p.batch_group_count == 1
+
+
+def is_depthwise_gradient(p: Parameters, lhs: ShapeDtype, rhs: ShapeDtype) -> bool:
+    """Tell whether it is the gradient of a depthwise convolution for its kernel.
+
+    There features and batch have exchanged their roles.
+    """
+    groups = p.batch_group_count
+    is_alone = p.sizes(lhs, p.lhs_axes)[0] == p.sizes(rhs, p.rhs_axes)[0] == groups
+    return is_alone and groups > 1 and max(p.lhs_dilation, default=1) == 1
+
+
 def _windows(p: Parameters, rhs: ShapeDtype, result: ShapeDtype) -> int:
     """Return the elements of one row for every place of the result, all that its window covers."""
     features = max(1, p.sizes(rhs, p.rhs_axes)[0])

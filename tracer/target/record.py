@@ -152,6 +152,10 @@ class Kernels:
     direct_features : int
         Features of a group up to which the compiler's plain loops beat the library, which takes
         group by group.
+    depthwise_window : int
+        Places of a window up to which a depthwise convolution is a sum over them; 0: never.
+    unpadded_window : int
+        Of those, up to which no zeros are stored around the array: every term chooses.
     expanded_exponentials : bool
         Exponentials of double precision are written out as polynomials.
     stored_fills : bool
@@ -174,6 +178,8 @@ class Kernels:
     integer_sorts: float = 4096
     convolutions_by_library: bool = True
     direct_features: int = 4
+    depthwise_window: int = 49
+    unpadded_window: int = 16
     expanded_exponentials: bool = True
     stored_fills: bool = True
     least_barrier_bytes: int = LEAST_BARRIER_BYTES
@@ -206,6 +212,7 @@ ACCELERATOR_KERNELS = Kernels(
     packed_extremes=False,
     top_k_in_stages=False,
     convolutions_by_library=False,
+    depthwise_window=0,
     expanded_exponentials=False,
     stored_fills=False,
     lanes=False,
