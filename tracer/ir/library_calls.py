@@ -126,6 +126,29 @@ class ConvolutionCall:
 
 
 @dataclass(frozen=True)
+class DepthwiseCall:
+    """A depthwise convolution, which a device may compute as a sum over the window's places.
+
+    Attributes
+    ----------
+    places : int
+        Of the window.
+    padded, copied : int
+        Bytes of the array with its padding, 0 where it has none, and of the copies that plain loops
+        take besides.
+    is_summed, may_choose : bool
+        Whether a sum is faster than plain loops, and whether its terms may choose between elements
+        and padding.
+    """
+
+    places: int
+    padded: int
+    copied: int
+    is_summed: bool
+    may_choose: bool
+
+
+@dataclass(frozen=True)
 class SelectionCall:
     """The `k` largest of each of `rows` of `size` elements.
 
@@ -160,11 +183,14 @@ class ReductionCall:
         Of the operand, and which of them are reduced.
     itemsize : int
         Bytes of a partial result.
+    count : int
+        How many of them run side by side.
     """
 
     shape: tuple[int, ...]
     axes: tuple[int, ...]
     itemsize: int
+    count: int = 1
 
 
 @dataclass(frozen=True)
@@ -186,6 +212,7 @@ LibraryCall = (
     | TriangleCall
     | PanelCall
     | ConvolutionCall
+    | DepthwiseCall
     | SelectionCall
     | ReductionCall
     | SortCall
@@ -193,6 +220,7 @@ LibraryCall = (
 
 __all__ = [
     "ConvolutionCall",
+    "DepthwiseCall",
     "LibraryCall",
     "PanelCall",
     "ProductCall",

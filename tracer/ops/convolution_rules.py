@@ -12,7 +12,7 @@ import numpy as np
 from tracer import ops
 from tracer.errors import ArgumentError, ShapeError
 from tracer.ir import AxisRule, Cost, Label, ShapeDtype, Value
-from tracer.ir.library_calls import ConvolutionCall
+from tracer.ir.library_calls import ConvolutionCall, DepthwiseCall, ReductionCall
 from tracer.ir.op import Types
 from tracer.ops.rules import is_float, moved_bytes, own_label, require_kind, require_same_dtypes
 from tracer.ops.window import Pairs, Sizes, Windows, dilated
@@ -158,8 +158,16 @@ def cost(operands: Types, results: Types, **params: Any) -> Cost:
     lhs, rhs = operands
     terms = results[0].size * rhs.size // max(1, p.sizes(rhs, p.rhs_axes)[0])
     flops = (8 if lhs.dtype.kind == "c" else 2) * terms
-    scratch = _copies(p, lhs, rhs, results[0])
     moved = moved_bytes(operands, results)
+    if is_float(lhs.dtype) and is_depthwise_gradient(p, lhs, rhs):
+        axes = tuple(sorted({*range(lhs.ndim)} - {p.lhs_axes[0]}))
+        places = results[0].size // max(1, lhs.shape[p.lhs_axes[0]])
+        stages = ReductionCall(lhs.shape, axes, max(4, lhs.dtype.itemsize), places)
+        return Cost(flops, moved, product_flops=flops, calls=(stages,))
+    if is_float(lhs.dtype) and p.groups > 1 and is_depthwise(p, lhs, rhs):
+        sums = (depthwise_call(p, lhs, rhs, results[0]),)
+        return Cost(flops, moved, product_flops=flops, calls=sums)
+    scratch = _copies(p, lhs, rhs, results[0])
     calls = _calls(p, lhs, rhs, results[0])
     return Cost(flops, moved, scratch, product_flops=flops, calls=calls)
 
@@ -178,6 +186,31 @@ def is_depthwise_gradient(p: Parameters, lhs: ShapeDtype, rhs: ShapeDtype) -> bo
     groups = p.batch_group_count
     is_alone = p.sizes(lhs, p.lhs_axes)[0] == p.sizes(rhs, p.rhs_axes)[0] == groups
     return is_alone and groups > 1 and max(p.lhs_dilation, default=1) == 1
+
+
+def depthwise_call(
+    p: Parameters, lhs: ShapeDtype, rhs: ShapeDtype, result: ShapeDtype
+) -> DepthwiseCall:
+    """Return what a target has to know of a depthwise convolution of floats.
+
+    With the features last, plain loops of up to float32 are as fast as a sum; elements with zeros
+    in between they skip, and a library takes what has one feature. With strides a compiler stores
+    every term that chooses, and it computes terms of bfloat16 one by one.
+    """
+    windows = p.windows(rhs)
+    is_dilated = max(p.lhs_dilation, default=1) > 1
+    is_padded = is_dilated or any(end > 0 for ends in p.padding for end in ends)
+    is_last = p.lhs_axes[1] == len(p.lhs_axes) - 1
+    is_wide = lhs.dtype.itemsize > 4
+    batch, features, *sizes = p.sizes(lhs, p.lhs_axes)
+    padded = lhs.dtype.itemsize * batch * features * math.prod(windows.padded_sizes(sizes))
+    return DepthwiseCall(
+        windows.size,
+        padded if is_padded else 0,
+        _copies(p, lhs, rhs, result),
+        is_wide or not (is_last or is_dilated or p.groups == 1),
+        max(p.window_strides, default=1) == 1 and not is_dilated and lhs.dtype.kind != "V",
+    )
 
 
 def _windows(p: Parameters, rhs: ShapeDtype, result: ShapeDtype) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 
 from tracer.ir.library_calls import (
     ConvolutionCall,
+    DepthwiseCall,
     LibraryCall,
     PanelCall,
     ProductCall,
@@ -186,6 +187,20 @@ class Kernels:
     lanes: bool = True
     host_calls: bool = True
 
+    def is_summed(self, call: DepthwiseCall) -> bool:
+        """Tell whether a depthwise convolution is a sum over the places of its window."""
+        return call.is_summed and call.places <= self.depthwise_window
+
+    def is_padded(self, call: DepthwiseCall) -> bool:
+        """Tell whether such a sum reads an array that is stored with its padding."""
+        return call.padded > 0 and not (call.may_choose and call.places <= self.unpadded_window)
+
+    def depthwise_bytes(self, call: DepthwiseCall) -> int:
+        """Return what a depthwise convolution stores besides operands and result."""
+        if self.is_summed(call):
+            return call.padded * self.is_padded(call)
+        return call.padded + call.copied
+
 
 @dataclass(frozen=True)
 class Broadcasts:
@@ -291,7 +306,10 @@ class Target:
             return ProductMemory(self.selection.work(call).alive_bytes, 0, 0)
         if isinstance(call, ReductionCall):
             rules = self.reductions
-            return ProductMemory(0 if rules is None else rules.partial_bytes(call), 0, 0)
+            partial = 0 if rules is None else rules.partial_bytes(call)
+            return ProductMemory(call.count * partial, 0, 0)
+        if isinstance(call, DepthwiseCall):
+            return ProductMemory(self.kernels.depthwise_bytes(call), 0, 0)
         if isinstance(call, SortCall):
             is_copied = call.size >= self.kernels.integer_sorts
             return ProductMemory(call.nbytes if is_copied else 0, 0, 0)

@@ -27,7 +27,12 @@ import numpy as np
 from tracer import ops
 from tracer.ir import Builder, Graph, Node, Value, rebuild
 from tracer.ops import helpers
-from tracer.ops.convolution_rules import Parameters, is_depthwise, is_depthwise_gradient
+from tracer.ops.convolution_rules import (
+    Parameters,
+    depthwise_call,
+    is_depthwise,
+    is_depthwise_gradient,
+)
 from tracer.ops.rules import is_float
 from tracer.optimizer.legalize.writer import stored, wide_dtype
 from tracer.optimizer.passes import Pass, PassLog
@@ -54,9 +59,13 @@ def _summed(kernels: Kernels, graph: Graph, log: PassLog) -> Graph:
         if p.window_reversal or any(0 in type.shape for type in types):
             return None
         form = _Depthwise(p, *operands, node.types[0].shape)
-        if is_depthwise(p, *node.operand_types) and form.is_faster(kernels):
+        if is_depthwise(p, *node.operand_types):
+            call = depthwise_call(p, *types)
+            if not kernels.is_summed(call):
+                return None
             log.applied.append(f"convolution to {node.types[0]}")
-            return (form.sum_of_windows(kernels),)
+            form = form.with_padding_stored() if kernels.is_padded(call) else form
+            return (form.sum_of_windows(),)
         places = math.prod(p.sizes(node.types[0], p.result_axes)[2:])
         if is_depthwise_gradient(p, *node.operand_types) and places <= kernels.depthwise_window:
             log.applied.append(f"gradient of a kernel {node.types[0]}")
@@ -109,43 +118,15 @@ class _Depthwise:
         """The array's axes along which the window slides."""
         return self.p.lhs_axes[2:]
 
-    @property
-    def is_padded(self) -> bool:
-        """Whether windows see anything but elements."""
-        return bool(np.any(np.array(self.p.padding) > 0)) or self.is_dilated
-
-    @property
-    def is_dilated(self) -> bool:
-        """Whether there are zeros between the array's elements."""
-        return max(self.p.lhs_dilation, default=1) > 1
-
-    def is_faster(self, kernels: Kernels) -> bool:
-        """Tell whether a sum beats the device's own loops, and the library."""
-        if math.prod(self.places) > kernels.depthwise_window:
-            return False
-        is_last = self.p.lhs_axes[1] == len(self.p.lhs_axes) - 1
-        is_alone = self.p.feature_group_count == 1
-        return self.x.dtype.itemsize > 4 or not (is_last or is_alone or self.is_dilated)
-
-    def sum_of_windows(self, kernels: Kernels) -> Value:
+    def sum_of_windows(self) -> Value:
         """Write the sum over the window's places; the result is stored, as a convolution's is."""
-        if self.is_padded and not self._can_choose(kernels):
-            return self._with_padding_stored().sum_of_windows(kernels)
         x = _held(self.x)
         terms = (self._term(x, place) for place in np.ndindex(*self.places))
         total = helpers.convert(reduce(ops.add, terms), self.x.dtype)
         return stored(_ordered(total, self.p.lhs_axes, self.p.result_axes))
 
-    def _can_choose(self, kernels: Kernels) -> bool:
-        """Tell whether terms choose between elements and zeros, so that padding is not stored.
-
-        With strides the compiler stores every term, and it computes bfloat16 one by one.
-        """
-        is_bfloat = self.x.dtype.kind == "V"
-        is_plain = max(self.p.window_strides, default=1) == 1 and not (is_bfloat or self.is_dilated)
-        return is_plain and math.prod(self.places) <= kernels.unpadded_window
-
-    def _with_padding_stored(self) -> _Depthwise:
+    def with_padding_stored(self) -> _Depthwise:
+        """Return the same of the array with the zeros around it, and between its elements."""
         low, high, interior = ([0] * len(self.x.shape) for _ in range(3))
         rows = zip(self.spatial, self.p.padding, self.p.lhs_dilation, strict=True)
         for axis, (before, behind), step in rows:
