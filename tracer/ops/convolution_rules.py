@@ -206,7 +206,7 @@ def depthwise_call(
     padded = lhs.dtype.itemsize * batch * features * math.prod(windows.padded_sizes(sizes))
     return DepthwiseCall(
         windows.size,
-        padded if is_padded else 0,
+        padded if is_padded and (is_wide or not is_dilated) else 0,
         _copies(p, lhs, rhs, result),
         is_wide or not (is_last or is_dilated or p.groups == 1),
         max(p.window_strides, default=1) == 1 and not is_dilated and lhs.dtype.kind != "V",

@@ -155,6 +155,8 @@ class Kernels:
         group by group.
     depthwise_window : int
         Places of a window up to which a depthwise convolution is a sum over them; 0: never.
+    depthwise_gradient_window : int
+        The same of the gradient for its kernel, a sum of products for each place.
     unpadded_window : int
         Of those, up to which no zeros are stored around the array: every term chooses.
     expanded_exponentials : bool
@@ -179,7 +181,8 @@ class Kernels:
     integer_sorts: float = 4096
     convolutions_by_library: bool = True
     direct_features: int = 4
-    depthwise_window: int = 49
+    depthwise_window: int = 25
+    depthwise_gradient_window: int = 49
     unpadded_window: int = 16
     expanded_exponentials: bool = True
     stored_fills: bool = True
@@ -228,6 +231,7 @@ ACCELERATOR_KERNELS = Kernels(
     top_k_in_stages=False,
     convolutions_by_library=False,
     depthwise_window=0,
+    depthwise_gradient_window=0,
     expanded_exponentials=False,
     stored_fills=False,
     lanes=False,

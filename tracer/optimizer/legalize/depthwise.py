@@ -67,7 +67,10 @@ def _summed(kernels: Kernels, graph: Graph, log: PassLog) -> Graph:
             form = form.with_padding_stored() if kernels.is_padded(call) else form
             return (form.sum_of_windows(),)
         places = math.prod(p.sizes(node.types[0], p.result_axes)[2:])
-        if is_depthwise_gradient(p, *node.operand_types) and places <= kernels.depthwise_window:
+        if (
+            is_depthwise_gradient(p, *node.operand_types)
+            and places <= kernels.depthwise_gradient_window
+        ):
             log.applied.append(f"gradient of a kernel {node.types[0]}")
             return (form.sums_of_products(),)
         return None
