@@ -58,7 +58,8 @@ def _summed(kernels: Kernels, graph: Graph, log: PassLog) -> Graph:
         p = Parameters(**node.params)
         if p.window_reversal or any(0 in type.shape for type in types):
             return None
-        form = _Depthwise(p, *operands, node.types[0].shape)
+        x, kernel = operands
+        form = _Depthwise(p, x, kernel, node.types[0].shape)
         if is_depthwise(p, *node.operand_types):
             call = depthwise_call(p, *types)
             if not kernels.is_summed(call):
