@@ -133,17 +133,20 @@ class DepthwiseCall:
     ----------
     places : int
         Of the window.
-    padded, copied : int
-        Bytes of the array with its padding, 0 where it has none, and of the copies that plain loops
-        take besides.
+    itemsize, elements : int
+        Of the result.
+    padded, by_loops : int
+        Bytes of the array with its padding, 0 where it has none, and of all that plain loops store.
     is_summed, may_choose : bool
         Whether a sum is faster than plain loops, and whether its terms may choose between elements
         and padding.
     """
 
     places: int
+    itemsize: int
+    elements: int
     padded: int
-    copied: int
+    by_loops: int
     is_summed: bool
     may_choose: bool
 
@@ -183,14 +186,34 @@ class ReductionCall:
         Of the operand, and which of them are reduced.
     itemsize : int
         Bytes of a partial result.
-    count : int
-        How many of them run side by side.
     """
 
     shape: tuple[int, ...]
     axes: tuple[int, ...]
     itemsize: int
-    count: int = 1
+
+
+@dataclass(frozen=True)
+class DepthwiseGradientCall:
+    """The gradient of a depthwise convolution for its kernel.
+
+    Attributes
+    ----------
+    places, features : int
+        Of the kernel.
+    products : ReductionCall
+        For one of its places the sum of products.
+    library : ConvolutionCall or None
+        What it is otherwise.
+    copied : int
+        Bytes that are copied then.
+    """
+
+    places: int
+    features: int
+    products: ReductionCall
+    library: ConvolutionCall | None
+    copied: int
 
 
 @dataclass(frozen=True)
@@ -213,6 +236,7 @@ LibraryCall = (
     | PanelCall
     | ConvolutionCall
     | DepthwiseCall
+    | DepthwiseGradientCall
     | SelectionCall
     | ReductionCall
     | SortCall
@@ -221,6 +245,7 @@ LibraryCall = (
 __all__ = [
     "ConvolutionCall",
     "DepthwiseCall",
+    "DepthwiseGradientCall",
     "LibraryCall",
     "PanelCall",
     "ProductCall",

@@ -12,13 +12,15 @@ import pytest
 
 import tracer
 from tests.optimizer.graphs import apply, evaluated, ops_of
-from tracer import lax
+from tracer import ShapeDtype, lax
 from tracer.errors import TracerError
 from tracer.ir import Graph
 from tracer.optimizer.legalize.depthwise import depthwise_sums_pass
 from tracer.target import DEFAULT_TARGET
 
 PASS = depthwise_sums_pass(DEFAULT_TARGET)
+KERNELS = replace(DEFAULT_TARGET.kernels, narrow_depthwise_elements=0)
+OF_ALL_SIZES = depthwise_sums_pass(replace(DEFAULT_TARGET, kernels=KERNELS))
 FIRST, LAST = ("NCHW", "OIHW", "NCHW"), ("NHWC", "HWIO", "NHWC")
 
 
@@ -63,11 +65,12 @@ def test_a_small_window_is_a_sum_of_terms_that_choose() -> None:
         ("float32", 3, {"window_strides": (2, 2)}),
         (ml_dtypes.bfloat16, 3, {}),
         ("float64", 3, {"lhs_dilation": (2, 2), "padding": ((1, 1), (1, 1))}),
+        ("float64", 7, {}),
     ],
-    ids=["25 places", "strides", "bfloat16", "spread"],
+    ids=["25 places", "strides", "bfloat16", "spread", "49 places"],
 )
 def test_otherwise_the_padding_is_stored_once(dtype: Any, k: int, changed: Any) -> None:
-    names = ops_of(apply(PASS, graph_of(FIRST, dtype, k, **changed))[0])
+    names = ops_of(apply(OF_ALL_SIZES, graph_of(FIRST, dtype, k, **changed))[0])
     assert names.count("pad") == 1
     assert names.count("optimization_barrier") == 2
 
@@ -93,6 +96,18 @@ def test_computed_operands_are_stored() -> None:
 )
 def test_what_plain_loops_compute_as_fast_stays(graph: Graph) -> None:
     assert apply(PASS, graph)[0] is graph
+
+
+@pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, np.float16], ids=["bfloat16", "float16"])
+def test_of_16_bits_large_ones_with_small_windows_are_sums(dtype: Any) -> None:
+    """Others took up to 2.4 times as long."""
+
+    def is_summed(rows: int, k: int) -> bool:
+        types = ShapeDtype((1, 6, rows, 160), dtype), ShapeDtype((6, 1, k, k), dtype)
+        return bool(apply(PASS, tracer.make_graph(depthwise())(*types))[1].applied)
+
+    assert [is_summed(rows, 3) for rows in (136, 137)] == [False, True]
+    assert not is_summed(137, 5)
 
 
 def test_groups_of_several_features_stay() -> None:
@@ -157,7 +172,7 @@ def test_values_and_gradients_of_random_shapes(seed: int) -> None:
             continue
         g = rng.integers(-3, 4, out.shape).astype(x.dtype)
         graph = tracer.make_graph(gradients(f))(x, w, g)
-        after, log = apply(PASS, graph)
+        after, log = apply(OF_ALL_SIZES, graph)
         acted += bool(log.applied)
         for found, wanted in zip(evaluated(after, x, w, g), evaluated(graph, x, w, g), strict=True):
             assert found.dtype == wanted.dtype
@@ -183,3 +198,30 @@ def test_compiled_and_predicted(dtype: str, k: int) -> None:
     padded = math.prod((2, 6, 64 + k - 1, 64 + k - 1)) * x.itemsize if k == 5 else 0
     assert abs(plan.peak_bytes - plan.compiled_bytes) < 0.02 * plan.compiled_bytes
     assert abs(plan.compiled_bytes - (2 * x.nbytes + w.nbytes + padded)) < 20_000
+
+
+SIZES = [(2, 32, 56, 3), (4, 64, 28, 5), (1, 256, 14, 3)]
+
+
+@pytest.mark.xla
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("dtype", ["float32", "float64", ml_dtypes.bfloat16])
+@pytest.mark.parametrize("layout", [FIRST, LAST], ids=["first", "last"])
+def test_bytes_are_predicted(layout: tuple[str, str, str], dtype: Any, stride: int) -> None:
+    """Of values and both gradients; kernel gradients of 16 bits store their sums in 32."""
+    for batch, features, size, k in SIZES:
+        f = depthwise(layout, window_strides=(stride, stride), feature_group_count=features)
+        sizes = {"N": batch, "C": features, "H": size, "W": size}
+        of_kernel = {"O": features, "I": 1, "H": k, "W": k}
+        of_result = sizes | {"H": size // stride, "W": size // stride}
+        x, w, g = (
+            ShapeDtype([all_sizes[c] for c in letters], dtype)
+            for letters, all_sizes in zip(layout, (sizes, of_kernel, of_result), strict=True)
+        )
+        plans = [tracer.compile(f).plan(x, w)]
+        for place in (0, 1):
+            program = lambda x, w, g, f=f, place=place: tracer.vjp(f, x, w)[1](g)[place]
+            plans.append(tracer.compile(program).plan(x, w, g))
+        ratios = [plan.peak_bytes / plan.compiled_bytes for plan in plans]
+        assert min(ratios) > 0.95
+        assert max(ratios) < (1.05 if dtype in ("float32", "float64") else 1.1)
