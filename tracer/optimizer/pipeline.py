@@ -587,8 +587,9 @@ TABLE: tuple[PassEntry, ...] = (
         exact="no: order of sums",
         make=lambda c: depthwise_sums_pass(c.options.machine),
         when=(
-            "on CPUs, for windows of up to 25 places, gradients of up to 49; not of up to float32 "
-            "where the features are last; operations on arrays one by one, too"
+            "on CPUs, for windows of up to 25 places, of float64 and gradients for kernels up to "
+            "49; with the features last only float64 and gradients; of 16 bits up to 16 places and "
+            "from 131,072 results on; operations on arrays one by one, too"
         ),
         condition=lambda c: c.options.machine.kernels.depthwise_window > 0,
     ),
