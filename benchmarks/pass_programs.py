@@ -66,6 +66,13 @@ def chamfer(x: Any, y: Any) -> Any:
     return d.min(1).mean() + d.min(0).mean()
 
 
+def depthwise(x: Any, kernel: Any) -> Any:
+    """Return the loss of a depthwise convolution, features in front."""
+    features = kernel.shape[0]
+    y = tracer.lax.conv_general_dilated(x, kernel, (1, 1), "SAME", feature_group_count=features)
+    return (y**2).sum()
+
+
 def normalised_kernel(x: Any) -> Any:
     """Return sums of a kernel matrix that is divided by the roots of its diagonal."""
     k = tnp.exp(-((x[:, None] - x[None]) ** 2).sum(-1))
@@ -111,6 +118,9 @@ PASS_PROGRAMS: Mapping[str, LimitedProgram] = {
         deep_network, lambda rng: (*normal((2000, 128))(rng), list(_small(*[(128, 128)] * 8))), 0.5
     ),
     "Chamfer, gradient": LimitedProgram(tracer.grad(chamfer), normal((2000, 3), (2500, 3)), 1 / 50),
+    "depthwise convolution, gradient": LimitedProgram(
+        tracer.grad(depthwise, argnums=(0, 1)), normal((8, 64, 56, 56), (64, 1, 3, 3))
+    ),
     "sort of 1,000,000": LimitedProgram(tnp.sort, normal((1_000_000,))),
     "inner product of 2,000,000": LimitedProgram(tnp.vdot, normal((2_000_000,), (2_000_000,))),
 }

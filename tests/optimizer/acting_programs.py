@@ -154,6 +154,10 @@ def _long_scan(start: Any) -> Any:
     return (tracer.scan(step, start, None, length=2000)[0] ** 2).sum()
 
 
+def _depthwise(x: Any, kernel: Any) -> Any:
+    return tracer.lax.conv_general_dilated(x, kernel, (1, 1), "SAME", feature_group_count=4)
+
+
 def _limit(megabytes: float, **options: Any) -> dict[str, Any]:
     return {"memory_limit": int(megabytes * 1e6), **options}
 
@@ -211,6 +215,7 @@ ACTING: dict[str, Acting] = {
     ),
     "sum-inner-products": Acting(tnp.vdot, ((300, 400), (300, 400)), options={"split": "never"}),
     "lay-out-products": Acting(lambda x, w: tnp.tanh(x @ w).T @ x, ((2000, 64), (64, 32))),
+    "sum-depthwise-windows": Acting(_depthwise, ((2, 4, 16, 16), (4, 1, 3, 3))),
     "solve-by-blocks": Acting(
         lambda a, b: solve_triangular(a, b, lower=True), ((600, 600), (600,))
     ),

@@ -126,6 +126,32 @@ class ConvolutionCall:
 
 
 @dataclass(frozen=True)
+class DepthwiseCall:
+    """A depthwise convolution, which a device may compute as a sum over the window's places.
+
+    Attributes
+    ----------
+    places : int
+        Of the window.
+    itemsize, elements : int
+        Of the result.
+    padded, by_loops : int
+        Bytes of the array with its padding, 0 where it has none, and of all that plain loops store.
+    is_summed, may_choose : bool
+        Whether a sum is faster than plain loops, and whether its terms may choose between elements
+        and padding.
+    """
+
+    places: int
+    itemsize: int
+    elements: int
+    padded: int
+    by_loops: int
+    is_summed: bool
+    may_choose: bool
+
+
+@dataclass(frozen=True)
 class SelectionCall:
     """The `k` largest of each of `rows` of `size` elements.
 
@@ -168,6 +194,29 @@ class ReductionCall:
 
 
 @dataclass(frozen=True)
+class DepthwiseGradientCall:
+    """The gradient of a depthwise convolution for its kernel.
+
+    Attributes
+    ----------
+    places, features : int
+        Of the kernel.
+    products : ReductionCall
+        For one of its places the sum of products.
+    library : ConvolutionCall or None
+        What it is otherwise.
+    copied : int
+        Bytes that are copied then.
+    """
+
+    places: int
+    features: int
+    products: ReductionCall
+    library: ConvolutionCall | None
+    copied: int
+
+
+@dataclass(frozen=True)
 class SortCall:
     """A sort of one array of floats, which a device may do over integers.
 
@@ -186,6 +235,8 @@ LibraryCall = (
     | TriangleCall
     | PanelCall
     | ConvolutionCall
+    | DepthwiseCall
+    | DepthwiseGradientCall
     | SelectionCall
     | ReductionCall
     | SortCall
@@ -193,6 +244,8 @@ LibraryCall = (
 
 __all__ = [
     "ConvolutionCall",
+    "DepthwiseCall",
+    "DepthwiseGradientCall",
     "LibraryCall",
     "PanelCall",
     "ProductCall",

@@ -162,7 +162,8 @@ SETTINGS: dict[str, Setting] = {
             "barrier",
             "what passes order, recompute or store (docs/passes.md), and checkpoint",
             "XLA would merge what is recomputed, and run in another order",
-            "under a limit; checkpoint; large programs; long reductions, masks, top-k on CPUs",
+            "under a limit; checkpoint; large programs; long reductions, masks, top-k and "
+            "depthwise convolutions on CPUs",
         ),
     )
 }

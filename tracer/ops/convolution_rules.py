@@ -12,7 +12,12 @@ import numpy as np
 from tracer import ops
 from tracer.errors import ArgumentError, ShapeError
 from tracer.ir import AxisRule, Cost, Label, ShapeDtype, Value
-from tracer.ir.library_calls import ConvolutionCall
+from tracer.ir.library_calls import (
+    ConvolutionCall,
+    DepthwiseCall,
+    DepthwiseGradientCall,
+    ReductionCall,
+)
 from tracer.ir.op import Types
 from tracer.ops.rules import is_float, moved_bytes, own_label, require_kind, require_same_dtypes
 from tracer.ops.window import Pairs, Sizes, Windows, dilated
@@ -158,10 +163,103 @@ def cost(operands: Types, results: Types, **params: Any) -> Cost:
     lhs, rhs = operands
     terms = results[0].size * rhs.size // max(1, p.sizes(rhs, p.rhs_axes)[0])
     flops = (8 if lhs.dtype.kind == "c" else 2) * terms
-    scratch = _copies(p, lhs, rhs, results[0])
     moved = moved_bytes(operands, results)
+    if is_float(lhs.dtype) and is_depthwise_gradient(p, lhs, rhs):
+        products = (_gradient_call(p, lhs, rhs, results[0]),)
+        return Cost(flops, moved, product_flops=flops, calls=products)
+    is_wide = lhs.dtype.itemsize > 4
+    if is_float(lhs.dtype) and (p.groups > 1 or is_wide) and is_depthwise(p, lhs, rhs):
+        sums = (depthwise_call(p, lhs, rhs, results[0]),)
+        return Cost(flops, moved, product_flops=flops, calls=sums)
+    scratch = _copies(p, lhs, rhs, results[0])
     calls = _calls(p, lhs, rhs, results[0])
     return Cost(flops, moved, scratch, product_flops=flops, calls=calls)
+
+
+def is_depthwise(p: Parameters, lhs: ShapeDtype, rhs: ShapeDtype) -> bool:
+    """Tell whether each feature has a kernel of its own, and makes one feature."""
+    outputs, inputs, *_ = p.sizes(rhs, p.rhs_axes)
+    return inputs == 1 and outputs == p.feature_group_count and p.batch_group_count == 1
+
+
+def is_depthwise_gradient(p: Parameters, lhs: ShapeDtype, rhs: ShapeDtype) -> bool:
+    """Tell whether it is the gradient of a depthwise convolution for its kernel.
+
+    There features and batch have exchanged their roles.
+    """
+    groups = p.batch_group_count
+    is_alone = p.sizes(lhs, p.lhs_axes)[0] == p.sizes(rhs, p.rhs_axes)[0] == groups
+    return is_alone and groups > 1 and max(p.lhs_dilation, default=1) == 1
+
+
+def depthwise_call(
+    p: Parameters, lhs: ShapeDtype, rhs: ShapeDtype, result: ShapeDtype
+) -> DepthwiseCall:
+    """Return what a target has to know of a depthwise convolution of floats.
+
+    With the features last, plain loops of up to float32 are as fast as a sum; elements with zeros
+    in between they skip, and a library takes what has one feature. With strides a compiler stores
+    every term that chooses, and it computes terms of bfloat16 one by one.
+    """
+    windows = p.windows(rhs)
+    is_dilated = max(p.lhs_dilation, default=1) > 1
+    is_padded = is_dilated or any(end > 0 for ends in p.padding for end in ends)
+    is_wide = lhs.dtype.itemsize > 4
+    batch, features, *sizes = p.sizes(lhs, p.lhs_axes)
+    padded = lhs.dtype.itemsize * batch * features * math.prod(windows.padded_sizes(sizes))
+    return DepthwiseCall(
+        windows.size,
+        lhs.dtype.itemsize,
+        result.size,
+        padded if is_padded else 0,
+        _loop_bytes(p, lhs, rhs, result, padded if is_padded else 0),
+        is_wide or not (_has_features_last(p) or is_dilated or p.groups == 1),
+        max(p.window_strides, default=1) == 1 and not is_dilated and lhs.dtype.kind != "V",
+    )
+
+
+def _loop_bytes(
+    p: Parameters, lhs: ShapeDtype, rhs: ShapeDtype, result: ShapeDtype, padded: int
+) -> int:
+    """Return what plain loops of a depthwise convolution store besides operands and result.
+
+    Those of float64 go over all features, with a kernel of as many. Others pad, or copy, into their
+    layout and into float32, between whose elements they skip zeros; if it fits it lies where the
+    result will be copied to.
+    """
+    if lhs.dtype.itemsize > 4:
+        kernel = rhs.nbytes * p.feature_group_count
+        return padded + (1 if _has_features_last(p) else 2) * kernel
+    spread = replace(p, lhs_dilation=(1,) * len(p.padding))
+    if not padded:
+        return _copies(spread, lhs, rhs, result)
+    last = len(p.lhs_axes) - 1
+    is_copied = lhs.dtype.itemsize < 4 or p.result_axes != (0, last, *range(1, last))
+    in_order = p.rhs_axes == (last, last - 1, *range(last - 1)) and lhs.dtype.itemsize == 4
+    of_kernel, of_result = 4 * rhs.size * (not in_order), 4 * result.size * is_copied
+    batch, features, *sizes = p.sizes(lhs, p.lhs_axes)
+    rows = zip(sizes, p.padding, p.lhs_dilation, strict=True)
+    ends = (n + sum(-(-max(0, end) // step) for end in pair) for n, pair, step in rows)
+    around = 4 * batch * features * math.prod(ends)
+    return of_kernel + of_result + (0 if is_copied and around <= result.nbytes else around)
+
+
+def _has_features_last(p: Parameters) -> bool:
+    return p.lhs_axes[1] == len(p.lhs_axes) - 1
+
+
+def _gradient_call(
+    p: Parameters, lhs: ShapeDtype, rhs: ShapeDtype, result: ShapeDtype
+) -> DepthwiseGradientCall:
+    """Return what a target has to know of a depthwise kernel's gradient; features are first."""
+    features = lhs.shape[p.lhs_axes[0]]
+    axes = tuple(sorted({*range(lhs.ndim)} - {p.lhs_axes[0]}))
+    by_role = p.sizes(rhs, p.rhs_axes)
+    shape = tuple(by_role[p.lhs_axes.index(axis)] for axis in range(lhs.ndim))
+    products = ReductionCall(shape, axes, max(4, lhs.dtype.itemsize))
+    library = next(iter(_calls(p, lhs, rhs, result)), None)
+    copied = _copies(p, lhs, rhs, result)
+    return DepthwiseGradientCall(result.size // features, features, products, library, copied)
 
 
 def _windows(p: Parameters, rhs: ShapeDtype, result: ShapeDtype) -> int:

@@ -18,6 +18,7 @@ from tracer.optimizer.fuse.horizontal import horizontal_pass
 from tracer.optimizer.fuse.shared import shared_values_pass
 from tracer.optimizer.legalize.broadcasts import stored_broadcasts_pass
 from tracer.optimizer.legalize.convolutions import convolution_layouts_pass
+from tracer.optimizer.legalize.depthwise import depthwise_sums_pass
 from tracer.optimizer.legalize.extremes import packed_extremes_pass
 from tracer.optimizer.legalize.fills import stored_fills_pass
 from tracer.optimizer.legalize.inner_products import summed_products_pass
@@ -580,6 +581,26 @@ TABLE: tuple[PassEntry, ...] = (
         make=lambda c: product_forms_pass(c.options.machine, on_mesh=c.on_mesh),
         when="on CPUs, with jaxlib from 0.10 on; operations on arrays one by one, too",
         condition=lambda c: c.options.machine.kernels.products_by_rows,
+    ),
+    PassEntry(
+        option="sum-depthwise-windows",
+        stage=Stage.TARGET,
+        what=(
+            "depthwise convolutions are sums of shifted arrays, the gradients for their kernels "
+            "sums of products ([memory-model.md](memory-model.md))"
+        ),
+        why_here=(
+            "to all before a convolution is one node, whose cost has the bytes of the padding; "
+            "before reductions are cut"
+        ),
+        exact="no: order of sums",
+        make=lambda c: depthwise_sums_pass(c.options.machine),
+        when=(
+            "on CPUs, for windows of up to 25 places, of float64 and gradients for kernels up to "
+            "49; with the features last only float64 and gradients; of 16 bits up to 16 places and "
+            "from 131,072 results on; operations on arrays one by one, too"
+        ),
+        condition=lambda c: c.options.machine.kernels.depthwise_window > 0,
     ),
     PassEntry(
         option="stage-reductions",

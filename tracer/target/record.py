@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tracer.ir.library_calls import (
     ConvolutionCall,
+    DepthwiseCall,
+    DepthwiseGradientCall,
     LibraryCall,
     PanelCall,
     ProductCall,
@@ -163,6 +165,16 @@ class Kernels:
     direct_features : int
         Features of a group up to which the compiler's plain loops beat the library, which takes
         group by group.
+    depthwise_window : int
+        Places of a window up to which a depthwise convolution is a sum over them; 0: never.
+    depthwise_gradient_window : int
+        The same of the gradient for its kernel, a sum of products for each place; and of float64,
+        where plain loops go over all features.
+    unpadded_window : int
+        Of those, up to which no zeros are stored around the array: every term chooses; and up to
+        which convolutions of 16 bits are sums.
+    narrow_depthwise_elements : int
+        Of the result, from which those of 16 bits are sums: a term converts one by one.
     expanded_exponentials : bool
         Exponentials of double precision are written out as polynomials.
     stored_fills : bool
@@ -185,11 +197,34 @@ class Kernels:
     integer_sorts: float = 4096
     convolutions_by_library: bool = True
     direct_features: int = 4
+    depthwise_window: int = 25
+    depthwise_gradient_window: int = 49
+    unpadded_window: int = 16
+    narrow_depthwise_elements: int = 1 << 17
     expanded_exponentials: bool = True
     stored_fills: bool = True
     least_barrier_bytes: int = LEAST_BARRIER_BYTES
     lanes: bool = True
     host_calls: bool = True
+
+    def is_summed(self, call: DepthwiseCall) -> bool:
+        """Tell whether a depthwise convolution is a sum over the places of its window."""
+        if not call.is_summed:
+            return False
+        if call.itemsize < 4:
+            is_large = call.elements >= self.narrow_depthwise_elements
+            return is_large and call.places <= self.unpadded_window
+        is_wide = call.itemsize > 4
+        limit = self.depthwise_gradient_window if is_wide else self.depthwise_window
+        return call.places <= limit
+
+    def is_padded(self, call: DepthwiseCall) -> bool:
+        """Tell whether such a sum reads an array that is stored with its padding."""
+        return call.padded > 0 and not (call.may_choose and call.places <= self.unpadded_window)
+
+    def depthwise_bytes(self, call: DepthwiseCall) -> int:
+        """Return what a depthwise convolution stores besides operands and result."""
+        return call.padded * self.is_padded(call) if self.is_summed(call) else call.by_loops
 
 
 @dataclass(frozen=True)
@@ -217,6 +252,9 @@ ACCELERATOR_KERNELS = Kernels(
     packed_extremes=False,
     top_k_in_stages=False,
     convolutions_by_library=False,
+    depthwise_window=0,
+    depthwise_gradient_window=0,
+    unpadded_window=0,
     expanded_exponentials=False,
     stored_fills=False,
     lanes=False,
@@ -296,10 +334,24 @@ class Target:
         if isinstance(call, ReductionCall):
             rules = self.reductions
             return ProductMemory(0 if rules is None else rules.partial_bytes(call), 0, 0)
+        if isinstance(call, DepthwiseCall):
+            return ProductMemory(self.kernels.depthwise_bytes(call), 0, 0)
+        if isinstance(call, DepthwiseGradientCall):
+            return self._memory_of_gradient(call)
         if isinstance(call, SortCall):
             is_copied = call.size >= self.kernels.integer_sorts
             return ProductMemory(call.nbytes if is_copied else 0, 0, 0)
         return product_memory(call, self.product_prices, self.packing)
+
+    def _memory_of_gradient(self, call: DepthwiseGradientCall) -> ProductMemory:
+        """Bound what a depthwise kernel's gradient stores: sums of all places, one by one."""
+        if call.places <= self.kernels.depthwise_gradient_window:
+            sums = 2 * call.features * call.products.itemsize
+            partial = self.memory_of(call.products).transposed
+            return ProductMemory(call.places * (sums + partial), 0, 0)
+        none = ProductMemory(0, 0, 0)
+        found = none if call.library is None else self.memory_of(call.library)
+        return replace(found, transposed=call.copied)
 
 
 DEFAULT_TARGET = Target()
