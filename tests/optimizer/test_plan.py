@@ -18,6 +18,7 @@ import tracer.numpy as tnp
 from tracer import lowering
 from tracer.errors import ArgumentError
 from tracer.ir import ShapeDtype
+from tracer.optimizer import picture
 from tracer.optimizer.listing import SHOWN, listed
 from tracer.optimizer.pipeline import PlannerOptions, standard_passes
 from tracer.optimizer.planner import Planner
@@ -159,6 +160,34 @@ def test_plot_writes_a_picture(plan: tracer.Plan, tmp_path: Path, ending: str) -
     plan.plot(str(path))
     start = path.read_bytes()[:200]
     assert start.startswith(b"\x89PNG") if ending == "png" else b"<?xml" in start
+
+
+def test_the_picture_has_both_schedules_and_the_lines_of_their_peaks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("matplotlib")
+    drawn: list[Any] = []
+    made = picture._figure
+
+    def kept(path: str) -> Any:
+        drawn.append(made(path))
+        return drawn[-1]
+
+    monkeypatch.setattr(picture, "_figure", kept)
+
+    def product(x: Any, v: Any) -> Any:
+        return tnp.exp(x[:, None] - x) @ v
+
+    types = ShapeDtype((900,), FLOAT), ShapeDtype((900,), FLOAT)
+    plan = tracer.compile(product, memory_limit="100kB").plan(*types)
+    plan.plot(str(tmp_path / "plan.png"))
+    ((_, axes),) = drawn
+    labels = axes.get_legend_handles_labels()[1]
+    assert {"as planned", "as written", "limit 100 kB"} <= set(labels)
+    texts = [text.get_text() for text in axes.texts]
+    assert len(texts) == 2
+    assert all("test_plan.py:" in text and "tnp.exp" in text for text in texts)
+    assert axes.get_yscale() == "log"
 
 
 def test_plot_of_an_empty_program(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from tracer.optimizer.loops.split import LoopRow
 from tracer.optimizer.model.liveness import Liveness
 from tracer.optimizer.page import LiveRanges, page_of
 from tracer.optimizer.passes import PassRow
-from tracer.optimizer.picture import draw_timeline
+from tracer.optimizer.picture import Curve, draw_timeline
 from tracer.units import format_bytes
 
 
@@ -166,7 +166,9 @@ class Plan:
         return "\n".join(line for part in parts for line in part)
 
     def plot(self, path: str) -> None:
-        """Draw the bytes alive over the schedule, with the limit, to an image file.
+        """Draw the bytes alive over the schedule, as planned and as written, to an image file.
+
+        With the limit, and with your line at each peak.
 
         Parameters
         ----------
@@ -184,10 +186,20 @@ class Plan:
         draw_timeline(
             path,
             f"peak {peak}, as written {written}",
-            [(entry.name, entry.live_bytes) for entry in self.timeline],
+            self._curves(),
             limit=self.limit_bytes,
             compiled=self.compiled_bytes,
         )
+
+    def _curves(self) -> list[Curve]:
+        timeline = self.timeline
+        planned = Curve(
+            "as planned",
+            [entry.live_bytes for entry in timeline],
+            [(entry.name, entry.source) for entry in timeline],
+        )
+        written = self.live_ranges[0]
+        return [planned, Curve("as written", written.live_bytes, written.steps)]
 
     def save(
         self, path: str | os.PathLike[str], *, measured: Sequence[tuple[float, int]] = ()
