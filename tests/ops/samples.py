@@ -507,8 +507,8 @@ WRITTEN: dict[str, list[Sample]] = {
         sample(NUMBER, shape=(3, 4), whole=(3, 4), dtype=np.dtype(np.float64)),
         sample(
             NUMBER,
-            whole(low=0, high=2),
-            whole(low=0, high=3),
+            whole(low=0, high=2, dtype=np.int64),
+            whole(low=0, high=3, dtype=np.int64),
             shape=(2, 2),
             whole=(3, 4),
             dtype=np.dtype(np.float64),
@@ -516,7 +516,13 @@ WRITTEN: dict[str, list[Sample]] = {
     ],
     "write_stored": [
         sample(NUMBER, real(3, 4), whole=(3, 4)),
-        sample(NUMBER, real(1, 2), whole(low=0, high=3), whole(low=0, high=3), whole=(3, 4)),
+        sample(
+            NUMBER,
+            real(1, 2),
+            whole(low=0, high=3, dtype=np.int64),
+            whole(low=0, high=3, dtype=np.int64),
+            whole=(3, 4),
+        ),
     ],
     "top_k": [
         sample(real(3, 6), k=2),
