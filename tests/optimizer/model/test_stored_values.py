@@ -13,6 +13,7 @@ import pytest
 import tracer.numpy as tnp
 from tests.optimizer.graphs import traced
 from tracer import lax, lowering
+from tracer.lowering import shims
 from tracer.optimizer.model.liveness import Liveness, peak_bytes
 from tracer.target import ACCELERATORS, planned_for
 
@@ -49,9 +50,15 @@ def _counted(function: Callable[..., Any], *types: Any) -> tuple[int, int]:
     return peak_bytes(graph), lowering.compile_graph(graph).memory.peak_bytes
 
 
+OF_LIBRARIES = ("batch of vectors", "a matrix and a vector", "two matrices")
+"""Before jaxlib 0.10 these are another library's, which stores other operands."""
+
+
 @pytest.mark.xla
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_products_that_are_sums_or_elementwise_to_xla(name: str) -> None:
+    if name in OF_LIBRARIES and not shims.PRODUCTS_BY_YNNPACK:
+        pytest.skip("the products of this jaxlib are another library's")
     program, types = PRODUCTS[name]
     predicted, counted = _counted(program, *types)
     assert predicted == pytest.approx(counted, rel=0.02, abs=100)
