@@ -68,6 +68,23 @@ def test_every_kind_is_read(tmp_path: Path, kind: str) -> None:
     assert any("reads argument 0" in note for note in plan.notes)
 
 
+@pytest.mark.xla
+def test_a_memmap_has_what_it_shows_and_not_what_its_file_has(tmp_path: Path) -> None:
+    """Private changes are in no file, and another file may have taken the place of the mapped."""
+    x = points(2000, 6)
+    x.tofile(tmp_path / "private")
+    private = np.memmap(tmp_path / "private", x.dtype, "c", shape=x.shape)
+    private[:1000] = 7
+    np.testing.assert_allclose(MEAN(private), np.asarray(private).mean(0), rtol=1e-5)
+    shared = np.memmap(tmp_path / "private", x.dtype, "r+", shape=x.shape)
+    shared[:100] = 3
+    np.testing.assert_allclose(MEAN(shared), np.asarray(shared).mean(0), rtol=1e-5)
+    mapped = _memmap(tmp_path, x, shape=x.shape)
+    (x * 2).tofile(tmp_path / "other")
+    (tmp_path / "other").rename(tmp_path / "raw")
+    np.testing.assert_allclose(MEAN(mapped), x.mean(0), rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("ending", ["zarr", "h5"])
 def test_files_are_opened_by_their_names(tmp_path: Path, ending: str) -> None:
     x = points(200)

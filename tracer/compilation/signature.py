@@ -22,7 +22,7 @@ from tracer.autodiff import recompute_large, segment_scans
 from tracer.compilation.statics import Statics, Values, bound
 from tracer.errors import ArgumentError, DTypeError, RangeError, TracingError
 from tracer.ir import ShapeDtype
-from tracer.storage import StoredArray, in_storage
+from tracer.storage import StoredArray, if_stored
 
 
 @dataclass(frozen=True)
@@ -174,13 +174,9 @@ def read_call(
     """
     arguments, values = statics.split(args, kwargs)
     paths, found, structure = tree.flatten_with_paths(arguments)
-    stored = [
-        in_storage(leaf) if reads_files or isinstance(leaf, StoredArray) else None for leaf in found
-    ]
-    read = [
-        _leaf(path, leaf if kept is None else kept)
-        for path, leaf, kept in zip(paths, found, stored, strict=True)
-    ]
+    if reads_files:
+        found = [leaf if isinstance(leaf, Array) else if_stored(leaf) for leaf in found]
+    read = [_leaf(path, leaf) for path, leaf in zip(paths, found, strict=True)]
     return Call(
         bound(function, values, len(args)),
         tuple([leaf for leaf, _ in read]),
@@ -190,7 +186,7 @@ def read_call(
         _leaf_ranges(args, statics.places(len(args))),
         _keyword_ranges(arguments[1], len(read)),
         not values and not kwargs and len(read) == len(args),
-        tuple([kept for kept in stored if kept is not None]),
+        tuple([leaf for leaf in found if isinstance(leaf, StoredArray)]),
     )
 
 

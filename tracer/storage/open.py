@@ -61,15 +61,15 @@ def open(source: Any, dataset: str | None = None) -> StoredArray:  # noqa: A001 
     )
 
 
-def in_storage(leaf: Any) -> StoredArray | None:
-    """Return an argument of a call as a `StoredArray`, if it is an array in storage."""
-    if isinstance(leaf, StoredArray):
-        return leaf
-    known = sys.modules
+def if_stored(leaf: Any) -> Any:
+    """Return an argument of a call as a `StoredArray` if it is in storage, else as it is."""
+    if isinstance(leaf, np.ndarray):
+        return open(leaf) if isinstance(leaf, np.memmap) and leaf.ndim else leaf
     for module, name in (("zarr", "Array"), ("h5py", "Dataset")):
-        if module in known and isinstance(leaf, getattr(known[module], name)):
+        kind = getattr(sys.modules.get(module), name, None)
+        if kind is not None and isinstance(leaf, kind):
             return open(leaf)
-    return open(leaf) if isinstance(leaf, np.memmap) and leaf.ndim else None
+    return leaf
 
 
 def _name(array: Any) -> str:
@@ -103,12 +103,29 @@ def _of_npy(path: Path) -> Source:
 
 
 def _of_memmap(array: np.memmap[Any, Any]) -> Source:
-    """Return a source that reads the file; through the map, if the array is a view of it."""
-    base = array.base
-    is_whole = not isinstance(base, np.ndarray) and array.filename is not None
-    if is_whole and array.flags.c_contiguous and array.dtype.isnative:
+    """Return a source that reads the file, if that has what the array shows; else the map."""
+    is_whole = not isinstance(array.base, np.ndarray) and array.mode != "c"
+    is_plain = array.flags.c_contiguous and array.dtype.isnative
+    if is_whole and is_plain and array.size and _is_of_its_file(array):
         return RawFile(str(array.filename), array.offset, array.shape, array.dtype)
     return Sliceable(array, str(array.filename))
+
+
+def _is_of_its_file(array: np.memmap[Any, Any]) -> bool:
+    """Tell whether the file of that name is the mapped one: another may have taken its place."""
+    try:
+        found = os.stat(str(array.filename))
+        maps = Path("/proc/self/maps").read_text()
+    except OSError:
+        return False
+    address = array.ctypes.data
+    for line in maps.splitlines():
+        pages, _, _, device, inode, *_ = line.split()
+        first, last = (int(text, 16) for text in pages.split("-"))
+        if first <= address < last:
+            major, minor = (int(text, 16) for text in device.split(":"))
+            return (os.makedev(major, minor), int(inode)) == (found.st_dev, found.st_ino)
+    return False
 
 
 def _of_zarr(path: Path, dataset: str | None) -> Source:
@@ -153,4 +170,4 @@ def imported(module: str, path: Path) -> Any:
         ) from error
 
 
-__all__ = ["imported", "in_storage", "open"]
+__all__ = ["if_stored", "imported", "open"]
