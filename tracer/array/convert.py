@@ -15,9 +15,9 @@ from tracer.array.dispatch import apply, compound, from_host
 from tracer.array.placement import place_beside
 from tracer.array.promotion import Dtype, weak_class
 from tracer.array.recording import current_recording
-from tracer.errors import ArgumentError, AxisError, DTypeError, ShapeError
+from tracer.errors import AxisError, DTypeError, ShapeError
 from tracer.ir import as_dtype
-from tracer.ir.storage import InStorage
+from tracer.ir.storage import InStorage, needed_in_memory
 from tracer.ir.types import SUPPORTED_DTYPES
 
 _SCALARS: dict[Any, Array] = {}
@@ -51,11 +51,7 @@ def host_array(value: Any, dtype: Any = None) -> np.ndarray[Any, Any]:
     """Return array-like data as a NumPy array of a supported dtype."""
     wanted = None if dtype is None else as_dtype(dtype)
     if isinstance(value, InStorage):
-        raise ArgumentError(
-            f"{value!r} is in storage, and this needs it in memory",
-            mend="give it to a compiled function as an argument, which reads it piece by piece; or "
-            "read it, with x[a:b] or numpy.asarray(x)",
-        )
+        raise needed_in_memory(value)
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise DTypeError(
             "cannot make an array of a masked array: arrays here have no mask, and the masked "

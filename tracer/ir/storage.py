@@ -12,9 +12,20 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
+from tracer.errors import ArgumentError
+
 
 class InStorage:
     """An array that is not in memory: functions of arrays do not take it in silence."""
+
+
+def needed_in_memory(value: InStorage) -> ArgumentError:
+    """Return the error for an array in storage that is used where all of it would be read."""
+    return ArgumentError(
+        f"{value!r} is in storage, and this needs it in memory",
+        mend="give it to a compiled function as an argument, which reads it piece by piece; or "
+        "read it, with x[a:b] or numpy.asarray(x)",
+    )
 
 
 class Stored(Protocol):
@@ -68,4 +79,4 @@ def find(number: int) -> Stored:
     return _KNOWN[number]
 
 
-__all__ = ["InStorage", "Stored", "find", "register"]
+__all__ = ["InStorage", "Stored", "find", "needed_in_memory", "register"]

@@ -89,13 +89,19 @@ def _axes(operands: Types, results: Types, *, whole: Shape, **_: Any) -> AxisRul
     return AxisRule(((),) * len(operands), (axes,), whole=kept)
 
 
+def _moved(starts: Sequence[Value], chunk: Chunk, axis: int, count: int) -> list[Value]:
+    """Return where a slice of a block begins, one place for each axis."""
+    places = list(starts) or [helpers.scalar(0, PLACE)] * count
+    places[axis] = ops.add(places[axis], helpers.convert(chunk.start, PLACE))
+    return places
+
+
 def _slice(
     operands: tuple[Value, ...], chunk: Chunk, *, shape: Shape, whole: Shape, dtype: np.dtype[Any]
 ) -> Any:
     handle, *starts = operands
     axis = chunk.result_axis
-    places = starts or [helpers.scalar(0, PLACE)] * len(shape)
-    places[axis] = ops.add(places[axis], helpers.convert(chunk.start, PLACE))
+    places = _moved(starts, chunk, axis, len(shape))
     shape = (*shape[:axis], chunk.size, *shape[axis + 1 :])
     return ops.read_stored(handle, *places, shape=shape, whole=whole, dtype=dtype)
 
@@ -181,9 +187,7 @@ def _write_axes(operands: Types, results: Types, *, whole: Shape) -> AxisRule:
 
 def _write_slice(operands: tuple[Value, ...], chunk: Chunk, *, whole: Shape) -> Any:
     handle, block, *starts = operands
-    places = starts or [helpers.scalar(0, PLACE)] * len(whole)
-    axis = chunk.rule.operands[1].index(chunk.label)
-    places[axis] = ops.add(places[axis], helpers.convert(chunk.start, PLACE))
+    places = _moved(starts, chunk, chunk.rule.operands[1].index(chunk.label), len(whole))
     return ops.write_stored(handle, block, *places, whole=whole)
 
 

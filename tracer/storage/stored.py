@@ -78,12 +78,7 @@ class StoredArray(storage.InStorage):
 
     def _refuse(self, other: Any) -> Any:
         """Refuse an operator: that would read all of it."""
-        raise ArgumentError(
-            f"{self!r} is in storage, and an operator outside of compiled functions would need all "
-            "of it in memory",
-            mend="give it to a compiled function as an argument, which reads it piece by piece; or "
-            "read it, with x[a:b] or numpy.asarray(x)",
-        )
+        raise storage.needed_in_memory(self)
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _refuse
     __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _refuse
