@@ -42,6 +42,8 @@ def _number(value: Any, dtype: Any = np.int32) -> Any:
 
 UNBATCHED: dict[str, Any] = {"batch": (), "batched": ()}
 NOTHING = HostFunction(lambda *arrays: (), "nothing", ())
+RESTORING = HostFunction(lambda loop, inside, carry: carry, "restoring", ())
+TIMING = HostFunction(lambda loop, is_over: (True,), "timing", ())
 TOTAL = HostFunction(lambda x: (x.astype(np.complex128).real.sum(),), "total", ())
 
 
@@ -524,6 +526,9 @@ WRITTEN: dict[str, list[Sample]] = {
             whole=(3, 4),
         ),
     ],
+    "restore_carry": [sample(R, INTS, function=RESTORING, loop=1, inside=(0,))],
+    "checkpoint_due": [sample(function=TIMING, loop=0, is_over=False)],
+    "save_carry": [sample(R, INTS, function=RESTORING, loop=0, inside=())],
     "top_k": [
         sample(real(3, 6), k=2),
         sample(TIES, k=3, smooth=False),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import h5py  # noqa: F401 - here, since importing it for the first time starts a process
 import numpy as np
 
 import tracer

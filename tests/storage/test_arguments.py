@@ -6,8 +6,10 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
+import zarr
 
 import tracer
 import tracer.numpy as tnp
@@ -22,7 +24,6 @@ def _memmap(folder: Path, array: Any, **options: Any) -> np.memmap[Any, Any]:
 
 
 def _zarr(folder: Path, array: Any) -> Any:
-    zarr = pytest.importorskip("zarr")
     made = zarr.create_array(
         str(folder / "x.zarr"), shape=array.shape, dtype=array.dtype, chunks=(70, 2)
     )
@@ -31,7 +32,6 @@ def _zarr(folder: Path, array: Any) -> Any:
 
 
 def _hdf5(folder: Path, array: Any) -> Any:
-    h5py = pytest.importorskip("h5py")
     return h5py.File(folder / "x.h5", "w").create_dataset("points", data=array)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -143,7 +144,11 @@ def test_what_is_read_once_is_read_once() -> None:
 def test_the_plan_says_how_often_a_file_is_read(tmp_path: Path) -> None:
     x = stored(tmp_path, points())
     plan = tracer.compile(lambda x: x.std(0), memory_limit="30kB").plan(x)
-    assert "reads argument 0, stored float32[3000,5], 2 times: 120 kB" in plan.notes
+    wanted = "reads argument 0, stored float32[3000,5], 2 times: 120 kB, less than 0.1 s"
+    assert wanted in plan.notes
+    large = tracer.open(np.broadcast_to(np.float32(0), (10**8, 5)))
+    notes = tracer.compile(lambda x: x.sum(0), memory_limit="30MB").plan(large).notes
+    assert any(re.search(r"1 times: 2 GB, about \d+\.\d s$", note) for note in notes)
     assert plan.argument_bytes == 4
 
 

@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeVar
 from tracer import lowering
 from tracer.array.trace import Traced
 from tracer.compilation import progress
+from tracer.compilation.checkpoints import with_checkpoints
 from tracer.compilation.mesh_placement import Placer
 from tracer.compilation.refusals import infeasible, refuse_at_once
 from tracer.compilation.retracing import FRUGAL_MODES, PLAIN, Mode, has_loops, modes
@@ -311,6 +312,7 @@ class CandidateCompiler:
         )
         self.kernels = options.machine.kernels
         self._compiling_nodes = options.machine.prices.compiling_nodes
+        self.checkpoints = task.options.checkpoints
         self.final_passes = FinalPasses(options)
         self.planner = Planner(traced.graph, options, known)
 
@@ -451,7 +453,8 @@ class CandidateCompiler:
     def _in_lanes(self, candidate: Candidate) -> tuple[CompiledCandidate | None, Candidate]:
         """Compile a candidate in lanes, where that pays and keeps the limit."""
         on_mesh = self.placer is not None
-        if on_mesh or not self.kernels.lanes or not self.device.is_present:
+        is_kept = self.checkpoints is not None
+        if on_mesh or is_kept or not self.kernels.lanes or not self.device.is_present:
             return None, candidate
         candidate, lanes = self.final_passes.in_lanes(candidate)
         if lanes is None:
@@ -480,6 +483,8 @@ class CandidateCompiler:
         return min(compiled, key=lambda execute: execute.memory.peak_bytes)
 
     def _executable(self, graph: Graph, options: dict[str, Any]) -> lowering.Executable:
+        if self.checkpoints is not None:
+            graph = with_checkpoints(graph, self.checkpoints)
         if self.placer is not None:
             return self.placer.compile(graph, options)
         return lowering.compile_graph(

@@ -16,15 +16,17 @@ from tracer.array.array import Array, deleted_error
 from tracer.array.defaults import tell_of_defaults
 from tracer.array.weak import as_weak
 from tracer.compilation.check import check
+from tracer.compilation.checkpoints import key_of
 from tracer.compilation.comparison import Check
 from tracer.compilation.donation import given_twice
 from tracer.compilation.into import StoringFunction, as_paths
 from tracer.compilation.log import log_compile, log_failure, why_compiled
 from tracer.compilation.mesh_arguments import options_for
-from tracer.compilation.options import CompileOptions, compile_options
+from tracer.compilation.options import CompileOptions, compile_options, read_checkpoints
 from tracer.compilation.program import Program, build_program
 from tracer.compilation.progress import Progress, watched
 from tracer.compilation.signature import Call, program_key, read_call
+from tracer.compilation.storage_notes import bytes_read
 from tracer.compilation.task import Choice
 from tracer.errors import (
     ArgumentError,
@@ -40,6 +42,7 @@ from tracer.ir import Graph
 from tracer.lowering import Mesh
 from tracer.optimizer.plan import Plan
 from tracer.sharding import resolve_spread
+from tracer.storage import Meter, metered
 
 _FUNCTIONS: WeakSet[CompiledFunction] = WeakSet()
 
@@ -114,7 +117,10 @@ class CompiledFunction:
         program, arrays = self._program_and_arrays(call)
         if call.is_flat and all(isinstance(x, Array) and not x.is_traced for x in args):
             self._flat_programs[call.signatures] = program
-        return self._run(program, arrays)
+        if not call.stored:
+            return self._run(program, arrays)
+        with metered(Meter(self._name, lambda: bytes_read(program.graph)), call.stored):
+            return self._run(program, arrays)
 
     def _program_and_arrays(self, call: Call) -> tuple[Program, list[Array]]:
         """Return the program and the arrays of a call."""
@@ -282,7 +288,7 @@ class CompiledFunction:
         """
         options = self._options
         return StoringFunction(
-            self._function, self, as_paths(paths), lambda made: CompiledFunction(made, options)
+            self._function, self, as_paths(paths), lambda made: type(self)(made, options)
         )
 
     @with_short_traceback
@@ -407,6 +413,18 @@ class CompiledFunction:
         return f"<compiled {self._name}>"
 
 
+class CheckpointedFunction(CompiledFunction):
+    """A compiled function whose loops keep what they carry; see `checkpoint` of `compile`."""
+
+    def _run(self, program: Program, arrays: Sequence[Array]) -> Any:
+        checkpoints = self._options.checkpoints
+        assert checkpoints is not None
+        if checkpoints.is_running_here:
+            return super()._run(program, arrays)
+        with checkpoints.running(key_of(program, arrays)):
+            return super()._run(program, arrays)
+
+
 @overload
 def compile(fn: Callable[..., Any], **options: Any) -> CompiledFunction: ...
 
@@ -434,6 +452,8 @@ def compile(  # type: ignore[misc] # the overloads say what is returned, not eac
     mesh: Mesh | None = None,
     in_shardings: Any = None,
     out_shardings: Any = None,
+    checkpoint: Any = None,
+    checkpoint_seconds: float = 60.0,
 ) -> Any:
     """Compile a function of arrays, to run within a byte limit.
 
@@ -491,6 +511,13 @@ def compile(  # type: ignore[misc] # the overloads say what is returned, not eac
         for all, or containers of them like the arguments and results, as deep as is wanted. None
         in `in_shardings`: whole on every device; in `out_shardings`: as XLA chooses. Arrays that
         are spread otherwise than `in_shardings` say are refused.
+    checkpoint : str or path, optional
+        A folder. The outermost loops of a call, and loops inside that read or write storage, keep
+        what they carry in it from time to time. If the process is killed, the same call (the same
+        program, and arguments of the same values) goes on from there, in this process or another
+        one on the machine, and has the same result. After a call that ends well nothing is left.
+    checkpoint_seconds : float
+        The time between two checkpoints of a loop.
 
     Returns
     -------
@@ -543,4 +570,11 @@ def compile(  # type: ignore[misc] # the overloads say what is returned, not eac
             f"device={device!r} together with a mesh",
             mend="leave device out: the mesh says where the program runs",
         )
-    return CompiledFunction(fn, replace(options, spread=spread))
+    checkpoints = read_checkpoints(checkpoint, checkpoint_seconds)
+    if checkpoints is not None and spread is not None:
+        raise ArgumentError(
+            f"checkpoint={checkpoint!r} together with a mesh",
+            mend="leave one out: only programs for one CPU keep what their loops carry",
+        )
+    kind = CompiledFunction if checkpoints is None else CheckpointedFunction
+    return kind(fn, replace(options, spread=spread, checkpoints=checkpoints))

@@ -13,9 +13,11 @@ import numpy as np
 from tracer import ops, tree
 from tracer.array.array import Array
 from tracer.array.recording import TracedArray
+from tracer.compilation.checkpoints import key_of, key_with
 from tracer.errors import ArgumentError, StorageError, TracingError
+from tracer.ir import ShapeDtype
 from tracer.optimizer.plan import Plan
-from tracer.storage import Sink, open  # noqa: A004
+from tracer.storage import Run, Sink, open, partial_path  # noqa: A004
 
 if TYPE_CHECKING:
     from tracer.compilation.function import CompiledFunction
@@ -46,19 +48,11 @@ class StoringFunction:
             A path exists, another process writes to it, or it cannot be written. Nothing is left.
         """
         types, structure = self._results(args, kwargs)
-        sinks: list[Sink] = []
         with ExitStack() as stack:
-            for path, type in zip(self._paths, types, strict=True):
-                if path is not None:
-                    sinks.append(Sink(path, type))
-                    stack.callback(sinks[-1].give_up)
+            sinks = self._sinks(stack, types, self._begun(stack, args, kwargs))
             numbers = [np.array(sink.number, np.int32) for sink in sinks]
             found = self._writing(*args, **kwargs, **{_NUMBERS: numbers})
-            counts = [
-                int(count)
-                for count, path in zip(found, self._paths, strict=True)
-                if path is not None
-            ]
+            counts = [int(found[i]) for i, path in enumerate(self._paths) if path is not None]
             _check(sinks, counts)
             for sink in sinks:
                 sink.finish()
@@ -68,11 +62,39 @@ class StoringFunction:
         ]
         return tree.unflatten(structure, leaves)
 
+    def _begun(self, stack: ExitStack, args: Any, kwargs: Any) -> Run | None:
+        """Begin a call with checkpoints. It goes on if all that was written before is there."""
+        checkpoints = self._writing._options.checkpoints
+        if checkpoints is None:
+            return None
+        call = self._writing._read((*args,), {**kwargs, **self._no_numbers})
+        key = key_of(*self._writing._program_and_arrays(call))
+        paths = [path.absolute() for path in self._paths if path is not None]
+        run: Run = stack.enter_context(checkpoints.running(key_with(key, paths)))
+        if not all(partial_path(path, run).exists() for path in paths):
+            run.begin_anew()
+        return run
+
+    def _sinks(self, stack: ExitStack, types: Sequence[ShapeDtype], run: Run | None) -> list[Sink]:
+        sinks: list[Sink] = []
+        for path, type in zip(self._paths, types, strict=True):
+            if path is not None:
+                sinks.append(Sink(path, type, run))
+                stack.callback(sinks[-1].give_up)
+                if run is not None:
+                    run.flushes.append(sinks[-1].flush)
+        return sinks
+
     def plan(self, *args: Any, **kwargs: Any) -> Plan:
         """Return the plan of the program that writes; nothing runs, and no file is made."""
         self._results(args, kwargs)
+        return self._writing.plan(*args, **kwargs, **self._no_numbers)
+
+    @property
+    def _no_numbers(self) -> dict[str, Any]:
+        """Arguments in place of the numbers of sinks, which there are none of yet."""
         count = sum(path is not None for path in self._paths)
-        return self._writing.plan(*args, **kwargs, **{_NUMBERS: [np.array(0, np.int32)] * count})
+        return {_NUMBERS: [np.array(0, np.int32)] * count}
 
     def _results(self, args: Any, kwargs: Any) -> tuple[Sequence[Any], tree.Structure]:
         traced = self._made._read(args, kwargs).traced

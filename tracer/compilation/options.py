@@ -6,6 +6,7 @@ import operator
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 from tracer import lowering
@@ -17,6 +18,7 @@ from tracer.errors import ArgumentError
 from tracer.optimizer.pipeline import SPLIT_NAME
 from tracer.optimizer.selection import rule_names, switched_off
 from tracer.sharding import Spread
+from tracer.storage import Checkpoints
 from tracer.units import parse_bytes, parse_flags, parse_share
 
 AUTO = "auto"
@@ -43,6 +45,24 @@ class CompileOptions:
     planning_seconds: float | None = None
     spread: Spread | None = None
     donatable: tuple[Donatable, ...] | None = None
+    checkpoints: Checkpoints | None = None
+
+
+def read_checkpoints(folder: Any, seconds: float) -> Checkpoints | None:
+    """Check `checkpoint=` and `checkpoint_seconds=` of `compile`."""
+    if folder is None:
+        return None
+    if not isinstance(folder, str | os.PathLike):
+        raise ArgumentError(
+            f"checkpoint is the path of a folder, not {folder!r}",
+            mend='such as checkpoint="checkpoints"; it is made when it is needed',
+        )
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:
+        raise ArgumentError(
+            f"checkpoint_seconds is a number of seconds from 0, not {seconds!r}",
+            mend="leave it out for one checkpoint a minute",
+        )
+    return Checkpoints(Path(folder), float(seconds))
 
 
 def compile_options(

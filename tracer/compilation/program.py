@@ -278,6 +278,12 @@ def _repeated(task: Task, made: Made) -> tuple[str, ...]:
     return (f"planned as for {', '.join(larger)}",)
 
 
+def _on_storage(task: Task, made: Made) -> tuple[str, ...]:
+    if not made.traced.graph.calls_host:
+        return ()
+    return storage_notes(task.call, made.find_graph(), lowering.target_of(task.device).prices)
+
+
 def _plan(task: Task, made: Made) -> Plan:
     facts = made.facts
 
@@ -310,7 +316,7 @@ def _plan(task: Task, made: Made) -> Plan:
             *made.execute.notes,
             *_repeated(task, made),
             *notes_on(made.traced.graph),
-            *(storage_notes(task.call, made.find_graph()) if made.traced.graph.calls_host else ()),
+            *_on_storage(task, made),
         ),
         find_aliases=find_aliases,
         find_live_ranges=find_live_ranges,

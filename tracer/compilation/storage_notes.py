@@ -8,32 +8,45 @@ from tracer import ops
 from tracer.array.stored import StoredType
 from tracer.compilation.signature import Call
 from tracer.ir import Graph, Node, Value
+from tracer.ops.storage import TIMES_MEMORY
 from tracer.optimizer.model.trip_counts import trip_count
+from tracer.target.record import Prices
 from tracer.units import format_bytes
 
 
-def storage_notes(call: Call, graph: Graph) -> tuple[str, ...]:
+def storage_notes(call: Call, graph: Graph, prices: Prices) -> tuple[str, ...]:
     """Return a note for each argument in storage of a compiled graph, and for what it writes.
 
     Steps of loops whose number is not known count once.
     """
+    rate, notes = prices.memory_rate / TIMES_MEMORY, []
+    for (is_read, place), nbytes in sorted(_moved(graph).items()):
+        seconds = f"about {nbytes / rate:.1f} s" if nbytes >= rate / 10 else "less than 0.1 s"
+        if not is_read:
+            notes.append(f"writes {format_bytes(nbytes)} to storage: {seconds}")
+            continue
+        type = call.signatures[place]
+        assert isinstance(type, StoredType)
+        times = f"{nbytes / max(1, type.type.nbytes):.3g} times"
+        notes.append(
+            f"reads {call.names[place]}, {type}, {times}: {format_bytes(nbytes)}, {seconds}"
+        )
+    return tuple(notes)
+
+
+def bytes_read(graph: Graph) -> int:
+    """Return what a compiled graph reads from storage; steps that are not known count once."""
+    return sum(nbytes for (is_read, _), nbytes in _moved(graph).items() if is_read)
+
+
+def _moved(graph: Graph) -> dict[tuple[bool, int], int]:
+    """Return the bytes of what is read (True) or written, by the input that its number is."""
     inputs = {value: i for i, value in enumerate(graph.inputs)}
     moved: dict[tuple[bool, int], int] = {}
     for node, place, count in _moves(graph, inputs, 1):
         key = node.op is ops.read_stored, place
         moved[key] = moved.get(key, 0) + count * _block_bytes(node)
-    notes = []
-    for (is_read, place), nbytes in sorted(moved.items()):
-        if not is_read:
-            notes.append(f"writes {format_bytes(nbytes)} to storage")
-            continue
-        type = call.signatures[place]
-        assert isinstance(type, StoredType)
-        times = nbytes / max(1, type.type.nbytes)
-        notes.append(
-            f"reads {call.names[place]}, {type}, {times:.3g} times: {format_bytes(nbytes)}"
-        )
-    return tuple(notes)
+    return moved
 
 
 def _block_bytes(node: Node) -> int:
@@ -70,4 +83,4 @@ def _given(operands: Sequence[Value], body: Graph, known: Mapping[Value, int]) -
     return found
 
 
-__all__ = ["storage_notes"]
+__all__ = ["bytes_read", "storage_notes"]

@@ -29,6 +29,7 @@ from tracer.ops.binary import (
 from tracer.ops.call import custom_jvp_call, custom_vjp_call, plain_call
 from tracer.ops.callback import debug_callback, pure_callback
 from tracer.ops.checkpoint import checkpoint, checkpoint_name
+from tracer.ops.checkpoints import checkpoint_due, restore_carry, save_carry
 from tracer.ops.compare import bitcast_convert, clamp, compare, convert, select
 from tracer.ops.contract import dot_general
 from tracer.ops.control import case, optimization_barrier, while_
@@ -150,6 +151,7 @@ __all__ = [
     "cbrt",
     "ceil",
     "checkpoint",
+    "checkpoint_due",
     "checkpoint_name",
     "cholesky",
     "clamp",
@@ -233,9 +235,11 @@ __all__ = [
     "reduce_window_multiply",
     "remainder",
     "reshape",
+    "restore_carry",
     "reverse",
     "round_nearest_even",
     "rsqrt",
+    "save_carry",
     "scan",
     "scatter",
     "schur",

@@ -27,7 +27,7 @@ from tracer.ir import (
 from tracer.ir.op import Types
 from tracer.ops import helpers
 
-_SLOWER = 32
+TIMES_MEMORY = 32
 """Times as long as reading memory; by this the planner prefers few passes over a file."""
 _LEAST_RUN = 1 << 20
 """Bytes side by side from which on it is no loss to read a part of them."""
@@ -109,7 +109,7 @@ def _slice(
 def _cost(operands: Types, results: Types, **_: Any) -> Cost:
     """Count the block, once more while it is copied to the program, and the next, read ahead."""
     nbytes = results[0].nbytes
-    return Cost(0, _SLOWER * nbytes, 2 * nbytes, packing=2 * nbytes)
+    return Cost(0, TIMES_MEMORY * nbytes, 2 * nbytes, packing=2 * nbytes)
 
 
 def _each(
@@ -207,11 +207,11 @@ write_stored: Op = Op(
     vjp=NotDifferentiable("its result is no value of the program", zero=True),
     axes=_write_axes,
     cost=lambda operands, results, **_: Cost(
-        0, _SLOWER * operands[1].nbytes, 2 * operands[1].nbytes, packing=2 * operands[1].nbytes
+        0, TIMES_MEMORY * operands[1].nbytes, 2 * operands[1].nbytes, packing=2 * operands[1].nbytes
     ),
     slice=_write_slice,
     calls_host=True,
     batch=_batch_write,
 )
 
-__all__ = ["PLACE", "kept_axes", "read_stored", "write_stored"]
+__all__ = ["PLACE", "TIMES_MEMORY", "kept_axes", "read_stored", "write_stored"]

@@ -45,7 +45,7 @@ def open(source: Any, dataset: str | None = None) -> StoredArray:  # noqa: A001 
     >>> points = tracer.open(path)
     >>> mean = tracer.compile(lambda x: x.mean(0), memory_limit="10kB")
     >>> mean(points)
-    Array([1498.5, 1499.5, 1500.5], dtype=float64)
+    Array([1498.5, 1499.5, 1500.5])
     """
     if isinstance(source, StoredArray):
         return source
@@ -131,12 +131,16 @@ def _is_of_its_file(array: np.memmap[Any, Any]) -> bool:
 def _of_zarr(path: Path, dataset: str | None) -> Source:
     zarr = imported("zarr", path)
     found = zarr.open(str(path), mode="r")
-    return Sliceable(_picked(found, path, dataset), str(path))
+    return Sliceable(_picked(found, path, dataset), _named(path, dataset), path)
 
 
 def _of_hdf5(path: Path, dataset: str | None) -> Source:
     h5py = imported("h5py", path)
-    return Sliceable(_picked(h5py.File(path, "r"), path, dataset), f"{path}")
+    return Sliceable(_picked(h5py.File(path, "r"), path, dataset), _named(path, dataset), path)
+
+
+def _named(path: Path, dataset: str | None) -> str:
+    return str(path) if dataset is None else f"{path}, {dataset!r}"
 
 
 def _picked(found: Any, path: Path, dataset: str | None) -> Any:

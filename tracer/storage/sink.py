@@ -11,6 +11,7 @@ import numpy as np
 
 from tracer.ir import ShapeDtype, storage
 from tracer.storage.ahead import begun, space
+from tracer.storage.checkpoints import Run
 from tracer.storage.sources import Array
 from tracer.storage.targets import Result
 
@@ -21,10 +22,10 @@ class Sink:
     Errors of a write are raised by the next one, or at the end.
     """
 
-    def __init__(self, path: Path, type: ShapeDtype) -> None:
+    def __init__(self, path: Path, type: ShapeDtype, run: Run | None = None) -> None:
         self.shape, self.dtype = type.shape, type.dtype
         self.number = storage.register(self)
-        self.result = Result(path, type.shape, type.dtype)
+        self.result = Result(path, type.shape, type.dtype, run)
         self._lock = threading.Lock()
         self._pending: Future[Any] | None = None
         self._spare = self._last = np.empty((0,), self.dtype)
@@ -48,6 +49,12 @@ class Sink:
         pending, self._pending = self._pending, None
         if pending is not None:
             pending.result()
+
+    def flush(self) -> None:
+        """Bring what was written so far to the disk."""
+        with self._lock:
+            self._wait()
+        self.result.flush()
 
     def finish(self) -> None:
         """Bring everything to the disk, and give it its name."""

@@ -22,6 +22,11 @@ class Source(Protocol):
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
 
+    @property
+    def version(self) -> tuple[int, ...] | None:
+        """Other numbers once what is stored was changed; None if nothing is known of that."""
+        ...
+
     def fill(self, block: Array, starts: tuple[int, ...]) -> None:
         """Read a block, from these places on."""
         ...
@@ -30,10 +35,15 @@ class Source(Protocol):
 class Sliceable:
     """Any object with `shape`, `dtype` and slicing: of zarr, h5py, ..."""
 
-    def __init__(self, array: Any, name: str) -> None:
-        self.array, self.name = array, name
+    def __init__(self, array: Any, name: str, path: Path | None = None) -> None:
+        self.array, self.name, self.path = array, name, path
         self.shape = tuple(int(size) for size in array.shape)
         self.dtype = np.dtype(array.dtype)
+
+    @property
+    def version(self) -> tuple[int, ...] | None:
+        """Of the files of a path that it was opened by."""
+        return None if self.path is None else version_of(self.path)
 
     def fill(self, block: Array, starts: tuple[int, ...]) -> None:
         """Read a block, from these places on."""
@@ -60,6 +70,14 @@ def _spelled(part: slice) -> str:
     return f"{part.start}:{part.stop}"
 
 
+def version_of(path: Path) -> tuple[int, ...]:
+    """Return how many files there are, their bytes, and when the last one was written to."""
+    files = [path] if path.is_file() else [item for item in path.rglob("*") if item.is_file()]
+    found = [item.stat() for item in files]
+    latest = max((item.st_mtime_ns for item in found), default=0)
+    return len(found), sum(item.st_size for item in found), latest
+
+
 class RawFile:
     """An array in one piece of a file, row by row: `.npy` files, and what `np.memmap` looks at.
 
@@ -74,11 +92,11 @@ class RawFile:
         self.shape, self.dtype = tuple(shape), np.dtype(dtype)
         self.name = str(self.path)
         self._file = open(self.path, "rb", buffering=0)  # as long as the array
-        self._state = self._stat()
+        self.version = self._stat()
         wanted = offset + math.prod(self.shape) * self.dtype.itemsize
-        if self._state[0] < wanted:
+        if self.version[0] < wanted:
             raise StorageError(
-                f"{self.name} is cut short: it has {self._state[0]:,} bytes, and an array of "
+                f"{self.name} is cut short: it has {self.version[0]:,} bytes, and an array of "
                 f"{self.dtype}{list(self.shape)} ends at {wanted:,}",
                 mend="write it again",
             )
@@ -94,7 +112,7 @@ class RawFile:
 
     def fill(self, block: Array, starts: tuple[int, ...]) -> None:
         """Read a block, from these places on."""
-        if self._stat() != self._state:
+        if self._stat() != self.version:
             raise StorageError(
                 f"{self.name} was changed after it was opened",
                 mend="open it again with tracer.open, when nobody writes to it any more",
@@ -142,4 +160,12 @@ def position_of(index: Sequence[int], whole: Sequence[int]) -> int:
     return place
 
 
-__all__ = ["Array", "RawFile", "Sliceable", "Source", "position_of", "walked_axes"]
+__all__ = [
+    "Array",
+    "RawFile",
+    "Sliceable",
+    "Source",
+    "position_of",
+    "version_of",
+    "walked_axes",
+]

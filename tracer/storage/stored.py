@@ -12,6 +12,7 @@ import numpy as np
 from tracer.errors import ArgumentError, ArrayIndexError, DTypeError, StorageError
 from tracer.ir import ShapeDtype, as_dtype, storage
 from tracer.storage.ahead import Progress, Starts, begun, following_block
+from tracer.storage.meter import Meter
 from tracer.storage.sources import Array, Source
 
 
@@ -31,6 +32,8 @@ class StoredArray(storage.InStorage):
         self._source = source
         self.shape, self.dtype = source.shape, as_dtype(source.dtype)
         self.number = storage.register(self)
+        self.meters: list[Meter] = []
+        """Of the calls that read it now."""
         self._lock = threading.Lock()
         self._readers: WeakKeyDictionary[object, Progress] = WeakKeyDictionary()
 
@@ -38,6 +41,11 @@ class StoredArray(storage.InStorage):
     def type(self) -> ShapeDtype:
         """Shape and dtype."""
         return ShapeDtype(self.shape, self.dtype)
+
+    @property
+    def identity(self) -> tuple[Any, ...]:
+        """What it is known by in another process: name, shape, dtype, and what its source says."""
+        return (self._source.name, self.shape, str(self.dtype), self._source.version)
 
     @property
     def ndim(self) -> int:
@@ -118,6 +126,8 @@ class StoredArray(storage.InStorage):
             found = np.empty(block.shape, self._source.dtype)
             self._source.fill(found, starts)
             block[...] = found
+        for meter in self.meters:
+            meter.count(block.nbytes)
         return block
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import math
 import os
 import shutil
@@ -12,6 +11,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from tracer.errors import StorageError
+from tracer.storage.checkpoints import Run
+from tracer.storage.locks import held
 from tracer.storage.open import imported
 from tracer.storage.sources import Array, position_of, walked_axes
 
@@ -37,9 +38,11 @@ class Target(Protocol):
 class NpyTarget:
     """A `.npy` file; its space is taken when it is made."""
 
-    def __init__(self, path: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    def __init__(
+        self, path: Path, shape: tuple[int, ...], dtype: np.dtype[Any], *, is_there: bool
+    ) -> None:
         self.shape, self.dtype = shape, dtype
-        self._file = open(path, "wb", buffering=0)  # as long as the array
+        self._file = open(path, "r+b" if is_there else "wb", buffering=0)  # as long as the array
         header = {
             "descr": np.lib.format.dtype_to_descr(dtype),
             "fortran_order": False,
@@ -82,8 +85,8 @@ class NpyTarget:
 class SliceTarget:
     """An array of zarr or h5py."""
 
-    def __init__(self, array: Any, close: Any) -> None:
-        self.array, self.close = array, close
+    def __init__(self, array: Any, file: Any = None) -> None:
+        self.array, self.file = array, file
 
     def put(self, starts: tuple[int, ...], block: Array) -> None:
         """Write a block from these places on."""
@@ -94,17 +97,27 @@ class SliceTarget:
 
     def finish(self) -> None:
         """Bring everything to the disk."""
+        if self.file is not None:
+            self.file.flush()
+
+    def close(self) -> None:
+        """Close the file."""
+        if self.file is not None:
+            self.file.close()
 
 
-def _zarr(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Target:
+def _zarr(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any], *, is_there: bool) -> Target:
     zarr = imported("zarr", path)
-    array = zarr.create_array(str(path), shape=shape, dtype=dtype, chunks=_chunks(shape, dtype))
-    return SliceTarget(array, lambda: None)
+    if is_there:
+        return SliceTarget(zarr.open_array(str(path), mode="r+"))
+    chunks = _chunks(shape, dtype)
+    return SliceTarget(zarr.create_array(str(path), shape=shape, dtype=dtype, chunks=chunks))
 
 
-def _hdf5(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Target:
-    file = imported("h5py", path).File(path, "w")
-    return SliceTarget(file.create_dataset("data", shape, dtype), file.close)
+def _hdf5(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any], *, is_there: bool) -> Target:
+    file = imported("h5py", path).File(path, "r+" if is_there else "w")
+    array = file["data"] if is_there else file.create_dataset("data", shape, dtype)
+    return SliceTarget(array, file)
 
 
 def _chunks(shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, ...]:
@@ -119,14 +132,29 @@ _KINDS: dict[str, Any] = {".npy": NpyTarget, ".zarr": _zarr, ".h5": _hdf5, ".hdf
 class Result:
     """A result on its way to storage: under another name until it is complete.
 
+    Parameters
+    ----------
+    path : Path
+    shape, dtype
+        Of the result.
+    run : Run, optional
+        The call, if it has checkpoints. After a failure what was written stays where one was made,
+        and the same call goes on with it.
+
     Raises
     ------
     StorageError
         The path exists, another process writes to it, or there is no space.
     """
 
-    def __init__(self, path: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-        self.path, self.partial = path, path.with_name(f"{path.name}.tracer-partial")
+    def __init__(
+        self,
+        path: Path,
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        run: Run | None = None,
+    ) -> None:
+        self.path, self.partial, self.run = path, partial_path(path, run), run
         if path.suffix.lower() not in _KINDS:
             raise StorageError(
                 f"{path} has no ending of a format that results are written in",
@@ -135,10 +163,13 @@ class Result:
         if path.exists():
             raise StorageError(f"{path} exists", mend="remove it, or choose another path")
         self._lock = path.with_name(f"{path.name}.tracer-lock")
-        self._held, self._is_held = _held(self._lock, path), True
+        self._held = held(self._lock, f"another call, or another process, writes to {path}")
+        self._is_held = True
+        make, is_there = _KINDS[path.suffix.lower()], run is not None and self.partial.exists()
         try:
-            _remove(self.partial)
-            self._target = _KINDS[path.suffix.lower()](self.partial, shape, dtype)
+            if not is_there:
+                _remove(self.partial)
+            self._target = make(self.partial, shape, dtype, is_there=is_there)
         except OSError as error:
             self.give_up()
             raise self._error(error) from error
@@ -147,6 +178,13 @@ class Result:
         """Write a block from these places on."""
         try:
             self._target.put(starts, block)
+        except OSError as error:
+            raise self._error(error) from error
+
+    def flush(self) -> None:
+        """Bring what was written so far to the disk."""
+        try:
+            self._target.finish()
         except OSError as error:
             raise self._error(error) from error
 
@@ -161,12 +199,13 @@ class Result:
         self._unlock()
 
     def give_up(self) -> None:
-        """Remove what was written, if it is not complete."""
+        """Remove what was written, if it is not complete, and no checkpoint needs it."""
         if not self._is_held:
             return
         if hasattr(self, "_target"):
             self._target.close()
-        _remove(self.partial)
+        if self.run is None or not self.run.is_resumed:
+            _remove(self.partial)
         self._unlock()
 
     def _unlock(self) -> None:
@@ -181,22 +220,10 @@ class Result:
         )
 
 
-def _held(lock: Path, path: Path) -> int:
-    """Return a lock that ends with the process."""
-    try:
-        held = os.open(lock, os.O_CREAT | os.O_RDWR, 0o666)
-    except OSError as error:
-        raise StorageError(
-            f"cannot write {path}: {error.strerror}", mend="make its folder, or choose another path"
-        ) from error
-    try:
-        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(held)
-        raise StorageError(
-            f"another call, or another process, writes to {path}", mend="choose another path"
-        ) from error
-    return held
+def partial_path(path: Path, run: Run | None) -> Path:
+    """Return the name that a result has until it is complete."""
+    between = "" if run is None else f".{run.key}"
+    return path.with_name(f"{path.name}{between}.tracer-partial")
 
 
 def _remove(path: Path) -> None:
@@ -206,4 +233,4 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-__all__ = ["Result"]
+__all__ = ["Result", "partial_path"]
