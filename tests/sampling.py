@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -20,4 +20,13 @@ def one_in(number: int, names: Iterable[Any], first: int = 0) -> list[Any]:
             marks=marks if (i - first) % number else (),
         )
         for i, name in enumerate(names)
+    ]
+
+
+def in_turn(names: Iterable[Any], kinds: Sequence[Any]) -> list[Any]:
+    """Return each name with each kind; the CI takes one kind for each name, in turn."""
+    return [
+        pytest.param(name, kind, marks=pytest.mark.sweep if (i - j) % len(kinds) else ())
+        for i, name in enumerate(names)
+        for j, kind in enumerate(kinds)
     ]

@@ -60,16 +60,19 @@ def cases(name: str) -> list[Case]:
 
 
 def groups() -> Iterator[Any]:
+    """Yield samples that are compiled together, and an order; of what is slow one order in turn."""
     everything = [cases(name) for name in sorted(SAMPLES)]
     quick = [case for of_one_op in everything for case in of_one_op[:QUICK]]
     slow = [case for of_one_op in everything for case in of_one_op[QUICK:]]
-    for found, marks in ((quick, []), (slow, [pytest.mark.slow])):
+    for found, is_slow in ((quick, False), (slow, True)):
         for i in range(0, len(found), TOGETHER):
             group = found[i : i + TOGETHER]
-            yield pytest.param(group, id=f"from {group[0].label}", marks=marks)
+            for order in (1, 2):
+                left_out = is_slow and (i // TOGETHER + order) % 2
+                marks = [pytest.mark.slow] * is_slow + [pytest.mark.sweep] * bool(left_out)
+                yield pytest.param(group, order, id=f"from {group[0].label}-{order}", marks=marks)
 
 
-@pytest.mark.parametrize("order", [1, 2])
-@pytest.mark.parametrize("group", [*groups()])
+@pytest.mark.parametrize(("group", "order"), [*groups()])
 def test_derivatives_of_the_compiled_program(group: Sequence[Case], order: int) -> None:
     check(group, order)

@@ -6,7 +6,8 @@ Against differences, and against JAX where it is installed. The functions are th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from tests.numpy.test_linalg_gradients import (
     hermitian_part,
     matrix,
 )
+from tests.sampling import in_turn
 from tracer.errors import NotDifferentiableError
 
 pytestmark = pytest.mark.xla
@@ -40,6 +42,7 @@ SYMMETRIC: dict[str, Function] = {
 }
 QUICK = "inv solve det qr cholesky eigh svd eig pinv lstsq".split()
 QUICK += [f"symmetric: {name}" for name in ("cholesky", "eigh", "eigvalsh", "a pair")]
+SLOW = [name for name in [*GENERAL, *SYMMETRIC] if name not in QUICK]
 # The second derivative is through all columns of Q, though the last ones do not matter.
 REFUSED = {("R of a tall complete qr", 2)}
 DTYPES = ("float64", "complex128")
@@ -64,14 +67,10 @@ def case(name: str, dtype: str, size: int = 3) -> Case:
     return Case(f"{name}, {dtype}", lambda points: loss(points[0]), (x,), (along,), (then,))
 
 
-def groups() -> Iterator[Any]:
-    for name in [*GENERAL, *SYMMETRIC]:
-        marks = [] if name in QUICK else [pytest.mark.slow]
-        yield pytest.param(name, id=name, marks=marks)
-
-
-@pytest.mark.parametrize("order", [1, 2])
-@pytest.mark.parametrize("name", [*groups()])
+@pytest.mark.parametrize(
+    ("name", "order"),
+    [*product(QUICK, [1, 2]), *in_turn(SLOW, [1, 2])],
+)
 def test_derivatives_of_compiled_linear_algebra(name: str, order: int) -> None:
     found = [case(name, dtype) for dtype in DTYPES]
     if (name, order) in REFUSED:

@@ -10,6 +10,7 @@ import pytest
 import tracer
 import tracer.numpy as tnp
 from tests.compare_with_jax import check
+from tests.sampling import in_turn
 from tracer import image
 from tracer.errors import ArgumentError, AxisError, ShapeError
 from tracer.image import ResizeMethod
@@ -79,8 +80,7 @@ def oracle(x: np.ndarray, shape: tuple[int, ...], method: str, antialias: bool) 
     return x
 
 
-@pytest.mark.parametrize("antialias", [True, False])
-@pytest.mark.parametrize("method", ["nearest", *KERNELS])
+@pytest.mark.parametrize(("method", "antialias"), in_turn(["nearest", *KERNELS], [True, False]))
 def test_values(method, antialias):
     given = {name: RNG.normal(size=before) for name, (before, _) in SHAPES.items()}
 
@@ -221,8 +221,7 @@ def test_refusals():
         moved(x, (3, 4), (0,), [1.0], [0.0, 1.0], "linear")
 
 
-@pytest.mark.parametrize("antialias", [True, False])
-@pytest.mark.parametrize("method", ["nearest", *KERNELS])
+@pytest.mark.parametrize(("method", "antialias"), in_turn(["nearest", *KERNELS], [False, True]))
 def test_against_jax(method, antialias):
     jax = pytest.importorskip("jax")
     import jax.image as theirs

@@ -8,6 +8,7 @@ import pytest
 import tracer
 import tracer.numpy as tnp
 import tracer.scipy.linalg
+from tests.sampling import in_turn
 from tracer.array.trace import trace
 from tracer.autodiff import vjp_graph
 from tracer.errors import NotDifferentiableError
@@ -103,8 +104,7 @@ def losses(functions, name):
     return lambda x: folded(functions, compute(functions, x))
 
 
-@pytest.mark.parametrize("dtype", ["float64", "complex128"])
-@pytest.mark.parametrize("name", SQUARE)
+@pytest.mark.parametrize(("name", "dtype"), in_turn(SQUARE, ["float64", "complex128"]))
 def test_gradients_are_jaxs(name, dtype, rng):
     jax = pytest.importorskip("jax")
     x = matrix(rng, (3, 3), dtype)
@@ -255,8 +255,9 @@ BESIDE_JAX = {
 }
 
 
-@pytest.mark.parametrize("dtype", ["float64", "complex128"])
-@pytest.mark.parametrize("name", [*OF_SYMMETRIC, *OF_SCIPY])
+@pytest.mark.parametrize(
+    ("name", "dtype"), in_turn([*OF_SYMMETRIC, *OF_SCIPY], ["complex128", "float64"])
+)
 def test_gradients_of_symmetric_matrices_are_jaxs(name, dtype, rng):
     """The matrix is given as it is: nothing symmetrises before, and no triangle is left out.
 

@@ -24,7 +24,7 @@ from tracer.optimizer.pipeline import PlannerOptions
 from tracer.optimizer.planner import Planner
 
 pytestmark = pytest.mark.slow
-FEW, MANY = 2500, 5000
+FEW, MANY = 1500, 3000
 HIGHEST_RATIO = 3.5
 
 
@@ -103,7 +103,7 @@ def shared_features(nodes: int) -> Graph:
     return trace(tracer.grad(loss), [[square] * (nodes // 35), rows]).graph
 
 
-def seconds(function: Callable[[], Any], runs: int = 3) -> float:
+def seconds(function: Callable[[], Any], runs: int = 2) -> float:
     """Return this process's own time, without collections, which the heap's size would add."""
     best = float("inf")
     for _ in range(runs):

@@ -7,6 +7,7 @@ import pytest
 
 import tracer.lax
 import tracer.random as ours
+from tests.sampling import in_turn
 
 jax = pytest.importorskip("jax")
 
@@ -129,8 +130,12 @@ STATES = {
 
 
 @pytest.mark.parametrize("state", STATES)
-@pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint32", "uint64"])
-@pytest.mark.parametrize("algorithm", ["RNG_DEFAULT", "RNG_THREE_FRY", "RNG_PHILOX"])
+@pytest.mark.parametrize(
+    ("dtype", "algorithm"),
+    in_turn(
+        ["uint8", "uint16", "uint32", "uint64"], ["RNG_DEFAULT", "RNG_THREE_FRY", "RNG_PHILOX"]
+    ),
+)
 def test_bit_generators(algorithm, dtype, state):
     for shape in SHAPES:
         asked = STATES[state], shape, dtype

@@ -10,6 +10,7 @@ import pytest
 import scipy.stats
 
 import tracer
+from tests.sampling import in_turn
 from tracer import random
 from tracer.errors import ArgumentError, DTypeError, LinAlgError, ShapeError
 
@@ -29,8 +30,7 @@ OF_GAMMA: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 }
 
 
-@pytest.mark.parametrize("name", OF_GAMMA)
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("name", "dtype"), in_turn(OF_GAMMA, ["float32", "float64"]))
 def test_distributions(name: str, dtype: str) -> None:
     draw, distribution = OF_GAMMA[name]
     draw = tracer.compile(lambda key: OF_GAMMA[name][0](key, shape=(DRAWS,), dtype=dtype))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 import scipy.linalg
@@ -10,6 +12,7 @@ import tracer
 import tracer.numpy as tnp
 import tracer.scipy.linalg as ours
 from tests.numpy.oracle import assert_same, quietly, sample
+from tests.sampling import in_turn, one_in
 from tracer.errors import ArgumentError, LinAlgError, NotDifferentiableError, ShapeError
 
 pytestmark = pytest.mark.xla
@@ -45,8 +48,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("n", [0, 1, 4])
+@pytest.mark.parametrize(("dtype", "n"), one_in(2, product(DTYPES, [0, 1, 4])))
 def test_values_are_scipys(dtype, n, rng):
     batch = (2,)
     a, b, q = (matrix(rng, (*batch, *s), dtype) for s in ((n, n), (n + 1,) * 2, (n, n + 1)))
@@ -67,8 +69,7 @@ def test_values_are_scipys(dtype, n, rng):
     assert not np.tril(np.asarray(forms[1][0]), -1).any()
 
 
-@pytest.mark.parametrize("dtype", ["float32", "complex128"])
-@pytest.mark.parametrize("n", [0, 1, 4, 11])
+@pytest.mark.parametrize(("n", "dtype"), in_turn([0, 1, 4, 11], ["float32", "complex128"]))
 def test_discrete_equations(dtype, n, rng):
     a, q = matrix(rng, (2, n, n), dtype) / 9, matrix(rng, (n, n), dtype)
     found = [ours.solve_discrete_lyapunov(a, q, m) for m in (None, "direct", "bilinear")]

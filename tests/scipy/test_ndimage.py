@@ -10,6 +10,7 @@ import tracer
 import tracer.numpy as tnp
 from tests.compare_with_jax import FLOATS, check
 from tests.numpy.oracle import assert_same
+from tests.sampling import in_turn
 from tracer.errors import ShapeError, UnsupportedError
 from tracer.scipy.ndimage import map_coordinates
 
@@ -33,8 +34,7 @@ def places(shape, dtype="float64"):
 
 
 @pytest.mark.parametrize("order", [0, 1])
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize(("mode", "shape"), in_turn(MODES, SHAPES), ids=str)
 def test_values(shape, mode, order):
     x, where = RNG.normal(size=shape), places(shape)
     wanted = scipy.ndimage.map_coordinates(x, where, order=order, mode=MODES[mode], cval=7.5)

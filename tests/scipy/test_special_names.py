@@ -9,6 +9,7 @@ import scipy.special
 import tracer
 import tracer.scipy.special as ours
 from tests.compare_with_jax import check
+from tests.sampling import in_turn
 from tracer.errors import ArgumentError, DTypeError, NotDifferentiableError
 
 pytestmark = pytest.mark.xla
@@ -44,8 +45,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("name", "dtype"), in_turn(CASES, ["float32", "float64"]))
 def test_values(name, dtype):
     arrays = [x.astype(dtype) if x.dtype.kind == "f" else x for x in CASES[name]]
     with np.errstate(all="ignore"):

@@ -9,6 +9,7 @@ import scipy.signal
 import tracer
 import tracer.scipy.signal as ours
 from tests.compare_with_jax import check
+from tests.sampling import in_turn
 from tests.scipy.test_signal import close
 from tracer.errors import ArgumentError, AxisError, ShapeError
 
@@ -54,8 +55,9 @@ def names(options):
     return ", ".join("function" if callable(x) else str(x) for x in options.values())[:40]
 
 
-@pytest.mark.parametrize("dtype", ["float32", "complex128"])
-@pytest.mark.parametrize("options", [*OPTIONS, *POWERS], ids=names)
+@pytest.mark.parametrize(
+    ("options", "dtype"), in_turn([*OPTIONS, *POWERS], ["float32", "complex128"]), ids=names
+)
 def test_powers(options, dtype):
     x, y = signal((3, 40), dtype), signal((3, 40), dtype)
     f, found = ours.welch(x, **options)
@@ -83,8 +85,9 @@ def test_functions_of_segments():
     close(ours.stft(x.T, **options)[2], wanted, "complex128")
 
 
-@pytest.mark.parametrize("boundary", ["zeros", "even", "odd", "constant", None])
-@pytest.mark.parametrize("options", OPTIONS, ids=names)
+@pytest.mark.parametrize(
+    ("options", "boundary"), in_turn(OPTIONS, ["zeros", "even", "odd", "constant", None]), ids=names
+)
 def test_short_times(options, boundary):
     dtype = "complex64" if boundary == "zeros" else "float64"
     x = signal((40,), dtype)
@@ -96,8 +99,9 @@ def test_short_times(options, boundary):
             close(one, other, kind[dtype])
 
 
-@pytest.mark.parametrize("dtype", ["float64", "complex64"])
-@pytest.mark.parametrize("options", OPTIONS, ids=names)
+@pytest.mark.parametrize(
+    ("options", "dtype"), in_turn(OPTIONS, ["float64", "complex64"]), ids=names
+)
 def test_there_and_back(options, dtype):
     """The ends of a signal are zero where a window is."""
     options = {k: v for k, v in options.items() if k != "detrend"}

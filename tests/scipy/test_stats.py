@@ -10,6 +10,7 @@ import scipy.stats
 
 import tracer
 from tests.compare_with_jax import check
+from tests.sampling import in_turn
 from tracer.errors import ArgumentError, DTypeError, ShapeError
 from tracer.scipy import stats
 
@@ -55,8 +56,7 @@ def _points(name, function, x):
     return Q if function in ("ppf", "isf") else x
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("name", "dtype"), in_turn(CASES, ["float32", "float64"]))
 def test_distributions(name, dtype):
     shapes, x, place = CASES[name]
     module = getattr(stats, name)
