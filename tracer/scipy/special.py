@@ -25,6 +25,7 @@ from tracer.array.convert import (
 )
 from tracer.array.dispatch import apply, compound
 from tracer.ir import Op
+from tracer.numpy.bessel import i0, i0e, i1, i1e
 from tracer.numpy.elementwise import logaddexp
 from tracer.numpy.reductions import Axis, kept_shape, reduce
 from tracer.numpy.ufunc import (
@@ -36,7 +37,6 @@ from tracer.numpy.ufunc import (
     select,
     unary,
 )
-from tracer.scipy.bessel import i0, i0e, i1, i1e
 from tracer.scipy.bessel_first import bernoulli, bessel_jn
 from tracer.scipy.dilogarithm import spence
 from tracer.scipy.divergences import boxcox, boxcox1p, kl_div
