@@ -18,7 +18,7 @@ from tracer.array.convert import convert
 from tracer.array.dispatch import apply, compound
 from tracer.autodiff.transforms import custom_jvp
 from tracer.scipy.choice import choose
-from tracer.scipy.double_double import Pair, minus, over, pair, two_sum, wide
+from tracer.scipy.double_double import Pair, over, pair, two_sum, wide
 from tracer.scipy.factorials import gammasgn
 from tracer.scipy.floats import floats_together
 from tracer.scipy.hypergeometric import UNIT, Candidate, best, is_pole, sum_series, terminates
@@ -48,6 +48,36 @@ def hyp2f1(a: ArrayLike, b: ArrayLike, c: ArrayLike, x: ArrayLike) -> Array:
     Returns
     -------
     Array of floats, the broadcast shape
+        Infinite where `c` is 0, -1, -2, ... and `a` and `b` do not end the series before, and at 1
+        where the function has a pole. NaN where the bound of the error is above 1e-10, for
+        infinite arguments, and above 1 (where SciPy has infinity) unless the series or its power with Euler's transformation ends.
+
+    Raises
+    ------
+    DTypeError
+        Complex numbers.
+    ShapeError
+        The shapes cannot be broadcast together.
+    NotDifferentiableError
+        A derivative with respect to `a`, `b` or `c` is asked for.
+
+    Notes
+    -----
+    The series and the transformations of Euler and Pfaff are summed in pairs of float64 (31 digits)
+    up to 7/8, and followed towards 1 by Taylor series, each with a bound of its error; the best one
+    is taken. The bound is relative to the value, and to x f'(x) next to its zeros. So there is no
+    loss where c - a - b is nearly whole.
+
+    Relative errors, measured against mpmath: 5e-13 for parameters up to 5, without a NaN; 9e-13 up
+    to 20, with a NaN in 8 of 100 places nearer to 1 than 0.1 or below -1, else none. Where `a` or
+    `b` ends the series, it is that polynomial, also where the other one is `c`. Memory: about 150
+    float64 for each element.
+
+    Examples
+    --------
+    >>> import tracer.scipy.special as special
+    >>> round(float(special.hyp2f1(1.0, 1.0, 2.0, -1.0)), 12)
+    0.69314718056
     """
     *parameters, place = floats_together("hyp2f1", a, b, c, x)
     reason = "hyp2f1 has no derivative with respect to a, b and c"
@@ -113,7 +143,7 @@ def _candidates(a: Array, b: Array, c: Array, x: Array) -> list[Candidate]:
         ((a, none), second, moved, 1 / distance, b - a, -a),
         (first, (b, none), moved, 1 / distance, a - b, -b),
     ]
-    tops = [_stacked([row[i] for row in rows]) for i in (0, 1)]
+    tops = [_stacked([row[0] for row in rows]), _stacked([row[1] for row in rows])]
     z = _stacked([row[2] for row in rows])
     away, exponent, power = (tnp.stack([row[i] for row in rows]) for i in (3, 4, 5))
     is_finite = terminates(tops[0]) | terminates(tops[1])
@@ -124,7 +154,7 @@ def _candidates(a: Array, b: Array, c: Array, x: Array) -> list[Candidate]:
     holds = is_real & (is_finite | is_series) & (is_first | ~is_pole(c))
     value, change, error = _values(tops, c, z, away, exponent, is_finite, holds)
     factor = choose(is_first, 1, tnp.power(distance, power))
-    logarithm = abs(power * tnp.log(abs(distance)))
+    logarithm = abs(power * tnp.log(choose(power == 0, 1, abs(distance))))
     size = abs(factor * value)
     error = abs(factor) * error + 2 * UNIT * (1 + logarithm + abs(power)) * size
     error = choose(holds, error, tnp.inf)
@@ -146,10 +176,11 @@ def _values(
 ) -> Candidate:
     """Return the functions of tops, c and z, where they hold; `away` is 1 - z."""
     is_near = holds & ~is_finite & (z[0] > _BORDER)
-    start = tuple(choose(is_near, y, choose(holds, x, 0)) for x, y in zip(z, (_BORDER, 0)))
+    high, low = (choose(holds, part, 0) for part in z)
+    start = choose(is_near, _BORDER, high), choose(is_near, 0, low)
     bottom = pair(tnp.zeros_like(z[0]) + c)
     first = tnp.maximum(-bottom[0], tnp.maximum(-tops[0][0], -tops[1][0])) + 2
-    total, slope, error = sum_series(tops, bottom, (start[0], start[1]), first)
+    total, slope, error = sum_series(tops, bottom, start, first)
     value, change = total[0] + total[1], slope[0]
     # The slope times the distance to 1, both of them at the border.
     begin = 1 - _BORDER

@@ -19,7 +19,7 @@ from tracer.array.convert import convert
 from tracer.array.dispatch import apply, compound
 from tracer.autodiff.transforms import custom_jvp
 from tracer.scipy.choice import choose
-from tracer.scipy.double_double import Pair, minus, over, pair, plus, times, two_sum, wide
+from tracer.scipy.double_double import Pair, over, pair, plus, times, two_sum, wide
 from tracer.scipy.factorials import gammasgn
 from tracer.scipy.floats import floats_together
 from tracer.scipy.incomplete import refusing
@@ -57,8 +57,9 @@ def best(candidates: Sequence[Candidate]) -> Array:
     """Return the values of the smallest errors, NaN where that is not small enough."""
     chosen, *others = candidates
     for other in others:
-        # What is not a number is never better, and always worse.
-        takes = (other.error < chosen.error) | (chosen.error != chosen.error)
+        # What is no number is always worse.
+        is_bad = ~(chosen.error < tnp.inf)
+        takes = (other.error < chosen.error) | is_bad
         parts = zip(other, chosen, strict=True)
         chosen = Candidate(*(choose(takes, x, y) for x, y in parts))
     reach = TOLERANCE * (abs(chosen.value) + abs(chosen.change))
@@ -105,7 +106,9 @@ def sum_series(tops: Sequence[Pair], bottom: Pair, z: Pair, first: Array) -> lis
         ratio = over(upper, times(plus(bottom, place), following))
         is_end = upper[0] == 0
         # Behind the end of a finite sum the parameter below may be zero.
-        new = tuple(choose(is_end | (term[0] == 0), 0, x) for x in times(term, ratio))
+        high, low = times(term, ratio)
+        stops = is_end | (term[0] == 0)
+        new = choose(stops, 0, high), choose(stops, 0, low)
         total, slope = plus(total, new), plus(slope, times(following, new))
         weight = following[0] * abs(new[0])
         size = size + weight
@@ -139,8 +142,34 @@ def hyp1f1(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
     Returns
     -------
     Array of floats, the broadcast shape
-        Infinite where `b` is 0, -1, -2, ... and `a` does not end the series before. NaN where ten
-        digits would not be right, and for infinite arguments.
+        Infinite where `b` is 0, -1, -2, ... and `a` does not end the series before. NaN where the
+        bound of the error is above 1e-10, and for infinite arguments.
+
+    Raises
+    ------
+    DTypeError
+        Complex numbers.
+    ShapeError
+        The shapes cannot be broadcast together.
+    NotDifferentiableError
+        A derivative with respect to `a` or `b` is asked for.
+
+    Notes
+    -----
+    The series, Kummer's transformation of it and the asymptotic expansion are computed in float64,
+    the first two in pairs of float64 (31 digits), each with a bound of its error; the best one is
+    taken. The bound is relative to the value, and to x f'(x) next to its zeros.
+
+    Relative errors, measured against mpmath: 3e-16 for parameters up to 20 and `x` up to 40, 2e-13
+    up to 100 and 700. There is no NaN in the first range, in the second in 10 of 100 places, most
+    with one parameter below -30. Where a parameter above ends the series, it is that polynomial;
+    SciPy has infinity for `a` and `b` both 0. Memory: about 40 float64 for each element.
+
+    Examples
+    --------
+    >>> import tracer.scipy.special as special
+    >>> round(float(special.hyp1f1(1.0, 2.0, -30.0)), 12)
+    0.033333333333
     """
     first, second, place = floats_together("hyp1f1", a, b, x)
     reason = "hyp1f1 has no derivative with respect to a and b"
@@ -205,9 +234,11 @@ def _confluent_far(a: Array, b: Array, x: Array) -> Candidate:
     large_factor = choose(is_pole(top), 0, sign * gammasgn(top) * tnp.exp(large_log))
     small_factor = choose(is_pole(rest), 0, sign * gammasgn(rest) * tnp.exp(small_log))
     small_factor = small_factor * tnp.cos(tnp.pi * tnp.remainder(top, 2))
-    logs = size + abs(top - b) * tnp.log(size) + abs(apply(ops.lgamma, b)) + 8
-    large_logs = logs + abs(choose(is_pole(top), 0, apply(ops.lgamma, top)))
-    small_logs = logs + abs(choose(is_pole(rest), 0, apply(ops.lgamma, rest)))
+    logs = abs(apply(ops.lgamma, b)) + 8
+    large_logs = logs + shift + abs(top - b) * tnp.log(size)
+    small_logs = logs + abs(shift - size) + abs(top) * tnp.log(size)
+    large_logs = large_logs + abs(choose(is_pole(top), 0, apply(ops.lgamma, top)))
+    small_logs = small_logs + abs(choose(is_pole(rest), 0, apply(ops.lgamma, rest)))
     value = large_factor * large + small_factor * small
     error = abs(large_factor) * (large_error + 4 * UNIT * large_logs * abs(large))
     error = error + abs(small_factor) * (small_error + 4 * UNIT * small_logs * abs(small))
@@ -220,7 +251,8 @@ def _falling(first: Array, second: Array, z: Array) -> tuple[Array, Array]:
     def step(n: Any, going: Any, term: Any, total: Any, size: Any, last: Any) -> Any:
         new = term * ((first + n) * (second + n) * z / (n + 1))
         # Terms may rise at first, where the parameters are large.
-        is_rising = (abs(new) > abs(term)) & (n > -first) & (n > -second)
+        is_late = (n > -first) & (n > -second) & (n * n > abs(first * second))
+        is_rising = is_late & (abs(new) > abs(term))
         going = going & ~is_rising & (new == new)
         total = choose(going, total + new, total)
         size = choose(going, size + (n + 1) * abs(new), size)

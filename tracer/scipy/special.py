@@ -54,7 +54,9 @@ from tracer.scipy.factorials import (
 )
 from tracer.scipy.faddeeva import dawsn, erfcx, fresnel, wofz
 from tracer.scipy.floats import aligned_floats, floats
+from tracer.scipy.gauss import hyp2f1
 from tracer.scipy.harmonics import sph_harm_y
+from tracer.scipy.hypergeometric import hyp1f1
 from tracer.scipy.incomplete import betainc, gammainc, gammaincc
 from tracer.scipy.integrals import exp1, expi, expn, sici
 from tracer.scipy.normal import log_ndtr, ndtr, ndtri
@@ -322,6 +324,8 @@ __all__ = [
     "gammaincc",
     "gammaln",
     "gammasgn",
+    "hyp1f1",
+    "hyp2f1",
     "i0",
     "i0e",
     "i1",
