@@ -67,7 +67,6 @@ ELSEWHERE = {
         ("jax.numpy.fromfile", "jax.numpy.fromstring", "jax.numpy.einsum_path"),
         "of NumPy: it makes no traced arrays",
     ),
-    "jax.numpy.i0": "tracer.scipy.special.i0",
     "jax.lax.linalg.qdwh": "write `tracer.scipy.linalg.polar`",
 }
 """Names that have another name here, or none because they have no use."""

@@ -291,6 +291,8 @@ CALLS: dict[str, Call] = {
     "scipy.special.bessel_jn": lambda a: tracer.scipy.special.bessel_jn(a.v, v=2),
     "scipy.special.sph_harm_y": lambda a: tracer.scipy.special.sph_harm_y(2, 1, a.v, HOST["w"]),
     "scipy.special.multigammaln": lambda a: tracer.scipy.special.multigammaln(a.w + 2, 3),
+    "scipy.special.hyp1f1": lambda a: tracer.scipy.special.hyp1f1(a.w, 1.5, a.v),
+    "scipy.special.hyp2f1": lambda a: tracer.scipy.special.hyp2f1(a.w, 0.5, 1.5, a.w),
     "scipy.special.betainc": lambda a: tracer.scipy.special.betainc(a.w, HOST["w"], 0.5),
 }
 """The functions that one or two matrices or vectors do not serve."""

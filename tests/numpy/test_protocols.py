@@ -33,12 +33,12 @@ def test_numpy_code_differentiates() -> None:
 
 def test_functions_without_a_counterpart_use_the_data() -> None:
     assert np.shape(tnp.asarray(X)) == (2, 3)
-    np.testing.assert_array_equal(np.i0(tnp.asarray(X)), np.i0(X))
+    assert np.array_repr(tnp.asarray(X)) == np.array_repr(X)
 
 
 def test_functions_without_a_counterpart_cannot_be_traced() -> None:
-    with pytest.raises(tracer.TracingError, match=r"numpy\.i0 has no counterpart"):
-        tracer.compile(np.i0)(X)
+    with pytest.raises(tracer.TracingError, match=r"numpy\.array_repr has no counterpart"):
+        tracer.compile(np.array_repr)(X)
 
 
 @pytest.mark.xla

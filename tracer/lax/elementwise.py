@@ -22,9 +22,9 @@ from tracer.lax.operands import (
     of_op,
     unary,
 )
+from tracer.numpy import bessel
 from tracer.numpy.complex_order import EXTREMES, pick
 from tracer.numpy.ufunc import compare, full_like
-from tracer.scipy import bessel
 
 acos = of_op("acos", ops.acos)
 acosh = of_op("acosh", ops.acosh)

@@ -66,6 +66,7 @@ from tracer.numpy.arithmetic import (
     subtract,
     true_divide,
 )
+from tracer.numpy.bessel import i0
 from tracer.numpy.choosing import (
     choose,
     copyto,
@@ -567,6 +568,7 @@ __all__ = [
     "hsplit",
     "hstack",
     "hypot",
+    "i0",
     "identity",
     "iinfo",
     "imag",

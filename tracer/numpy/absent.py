@@ -55,7 +55,6 @@ ABSENT: dict[str, str] = {
     "test": _STATE,
     "einsum_path": "the path is chosen inside `einsum`; `numpy.einsum_path` shows one",
     "row_stack": "deprecated by NumPy; use `vstack`",
-    "i0": "`tracer.scipy.special.i0`",
 }
 """Functions. A public function of NumPy that is neither here nor there fails a test."""
 _NUMPY = "use numpy's before the program, and pass the results as arguments"

@@ -1,4 +1,4 @@
-"""The methods of NumPy's ufuncs: `add.reduce`, `add.accumulate`, `add.outer`, `add.at`.
+"""The methods of NumPy's ufuncs: `add.reduce`, `.accumulate`, `.reduceat`, `.outer`, `.at`.
 
 The functions of this package are plain functions. Associative functions of two arguments have these
 methods as attributes.
@@ -18,11 +18,62 @@ from tracer.ir import Op, as_dtype
 from tracer.numpy import arithmetic, logic
 from tracer.numpy.cumulative import cumprod, cumsum
 from tracer.numpy.extremes import max, min
+from tracer.numpy.reduceat import converted, reduce_runs
 from tracer.numpy.reductions import Axis, all, any, prod, refuse_out, sum
 from tracer.numpy.ufunc import Binary, is_nonzero
 
 Method = Callable[..., Any]
 Along = Callable[["Array", int, Any], "Array"]
+
+
+_REDUCEAT = """Combine the elements of runs of an axis.
+
+Run i is `array[indices[i] : indices[i + 1]]`, the last one to the end of the axis. Where that has
+no elements, since the next index is not larger, it is `array[indices[i]]` alone.
+
+Parameters
+----------
+array : array_like
+    An array with an axis.
+indices : array_like of int, one axis
+    Where the runs begin. None is negative.
+axis : int
+    The axis.
+dtype : dtype, optional
+    Of the result; chosen as by `{name}.reduce`.
+out : None
+    Refused: arrays are not written in place.
+
+Returns
+-------
+Array
+    One element for each index in place of the axis. Traced indices out of bounds give NaN, the
+    smallest signed or the largest unsigned integer, True, as `take`.
+
+Raises
+------
+ArrayIndexError
+    An index whose value is known is out of bounds.
+ArgumentError
+    `array` has no axis, or `axis` is not one axis.
+DTypeError, ShapeError
+    `indices` is no vector of integers.
+
+Notes
+-----
+Known indices take time and memory in proportion to the elements. Traced ones, and known runs that
+overlap much, take them to the elements times the indices; a memory limit has that in slices.
+
+See Also
+--------
+numpy.ufunc.reduceat
+
+Examples
+--------
+>>> import tracer.numpy as tnp
+>>> tnp.add.reduceat(tnp.arange(8), [0, 4, 1, 5, 2, 6, 3, 7])
+Array([ 6,  4, 10,  5, 14,  6, 18,  7])
+"""
 
 
 def _reduction(name: str, over_axes: Method, *, takes_dtype: bool, has_initial: bool) -> Method:
@@ -65,6 +116,26 @@ def _running(name: str, along: Along) -> Method:
         return along(x, normalize_axis(axis, x.ndim), dtype)
 
     return _documented(accumulate, name, "Combine the elements up to each one along an axis.")
+
+
+def _runs(name: str, over_axes: Method, *, takes_dtype: bool, has_initial: bool) -> Method:
+    def over_axis(x: Array, axis: int) -> Array:
+        return over_axes(x, axis, dtype=x.dtype) if takes_dtype else over_axes(x, axis)  # type: ignore[no-any-return]
+
+    def reduceat(
+        array: ArrayLike, indices: ArrayLike, axis: int = 0, dtype: Any = None, out: None = None
+    ) -> Array:
+        refuse_out(out)
+        x = as_array(array)
+        if takes_dtype:
+            x = converted(x, dtype)
+        else:
+            x = _as(name, x, dtype, is_logical=not has_initial)
+        return reduce_runs(name, over_axis, x, indices, axis, x.dtype)
+
+    reduceat.__qualname__ = f"{name}.reduceat"
+    reduceat.__doc__ = _REDUCEAT.format(name=name)
+    return reduceat
 
 
 def _outer(name: str, function: Binary) -> Method:
@@ -137,6 +208,7 @@ def _attach(
     name = function.__name__
     function.reduce = _reduction(name, over_axes, takes_dtype=takes_dtype, has_initial=has_initial)
     function.accumulate = _running(name, along)
+    function.reduceat = _runs(name, over_axes, takes_dtype=takes_dtype, has_initial=has_initial)
     function.outer = _outer(name, function)
     if update is not None:
         function.at = _at(name, update)

@@ -25,6 +25,7 @@ from tracer.array.convert import (
 )
 from tracer.array.dispatch import apply, compound
 from tracer.ir import Op
+from tracer.numpy.bessel import i0, i0e, i1, i1e
 from tracer.numpy.elementwise import logaddexp
 from tracer.numpy.reductions import Axis, kept_shape, reduce
 from tracer.numpy.ufunc import (
@@ -36,7 +37,6 @@ from tracer.numpy.ufunc import (
     select,
     unary,
 )
-from tracer.scipy.bessel import i0, i0e, i1, i1e
 from tracer.scipy.bessel_first import bernoulli, bessel_jn
 from tracer.scipy.dilogarithm import spence
 from tracer.scipy.divergences import boxcox, boxcox1p, kl_div
@@ -54,7 +54,9 @@ from tracer.scipy.factorials import (
 )
 from tracer.scipy.faddeeva import dawsn, erfcx, fresnel, wofz
 from tracer.scipy.floats import aligned_floats, floats
+from tracer.scipy.gauss import hyp2f1
 from tracer.scipy.harmonics import sph_harm_y
+from tracer.scipy.hypergeometric import hyp1f1
 from tracer.scipy.incomplete import betainc, gammainc, gammaincc
 from tracer.scipy.integrals import exp1, expi, expn, sici
 from tracer.scipy.normal import log_ndtr, ndtr, ndtri
@@ -322,6 +324,8 @@ __all__ = [
     "gammaincc",
     "gammaln",
     "gammasgn",
+    "hyp1f1",
+    "hyp2f1",
     "i0",
     "i0e",
     "i1",

@@ -18,9 +18,9 @@ from tracer.jax.table import RULES, Equation, rule
 from tracer.lax.bits import as_bits, in_fewer_bits, leading_zeros, ordered_bits, rounded_away
 from tracer.lax.choosing import chosen
 from tracer.lax.elementwise import conjugated, repeated_product
+from tracer.numpy.bessel import i0e, i1e
 from tracer.numpy.ufunc import compare, full_like
 from tracer.scipy import factorials
-from tracer.scipy.bessel import i0e, i1e
 
 _ACCURACY = "accuracy"
 

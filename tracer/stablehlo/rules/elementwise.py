@@ -19,9 +19,9 @@ from tracer.lax.bits import (
     ordered_bits,
     rounded_away,
 )
+from tracer.numpy.bessel import i1e
 from tracer.numpy.ufunc import compare, full_like
 from tracer.scipy import factorials
-from tracer.scipy.bessel import i1e
 from tracer.stablehlo import elements
 from tracer.stablehlo.table import RULES, Instruction, rule
 

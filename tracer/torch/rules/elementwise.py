@@ -14,9 +14,9 @@ from tracer.array.convert import convert
 from tracer.array.dispatch import apply
 from tracer.ir import Op, ShapeDtype
 from tracer.numpy.arithmetic import floor_divide, fmod, remainder
+from tracer.numpy.bessel import i0e, i1e
 from tracer.numpy.elementwise import copysign
 from tracer.numpy.ufunc import compare, full_like, is_nonzero, select
-from tracer.scipy.bessel import i0e, i1e
 from tracer.torch.rules.operands import filled, operand, promoted
 from tracer.torch.table import RULES, Node, rule
 

@@ -6,10 +6,12 @@ Cephes (Moshier 1989). The coefficients were computed anew in 40 digits.
 
 from __future__ import annotations
 
-import tracer.numpy as tnp
 from tracer.array.array import Array
+from tracer.numpy.arithmetic import abs, sign
+from tracer.numpy.creation import zeros_like
+from tracer.numpy.elementwise import exp, sqrt, where
+from tracer.numpy.floats import floats, in_float32
 from tracer.numpy.ufunc import select, unary
-from tracer.scipy.floats import floats, in_float32
 
 _BORDER = 8.0
 _I0_SMALL = (
@@ -127,7 +129,7 @@ _I1_LARGE = (
 
 def _expansion(t: Array, coefficients: tuple[float, ...]) -> Array:
     """Sum a Chebyshev series by Clenshaw's recurrence."""
-    later, last = tnp.zeros_like(t), tnp.zeros_like(t)
+    later, last = zeros_like(t), zeros_like(t)
     for coefficient in coefficients[:0:-1]:
         last, later = 2 * t * last - later + coefficient, last
     return t * last - later + coefficients[0]
@@ -135,30 +137,30 @@ def _expansion(t: Array, coefficients: tuple[float, ...]) -> Array:
 
 def _near(x: Array, coefficients: tuple[float, ...]) -> Array:
     # `where`, as the gradient of minimum is halved at the border itself.
-    return _expansion(tnp.where(x > _BORDER, _BORDER, x) / 4 - 1, coefficients)
+    return _expansion(where(x > _BORDER, _BORDER, x) / 4 - 1, coefficients)
 
 
 def _far(x: Array, coefficients: tuple[float, ...]) -> Array:
-    x = tnp.where(x > _BORDER, x, _BORDER)
-    return _expansion(16 / x - 1, coefficients) / tnp.sqrt(x)
+    x = where(x > _BORDER, x, _BORDER)
+    return _expansion(16 / x - 1, coefficients) / sqrt(x)
 
 
 @in_float32
 def _scaled_0(x: Array) -> Array:
-    size = tnp.abs(x)
+    size = abs(x)
     return select(size > _BORDER, _far(size, _I0_LARGE), _near(size, _I0_SMALL))
 
 
 @in_float32
 def _scaled_1(x: Array) -> Array:
-    size = tnp.abs(x)
-    far = tnp.sign(x) * _far(size, _I1_LARGE)
+    size = abs(x)
+    far = sign(x) * _far(size, _I1_LARGE)
     return select(size > _BORDER, far, x * _near(size, _I1_SMALL))
 
 
 def _unscaled(x: Array, scaled: Array) -> Array:
     """Multiply by exp(abs(x)) in two steps: it may overflow where the result does not."""
-    root = tnp.exp(tnp.abs(x) / 2)
+    root = exp(abs(x) / 2)
     return root * scaled * root
 
 
