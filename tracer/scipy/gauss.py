@@ -50,7 +50,8 @@ def hyp2f1(a: ArrayLike, b: ArrayLike, c: ArrayLike, x: ArrayLike) -> Array:
     Array of floats, the broadcast shape
         Infinite where `c` is 0, -1, -2, ... and `a` and `b` do not end the series before, and at 1
         where the function has a pole. NaN where the bound of the error is above 1e-10, for
-        infinite arguments, and above 1 (where SciPy has infinity) unless the series or its power with Euler's transformation ends.
+        infinite arguments, and above 1 (where SciPy has infinity) unless the series, or its power
+        with Euler's transformation, ends.
 
     Raises
     ------
