@@ -50,8 +50,8 @@ def hyp2f1(a: ArrayLike, b: ArrayLike, c: ArrayLike, x: ArrayLike) -> Array:
     Array of floats, the broadcast shape
         Infinite where `c` is 0, -1, -2, ... and `a` and `b` do not end the series before, and at 1
         where the function has a pole. NaN where the bound of the error is above 1e-10, for
-        infinite arguments, and above 1 (where SciPy has infinity) unless the series, or its power
-        with Euler's transformation, ends.
+        infinite arguments, and above 1 (where SciPy has infinity) unless the series, or that of
+        Euler's transformation with a whole power, ends.
 
     Raises
     ------
@@ -71,8 +71,8 @@ def hyp2f1(a: ArrayLike, b: ArrayLike, c: ArrayLike, x: ArrayLike) -> Array:
 
     Relative errors, measured against mpmath: 5e-13 for parameters up to 5, without a NaN; 9e-13 up
     to 20, with a NaN in 8 of 100 places nearer to 1 than 0.1 or below -1, else none. Where `a` or
-    `b` ends the series, it is that polynomial, also where the other one is `c`. Memory: about 150
-    float64 for each element.
+    `b` ends the series, it is that polynomial, also where the other one is `c`. Memory: about 180
+    float64 for each element, which a memory limit does not have in slices.
 
     Examples
     --------
