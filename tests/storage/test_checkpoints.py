@@ -173,15 +173,15 @@ def test_a_checkpoint_that_cannot_be_written(tmp_path: Path) -> None:
 def test_long_loops_in_memory_go_on_too(tmp_path: Path) -> None:
     calls: list[int] = []
 
-    def watched(i: Any) -> Any:
+    def watched(i: Any) -> None:
         calls.append(int(i))
         if len(calls) == 30:
             raise _Failure
-        return np.float64(i)
 
     def total(n: Any) -> Any:
         def step(i: Any, sum: Any) -> Any:
-            return sum + tracer.pure_callback(watched, tracer.ShapeDtype((), "float64"), i)
+            tracer.debug.callback(watched, i)
+            return sum + i
 
         return tracer.fori_loop(0, n, step, 0.0)
 
@@ -212,6 +212,25 @@ def test_what_does_not_say_when_it_was_changed_is_refused(tmp_path: Path) -> Non
 
     with pytest.raises(tracer.StorageError, match="does not say when it was changed"):
         _compiled(lambda x: x.sum(0), tmp_path)(tracer.open(Watched(points())))
+
+
+@pytest.mark.xla
+def test_files_that_are_no_plain_rows_are_known_by_their_path(tmp_path: Path) -> None:
+    for given in (np.asfortranarray(points()), points().astype(">f4")):
+        found = _compiled(lambda x: x.sum(0), tmp_path)(stored(tmp_path, given))
+        np.testing.assert_allclose(found, given.sum(0), rtol=1e-3)
+
+
+@pytest.mark.xla
+def test_values_of_python_functions_are_refused(tmp_path: Path) -> None:
+    def asked(x: Any) -> Any:
+        return x
+
+    def program(x: Any) -> Any:
+        return x + tracer.pure_callback(asked, tracer.ShapeDtype((), "float64"), 1.0)
+
+    with pytest.raises(tracer.UnsupportedError, match="asked of pure_callback gives values"):
+        _compiled(program, tmp_path)(1.0)
 
 
 @pytest.mark.parametrize(

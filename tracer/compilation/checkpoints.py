@@ -13,7 +13,7 @@ import numpy as np
 from tracer import lowering, ops
 from tracer.array.array import Array
 from tracer.array.stored import StoredType
-from tracer.errors import StorageError
+from tracer.errors import StorageError, UnsupportedError
 from tracer.ir import Builder, Graph, Node, Value, mapped_bodies, rebuild, storage
 from tracer.ops import helpers
 from tracer.storage import Checkpoints
@@ -113,7 +113,10 @@ def key_of(program: Program, arrays: Sequence[Array]) -> str:
     ------
     StorageError
         Of an argument in storage it cannot be told whether it was changed.
+    UnsupportedError
+        The program takes values of a Python function, which may be another one next time.
     """
+    _refuse_callbacks(program.graph)
     parts: list[Any] = [program.graph.fingerprint, lowering.compiler_identity(program.device)]
     signatures = [*program.call.signatures, *(None for _ in program.captured)]
     for array, signature in zip([*arrays, *program.captured], signatures, strict=True):
@@ -123,6 +126,19 @@ def key_of(program: Program, arrays: Sequence[Array]) -> str:
             data = np.ascontiguousarray(np.asarray(array)).reshape(-1).view(np.uint8).data
             parts.append(hashlib.blake2b(data, digest_size=16).hexdigest())
     return key_with("", parts)
+
+
+def _refuse_callbacks(graph: Graph) -> None:
+    for node in graph.nodes:
+        if node.op is ops.pure_callback:
+            raise UnsupportedError(
+                f"{node.params['function'].name} gives values to a program with checkpoints, which "
+                "cannot tell whether it is the same function when the call goes on",
+                mend="leave checkpoint= out, or compute its values before the call",
+                where=node.source,
+            )
+        for body in node.body_graphs:
+            _refuse_callbacks(body)
 
 
 def _identity(stored: Any) -> tuple[Any, ...]:

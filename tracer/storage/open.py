@@ -99,7 +99,10 @@ def _of_npy(path: Path) -> Source:
         raise StorageError(
             f"{path} cannot be read as NumPy's format: {error}", mend="write it with np.save"
         ) from error
-    return _of_memmap(mapped) if isinstance(mapped, np.memmap) else Sliceable(mapped, str(path))
+    source = _of_memmap(mapped) if isinstance(mapped, np.memmap) else Sliceable(mapped, str(path))
+    if isinstance(source, Sliceable):
+        source.path = path  # The map shows what the file has: it is only read.
+    return source
 
 
 def _of_memmap(array: np.memmap[Any, Any]) -> Source:
