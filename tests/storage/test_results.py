@@ -118,7 +118,8 @@ def test_two_calls_do_not_write_to_one_path(tmp_path: Path) -> None:
 
 
 _SLOW = """
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # A shell's background ignores it.
 import numpy as np, tracer, tracer.numpy as tnp
 class Slow:
     shape, dtype = (200, 1000), np.dtype("float64")

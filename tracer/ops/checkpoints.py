@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from tracer.ir import Cost, HostFunction, NotDifferentiable, Op, ShapeDtype
+from tracer.ir import Batching, Cost, HostFunction, NotDifferentiable, Op, ShapeDtype, Value
 from tracer.ir.op import Types
-from tracer.ops.rules import moved_bytes, whole_axes
+from tracer.ops.batch import spread_leading
+from tracer.ops.rules import as_tuple, moved_bytes, whole_axes
 
 Array = np.ndarray[Any, Any]
 _NUMBER = ShapeDtype((), np.int32)
@@ -49,6 +50,16 @@ def _cost(operands: Types, results: Types, **_: Any) -> Cost:
     return Cost(0, moved_bytes(operands, results), 0)
 
 
+def _batch(operands: tuple[Value, ...], batching: Batching, **params: Any) -> Any:
+    """Keep the arrays of all elements together."""
+    found = batching.op(*operands, **params)
+    if not any(batching.batched):
+        return found
+    number, *carry = as_tuple(found)
+    number = spread_leading(number, batching.size)
+    return (number, *carry) if carry else number
+
+
 def _record(name: str, doc: str, infer: Any, evaluate: Any, vjp: NotDifferentiable) -> Op:
     return Op(
         name,
@@ -62,6 +73,7 @@ def _record(name: str, doc: str, infer: Any, evaluate: Any, vjp: NotDifferentiab
         pure=False,
         effect=True,
         calls_host=True,
+        batch=_batch,
     )
 
 
