@@ -39,11 +39,14 @@ sweep: .venv/.test ## every op and pair of ops compiled, against NumPy and at al
 	.venv/bin/python -m pytest -m sweep
 
 # Of tests/ops only what is compiled or lowered: the rest is evaluated by NumPy, whatever the jaxlib.
+# How our own code gives memory back to the system, minutes of processes, depends on no jaxlib.
+OF_OUR_HEAP := $(addprefix --ignore=tests/lowering/test_,large_blocks.py host_allocator.py)
 test-oldest: .venv-oldest/.test ## the key tests on the oldest jaxlib that is supported
 	.venv-oldest/bin/python -m pytest -n $(JOBS) -m "xla and not slow and not sweep" \
 		$(if $(OUTCOMES),-p tests.outcomes --outcomes $(OUTCOMES)/$@-ops.json) tests/ops
 	.venv-oldest/bin/python -m pytest -n $(JOBS) -m "not slow and not sweep" $(RECORD) \
-		tests/lowering tests/optimizer/legalize tests/end_to_end tests/ops/test_product_form.py
+		tests/lowering tests/optimizer/legalize tests/end_to_end tests/ops/test_product_form.py \
+		$(OF_OUR_HEAP)
 
 ifeq ($(NEWEST_PYTHON),)
 test-newest:
@@ -51,7 +54,7 @@ test-newest:
 else
 test-newest: .venv-newest/.test ## the key tests on the newest jaxlib that is known
 	.venv-newest/bin/python -m pytest -n $(JOBS) -m "not slow and not sweep" $(RECORD) \
-		tests/lowering tests/optimizer/legalize tests/end_to_end
+		tests/lowering tests/optimizer/legalize tests/end_to_end $(OF_OUR_HEAP)
 endif
 
 environments: .venv-oldest/.test .venv-jax/.test .venv-torch/.test $(if $(NEWEST_PYTHON),.venv-newest/.test)
