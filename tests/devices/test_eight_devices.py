@@ -19,11 +19,11 @@ def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-def run_tests(file: str, *options: str, devices: int, seconds: float) -> None:
+def run_tests(file: str, *, devices: int, seconds: float) -> None:
     """Run the tests of a file in a process whose CPU client makes so many devices."""
     command = [
         sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider",
-        f"tests/devices/{file}", *options,
+        f"tests/devices/{file}",
     ]  # fmt: skip
     done = subprocess.run(
         command, cwd=ROOT, env={**os.environ, "TRACER_CPU_DEVICES": str(devices)},

@@ -13,12 +13,6 @@ def test_on_two_devices() -> None:
 
 
 @pytest.mark.process
-@pytest.mark.sweep
-def test_all_values_on_two_devices() -> None:
-    run_tests("on_two_devices.py", "-m", "sweep", devices=2, seconds=1200)
-
-
-@pytest.mark.process
 def test_a_number_that_is_empty_is_not_set() -> None:
     done = run("import tracer; print(len(tracer.devices('cpu')))", TRACER_CPU_DEVICES="")
     assert done.stdout.split() == ["1"], done.stderr
