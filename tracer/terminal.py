@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 from typing import Any
 
+PATIENCE_SECONDS = 2.0
+"""What takes no longer shows no line."""
 _NOTEBOOK = "ipykernel."
 """The module of a notebook's stream: no terminal, and it goes back to the line's start as well."""
 
@@ -53,4 +55,4 @@ class TerminalLine:
         self._stream.flush()
 
 
-__all__ = ["TerminalLine"]
+__all__ = ["PATIENCE_SECONDS", "TerminalLine"]

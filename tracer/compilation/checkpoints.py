@@ -125,7 +125,7 @@ def key_of(program: Program, arrays: Sequence[Array]) -> str:
         else:
             data = np.ascontiguousarray(np.asarray(array)).reshape(-1).view(np.uint8).data
             parts.append(hashlib.blake2b(data, digest_size=16).hexdigest())
-    return key_with("", parts)
+    return digest(parts)
 
 
 def _refuse_callbacks(graph: Graph) -> None:
@@ -151,10 +151,10 @@ def _identity(stored: Any) -> tuple[Any, ...]:
     return stored.identity  # type: ignore[no-any-return]
 
 
-def key_with(key: str, parts: Sequence[Any]) -> str:
-    """Return a key that depends on further parts, by their texts."""
-    text = repr((key, [str(part) for part in parts]))
+def digest(parts: Sequence[Any]) -> str:
+    """Return a short text that depends on the texts of all parts."""
+    text = repr([str(part) for part in parts])
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
-__all__ = ["key_of", "key_with", "with_checkpoints"]
+__all__ = ["digest", "key_of", "with_checkpoints"]

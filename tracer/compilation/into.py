@@ -13,7 +13,7 @@ import numpy as np
 from tracer import ops, tree
 from tracer.array.array import Array
 from tracer.array.recording import TracedArray
-from tracer.compilation.checkpoints import key_of, key_with
+from tracer.compilation.checkpoints import digest, key_of
 from tracer.errors import ArgumentError, StorageError, TracingError
 from tracer.ir import ShapeDtype
 from tracer.optimizer.plan import Plan
@@ -70,7 +70,7 @@ class StoringFunction:
         call = self._writing._read((*args,), {**kwargs, **self._no_numbers})
         key = key_of(*self._writing._program_and_arrays(call))
         paths = [path.absolute() for path in self._paths if path is not None]
-        run: Run = stack.enter_context(checkpoints.running(key_with(key, paths)))
+        run: Run = stack.enter_context(checkpoints.running(digest([key, *paths])))
         if not all(partial_path(path, run).exists() for path in paths):
             run.begin_anew()
         return run

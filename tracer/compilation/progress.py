@@ -14,10 +14,9 @@ from contextvars import ContextVar
 from typing import Any
 
 from tracer.optimizer.progress import told
-from tracer.terminal import TerminalLine
+from tracer.terminal import PATIENCE_SECONDS, TerminalLine
 from tracer.units import format_bytes
 
-PATIENCE_SECONDS = 2.0
 _PATIENCE_BEFORE_XLA = 1.0
 _SECONDS_BETWEEN = 0.1
 

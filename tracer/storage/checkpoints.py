@@ -81,7 +81,7 @@ class Checkpoints:
                     run.begin_anew()
                 finally:
                     self._run = self._owner = None
-                    if not run.is_resumed:
+                    if not run.has_checkpoint:
                         shutil.rmtree(place, ignore_errors=True)
 
     def _running(self) -> Run:
@@ -114,12 +114,12 @@ class Run:
     """What the last checkpoint took."""
 
     @property
-    def is_resumed(self) -> bool:
-        """Tell whether there is a checkpoint of an earlier call."""
+    def has_checkpoint(self) -> bool:
+        """Tell whether there is a checkpoint, of this call or of an earlier one that failed."""
         return any(self.place.glob("loop-*"))
 
     def begin_anew(self) -> None:
-        """Forget the checkpoints of an earlier call."""
+        """Forget the checkpoints."""
         for path in self.place.glob("loop-*"):
             path.unlink()
 
@@ -133,7 +133,7 @@ class Run:
         self.trips[loop], self._last[loop] = 0, time.monotonic()
         found = self._read(loop, carry)
         if found is None or found[0][:-1] != [self.trips[outer] for outer in inside]:
-            return [np.array(item) for item in carry]
+            return carry
         self.trips[loop] = found[0][-1]
         return found[1]
 

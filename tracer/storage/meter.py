@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from tracer.terminal import TerminalLine
+from tracer.terminal import PATIENCE_SECONDS, TerminalLine
 from tracer.units import format_bytes
 
-PATIENCE_SECONDS = 2.0
 _SECONDS_BETWEEN = 0.2
 
 

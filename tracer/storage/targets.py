@@ -204,7 +204,7 @@ class Result:
             return
         if hasattr(self, "_target"):
             self._target.close()
-        if self.run is None or not self.run.is_resumed:
+        if self.run is None or not self.run.has_checkpoint:
             _remove(self.partial)
         self._unlock()
 
