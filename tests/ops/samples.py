@@ -57,6 +57,9 @@ class _Stored:
         places = np.clip(starts, 0, np.subtract(self.shape, shape))
         return self.array[tuple(map(slice, places, np.add(places, shape)))].copy()
 
+    def rows(self, places: Array) -> Array:
+        return self.array[np.clip(places, 0, len(self.array) - 1)]
+
     def write(self, starts: tuple[int, ...], block: Array) -> None:
         pass
 
@@ -515,6 +518,9 @@ WRITTEN: dict[str, list[Sample]] = {
             whole=(3, 4),
             dtype=np.dtype(np.float64),
         ),
+    ],
+    "read_stored_rows": [
+        sample(NUMBER, whole(2, 3, low=-1, high=4), whole=(3, 4), dtype=np.dtype(np.float64))
     ],
     "write_stored": [
         sample(NUMBER, real(3, 4), whole=(3, 4)),

@@ -8,7 +8,7 @@ from tracer import ops
 from tracer.array.stored import StoredType
 from tracer.compilation.signature import Call
 from tracer.ir import Graph, Node, Value
-from tracer.ops.storage import TIMES_MEMORY
+from tracer.ops.storage import READS, TIMES_MEMORY
 from tracer.optimizer.model.trip_counts import trip_count
 from tracer.target.record import Prices
 from tracer.units import format_bytes
@@ -44,19 +44,19 @@ def _moved(graph: Graph) -> dict[tuple[bool, int], int]:
     inputs = {value: i for i, value in enumerate(graph.inputs)}
     moved: dict[tuple[bool, int], int] = {}
     for node, place, count in _moves(graph, inputs, 1):
-        key = node.op is ops.read_stored, place
+        key = node.op in READS, place
         moved[key] = moved.get(key, 0) + count * _block_bytes(node)
     return moved
 
 
 def _block_bytes(node: Node) -> int:
-    return node.types[0].nbytes if node.op is ops.read_stored else node.operand_types[1].nbytes
+    return node.types[0].nbytes if node.op in READS else node.operand_types[1].nbytes
 
 
 def _moves(graph: Graph, known: Mapping[Value, int], count: int) -> Iterator[tuple[Node, int, int]]:
     """Yield what reads and writes, the input that its number comes from, and how often it runs."""
     for node in graph.nodes:
-        if node.op in (ops.read_stored, ops.write_stored):
+        if node.op in (*READS, ops.write_stored):
             place = _input_of(node.operands[0], known)
             if place is not None:
                 yield node, place, count

@@ -14,6 +14,11 @@ import numpy as np
 
 from tracer.errors import ArgumentError
 
+AT_ONCE = 1 << 20
+"""Bytes up to which rows that are near each other are read together."""
+PAGE = 1 << 12
+"""Bytes that a device reads for a row, however short."""
+
 
 class InStorage:
     """An array that is not in memory: functions of arrays do not take it in silence."""
@@ -52,6 +57,13 @@ class Stored(Protocol):
         """
         ...
 
+    def rows(self, places: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """Return parts along the first axis: an array of the shape of the places, and a row's.
+
+        Places outside are the first or the last one.
+        """
+        ...
+
     def write(self, starts: tuple[int, ...], block: np.ndarray[Any, Any]) -> None:
         """Write a block from these places on; its memory is another's afterwards."""
         ...
@@ -79,4 +91,4 @@ def find(number: int) -> Stored:
     return _KNOWN[number]
 
 
-__all__ = ["InStorage", "Stored", "find", "needed_in_memory", "register"]
+__all__ = ["AT_ONCE", "PAGE", "InStorage", "Stored", "find", "needed_in_memory", "register"]

@@ -91,7 +91,7 @@ from tracer.ops.special import (
     lgamma,
     polygamma,
 )
-from tracer.ops.storage import read_stored, write_stored
+from tracer.ops.storage import read_stored, read_stored_rows, write_stored
 from tracer.ops.svd import svd
 from tracer.ops.trigonometric import (
     acos,
@@ -218,6 +218,7 @@ __all__ = [
     "pure_callback",
     "qr",
     "read_stored",
+    "read_stored_rows",
     "real",
     "reduce_add",
     "reduce_and",

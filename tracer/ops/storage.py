@@ -164,6 +164,70 @@ read_stored: Op = Op(
 )
 
 
+class _RowReader:
+    """A place in a program that reads rows of an array, until it is stopped."""
+
+    def __init__(self, dtype: np.dtype[Any]) -> None:
+        self.dtype, self.stop = dtype, threading.Event()
+
+    def __call__(self, handle: Any, rows: Any) -> tuple[np.ndarray[Any, Any]]:
+        if self.stop.is_set():
+            raise _Stopped
+        found = storage.find(int(handle)).rows(np.asarray(rows))
+        return (found.astype(self.dtype, copy=False),)
+
+
+def _lower_rows(b: Any, types: Types, *operands: Any, dtype: np.dtype[Any], **_: Any) -> Any:
+    reader = _RowReader(dtype)
+    return b.host_call(types, operands, reader, has_effect=False, stop=reader.stop)
+
+
+def _rows_axes(operands: Types, results: Types, **_: Any) -> AxisRule:
+    labels = tuple(range(results[0].ndim))
+    places = labels[: operands[1].ndim]
+    return AxisRule(((), places), (labels,), whole=frozenset(labels[len(places) :]))
+
+
+def _rows_cost(operands: Types, results: Types, *, whole: Shape, dtype: np.dtype[Any]) -> Cost:
+    """Count a page for each row, the rows, and what is read at once on the way to them."""
+    row = dtype.itemsize * math.prod(whole[1:])
+    nbytes = results[0].nbytes
+    read = operands[1].size * max(row, storage.PAGE)
+    buffers = nbytes + min(read, max(row, storage.AT_ONCE))
+    return Cost(0, TIMES_MEMORY * read, buffers, packing=buffers)
+
+
+def _batch_rows(
+    operands: tuple[Value, ...], batching: Batching, *, whole: Shape, dtype: np.dtype[Any]
+) -> Value:
+    handle, rows = operands
+    if not batching.batched[0]:  # The axis of the batch is one more axis of the indices.
+        return ops.read_stored_rows(handle, rows, whole=whole, dtype=dtype)  # type: ignore[no-any-return]
+    places = rows.shape[int(batching.batched[1]) :]
+    read = partial(ops.read_stored_rows, whole=whole, dtype=dtype)
+    return _each(read, operands, batching, ShapeDtype((*places, *whole[1:]), dtype))
+
+
+read_stored_rows: Op = Op(
+    "read_stored_rows",
+    doc="Rows of an array in storage, its parts along the first axis. The first operand is its "
+    "number, the second says which rows; those outside are the first or last one, as `gather` has "
+    "it.",
+    infer=lambda handle, rows, *, whole, dtype: ShapeDtype(
+        (*rows.shape, *whole[1:]), as_dtype(dtype)
+    ),
+    evaluate=lambda *arrays, whole, dtype: _RowReader(dtype)(*arrays)[0],
+    lower=_lower_rows,
+    vjp=NotDifferentiable("what is stored depends on no other value", zero=True),
+    axes=_rows_axes,
+    cost=_rows_cost,
+    calls_host=True,
+    batch=_batch_rows,
+)
+READS = (read_stored, read_stored_rows)
+"""The ops that read arrays in storage: the number of one is the first operand."""
+
+
 class _Writer:
     """A place in a program that writes to an array, block after block, until it is stopped."""
 
@@ -214,4 +278,12 @@ write_stored: Op = Op(
     batch=_batch_write,
 )
 
-__all__ = ["PLACE", "TIMES_MEMORY", "kept_axes", "read_stored", "write_stored"]
+__all__ = [
+    "PLACE",
+    "READS",
+    "TIMES_MEMORY",
+    "kept_axes",
+    "read_stored",
+    "read_stored_rows",
+    "write_stored",
+]

@@ -221,8 +221,8 @@ TABLE: tuple[PassEntry, ...] = (
     PassEntry(
         option="read-stored-parts",
         stage=Stage.AS_TRACED,
-        what="a part of an argument in storage is read as such",
-        why_here="before the split, which cannot cut what a slice takes a part of",
+        what="a part of an argument in storage, or rows that indices pick, are read as such",
+        why_here="before the split, which cannot cut what a slice or a gather takes a part of",
         exact="yes",
         make=lambda _: READ_STORED_PARTS,
     ),

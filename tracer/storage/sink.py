@@ -34,6 +34,10 @@ class Sink:
         """Refuse: a result is written only."""
         raise NotImplementedError
 
+    def rows(self, places: Array) -> Array:
+        """Refuse: a result is written only."""
+        raise NotImplementedError
+
     def write(self, starts: tuple[int, ...], block: Array) -> None:
         """Write a copy of a block, after the one before it. Two buffers take turns."""
         with self._lock:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
 from tracer.errors import StorageError
+from tracer.ir.storage import AT_ONCE, PAGE
 
 Array = np.ndarray[Any, Any]
 
@@ -31,6 +32,10 @@ class Source(Protocol):
         """Read a block, from these places on."""
         ...
 
+    def pick(self, block: Array, rows: Array) -> None:
+        """Read these parts along the first axis, all of them inside."""
+        ...
+
 
 class Sliceable:
     """Any object with `shape`, `dtype` and slicing: of zarr, h5py, ..."""
@@ -39,6 +44,8 @@ class Sliceable:
         self.array, self.name, self.path = array, name, path
         self.shape = tuple(int(size) for size in array.shape)
         self.dtype = np.dtype(array.dtype)
+        chunks = getattr(array, "chunks", None)
+        self._together = chunks[0] if isinstance(chunks, tuple) and chunks else 1
 
     @property
     def version(self) -> tuple[int, ...] | None:
@@ -64,6 +71,18 @@ class Sliceable:
                 mend="slices of it must be as long as its shape says",
             )
         block[...] = found
+
+    def pick(self, block: Array, rows: Array) -> None:
+        """Read these parts along the first axis; those of one chunk together."""
+        rest = (0,) * (block.ndim - 1)
+        for picked, first, count in runs(rows, self._row_bytes, self._together):
+            near = np.empty((count, *block.shape[1:]), block.dtype)
+            self.fill(near, (first, *rest))
+            block[picked] = near[rows[picked] - first]
+
+    @property
+    def _row_bytes(self) -> int:
+        return int(self.dtype.itemsize * math.prod(self.shape[1:]))
 
 
 def _spelled(part: slice) -> str:
@@ -110,13 +129,36 @@ class RawFile:
         found = os.fstat(self._file.fileno())
         return found.st_size, found.st_mtime_ns
 
-    def fill(self, block: Array, starts: tuple[int, ...]) -> None:
-        """Read a block, from these places on."""
+    def _require_unchanged(self) -> None:
         if self._stat() != self.version:
             raise StorageError(
                 f"{self.name} was changed after it was opened",
                 mend="open it again with tracer.open, when nobody writes to it any more",
             )
+
+    def pick(self, block: Array, rows: Array) -> None:
+        """Read these parts along the first axis.
+
+        The system is told of all of them first: a device answers many reads at once sooner than
+        one after the other.
+        """
+        self._require_unchanged()
+        flat = block.reshape(len(block), math.prod(block.shape[1:]))
+        row = flat.shape[1] * block.dtype.itemsize
+        found = list(runs(rows, row, 1))
+        for _, first, count in found:
+            _tell(self._file.fileno(), self.offset + first * row, count * row)
+        for picked, first, count in found:
+            if picked.size == count == 1:
+                self._fill(flat[picked[0]], self.offset + first * row)
+                continue
+            near = np.empty((count, flat.shape[1]), block.dtype)
+            self._fill(near.reshape(-1), self.offset + first * row)
+            flat[picked] = near[rows[picked] - first]
+
+    def fill(self, block: Array, starts: tuple[int, ...]) -> None:
+        """Read a block, from these places on."""
+        self._require_unchanged()
         if not block.size:
             return
         walked = walked_axes(block.shape, self.shape)
@@ -144,6 +186,36 @@ class RawFile:
             done += count
 
 
+def _tell(file: int, position: int, nbytes: int) -> None:
+    """Tell the system what will be read, where it can be told."""
+    if hasattr(os, "posix_fadvise"):
+        os.posix_fadvise(file, position, nbytes, os.POSIX_FADV_WILLNEED)
+
+
+def runs(rows: Array, row_bytes: int, together: int) -> Iterator[tuple[Array, int, int]]:
+    """Yield which of some rows are read at once, the first row of these, and how many to read.
+
+    Those of one chunk of so many rows; else those with less than a page between them, up to
+    `AT_ONCE` bytes. In the order in which they are stored.
+    """
+    order = np.argsort(rows, kind="stable")
+    places = rows[order]
+    if together > 1:
+        is_apart, most = np.diff(places // together) > 0, together
+    else:
+        is_apart = (np.diff(places) - 1) * row_bytes > PAGE
+        most = max(1, AT_ONCE // max(1, row_bytes))
+    ends = [*(np.flatnonzero(is_apart) + 1).tolist(), places.size]
+    start = 0
+    for end in ends:
+        while start < end:
+            first, stop = int(places[start]), end
+            if places[end - 1] - first >= most:
+                stop = int(np.searchsorted(places[start:end], first + most)) + start
+            yield order[start:stop], first, int(places[stop - 1]) - first + 1
+            start = stop
+
+
 def walked_axes(shape: Sequence[int], whole: Sequence[int]) -> int:
     """Return how many leading axes of a block are walked, to find what is side by side."""
     axis = len(shape)
@@ -166,6 +238,7 @@ __all__ = [
     "Sliceable",
     "Source",
     "position_of",
+    "runs",
     "version_of",
     "walked_axes",
 ]

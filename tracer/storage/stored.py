@@ -112,6 +112,15 @@ class StoredArray(storage.InStorage):
                 progress.ahead = following, begun(partial(self._filled, space, following))
             return progress.buffers.lent(block, is_last=following is None)
 
+    def rows(self, places: Array) -> Array:
+        """Return parts along the first axis. Rows near each other are read together, in order."""
+        wanted = np.clip(places.reshape(-1), 0, len(self) - 1)
+        found = np.empty((wanted.size, *self.shape[1:]), self._source.dtype)
+        self._source.pick(found, wanted)
+        for meter in self.meters:
+            meter.count(found.nbytes)
+        return found.astype(self.dtype, copy=False).reshape((*places.shape, *self.shape[1:]))
+
     def write(self, starts: Starts, block: Array) -> None:
         """Refuse: it was opened to be read."""
         raise StorageError(f"{self._source.name} was opened to be read", mend="use f.into(path)")
