@@ -39,13 +39,14 @@ sweep: .venv/.test ## every op and pair of ops compiled, against NumPy and at al
 	.venv/bin/python -m pytest -m sweep
 
 # Of tests/ops only what is compiled or lowered: the rest is evaluated by NumPy, whatever the jaxlib.
-# How our own code gives memory back to the system, minutes of processes, depends on no jaxlib.
+# How our own code gives memory back to the system, minutes of processes, depends on no jaxlib, and
+# what fresh processes do is tested on the newest jaxlib, not on the oldest too.
 OF_OUR_HEAP := $(addprefix --ignore=tests/lowering/test_,large_blocks.py host_allocator.py)
 test-oldest: .venv-oldest/.test ## the key tests on the oldest jaxlib that is supported
 	.venv-oldest/bin/python -m pytest -n $(JOBS) -m "xla and not slow and not sweep" \
 		$(if $(OUTCOMES),-p tests.outcomes --outcomes $(OUTCOMES)/$@-ops.json) tests/ops
-	.venv-oldest/bin/python -m pytest -n $(JOBS) -m "not slow and not sweep" $(RECORD) \
-		tests/lowering tests/optimizer/legalize tests/end_to_end tests/ops/test_product_form.py \
+	.venv-oldest/bin/python -m pytest -n $(JOBS) -m "not slow and not sweep and not process" \
+		$(RECORD) tests/lowering tests/optimizer/legalize tests/end_to_end tests/ops/test_product_form.py \
 		$(OF_OUR_HEAP)
 
 ifeq ($(NEWEST_PYTHON),)

@@ -25,6 +25,7 @@ _HIDDEN = (
     os.path.dirname(os.path.abspath(optree.__file__)) + os.sep,
     os.path.dirname(os.path.abspath(functools.__file__)) + os.sep + "functools.py",
     os.path.dirname(os.path.abspath(functools.__file__)) + os.sep + "contextlib.py",
+    os.path.dirname(os.path.abspath(functools.__file__)) + os.sep + "threading.py",
     "<frozen",
 )
 

@@ -45,7 +45,7 @@ ROOMS: dict[str, set[str]] = {
     "image": SHARED | {"numpy", "array", "lax", "ops", "ir"},
     "nn": SHARED | {"numpy", "array", "scipy", "lax", "random", "ops", "ir"},
     "optimizer": SHARED | {"units", "target", "autodiff", "scipy", "numpy", "array", "ops", "ir"},
-    "sharding": SHARED | {"array", "lowering", "ir"},
+    "sharding": SHARED | {"array", "lowering", "ir", "storage"},
     "distributed": {"lowering"},
     "stablehlo": SHARED
     | {"lowering", "lax", "control", "autodiff", "scipy", "numpy", "array", "ops", "ir"},

@@ -16,8 +16,9 @@ import tracer
 import tracer.numpy as tnp
 from benchmarks.device_processes import CASES, run_case, training_step
 from benchmarks.watches import HighWater
+from tests.storage.files import Watched, points
 from tracer import lowering
-from tracer.errors import DeviceError, ExportError, ShapeError
+from tracer.errors import DeviceError, ExportError, ShapeError, UnsupportedError
 from tracer.lowering.devices.agreement import exchange
 from tracer.lowering.devices.processes import working_group
 from tracer.sharding import Mesh, NamedSharding, PartitionSpec, local_parts
@@ -80,6 +81,30 @@ def test_a_process_takes_the_memory_of_its_devices_parts() -> None:
     f(*inputs).block_until_ready()
     # All distances are 32 MB, of which a process would have 16 MB or 8 MB unsplit.
     assert watch.peak() - before <= len(MESH.local) * 3_000_000 + 1_000_000
+
+
+def test_each_process_reads_its_part_of_an_array_in_storage() -> None:
+    watched = Watched(points(4000 * MESH.size))
+    compiled = tracer.compile(
+        lambda x: (x.mean(0), x.T @ tnp.tanh(x)), mesh=MESH, memory_limit="40kB"
+    )
+    found = compiled(tracer.open(watched))
+    wanted = tracer.compile(lambda x: (x.mean(0), x.T @ tnp.tanh(x)))(watched.array)
+    for mine, theirs in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-4)
+    rows = {i for part in watched.read for i in range(part[0].start, part[0].stop)}
+    assert len(rows) <= 4000 * MESH.size * 0.6 + 1000
+    assert len(set(agree([np.asarray(value).tolist() for value in found]))) == 1
+    watched.read.clear()
+    put = tracer.device_put(tracer.open(watched), CUT)
+    assert watched.rows_read == 4000 * len(MESH.local)
+    assert [part.shape for _, _, part in local_parts(put)] == [(4000, 5)] * len(MESH.local)
+
+
+def test_an_array_in_storage_is_not_written_by_several_processes() -> None:
+    f = tracer.compile(lambda x: x * 2, mesh=MESH)
+    with pytest.raises(UnsupportedError, match="local_parts"):
+        f.into(f"out{INDEX}.npy")
 
 
 def test_data_parallel_training_is_that_of_one_device() -> None:

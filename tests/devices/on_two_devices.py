@@ -12,6 +12,7 @@ import pytest
 import tracer
 import tracer.numpy as tnp
 from tests.devices.following_calls import HOST, METHODS, Call, calls
+from tests.sampling import one_in
 from tracer import tree
 from tracer.array.array import Array
 from tracer.errors import ArgumentError, DeviceError
@@ -45,7 +46,7 @@ def places(leaves: list[Any]) -> set[Any]:
     return {leaf.device for leaf in leaves if isinstance(leaf, Array)}
 
 
-@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("name", one_in(3, CALLS))
 def test_results_lie_where_the_arrays_are(name: str) -> None:
     here, there = run(CALLS[name], "cpu:0"), run(CALLS[name], "cpu:1")
     assert {str(place) for place in places(there)} == {"cpu:1"}

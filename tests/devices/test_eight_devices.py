@@ -19,11 +19,11 @@ def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-def run_tests(file: str, *, devices: int, seconds: float) -> None:
-    """Run the tests of a file in a process whose CPU client makes so many devices."""
+def run_tests(file: str, *, devices: int, seconds: float, chosen: str = "not sweep") -> None:
+    """Run tests of a file, chosen by their marks, in a process whose CPU client makes devices."""
     command = [
         sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider",
-        f"tests/devices/{file}",
+        "-m", chosen, f"tests/devices/{file}",
     ]  # fmt: skip
     done = subprocess.run(
         command, cwd=ROOT, env={**os.environ, "TRACER_CPU_DEVICES": str(devices)},
@@ -34,10 +34,16 @@ def run_tests(file: str, *, devices: int, seconds: float) -> None:
 
 @pytest.mark.process
 @pytest.mark.parametrize(
-    "kind", ["", "training_", "moving_", "predictions_", "uneven_", "awkward_"]
+    "kind", ["", "training_", "moving_", "predictions_", "uneven_", "awkward_", "stored_"]
 )
 def test_on_eight_devices(kind: str) -> None:
     run_tests(f"{kind}on_eight_devices.py", devices=8, seconds=600)
+
+
+@pytest.mark.process
+@pytest.mark.sweep
+def test_all_on_eight_devices() -> None:
+    run_tests("uneven_on_eight_devices.py", devices=8, seconds=600, chosen="sweep")
 
 
 @pytest.mark.process

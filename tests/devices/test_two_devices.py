@@ -8,8 +8,9 @@ from tests.devices.test_eight_devices import run, run_tests
 
 
 @pytest.mark.process
-def test_on_two_devices() -> None:
-    run_tests("on_two_devices.py", devices=2, seconds=1200)
+@pytest.mark.parametrize("chosen", ["not sweep", pytest.param("sweep", marks=pytest.mark.sweep)])
+def test_on_two_devices(chosen: str) -> None:
+    run_tests("on_two_devices.py", devices=2, seconds=1200, chosen=chosen)
 
 
 @pytest.mark.process

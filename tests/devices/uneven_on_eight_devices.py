@@ -21,6 +21,7 @@ from benchmarks.peak_programs import (
     sparse_process_loss,
 )
 from tests.devices.eight import GRID, LINE
+from tests.sampling import one_in
 from tracer.errors import MemoryLimitError, ShapeError
 from tracer.sharding import Mesh, NamedSharding, PartitionSpec
 
@@ -181,7 +182,7 @@ PROGRAMS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", one_in(2, PROGRAMS))
 @run_settings(max_examples=6, deadline=None)
 @given(st.integers(1, 40), st.sampled_from([LINE, GRID]))
 def test_all_sizes_give_the_same_values(name: str, n: int, mesh: Mesh) -> None:

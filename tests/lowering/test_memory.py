@@ -18,6 +18,7 @@ from benchmarks.measure import measure
 from benchmarks.programs import WORKLOADS
 from tests.lowering import programs
 from tests.memory.within import TUNED
+from tests.sampling import one_in
 from tracer import lowering, ops
 from tracer.ir import ShapeDtype
 from tracer.lowering import shims
@@ -30,7 +31,7 @@ MEGABYTE = 1_000_000
 
 @pytest.mark.xla
 @pytest.mark.process
-@pytest.mark.parametrize("name", programs.PROGRAMS)
+@pytest.mark.parametrize("name", one_in(2, programs.PROGRAMS))
 def test_a_fresh_process_takes_no_more_than_the_statistics_say(name: str) -> None:
     memory = programs.executable_of(name).memory
     found = measure(TARGET, arguments={"name": name}, repeats=0, environment=TUNED)

@@ -88,7 +88,7 @@ def test_out_of_bounds() -> None:
 
 @pytest.mark.parametrize("draw", ["poisson", "binomial", "multinomial"])
 def test_the_same_numbers_in_every_way(draw: str) -> None:
-    keys = random.split(random.key(9), 5)
+    keys = random.split(random.key(9), 3)
     functions = {
         "poisson": lambda key: random.poisson(key, [2.0, 40.0], (30, 2)),
         "binomial": lambda key: random.binomial(key, 60, [0.1, 0.4], (30, 2)),

@@ -8,6 +8,7 @@ import pytest
 import tracer
 import tracer.numpy as tnp
 from tests.compare_with_jax import check
+from tests.sampling import in_turn
 from tracer.errors import ArgumentError, ShapeError
 from tracer.scipy.sparse import linalg
 
@@ -21,8 +22,7 @@ B = RNG.normal(size=5)
 METHODS = {"cg": POSITIVE, "bicgstab": GENERAL, "gmres": GENERAL}
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize(("name", "dtype"), in_turn(METHODS, ["float32", "float64", "complex128"]))
 def test_solutions(name, dtype):
     a, b = METHODS[name].astype(dtype), B.astype(dtype)
     if dtype == "complex128":

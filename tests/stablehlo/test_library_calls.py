@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 import scipy.linalg
 
 import tracer
+from tests.sampling import one_in
 from tests.stablehlo.test_reference import NAMES, module_of, type_of
 from tracer.lowering import find_device, shims
 from tracer.lowering.run import transfer, xla_options
@@ -311,9 +313,10 @@ return %cut"""
     return head + lines + results
 
 
-@pytest.mark.parametrize("direction", ["LE", "LT", "GE", "GT", "EQ", "NE"])
-@pytest.mark.parametrize("on_true", [True, False])
-@pytest.mark.parametrize("offset", [-1, 0, 1])
+@pytest.mark.parametrize(
+    ("direction", "on_true", "offset"),
+    one_in(5, product(["LE", "LT", "GE", "GT", "EQ", "NE"], [True, False], [-1, 0, 1])),
+)
 def test_what_masks_read_of_a_factor(direction: str, on_true: bool, offset: int) -> None:
     """Only within R, or the triangle that was factored, the rest need not be computed."""
     symmetric = A @ A.T + np.eye(5) + np.triu(A, 1)

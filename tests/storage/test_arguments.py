@@ -151,16 +151,19 @@ def test_it_cannot_be_written_to(tmp_path: Path) -> None:
 
 @pytest.mark.xla
 def test_memmaps_are_copied_where_programs_cannot_read(tmp_path: Path) -> None:
-    """On meshes, and in functions that are traced: as every array of NumPy's."""
+    """Where shardings are stated, and in functions that are traced: as every array of NumPy's."""
     x = points(100, 4)
     mapped = _memmap(tmp_path, x, shape=x.shape)
     mesh = tracer.sharding.make_mesh((1,), ("data",))
-    total = tracer.compile(lambda x: x.sum(0), mesh=mesh)
+    spread = tracer.sharding.PartitionSpec("data")
+    total = tracer.compile(lambda x: x.sum(0), mesh=mesh, in_shardings=spread)
     np.testing.assert_allclose(total(mapped), x.sum(0), rtol=1e-5)
     outer = tracer.compile(lambda w: MEAN(mapped) * w)
     np.testing.assert_allclose(outer(np.float32(2)), 2 * x.mean(0), rtol=1e-5)
-    with pytest.raises(tracer.UnsupportedError, match="in storage"):
+    with pytest.raises(tracer.UnsupportedError, match="in_shardings are for arrays in memory"):
         total(tracer.open(mapped))
+    read = tracer.compile(lambda x: x.sum(0), mesh=mesh)
+    np.testing.assert_allclose(read(mapped), x.sum(0), rtol=1e-5)
 
 
 @pytest.mark.xla

@@ -11,6 +11,7 @@ import pytest
 import tracer
 from benchmarks.framework import tracer_framework
 from benchmarks.programs import WORKLOADS, make_inputs
+from tests.sampling import one_in
 from tracer import lowering, tree
 from tracer.array.trace import trace
 from tracer.optimizer.pipeline import PlannerOptions
@@ -57,7 +58,7 @@ def test_a_program_is_predicted_within_its_limit(name: str, machine: str) -> Non
 
 @pytest.mark.slow
 @pytest.mark.xla
-@pytest.mark.parametrize(("name", "machine"), COMPILED)
+@pytest.mark.parametrize(("name", "machine"), one_in(2, COMPILED))
 def test_limit_and_values_hold_in_what_is_compiled(
     name: str, machine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

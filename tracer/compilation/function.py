@@ -35,6 +35,7 @@ from tracer.errors import (
     OutOfMemoryError,
     TracerError,
     TracingError,
+    UnsupportedError,
     shorten,
     with_short_traceback,
 )
@@ -181,14 +182,26 @@ class CompiledFunction:
         call = read_call(self._function, self._options.statics, args, kwargs)
         if not call.stored or self._can_read_files:
             return call
-        return read_call(self._function, self._options.statics, args, kwargs, reads_files=False)
+        call = read_call(self._function, self._options.statics, args, kwargs, reads_files=False)
+        spread = self._options.spread
+        if call.stored and spread is not None and not spread.is_automatic:
+            raise UnsupportedError(
+                f"in_shardings are for arrays in memory, and {self._name} is given "
+                f"{call.stored[0]!r}",
+                mend="leave them out: each device then reads the part that it computes with; or "
+                "read it into the devices' memory first, with tracer.device_put(x, sharding)",
+            )
+        return call
 
     @property
     def _can_read_files(self) -> bool:
         """Tell whether programs can call Python while they run."""
-        if self._options.spread is not None:
+        spread = self._options.spread
+        if spread is not None and not spread.is_automatic:
             return False
-        device = lowering.find_device(self._options.device)
+        device = (
+            lowering.find_device(self._options.device) if spread is None else spread.mesh.flat[0]
+        )
         return lowering.target_of(device).kernels.host_calls
 
     @property

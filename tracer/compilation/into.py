@@ -14,7 +14,7 @@ from tracer import ops, tree
 from tracer.array.array import Array
 from tracer.array.recording import TracedArray
 from tracer.compilation.checkpoints import digest, key_of
-from tracer.errors import ArgumentError, StorageError, TracingError
+from tracer.errors import ArgumentError, StorageError, TracingError, UnsupportedError
 from tracer.ir import ShapeDtype
 from tracer.optimizer.plan import Plan
 from tracer.storage import Run, Sink, open, partial_path  # noqa: A004
@@ -38,6 +38,13 @@ class StoringFunction:
     ) -> None:
         self._made, self._paths = made, paths
         self._writing = compiled(_writing(function, paths))
+        spread = self._writing._options.spread
+        if spread is not None and len(spread.mesh.processes) > 1:
+            raise UnsupportedError(
+                f"results of several processes, on {spread.mesh}, do not go to one file",
+                mend="write the parts of each process, tracer.sharding.local_parts(x), to files "
+                "of its own",
+            )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run, and return the results: those with a path as `StoredArray`, once all are complete.

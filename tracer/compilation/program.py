@@ -216,7 +216,7 @@ def _build_spread(task: Task, spread: Spread) -> Program:
             fixed_bytes=-(-spreader.planner.fixed_bytes // spread.mesh.size),
             find_minimum=spreader.minimum_bytes,
             devices=(str(spread.mesh), *spreader.explained(found)),
-            notes=execute.notes,
+            notes=(*execute.notes, *_on_storage(task, traced, lambda: found.graph)),
         ),
         arguments=MeshArguments(
             name,
@@ -278,10 +278,10 @@ def _repeated(task: Task, made: Made) -> tuple[str, ...]:
     return (f"planned as for {', '.join(larger)}",)
 
 
-def _on_storage(task: Task, made: Made) -> tuple[str, ...]:
-    if not made.traced.graph.calls_host:
+def _on_storage(task: Task, traced: Traced, find_graph: Callable[[], Graph]) -> tuple[str, ...]:
+    if not traced.graph.calls_host:
         return ()
-    return storage_notes(task.call, made.find_graph(), lowering.target_of(task.device).prices)
+    return storage_notes(task.call, find_graph(), lowering.target_of(task.device).prices)
 
 
 def _plan(task: Task, made: Made) -> Plan:
@@ -316,7 +316,7 @@ def _plan(task: Task, made: Made) -> Plan:
             *made.execute.notes,
             *_repeated(task, made),
             *notes_on(made.traced.graph),
-            *_on_storage(task, made),
+            *_on_storage(task, made.traced, made.find_graph),
         ),
         find_aliases=find_aliases,
         find_live_ranges=find_live_ranges,

@@ -61,8 +61,14 @@ def _moves(graph: Graph, known: Mapping[Value, int], count: int) -> Iterator[tup
             if place is not None:
                 yield node, place, count
         for body in node.body_graphs:
-            trips = count * (trip_count(node) or 1) if node.op is ops.while_ else count
-            yield from _moves(body, _given(node.operands, body, known), trips)
+            yield from _moves(body, _given(node.operands, body, known), count * _times(node))
+
+
+def _times(node: Node) -> int:
+    """Return how often a body runs: in each trip of a loop, or on each device."""
+    if node.op is ops.while_:
+        return trip_count(node) or 1
+    return node.params["count"] if node.op is ops.shard else 1
 
 
 def _input_of(value: Value, known: Mapping[Value, int]) -> int | None:

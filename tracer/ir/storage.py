@@ -33,6 +33,17 @@ def needed_in_memory(value: InStorage) -> ArgumentError:
     )
 
 
+class Reader(Protocol):
+    """A place in a program that reads blocks of one shape."""
+
+    __weakref__: Any
+
+    @property
+    def devices(self) -> int:
+        """How many devices run it in this process, each in its own part of an array."""
+        ...
+
+
 class Stored(Protocol):
     """What a program needs of an array in storage."""
 
@@ -49,11 +60,11 @@ class Stored(Protocol):
         ...
 
     def read(
-        self, starts: tuple[int, ...], shape: tuple[int, ...], reader: object
+        self, starts: tuple[int, ...], shape: tuple[int, ...], reader: Reader
     ) -> np.ndarray[Any, Any]:
         """Return a block as an array of its own, from these places on and of this shape.
 
-        One reader, an object that weak references may point to, walks through the array in steps.
+        Each device of a reader walks through the array in steps.
         """
         ...
 
@@ -91,4 +102,13 @@ def find(number: int) -> Stored:
     return _KNOWN[number]
 
 
-__all__ = ["AT_ONCE", "PAGE", "InStorage", "Stored", "find", "needed_in_memory", "register"]
+__all__ = [
+    "AT_ONCE",
+    "PAGE",
+    "InStorage",
+    "Reader",
+    "Stored",
+    "find",
+    "needed_in_memory",
+    "register",
+]

@@ -50,8 +50,9 @@ class _Stopped(Exception):
 class _Reader:
     """A place in a program that reads an array, block after block, until it is stopped."""
 
-    def __init__(self, shape: Shape, dtype: np.dtype[Any]) -> None:
-        self.shape, self.dtype, self.stop = shape, dtype, threading.Event()
+    def __init__(self, shape: Shape, dtype: np.dtype[Any], devices: int = 1) -> None:
+        self.shape, self.dtype, self.devices = shape, dtype, devices
+        self.stop = threading.Event()
 
     def __call__(self, handle: Any, *starts: Any) -> tuple[np.ndarray[Any, Any]]:
         if self.stop.is_set():
@@ -66,7 +67,7 @@ def _evaluate(*arrays: Any, shape: Shape, whole: Shape, dtype: np.dtype[Any]) ->
 
 
 def _lower(b: Any, types: Types, *operands: Any, shape: Shape, **_: Any) -> Any:
-    reader = _Reader(shape, types[0].dtype)
+    reader = _Reader(shape, types[0].dtype, b.devices)
     return b.host_call(types, operands, reader, has_effect=False, stop=reader.stop)
 
 

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from tracer import lowering, tree
-from tracer.array.array import Array
+from tracer.array.array import Array, get_evaluator
 from tracer.array.convert import host_array
 from tracer.array.dispatch import from_host
 from tracer.errors import DeviceError
+from tracer.storage import StoredArray, if_stored
 
 
 def device_put(x: Any, device: Any = None) -> Any:
@@ -18,8 +19,9 @@ def device_put(x: Any, device: Any = None) -> Any:
 
     Parameters
     ----------
-    x : array-like, or nested containers of them
-        In a run of several processes every process gives the same values.
+    x : array-like, arrays in storage, or nested containers of them
+        In a run of several processes every process gives the same values. Of an array in storage
+        each process reads the parts of its own devices, if it goes to a mesh; else all of it.
     device : Device, str, NamedSharding, or containers of these, optional
         Where to: one place for all, or one for each array (or container of them), in the same
         containers. None: arrays stay where they are, and others go to the default device.
@@ -58,6 +60,10 @@ def device_put(x: Any, device: Any = None) -> Any:
 def _placed(leaf: Any, place: Any) -> Array:
     if isinstance(leaf, Array):
         return leaf if place is None else leaf.to_device(place)
+    stored = if_stored(leaf)
+    if isinstance(stored, StoredArray):
+        parts: Any = stored if isinstance(place, lowering.NamedSharding) else np.asarray(stored)
+        return get_evaluator().from_host(parts, place)
     return from_host(host_array(leaf), place)
 
 

@@ -71,6 +71,10 @@ class Progress:
     buffers: Buffers = field(default_factory=Buffers)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
+    def awaits(self, starts: Starts) -> bool:
+        """Tell whether the block that begins here is read ahead."""
+        return self.ahead is not None and self.ahead[0] == starts
+
     def awaited(self, starts: Starts) -> Array | None:
         """Return the block that was read ahead, if it is the one that begins here."""
         ahead, self.ahead = self.ahead, None

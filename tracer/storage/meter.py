@@ -90,6 +90,7 @@ def metered(meter: Meter, arrays: Sequence[Any]) -> Iterator[None]:
     finally:
         for array in arrays:
             array.meters.remove(meter)
+            array.rest()
         meter.end()
 
 

@@ -30,7 +30,9 @@ class Sink:
         self._pending: Future[Any] | None = None
         self._spare = self._last = np.empty((0,), self.dtype)
 
-    def read(self, starts: tuple[int, ...], shape: tuple[int, ...], reader: object) -> Array:
+    def read(
+        self, starts: tuple[int, ...], shape: tuple[int, ...], reader: storage.Reader
+    ) -> Array:
         """Refuse: a result is written only."""
         raise NotImplementedError
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -35,7 +37,7 @@ class StoredArray(storage.InStorage):
         self.meters: list[Meter] = []
         """Of the calls that read it now."""
         self._lock = threading.Lock()
-        self._readers: WeakKeyDictionary[object, Progress] = WeakKeyDictionary()
+        self._readers: WeakKeyDictionary[storage.Reader, list[Progress]] = WeakKeyDictionary()
 
     @property
     def type(self) -> ShapeDtype:
@@ -97,11 +99,9 @@ class StoredArray(storage.InStorage):
         """Type and origin."""
         return f"StoredArray({self.type}, {self._source.name!r})"
 
-    def read(self, starts: Starts, shape: Starts, reader: object) -> Array:
+    def read(self, starts: Starts, shape: Starts, reader: storage.Reader) -> Array:
         """Return a block, and begin to read the one that probably follows it."""
-        with self._lock:
-            progress = self._readers.setdefault(reader, Progress())
-        with progress.lock:
+        with self._progress(reader, starts) as progress:
             block = progress.awaited(starts)
             if block is None:
                 block = self._filled(progress.buffers.take(shape, self.dtype), starts)
@@ -111,6 +111,26 @@ class StoredArray(storage.InStorage):
                 space = progress.buffers.take(shape, self.dtype)
                 progress.ahead = following, begun(partial(self._filled, space, following))
             return progress.buffers.lent(block, is_last=following is None)
+
+    @contextmanager
+    def _progress(self, reader: storage.Reader, starts: Starts) -> Iterator[Progress]:
+        """Take the progress that awaits this block; else that of a device which has begun none."""
+        with self._lock:
+            known = self._readers.setdefault(reader, [])
+            free = [progress for progress in known if not progress.lock.locked()]
+            found = next((progress for progress in free if progress.awaits(starts)), None)
+            if found is None and len(known) < reader.devices:
+                known.append(found := Progress())
+            if found is None:
+                found = min(free or known, key=lambda progress: progress.ahead is not None)
+        with found.lock:
+            yield found
+
+    def rest(self) -> None:
+        """Drop what was read ahead, at the end of a call."""
+        with self._lock:
+            if not self.meters:
+                self._readers.clear()
 
     def rows(self, places: Array) -> Array:
         """Return parts along the first axis. Rows near each other are read together, in order."""

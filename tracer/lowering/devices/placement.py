@@ -80,6 +80,9 @@ def chosen_outputs(
     """
     if None not in placement.outputs:
         return placement.outputs  # type: ignore[return-value] # no None in it
+    if placement.mesh.size == 1:  # XLA says nothing of one device, which has all.
+        whole = NamedSharding(placement.mesh, PartitionSpec())
+        return tuple(sharding or whole for sharding in placement.outputs)
     found = []
     for sharding, made, type in zip(
         placement.outputs, raw.get_output_shardings(), types, strict=True

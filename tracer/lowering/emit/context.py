@@ -40,6 +40,8 @@ class ModuleContext:
         The platform that the module is meant for: some ops call its libraries.
     mesh_axes : tuple of str
         The axes of the mesh that the program is meant for; empty for one device.
+    devices : int
+        Those of this process that run the program.
     path : str
         Name of the node that is being lowered; see `walk.node_path`.
     barriers : list
@@ -59,6 +61,7 @@ class ModuleContext:
 
     platform: str
     mesh_axes: tuple[str, ...] = ()
+    devices: int = 1
     path: str = ""
     barriers: list[Any] = field(default_factory=list)
     loops: int = 0

@@ -55,7 +55,7 @@ def lower_graph(
     """
     b = StableHloBuilder(platform, host_calls=[] if host_calls is None else host_calls)
     if placement is not None:
-        b.mesh_axes = placement.mesh.axis_names
+        b.mesh_axes, b.devices = placement.mesh.axis_names, len(placement.mesh.local)
     with make_context(), ir.Location.unknown():
         module = ir.Module.create()
         module.operation.attributes["sym_name"] = ir.StringAttr.get("tracer")

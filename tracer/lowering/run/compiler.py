@@ -202,6 +202,7 @@ def _compile(
         purpose,
         made.notes,
         made.counts,
+        host_calls=host_calls,
     )
 
 

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property, partial
 from typing import Any, Protocol
 
-from tracer.errors import TracerError
+from tracer.errors import TracerError, user_source
 from tracer.ir import ShapeDtype
 from tracer.lowering import shims
 from tracer.lowering.cpu import host_allocator
@@ -152,6 +152,8 @@ class Executable:
             raise
         except (RuntimeError, TypeError) as error:
             raised = raised_by_host(error) if self.host_calls else None
+            if isinstance(raised, TracerError) and raised.where is None:
+                raised.where = user_source()  # XLA's threads, on which it was raised, know of none.
             if raised is not None:
                 raise raised from None
             raise execution_failure(error, given) from error
@@ -179,12 +181,14 @@ class Executable:
         is_cpu, placement = self.device.platform == "cpu", self.placement
         if not self.is_here:
             return self._refuse
+        start = self.raw.execute_sharded
         if self.host_calls:
             stops = tuple({call.stop for call in self.host_calls if call.stop is not None})
-            return partial(Finished, self.raw, stops)
+            start = partial(Finished, self.raw, stops, _AS_IT_IS if placement is None else _ONE_RUN)
+        elif placement is not None and is_cpu:
+            start = self._one_at_a_time
         if placement is None:
-            return self.raw.execute_sharded  # type: ignore[no-any-return]
-        start = self._one_at_a_time if is_cpu else self.raw.execute_sharded
+            return start  # type: ignore[no-any-return]
         members = placement.mesh.processes
         return partial(_run_together, start, purpose, members) if len(members) > 1 else start
 

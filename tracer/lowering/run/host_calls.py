@@ -7,6 +7,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
+from contextlib import AbstractContextManager
 from threading import Event
 from typing import Any
 
@@ -67,11 +68,17 @@ class Finished:
 
     It waits until the program has ended: then all that it prints is printed, and errors are raised
     by the call that they belong to. A program with `stops` ends early where the main thread is
-    interrupted.
+    interrupted. It runs within the context `alone`.
     """
 
-    def __init__(self, raw: Any, stops: Sequence[Event], buffers: Sequence[Buffer]) -> None:
-        self._raw, self._stops, self._buffers = raw, stops, buffers
+    def __init__(
+        self,
+        raw: Any,
+        stops: Sequence[Event],
+        alone: AbstractContextManager[Any],
+        buffers: Sequence[Buffer],
+    ) -> None:
+        self._raw, self._stops, self._alone, self._buffers = raw, stops, alone, buffers
 
     def consume_with_handlers(self, handlers: list[Any]) -> list[Buffer]:
         """Run, and wait for all results."""
@@ -102,17 +109,20 @@ class Finished:
             raise
 
     def _run(self, handlers: list[Any]) -> list[Buffer]:
-        started = self._raw.execute_sharded(self._buffers, with_tokens=True)
-        token = started.consume_token()
-        results: list[Buffer] = started.consume_with_handlers(handlers)
-        token.block_until_ready()
-        for result in results:
-            result.block_until_ready()
+        with self._alone:
+            started = self._raw.execute_sharded(self._buffers, with_tokens=True)
+            token = started.consume_token()
+            results: list[Buffer] = started.consume_with_handlers(handlers)
+            token.block_until_ready()
+            for result in results:
+                result.block_until_ready()
         return results
 
 
 def require_host_calls(graph: Graph, device: Device, placement: Placement | None) -> None:
-    """Refuse a graph that calls Python for a device that cannot.
+    """Refuse a graph that calls Python for a device that cannot, or functions on several devices.
+
+    Arrays in storage are read and written by each device, the parts that it computes with.
 
     Raises
     ------
@@ -121,10 +131,12 @@ def require_host_calls(graph: Graph, device: Device, placement: Placement | None
     """
     if not graph.calls_host:
         return
-    if placement is None and target_of(device).kernels.host_calls:
+    calls = list(_host_calls(graph))
+    if target_of(device).kernels.host_calls:
+        calls = [] if placement is None else [node for node in calls if "function" in node.params]
+    if not calls:
         return
-    node = next(_host_calls(graph))
-    place = device if placement is None else placement.mesh
+    node, place = calls[0], device if placement is None else placement.mesh
     function = node.params.get("function")
     name = "an argument in storage" if function is None else function.name
     raise UnsupportedError(

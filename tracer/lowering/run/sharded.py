@@ -39,8 +39,8 @@ def xla_sharding(sharding: NamedSharding, ndim: int) -> SeveralDevices:
     return shims.several_devices([device.raw for device in sharding.mesh.flat], made)
 
 
-def put_sharded(array: np.ndarray[Any, Any], sharding: NamedSharding) -> Buffer:
-    """Copy the parts of an array to the devices of this process.
+def put_sharded(array: Any, sharding: NamedSharding) -> Buffer:
+    """Copy the parts of an array, which may be in storage, to the devices of this process.
 
     Every process that works with this one calls it with the same array.
 
@@ -59,7 +59,7 @@ def put_sharded(array: np.ndarray[Any, Any], sharding: NamedSharding) -> Buffer:
             array.shape,
             # Copies, as jaxlib fails when some parts are one piece of memory ("bad_function_call").
             [np.array(array[index], order="C") for _, index in places],
-            xla_sharding(sharding, array.ndim),
+            xla_sharding(sharding, len(array.shape)),
             [device.raw for device, _ in places],
         )
     except RuntimeError as error:
