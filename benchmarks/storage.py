@@ -1,14 +1,16 @@
 """Programs of an array in a file, larger than their limit, beside NumPy in blocks by hand.
 
     python -m benchmarks.storage [--gigabytes 4] [--limit 200MB] [--folder DIR] [--only NAME]
-                                 [--sides NumPy,JAX,dask] [--markdown FILE]
+                                 [--sides NumPy,JAX,dask,cubed] [--markdown FILE]
 
 The file is made by it, of float32 points with 32 features, and removed. Each run is a process of
-its own: one call to load what libraries need, then the file is dropped from the page cache, then a
-call that is measured. *memory* is the highest resident memory of that call, less that before it.
+its own: one call on a few rows to load what libraries need, then the file is dropped from the page
+cache, then a call that is measured. *memory* is the highest resident memory of that call, less that
+before it, and of it what is not a page of a file.
 *reading* is the file read alone, in blocks of 8 MB, as cold, times as often as the plan reads it.
-NumPy and JAX read a `np.memmap` block by block, with copies; blocks of 20,000 rows, and dask has
-chunks of as many. Which programs they have, and who has none, is in benchmarks/storage_programs.py.
+NumPy and JAX read a `np.memmap` block by block, with copies; blocks of 20,000 rows, and dask and
+cubed have chunks of as many (a task of cubed's may take 500 MB). Which programs they have, and who
+has none, is in benchmarks/storage_programs.py.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import argparse
 import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -43,20 +46,29 @@ from benchmarks.storage_programs import (
 )
 from examples.display import Progress, print_table
 
-HEADER = ("program", "passes", "reading", "tracer", "memory", "NumPy", "memory", "JAX", "dask")
+HEADER = (
+    "program", "passes", "reading", "tracer", "memory", "NumPy", "memory", "JAX", "dask", "cubed"
+)  # fmt: skip
 
 
-def _resident() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+OTHERS = [name for name in SIDES if name != "NumPy"]
 
 
-def _measured(call: Callable[[], Any], path: Path) -> tuple[float, int]:
+def _resident() -> Any:
+    """Return resident bytes of this process, and those of them that are not pages of a file."""
+    _, resident, of_files, *_ = map(int, Path("/proc/self/statm").read_text().split())
+    return np.array([resident, resident - of_files]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _measured(call: Callable[[], Any], path: Path) -> dict[str, Any]:
     """Return the seconds and the highest resident bytes of a call that finds a cold file."""
-    highest, over = [before := _resident()], threading.Event()
+    over = threading.Event()
+    highest = before = _resident()
 
     def watch() -> None:
+        nonlocal highest
         while not over.wait(0.002):
-            highest.append(_resident())
+            highest = np.maximum(highest, _resident())
 
     _drop(path)
     watcher = threading.Thread(target=watch, daemon=True)
@@ -66,7 +78,8 @@ def _measured(call: Callable[[], Any], path: Path) -> tuple[float, int]:
     seconds = time.perf_counter() - start
     over.set()
     watcher.join()
-    return seconds, max(highest) - before
+    total, anonymous = (int(nbytes) for nbytes in highest - before)
+    return {"seconds": seconds, "total": total, "anonymous": anonymous}
 
 
 def _drop(path: Path) -> None:
@@ -87,15 +100,13 @@ def run(name: str, side: str, path: Path, limit: str) -> dict[str, Any]:
     """Return what one program takes, in this process."""
     q = np.random.default_rng(1).standard_normal((QUERIES, FEATURES), dtype=np.float32)
     if side == "reading":
-        seconds, _ = _measured(lambda: _read(path), path)
-        return {"seconds": seconds}
+        return _measured(lambda: _read(path), path)
     if side == "tracer":
         return _ours(name, path, q, limit)
     mapped, program = np.load(path, mmap_mode="r"), SIDES[side][name]
     few = mapped[: 3 * BLOCK]
     _compare(name, program(few, q), few, q)
-    seconds, nbytes = _measured(lambda: program(mapped, q), path)
-    return {"seconds": seconds, "bytes": nbytes}
+    return _measured(lambda: program(mapped, q), path)
 
 
 def _compare(name: str, found: Any, few: Any, q: Any) -> None:
@@ -130,13 +141,13 @@ def _ours(name: str, path: Path, q: Any, limit: str) -> dict[str, Any]:
 
         return minimised(gradient, q)
 
-    called(x, q)
+    called(np.array(np.load(path, mmap_mode="r")[: 3 * BLOCK]), q)
     out.unlink(missing_ok=True)
     notes = [note for note in called.plan(x, q).notes if note.startswith("reads argument 0")]
     passes = float(notes[0].split("], ")[1].split(" times")[0])
-    seconds, nbytes = _measured(call, path)
+    found = _measured(call, path)
     out.unlink(missing_ok=True)
-    return {"seconds": seconds, "bytes": nbytes, "passes": calls * passes}
+    return {**found, "passes": calls * passes}
 
 
 def _apart(name: str, side: str, path: Path, limit: str) -> dict[str, Any]:
@@ -175,18 +186,20 @@ def _row(name: str, path: Path, limit: str, sides: Sequence[str]) -> tuple[str, 
     return (
         name, f"{ours['passes']:.3g}", f"{alone['seconds'] * ours['passes']:.1f}",
         f"{ours['seconds']:.1f}", _megabytes(ours), seconds["NumPy"],
-        "" if numpy is None else _megabytes(numpy), seconds["JAX"], seconds["dask"],
+        "" if numpy is None else _megabytes(numpy), *(seconds[side] for side in OTHERS),
     )  # fmt: skip
 
 
 def _megabytes(row: dict[str, Any]) -> str:
-    return f"{row['bytes'] / 1e6:.0f} MB"
+    total, anonymous = (f"{row[key] / 1e6:,.0f}" for key in ("total", "anonymous"))
+    return f"{total} MB, {anonymous}"
 
 
 def _sides(names: str) -> list[str]:
     """Return the sides that can be run here; say which cannot."""
     chosen = [name for name in names.split(",") if name]
-    for name, module in (("JAX", "jax"), ("dask", "dask")):
+    for name in OTHERS:
+        module = name.lower()
         if name in chosen and importlib.util.find_spec(module) is None:
             print(f"{module} is not installed: {name} is left out")
             chosen.remove(name)
@@ -200,7 +213,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--limit", default="200MB", help="memory_limit of the programs (200MB)")
     parser.add_argument("--folder", help="where the file is made (a new folder in the system's)")
     parser.add_argument("--only", help="the programs with this in their name")
-    parser.add_argument("--sides", default="NumPy,JAX,dask", help="beside ours (NumPy,JAX,dask)")
+    parser.add_argument("--sides", default=",".join(SIDES), help=f"beside ours ({','.join(SIDES)})")
     parser.add_argument("--markdown", metavar="FILE", help="write the table to this file")
     parser.add_argument("--run", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
@@ -214,9 +227,16 @@ def main(arguments: list[str] | None = None) -> None:
         progress.say("making the file")
         _make(path, options.gigabytes)
         for name in (*OURS, OPTIMISED):
-            if options.only is None or options.only in name:
-                progress.say(name)
-                rows.append(_row(name, path, options.limit, sides))
+            if options.only is not None and options.only not in name:
+                continue
+            if (
+                name.endswith("stored")
+                and shutil.disk_usage(folder).free < 1.1 * path.stat().st_size
+            ):
+                print(f"{name} is left out: the disk has no room for the result")
+                continue
+            progress.say(name)
+            rows.append(_row(name, path, options.limit, sides))
     progress.clear()
     print_table(f"{options.gigabytes:g} GB in a file, limit {options.limit}", HEADER, rows)
     if options.markdown:

@@ -1,4 +1,4 @@
-"""Programs of an array in a file: ours, NumPy's in blocks by hand, JAX's in blocks, dask's.
+"""Programs of an array in a file: ours, NumPy's in blocks by hand, JAX's in blocks, dask's, cubed's.
 
 `x` are float32 points with 32 features, `q` 100 points in memory. A side that is missing has no
 short way to write the program.
@@ -6,7 +6,9 @@ short way to write the program.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ import tracer.numpy as tnp
 
 FEATURES, BLOCK, QUERIES, CENTRES, NEAREST, INDUCING, RANK = 32, 20_000, 100, 16, 10, 32, 8
 NOISE, BINS, ITERATIONS = 0.1, 64, 5
+BATCHES, OF_BATCH = 100, 1000
 EDGES = np.linspace(-4, 4, BINS + 1, dtype=np.float32)
 Program = Callable[..., Any]
 
@@ -74,6 +77,21 @@ def _bound(parameters: Any, x: Any) -> Any:
     return (logdet + len(x) * np.log(NOISE) + fit + spare) / (2 * len(x))
 
 
+@cache
+def _batches(rows: int) -> Any:
+    """Return the rows of random batches."""
+    return np.random.default_rng(2).integers(0, rows, (BATCHES, OF_BATCH))
+
+
+def _descent(x: Any, q: Any) -> Any:
+    """Stochastic gradient descent of the logistic loss, on random batches."""
+
+    def step(w: Any, batch: Any) -> Any:
+        return w - 0.1 * tracer.grad(_loss)(w, x[batch]), None
+
+    return tracer.scan(step, q[0], tnp.asarray(_batches(len(x))))[0]
+
+
 OURS: dict[str, Program] = {
     "column statistics": lambda x, _: (x.mean(0), x.std(0), x.min(0), x.max(0)),
     "histogram": lambda x, _: tnp.histogram(x[:, 0], EDGES)[0],
@@ -86,6 +104,7 @@ OURS: dict[str, Program] = {
     "kernel product": lambda x, q: tnp.exp(-((q[:, None] - x[None]) ** 2).sum(-1) / 64) @ x[:, 0],
     "k-means, 3 steps": lambda x, q: _k_means(x, q[:CENTRES]),
     "logistic gradient": lambda x, q: tracer.value_and_grad(_loss)(q[0], x),
+    "100 random batches": _descent,
     "sparse GP gradient": lambda x, q: tracer.value_and_grad(_bound)(
         (q[:INDUCING], tnp.float32(5.0)), x
     ),
@@ -166,6 +185,13 @@ def logistic_by_hand(x: Any, w: Any) -> Any:
     return loss / len(x), gradient / len(x)
 
 
+def _descent_by_hand(x: Any, q: Any) -> Any:
+    w = q[0]
+    for batch in _batches(len(x)):
+        w = w - 0.1 * logistic_by_hand(x[np.sort(batch)], w)[1].astype(np.float32)
+    return w
+
+
 def _spectrum(x: Any, _: Any) -> Any:
     mean = sum(block.sum(0, dtype=np.float64) for block in _blocks(x)) / len(x)
     away = (block - mean.astype(np.float32) for block in _blocks(x))
@@ -199,6 +225,7 @@ NUMPY: dict[str, Program] = {
     "kernel product": _product,
     "k-means, 3 steps": _lloyd,
     "logistic gradient": lambda x, q: logistic_by_hand(x, q[0]),
+    "100 random batches": _descent_by_hand,
     OPTIMISED: lambda x, q: minimised(lambda w: logistic_by_hand(x, w), q),
     "normalised, stored": _normalised,
 }
@@ -296,6 +323,50 @@ DASK: dict[str, Program] = {
     "kernel product": _dask_product,
     "normalised, stored": _dask_normalised,
 }
-SIDES = {"NumPy": NUMPY, "JAX": JAX, "dask": DASK}
+
+
+# cubed: the array API, computed in chunks under a bound of memory for each task.
+
+
+def _cubed(x: Any) -> Any:
+    import cubed
+
+    spec = cubed.Spec(work_dir="cubed", allowed_mem="500MB")
+    return cubed.from_array(x, chunks=(BLOCK, FEATURES), spec=spec)
+
+
+def _cubed_statistics(x: Any, _: Any) -> Any:
+    import cubed
+    import cubed.array_api as xp
+
+    d = _cubed(x)
+    found = xp.mean(d, axis=0), xp.var(d, axis=0), xp.min(d, axis=0), xp.max(d, axis=0)
+    mean, variance, least, most = cubed.compute(*found)
+    return mean, np.sqrt(variance), least, most
+
+
+def _cubed_gram(x: Any, _: Any) -> Any:
+    import cubed.array_api as xp
+
+    d = _cubed(x)
+    return xp.matmul(xp.permute_dims(d, (1, 0)), d).compute()
+
+
+def _cubed_normalised(x: Any, _: Any) -> Any:
+    import cubed
+    import cubed.array_api as xp
+
+    d = _cubed(x)
+    scaled = (d - xp.mean(d, axis=0)) / xp.sqrt(xp.var(d, axis=0))
+    cubed.to_zarr(scaled, "out.cubed.zarr")
+    shutil.rmtree("out.cubed.zarr")
+
+
+CUBED: dict[str, Program] = {
+    "column statistics": _cubed_statistics,
+    "Gram matrix": _cubed_gram,
+    "normalised, stored": _cubed_normalised,
+}
+SIDES = {"NumPy": NUMPY, "JAX": JAX, "dask": DASK, "cubed": CUBED}
 
 __all__ = ["BLOCK", "COMPARED", "FEATURES", "OPTIMISED", "OURS", "QUERIES", "SIDES", "minimised"]

@@ -51,7 +51,8 @@ def test_an_error_of_the_device_says_where(tmp_path: Path, monkeypatch: pytest.M
             tracer.StorageError, match=r"x\.npy at byte [\d,]+: Input/output"
         ) as found:
             TOTAL(opened)
-    assert found.value.where is not None and found.value.where.file == __file__
+    assert found.value.where is not None
+    assert found.value.where.file == __file__
     np.testing.assert_allclose(TOTAL(opened), x.sum(0), rtol=1e-4)
 
 
