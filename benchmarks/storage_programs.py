@@ -1,4 +1,4 @@
-"""Programs of an array in a file: ours, NumPy's in blocks by hand, JAX's in blocks, dask's, cubed's.
+"""Programs of an array in a file: ours, NumPy's and JAX's in blocks by hand, dask's and cubed's.
 
 `x` are float32 points with 32 features, `q` 100 points in memory. A side that is missing has no
 short way to write the program.

@@ -4,26 +4,33 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tracer.errors import StorageError
-from tracer.storage.sources import RawFile, Sliceable, Source
+from tracer.storage import urls
+from tracer.storage.parquet import ParquetColumns
+from tracer.storage.sources import RawFile, Sliceable, Source, imported, version_of
 from tracer.storage.stored import StoredArray
 
 
-def open(source: Any, dataset: str | None = None) -> StoredArray:  # noqa: A001 - as files are
+def open(  # noqa: A001 - as files are
+    source: Any, dataset: str | Sequence[str] | None = None
+) -> StoredArray:
     """Open an array in storage, for compiled functions.
 
     Parameters
     ----------
     source : str, path or array
-        A `.npy` file, a zarr array (`.zarr`) or an hdf5 file (`.h5`, `.hdf5`); or an object with
-        `shape`, `dtype` and slicing: `np.memmap`, an array of zarr, a dataset of h5py.
-    dataset : str, optional
-        Which one of an hdf5 file or of a zarr group.
+        A `.npy` file, a zarr array (`.zarr`), an hdf5 file (`.h5`, `.hdf5`) or a parquet file
+        (`.parquet`), by its path or a URL (`s3://...`, `https://...`: what fsspec knows); or an
+        object with `shape`, `dtype` and slicing: `np.memmap`, an array of zarr, a dataset of h5py.
+    dataset : str or sequence of str, optional
+        Which one of an hdf5 file or of a zarr group. Of a parquet file the columns: one by its
+        name is an array with one axis, several or all (None) are the second axis.
 
     Returns
     -------
@@ -49,6 +56,8 @@ def open(source: Any, dataset: str | None = None) -> StoredArray:  # noqa: A001 
     """
     if isinstance(source, StoredArray):
         return source
+    if isinstance(source, str) and "://" in source:
+        return StoredArray(_of_url(source, dataset))
     if isinstance(source, str | os.PathLike):
         return StoredArray(_of_path(Path(source), dataset))
     if isinstance(source, np.memmap):
@@ -76,7 +85,10 @@ def _name(array: Any) -> str:
     return str(getattr(array, "name", None) or getattr(array, "path", None) or type(array).__name__)
 
 
-def _of_path(path: Path, dataset: str | None) -> Source:
+Dataset = str | Sequence[str] | None
+
+
+def _of_path(path: Path, dataset: Dataset) -> Source:
     if not path.exists():
         raise StorageError(f"there is no file {path}", mend="look at the path")
     ending = path.suffix.lower()
@@ -86,9 +98,37 @@ def _of_path(path: Path, dataset: str | None) -> Source:
         return _of_zarr(path, dataset)
     if ending in (".h5", ".hdf5"):
         return _of_hdf5(path, dataset)
-    raise StorageError(
-        f"{path} is of no format that tracer.open knows by its ending {ending!r}",
-        mend="give a .npy, .zarr or .h5 file, or open it yourself and give the array",
+    if ending in (".parquet", ".pq"):
+        return ParquetColumns(str(path), dataset, lambda: path, lambda: version_of(path))
+    raise _unknown(path, ending)
+
+
+def _of_url(url: str, dataset: Dataset) -> Source:
+    """Return what a URL has; parquet and hdf5 read through a file of fsspec's."""
+    fsspec: Any = imported("fsspec", url)
+    try:
+        system, path = fsspec.core.url_to_fs(url)
+    except (ValueError, ImportError) as error:
+        raise StorageError(f"{url} cannot be opened: {error}", mend="look at the URL") from error
+    ending = Path(path).suffix.lower()
+    if ending == ".zarr":
+        found = imported("zarr", url).open(url, mode="r")
+        return Sliceable(_picked(found, url, dataset), _named(url, dataset))
+    version = urls.version_of(system, path)
+    if ending == ".npy":
+        return urls.RemoteFile(system, path, url)
+    if ending in (".h5", ".hdf5"):
+        file = imported("h5py", url).File(system.open(path, "rb"), "r")
+        return Sliceable(_picked(file, url, dataset), _named(url, dataset))
+    if ending in (".parquet", ".pq"):
+        return ParquetColumns(url, dataset, lambda: system.open(path, "rb"), lambda: version)
+    raise _unknown(url, ending)
+
+
+def _unknown(place: str | Path, ending: str) -> StorageError:
+    return StorageError(
+        f"{place} is of no format that tracer.open knows by its ending {ending!r}",
+        mend="give a .npy, .zarr, .h5 or .parquet file, or open it yourself and give the array",
     )
 
 
@@ -131,22 +171,22 @@ def _is_of_its_file(array: np.memmap[Any, Any]) -> bool:
     return False
 
 
-def _of_zarr(path: Path, dataset: str | None) -> Source:
+def _of_zarr(path: Path, dataset: Dataset) -> Source:
     zarr = imported("zarr", path)
     found = zarr.open(str(path), mode="r")
     return Sliceable(_picked(found, path, dataset), _named(path, dataset), path)
 
 
-def _of_hdf5(path: Path, dataset: str | None) -> Source:
+def _of_hdf5(path: Path, dataset: Dataset) -> Source:
     h5py = imported("h5py", path)
     return Sliceable(_picked(h5py.File(path, "r"), path, dataset), _named(path, dataset), path)
 
 
-def _named(path: Path, dataset: str | None) -> str:
+def _named(path: Path | str, dataset: Dataset) -> str:
     return str(path) if dataset is None else f"{path}, {dataset!r}"
 
 
-def _picked(found: Any, path: Path, dataset: str | None) -> Any:
+def _picked(found: Any, path: Path | str, dataset: Dataset) -> Any:
     """Return the array of a group: the named one, or the only one."""
     if dataset is not None:
         try:
@@ -166,15 +206,4 @@ def _picked(found: Any, path: Path, dataset: str | None) -> Any:
     )
 
 
-def imported(module: str, path: Path) -> Any:
-    """Return a library that reads and writes a format."""
-    try:
-        return __import__(module)
-    except ImportError as error:
-        raise StorageError(
-            f"{path} needs {module}, which is not installed",
-            mend=f"pip install {module}, or tracer[storage]",
-        ) from error
-
-
-__all__ = ["if_stored", "imported", "open"]
+__all__ = ["if_stored", "open"]

@@ -36,6 +36,10 @@ class Source(Protocol):
         """Read these parts along the first axis, all of them inside."""
         ...
 
+    def rest(self) -> None:
+        """Give back what is kept for the next read, at the end of a call."""
+        ...
+
 
 class Sliceable:
     """Any object with `shape`, `dtype` and slicing: of zarr, h5py, ..."""
@@ -80,6 +84,9 @@ class Sliceable:
             self.fill(near, (first, *rest))
             block[picked] = near[rows[picked] - first]
 
+    def rest(self) -> None:
+        """Keep nothing."""
+
     @property
     def _row_bytes(self) -> int:
         return int(self.dtype.itemsize * math.prod(self.shape[1:]))
@@ -87,6 +94,17 @@ class Sliceable:
 
 def _spelled(part: slice) -> str:
     return f"{part.start}:{part.stop}"
+
+
+def imported(module: str, path: Path | str) -> Any:
+    """Return a library that reads and writes a format."""
+    try:
+        return __import__(module)
+    except ImportError as error:
+        raise StorageError(
+            f"{path} needs {module}, which is not installed",
+            mend=f"pip install {module}, or the extras of tracer: tracer[storage,parquet]",
+        ) from error
 
 
 def version_of(path: Path) -> tuple[int, ...]:
@@ -159,14 +177,11 @@ class RawFile:
     def fill(self, block: Array, starts: tuple[int, ...]) -> None:
         """Read a block, from these places on."""
         self._require_unchanged()
-        if not block.size:
-            return
-        walked = walked_axes(block.shape, self.shape)
-        rows = block.reshape(math.prod(block.shape[:walked]), -1)
-        for row, index in zip(rows, np.ndindex(*block.shape[:walked]), strict=True):
-            places = [start + i for start, i in zip(starts, index, strict=False)]
-            position = position_of((*places, *starts[walked:]), self.shape)
-            self._fill(row, self.offset + position * self.dtype.itemsize)
+        for piece, position in pieces(block, starts, self.shape):
+            self._fill(piece, self.offset + position * self.dtype.itemsize)
+
+    def rest(self) -> None:
+        """Keep nothing."""
 
     def _fill(self, target: Array, position: int) -> None:
         view, done = target.view(np.uint8).data, 0
@@ -216,6 +231,19 @@ def runs(rows: Array, row_bytes: int, together: int) -> Iterator[tuple[Array, in
             start = stop
 
 
+def pieces(
+    block: Array, starts: Sequence[int], whole: Sequence[int]
+) -> Iterator[tuple[Array, int]]:
+    """Yield what of a block is side by side in storage, and how many elements are before it."""
+    if not block.size:
+        return
+    walked = walked_axes(block.shape, whole)
+    rows = block.reshape(math.prod(block.shape[:walked]), -1)
+    for row, index in zip(rows, np.ndindex(*block.shape[:walked]), strict=True):
+        places = [start + i for start, i in zip(starts, index, strict=False)]
+        yield row, position_of((*places, *starts[walked:]), whole)
+
+
 def walked_axes(shape: Sequence[int], whole: Sequence[int]) -> int:
     """Return how many leading axes of a block are walked, to find what is side by side."""
     axis = len(shape)
@@ -237,6 +265,8 @@ __all__ = [
     "RawFile",
     "Sliceable",
     "Source",
+    "imported",
+    "pieces",
     "position_of",
     "runs",
     "version_of",

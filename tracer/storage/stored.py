@@ -129,8 +129,10 @@ class StoredArray(storage.InStorage):
     def rest(self) -> None:
         """Drop what was read ahead, at the end of a call."""
         with self._lock:
-            if not self.meters:
-                self._readers.clear()
+            if self.meters:
+                return
+            self._readers.clear()
+        self._source.rest()
 
     def rows(self, places: Array) -> Array:
         """Return parts along the first axis. Rows near each other are read together, in order."""

@@ -13,8 +13,7 @@ import numpy as np
 from tracer.errors import StorageError
 from tracer.storage.checkpoints import Run
 from tracer.storage.locks import held
-from tracer.storage.open import imported
-from tracer.storage.sources import Array, position_of, walked_axes
+from tracer.storage.sources import Array, imported, position_of, walked_axes
 
 _CHUNK_BYTES = 4 << 20
 

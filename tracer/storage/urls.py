@@ -1,0 +1,90 @@
+"""Arrays by URL, through fsspec: of what another machine has, parts are read as they are needed."""
+
+from __future__ import annotations
+
+import io
+import math
+import zlib
+from typing import Any
+
+import numpy as np
+
+from tracer.errors import StorageError
+from tracer.storage.sources import Array, pieces, runs
+
+_HEADER_BYTES = 1 << 16
+
+
+class RemoteFile:
+    """A `.npy` file of a file system of fsspec's, of which ranges of bytes are read."""
+
+    def __init__(self, system: Any, path: str, name: str) -> None:
+        self.name, self._system, self._path = name, system, path
+        self.version = version_of(system, path)
+        header = io.BytesIO(self._read(0, _HEADER_BYTES))
+        try:
+            read = {
+                (1, 0): np.lib.format.read_array_header_1_0,
+                (2, 0): np.lib.format.read_array_header_2_0,
+            }[np.lib.format.read_magic(header)]
+            shape, by_columns, dtype = read(header)
+        except (ValueError, KeyError) as error:
+            raise StorageError(
+                f"{name} cannot be read as NumPy's format: {error}", mend="write it with np.save"
+            ) from error
+        if by_columns or dtype.hasobject:
+            raise StorageError(
+                f"{name} holds {'columns' if by_columns else 'objects'} one after the other",
+                mend="write it again, with np.save of numpy.ascontiguousarray(x)",
+            )
+        self.shape, self.dtype, self._offset = tuple(shape), dtype, header.tell()
+
+    def _read(self, start: int, stop: int) -> bytes:
+        try:
+            return bytes(self._system.cat_file(self._path, start=start, end=stop))
+        except Exception as error:  # of the file system's library
+            raise StorageError(
+                f"cannot read {self.name} at byte {start:,}: {error}",
+                mend="see what the storage says of it",
+            ) from error
+
+    def _fill(self, target: Array, position: int) -> None:
+        first = self._offset + position * self.dtype.itemsize
+        found = self._read(first, first + target.nbytes)
+        if len(found) < target.nbytes:
+            raise StorageError(
+                f"{self.name} ends at byte {first + len(found):,}, in the middle of the array",
+                mend="write it again",
+            )
+        target[...] = np.frombuffer(found, self.dtype, target.size)
+
+    def fill(self, block: Array, starts: tuple[int, ...]) -> None:
+        """Read a block, from these places on."""
+        for piece, position in pieces(block, starts, self.shape):
+            self._fill(piece, position)
+
+    def pick(self, block: Array, rows: Array) -> None:
+        """Read these parts along the first axis; those near each other together."""
+        flat = block.reshape(len(block), math.prod(block.shape[1:]))
+        for picked, first, count in runs(rows, flat.shape[1] * self.dtype.itemsize, 1):
+            near = np.empty((count, flat.shape[1]), block.dtype)
+            self._fill(near.reshape(-1), first * flat.shape[1])
+            flat[picked] = near[rows[picked] - first]
+
+    def rest(self) -> None:
+        """Keep nothing."""
+
+
+def version_of(system: Any, path: str) -> tuple[int, ...]:
+    """Return the size of a file, and a number of what its system says of its last change."""
+    try:
+        known = system.info(path)
+    except Exception as error:  # of the file system's library
+        raise StorageError(
+            f"there is no file {path}: {error}", mend="look at the URL, and at who may read it"
+        ) from error
+    said = [known.get(key) for key in ("ETag", "etag", "mtime", "LastModified", "created")]
+    return int(known.get("size") or 0), zlib.crc32(repr(said).encode())
+
+
+__all__ = ["RemoteFile", "version_of"]
