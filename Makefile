@@ -35,8 +35,9 @@ FUZZ ?=
 fuzz: .venv/.test ## random programs, compiled in every way and compared (SECONDS=600, FUZZ="--seed 1")
 	.venv/bin/python -m tests.fuzz --seconds $(SECONDS) $(FUZZ)
 
-sweep: .venv/.test ## every op and pair of ops compiled, against NumPy and at all widths (two hours)
-	.venv/bin/python -m pytest -m sweep
+sweep: .venv/.test .venv-jax/.test ## what the CI takes a part of, whole: ops, pairs of ops, beside jax (hours)
+	.venv/bin/python -m pytest -m "sweep and not peer"
+	.venv-jax/bin/python -m pytest -m "sweep and peer" tests
 
 # Of tests/ops only what is compiled or lowered: the rest is evaluated by NumPy, whatever the jaxlib.
 # How our own code gives memory back to the system, minutes of processes, depends on no jaxlib, and

@@ -50,7 +50,7 @@ def test_values(name: str) -> None:
     assert_same(found, wanted)
 
 
-@pytest.mark.parametrize("name", one_in(4, [n for n in BY_NAME if BY_NAME[n].has_gradient]))
+@pytest.mark.parametrize("name", one_in(8, [n for n in BY_NAME if BY_NAME[n].has_gradient]))
 def test_gradients_of_imported_functions(name: str) -> None:
     program = BY_NAME[name]
     arguments = program.arguments()

@@ -14,7 +14,7 @@ from tests.jax_behaviours.comparing import Behaviour, verdict
 
 pytest.importorskip("jax")
 pytestmark = pytest.mark.xla
-SOME = 12
+SOME = 6
 """Programs of each behaviour; a program takes about 50 ms, most of it to compile."""
 
 

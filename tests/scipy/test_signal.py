@@ -236,8 +236,7 @@ PROGRAMS = {
 }
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize(("name", "dtype"), in_turn(PROGRAMS, ["float32", "float64", "complex128"]))
 def test_against_jax(name, dtype):
     jax = pytest.importorskip("jax")
     import jax.scipy.signal as theirs
