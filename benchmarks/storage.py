@@ -7,7 +7,8 @@ The file is made by it, of float32 points with 32 features, and removed. Each ru
 its own: one call on a few rows to load what libraries need, then the file is dropped from the page
 cache, then a call that is measured. *memory* is the highest resident memory of that call, less that
 before it, and of it what is not a page of a file.
-*reading* is the file read alone, in blocks of 8 MB, as cold, times as often as the plan reads it.
+*computing* is our program with the points in memory, under a limit that has room for them too; it is
+left out where they take more than half of the machine's memory. *reading* is the file read alone, in blocks of 8 MB, as cold, times as often as the plan reads it.
 NumPy and JAX read a `np.memmap` block by block, with copies; blocks of 20,000 rows, and dask and
 cubed have chunks of as many (a task of cubed's may take 500 MB). Which programs they have, and who
 has none, is in benchmarks/storage_programs.py.
@@ -45,9 +46,11 @@ from benchmarks.storage_programs import (
     minimised,
 )
 from examples.display import Progress, print_table
+from tracer.units import parse_bytes
 
 HEADER = (
-    "program", "passes", "reading", "tracer", "memory", "NumPy", "memory", "JAX", "dask", "cubed"
+    "program", "passes", "reading", "computing", "tracer", "memory", "NumPy", "memory",
+    "JAX", "dask", "cubed",
 )  # fmt: skip
 
 
@@ -101,6 +104,8 @@ def run(name: str, side: str, path: Path, limit: str) -> dict[str, Any]:
     q = np.random.default_rng(1).standard_normal((QUERIES, FEATURES), dtype=np.float32)
     if side == "reading":
         return _measured(lambda: _read(path), path)
+    if side == "computing":
+        return _computing(name, path, q, limit)
     if side == "tracer":
         return _ours(name, path, q, limit)
     mapped, program = np.load(path, mmap_mode="r"), SIDES[side][name]
@@ -120,32 +125,44 @@ def _compare(name: str, found: Any, few: Any, q: Any) -> None:
         np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-4 * scale, err_msg=name)
 
 
+def _computing(name: str, path: Path, q: Any, limit: str) -> dict[str, Any]:
+    """Return what our program takes with the points in memory, and its result too."""
+    x = tnp.asarray(np.load(path))
+    results = 2 if name.endswith("stored") else 1
+    compiled = tracer.compile(
+        _program(name), memory_limit=parse_bytes(limit) + results * int(x.nbytes)
+    )
+    tracer.block_until_ready(compiled(x, q))
+    return _measured(lambda: _called(name, lambda q: compiled(x, q), q), path)
+
+
+def _program(name: str) -> Any:
+    return OURS["logistic gradient" if name == OPTIMISED else name]
+
+
+def _called(name: str, compiled: Callable[[Any], Any], q: Any) -> Any:
+    """Return the result of one call; for the optimiser, of all that it makes."""
+    if name != OPTIMISED:
+        return compiled(q)
+    return minimised(lambda w: compiled(np.concatenate([w[None], q[1:]])), q)
+
+
 def _ours(name: str, path: Path, q: Any, limit: str) -> dict[str, Any]:
     x, out = tracer.open(path), Path("out.tracer.npy")
-    program = OURS["logistic gradient" if name == OPTIMISED else name]
-    compiled = tracer.compile(program, memory_limit=limit)
+    compiled = tracer.compile(_program(name), memory_limit=limit)
     called: Any = compiled.into(out) if name.endswith("stored") else compiled
     calls = 0
 
-    def call() -> Any:
+    def counted(q: Any) -> Any:
         nonlocal calls
-        calls = 0
-        if name != OPTIMISED:
-            calls = 1
-            return called(x, q)
-
-        def gradient(w: Any) -> Any:
-            nonlocal calls
-            calls += 1
-            return compiled(x, np.concatenate([w[None], q[1:]]))
-
-        return minimised(gradient, q)
+        calls += 1
+        return called(x, q)
 
     called(np.array(np.load(path, mmap_mode="r")[: 3 * BLOCK]), q)
     out.unlink(missing_ok=True)
     notes = [note for note in called.plan(x, q).notes if note.startswith("reads argument 0")]
     passes = float(notes[0].split("], ")[1].split(" times")[0])
-    found = _measured(call, path)
+    found = _measured(lambda: _called(name, counted, q), path)
     out.unlink(missing_ok=True)
     return {**found, "passes": calls * passes}
 
@@ -177,6 +194,8 @@ def _make(path: Path, gigabytes: float) -> None:
 
 def _row(name: str, path: Path, limit: str, sides: Sequence[str]) -> tuple[str, ...]:
     alone, ours = (_apart(name, side, path, limit) for side in ("reading", "tracer"))
+    fits = path.stat().st_size < os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2
+    in_memory = _apart(name, "computing", path, limit) if fits else None
     found = {
         side: _apart(name, side, path, limit) if side in sides and name in programs else None
         for side, programs in SIDES.items()
@@ -185,6 +204,7 @@ def _row(name: str, path: Path, limit: str, sides: Sequence[str]) -> tuple[str, 
     numpy = found["NumPy"]
     return (
         name, f"{ours['passes']:.3g}", f"{alone['seconds'] * ours['passes']:.1f}",
+        "" if in_memory is None else f"{in_memory['seconds']:.1f}",
         f"{ours['seconds']:.1f}", _megabytes(ours), seconds["NumPy"],
         "" if numpy is None else _megabytes(numpy), *(seconds[side] for side in OTHERS),
     )  # fmt: skip
