@@ -7,8 +7,9 @@ The file is made by it, of float32 points with 32 features, and removed. Each ru
 its own: one call on a few rows to load what libraries need, then the file is dropped from the page
 cache, then a call that is measured. *memory* is the highest resident memory of that call, less that
 before it, and of it what is not a page of a file.
-*computing* is our program with the points in memory, under a limit that has room for them too; it is
-left out where they take more than half of the machine's memory. *reading* is the file read alone, in blocks of 8 MB, as cold, times as often as the plan reads it.
+*reading* is the file read alone, in blocks of 8 MB, as cold, times as often as the plan reads it.
+*computing* is our program with the points in memory, under a limit that has room for them too; it
+is left out where they take more than half of the machine's memory.
 NumPy and JAX read a `np.memmap` block by block, with copies; blocks of 20,000 rows, and dask and
 cubed have chunks of as many (a task of cubed's may take 500 MB). Which programs they have, and who
 has none, is in benchmarks/storage_programs.py.
