@@ -135,6 +135,12 @@ def test_masks_are_not_dropped() -> None:
         lambda x: tnp.broadcast_to(x[:0], (2**40, 2**40, 0)),
         lambda x: tnp.pad(x, (2**61, 2**61)),
         lambda x: tnp.zeros((2**31, 2**31, 2)),
+        lambda x: x[0] * tnp.arange(2**62, dtype="int8"),
+        lambda x: x[0] * tnp.arange(0, 1e300),
+        lambda x: x[0] * tnp.linspace(0, 1, 2**62),
+        lambda x: tnp.vander(x, 2**62),
+        lambda x: tracer.scan(lambda c, _: (c, None), x[0], None, length=2**70)[0],
+        lambda x: tracer.image.resize(x[None], (2**40, 2**40), "linear"),
     ],
 )
 def test_more_elements_than_can_be_counted_are_refused(make: Any) -> None:
@@ -142,6 +148,24 @@ def test_more_elements_than_can_be_counted_are_refused(make: Any) -> None:
     for call in (lambda: make(tnp.asarray(x)), lambda: tracer.compile(make).plan(x)):
         with pytest.raises(tracer.ShapeError, match="larger than any memory"):
             call()
+
+
+def test_numbers_that_nothing_holds_are_refused() -> None:
+    with pytest.raises(tracer.ShapeError, match="an array of 65 axes"):
+        tnp.ones((1,) * 65)
+    with pytest.raises(tracer.RangeError, match="the bound 1180591620717411303424"):
+        tracer.fori_loop(0, 2**70, lambda i, s: s + 1, 0)
+    for ends in ((0, np.inf), (np.nan, 1)):
+        with pytest.raises(tracer.ArgumentError, match="never ends"):
+            tnp.arange(*ends)
+
+
+@pytest.mark.xla
+def test_a_range_of_numpys_narrow_integers() -> None:
+    ends = np.uint8(3), np.uint8(1), np.int8(-1)
+    for found in (tnp.arange(*ends), tracer.compile(lambda: tnp.arange(*ends))()):
+        np.testing.assert_array_equal(found, [3, 2])  # NumPy's own wraps, warns and is empty
+        assert found.dtype == np.int16
 
 
 def test_a_prefix_is_broadcast_into_a_tree() -> None:

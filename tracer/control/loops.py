@@ -24,7 +24,7 @@ from tracer.control.bodies import (
 )
 from tracer.control.carry import check_carry, settle_carry
 from tracer.control.scanning import scan
-from tracer.errors import DTypeError, ShapeError, with_short_traceback
+from tracer.errors import DTypeError, RangeError, ShapeError, with_short_traceback
 from tracer.ir import Builder, Graph
 
 
@@ -206,9 +206,14 @@ def _fixed(bound: Any) -> int | None:
             )
         return int(bound)
     try:
-        return operator.index(bound)
+        found = operator.index(bound)
     except TypeError:
         return None
+    if not -(2**63) <= found < 2**63:
+        raise RangeError(
+            f"fori_loop: the bound {found} does not fit into int64", mend="use tracer.while_loop"
+        )
+    return found
 
 
 def _counted(

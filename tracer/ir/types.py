@@ -142,7 +142,14 @@ class ShapeDtype:
 
 
 def _require_countable(shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-    """Refuse what XLA would end the process for: it counts in 64 bits, and empty arrays, too."""
+    """Refuse what XLA would end the process for: it counts in 64 bits, and empty arrays, too.
+
+    NumPy, which arguments and results are given to, has no more than 64 axes.
+    """
+    if len(shape) > 64:
+        raise ShapeError(
+            f"an array of {len(shape)} axes", mend="join some: an array has at most 64"
+        )
     if math.prod(size for size in shape if size) * dtype.itemsize >= 2**63:
         raise ShapeError(
             f"an array of shape {shape} and dtype {dtype} is larger than any memory",

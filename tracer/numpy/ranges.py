@@ -16,7 +16,7 @@ from tracer.array.placement import beside_arguments
 from tracer.array.promotion import Dtype
 from tracer.array.recording import current_recording
 from tracer.errors import ArgumentError, TracingError
-from tracer.ir import as_dtype
+from tracer.ir import ShapeDtype, as_dtype
 from tracer.numpy.creation import placed
 from tracer.numpy.shaping import moveaxis
 from tracer.numpy.ufunc import full_like as _filled
@@ -70,10 +70,23 @@ def arange(
     if numbers[2] == 0:
         raise ArgumentError("arange with step 0 never ends", mend="give another step")
     wanted = promotion.result_type(*numbers) if dtype is None else as_dtype(dtype)
+    if any(isinstance(number, complex | np.complexfloating) for number in numbers):
+        return from_host(np.arange(*numbers).astype(wanted), device)
+    # NumPy's integers would wrap where they are subtracted.
+    numbers = [int(number) if isinstance(number, np.integer) else number for number in numbers]
+    size = _steps(*numbers)
+    ShapeDtype((size,), np.float64)  # refuses what no memory has
     if current_recording() is None or wanted.kind in "bc":
         return from_host(np.arange(*numbers).astype(wanted), device)
-    size = max(0, math.ceil((numbers[1] - numbers[0]) / numbers[2]))
     return placed(_ramp(numbers[0], numbers[2], size, wanted), device)
+
+
+def _steps(start: Any, stop: Any, step: Any) -> int:
+    """Return how many numbers there are."""
+    steps = (stop - start) / step
+    if not math.isfinite(steps):
+        raise ArgumentError(f"arange from {start} to {stop} never ends", mend="give finite numbers")
+    return max(0, int(math.ceil(steps)))
 
 
 def _concrete_number(name: str, value: Any) -> Any:
@@ -134,6 +147,7 @@ def linspace(
     count = int(_concrete_number("linspace", num))
     if count < 0:
         raise ArgumentError(f"linspace cannot make {count} numbers", mend="give 0 or more")
+    ShapeDtype((count,), np.float64)  # refuses what no memory has
     wanted = None if dtype is None else as_dtype(dtype)
     if not isinstance(start, Array) and not isinstance(stop, Array):
         numbers, distance = np.linspace(  # type: ignore[call-overload] # one for each dtype
