@@ -74,6 +74,7 @@ from tracer.errors import (
     GradientCheckError,
     LinAlgError,
     LoweringError,
+    MemoryBudgetError,
     MemoryLimitError,
     MissingNameError,
     NanError,
@@ -91,7 +92,7 @@ from tracer.errors import (
 )
 from tracer.errors import missing_name as _missing_name
 from tracer.ir import ShapeDtype
-from tracer.lowering import default_device, devices, tune_host_allocator
+from tracer.lowering import default_device, devices, memory_budget, tune_host_allocator
 from tracer.lowering import tune_if_asked as _tune_if_asked
 from tracer.numpy.segments import segment_max, segment_min, segment_prod, segment_sum
 from tracer.optimizer.plan import Plan
@@ -128,6 +129,7 @@ __all__ = [
     "GradientCheckError",
     "LinAlgError",
     "LoweringError",
+    "MemoryBudgetError",
     "MemoryLimitError",
     "MissingNameError",
     "NanError",
@@ -179,6 +181,7 @@ __all__ = [
     "log",
     "make_graph",
     "map",
+    "memory_budget",
     "nn",
     "numpy",
     "open",

@@ -263,6 +263,30 @@ class OutOfMemoryError(ExecutionError, MemoryError):
         return text if self.plan is None else f"{text}\n  plan:  {str(self.plan).splitlines()[0]}"
 
 
+class MemoryBudgetError(TracerError, MemoryError):
+    """`tracer.memory_budget` has no room for a call or an array; raised before it runs.
+
+    Attributes
+    ----------
+    budget_bytes, needed_bytes, array_bytes : int
+        What all programs share, what this one needs, and what arrays take.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        mend: str,
+        where: Source | None = None,
+        budget_bytes: int = 0,
+        needed_bytes: int = 0,
+        array_bytes: int = 0,
+    ) -> None:
+        super().__init__(what, mend=mend, where=where)
+        self.budget_bytes, self.needed_bytes = budget_bytes, needed_bytes
+        self.array_bytes = array_bytes
+
+
 class MemoryLimitError(TracerError, MemoryError):
     """The byte limit cannot be met; raised before anything runs.
 

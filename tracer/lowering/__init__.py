@@ -29,6 +29,7 @@ from tracer.lowering.memory.sampling import sample_memory
 from tracer.lowering.memory.stats import MemoryStats
 from tracer.lowering.read.module import read_module
 from tracer.lowering.read.records import Module, Operation, Region
+from tracer.lowering.run.budget import memory_budget
 from tracer.lowering.run.compiler import (
     bound_cache,
     clear_cache,
@@ -100,6 +101,7 @@ __all__ = [
     "least_free_bytes",
     "local_buffers",
     "make_mesh",
+    "memory_budget",
     "memory_optimized_options",
     "node_path",
     "put_sharded",

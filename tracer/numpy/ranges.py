@@ -83,10 +83,10 @@ def arange(
 
 def _steps(start: Any, stop: Any, step: Any) -> int:
     """Return how many numbers there are."""
-    steps = (stop - start) / step
+    steps: float = (stop - start) / step
     if not math.isfinite(steps):
         raise ArgumentError(f"arange from {start} to {stop} never ends", mend="give finite numbers")
-    return max(0, int(math.ceil(steps)))
+    return max(0, math.ceil(steps))
 
 
 def _concrete_number(name: str, value: Any) -> Any:

@@ -22,6 +22,7 @@ from tracer.lowering.devices.placement import Placement
 from tracer.lowering.emit.context import HostCall
 from tracer.lowering.memory.copies import ArrayCopy, aliases_of, copies_of
 from tracer.lowering.memory.stats import Counts, MemoryStats, measure
+from tracer.lowering.run.budget import ASKED
 from tracer.lowering.run.failures import absent, execution_failure, given_twice
 from tracer.lowering.run.host_calls import Finished, raised_by_host
 from tracer.lowering.run.sharded import xla_sharding
@@ -146,7 +147,8 @@ class Executable:
                 self._check_twice(buffers)
             given = without_exported(buffers, self.donate, self.device)
         try:
-            with self._tuned() if host_allocator.is_tuned() else _AS_IT_IS:
+            is_plain = ASKED.budget is None and not host_allocator.is_tuned()
+            with _AS_IT_IS if is_plain else self._prepared():
                 results = self._execute(given).consume_with_handlers(self._handlers)
         except TracerError:
             raise
@@ -204,10 +206,31 @@ class Executable:
         raise absent(self.device if self.placement is None else self.placement.mesh)
 
     @contextmanager
-    def _tuned(self) -> Iterator[None]:
-        """Run a call with the heap and the threads for LAPACK that suit it."""
-        with self._heap(), one_thread() if self._wants_one_thread else _AS_IT_IS:
+    def _prepared(self) -> Iterator[None]:
+        """Run a call when the budget has room, with the heap and threads for LAPACK that suit it."""
+        budget = ASKED.budget if self.device.platform == "cpu" else None
+        is_tuned = host_allocator.is_tuned()
+        with (
+            _AS_IT_IS if budget is None else budget.admitted(self),
+            self._heap() if is_tuned else _AS_IT_IS,
+            one_thread() if is_tuned and self._wants_one_thread else _AS_IT_IS,
+        ):
             yield
+
+    @property
+    def _devices(self) -> int:
+        return 1 if self.placement is None else len(self.placement.mesh.local)
+
+    @cached_property
+    def needed_bytes(self) -> int:
+        """What a call takes beside its arguments, on all devices of this process."""
+        memory = self.memory
+        return self._devices * max(0, memory.peak_bytes - memory.argument_bytes)
+
+    @cached_property
+    def result_bytes(self) -> int:
+        """Bytes of the results that take no argument's place, on all devices of this process."""
+        return self._devices * max(0, self.memory.output_bytes - self.memory.alias_bytes)
 
     def _heap(self) -> AbstractContextManager[None]:
         """Return the function that prepares the heap for a call, if there is something to do."""

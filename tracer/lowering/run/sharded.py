@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from tracer.errors import DeviceError
 from tracer.lowering import shims
 from tracer.lowering.devices.named_sharding import NamedSharding
+from tracer.lowering.run.budget import ASKED
 from tracer.lowering.run.failures import absent, execution_failure
 from tracer.lowering.run.transfer import start_to_host
 from tracer.lowering.shims import Buffer, SeveralDevices, xla_client
@@ -54,6 +56,9 @@ def put_sharded(array: Any, sharding: NamedSharding) -> Buffer:
     if not sharding.mesh.local:
         raise absent(sharding.mesh)
     places = [place for place in sharding.places(array.shape) if place[0].is_local]
+    if ASKED.budget is not None and sharding.platform == "cpu":
+        part = math.prod(sharding.shard_shape(array.shape)) * array.dtype.itemsize
+        ASKED.budget.admit_array(len(places) * part)
     try:
         return shims.put_parts(
             array.shape,

@@ -13,6 +13,7 @@ from tracer.ir.types import SUPPORTED_DTYPES, as_dtype
 from tracer.lowering import shims
 from tracer.lowering.devices.device import Device
 from tracer.lowering.devices.registry import default_device, find_device
+from tracer.lowering.run.budget import ASKED
 from tracer.lowering.run.failures import absent, execution_failure
 from tracer.lowering.shims import Buffer
 
@@ -52,6 +53,8 @@ def to_device(array: np.ndarray[Any, Any], device: Device | None = None) -> Buff
     place = default_device() if device is None else device
     if not place.is_local:
         raise absent(place)
+    if ASKED.budget is not None and place.platform == "cpu":
+        ASKED.budget.admit_array(array.nbytes)
     try:
         return shims.put(array, place.sharding, place.raw)
     except RuntimeError as error:
