@@ -140,7 +140,14 @@ from tracer.lax.gathering import (
     scatter_mul,
     scatter_sub,
 )
-from tracer.lax.incomplete import betainc, igamma, igammac, zeta
+from tracer.lax.incomplete import (
+    betainc,
+    igamma,
+    igamma_grad_a,
+    igammac,
+    random_gamma_grad,
+    zeta,
+)
 from tracer.lax.making import broadcasted_iota, dtype, empty, full, full_like, iota
 from tracer.lax.products import (
     DotDimensionNumbers,
@@ -306,6 +313,7 @@ __all__ = [
     "ge",
     "gt",
     "igamma",
+    "igamma_grad_a",
     "igammac",
     "imag",
     "index_in_dim",
@@ -342,6 +350,7 @@ __all__ = [
     "psum",
     "psum_scatter",
     "pswapaxes",
+    "random_gamma_grad",
     "real",
     "reciprocal",
     "reduce",
