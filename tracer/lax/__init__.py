@@ -156,6 +156,7 @@ from tracer.lax.products import (
     dot,
     dot_general,
 )
+from tracer.lax.ragged import RaggedDotDimensionNumbers, ragged_dot, ragged_dot_general
 from tracer.lax.random_bits import RandomAlgorithm, rng_bit_generator
 from tracer.lax.reductions import (
     argmax,
@@ -223,6 +224,7 @@ __all__ = [
     "GatherDimensionNumbers",
     "GatherScatterMode",
     "Precision",
+    "RaggedDotDimensionNumbers",
     "RandomAlgorithm",
     "RoundingMethod",
     "ScatterDimensionNumbers",
@@ -350,6 +352,8 @@ __all__ = [
     "psum",
     "psum_scatter",
     "pswapaxes",
+    "ragged_dot",
+    "ragged_dot_general",
     "random_gamma_grad",
     "real",
     "reciprocal",
