@@ -44,6 +44,7 @@ from tracer.lax.convolution import (
 )
 from tracer.lax.convolution_forms import (
     conv,
+    conv_general_dilated_local,
     conv_general_dilated_patches,
     conv_transpose,
     conv_with_general_padding,
@@ -132,6 +133,7 @@ from tracer.lax.gathering import (
     GatherScatterMode,
     ScatterDimensionNumbers,
     gather,
+    index_take,
     scatter,
     scatter_add,
     scatter_apply,
@@ -273,6 +275,7 @@ __all__ = [
     "conv",
     "conv_dimension_numbers",
     "conv_general_dilated",
+    "conv_general_dilated_local",
     "conv_general_dilated_patches",
     "conv_transpose",
     "conv_with_general_padding",
@@ -319,6 +322,7 @@ __all__ = [
     "igammac",
     "imag",
     "index_in_dim",
+    "index_take",
     "integer_pow",
     "iota",
     "is_finite",

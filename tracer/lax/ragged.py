@@ -108,7 +108,8 @@ def ragged_dot(
     -----
     A loop over blocks of 16 to 256 rows, about m k n products for groups of 16 rows and more; JAX
     multiplies g times as many on CPUs. It adds one block and one matrix to the arrays and the
-    result, never (g, m, k) or (m, k, n). Its derivatives, of all orders, are loops of this kind.
+    result, never (g, m, k) or (m, k, n). Its first derivatives are loops of this kind; further ones
+    keep the blocks and matrices of all steps.
 
     Examples
     --------

@@ -17,6 +17,7 @@ from tracer.array.array import Array
 from tracer.array.convert import convert
 from tracer.array.dispatch import apply
 from tracer.array.promotion import Dtype
+from tracer.autodiff.activity import carries_gradient
 from tracer.autodiff.transforms import custom_vjp
 from tracer.control import scan
 from tracer.lax.slicing import dynamic_index_in_dim, dynamic_slice_in_dim, wide
@@ -102,7 +103,8 @@ def _product(dtype: Dtype, axis: int, x: Array, y: Array, sizes: Array) -> Array
 
     def add(total: Array, step: _Steps) -> tuple[Array, None]:
         start, mine = _rows(step, rows, block)
-        part = dynamic_slice_in_dim(x, start, block)
+        # The other rows would bring 0 times infinity into second derivatives.
+        part = tnp.where(mine, dynamic_slice_in_dim(x, start, block), 0)
         matrix = dynamic_index_in_dim(y, step.group, keepdims=False)
         old = dynamic_slice_in_dim(total, start, block)
         new = tnp.where(mine, _matrix_product(part, matrix, (1, axis), dtype), old)
@@ -152,33 +154,47 @@ def _is_narrow(dtype: Dtype) -> bool:
     return dtype.itemsize < 4 and dtype.kind not in "biu"
 
 
-ragged_product = custom_vjp(_product, nondiff_argnums=(0, 1))
-ragged_outer = custom_vjp(_outer, nondiff_argnums=(0,))
+_product_with_rule = custom_vjp(_product, nondiff_argnums=(0, 1))
+_outer_with_rule = custom_vjp(_outer, nondiff_argnums=(0,))
+
+
+def ragged_product(dtype: Dtype, axis: int, x: Array, y: Array, sizes: Array) -> Array:
+    """Multiply as `_product` does; floats have a derivative that keeps nothing."""
+    run: Any = _product_with_rule if carries_gradient(dtype) else _product
+    return run(dtype, axis, x, y, sizes)  # type: ignore[no-any-return]
+
+
+def ragged_outer(dtype: Dtype, x: Array, y: Array, sizes: Array) -> Array:
+    """Sum as `_outer` does; floats have a derivative that keeps nothing."""
+    run: Any = _outer_with_rule if carries_gradient(dtype) else _outer
+    return run(dtype, x, y, sizes)  # type: ignore[no-any-return]
 
 
 def _product_forward(dtype: Dtype, axis: int, *arrays: Array) -> Any:
-    return ragged_product(dtype, axis, *arrays), arrays
+    return _product(dtype, axis, *arrays), arrays
 
 
 def _product_backward(dtype: Dtype, axis: int, arrays: Any, cotangent: Array) -> Any:
     x, y, sizes = arrays
-    pair = (cotangent, x) if axis else (x, cotangent)
-    of_x = ragged_product(dtype, 1 - axis, cotangent, y, sizes)
-    return convert(of_x, x.dtype), convert(ragged_outer(dtype, *pair, sizes), y.dtype), None
+    left, right = (cotangent, x) if axis else (x, cotangent)
+    of_x = _product(dtype, 1 - axis, cotangent, y, sizes)
+    return convert(of_x, x.dtype), convert(_outer(dtype, left, right, sizes), y.dtype), None
 
 
 def _outer_forward(dtype: Dtype, *arrays: Array) -> Any:
-    return ragged_outer(dtype, *arrays), arrays
+    return _outer(dtype, *arrays), arrays
 
 
 def _outer_backward(dtype: Dtype, arrays: Any, cotangent: Array) -> Any:
     x, y, sizes = arrays
-    of_x = ragged_product(dtype, 1, y, cotangent, sizes)
-    of_y = ragged_product(dtype, 0, x, cotangent, sizes)
+    of_x = _product(dtype, 1, y, cotangent, sizes)
+    of_y = _product(dtype, 0, x, cotangent, sizes)
     return convert(of_x, x.dtype), convert(of_y, y.dtype), None
 
 
-ragged_product.defvjp(_product_forward, _product_backward)
-ragged_outer.defvjp(_outer_forward, _outer_backward)
+# The first derivative is a loop that keeps nothing. Further ones are the loops' own: rules that
+# call each other would be traced in all orders, for whoever asks for none.
+_product_with_rule.defvjp(_product_forward, _product_backward)
+_outer_with_rule.defvjp(_outer_forward, _outer_backward)
 
 __all__ = ["ragged_outer", "ragged_product"]
