@@ -12,6 +12,7 @@ import tracer.lax as lax
 import tracer.lax as ours
 import tracer.numpy as tnp
 from tests.compare_with_jax import check, inputs
+from tests.sampling import one_in
 from tracer.errors import ArgumentError, AxisError, DTypeError, ShapeError
 
 pytestmark = pytest.mark.xla
@@ -20,7 +21,7 @@ X = np.arange(24.0).reshape(2, 3, 4)
 ROWS = [np.array([0, -1, 5, -7]), np.array([2, 1, -1, 4])]
 
 
-@pytest.mark.parametrize("dtype", ["int8", "int64", "uint8", "uint64", "bool"])
+@pytest.mark.parametrize("dtype", ["int8", "uint64", "bool"])
 def test_places_count_modulo_the_size(dtype):
     first, second = (row.astype(dtype) for row in ROWS)
     found = np.asarray(lax.index_take(X, [first, second], (0, 2)))
@@ -153,7 +154,7 @@ LOCAL = {
 }
 
 
-@pytest.mark.parametrize("name", LOCAL)
+@pytest.mark.parametrize("name", one_in(3, LOCAL, 2))
 def test_local_as_jax(jax, name):
     left, right, strides, padding, window, base, dilation, layout = LOCAL[name]
 
@@ -179,16 +180,19 @@ def test_layouts_of_the_result_mean_the_same():
         )
 
 
-def test_local_dtypes(jax):
-    for dtype in ("bfloat16", "float32"):
-        x, k = np.arange(6).reshape(1, 1, 6), np.arange(10).reshape(1, 2, 5) % 3
-        found, wanted = (
-            module.lax.conv_general_dilated_local(
-                numpy.asarray(x).astype(dtype), numpy.asarray(k).astype(dtype), (1,), "VALID", (2,)
-            )
-            for module, numpy in ((tracer, tnp), (jax, jax.numpy))
+def test_narrow_floats(jax):
+    x, k = np.arange(6).reshape(1, 1, 6), np.arange(10).reshape(1, 2, 5) % 3
+    found, wanted = (
+        module.lax.conv_general_dilated_local(
+            numpy.asarray(x).astype("bfloat16"),
+            numpy.asarray(k).astype("bfloat16"),
+            (1,),
+            "VALID",
+            (2,),
         )
-        assert str(found.dtype) == str(wanted.dtype) == dtype
-        np.testing.assert_array_equal(
-            np.asarray(found.astype("float64")), np.asarray(wanted.astype("float64"))
-        )
+        for module, numpy in ((tracer, tnp), (jax, jax.numpy))
+    )
+    assert str(found.dtype) == str(wanted.dtype) == "bfloat16"
+    np.testing.assert_array_equal(
+        np.asarray(found.astype("float64")), np.asarray(wanted.astype("float64"))
+    )
