@@ -726,7 +726,7 @@ def test_names_and_defaults_are_jaxs():
             )
 
 
-OTHER_NAMES = {"nextafter"}  # x1, x2 there
+OTHER_NAMES = {"nextafter", "random_gamma_grad"}  # x1, x2 there, and *args
 OTHER_DEFAULTS = {
     # JAX has a marker of its own, or requires what has a default here.
     "round": ("rounding_method",),

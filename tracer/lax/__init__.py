@@ -44,6 +44,7 @@ from tracer.lax.convolution import (
 )
 from tracer.lax.convolution_forms import (
     conv,
+    conv_general_dilated_local,
     conv_general_dilated_patches,
     conv_transpose,
     conv_with_general_padding,
@@ -132,6 +133,7 @@ from tracer.lax.gathering import (
     GatherScatterMode,
     ScatterDimensionNumbers,
     gather,
+    index_take,
     scatter,
     scatter_add,
     scatter_apply,
@@ -140,7 +142,14 @@ from tracer.lax.gathering import (
     scatter_mul,
     scatter_sub,
 )
-from tracer.lax.incomplete import betainc, igamma, igammac, zeta
+from tracer.lax.incomplete import (
+    betainc,
+    igamma,
+    igamma_grad_a,
+    igammac,
+    random_gamma_grad,
+    zeta,
+)
 from tracer.lax.making import broadcasted_iota, dtype, empty, full, full_like, iota
 from tracer.lax.products import (
     DotDimensionNumbers,
@@ -149,6 +158,7 @@ from tracer.lax.products import (
     dot,
     dot_general,
 )
+from tracer.lax.ragged import RaggedDotDimensionNumbers, ragged_dot, ragged_dot_general
 from tracer.lax.random_bits import RandomAlgorithm, rng_bit_generator
 from tracer.lax.reductions import (
     argmax,
@@ -216,6 +226,7 @@ __all__ = [
     "GatherDimensionNumbers",
     "GatherScatterMode",
     "Precision",
+    "RaggedDotDimensionNumbers",
     "RandomAlgorithm",
     "RoundingMethod",
     "ScatterDimensionNumbers",
@@ -264,6 +275,7 @@ __all__ = [
     "conv",
     "conv_dimension_numbers",
     "conv_general_dilated",
+    "conv_general_dilated_local",
     "conv_general_dilated_patches",
     "conv_transpose",
     "conv_with_general_padding",
@@ -306,9 +318,11 @@ __all__ = [
     "ge",
     "gt",
     "igamma",
+    "igamma_grad_a",
     "igammac",
     "imag",
     "index_in_dim",
+    "index_take",
     "integer_pow",
     "iota",
     "is_finite",
@@ -342,6 +356,9 @@ __all__ = [
     "psum",
     "psum_scatter",
     "pswapaxes",
+    "ragged_dot",
+    "ragged_dot_general",
+    "random_gamma_grad",
     "real",
     "reciprocal",
     "reduce",

@@ -7,17 +7,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from tracer.array.array import Array, ArrayLike
-from tracer.array.convert import as_array
-from tracer.errors import ArgumentError, DTypeError
+from tracer.array.convert import as_array, as_arrays
+from tracer.errors import ArgumentError, DTypeError, ShapeError
 from tracer.lax.convolution import (
     ConvDimensionNumbers,
     Layouts,
     conv_dimension_numbers,
     conv_general_dilated,
 )
+from tracer.lax.products import check_precision, dot_general
 from tracer.lax.shapes import broadcast_in_dim, reshape, rev, transpose
 from tracer.lax.window import Padding, integers, pairs
 from tracer.numpy.matrices import eye
+from tracer.numpy.shaping import moveaxis
 
 
 def padtype_to_pads(
@@ -277,3 +279,78 @@ def conv_general_dilated_patches(
         precision=precision,
         preferred_element_type=preferred_element_type,
     )
+
+
+def conv_general_dilated_local(
+    lhs: ArrayLike,
+    rhs: ArrayLike,
+    window_strides: Sequence[int],
+    padding: Padding,
+    filter_shape: Sequence[int],
+    lhs_dilation: Sequence[int] | None = None,
+    rhs_dilation: Sequence[int] | None = None,
+    dimension_numbers: Layouts | None = None,
+    precision: Any = None,
+) -> Array:
+    """Multiply each window with a kernel of its own: a locally connected layer.
+
+    Parameters
+    ----------
+    lhs : array_like
+        A batch of arrays with features.
+    rhs : array_like
+        The kernels: the spatial axes are those of the result, and the input features are the
+        features of `lhs`, each with all places of the window, as in `conv_general_dilated_patches`.
+    window_strides, padding, lhs_dilation, rhs_dilation, dimension_numbers
+        See `conv_general_dilated`.
+    filter_shape : sequence of int
+        The window.
+    precision : Precision, optional
+        Has no effect: products have the digits of the result's dtype.
+
+    Returns
+    -------
+    Array
+        With the layout that the third string of `dimension_numbers` says; the promoted dtype.
+
+    Raises
+    ------
+    ShapeError
+        The kernels are not one for each place of the result, or for other features.
+    ArgumentError, DTypeError
+        See `conv_general_dilated`.
+
+    Notes
+    -----
+    Without a limit it stores the windows side by side: as many numbers as `lhs` has, times the
+    places of the window over the strides.
+
+    Examples
+    --------
+    >>> import tracer.lax as lax
+    >>> import tracer.numpy as tnp
+    >>> x, kernels = tnp.ones((1, 1, 4)), tnp.arange(6.0).reshape(1, 2, 3)
+    >>> lax.conv_general_dilated_local(x, kernels, (1,), "VALID", (2,)).tolist()
+    [[[3.0, 5.0, 7.0]]]
+    """
+    x, kernels = as_arrays(lhs, rhs)
+    check_precision("conv_general_dilated_local", precision)
+    window = tuple(filter_shape)
+    axes = conv_dimension_numbers(x.shape, (1, 1, *window), dimension_numbers)
+    patches = conv_general_dilated_patches(
+        x, window, window_strides, padding, lhs_dilation, rhs_dilation, axes
+    )
+    places = sorted(zip(axes.out_spec[2:], axes.rhs_spec[2:], strict=True))
+    left, right = (tuple(pair[side] for pair in places) for side in (0, 1))
+    features, inputs = axes.out_spec[1], axes.rhs_spec[1]
+    wanted = tuple(patches.shape[d] for d in (*left, features))
+    if kernels.ndim != x.ndim or wanted != tuple(kernels.shape[d] for d in (*right, inputs)):
+        raise ShapeError(
+            f"lax.conv_general_dilated_local: kernels {kernels.type} do not fit the windows "
+            f"{patches.type}",
+            mend=f"give kernels of the sizes {wanted[:-1]} along the axes {right}, and "
+            f"{wanted[-1]} along {inputs}",
+        )
+    numbers = (((features,), (inputs,)), (left, right))
+    product: Array = dot_general(patches, kernels, numbers)
+    return moveaxis(product, (-2, -1), axes.out_spec[:2])

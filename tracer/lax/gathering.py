@@ -10,11 +10,12 @@ import numpy as np
 
 from tracer import ops
 from tracer.array.array import Array, ArrayLike
-from tracer.array.convert import as_array, as_shape, broadcast, convert, scalar
+from tracer.array.convert import as_array, as_shape, broadcast, convert, reshape, scalar
 from tracer.array.dispatch import apply, compound, from_host
 from tracer.errors import ArgumentError, DTypeError, ShapeError
-from tracer.lax.operands import of_one_dtype
+from tracer.lax.operands import axes_of, of_one_dtype
 from tracer.lax.slicing import wide
+from tracer.numpy.arithmetic import remainder
 from tracer.numpy.bounds import INDEX_DTYPE
 from tracer.numpy.ufunc import compare, full_like, select
 from tracer.numpy.updates import applied_by_counts
@@ -209,6 +210,85 @@ def _fill_value(given: Any, dtype: np.dtype[Any]) -> Any:
     if dtype.kind == "i":
         return int(np.iinfo(dtype).min)
     return int(np.iinfo(dtype).max) if dtype.kind == "u" else np.nan
+
+
+def index_take(src: ArrayLike, idxs: Sequence[ArrayLike], axes: Sequence[int]) -> Array:
+    """Take elements at places along some axes, whole along the others.
+
+    Parameters
+    ----------
+    src : array_like
+        The array.
+    idxs : sequence of array_like of integers, each of shape (n,)
+        For each of the axes the places, all of one dtype. They count modulo the size: -1 is the
+        last, and what is behind the last starts again at the first.
+    axes : sequence of int
+        The axes, in increasing order.
+
+    Returns
+    -------
+    Array, shape (n, *others)
+        One entry for each place, of the dtype of `src`.
+
+    Raises
+    ------
+    ArgumentError
+        Not one array of indices for each axis, none, or axes that do not increase.
+    AxisError, ShapeError, DTypeError
+        There is no such axis, or it has no elements; indices that do not fit.
+
+    Notes
+    -----
+    Beside the result it takes the indices once more; the gradient is an array like `src`.
+
+    Examples
+    --------
+    >>> import tracer.lax as lax
+    >>> import tracer.numpy as tnp
+    >>> x = tnp.arange(6).reshape(2, 3)
+    >>> lax.index_take(x, [tnp.array([0, 1]), tnp.array([2, -3])], (0, 1)).tolist()
+    [2, 3]
+    """
+    x, places = as_array(src), axes_of("index_take", "an axis", axes, as_array(src).ndim)
+    rows = of_one_dtype("index_take", *idxs)
+    if not rows or len(rows) != len(places) or list(places) != sorted(places):
+        raise ArgumentError(
+            f"lax.index_take: {len(rows)} arrays of indices for the axes {places}",
+            mend="give an array for each axis, and the axes in increasing order",
+        )
+    if rows[0].dtype.kind not in "biu":
+        raise DTypeError(f"lax.index_take: the indices are {rows[0].type}", mend="give integers")
+    if any(row.ndim != 1 for row in rows) or len({row.shape for row in rows}) > 1:
+        raise ShapeError(
+            f"lax.index_take: the indices have the shapes {[row.shape for row in rows]}",
+            mend="give vectors of one length",
+        )
+    if not all(x.shape[d] for d in places):
+        raise ShapeError(
+            f"lax.index_take: {x.type} has no elements along an axis of {places}",
+            mend="give an array with elements along these axes",
+        )
+    return _index_take(x, *rows, axes=places)
+
+
+@compound
+def _index_take(x: Array, *rows: Array, axes: tuple[int, ...]) -> Array:
+    parts = [_counted(row, x.shape[d]) for row, d in zip(rows, axes, strict=True)]
+    window = tuple(range(1, x.ndim - len(axes) + 1))
+    return gathered(
+        x,
+        apply(ops.concatenate, *parts, dimension=1) if len(parts) > 1 else parts[0],
+        numbering=GatherDimensionNumbers(window, axes, axes),
+        sizes=tuple(1 if d in axes else n for d, n in enumerate(x.shape)),
+        mode="PROMISE_IN_BOUNDS",
+        fill_value=None,
+    )
+
+
+def _counted(row: Array, size: int) -> Array:
+    """Return indices modulo a size, as a column."""
+    number: Any = remainder(row if row.dtype == np.uint64 else convert(row, INDEX_DTYPE), size)
+    return reshape(convert(number, INDEX_DTYPE), (row.shape[0], 1))
 
 
 _SCATTER_DOC = """{summary}

@@ -1,10 +1,9 @@
-"""Incomplete gamma and beta functions, by series and continued fractions.
+"""Incomplete gamma and beta functions.
 
 References
 ----------
-Cephes (Moshier 1989), igam.c: the power series for x up to max(1, a), the continued fraction above;
-derivatives with respect to `a` are carried along, as in JAX. Press et al., Numerical Recipes,
-section 6.4: Lentz's evaluation of the continued fraction of the incomplete beta function.
+Press et al., Numerical Recipes, section 6.4: Lentz's evaluation of the continued fraction of the
+incomplete beta function. The gamma functions are in `gamma_tails.py`.
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ from tracer.array.convert import convert
 from tracer.array.dispatch import apply, apply_many, compound
 from tracer.array.recording import Recording
 from tracer.autodiff.transforms import custom_jvp
-from tracer.ir import as_dtype
 from tracer.scipy.choice import choose
 from tracer.scipy.floats import floats_together, in_float32
+from tracer.scipy.gamma_tails import density, sample_slope, tails
 from tracer.scipy.iteration import iterate
 
 _MOST_STEPS = 2000
@@ -59,33 +58,22 @@ def gammaincc(a: ArrayLike, x: ArrayLike) -> Array:
 
 @custom_jvp
 def _lower(a: Array, x: Array) -> Array:
-    return _both(a, x)[0]
+    return tails(a, x)[0]
 
 
 @custom_jvp
 def _upper(a: Array, x: Array) -> Array:
-    return _both(a, x)[1]
-
-
-def _density(a: Array, x: Array) -> Array:
-    """Return the derivative with respect to x."""
-    inside = (x > 0) & (a > 0)
-    safe_a, safe_x = choose(inside, a, 1), choose(inside, x, 1)
-    density = tnp.exp((safe_a - 1) * tnp.log(safe_x) - safe_x - apply(ops.lgamma, safe_a))
-    # At 0 it is 1 for a = 1 and infinite below; elsewhere it is 0.
-    at_zero = choose(a == 1, 1, choose((a > 0) & (a < 1), tnp.inf, 0))
-    outside = choose(x == 0, at_zero, 0).astype(x.dtype)
-    return choose(inside, density, outside)
+    return tails(a, x)[1]
 
 
 def _lower_rule(primals: Any, tangents: Any) -> Any:
     (a, x), (of_a, of_x) = primals, tangents
-    return _lower(a, x), _slope(a, x) * of_a + _density(a, x) * of_x
+    return _lower(a, x), _slope(a, x) * of_a + density(a, x) * of_x
 
 
 def _upper_rule(primals: Any, tangents: Any) -> Any:
     (a, x), (of_a, of_x) = primals, tangents
-    return _upper(a, x), -_slope(a, x) * of_a - _density(a, x) * of_x
+    return _upper(a, x), -_slope(a, x) * of_a - density(a, x) * of_x
 
 
 _lower.defjvp(_lower_rule)
@@ -94,7 +82,7 @@ _upper.defjvp(_upper_rule)
 
 def _slope(a: Array, x: Array) -> Array:
     """Return the derivative with respect to a; its own derivatives are not known."""
-    return refusing(_both(a, x)[2], "second derivatives of gammainc in a are not known")
+    return refusing(tails(a, x)[2], "second derivatives of gammainc in a are not known")
 
 
 def refusing(x: Array, reason: str) -> Array:
@@ -104,93 +92,14 @@ def refusing(x: Array, reason: str) -> Array:
     return apply_many(ops.plain_call, x, body=graph, reason=reason)[0]
 
 
-@compound
-def _both(a: Array, x: Array) -> tuple[Array, ...]:
-    """Return P(a, x), Q(a, x) and dP/da; 16 bits are computed in 32."""
-    if a.dtype.itemsize < 4:
-        wide = [convert(y, as_dtype("float32")) for y in (a, x)]
-        return tuple(convert(y, a.dtype) for y in _both(*wide))
-    inside = (a > 0) & (x > 0) & (a < tnp.inf) & (x < tnp.inf)
-    takes_series = (x <= 1) | (x <= a)
-    one = tnp.ones_like(x)
-    by_series, by_fraction = inside & takes_series, inside & ~takes_series
-    series = _series(choose(by_series, a, 1), choose(by_series, x, 0.5))
-    fraction = _fraction(choose(by_fraction, a, 1), choose(by_fraction, x, 2))
-    lower = choose(takes_series, series[0], 1 - fraction[0])
-    upper = choose(takes_series, 1 - series[0], fraction[0])
-    slope = choose(takes_series, series[1], -fraction[1])
-    # a = 0 and x = infinity are 1, x = 0 and a = infinity are 0; both at once and negative are NaN.
-    bad = (a < 0) | (x < 0) | (a != a) | (x != x) | ((a == 0) & (x == 0))
-    bad = bad | ((a == tnp.inf) & (x == tnp.inf))
-    full = (a == 0) | (x == tnp.inf)
-    edge = choose(bad, tnp.nan, choose(full, one, 0 * one))
-    edges = (edge, 1 - edge, choose(bad, tnp.nan, 0 * one))
-    pairs = zip((lower, upper, slope), edges, strict=True)
-    return tuple(choose(inside, value, end) for value, end in pairs)
+def gamma_slope(a: Array, x: Array) -> Array:
+    """Return the derivative of gammainc with respect to a; NaN where a is not positive."""
+    return choose(a > 0, _slope(a, x), tnp.nan)
 
 
-def _epsilon(x: Array) -> float:
-    return float(tnp.finfo(x.dtype).eps)
-
-
-def _series(a: Array, x: Array) -> tuple[Array, Array]:
-    """Return P and dP/da by x^a e^-x / gamma(a + 1) * sum of x^n / ((a + 1) ... (a + n))."""
-    epsilon, one = _epsilon(x), x * 0 + 1
-
-    def step(n: Any, a: Any, x: Any, term: Any, total: Any, slope: Any, slopes: Any) -> Any:
-        n = n + 1
-        ratio = x / (a + n)
-        slope = ratio * (slope - term / (a + n))
-        term = term * ratio
-        return n, a, x, term, total + term, slope, slopes + slope
-
-    def unfinished(n: Any, a: Any, x: Any, term: Any, total: Any, slope: Any, slopes: Any) -> Any:
-        small = (term <= epsilon * total) & (abs(slope) <= epsilon * abs(slopes))
-        return (n < _MOST_STEPS) & ~small.all()
-
-    count = convert((x * 0).sum(), x.dtype)
-    found = iterate(unfinished, step, [count, a, x, one, one, 0 * one, 0 * one])
-    total, slopes = found[4], found[6]
-    factor = tnp.exp(a * tnp.log(x) - x - apply(ops.lgamma, a + 1))
-    value = factor * total
-    return value, value * (tnp.log(x) - apply(ops.digamma, a + 1)) + factor * slopes
-
-
-def _fraction(a: Array, x: Array) -> tuple[Array, Array]:
-    """Return Q and dQ/da by x^a e^-x / gamma(a) times a continued fraction."""
-    epsilon, one = _epsilon(x), x * 0 + 1
-    y, z = 1 - a, x + 1 - a + 1
-    zero = 0 * one
-
-    def step(n: Any, a: Any, x: Any, value: Any, slope: Any, error: Any, *rows: Any) -> Any:
-        p2, q2, p1, q1, dp2, dq2, dp1, dq1 = rows
-        n = n + 1
-        y, z = 1 - a + n, x + 2 - a + 2 * n
-        product = y * n
-        p, q = p1 * z - p2 * product, q1 * z - q2 * product
-        dp = dp1 * z - p1 - dp2 * product + p2 * n
-        dq = dq1 * z - q1 - dq2 * product + q2 * n
-        safe = choose(q == 0, 1, q)
-        ratio = choose(q == 0, value, p / safe)
-        gradient = choose(q == 0, slope, (dp - ratio * dq) / safe)
-        apart = abs(gradient - slope) - epsilon * abs(gradient)
-        error = tnp.maximum(abs(ratio - value) / abs(ratio) - epsilon, apart)
-        scale = choose(abs(p) > 1 / epsilon, epsilon, 1).astype(p.dtype)
-        rows = tuple(row * scale for row in (p1, q1, p, q, dp1, dq1, dp, dq))
-        return n, a, x, ratio, gradient, error, *rows
-
-    def unfinished(n: Any, a: Any, x: Any, value: Any, slope: Any, error: Any, *rows: Any) -> Any:
-        return (n < _MOST_STEPS) & (error > 0).any()
-
-    del y
-    first = [one, x, x + 1, z * x, zero, zero, zero, -x]
-    value, slope = (x + 1) / (z * x), (x + 1) * x / ((z * x) * (z * x))
-    count = convert((x * 0).sum(), x.dtype)
-    found = iterate(unfinished, step, [count, a, x, value, slope, one, *first])
-    value, slope = found[3], found[4]
-    factor = tnp.exp(a * tnp.log(x) - x - apply(ops.lgamma, a))
-    result = factor * value
-    return result, result * (tnp.log(x) - apply(ops.digamma, a)) + factor * slope
+def gamma_sample_slope(a: Array, x: Array) -> Array:
+    """Return the derivative of gamma(a)'s sample x with respect to a: its quantile is kept."""
+    return refusing(sample_slope(a, x), "derivatives of random_gamma_grad are not known")
 
 
 def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
@@ -259,7 +168,8 @@ def _beta_value(a: Array, b: Array, x: Array) -> Array:
 
 
 def _beta_fraction(a: Array, b: Array, x: Array) -> Array:
-    epsilon, tiny = _epsilon(x), float(tnp.finfo(x.dtype).tiny) / _epsilon(x)
+    epsilon = float(tnp.finfo(x.dtype).eps)
+    tiny = float(tnp.finfo(x.dtype).tiny) / epsilon
     one = x * 0 + 1
 
     def guarded(y: Any) -> Any:
