@@ -32,7 +32,7 @@ ROOMS: dict[str, set[str]] = {
     "ir": {"errors"},
     "ops": SHARED | {"ir"},
     "target": SHARED | {"ir"},
-    "lowering": SHARED | {"target", "ir"},
+    "lowering": SHARED | {"target", "ir", "units"},
     "array": SHARED | {"ops", "ir"},
     "numpy": SHARED | {"array", "ops", "ir"},
     "autodiff": SHARED | {"array", "ops", "ir"},

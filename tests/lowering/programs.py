@@ -7,6 +7,7 @@ arguments are arrays of ones, resident before the baseline is read.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -80,7 +81,30 @@ SMALL_IMAGES = ((16, 28, 28, 64), "f4")
 
 Program = tuple[Callable[..., Sequence[Value]], Types, dict[str, Any]]
 HEADS = ((8, 1024, 64), "f4")
+
+
+def transformed(x: Value, *, kind: str, lengths: tuple[int, ...]) -> list[Value]:
+    return [ops.fft(x, kind=kind, lengths=lengths)]
+
+
 PROGRAMS: dict[str, Program] = {
+    **{
+        f"{kind} of {'x'.join(map(str, shape))}": (
+            partial(transformed, kind=kind, lengths=lengths),
+            [(shape, dtype)],
+            {},
+        )
+        for kind, shape, lengths, dtype in (
+            ("FFT", (1 << 20,), (1 << 20,), "c16"),
+            ("FFT", (4, 300_007), (300_007,), "c16"),
+            ("FFT", (1 << 19, 3), (1 << 19, 3), "c16"),
+            ("FFT", (1000, 1000), (1000, 1000), "c8"),
+            ("IFFT", (1_000_003,), (1_000_003,), "c8"),
+            ("RFFT", (4, 1 << 20), (1 << 20,), "f8"),
+            ("RFFT", (1_000_003,), (1_000_003,), "f8"),
+            ("IRFFT", (4, (1 << 19) + 1), (1 << 20,), "c16"),
+        )
+    },
     "attention": (attention, [HEADS] * 3, {}),
     "attention in one library fusion": (
         attention,

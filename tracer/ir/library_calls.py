@@ -230,6 +230,28 @@ class SortCall:
     nbytes: int
 
 
+@dataclass(frozen=True)
+class TransformCall:
+    """A discrete Fourier transform over the last axes.
+
+    Attributes
+    ----------
+    batch : int
+        Transforms.
+    lengths : tuple of int
+        Of the axes; where half of the last one is stored, of the whole.
+    itemsize : int
+        Bytes of a complex number.
+    is_real : bool
+        Whether its result or its operand is real.
+    """
+
+    batch: int
+    lengths: tuple[int, ...]
+    itemsize: int
+    is_real: bool
+
+
 LibraryCall = (
     ProductCall
     | TriangleCall
@@ -240,6 +262,7 @@ LibraryCall = (
     | SelectionCall
     | ReductionCall
     | SortCall
+    | TransformCall
 )
 
 __all__ = [
@@ -252,5 +275,6 @@ __all__ = [
     "ReductionCall",
     "SelectionCall",
     "SortCall",
+    "TransformCall",
     "TriangleCall",
 ]

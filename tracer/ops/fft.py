@@ -14,6 +14,7 @@ import numpy as np
 from tracer import ops
 from tracer.errors import ArgumentError, DTypeError, ShapeError
 from tracer.ir import AxisRule, Cost, Label, Op, ShapeDtype, Value
+from tracer.ir.library_calls import TransformCall
 from tracer.ir.op import Types
 from tracer.ops.helpers import conjugate, full, full_like, scale
 from tracer.ops.rules import complex_dtype, moved_bytes, own_label, real_dtype
@@ -99,12 +100,17 @@ def _axes(operands: Types, results: Types, *, lengths: tuple[int, ...], **_: Any
     return AxisRule(((*batch, *inside),), ((*batch, *outside),), whole=whole)
 
 
-def _cost(operands: Types, results: Types, *, lengths: tuple[int, ...], **_: Any) -> Cost:
-    """Count 5 n log2 n operations for each transform; lines are gathered in a small buffer."""
+def _cost(operands: Types, results: Types, *, kind: str, lengths: tuple[int, ...]) -> Cost:
+    """Count 5 n log2 n operations for each transform; the library gathers lines in buffers."""
     size = max(operands[0].size, results[0].size)
     flops = math.ceil(5 * size * math.log2(max(2, math.prod(lengths))))
-    line = 2 * max(lengths) * max(operands[0].dtype.itemsize, results[0].dtype.itemsize)
-    return Cost(flops, moved_bytes(operands, results), line)
+    call = TransformCall(
+        math.prod(operands[0].shape[: operands[0].ndim - len(lengths)]),
+        lengths,
+        max(operands[0].dtype.itemsize, results[0].dtype.itemsize),
+        is_real=kind in ("RFFT", "IRFFT"),
+    )
+    return Cost(flops, moved_bytes(operands, results), calls=(call,))
 
 
 fft: Op = Op(

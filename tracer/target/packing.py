@@ -6,9 +6,17 @@ same formulas. They were fitted; benchmarks/results/memory.md has the rows.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from functools import lru_cache
 
-from tracer.ir.library_calls import ConvolutionCall, PanelCall, ProductCall, TriangleCall
+from tracer.ir.library_calls import (
+    ConvolutionCall,
+    PanelCall,
+    ProductCall,
+    TransformCall,
+    TriangleCall,
+)
 
 
 @dataclass(frozen=True)
@@ -50,6 +58,12 @@ class Packing:
     convolution_bytes : int
         Eigen packs a convolution's operands in blocks of so many bytes in all; blocks that are
         freed leave gaps.
+    transform_lines, transform_bytes_at_once : int
+        Lines of a Fourier transform that a thread gathers: so many of so many bytes in all, or one.
+    convolved_tables, convolved_copies : int
+        Lines that a transform of a long prime stores for all threads, and for each.
+    transform_slack : float
+        Of all that transforms store, for what the formula does not have.
     image_axes, few_features : int
         Results of convolutions with more axes, or with fewer features, are written twice.
     """
@@ -74,6 +88,11 @@ class Packing:
     solved_rows: int = 128
     lapack_matrices: int = 4
     convolution_bytes: int = 3 << 20
+    transform_lines: int = 16
+    transform_bytes_at_once: int = 2 << 20
+    convolved_tables: int = 2
+    convolved_copies: int = 4
+    transform_slack: float = 1.06
     image_axes: int = 4
     few_features: int = 8
 
@@ -128,5 +147,36 @@ class Packing:
         is_written_twice = call.is_grouped or call.axes > self.image_axes or is_small
         return packed + 4 * call.result * is_written_twice
 
+    def transform_bytes(self, call: TransformCall) -> int:
+        """Bound the lines that each thread of DUCC gathers, and what it adds for long primes.
 
-__all__ = ["Packing"]
+        A line whose length has a prime factor above its root is transformed as a convolution of
+        twice its length (Bluestein's algorithm), with two tables that the threads share.
+        """
+        return max((self._lines_bytes(call, axis) for axis in range(len(call.lengths))), default=0)
+
+    def _lines_bytes(self, call: TransformCall, axis: int) -> int:
+        length, is_last = call.lengths[axis], axis == len(call.lengths) - 1
+        lines = call.batch * math.prod(call.lengths) // max(1, length)
+        line = length * call.itemsize
+        gathered = max(1, min(self.transform_lines, self.transform_bytes_at_once // max(1, line)))
+        copies = 1 if lines <= 1 or (is_last and not call.is_real) else 2
+        shared = 0.0
+        if largest_prime_factor(length) ** 2 > length > self.transform_lines:
+            shared, copies = self.convolved_tables, self.convolved_copies + 2 * call.is_real
+        each = copies * min(gathered, max(1, lines))
+        return math.ceil(self.transform_slack * line * (shared + min(self.threads, lines) * each))
+
+
+@lru_cache(maxsize=1024)
+def largest_prime_factor(number: int) -> int:
+    """Return the largest prime that divides a number; 1 for numbers below 2."""
+    found, factor = 1, 2
+    while factor * factor <= number:
+        while number % factor == 0:
+            found, number = factor, number // factor
+        factor += 1
+    return max(found, number) if number > 1 else found
+
+
+__all__ = ["Packing", "largest_prime_factor"]

@@ -16,6 +16,7 @@ from tracer.ir.library_calls import (
     ReductionCall,
     SelectionCall,
     SortCall,
+    TransformCall,
     TriangleCall,
 )
 from tracer.target.packing import Packing
@@ -327,6 +328,8 @@ class Target:
             return ProductMemory(0, self.packing.triangle_bytes(call), 0)
         if isinstance(call, PanelCall):
             return ProductMemory(0, self.packing.panel_bytes(call), 0)
+        if isinstance(call, TransformCall):
+            return ProductMemory(0, self.packing.transform_bytes(call), 0)
         if isinstance(call, ConvolutionCall):
             return ProductMemory(0, self.packing.by_convolution(call), 4 * call.windows)
         if isinstance(call, SelectionCall):

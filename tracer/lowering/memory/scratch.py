@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tracer.ir.library_calls import ConvolutionCall, ProductCall, TriangleCall
+from tracer.ir.library_calls import ConvolutionCall, ProductCall, TransformCall, TriangleCall
 from tracer.lowering.emit.host_calls import TARGET as HOST_CALL
 from tracer.lowering.memory.hlo_text import Array, Computation, Instruction, axes_of, parse
 from tracer.target import host_packing
@@ -63,8 +63,8 @@ def hidden_memory(hlo: str) -> Hidden:
     Notes
     -----
     Modelled are products (Eigen and YNNPACK pack their operands), convolutions, stable sorts,
-    top-k, LAPACK, and fusions that XLA hands to a library as a whole, whose intermediate arrays it
-    does not see.
+    top-k, LAPACK, Fourier transforms, and fusions that XLA hands to a library as a whole, whose
+    intermediate arrays it does not see.
     """
     computations = parse(hlo)
     fused = {
@@ -157,6 +157,18 @@ def _is_plain(comparator: Computation) -> bool:
     return compare.opcode == "compare" and all(p.opcode == "parameter" for p in parameters)
 
 
+def _transform(computation: Computation, fft: Instruction, _: dict[str, Computation]) -> int:
+    (operand,), result = computation.arrays(fft), fft.results[0]
+    lengths = axes_of(fft.attributes, "fft_length")
+    call = TransformCall(
+        math.prod(operand.shape[: len(operand.shape) - len(lengths)]),
+        tuple(lengths),
+        max(operand.itemsize, result.itemsize),
+        is_real="RFFT" in fft.attributes,
+    )
+    return host_packing().transform_bytes(call)
+
+
 def _custom_call(computation: Computation, call: Instruction, _: dict[str, Computation]) -> int:
     target = _TARGET.search(call.attributes)
     operands = computation.arrays(call)
@@ -229,6 +241,7 @@ _SCRATCH: dict[str, Callable[[Computation, Instruction, dict[str, Computation]],
     "convolution": _convolution,
     "fusion": _fusion,
     "sort": _sort,
+    "fft": _transform,
     "custom-call": _custom_call,
 }
 """HLO's opcodes whose kernels allocate."""

@@ -207,7 +207,7 @@ class Executable:
 
     @contextmanager
     def _prepared(self) -> Iterator[None]:
-        """Run a call when the budget has room, with the heap and threads for LAPACK that suit it."""
+        """Run a call when the budget has room; with the heap and LAPACK's threads that suit it."""
         budget = ASKED.budget if self.device.platform == "cpu" else None
         is_tuned = host_allocator.is_tuned()
         with (
