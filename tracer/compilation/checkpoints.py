@@ -16,7 +16,7 @@ from tracer.array.stored import StoredType
 from tracer.errors import StorageError, UnsupportedError
 from tracer.ir import Builder, Graph, Node, Value, mapped_bodies, rebuild, storage
 from tracer.ops import helpers
-from tracer.ops.storage import READS
+from tracer.ops.storage import ACCESSES
 from tracer.storage import Checkpoints
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def _kept(
 
 
 def _uses_storage(node: Node) -> bool:
-    if node.op in (*READS, ops.write_stored):
+    if node.op in ACCESSES:
         return True
     return any(_uses_storage(inner) for body in node.body_graphs for inner in body.nodes)
 

@@ -8,7 +8,7 @@ from tracer import ops
 from tracer.array.stored import StoredType
 from tracer.compilation.signature import Call
 from tracer.ir import Graph, Node, Value
-from tracer.ops.storage import READS, TIMES_MEMORY
+from tracer.ops.storage import ACCESSES, READS, TIMES_MEMORY
 from tracer.optimizer.model.trip_counts import trip_count
 from tracer.target.record import Prices
 from tracer.units import format_bytes
@@ -56,7 +56,7 @@ def _block_bytes(node: Node) -> int:
 def _moves(graph: Graph, known: Mapping[Value, int], count: int) -> Iterator[tuple[Node, int, int]]:
     """Yield what reads and writes, the input that its number comes from, and how often it runs."""
     for node in graph.nodes:
-        if node.op in (*READS, ops.write_stored):
+        if node.op in ACCESSES:
             place = _input_of(node.operands[0], known)
             if place is not None:
                 yield node, place, count

@@ -24,7 +24,7 @@ from tracer.control.bodies import (
 from tracer.control.carry import check_carry, settle_carry
 from tracer.control.unrolling import run_unrolled
 from tracer.errors import ArgumentError, ShapeError, TracingError, with_short_traceback
-from tracer.ir import ShapeDtype
+from tracer.ir import require_countable
 
 
 @with_short_traceback
@@ -120,7 +120,7 @@ def count_steps(name: str, slices: Arguments, length: Any) -> int:
     steps = next(iter(sizes))
     if steps < 0:
         raise ArgumentError(f"{name}: length is {steps}", mend="give zero or more")
-    ShapeDtype((steps,), bool)  # refuses what no memory has
+    require_countable((steps,), np.dtype(bool))
     return steps
 
 

@@ -15,7 +15,7 @@ from tracer.array.convert import as_array, convert, normalize_axis
 from tracer.array.promotion import division_dtype, result_type
 from tracer.errors import ArgumentError, ShapeError
 from tracer.image.methods import KERNELS, ResizeMethod, method_of
-from tracer.ir import ShapeDtype
+from tracer.ir import require_countable
 from tracer.lax import Precision
 
 _FLOAT32 = np.dtype(np.float32)
@@ -181,7 +181,8 @@ def _lengths(name: str, given: tuple[int, ...], shape: Sequence[int]) -> tuple[i
             f"{name}: the image has shape {given}, and shape is {wanted}",
             mend="give a length, 0 or more, for each axis of the image",
         )
-    return ShapeDtype(wanted, np.float32).shape  # refuses what no memory has
+    require_countable(wanted, _FLOAT32)
+    return wanted
 
 
 def _spatial(

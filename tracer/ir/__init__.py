@@ -35,6 +35,7 @@ from tracer.ir.types import (
     Label,
     ShapeDtype,
     as_dtype,
+    require_countable,
 )
 from tracer.ir.verify import verify, verify_same_signature
 
@@ -75,6 +76,7 @@ __all__ = [
     "print_graph",
     "rebuild",
     "registry",
+    "require_countable",
     "verify",
     "verify_same_signature",
     "without_effects",

@@ -116,7 +116,7 @@ class ShapeDtype:
         self.shape, self.dtype, self.ndim = sizes, kind, len(sizes)
         self.size = math.prod(sizes)
         self.nbytes = self.size * kind.itemsize
-        _require_countable(sizes, kind)
+        require_countable(sizes, kind)
         return cls._interned.setdefault(key, self)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -141,10 +141,15 @@ class ShapeDtype:
         return ShapeDtype((*self.shape[:axis], size, *self.shape[axis + 1 :]), self.dtype)
 
 
-def _require_countable(shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+def require_countable(shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
     """Refuse what XLA would end the process for: it counts in 64 bits, and empty arrays, too.
 
     NumPy, which arguments and results are given to, has no more than 64 axes.
+
+    Raises
+    ------
+    ShapeError
+        No memory has an array of this shape and dtype.
     """
     if len(shape) > 64:
         raise ShapeError(

@@ -14,7 +14,7 @@ from tracer.array.convert import as_array, as_shape, convert, reshape
 from tracer.array.dispatch import from_host
 from tracer.array.placement import beside_arguments
 from tracer.errors import ArgumentError, DTypeError, ShapeError
-from tracer.ir import ShapeDtype, as_dtype
+from tracer.ir import as_dtype, require_countable
 from tracer.numpy.arithmetic import power
 from tracer.numpy.bounds import looked_at
 from tracer.numpy.joining import stack
@@ -292,7 +292,7 @@ def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Arra
     if column.ndim != 1:
         raise ShapeError(f"vander takes a vector, not shape {column.shape}", mend="give a vector")
     count = column.size if N is None else int(N)
-    ShapeDtype((column.size, max(count, 0)), np.int64)  # refuses what no memory has
+    require_countable((column.size, max(count, 0)), np.dtype(np.int64))
     exponents = np.arange(count) if increasing else np.arange(count)[::-1]
     wide = column.astype(int) if column.dtype.kind == "b" else column
     wanted = promotion.promote_types(wide.dtype, np.int64)

@@ -16,7 +16,7 @@ from tracer.array.placement import beside_arguments
 from tracer.array.promotion import Dtype
 from tracer.array.recording import current_recording
 from tracer.errors import ArgumentError, TracingError
-from tracer.ir import ShapeDtype, as_dtype
+from tracer.ir import as_dtype, require_countable
 from tracer.numpy.creation import placed
 from tracer.numpy.shaping import moveaxis
 from tracer.numpy.ufunc import full_like as _filled
@@ -75,7 +75,7 @@ def arange(
     # NumPy's integers would wrap where they are subtracted.
     numbers = [int(number) if isinstance(number, np.integer) else number for number in numbers]
     size = _steps(*numbers)
-    ShapeDtype((size,), np.float64)  # refuses what no memory has
+    require_countable((size,), np.dtype(np.float64))
     if current_recording() is None or wanted.kind in "bc":
         return from_host(np.arange(*numbers).astype(wanted), device)
     return placed(_ramp(numbers[0], numbers[2], size, wanted), device)
@@ -147,7 +147,7 @@ def linspace(
     count = int(_concrete_number("linspace", num))
     if count < 0:
         raise ArgumentError(f"linspace cannot make {count} numbers", mend="give 0 or more")
-    ShapeDtype((count,), np.float64)  # refuses what no memory has
+    require_countable((count,), np.dtype(np.float64))
     wanted = None if dtype is None else as_dtype(dtype)
     if not isinstance(start, Array) and not isinstance(stop, Array):
         numbers, distance = np.linspace(  # type: ignore[call-overload] # one for each dtype

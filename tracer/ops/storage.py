@@ -279,7 +279,11 @@ write_stored: Op = Op(
     batch=_batch_write,
 )
 
+ACCESSES = (*READS, write_stored)
+"""The ops that read or write them."""
+
 __all__ = [
+    "ACCESSES",
     "PLACE",
     "READS",
     "TIMES_MEMORY",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +100,8 @@ def _of_path(path: Path, dataset: Dataset) -> Source:
     if ending in (".h5", ".hdf5"):
         return _of_hdf5(path, dataset)
     if ending in (".parquet", ".pq"):
-        return ParquetColumns(str(path), dataset, lambda: path, lambda: version_of(path))
+        look = partial(version_of, path)
+        return ParquetColumns(str(path), dataset, lambda: path, look(), look)
     raise _unknown(path, ending)
 
 
@@ -116,12 +118,12 @@ def _of_url(url: str, dataset: Dataset) -> Source:
         return Sliceable(_picked(found, url, dataset), _named(url, dataset))
     version = urls.version_of(system, path)
     if ending == ".npy":
-        return urls.RemoteFile(system, path, url)
+        return urls.RemoteFile(system, path, url, version)
     if ending in (".h5", ".hdf5"):
         file = imported("h5py", url).File(system.open(path, "rb"), "r")
         return Sliceable(_picked(file, url, dataset), _named(url, dataset))
     if ending in (".parquet", ".pq"):
-        return ParquetColumns(url, dataset, lambda: system.open(path, "rb"), lambda: version)
+        return ParquetColumns(url, dataset, lambda: system.open(path, "rb"), version)
     raise _unknown(url, ending)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from tracer.errors import StorageError
 from tracer.ir.storage import AT_ONCE
-from tracer.storage.sources import Array, imported, runs
+from tracer.storage.sources import Array, changed, imported, pick_by_runs
 
 _MOST_CURSORS = 2
 """Kept between reads: each has about a row group in memory."""
@@ -33,8 +33,10 @@ class ParquetColumns:
         One column, several, or all.
     opened : callable
         Returns the file: a path, or an object that reads one. Each decoder has its own.
-    look : callable
-        Returns other numbers once the file was changed; None if nothing is known of that.
+    version : tuple of int
+        Other numbers once the file was changed.
+    look : callable, optional
+        Returns the version; asked at each read. None where that is dear.
     """
 
     def __init__(
@@ -42,10 +44,10 @@ class ParquetColumns:
         name: str,
         columns: str | Sequence[str] | None,
         opened: Callable[[], Any],
-        look: Callable[[], tuple[int, ...] | None],
+        version: tuple[int, ...],
+        look: Callable[[], tuple[int, ...]] | None = None,
     ) -> None:
-        self.name, self._opened, self._look = name, opened, look
-        self.version = look()
+        self.name, self._opened, self.version, self._look = name, opened, version, look
         file = self._file()
         self._metadata, schema = file.metadata, file.schema_arrow
         self.columns = _chosen(name, schema.names, columns)
@@ -77,11 +79,8 @@ class ParquetColumns:
 
     def fill(self, block: Array, starts: tuple[int, ...]) -> None:
         """Read a block, from these places on."""
-        if self._look() != self.version:
-            raise StorageError(
-                f"{self.name} was changed after it was opened",
-                mend="open it again with tracer.open, when nobody writes to it any more",
-            )
+        if self._look is not None and self._look() != self.version:
+            raise changed(self.name)
         if not block.size:
             return
         first, columns = starts[0], self.columns
@@ -128,11 +127,8 @@ class ParquetColumns:
     def pick(self, block: Array, rows: Array) -> None:
         """Read these parts along the first axis; those of one row group together."""
         rest = (0,) * (block.ndim - 1)
-        row_bytes = self.dtype.itemsize * len(self.columns)
-        for picked, first, count in runs(rows, row_bytes, self._ends[0] if self._ends else 1):
-            near = np.empty((count, *block.shape[1:]), block.dtype)
-            self.fill(near, (first, *rest))
-            block[picked] = near[rows[picked] - first]
+        group = self._ends[0] if self._ends else 1
+        pick_by_runs(block, rows, group, lambda part, first: self.fill(part, (first, *rest)))
 
     def rest(self) -> None:
         """Close what is kept for the next read."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -79,17 +79,12 @@ class Sliceable:
     def pick(self, block: Array, rows: Array) -> None:
         """Read these parts along the first axis; those of one chunk together."""
         rest = (0,) * (block.ndim - 1)
-        for picked, first, count in runs(rows, self._row_bytes, self._together):
-            near = np.empty((count, *block.shape[1:]), block.dtype)
-            self.fill(near, (first, *rest))
-            block[picked] = near[rows[picked] - first]
+        pick_by_runs(
+            block, rows, self._together, lambda part, first: self.fill(part, (first, *rest))
+        )
 
     def rest(self) -> None:
         """Keep nothing."""
-
-    @property
-    def _row_bytes(self) -> int:
-        return int(self.dtype.itemsize * math.prod(self.shape[1:]))
 
 
 def _spelled(part: slice) -> str:
@@ -105,6 +100,21 @@ def imported(module: str, path: Path | str) -> Any:
             f"{path} needs {module}, which is not installed",
             mend=f"pip install {module}, or the extras of tracer: tracer[storage,parquet]",
         ) from error
+
+
+def changed(name: str) -> StorageError:
+    """Return the error for a file that is not what it was when it was opened."""
+    return StorageError(
+        f"{name} was changed after it was opened",
+        mend="open it again with tracer.open, when nobody writes to it any more",
+    )
+
+
+def ends_early(name: str, position: int) -> StorageError:
+    """Return the error for a file that has no more bytes from a position on."""
+    return StorageError(
+        f"{name} ends at byte {position:,}, in the middle of the array", mend="write it again"
+    )
 
 
 def version_of(path: Path) -> tuple[int, ...]:
@@ -149,10 +159,7 @@ class RawFile:
 
     def _require_unchanged(self) -> None:
         if self._stat() != self.version:
-            raise StorageError(
-                f"{self.name} was changed after it was opened",
-                mend="open it again with tracer.open, when nobody writes to it any more",
-            )
+            raise changed(self.name)
 
     def pick(self, block: Array, rows: Array) -> None:
         """Read these parts along the first axis.
@@ -161,18 +168,14 @@ class RawFile:
         one after the other.
         """
         self._require_unchanged()
-        flat = block.reshape(len(block), math.prod(block.shape[1:]))
-        row = flat.shape[1] * block.dtype.itemsize
-        found = list(runs(rows, row, 1))
-        for _, first, count in found:
-            _tell(self._file.fileno(), self.offset + first * row, count * row)
-        for picked, first, count in found:
-            if picked.size == count == 1:
-                self._fill(flat[picked[0]], self.offset + first * row)
-                continue
-            near = np.empty((count, flat.shape[1]), block.dtype)
-            self._fill(near.reshape(-1), self.offset + first * row)
-            flat[picked] = near[rows[picked] - first]
+        row, file = row_bytes(block), self._file.fileno()
+        pick_by_runs(
+            block,
+            rows,
+            1,
+            lambda part, first: self._fill(part.reshape(-1), self.offset + first * row),
+            lambda first, count: _tell(file, self.offset + first * row, count * row),
+        )
 
     def fill(self, block: Array, starts: tuple[int, ...]) -> None:
         """Read a block, from these places on."""
@@ -194,10 +197,7 @@ class RawFile:
                     mend="look at the file and the device that it is on",
                 ) from error
             if count == 0:
-                raise StorageError(
-                    f"{self.name} ends at byte {position + done:,}, in the middle of the array",
-                    mend="write it again",
-                )
+                raise ends_early(self.name, position + done)
             done += count
 
 
@@ -207,19 +207,60 @@ def _tell(file: int, position: int, nbytes: int) -> None:
         os.posix_fadvise(file, position, nbytes, os.POSIX_FADV_WILLNEED)
 
 
-def runs(rows: Array, row_bytes: int, together: int) -> Iterator[tuple[Array, int, int]]:
+def row_bytes(block: Array) -> int:
+    """Return the bytes of a part along the first axis."""
+    return int(block.dtype.itemsize * math.prod(block.shape[1:]))
+
+
+def pick_by_runs(
+    block: Array,
+    rows: Array,
+    together: int,
+    read: Callable[[Array, int], None],
+    tell: Callable[[int, int], None] | None = None,
+) -> None:
+    """Read parts along the first axis, those of a run at once.
+
+    Parameters
+    ----------
+    block : ndarray
+        For the parts, in the order of `rows`.
+    rows : ndarray
+        Which ones.
+    together : int
+        See `runs`.
+    read : callable
+        Fills an array with the parts from a first one on.
+    tell : callable, optional
+        Is told of every run, its first row and how many rows, before the first is read.
+    """
+    found = list(runs(rows, row_bytes(block), together))
+    if tell is not None:
+        for _, first, count in found:
+            tell(first, count)
+    for picked, first, count in found:
+        if picked.size == count == 1:
+            place = int(picked[0])
+            read(block[place : place + 1], first)
+            continue
+        near = np.empty((count, *block.shape[1:]), block.dtype)
+        read(near, first)
+        block[picked] = near[rows[picked] - first]
+
+
+def runs(rows: Array, nbytes: int, together: int) -> Iterator[tuple[Array, int, int]]:
     """Yield which of some rows are read at once, the first row of these, and how many to read.
 
-    Those of one chunk of so many rows; else those with less than a page between them, up to
-    `AT_ONCE` bytes. In the order in which they are stored.
+    Those of one chunk of so many rows (`together`); else those with less than a page between them,
+    up to `AT_ONCE` bytes. In the order in which they are stored.
     """
     order = np.argsort(rows, kind="stable")
     places = rows[order]
     if together > 1:
         is_apart, most = np.diff(places // together) > 0, together
     else:
-        is_apart = (np.diff(places) - 1) * row_bytes > PAGE
-        most = max(1, AT_ONCE // max(1, row_bytes))
+        is_apart = (np.diff(places) - 1) * nbytes > PAGE
+        most = max(1, AT_ONCE // max(1, nbytes))
     ends = [*(np.flatnonzero(is_apart) + 1).tolist(), places.size]
     start = 0
     for end in ends:
@@ -265,9 +306,13 @@ __all__ = [
     "RawFile",
     "Sliceable",
     "Source",
+    "changed",
+    "ends_early",
     "imported",
+    "pick_by_runs",
     "pieces",
     "position_of",
+    "row_bytes",
     "runs",
     "version_of",
     "walked_axes",

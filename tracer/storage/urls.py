@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tracer.errors import StorageError
-from tracer.storage.sources import Array, pieces, runs
+from tracer.storage.sources import Array, ends_early, pick_by_runs, pieces
 
 _HEADER_BYTES = 1 << 16
 
@@ -18,9 +18,8 @@ _HEADER_BYTES = 1 << 16
 class RemoteFile:
     """A `.npy` file of a file system of fsspec's, of which ranges of bytes are read."""
 
-    def __init__(self, system: Any, path: str, name: str) -> None:
-        self.name, self._system, self._path = name, system, path
-        self.version = version_of(system, path)
+    def __init__(self, system: Any, path: str, name: str, version: tuple[int, ...]) -> None:
+        self.name, self._system, self._path, self.version = name, system, path, version
         header = io.BytesIO(self._read(0, _HEADER_BYTES))
         try:
             read = {
@@ -52,10 +51,7 @@ class RemoteFile:
         first = self._offset + position * self.dtype.itemsize
         found = self._read(first, first + target.nbytes)
         if len(found) < target.nbytes:
-            raise StorageError(
-                f"{self.name} ends at byte {first + len(found):,}, in the middle of the array",
-                mend="write it again",
-            )
+            raise ends_early(self.name, first + len(found))
         target[...] = np.frombuffer(found, self.dtype, target.size)
 
     def fill(self, block: Array, starts: tuple[int, ...]) -> None:
@@ -65,11 +61,8 @@ class RemoteFile:
 
     def pick(self, block: Array, rows: Array) -> None:
         """Read these parts along the first axis; those near each other together."""
-        flat = block.reshape(len(block), math.prod(block.shape[1:]))
-        for picked, first, count in runs(rows, flat.shape[1] * self.dtype.itemsize, 1):
-            near = np.empty((count, flat.shape[1]), block.dtype)
-            self._fill(near.reshape(-1), first * flat.shape[1])
-            flat[picked] = near[rows[picked] - first]
+        row = math.prod(block.shape[1:])
+        pick_by_runs(block, rows, 1, lambda part, first: self._fill(part.reshape(-1), first * row))
 
     def rest(self) -> None:
         """Keep nothing."""
