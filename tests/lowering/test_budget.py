@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
@@ -91,14 +91,14 @@ class Held:
     def __init__(self, nbytes: int) -> None:
         self.go, self.begun = threading.Event(), threading.Event()
 
-        def wait(x: Any) -> Any:
+        def held(x: Any) -> Any:
             self.begun.set()
             assert self.go.wait(60)
             return np.float64(0)
 
         def function(x: Any) -> Any:
             large = tnp.sort(x * tnp.ones(nbytes // 8))
-            pause = tracer.pure_callback(wait, tracer.ShapeDtype((), "float64"), large[0])
+            pause = tracer.pure_callback(held, tracer.ShapeDtype((), "float64"), large[0])
             return large.sum() + pause
 
         self.compiled = tracer.compile(function)
@@ -132,20 +132,19 @@ def test_a_call_waits_for_others_and_no_longer_than_is_said(x: Any) -> None:
 
 def test_calls_are_admitted_in_their_order(x: Any) -> None:
     """A small call does not pass a large one that waits."""
-    needed, order = pairs.plan(x).compiled_bytes, list[str]()
+    needed = pairs.plan(x).compiled_bytes
     small = tracer.compile(lambda x: tnp.sort(x)[0])
     small(x)
     held = Held(needed)
     budget_beside_arrays(held.compiled.plan(1.0).compiled_bytes + needed // 2)
     with held, ThreadPoolExecutor() as pool:
-        large = pool.submit(lambda: (pairs(x), order.append("large")))
+        large = pool.submit(pairs, x)
         while not ASKED.budget._waiting:
             pass
-        later = pool.submit(lambda: (small(x), order.append("small")))
+        later = pool.submit(small, x)  # It would fit.
+        assert not wait([large, later], timeout=0.5).done
         held.go.set()
-        large.result(60)
-        later.result(60)
-    assert sorted(order) == ["large", "small"]
+        assert wait([large, later], timeout=60).not_done == set()
 
 
 def test_limits_that_are_none_are_refused() -> None:

@@ -129,6 +129,50 @@ def test_gathers_are_the_same_before_and_after(case: tuple[Graph, np.ndarray[Any
     assert is_of_rows == any(node.op is ops.read_stored_rows for node in after.nodes)
 
 
+ROWS_ALONE = {
+    "offset_dims": (1,),
+    "collapsed_slice_dims": (0,),
+    "start_index_map": (0,),
+    "index_vector_dim": 1,
+}
+NOT_OF_ROWS: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
+    "other rows, longer": ((6, 4), (4,), {**ROWS_ALONE, "slice_sizes": (1, 6)}),
+    "other rows, shorter": ((6, 4), (12,), {**ROWS_ALONE, "slice_sizes": (1, 2)}),
+    "an element of each column": (
+        (6, 4),
+        (),
+        {
+            "offset_dims": (),
+            "collapsed_slice_dims": (0,),
+            "start_index_map": (0,),
+            "index_vector_dim": 2,
+            "slice_sizes": (1, 1),
+            "operand_batching_dims": (1,),
+            "start_indices_batching_dims": (0,),
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NOT_OF_ROWS)
+def test_what_is_not_of_rows_stays(name: str) -> None:
+    """Rows of a reshaped array are not those of the file, and columns have indices of their own."""
+    whole, rows, params = NOT_OF_ROWS[name]
+    indices = np.random.default_rng(0).integers(0, 4, (4, 3, 1) if not rows else (5, 1))
+    with Builder() as builder:
+        number = builder.input(ShapeDtype((), np.int32))
+        places = builder.input(ShapeDtype(indices.shape, indices.dtype))
+        read = ops.read_stored(number, shape=whole, whole=whole, dtype=np.dtype(np.float64))
+        if rows:
+            read = ops.reshape(read, shape=(*rows, read.type.size // rows[0]))
+        graph = builder.finish([ops.gather(read, places, **params)])
+    opened = tracer.open(Watched(np.random.default_rng(1).standard_normal(whole)))
+    after = READ_STORED_PARTS.run(graph, PassLog())
+    arrays = [np.array(opened.number, np.int32), indices]
+    np.testing.assert_array_equal(interpret(after, arrays)[0], interpret(graph, arrays)[0])
+    assert not any(node.op is ops.read_stored_rows for node in after.nodes)
+
+
 @pytest.mark.parametrize("shape", [(300,), (300, 3), (300, 2, 2), (3, 50_000), (300, 0)])
 @pytest.mark.parametrize("dtype", ["float32", "int8", "complex128", "bool", ">f8"])
 def test_rows_of_a_file_are_numpys(tmp_path: Path, shape: tuple[int, ...], dtype: str) -> None:

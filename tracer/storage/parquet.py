@@ -93,7 +93,7 @@ class ParquetColumns:
             self._idle = [*self._idle, cursor][-_MOST_CURSORS:]
 
     def _copy(self, part: Any, names: Sequence[str], block: Array, end: int) -> None:
-        for column, name in enumerate(names):  # The file has them in an order of its own.
+        for column, name in enumerate(names):
             values = part.column(name)
             if values.null_count and self.dtype.kind != "f":
                 raise StorageError(
