@@ -216,6 +216,8 @@ _OF_JAX = {
     "make_jaxpr": "use tracer.make_graph",
     "tree_map": "use tracer.tree.map",
     "tree_util": "use tracer.tree",
+    "named_scope": "plans and errors name your lines and functions; there is nothing to add",
+    "ensure_compile_time_eval": "compute it before the function, or with numpy inside of it",
     "disable_jit": "call the function itself: without tracer.compile it runs op by op",
 }
 """Names of JAX's that are something else here, and what."""

@@ -356,6 +356,17 @@ def static(**kwargs: Any) -> Any:
     return dataclasses.field(metadata=metadata, **kwargs)
 
 
+def how_to_register(cls: type) -> str:
+    """Say how a class becomes a container of arrays, for errors.
+
+    Dataclasses are not found by themselves, frozen ones neither: they are leaves in trees of
+    shardings and of settings, of tracer and of others.
+    """
+    if dataclasses.is_dataclass(cls):
+        return f"put @tracer.tree.register_dataclass above class {cls.__name__}"
+    return "register its class as a container of arrays with tracer.register_pytree_node"
+
+
 def register_dataclass(
     cls: type[Any],
     data_fields: Sequence[str] | None = None,

@@ -150,6 +150,24 @@ def test_more_elements_than_can_be_counted_are_refused(make: Any) -> None:
             call()
 
 
+def test_a_dataclass_that_is_no_container_is_refused_with_the_way_to_make_it_one() -> None:
+    @dataclasses.dataclass(frozen=True)
+    class Line:
+        slope: float
+
+    wanted = r"put @tracer\.tree\.register_dataclass above class Line"
+    for call in (tracer.compile(lambda line: line.slope), tracer.grad(lambda line: line.slope)):
+        with pytest.raises(tracer.DTypeError, match=wanted):
+            call(Line(2.0))
+    assert tracer.tree.leaves({"a": Line(2.0)}) == [Line(2.0)]
+
+
+@pytest.mark.parametrize("name", ["named_scope", "ensure_compile_time_eval", "disable_jit", "jit"])
+def test_names_of_jaxs_say_what_to_write(name: str) -> None:
+    with pytest.raises(tracer.MissingNameError, match=name):
+        getattr(tracer, name)
+
+
 def test_numbers_that_nothing_holds_are_refused() -> None:
     with pytest.raises(tracer.ShapeError, match="an array of 65 axes"):
         tnp.ones((1,) * 65)

@@ -231,8 +231,8 @@ def _leaf(path: str, leaf: Any) -> tuple[Any, ArgumentType]:
     except DTypeError as error:
         raise DTypeError(
             f"argument {_argument(path)} is not an array: {error.what}",
-            mend=f"{error.mend}; or name the argument in static_argnums, or register its class as "
-            "a container of arrays with tracer.register_pytree_node",
+            mend=f"{error.mend}; or name the argument in static_argnums, or "
+            + tree.how_to_register(type(leaf)),
         ) from error
     return array, ShapeDtype(array.shape, array.dtype)
 

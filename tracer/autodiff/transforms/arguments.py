@@ -139,7 +139,8 @@ def flatten_arrays(
             raise DTypeError(
                 f"{name}: {path} is {describe(leaf)}, which is no array",
                 mend="give arrays or numbers (in tuples, lists, dicts); pass anything else as an "
-                "argument that is not differentiated, or close over it",
+                "argument that is not differentiated, or close over it; or "
+                + tree.how_to_register(type(leaf)),
             )
     return [as_given(leaf) for leaf in leaves], shown, structure
 
