@@ -12,8 +12,8 @@ NEWEST_PYTHON ?= $(firstword $(shell for p in python3.13 python3.12 \
 # make OUTCOMES=FOLDER TARGET writes what became of each test (tests/outcomes.py).
 RECORD = $(if $(OUTCOMES),-p tests.outcomes --outcomes $(OUTCOMES)/$@.json)
 
-# Of long lists of cases the tests take one half a day (tests/halves.py); make HALF= TARGET takes all.
-HALF ?= -p tests.halves --half today
+# Of long lists of cases the tests take a third a day (tests/rotation.py); make THIRD= TARGET takes all.
+THIRD ?= -p tests.rotation --third today
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -27,8 +27,8 @@ help: ## list the targets
 demo: .venv-demo/.demo ## three programs inside a byte limit, checked and measured (3 minutes)
 	.venv-demo/bin/python examples/quickstart.py
 
-test: .venv/.test ## all tests and doctests; of long lists of cases one half on each day (HALF=: all)
-	.venv/bin/python -m pytest -n $(JOBS) --dist worksteal $(HALF) $(RECORD)
+test: .venv/.test ## all tests and doctests; of long lists of cases a third on each day (THIRD=: all)
+	.venv/bin/python -m pytest -n $(JOBS) --dist worksteal $(THIRD) $(RECORD)
 
 unit: .venv/.test ## the quick tests: nothing is compiled, no process is started (a minute)
 	.venv/bin/python -m pytest -n $(JOBS) -m "not xla and not process and not gpu and not slow and not sweep" tests
@@ -47,10 +47,10 @@ sweep: .venv/.test .venv-jax/.test ## what the CI takes a part of, whole: ops, p
 # what fresh processes do is tested on the newest jaxlib, not on the oldest too.
 OF_OUR_HEAP := $(addprefix --ignore=tests/lowering/test_,large_blocks.py host_allocator.py)
 test-oldest: .venv-oldest/.test ## the key tests on the oldest jaxlib that is supported
-	.venv-oldest/bin/python -m pytest -n $(JOBS) -m "xla and not slow and not sweep" $(HALF) \
+	.venv-oldest/bin/python -m pytest -n $(JOBS) -m "xla and not slow and not sweep" $(THIRD) \
 		$(if $(OUTCOMES),-p tests.outcomes --outcomes $(OUTCOMES)/$@-ops.json) tests/ops
 	.venv-oldest/bin/python -m pytest -n $(JOBS) -m "not slow and not sweep and not process" \
-		$(HALF) $(RECORD) tests/lowering tests/optimizer/legalize tests/end_to_end tests/ops/test_product_form.py \
+		$(THIRD) $(RECORD) tests/lowering tests/optimizer/legalize tests/end_to_end tests/ops/test_product_form.py \
 		$(OF_OUR_HEAP)
 
 ifeq ($(NEWEST_PYTHON),)
@@ -58,17 +58,17 @@ test-newest:
 	@echo "skipped: jaxlib $(NEWEST_JAXLIB) needs Python 3.12 or newer (make NEWEST_PYTHON=/path/to/python $@)"
 else
 test-newest: .venv-newest/.test ## the key tests on the newest jaxlib that is known
-	.venv-newest/bin/python -m pytest -n $(JOBS) -m "not slow and not sweep" $(HALF) $(RECORD) \
+	.venv-newest/bin/python -m pytest -n $(JOBS) -m "not slow and not sweep" $(THIRD) $(RECORD) \
 		tests/lowering tests/optimizer/legalize tests/end_to_end $(OF_OUR_HEAP)
 endif
 
 environments: .venv-oldest/.test .venv-jax/.test .venv-torch/.test $(if $(NEWEST_PYTHON),.venv-newest/.test)
 
 test-jax: .venv-jax/.test ## the tests that compare with jax, and work with einops and others
-	.venv-jax/bin/python -m pytest -n $(JOBS) -m "peer and not sweep" $(HALF) $(RECORD) tests
+	.venv-jax/bin/python -m pytest -n $(JOBS) -m "peer and not sweep" $(THIRD) $(RECORD) tests
 
 test-torch: .venv-torch/.test ## the tests that need PyTorch
-	.venv-torch/bin/python -m pytest -n $(JOBS) -m "torch and not sweep" $(RECORD) \
+	.venv-torch/bin/python -m pytest -n $(JOBS) -m "torch and not sweep" $(THIRD) $(RECORD) \
 		tests/torch tests/numpy/test_third_party.py
 
 lint: .venv/.dev ## ruff: rules and format

@@ -1,7 +1,7 @@
 """Programs of an array in a file, larger than their limit, beside NumPy in blocks by hand.
 
     python -m benchmarks.storage [--gigabytes 4] [--limit 200MB] [--folder DIR] [--only NAME]
-                                 [--sides NumPy,JAX,dask,cubed] [--markdown FILE]
+                                 [--queries 100] [--sides NumPy,JAX,dask,cubed] [--markdown FILE]
 
 The file is made by it, of float32 points with 32 features, and removed. Each run is a process of
 its own: one call on a few rows to load what libraries need, then the file is dropped from the page
@@ -42,7 +42,6 @@ from benchmarks.storage_programs import (
     FEATURES,
     OPTIMISED,
     OURS,
-    QUERIES,
     SIDES,
     minimised,
 )
@@ -55,6 +54,7 @@ HEADER = (
 )  # fmt: skip
 
 
+STORED = "normalised, stored"
 OTHERS = [name for name in SIDES if name != "NumPy"]
 
 
@@ -100,9 +100,9 @@ def _read(path: Path) -> None:
             pass
 
 
-def run(name: str, side: str, path: Path, limit: str) -> dict[str, Any]:
+def run(name: str, side: str, path: Path, limit: str, queries: int) -> dict[str, Any]:
     """Return what one program takes, in this process."""
-    q = np.random.default_rng(1).standard_normal((QUERIES, FEATURES), dtype=np.float32)
+    q = np.random.default_rng(1).standard_normal((queries, FEATURES), dtype=np.float32)
     if side == "reading":
         return _measured(lambda: _read(path), path)
     if side == "computing":
@@ -117,10 +117,10 @@ def run(name: str, side: str, path: Path, limit: str) -> dict[str, Any]:
 
 def _compare(name: str, found: Any, few: Any, q: Any) -> None:
     """Check that a program of another computes what ours does."""
-    if name == OPTIMISED or name.endswith("stored"):
+    if name == OPTIMISED or name.endswith(STORED):
         return
     pick = COMPARED.get(name, lambda result: result)
-    wanted = pick(OURS[name](tnp.asarray(np.array(few)), tnp.asarray(q)))
+    wanted = pick(tracer.compile(OURS[name], memory_limit="1GB")(np.array(few), q))
     for one, other in zip(tracer.tree.leaves(pick(found)), tracer.tree.leaves(wanted), strict=True):
         scale = np.abs(np.asarray(other)).max()
         np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-4 * scale, err_msg=name)
@@ -129,7 +129,7 @@ def _compare(name: str, found: Any, few: Any, q: Any) -> None:
 def _computing(name: str, path: Path, q: Any, limit: str) -> dict[str, Any]:
     """Return what our program takes with the points in memory, and its result too."""
     x = tnp.asarray(np.load(path))
-    results = 2 if name.endswith("stored") else 1
+    results = 2 if name.endswith(STORED) else 1
     compiled = tracer.compile(
         _program(name), memory_limit=parse_bytes(limit) + results * int(x.nbytes)
     )
@@ -151,8 +151,12 @@ def _called(name: str, compiled: Callable[[Any], Any], q: Any) -> Any:
 def _ours(name: str, path: Path, q: Any, limit: str) -> dict[str, Any]:
     x, out = tracer.open(path), Path("out.tracer.npy")
     compiled = tracer.compile(_program(name), memory_limit=limit)
-    called: Any = compiled.into(out) if name.endswith("stored") else compiled
+    called: Any = compiled.into(out) if name.endswith(STORED) else compiled
     calls = 0
+
+    if name.endswith("both stored"):
+        np.save("queries.npy", q)
+        q = tracer.open("queries.npy")
 
     def counted(q: Any) -> Any:
         nonlocal calls
@@ -168,11 +172,11 @@ def _ours(name: str, path: Path, q: Any, limit: str) -> dict[str, Any]:
     return {**found, "passes": calls * passes}
 
 
-def _apart(name: str, side: str, path: Path, limit: str) -> dict[str, Any]:
+def _apart(name: str, side: str, path: Path, options: argparse.Namespace) -> dict[str, Any]:
     command = [sys.executable, "-m", "benchmarks.storage", "--run", name, side, str(path)]
     paths = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
     made = subprocess.run(
-        [*command, "--limit", limit],
+        [*command, "--limit", options.limit, "--queries", str(options.queries)],
         capture_output=True,
         text=True,
         check=True,
@@ -193,12 +197,14 @@ def _make(path: Path, gigabytes: float) -> None:
     out.flush()
 
 
-def _row(name: str, path: Path, limit: str, sides: Sequence[str]) -> tuple[str, ...]:
-    alone, ours = (_apart(name, side, path, limit) for side in ("reading", "tracer"))
+def _row(
+    name: str, path: Path, options: argparse.Namespace, sides: Sequence[str]
+) -> tuple[str, ...]:
+    alone, ours = (_apart(name, side, path, options) for side in ("reading", "tracer"))
     fits = path.stat().st_size < os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2
-    in_memory = _apart(name, "computing", path, limit) if fits else None
+    in_memory = _apart(name, "computing", path, options) if fits else None
     found = {
-        side: _apart(name, side, path, limit) if side in sides and name in programs else None
+        side: _apart(name, side, path, options) if side in sides and name in programs else None
         for side, programs in SIDES.items()
     }
     seconds = {side: "" if row is None else f"{row['seconds']:.1f}" for side, row in found.items()}
@@ -232,6 +238,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.storage", description=__doc__)
     parser.add_argument("--gigabytes", type=float, default=4, help="of the file (4)")
     parser.add_argument("--limit", default="200MB", help="memory_limit of the programs (200MB)")
+    parser.add_argument("--queries", type=int, default=100, help="points to compare with (100)")
     parser.add_argument("--folder", help="where the file is made (a new folder in the system's)")
     parser.add_argument("--only", help="the programs with this in their name")
     parser.add_argument("--sides", default=",".join(SIDES), help=f"beside ours ({','.join(SIDES)})")
@@ -240,7 +247,7 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     if options.run:
         name, side, path = options.run
-        print(json.dumps(run(name, side, Path(path), options.limit)))
+        print(json.dumps(run(name, side, Path(path), options.limit, options.queries)))
         return
     progress, rows, sides = Progress(), [], _sides(options.sides)
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
@@ -250,14 +257,11 @@ def main(arguments: list[str] | None = None) -> None:
         for name in (*OURS, OPTIMISED):
             if options.only is not None and options.only not in name:
                 continue
-            if (
-                name.endswith("stored")
-                and shutil.disk_usage(folder).free < 1.1 * path.stat().st_size
-            ):
+            if name.endswith(STORED) and shutil.disk_usage(folder).free < 1.1 * path.stat().st_size:
                 print(f"{name} is left out: the disk has no room for the result")
                 continue
             progress.say(name)
-            rows.append(_row(name, path, options.limit, sides))
+            rows.append(_row(name, path, options, sides))
     progress.clear()
     print_table(f"{options.gigabytes:g} GB in a file, limit {options.limit}", HEADER, rows)
     if options.markdown:

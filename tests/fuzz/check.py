@@ -17,7 +17,8 @@ from tests.fuzz.differences import off_differences
 from tests.fuzz.evaluate import Array, Noise, difference, in_own_dtypes, quiet, values
 from tests.fuzz.failure import Failure
 from tests.fuzz.program import Program
-from tests.fuzz.steps import first_wrong_step
+from tests.fuzz.steps import first_wrong_step, takes
+from tests.fuzz.stored import numbers, stored
 from tests.fuzz.watch import Watch, watching, without_overflows
 from tracer.array.trace import Traced, trace
 from tracer.errors import ExecutionError, LoweringError, MemoryLimitError, TracerError, VerifyError
@@ -25,7 +26,9 @@ from tracer.ir import Graph
 
 JUDGING = "judging"
 """The checker's own work: where it takes long, that says nothing against the package."""
-CONFIGS = ("none", "never", "1.3", "0.5", "0.25", "minimum")
+CONFIGS = ("none", "never", "1.3", "0.5", "0.25", "minimum", "stored")
+_SHARE_STORED = 0.5
+"""Of the peak in memory, as the limit of a program whose arguments are in storage."""
 _BUGS = (LoweringError, VerifyError, ExecutionError)
 """Errors of ours that say that the fault is not the user's."""
 _LARGEST = 1e12
@@ -62,6 +65,8 @@ class Checker:
         self.arguments = frameworks.arguments(program)
         self.function = frameworks.transformed(program, frameworks.tracer_names())
         self.outputs: list[Array] = []
+        self.given = self.arguments
+        """To the compiled program."""
 
     def run(self) -> Verdict:
         """Return all that is wrong; the first fault of the compiled programs ends the search."""
@@ -110,14 +115,15 @@ class Checker:
     # Compiled programs
 
     def _compiled(self, config: str, watch: Watch) -> None:
+        self.given = stored(self.arguments) if config == "stored" else self.arguments
         compiled = self._compile(config)
         if compiled is None:
             return
-        found = frameworks.leaves(compiled(*self.arguments))
-        plan = compiled.plan(*self.arguments)
+        found = frameworks.leaves(compiled(*self.given))
+        plan = compiled.plan(*self.given)
         if config == "none":
             self.peak = plan.compiled_bytes
-        self.final = compiled.graph(*self.arguments)
+        self.final = compiled.graph(*self.given)
         self.doing(JUDGING)
         self._compare(config, found, watch)
 
@@ -129,7 +135,7 @@ class Checker:
             return None
         compiled = tracer.compile(self.function, memory_limit=limit)
         try:
-            compiled.plan(*self.arguments)
+            compiled.plan(*self.given)
         except MemoryLimitError as error:
             self.verdict.notes["limit refused"] += 1
             if error.minimum_bytes <= limit:
@@ -140,7 +146,8 @@ class Checker:
 
     def _limit(self, config: str) -> int | None:
         if config != "minimum":
-            return max(1, int(float(config) * self.peak)) if self.peak else None
+            share = _SHARE_STORED if config == "stored" else float(config)
+            return max(1, int(share * self.peak)) if self.peak else None
         try:
             tracer.compile(self.function, memory_limit=1).plan(*self.arguments)
         except MemoryLimitError as error:
@@ -154,7 +161,7 @@ class Checker:
         if self._overflows_as_written(found):
             return
         relative, share, position = off
-        step = first_wrong_step(watch, self.arrays, self.exact, self.program)
+        step = first_wrong_step(watch, self._inputs, self.exact, self.program)
         culprit = step or self._guarded(config, self._lowering_culprit) or "unknown"
         detail = f"result {position}: {relative:.2g} of the largest, {share:.1%} of the elements"
         self._fail("wrong", config, culprit, detail)
@@ -187,7 +194,7 @@ class Checker:
         """Tell whether a small difference is what a reference evaluation shows too."""
         if off[0] > self._most_rounding():
             return False
-        planned = Noise(self.final, self.arrays, self.exact, self.program.dtype).draw(3)
+        planned = Noise(self.final, self._inputs, self.exact, self.program.dtype).draw(3)
         if all(
             difference(np.asarray(a), true, planned.tolerance(i)) is None
             for i, (a, true) in enumerate(zip(found, self.exact, strict=True))
@@ -211,6 +218,11 @@ class Checker:
             )
         )
 
+    @property
+    def _inputs(self) -> list[Array]:
+        """What the compiled program's graph takes."""
+        return [*numbers(self.given), *self.arrays[len(self.given) :]]
+
     def _without_overflows(
         self, graph: Graph, lost: list[Array]
     ) -> Iterator[tuple[Graph, list[Array]]]:
@@ -224,8 +236,9 @@ class Checker:
         """Tell whether results are a graph's where the program as written may have lost them."""
         if not any(where.any() for where in lost):
             return False
-        planned = values(graph, self.arrays)
-        moved = Noise(graph, self.arrays, planned, self.program.dtype).draw(3)
+        arrays = self._inputs if takes(graph, self._inputs) else self.arrays
+        planned = values(graph, arrays)
+        moved = Noise(graph, arrays, planned, self.program.dtype).draw(3)
         rows = zip(found, planned, self.exact, lost, strict=True)
         for i, (array, own, true, where) in enumerate(rows):
             expected = np.where(where, own, true)
@@ -272,14 +285,16 @@ class Checker:
         return True
 
     def _lowering_culprit(self) -> str:
-        return lowering_culprit(self.final, self.arrays, lambda got: self._off(got) is not None)
+        return lowering_culprit(self.final, self._inputs, lambda got: self._off(got) is not None)
 
     # Graphs and peers
 
     def _check_steps(self, watch: Watch) -> None:
         if self.verdict.failures:
             return
-        step = first_wrong_step(watch, self.arrays, self.exact, self.program)
+        step = None
+        for arrays in (self.arrays, self._inputs):
+            step = step or first_wrong_step(watch, arrays, self.exact, self.program)
         if step is not None:
             self._fail("pass", "", step, "the graph after it computes other values, in float64")
 

@@ -13,9 +13,19 @@ import pytest
 import tracer
 import tracer.numpy as tnp
 from tests.storage.files import Watched, points, stored
+from tracer.array.stored import StoredType
+from tracer.array.trace import trace
+from tracer.ir import ShapeDtype
+from tracer.optimizer.loops.split.chunk import SplitSettings
+from tracer.optimizer.loops.split.driver import split_graph
+from tracer.optimizer.passes import PassLog
 
 pytestmark = pytest.mark.xla
 QUERIES = points(20, seed=1)
+
+
+def _distances(x: Any, z: Any) -> Any:
+    return ((x[:, None] - z[None]) ** 2).sum(-1)
 
 
 def _nearest(x: Any, q: Any) -> Any:
@@ -49,24 +59,21 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], str]] = {
     "largest row sum": (lambda x: x.sum(1).max(), (), "40kB"),
     "where the largest is": (lambda x: x.argmax(0), (), "40kB"),
     "softmax over what is stored": (
-        lambda x, q: tracer.nn.softmax(q @ x.T, axis=1) @ x, (QUERIES,), "60kB"
+        lambda x, q: tracer.nn.softmax(q @ x.T, axis=1) @ x, (QUERIES,), "50kB"
     ),
-    "kernel product, both stored": (
-        lambda x: tnp.exp(-((x[:, None] - x[None]) ** 2).sum(-1)).sum(1).max(), (), "90kB"
-    ),
-    "nearest neighbours": (_nearest, (QUERIES,), "90kB"),
+    "nearest neighbours": (_nearest, (QUERIES,), "150kB"),
     "k-means": (_k_means, (QUERIES[:4],), "150kB"),
     "logistic regression": (_logistic, (QUERIES[0],), "50kB"),
     "scan": (_scanned, (QUERIES[0],), "100kB"),
-    "histogram": (lambda x: tnp.histogram(x[:, 0], bins=7, range=(-3, 3))[0], (), "60kB"),
+    "histogram": (lambda x: tnp.histogram(x[:, 0], bins=7, range=(-3, 3))[0], (), "50kB"),
     "a part": (lambda x: x[10:2000].sum(0) + x[-1], (), "30kB"),
     "gradient with respect to what is stored": (
-        lambda x, w: tracer.grad(lambda x: tnp.tanh(x @ w).sum())(x).sum(0), (QUERIES[0],), "60kB"
+        lambda x, w: tracer.grad(lambda x: tnp.tanh(x @ w).sum())(x).sum(0), (QUERIES[0],), "50kB"
     ),
 }  # fmt: skip
 
 
-LOOPS = ("k-means", "scan")
+LOOPS = ("k-means", "scan", "nearest neighbours")
 """Loops compute values again that are larger than 64 KiB."""
 
 
@@ -80,7 +87,84 @@ def test_values_are_those_of_memory_and_pieces_keep_the_limit(tmp_path: Path, na
     for mine, theirs in zip(found, expected, strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=2e-5, atol=2e-5)
     plan = compiled.plan(stored(tmp_path, x), *others)
-    assert plan.compiled_bytes <= plan.limit_bytes < x.nbytes * 1.6
+    assert plan.compiled_bytes <= plan.limit_bytes < x.nbytes
+
+
+PAIRS: dict[str, Callable[..., Any]] = {
+    "kernel product with itself": lambda x, _: tnp.exp(-_distances(x, x) / 24) @ x[:, 0],
+    "kernel product": lambda x, z: tnp.exp(-_distances(z, x) / 24) @ x[:, :2],
+    "sums of absolute differences": (lambda x, z: tnp.exp(-abs(x[:2000, None] - z).sum(-1)).sum(1)),
+    "Hausdorff distance": lambda x, z: _distances(x, z).min(1).max(),
+    "self-attention": lambda x, _: tracer.nn.softmax(x @ x.T / 4, axis=1) @ x[:, 0],
+    "nearest of each other": lambda x, z: tracer.lax.top_k(-_distances(z[:3000], x), 2)[0].sum(1),
+    "where the nearest are": lambda x, z: _distances(z, x).argmin(1),
+    "slope along a length": lambda x, z: tracer.grad(
+        lambda length: tnp.exp(-_distances(x, z) / length).sum()
+    )(24.0),
+    "of features": lambda x, z: tnp.tanh(tnp.tanh(x @ x[:12]) @ tnp.tanh(z @ z[:12]).T).sum(1),
+}
+"""Programs of pairs of points, none of which are in memory."""
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_pairs_of_what_is_stored_are_computed_in_tiles(name: str) -> None:
+    """One side is read once, the other for each tile: not for each thin slice."""
+    x, z = points(12_011, 12), points(11_003, 12, seed=2)
+    watched = Watched(x), Watched(z)
+    compiled = tracer.compile(PAIRS[name], memory_limit="520kB")
+    found = compiled(*map(tracer.open, watched))
+    whole = tracer.compile(PAIRS[name], memory_limit="50MB")(x, z)
+    scale = np.abs(np.asarray(whole)).max()
+    np.testing.assert_allclose(found, whole, rtol=2e-5, atol=2e-5 * scale)
+    plan = compiled.plan(*map(tracer.open, watched))
+    assert plan.compiled_bytes <= plan.limit_bytes < z.nbytes
+    assert sum(side.rows_read / len(side.array) for side in watched) < 300
+
+
+def _wide(q: Any, x: Any) -> Any:
+    return tnp.exp(q @ x.T).sum(1)
+
+
+def test_an_axis_that_reads_once_is_cut_rather_than_one_that_reads_again() -> None:
+    types = ShapeDtype((500, 12), "float32"), StoredType(ShapeDtype((12_011, 12), "float32"))
+    settings = SplitSettings(1 << 18, 1 << 18, 1 << 20, by_time=False)
+    _, rows = split_graph(trace(_wide, types).graph, settings, PassLog())
+    assert rows[0].axis.startswith("axis of 12011 of")
+
+
+def test_distances_take_their_centre_from_the_side_in_memory() -> None:
+    """A centre and a spread of what is stored would be two more passes; the bound is the same."""
+    q, x = points(300, 12) + np.float32(1e4), points(12_011, 12, seed=2) + np.float32(1e4)
+    watched = Watched(x)
+    found = tracer.compile(_distances, memory_limit=15_000_000)(q, tracer.open(watched))
+    assert watched.rows_read < 1.1 * len(x)
+    exact = _distances(q.astype("float64"), x.astype("float64"))
+    centre = q.mean(0, dtype="f8")
+    spread = ((q - centre) ** 2).sum(-1)[:, None] + ((x - centre) ** 2).sum(-1)
+    assert (np.abs(found - exact) <= 8 * np.finfo(np.float32).eps * spread).all()
+
+
+def test_a_centre_of_what_is_stored_takes_one_pass() -> None:
+    watched = Watched(points(12_011, 12)), Watched(points(11_003, 12, seed=2))
+    compiled = tracer.compile(lambda x, z: _distances(x, z).min(), memory_limit="520kB")
+    compiled(*map(tracer.open, watched))
+    passes = sorted(side.rows_read / len(side.array) for side in watched)
+    plan = compiled.plan(*map(tracer.open, watched))
+    assert sum("reads argument" in note for note in plan.notes) == 2
+    assert passes[0] <= 2.1  # The distances, and before them sum and extremes at once.
+
+
+def test_what_is_compared_for_equality_is_not_computed_again() -> None:
+    """The places of the largest, found in one loop, are no places of what another one computes."""
+
+    def program(x: Any, z: Any) -> Any:
+        y = tnp.exp(x)
+        is_largest = tnp.asarray(y == y.max(0), "float32")
+        return tnp.tanh(z @ is_largest.T).sum(1)
+
+    given = [tracer.open(Watched(points(rows, 12))) for rows in (12_011, 9001)]
+    with pytest.raises(tracer.MemoryLimitError):
+        tracer.compile(program, memory_limit="400kB").plan(*given)
 
 
 def test_batches_are_read_as_they_are_needed() -> None:
@@ -182,5 +266,5 @@ def test_awkward_shapes(tmp_path: Path, shape: tuple[int, ...]) -> None:
 
 def test_rows_of_many_bytes_are_cut_within(tmp_path: Path) -> None:
     x = points(3, 400_000)
-    total = tracer.compile(lambda x: tnp.exp(x).sum(1), memory_limit="400kB")
+    total = tracer.compile(lambda x: tnp.exp(x).sum(1), memory_limit="520kB")
     np.testing.assert_allclose(total(stored(tmp_path, x)), np.exp(x).sum(1), rtol=1e-4)

@@ -86,7 +86,7 @@ def _generator(graph: Graph, node: Node, is_large: LargeTest, report: Report) ->
     for position in large:
         value = node.operands[position]
         if value.node.op is not None:
-            nodes, why = _nodes_again(value, is_large)
+            nodes, why = nodes_again(value, is_large)
             report(node, value, why)
             if why is None:
                 sunk[position] = value
@@ -108,7 +108,7 @@ def _generator(graph: Graph, node: Node, is_large: LargeTest, report: Report) ->
     return generator
 
 
-def _nodes_again(root: Value, is_large: LargeTest) -> tuple[set[Node], str | None]:
+def nodes_again(root: Value, is_large: LargeTest) -> tuple[set[Node], str | None]:
     """Return the nodes that make a value from small ones and inputs, or why they should not run."""
     nodes: set[Node] = set()
     flops, stored = 0, 0
@@ -157,4 +157,4 @@ def _why_once(node: Node) -> str | None:
     return None
 
 
-__all__ = ["LargeTest", "Report", "sink_invariants"]
+__all__ = ["LargeTest", "Report", "nodes_again", "sink_invariants"]

@@ -21,7 +21,7 @@ def meets_itself(graph: Graph, node: Node, generator: Generator) -> bool:
     given = {i for i, v in enumerate(node.operands) if v in before and i not in generator.sunk}
     if not given and not any(leaf in before for leaf in generator.leaves):
         return False
-    return any(_tests_equality(body) for body in node.body_graphs)
+    return any(tests_equality(body) for body in node.body_graphs)
 
 
 def tests_floats(node: Node) -> bool:
@@ -31,9 +31,10 @@ def tests_floats(node: Node) -> bool:
     return exact and is_inexact(node.operand_types[0].dtype)
 
 
-def _tests_equality(body: Graph) -> bool:
+def tests_equality(body: Graph) -> bool:
+    """Tell whether a graph, or a body in it, depends on two floats being equal."""
     return any(
-        tests_floats(node) or any(_tests_equality(inner) for inner in node.body_graphs)
+        tests_floats(node) or any(tests_equality(inner) for inner in node.body_graphs)
         for node in body.nodes
     )
 
@@ -46,4 +47,4 @@ def _dependent(nodes: Iterable[Node], roots: Collection[Value]) -> set[Value]:
     return reached
 
 
-__all__ = ["meets_itself", "tests_floats"]
+__all__ = ["meets_itself", "tests_equality", "tests_floats"]

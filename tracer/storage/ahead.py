@@ -16,8 +16,8 @@ import numpy as np
 from tracer.storage.sources import Array
 
 Starts: TypeAlias = tuple[int, ...]
-_LEAST_PAGES = 1 << 16
-"""Bytes of a block from which on it has pages of its own."""
+LEAST_AHEAD = 1 << 16
+"""Bytes of a block from which on it has pages of its own, and is read ahead on a thread."""
 
 
 def space(shape: Starts, dtype: np.dtype[Any]) -> Array:
@@ -26,7 +26,7 @@ def space(shape: Starts, dtype: np.dtype[Any]) -> Array:
     The heap keeps what is freed, and each thread has one.
     """
     size = math.prod(shape)
-    if size * dtype.itemsize < _LEAST_PAGES:
+    if size * dtype.itemsize < LEAST_AHEAD:
         return np.empty(shape, dtype)
     pages = mmap.mmap(-1, size * dtype.itemsize)
     return np.frombuffer(pages, dtype, size).reshape(shape)
@@ -116,4 +116,4 @@ def begun(work: Callable[[], Any]) -> Future[Any]:
     return future
 
 
-__all__ = ["Buffers", "Progress", "Starts", "begun", "following_block", "space"]
+__all__ = ["LEAST_AHEAD", "Buffers", "Progress", "Starts", "begun", "following_block", "space"]

@@ -13,7 +13,7 @@ import numpy as np
 
 from tracer.errors import ArgumentError, ArrayIndexError, DTypeError, StorageError
 from tracer.ir import ShapeDtype, as_dtype, storage
-from tracer.storage.ahead import Progress, Starts, begun, following_block
+from tracer.storage.ahead import LEAST_AHEAD, Progress, Starts, begun, following_block
 from tracer.storage.meter import Meter
 from tracer.storage.sources import Array, Source
 
@@ -107,7 +107,7 @@ class StoredArray(storage.InStorage):
                 block = self._filled(progress.buffers.take(shape, self.dtype), starts)
             following = following_block(starts, progress.last, shape, self.shape)
             progress.last = starts
-            if following is not None:
+            if following is not None and block.nbytes >= LEAST_AHEAD:
                 space = progress.buffers.take(shape, self.dtype)
                 progress.ahead = following, begun(partial(self._filled, space, following))
             return progress.buffers.lent(block, is_last=following is None)

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from tracer import ops
+from tracer.ir import storage
 from tracer.optimizer.loops.split.alike import SplitCache, Trips
 from tracer.optimizer.loops.split.grouping import Loop
 from tracer.optimizer.loops.split.region import Region, Subject
@@ -81,7 +83,24 @@ def slice_bytes(
 def choose_chunk(
     subject: Subject, region: Region, loop: Loop, settings: SplitSettings, alike: SplitCache
 ) -> int:
-    """Return the slice size for a loop that is fastest by the time model, under the settings."""
+    """Return the slice size for a loop that is fastest by the time model, under the settings.
+
+    Above the budget where less than a page of an array in storage would be read at once.
+    """
+    rows = _within_budget(subject, region, loop, settings, alike)
+    return max(rows, min(_page_of_rows(region, loop), region.length // 2))
+
+
+def _page_of_rows(region: Region, loop: Loop) -> int:
+    """Return how many steps read a page of each array in storage that a loop reads in slices."""
+    reads = [node.types[0].nbytes for node, _ in loop.nodes if node.op is ops.read_stored]
+    return -(-storage.PAGE * region.length // max(1, min(reads))) if reads else 1
+
+
+def _within_budget(
+    subject: Subject, region: Region, loop: Loop, settings: SplitSettings, alike: SplitCache
+) -> int:
+    """Return the slice size that is fastest by the time model, under the settings."""
     trips = alike.trips(subject, region, loop, settings.machine)
     budget = settings.budget_bytes
     chosen = rows = _fastest(region, trips, settings)

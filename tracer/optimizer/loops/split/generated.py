@@ -2,7 +2,9 @@
 
 A causal mask is the same for every head. A loop over heads would store it, and no second loop
 inside could compute only its rows. Source: rematerialisation, Briggs, Cooper & Torczon (1992).
-Restricted to integers and booleans, which are reproducible.
+Restricted to integers and booleans, which are reproducible, and to what is computed from arrays in
+storage: these are read again in each trip, where they are too large to be kept. Floats of theirs
+may round differently in their last digit; so not where any are tested for equality.
 """
 
 from __future__ import annotations
@@ -10,6 +12,8 @@ from __future__ import annotations
 from tracer.ir import Node, Value
 from tracer.ops import constant
 from tracer.ops.rules import is_inexact
+from tracer.ops.sink import nodes_again
+from tracer.ops.storage import READS
 from tracer.optimizer.loops.split.region import Region
 
 _SMALL_BYTES = 1 << 16
@@ -22,12 +26,36 @@ def generated_nodes(value: Value, region: Region) -> tuple[Node, ...]:
     """Return the nodes that make a large value from small ones, operands first.
 
     Empty where it is small, is part of the region, or has floats, other large values or a long
-    computation behind it. What is part of a region may never be stored for a body to read.
+    computation behind it. What is part of a region may never be stored for a body to read. Of
+    these only the last forbids to compute it from what is in storage.
     """
     if value.type.nbytes <= _SMALL_BYTES:
         return ()
+    return nodes_read_again(value, region) or _exact_nodes(value, region)
+
+
+def nodes_read_again(value: Value, region: Region) -> tuple[Node, ...]:
+    """Return the nodes that make a value from arrays in storage, if bodies are to read them again.
+
+    Operands first. Empty for other values.
+    """
+    if not region.reads_again(value.node):
+        return ()
+    most = _most_read(value)
+    found, refusal = nodes_again(value, lambda type: type.nbytes > most)
+    if refusal is not None or all(node.op not in READS for node in found):
+        return ()
+    return _in_order(value.node, found)
+
+
+def _most_read(value: Value) -> int:
+    return max(_SMALL_BYTES, value.type.nbytes // _SMALL_SHARE)
+
+
+def _exact_nodes(value: Value, region: Region) -> tuple[Node, ...]:
+    """Return the nodes that make a value of integers and booleans, one by one."""
     found: set[Node] = set()
-    most = max(_SMALL_BYTES, value.type.nbytes // _SMALL_SHARE)
+    most = _most_read(value)
     stack = [value]
     while stack:
         node = stack.pop().node

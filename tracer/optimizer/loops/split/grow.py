@@ -7,6 +7,7 @@ from math import gcd
 
 from tracer.ir import Label, Node
 from tracer.ops.sink_guard import tests_floats
+from tracer.optimizer.loops.split.generated import nodes_read_again
 from tracer.optimizer.loops.split.grouping import LoopPlan, plan_loops
 from tracer.optimizer.loops.split.region import Conflict, LargeTest, Region, Subject
 
@@ -58,6 +59,8 @@ class _Growth:
     def grow(self, seed: Node, label: Label, length: int) -> Region:
         self.length = length
         self.region = region = Region(length)
+        if self.subject.may_read_again:
+            region.reads_again = self.is_large
         self.queue.append((seed, label, True))
         while self.queue:
             node, label, is_virtual = self.queue.pop()
@@ -138,6 +141,8 @@ def _emission_conflicts(subject: Subject, region: Region) -> list[Conflict]:
         for _, value, axis in subject.sliced_operands(node, label):
             producer = value.node
             if producer not in region.virtual or producer in region.heads:
+                continue
+            if axis is None and nodes_read_again(value, region):
                 continue
             if axis is None:
                 found.setdefault(producer, Conflict(producer, node, f"{node.name} needs it whole"))

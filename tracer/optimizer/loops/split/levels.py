@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tracer.ir import Label, Node, Value, keeps_order
+from tracer.optimizer.loops.split.generated import nodes_read_again
 from tracer.optimizer.loops.split.region import Region, Subject
 from tracer.optimizer.loops.split.response import Reference, Term
 
@@ -129,7 +130,9 @@ class Levels:
         return self.done.get(value.node, 0)
 
     def _whole_level(self, value: Value) -> int:
-        return _NEVER if self.is_never_stored(value.node) else self._done(value)
+        if self.is_never_stored(value.node) and not nodes_read_again(value, self.region):
+            return _NEVER
+        return self._done(value)
 
     def slice_level(self, value: Value, axis: int, depth: int = 0) -> int:
         """Return the level at which the slice of a value along an axis is available."""

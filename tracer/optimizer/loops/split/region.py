@@ -15,10 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from tracer.ir import AxisRule, Graph, Label, Merge, Node, Value, registry
 from tracer.ir.combining import Order
 from tracer.ops.rules import whole_axes
+from tracer.ops.sink_guard import tests_equality
+from tracer.ops.storage import READS
 
 LargeTest = Callable[[Node], bool]
 
@@ -69,6 +72,12 @@ class Subject:
         for node in graph.nodes:
             for position, value in enumerate(node.operands):
                 self._users.setdefault(value.node, []).append((node, position, value.index))
+
+    @cached_property
+    def may_read_again(self) -> bool:
+        """Arrays in storage are read, and no floats are tested for equality."""
+        reads = any(node.op in READS for node in self.graph.nodes)
+        return reads and not tests_equality(self.graph)
 
     def users(self, node: Node) -> list[tuple[Node, int, int]]:
         """Return (user, operand position, result index) of every use of the node."""
@@ -165,6 +174,8 @@ class Region:
         Nodes whose results leave the loops, with the label that is sliced or reduced.
     kept : dict of Node to Conflict
         Nodes that had to be stored, and the use that asks for it.
+    reads_again : callable
+        Tells whether bodies compute a node's results from arrays in storage, if they can be.
     """
 
     length: int
@@ -172,6 +183,7 @@ class Region:
     virtual: dict[Node, Label] = field(default_factory=dict)
     heads: dict[Node, Label] = field(default_factory=dict)
     kept: dict[Node, Conflict] = field(default_factory=dict)
+    reads_again: LargeTest = lambda node: False
 
     def saved_bytes(self, stored: Collection[Node]) -> int:
         """Bytes that no longer need storage, of the nodes that XLA would store."""

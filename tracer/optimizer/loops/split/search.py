@@ -6,10 +6,10 @@ from collections import Counter
 from dataclasses import dataclass
 
 from tracer.errors import Source
-from tracer.ir import Label, Node
+from tracer.ir import Label, Node, Value
 from tracer.optimizer.loops.split.alike import SplitCache
 from tracer.optimizer.loops.split.chunk import SplitSettings, choose_chunk
-from tracer.optimizer.loops.split.generated import generated_nodes
+from tracer.optimizer.loops.split.generated import generated_nodes, nodes_read_again
 from tracer.optimizer.loops.split.grouping import Loop, LoopPlan, plan_loops
 from tracer.optimizer.loops.split.grow import grow_region
 from tracer.optimizer.loops.split.region import Conflict, Region, Subject, is_merged
@@ -44,6 +44,8 @@ class Candidate:
         Operations that are done again.
     read_bytes : int
         Bytes that every trip reads whole.
+    read_again_bytes : int
+        Bytes that every trip computes whole from arrays in storage.
     """
 
     region: Region
@@ -54,6 +56,7 @@ class Candidate:
     kept_bytes: int
     flops: int
     read_bytes: int = 0
+    read_again_bytes: int = 0
 
 
 class RegionSearch:
@@ -121,10 +124,10 @@ class RegionSearch:
     def best(self, seed: Node) -> Candidate | None:
         """Return the best axis to cut a seed along, or None and keep the reason.
 
-        Among axes that fit the budget, leave nothing large stored that another axis would not, and
-        save about the most bytes, the one that computes least again wins, then the outermost (of a
-        tile, one that merges nothing, and a long one); but for one that is clearly faster by the
-        time model.
+        Among axes that read nothing from storage again, if there are any, fit the budget, leave
+        nothing large stored that another axis would not, and save about the most bytes, the one
+        that computes least again wins, then the outermost (of a tile, one that merges nothing, and
+        a long one); but for one that is clearly faster by the time model.
         """
         candidates, reasons = [], []
         for axis, label in enumerate(self.subject.rule(seed).results[0]):
@@ -138,7 +141,8 @@ class RegionSearch:
             reason = "; ".join(reasons) or "it has no axis to cut"
             self.refused.setdefault(what, (reason, seed.source))
             return None
-        fitting = self._fitting(candidates)
+        once = [candidate for candidate in candidates if not candidate.read_again_bytes]
+        fitting = self._fitting(once or candidates)
         if not self.settings.is_tile:  # What a tile adds to is stored anyhow, outside of it.
             least = min(c.kept_bytes for c in fitting) + self.settings.threshold_bytes
             fitting = [c for c in fitting if c.kept_bytes <= least]
@@ -220,8 +224,10 @@ class RegionSearch:
         plan = plan_loops(self.subject, region)
         fits = self._slice_bytes(region, plan.loops) <= self.settings.budget_bytes
         kept, again = self._kept_bytes(region), _repeated_flops(plan.loops)
-        read = _read_bytes(self.subject, region, plan.loops)
-        return Candidate(region, plan, axis, fits, saved, kept, again, read)
+        whole = _read_whole(self.subject, region, plan.loops)
+        read = sum(v.type.nbytes for v in whole if not generated_nodes(v, region))
+        stored = sum(v.type.nbytes for v in whole if nodes_read_again(v, region))
+        return Candidate(region, plan, axis, fits, saved, kept, again, read, stored)
 
     def _kept_bytes(self, region: Region) -> int:
         """Return the bytes of large values that the region still has to store."""
@@ -237,19 +243,15 @@ class RegionSearch:
         return max(totals) / region.length
 
 
-def _read_bytes(subject: Subject, region: Region, loops: list[Loop]) -> int:
-    """Return the bytes of stored values that each step of the loops reads whole.
-
-    Not of what it makes itself.
-    """
-    whole = {
+def _read_whole(subject: Subject, region: Region, loops: list[Loop]) -> set[Value]:
+    """Return the values that each step of the loops takes whole: stored, or made by it."""
+    return {
         value
         for loop in loops
         for node, label in loop.nodes
         for _, value, axis in subject.sliced_operands(node, label)
-        if axis is None and value.node not in region.virtual
+        if axis is None and (value.node not in region.virtual or nodes_read_again(value, region))
     }
-    return sum(value.type.nbytes for value in whole if not generated_nodes(value, region))
 
 
 def largest_bytes(node: Node) -> int:

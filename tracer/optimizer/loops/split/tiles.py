@@ -1,11 +1,11 @@
 """Square tiles instead of thin slices, where the budget or the caches allow only few rows.
 
 A kernel over 10 rows of 200,000 elements may run along the short side, libraries pack the long
-operand again for every 10 rows, and sums over the rows are read and written as often. A slice of
-more rows exceeds the budget, so it is cut again along the other axis. Longer slices, cut the same
-way, also help an axis along which results are merged in every trip, such as the k largest: they
-merge less often. Source: loop tiling, Wolf & Lam, "A data locality optimizing algorithm" (PLDI
-1991).
+operand again for every 10 rows, and sums over the rows are read and written as often. Each slice
+may have to read an array in storage. A slice of more rows exceeds the budget, so it is cut again
+along the other axis. Longer slices, cut the same way, also help an axis along which results are
+merged in every trip, such as the k largest: they merge less often. Source: loop tiling, Wolf & Lam,
+"A data locality optimizing algorithm" (PLDI 1991).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Callable
 from tracer.ir import Graph, registry
 from tracer.optimizer.loops.split.alike import SplitCache
 from tracer.optimizer.loops.split.chunk import SplitSettings, balanced
+from tracer.optimizer.loops.split.generated import nodes_read_again
 from tracer.optimizer.loops.split.grouping import Loop
 from tracer.optimizer.loops.split.region import Region, Subject, is_merged
 from tracer.optimizer.model.liveness import body_extra_bytes
@@ -55,18 +56,14 @@ def tile_rows(
     cut_again : callable
         Splits the body of a loop; returns also the lengths of the axes that were cut.
     """
-    beside = _beside(region, loop)
-    if not settings.by_time or loop.streams or len(loop.nodes) > _MOST_NODES:
+    again, merges = _reads_again(subject, region, loop), is_merged(subject, loop.heads)
+    if loop.streams or len(loop.nodes) > _MOST_NODES or not (settings.by_time or again):
         return rows
-    merges = is_merged(subject, loop.heads)
-    if merges:
-        largest, slower = longest_slice(region, loop, rows, settings.machine), _FASTER
-    elif _is_thin(region, rows, beside, settings.machine) and _adds_only(subject, loop):
-        largest, slower = min(math.isqrt(rows * beside), region.length // 2), _ABOUT
-    else:
+    largest, slower = _aim(subject, region, loop, rows, settings.machine)
+    if largest <= rows:
         return rows
     trips = alike.trips(subject, region, loop, settings.machine)
-    if trips.nbytes(rows) > settings.budget_bytes:
+    if trips.nbytes(rows) > settings.budget_bytes and not again:
         return rows  # It is cut again as it is.
     most = slower * trips.seconds(rows) / rows
     for part in _PARTS:
@@ -76,12 +73,39 @@ def tile_rows(
         tiled, lengths = cut_again(trips.body(wide))
         # Loops after the first may cut the remainder of the other axis, for which thin slices are
         # short; one of the same length cuts this axis again.
-        if not lengths or lengths[0] == wide or (lengths[0] < wide and not merges):
+        if not lengths or lengths[0] == wide or (lengths[0] < wide and not (merges or again)):
             break
         fits = body_extra_bytes(tiled) <= settings.budget_bytes
         if fits and trip_seconds(tiled, settings.machine) / wide <= most:
             return wide
     return rows
+
+
+def _aim(
+    subject: Subject, region: Region, loop: Loop, rows: int, machine: Target
+) -> tuple[int, float]:
+    """Return the slice size to try first, and how many times as long it may take for an element.
+
+    `rows` where there is nothing to try.
+    """
+    beside = _beside(region, loop)
+    square = min(math.isqrt(rows * beside), region.length // 2)
+    if _reads_again(subject, region, loop):
+        return square, math.inf
+    if is_merged(subject, loop.heads):
+        return longest_slice(region, loop, rows, machine), _FASTER
+    if _is_thin(region, rows, beside, machine) and _adds_only(subject, loop):
+        return square, _ABOUT
+    return rows, _ABOUT
+
+
+def _reads_again(subject: Subject, region: Region, loop: Loop) -> bool:
+    """Tell whether each trip reads all of an array in storage: few of them are to do so."""
+    return any(
+        axis is None and nodes_read_again(value, region)
+        for node, label in loop.nodes
+        for _, value, axis in subject.sliced_operands(node, label)
+    )
 
 
 def longest_slice(region: Region, loop: Loop, rows: int, machine: Target) -> int:

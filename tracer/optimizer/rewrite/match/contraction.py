@@ -20,7 +20,7 @@ Euclidean distance rewrite of Artemev et al. 2022 (section 4.1), with the guards
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 import ml_dtypes
@@ -30,6 +30,7 @@ from tracer import ops
 from tracer.ir import Graph, Node, ShapeDtype, Value
 from tracer.ops.helpers import full_like
 from tracer.ops.rules import is_float
+from tracer.ops.storage import READS
 from tracer.optimizer.passes import PassLog
 from tracer.optimizer.rewrite.match.coincidence import Pairs, coincident_axes, is_same_place
 from tracer.optimizer.rewrite.match.einsum import contract, expand, sum_over
@@ -52,13 +53,13 @@ _FEW_FEATURES = "weights may leave small differences only, and few features are 
 def match_contractions(graph: Graph, log: PassLog) -> Graph:
     """Replace sums of broadcast products by contractions, where that makes tensors smaller."""
     matches: dict[Node, Replacement] = {}
-    smallest = current_target().sizes.match_elements
+    smallest, in_storage = current_target().sizes.match_elements, _read_from_storage(graph)
     for node in graph.nodes:
         if node.op is not ops.reduce_add or node.operands[0].type.size < smallest:
             continue
         subject = f"{node.name} of {node.operands[0].type}"
         try:
-            polynomial = _read(node)
+            polynomial = _read(node, in_storage)
         except NoPolynomial as reason:
             log.refuse(subject, str(reason), node.source)
             continue
@@ -73,11 +74,20 @@ def match_contractions(graph: Graph, log: PassLog) -> Graph:
     return replace_nodes(graph, matches)
 
 
-def _read(node: Node) -> Polynomial:
+def _read_from_storage(graph: Graph) -> Set[Value]:
+    """Return the values that depend on what is in storage, of the graph's own nodes."""
+    found: set[Value] = set()
+    for node in graph.nodes:
+        if node.op in READS or not found.isdisjoint(node.operands):
+            found.update(node.results)
+    return found
+
+
+def _read(node: Node, in_storage: Set[Value]) -> Polynomial:
     (operand,) = node.operands
     if not is_float(operand.dtype):
         raise NoPolynomial(f"{operand.dtype} is not a real floating type")
-    polynomial = read_polynomial(operand)
+    polynomial = read_polynomial(operand, in_storage)
     if not polynomial:
         raise NoPolynomial("it is zero")
     long = {axis for axis, size in enumerate(operand.type.shape) if size > 1}
@@ -189,9 +199,11 @@ def _centre(
     count = math.prod(shape[axis] for axis in centre.axes if axis not in centre.shared)
     mean = ops.divide(total, full_like(total, count))
     axes = tuple(axis for axis in centre.axes if axis in centre.shared)
-    distances = ops.abs(ops.subtract(value, expand(mean, axes, value.type, centre.axes)))
     private = tuple(i for i, axis in enumerate(centre.axes) if axis not in centre.shared)
-    point = _on_grid(mean, ops.reduce_maximum(distances, axes=private))
+    # The largest distance from the mean, by extremes: one pass over the value has all three.
+    above = ops.subtract(ops.reduce_maximum(value, axes=private), mean)
+    below = ops.subtract(mean, ops.reduce_minimum(value, axes=private))
+    point = _on_grid(mean, ops.maximum(above, below))
     # A centre that is not finite would spoil every row; no shift at all is always allowed.
     return ops.select(ops.is_finite(point), point, full_like(point, 0)), axes
 

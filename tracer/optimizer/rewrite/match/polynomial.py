@@ -7,7 +7,7 @@ broadcast tensor. Squared distances in every spelling, and their gradients, are 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass, replace
 
 from tracer import ops
@@ -57,15 +57,22 @@ class Monomial:
 
 
 Polynomial = tuple[Monomial, ...]
-Read = Callable[[Value], Polynomial]
 
 
 class NoPolynomial(Exception):
     """The expression is not a small polynomial in broadcast operands; the text says why."""
 
 
-def read_polynomial(value: Value) -> Polynomial:
+def read_polynomial(value: Value, in_storage: Container[Value] = ()) -> Polynomial:
     """Return the polynomial that an expression computes.
+
+    Parameters
+    ----------
+    value : Value
+        The expression.
+    in_storage : container of Value
+        What is read from storage. No pass over it is made for a centre where the other side of a
+        difference has one too.
 
     Raises
     ------
@@ -73,13 +80,14 @@ def read_polynomial(value: Value) -> Polynomial:
         A factor is as large as the expression, the op is not arithmetic, or the expansion has
         too many terms.
     """
-    return _Reader().read(value)
+    return _Reader(in_storage).read(value)
 
 
 class _Reader:
     """Reads one expression; a value that is used twice is read once."""
 
-    def __init__(self) -> None:
+    def __init__(self, in_storage: Container[Value]) -> None:
+        self.in_storage = in_storage
         self.known: dict[Value, Polynomial] = {}
         self.depth = 0
 
@@ -100,7 +108,7 @@ class _Reader:
         reader = _READERS.get(node.op) if node.op is not None else None
         if reader is None:
             raise NoPolynomial(f"{node.name} is as large as the sum and is no polynomial")
-        result = reader(node, self.read)
+        result = reader(node, self)
         if len(result) > MAXIMUM_MONOMIALS:
             raise NoPolynomial(f"it expands into more than {MAXIMUM_MONOMIALS} terms")
         if any(len(monomial.leaves) > MAXIMUM_DEGREE for monomial in result):
@@ -125,22 +133,25 @@ def _long_axes(broadcast: Node) -> tuple[int, ...]:
     return tuple(dimension for dimension, size in pairs if size > 1)
 
 
-def _sum(node: Node, read: Read) -> Polynomial:
-    left, right = map(read, node.operands)
-    left, right = _centred(left, right, is_sum=True) or (left, right)
+def _sum(node: Node, reader: _Reader) -> Polynomial:
+    left, right = map(reader.read, node.operands)
+    left, right = _centred(left, right, reader.in_storage, is_sum=True) or (left, right)
     return collect((*left, *right))
 
 
-def _difference(node: Node, read: Read) -> Polynomial:
-    left, right = map(read, node.operands)
-    left, right = _centred(left, right, is_sum=False) or (left, right)
+def _difference(node: Node, reader: _Reader) -> Polynomial:
+    left, right = map(reader.read, node.operands)
+    left, right = _centred(left, right, reader.in_storage, is_sum=False) or (left, right)
     return collect((*left, *_scaled(right, -1.0)))
 
 
 def _centred(
-    left: Polynomial, right: Polynomial, *, is_sum: bool
+    left: Polynomial, right: Polynomial, in_storage: Container[Value], *, is_sum: bool
 ) -> tuple[Polynomial, Polynomial] | None:
-    """Move both sides by the centre of one when each is one plain leaf."""
+    """Move both sides by the centre of one when each is one plain leaf.
+
+    It is the second, unless that would be read from storage once more for it and the first not.
+    """
     plain = [
         p[0].leaves[0]
         for p in (left, right)
@@ -149,27 +160,29 @@ def _centred(
     if len(plain) != 2 or any(leaf.reciprocal or leaf.centre for leaf in plain):
         return None
     shared = tuple(sorted(set(plain[0].axes) & set(plain[1].axes)))
-    centre = Centre(plain[1].value, plain[1].axes, shared)
-    centres = (replace(centre, is_added=is_sum), centre)
+    own = int(plain[1].value not in in_storage or plain[0].value in in_storage)
+    centre = Centre(plain[own].value, plain[own].axes, shared)
+    centres = [replace(centre, is_added=is_sum), replace(centre, is_added=is_sum)]
+    centres[own] = centre
     x, y = (
         (Monomial(1.0, (replace(leaf, centre=c),)),) for leaf, c in zip(plain, centres, strict=True)
     )
     return x, y
 
 
-def _negated(node: Node, read: Read) -> Polynomial:
-    return _scaled(read(node.operands[0]), -1.0)
+def _negated(node: Node, reader: _Reader) -> Polynomial:
+    return _scaled(reader.read(node.operands[0]), -1.0)
 
 
-def _product(node: Node, read: Read) -> Polynomial:
+def _product(node: Node, reader: _Reader) -> Polynomial:
     left, right = node.operands
     if left is right and left.node.op is ops.abs:
         left = right = left.node.operands[0]
-    return _multiplied(read(left), read(right))
+    return _multiplied(reader.read(left), reader.read(right))
 
 
-def _quotient(node: Node, read: Read) -> Polynomial:
-    above, below = map(read, node.operands)
+def _quotient(node: Node, reader: _Reader) -> Polynomial:
+    above, below = map(reader.read, node.operands)
     if len(below) != 1 or below[0].coefficient == 0:
         raise NoPolynomial("it divides by a sum")
     (monomial,) = below
@@ -177,19 +190,19 @@ def _quotient(node: Node, read: Read) -> Polynomial:
     return _multiplied(above, (Monomial(1.0 / monomial.coefficient, flipped),))
 
 
-def _power(node: Node, read: Read) -> Polynomial:
+def _power(node: Node, reader: _Reader) -> Polynomial:
     base, exponent = node.operands
     if base.node.op is ops.abs:
         base = base.node.operands[0]
-    number = read(exponent)
+    number = reader.read(exponent)
     # Exactly 2: any other power is another function (0.5 has no expansion, 2.0000001 no square).
     if len(number) != 1 or number[0].leaves or number[0].coefficient != 2.0:
         raise NoPolynomial("its exponent is not exactly 2")
-    factor = read(base)
+    factor = reader.read(base)
     return _multiplied(factor, factor)
 
 
-_READERS: dict[Op, Callable[[Node, Read], Polynomial]] = {
+_READERS: dict[Op, Callable[[Node, _Reader], Polynomial]] = {
     ops.add: _sum,
     ops.subtract: _difference,
     ops.negate: _negated,

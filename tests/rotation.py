@@ -1,0 +1,63 @@
+"""A third of the cases of long lists, so that the CI keeps its 40 minutes; the next a day later.
+
+`--third today` takes every third case of each test that is compiled, starts processes or needs
+PyTorch and has at least `LONG` cases; which ones, the day says. `--third 0` to `--third 2` are
+those of such a day; without the option all cases run, and so they do in `make sweep`. Tests that a
+part of is marked `sweep` are short already.
+"""
+
+from __future__ import annotations
+
+import collections
+import datetime
+import os
+
+import pytest
+
+LONG = PARTS = 3
+_CHOSEN = "TRACER_TESTS_THIRD"
+"""Tells the workers, which could begin after midnight."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option."""
+    parser.addoption("--third", choices=("today", *map(str, range(PARTS))), help=__doc__)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose the third, once for all workers."""
+    third = config.getoption("--third")
+    if third is not None and not hasattr(config, "workerinput"):
+        today = str(datetime.date.today().toordinal() % PARTS)
+        os.environ[_CHOSEN] = today if third == "today" else third
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """Say how to run the same again."""
+    if config.getoption("--third") is None:
+        return None
+    return f"a third of the long lists of cases: --third {os.environ[_CHOSEN]}"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the others."""
+    if config.getoption("--third") is None:
+        return
+    third = int(os.environ[_CHOSEN])
+    cases: dict[str, list[pytest.Item]] = collections.defaultdict(list)
+    for item in items:
+        if hasattr(item, "callspec") and _is_slow(item):
+            cases[item.nodeid.split("[")[0]].append(item)
+    left_out = {
+        item
+        for found in cases.values()
+        if len(found) >= LONG and not any(item.get_closest_marker("sweep") for item in found)
+        for i, item in enumerate(found)
+        if i % PARTS != third
+    }
+    config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+    items[:] = [item for item in items if item not in left_out]
+
+
+def _is_slow(item: pytest.Item) -> bool:
+    return any(item.get_closest_marker(name) is not None for name in ("xla", "process", "torch"))
