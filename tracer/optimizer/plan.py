@@ -39,6 +39,14 @@ class TimelineEntry:
     live_bytes: int
 
 
+def _not_searched() -> int:
+    """Refuse to search in a plan that came from a pickle."""
+    raise ArgumentError(
+        "this plan came from a pickle, and minimum_bytes had not been searched for before",
+        mend="ask for plan.minimum_bytes before it is pickled, or plan again",
+    )
+
+
 @dataclass(frozen=True)
 class Plan:
     """What `compile` will run, and the memory it takes.
@@ -103,6 +111,24 @@ class Plan:
     find_live_ranges: Callable[[], tuple[LiveRanges, LiveRanges]] = field(
         default=_no_live_ranges, repr=False, compare=False
     )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle what is known, without the programs: `minimum_bytes` only if it was asked for."""
+        known = {"aliases": self.aliases, "live_ranges": self.live_ranges}
+        state = {name: vars(self)[name] for name in vars(self) if not name.startswith("find_")}
+        return {**state, **known, "find_minimum": _not_searched}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take what was known."""
+        vars(self).update(state)
+
+    def __copy__(self) -> Plan:
+        """Return the same object: nothing changes it."""
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Plan:
+        """Return the same object: nothing changes it."""
+        return self
 
     @cached_property
     def minimum_bytes(self) -> int:

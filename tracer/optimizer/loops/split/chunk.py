@@ -92,9 +92,9 @@ def choose_chunk(
 
 
 def _page_of_rows(region: Region, loop: Loop) -> int:
-    """Return how many steps read a page of each array in storage that a loop reads in slices."""
+    """Return how many steps read a page of what a loop reads in slices, where that is largest."""
     reads = [node.types[0].nbytes for node, _ in loop.nodes if node.op is ops.read_stored]
-    return -(-storage.PAGE * region.length // max(1, min(reads))) if reads else 1
+    return -(-storage.PAGE * region.length // max(1, max(reads))) if reads else 1
 
 
 def _within_budget(

@@ -9,6 +9,8 @@ may round differently in their last digit; so not where any are tested for equal
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tracer.ir import Node, Value
 from tracer.ops import constant
 from tracer.ops.rules import is_inexact
@@ -26,8 +28,8 @@ def generated_nodes(value: Value, region: Region) -> tuple[Node, ...]:
     """Return the nodes that make a large value from small ones, operands first.
 
     Empty where it is small, is part of the region, or has floats, other large values or a long
-    computation behind it. What is part of a region may never be stored for a body to read. Of
-    these only the last forbids to compute it from what is in storage.
+    computation behind it. What is part of a region may never be stored for a body to read. What is
+    computed from arrays in storage may be of the region, and may have floats.
     """
     if value.type.nbytes <= _SMALL_BYTES:
         return ()
@@ -37,15 +39,32 @@ def generated_nodes(value: Value, region: Region) -> tuple[Node, ...]:
 def nodes_read_again(value: Value, region: Region) -> tuple[Node, ...]:
     """Return the nodes that make a value from arrays in storage, if bodies are to read them again.
 
-    Operands first. Empty for other values.
+    Operands first. Empty for other values, for those that are stored anyway, and for those that
+    need what is not stored.
     """
     if not region.reads_again(value.node):
         return ()
+    if value not in region.read_again:
+        region.read_again[value] = _find_read_again(value, region)
+    return region.read_again[value]
+
+
+def _find_read_again(value: Value, region: Region) -> tuple[Node, ...]:
     most = _most_read(value)
     found, refusal = nodes_again(value, lambda type: type.nbytes > most)
-    if refusal is not None or all(node.op not in READS for node in found):
+    if refusal is not None or len(found) > _MOST_NODES or not region.heads.keys().isdisjoint(found):
+        return ()
+    if all(node.op not in READS for node in found):
+        return ()
+    if any(leaf.node in region.virtual and leaf.node not in region.heads for leaf in leaves(found)):
         return ()
     return _in_order(value.node, found)
+
+
+def leaves(nodes: Iterable[Node]) -> dict[Value, None]:
+    """Return what some nodes read that is not of them."""
+    made = set(nodes)
+    return {value: None for node in made for value in node.operands if value.node not in made}
 
 
 def _most_read(value: Value) -> int:

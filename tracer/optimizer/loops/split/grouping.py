@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 
 from tracer.ir import Label, Node
+from tracer.optimizer.loops.split.generated import leaves, nodes_read_again
 from tracer.optimizer.loops.split.levels import Levels, Stream
 from tracer.optimizer.loops.split.region import Region, Subject, order_of
 from tracer.optimizer.loops.split.streaming import find_stream
@@ -157,7 +158,10 @@ def _collect(
             continue
         needed[node].add(label)
         for _, value, axis in subject.sliced_operands(node, label):
-            if axis is None or levels.is_read(value.node, level):
+            again = nodes_read_again(value, levels.region) if axis is None else ()
+            if again:
+                read.update(leaf.node for leaf in leaves(again))
+            elif axis is None or levels.is_read(value.node, level):
                 read.add(value.node)
             else:
                 wanted = subject.rule(value.node).results[value.index][axis]

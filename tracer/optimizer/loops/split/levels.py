@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tracer.ir import Label, Node, Value, keeps_order
-from tracer.optimizer.loops.split.generated import nodes_read_again
+from tracer.optimizer.loops.split.generated import leaves, nodes_read_again
 from tracer.optimizer.loops.split.region import Region, Subject
 from tracer.optimizer.loops.split.response import Reference, Term
 
@@ -130,9 +130,10 @@ class Levels:
         return self.done.get(value.node, 0)
 
     def _whole_level(self, value: Value) -> int:
-        if self.is_never_stored(value.node) and not nodes_read_again(value, self.region):
-            return _NEVER
-        return self._done(value)
+        if not self.is_never_stored(value.node):
+            return self._done(value)
+        nodes = nodes_read_again(value, self.region)
+        return max(map(self._done, leaves(nodes)), default=0) if nodes else _NEVER
 
     def slice_level(self, value: Value, axis: int, depth: int = 0) -> int:
         """Return the level at which the slice of a value along an axis is available."""

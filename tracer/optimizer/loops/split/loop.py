@@ -23,7 +23,7 @@ from tracer.optimizer.loops.split.carry import (
     slice_starts,
     state_types,
 )
-from tracer.optimizer.loops.split.generated import generated_nodes
+from tracer.optimizer.loops.split.generated import generated_nodes, nodes_read_again
 from tracer.optimizer.loops.split.grouping import Loop
 from tracer.optimizer.loops.split.region import Region, Subject, merge_of
 from tracer.optimizer.loops.split.rescale import reference_value, rescaled
@@ -239,7 +239,8 @@ def emit_loop(
         first = 0 if loop.is_backward else trips * chunk
         start = ops.constant(value=np.array(first, _index_dtype(emitter.region.extent)))
         start, carries = behind(start, carries)
-        carries = emitter.emit(builder, start, remainder, outer, carries)
+        again = _reading_again(builder, emitter.region, outer)
+        carries = emitter.emit(builder, start, remainder, again, carries)
         reads.update(emitter.reads)
     combiners, pieces = emitter.combiners, frozenset(reads)
     return carries, Emitted(loop, body, trips, chunk, remainder, combiners, pieces)
@@ -344,6 +345,22 @@ def _copy_generated(
         if node.results[0] not in known:
             results = body.copy(node, tuple(map(outer, node.operands)))
             known.update(zip(node.results, results, strict=True))
+
+
+def _reading_again(builder: Builder, region: Region, outer: Resolve) -> Resolve:
+    """Return what gives values to the remainder: those that bodies read again are nowhere else."""
+    known: dict[Value, Value] = {}
+
+    def found(value: Value) -> Value:
+        if value in known:
+            return known[value]
+        nodes = nodes_read_again(value, region)
+        if not nodes:
+            return outer(value)
+        _copy_generated(builder, nodes, known, found)
+        return known[value]
+
+    return found
 
 
 def _build_condition(body: Graph, trips: int) -> Graph:
