@@ -245,8 +245,14 @@ class FloatLimits:
         self.dtype = dtype
 
     def __getattr__(self, name: str) -> Any:
+        if name == "_limits":  # asked for by `copy` before there are any
+            raise AttributeError(name)
         value = getattr(self._limits, name)
         return value if isinstance(value, int) else float(value)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as the dtype."""
+        return FloatLimits, (self.dtype,)
 
     def __repr__(self) -> str:
         return (

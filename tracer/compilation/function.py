@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 import threading
 import types
 from collections.abc import Callable, Sequence
@@ -77,6 +78,27 @@ class CompiledFunction:
         with self._lock:
             self._programs.clear()
             self._flat_programs.clear()
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        """Pickle as the function and the options: where it is unpickled it is compiled again.
+
+        What a decorator made is pickled by its name, as functions are.
+        """
+        module, name = getattr(self, "__module__", None), getattr(self, "__qualname__", "")
+        found: Any = None
+        try:
+            found = functools.reduce(getattr, name.split("."), sys.modules[str(module)])
+        except (AttributeError, KeyError):
+            pass  # A function of a function has no name that others find.
+        return name if found is self else (type(self), (self._function, self._options))
+
+    def __copy__(self) -> CompiledFunction:
+        """Return the same object, as copies of functions are."""
+        return self
+
+    def __deepcopy__(self, memo: Any) -> CompiledFunction:
+        """Return the same object, as copies of functions are."""
+        return self
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         """Bind to an instance, so that a method can be compiled like a function."""

@@ -46,6 +46,10 @@ class StoringFunction:
                 "of its own",
             )
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as the function and the paths."""
+        return type(self._made).into, (self._made, *self._paths)
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run, and return the results: those with a path as `StoredArray`, once all are complete.
 

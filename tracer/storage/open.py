@@ -58,9 +58,10 @@ def open(  # noqa: A001 - as files are
     if isinstance(source, StoredArray):
         return source
     if isinstance(source, str) and "://" in source:
-        return StoredArray(_of_url(source, dataset))
+        return StoredArray(_of_url(source, dataset), (open, source, dataset))
     if isinstance(source, str | os.PathLike):
-        return StoredArray(_of_path(Path(source), dataset))
+        path = Path(source)
+        return StoredArray(_of_path(path, dataset), (open, path.absolute(), dataset))
     if isinstance(source, np.memmap):
         return StoredArray(_of_memmap(source))
     if all(hasattr(source, name) for name in ("shape", "dtype", "__getitem__")):

@@ -30,14 +30,33 @@ class StoredArray(storage.InStorage):
     dtype : numpy.dtype
     """
 
-    def __init__(self, source: Source) -> None:
-        self._source = source
+    def __init__(self, source: Source, origin: tuple[Any, ...] | None = None) -> None:
+        """`origin`: a function, and what it is to be called with to open the same again."""
+        self._source, self._origin = source, origin
         self.shape, self.dtype = source.shape, as_dtype(source.dtype)
         self.number = storage.register(self)
         self.meters: list[Meter] = []
         """Of the calls that read it now."""
         self._lock = threading.Lock()
         self._readers: WeakKeyDictionary[storage.Reader, list[Progress]] = WeakKeyDictionary()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as the path: it is opened again where it is unpickled."""
+        if self._origin is None:
+            raise ArgumentError(
+                f"{self!r} was opened as an object, which only this process has",
+                mend="open it by its path, or pickle what it was opened from",
+            )
+        opened, *arguments = self._origin
+        return opened, tuple(arguments)
+
+    def __copy__(self) -> StoredArray:
+        """Return the same object: nothing changes it."""
+        return self
+
+    def __deepcopy__(self, memo: Any) -> StoredArray:
+        """Return the same object: nothing changes it."""
+        return self
 
     @property
     def type(self) -> ShapeDtype:

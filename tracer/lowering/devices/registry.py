@@ -15,6 +15,7 @@ from tracer.lowering.devices import plugins
 from tracer.lowering.devices.absent import absent_devices
 from tracer.lowering.devices.clients import PLATFORMS
 from tracer.lowering.devices.device import Device
+from tracer.lowering.devices.forks import FORKS
 from tracer.lowering.shims import OneDevice
 from tracer.target import ACCELERATORS, Target
 
@@ -51,6 +52,7 @@ class _DeviceRegistry:
                 f"looked for {rules.sought}, found none", mend="run on a machine that has one"
             )
             return ()
+        FORKS.watch()
         try:
             raws = rules.make_client().devices()
         except (DeviceError, RuntimeError) as error:

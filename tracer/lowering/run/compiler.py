@@ -11,6 +11,7 @@ from tracer.ir import Graph
 from tracer.lowering import shims
 from tracer.lowering.cpu.large_values import kernel_options
 from tracer.lowering.devices.device import Device
+from tracer.lowering.devices.forks import FORKS, absent_threads
 from tracer.lowering.devices.placement import Placement, chosen_outputs
 from tracer.lowering.devices.registry import find_device
 from tracer.lowering.emit.context import HostCall
@@ -152,6 +153,8 @@ def _compile(
     aliases: _Aliases,
     overrides: dict[str, Any],
 ) -> Executable:
+    if FORKS.is_child:
+        raise absent_threads()
     require_host_calls(graph, device, placement)
     host_calls: list[HostCall] = []
     module = lower_graph(graph, device.platform, dict(aliases), placement, host_calls)

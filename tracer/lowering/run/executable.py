@@ -18,6 +18,7 @@ from tracer.lowering.cpu.allocator import LARGE_BYTES, NEW_PAGES_BYTES, Needs, h
 from tracer.lowering.cpu.library_threads import one_thread, wants_one_thread
 from tracer.lowering.devices.agreement import meet
 from tracer.lowering.devices.device import Device
+from tracer.lowering.devices.forks import FORKS, absent_threads
 from tracer.lowering.devices.placement import Placement
 from tracer.lowering.emit.context import HostCall
 from tracer.lowering.memory.copies import ArrayCopy, aliases_of, copies_of
@@ -140,8 +141,12 @@ class Executable:
             XLA failed, for one because the device is out of memory.
         BaseException
             What a Python function raised that the program calls.
+        DeviceError
+            The process was forked after XLA had started.
         """
         given: Sequence[Buffer] = buffers
+        if FORKS.is_child:
+            raise absent_threads()
         if self.donate:
             if self._unguarded:
                 self._check_twice(buffers)

@@ -12,6 +12,7 @@ from tracer.errors import DeviceError, DonatedArrayError, DTypeError
 from tracer.ir.types import SUPPORTED_DTYPES, as_dtype
 from tracer.lowering import shims
 from tracer.lowering.devices.device import Device
+from tracer.lowering.devices.forks import FORKS, absent_threads
 from tracer.lowering.devices.registry import default_device, find_device
 from tracer.lowering.run.budget import ASKED
 from tracer.lowering.run.failures import absent, execution_failure
@@ -43,13 +44,15 @@ def to_device(array: np.ndarray[Any, Any], device: Device | None = None) -> Buff
     DTypeError
         No supported dtype.
     DeviceError
-        The device is not here, or another process'.
+        The device is not here, or another process'; or this one was forked after XLA had started.
     ExecutionError
         The device is out of memory.
     """
     if array.dtype not in SUPPORTED_DTYPES:
         # Big-endian arrays would be taken as they are, without an error and with wrong numbers.
         array = array.astype(as_dtype(array.dtype))
+    if FORKS.is_child:
+        raise absent_threads()
     place = default_device() if device is None else device
     if not place.is_local:
         raise absent(place)
