@@ -55,6 +55,7 @@ HEADER = (
 
 
 STORED = "normalised, stored"
+"""The program whose result goes to storage."""
 OTHERS = [name for name in SIDES if name != "NumPy"]
 
 
@@ -117,7 +118,7 @@ def run(name: str, side: str, path: Path, limit: str, queries: int) -> dict[str,
 
 def _compare(name: str, found: Any, few: Any, q: Any) -> None:
     """Check that a program of another computes what ours does."""
-    if name == OPTIMISED or name.endswith(STORED):
+    if name == OPTIMISED or name == STORED:
         return
     pick = COMPARED.get(name, lambda result: result)
     wanted = pick(tracer.compile(OURS[name], memory_limit="1GB")(np.array(few), q))
@@ -129,7 +130,7 @@ def _compare(name: str, found: Any, few: Any, q: Any) -> None:
 def _computing(name: str, path: Path, q: Any, limit: str) -> dict[str, Any]:
     """Return what our program takes with the points in memory, and its result too."""
     x = tnp.asarray(np.load(path))
-    results = 2 if name.endswith(STORED) else 1
+    results = 2 if name == STORED else 1
     compiled = tracer.compile(
         _program(name), memory_limit=parse_bytes(limit) + results * int(x.nbytes)
     )
@@ -151,7 +152,7 @@ def _called(name: str, compiled: Callable[[Any], Any], q: Any) -> Any:
 def _ours(name: str, path: Path, q: Any, limit: str) -> dict[str, Any]:
     x, out = tracer.open(path), Path("out.tracer.npy")
     compiled = tracer.compile(_program(name), memory_limit=limit)
-    called: Any = compiled.into(out) if name.endswith(STORED) else compiled
+    called: Any = compiled.into(out) if name == STORED else compiled
     calls = 0
 
     if name.endswith("both stored"):
@@ -257,7 +258,7 @@ def main(arguments: list[str] | None = None) -> None:
         for name in (*OURS, OPTIMISED):
             if options.only is not None and options.only not in name:
                 continue
-            if name.endswith(STORED) and shutil.disk_usage(folder).free < 1.1 * path.stat().st_size:
+            if name == STORED and shutil.disk_usage(folder).free < 1.1 * path.stat().st_size:
                 print(f"{name} is left out: the disk has no room for the result")
                 continue
             progress.say(name)

@@ -1,8 +1,7 @@
 """Programs of an array in a file: ours, NumPy's and JAX's in blocks by hand, dask's and cubed's.
 
 `x` are float32 points with 32 features, `q` others, 100 unless asked otherwise: in memory, or in
-another file where the name says so. A side that is missing has no
-short way to write the program.
+another file where the name says so. A side that is missing has no short way to write the program.
 """
 
 from __future__ import annotations
@@ -78,6 +77,10 @@ def _bound(parameters: Any, x: Any) -> Any:
     return (logdet + len(x) * np.log(NOISE) + fit + spare) / (2 * len(x))
 
 
+def _kernel_product(x: Any, q: Any) -> Any:
+    return tnp.exp(-((q[:, None] - x[None]) ** 2).sum(-1) / 64) @ x[:, 0]
+
+
 @cache
 def _batches(rows: int) -> Any:
     """Return the rows of random batches."""
@@ -100,10 +103,8 @@ OURS: dict[str, Program] = {
     "principal components": _components,
     "randomised SVD": _singular_values,
     "10 nearest": lambda x, q: tracer.lax.top_k(-((q[:, None] - x[None]) ** 2).sum(-1), NEAREST),
-    "kernel product": lambda x, q: tnp.exp(-((q[:, None] - x[None]) ** 2).sum(-1) / 64) @ x[:, 0],
-    "kernel product, both stored": (
-        lambda x, q: tnp.exp(-((q[:, None] - x[None]) ** 2).sum(-1) / 64) @ x[:, 0]
-    ),
+    "kernel product": _kernel_product,
+    "kernel product, both stored": _kernel_product,
     "k-means, 3 steps": lambda x, q: _k_means(x, q[:CENTRES]),
     "logistic gradient": lambda x, q: tracer.value_and_grad(_loss)(q[0], x),
     "100 random batches": _descent,

@@ -17,7 +17,7 @@ def meets_itself(graph: Graph, node: Node, generator: Generator) -> bool:
 
     Within one run of a body both sides of a test see the same value, however it was computed.
     """
-    before = _dependent(graph.nodes, {v for inner in generator.nodes for v in inner.results})
+    before = dependent(graph.nodes, {v for inner in generator.nodes for v in inner.results})
     given = {i for i, v in enumerate(node.operands) if v in before and i not in generator.sunk}
     if not given and not any(leaf in before for leaf in generator.leaves):
         return False
@@ -39,7 +39,8 @@ def tests_equality(body: Graph) -> bool:
     )
 
 
-def _dependent(nodes: Iterable[Node], roots: Collection[Value]) -> set[Value]:
+def dependent(nodes: Iterable[Node], roots: Collection[Value]) -> set[Value]:
+    """Return some values and those computed from them, of nodes in their order."""
     reached = set(roots)
     for node in nodes:
         if any(value in reached for value in node.operands):
@@ -47,4 +48,4 @@ def _dependent(nodes: Iterable[Node], roots: Collection[Value]) -> set[Value]:
     return reached
 
 
-__all__ = ["meets_itself", "tests_equality", "tests_floats"]
+__all__ = ["dependent", "meets_itself", "tests_equality", "tests_floats"]

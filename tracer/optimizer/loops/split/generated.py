@@ -44,9 +44,9 @@ def nodes_read_again(value: Value, region: Region) -> tuple[Node, ...]:
     """
     if not region.reads_again(value.node):
         return ()
-    if value not in region.read_again:
-        region.read_again[value] = _find_read_again(value, region)
-    return region.read_again[value]
+    if value not in region.found_again:
+        region.found_again[value] = _find_read_again(value, region)
+    return region.found_again[value]
 
 
 def _find_read_again(value: Value, region: Region) -> tuple[Node, ...]:

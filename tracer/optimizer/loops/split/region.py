@@ -176,7 +176,7 @@ class Region:
         Nodes that had to be stored, and the use that asks for it.
     reads_again : callable
         Tells whether bodies compute a node's results from arrays in storage, if they can be.
-    read_again : dict of Value to tuple of Node
+    found_again : dict of Value to tuple of Node
         What `generated.nodes_read_again` found for the grown region.
     """
 
@@ -186,7 +186,7 @@ class Region:
     heads: dict[Node, Label] = field(default_factory=dict)
     kept: dict[Node, Conflict] = field(default_factory=dict)
     reads_again: LargeTest = lambda node: False
-    read_again: dict[Value, tuple[Node, ...]] = field(default_factory=dict)
+    found_again: dict[Value, tuple[Node, ...]] = field(default_factory=dict)
 
     def saved_bytes(self, stored: Collection[Node]) -> int:
         """Bytes that no longer need storage, of the nodes that XLA would store."""

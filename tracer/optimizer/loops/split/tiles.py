@@ -59,7 +59,7 @@ def tile_rows(
     again, merges = _reads_again(subject, region, loop), is_merged(subject, loop.heads)
     if loop.streams or len(loop.nodes) > _MOST_NODES or not (settings.by_time or again):
         return rows
-    largest, slower = _aim(subject, region, loop, rows, settings.machine)
+    largest, slower = _aim(subject, region, loop, rows, settings.machine, again, merges)
     if largest <= rows:
         return rows
     trips = alike.trips(subject, region, loop, settings.machine)
@@ -82,7 +82,13 @@ def tile_rows(
 
 
 def _aim(
-    subject: Subject, region: Region, loop: Loop, rows: int, machine: Target
+    subject: Subject,
+    region: Region,
+    loop: Loop,
+    rows: int,
+    machine: Target,
+    again: bool,
+    merges: bool,
 ) -> tuple[int, float]:
     """Return the slice size to try first, and how many times as long it may take for an element.
 
@@ -90,9 +96,9 @@ def _aim(
     """
     beside = _beside(region, loop)
     square = min(math.isqrt(rows * beside), region.length // 2)
-    if _reads_again(subject, region, loop):
+    if again:
         return square, math.inf
-    if is_merged(subject, loop.heads):
+    if merges:
         return longest_slice(region, loop, rows, machine), _FASTER
     if _is_thin(region, rows, beside, machine) and _adds_only(subject, loop):
         return square, _ABOUT

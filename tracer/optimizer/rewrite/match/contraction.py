@@ -30,6 +30,7 @@ from tracer import ops
 from tracer.ir import Graph, Node, ShapeDtype, Value
 from tracer.ops.helpers import full_like
 from tracer.ops.rules import is_float
+from tracer.ops.sink_guard import dependent
 from tracer.ops.storage import READS
 from tracer.optimizer.passes import PassLog
 from tracer.optimizer.rewrite.match.coincidence import Pairs, coincident_axes, is_same_place
@@ -76,11 +77,8 @@ def match_contractions(graph: Graph, log: PassLog) -> Graph:
 
 def _read_from_storage(graph: Graph) -> Set[Value]:
     """Return the values that depend on what is in storage, of the graph's own nodes."""
-    found: set[Value] = set()
-    for node in graph.nodes:
-        if node.op in READS or not found.isdisjoint(node.operands):
-            found.update(node.results)
-    return found
+    read = [value for node in graph.nodes if node.op in READS for value in node.results]
+    return dependent(graph.nodes, read) if read else set()
 
 
 def _read(node: Node, in_storage: Set[Value]) -> Polynomial:

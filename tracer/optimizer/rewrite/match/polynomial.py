@@ -162,8 +162,8 @@ def _centred(
     shared = tuple(sorted(set(plain[0].axes) & set(plain[1].axes)))
     own = int(plain[1].value not in in_storage or plain[0].value in in_storage)
     centre = Centre(plain[own].value, plain[own].axes, shared)
-    centres = [replace(centre, is_added=is_sum), replace(centre, is_added=is_sum)]
-    centres[own] = centre
+    other = replace(centre, is_added=is_sum)
+    centres = (other, centre) if own else (centre, other)
     x, y = (
         (Monomial(1.0, (replace(leaf, centre=c),)),) for leaf, c in zip(plain, centres, strict=True)
     )
