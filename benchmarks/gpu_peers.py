@@ -1,17 +1,21 @@
-"""Four programs on a GPU beside jax.jit and torch, in one process, in turns.
+"""Programs on a GPU beside jax.jit, torch and KeOps, in one process, in turns.
 
     XLA_PYTHON_CLIENT_PREALLOCATE=false python -m benchmarks.gpu_peers
 
-Needs a GPU, jax and torch with CUDA. JAX runs with its default precision of products, which is TF32
-on GPUs, and with "highest", which is that of ours and of torch as set here.
+Needs a GPU, jax and torch with CUDA; KeOps where it is installed. JAX runs with its default
+precision of products, which is TF32 on GPUs, and with "highest", which is that of ours and of torch
+as set here. The memory of ours and of jax is XLA's count of the program, arguments included; that
+of torch is its allocator's peak.
 """
 
 from __future__ import annotations
 
+import argparse
 import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,117 +25,229 @@ import tracer.numpy as tnp
 from examples.display import print_table
 from tracer.units import format_bytes
 
-_LIMIT = "256MB"
-_TURNS = 5
+_TURNS = 7
 _PLACE = "gpu:0"
+Function = Callable[..., Any]
 
 
 @dataclass(frozen=True)
 class Program:
-    """One function, written for each of the three packages."""
+    """One function, written for each of the packages, with the arguments to differentiate."""
 
     name: str
     shapes: tuple[tuple[int, ...], ...]
-    write: Callable[[Any, Callable[..., Any]], Callable[..., Any]]
+    write: Callable[[Any], Function]
+    limit: str = "256MB"
+    argnums: tuple[int, ...] | None = None
 
 
-def _kernel_product(exp: Any, _: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda x, y, v: exp(-0.5 * ((x[:, None, :] - y[None, :, :]) ** 2).sum(-1)) @ v
+def _kernel_product(xp: Any) -> Function:
+    return lambda x, y, v: xp.exp(-0.5 * ((x[:, None, :] - y[None, :, :]) ** 2).sum(-1)) @ v
 
 
-def _attention(_: Any, softmax: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda q, k, v: softmax(q @ k.swapaxes(-1, -2) / 8.0, -1) @ v
+def _attention(xp: Any) -> Function:
+    return lambda q, k, v: xp.softmax(q @ k.swapaxes(-1, -2) / 8.0, -1) @ v
 
 
-PROGRAMS = (
-    Program("kernel product", ((40_000, 3), (40_000, 3), (40_000,)), _kernel_product),
-    Program("attention", ((8, 8192, 64),) * 3, _attention),
-)
+def _distances(x: Any, y: Any) -> Any:
+    return (x * x).sum(-1)[:, None] + (y * y).sum(-1)[None] - 2 * (x @ y.T)
 
 
-def _loss(f: Callable[..., Any]) -> Callable[..., Any]:
+def _neighbours(xp: Any) -> Function:
+    return lambda x, y: xp.top_k(-_distances(x, y), 10)[0]
+
+
+def _chamfer(xp: Any) -> Function:
+    def f(x: Any, y: Any) -> Any:
+        d = _distances(x, y)
+        return xp.amin(d, 0).mean() + xp.amin(d, 1).mean()
+
+    return f
+
+
+def _log_sum(xp: Any) -> Function:
+    return lambda x, w: xp.logsumexp(x @ w, -1).sum()
+
+
+def _loss(f: Function) -> Function:
     return lambda *arrays: (f(*arrays) ** 2).sum()
 
 
-def _systems(program: Program, arrays: list[Any], gradient: bool) -> dict[str, Callable[[], Any]]:
-    """Return calls that wait for their results."""
+_POINTS = ((40_000, 3), (40_000, 3), (40_000,))
+_WIDE = ((20_000, 64), (40_000, 64), (40_000,))
+_HEADS = ((8, 8192, 64),) * 3
+PROGRAMS = (
+    Program("kernel product, d = 3", _POINTS, _kernel_product),
+    Program("kernel product, d = 3, gradient", _POINTS, _kernel_product, argnums=(0, 2)),
+    Program("kernel product, d = 64", _WIDE, _kernel_product),
+    Program("kernel product, d = 64, gradient", _WIDE, _kernel_product, argnums=(0, 2)),
+    Program("attention", _HEADS, _attention),
+    Program("attention, gradient", _HEADS, _attention, argnums=(0, 1, 2)),
+    Program("10 nearest of 10,000", ((10_000, 128), (100_000, 128)), _neighbours, "512MB"),
+    Program("Chamfer gradient", ((30_000, 3), (40_000, 3)), _chamfer, argnums=(0, 1)),
+    Program("log-sum-exp gradient", ((8192, 512), (512, 50_000)), _log_sum, "512MB", (0, 1)),
+)
+
+
+def _names(package: str) -> Any:
+    """Return the functions that have other names in each package."""
+    if package == "ours":
+        from tracer import lax
+
+        return SimpleNamespace(
+            exp=tnp.exp, softmax=tracer.nn.softmax, top_k=lax.top_k, amin=tnp.min,
+            logsumexp=tracer.nn.logsumexp,
+        )  # fmt: skip
+    if package == "jax":
+        import jax
+
+        return SimpleNamespace(
+            exp=jax.numpy.exp, softmax=jax.nn.softmax, top_k=jax.lax.top_k, amin=jax.numpy.min,
+            logsumexp=jax.nn.logsumexp,
+        )  # fmt: skip
+    import torch
+
+    return SimpleNamespace(
+        exp=torch.exp, softmax=torch.softmax, top_k=torch.topk, amin=torch.amin,
+        logsumexp=torch.logsumexp,
+    )  # fmt: skip
+
+
+def _differentiated(program: Program, f: Function, grad: Callable[..., Any]) -> Function:
+    if program.argnums is None:
+        return f
+    return grad(f if program.write in (_chamfer, _log_sum) else _loss(f), argnums=program.argnums)
+
+
+def _ours(program: Program, arrays: list[Any]) -> tuple[Function, Any]:
+    f = _differentiated(program, program.write(_names("ours")), tracer.grad)
+    compiled = tracer.compile(f, memory_limit=program.limit, device=_PLACE)
+    here = [tnp.asarray(a, device=_PLACE) for a in arrays]
+
+    def run() -> Any:
+        return [x.block_until_ready() for x in tracer.tree.leaves(compiled(*here))]
+
+    return run, compiled.plan(*here).compiled_bytes
+
+
+def _jax(program: Program, arrays: list[Any], precision: str | None) -> tuple[Function, Any]:
     import jax
+
+    there = [jax.numpy.asarray(a) for a in arrays]
+    with jax.default_matmul_precision(precision):
+        f = _differentiated(program, program.write(_names("jax")), jax.grad)
+        made = jax.jit(f).lower(*there).compile()
+    found = made.memory_analysis()
+    count = sum(getattr(found, f"{kind}_size_in_bytes") for kind in ("argument", "output", "temp"))
+    return lambda: jax.block_until_ready(jax.tree.leaves(made(*there))), count
+
+
+def _torch(program: Program, arrays: list[Any]) -> tuple[Function, Any]:
     import torch
 
     torch.set_float32_matmul_precision("highest")
-    ours = program.write(tnp.exp, tracer.nn.softmax)
-    theirs = program.write(jax.numpy.exp, jax.nn.softmax)
-    torchs = program.write(torch.exp, torch.softmax)
-    if gradient:
-        ours = tracer.grad(_loss(ours), argnums=(0, 2))
-        theirs = jax.grad(_loss(theirs), argnums=(0, 2))
-        torchs = torch.func.grad(_loss(torchs), argnums=(0, 2))
-    limited = tracer.compile(ours, memory_limit=_LIMIT, device=_PLACE)
-    jitted = jax.jit(theirs)
-    here = [tnp.asarray(a, device=_PLACE) for a in arrays]
-    there = [jax.numpy.asarray(a) for a in arrays]
+    f = _differentiated(program, program.write(_names("torch")), torch.func.grad)
     tensors = [torch.tensor(a, device="cuda") for a in arrays]
 
     def run() -> Any:
-        return [x.block_until_ready() for x in tracer.tree.leaves(limited(*here))]
-
-    def run_jax() -> Any:
-        return jax.block_until_ready(jax.tree.leaves(jitted(*there)))
-
-    def run_highest() -> Any:
-        with jax.default_matmul_precision("highest"):
-            return run_jax()
-
-    def run_torch() -> Any:
-        found = torchs(*tensors)
+        found = f(*tensors)
         torch.cuda.synchronize()
         return found
 
-    return {"ours": run, "jax": run_jax, "jax, highest": run_highest, "torch": run_torch}
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    run()
+    arguments = sum(a.nbytes for a in arrays)
+    count = torch.cuda.max_memory_allocated() - before + arguments
+    torch.cuda.empty_cache()
+    return run, count
 
 
-def measured(program: Program, gradient: bool) -> tuple[str, ...]:
-    """Return the row of a program."""
+def _keops(program: Program, arrays: list[Any]) -> tuple[Function, Any]:
+    """Kernel products only: KeOps has formulas of its own."""
+    import torch
+    from pykeops.torch import LazyTensor
+
+    if program.write is not _kernel_product:
+        raise NotImplementedError("no formula here")
+    tensors = [torch.tensor(a, device="cuda") for a in arrays]
+
+    def product(x: Any, y: Any, v: Any) -> Any:
+        i, j = LazyTensor(x[:, None, :]), LazyTensor(y[None, :, :])
+        return ((-0.5 * ((i - j) ** 2).sum(-1)).exp() @ v[:, None])[:, 0]
+
+    def run() -> Any:
+        if program.argnums is None:
+            found = product(*tensors)
+        else:
+            leaves = [t.clone().requires_grad_(i in program.argnums) for i, t in enumerate(tensors)]
+            wanted = [leaves[i] for i in program.argnums]
+            found = torch.autograd.grad((product(*leaves) ** 2).sum(), wanted)
+        torch.cuda.synchronize()
+        return found
+
+    return run, None
+
+
+_SYSTEMS: dict[str, Callable[[Program, list[Any]], tuple[Function, Any]]] = {
+    "ours": _ours,
+    "jax": lambda program, arrays: _jax(program, arrays, None),
+    "jax, highest": lambda program, arrays: _jax(program, arrays, "highest"),
+    "torch": _torch,
+    "KeOps": _keops,
+}
+
+
+_COUNTED = ("ours", "jax, highest", "torch")
+
+
+def _arrays(program: Program) -> list[Any]:
     rng = np.random.default_rng(0)
-    arrays = [rng.standard_normal(shape).astype("float32") for shape in program.shapes]
-    systems = _systems(program, arrays, gradient)
-    results = {name: run() for name, run in systems.items()}
-    wanted = [np.asarray(x) for x in results["jax, highest"]]
-    errors = [
-        np.abs(np.asarray(found) - want).max() / np.abs(want).max()
-        for found, want in zip(results["ours"], wanted, strict=True)
-    ]
-    times: dict[str, list[float]] = {name: [] for name in systems}
+    return [rng.standard_normal(shape).astype("float32") for shape in program.shapes]
+
+
+def _error(found: Any, wanted: Any) -> float:
+    pairs = zip(tracer.tree.leaves(found), tracer.tree.leaves(wanted), strict=True)
+    return max(
+        float(np.abs(np.asarray(a) - np.asarray(b)).max() / np.abs(np.asarray(b)).max())
+        for a, b in pairs
+    )
+
+
+def measured(program: Program) -> tuple[str, ...]:
+    """Return the row of a program: what does not run says why in a line before the table."""
+    arrays, runs, counts = _arrays(program), {}, {}
+    for name, system in _SYSTEMS.items():
+        try:
+            runs[name], counts[name] = system(program, arrays)
+            runs[name]()
+        except Exception as error:
+            runs.pop(name, None)
+            print(f"{program.name}, {name}: {type(error).__name__}: {str(error)[:160]}", flush=True)
+    times: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(_TURNS):
-        for name, run in systems.items():
+        for name, run in runs.items():
             start = time.perf_counter()
             run()
             times[name].append(time.perf_counter() - start)
-    name = f"{program.name}{', gradient' if gradient else ''}"
-    medians = (f"{1e3 * statistics.median(found):.1f}" for found in times.values())
-    return name, *medians, f"{max(errors):.1e}"
-
-
-def peaks() -> str:
-    """Return the most memory that each has held in this process, by its allocator."""
-    import jax
-    import torch
-
-    ours = tracer.lowering.find_device(_PLACE).raw.memory_stats()["peak_bytes_in_use"]
-    theirs = jax.devices()[0].memory_stats()["peak_bytes_in_use"]
-    found = (ours, theirs, torch.cuda.max_memory_allocated())
-    return ", ".join(map(format_bytes, found))
+    medians = {name: 1e3 * statistics.median(found) for name, found in times.items()}
+    error = _error(runs["ours"](), runs["jax, highest"]()) if "jax, highest" in runs else None
+    return (
+        program.name,
+        *(f"{medians[name]:.1f}" if name in medians else "" for name in _SYSTEMS),
+        "" if error is None else f"{error:.0e}",
+        ", ".join(format_bytes(counts[name]) if counts.get(name) else "-" for name in _COUNTED),
+    )
 
 
 def main() -> None:
-    """Measure all and print the table; memory is that of the process so far."""
-    rows = [
-        (*measured(program, gradient), peaks())
-        for program in PROGRAMS
-        for gradient in (False, True)
-    ]
-    header = ("program", "ours, ms", "jax", "jax, highest", "torch", "error", "memory: all three")
-    print_table(f"On a GPU, limit {_LIMIT}", header, rows)
+    """Measure all, or those whose names have `--only` in them, and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="", help="part of a program's name")
+    chosen = [program for program in PROGRAMS if parser.parse_args().only in program.name]
+    rows = [measured(program) for program in chosen]
+    header = ("program, ms", *_SYSTEMS, "error", "memory: ours, jax, torch")
+    print_table("On a GPU, under limits", header, rows)
 
 
 if __name__ == "__main__":
