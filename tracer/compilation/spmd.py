@@ -180,16 +180,16 @@ class Spreader:
     def _settings(self, limit: int | None) -> Iterator[SplitSettings]:
         largest = max((type.nbytes for node in self.graph.nodes for type in node.types), default=0)
         even = max(_LEAST_BYTES, largest // (2 * self.mesh.size))
-        cache = self.machine.cache_bytes // 4
+        trip = self.machine.trip_bytes
         if limit is None:
-            yield SplitSettings(even, cache, largest + 1, machine=self.machine)
+            yield SplitSettings(even, trip, largest + 1, machine=self.machine)
             return
         room = max(1, limit - self._fixed_bytes)
         for share, part in _SHARES:
             budget = max(1, int(part * room))
             yield SplitSettings(
                 min(even, max(_LEAST_BYTES, room // share)),
-                max(1, min(cache, budget)),
+                max(1, min(trip, budget)),
                 budget,
                 trust_fusion=share < _SHARES[-1][0],
                 machine=self.machine,

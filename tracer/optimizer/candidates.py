@@ -167,7 +167,7 @@ def limit_settings(
             budget = max(1, int(part * room))
             yield SplitSettings(
                 threshold_bytes=max(1 << 12, min(most, room // share)),
-                working_set_bytes=max(1, min(machine.cache_bytes // 4, budget)),
+                working_set_bytes=max(1, min(machine.trip_bytes, budget)),
                 budget_bytes=budget,
                 split_bytes=split_bytes,
                 trust_fusion=trust_fusion,
@@ -178,7 +178,7 @@ def limit_settings(
 def user_settings(threshold: int, split_bytes: int | None, machine: Target) -> SplitSettings:
     """Return the settings for the paper's two options."""
     split = split_bytes or threshold
-    working_set = min(split, max(1, machine.cache_bytes // 4))
+    working_set = min(split, machine.trip_bytes)
     return SplitSettings(threshold, working_set, split, split, machine=machine)
 
 

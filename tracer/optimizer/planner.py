@@ -292,12 +292,9 @@ class Planner:
     @property
     def _cache_settings(self) -> SplitSettings:
         """Settings that fit the last-level cache, and the limit if there is one."""
-        cache, limit = self.options.machine.cache_bytes, self._limit
-        room = cache if limit is None else max(1, min(cache, limit - self.fixed_bytes))
-        options = self.options
-        return SplitSettings(
-            cache // 2, cache // 4, room, options.split_bytes, machine=options.machine
-        )
+        trip, limit, options = self.options.machine.trip_bytes, self._limit, self.options
+        room = 4 * trip if limit is None else max(1, min(4 * trip, limit - self.fixed_bytes))
+        return SplitSettings(2 * trip, trip, room, options.split_bytes, machine=options.machine)
 
     def way_of(self, candidate: Candidate) -> Way | None:
         """Return how a candidate was made; None if its settings are not tried for this limit."""

@@ -284,6 +284,9 @@ class Target:
         `packing.threads`.
     cache_bytes : int
         The last-level cache; a GPU's second-level cache, a TPU core's vector memory.
+    largest_trip : int or None
+        The bytes that the slices of a loop's trip may take before larger ones are no faster; None:
+        what stays in the cache.
     vector_lanes : int
         Single-precision numbers of the widest vectors.
     prices, product_prices, storage, kernels, packing, selection, sizes
@@ -302,6 +305,7 @@ class Target:
     memory_bytes: float = math.inf
     cores: int = 2
     cache_bytes: int = 32 << 20
+    largest_trip: int | None = None
     vector_lanes: int = 16
     prices: Prices = field(default_factory=Prices)
     product_prices: ProductPrices = field(default_factory=ProductPrices)
@@ -317,6 +321,11 @@ class Target:
     def __hash__(self) -> int:
         """Hash few fields: records are looked up often and rarely differ in the others only."""
         return hash((self.name, self.platform, self.cores, self.cache_bytes, self.memory_bytes))
+
+    @property
+    def trip_bytes(self) -> int:
+        """The bytes of a loop's trip that is fast: a share of the cache, or what fills a GPU."""
+        return self.largest_trip or max(1, self.cache_bytes // 4)
 
     def form_of(self, call: ProductCall) -> ProductForm:
         """Return the form in which a product is fastest."""
