@@ -49,7 +49,7 @@ ROOMS: dict[str, set[str]] = {
     "distributed": {"lowering"},
     "stablehlo": SHARED
     | {"lowering", "lax", "control", "autodiff", "scipy", "numpy", "array", "ops", "ir"},
-    "storage": {"errors", "terminal", "units", "ir"},
+    "storage": {"errors", "terminal", "units", "ir", "target"},
     "compilation": SHARED
     | {
         "storage",

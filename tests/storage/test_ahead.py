@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import gc
+import threading
+from typing import Any
 
 import numpy as np
 import pytest
 
-from tracer.storage.ahead import Buffers, begun, following_block
+import tracer
+from tests.storage.files import points
+from tracer.storage.ahead import Block, Buffers, begun, following_block
 
 
 def test_the_block_after_the_first_is_beside_it() -> None:
@@ -29,19 +33,19 @@ def test_what_is_read_whole_has_no_next() -> None:
 
 def test_memory_is_used_again_once_what_was_lent_is_dropped() -> None:
     buffers = Buffers()
-    first = buffers.take((4,), np.dtype("float32"))
-    view = buffers.lent(first, is_last=False)
-    second = buffers.take((4,), np.dtype("float32"))
+    first = buffers.take(16)
+    view = buffers.lent(Block(first, first), is_last=False)
+    second = buffers.take(16)
     assert second is not first
     del view
     gc.collect()
-    assert buffers.take((4,), np.dtype("float32")) is first
+    assert buffers.take(16) is first
 
 
 def test_after_the_last_block_none_is_kept() -> None:
     buffers = Buffers()
-    first = buffers.take((4,), np.dtype("float32"))
-    view = buffers.lent(first, is_last=True)
+    first = buffers.take(16)
+    view = buffers.lent(Block(first, first), is_last=True)
     del view
     assert buffers._free == []
 
@@ -50,3 +54,25 @@ def test_errors_wait_for_who_needs_the_result() -> None:
     future = begun(lambda: 1 // 0)
     with pytest.raises(ZeroDivisionError):
         future.result()
+
+
+@pytest.mark.xla
+def test_of_urls_small_blocks_are_read_ahead_too() -> None:
+    """Their answers take longer than a thread."""
+    x, read = points(4000, 4), list[str]()
+    fsspec = pytest.importorskip("fsspec")
+    memory = fsspec.filesystem("memory")
+    with memory.open("/ahead.npy", "wb") as file:
+        np.save(file, x)
+    opened = tracer.open("memory://ahead.npy")
+    source: Any = opened._source
+    fill = source.fill
+
+    def noted(block: Any, starts: Any) -> None:
+        read.append(threading.current_thread().name)
+        fill(block, starts)
+
+    source.fill = noted
+    f = tracer.compile(lambda x: x.sum(0), memory_limit="40kB")
+    np.testing.assert_allclose(f(opened), x.sum(0), rtol=1e-4)
+    assert read.count("tracer-storage") >= len(read) - 1 > 3

@@ -9,15 +9,18 @@ import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from tracer.storage.sources import Array
+from tracer.ir.storage import PAGE
 
+Array = np.ndarray[Any, Any]
 Starts: TypeAlias = tuple[int, ...]
 LEAST_AHEAD = 1 << 16
-"""Bytes of a block from which on it has pages of its own, and is read ahead on a thread."""
+"""Bytes of a block from which on it has pages of its own."""
+SPARE = 2 * PAGE
+"""Bytes that such a block has more, for what else is in its first and last page of a file."""
 
 
 def space(shape: Starts, dtype: np.dtype[Any]) -> Array:
@@ -32,6 +35,13 @@ def space(shape: Starts, dtype: np.dtype[Any]) -> Array:
     return np.frombuffer(pages, dtype, size).reshape(shape)
 
 
+class Block(NamedTuple):
+    """A block that was read, and the memory that it is somewhere in."""
+
+    array: Array
+    memory: Array
+
+
 class Buffers:
     """Memory for blocks, used again once the program has copied what it was given."""
 
@@ -39,26 +49,27 @@ class Buffers:
         self._free: list[Array] = []
         self._is_over = False
 
-    def take(self, shape: Starts, dtype: np.dtype[Any]) -> Array:
-        """Return memory for a block."""
+    def take(self, nbytes: int) -> Array:
+        """Return memory for a block of so many bytes, and `SPARE` more if it has its own pages."""
         self._is_over = False
-        return self._free.pop() if self._free else space(shape, dtype)
+        spare = SPARE if nbytes >= LEAST_AHEAD else 0
+        return self._free.pop() if self._free else space((nbytes + spare,), np.dtype(np.uint8))
 
-    def lent(self, block: Array, *, is_last: bool) -> Array:
+    def lent(self, block: Block, *, is_last: bool) -> Array:
         """Return a view of a block; when the view is dropped, the memory is free again.
 
         After the last block of a loop all is given back.
         """
-        view = block[...]
-        weakref.finalize(view, self._returned, block).atexit = False
+        view = block.array[...]
+        weakref.finalize(view, self._returned, block.memory).atexit = False
         if is_last:
             self._is_over = True
             self._free.clear()
         return view
 
-    def _returned(self, block: Array) -> None:
+    def _returned(self, memory: Array) -> None:
         if not self._is_over:
-            self._free.append(block)
+            self._free.append(memory)
 
 
 @dataclass
@@ -66,7 +77,7 @@ class Progress:
     """How far one reader has come through an array."""
 
     last: Starts | None = None
-    ahead: tuple[Starts, Future[Array]] | None = None
+    ahead: tuple[Starts, Future[Block]] | None = None
     """Where the block begins that is read ahead, and what becomes of it."""
     buffers: Buffers = field(default_factory=Buffers)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -75,7 +86,7 @@ class Progress:
         """Tell whether the block that begins here is read ahead."""
         return self.ahead is not None and self.ahead[0] == starts
 
-    def awaited(self, starts: Starts) -> Array | None:
+    def awaited(self, starts: Starts) -> Block | None:
         """Return the block that was read ahead, if it is the one that begins here."""
         ahead, self.ahead = self.ahead, None
         return ahead[1].result() if ahead is not None and ahead[0] == starts else None
@@ -116,4 +127,15 @@ def begun(work: Callable[[], Any]) -> Future[Any]:
     return future
 
 
-__all__ = ["LEAST_AHEAD", "Buffers", "Progress", "Starts", "begun", "following_block", "space"]
+__all__ = [
+    "LEAST_AHEAD",
+    "SPARE",
+    "Array",
+    "Block",
+    "Buffers",
+    "Progress",
+    "Starts",
+    "begun",
+    "following_block",
+    "space",
+]

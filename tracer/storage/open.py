@@ -19,7 +19,7 @@ from tracer.storage.stored import StoredArray
 
 
 def open(  # noqa: A001 - as files are
-    source: Any, dataset: str | Sequence[str] | None = None
+    source: Any, dataset: str | Sequence[str] | None = None, *, direct: bool | None = None
 ) -> StoredArray:
     """Open an array in storage, for compiled functions.
 
@@ -32,6 +32,11 @@ def open(  # noqa: A001 - as files are
     dataset : str or sequence of str, optional
         Which one of an hdf5 file or of a zarr group. Of a parquet file the columns: one by its
         name is an array with one axis, several or all (None) are the second axis.
+    direct : bool, optional
+        Whether large blocks of a `.npy` file or memmap are read past the system's page cache, in a
+        tenth of the processor time. None: if the file has more bytes than memory is free, so that
+        the cache could not keep it for the next call. Where the file system has no such reads,
+        blocks are read as usual.
 
     Returns
     -------
@@ -61,9 +66,10 @@ def open(  # noqa: A001 - as files are
         return StoredArray(_of_url(source, dataset), (open, source, dataset))
     if isinstance(source, str | os.PathLike):
         path = Path(source)
-        return StoredArray(_of_path(path, dataset), (open, path.absolute(), dataset))
+        again = partial(open, direct=direct)
+        return StoredArray(_of_path(path, dataset, direct), (again, path.absolute(), dataset))
     if isinstance(source, np.memmap):
-        return StoredArray(_of_memmap(source))
+        return StoredArray(_of_memmap(source, direct))
     if all(hasattr(source, name) for name in ("shape", "dtype", "__getitem__")):
         return StoredArray(Sliceable(source, _name(source)))
     raise StorageError(
@@ -90,12 +96,12 @@ def _name(array: Any) -> str:
 Dataset = str | Sequence[str] | None
 
 
-def _of_path(path: Path, dataset: Dataset) -> Source:
+def _of_path(path: Path, dataset: Dataset, direct: bool | None) -> Source:
     if not path.exists():
         raise StorageError(f"there is no file {path}", mend="look at the path")
     ending = path.suffix.lower()
     if ending == ".npy":
-        return _of_npy(path)
+        return _of_npy(path, direct)
     if ending == ".zarr":
         return _of_zarr(path, dataset)
     if ending in (".h5", ".hdf5"):
@@ -135,25 +141,27 @@ def _unknown(place: str | Path, ending: str) -> StorageError:
     )
 
 
-def _of_npy(path: Path) -> Source:
+def _of_npy(path: Path, direct: bool | None) -> Source:
     try:
         mapped = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, OSError, EOFError) as error:
         raise StorageError(
             f"{path} cannot be read as NumPy's format: {error}", mend="write it with np.save"
         ) from error
-    source = _of_memmap(mapped) if isinstance(mapped, np.memmap) else Sliceable(mapped, str(path))
+    if not isinstance(mapped, np.memmap):
+        return Sliceable(mapped, str(path), path)
+    source = _of_memmap(mapped, direct)
     if isinstance(source, Sliceable):
         source.path = path  # The map shows what the file has: it is only read.
     return source
 
 
-def _of_memmap(array: np.memmap[Any, Any]) -> Source:
+def _of_memmap(array: np.memmap[Any, Any], direct: bool | None) -> Source:
     """Return a source that reads the file, if that has what the array shows; else the map."""
     is_whole = not isinstance(array.base, np.ndarray) and array.mode != "c"
     is_plain = array.flags.c_contiguous and array.dtype.isnative
     if is_whole and is_plain and array.size and _is_of_its_file(array):
-        return RawFile(str(array.filename), array.offset, array.shape, array.dtype)
+        return RawFile(str(array.filename), array.offset, array.shape, array.dtype, direct)
     return Sliceable(array, str(array.filename))
 
 

@@ -12,14 +12,14 @@ import numpy as np
 
 from tracer.errors import StorageError
 from tracer.ir.storage import AT_ONCE
-from tracer.storage.sources import Array, changed, imported, pick_by_runs
+from tracer.storage.sources import Array, Source, changed, imported, pick_by_runs
 
 _MOST_CURSORS = 2
 """Kept between reads: each has about a row group in memory."""
 _READ_BYTES = 1 << 18
 
 
-class ParquetColumns:
+class ParquetColumns(Source):
     """Columns of one dtype, or one column as an array with one axis.
 
     Rows are decoded in order. A read that goes on where an earlier one ended takes its decoder, so

@@ -4,44 +4,66 @@ from __future__ import annotations
 
 import math
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from tracer.errors import StorageError
 from tracer.ir.storage import AT_ONCE, PAGE
+from tracer.storage.ahead import LEAST_AHEAD, Array
+from tracer.storage.direct import DirectReads
+from tracer.target.memory import free_bytes
 
-Array = np.ndarray[Any, Any]
 
+class Source(ABC):
+    """Reads blocks; threads may read together.
 
-class Source(Protocol):
-    """Reads blocks; threads may read together."""
+    Attributes
+    ----------
+    name : str
+        For errors.
+    shape : tuple of int
+    dtype : numpy.dtype
+    version : tuple of int or None
+        Other numbers once what is stored was changed; None if nothing is known of that.
+    least_ahead : int
+        Bytes of a block from which on a thread of its own reads the next one sooner.
+    """
 
     name: str
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
+    version: Any
+    least_ahead: int = LEAST_AHEAD
 
-    @property
-    def version(self) -> tuple[int, ...] | None:
-        """Other numbers once what is stored was changed; None if nothing is known of that."""
-        ...
-
+    @abstractmethod
     def fill(self, block: Array, starts: tuple[int, ...]) -> None:
         """Read a block, from these places on."""
-        ...
 
+    @abstractmethod
     def pick(self, block: Array, rows: Array) -> None:
         """Read these parts along the first axis, all of them inside."""
-        ...
 
-    def rest(self) -> None:
+    def fill_within(self, memory: Array, starts: tuple[int, ...], shape: tuple[int, ...]) -> Array:
+        """Read a block into memory that may be larger, and return it: a view of that."""
+        block = block_at(memory, 0, shape, self.dtype)
+        self.fill(block, starts)
+        return block
+
+    def rest(self) -> None:  # noqa: B027 - most keep nothing
         """Give back what is kept for the next read, at the end of a call."""
-        ...
 
 
-class Sliceable:
+def block_at(memory: Array, place: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """Return a view of memory, of bytes, as a block that begins at one of them."""
+    return np.ndarray(shape, dtype, memory.data, place)
+
+
+class Sliceable(Source):
     """Any object with `shape`, `dtype` and slicing: of zarr, h5py, ..."""
 
     def __init__(self, array: Any, name: str, path: Path | None = None) -> None:
@@ -83,9 +105,6 @@ class Sliceable:
             block, rows, self._together, lambda part, first: self.fill(part, (first, *rest))
         )
 
-    def rest(self) -> None:
-        """Keep nothing."""
-
 
 def _spelled(part: slice) -> str:
     return f"{part.start}:{part.stop}"
@@ -125,15 +144,21 @@ def version_of(path: Path) -> tuple[int, ...]:
     return len(found), sum(item.st_size for item in found), latest
 
 
-class RawFile:
+class RawFile(Source):
     """An array in one piece of a file, row by row: `.npy` files, and what `np.memmap` looks at.
 
     Read with `preadv` into arrays of their own, not by looking at mapped pages: these count as
-    resident memory of the process, and no limit is known to the system that fills them.
+    resident memory of the process, and no limit is known to the system that fills them. Blocks of
+    a file that the page cache cannot keep are read past it (`direct`).
     """
 
     def __init__(
-        self, path: str | os.PathLike[str], offset: int, shape: Sequence[int], dtype: Any
+        self,
+        path: str | os.PathLike[str],
+        offset: int,
+        shape: Sequence[int],
+        dtype: Any,
+        direct: bool | None = None,
     ) -> None:
         self.path, self.offset = Path(path), offset
         self.shape, self.dtype = tuple(shape), np.dtype(dtype)
@@ -147,6 +172,10 @@ class RawFile:
                 f"{self.dtype}{list(self.shape)} ends at {wanted:,}",
                 mend="write it again",
             )
+        is_direct = wanted > free_bytes() if direct is None else direct
+        is_aligned = offset % self.dtype.itemsize == 0
+        file = self._file.fileno()
+        self._direct = DirectReads(self.path, file) if is_direct and is_aligned else None
 
     def __del__(self) -> None:
         """Close the file."""
@@ -183,22 +212,42 @@ class RawFile:
         for piece, position in pieces(block, starts, self.shape):
             self._fill(piece, self.offset + position * self.dtype.itemsize)
 
-    def rest(self) -> None:
-        """Keep nothing."""
+    def fill_within(self, memory: Array, starts: tuple[int, ...], shape: tuple[int, ...]) -> Array:
+        """Read a block into memory that may be larger, past the page cache where that is faster."""
+        found = None if self._direct is None else self._read_directly(memory, starts, shape)
+        return super().fill_within(memory, starts, shape) if found is None else found
+
+    def _read_directly(
+        self, memory: Array, starts: tuple[int, ...], shape: tuple[int, ...]
+    ) -> Array | None:
+        """Return None where a block is not in one piece, or cannot be read so."""
+        if self._direct is None or math.prod(shape[: walked_axes(shape, self.shape)]) != 1:
+            return None
+        self._require_unchanged()
+        position = self.offset + position_of(starts, self.shape) * self.dtype.itemsize
+        nbytes = math.prod(shape) * self.dtype.itemsize
+        with self._named_errors(position):
+            place = self._direct.read(memory, position, nbytes)
+        return None if place is None else block_at(memory, place, shape, self.dtype)
 
     def _fill(self, target: Array, position: int) -> None:
         view, done = target.view(np.uint8).data, 0
         while done < len(view):
-            try:
+            with self._named_errors(position + done):
                 count = os.preadv(self._file.fileno(), [view[done:]], position + done)
-            except OSError as error:
-                raise StorageError(
-                    f"cannot read {self.name} at byte {position + done:,}: {error.strerror}",
-                    mend="look at the file and the device that it is on",
-                ) from error
             if count == 0:
                 raise ends_early(self.name, position + done)
             done += count
+
+    @contextmanager
+    def _named_errors(self, position: int) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise StorageError(
+                f"cannot read {self.name} at byte {position:,}: {error.strerror}",
+                mend="look at the file and the device that it is on",
+            ) from error
 
 
 def _tell(file: int, position: int, nbytes: int) -> None:
@@ -306,6 +355,7 @@ __all__ = [
     "RawFile",
     "Sliceable",
     "Source",
+    "block_at",
     "changed",
     "ends_early",
     "imported",

@@ -13,9 +13,9 @@ import numpy as np
 
 from tracer.errors import ArgumentError, ArrayIndexError, DTypeError, StorageError
 from tracer.ir import ShapeDtype, as_dtype, storage
-from tracer.storage.ahead import LEAST_AHEAD, Progress, Starts, begun, following_block
+from tracer.storage.ahead import Array, Block, Progress, Starts, begun, following_block
 from tracer.storage.meter import Meter
-from tracer.storage.sources import Array, Source
+from tracer.storage.sources import Source, block_at
 
 
 class StoredArray(storage.InStorage):
@@ -120,15 +120,16 @@ class StoredArray(storage.InStorage):
 
     def read(self, starts: Starts, shape: Starts, reader: storage.Reader) -> Array:
         """Return a block, and begin to read the one that probably follows it."""
+        nbytes = self.type.with_shape(shape).nbytes
         with self._progress(reader, starts) as progress:
             block = progress.awaited(starts)
             if block is None:
-                block = self._filled(progress.buffers.take(shape, self.dtype), starts)
+                block = self._block(progress.buffers.take(nbytes), starts, shape)
             following = following_block(starts, progress.last, shape, self.shape)
             progress.last = starts
-            if following is not None and block.nbytes >= LEAST_AHEAD:
-                space = progress.buffers.take(shape, self.dtype)
-                progress.ahead = following, begun(partial(self._filled, space, following))
+            if following is not None and nbytes >= self._source.least_ahead:
+                memory = progress.buffers.take(nbytes)
+                progress.ahead = following, begun(partial(self._block, memory, following, shape))
             return progress.buffers.lent(block, is_last=following is None)
 
     @contextmanager
@@ -158,8 +159,7 @@ class StoredArray(storage.InStorage):
         wanted = np.clip(places.reshape(-1), 0, len(self) - 1)
         found = np.empty((wanted.size, *self.shape[1:]), self._source.dtype)
         self._source.pick(found, wanted)
-        for meter in self.meters:
-            meter.count(found.nbytes)
+        self._count(found)
         return found.astype(self.dtype, copy=False).reshape((*places.shape, *self.shape[1:]))
 
     def write(self, starts: Starts, block: Array) -> None:
@@ -169,6 +169,15 @@ class StoredArray(storage.InStorage):
     def _read(self, starts: Starts, shape: Starts) -> Array:
         return self._filled(np.empty(shape, self.dtype), starts)
 
+    def _block(self, memory: Array, starts: Starts, shape: Starts) -> Block:
+        """Read a block into memory that is large enough."""
+        if self.dtype == self._source.dtype:
+            array = self._source.fill_within(memory, starts, shape)
+            self._count(array)
+        else:
+            array = self._filled(block_at(memory, 0, shape, self.dtype), starts)
+        return Block(array, memory)
+
     def _filled(self, block: Array, starts: Starts) -> Array:
         if block.dtype == self._source.dtype:
             self._source.fill(block, starts)
@@ -176,9 +185,12 @@ class StoredArray(storage.InStorage):
             found = np.empty(block.shape, self._source.dtype)
             self._source.fill(found, starts)
             block[...] = found
+        self._count(block)
+        return block
+
+    def _count(self, block: Array) -> None:
         for meter in self.meters:
             meter.count(block.nbytes)
-        return block
 
 
 def _blocks(index: Any, shape: Starts) -> tuple[list[tuple[int, int]], Starts]:

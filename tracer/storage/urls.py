@@ -10,13 +10,15 @@ from typing import Any
 import numpy as np
 
 from tracer.errors import StorageError
-from tracer.storage.sources import Array, ends_early, pick_by_runs, pieces
+from tracer.storage.sources import Array, Source, ends_early, pick_by_runs, pieces
 
 _HEADER_BYTES = 1 << 16
 
 
-class RemoteFile:
+class RemoteFile(Source):
     """A `.npy` file of a file system of fsspec's, of which ranges of bytes are read."""
+
+    least_ahead = 1  # An answer takes longer than a thread, however short it is.
 
     def __init__(self, system: Any, path: str, name: str, version: tuple[int, ...]) -> None:
         self.name, self._system, self._path, self.version = name, system, path, version
@@ -63,9 +65,6 @@ class RemoteFile:
         """Read these parts along the first axis; those near each other together."""
         row = math.prod(block.shape[1:])
         pick_by_runs(block, rows, 1, lambda part, first: self._fill(part.reshape(-1), first * row))
-
-    def rest(self) -> None:
-        """Keep nothing."""
 
 
 def version_of(system: Any, path: str) -> tuple[int, ...]:
