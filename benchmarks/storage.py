@@ -1,13 +1,16 @@
 """Programs of an array in a file, larger than their limit, beside NumPy in blocks by hand.
 
     python -m benchmarks.storage [--gigabytes 4] [--limit 200MB] [--folder DIR] [--only NAME]
-                                 [--queries 100] [--sides NumPy,JAX,dask,cubed] [--markdown FILE]
+                                 [--queries 100] [--direct] [--sides NumPy,JAX,dask,cubed]
+                             [--markdown FILE]
 
 The file is made by it, of float32 points with 32 features, and removed. Each run is a process of
 its own: one call on a few rows to load what libraries need, then the file is dropped from the page
 cache, then a call that is measured. *memory* is the highest resident memory of that call, less that
 before it, and of it what is not a page of a file.
-*reading* is the file read alone, in blocks of 8 MB, as cold, times as often as the plan reads it.
+*reading* is the file read alone by what ours reads with, in blocks of 8 MB, as cold, times as often
+as the plan reads it. Both are past the page cache with `--direct`, and where the file has more
+bytes than memory is free.
 *computing* is our program with the points in memory, under a limit that has room for them too; it
 is left out where they take more than half of the machine's memory.
 NumPy and JAX read a `np.memmap` block by block, with copies; blocks of 20,000 rows, and dask and
@@ -46,6 +49,7 @@ from benchmarks.storage_programs import (
     minimised,
 )
 from examples.display import Progress, print_table
+from tracer.storage.ahead import SPARE, space
 from tracer.units import parse_bytes
 
 HEADER = (
@@ -94,22 +98,24 @@ def _drop(path: Path) -> None:
     os.close(file)
 
 
-def _read(path: Path) -> None:
-    block = bytearray(8 << 20)
-    with path.open("rb", buffering=0) as file:
-        while file.readinto(block):
-            pass
+def _read(x: tracer.StoredArray) -> None:
+    """Read a file as ours does, one block of 8 MB after the other, into the same memory."""
+    source, rows = x._source, (8 << 20) // (4 * FEATURES)
+    memory = space(((8 << 20) + SPARE,), np.dtype(np.uint8))
+    for start in range(0, len(x), rows):
+        source.fill_within(memory, (start, 0), (min(rows, len(x) - start), FEATURES))
 
 
-def run(name: str, side: str, path: Path, limit: str, queries: int) -> dict[str, Any]:
+def run(name: str, side: str, path: Path, options: argparse.Namespace) -> dict[str, Any]:
     """Return what one program takes, in this process."""
-    q = np.random.default_rng(1).standard_normal((queries, FEATURES), dtype=np.float32)
+    q = np.random.default_rng(1).standard_normal((options.queries, FEATURES), dtype=np.float32)
+    x, limit = tracer.open(path, direct=options.direct or None), options.limit
     if side == "reading":
-        return _measured(lambda: _read(path), path)
+        return _measured(lambda: _read(x), path)
     if side == "computing":
         return _computing(name, path, q, limit)
     if side == "tracer":
-        return _ours(name, path, q, limit)
+        return _ours(name, path, x, q, limit)
     mapped, program = np.load(path, mmap_mode="r"), SIDES[side][name]
     few = mapped[: 3 * BLOCK]
     _compare(name, program(few, q), few, q)
@@ -149,8 +155,8 @@ def _called(name: str, compiled: Callable[[Any], Any], q: Any) -> Any:
     return minimised(lambda w: compiled(np.concatenate([w[None], q[1:]])), q)
 
 
-def _ours(name: str, path: Path, q: Any, limit: str) -> dict[str, Any]:
-    x, out = tracer.open(path), Path("out.tracer.npy")
+def _ours(name: str, path: Path, x: Any, q: Any, limit: str) -> dict[str, Any]:
+    out = Path("out.tracer.npy")
     compiled = tracer.compile(_program(name), memory_limit=limit)
     called: Any = compiled.into(out) if name == STORED else compiled
     calls = 0
@@ -177,7 +183,8 @@ def _apart(name: str, side: str, path: Path, options: argparse.Namespace) -> dic
     command = [sys.executable, "-m", "benchmarks.storage", "--run", name, side, str(path)]
     paths = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
     made = subprocess.run(
-        [*command, "--limit", options.limit, "--queries", str(options.queries)],
+        [*command, "--limit", options.limit, "--queries", str(options.queries)]
+        + ["--direct"] * options.direct,
         capture_output=True,
         text=True,
         check=True,
@@ -240,6 +247,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--gigabytes", type=float, default=4, help="of the file (4)")
     parser.add_argument("--limit", default="200MB", help="memory_limit of the programs (200MB)")
     parser.add_argument("--queries", type=int, default=100, help="points to compare with (100)")
+    parser.add_argument(
+        "--direct", action="store_true", help="read past the page cache, however small the file"
+    )
     parser.add_argument("--folder", help="where the file is made (a new folder in the system's)")
     parser.add_argument("--only", help="the programs with this in their name")
     parser.add_argument("--sides", default=",".join(SIDES), help=f"beside ours ({','.join(SIDES)})")
@@ -248,7 +258,7 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     if options.run:
         name, side, path = options.run
-        print(json.dumps(run(name, side, Path(path), options.limit, options.queries)))
+        print(json.dumps(run(name, side, Path(path), options)))
         return
     progress, rows, sides = Progress(), [], _sides(options.sides)
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import gc
 import threading
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tracer
-from tests.storage.files import points
-from tracer.storage.ahead import Block, Buffers, begun, following_block
+from tests.storage.files import points, stored
+from tracer.ir.storage import LARGE_PAGE
+from tracer.storage.ahead import Block, Buffers, begun, following_block, space
 
 
 def test_the_block_after_the_first_is_beside_it() -> None:
@@ -76,3 +78,30 @@ def test_of_urls_small_blocks_are_read_ahead_too() -> None:
     f = tracer.compile(lambda x: x.sum(0), memory_limit="40kB")
     np.testing.assert_allclose(f(opened), x.sum(0), rtol=1e-4)
     assert read.count("tracer-storage") >= len(read) - 1 > 3
+
+
+def _in_large_pages() -> int:
+    lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("AnonHugePages"))
+
+
+def test_blocks_are_in_large_pages_and_no_page_more() -> None:
+    setting = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+    if not setting.exists() or "[never]" in setting.read_text():
+        pytest.skip("the system has no large pages")
+    nbytes = 2 * LARGE_PAGE + 12_345
+    before = _in_large_pages()
+    block = space((nbytes,), np.dtype(np.uint8))
+    block[:] = 1
+    assert block.ctypes.data % LARGE_PAGE == 0
+    assert _in_large_pages() - before == 2 * LARGE_PAGE
+
+
+@pytest.mark.xla
+def test_whole_large_pages_are_read(tmp_path: Path) -> None:
+    x = stored(tmp_path, points(610_007, 32))
+    for limit, pages in ((40_000_000, 2), (10_000_000, 0.84)):  # within the limit all the same
+        plan = tracer.compile(lambda x: x.T @ x, memory_limit=limit).plan(x)
+        (loop,) = plan.loops
+        assert loop.chunk * 32 * 4 / LARGE_PAGE == pytest.approx(pages, rel=0.01)
+        assert plan.compiled_bytes <= limit

@@ -16,6 +16,8 @@ from tracer.errors import ArgumentError
 
 AT_ONCE = 1 << 20
 """Bytes up to which rows that are near each other are read together."""
+LARGE_PAGE = 1 << 21
+"""Bytes of memory in one piece for a device that reads into it."""
 PAGE = 1 << 12
 """Bytes that a device reads for a row, however short."""
 
@@ -104,6 +106,7 @@ def find(number: int) -> Stored:
 
 __all__ = [
     "AT_ONCE",
+    "LARGE_PAGE",
     "PAGE",
     "InStorage",
     "Reader",

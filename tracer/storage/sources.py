@@ -186,9 +186,17 @@ class RawFile(Source):
         found = os.fstat(self._file.fileno())
         return found.st_size, found.st_mtime_ns
 
-    def _require_unchanged(self) -> None:
-        if self._stat() != self.version:
-            raise changed(self.name)
+    @contextmanager
+    def _unchanged(self) -> Iterator[None]:
+        """Look at the file after a read: before, the read would wait for Python once more.
+
+        Asking the system lets other threads run, and one of them copies a block to the program.
+        """
+        try:
+            yield
+        finally:
+            if self._stat() != self.version:
+                raise changed(self.name)
 
     def pick(self, block: Array, rows: Array) -> None:
         """Read these parts along the first axis.
@@ -196,21 +204,21 @@ class RawFile(Source):
         The system is told of all of them first: a device answers many reads at once sooner than
         one after the other.
         """
-        self._require_unchanged()
         row, file = row_bytes(block), self._file.fileno()
-        pick_by_runs(
-            block,
-            rows,
-            1,
-            lambda part, first: self._fill(part.reshape(-1), self.offset + first * row),
-            lambda first, count: _tell(file, self.offset + first * row, count * row),
-        )
+        with self._unchanged():
+            pick_by_runs(
+                block,
+                rows,
+                1,
+                lambda part, first: self._fill(part.reshape(-1), self.offset + first * row),
+                lambda first, count: _tell(file, self.offset + first * row, count * row),
+            )
 
     def fill(self, block: Array, starts: tuple[int, ...]) -> None:
         """Read a block, from these places on."""
-        self._require_unchanged()
-        for piece, position in pieces(block, starts, self.shape):
-            self._fill(piece, self.offset + position * self.dtype.itemsize)
+        with self._unchanged():
+            for piece, position in pieces(block, starts, self.shape):
+                self._fill(piece, self.offset + position * self.dtype.itemsize)
 
     def fill_within(self, memory: Array, starts: tuple[int, ...], shape: tuple[int, ...]) -> Array:
         """Read a block into memory that may be larger, past the page cache where that is faster."""
@@ -223,10 +231,9 @@ class RawFile(Source):
         """Return None where a block is not in one piece, or cannot be read so."""
         if self._direct is None or math.prod(shape[: walked_axes(shape, self.shape)]) != 1:
             return None
-        self._require_unchanged()
         position = self.offset + position_of(starts, self.shape) * self.dtype.itemsize
         nbytes = math.prod(shape) * self.dtype.itemsize
-        with self._named_errors(position):
+        with self._unchanged(), self._named_errors(position):
             place = self._direct.read(memory, position, nbytes)
         return None if place is None else block_at(memory, place, shape, self.dtype)
 

@@ -85,16 +85,21 @@ def choose_chunk(
 ) -> int:
     """Return the slice size for a loop that is fastest by the time model, under the settings.
 
-    Above the budget where less than a page of an array in storage would be read at once.
+    Above the budget where less than a page of an array in storage would be read at once. Whole
+    large pages of it are read, if they are no fewer bytes and within the budget.
     """
     rows = _within_budget(subject, region, loop, settings, alike)
-    return max(rows, min(_page_of_rows(region, loop), region.length // 2))
-
-
-def _page_of_rows(region: Region, loop: Loop) -> int:
-    """Return how many steps read a page of what a loop reads in slices, where that is largest."""
-    reads = [node.types[0].nbytes for node, _ in loop.nodes if node.op is ops.read_stored]
-    return -(-storage.PAGE * region.length // max(1, max(reads))) if reads else 1
+    reads = max((n.types[0].nbytes for n, _ in loop.nodes if n.op is ops.read_stored), default=0)
+    if not reads:
+        return rows
+    page = -(-storage.PAGE * region.length // reads)
+    if rows < page:
+        return max(rows, min(page, region.length // 2))
+    pages = -(-rows * reads // (region.length * storage.LARGE_PAGE))
+    more = pages * storage.LARGE_PAGE * region.length // reads
+    trips = alike.trips(subject, region, loop, settings.machine)
+    fits = rows < more <= min(2 * rows, region.length // 2)
+    return more if fits and trips.nbytes(more) <= settings.budget_bytes else rows
 
 
 def _within_budget(
