@@ -23,6 +23,11 @@ ACCEPTED = {
     "the fault is in jaxlib 0.10, on machines with AVX-512": "it runs on "
     "those machines of the CI that are such; on all, test_wrong_values_switch_wide_vectors_off is",
     "could not import 'nnsmith'": "it brings z3 and hydra; the judging of models is tested without",
+    "the file system of the tests has no direct reads": "some have none; ext4 and xfs do",
+    "the system has no large pages": "a setting of the machine's; blocks are then in small ones",
+    "no mounts may be made here": "containers forbid it; the test takes folders away",
+    "only root becomes another user": "the CI's user may be no root",
+    "another user may not read this folder": "so it is in a user's home",
     "no browser": "Chromium brings a third of a gigabyte; the page's text is tested without it",
 }
 """Beginnings of reasons for which a test may be skipped in every leg, and why it may."""

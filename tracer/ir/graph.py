@@ -9,14 +9,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import networkx as nx
 import numpy as np
 
 from tracer.errors import Source, user_source
 from tracer.ir.op import BUILDERS, Op, active_builder
 from tracer.ir.types import AxisRule, Cost, ShapeDtype
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 _KEPT_CHARACTERS = 1000
 """Parameters' text that a node keeps."""
@@ -197,6 +199,8 @@ class Graph:
     @cached_property
     def dag(self) -> nx.MultiDiGraph[Node]:
         """The networkx graph, frozen; edges carry `key` (operand position) and `result`."""
+        import networkx as nx  # here, since it is a seventh of our own import
+
         dag: nx.MultiDiGraph[Node] = nx.MultiDiGraph()
         dag.add_nodes_from(value.node for value in self.inputs)
         dag.add_nodes_from(self.nodes)

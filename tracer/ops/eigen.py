@@ -18,11 +18,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 
 from tracer import ops
 from tracer.ir import Cost, Op, ShapeDtype, Value
 from tracer.ir.op import Types
+from tracer.ops.deferred import of_scipy
 from tracer.ops.helpers import (
     conjugate,
     matrix_multiply,
@@ -63,7 +63,7 @@ def _evaluate_eigh(a: Array, *, compute_vectors: bool) -> Any:
 
     def decompose(matrix: Array) -> Any:
         options = {"eigvals_only": not compute_vectors, "check_finite": False}
-        return scipy.linalg.eigh(matrix, driver="evd", **options)
+        return of_scipy("linalg.eigh")(matrix, driver="evd", **options)
 
     return _evaluate(decompose, a, inferred)
 
@@ -151,7 +151,7 @@ def _evaluate_eig(a: Array, *, compute_vectors: bool) -> Any:
     inferred = _infer_eig(ShapeDtype(a.shape, a.dtype), compute_vectors=compute_vectors)
 
     def decompose(matrix: Array) -> Any:
-        return scipy.linalg.eig(matrix, right=compute_vectors, check_finite=False)
+        return of_scipy("linalg.eig")(matrix, right=compute_vectors, check_finite=False)
 
     return _evaluate(decompose, a, inferred)
 

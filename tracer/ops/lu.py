@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 
 from tracer import ops
 from tracer.errors import DTypeError, ShapeError
 from tracer.ir import AxisRule, Builder, Cost, Graph, Label, Op, ShapeDtype, Value
 from tracer.ir.op import Types
+from tracer.ops.deferred import of_scipy
 from tracer.ops.elementwise import INTEGER
 from tracer.ops.helpers import (
     full_like,
@@ -101,7 +101,7 @@ def _infer_lu(a: ShapeDtype) -> Types:
 def _factor(matrix: Array) -> tuple[Array, Array]:
     if matrix.size == 0:
         return matrix, np.zeros(0, np.int32)
-    (getrf,) = scipy.linalg.get_lapack_funcs(("getrf",), (matrix,))
+    (getrf,) = of_scipy("linalg.get_lapack_funcs")(("getrf",), (matrix,))
     packed, pivots, _ = getrf(matrix)
     return packed, pivots
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 
 from tracer import ops
 from tracer.errors import NotDifferentiableError
 from tracer.ir import Cost, Op, ShapeDtype, Value
 from tracer.ir.op import Types
+from tracer.ops.deferred import of_scipy
 from tracer.ops.helpers import (
     conjugate,
     matrix_multiply,
@@ -53,7 +53,7 @@ def _evaluate(a: Array, *, full_matrices: bool) -> tuple[Array, ...]:
     def decompose(matrix: Array) -> tuple[Array, ...]:
         if matrix.size == 0:
             return identity_array(types[0]), identity_array(types[1])
-        return scipy.linalg.qr(matrix, mode=mode, check_finite=False)  # type: ignore[no-any-return]
+        return of_scipy("linalg.qr")(matrix, mode=mode, check_finite=False)  # type: ignore[no-any-return]
 
     return evaluate_each(decompose, a, types)
 

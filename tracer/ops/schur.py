@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 
 from tracer.ir import Cost, NotDifferentiable, Op, ShapeDtype
 from tracer.ir.op import Types
+from tracer.ops.deferred import of_scipy
 from tracer.ops.matrix_rules import evaluate_each, lapack_call, matrix_axes, require_square
 from tracer.ops.rules import moved_bytes
 
@@ -32,7 +32,7 @@ def _evaluate_schur(a: Array, *, compute_vectors: bool) -> Any:
     def decompose(matrix: Array) -> tuple[Array, ...]:
         if not matrix.size:
             return matrix, matrix
-        return scipy.linalg.schur(matrix, output, check_finite=False)  # type: ignore[no-any-return]
+        return of_scipy("linalg.schur")(matrix, output, check_finite=False)  # type: ignore[no-any-return]
 
     found = evaluate_each(decompose, a, (type, type))
     return found if compute_vectors else found[0]

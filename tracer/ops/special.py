@@ -6,11 +6,11 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 from tracer import ops
 from tracer.errors import ArgumentError
 from tracer.ir import Op, ShapeDtype
+from tracer.ops.deferred import of_scipy
 from tracer.ops.elementwise import elementwise
 from tracer.ops.helpers import scale, square
 from tracer.ops.rules import elementwise_axes, elementwise_cost, require_kind, widened
@@ -18,7 +18,7 @@ from tracer.ops.rules import elementwise_axes, elementwise_cost, require_kind, w
 erf: Op = elementwise(
     "erf",
     1,
-    special.erf,
+    of_scipy("special.erf"),
     lambda g, out, x: (
         ops.multiply(scale(g, 2 / math.sqrt(math.pi)), ops.exponential(ops.negate(square(x)))),
     ),
@@ -30,7 +30,7 @@ erf: Op = elementwise(
 erfc: Op = elementwise(
     "erfc",
     1,
-    special.erfc,
+    of_scipy("special.erfc"),
     lambda g, out, x: (
         ops.multiply(scale(g, -2 / math.sqrt(math.pi)), ops.exponential(ops.negate(square(x)))),
     ),
@@ -41,7 +41,7 @@ erfc: Op = elementwise(
 erf_inv: Op = elementwise(
     "erf_inv",
     1,
-    special.erfinv,
+    of_scipy("special.erfinv"),
     lambda g, out, x: (
         ops.multiply(scale(g, math.sqrt(math.pi) / 2), ops.exponential(square(out))),
     ),
@@ -52,7 +52,7 @@ erf_inv: Op = elementwise(
 lgamma: Op = elementwise(
     "lgamma",
     1,
-    special.gammaln,
+    of_scipy("special.gammaln"),
     lambda g, out, x: (ops.multiply(g, ops.digamma(x)),),
     doc="Logarithm of the absolute value of the gamma function.",
     kinds="f",
@@ -62,7 +62,7 @@ lgamma: Op = elementwise(
 digamma: Op = elementwise(
     "digamma",
     1,
-    special.digamma,
+    of_scipy("special.digamma"),
     lambda g, out, x: (ops.multiply(g, ops.polygamma(x, order=1)),),
     doc="Derivative of lgamma.",
     kinds="f",
@@ -81,7 +81,7 @@ def _infer_polygamma(x: ShapeDtype, *, order: int) -> ShapeDtype:
 
 
 def _evaluate_polygamma(x: np.ndarray[Any, Any], *, order: int) -> Any:
-    return np.asarray(special.polygamma(order, widened(x))).astype(x.dtype)
+    return np.asarray(of_scipy("special.polygamma")(order, widened(x))).astype(x.dtype)
 
 
 polygamma: Op = Op(

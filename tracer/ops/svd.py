@@ -16,12 +16,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 
 from tracer import ops
 from tracer.errors import NotDifferentiableError
 from tracer.ir import Cost, Op, ShapeDtype, Value
 from tracer.ir.op import Types
+from tracer.ops.deferred import of_scipy
 from tracer.ops.helpers import (
     conjugate,
     full_like,
@@ -73,7 +73,7 @@ def _evaluate(a: Array, *, full_matrices: bool, compute_vectors: bool) -> Any:
         if matrix.size == 0:
             return tuple(identity_array(t) if t.ndim == a.ndim else np.zeros(0) for t in types)
         options = {"full_matrices": full_matrices, "compute_uv": compute_vectors}
-        found = scipy.linalg.svd(matrix, check_finite=False, lapack_driver="gesdd", **options)
+        found = of_scipy("linalg.svd")(matrix, check_finite=False, lapack_driver="gesdd", **options)
         return found if compute_vectors else (found,)
 
     results = evaluate_each(decompose, a, types)

@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 from tracer import ops
 from tracer.ir import NotDifferentiable, Op, Value
 from tracer.ir.combining import EXPONENTIAL, NEGATION, SAME_ELEMENTS
+from tracer.ops.deferred import of_scipy
 from tracer.ops.elementwise import FUNCTION, INTEGER, STEP, elementwise
 from tracer.ops.helpers import full_like, scale, shift, square, zeros_like
 from tracer.ops.rules import (
@@ -89,7 +89,7 @@ def _lower_cbrt(b: Any, x: Any) -> Any:
 
 
 def _logistic(x: np.ndarray[Any, Any]) -> Any:
-    return special.expit(x) if x.dtype.kind == "f" else 1 / (1 + np.exp(-x))
+    return of_scipy("special.expit")(x) if x.dtype.kind == "f" else 1 / (1 + np.exp(-x))
 
 
 abs: Op = elementwise(

@@ -11,8 +11,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import scipy.special
-
 import tracer.numpy as tnp
 from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_array, convert
@@ -20,6 +18,7 @@ from tracer.array.dispatch import compound
 from tracer.autodiff.transforms import custom_jvp
 from tracer.errors import ArgumentError
 from tracer.ir import as_dtype
+from tracer.ops.deferred import of_scipy
 from tracer.scipy.choice import choose
 from tracer.scipy.floats import floats
 from tracer.scipy.iteration import repeat
@@ -35,7 +34,7 @@ def bernoulli(n: int) -> Array:
     """
     if n < 0:
         raise ArgumentError(f"bernoulli: n is {n}", mend="give 0 or more")
-    return as_array(scipy.special.bernoulli(n)[: n + 1])
+    return as_array(of_scipy("special.bernoulli")(n)[: n + 1])
 
 
 def bessel_jn(z: ArrayLike, *, v: int, n_iter: int = 50) -> Array:

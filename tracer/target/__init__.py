@@ -7,7 +7,12 @@ from tracer.target.accelerators import ACCELERATORS, accelerator
 from tracer.target.cores import usable_cores, xla_threads
 from tracer.target.current import current_target, planned_for
 from tracer.target.host import host_packing, host_target
-from tracer.target.memory import free_bytes, usable_bytes
+from tracer.target.memory import (
+    address_space_left,
+    free_bytes,
+    usable_bytes,
+    xla_address_space,
+)
 from tracer.target.packing import Packing
 from tracer.target.record import (
     DEFAULT_TARGET,
@@ -28,6 +33,7 @@ __all__ = [
     "Storage",
     "Target",
     "accelerator",
+    "address_space_left",
     "current_target",
     "free_bytes",
     "host_packing",
@@ -35,5 +41,6 @@ __all__ = [
     "planned_for",
     "usable_bytes",
     "usable_cores",
+    "xla_address_space",
     "xla_threads",
 ]

@@ -6,8 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from tracer import target
+from tracer.errors import DeviceError
 from tracer.lowering.devices import plugins, processes
 from tracer.lowering.shims import xla_client
+from tracer.units import format_bytes
 
 
 def _make_cpu_client() -> Any:
@@ -16,7 +19,27 @@ def _make_cpu_client() -> Any:
     An asynchronous client frees a call's temporaries on a thread of its own, after the result is
     there, so the next call allocates a second block (docs/memory-model.md).
     """
+    _require_address_space()
     return xla_client.make_cpu_client(asynchronous=False, **processes.cpu_client_options())
+
+
+def _require_address_space() -> None:
+    """Refuse a start in which XLA would end the process, as a thread gets no memory for its stack.
+
+    Raises
+    ------
+    DeviceError
+        `ulimit -v` leaves too little.
+    """
+    left, threads = target.address_space_left(), target.xla_threads()
+    needed = target.xla_address_space(threads)
+    if left is not None and left < needed:
+        raise DeviceError(
+            f"the address space of this process is limited (ulimit -v), to {format_bytes(left)} "
+            f"more than it has; XLA's {threads} threads take about {format_bytes(needed)}",
+            mend="allow more (ulimit -v unlimited), or fewer cores (taskset); memory_limit= bounds "
+            "what programs use without any ulimit",
+        )
 
 
 def _make_gpu_client() -> Any:

@@ -57,17 +57,21 @@ class _DeviceRegistry:
             raws = rules.make_client().devices()
         except (DeviceError, RuntimeError) as error:
             self._miss(platform, error)
+            if not rules.sought:  # The processor is always there.
+                raise self.reasons[platform] from error
             return ()
         return tuple(_device(platform, raw) for raw in raws)
 
     def _miss(self, platform: str, error: Exception) -> None:
-        """Keep the reason why an attached device cannot be used, and warn once."""
+        """Keep the reason why a device cannot be used; warn once of one that is attached."""
         if not isinstance(error, DeviceError):
             error = DeviceError(
                 f"XLA cannot use the {platform.upper()}: {error}",
                 mend="check the driver with the maker's tool (nvidia-smi, tpu-info)",
             )
         self.reasons[platform] = error
+        if not PLATFORMS[platform].sought:
+            return
         warnings.warn(
             f"a {platform.upper()} seems to be attached, but it is not used: {error.what}\n"
             f"  mend:  {error.mend}",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 
 from tracer.array import promotion
 from tracer.array.array import Array, ArrayLike
@@ -15,6 +14,7 @@ from tracer.numpy.creation import ones, zeros
 from tracer.numpy.joining import concatenate
 from tracer.numpy.matrices import diag, eye
 from tracer.numpy.padding import pad
+from tracer.ops.deferred import of_scipy
 
 
 def _vector(name: str, a: ArrayLike) -> Array:
@@ -193,29 +193,29 @@ def convolution_matrix(a: ArrayLike, n: int, mode: str = "full") -> Array:
 
 def dft(n: int, scale: Any = None) -> Array:
     """Return the matrix of the discrete Fourier transform; see `scipy.linalg.dft`."""
-    return as_array(scipy.linalg.dft(n, scale))
+    return as_array(of_scipy("linalg.dft")(n, scale))
 
 
 def hadamard(n: int, dtype: Any = int) -> Array:
     """Return the Hadamard matrix of a power of two; see `scipy.linalg.hadamard`."""
     if n < 1 or n & (n - 1):
         raise ArgumentError(f"hadamard: n is {n}", mend="give a power of two")
-    return as_array(scipy.linalg.hadamard(n, dtype))
+    return as_array(of_scipy("linalg.hadamard")(n, dtype))
 
 
 def helmert(n: int, full: bool = False) -> Array:
     """Return a Helmert matrix; see `scipy.linalg.helmert`."""
-    return as_array(scipy.linalg.helmert(n, full))
+    return as_array(of_scipy("linalg.helmert")(n, full))
 
 
 def hilbert(n: int) -> Array:
     """Return the matrix of 1 / (i + j + 1); see `scipy.linalg.hilbert`."""
-    return as_array(scipy.linalg.hilbert(n))
+    return as_array(of_scipy("linalg.hilbert")(n))
 
 
 def invhilbert(n: int) -> Array:
     """Return the inverse of `hilbert(n)`, in float64; see `scipy.linalg.invhilbert`."""
-    return as_array(scipy.linalg.invhilbert(n))
+    return as_array(of_scipy("linalg.invhilbert")(n))
 
 
 def pascal(n: int, kind: str = "symmetric") -> Array:
@@ -226,12 +226,12 @@ def pascal(n: int, kind: str = "symmetric") -> Array:
     ArgumentError
         They are too large for 64 bits, or `kind` is not known.
     """
-    return _binomials("pascal", n, kind, scipy.linalg.pascal)
+    return _binomials("pascal", n, kind, of_scipy("linalg.pascal"))
 
 
 def invpascal(n: int, kind: str = "symmetric") -> Array:
     """Return the inverse of `pascal(n)`; see `scipy.linalg.invpascal` and `pascal`."""
-    return _binomials("invpascal", n, kind, scipy.linalg.invpascal)
+    return _binomials("invpascal", n, kind, of_scipy("linalg.invpascal"))
 
 
 def _binomials(name: str, n: int, kind: str, function: Any) -> Array:
