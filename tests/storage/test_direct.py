@@ -168,3 +168,28 @@ def test_another_file_of_the_same_name_is_not_read(tmp_path: Path) -> None:
         os.rename(tmp_path / "x.npy", tmp_path / "old.npy")
         np.save(tmp_path / "x.npy", np.ones((1000, 20)))
         assert DirectReads(tmp_path / "x.npy", file.fileno())._file is None
+
+
+@pytest.mark.parametrize("short", [PAGE, 2 * PAGE, 5000])
+def test_reads_that_end_early_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, short: int
+) -> None:
+    """As after a signal: at the end of a page directly, else through the cache."""
+    _require_direct(tmp_path)
+    x = np.random.default_rng(0).integers(0, 256, (1 << 20,), np.uint8)
+    source: Any = _opened(tmp_path, x, direct=True)._source
+    usual, calls = os.preadv, list[int]()
+
+    def cut(file: int, views: list[Any], position: int) -> int:
+        calls.append(file)
+        is_first = file == source._direct._file and len(calls) == 1
+        return (
+            min(short, usual(file, views, position)) if is_first else usual(file, views, position)
+        )
+
+    monkeypatch.setattr(direct.os, "preadv", cut)
+    memory = space((900_000 + SPARE,), np.dtype(np.uint8))
+    found = source.fill_within(memory, (77,), (900_000,))
+    np.testing.assert_array_equal(found, x[77:900_077])
+    is_direct = [file == source._direct._file for file in calls]
+    assert is_direct == ([True, True] if short % PAGE == 0 else [True, False])
