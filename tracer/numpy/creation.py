@@ -14,6 +14,7 @@ from tracer.array.convert import (
     broadcast,
     broadcast_shape,
     convert,
+    holds_arrays,
     host_array,
     reshape,
     scalar,
@@ -111,7 +112,7 @@ def asarray(
     wanted = None if dtype is None else as_dtype(dtype)
     if isinstance(cast("Any", a), InStorage):
         return from_host(np.asarray(a, wanted), device)
-    if isinstance(a, Array) or (isinstance(a, list | tuple) and not _is_host_data(a)):
+    if isinstance(a, Array) or (isinstance(a, list | tuple) and holds_arrays(a)):
         result = as_array(a)
         result = placed(result if wanted is None else convert(result, wanted), device)
         if copy is False and result is not a:
@@ -134,13 +135,6 @@ def _copy_refused(value: Any) -> ArgumentError:
     return ArgumentError(
         f"asarray(copy=False) of a {type(value).__name__} would have to copy its data",
         mend="leave copy out, or give an Array of that dtype on that device",
-    )
-
-
-def _is_host_data(values: Any) -> bool:
-    return all(
-        _is_host_data(value) if isinstance(value, list | tuple) else not isinstance(value, Array)
-        for value in values
     )
 
 

@@ -35,7 +35,7 @@ def _places(name: str, obj: Any, size: int) -> Any:
     return np.flatnonzero(places)
 
 
-def delete(arr: ArrayLike, obj: Any, axis: int | None = None) -> Array:
+def delete(arr: ArrayLike, obj: slice | ArrayLike, axis: int | None = None) -> Array:
     """Return an array without some slices along an axis.
 
     Parameters
@@ -61,7 +61,9 @@ def delete(arr: ArrayLike, obj: Any, axis: int | None = None) -> Array:
     return take(x, np.delete(np.arange(size), places), number)
 
 
-def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None) -> Array:
+def insert(
+    arr: ArrayLike, obj: slice | ArrayLike, values: ArrayLike, axis: int | None = None
+) -> Array:
     """Return an array with values put in before indices along an axis.
 
     Parameters
@@ -151,10 +153,10 @@ def block(arrays: Any) -> Array:
     return _joined(arrays, depth, max([depth, *[leaf.ndim for leaf in leaves]]))
 
 
-def _depth(arrays: Any) -> int:
+def _depth(arrays: Any, level: int = 0) -> int:
     if not isinstance(arrays, list):
         return 0
-    depths = {_depth(part) for part in arrays}
+    depths = {_depth(part, level + 1) for part in arrays} if level < 64 else set[int]()
     if len(depths) != 1:
         raise ShapeError("block of lists of different depths", mend="nest all blocks equally")
     return 1 + depths.pop()

@@ -5,7 +5,7 @@ Axes are padded one after the other, so a corner is filled by the last of its ax
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,12 @@ Pairs = list[list[int]]
 Pad = Callable[["Array", int, int, int, dict[str, Any]], "Array"]
 
 
-def pad(array: ArrayLike, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Array:
+def pad(
+    array: ArrayLike,
+    pad_width: ArrayLike | Mapping[int, Any],
+    mode: str | Callable[..., Any] = "constant",
+    **kwargs: Any,
+) -> Array:
     """Add elements at the ends of axes.
 
     Parameters

@@ -95,7 +95,7 @@ def polyder(p: ArrayLike, m: int = 1) -> Array:
         raise ArgumentError(
             f"polyder: order {m} is negative", mend="give 0 or more; polyint integrates"
         )
-    for _ in range(m):
+    for _ in range(min(m, result.size)):
         powers = np.arange(result.size - 1, 0, -1)
         result = result[:-1] * powers
     return result
@@ -124,7 +124,11 @@ def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Array:
 @beside_arguments
 def polydiv(u: ArrayLike, v: ArrayLike) -> tuple[Array, Array]:
     """Return quotient and remainder of concrete polynomials; see `numpy.polydiv`."""
-    quotient, rest = np.polydiv(concrete("polydiv", u, _SIZES), concrete("polydiv", v, _SIZES))
+    parts = [concrete("polydiv", part, _SIZES) for part in (u, v)]
+    for part in parts:
+        if part.ndim > 1 or not part.size:
+            raise ShapeError(f"polydiv of shape {part.shape}", mend="give coefficients, a vector")
+    quotient, rest = np.polydiv(*parts)
     return from_host(np.asarray(quotient)), from_host(np.asarray(rest))
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
 
 from tracer import ops, tree
+from tracer.arguments import is_index
 from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import (
     as_array,
@@ -49,7 +51,7 @@ def _tile(x: Array, *, counts: tuple[int, ...]) -> Array:
 
 def repeat(
     a: ArrayLike,
-    repeats: Any,
+    repeats: ArrayLike,
     axis: int | None = None,
     *,
     total_repeat_length: int | None = None,
@@ -80,7 +82,8 @@ def repeat(
     number = normalize_axis(axis, x.ndim)
     if total_repeat_length is not None:
         return _repeat_to(x, repeats, number, checked_size("repeat", total_repeat_length))
-    if not hasattr(repeats, "__index__") or isinstance(repeats, np.ndarray | Array):
+    each: Any = repeats
+    if not is_index(repeats):
         counts = _concrete_counts(repeats)
         if counts.size != 1:
             if counts.shape != (x.shape[number],):
@@ -90,8 +93,8 @@ def repeat(
                 )
             indices = np.repeat(np.arange(x.shape[number]), counts)
             return x[(slice(None),) * number + (indices,)]
-        repeats = counts.reshape(())
-    return _repeat(x, repeats=int(repeats), axis=number)
+        each = counts.reshape(())
+    return _repeat(x, repeats=operator.index(each), axis=number)
 
 
 def _repeat_to(x: Array, repeats: Any, axis: int, total: int) -> Array:
@@ -239,7 +242,8 @@ def diff(
     number = normalize_axis(axis, x.ndim)
     parts = [_edge(prepend, x, number), x, _edge(append, x, number)]
     x = concatenate([part for part in parts if part is not None], number)
-    for _ in range(n):
+    # Of fewer elements than that nothing is left.
+    for _ in range(min(n, x.shape[number])):
         x = _diff(x, axis=number)
     return x
 

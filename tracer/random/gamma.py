@@ -11,6 +11,7 @@ from typing import Any
 
 from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_array
+from tracer.errors import ShapeError
 from tracer.numpy.creation import checked_shape
 from tracer.numpy.elementwise import exp, log, log1p, logaddexp, sqrt, where
 from tracer.numpy.logic import logical_and
@@ -107,6 +108,8 @@ def dirichlet(key: ArrayLike, alpha: ArrayLike, shape: Any = None, dtype: Any = 
     """
     wanted = float_dtype("dirichlet", dtype)
     parameter = as_array(alpha).astype(wanted)
+    if not parameter.ndim:
+        raise ShapeError("dirichlet: alpha is a number", mend="give a vector")
     batch = parameter.shape[:-1] if shape is None else checked_shape(shape)
     logs = loggamma(key, parameter, (*batch, parameter.shape[-1]), wanted)
     return exp(logs - logsumexp(logs, axis=-1, keepdims=True))
