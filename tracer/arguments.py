@@ -12,6 +12,7 @@ import collections.abc
 import functools
 import inspect
 import math
+import numbers
 import operator
 import os
 import sys
@@ -32,6 +33,7 @@ from tracer.errors import (
     DTypeError,
     TracerError,
     is_users,
+    shorten,
     shown,
 )
 
@@ -68,13 +70,18 @@ def explained_methods(members: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def explained(function: Callable[P, R]) -> Callable[P, R]:
-    """Return a function that names the argument that was wrong, where Python's error does not."""
+    """Return a function that names the argument that was wrong, where Python's error does not.
+
+    The tracebacks of our errors have no frames of the package but its own, as those of
+    `errors.with_short_traceback`.
+    """
 
     @functools.wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return function(*args, **kwargs)
-        except TracerError:
+        except TracerError as error:
+            shorten(error)
             raise
         except Exception as error:
             wrong = _explanation(function, args, kwargs, error)
@@ -275,7 +282,8 @@ def _is_integer(value: Any) -> bool:
 
 
 def _is_real(value: Any) -> bool:
-    if isinstance(value, str | bytes | bytearray):
+    # Strings have a float, and decimal numbers, which nothing here computes with.
+    if not isinstance(value, numbers.Real) and not hasattr(value, "__array__"):
         return False
     try:
         float(value)
@@ -291,7 +299,9 @@ class _Arrays:
 
 
 def _is_array_like(value: Any) -> bool:
-    dtype = getattr(value, "dtype", None)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return False
+    dtype = value.dtype if hasattr(value, "__array__") and hasattr(value, "dtype") else None
     try:
         kind = (np.asarray(value).dtype if dtype is None else np.dtype(dtype)).kind
     except TracerError:

@@ -102,6 +102,10 @@ def choose(
         number = number % count
     elif mode == "clip":
         number = clip(number, 0, count - 1)
+    elif mode != "raise":
+        raise ArgumentError(
+            f"choose: there is no mode {shown(mode)}", mend="use raise, wrap or clip"
+        )
     else:
         known = looked_at(a)
         if known is not None and ((known < 0) | (known >= count)).any():

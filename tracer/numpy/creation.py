@@ -22,7 +22,7 @@ from tracer.array.convert import (
 from tracer.array.dispatch import from_host
 from tracer.array.placement import beside_arguments
 from tracer.errors import ArgumentError, ExportError, ShapeError
-from tracer.ir import as_dtype
+from tracer.ir import as_dtype, require_countable
 from tracer.ir.storage import InStorage
 
 _INT64 = as_dtype("int64")
@@ -65,6 +65,7 @@ def array(
     DTypeError
         Ragged lists, strings, objects, and dtypes that are not supported.
     """
+    require_countable((1,) * min(ndmin, 65), as_dtype(bool))
     result = asarray(object, dtype, order, device=device)
     if result is object and copy:
         result = result.copy()

@@ -14,7 +14,7 @@ from tracer.errors import DTypeError, ShapeError
 from tracer.numpy.joining import concatenate
 from tracer.numpy.positions import concrete
 from tracer.numpy.shaping import broadcast_to, moveaxis, ravel
-from tracer.numpy.splitting import split
+from tracer.numpy.splitting import Cuts, split
 from tracer.numpy.taking import take
 
 _MEND = "give integers that are known while tracing"
@@ -53,7 +53,7 @@ def delete(arr: ArrayLike, obj: slice | ArrayLike, axis: int | None = None) -> A
         What stays.
     """
     x = ravel(arr) if axis is None else as_array(arr)
-    number = normalize_axis(axis or 0, x.ndim)
+    number = normalize_axis(0 if axis is None else axis, x.ndim)
     size = x.shape[number]
     places = _places("delete", obj, size)
     if places.size == 0:
@@ -85,7 +85,7 @@ def insert(
         The longer array.
     """
     x = ravel(arr) if axis is None else as_array(arr)
-    number = normalize_axis(axis or 0, x.ndim)
+    number = normalize_axis(0 if axis is None else axis, x.ndim)
     size = x.shape[number]
     places = _places("insert", obj, size)
     new = convert(as_array(values), x.dtype)
@@ -124,7 +124,7 @@ def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
     return moveaxis(x, number, place - 1 if number < place else place)
 
 
-def dsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
+def dsplit(ary: ArrayLike, indices_or_sections: Cuts) -> list[Array]:
     """Cut along the third axis; see `split`."""
     x = as_array(ary)
     if x.ndim < 3:

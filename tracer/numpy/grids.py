@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -107,7 +108,7 @@ ogrid = Grid(np.ogrid)
 
 def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
     """Return the indices of the main diagonal of an array of equal sizes."""
-    return (iota(shape=(int(n),), dtype=_INT64, dimension=0),) * ndim
+    return (iota(shape=(operator.index(n),), dtype=_INT64, dimension=0),) * ndim
 
 
 @beside_arguments
@@ -297,7 +298,7 @@ def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Arra
     column = as_array(x)
     if column.ndim != 1:
         raise ShapeError(f"vander takes a vector, not shape {column.shape}", mend="give a vector")
-    count = column.size if N is None else int(N)
+    count = column.size if N is None else operator.index(N)
     require_countable((column.size, max(count, 0)), np.dtype(np.int64))
     exponents = np.arange(count) if increasing else np.arange(count)[::-1]
     wide = column.astype(int) if column.dtype.kind == "b" else column

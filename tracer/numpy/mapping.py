@@ -14,7 +14,7 @@ from tracer.array.array import Array, ArrayLike, get_evaluator
 from tracer.array.convert import as_array, broadcast_shape, convert, normalize_axis, reshape
 from tracer.array.dispatch import apply_graph
 from tracer.array.recording import Recording
-from tracer.errors import ArgumentError, ShapeError
+from tracer.errors import ArgumentError, DTypeError, ShapeError, shown
 from tracer.ir import as_dtype
 from tracer.numpy.shaping import broadcast_to, moveaxis
 
@@ -130,6 +130,8 @@ def vectorize(
     Array([3., 3., 3., 3.])
     """
     del cache
+    if not callable(pyfunc):
+        raise DTypeError(f"vectorize: {shown(pyfunc)} is no function", mend="give a function")
     left_out = set(excluded or ())
     cores = None if signature is None else _core_axes(signature)
 

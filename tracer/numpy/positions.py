@@ -202,7 +202,7 @@ def compress(
     """
     refuse_out(out)
     x = reshape_flat(a) if axis is None else as_array(a)
-    number = normalize_axis(axis or 0, x.ndim)
+    number = normalize_axis(0 if axis is None else axis, x.ndim)
     if size is None:
         known = concrete("compress", condition)
         if known.ndim != 1:

@@ -76,6 +76,8 @@ def arange(
     numbers = [int(number) if isinstance(number, np.integer) else number for number in numbers]
     size = _steps(*numbers)
     require_countable((size,), np.dtype(np.float64))
+    if not size:
+        return from_host(np.zeros(0, wanted), device)
     if current_recording() is None or wanted.kind in "bc":
         return from_host(np.arange(*numbers).astype(wanted), device)
     return placed(_ramp(numbers[0], numbers[2], size, wanted), device)

@@ -19,7 +19,7 @@ from tracer.array.convert import (
     reshape,
 )
 from tracer.array.dispatch import apply, compound
-from tracer.errors import ArgumentError, DTypeError, ShapeError, TracingError
+from tracer.errors import ArgumentError, DTypeError, ShapeError, TracingError, shown
 from tracer.numpy.arithmetic import minimum
 from tracer.numpy.cumulative import cumsum
 from tracer.numpy.joining import concatenate
@@ -93,6 +93,8 @@ def repeat(
                 )
             indices = np.repeat(np.arange(x.shape[number]), counts)
             return x[(slice(None),) * number + (indices,)]
+        if counts.dtype.kind not in "biu":
+            raise DTypeError(f"repeat: the counts are {shown(repeats)}", mend="give integers")
         each = counts.reshape(())
     return _repeat(x, repeats=operator.index(each), axis=number)
 

@@ -177,7 +177,7 @@ def top_k(a: ArrayLike, k: int, axis: int = -1) -> tuple[Array, Array]:
     """
     x = as_array(a)
     number = normalize_axis(axis, x.ndim)
-    count = int(k)
+    count = operator.index(k)
     if not 0 <= count <= x.shape[number]:
         raise ShapeError(
             f"top_k of {count} from an axis of {x.shape[number]} elements",

@@ -56,7 +56,9 @@ def outer(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     return contraction.outer(first, second)
 
 
-def tensordot(x1: ArrayLike, x2: ArrayLike, /, *, axes: Any = 2) -> Array:
+def tensordot(
+    x1: ArrayLike, x2: ArrayLike, /, *, axes: int | Sequence[int | Sequence[int]] = 2
+) -> Array:
     """Tensor product summed over axes; see `tracer.numpy.tensordot`."""
     return contraction.tensordot(x1, x2, axes)
 
