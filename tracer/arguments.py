@@ -12,7 +12,6 @@ import collections.abc
 import functools
 import inspect
 import math
-import numbers
 import operator
 import os
 import sys
@@ -144,10 +143,10 @@ def _of_its_values(
     if isinstance(error, np.exceptions.AxisError):
         return AxisError(f"{function}: {error}", mend="give an axis that the array has")
     for name, value in _given(bound):
-        if isinstance(error, OverflowError) and _is_too_large(value):
+        if _is_about_sizes(error) and _is_no_size(value):
             return ArgumentError(
-                f"{function}: {name} is {shown(value)}, more than 64 bits hold",
-                mend="give a number that an array can have elements of",
+                f"{function}: {name} is {shown(value)}, which no array has elements of",
+                mend="give a number that is smaller, and not negative",
             )
         if isinstance(error, RecursionError) and isinstance(value, list | tuple | dict):
             return ArgumentError(
@@ -184,12 +183,18 @@ def _is_hashable(value: Any) -> bool:
     return True
 
 
-def _is_too_large(value: Any) -> bool:
+def _is_about_sizes(error: Exception) -> bool:
+    words = ("aximum", "too big", "won't fit", "negative dimensions", "unknown dimension")
+    is_said = isinstance(error, ValueError) and any(text in str(error) for text in words)
+    return is_said or isinstance(error, OverflowError | MemoryError)
+
+
+def _is_no_size(value: Any) -> bool:
     if isinstance(value, list | tuple):
-        return any(map(_is_too_large, value))
+        return len(value) > 64 or any(map(_is_no_size, value))
     if isinstance(value, float):
         return not math.isfinite(value)
-    return isinstance(value, int | np.integer) and not -(2**63) <= int(value) < 2**63
+    return isinstance(value, int | np.integer) and not 0 <= int(value) < 2**31
 
 
 def _of_the_namesake(function: str, error: Exception) -> TracerError | None:
@@ -269,7 +274,7 @@ def is_a(value: Any, kind: Any) -> bool:
 
 def _is_class(kind: Any) -> bool:
     """Tell whether an annotation is a plain class, which means its instances."""
-    own = isinstance(kind, type) and kind.__module__.startswith("tracer.")
+    own = isinstance(kind, type) and kind.__module__.startswith(("tracer.", "optree"))
     return own or kind in (slice, bytes, bytearray, memoryview)
 
 
@@ -282,8 +287,8 @@ def _is_integer(value: Any) -> bool:
 
 
 def _is_real(value: Any) -> bool:
-    # Strings have a float, and decimal numbers, which nothing here computes with.
-    if not isinstance(value, numbers.Real) and not hasattr(value, "__array__"):
+    # Strings have a float, decimal numbers and fractions, which nothing here computes with.
+    if not isinstance(value, int | float) and not hasattr(value, "__array__"):
         return False
     try:
         float(value)
@@ -348,7 +353,8 @@ def _is_one_of(value: Any, kinds: Sequence[Any]) -> bool:
 
 def _is_collection(value: Any, parts: Sequence[Any]) -> bool:
     del parts
-    return isinstance(value, Iterable) and not isinstance(value, str | bytes)
+    is_number = getattr(value, "ndim", 1) == 0
+    return isinstance(value, Iterable) and not isinstance(value, str | bytes) and not is_number
 
 
 _BY_ORIGIN: dict[Any, Callable[[Any, Sequence[Any]], bool]] = {

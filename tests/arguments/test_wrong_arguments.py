@@ -39,7 +39,7 @@ def wrong_calls(module: str) -> Iterator[Case]:
         signature = inspect.signature(right.function)
         bound = signature.bind(*right.call.args, **right.call.kwargs)
         for name, parameter in signature.parameters.items():
-            if parameter.kind is parameter.VAR_KEYWORD:
+            if parameter.kind is parameter.VAR_KEYWORD or name == "self":
                 continue
             several = parameter.kind is parameter.VAR_POSITIONAL
             for place in range(len(bound.arguments.get(name, ())) if several else 1):
@@ -81,18 +81,22 @@ def fault(case: Case) -> str | None:
     except (VerifyError, LoweringError, ExecutionError) as error:
         return f"{shown}: {error!r}"
     except TracerError as error:
-        is_here = error.where is not None and error.where.file == __file__
+        is_here = error.where is not None and error.where.file.startswith(os.path.dirname(__file__))
         return None if is_here else f"{shown}: the place is {error.where}"
     except Exception as error:
         return None if _is_the_users(error) else f"{shown}: {error!r}"
     return None
 
 
+_PYTHONS = ("positional argument", "takes 1 or 3 arguments", "int() can't")
+"""What Python says of functions that are called with too much or too little."""
+
+
 def _is_the_users(error: Exception) -> bool:
     """Tell whether a function failed that the call was given."""
     last = traceback.extract_tb(error.__traceback__)[-1]
     return os.path.dirname(last.filename) == os.path.dirname(__file__) or (
-        isinstance(error, TypeError) and "positional argument" in str(error)
+        isinstance(error, TypeError) and any(text in str(error) for text in _PYTHONS)
     )
 
 

@@ -134,7 +134,7 @@ _MADE: list[Callable[[], Any]] = [
     lambda: [(1, 2, 3)],
     lambda: _LOOP,
     lambda: _nested(200),
-    lambda: bytearray(b"abcd"),
+    lambda: bytearray(b"\x01\x02"),
     lambda: first,
     lambda: lambda: 1,
     lambda: lambda *args: None,

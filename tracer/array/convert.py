@@ -291,11 +291,11 @@ def normalize_axes(axis: Any, ndim: int) -> tuple[int, ...]:
 def as_shape(shape: Any) -> tuple[int, ...]:
     """Return a shape argument (an int or a sequence of ints) as a tuple of ints."""
     try:
-        return (operator.index(shape),)
+        return (int(operator.index(shape)),)
     except TypeError:
         pass  # Then it has several sizes: an array has an index only where it is one number.
     try:
-        return tuple([operator.index(size) for size in shape])
+        return tuple([int(operator.index(size)) for size in shape])
     except TypeError as error:
         raise ShapeError(
             f"a shape is a tuple of integers, not {shown(shape)}",

@@ -154,7 +154,7 @@ def _matrix_shape(arr: ArrayLike) -> tuple[int, ...]:
 
 def mask_indices(n: int, mask_func: Callable[..., Any], k: int = 0) -> tuple[Array, ...]:
     """Return where a function such as `triu` leaves a matrix of ones; see `numpy.mask_indices`."""
-    return nonzero(mask_func(from_host(np.ones((n, n), np.int64)), k))
+    return nonzero(mask_func(from_host(np.ones(as_shape((n, n)), np.int64)), k))
 
 
 def unravel_index(indices: ArrayLike, shape: Any) -> tuple[Array, ...]:

@@ -204,7 +204,7 @@ def _require_order(name: str, edges: ArrayLike, *, either: bool = False) -> None
 
 def _interval(x: Array, limits: Any) -> tuple[Any, Any]:
     if limits is not None:
-        if np.ndim(limits) != 1 or len(limits) != 2:
+        if np.isscalar(limits) or len(limits) != 2 or any(as_array(end).ndim for end in limits):
             raise ArgumentError(
                 f"histogram: range is {shown(limits)}", mend="give the first and the last edge"
             )

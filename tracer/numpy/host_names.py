@@ -69,7 +69,7 @@ def fromiter(iter: Iterable[Any], dtype: Any, count: int = -1) -> Array:  # noqa
     """Return a vector of what an iterable yields; see `numpy.fromiter`."""
     try:
         found = np.fromiter(iter, as_dtype(dtype), count)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, np.ma.MaskError) as error:
         if isinstance(error, TracerError) or not isinstance(iter, Iterable):
             raise
         raise ArgumentError(

@@ -101,6 +101,9 @@ def polyder(p: ArrayLike, m: int = 1) -> Array:
     return result
 
 
+_MOST_INTEGRALS = 1000
+
+
 def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Array:
     """Return the `m`-th integral of a polynomial; `k` are the constants, zero by default."""
     result = _vector("polyint", p)
@@ -108,6 +111,8 @@ def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Array:
         raise ArgumentError(
             f"polyint: order {m} is negative", mend="give 0 or more; polyder differentiates"
         )
+    if m > _MOST_INTEGRALS:
+        raise ArgumentError(f"polyint: order {m}", mend=f"give {_MOST_INTEGRALS} or less")
     constants = zeros(m) if k is None else _vector("polyint", k)
     if constants.size == 1 and m > 1:
         constants = constants * ones(m)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from tracer.array.convert import (
     as_shape,
     broadcast,
     broadcast_shape,
+    host_array,
     normalize_axis,
     reshape,
 )
@@ -96,7 +96,7 @@ def repeat(
         if counts.dtype.kind not in "biu":
             raise DTypeError(f"repeat: the counts are {shown(repeats)}", mend="give integers")
         each = counts.reshape(())
-    return _repeat(x, repeats=operator.index(each), axis=number)
+    return _repeat(x, repeats=int(each), axis=number)
 
 
 def _repeat_to(x: Array, repeats: Any, axis: int, total: int) -> Array:
@@ -127,7 +127,7 @@ def _concrete_counts(repeats: Any) -> np.ndarray[Any, Any]:
             "repeat with traced counts: the shape of the result would depend on values",
             mend="give the counts as a Python int or a NumPy array",
         )
-    return np.asarray(repeats)
+    return host_array(repeats)
 
 
 @compound

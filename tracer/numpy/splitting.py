@@ -11,7 +11,7 @@ import numpy as np
 from tracer.arguments import is_index
 from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_array, normalize_axis
-from tracer.errors import ArgumentError, ShapeError
+from tracer.errors import ArgumentError, DTypeError, ShapeError
 from tracer.numpy.positions import concrete
 
 _MANY = 1_000_000
@@ -92,6 +92,8 @@ def _cuts(indices_or_sections: Any) -> int | list[int]:
             f"split: positions are a vector, not of shape {known.shape}",
             mend="give a vector of places",
         )
+    if known.dtype.kind not in "biu" and known.size:
+        raise DTypeError(f"split: positions are {known.dtype}", mend="give integers")
     return [int(cut) for cut in known] if known.ndim else int(known)
 
 

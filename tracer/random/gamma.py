@@ -58,7 +58,8 @@ def loggamma(key: ArrayLike, a: ArrayLike, shape: Any = None, dtype: Any = float
     main = _log_large(loop_key, where(is_small, parameter + 1, parameter))
     unit = uniform(boost_key, parameter.shape, wanted)
     boost = where(is_small, log1p(-unit) / where(is_small, parameter, 1), 0)
-    return where(is_right, main + boost, where(given == math.inf, math.inf, math.nan))
+    found: Array = where(is_right, main + boost, where(given == math.inf, math.inf, math.nan))
+    return found
 
 
 def _log_large(key: Array, a: Array) -> Array:
