@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import datetime
 import inspect
+import itertools
 import os
 import traceback
 import warnings
@@ -26,15 +27,16 @@ from tests.arguments.values import WRONG
 from tracer.errors import ExecutionError, LoweringError, TracerError, VerifyError
 
 pytestmark = pytest.mark.xla
-PARTS = 40
+PARTS = 120
 _TODAY = str(datetime.date.today().toordinal())
 PART = int(os.environ.get("TRACER_ARGUMENTS_PART", _TODAY)) % PARTS
 
-Case = tuple[str, Right, tuple[Any, ...], dict[str, Any]]
+Case = tuple[Right, str, int | None, int]
+"""A right call, the argument that is replaced (of several, which one), and by what of WRONG."""
 
 
 def wrong_calls(module: str) -> Iterator[Case]:
-    """Yield calls with one wrong argument, each with what it shows."""
+    """Yield calls with one wrong argument."""
     for right in right_calls(module):
         signature = inspect.signature(right.function)
         bound = signature.bind(*right.call.args, **right.call.kwargs)
@@ -43,11 +45,14 @@ def wrong_calls(module: str) -> Iterator[Case]:
                 continue
             several = parameter.kind is parameter.VAR_POSITIONAL
             for place in range(len(bound.arguments.get(name, ())) if several else 1):
-                for i, make in enumerate(WRONG):
-                    yield _replaced(right, name, place if several else None, i, make())
+                for i in range(len(WRONG)):
+                    yield right, name, place if several else None, i
 
 
-def _replaced(right: Right, name: str, place: int | None, number: int, value: Any) -> Case:
+def _replaced(case: Case) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
+    """Return what a case shows, and the arguments."""
+    right, name, place, number = case
+    value = WRONG[number]()
     bound = inspect.signature(right.function).bind(*right.call.args, **right.call.kwargs)
     shown = f"{right.name}: {name}{'' if place is None else place} = WRONG[{number}] = {value!r}"
     if place is not None:
@@ -57,8 +62,8 @@ def _replaced(right: Right, name: str, place: int | None, number: int, value: An
     elif name in bound.arguments:
         bound.arguments[name] = value
     else:
-        return shown[:200], right, bound.args, {**bound.kwargs, name: value}
-    return shown[:200], right, bound.args, bound.kwargs
+        return shown[:200], bound.args, {**bound.kwargs, name: value}
+    return shown[:200], bound.args, bound.kwargs
 
 
 def traced(right: Right, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -73,7 +78,8 @@ def traced(right: Right, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
 
 def fault(case: Case) -> str | None:
     """Return what is wrong with the answer to a wrong call, if anything is."""
-    shown, right, args, kwargs = case
+    right = case[0]
+    shown, args, kwargs = _replaced(case)
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
@@ -102,8 +108,7 @@ def _is_the_users(error: Exception) -> bool:
 
 @pytest.mark.parametrize("module", [*MODULES, METHODS])
 def test_wrong_arguments_are_named(module: str) -> None:
-    cases = list(wrong_calls(module))
-    found = [fault(case) for case in cases[PART::PARTS]]
+    found = [fault(case) for case in itertools.islice(wrong_calls(module), PART, None, PARTS)]
     faults = [text for text in found if text is not None]
     assert not faults, "\n".join([f"TRACER_ARGUMENTS_PART={PART}:", *faults])
 
