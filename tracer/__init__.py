@@ -16,6 +16,7 @@ from tracer import (
     sharding,
     tree,
 )
+from tracer.arguments import explain as _explain
 from tracer.array.abstract import block_until_ready, eval_shape, make_graph
 from tracer.array.array import Array
 from tracer.array.defaults import config
@@ -209,6 +210,33 @@ __all__ = [
     "vmap",
     "while_loop",
 ]
+
+_explain(globals(), __all__)
+for _module in (
+    numpy,
+    numpy.linalg,
+    numpy.fft,
+    random,
+    nn,
+    nn.initializers,
+    scipy.linalg,
+    scipy.ndimage,
+    scipy.optimize,
+    scipy.signal,
+    scipy.sparse.linalg,
+    scipy.special,
+    scipy.stats,
+    scipy.stats.multivariate_normal,
+    lax,
+    lax.linalg,
+    image,
+    optimizers,
+    debug,
+    tree,
+    sharding,
+):
+    _explain(vars(_module), _module.__all__)
+del _explain, _module
 
 _OF_JAX = {
     "jit": 'use tracer.compile(f, memory_limit="1GB"), or leave the limit out',

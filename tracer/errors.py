@@ -6,7 +6,9 @@ so code written for NumPy still catches it.
 
 from __future__ import annotations
 
+import enum
 import functools
+import importlib.util
 import inspect
 import linecache
 import os
@@ -18,6 +20,13 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 import numpy as np
 import optree
 
+LIBRARIES = tuple(
+    os.path.dirname(os.path.abspath(found.origin)) + os.sep
+    for found in map(importlib.util.find_spec, ("numpy", "scipy"))
+    if found is not None and found.origin is not None
+)
+"""Their functions call back, and their errors are about arguments that they were given."""
+
 # Users can mend only their own lines: frames of the package, of optree and of these parts of the
 # standard library are passed over.
 _HIDDEN = (
@@ -26,7 +35,9 @@ _HIDDEN = (
     os.path.dirname(os.path.abspath(functools.__file__)) + os.sep + "functools.py",
     os.path.dirname(os.path.abspath(functools.__file__)) + os.sep + "contextlib.py",
     os.path.dirname(os.path.abspath(functools.__file__)) + os.sep + "threading.py",
+    os.path.dirname(os.path.abspath(enum.__file__)) + os.sep + "enum.py",
     "<frozen",
+    *LIBRARIES,
 )
 
 
@@ -44,22 +55,24 @@ class Source(NamedTuple):
 
 
 @functools.lru_cache(maxsize=4096)
-def _is_hidden(filename: str) -> bool:
+def is_ours(filename: str) -> bool:
+    """Tell whether a file is of the package, or of a library that it uses."""
     return filename.startswith(_HIDDEN)
 
 
-def _is_users(frame: FrameType) -> bool:
+def is_users(frame: FrameType) -> bool:
+    """Tell whether a frame is not the package's, nor of a library that it calls through."""
     filename = frame.f_code.co_filename
     # The methods of dataclasses have no file, only the package's globals.
-    is_ours = filename == "<string>" and _is_hidden(frame.f_globals.get("__file__") or "")
-    return not is_ours and not _is_hidden(filename)
+    is_method = filename == "<string>" and is_ours(frame.f_globals.get("__file__") or "")
+    return not is_method and not is_ours(filename)
 
 
 def user_source() -> Source | None:
     """Return the innermost frame that belongs to the user, or None when there is none."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        if _is_users(frame):
+        if is_users(frame):
             return Source(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
         frame = frame.f_back
     return None
@@ -79,7 +92,7 @@ def shorten(error: TracerError) -> None:
         steps.append(found)
         found = found.tb_next
     for step in reversed(steps):
-        if _is_users(step.tb_frame):
+        if is_users(step.tb_frame):
             kept = TracebackType(kept, step.tb_frame, step.tb_lasti, step.tb_lineno)
     error.__traceback__ = kept
 
@@ -100,6 +113,13 @@ def with_short_traceback(function: Callable[P, R]) -> Callable[P, R]:
             raise
 
     return short
+
+
+def shown(value: object) -> str:
+    """Return a value as an error shows it: short, and on one line."""
+    text = " ".join(repr(value).split())
+    text = text if len(text) <= 60 else text[:57] + "..."
+    return f"{text} (a {type(value).__name__})"
 
 
 class TracerError(Exception):

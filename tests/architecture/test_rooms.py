@@ -22,10 +22,11 @@ from tests.source_trees import nodes_of
 ROOT = Path(__file__).parents[2]
 PACKAGE = Path(tracer.__file__).parent
 
-SHARED = {"errors", "tree"}
+SHARED = {"arguments", "errors", "tree"}
 """May be imported by every room above ir/."""
 ROOMS: dict[str, set[str]] = {
     "errors": set(),
+    "arguments": {"errors"},
     "terminal": set(),
     "units": {"errors"},
     "tree": {"errors"},

@@ -16,7 +16,15 @@ import numpy.typing as npt
 from tracer.array.active import ACTIVE
 from tracer.array.evaluation import Evaluator
 from tracer.array.interchange import device_code, exported_memory, refuse_stream
-from tracer.errors import DonatedArrayError, DTypeError, ExecutionError, ShapeError, TracingError
+from tracer.errors import (
+    ArrayIndexError,
+    DonatedArrayError,
+    DTypeError,
+    ExecutionError,
+    ShapeError,
+    TracingError,
+    shown,
+)
 from tracer.ir import ShapeDtype
 
 if TYPE_CHECKING:
@@ -287,7 +295,15 @@ class Array(_Installed):
 
     def item(self, *index: Any) -> Any:
         """Return the only element, or the one at an index, as a Python number."""
-        return self._host("item()").item(*index)
+        host = self._host("item()")
+        try:
+            return host.item(*index)
+        except (IndexError, TypeError, ValueError) as error:
+            ours = ArrayIndexError if isinstance(error, IndexError) else ShapeError
+            raise (DTypeError if isinstance(error, TypeError) else ours)(
+                f"item of an array of shape {host.shape} at {shown(index)}: {error}",
+                mend="give no index for the only element, one, or one for each axis",
+            ) from error
 
     def tolist(self) -> Any:
         """Return the elements as nested lists of Python numbers."""

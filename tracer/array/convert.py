@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -15,13 +16,15 @@ from tracer.array.dispatch import apply, compound, from_host
 from tracer.array.placement import place_beside
 from tracer.array.promotion import Dtype, weak_class
 from tracer.array.recording import current_recording
-from tracer.errors import AxisError, DTypeError, ShapeError
+from tracer.errors import AxisError, DTypeError, ShapeError, shown
 from tracer.ir import as_dtype
 from tracer.ir.storage import InStorage, needed_in_memory
 from tracer.ir.types import SUPPORTED_DTYPES
 
 _SCALARS: dict[Any, Array] = {}
 _SCALARS_SIZE = 4096
+_MOST_AXES = 64
+"""Lists can be nested deeper, and can hold themselves; NumPy refuses to make arrays of those."""
 
 
 def as_array(value: ArrayLike, device: Any = None) -> Array:
@@ -66,7 +69,7 @@ def host_array(value: Any, dtype: Any = None) -> np.ndarray[Any, Any]:
         if isinstance(error, DTypeError):
             raise
         raise DTypeError(
-            f"cannot make an array of {_shown(value)}: {error}",
+            f"cannot make an array of {shown(value)}: {error}",
             mend="give numbers, or nested lists in which all lists of a level have one length",
         ) from error
     if wanted is None:
@@ -77,7 +80,7 @@ def host_array(value: Any, dtype: Any = None) -> np.ndarray[Any, Any]:
         if array.dtype.kind in "biufc" and array.dtype.itemsize <= 16:
             return array.astype(as_dtype(array.dtype))
         raise DTypeError(
-            f"cannot make an array of {_shown(value)}: NumPy makes dtype {array.dtype} of it",
+            f"cannot make an array of {shown(value)}: NumPy makes dtype {array.dtype} of it",
             mend="give numbers of one of the dtypes " + ", ".join(SUPPORTED_DTYPES.values()),
         )
     return array
@@ -90,16 +93,11 @@ def _is_python_data(value: Any) -> bool:
     return weak_class(value) is not None
 
 
-def _shown(value: Any) -> str:
-    text = repr(value)
-    short = text if len(text) <= 60 else text[:57] + "..."
-    return f"{short} (a {type(value).__name__})"
-
-
-def holds_arrays(values: Sequence[Any]) -> bool:
-    """Tell whether there is an Array in nested lists."""
-    return any(
-        isinstance(value, Array) or (isinstance(value, list | tuple) and holds_arrays(value))
+def holds_arrays(values: Sequence[Any], depth: int = 0) -> bool:
+    """Tell whether there is an Array in nested lists, no deeper than arrays have axes."""
+    return depth <= _MOST_AXES and any(
+        isinstance(value, Array)
+        or (isinstance(value, list | tuple) and holds_arrays(value, depth + 1))
         for value in values
     )
 
@@ -266,15 +264,17 @@ def broadcast_shape(name: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
 def normalize_axis(axis: Any, ndim: int) -> int:
     """Return an axis as an int in 0..ndim-1, or raise `AxisError`."""
     try:
-        number = axis.__index__()
-    except AttributeError as error:
-        raise DTypeError(f"an axis is an integer, not {axis!r}", mend="give an integer") from error
+        number = operator.index(axis)
+    except TypeError as error:
+        raise DTypeError(
+            f"an axis is an integer, not {shown(axis)}", mend="give an integer"
+        ) from error
     if not -ndim <= number < ndim:
         raise AxisError(
             f"axis {number} is out of bounds for an array of {ndim} dimensions",
             mend=f"give an axis from {-ndim} to {ndim - 1}" if ndim else "a scalar has no axes",
         )
-    return int(number % ndim)
+    return number % ndim
 
 
 def normalize_axes(axis: Any, ndim: int) -> tuple[int, ...]:
@@ -290,11 +290,14 @@ def normalize_axes(axis: Any, ndim: int) -> tuple[int, ...]:
 
 def as_shape(shape: Any) -> tuple[int, ...]:
     """Return a shape argument (an int or a sequence of ints) as a tuple of ints."""
-    if hasattr(shape, "__index__") and not isinstance(shape, tuple | list):
-        return (int(shape.__index__()),)
     try:
-        return tuple([int(size.__index__()) for size in shape])
-    except (TypeError, AttributeError) as error:
+        return (int(operator.index(shape)),)
+    except TypeError:
+        pass  # Then it has several sizes: an array has an index only where it is one number.
+    try:
+        return tuple([int(operator.index(size)) for size in shape])
+    except TypeError as error:
         raise ShapeError(
-            f"a shape is a tuple of integers, not {shape!r}", mend="give integers, such as (3, 4)"
+            f"a shape is a tuple of integers, not {shown(shape)}",
+            mend="give integers, such as (3, 4)",
         ) from error

@@ -44,12 +44,12 @@ CLASSES: dict[Dtype, type] = {
 
 
 @functools.lru_cache(maxsize=4096)
-def promote_types(dtype1: Any, dtype2: Any) -> Dtype:
+def promote_types(type1: Any, type2: Any) -> Dtype:
     """Return the dtype in which two dtypes meet.
 
     Parameters
     ----------
-    dtype1, dtype2 : dtype
+    type1, type2 : dtype
         Supported dtypes.
 
     Examples
@@ -58,7 +58,7 @@ def promote_types(dtype1: Any, dtype2: Any) -> Dtype:
     >>> tnp.promote_types("int32", "float32"), tnp.promote_types("bfloat16", "float16")
     (dtype('float64'), dtype('float32'))
     """
-    first, second = as_dtype(dtype1), as_dtype(dtype2)
+    first, second = as_dtype(type1), as_dtype(type2)
     if first == second:
         return first
     if first in _EXTENSION or second in _EXTENSION:
@@ -214,6 +214,9 @@ def scalar_value(value: Any, dtype: Dtype) -> np.ndarray[Any, Any]:
         ) from error
 
 
+_CASTINGS = ("no", "equiv", "safe", "same_kind", "unsafe")
+
+
 def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
     """Tell whether a cast obeys a rule: "no", "equiv", "safe", "same_kind" or "unsafe".
 
@@ -227,6 +230,10 @@ def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
         The rule.
     """
     source, target = _strong_dtype(from_), as_dtype(to)
+    if casting not in _CASTINGS:
+        raise ArgumentError(
+            f"can_cast: there is no rule {casting!r}", mend=f"use one of {', '.join(_CASTINGS)}"
+        )
     if source in _EXTENSION or target in _EXTENSION:
         safe = promote_types(source, target) == target
         same_kind = target in _EXTENSION or target.kind in "fc" or source == target
@@ -267,9 +274,15 @@ def finfo(dtype: Any) -> FloatLimits:
     The numbers are Python floats, as the array API standard has it, so that arrays that they are
     combined with keep their dtype.
     """
-    return FloatLimits(real_dtype(_strong_dtype(dtype)))
+    found = real_dtype(_strong_dtype(dtype))
+    if found.kind in "biu":
+        raise ArgumentError(f"finfo: {found} is not a float dtype", mend="use iinfo")
+    return FloatLimits(found)
 
 
 def iinfo(dtype: Any) -> Any:
     """Return the limits of an integer dtype, as `numpy.iinfo` does."""
-    return np.iinfo(_strong_dtype(dtype))
+    found = _strong_dtype(dtype)
+    if found.kind not in "iu":
+        raise ArgumentError(f"iinfo: {found} is not an integer dtype", mend="use finfo")
+    return np.iinfo(found)

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import ml_dtypes
 import numpy as np
 
-from tracer.errors import DTypeError, ShapeError
+from tracer.errors import DTypeError, ShapeError, shown
 from tracer.ir.library_calls import LibraryCall
 
 _EXTENSION_NAMES = ("bfloat16", "float8_e4m3fn", "float8_e5m2")
@@ -52,8 +52,8 @@ def as_dtype(dtype: Any) -> np.dtype[Any]:
         return DTYPES_BY_NAME[dtype]
     try:
         result: np.dtype[Any] = np.dtype(dtype)
-    except TypeError as error:
-        raise DTypeError(f"{dtype!r} is not a dtype", mend=_dtype_mend()) from error
+    except (TypeError, ValueError) as error:
+        raise DTypeError(f"{shown(dtype)} is not a dtype", mend=_dtype_mend()) from error
     if result.byteorder == ">":
         result = result.newbyteorder("=")
     if result not in SUPPORTED_DTYPES:

@@ -11,7 +11,7 @@ from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_array, convert, reshape
 from tracer.array.dispatch import apply, compound
 from tracer.autodiff.transforms import custom_linear_solve
-from tracer.errors import DTypeError, ShapeError, UnsupportedError
+from tracer.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
 from tracer.ir import as_dtype
 from tracer.lax.operands import integer
 from tracer.numpy.ufunc import compare, full_like, has_sign
@@ -117,6 +117,8 @@ def _unsigned(dtype: Dtype) -> Dtype:
 
 def leading_zeros(x: Array) -> Array:
     """Set all bits below the highest one, and count what is left."""
+    if x.dtype.kind not in "biu":
+        raise DTypeError(f"lax.clz of {x.type}", mend="give integers")
     width = 8 * x.dtype.itemsize
     unsigned = np.dtype(f"uint{x.dtype.itemsize * 8}")
     bits = x if x.dtype == unsigned else apply(ops.bitcast_convert, x, dtype=unsigned)
@@ -224,6 +226,8 @@ def _clipped_exponent(rounded: Array, x: Array, own: int, exponent: int, mantiss
     """Make infinities of what is too large, and signed zeros of what is no normal number."""
     if exponent == own:
         return rounded
+    if exponent < 1:
+        raise ArgumentError(f"reduce_precision: {exponent} bits of exponent", mend="give 1 or more")
     bias = (1 << (exponent - 1)) - 1
     largest, smallest = (2.0 - 2.0**-mantissa) * 2.0**bias, 2.0 ** (1 - bias)
     size = apply(ops.abs, rounded)

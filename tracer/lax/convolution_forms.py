@@ -177,7 +177,7 @@ def conv_transpose(
     steps = integers("strides", strides, len(spatial))
     dilation = integers("rhs_dilation", rhs_dilation, len(spatial))
     reach = [(kernel.shape[d] - 1) * n + 1 for d, n in zip(spatial, dilation, strict=True)]
-    if use_consistent_padding or padding in ("SAME", "VALID"):
+    if use_consistent_padding or (isinstance(padding, str) and padding in ("SAME", "VALID")):
         given: Any = padding
         rows = [given] * len(spatial) if isinstance(given, str) else list(given)
         padding = [_other_way(*row) for row in zip(reach, steps, rows, strict=True)]

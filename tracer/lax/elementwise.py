@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from enum import Enum
 from typing import Any
 
@@ -11,7 +12,7 @@ from tracer import ops, tree
 from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_array, as_arrays, convert
 from tracer.array.dispatch import apply, apply_many, compound
-from tracer.errors import ArgumentError, DTypeError
+from tracer.errors import ArgumentError, DTypeError, TracingError, shown
 from tracer.ir import as_dtype
 from tracer.lax.bits import leading_zeros, rounded_away
 from tracer.lax.operands import (
@@ -304,7 +305,7 @@ def round(x: ArrayLike, rounding_method: Any = RoundingMethod.AWAY_FROM_ZERO) ->
         raise DTypeError(f"lax.round of {array.type}", mend="give floats")
     try:
         method = RoundingMethod(rounding_method)
-    except ValueError as error:
+    except (ValueError, TypeError) as error:
         raise ArgumentError(
             f"lax.round: rounding_method is {rounding_method!r}",
             mend="give one of lax.RoundingMethod",
@@ -393,10 +394,14 @@ def _polygamma(x: Array, *, order: int) -> Array:
 def _known_order(m: Any) -> int:
     try:
         value = float(m)
-    except TypeError as error:
+    except TracingError as error:
         raise ArgumentError(
             "lax.polygamma: the order is traced", mend="give the order as a number"
         ) from error
-    if value < 0 or value != int(value):
+    except (TypeError, ValueError) as error:
+        raise ArgumentError(
+            f"lax.polygamma: the order is {shown(m)}", mend="give a whole number"
+        ) from error
+    if not 0 <= value < math.inf or value != int(value):
         raise ArgumentError(f"lax.polygamma: the order is {m!r}", mend="give a whole number")
     return int(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Any, NamedTuple
@@ -12,7 +13,7 @@ from tracer import ops
 from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_array, as_shape, broadcast, convert, reshape, scalar
 from tracer.array.dispatch import apply, compound, from_host
-from tracer.errors import ArgumentError, DTypeError, ShapeError
+from tracer.errors import ArgumentError, DTypeError, ShapeError, shown
 from tracer.lax.operands import axes_of, of_one_dtype
 from tracer.lax.slicing import wide
 from tracer.numpy.arithmetic import remainder
@@ -75,13 +76,13 @@ class GatherScatterMode(Enum):
     @staticmethod
     def from_any(mode: Any) -> GatherScatterMode:
         """Return the mode of a name; None is FILL_OR_DROP."""
-        if mode is None or mode == "drop":
+        if mode is None or (isinstance(mode, str) and mode == "drop"):
             return GatherScatterMode.FILL_OR_DROP
         try:
             return GatherScatterMode(mode)
-        except ValueError as error:
+        except (ValueError, TypeError) as error:
             raise ArgumentError(
-                f"there is no mode {mode!r}",
+                f"there is no mode {shown(mode)}",
                 mend='use mode="fill", "clip", "drop" or "promise_in_bounds"',
             ) from error
 
@@ -139,7 +140,7 @@ def gather(
     return _gather(
         x,
         indices,
-        numbering=_plain(dimension_numbers),
+        numbering=_plain("gather", dimension_numbers),
         sizes=as_shape(slice_sizes),
         mode=GatherScatterMode.from_any("promise_in_bounds" if mode is None else mode).name,
         fill_value=fill_value,
@@ -157,9 +158,15 @@ def _indices(name: str, values: ArrayLike) -> Array:
     return indices
 
 
-def _plain(numbering: Any) -> Any:
+def _plain(name: str, numbering: Any) -> Any:
     """Return the numbering with tuples of integers."""
-    return numbering._make(tuple(map(int, axes)) for axes in numbering)
+    if not isinstance(numbering, GatherDimensionNumbers | ScatterDimensionNumbers):
+        raise DTypeError(
+            f"lax.{name}: dimension_numbers is {shown(numbering)}",
+            mend="give lax.GatherDimensionNumbers or lax.ScatterDimensionNumbers",
+        )
+    make: Any = type(numbering)
+    return make(*[tuple(map(operator.index, axes)) for axes in numbering])
 
 
 @compound
@@ -340,7 +347,7 @@ def _scatter(name: str, combiner: str, summary: str) -> Any:
             _indices(name, scatter_indices),
             new,
             combiner=combiner,
-            numbering=_plain(dimension_numbers),
+            numbering=_plain(name, dimension_numbers),
             is_unique=bool(unique_indices),
             mode=GatherScatterMode.from_any(mode).name,
         )
@@ -455,7 +462,7 @@ def scatter_apply(
         func,
         update_shape=as_shape(update_shape),
         is_unique=bool(unique_indices),
-        numbering=_plain(dimension_numbers),
+        numbering=_plain("scatter_apply", dimension_numbers),
         mode=GatherScatterMode.from_any(mode).name,
     )
 

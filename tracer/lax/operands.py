@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_array, as_arrays, broadcast
 from tracer.array.dispatch import apply, compound
-from tracer.errors import ArgumentError, AxisError, DTypeError, ShapeError
+from tracer.errors import ArgumentError, AxisError, DTypeError, ShapeError, shown
 from tracer.ir import Op
 from tracer.numpy.ufunc import Binary, Unary, named
 
@@ -172,17 +172,30 @@ def integers(name: str, what: str, values: Any, count: int | None = None) -> tup
     ShapeError
         Not as many.
     """
-    if not isinstance(values, Iterable):
-        raise DTypeError(
-            f"lax.{name}: {what} is {values!r}, which is no sequence", mend="give integers"
-        )
-    found = tuple(integer(name, what, value) for value in values)
+    found = tuple(integer(name, what, value) for value in sequence(name, what, values))
     if count is not None and len(found) != count:
         raise ShapeError(
             f"lax.{name}: {what} has {len(found)} entries, the array {count} axes",
             mend="give one entry for each axis",
         )
     return found
+
+
+def sequence(name: str, what: str, values: Any) -> list[Any]:
+    """Return an argument as a list.
+
+    Raises
+    ------
+    DTypeError
+        It has no items.
+    """
+    try:
+        return list(values)
+    except TypeError as error:
+        raise DTypeError(
+            f"lax.{name}: {what} is {shown(values)}, which is no sequence",
+            mend="give one for each axis",
+        ) from error
 
 
 def axes_of(name: str, what: str, values: Any, ndim: int) -> tuple[int, ...]:

@@ -115,6 +115,8 @@ def broadcast_to_rank(x: ArrayLike, rank: int) -> Array:
         raise ShapeError(
             f"lax.broadcast_to_rank: {array.type} has more than {rank} axes", mend="reshape it"
         )
+    if rank > 64:
+        raise ShapeError(f"an array of {rank} axes", mend="an array has at most 64")
     return reshaped(array, ((1,) * missing + array.shape))
 
 

@@ -12,7 +12,7 @@ from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_array, convert, normalize_axis, reshape
 from tracer.array.dispatch import apply, compound
 from tracer.errors import ArrayIndexError, DTypeError, ShapeError
-from tracer.lax.operands import integer, integers, of_one_dtype
+from tracer.lax.operands import integer, integers, of_one_dtype, sequence
 from tracer.numpy.ufunc import compare, full_like
 
 _INT64 = np.dtype("int64")
@@ -196,7 +196,7 @@ def dynamic_slice(
         x,
         *starts,
         sizes=integers("dynamic_slice", "slice_sizes", slice_sizes, x.ndim),
-        counts_back=_flags(allow_negative_indices, x.ndim),
+        counts_back=_flags("dynamic_slice", allow_negative_indices, x.ndim),
     )
 
 
@@ -209,7 +209,7 @@ def _starts(name: str, starts: Any, ndim: int) -> tuple[Array, ...]:
             )
         found = [given[i] for i in range(given.shape[0])]
     else:
-        found = [as_array(start) for start in starts]
+        found = [as_array(start) for start in sequence(name, "start_indices", starts)]
     if len(found) != ndim or any(start.shape for start in found):
         raise ShapeError(
             f"lax.{name}: {len(found)} starts for {ndim} axes",
@@ -221,8 +221,16 @@ def _starts(name: str, starts: Any, ndim: int) -> tuple[Array, ...]:
     return tuple(found)
 
 
-def _flags(given: bool | Sequence[bool], ndim: int) -> tuple[bool, ...]:
-    return (given,) * ndim if isinstance(given, bool) else tuple(map(bool, given))
+def _flags(name: str, given: bool | Sequence[bool], ndim: int) -> tuple[bool, ...]:
+    if isinstance(given, bool):
+        return (given,) * ndim
+    flags = tuple(map(bool, sequence(name, "allow_negative_indices", given)))
+    if len(flags) != ndim:
+        raise ShapeError(
+            f"lax.{name}: allow_negative_indices has {len(flags)} entries, the array {ndim} axes",
+            mend="give one truth value, or one for each axis",
+        )
+    return flags
 
 
 def _counted(starts: Sequence[Array], x: Array, counts_back: tuple[bool, ...]) -> list[Array]:
@@ -354,7 +362,7 @@ def dynamic_update_slice(
         x,
         new,
         *_starts("dynamic_update_slice", start_indices, x.ndim),
-        counts_back=_flags(allow_negative_indices, x.ndim),
+        counts_back=_flags("dynamic_update_slice", allow_negative_indices, x.ndim),
     )
 
 

@@ -54,6 +54,11 @@ def pairs(padding: Padding, sizes: Sizes, windows: Sizes, strides: Sizes) -> Pai
     ArgumentError, DTypeError, ShapeError
         No padding of these axes.
     """
+    if len({len(sizes), len(windows), len(strides)}) > 1:
+        raise ShapeError(
+            f"{len(sizes)} sizes, {len(windows)} windows and {len(strides)} strides",
+            mend="give one of each for each spatial axis",
+        )
     if isinstance(padding, str):
         rows = zip(sizes, windows, strides, strict=True)
         return tuple(_named(padding.upper(), *row) for row in rows)

@@ -7,12 +7,15 @@ dtype, that returns the weights. They are float64 by default, like all random nu
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from tracer import numpy as tnp
 from tracer import random
+from tracer.arguments import is_index
 from tracer.array.array import Array, ArrayLike
+from tracer.array.convert import as_shape
 from tracer.array.promotion import real_dtype
 from tracer.errors import ArgumentError, ShapeError
 from tracer.ir import as_dtype
@@ -154,6 +157,9 @@ def variance_scaling(
     >>> init(tracer.random.key(0), (128, 64)).dtype
     dtype('float32')
     """
+    if not scale >= 0:
+        raise ArgumentError(f"variance_scaling: scale is {scale}", mend="give a positive number")
+    axes = [_axes(axis) for axis in (in_axis, out_axis, batch_axis)]
     if mode not in _MEANS:
         raise ArgumentError(f"variance_scaling: mode {mode!r}", mend=f"use one of {list(_MEANS)}")
     if distribution not in _DISTRIBUTIONS:
@@ -163,8 +169,8 @@ def variance_scaling(
         )
 
     def init(key: ArrayLike, shape: Any, dtype: Any = dtype) -> Array:
-        sizes, wanted = tuple(map(int, shape)), as_dtype(dtype)
-        fans = _fans(sizes, in_axis, out_axis, batch_axis)
+        sizes, wanted = as_shape(shape), as_dtype(dtype)
+        fans = _fans(sizes, *axes)
         deviation = math.sqrt(scale / max(_MEANS[mode](*fans), 1e-300))
         return _DISTRIBUTIONS[distribution](key, sizes, wanted) * deviation
 
@@ -180,7 +186,10 @@ _MEANS: dict[str, Callable[[float, float], float]] = {
 
 
 def _fans(
-    shape: tuple[int, ...], in_axis: Axes, out_axis: Axes, batch: Axes
+    shape: tuple[int, ...],
+    in_axis: tuple[int, ...],
+    out_axis: tuple[int, ...],
+    batch: tuple[int, ...],
 ) -> tuple[float, float]:
     """Return how many weights go into a unit, and how many go out."""
     try:
@@ -194,8 +203,12 @@ def _fans(
     return inputs * window, outputs * window
 
 
-def _size(shape: tuple[int, ...], axes: Axes) -> int:
-    return math.prod(shape[axis] for axis in ([axes] if isinstance(axes, int) else axes))
+def _size(shape: tuple[int, ...], axes: tuple[int, ...]) -> int:
+    return math.prod(shape[axis] for axis in axes)
+
+
+def _axes(axes: Axes) -> tuple[int, ...]:
+    return tuple(map(operator.index, (axes,) if is_index(axes) else cast("Sequence[int]", axes)))
 
 
 def _truncated(key: ArrayLike, shape: tuple[int, ...], dtype: Any) -> Array:

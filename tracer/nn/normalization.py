@@ -190,4 +190,5 @@ def standardize(
     else:
         square = tnp.mean(tnp.square(array), axis, keepdims=True, where=where)
         spread = tnp.clip(square - tnp.square(center), 0, None)
-    return (array - center) * rsqrt(spread + epsilon)
+    small = epsilon if isinstance(epsilon, int | float) else as_array(epsilon)
+    return (array - center) * rsqrt(spread + small)

@@ -119,7 +119,8 @@ def celu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Array:
     array = _floats(as_array(x))
     is_positive = array > 0
     # The exponential of large numbers is not taken, so that its gradient is no NaN.
-    lower = alpha * elementwise.expm1(elementwise.where(is_positive, 0, array) / alpha)
+    scale = alpha if isinstance(alpha, int | float) else as_array(alpha)
+    lower = scale * elementwise.expm1(elementwise.where(is_positive, 0, array) / scale)
     result: Array = elementwise.where(is_positive, array, lower)
     return result
 
@@ -130,9 +131,10 @@ def squareplus(x: ArrayLike, b: ArrayLike = 4) -> Array:
     The square may overflow where the root does not; below 0 the sum would cancel.
     """
     array = _floats(as_array(x))
-    root = elementwise.sqrt(full_like(array, 0) + b)
+    added = b if isinstance(b, int | float) else as_array(b)
+    root = elementwise.sqrt(full_like(array, 0) + added)
     total = abs(array) + elementwise.hypot(array, root)
-    result: Array = elementwise.where(array < 0, b / total, total) / 2
+    result: Array = elementwise.where(array < 0, added / total, total) / 2
     return result
 
 

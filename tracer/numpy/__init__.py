@@ -32,6 +32,7 @@ from numpy import (
     uint64,
 )
 
+from tracer.arguments import explained_methods as _explained_methods
 from tracer.array.array import Array
 from tracer.array.array import install as _install
 from tracer.array.promotion import can_cast, finfo, iinfo, promote_types, result_type
@@ -385,7 +386,7 @@ from tracer.numpy.ufunc_methods import attach as _attach_ufunc_methods
 from tracer.numpy.weak_operators import WEAK_OPERATORS as _WEAK_OPERATORS
 from tracer.numpy.weak_operators import WeakMethods as _WeakMethods
 
-_install(Array, {**vars(_Methods), **vars(_Protocols), **_OPERATORS})
+_install(Array, {**_explained_methods(vars(_Methods)), **vars(_Protocols), **_OPERATORS})
 _install(_Weak, {**vars(_WeakMethods), **_WEAK_OPERATORS})
 _attach_ufunc_methods()
 

@@ -25,7 +25,7 @@ from tracer.array.convert import (
 )
 from tracer.array.dispatch import apply
 from tracer.array.recording import current_recording
-from tracer.errors import ArgumentError
+from tracer.errors import ArgumentError, shown
 from tracer.ir import as_dtype
 from tracer.numpy.ufunc import compare, full_like, select
 
@@ -94,9 +94,9 @@ def bounds_of(mode: str | None, default: Bounds, fill_value: Any = None) -> Boun
     fill = _number(fill_value)
     if mode is None:
         return replace(default, fill=fill)
-    if mode not in _MODES:
+    if not isinstance(mode, str) or mode not in _MODES:
         raise ArgumentError(
-            f"mode {mode!r} is not known",
+            f"mode {shown(mode)} is not known",
             mend='use "clip", "fill" (for updates "drop"), "promise_in_bounds", or None',
         )
     return Bounds(_MODES[mode], raises=False, fill=fill)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import (
     as_array,
     as_arrays,
+    as_shape,
     broadcast,
     broadcast_shape,
     convert,
@@ -20,7 +22,8 @@ from tracer.array.convert import (
 )
 from tracer.array.dispatch import compound
 from tracer.array.placement import beside_arguments
-from tracer.errors import ArgumentError, DTypeError
+from tracer.errors import ArgumentError, DTypeError, shown
+from tracer.ir.types import require_countable
 from tracer.numpy.bounds import looked_at
 from tracer.numpy.creation import zeros
 from tracer.numpy.elementwise import where
@@ -67,7 +70,9 @@ def select(
     return result
 
 
-def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") -> Array:
+def choose(
+    a: ArrayLike, choices: Sequence[ArrayLike], out: None = None, mode: str = "raise"
+) -> Array:
     """Return for each element that of the choice that `a` numbers; see `numpy.choose`.
 
     Parameters
@@ -97,6 +102,10 @@ def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") ->
         number = number % count
     elif mode == "clip":
         number = clip(number, 0, count - 1)
+    elif mode != "raise":
+        raise ArgumentError(
+            f"choose: there is no mode {shown(mode)}", mend="use raise, wrap or clip"
+        )
     else:
         known = looked_at(a)
         if known is not None and ((known < 0) | (known >= count)).any():
@@ -109,6 +118,16 @@ def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") ->
     dtype = promotion.result_type(*options)
     rows = stack([broadcast(convert(option, dtype), shape) for option in options])
     return take_along_axis(rows, broadcast(number, shape)[None], 0)[0]
+
+
+def _require_conditions(condlist: Any) -> None:
+    if not isinstance(condlist, Array | np.ndarray | list | tuple) and not np.isscalar(condlist):
+        raise DTypeError(
+            f"piecewise: condlist is {shown(condlist)}", mend="give a list of conditions"
+        )
+    conditions: Any = condlist
+    if _axes(condlist) and not len(conditions):
+        raise ArgumentError("piecewise without conditions", mend="give one or more")
 
 
 def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Array:
@@ -132,6 +151,7 @@ def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, 
         The shape and dtype of `x`.
     """
     domain = as_array(x)
+    _require_conditions(condlist)
     single = _axes(condlist) == 0 or (_axes(condlist[0]) == 0 and domain.ndim > 0)
     conditions = [as_array(condlist)] if single else [as_array(one) for one in condlist]
     count = len(conditions)
@@ -288,8 +308,9 @@ def _where(condition: ArrayLike, x: Array, y: Array) -> Array:
 def resize(a: ArrayLike, new_shape: Any) -> Array:
     """Return the elements, repeated as often as necessary, in a new shape."""
     source = as_array(a).ravel()
-    shape = tuple(np.atleast_1d(new_shape).tolist())
-    size = int(np.prod(shape, dtype=np.int64))
+    shape = as_shape(new_shape)
+    require_countable(shape, source.dtype)
+    size = math.prod(shape)
     if not source.size:
         return zeros(shape, source.dtype)
     return reshape(source[np.arange(size) % source.size], shape)

@@ -6,10 +6,12 @@ All use `contract`, which writes one pairwise product in einsum's labels and emi
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Hashable, Sequence
 from typing import Any
 
 from tracer import ops
+from tracer.arguments import is_index
 from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import (
     broadcast,
@@ -21,7 +23,7 @@ from tracer.array.convert import (
 )
 from tracer.array.dispatch import apply, compound
 from tracer.array.promotion import result_type
-from tracer.errors import ShapeError
+from tracer.errors import ShapeError, shown
 from tracer.ir import as_dtype
 from tracer.numpy.elementwise import conjugate
 from tracer.numpy.ufunc import is_nonzero, operands
@@ -163,7 +165,7 @@ def _require_equal_sizes(name: str, x: Array, y: Array, pairs: Sequence[tuple[in
             )
 
 
-def tensordot(a: ArrayLike, b: ArrayLike, axes: Any = 2) -> Array:
+def tensordot(a: ArrayLike, b: ArrayLike, axes: int | Sequence[int | Sequence[int]] = 2) -> Array:
     """Sum of products over pairs of axes.
 
     Parameters
@@ -179,11 +181,17 @@ def tensordot(a: ArrayLike, b: ArrayLike, axes: Any = 2) -> Array:
         The free axes of `a`, then those of `b`.
     """
     x, y = operands(a, b)
-    if hasattr(axes, "__index__"):
-        left: Sequence[int] = range(x.ndim - int(axes), x.ndim)
-        right: Sequence[int] = range(int(axes))
+    if is_index(axes):
+        count = operator.index(axes)
+        left: Sequence[int] = range(x.ndim - count, x.ndim)
+        right: Sequence[int] = range(count)
     else:
-        left, right = [item if isinstance(item, tuple | list) else (item,) for item in axes]
+        pair: Any = axes
+        if len(pair) != 2:
+            raise ShapeError(
+                f"tensordot: axes is {shown(axes)}", mend="give a number, or axes of a and of b"
+            )
+        left, right = [item if isinstance(item, tuple | list) else (item,) for item in pair]
     if len(left) != len(right):
         raise ShapeError(
             f"tensordot: {len(left)} axes on the left, {len(right)} on the right",
@@ -262,16 +270,22 @@ def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
         The inner products.
     """
     x, y = operands(x1, x2)
-    ndim = max(x.ndim, y.ndim)
-    return _vecdot(x, y, axis=normalize_axis(axis, ndim) - ndim)
+    left, right = normalize_axis(axis, x.ndim), normalize_axis(axis, y.ndim)
+    _require_equal_sizes("vecdot", x, y, [(left, right)])
+    # NumPy counts the axis in each operand, before they are broadcast.
+    return _vecdot(_last(x, left), _last(y, right))
+
+
+def _last(x: Array, axis: int) -> Array:
+    """Move an axis behind the others."""
+    return transpose(x, (*[i for i in range(x.ndim) if i != axis], axis))
 
 
 @compound
-def _vecdot(x: Array, y: Array, *, axis: int) -> Array:
-    _require_equal_sizes("vecdot", x, y, [(x.ndim + axis, y.ndim + axis)])
+def _vecdot(x: Array, y: Array) -> Array:
     shape = broadcast_shape("vecdot", x.shape, y.shape)
     labels = tuple(range(len(shape)))
-    out = tuple(label for label in labels if label != len(shape) + axis)
+    out = labels[:-1]
     left = conjugate(x) if x.dtype.kind == "c" else x
     return contract(broadcast(left, shape), labels, broadcast(y, shape), labels, out)
 

@@ -14,6 +14,7 @@ from tracer.array.convert import (
     broadcast,
     broadcast_shape,
     convert,
+    holds_arrays,
     host_array,
     reshape,
     scalar,
@@ -21,7 +22,7 @@ from tracer.array.convert import (
 from tracer.array.dispatch import from_host
 from tracer.array.placement import beside_arguments
 from tracer.errors import ArgumentError, ExportError, ShapeError
-from tracer.ir import as_dtype
+from tracer.ir import as_dtype, require_countable
 from tracer.ir.storage import InStorage
 
 _INT64 = as_dtype("int64")
@@ -64,6 +65,7 @@ def array(
     DTypeError
         Ragged lists, strings, objects, and dtypes that are not supported.
     """
+    require_countable((1,) * min(ndmin, 65), as_dtype(bool))
     result = asarray(object, dtype, order, device=device)
     if result is object and copy:
         result = result.copy()
@@ -111,7 +113,7 @@ def asarray(
     wanted = None if dtype is None else as_dtype(dtype)
     if isinstance(cast("Any", a), InStorage):
         return from_host(np.asarray(a, wanted), device)
-    if isinstance(a, Array) or (isinstance(a, list | tuple) and not _is_host_data(a)):
+    if isinstance(a, Array) or (isinstance(a, list | tuple) and holds_arrays(a)):
         result = as_array(a)
         result = placed(result if wanted is None else convert(result, wanted), device)
         if copy is False and result is not a:
@@ -134,13 +136,6 @@ def _copy_refused(value: Any) -> ArgumentError:
     return ArgumentError(
         f"asarray(copy=False) of a {type(value).__name__} would have to copy its data",
         mend="leave copy out, or give an Array of that dtype on that device",
-    )
-
-
-def _is_host_data(values: Any) -> bool:
-    return all(
-        _is_host_data(value) if isinstance(value, list | tuple) else not isinstance(value, Array)
-        for value in values
     )
 
 

@@ -20,7 +20,7 @@ def _cumulative(op: Op, a: ArrayLike, axis: int | None, dtype: Any) -> Array:
     x = as_array(a)
     if axis is None or not x.ndim:  # a number counts as a vector of one, as in NumPy
         x = reshape(x, (x.size,))
-    number = normalize_axis(axis or 0, x.ndim)
+    number = normalize_axis(0 if axis is None else axis, x.ndim)
     wanted = promotion.sum_dtype(x.dtype) if dtype is None else as_dtype(dtype)
     return _accumulate(x, op=op, axis=number, dtype=wanted)
 
@@ -122,10 +122,10 @@ def _with_initial(
             f"a cumulative sum or product of an array of {array.ndim} axes needs an axis",
             mend="give axis=",
         )
-    result = _cumulative(op, array, axis or 0, dtype)
+    result = _cumulative(op, array, 0 if axis is None else axis, dtype)
     if not include_initial:
         return result
-    number = normalize_axis(axis or 0, array.ndim)
+    number = normalize_axis(0 if axis is None else axis, array.ndim)
     shape = tuple(1 if i == number else size for i, size in enumerate(array.shape))
     first = broadcast(scalar(initial, result.dtype), shape)
     return concatenate([first, result], number)

@@ -14,7 +14,7 @@ from tracer.errors import DTypeError, ShapeError
 from tracer.numpy.joining import concatenate
 from tracer.numpy.positions import concrete
 from tracer.numpy.shaping import broadcast_to, moveaxis, ravel
-from tracer.numpy.splitting import split
+from tracer.numpy.splitting import Cuts, split
 from tracer.numpy.taking import take
 
 _MEND = "give integers that are known while tracing"
@@ -35,7 +35,7 @@ def _places(name: str, obj: Any, size: int) -> Any:
     return np.flatnonzero(places)
 
 
-def delete(arr: ArrayLike, obj: Any, axis: int | None = None) -> Array:
+def delete(arr: ArrayLike, obj: slice | ArrayLike, axis: int | None = None) -> Array:
     """Return an array without some slices along an axis.
 
     Parameters
@@ -53,7 +53,7 @@ def delete(arr: ArrayLike, obj: Any, axis: int | None = None) -> Array:
         What stays.
     """
     x = ravel(arr) if axis is None else as_array(arr)
-    number = normalize_axis(axis or 0, x.ndim)
+    number = normalize_axis(0 if axis is None else axis, x.ndim)
     size = x.shape[number]
     places = _places("delete", obj, size)
     if places.size == 0:
@@ -61,7 +61,9 @@ def delete(arr: ArrayLike, obj: Any, axis: int | None = None) -> Array:
     return take(x, np.delete(np.arange(size), places), number)
 
 
-def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None) -> Array:
+def insert(
+    arr: ArrayLike, obj: slice | ArrayLike, values: ArrayLike, axis: int | None = None
+) -> Array:
     """Return an array with values put in before indices along an axis.
 
     Parameters
@@ -83,7 +85,7 @@ def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None)
         The longer array.
     """
     x = ravel(arr) if axis is None else as_array(arr)
-    number = normalize_axis(axis or 0, x.ndim)
+    number = normalize_axis(0 if axis is None else axis, x.ndim)
     size = x.shape[number]
     places = _places("insert", obj, size)
     new = convert(as_array(values), x.dtype)
@@ -122,7 +124,7 @@ def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
     return moveaxis(x, number, place - 1 if number < place else place)
 
 
-def dsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
+def dsplit(ary: ArrayLike, indices_or_sections: Cuts) -> list[Array]:
     """Cut along the third axis; see `split`."""
     x = as_array(ary)
     if x.ndim < 3:
@@ -151,10 +153,10 @@ def block(arrays: Any) -> Array:
     return _joined(arrays, depth, max([depth, *[leaf.ndim for leaf in leaves]]))
 
 
-def _depth(arrays: Any) -> int:
+def _depth(arrays: Any, level: int = 0) -> int:
     if not isinstance(arrays, list):
         return 0
-    depths = {_depth(part) for part in arrays}
+    depths = {_depth(part, level + 1) for part in arrays} if level < 64 else set[int]()
     if len(depths) != 1:
         raise ShapeError("block of lists of different depths", mend="nest all blocks equally")
     return 1 + depths.pop()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -107,7 +108,7 @@ ogrid = Grid(np.ogrid)
 
 def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
     """Return the indices of the main diagonal of an array of equal sizes."""
-    return (iota(shape=(int(n),), dtype=_INT64, dimension=0),) * ndim
+    return (iota(shape=(operator.index(n),), dtype=_INT64, dimension=0),) * ndim
 
 
 @beside_arguments
@@ -151,9 +152,9 @@ def _matrix_shape(arr: ArrayLike) -> tuple[int, ...]:
     return shape
 
 
-def mask_indices(n: int, mask_func: Callable[..., Any], k: Any = 0) -> tuple[Array, ...]:
+def mask_indices(n: int, mask_func: Callable[..., Any], k: int = 0) -> tuple[Array, ...]:
     """Return where a function such as `triu` leaves a matrix of ones; see `numpy.mask_indices`."""
-    return nonzero(mask_func(from_host(np.ones((n, n), np.int64)), k))
+    return nonzero(mask_func(from_host(np.ones(as_shape((n, n)), np.int64)), k))
 
 
 def unravel_index(indices: ArrayLike, shape: Any) -> tuple[Array, ...]:
@@ -193,7 +194,12 @@ def _integers(name: str, value: ArrayLike) -> Array:
     return convert(array, _INT64)
 
 
-def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: str = "C") -> Array:
+def ravel_multi_index(
+    multi_index: Sequence[ArrayLike],
+    dims: Any,
+    mode: str | Sequence[str] = "raise",
+    order: str = "C",
+) -> Array:
     """Return the flat indices for indices along the axes of a shape.
 
     Parameters
@@ -215,9 +221,10 @@ def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: s
     sizes = as_shape(dims)
     parts = [_integers("ravel_multi_index", part) for part in multi_index]
     modes = (mode,) * len(sizes) if isinstance(mode, str) else tuple(mode)
-    if len(parts) != len(sizes) or order not in ("C", "F"):
+    if not len(parts) == len(sizes) == len(modes) or order not in ("C", "F"):
         raise ArgumentError(
-            f"ravel_multi_index: {len(parts)} indices for {len(sizes)} axes, order {order!r}",
+            f"ravel_multi_index: {len(parts)} indices, {len(modes)} modes, {len(sizes)} axes, "
+            f"order {order!r}",
             mend='give one for each axis, and order="C" or "F"',
         )
     triples = list(zip(parts, sizes, modes, strict=True))
@@ -291,7 +298,7 @@ def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Arra
     column = as_array(x)
     if column.ndim != 1:
         raise ShapeError(f"vander takes a vector, not shape {column.shape}", mend="give a vector")
-    count = column.size if N is None else int(N)
+    count = column.size if N is None else operator.index(N)
     require_countable((column.size, max(count, 0)), np.dtype(np.int64))
     exponents = np.arange(count) if increasing else np.arange(count)[::-1]
     wide = column.astype(int) if column.dtype.kind == "b" else column

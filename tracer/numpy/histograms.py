@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from tracer.arguments import is_index
 from tracer.array import promotion
 from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_array, broadcast, convert, reshape, scalar
 from tracer.array.placement import beside_arguments
-from tracer.errors import ArgumentError, DTypeError, ShapeError, TracingError
+from tracer.errors import ArgumentError, DTypeError, ShapeError, TracingError, shown
 from tracer.ir import as_dtype
 from tracer.numpy import positions
 from tracer.numpy.arithmetic import maximum
@@ -159,12 +160,13 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Array:
 
 def histogram_bin_edges(
     a: ArrayLike,
-    bins: Any = _DEFAULT_BINS,
-    range: Any = None,  # noqa: A002 - NumPy's name
+    bins: int | str | ArrayLike = _DEFAULT_BINS,
+    range: Sequence[ArrayLike] | None = None,  # noqa: A002 - NumPy's name
     weights: ArrayLike | None = None,
 ) -> Array:
     """Return the edges of the bins that `histogram` uses; see there."""
     del weights
+    limits: Any = range
     if isinstance(bins, str):
         if isinstance(a, Array) and a.is_traced:
             raise TracingError(
@@ -172,11 +174,11 @@ def histogram_bin_edges(
                 "depend on values",
                 mend="give the number of bins, or their edges",
             )
-        return as_array(np.histogram_bin_edges(np.asarray(as_array(a)), bins, range))
-    if not hasattr(bins, "__index__") or np.ndim(bins):
+        return as_array(np.histogram_bin_edges(np.asarray(as_array(a)), bins, limits))
+    if not is_index(bins):
         _require_order("histogram", bins)
         return as_array(bins)
-    count = int(bins)
+    count = operator.index(bins)
     if count < 1:
         raise ArgumentError(f"histogram: there cannot be {count} bins", mend="give 1 or more")
     low, high = _interval(as_array(a), range)
@@ -189,6 +191,10 @@ def _require_order(name: str, edges: ArrayLike, *, either: bool = False) -> None
     if isinstance(edges, Array) and edges.is_traced:
         return
     values = positions.concrete(name, edges)
+    if values.ndim != 1:
+        raise ShapeError(
+            f"{name}: the edges of bins have shape {values.shape}", mend="give a vector"
+        )
     ordered = (values[:-1] <= values[1:]).all()
     if not ordered and not (either and (values[:-1] >= values[1:]).all()):
         raise ArgumentError(
@@ -198,6 +204,10 @@ def _require_order(name: str, edges: ArrayLike, *, either: bool = False) -> None
 
 def _interval(x: Array, limits: Any) -> tuple[Any, Any]:
     if limits is not None:
+        if np.isscalar(limits) or len(limits) != 2 or any(as_array(end).ndim for end in limits):
+            raise ArgumentError(
+                f"histogram: range is {shown(limits)}", mend="give the first and the last edge"
+            )
         low, high = (as_array(limit) for limit in limits)
         _require_order("histogram: range", limits)
     elif x.size == 0:
@@ -215,8 +225,8 @@ def _interval(x: Array, limits: Any) -> tuple[Any, Any]:
 @beside_arguments
 def histogram(
     a: ArrayLike,
-    bins: Any = _DEFAULT_BINS,
-    range: Any = None,  # noqa: A002 - NumPy's name
+    bins: int | str | ArrayLike = _DEFAULT_BINS,
+    range: Sequence[ArrayLike] | None = None,  # noqa: A002 - NumPy's name
     density: bool | None = None,
     weights: ArrayLike | None = None,
 ) -> tuple[Array, Array]:
@@ -275,8 +285,8 @@ def _counts(
 @beside_arguments
 def histogramdd(
     sample: Any,
-    bins: Any = _DEFAULT_BINS,
-    range: Any = None,  # noqa: A002 - NumPy's name
+    bins: int | Sequence[Any] = _DEFAULT_BINS,
+    range: Sequence[Any] | None = None,  # noqa: A002 - NumPy's name
     density: bool | None = None,
     weights: ArrayLike | None = None,
 ) -> tuple[Array, list[Array]]:
@@ -309,7 +319,8 @@ def histogramdd(
         table = table if table.ndim == 2 else _column(table)
         points = [table[:, axis] for axis in np.arange(table.shape[1]).tolist()]
     count = len(points)
-    each = [bins] * count if hasattr(bins, "__index__") and not np.ndim(bins) else list(bins)
+    given: Any = bins
+    each: list[Any] = [given] * count if is_index(given) else list(given)
     limits = [None] * count if range is None else list(range)
     if len(each) != count or len(limits) != count:
         raise ArgumentError(
@@ -340,14 +351,14 @@ def _column(x: Array) -> Array:
 def histogram2d(
     x: ArrayLike,
     y: ArrayLike,
-    bins: Any = _DEFAULT_BINS,
-    range: Any = None,  # noqa: A002 - NumPy's name
+    bins: int | Sequence[Any] = _DEFAULT_BINS,
+    range: Sequence[Any] | None = None,  # noqa: A002 - NumPy's name
     density: bool | None = None,
     weights: ArrayLike | None = None,
 ) -> tuple[Array, Array, Array]:
     """Count points of a plane in the cells of a grid; see `histogramdd`."""
-    is_number = hasattr(bins, "__index__") and not np.ndim(bins)
-    if not is_number and len(bins) not in (1, 2):
-        bins = [bins, bins]
-    counts, edges = histogramdd([as_array(x), as_array(y)], bins, range, density, weights)
+    given: Any = bins
+    if not is_index(given) and len(given) not in (1, 2):
+        given = [given, given]
+    counts, edges = histogramdd([as_array(x), as_array(y)], given, range, density, weights)
     return counts, edges[0], edges[1]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
 from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_array
-from tracer.errors import DTypeError
+from tracer.errors import ArgumentError, DTypeError, TracerError
+from tracer.ir import as_dtype
 from tracer.numpy.positions import concrete
 
 complexfloating, floating, inexact = np.complexfloating, np.floating, np.inexact
@@ -48,14 +49,33 @@ def ndenumerate(arr: ArrayLike) -> Iterator[tuple[tuple[int, ...], Any]]:
     return iter(np.ndenumerate(concrete("ndenumerate", arr, _CONCRETE)))
 
 
-def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0) -> Array:
+def frombuffer(
+    buffer: bytes | bytearray | memoryview | np.ndarray[Any, Any],
+    dtype: Any = float,
+    count: int = -1,
+    offset: int = 0,
+) -> Array:
     """Return a copy of memory as a vector; see `numpy.frombuffer`."""
-    return as_array(np.frombuffer(buffer, dtype, count, offset))
+    try:
+        found = np.frombuffer(buffer, as_dtype(dtype), count, offset)
+    except ValueError as error:
+        raise ArgumentError(
+            f"frombuffer: {error}", mend="give memory of whole elements from offset on"
+        ) from error
+    return as_array(found)
 
 
-def fromiter(iter: Any, dtype: Any, count: int = -1) -> Array:  # noqa: A002 - NumPy's name
+def fromiter(iter: Iterable[Any], dtype: Any, count: int = -1) -> Array:  # noqa: A002 - NumPy's name
     """Return a vector of what an iterable yields; see `numpy.fromiter`."""
-    return as_array(np.fromiter(iter, dtype, count))
+    try:
+        found = np.fromiter(iter, as_dtype(dtype), count)
+    except (ValueError, TypeError, np.ma.MaskError) as error:
+        if isinstance(error, TracerError) or not isinstance(iter, Iterable):
+            raise
+        raise ArgumentError(
+            f"fromiter: {error}", mend="give numbers of the dtype, as many as count says"
+        ) from error
+    return as_array(found)
 
 
 def save(file: Any, arr: ArrayLike, allow_pickle: bool = False) -> None:

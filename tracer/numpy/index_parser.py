@@ -12,7 +12,7 @@ from tracer.array.array import Array
 from tracer.array.convert import as_array, holds_arrays, scalar
 from tracer.array.dispatch import from_host
 from tracer.array.recording import current_recording, made_at
-from tracer.errors import ArrayIndexError, TracingError
+from tracer.errors import ArrayIndexError, TracingError, shown
 from tracer.numpy.bounds import INDEX_DTYPE, Bounds
 from tracer.numpy.counting import is_counting
 from tracer.numpy.window import Window
@@ -120,11 +120,14 @@ def _normalized(item: Any) -> Any:
         return operator.index(item)
     if isinstance(item, list | tuple) and holds_arrays(item):
         return as_array(item)
-    array = np.asarray(item)
+    try:
+        array = np.asarray(item)
+    except ValueError as error:
+        raise ArrayIndexError(f"{shown(item)} is no index: {error}", mend=_MEND) from error
     if array.size == 0 and isinstance(item, list | tuple):
         array = array.astype(np.int64)
     if array.dtype.kind not in "biu":
-        raise ArrayIndexError(f"{item!r} is no index", mend=_MEND)
+        raise ArrayIndexError(f"{shown(item)} is no index", mend=_MEND)
     return int(array) if array.ndim == 0 and array.dtype.kind in "iu" else array
 
 

@@ -14,6 +14,7 @@ from tracer.array.dispatch import apply, compound
 from tracer.array.placement import place_beside
 from tracer.errors import ArgumentError, DTypeError
 from tracer.ir import as_dtype
+from tracer.ir.types import require_countable
 from tracer.numpy.elementwise import nextafter
 from tracer.numpy.joining import concatenate
 from tracer.numpy.rounding import trunc
@@ -241,6 +242,7 @@ def unpackbits(
     ones = ((rows[..., None] & _bit_values(bitorder)) != 0).astype("uint8")
     flat = ones.reshape((*rows.shape[:-1], 8 * rows.shape[-1]))
     if count is not None:
+        require_countable((*flat.shape, max(count, 1)), np.dtype(np.uint8))
         missing = count - flat.shape[-1]
         if count >= 0 and missing > 0:
             zeros = np.zeros((*flat.shape[:-1], missing), np.uint8)

@@ -7,14 +7,14 @@ values. The result is one program, not a loop.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from tracer.array.array import Array, ArrayLike, get_evaluator
 from tracer.array.convert import as_array, broadcast_shape, convert, normalize_axis, reshape
 from tracer.array.dispatch import apply_graph
 from tracer.array.recording import Recording
-from tracer.errors import ArgumentError, ShapeError
+from tracer.errors import ArgumentError, DTypeError, ShapeError, shown
 from tracer.ir import as_dtype
 from tracer.numpy.shaping import broadcast_to, moveaxis
 
@@ -76,8 +76,8 @@ def apply_along_axis(
 
 def apply_over_axes(func: Callable[..., Any], a: ArrayLike, axes: int | Sequence[int]) -> Array:
     """Apply a reduction such as `sum` over axes one after the other; axes stay with size one."""
-    result = as_array(a)
-    for axis in (axes,) if isinstance(axes, int) else axes:
+    result, several = as_array(a), axes if isinstance(axes, Sequence) else (axes,)
+    for axis in several:
         number = normalize_axis(axis, as_array(a).ndim)
         reduced = as_array(func(result, number))
         if reduced.ndim == result.ndim - 1:
@@ -96,7 +96,7 @@ def vectorize(
     pyfunc: Callable[..., Any],
     otypes: Any = None,
     doc: str | None = None,
-    excluded: Any = None,
+    excluded: Collection[int | str] | None = None,
     cache: bool = False,
     signature: str | None = None,
 ) -> Callable[..., Any]:
@@ -130,6 +130,8 @@ def vectorize(
     Array([3., 3., 3., 3.])
     """
     del cache
+    if not callable(pyfunc):
+        raise DTypeError(f"vectorize: {shown(pyfunc)} is no function", mend="give a function")
     left_out = set(excluded or ())
     cores = None if signature is None else _core_axes(signature)
 

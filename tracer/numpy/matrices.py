@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 from tracer import ops
@@ -48,7 +49,7 @@ def eye(
     """
     wanted = as_dtype(float if dtype is None else dtype)
     shape = checked_shape((N, N if M is None else M))
-    return placed(_eye(shape=shape, offset=int(k), dtype=wanted), device)
+    return placed(_eye(shape=shape, offset=operator.index(k), dtype=wanted), device)
 
 
 def identity(n: int, dtype: Any = None) -> Array:
@@ -74,7 +75,7 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Array:  
     """Return ones on and below a diagonal, zeros above; float64 by default."""
     wanted = as_dtype(float if dtype is None else dtype)
     shape = checked_shape((N, N if M is None else M))
-    return _tri(shape=shape, offset=int(k), dtype=wanted)
+    return _tri(shape=shape, offset=operator.index(k), dtype=wanted)
 
 
 @compound
@@ -84,12 +85,12 @@ def _tri(*, shape: tuple[int, ...], offset: int, dtype: Dtype) -> Array:
 
 def tril(m: ArrayLike, k: int = 0) -> Array:
     """Return the matrices of the last two axes with zeros above a diagonal."""
-    return _triangle(_as_matrices("tril", m), offset=int(k), direction="LE")
+    return _triangle(_as_matrices("tril", m), offset=operator.index(k), direction="LE")
 
 
 def triu(m: ArrayLike, k: int = 0) -> Array:
     """Return the matrices of the last two axes with zeros below a diagonal."""
-    return _triangle(_as_matrices("triu", m), offset=int(k), direction="GE")
+    return _triangle(_as_matrices("triu", m), offset=operator.index(k), direction="GE")
 
 
 def _as_matrices(name: str, m: ArrayLike) -> Array:
@@ -129,7 +130,7 @@ def diag(v: ArrayLike, k: int = 0) -> Array:
             f"diag takes a vector or a matrix, not shape {x.shape}",
             mend="give a vector or a matrix",
         )
-    return _diag(x, offset=int(k))
+    return _diag(x, offset=operator.index(k))
 
 
 def diagflat(v: ArrayLike, k: int = 0) -> Array:
@@ -171,7 +172,7 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
         raise ShapeError(
             f"diagonal needs two axes, got shape {x.shape}", mend="give at least two axes"
         )
-    return _diagonal(moveaxis(x, (axis1, axis2), (-2, -1)), offset=int(offset))
+    return _diagonal(moveaxis(x, (axis1, axis2), (-2, -1)), offset=operator.index(offset))
 
 
 @compound

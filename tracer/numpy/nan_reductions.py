@@ -208,6 +208,7 @@ def _nan_place(a: ArrayLike, axis: int | None, out: None, keepdims: bool, identi
     function = argmax if identity < 0 else argmin
     if x.dtype.kind in "biu":
         return function(x, axis, keepdims=keepdims)
+    axis = None if axis is None else normalize_axes((axis,), x.ndim)[0]
     known = looked_at(a)
     if known is not None and np.isnan(known).all(axis).any():
         raise ArgumentError(

@@ -5,7 +5,7 @@ Axes are padded one after the other, so a corner is filled by the last of its ax
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_array, convert, normalize_axis
 from tracer.array.dispatch import apply, compound, from_host
 from tracer.array.placement import beside_arguments
-from tracer.errors import ArgumentError, TracingError
+from tracer.errors import ArgumentError, TracingError, shown
 from tracer.numpy.extremes import max, min
 from tracer.numpy.joining import concatenate
 from tracer.numpy.quantiles import median
@@ -28,7 +28,12 @@ Pairs = list[list[int]]
 Pad = Callable[["Array", int, int, int, dict[str, Any]], "Array"]
 
 
-def pad(array: ArrayLike, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Array:
+def pad(
+    array: ArrayLike,
+    pad_width: ArrayLike | Mapping[int, Any],
+    mode: str | Callable[..., Any] = "constant",
+    **kwargs: Any,
+) -> Array:
     """Add elements at the ends of axes.
 
     Parameters
@@ -93,6 +98,10 @@ def _pad_axes(x: Array, widths: Pairs, pad_axis: Pad, mode: str, options: dict[s
 def _pad_widths(pad_width: Any, ndim: int) -> Pairs:
     if isinstance(pad_width, dict):
         by_axis = {normalize_axis(axis, ndim): width for axis, width in pad_width.items()}
+        if any(np.shape(width) not in ((), (1,), (2,)) for width in by_axis.values()):
+            raise ArgumentError(
+                f"pad: pad_width is {shown(pad_width)}", mend="give a number or a pair for an axis"
+            )
         pad_width = [np.broadcast_to(by_axis.get(axis, 0), 2) for axis in range(ndim)]
     widths = np.asarray(pad_width)
     if not widths.size and not ndim:

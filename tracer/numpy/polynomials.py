@@ -95,10 +95,13 @@ def polyder(p: ArrayLike, m: int = 1) -> Array:
         raise ArgumentError(
             f"polyder: order {m} is negative", mend="give 0 or more; polyint integrates"
         )
-    for _ in range(m):
+    for _ in range(min(m, result.size)):
         powers = np.arange(result.size - 1, 0, -1)
         result = result[:-1] * powers
     return result
+
+
+_MOST_INTEGRALS = 1000
 
 
 def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Array:
@@ -108,6 +111,8 @@ def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Array:
         raise ArgumentError(
             f"polyint: order {m} is negative", mend="give 0 or more; polyder differentiates"
         )
+    if m > _MOST_INTEGRALS:
+        raise ArgumentError(f"polyint: order {m}", mend=f"give {_MOST_INTEGRALS} or less")
     constants = zeros(m) if k is None else _vector("polyint", k)
     if constants.size == 1 and m > 1:
         constants = constants * ones(m)
@@ -124,7 +129,11 @@ def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Array:
 @beside_arguments
 def polydiv(u: ArrayLike, v: ArrayLike) -> tuple[Array, Array]:
     """Return quotient and remainder of concrete polynomials; see `numpy.polydiv`."""
-    quotient, rest = np.polydiv(concrete("polydiv", u, _SIZES), concrete("polydiv", v, _SIZES))
+    parts = [concrete("polydiv", part, _SIZES) for part in (u, v)]
+    for part in parts:
+        if part.ndim > 1 or not part.size:
+            raise ShapeError(f"polydiv of shape {part.shape}", mend="give coefficients, a vector")
+    quotient, rest = np.polydiv(*parts)
     return from_host(np.asarray(quotient)), from_host(np.asarray(rest))
 
 

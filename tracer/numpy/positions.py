@@ -6,11 +6,13 @@ are left out, missing ones hold `fill_value`.
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
 
 from tracer import ops
+from tracer.arguments import is_index
 from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import (
     as_array,
@@ -24,7 +26,7 @@ from tracer.array.convert import (
 from tracer.array.dispatch import apply, compound, from_host
 from tracer.array.placement import beside_arguments
 from tracer.array.recording import made_at
-from tracer.errors import ArgumentError, TracingError
+from tracer.errors import ArgumentError, ShapeError, TracingError
 from tracer.ir import as_dtype
 from tracer.numpy.arithmetic import maximum
 from tracer.numpy.elementwise import where
@@ -58,7 +60,7 @@ def concrete(name: str, a: ArrayLike, mend: str = MEND) -> np.ndarray[Any, Any]:
 
 def checked_size(name: str, size: Any) -> int:
     """Return a `size=` argument as an int that is not negative."""
-    if not hasattr(size, "__index__") or size < 0:
+    if not is_index(size) or operator.index(size) < 0:
         raise ArgumentError(f"{name}: size={size!r} is no size", mend="give an integer, 0 or more")
     return int(size)
 
@@ -87,7 +89,10 @@ def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) ->
         The array is traced and there is no `size`.
     """
     if size is None:
-        found = np.nonzero(concrete("nonzero", np.asarray(a) if np.isscalar(a) else a))
+        known = concrete("nonzero", np.asarray(a) if np.isscalar(a) else a)
+        if not known.ndim:
+            raise ShapeError("nonzero of a number", mend="use atleast_1d")
+        found = np.nonzero(known)
         return tuple(from_host(index) for index in found)
     x = as_array(a)
     count = checked_size("nonzero", size)
@@ -197,9 +202,14 @@ def compress(
     """
     refuse_out(out)
     x = reshape_flat(a) if axis is None else as_array(a)
-    number = normalize_axis(axis or 0, x.ndim)
+    number = normalize_axis(0 if axis is None else axis, x.ndim)
     if size is None:
-        return take(x, np.nonzero(concrete("compress", condition))[0], number)
+        known = concrete("compress", condition)
+        if known.ndim != 1:
+            raise ShapeError(
+                f"compress: the condition has shape {known.shape}", mend="give a vector of bools"
+            )
+        return take(x, np.nonzero(known)[0], number)
     places = true_places(as_array(condition), size=checked_size("compress", size), fill=-1)
     mode = "promise_in_bounds" if x.shape[number] else "fill"
     taken = take(x, maximum(places, 0), number, mode=mode)

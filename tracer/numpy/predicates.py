@@ -8,7 +8,7 @@ import numpy as np
 
 from tracer.array import promotion
 from tracer.array.array import Array, ArrayLike
-from tracer.array.convert import as_array, normalize_axes
+from tracer.array.convert import as_array, host_array, normalize_axes
 from tracer.ir import as_dtype
 from tracer.numpy.arithmetic import abs
 from tracer.numpy.creation import full_like
@@ -95,7 +95,7 @@ def issubdtype(arg1: Any, arg2: Any) -> bool:
     is_class = isinstance(arg2, type) and issubclass(arg2, np.generic)
     if is_extension and is_class and arg2 in (np.floating, np.inexact, np.number, np.generic):
         return True
-    return bool(np.issubdtype(first, arg2))
+    return bool(np.issubdtype(first, arg2 if is_class else as_dtype(arg2)))
 
 
 def common_type(*arrays: ArrayLike) -> Any:
@@ -105,7 +105,7 @@ def common_type(*arrays: ArrayLike) -> Any:
 
 def min_scalar_type(a: Any, /) -> promotion.Dtype:
     """Return the smallest dtype that holds a Python number; see `numpy.min_scalar_type`."""
-    return as_array(a).dtype if isinstance(a, Array) else np.min_scalar_type(a)
+    return as_array(a).dtype if isinstance(a, Array) else np.min_scalar_type(host_array(a))
 
 
 def real_if_close(a: ArrayLike, tol: float = 100) -> Array:

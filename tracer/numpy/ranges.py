@@ -13,9 +13,9 @@ from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_array, broadcast, broadcast_shape, convert, host_array, reshape
 from tracer.array.dispatch import apply, compound, from_host
 from tracer.array.placement import beside_arguments
-from tracer.array.promotion import Dtype
+from tracer.array.promotion import Dtype, weak_class
 from tracer.array.recording import current_recording
-from tracer.errors import ArgumentError, TracingError
+from tracer.errors import ArgumentError, DTypeError, TracingError, shown
 from tracer.ir import as_dtype, require_countable
 from tracer.numpy.creation import placed
 from tracer.numpy.shaping import moveaxis
@@ -76,6 +76,8 @@ def arange(
     numbers = [int(number) if isinstance(number, np.integer) else number for number in numbers]
     size = _steps(*numbers)
     require_countable((size,), np.dtype(np.float64))
+    if not size:
+        return from_host(np.zeros(0, wanted), device)
     if current_recording() is None or wanted.kind in "bc":
         return from_host(np.arange(*numbers).astype(wanted), device)
     return placed(_ramp(numbers[0], numbers[2], size, wanted), device)
@@ -96,7 +98,13 @@ def _concrete_number(name: str, value: Any) -> Any:
                 f"{name} with a traced argument: the shape of the result would depend on values",
                 mend="use Python numbers, such as x.shape[0], or static_argnums",
             )
-        return np.asarray(value)[()]
+        value = np.asarray(value)[()]
+    elif isinstance(value, np.ndarray) and not value.ndim:
+        value = value[()]
+    if weak_class(value) is None and getattr(value, "shape", None) != ():
+        raise DTypeError(
+            f"{name}: {shown(value)} is not a number", mend="give Python numbers, such as x.item()"
+        )
     return value
 
 

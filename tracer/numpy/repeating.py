@@ -7,17 +7,19 @@ from typing import Any
 import numpy as np
 
 from tracer import ops, tree
+from tracer.arguments import is_index
 from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import (
     as_array,
     as_shape,
     broadcast,
     broadcast_shape,
+    host_array,
     normalize_axis,
     reshape,
 )
 from tracer.array.dispatch import apply, compound
-from tracer.errors import ArgumentError, DTypeError, ShapeError, TracingError
+from tracer.errors import ArgumentError, DTypeError, ShapeError, TracingError, shown
 from tracer.numpy.arithmetic import minimum
 from tracer.numpy.cumulative import cumsum
 from tracer.numpy.joining import concatenate
@@ -49,7 +51,7 @@ def _tile(x: Array, *, counts: tuple[int, ...]) -> Array:
 
 def repeat(
     a: ArrayLike,
-    repeats: Any,
+    repeats: ArrayLike,
     axis: int | None = None,
     *,
     total_repeat_length: int | None = None,
@@ -80,7 +82,8 @@ def repeat(
     number = normalize_axis(axis, x.ndim)
     if total_repeat_length is not None:
         return _repeat_to(x, repeats, number, checked_size("repeat", total_repeat_length))
-    if not hasattr(repeats, "__index__") or isinstance(repeats, np.ndarray | Array):
+    each: Any = repeats
+    if not is_index(repeats):
         counts = _concrete_counts(repeats)
         if counts.size != 1:
             if counts.shape != (x.shape[number],):
@@ -90,8 +93,10 @@ def repeat(
                 )
             indices = np.repeat(np.arange(x.shape[number]), counts)
             return x[(slice(None),) * number + (indices,)]
-        repeats = counts.reshape(())
-    return _repeat(x, repeats=int(repeats), axis=number)
+        if counts.dtype.kind not in "biu":
+            raise DTypeError(f"repeat: the counts are {shown(repeats)}", mend="give integers")
+        each = counts.reshape(())
+    return _repeat(x, repeats=int(each), axis=number)
 
 
 def _repeat_to(x: Array, repeats: Any, axis: int, total: int) -> Array:
@@ -122,7 +127,7 @@ def _concrete_counts(repeats: Any) -> np.ndarray[Any, Any]:
             "repeat with traced counts: the shape of the result would depend on values",
             mend="give the counts as a Python int or a NumPy array",
         )
-    return np.asarray(repeats)
+    return host_array(repeats)
 
 
 @compound
@@ -239,7 +244,8 @@ def diff(
     number = normalize_axis(axis, x.ndim)
     parts = [_edge(prepend, x, number), x, _edge(append, x, number)]
     x = concatenate([part for part in parts if part is not None], number)
-    for _ in range(n):
+    # Of fewer elements than that nothing is left.
+    for _ in range(min(n, x.shape[number])):
         x = _diff(x, axis=number)
     return x
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 
 from tracer import ops
 from tracer.array import promotion
@@ -65,7 +66,7 @@ def round(a: ArrayLike, decimals: int = 0) -> Array:
         return convert(x, as_dtype("float16"))
     if x.dtype.kind in "iu" and decimals >= 0:
         return x._snapshot()
-    return _round(x, decimals=int(decimals))
+    return _round(x, decimals=operator.index(decimals))
 
 
 around = round

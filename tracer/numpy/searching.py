@@ -47,6 +47,8 @@ def searchsorted(
         raise ShapeError(
             f"searchsorted looks in a vector, not in shape {x.shape}", mend="give a sorted vector"
         )
+    if sorter is not None and as_array(sorter).ndim != 1:
+        raise ShapeError("searchsorted: sorter is no vector", mend="give argsort(a)")
     if sorter is not None:
         x = take(x, as_array(sorter))
     return _searchsorted(x, values, side=side)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import cast
 
 from tracer import ops
+from tracer.arguments import is_index
 from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_array, convert, normalize_axis, reshape
 from tracer.array.dispatch import apply, apply_many, compound
@@ -125,6 +127,8 @@ def _argsort_complex(x: Array, *, axis: int, descending: bool) -> Array:
 def lexsort(keys: Sequence[ArrayLike], axis: int = -1) -> Array:
     """Return the indices that sort by several keys, the last one first; see `numpy.lexsort`."""
     arrays = [as_array(key) for key in keys]
+    if not arrays:
+        raise ArgumentError("lexsort of no keys", mend="give at least one key")
     number = normalize_axis(axis, arrays[0].ndim)
     return _lexsort(*(part for x in arrays[::-1] for part in _keys(x)), axis=number)
 
@@ -173,7 +177,7 @@ def top_k(a: ArrayLike, k: int, axis: int = -1) -> tuple[Array, Array]:
     """
     x = as_array(a)
     number = normalize_axis(axis, x.ndim)
-    count = int(k)
+    count = operator.index(k)
     if not 0 <= count <= x.shape[number]:
         raise ShapeError(
             f"top_k of {count} from an axis of {x.shape[number]} elements",
@@ -189,7 +193,9 @@ def _top_k(x: Array, *, k: int, axis: int) -> tuple[Array, Array]:
     return moveaxis(values, -1, axis), moveaxis(wide, -1, axis)
 
 
-def partition(a: ArrayLike, kth: Any, axis: int | None = -1, kind: str = "introselect") -> Array:
+def partition(
+    a: ArrayLike, kth: int | Sequence[int], axis: int | None = -1, kind: str = "introselect"
+) -> Array:
     """Return an array in which the elements at `kth` are where sorting puts them.
 
     Smaller ones come before, others after them: it is the sorted array, whatever `kth` is.
@@ -200,7 +206,9 @@ def partition(a: ArrayLike, kth: Any, axis: int | None = -1, kind: str = "intros
     return sort(x, number)
 
 
-def argpartition(a: ArrayLike, kth: Any, axis: int | None = -1, kind: str = "introselect") -> Array:
+def argpartition(
+    a: ArrayLike, kth: int | Sequence[int], axis: int | None = -1, kind: str = "introselect"
+) -> Array:
     """Return the indices that `partition` an array; they are those that sort it."""
     del kind
     x, number = _sorted_axis(as_array(a), axis)
@@ -208,9 +216,9 @@ def argpartition(a: ArrayLike, kth: Any, axis: int | None = -1, kind: str = "int
     return argsort(x, number)
 
 
-def _require_places(kth: Any, size: int) -> None:
-    places = kth if isinstance(kth, tuple | list) else (kth,)
-    if any(not -size <= int(place) < size for place in places):
+def _require_places(kth: int | Sequence[int], size: int) -> None:
+    places = (kth,) if is_index(kth) else tuple(cast("Sequence[int]", kth))
+    if any(not -size <= operator.index(place) < size for place in places):
         raise ArgumentError(
             f"partition: {kth} is out of range for {size} elements",
             mend=f"give {-size} to {size - 1}",

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from tracer.arguments import is_index
 from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_array, normalize_axis
-from tracer.errors import ArgumentError, ShapeError
+from tracer.errors import ArgumentError, DTypeError, ShapeError
 from tracer.numpy.positions import concrete
 
-Cuts = int | Sequence[int] | ArrayLike
+_MANY = 1_000_000
+"""More parts than elements, and than this, are a mistake that would fill the memory."""
+Cuts = int | Sequence[int] | Array | np.ndarray[Any, Any]
 
 
 def array_split(ary: ArrayLike, indices_or_sections: Cuts, axis: int = 0) -> list[Array]:
@@ -38,6 +42,11 @@ def array_split(ary: ArrayLike, indices_or_sections: Cuts, axis: int = 0) -> lis
     given = _cuts(indices_or_sections)
     if isinstance(given, int):
         sections = given
+        if sections > max(size, _MANY):
+            raise ArgumentError(
+                f"cannot cut {size} elements into {sections} parts: most would be empty",
+                mend="give no more parts than elements",
+            )
         if sections <= 0:
             raise ArgumentError(f"cannot cut into {sections} parts", mend="give 1 or more")
         each, extra = divmod(size, sections)
@@ -62,7 +71,7 @@ def split(ary: ArrayLike, indices_or_sections: Cuts, axis: int = 0) -> list[Arra
     x, given = as_array(ary), _cuts(indices_or_sections)
     if isinstance(given, int):
         size = x.shape[normalize_axis(axis, x.ndim)]
-        if size % given:
+        if given < 1 or size % given:
             raise ShapeError(
                 f"an axis of {size} elements cannot be cut into {given} equal parts",
                 mend="use array_split",
@@ -73,9 +82,9 @@ def split(ary: ArrayLike, indices_or_sections: Cuts, axis: int = 0) -> list[Arra
 def _cuts(indices_or_sections: Any) -> int | list[int]:
     """Return the number of parts, or the places of the cuts, as Python integers."""
     if not isinstance(indices_or_sections, Array | np.ndarray):
-        if hasattr(indices_or_sections, "__index__"):
-            return int(indices_or_sections)
-        return [int(cut) for cut in indices_or_sections]
+        if is_index(indices_or_sections):
+            return operator.index(indices_or_sections)
+        return [operator.index(cut) for cut in indices_or_sections]
     mend = "give Python integers, or an array that is known while tracing"
     known = concrete("split", indices_or_sections, mend)
     if known.ndim > 1:
@@ -83,6 +92,8 @@ def _cuts(indices_or_sections: Any) -> int | list[int]:
             f"split: positions are a vector, not of shape {known.shape}",
             mend="give a vector of places",
         )
+    if known.dtype.kind not in "biu" and known.size:
+        raise DTypeError(f"split: positions are {known.dtype}", mend="give integers")
     return [int(cut) for cut in known] if known.ndim else int(known)
 
 

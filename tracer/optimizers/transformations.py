@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import tracer.numpy as tnp
 from tracer import tree
+from tracer.array.array import Array
+from tracer.array.convert import as_array
 from tracer.numpy.elementwise import where
 from tracer.optimizers.schedules import Schedule, at_step
 
@@ -71,7 +73,13 @@ def apply_updates(params: Any, updates: Any) -> Any:
     tree of Array
         The new parameters. A compiled step that donates the old ones writes over them.
     """
-    return tree.map(lambda p, u: (p + u).astype(p.dtype), params, updates)
+
+    def updated(parameter: Any, update: Any) -> Array:
+        array = as_array(parameter)
+        added = update if isinstance(update, int | float) else as_array(update)
+        return (array + added).astype(array.dtype)
+
+    return tree.map(updated, params, updates)
 
 
 def chain(*transformations: Transformation) -> Transformation:

@@ -21,7 +21,7 @@ import numpy as np
 from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_array
 from tracer.control import scan, while_loop
-from tracer.errors import DTypeError
+from tracer.errors import DTypeError, ShapeError
 from tracer.ir import as_dtype
 from tracer.numpy.arithmetic import abs
 from tracer.numpy.creation import checked_shape, zeros
@@ -147,6 +147,8 @@ def multinomial(
     """
     wanted = _dtype_of_counts("multinomial", dtype)
     trials, weights = as_array(n).astype(_WIDE), as_array(p).astype(_WIDE)
+    if not weights.ndim:
+        raise ShapeError("multinomial: p is a number", mend="give a vector of probabilities")
     if shape is None:
         batch = broadcast_shapes(trials.shape, weights.shape[:-1])
     else:

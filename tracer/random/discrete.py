@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tracer import ops
+from tracer.arguments import is_index
 from tracer.array import promotion
 from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_array, convert, normalize_axis
@@ -64,7 +65,7 @@ def randint(key: ArrayLike, shape: Any, minval: Any, maxval: Any, dtype: Any = i
     if wanted.kind not in "iu":
         raise DTypeError(f"randint does not make dtype {wanted}", mend="use an integer dtype")
     limits = promotion.iinfo(wanted)
-    beyond = not isinstance(maxval, Array) and hasattr(maxval, "__index__")
+    beyond = not isinstance(maxval, Array) and is_index(maxval)
     beyond = bool(beyond and int(maxval) > limits.max)
     ends = [limits.max if beyond else maxval, minval]
     high, low = [_bound(end, wanted, sizes) for end in ends]
@@ -77,7 +78,7 @@ def randint(key: ArrayLike, shape: Any, minval: Any, maxval: Any, dtype: Any = i
 
 def _bound(end: Any, dtype: promotion.Dtype, shape: tuple[int, ...]) -> Array:
     limits = promotion.iinfo(dtype)
-    if not isinstance(end, Array) and hasattr(end, "__index__"):
+    if not isinstance(end, Array) and is_index(end):
         end = min(max(int(end), int(limits.min)), int(limits.max))
     array = as_array(end)
     if array.dtype.kind not in "iu":
@@ -222,7 +223,7 @@ def permutation(key: ArrayLike, x: Any, axis: int = 0, independent: bool = False
 
 def _population(name: str, x: Any) -> Array:
     """Return the array that is drawn from; an integer n means arange(n)."""
-    if not isinstance(x, Array | np.ndarray) and hasattr(x, "__index__"):
+    if not isinstance(x, Array | np.ndarray) and is_index(x):
         return arange(x.__index__())
     array = as_array(x)
     if array.ndim:

@@ -7,10 +7,12 @@ Marsaglia, Tsang: A simple method for generating gamma variables. ACM TOMS 26(3)
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_array
+from tracer.errors import ShapeError
 from tracer.numpy.creation import checked_shape
 from tracer.numpy.elementwise import exp, log, log1p, logaddexp, sqrt, where
 from tracer.numpy.logic import logical_and
@@ -28,7 +30,7 @@ def gamma(key: ArrayLike, a: ArrayLike, shape: Any = None, dtype: Any = float) -
     key : Array of uint32, shape (2,)
         The key.
     a : array_like
-        The shape parameter, positive, broadcast to the shape.
+        The shape parameter, positive, broadcast to the shape; of others the result is NaN.
     shape : int or tuple of int, optional
         Of the result; that of `a` by default.
     dtype : dtype
@@ -47,13 +49,17 @@ def loggamma(key: ArrayLike, a: ArrayLike, shape: Any = None, dtype: Any = float
     """Return logarithms of gamma numbers, exact where those would underflow; see `gamma`."""
     wanted = float_dtype("gamma", dtype)
     (parameter,) = of_one_shape(wanted, shape, a)
+    # There is no such distribution of others, and no trial of theirs would ever be accepted.
+    is_right = logical_and(parameter >= 0, parameter < math.inf)
+    given, parameter = parameter, where(is_right, parameter, 1)
     boost_key, loop_key = split(checked_key(key))
     # Of a parameter below 1 a sample is that of a + 1 times u ** (1 / a).
     is_small = parameter < 1
     main = _log_large(loop_key, where(is_small, parameter + 1, parameter))
     unit = uniform(boost_key, parameter.shape, wanted)
     boost = where(is_small, log1p(-unit) / where(is_small, parameter, 1), 0)
-    return main + as_array(boost)
+    found: Array = where(is_right, main + boost, where(given == math.inf, math.inf, math.nan))
+    return found
 
 
 def _log_large(key: Array, a: Array) -> Array:
@@ -107,6 +113,8 @@ def dirichlet(key: ArrayLike, alpha: ArrayLike, shape: Any = None, dtype: Any = 
     """
     wanted = float_dtype("dirichlet", dtype)
     parameter = as_array(alpha).astype(wanted)
+    if not parameter.ndim:
+        raise ShapeError("dirichlet: alpha is a number", mend="give a vector")
     batch = parameter.shape[:-1] if shape is None else checked_shape(shape)
     logs = loggamma(key, parameter, (*batch, parameter.shape[-1]), wanted)
     return exp(logs - logsumexp(logs, axis=-1, keepdims=True))

@@ -12,16 +12,18 @@ Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3. SC 2011
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 import numpy as np
 
 from tracer import ops
+from tracer.arguments import is_index
 from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_array, broadcast, convert, reshape, scalar
 from tracer.array.dispatch import apply, compound, from_host
 from tracer.array.promotion import Dtype
-from tracer.errors import DTypeError, ShapeError
+from tracer.errors import DTypeError, ShapeError, shown
 from tracer.ir import as_dtype
 from tracer.numpy.bit_generators import encrypt
 from tracer.numpy.creation import checked_shape
@@ -55,9 +57,9 @@ def key(seed: Any) -> Array:
         if number.ndim or number.dtype.kind not in "iu":
             raise DTypeError(f"a seed is one integer, not {number.type}", mend="give an integer")
         return _words(number)
-    if not hasattr(seed, "__index__"):
-        raise DTypeError(f"a seed is an integer, not {seed!r}", mend="give an integer")
-    value = seed.__index__() % 2**64
+    if not is_index(seed):
+        raise DTypeError(f"a seed is an integer, not {shown(seed)}", mend="give an integer")
+    value = operator.index(seed) % 2**64
     return from_host(np.asarray([value >> 32, value & 0xFFFFFFFF], np.uint32))
 
 
@@ -142,7 +144,7 @@ def _split(key: Array, *, shape: tuple[int, ...]) -> Array:
     return _pair(*_hash_counters(key, shape))
 
 
-def fold_in(key: ArrayLike, data: Any) -> Array:
+def fold_in(key: ArrayLike, data: int | Array) -> Array:
     """Return a new key from a key and a number, such as the number of a step.
 
     Parameters
@@ -158,7 +160,7 @@ def fold_in(key: ArrayLike, data: Any) -> Array:
         The new key.
     """
     if not isinstance(data, Array):
-        data = from_host(np.asarray(int(data) % 2**32, np.uint32))
+        data = from_host(np.asarray(operator.index(data) % 2**32, np.uint32))
     number = as_array(data)
     if number.ndim or number.dtype.kind not in "iu":
         raise DTypeError(f"fold_in takes one integer, not {number.type}", mend="give an integer")

@@ -66,7 +66,7 @@ def map_coordinates(
     x, places = as_array(input), as_arrays(*coordinates)
     _check(x, places, order, mode)
     outside = tnp.asarray(cval).astype(x.dtype)
-    return _interpolated(x, outside, *places, order=int(order), mode=mode)
+    return _interpolated(x, outside, *places, order=operator.index(order), mode=mode)
 
 
 @compound

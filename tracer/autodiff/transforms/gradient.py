@@ -130,7 +130,7 @@ def _differentiate(
     check_callable(name, fun)
     numbers = check_argnums(name, argnums)
     single = not isinstance(argnums, tuple | list)
-    checked = _with_scalar_result(name, fun, has_aux)
+    checked = _with_scalar_result(name, fun, bool(has_aux))
 
     @functools.wraps(fun)
     @with_short_traceback

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tracer.errors import ArgumentError, ShapeError
+from tracer.errors import ArgumentError, DTypeError, ShapeError, shown
 from tracer.lowering.devices.device import Device
 from tracer.lowering.devices.mesh import AxisNames, Mesh
 
@@ -55,7 +55,13 @@ def _plain_part(part: str | Sequence[str] | None) -> Any:
     """Return a part in its normal form: a single name without a tuple, no name as None."""
     if part is None or isinstance(part, str):
         return part
-    names = tuple(part)
+    try:
+        names = tuple(part)
+        hash(names)
+    except TypeError as error:
+        raise DTypeError(
+            f"PartitionSpec: a part is {shown(part)}", mend="give a name, some names, or None"
+        ) from error
     return None if not names else names[0] if len(names) == 1 else names
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
+from tracer.arguments import is_index
 from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_array, convert, normalize_axes
 from tracer.errors import ArgumentError, DTypeError
@@ -58,11 +60,13 @@ def _scaled(places: Array, length: float, dtype: Any, device: Any) -> Array:
         raise DTypeError(
             f"frequencies are real floating numbers, not {wanted}", mend="give float32 or float64"
         )
+    if not length:
+        raise ArgumentError("frequencies of samples at distance 0", mend="give a distance")
     return placed(convert(places * (1.0 / length), wanted), device)
 
 
 def _as_count(n: Any) -> int:
-    if not hasattr(n, "__index__") or n.__index__() < 1:
+    if not is_index(n) or operator.index(n) < 1:
         raise ArgumentError(
             f"there are no frequencies of {n!r} points", mend="give a positive integer"
         )

@@ -28,7 +28,7 @@ from tracer.numpy.ufunc import compare, full_like, is_complex, select
 
 def norm(
     x: ArrayLike,
-    ord: Any = None,  # noqa: A002 - NumPy's name
+    ord: float | str | None = None,  # noqa: A002 - NumPy's name
     axis: Any = None,
     keepdims: bool = False,
 ) -> Array:
@@ -143,7 +143,7 @@ def vector_norm(
     *,
     axis: Any = None,
     keepdims: bool = False,
-    ord: Any = 2,  # noqa: A002
+    ord: float | str | None = 2,  # noqa: A002
 ) -> Array:
     """Norm of vectors along axes, of the flattened array by default; see `norm`."""
     array = as_array(x)
@@ -159,12 +159,18 @@ def vector_norm(
     return expand_dims(result, axes) if keepdims else result
 
 
-def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: Any = "fro") -> Array:  # noqa: A002
+def matrix_norm(
+    x: ArrayLike,
+    /,
+    *,
+    keepdims: bool = False,
+    ord: float | str | None = "fro",  # noqa: A002
+) -> Array:
     """Norm of the matrices of the last two axes; see `norm`."""
     return norm(x, ord, (-2, -1), keepdims)
 
 
-def cond(x: ArrayLike, p: Any = None) -> Array:
+def cond(x: ArrayLike, p: float | str | None = None) -> Array:
     """Condition number of matrices.
 
     Parameters

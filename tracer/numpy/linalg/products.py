@@ -6,6 +6,7 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
+from tracer.arguments import is_index
 from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_array, as_arrays, broadcast, normalize_axis, reshape
 from tracer.array.placement import beside_arguments
@@ -55,7 +56,9 @@ def outer(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     return contraction.outer(first, second)
 
 
-def tensordot(x1: ArrayLike, x2: ArrayLike, /, *, axes: Any = 2) -> Array:
+def tensordot(
+    x1: ArrayLike, x2: ArrayLike, /, *, axes: int | Sequence[int | Sequence[int]] = 2
+) -> Array:
     """Tensor product summed over axes; see `tracer.numpy.tensordot`."""
     return contraction.tensordot(x1, x2, axes)
 
@@ -121,7 +124,7 @@ def matrix_power(a: ArrayLike, n: int) -> Array:
             f"matrix_power needs square matrices, got shape {x.shape}",
             mend="give an array of shape (..., n, n)",
         )
-    if not hasattr(n, "__index__"):
+    if not is_index(n):
         raise ArgumentError(f"matrix_power: the exponent is {n!r}", mend="give an integer")
     exponent = n.__index__()
     if exponent == 0:

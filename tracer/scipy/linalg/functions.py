@@ -6,11 +6,14 @@ Matrix Anal. Appl. 26 (2005): the Padé approximant of degree 13 and its bound.
 
 from __future__ import annotations
 
+import operator
+
 from tracer import ops
 from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import broadcast, convert
 from tracer.array.dispatch import apply, apply_many, compound
 from tracer.array.promotion import real_dtype
+from tracer.errors import ArgumentError
 from tracer.ir import Builder, Graph, ShapeDtype, as_dtype
 from tracer.numpy.arithmetic import absolute, maximum
 from tracer.numpy.contraction import matmul
@@ -41,6 +44,10 @@ _PADE = (
     182.0,
     1.0,
 )
+
+
+_MOST_SQUARINGS = 1100
+"""What floats of 64 bits have exponents for."""
 
 
 def expm(A: ArrayLike, *, max_squarings: int = 16) -> Array:  # noqa: N803 - SciPy's name
@@ -75,7 +82,12 @@ def expm(A: ArrayLike, *, max_squarings: int = 16) -> Array:  # noqa: N803 - Sci
     Array([[1., 1.],
            [0., 1.]])
     """
-    return _expm(square_matrices("expm", A), squarings=int(max_squarings))
+    squarings = operator.index(max_squarings)
+    if not 0 <= squarings <= _MOST_SQUARINGS:
+        raise ArgumentError(
+            f"expm: max_squarings is {squarings}", mend=f"give 0 to {_MOST_SQUARINGS}"
+        )
+    return _expm(square_matrices("expm", A), squarings=squarings)
 
 
 @compound

@@ -10,6 +10,7 @@ from tracer.array import promotion
 from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_array, as_arrays, convert
 from tracer.errors import ArgumentError, ShapeError
+from tracer.ir import as_dtype, require_countable
 from tracer.numpy.creation import ones, zeros
 from tracer.numpy.joining import concatenate
 from tracer.numpy.matrices import diag, eye
@@ -200,6 +201,7 @@ def hadamard(n: int, dtype: Any = int) -> Array:
     """Return the Hadamard matrix of a power of two; see `scipy.linalg.hadamard`."""
     if n < 1 or n & (n - 1):
         raise ArgumentError(f"hadamard: n is {n}", mend="give a power of two")
+    require_countable((n, n), as_dtype(dtype))
     return as_array(of_scipy("linalg.hadamard")(n, dtype))
 
 

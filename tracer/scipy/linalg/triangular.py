@@ -9,7 +9,7 @@ from tracer.array import promotion
 from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_array, broadcast, broadcast_shape, convert, reshape
 from tracer.array.dispatch import apply, compound
-from tracer.errors import ArgumentError, ShapeError
+from tracer.errors import ArgumentError, ShapeError, shown
 from tracer.numpy import linalg as _linalg
 from tracer.numpy.linalg.checks import any_of, refuse_singular, square_matrices
 from tracer.numpy.linalg.solving import require_rows
@@ -135,8 +135,8 @@ def solve_triangular(
         (SciPy takes it for the one, JAX for the other).
     """
     del overwrite_b, check_finite
-    if trans not in _TRANSPOSES:
-        raise ArgumentError(f"trans {trans!r} is not known", mend="use 0, 1, 2, 'N', 'T' or 'C'")
+    if not isinstance(trans, int | str) or trans not in _TRANSPOSES:
+        raise ArgumentError(f"trans {shown(trans)} is not known", mend="use 0, 1, 2, N, T or C")
     matrix, rhs = square_matrices("solve_triangular", a), as_array(b)
     is_stack = _is_stack_of_vectors(matrix, rhs)
     if not is_stack:

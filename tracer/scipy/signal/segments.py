@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -63,8 +64,8 @@ def cut(
     """
     values = _window(window, length, default, dtype)
     size = values.shape[0]
-    shared = size // 2 if noverlap is None else int(noverlap)
-    points = size if nfft is None else int(nfft)
+    shared = size // 2 if noverlap is None else operator.index(noverlap)
+    points = size if nfft is None else operator.index(nfft)
     if not 0 <= shared < size or points < size:
         raise ArgumentError(
             f"segments of length {size} that share {shared}, and transforms of {points} points",
@@ -77,7 +78,9 @@ def _window(window: Window, length: int | None, default: int, dtype: Dtype) -> A
     if length is not None and length < 1:
         raise ArgumentError(f"nperseg is {length}", mend="give 1 or more")
     if isinstance(window, str | tuple):
-        return tnp.asarray(_named(window, default if length is None else int(length)), dtype)
+        return tnp.asarray(
+            _named(window, default if length is None else operator.index(length)), dtype
+        )
     found = tnp.asarray(window)
     if found.dtype.kind == "c":
         raise ArgumentError("the window is complex", mend="give a real window")
@@ -95,7 +98,7 @@ def _named(window: str | tuple[Any, ...], length: int) -> np.ndarray[Any, Any]:
 
     try:
         return np.asarray(scipy.signal.get_window(window, length))
-    except ValueError as error:
+    except (ValueError, IndexError, TypeError) as error:
         raise ArgumentError(
             f"there is no window {window!r}: {error}",
             mend="use a name that scipy.signal.get_window knows, or give the window",

@@ -204,7 +204,7 @@ def _product(matrix: Any) -> Operator:
         raise ShapeError(
             f"the matrix has shape {array.shape}", mend="give a square matrix, or a function"
         )
-    return lambda x: array @ x
+    return lambda x: array @ as_array(x)
 
 
 def _inner(x: Any, y: Any) -> Array:

@@ -103,16 +103,24 @@ class gaussian_kde:  # noqa: N801 - SciPy's name
         return given / given.sum()
 
     def _factor(self, bw_method: Width) -> Any:
-        if bw_method is None or bw_method == "scott":
+        name = bw_method if isinstance(bw_method, str | None) else ""
+        if name is None or name == "scott":
             return self.neff ** (-1 / (self.d + 4))
-        if bw_method == "silverman":
+        if name == "silverman":
             return (self.neff * ((self.d + 2) / 4)) ** (-1 / (self.d + 4))
         if isinstance(bw_method, str):
             raise ArgumentError(
                 f"gaussian_kde has no bw_method {bw_method!r}",
                 mend='use "scott", "silverman", a number or a function',
             )
-        return bw_method(self) if callable(bw_method) else bw_method
+        given: Any = bw_method
+        factor = as_array(given(self) if callable(given) else given)
+        if factor.ndim or factor.dtype.kind == "c":
+            raise ShapeError(
+                f"gaussian_kde: bw_method is {factor.type}, not one real number",
+                mend="give or return a number",
+            )
+        return factor
 
     @property
     def d(self) -> int:

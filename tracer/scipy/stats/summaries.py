@@ -219,6 +219,8 @@ def sem(
     """
     _require("sem", nan_policy, ("propagate", "omit"))
     x = floats("sem", as_array(a))
+    if axis is not None:
+        axis = normalize_axis(axis, x.ndim)
     options: dict[str, Any] = {"axis": axis, "ddof": ddof, "keepdims": keepdims}
     if nan_policy == "propagate":
         count = x.size if axis is None else x.shape[axis]
