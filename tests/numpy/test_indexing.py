@@ -361,3 +361,19 @@ def test_the_gradient_at_the_places_of_the_smallest_takes_slices():
     assert limited.plan(x, y).compiled_bytes < 1_500_000 < 800 * 900 * 8 // 3
     near = y[((x[:, None] - y[None]) ** 2).sum(-1).argmin(1)]
     np.testing.assert_allclose(np.asarray(limited(x, y)), 2 * (x - near), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.xla
+@pytest.mark.parametrize("truth", [True, np.True_, np.array(True)])
+def test_truth_values_of_numpy_take_no_axis(truth):
+    x = np.arange(24.0).reshape(2, 3, 4)
+    for index in ((Ellipsis, truth), (0, Ellipsis, truth), (truth, Ellipsis, 1)):
+        found = np.asarray(tnp.asarray(x)[index])
+        np.testing.assert_array_equal(found, x[index])
+
+
+@pytest.mark.xla
+def test_integers_that_are_too_wide_are_out_of_bounds():
+    x = tnp.asarray(np.arange(24.0).reshape(2, 3, 4))
+    with pytest.raises(IndexError, match="out of bounds"):
+        x[10**30, [0, 1]]

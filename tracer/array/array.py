@@ -298,8 +298,9 @@ class Array(_Installed):
         host = self._host("item()")
         try:
             return host.item(*index)
-        except (IndexError, TypeError, ValueError) as error:
-            ours = ArrayIndexError if isinstance(error, IndexError) else ShapeError
+        except (IndexError, TypeError, ValueError, OverflowError) as error:
+            is_index = isinstance(error, IndexError | OverflowError)
+            ours = ArrayIndexError if is_index else ShapeError
             raise (DTypeError if isinstance(error, TypeError) else ours)(
                 f"item of an array of shape {host.shape} at {shown(index)}: {error}",
                 mend="give no index for the only element, one, or one for each axis",

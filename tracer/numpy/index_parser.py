@@ -143,7 +143,7 @@ def _consumed(item: Any) -> int:
     """Return how many axes an item indexes."""
     if item is None or item is Ellipsis:
         return 0
-    if isinstance(item, bool):
+    if _is_truth(item):
         return 0
     return int(item.ndim) if _is_mask(item) else 1
 
@@ -333,10 +333,11 @@ def _checked_index(index: int, axis: int, size: int) -> int:
 
 def checked_indices(indices: np.ndarray[Any, Any], axis: int, size: int) -> np.ndarray[Any, Any]:
     """Return indices known now with negative ones wrapped, or raise `ArrayIndexError`."""
-    indices = indices.astype(INDEX_DTYPE)
+    # Before they are converted: wider integers would wrap.
     outside = (indices < -size) | (indices >= size)
     if outside.any():
         _checked_index(int(indices[outside].flat[0]), axis, size)
+    indices = indices.astype(INDEX_DTYPE)
     return np.where(indices < 0, indices + size, indices)
 
 
