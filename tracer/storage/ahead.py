@@ -7,9 +7,10 @@ import math
 import mmap
 import threading
 import weakref
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -54,13 +55,24 @@ class Buffers:
 
     def __init__(self) -> None:
         self._free: list[Array] = []
+        self._taken = 0
         self._is_over = False
+        self._lock = threading.RLock()  # Views are dropped anywhere, here too.
 
     def take(self, nbytes: int) -> Array:
         """Return memory for a block of so many bytes, and `SPARE` more if it has its own pages."""
-        self._is_over = False
+        with self._lock:
+            self._is_over = False
+            self._taken += 1
+            if self._free:
+                return self._free.pop()
         spare = SPARE if nbytes >= LEAST_AHEAD else 0
-        return self._free.pop() if self._free else space((nbytes + spare,), np.dtype(np.uint8))
+        return space((nbytes + spare,), np.dtype(np.uint8))
+
+    @property
+    def has_spare(self) -> bool:
+        """Whether there is memory for a block beside those in use: two are all."""
+        return self._taken < 2
 
     def lent(self, block: Block, *, is_last: bool) -> Array:
         """Return a view of a block; when the view is dropped, the memory is free again.
@@ -68,35 +80,109 @@ class Buffers:
         After the last block of a loop all is given back.
         """
         view = block.array[...]
-        weakref.finalize(view, self._returned, block.memory).atexit = False
+        weakref.finalize(view, self.give_back, block.memory).atexit = False
         if is_last:
-            self._is_over = True
-            self._free.clear()
+            with self._lock:
+                self._is_over = True
+                self._free.clear()
         return view
 
-    def _returned(self, memory: Array) -> None:
-        if not self._is_over:
-            self._free.append(memory)
+    def give_back(self, memory: Array) -> None:
+        """Have memory that was taken."""
+        with self._lock:
+            self._taken -= 1
+            if not self._is_over:
+                self._free.append(memory)
 
 
-@dataclass
 class Progress:
-    """How far one reader has come through an array."""
+    """How far one reader has come through an array, and what is read ahead for it.
 
-    last: Starts | None = None
-    ahead: tuple[Starts, Future[Block]] | None = None
-    """Where the block begins that is read ahead, and what becomes of it."""
-    buffers: Buffers = field(default_factory=Buffers)
-    lock: threading.Lock = field(default_factory=threading.Lock)
+    A thread reads block after block as long as there is memory for one more than the program has:
+    the device does not wait for the program to ask, nor for a thread to begin.
+    """
+
+    def __init__(self) -> None:
+        self.last: Starts | None = None
+        self.buffers = Buffers()
+        self.lock = threading.Lock()
+        self._ahead: deque[tuple[Starts, Future[Block]]] = deque()
+        self._places: Iterator[Starts] = iter(())
+        self._is_reading = False
+        self._state = threading.Lock()
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether anything is read ahead."""
+        return bool(self._ahead)
 
     def awaits(self, starts: Starts) -> bool:
         """Tell whether the block that begins here is read ahead."""
-        return self.ahead is not None and self.ahead[0] == starts
+        with self._state:
+            return any(place == starts for place, _ in self._ahead)
 
     def awaited(self, starts: Starts) -> Block | None:
-        """Return the block that was read ahead, if it is the one that begins here."""
-        ahead, self.ahead = self.ahead, None
-        return ahead[1].result() if ahead is not None and ahead[0] == starts else None
+        """Return the block that was read ahead, if there is one that begins here.
+
+        What was read before it was for nothing. If there is none, all was, and no more is read.
+        """
+        with self._state:
+            found = None
+            while self._ahead and found is None:
+                place, future = self._ahead.popleft()
+                if place == starts:
+                    found = future
+                else:
+                    future.add_done_callback(self._dropped)
+            if found is None:
+                self._places = iter(())
+        return None if found is None else found.result()
+
+    def stop(self) -> None:
+        """Read no further."""
+        with self._state:
+            self._places = iter(())
+
+    def _dropped(self, future: Future[Block]) -> None:
+        if future.exception() is None:
+            self.buffers.give_back(future.result().memory)
+
+    def go_on(
+        self,
+        read: Callable[[Array, Starts], Block],
+        nbytes: int,
+        places: Iterator[Starts],
+    ) -> None:
+        """Read the blocks that begin at these places, on a thread, unless one does so."""
+        with self._state:
+            if self._is_reading or not self.buffers.has_spare:
+                return
+            behind = [place for place, _ in self._ahead]
+            self._places = (place for place in places if place not in behind)
+            self._is_reading = True
+        run = partial(self._read_on, read, nbytes)
+        threading.Thread(target=run, name="tracer-storage", daemon=True).start()
+
+    def _read_on(self, read: Callable[[Array, Starts], Block], nbytes: int) -> None:
+        while (begun := self._next(nbytes)) is not None:
+            memory, place, future = begun
+            try:
+                future.set_result(read(memory, place))
+            except BaseException as error:  # raised again where the block is needed
+                self.stop()
+                self.buffers.give_back(memory)
+                future.set_exception(error)
+
+    def _next(self, nbytes: int) -> tuple[Array, Starts, Future[Block]] | None:
+        """Return the next block to read; None, and the thread ends, if there is none to read."""
+        with self._state:
+            place = next(self._places, None) if self.buffers.has_spare else None
+            if place is None:
+                self._is_reading = False
+                return None
+            future: Future[Block] = Future()
+            self._ahead.append((place, future))
+            return self.buffers.take(nbytes), place, future
 
 
 def following_block(
@@ -118,6 +204,18 @@ def following_block(
     ends = (start + size for start, size in zip(following, shape, strict=True))
     is_inside = all(end <= size for end, size in zip(ends, whole, strict=True))
     return following if is_inside and following != starts else None
+
+
+def following_blocks(
+    starts: Starts, last: Starts | None, shape: Starts, whole: Starts
+) -> Iterator[Starts]:
+    """Yield where blocks begin, in the steps that were made; one block after the first."""
+    is_first = last is None
+    while (following := following_block(starts, last, shape, whole)) is not None:
+        yield following
+        if is_first:
+            return
+        starts, last = following, starts
 
 
 def begun(work: Callable[[], Any]) -> Future[Any]:
@@ -144,5 +242,6 @@ __all__ = [
     "Starts",
     "begun",
     "following_block",
+    "following_blocks",
     "space",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ import numpy as np
 
 from tracer.errors import ArgumentError, ArrayIndexError, DTypeError, StorageError
 from tracer.ir import ShapeDtype, as_dtype, storage
-from tracer.storage.ahead import Array, Block, Progress, Starts, begun, following_block
+from tracer.storage.ahead import Array, Block, Progress, Starts, following_blocks
 from tracer.storage.meter import Meter
 from tracer.storage.sources import Source, block_at
 
@@ -125,11 +126,12 @@ class StoredArray(storage.InStorage):
             block = progress.awaited(starts)
             if block is None:
                 block = self._block(progress.buffers.take(nbytes), starts, shape)
-            following = following_block(starts, progress.last, shape, self.shape)
+            places = following_blocks(starts, progress.last, shape, self.shape)
+            following = next(places, None)
             progress.last = starts
             if following is not None and nbytes >= self._source.least_ahead:
-                memory = progress.buffers.take(nbytes)
-                progress.ahead = following, begun(partial(self._block, memory, following, shape))
+                read = partial(self._block, shape=shape)
+                progress.go_on(read, nbytes, itertools.chain([following], places))
             return progress.buffers.lent(block, is_last=following is None)
 
     @contextmanager
@@ -142,7 +144,7 @@ class StoredArray(storage.InStorage):
             if found is None and len(known) < reader.devices:
                 known.append(found := Progress())
             if found is None:
-                found = min(free or known, key=lambda progress: progress.ahead is not None)
+                found = min(free or known, key=lambda progress: progress.is_ahead)
         with found.lock:
             yield found
 
@@ -151,6 +153,9 @@ class StoredArray(storage.InStorage):
         with self._lock:
             if self.meters:
                 return
+            for known in self._readers.values():
+                for progress in known:
+                    progress.stop()
             self._readers.clear()
         self._source.rest()
 

@@ -1,0 +1,131 @@
+"""A thread that reads on: every block once, in order, whatever waits for what."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tracer
+from tracer.errors import StorageError
+from tracer.storage.ahead import following_blocks
+
+BLOCK = 20_000
+"""Rows of a block of float64, 160 kB: read ahead."""
+
+
+class Slow:
+    """An array that takes its time, and notes which rows were read, on which thread."""
+
+    def __init__(self, rows: int, delays: Any, breaks_at: int | None = None) -> None:
+        self.array = np.arange(float(rows))
+        self.shape, self.dtype = self.array.shape, self.array.dtype
+        self.read, self.delays, self.breaks_at = list[tuple[int, str]](), delays, breaks_at
+
+    def __getitem__(self, index: Any) -> Any:
+        first = index[0].start
+        self.read.append((first, threading.current_thread().name))
+        time.sleep(next(self.delays))
+        if self.breaks_at is not None and first >= self.breaks_at:
+            raise OSError(5, "broken")
+        return self.array[index]
+
+
+class Reader:
+    """A place in a program."""
+
+    devices = 1
+
+
+class _Delays:
+    """Now and then two milliseconds; threads may ask together."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng, self.lock = np.random.default_rng(seed), threading.Lock()
+
+    def __next__(self) -> float:
+        with self.lock:
+            return float(self.rng.choice([0.0, 0.0, 0.002]))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_each_block_is_read_once_and_is_the_right_one(seed: int) -> None:
+    slow, waits = Slow(12 * BLOCK + 7, _Delays(seed)), _Delays(100 + seed)
+    stored, reader = tracer.open(slow), Reader()
+    for _ in range(2):  # as two loops of a program
+        for first in range(0, 12 * BLOCK, BLOCK):
+            block = stored.read((first,), (BLOCK,), reader)
+            np.testing.assert_array_equal(block, slow.array[first : first + BLOCK])
+            time.sleep(next(waits))
+            del block  # copied
+            time.sleep(next(waits))
+    assert sorted(first for first, _ in slow.read) == sorted(2 * list(range(0, 12 * BLOCK, BLOCK)))
+    assert len({name for _, name in slow.read}) == 2
+
+
+def test_it_is_two_blocks_ahead_and_no_more() -> None:
+    slow, reader = Slow(12 * BLOCK, iter([0.02] * 100)), Reader()
+    stored = tracer.open(slow)
+    for first in (0, BLOCK):
+        stored.read((first,), (BLOCK,), reader)
+        time.sleep(0.3)
+        ahead = 1 if first == 0 else 2  # the first step may be the only one
+        assert [place for place, _ in slow.read][-1] == first + ahead * BLOCK
+    assert len(slow.read) == 4
+
+
+def test_blocks_that_are_kept_stop_it_and_are_not_written_over() -> None:
+    slow, reader = Slow(9 * BLOCK, iter([0.0] * 100)), Reader()
+    stored = tracer.open(slow)
+    kept = [stored.read((first,), (BLOCK,), reader) for first in range(0, 9 * BLOCK, BLOCK)]
+    np.testing.assert_array_equal(np.concatenate(kept), slow.array)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_jumps(seed: int) -> None:
+    rng, slow = np.random.default_rng(seed), Slow(40 * BLOCK, _Delays(seed))
+    stored, reader = tracer.open(slow), Reader()
+    first = 0
+    for _ in range(40):
+        block = stored.read((first,), (BLOCK,), reader)
+        np.testing.assert_array_equal(block, slow.array[first : first + BLOCK])
+        del block
+        first = first + BLOCK if rng.random() < 0.7 else int(rng.integers(30)) * BLOCK
+        first = min(first, 39 * BLOCK)
+
+
+def test_an_error_comes_with_its_block() -> None:
+    slow, reader = Slow(9 * BLOCK, iter([0.0] * 100), breaks_at=4 * BLOCK), Reader()
+    stored = tracer.open(slow)
+    for first in range(0, 4 * BLOCK, BLOCK):
+        np.testing.assert_array_equal(
+            stored.read((first,), (BLOCK,), reader), slow.array[first : first + BLOCK]
+        )
+    with pytest.raises(StorageError, match="broken"):
+        stored.read((4 * BLOCK,), (BLOCK,), reader)
+    slow.breaks_at = None
+    found = stored.read((4 * BLOCK,), (BLOCK,), reader)
+    np.testing.assert_array_equal(found, slow.array[4 * BLOCK : 5 * BLOCK])
+
+
+def test_threads_end_with_the_call() -> None:
+    slow, reader = Slow(30 * BLOCK, iter([0.0] * 100)), Reader()
+    stored = tracer.open(slow)
+    for first in (0, BLOCK, 2 * BLOCK):
+        stored.read((first,), (BLOCK,), reader)
+    stored.rest()
+    gc.collect()
+    deadline = time.monotonic() + 20
+    while any(thread.name == "tracer-storage" for thread in threading.enumerate()):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_one_block_is_read_on_after_a_first_and_all_after_a_second() -> None:
+    assert list(following_blocks((0,), None, (2,), (10,))) == [(2,)]
+    assert list(following_blocks((2,), (0,), (2,), (10,))) == [(4,), (6,), (8,)]
+    assert list(following_blocks((8,), (6,), (2,), (10,))) == []
