@@ -98,18 +98,47 @@ def test_jumps(seed: int) -> None:
         first = min(first, 39 * BLOCK)
 
 
-def test_an_error_comes_with_its_block() -> None:
-    slow, reader = Slow(9 * BLOCK, iter([0.0] * 100), breaks_at=4 * BLOCK), Reader()
+def _places(slow: Slow) -> list[int]:
+    return [first // BLOCK for first, _ in slow.read]
+
+
+def test_after_a_jump_it_reads_on_there() -> None:
+    slow, reader = Slow(40 * BLOCK, iter([0.05] * 100)), Reader()
     stored = tracer.open(slow)
-    for first in range(0, 4 * BLOCK, BLOCK):
-        np.testing.assert_array_equal(
-            stored.read((first,), (BLOCK,), reader), slow.array[first : first + BLOCK]
-        )
+    for place in (0, 1, 20, 21, 22, 23):  # 2 is being read when 20 is asked for
+        stored.read((place * BLOCK,), (BLOCK,), reader)
+    assert 3 not in _places(slow)
+    assert all(name == "tracer-storage" for first, name in slow.read if first > 21 * BLOCK)
+
+
+def test_an_error_comes_with_its_block() -> None:
+    slow, reader = Slow(20 * BLOCK, iter([0.0] * 100), breaks_at=4 * BLOCK), Reader()
+    stored = tracer.open(slow)
+    for place in range(4):
+        found = stored.read((place * BLOCK,), (BLOCK,), reader)
+        np.testing.assert_array_equal(found, slow.array[place * BLOCK : (place + 1) * BLOCK])
+        del found
+        time.sleep(0.02)
     with pytest.raises(StorageError, match="broken"):
         stored.read((4 * BLOCK,), (BLOCK,), reader)
+    assert 5 not in _places(slow)
     slow.breaks_at = None
-    found = stored.read((4 * BLOCK,), (BLOCK,), reader)
-    np.testing.assert_array_equal(found, slow.array[4 * BLOCK : 5 * BLOCK])
+    for place in range(4, 8):
+        found = stored.read((place * BLOCK,), (BLOCK,), reader)
+        np.testing.assert_array_equal(found, slow.array[place * BLOCK : (place + 1) * BLOCK])
+        del found
+        time.sleep(0.02)
+    assert slow.read[-1][1] == "tracer-storage"
+
+
+def test_nothing_is_read_after_the_call() -> None:
+    slow, reader = Slow(40 * BLOCK, iter([0.05] * 100)), Reader()
+    stored = tracer.open(slow)
+    for place in (0, 1):
+        stored.read((place * BLOCK,), (BLOCK,), reader)
+    stored.rest()
+    time.sleep(0.2)
+    assert _places(slow) == [0, 1, 2]
 
 
 def test_threads_end_with_the_call() -> None:

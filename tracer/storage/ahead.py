@@ -157,9 +157,7 @@ class Progress:
         with self._state:
             if self._is_reading or not self.buffers.has_spare:
                 return
-            behind = [place for place, _ in self._ahead]
-            self._places = (place for place in places if place not in behind)
-            self._is_reading = True
+            self._places, self._is_reading = places, True
         run = partial(self._read_on, read, nbytes)
         threading.Thread(target=run, name="tracer-storage", daemon=True).start()
 
