@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import gc
+import itertools
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -25,11 +26,15 @@ class Slow:
         self.array = np.arange(float(rows))
         self.shape, self.dtype = self.array.shape, self.array.dtype
         self.read, self.delays, self.breaks_at = list[tuple[int, str]](), delays, breaks_at
+        self.held = dict[int, threading.Event]()
+        """Of blocks that are not read before something has happened."""
 
     def __getitem__(self, index: Any) -> Any:
         first = index[0].start
         self.read.append((first, threading.current_thread().name))
         time.sleep(next(self.delays))
+        if first // BLOCK in self.held:
+            assert self.held[first // BLOCK].wait(60)
         if self.breaks_at is not None and first >= self.breaks_at:
             raise OSError(5, "broken")
         return self.array[index]
@@ -67,19 +72,36 @@ def test_each_block_is_read_once_and_is_the_right_one(seed: int) -> None:
     assert len({name for _, name in slow.read}) == 2
 
 
+def _await(happened: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not happened():
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+
+
+def _reads() -> bool:
+    return any(thread.name == "tracer-storage" for thread in threading.enumerate())
+
+
+def _places(slow: Slow) -> list[int]:
+    return [first // BLOCK for first, _ in slow.read]
+
+
 def test_it_is_two_blocks_ahead_and_no_more() -> None:
-    slow, reader = Slow(12 * BLOCK, iter([0.02] * 100)), Reader()
+    slow, reader = Slow(12 * BLOCK, itertools.repeat(0.0)), Reader()
+    slow.held[2] = threading.Event()
     stored = tracer.open(slow)
-    for first in (0, BLOCK):
-        stored.read((first,), (BLOCK,), reader)
-        time.sleep(0.3)
-        ahead = 1 if first == 0 else 2  # the first step may be the only one
-        assert [place for place, _ in slow.read][-1] == first + ahead * BLOCK
-    assert len(slow.read) == 4
+    stored.read((0,), (BLOCK,), reader)
+    _await(lambda: not _reads())
+    assert _places(slow) == [0, 1]  # the first step may be the only one
+    stored.read((BLOCK,), (BLOCK,), reader)
+    slow.held[2].set()  # the block before is copied
+    _await(lambda: not _reads())
+    assert _places(slow) == [0, 1, 2, 3]
 
 
 def test_blocks_that_are_kept_stop_it_and_are_not_written_over() -> None:
-    slow, reader = Slow(9 * BLOCK, iter([0.0] * 100)), Reader()
+    slow, reader = Slow(9 * BLOCK, itertools.repeat(0.0)), Reader()
     stored = tracer.open(slow)
     kept = [stored.read((first,), (BLOCK,), reader) for first in range(0, 9 * BLOCK, BLOCK)]
     np.testing.assert_array_equal(np.concatenate(kept), slow.array)
@@ -98,27 +120,30 @@ def test_jumps(seed: int) -> None:
         first = min(first, 39 * BLOCK)
 
 
-def _places(slow: Slow) -> list[int]:
-    return [first // BLOCK for first, _ in slow.read]
-
-
 def test_after_a_jump_it_reads_on_there() -> None:
-    slow, reader = Slow(40 * BLOCK, iter([0.05] * 100)), Reader()
+    slow, reader = Slow(40 * BLOCK, itertools.repeat(0.0)), Reader()
+    slow.held[2] = threading.Event()
     stored = tracer.open(slow)
-    for place in (0, 1, 20, 21, 22, 23):  # 2 is being read when 20 is asked for
+    for place in (0, 1):
         stored.read((place * BLOCK,), (BLOCK,), reader)
+        _await(lambda place=place: place + 1 in _places(slow))
+    stored.read((20 * BLOCK,), (BLOCK,), reader)
+    slow.held[2].set()
+    _await(lambda: not _reads())
     assert 3 not in _places(slow)
-    assert all(name == "tracer-storage" for first, name in slow.read if first > 21 * BLOCK)
+    for place in (21, 22):
+        stored.read((place * BLOCK,), (BLOCK,), reader)
+        _await(lambda place=place: place + 1 in _places(slow))
 
 
 def test_an_error_comes_with_its_block() -> None:
-    slow, reader = Slow(20 * BLOCK, iter([0.0] * 100), breaks_at=4 * BLOCK), Reader()
+    slow, reader = Slow(20 * BLOCK, itertools.repeat(0.0), breaks_at=4 * BLOCK), Reader()
     stored = tracer.open(slow)
     for place in range(4):
         found = stored.read((place * BLOCK,), (BLOCK,), reader)
         np.testing.assert_array_equal(found, slow.array[place * BLOCK : (place + 1) * BLOCK])
         del found
-        time.sleep(0.02)
+        _await(lambda place=place: place + 1 in _places(slow))
     with pytest.raises(StorageError, match="broken"):
         stored.read((4 * BLOCK,), (BLOCK,), reader)
     assert 5 not in _places(slow)
@@ -127,31 +152,29 @@ def test_an_error_comes_with_its_block() -> None:
         found = stored.read((place * BLOCK,), (BLOCK,), reader)
         np.testing.assert_array_equal(found, slow.array[place * BLOCK : (place + 1) * BLOCK])
         del found
-        time.sleep(0.02)
-    assert slow.read[-1][1] == "tracer-storage"
+        _await(lambda place=place: place + 1 in _places(slow))
 
 
 def test_nothing_is_read_after_the_call() -> None:
-    slow, reader = Slow(40 * BLOCK, iter([0.05] * 100)), Reader()
+    slow, reader = Slow(40 * BLOCK, itertools.repeat(0.0)), Reader()
+    slow.held[2] = threading.Event()
     stored = tracer.open(slow)
     for place in (0, 1):
         stored.read((place * BLOCK,), (BLOCK,), reader)
+        _await(lambda place=place: place + 1 in _places(slow))
     stored.rest()
-    time.sleep(0.2)
+    slow.held[2].set()
+    _await(lambda: not _reads())
     assert _places(slow) == [0, 1, 2]
 
 
 def test_threads_end_with_the_call() -> None:
-    slow, reader = Slow(30 * BLOCK, iter([0.0] * 100)), Reader()
+    slow, reader = Slow(30 * BLOCK, itertools.repeat(0.0)), Reader()
     stored = tracer.open(slow)
     for first in (0, BLOCK, 2 * BLOCK):
         stored.read((first,), (BLOCK,), reader)
     stored.rest()
-    gc.collect()
-    deadline = time.monotonic() + 20
-    while any(thread.name == "tracer-storage" for thread in threading.enumerate()):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    _await(lambda: not _reads())
 
 
 def test_one_block_is_read_on_after_a_first_and_all_after_a_second() -> None:
