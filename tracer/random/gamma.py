@@ -58,7 +58,7 @@ def loggamma(key: ArrayLike, a: ArrayLike, shape: Any = None, dtype: Any = float
     main = _log_large(loop_key, where(is_small, parameter + 1, parameter))
     unit = uniform(boost_key, parameter.shape, wanted)
     boost = where(is_small, log1p(-unit) / where(is_small, parameter, 1), 0)
-    found: Array = where(is_right, main + boost, where(given == math.inf, math.inf, math.nan))
+    found: Array = where(is_right, main + boost, where(given == math.inf, given, math.nan))
     return found
 
 
