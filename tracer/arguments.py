@@ -257,7 +257,11 @@ def _annotations(function: Callable[..., Any]) -> dict[str, Any]:
 
 def is_index(value: Any) -> TypeGuard[SupportsIndex]:
     """Tell whether a value is one integer; arrays have `__index__`, and most cannot answer it."""
-    return _is_integer(value)
+    try:
+        operator.index(value)
+    except TypeError:
+        return False
+    return True
 
 
 def is_a(value: Any, kind: Any) -> bool:
@@ -276,14 +280,6 @@ def _is_class(kind: Any) -> bool:
     """Tell whether an annotation is a plain class, which means its instances."""
     own = isinstance(kind, type) and kind.__module__.startswith(("tracer.", "optree"))
     return own or kind in (slice, bytes, bytearray, memoryview)
-
-
-def _is_integer(value: Any) -> bool:
-    try:
-        operator.index(value)
-    except TypeError:
-        return False
-    return True
 
 
 def _is_real(value: Any) -> bool:
@@ -317,7 +313,7 @@ def _is_array_like(value: Any) -> bool:
 
 
 def _is_flag(value: Any) -> bool:
-    return _is_integer(value) or isinstance(value, np.bool_)
+    return is_index(value) or isinstance(value, np.bool_)
 
 
 def _is_sequence(value: Any, parts: Sequence[Any]) -> bool:
@@ -338,7 +334,7 @@ def _is_sequence(value: Any, parts: Sequence[Any]) -> bool:
 _TESTS: dict[Any, Callable[[Any], bool]] = {
     None: lambda value: value is None,
     types.NoneType: lambda value: value is None,
-    int: _is_integer,
+    int: is_index,
     float: _is_real,
     bool: _is_flag,
     str: lambda value: isinstance(value, str),

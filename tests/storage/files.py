@@ -16,10 +16,10 @@ def points(rows: int = 3000, features: int = 5, dtype: str = "float32", seed: in
     return np.random.default_rng(seed).standard_normal((rows, features)).astype(dtype)
 
 
-def stored(folder: Path, array: Any, name: str = "x.npy") -> tracer.StoredArray:
+def stored(folder: Path, array: Any, name: str = "x.npy", **options: Any) -> tracer.StoredArray:
     """Write an array to a file of NumPy's format, and open it."""
     np.save(folder / name, array)
-    return tracer.open(folder / name)
+    return tracer.open(folder / name, **options)
 
 
 class Watched:

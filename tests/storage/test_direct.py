@@ -36,11 +36,6 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return found
 
 
-def _opened(folder: Path, array: Any, **options: Any) -> tracer.StoredArray:
-    np.save(folder / "x.npy", array)
-    return tracer.open(folder / "x.npy", **options)
-
-
 def _require_direct(folder: Path) -> None:
     (folder / "tried").write_bytes(bytes(PAGE))
     try:
@@ -57,7 +52,7 @@ def test_blocks_are_the_same(tmp_path: Path, read: list[Any], features: int, dty
     rows = max(ROWS, (4 << 20) // features) if features < 1024 else 4001
     x = (points(rows, features) * 9).astype(dtype)
     f = tracer.compile(lambda x: (x * x).sum(0), memory_limit=LIMIT)
-    np.testing.assert_array_equal(f(_opened(tmp_path, x, direct=True)), f(_opened(tmp_path, x)))
+    np.testing.assert_array_equal(f(stored(tmp_path, x, direct=True)), f(stored(tmp_path, x)))
     assert sum(place is not None for place in read) >= 3
 
 
@@ -101,7 +96,7 @@ def test_numbers_that_lie_across_their_own_size(tmp_path: Path) -> None:
 def test_parts_of_several_rows_are_read_as_usual(tmp_path: Path, read: list[Any]) -> None:
     """They are no piece of the file."""
     x = points(4, 400_000)
-    source: Any = _opened(tmp_path, x, direct=True)._source
+    source: Any = stored(tmp_path, x, direct=True)._source
     memory = space((2 * 4 * 100_000 + SPARE,), np.dtype(np.uint8))
     found = source.fill_within(memory, (1, 5), (2, 100_000))
     np.testing.assert_array_equal(found, x[1:3, 5:100_005])
@@ -125,9 +120,9 @@ def test_without_direct_reads_it_reads_as_usual(
 
     with monkeypatch.context() as patched:
         patched.setattr(direct.os, "preadv", of_other_pages)
-        np.testing.assert_array_equal(f(_opened(tmp_path, x, direct=True)), wanted)
+        np.testing.assert_array_equal(f(stored(tmp_path, x, direct=True)), wanted)
     monkeypatch.delattr(direct.os, "O_DIRECT")
-    np.testing.assert_array_equal(f(_opened(tmp_path, x, direct=True)), wanted)
+    np.testing.assert_array_equal(f(stored(tmp_path, x, direct=True)), wanted)
 
 
 @pytest.mark.xla
@@ -136,7 +131,7 @@ def test_errors_name_file_and_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     x = points(ROWS, 20)
     f = tracer.compile(lambda x: x.sum(0), memory_limit=LIMIT)
     f(stored(tmp_path, x, "other.npy"))
-    opened = _opened(tmp_path, x, direct=True)
+    opened = stored(tmp_path, x, direct=True)
 
     def broken(file: int, views: list[Any], position: int) -> int:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
@@ -152,7 +147,7 @@ def test_errors_name_file_and_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_a_file_that_ends_early(tmp_path: Path) -> None:
     _require_direct(tmp_path)
-    opened = _opened(tmp_path, points(ROWS, 20), direct=True)
+    opened = stored(tmp_path, points(ROWS, 20), direct=True)
     source: Any = opened._source
     os.truncate(tmp_path / "x.npy", 2_000_000)
     source.version = source._stat()  # as if it were cut short while it is read
@@ -177,7 +172,7 @@ def test_reads_that_end_early_go_on(
     """As after a signal: at the end of a page directly, else through the cache."""
     _require_direct(tmp_path)
     x = np.random.default_rng(0).integers(0, 256, (1 << 20,), np.uint8)
-    source: Any = _opened(tmp_path, x, direct=True)._source
+    source: Any = stored(tmp_path, x, direct=True)._source
     usual, calls = os.preadv, list[int]()
 
     def cut(file: int, views: list[Any], position: int) -> int:

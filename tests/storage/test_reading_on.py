@@ -120,13 +120,19 @@ def test_jumps(seed: int) -> None:
         first = min(first, 39 * BLOCK)
 
 
-def test_after_a_jump_it_reads_on_there() -> None:
+def _reading_the_third() -> tuple[Slow, tracer.StoredArray, Reader]:
+    """Two blocks are read, and the one after them waits for `slow.held[2]`."""
     slow, reader = Slow(40 * BLOCK, itertools.repeat(0.0)), Reader()
     slow.held[2] = threading.Event()
     stored = tracer.open(slow)
     for place in (0, 1):
         stored.read((place * BLOCK,), (BLOCK,), reader)
         _await(lambda place=place: place + 1 in _places(slow))
+    return slow, stored, reader
+
+
+def test_after_a_jump_it_reads_on_there() -> None:
+    slow, stored, reader = _reading_the_third()
     stored.read((20 * BLOCK,), (BLOCK,), reader)
     slow.held[2].set()
     _await(lambda: not _reads())
@@ -156,12 +162,7 @@ def test_an_error_comes_with_its_block() -> None:
 
 
 def test_nothing_is_read_after_the_call() -> None:
-    slow, reader = Slow(40 * BLOCK, itertools.repeat(0.0)), Reader()
-    slow.held[2] = threading.Event()
-    stored = tracer.open(slow)
-    for place in (0, 1):
-        stored.read((place * BLOCK,), (BLOCK,), reader)
-        _await(lambda place=place: place + 1 in _places(slow))
+    slow, stored, _ = _reading_the_third()
     stored.rest()
     slow.held[2].set()
     _await(lambda: not _reads())

@@ -19,12 +19,10 @@ from tracer.array.recording import current_recording
 from tracer.errors import AxisError, DTypeError, ShapeError, shown
 from tracer.ir import as_dtype
 from tracer.ir.storage import InStorage, needed_in_memory
-from tracer.ir.types import SUPPORTED_DTYPES
+from tracer.ir.types import MOST_AXES, SUPPORTED_DTYPES
 
 _SCALARS: dict[Any, Array] = {}
 _SCALARS_SIZE = 4096
-_MOST_AXES = 64
-"""Lists can be nested deeper, and can hold themselves; NumPy refuses to make arrays of those."""
 
 
 def as_array(value: ArrayLike, device: Any = None) -> Array:
@@ -48,6 +46,11 @@ def _strong(weak: Array) -> Array:
     found = weak._snapshot()
     cls = weak_class(weak)
     return found if cls is None else convert(found, promotion.default_dtype(cls))
+
+
+def array_or_number(value: ArrayLike) -> Any:
+    """Return a Python number as it is, so that its dtype is weak, and all else as an Array."""
+    return value if isinstance(value, int | float) else as_array(value)
 
 
 def host_array(value: Any, dtype: Any = None) -> np.ndarray[Any, Any]:
@@ -94,8 +97,11 @@ def _is_python_data(value: Any) -> bool:
 
 
 def holds_arrays(values: Sequence[Any], depth: int = 0) -> bool:
-    """Tell whether there is an Array in nested lists, no deeper than arrays have axes."""
-    return depth <= _MOST_AXES and any(
+    """Tell whether there is an Array in nested lists, no deeper than arrays have axes.
+
+    Lists can be nested deeper, and can hold themselves: NumPy refuses to make arrays of those.
+    """
+    return depth <= MOST_AXES and any(
         isinstance(value, Array)
         or (isinstance(value, list | tuple) and holds_arrays(value, depth + 1))
         for value in values

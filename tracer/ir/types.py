@@ -24,6 +24,8 @@ SUPPORTED_DTYPES: dict[np.dtype[Any], str] = {
 } | {np.dtype(getattr(ml_dtypes, name)): name for name in _EXTENSION_NAMES}
 DTYPES_BY_NAME: dict[str, np.dtype[Any]] = {name: dtype for dtype, name in SUPPORTED_DTYPES.items()}
 
+MOST_AXES = 64
+"""NumPy, which arguments and results are given to, has no more."""
 _FLOATS = {float: np.dtype("float64"), complex: np.dtype("complex128")}
 """What Python's two classes stand for; `set_default_float` changes it."""
 
@@ -144,16 +146,14 @@ class ShapeDtype:
 def require_countable(shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
     """Refuse what XLA would end the process for: it counts in 64 bits, and empty arrays, too.
 
-    NumPy, which arguments and results are given to, has no more than 64 axes.
-
     Raises
     ------
     ShapeError
         No memory has an array of this shape and dtype.
     """
-    if len(shape) > 64:
+    if len(shape) > MOST_AXES:
         raise ShapeError(
-            f"an array of {len(shape)} axes", mend="join some: an array has at most 64"
+            f"an array of {len(shape)} axes", mend=f"join some: an array has at most {MOST_AXES}"
         )
     if math.prod(size for size in shape if size) * dtype.itemsize >= 2**63:
         raise ShapeError(

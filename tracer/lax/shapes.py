@@ -21,6 +21,7 @@ from tracer.array.convert import reshape as reshaped
 from tracer.array.convert import transpose as permuted
 from tracer.array.dispatch import apply, compound
 from tracer.errors import ArgumentError, ShapeError
+from tracer.ir.types import MOST_AXES, require_countable
 from tracer.lax.operands import axes_of, axis_of, integer, integers, of_one_dtype
 
 Dtype = np.dtype[Any]
@@ -115,8 +116,7 @@ def broadcast_to_rank(x: ArrayLike, rank: int) -> Array:
         raise ShapeError(
             f"lax.broadcast_to_rank: {array.type} has more than {rank} axes", mend="reshape it"
         )
-    if rank > 64:
-        raise ShapeError(f"an array of {rank} axes", mend="an array has at most 64")
+    require_countable((1,) * min(rank, MOST_AXES + 1), array.dtype)
     return reshaped(array, ((1,) * missing + array.shape))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tracer import numpy as tnp
 from tracer.array import promotion
 from tracer.array.array import Array, ArrayLike
-from tracer.array.convert import as_array, convert, normalize_axes, normalize_axis
+from tracer.array.convert import array_or_number, as_array, convert, normalize_axes, normalize_axis
 from tracer.errors import ArgumentError, ShapeError
 from tracer.lax.elementwise import rsqrt
 from tracer.numpy.reductions import Axis
@@ -190,5 +190,5 @@ def standardize(
     else:
         square = tnp.mean(tnp.square(array), axis, keepdims=True, where=where)
         spread = tnp.clip(square - tnp.square(center), 0, None)
-    small = epsilon if isinstance(epsilon, int | float) else as_array(epsilon)
+    small = array_or_number(epsilon)
     return (array - center) * rsqrt(spread + small)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tracer import ops
 from tracer.array import promotion
 from tracer.array.array import Array, ArrayLike
-from tracer.array.convert import as_array, convert, normalize_axis
+from tracer.array.convert import array_or_number, as_array, convert, normalize_axis
 from tracer.array.dispatch import apply
 from tracer.errors import ShapeError
 from tracer.nn.activations import elu, sigmoid, softplus
@@ -119,7 +119,7 @@ def celu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Array:
     array = _floats(as_array(x))
     is_positive = array > 0
     # The exponential of large numbers is not taken, so that its gradient is no NaN.
-    scale = alpha if isinstance(alpha, int | float) else as_array(alpha)
+    scale = array_or_number(alpha)
     lower = scale * elementwise.expm1(elementwise.where(is_positive, 0, array) / scale)
     result: Array = elementwise.where(is_positive, array, lower)
     return result
@@ -131,7 +131,7 @@ def squareplus(x: ArrayLike, b: ArrayLike = 4) -> Array:
     The square may overflow where the root does not; below 0 the sum would cancel.
     """
     array = _floats(as_array(x))
-    added = b if isinstance(b, int | float) else as_array(b)
+    added = array_or_number(b)
     root = elementwise.sqrt(full_like(array, 0) + added)
     total = abs(array) + elementwise.hypot(array, root)
     result: Array = elementwise.where(array < 0, added / total, total) / 2

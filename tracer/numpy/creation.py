@@ -24,6 +24,7 @@ from tracer.array.placement import beside_arguments
 from tracer.errors import ArgumentError, ExportError, ShapeError
 from tracer.ir import as_dtype, require_countable
 from tracer.ir.storage import InStorage
+from tracer.ir.types import MOST_AXES
 
 _INT64 = as_dtype("int64")
 
@@ -65,7 +66,7 @@ def array(
     DTypeError
         Ragged lists, strings, objects, and dtypes that are not supported.
     """
-    require_countable((1,) * min(ndmin, 65), as_dtype(bool))
+    require_countable((1,) * min(ndmin, MOST_AXES + 1), as_dtype(bool))
     result = asarray(object, dtype, order, device=device)
     if result is object and copy:
         result = result.copy()

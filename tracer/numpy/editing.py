@@ -11,6 +11,7 @@ from tracer.array.convert import as_array, convert, normalize_axis, reshape
 from tracer.array.dispatch import from_host
 from tracer.array.promotion import as_default
 from tracer.errors import DTypeError, ShapeError
+from tracer.ir.types import MOST_AXES
 from tracer.numpy.joining import concatenate
 from tracer.numpy.positions import concrete
 from tracer.numpy.shaping import broadcast_to, moveaxis, ravel
@@ -156,7 +157,7 @@ def block(arrays: Any) -> Array:
 def _depth(arrays: Any, level: int = 0) -> int:
     if not isinstance(arrays, list):
         return 0
-    depths = {_depth(part, level + 1) for part in arrays} if level < 64 else set[int]()
+    depths = {_depth(part, level + 1) for part in arrays} if level < MOST_AXES else set[int]()
     if len(depths) != 1:
         raise ShapeError("block of lists of different depths", mend="nest all blocks equally")
     return 1 + depths.pop()

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import tracer.numpy as tnp
 from tracer import tree
 from tracer.array.array import Array
-from tracer.array.convert import as_array
+from tracer.array.convert import array_or_number, as_array
 from tracer.numpy.elementwise import where
 from tracer.optimizers.schedules import Schedule, at_step
 
@@ -76,8 +76,8 @@ def apply_updates(params: Any, updates: Any) -> Any:
 
     def updated(parameter: Any, update: Any) -> Array:
         array = as_array(parameter)
-        added = update if isinstance(update, int | float) else as_array(update)
-        return (array + added).astype(array.dtype)
+        total: Array = array + array_or_number(update)
+        return total.astype(array.dtype)
 
     return tree.map(updated, params, updates)
 

@@ -57,7 +57,7 @@ class DirectReads:
         position, nbytes : int
             Of the file.
         """
-        if self._file is None or nbytes < LEAST_DIRECT or pages.nbytes < nbytes + SPARE:
+        if self._file is None or pages.nbytes < nbytes + SPARE:
             return None
         before = position % PAGE
         wanted, done = before + nbytes, 0

@@ -7,6 +7,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import numpy as np
 from tracer.errors import StorageError
 from tracer.ir.storage import AT_ONCE, PAGE
 from tracer.storage.ahead import LEAST_AHEAD, Array
-from tracer.storage.direct import DirectReads
+from tracer.storage.direct import LEAST_DIRECT, DirectReads
 from tracer.target.memory import free_bytes
 
 
@@ -172,10 +173,7 @@ class RawFile(Source):
                 f"{self.dtype}{list(self.shape)} ends at {wanted:,}",
                 mend="write it again",
             )
-        is_direct = wanted > free_bytes() if direct is None else direct
-        is_aligned = offset % self.dtype.itemsize == 0
-        file = self._file.fileno()
-        self._direct = DirectReads(self.path, file) if is_direct and is_aligned else None
+        self._wants_direct = direct
 
     def __del__(self) -> None:
         """Close the file."""
@@ -222,17 +220,30 @@ class RawFile(Source):
 
     def fill_within(self, memory: Array, starts: tuple[int, ...], shape: tuple[int, ...]) -> Array:
         """Read a block into memory that may be larger, past the page cache where that is faster."""
-        found = None if self._direct is None else self._read_directly(memory, starts, shape)
+        found = self._read_directly(memory, starts, shape)
         return super().fill_within(memory, starts, shape) if found is None else found
+
+    @cached_property
+    def _direct(self) -> DirectReads | None:
+        """How large blocks are read past the page cache; None if they are not.
+
+        Asked with the first of them: what is free takes longer to tell than a short read.
+        """
+        wanted = self._wants_direct
+        if wanted is None:
+            wanted = self.offset + math.prod(self.shape) * self.dtype.itemsize > free_bytes()
+        is_aligned = self.offset % self.dtype.itemsize == 0
+        return DirectReads(self.path, self._file.fileno()) if wanted and is_aligned else None
 
     def _read_directly(
         self, memory: Array, starts: tuple[int, ...], shape: tuple[int, ...]
     ) -> Array | None:
         """Return None where a block is not in one piece, or cannot be read so."""
-        if self._direct is None or math.prod(shape[: walked_axes(shape, self.shape)]) != 1:
+        nbytes = math.prod(shape) * self.dtype.itemsize
+        in_one_piece = math.prod(shape[: walked_axes(shape, self.shape)]) == 1
+        if nbytes < LEAST_DIRECT or not in_one_piece or self._direct is None:
             return None
         position = self.offset + position_of(starts, self.shape) * self.dtype.itemsize
-        nbytes = math.prod(shape) * self.dtype.itemsize
         with self._unchanged(), self._named_errors(position):
             place = self._direct.read(memory, position, nbytes)
         return None if place is None else block_at(memory, place, shape, self.dtype)
