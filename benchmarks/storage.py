@@ -1,10 +1,10 @@
 """Programs of an array in a file, larger than their limit, beside NumPy in blocks by hand.
 
     python -m benchmarks.storage [--gigabytes 4] [--limit 200MB] [--folder DIR] [--only NAME]
-                                 [--queries 100] [--direct] [--sides NumPy,JAX,dask,cubed]
-                             [--markdown FILE]
+                                 [--queries 100] [--features 32] [--direct]
+                                 [--sides NumPy,JAX,dask,cubed] [--markdown FILE]
 
-The file is made by it, of float32 points with 32 features, and removed. Each run is a process of
+The file is made by it, of float32 points, and removed. Each run is a process of
 its own: one call on a few rows to load what libraries need, then the file is dropped from the page
 cache, then a call that is measured. *memory* is the highest resident memory of that call, less that
 before it, and of it what is not a page of a file.
@@ -31,6 +31,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,6 @@ import tracer.numpy as tnp
 from benchmarks.storage_programs import (
     BLOCK,
     COMPARED,
-    FEATURES,
     OPTIMISED,
     OURS,
     SIDES,
@@ -100,16 +100,17 @@ def _drop(path: Path) -> None:
 
 def _read(x: tracer.StoredArray) -> None:
     """Read a file as ours does, one block of 8 MB after the other, into the same memory."""
-    source, rows = x._source, (8 << 20) // (4 * FEATURES)
+    source, features = x._source, x.shape[1]
+    rows = (8 << 20) // (4 * features)
     memory = space(((8 << 20) + SPARE,), np.dtype(np.uint8))
     for start in range(0, len(x), rows):
-        source.fill_within(memory, (start, 0), (min(rows, len(x) - start), FEATURES))
+        source.fill_within(memory, (start, 0), (min(rows, len(x) - start), features))
 
 
 def run(name: str, side: str, path: Path, options: argparse.Namespace) -> dict[str, Any]:
     """Return what one program takes, in this process."""
-    q = np.random.default_rng(1).standard_normal((options.queries, FEATURES), dtype=np.float32)
     x, limit = tracer.open(path, direct=options.direct or None), options.limit
+    q = np.random.default_rng(1).standard_normal((options.queries, x.shape[1]), dtype=np.float32)
     if side == "reading":
         return _measured(lambda: _read(x), path)
     if side == "computing":
@@ -195,14 +196,18 @@ def _apart(name: str, side: str, path: Path, options: argparse.Namespace) -> dic
     return row
 
 
-def _make(path: Path, gigabytes: float) -> None:
-    rows = int(gigabytes * 1e9) // (4 * FEATURES)
-    out = np.lib.format.open_memmap(path, "w+", np.float32, (rows, FEATURES))
-    rng = np.random.default_rng(0)
-    for start in range(0, rows, BLOCK):
-        part = out[start : start + BLOCK]
-        part[:] = rng.standard_normal(part.shape, dtype=np.float32)
-    out.flush()
+def _make(path: Path, gigabytes: float, features: int) -> None:
+    rows = int(gigabytes * 1e9) // (4 * features)
+    out = np.lib.format.open_memmap(path, "w+", np.float32, (rows, features))
+    beginning, block = out.offset, (64 << 20) // (4 * features)
+    with path.open("r+b") as file, ThreadPoolExecutor(os.cpu_count()) as workers:
+
+        def write(start: int) -> None:
+            shape = min(block, rows - start), features
+            part = np.random.default_rng([0, start]).standard_normal(shape, dtype=np.float32)
+            os.pwrite(file.fileno(), part, beginning + start * features * part.itemsize)
+
+        list(workers.map(write, range(0, rows, block)))
 
 
 def _row(
@@ -247,6 +252,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--gigabytes", type=float, default=4, help="of the file (4)")
     parser.add_argument("--limit", default="200MB", help="memory_limit of the programs (200MB)")
     parser.add_argument("--queries", type=int, default=100, help="points to compare with (100)")
+    parser.add_argument("--features", type=int, default=32, help="of each point (32)")
     parser.add_argument(
         "--direct", action="store_true", help="read past the page cache, however small the file"
     )
@@ -264,7 +270,7 @@ def main(arguments: list[str] | None = None) -> None:
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         path = Path(folder) / "points.npy"
         progress.say("making the file")
-        _make(path, options.gigabytes)
+        _make(path, options.gigabytes, options.features)
         for name in (*OURS, OPTIMISED):
             if options.only is not None and options.only not in name:
                 continue

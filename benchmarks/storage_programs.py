@@ -1,6 +1,6 @@
 """Programs of an array in a file: ours, NumPy's and JAX's in blocks by hand, dask's and cubed's.
 
-`x` are float32 points with 32 features, `q` others, 100 unless asked otherwise: in memory, or in
+`x` are float32 points, `q` others, 100 unless asked otherwise: in memory, or in
 another file where the name says so. A side that is missing has no short way to write the program.
 """
 
@@ -17,7 +17,7 @@ import numpy as np
 import tracer
 import tracer.numpy as tnp
 
-FEATURES, BLOCK, TILE, CENTRES, NEAREST, INDUCING, RANK = 32, 20_000, 1000, 16, 10, 32, 8
+BLOCK, TILE, CENTRES, NEAREST, INDUCING, RANK = 20_000, 1000, 16, 10, 32, 8
 NOISE, BINS, ITERATIONS = 0.1, 64, 5
 BATCHES, OF_BATCH = 100, 1000
 EDGES = np.linspace(-4, 4, BINS + 1, dtype=np.float32)
@@ -190,7 +190,7 @@ def _lloyd(x: Any, q: Any) -> Any:
 
 def logistic_by_hand(x: Any, w: Any) -> Any:
     """Return the logistic loss and its gradient."""
-    loss, gradient = 0.0, np.zeros(FEATURES)
+    loss, gradient = 0.0, np.zeros(x.shape[1])
     for block in _blocks(x):
         z, target = block @ w, block[:, 0] > 0
         loss += (np.logaddexp(0, z) - target * z).sum()
@@ -256,7 +256,7 @@ def _jax_sum(function: Callable[..., Any]) -> Program:
 
         compiled = jax.jit(lambda t, b, q: jax.tree.map(lambda a, c: a + c, t, function(b, q)))
         total: Any = jax.tree.map(lambda a: np.zeros(a.shape, a.dtype), jax.eval_shape(
-            function, jax.ShapeDtypeStruct((BLOCK, FEATURES), np.float32), q
+            function, jax.ShapeDtypeStruct((BLOCK, x.shape[1]), x.dtype), q
         ))  # fmt: skip
         for block in _blocks(x):
             total = compiled(total, block, q)
@@ -296,7 +296,7 @@ JAX: dict[str, Program] = {
 def _dask(x: Any) -> Any:
     import dask.array
 
-    return dask.array.from_array(x, chunks=(BLOCK, FEATURES))
+    return dask.array.from_array(x, chunks=(BLOCK, x.shape[1]))
 
 
 def _dask_statistics(x: Any, _: Any) -> Any:
@@ -346,7 +346,7 @@ def _cubed(x: Any) -> Any:
     import cubed
 
     spec = cubed.Spec(work_dir="cubed", allowed_mem="500MB")
-    return cubed.from_array(x, chunks=(BLOCK, FEATURES), spec=spec)
+    return cubed.from_array(x, chunks=(BLOCK, x.shape[1]), spec=spec)
 
 
 def _cubed_statistics(x: Any, _: Any) -> Any:
@@ -383,4 +383,4 @@ CUBED: dict[str, Program] = {
 }
 SIDES = {"NumPy": NUMPY, "JAX": JAX, "dask": DASK, "cubed": CUBED}
 
-__all__ = ["BLOCK", "COMPARED", "FEATURES", "OPTIMISED", "OURS", "SIDES", "minimised"]
+__all__ = ["BLOCK", "COMPARED", "OPTIMISED", "OURS", "SIDES", "minimised"]

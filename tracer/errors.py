@@ -41,6 +41,16 @@ _HIDDEN = (
 )
 
 
+def printable(text: str) -> str:
+    """Return a line with its control characters escaped: a terminal would obey them.
+
+    Names of files and functions, and the user's lines, are of anybody's choosing.
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 class Source(NamedTuple):
     """A place in the user's code; every node of a graph and every error has one."""
 
@@ -48,10 +58,19 @@ class Source(NamedTuple):
     line: int
     function: str
 
+    @property
+    def place(self) -> str:
+        """The file's name and the line's number."""
+        return f"{printable(os.path.basename(self.file))}:{self.line}"
+
+    @property
+    def text(self) -> str:
+        """What the line says."""
+        return printable(linecache.getline(self.file, self.line).strip())
+
     def __str__(self) -> str:
-        text = linecache.getline(self.file, self.line).strip()
-        place = f"{os.path.basename(self.file)}:{self.line} in {self.function}"
-        return f"{place}: {text}" if text else place
+        place = f"{self.place} in {printable(self.function)}"
+        return f"{place}: {self.text}" if self.text else place
 
 
 @functools.lru_cache(maxsize=4096)
@@ -84,7 +103,7 @@ FULL_TRACEBACK = "TRACER_FULL_TRACEBACK"
 
 def shorten(error: TracerError) -> None:
     """Take the package's frames out of an error's traceback: users cannot mend these lines."""
-    if os.environ.get(FULL_TRACEBACK):
+    if os.environ.get(FULL_TRACEBACK, "0") not in ("", "0"):
         return
     kept, found = None, error.__traceback__
     steps = []
@@ -142,11 +161,11 @@ class TracerError(Exception):
         super().__init__(what)
 
     def __str__(self) -> str:
-        lines = [self.what]
+        lines = self.what.split("\n")
         if self.where is not None:
             lines.append(f"  where: {self.where}")
-        lines.append(f"  mend:  {self.mend}")
-        return "\n".join(lines)
+        lines += f"  mend:  {self.mend}".split("\n")
+        return "\n".join(map(printable, lines))
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Exceptions come back from pickles through their positional arguments alone; without

@@ -61,6 +61,8 @@ def test_no_frame_is_ours(name: str) -> None:
 def test_they_are_there_for_those_who_ask(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(FULL_TRACEBACK, "1")
     assert any(file.startswith(PACKAGE) for file in frames(CALLS["vmap of grad"]))
+    monkeypatch.setenv(FULL_TRACEBACK, "0")
+    assert not any(file.startswith(PACKAGE) for file in frames(CALLS["vmap of grad"]))
 
 
 def test_a_limit_that_cannot_be_met_names_the_call() -> None:

@@ -55,5 +55,6 @@ def test_xlas_own_flag_makes_devices_too() -> None:
 
 @pytest.mark.process
 def test_a_number_that_is_none_is_refused() -> None:
-    done = run("import tracer; tracer.devices()", TRACER_CPU_DEVICES="many")
-    assert "TRACER_CPU_DEVICES='many' is no number of devices" in done.stderr
+    for count in ("many", "99999999999999999999"):
+        done = run("import tracer; tracer.devices()", TRACER_CPU_DEVICES=count)
+        assert f"TRACER_CPU_DEVICES='{count}' is no number of devices" in done.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import resource
 import subprocess
 import sys
@@ -27,6 +28,7 @@ def told(
     *,
     limits: dict[int, int] | None = None,
     wrapped: tuple[str, ...] = (),
+    before: str = "",
     **environment: str,
 ) -> subprocess.CompletedProcess[str]:
     """Return what a process did that has so little."""
@@ -35,7 +37,7 @@ def told(
         for kind, most in (limits or {}).items():
             resource.setrlimit(kind, (most, most))
 
-    code = PROGRAM.replace("LIMIT", limit)
+    code = before + PROGRAM.replace("LIMIT", limit)
     return subprocess.run(
         [*wrapped, sys.executable, "-c", code],
         cwd=ROOT, env={**os.environ, "NPROC": "2", **environment}, preexec_fn=limited,
@@ -109,3 +111,54 @@ def test_another_user_in_a_folder_that_cannot_be_written(tmp_path: Path) -> None
         pytest.skip("another user may not read this folder")
     done = told(wrapped=("setpriv", "--reuid=65534", "--clear-groups"))
     assert done.returncode == 0, done.stderr
+
+
+DENIED = """
+import ctypes, errno, struct
+
+ALLOWED, REFUSED = 0x7FFF0000, 0x00050000 | errno.EPERM
+LOAD, EQUAL, RETURN = 0x20, 0x15, 0x06  # of the kernel's packet filters (linux/filter.h)
+
+def deny(*calls):
+    # Filter of system calls by their number: each is compared, the last but one allows the rest.
+    steps = [(LOAD, 0, 0, 0)]
+    steps += [(EQUAL, len(calls) - i, 0, call) for i, call in enumerate(calls)]
+    steps += [(RETURN, 0, 0, ALLOWED), (RETURN, 0, 0, REFUSED)]
+    code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in steps))
+    size_and_place = struct.pack("HxxxxxxP", len(steps), ctypes.addressof(code))
+    program = ctypes.create_string_buffer(size_and_place)
+    libc = ctypes.CDLL(None, use_errno=True)
+    assert libc.prctl(38, 1, 0, 0, 0) == 0  # no new privileges, or only root may
+    assert libc.prctl(22, 2, ctypes.byref(program), 0, 0) == 0
+
+deny(27, 28, 221)  # mincore, madvise, fadvise64
+import os, tempfile
+import numpy as np
+try:
+    os.posix_fadvise(0, 0, 0, os.POSIX_FADV_DONTNEED)
+except PermissionError:
+    print("denied")
+import tracer
+tracer.tune_host_allocator()
+with tempfile.TemporaryDirectory() as folder:
+    x = np.linspace(0, 1, 2_000_000).reshape(-1, 4)
+    np.save(folder + "/x.npy", x)
+    for direct in (True, False):
+        gram = tracer.compile(lambda x: x.T @ x, memory_limit="4MB")
+        stored = tracer.open(folder + "/x.npy", direct=direct)
+        np.testing.assert_allclose(gram(stored), x.T @ x)
+        rows = np.random.default_rng(0).integers(0, len(x), (10, 300))
+        batches = tracer.compile(lambda x, rows: tracer.map(lambda row: x[row].sum(0), rows),
+                                 memory_limit="1MB")
+        np.testing.assert_allclose(batches(stored, rows), x[rows].sum(1))
+"""
+
+
+@pytest.mark.skipif(
+    platform.machine() != "x86_64", reason="the filter has the call numbers of x86-64"
+)
+def test_without_calls_that_sandboxes_deny() -> None:
+    """As seccomp profiles do: what pages are resident, and advice on memory and files."""
+    done = told(before=DENIED)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("denied")

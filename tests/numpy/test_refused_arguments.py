@@ -30,6 +30,16 @@ FLOATS = np.array([0.72, 0.18, 0.43])
         (lambda: tnp.bincount(FLOATS), tracer.DTypeError),
         (lambda: tnp.bincount([1, 2, 2], [2.0]), tracer.ShapeError),
         (lambda: tnp.bincount([1, 2, 2], [1j, 2, 3]), tracer.DTypeError),
+        (lambda: tnp.sum(FLOATS, keepdims="no"), tracer.errors.DTypeError),
+        (lambda: tnp.max(FLOATS, keepdims=None), tracer.errors.DTypeError),
+        (lambda: tnp.var(FLOATS, keepdims=1.5), tracer.errors.DTypeError),
+        (lambda: tnp.median(FLOATS, keepdims="no"), tracer.errors.DTypeError),
+        (lambda: tnp.linalg.norm(FLOATS, axis=0, keepdims="no"), tracer.errors.DTypeError),
+        (lambda: tnp.concatenate([FLOATS, FLOATS], dtype=int), tracer.errors.DTypeError),
+        (lambda: tnp.stack([FLOATS, FLOATS], dtype=int), tracer.errors.DTypeError),
+        (lambda: tnp.histogram(np.array([1.0, np.nan])), tracer.ArgumentError),
+        (lambda: tnp.histogram(np.array([1.0, np.inf])), tracer.ArgumentError),
+        (lambda: tnp.interp(FLOATS, [0.0, 1.0], [1.0, 2.0], period=0), tracer.ArgumentError),
         (lambda: tracer.compile(tnp.bincount)(np.array([1, 2])), tracer.TracingError),
     ],
 )
@@ -37,6 +47,20 @@ def test_refused(call, error):
     with pytest.raises(error) as caught:
         call()
     assert "mend" in str(caught.value)
+
+
+def test_keepdims_is_a_bool_or_an_integer():
+    for keepdims in (True, np.True_, 2):
+        assert tnp.sum(FLOATS, keepdims=keepdims).shape == (1,)
+    for keepdims in (False, np.False_, 0):
+        assert tnp.sum(FLOATS, keepdims=keepdims).shape == ()
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (2,), (0, 3), ()])
+@pytest.mark.parametrize("size", [0, 1, 5])
+def test_resize_repeats_whole_arrays(shape, size):
+    x = np.arange(float(size))
+    np.testing.assert_array_equal(np.asarray(tnp.resize(x, shape)), np.resize(x, shape))
 
 
 def test_a_vector_is_points_on_a_line():

@@ -294,6 +294,26 @@ def normalize_axes(axis: Any, ndim: int) -> tuple[int, ...]:
     return tuple(sorted(result))
 
 
+def as_keepdims(keepdims: Any) -> bool:
+    """Return whether reduced axes are kept: a bool or, as in NumPy, an integer.
+
+    Raises
+    ------
+    DTypeError
+        It is neither: the word "no" would count as yes.
+    """
+    if keepdims is True or keepdims is False:
+        return keepdims  # type: ignore[no-any-return]
+    if isinstance(keepdims, np.bool_):
+        return bool(keepdims)
+    try:
+        return bool(operator.index(keepdims))
+    except TypeError as error:
+        raise DTypeError(
+            f"keepdims is True or False, not {shown(keepdims)}", mend="give True or False"
+        ) from error
+
+
 def as_shape(shape: Any) -> tuple[int, ...]:
     """Return a shape argument (an int or a sequence of ints) as a tuple of ints."""
     try:

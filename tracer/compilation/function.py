@@ -37,6 +37,7 @@ from tracer.errors import (
     TracerError,
     TracingError,
     UnsupportedError,
+    printable,
     shorten,
     with_short_traceback,
 )
@@ -228,7 +229,7 @@ class CompiledFunction:
 
     @property
     def _name(self) -> str:
-        return getattr(self._function, "__name__", repr(self._function))
+        return printable(getattr(self._function, "__name__", repr(self._function)))
 
     def _program(self, call: Call) -> Program:
         program = self._programs.get(call.key)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Callable
@@ -122,7 +121,7 @@ class _Counter:
     def _functions(self, loop: Node, number: int) -> tuple[HostFunction, HostFunction]:
         """Return what is called in a step and at the end; the same for a loop traced again."""
         where = loop.source
-        name = f"loop at {os.path.basename(where.file)}:{where.line}" if where else "loop"
+        name = f"loop at {where.place}" if where else "loop"
         total = loop.params.get("length")
         key = number, name, total
         if key not in self._told:

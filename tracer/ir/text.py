@@ -12,7 +12,6 @@ comments, the user's lines, are not read back.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -108,7 +107,7 @@ class _Printer:
         line = f"{indent}{results} = {node.name}({_listed(node.operands, names)})"
         comment = ""
         if self.sources and node.source is not None:
-            comment = f"  # {os.path.basename(node.source.file)}:{node.source.line}"
+            comment = f"  # {node.source.place}"
         plain = {key: node.params[key] for key in node.params if key not in node.bodies}
         if plain:
             shown = ", ".join(f"{key}={self.param(value)}" for key, value in plain.items())

@@ -313,4 +313,6 @@ def resize(a: ArrayLike, new_shape: Any) -> Array:
     size = math.prod(shape)
     if not source.size:
         return zeros(shape, source.dtype)
-    return reshape(source[np.arange(size) % source.size], shape)
+    rows = -(-size // source.size)
+    whole = reshape(broadcast(source, (rows, source.size)), (rows * source.size,))
+    return reshape(whole[:size], shape)

@@ -8,6 +8,7 @@ from tracer import ops
 from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import (
     as_array,
+    as_keepdims,
     broadcast,
     convert,
     normalize_axes,
@@ -51,10 +52,10 @@ def _extreme(
                 f"{name} of no elements (shape {x.shape}, axes {axes}) is not defined",
                 mend="give initial=, or make sure that there is an element",
             )
-        return _reduce_extreme(x, name=name, axes=axes, keepdims=bool(keepdims))
+        return _reduce_extreme(x, name=name, axes=axes, keepdims=as_keepdims(keepdims))
     _, *mask = operands_with(name, x, where)
     start = start_value(name, initial, x.dtype)
-    return _extreme_from(x, start, *mask, name=name, axes=axes, keepdims=bool(keepdims))
+    return _extreme_from(x, start, *mask, name=name, axes=axes, keepdims=as_keepdims(keepdims))
 
 
 @compound
@@ -172,7 +173,7 @@ def _arg_extreme(op: Op, a: ArrayLike, axis: int | None, keepdims: bool) -> Arra
             f"there is no {op.name} of no elements (shape {x.shape})",
             mend="make sure that there is an element",
         )
-    return _reduce_arg(x, op=op, axis=number, keepdims=bool(keepdims))
+    return _reduce_arg(x, op=op, axis=number, keepdims=as_keepdims(keepdims))
 
 
 @compound

@@ -214,12 +214,22 @@ def _interval(x: Array, limits: Any) -> tuple[Any, Any]:
         low, high = as_array(0.0), as_array(1.0)
     else:
         low, high = min(x), max(x)
+        _require_finite(low, high)
     wide = promotion.result_type(x, 1.0)
     wide = promotion.division_dtype(wide)
     low, high = convert(low, wide), convert(high, wide)
     # A single value gets a bin around it.
     half = convert(where(low == high, 0.5, 0.0), wide)
     return low - half, high + half
+
+
+def _require_finite(low: Array, high: Array) -> None:
+    if low.is_traced or high.is_traced:
+        return
+    if not (np.isfinite(low) and np.isfinite(high)):
+        raise ArgumentError(
+            f"histogram: the data reach from {low} to {high}", mend="give a finite range"
+        )
 
 
 @beside_arguments

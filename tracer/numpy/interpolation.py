@@ -63,6 +63,7 @@ def interp(
     floats = promotion.division_dtype(promotion.result_type(values, 1.0))
     values = convert(values, promotion.promote_types(floats, wide))
     if period is not None:
+        _require_period(period)
         points, values, at = _unrolled(points, values, at, abs(period))
         left = right = None
     return _between(
@@ -72,6 +73,11 @@ def interp(
         values[0] if left is None else left,
         values[-1] if right is None else right,
     )
+
+
+def _require_period(period: Any) -> None:
+    if not (isinstance(period, Array) and period.is_traced) and not period:
+        raise ArgumentError("interp: the period is 0", mend="give a number that is not 0")
 
 
 def _picked(x: Array, places: Array) -> Array:

@@ -28,7 +28,7 @@ def concatenate(
     axis : int or None
         The axis; None joins the flattened arrays.
     dtype : dtype, optional
-        Of the result; the promoted dtype by default.
+        Of the result; the promoted dtype by default. As in NumPy, floats are not made integers.
 
     Returns
     -------
@@ -37,6 +37,8 @@ def concatenate(
 
     Raises
     ------
+    DTypeError
+        The dtype is of a narrower kind than the arrays'.
     ShapeError
         No arrays, or shapes that do not fit.
     """
@@ -45,7 +47,7 @@ def concatenate(
         parts, axis = [ravel(part) for part in parts], 0
     number = normalize_axis(axis, parts[0].ndim)
     _require_equal_but("concatenate", parts, number)
-    wanted = promotion.result_type(*parts) if dtype is None else as_dtype(dtype)
+    wanted = _joined_dtype("concatenate", parts, dtype)
     return _concatenate(*parts, axis=number, dtype=wanted)
 
 
@@ -73,6 +75,20 @@ def _require_equal_but(name: str, parts: Sequence[Array], axis: int) -> None:
         )
 
 
+def _joined_dtype(name: str, parts: Sequence[Array], dtype: Any) -> Dtype:
+    own = promotion.result_type(*parts)
+    if dtype is None:
+        return own
+    wanted = as_dtype(dtype)
+    if not promotion.can_cast(own, wanted, "same_kind"):
+        raise DTypeError(
+            f"{name}: arrays of dtype {own} are not made {wanted}, which would lose what it "
+            "cannot hold",
+            mend=f"convert them first: x.astype({str(wanted)!r})",
+        )
+    return wanted
+
+
 @compound
 def _concatenate(*arrays: Array, axis: int, dtype: Dtype) -> Array:
     parts = [convert(array, dtype) for array in arrays]
@@ -88,7 +104,7 @@ def stack(arrays: Sequence[ArrayLike], axis: int = 0, *, dtype: Any = None) -> A
             mend="give arrays of one shape",
         )
     number = normalize_axis(axis, parts[0].ndim + 1)
-    wanted = promotion.result_type(*parts) if dtype is None else as_dtype(dtype)
+    wanted = _joined_dtype("stack", parts, dtype)
     return _stack(*parts, axis=number, dtype=wanted)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from tracer import ops
 from tracer.array.array import Array, ArrayLike
-from tracer.array.convert import as_array, normalize_axes
+from tracer.array.convert import as_array, as_keepdims, normalize_axes
 from tracer.array.dispatch import compound
 from tracer.errors import ArgumentError
 from tracer.numpy.bounds import looked_at
@@ -168,7 +168,7 @@ def _nan_extreme(
     if initial is not None:
         return found
     axes = normalize_axes(axis, x.ndim)
-    return _nan_where_all(x, found, axes=axes, keepdims=bool(keepdims))
+    return _nan_where_all(x, found, axes=axes, keepdims=as_keepdims(keepdims))
 
 
 @compound

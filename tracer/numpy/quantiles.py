@@ -15,7 +15,15 @@ import numpy as np
 from tracer import ops
 from tracer.array import promotion
 from tracer.array.array import Array, ArrayLike
-from tracer.array.convert import as_array, broadcast, convert, normalize_axes, reshape, transpose
+from tracer.array.convert import (
+    as_array,
+    as_keepdims,
+    broadcast,
+    convert,
+    normalize_axes,
+    reshape,
+    transpose,
+)
 from tracer.array.dispatch import apply_many, compound
 from tracer.errors import ArgumentError, DTypeError, ShapeError
 from tracer.ir import as_dtype
@@ -227,7 +235,7 @@ def _quantiles(
     _require_levels(name, levels)
     rows = _rows(x, axes=axes, dtype=x.dtype if method in _CHOOSING else wide)
     result = _of_rows(rows, levels, method=method, skips_nan=skips_nan)
-    if not keepdims:
+    if not as_keepdims(keepdims):
         return result
     return reshape(result, (*levels.shape, *kept_shape(x.shape, axes)))
 

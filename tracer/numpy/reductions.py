@@ -9,6 +9,7 @@ from tracer.array import promotion
 from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import (
     as_array,
+    as_keepdims,
     broadcast,
     broadcast_shape,
     convert,
@@ -171,7 +172,7 @@ def sum(
         *operands_with("sum", x, where),
         axes=normalize_axes(axis, x.ndim),
         dtype=wanted,
-        keepdims=bool(keepdims),
+        keepdims=as_keepdims(keepdims),
     )
     return result if initial is None else result + start_value("sum", initial, wanted)
 
@@ -209,7 +210,7 @@ def prod(
         *operands_with("prod", x, where),
         axes=normalize_axes(axis, x.ndim),
         dtype=wanted,
-        keepdims=bool(keepdims),
+        keepdims=as_keepdims(keepdims),
     )
     return result if initial is None else result * start_value("prod", initial, wanted)
 
@@ -236,7 +237,9 @@ def _truth(
     x = as_array(a)
     axes = normalize_axes(axis, x.ndim)
     arrays = operands_with("all" if identity else "any", x, where)
-    return _reduce_truth(*arrays, op=op, identity=identity, axes=axes, keepdims=bool(keepdims))
+    return _reduce_truth(
+        *arrays, op=op, identity=identity, axes=axes, keepdims=as_keepdims(keepdims)
+    )
 
 
 @compound
@@ -282,7 +285,7 @@ def all(
 def count_nonzero(a: ArrayLike, axis: Axis = None, *, keepdims: bool = False) -> Array:
     """Count the elements that are true (not zero) over axes; int64."""
     x = as_array(a)
-    return _count_nonzero(x, axes=normalize_axes(axis, x.ndim), keepdims=bool(keepdims))
+    return _count_nonzero(x, axes=normalize_axes(axis, x.ndim), keepdims=as_keepdims(keepdims))
 
 
 @compound

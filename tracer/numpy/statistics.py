@@ -10,6 +10,7 @@ from tracer.array import promotion
 from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import (
     as_array,
+    as_keepdims,
     broadcast,
     convert,
     normalize_axes,
@@ -73,7 +74,7 @@ def mean(
     wanted = promotion.division_dtype(x.dtype) if dtype is None else as_dtype(dtype)
     arrays = operands_with("mean", x, where)
     axes = normalize_axes(axis, x.ndim)
-    return _mean(*arrays, axes=axes, dtype=wanted, keepdims=bool(keepdims))
+    return _mean(*arrays, axes=axes, dtype=wanted, keepdims=as_keepdims(keepdims))
 
 
 @compound
@@ -162,7 +163,7 @@ def var(
         "axes": normalize_axes(axis, x.ndim),
         "dtype": wanted,
         "ddof": float(ddof if correction is None else correction),
-        "keepdims": bool(keepdims),
+        "keepdims": as_keepdims(keepdims),
     }
     array, *mask = operands_with("var", x, where)
     if mean is None:

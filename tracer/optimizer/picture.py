@@ -111,7 +111,7 @@ def _draw(axes: Any, curve: Curve, color: str) -> None:
 
 def _place(source: Source) -> str:
     """Return file, line and what is written there, without the function."""
-    text = str(source).replace(f" in {source.function}", "", 1)
+    text = f"{source.place}: {source.text}" if source.text else source.place
     return text if len(text) <= _LONGEST_LINE else text[: _LONGEST_LINE - 3] + "..."
 
 

@@ -16,6 +16,7 @@ from tracer.array import promotion
 from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import (
     as_array,
+    as_keepdims,
     broadcast,
     broadcast_shape,
     convert,
@@ -199,8 +200,8 @@ def logsumexp(
     ndim = max(array.ndim for array in arrays)
     axes = normalize_axes(axis, ndim)
     if return_sign:
-        return _signed_logsumexp(*arrays, axes=axes, keepdims=bool(keepdims))
-    return _logsumexp(*arrays, axes=axes, keepdims=bool(keepdims))
+        return _signed_logsumexp(*arrays, axes=axes, keepdims=as_keepdims(keepdims))
+    return _logsumexp(*arrays, axes=axes, keepdims=as_keepdims(keepdims))
 
 
 @compound

@@ -6,7 +6,7 @@ import math
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -271,7 +271,8 @@ class RawFile(Source):
 def _tell(file: int, position: int, nbytes: int) -> None:
     """Tell the system what will be read, where it can be told."""
     if hasattr(os, "posix_fadvise"):
-        os.posix_fadvise(file, position, nbytes, os.POSIX_FADV_WILLNEED)
+        with suppress(OSError):  # Only advice, which sandboxes deny.
+            os.posix_fadvise(file, position, nbytes, os.POSIX_FADV_WILLNEED)
 
 
 def row_bytes(block: Array) -> int:

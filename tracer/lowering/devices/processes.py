@@ -23,6 +23,7 @@ from tracer.lowering.devices.lifelines import Lifelines
 from tracer.lowering.shims import distributed_runtime
 
 _DEVICES_VARIABLE = "TRACER_CPU_DEVICES"
+_MOST_DEVICES = 4096  # each takes threads and memory
 
 
 @dataclass
@@ -81,10 +82,10 @@ def cpu_client_options() -> dict[str, Any]:
     # Set to nothing is not set, as a shell's `TRACER_CPU_DEVICES= python ...` means it.
     count = os.environ.get(_DEVICES_VARIABLE)
     if count:
-        if not count.isdigit() or int(count) < 1:
+        if not count.isdecimal() or not 1 <= int(count) <= _MOST_DEVICES:
             raise ArgumentError(
                 f"{_DEVICES_VARIABLE}={count!r} is no number of devices",
-                mend=f"set it to a positive number, such as {_DEVICES_VARIABLE}=8",
+                mend=f"set it to a number from 1 to {_MOST_DEVICES}, such as {_DEVICES_VARIABLE}=8",
             )
         options["num_devices"] = int(count)
     if _GROUP:

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property, partial
 from typing import Any, Protocol
 
-from tracer.errors import TracerError, user_source
+from tracer.errors import DonatedArrayError, TracerError, user_source
 from tracer.ir import ShapeDtype
 from tracer.lowering import shims
 from tracer.lowering.cpu import host_allocator
@@ -162,14 +162,24 @@ class Executable:
             if isinstance(raised, TracerError) and raised.where is None:
                 raised.where = user_source()  # XLA's threads, on which it was raised, know of none.
             if raised is not None:
-                raise raised from None
-            raise execution_failure(error, given) from error
+                raise self._with_donated(raised, given) from None
+            raise self._with_donated(execution_failure(error, given), given) from error
         if self.donate:
             for position in self.donate:
                 # Also where no result took it over: the promise is that it is gone in any case, so
                 # that a program does not work by luck.
                 given[position].delete()
         return results  # type: ignore[no-any-return]
+
+    def _with_donated(self, error: BaseException, given: Sequence[Buffer]) -> BaseException:
+        """Say in an error of a call which arguments it took."""
+        gone = [position for position in self.donate if given[position].is_deleted()]
+        if gone and not isinstance(error, DonatedArrayError):
+            error.add_note(
+                f"The call took what was donated to it, argument {', '.join(map(str, gone))}: pass "
+                "new arrays to call again. All other arrays are as they were."
+            )
+        return error
 
     def _check_twice(self, buffers: Sequence[Buffer]) -> None:
         """Refuse a donated buffer that is passed twice; XLA refuses the others."""

@@ -8,7 +8,7 @@ from typing import Any
 from tracer import ops
 from tracer.array import promotion
 from tracer.array.array import Array, ArrayLike
-from tracer.array.convert import as_array, convert, normalize_axes, reshape, transpose
+from tracer.array.convert import as_array, as_keepdims, convert, normalize_axes, reshape, transpose
 from tracer.array.dispatch import apply, compound
 from tracer.errors import ArgumentError, LinAlgError, ShapeError
 from tracer.ir import as_dtype
@@ -71,7 +71,7 @@ def norm(
         else tuple(normalize_axes((item,), array.ndim)[0] for item in axis)
     )
     if ord is None or (ord == "fro" and len(axes) == 2) or (ord == 2 and len(axes) == 1):
-        return _euclidean(array, axes=tuple(sorted(axes)), keepdims=bool(keepdims))
+        return _euclidean(array, axes=tuple(sorted(axes)), keepdims=as_keepdims(keepdims))
     if len(axes) == 1:
         return _vector_norm(array, ord, axes[0], keepdims)
     if len(axes) == 2:
@@ -122,7 +122,7 @@ def _matrix_norm(x: Array, ord: Any, axes: tuple[int, ...], keepdims: bool) -> A
         values = svdvals(moveaxis(x, axes, (-2, -1)))
         reduction = sum if ord == "nuc" else _largest if ord == 2 else min
         result = reduction(values, -1)
-        return expand_dims(result, axes) if keepdims else result
+        return expand_dims(result, axes) if as_keepdims(keepdims) else result
     summed, over = {1: (rows, columns), math.inf: (columns, rows)}.get(
         abs(ord) if isinstance(ord, int | float) else ord, (None, None)
     )
@@ -134,7 +134,7 @@ def _matrix_norm(x: Array, ord: Any, axes: tuple[int, ...], keepdims: bool) -> A
     sums = sum(absolute(x), summed, keepdims=True)
     result = (_largest if ord > 0 else min)(sums, over, keepdims=True)
     kept = tuple(size for axis, size in enumerate(result.shape) if axis not in axes)
-    return result if keepdims else reshape(result, kept)
+    return result if as_keepdims(keepdims) else reshape(result, kept)
 
 
 def vector_norm(
@@ -156,7 +156,7 @@ def vector_norm(
     flat = transpose(array, (*kept, *axes))
     flat = reshape(flat, (*flat.shape[: len(kept)], math.prod(array.shape[i] for i in axes)))
     result = norm(flat, ord, -1)
-    return expand_dims(result, axes) if keepdims else result
+    return expand_dims(result, axes) if as_keepdims(keepdims) else result
 
 
 def matrix_norm(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import html
 import json
-import linecache
-import os
 from collections.abc import Iterable, Sequence
 from importlib import resources
 from string import Template
@@ -56,8 +54,8 @@ def page_of(plan: Plan, measured: Sequence[tuple[float, int]] = ()) -> str:
         "measured": _measured_data(measured),
     }
     template = resources.files("tracer.optimizer.page").joinpath("page.html").read_text("utf-8")
-    # In a script element only this ends it early.
-    embedded = json.dumps(data, separators=(",", ":")).replace("</", "<\\/")
+    # A script element may be ended early, or begun again, by what begins with this.
+    embedded = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
     return Template(template).substitute(body="\n".join(sections), data=embedded)
 
 
@@ -134,8 +132,7 @@ def _passes(plan: Plan) -> str:
 def _place(source: Source | None) -> str:
     if source is None:
         return ""
-    text = linecache.getline(source.file, source.line).strip()
-    return f"{os.path.basename(source.file)}:{source.line}  {text}"
+    return f"{source.place}  {source.text}"
 
 
 def _list(lines: Iterable[str]) -> str:

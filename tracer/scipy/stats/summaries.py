@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import tracer.numpy as tnp
 from tracer import ops
 from tracer.array.array import Array, ArrayLike
-from tracer.array.convert import as_array, normalize_axis
+from tracer.array.convert import as_array, as_keepdims, normalize_axis
 from tracer.array.dispatch import apply, compound
 from tracer.errors import ArgumentError
 from tracer.ir import Op
@@ -80,7 +80,7 @@ def mode(
     if not x.shape[place]:
         raise ArgumentError("mode of no elements", mend="give an axis with elements")
     values, counts = _mode(x, axis=place)
-    if keepdims:
+    if as_keepdims(keepdims):
         ndim = as_array(a).ndim
         shape = (1,) * ndim if axis is None else values.shape
         return ModeResult(values.reshape(shape), counts.reshape(shape))

@@ -1,0 +1,65 @@
+"""A disk that is really full: what writes says so, leaves nothing that looks complete, goes on."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.process, pytest.mark.xla]
+ROOT = Path(__file__).parent.parent.parent
+PROGRAM = """
+import sys, warnings, numpy as np, tracer, tracer.numpy as tnp
+from pathlib import Path
+
+warnings.simplefilter("error")
+warnings.simplefilter("always", tracer.errors.CacheWarning)
+folder = Path(sys.argv[1])
+compiled = tracer.compile(lambda x: tnp.exp(x[:, None] - x), memory_limit="4MB")
+x = np.linspace(0, 1, 1000)  # 8 MB of results
+wanted = np.exp(x[:, None] - x)
+
+def refused(path, work):
+    try:
+        work()
+    except OSError as error:
+        print(path.suffix, "No space left" in str(error), type(error).__name__)
+
+for ending in (".npy", ".zarr", ".h5"):
+    path = folder / f"out{ending}"
+    refused(path, lambda: compiled.into(path)(x))
+    refused(path, lambda: compiled.into(path, checkpoint=folder / "kept")(x))
+    assert not path.exists(), path
+    for left in folder.iterdir():
+        assert "tracer" in left.name or left.name == "kept", left
+page = folder / "plan.html"
+(folder / "filler").write_bytes(b"0" * 900_000)
+refused(page, lambda: compiled.plan(x).save(page))
+print(page.exists())
+
+tracer.set_cache_dir(folder / "cache")
+with warnings.catch_warnings(record=True) as caught:
+    f = tracer.compile(lambda x: sum(tnp.sin(x * i) for i in range(200)))
+    np.testing.assert_allclose(f(x), sum(np.sin(x * i) for i in range(200)), rtol=1e-9, atol=1e-9)
+print(*{type(warning.message).__name__ for warning in caught})
+assert not list(folder.glob("cache/*.program"))
+(folder / "filler").unlink()
+np.testing.assert_allclose(compiled.into(folder / "small.npy")(x[:200]), wanted[:200, :200])
+"""
+SCRIPT = 'mount -t tmpfs -o size=1m none "$0" && exec "$@"'
+
+
+def test_every_writer(tmp_path: Path) -> None:
+    wrapped = ["unshare", "--mount", "sh", "-c", SCRIPT, str(tmp_path)]
+    if subprocess.run([*wrapped, "true"], capture_output=True).returncode:
+        pytest.skip("no mounts may be made here")
+    done = subprocess.run(
+        [*wrapped, sys.executable, "-c", PROGRAM, str(tmp_path)],
+        cwd=ROOT, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.splitlines() == [
+        f"{ending} True StorageError" for ending in (".npy", ".npy", ".zarr", ".zarr", ".h5", ".h5")
+    ] + [".html True OSError", "False", "CacheWarning"]
