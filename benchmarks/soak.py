@@ -10,9 +10,9 @@ Each side is a process of its own; they take turns, a twentieth of the calls eac
   the same to the bit,
 * one in 20,000 has a number of rows that never came before, and one in 20,000 is of a function that
   was never compiled before and is dropped at once: both compile,
-* `--interrupts` a second, SIGINT comes at any moment (KeyboardInterrupt in the middle of a call).
+* `--interrupts` a second, a signal comes at any moment (KeyboardInterrupt in the middle of a call).
 
-Of every other function of ours the memory limit is 40 kB, so that its larger calls run in slices.
+Of every other function of ours the memory limit is 300 kB, so that its larger calls run in slices.
 A row is a window of the calls: microseconds of a call at the middle, 99 and 99.9 of 100 of those
 that compile nothing and fail nowhere; resident memory, open files and threads at the end of it.
 """
@@ -40,7 +40,10 @@ import numpy as np
 from benchmarks.soak_programs import Side, functions, jax_side, points, tracer_side
 from examples.display import Progress, print_table
 
-ROWS = (1, 2, 7, 24, 60, 128)
+FEW, MANY = (1, 2, 3, 5, 8, 13), (60, 128)
+ROWS = (*FEW, *MANY)
+OFTEN = 0.01
+"""The share of the calls that have many rows."""
 BAD, CHECKED, NEW_SHAPE, NEW_FUNCTION = 200, 500, 20_000, 20_000
 SIDES = {"tracer": tracer_side, "jax": jax_side}
 HEADER = ("calls", "side", "p50", "p99", "p99.9", "resident", "files", "threads", "errors",
@@ -52,9 +55,10 @@ class Soak:
 
     def __init__(self, side: Side, seed: int, interrupts: float) -> None:
         self.side, self.random, self.interrupts = side, random.Random(seed), interrupts
+        self.in_call = False
         self.plain = functions(side)
         self.compiled = {
-            name: side.compile(f, memory_limit=40_000 if i % 2 else None)
+            name: side.compile(f, memory_limit=300_000 if i % 2 else None)
             for i, (name, f) in enumerate(self.plain.items())
         }
         self.names = list(self.plain)
@@ -73,24 +77,51 @@ class Soak:
     def window(self, calls: int) -> dict[str, Any]:
         """Make so many calls; return what they took."""
         seconds = array.array("f")
-        with _interrupted(self.interrupts, self.random):
+        with self._interrupted():
             for _ in range(calls):
                 try:
+                    self.in_call = True
                     taken = self._call()
-                    if taken is not None:
-                        seconds.append(taken)
+                    self.in_call = False
                 except KeyboardInterrupt:
+                    self.in_call = False
                     self.seen["interrupts"] += 1
+                    continue
+                if taken is not None:
+                    seconds.append(taken)
         middle, high, highest = np.percentile(seconds, [50, 99, 99.9]) * 1e6
         gc.collect()
         found = {"p50": middle, "p99": high, "p99.9": highest, **_process(), **self.seen}
         self.seen.clear()
         return {key: float(value) for key, value in found.items()}
 
+    @contextmanager
+    def _interrupted(self) -> Iterator[None]:
+        """Let a signal come so many times a second, at moments that nobody knows, in calls only."""
+        if not self.interrupts:
+            yield
+            return
+
+        def interrupt(*_: object) -> None:
+            signal.setitimer(signal.ITIMER_REAL, 1e-3 + self.random.expovariate(self.interrupts))
+            if self.in_call:
+                raise KeyboardInterrupt
+
+        before = signal.signal(signal.SIGALRM, interrupt)
+        signal.setitimer(signal.ITIMER_REAL, 1e-3)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+
+    def _rows(self) -> int:
+        return self.random.choice(MANY if self.random.random() < OFTEN else FEW)
+
     def _call(self) -> float | None:
         """Make one call; return its seconds unless it fails or compiles."""
         dice = self.random.random()
-        name, rows = self.random.choice(self.names), self.random.choice(ROWS)
+        name, rows = self.random.choice(self.names), self._rows()
         if dice < 1 / BAD:
             return self._fail(name, rows)
         dice -= 1 / BAD
@@ -141,26 +172,6 @@ def _leaves(result: Any) -> list[Any]:
 def _wait(result: Any) -> None:
     for leaf in _leaves(result):
         leaf.block_until_ready()
-
-
-@contextmanager
-def _interrupted(rate: float, dice: random.Random) -> Iterator[None]:
-    """Let SIGINT come so many times a second, at moments that nobody knows."""
-    if not rate:
-        yield
-        return
-
-    def interrupt(*_: object) -> None:
-        signal.setitimer(signal.ITIMER_REAL, dice.expovariate(rate) + 1e-3)
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGALRM, interrupt)
-    signal.setitimer(signal.ITIMER_REAL, dice.expovariate(rate) + 1e-3)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def _process() -> dict[str, int]:

@@ -18,16 +18,20 @@ MEMORY = 600_000_000
 PROGRAM = """
 import numpy as np, tracer, tracer.numpy as tnp
 
-@tracer.compile(memory_limit="auto")
-def kernel(x):
-    d = (x[:, None] - x[None]) ** 2
-    return tnp.exp(-d) + 1 / (1 + d)
+def kernel(x, y):
+    return tnp.exp(-((x[:, None] - y[None]) ** 2))
 
-x = np.linspace(0, 1, 5_000)  # 200 MB a matrix: as written four of them
-plan = kernel.plan(x)
+@tracer.compile(memory_limit="auto")
+def both(x, y):
+    return kernel(x, x), kernel(x, y) @ kernel(y, x[:5])
+
+x, y = np.linspace(0, 1, 5_000), np.linspace(0, 1, 20_000)  # results of 200 MB, 800 MB between
+plan = both.plan(x, y)
 print(plan.limit_bytes, plan.baseline_peak_bytes)
-found = np.asarray(kernel(x)[17])
-np.testing.assert_allclose(found, np.exp(-(x[17] - x) ** 2) + 1 / (1 + (x[17] - x) ** 2))
+matrix, product = both(x, y)
+np.testing.assert_allclose(matrix[17], np.exp(-(x[17] - x) ** 2), rtol=1e-12)
+wanted = np.exp(-(x[17] - y) ** 2) @ np.exp(-(y[:, None] - x[:5]) ** 2)
+np.testing.assert_allclose(product[17], wanted, rtol=1e-10)
 """
 GREEDY = "import numpy as np; np.ones(100_000_000).sum()"
 

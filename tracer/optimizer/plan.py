@@ -247,7 +247,7 @@ class Plan:
         ArgumentError
             The file's name does not end in .html.
         OSError
-            The file cannot be written.
+            The file cannot be written; what was there before stays.
 
         Examples
         --------
@@ -264,7 +264,13 @@ class Plan:
                 f"plan.save writes pages, and {os.fspath(path)!r} does not end in .html",
                 mend="end it in .html; plan.plot writes pictures, plan.to_dict returns numbers",
             )
-        Path(path).write_text(page_of(self, measured), encoding="utf-8")
+        whole = Path(path)
+        unfinished = whole.with_name(f"{whole.name}.unfinished")
+        try:
+            unfinished.write_text(page_of(self, measured), encoding="utf-8")
+            os.replace(unfinished, whole)
+        finally:
+            unfinished.unlink(missing_ok=True)
 
     def _repr_html_(self) -> str:
         """Show the page in a notebook, in a frame of its own."""
