@@ -100,8 +100,8 @@ def choose_chunk(
     pages = -(-rows * reads // (region.length * storage.LARGE_PAGE))
     more = pages * storage.LARGE_PAGE * region.length // reads
     trips = alike.trips(subject, region, loop, settings.machine)
-    # Of a trip that takes much more than its block, reading is the smaller part of the time: a bound
-    # of a sparse Gaussian process took 1.5 times as long in trips of 27 MB as in the 19 chosen.
+    # In a trip that takes much more than its block, reading is little of the time: a bound of a
+    # sparse Gaussian process took 1.5 times as long in trips of 27 MB as in the 19 chosen.
     is_read = rows * reads >= _READ_SHARE * trips.nbytes(rows) * region.length
     fits = is_read and rows < more <= min(2 * rows, region.length // 2)
     return more if fits and trips.nbytes(more) <= settings.budget_bytes else rows
