@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import tracer
+import tracer.numpy as tnp
 from tests.storage.files import points, stored
 from tracer.ir.storage import LARGE_PAGE
 from tracer.storage.ahead import Block, Buffers, begun, following_block, space
@@ -105,3 +106,17 @@ def test_whole_large_pages_are_read(tmp_path: Path) -> None:
         (loop,) = plan.loops
         assert loop.chunk * 32 * 4 / LARGE_PAGE == pytest.approx(pages, rel=0.01)
         assert plan.compiled_bytes <= limit
+
+
+@pytest.mark.xla
+def test_a_trip_that_mostly_computes_is_not_made_larger(tmp_path: Path) -> None:
+    """Pages would make its trips outgrow the caches, and reading is little of it."""
+    x = stored(tmp_path, points(610_007, 32))
+    centres = points(100, 32)
+
+    def f(x: Any, centres: Any) -> Any:
+        near = tnp.exp(-((x[:, None] - centres) ** 2).sum(-1))
+        return near.T @ near
+
+    (loop,) = tracer.compile(f, memory_limit="80MB").plan(x, centres).loops
+    assert 0.5 * LARGE_PAGE < loop.chunk * 32 * 4 < 0.95 * LARGE_PAGE  # it would be one page
