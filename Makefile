@@ -12,8 +12,8 @@ NEWEST_PYTHON ?= $(firstword $(shell for p in python3.13 python3.12 \
 # make OUTCOMES=FOLDER TARGET writes what became of each test (tests/outcomes.py).
 RECORD = $(if $(OUTCOMES),-p tests.outcomes --outcomes $(OUTCOMES)/$@.json)
 
-# Of long lists of cases the tests take a third a day (tests/rotation.py); make THIRD= TARGET takes all.
-THIRD ?= -p tests.rotation --third today
+# Of long lists of cases the tests take a quarter a day (tests/rotation.py); make PART= TARGET takes all.
+PART ?= -p tests.rotation --part today
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -27,8 +27,8 @@ help: ## list the targets
 demo: .venv-demo/.demo ## three programs inside a byte limit, checked and measured (3 minutes)
 	.venv-demo/bin/python examples/quickstart.py
 
-test: .venv/.test ## all tests and doctests; of long lists of cases a third on each day (THIRD=: all)
-	.venv/bin/python -m pytest -n $(JOBS) --dist worksteal $(THIRD) $(RECORD)
+test: .venv/.test ## all tests and doctests; of long lists of cases a quarter on each day (PART=: all)
+	.venv/bin/python -m pytest -n $(JOBS) --dist worksteal $(PART) $(RECORD)
 
 unit: .venv/.test ## the quick tests: nothing is compiled, no process is started (a minute)
 	.venv/bin/python -m pytest -n $(JOBS) -m "not xla and not process and not gpu and not slow and not sweep" tests
@@ -47,10 +47,10 @@ sweep: .venv/.test .venv-jax/.test ## what the CI takes a part of, whole: ops, p
 # what fresh processes do is tested on the newest jaxlib, not on the oldest too.
 OF_OUR_HEAP := $(addprefix --ignore=tests/lowering/test_,large_blocks.py host_allocator.py)
 test-oldest: .venv-oldest/.test ## the key tests on the oldest jaxlib that is supported
-	.venv-oldest/bin/python -m pytest -n $(JOBS) -m "xla and not slow and not sweep" $(THIRD) \
+	.venv-oldest/bin/python -m pytest -n $(JOBS) -m "xla and not slow and not sweep" $(PART) \
 		$(if $(OUTCOMES),-p tests.outcomes --outcomes $(OUTCOMES)/$@-ops.json) tests/ops
 	.venv-oldest/bin/python -m pytest -n $(JOBS) -m "not slow and not sweep and not process" \
-		$(THIRD) $(RECORD) tests/lowering tests/optimizer/legalize tests/end_to_end tests/ops/test_product_form.py \
+		$(PART) $(RECORD) tests/lowering tests/optimizer/legalize tests/end_to_end tests/ops/test_product_form.py \
 		$(OF_OUR_HEAP)
 
 ifeq ($(NEWEST_PYTHON),)
@@ -58,17 +58,17 @@ test-newest:
 	@echo "skipped: jaxlib $(NEWEST_JAXLIB) needs Python 3.12 or newer (make NEWEST_PYTHON=/path/to/python $@)"
 else
 test-newest: .venv-newest/.test ## the key tests on the newest jaxlib that is known
-	.venv-newest/bin/python -m pytest -n $(JOBS) -m "not slow and not sweep" $(THIRD) $(RECORD) \
+	.venv-newest/bin/python -m pytest -n $(JOBS) -m "not slow and not sweep" $(PART) $(RECORD) \
 		tests/lowering tests/optimizer/legalize tests/end_to_end $(OF_OUR_HEAP)
 endif
 
 environments: .venv-oldest/.test .venv-jax/.test .venv-torch/.test $(if $(NEWEST_PYTHON),.venv-newest/.test)
 
 test-jax: .venv-jax/.test ## the tests that compare with jax, and work with einops and others
-	.venv-jax/bin/python -m pytest -n $(JOBS) -m "peer and not sweep" $(THIRD) $(RECORD) tests
+	.venv-jax/bin/python -m pytest -n $(JOBS) -m "peer and not sweep" $(PART) $(RECORD) tests
 
 test-torch: .venv-torch/.test ## the tests that need PyTorch
-	.venv-torch/bin/python -m pytest -n $(JOBS) -m "torch and not sweep" $(THIRD) $(RECORD) \
+	.venv-torch/bin/python -m pytest -n $(JOBS) -m "torch and not sweep" $(PART) $(RECORD) \
 		tests/torch tests/numpy/test_third_party.py
 
 lint: .venv/.dev ## ruff: rules and format

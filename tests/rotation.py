@@ -1,7 +1,7 @@
-"""A third of the cases of long lists, so that the CI keeps its 40 minutes; the next a day later.
+"""A quarter of the cases of long lists, so that the CI keeps its 40 minutes; the next a day later.
 
-`--third today` takes every third case of each test that is compiled, starts processes or needs
-PyTorch and has at least `LONG` cases; which ones, the day says. `--third 0` to `--third 2` are
+`--part today` takes every fourth case of each test that is compiled, starts processes or needs
+PyTorch and has at least `LONG` cases; which ones, the day says. `--part 0` to `--part 3` are
 those of such a day; without the option all cases run, and so they do in `make sweep`. Tests that a
 part of is marked `sweep` are short already.
 """
@@ -14,36 +14,36 @@ import os
 
 import pytest
 
-LONG = PARTS = 3
-_CHOSEN = "TRACER_TESTS_THIRD"
+LONG = PARTS = 4
+_CHOSEN = "TRACER_TESTS_PART"
 """Tells the workers, which could begin after midnight."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option."""
-    parser.addoption("--third", choices=("today", *map(str, range(PARTS))), help=__doc__)
+    parser.addoption("--part", choices=("today", *map(str, range(PARTS))), help=__doc__)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Choose the third, once for all workers."""
-    third = config.getoption("--third")
-    if third is not None and not hasattr(config, "workerinput"):
+    """Choose the part, once for all workers."""
+    part = config.getoption("--part")
+    if part is not None and not hasattr(config, "workerinput"):
         today = str(datetime.date.today().toordinal() % PARTS)
-        os.environ[_CHOSEN] = today if third == "today" else third
+        os.environ[_CHOSEN] = today if part == "today" else part
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
     """Say how to run the same again."""
-    if config.getoption("--third") is None:
+    if config.getoption("--part") is None:
         return None
-    return f"a third of the long lists of cases: --third {os.environ[_CHOSEN]}"
+    return f"a quarter of the long lists of cases: --part {os.environ[_CHOSEN]}"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out the others."""
-    if config.getoption("--third") is None:
+    if config.getoption("--part") is None:
         return
-    third = int(os.environ[_CHOSEN])
+    part = int(os.environ[_CHOSEN])
     cases: dict[str, list[pytest.Item]] = collections.defaultdict(list)
     for item in items:
         if hasattr(item, "callspec") and _is_slow(item):
@@ -53,7 +53,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for found in cases.values()
         if len(found) >= LONG and not any(item.get_closest_marker("sweep") for item in found)
         for i, item in enumerate(found)
-        if i % PARTS != third
+        if i % PARTS != part
     }
     config.hook.pytest_deselected(items=[item for item in items if item in left_out])
     items[:] = [item for item in items if item not in left_out]
