@@ -9,13 +9,13 @@ import numpy as np
 
 from tracer import ops
 from tracer.errors import DTypeError, NotDifferentiableError, ShapeError
-from tracer.ir import Cost, Graph, NotDifferentiable, Op, ShapeDtype, Value
+from tracer.ir import AxisRule, Cost, Graph, NotDifferentiable, Op, ShapeDtype, Value
 from tracer.ir.op import Types
 from tracer.ops.batch_control import batch_barrier, batch_case, batch_while
 from tracer.ops.bodies import calls_of, evaluate_body, graph_cost
 from tracer.ops.generator import Generator
 from tracer.ops.named_axis import reads_named_axis
-from tracer.ops.rules import as_tuple, whole_axes
+from tracer.ops.rules import as_tuple, elementwise_axes, whole_axes
 from tracer.ops.while_tangents import linearize_while
 
 Array = np.ndarray[Any, Any]
@@ -208,6 +208,14 @@ case: Op = Op(
     invariants=lambda count, **_: range(1, count),
     sink=_sink_case,
 )
+
+
+def _barrier_axes(operands: Types, results: Types) -> AxisRule:
+    """Operands of one shape are cut together; of others some results would lack the axis."""
+    rule = elementwise_axes if len({type.shape for type in operands}) == 1 else whole_axes
+    return rule(operands, results)
+
+
 optimization_barrier: Op = Op(
     "optimization_barrier",
     doc="The operands themselves, but no operation is moved or merged across. Results are there "
@@ -216,7 +224,7 @@ optimization_barrier: Op = Op(
     evaluate=lambda *arrays: arrays,
     lower=lambda b, types, *operands: b.optimization_barrier(operands),
     vjp=lambda g, out, *operands: as_tuple(g),
-    axes=whole_axes,
+    axes=_barrier_axes,
     cost=lambda operands, results: Cost(0, 0),
     reuses=(0,),
     fusion="opaque",
