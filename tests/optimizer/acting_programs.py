@@ -115,6 +115,10 @@ def _chamfer(x: Any, y: Any) -> Any:
     return d.min(1).mean() + d.min(0).mean()
 
 
+def _checkpointed(w: Any, x: Any) -> Any:
+    return (tracer.checkpoint(lambda x, w: tnp.tanh(x @ w))(x, w) ** 2).sum()
+
+
 def _running(x: Any, y: Any, weights: Any, *, keeps: bool) -> Any:
     """Sum along columns, rows and columns what is wider by an axis."""
 
@@ -189,6 +193,9 @@ ACTING: dict[str, Acting] = {
         lambda *arrays: _training(*(list(arrays[i : i + 6]) for i in (0, 6, 12))),
         ((2, 3), (4,), (1, 5), (6,), (2, 2), (3,)) * 3,
         "float64",
+    ),
+    "separate-barriers": Acting(
+        tracer.grad(_checkpointed, argnums=(0, 1)), ((4, 1000), (1000, 4)), options=_limit(1)
     ),
     "separate-extremes": Acting(tracer.grad(_chamfer), ((700, 3), (900, 3)), options=_limit(1)),
     "split": Acting(_kernel, ((3000,),), options=_limit(1)),

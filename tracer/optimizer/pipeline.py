@@ -34,6 +34,7 @@ from tracer.optimizer.legalize.updates import stored_updates_pass
 from tracer.optimizer.loops.extremes import separate_extremes_pass
 from tracer.optimizer.loops.fuse_scans import FUSE_SCANS
 from tracer.optimizer.loops.scalar_replacement import scalar_replacement_pass
+from tracer.optimizer.loops.separate_barriers import separate_barriers_pass
 from tracer.optimizer.loops.small_calls import small_calls_pass
 from tracer.optimizer.loops.split import split_pass
 from tracer.optimizer.loops.unrolling import unrolling_pass
@@ -62,6 +63,11 @@ from tracer.optimizer.schedule.control_dependences import schedule_pass
 def _sink(context: Context) -> Pass:
     assert context.options.sink_bytes is not None
     return sink_pass(context.options.sink_bytes)
+
+
+def _separate_barriers(context: Context) -> Pass:
+    assert context.settings is not None
+    return separate_barriers_pass(context.settings)
 
 
 def _separate_extremes(context: Context) -> Pass:
@@ -352,6 +358,15 @@ TABLE: tuple[PassEntry, ...] = (
         make=lambda _: COMMON_SUBEXPRESSIONS,
         when="on several devices",
         condition=_is_spread,
+    ),
+    PassEntry(
+        option="separate-barriers",
+        stage=Stage.LOOPS,
+        what="a barrier of large arrays, such as `checkpoint`'s, becomes one for each shape",
+        why_here="right before *split*, which cuts arrays that have an axis apart from others",
+        exact="yes",
+        make=_separate_barriers,
+        when="where *split* runs",
     ),
     PassEntry(
         option="separate-extremes",
