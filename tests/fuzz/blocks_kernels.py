@@ -102,4 +102,25 @@ def triples(w: Writer) -> None:
     w.emit(f"np.sum(np.tanh({t}), axis=(1, 2))", (n,))
 
 
-BLOCKS = ((pairwise, 6), (one_dimensional, 3), (mixture, 2), (triples, 1))
+def checkpointed(w: Writer) -> None:
+    """A matrix of pairs, or a layer, of which a gradient keeps the operands only."""
+    x = w.value(2, lambda v: w.size(v.shape[1]) > 0)
+    n, d = x.shape
+    y = x if w.chance(0.3) else w.alike((w.dim(), d))
+    m = y.shape[0]
+    w.fits(n, m, d)
+    body = w.choose(
+        [
+            "np.tanh(a @ b.T)",
+            "np.exp(-np.sum((a[:, None] - b) ** 2, axis=-1))",
+            "np.sin(a @ b.T) * a[:, :1] + b[:, 0]",
+            "np.tanh((a @ b.T)[None])[0]",
+        ]
+    )
+    k = w.emit(f"lax.checkpoint(lambda a, b: {body})({w.use(x)}, {w.use(y)})", (n, m))
+    if w.chance(0.3):
+        k = w.emit(f"lax.checkpoint(np.tanh)({w.use(k)})", (n, m))
+    _use(w, k)
+
+
+BLOCKS = ((pairwise, 6), (one_dimensional, 3), (mixture, 2), (triples, 1), (checkpointed, 2))
