@@ -173,7 +173,12 @@ class Executable:
 
     def _with_donated(self, error: BaseException, given: Sequence[Buffer]) -> BaseException:
         """Say in an error of a call which arguments it took."""
-        gone = [position for position in self.donate if given[position].is_deleted()]
+        gone = [
+            position
+            for position in self.donate
+            # What an earlier call took leaves no buffer.
+            if isinstance(given[position], Buffer) and given[position].is_deleted()
+        ]
         if gone and not isinstance(error, DonatedArrayError):
             error.add_note(
                 f"The call took what was donated to it, argument {', '.join(map(str, gone))}: pass "
