@@ -56,8 +56,9 @@ def to_device(array: np.ndarray[Any, Any], device: Device | None = None) -> Buff
     place = default_device() if device is None else device
     if not place.is_local:
         raise absent(place)
-    if ASKED.budget is not None and place.platform == "cpu":
-        ASKED.budget.admit_array(array.nbytes)
+    budget = ASKED.budget  # Read once: another thread may take it back.
+    if budget is not None and place.platform == "cpu":
+        budget.admit_array(array.nbytes)
     try:
         return shims.put(array, place.sharding, place.raw)
     except RuntimeError as error:
