@@ -6,6 +6,7 @@ such a test fails each time that the guard is missing.
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -145,3 +146,25 @@ def test_a_budget_may_be_taken_back_while_an_array_is_put(monkeypatch: pytest.Mo
     mesh = tracer.sharding.Mesh(tracer.devices()[:1], "x")
     whole = tracer.sharding.NamedSharding(mesh, tracer.sharding.PartitionSpec())
     np.testing.assert_array_equal(tracer.device_put(INTEGERS, whole), INTEGERS)
+
+
+SHARED_WHILE_A_CALL_TAKES_IT = """
+import numpy as np, tracer, tracer.numpy as tnp
+f = tracer.compile(lambda x: x + 1, donate_argnums=0)
+f(tnp.ones(100))
+program = next(iter(f._programs.values())).execute
+run, x, views = program._execute, tnp.ones(100), []
+def run_while_it_is_shared(given):
+    views.append(np.from_dlpack(x))
+    return run(given)
+program._execute = run_while_it_is_shared
+print(float(f(x)[0]), views[0][0], x.is_deleted())
+"""
+
+
+@pytest.mark.process
+def test_an_array_may_be_shared_while_a_call_takes_it() -> None:
+    # In a process of its own, which XLA ends where the buffer is deleted.
+    command = [sys.executable, "-c", SHARED_WHILE_A_CALL_TAKES_IT]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.returncode) == ("2.0 1.0 True\n", 0), done.stderr
