@@ -164,14 +164,13 @@ class Executable:
             if raised is not None:
                 raise self._with_donated(raised, given) from None
             raise self._with_donated(execution_failure(error, given), given) from error
-        if self.donate:
-            for position in self.donate:
-                # Also where no result took it over: the promise is that it is gone in any case, so
-                # that a program does not work by luck.
-                if EXPORTED:
-                    delete_unless_exported(given[position])
-                else:
-                    given[position].delete()
+        for position in self.donate:
+            # Also where no result took it over: the promise is that it is gone in any case, so
+            # that a program does not work by luck.
+            if EXPORTED:
+                delete_unless_exported(given[position])
+            else:
+                given[position].delete()
         return results  # type: ignore[no-any-return]
 
     def _with_donated(self, error: BaseException, given: Sequence[Buffer]) -> BaseException:
