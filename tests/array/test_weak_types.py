@@ -108,6 +108,7 @@ def _outcome(function, *args):
         return type(error)
 
 
+@pytest.mark.filterwarnings("ignore:Bitwise inversion")  # Python >= 3.12 warns of ~True.
 @pytest.mark.slow
 @pytest.mark.parametrize("text", OPERATORS + FUNCTIONS)
 def test_a_number_given_as_an_argument_counts_as_one_that_is_written_there(text):

@@ -145,12 +145,13 @@ def scalar(value: Any, dtype: Dtype) -> Array:
         return from_host(promotion.scalar_value(value, dtype))
     # 0.0 and -0.0 are equal, so zeros are told apart by their text.
     key = (value.__class__, value or str(value), dtype)
-    found = _SCALARS.get(key)
+    known = _SCALARS
+    found = known.get(key)
     if found is None or found.is_deleted():
         found = from_host(promotion.scalar_value(value, dtype))
-        if len(_SCALARS) >= _SCALARS_SIZE:
-            _SCALARS.clear()
-        _SCALARS[key] = found
+        if len(known) >= _SCALARS_SIZE:
+            known.clear()
+        known[key] = found
     return found
 
 
@@ -166,7 +167,8 @@ def _narrowed(x: Array, dtype: Dtype) -> Array:
 
 def forget_scalars() -> None:
     """Forget the shared 0-d Arrays: they are on what was the default device."""
-    _SCALARS.clear()
+    global _SCALARS
+    _SCALARS = {}  # Another one: threads may be about to enter what they put on the old device.
 
 
 def as_arrays(*values: ArrayLike) -> tuple[Array, ...]:

@@ -16,8 +16,11 @@ from tracer.ir import as_dtype
 from tracer.ir.types import default_float, set_default_float
 
 _ALLOWED = tuple(map(np.dtype, ("float32", "float64")))
-_TOLD: list[Callable[[], None]] = [forget_scalars, forget_programs, forget_dtypes]
-"""What has programs or dtypes that were made with the old default."""
+_TOLD: list[Callable[[], None]] = [forget_dtypes, forget_scalars, forget_programs]
+"""What has programs or dtypes that were made with the old default.
+
+Dtypes first: other threads may make a program before the last of these is called.
+"""
 
 
 def tell_of_defaults(forget: Callable[[], None]) -> None:

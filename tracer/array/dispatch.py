@@ -35,6 +35,12 @@ CACHE_SIZE = 2048
 """Programs kept for one function; the oldest goes first."""
 
 
+class _Forgotten:
+    """How often all programs were forgotten: what is traced meanwhile is not kept."""
+
+    times = 0
+
+
 def apply(op: Op, *arrays: Array, **params: Any) -> Array:
     """Apply an op that has one result.
 
@@ -106,11 +112,11 @@ def compound(function: Callable[P, R]) -> Callable[P, R]:
             key = (*key, *static.items())
         entry = cache.get(key)
         if entry is None:
+            before = _Forgotten.times
             entry = _program(function, [a._type for a in arrays], static)
             with _CACHE_LOCK:
-                if len(cache) >= CACHE_SIZE:
-                    del cache[next(iter(cache))]
-                cache[key] = entry
+                if _Forgotten.times == before:
+                    _keep(cache, key, entry)
         program, single = entry
         results = _run(program, arrays)
         return results[0] if single else tuple(results)
@@ -118,9 +124,16 @@ def compound(function: Callable[P, R]) -> Callable[P, R]:
     return cast("Callable[P, R]", run)
 
 
+def _keep(cache: dict[Any, Entry], key: Any, entry: Entry) -> None:
+    if len(cache) >= CACHE_SIZE:
+        del cache[next(iter(cache))]
+    cache[key] = entry
+
+
 def forget_programs() -> None:
     """Forget the programs of compound functions: what they were made with has changed."""
     with _CACHE_LOCK:
+        _Forgotten.times += 1
         for cache in _CACHES:
             cache.clear()
 

@@ -90,13 +90,14 @@ def _promote_extension(first: Dtype, second: Dtype) -> Dtype:
 
 def weak_dtype(dtype: Dtype, scalar_class: Any) -> Dtype:
     """Return the dtype in which arrays of `dtype` and a Python number of a class meet."""
-    found = _WEAK_DTYPES.get((dtype, scalar_class))
+    known = _WEAK_DTYPES
+    found = known.get((dtype, scalar_class))
     if found is None:
         if dtype in _EXTENSION:
             found = np.dtype("complex64") if scalar_class is complex else dtype
         else:
             found = _narrow(np.result_type(dtype, scalar_class(0)), dtype)
-        _WEAK_DTYPES[dtype, scalar_class] = found
+        known[dtype, scalar_class] = found
     return found
 
 
@@ -107,7 +108,8 @@ def default_dtype(scalar_class: type) -> Dtype:
 
 def forget_dtypes() -> None:
     """Forget in which dtypes others meet: the default float has changed."""
-    _WEAK_DTYPES.clear()
+    global _WEAK_DTYPES
+    _WEAK_DTYPES = {}  # Another one: threads may be about to enter what they found before.
     for function in (promote_types, float_ufunc_dtype, division_dtype, complex_dtype):
         function.cache_clear()
 

@@ -48,11 +48,15 @@ from tracer.sharding import resolve_spread
 from tracer.storage import Meter, metered
 
 _FUNCTIONS: WeakSet[CompiledFunction] = WeakSet()
+_FUNCTIONS_LOCK = threading.RLock()
+"""Sets that grow cannot be iterated: other threads make functions meanwhile."""
 
 
 def _forget_all() -> None:
     """Trace all functions again: what they were traced with has changed."""
-    for function in [*_FUNCTIONS]:
+    with _FUNCTIONS_LOCK:
+        functions = [*_FUNCTIONS]
+    for function in functions:
         function._forget()
 
 
@@ -73,7 +77,8 @@ class CompiledFunction:
         self._programs: dict[Any, Program] = {}
         self._flat_programs: dict[tuple[Any, ...], Program] = {}
         self._lock = threading.RLock()
-        _FUNCTIONS.add(self)
+        with _FUNCTIONS_LOCK:
+            _FUNCTIONS.add(self)
 
     def _forget(self) -> None:
         with self._lock:
@@ -140,7 +145,9 @@ class CompiledFunction:
         call = self._read(args, kwargs)
         program, arrays = self._program_and_arrays(call)
         if call.is_flat and all(isinstance(x, Array) and not x.is_traced for x in args):
-            self._flat_programs[call.signatures] = program
+            with self._lock:  # Another thread may have had all programs forgotten meanwhile.
+                if self._programs.get(call.key) is program:
+                    self._flat_programs[call.signatures] = program
         if not call.stored:
             return self._run(program, arrays)
         with metered(Meter(self._name, lambda: bytes_read(program.graph)), call.stored):

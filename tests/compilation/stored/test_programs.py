@@ -205,6 +205,15 @@ def test_a_program_that_calls_python_is_not_kept(cache: Path) -> None:
     assert note.startswith("calls Python while it runs")
 
 
+def test_a_program_that_reads_storage_is_not_kept(cache: Path) -> None:
+    np.save(cache / "x.npy", X)
+    for _ in range(2):
+        doubled = tracer.compile(lambda x: x * 2)
+        np.testing.assert_array_equal(doubled(tracer.open(cache / "x.npy")), 2 * X)
+        # A program from a file would call what is not there, and end the process.
+        assert [file.name for file in cache.iterdir()] == ["x.npy"]
+
+
 def test_a_damaged_file_is_made_again(cache: Path) -> None:
     _, expected = made_of(loss, None, X)
     for file in cache.iterdir():

@@ -85,8 +85,13 @@ def _hash(device: lowering.Device, facts: dict[str, Any]) -> str:
 
 def _can_be_kept(graph: Graph, device: lowering.Device) -> bool:
     own = _own_ops()
-    return lowering.can_be_serialized(device) and all(
-        id(node.op) in own and all(map(_is_plain, node.params.values())) for node in walk(graph)
+    # What calls Python is tied to this process, also where only arrays in storage are read.
+    return (
+        lowering.can_be_serialized(device)
+        and not graph.calls_host
+        and all(
+            id(node.op) in own and all(map(_is_plain, node.params.values())) for node in walk(graph)
+        )
     )
 
 

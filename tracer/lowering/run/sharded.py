@@ -56,9 +56,10 @@ def put_sharded(array: Any, sharding: NamedSharding) -> Buffer:
     if not sharding.mesh.local:
         raise absent(sharding.mesh)
     places = [place for place in sharding.places(array.shape) if place[0].is_local]
-    if ASKED.budget is not None and sharding.platform == "cpu":
+    budget = ASKED.budget  # Read once: another thread may take it back.
+    if budget is not None and sharding.platform == "cpu":
         part = math.prod(sharding.shard_shape(array.shape)) * array.dtype.itemsize
-        ASKED.budget.admit_array(len(places) * part)
+        budget.admit_array(len(places) * part)
     try:
         return shims.put_parts(
             array.shape,

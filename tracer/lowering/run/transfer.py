@@ -56,8 +56,9 @@ def to_device(array: np.ndarray[Any, Any], device: Device | None = None) -> Buff
     place = default_device() if device is None else device
     if not place.is_local:
         raise absent(place)
-    if ASKED.budget is not None and place.platform == "cpu":
-        ASKED.budget.admit_array(array.nbytes)
+    budget = ASKED.budget  # Read once: another thread may take it back.
+    if budget is not None and place.platform == "cpu":
+        budget.admit_array(array.nbytes)
     try:
         return shims.put(array, place.sharding, place.raw)
     except RuntimeError as error:
@@ -131,25 +132,30 @@ def to_dlpack(buffer: Buffer) -> Any:
     DTypeError
         DLPack has no such dtype.
     """
+    key = id(buffer)
+    # Told before it is done, for the sake of calls on other threads that take the buffer.
+    EXPORTED[key] = weakref.ref(buffer, lambda _: EXPORTED.pop(key, None))
     if buffer.is_deleted():
         raise DonatedArrayError(
             "an array was shared through DLPack after its memory had been given away",
             mend="use the array that the call returned, or do not donate this argument",
         )
     try:
-        capsule = shims.export_dlpack(buffer)
+        return shims.export_dlpack(buffer)
     except RuntimeError as error:
         raise DTypeError(
             f"the array cannot be shared through DLPack: {error}",
             mend="convert it with astype, or go through numpy.asarray",
         ) from error
-    key = id(buffer)
-    _exported[key] = weakref.ref(buffer, lambda _: _exported.pop(key, None))
-    return capsule
 
 
-_exported: dict[int, weakref.ref[Buffer]] = {}
+EXPORTED: dict[int, weakref.ref[Buffer]] = {}
 """Buffers that others may look at, by id: they cannot be hashed."""
+
+
+def _is_exported(buffer: Buffer) -> bool:
+    known = EXPORTED.get(id(buffer))
+    return known is not None and known() is buffer
 
 
 def without_exported(
@@ -159,14 +165,22 @@ def without_exported(
 
     XLA ends the process when memory is given away that DLPack has shared.
     """
-    if not _exported:
+    if not EXPORTED:
         return buffers
     given = list(buffers)
     for i in positions:
-        known = _exported.get(id(given[i]))
-        if known is not None and known() is given[i]:
+        if _is_exported(given[i]):
             given[i] = to_device(to_host(given[i]), device)
     return given
+
+
+def delete_unless_exported(buffer: Buffer) -> None:
+    """Delete a buffer that a call was given, unless another thread has shared it meanwhile.
+
+    XLA has left that one as it was, and ends the process when it is deleted.
+    """
+    if not _is_exported(buffer):
+        buffer.delete()
 
 
 def from_dlpack(array: Any, device: Device | None = None) -> Buffer:
