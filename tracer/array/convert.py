@@ -305,7 +305,7 @@ def as_keepdims(keepdims: Any) -> bool:
         It is neither: the word "no" would count as yes.
     """
     if keepdims is True or keepdims is False:
-        return keepdims  # type: ignore[no-any-return]
+        return keepdims
     if isinstance(keepdims, np.bool_):
         return bool(keepdims)
     try:
