@@ -27,7 +27,7 @@ from tracer.lowering.run.budget import ASKED
 from tracer.lowering.run.failures import absent, execution_failure, given_twice
 from tracer.lowering.run.host_calls import Finished, raised_by_host
 from tracer.lowering.run.sharded import xla_sharding
-from tracer.lowering.run.transfer import EXPORTED, delete_unless_exported, without_exported
+from tracer.lowering.run.transfer import delete_given, without_exported
 from tracer.lowering.shims import Buffer
 
 # Measured as resident memory with jaxlib 0.10.2: 0.26 MB for a program of one kernel, 3.5 MB for
@@ -164,13 +164,10 @@ class Executable:
             if raised is not None:
                 raise self._with_donated(raised, given) from None
             raise self._with_donated(execution_failure(error, given), given) from error
-        for position in self.donate:
-            # Also where no result took it over: the promise is that it is gone in any case, so
-            # that a program does not work by luck.
-            if EXPORTED:
-                delete_unless_exported(given[position])
-            else:
-                given[position].delete()
+        if self.donate:
+            # Also where no result took it over: the promise is that it is gone in any case, so that
+            # a program does not work by luck.
+            delete_given(given, self.donate)
         return results  # type: ignore[no-any-return]
 
     def _with_donated(self, error: BaseException, given: Sequence[Buffer]) -> BaseException:

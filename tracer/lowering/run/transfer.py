@@ -134,7 +134,7 @@ def to_dlpack(buffer: Buffer) -> Any:
     """
     key = id(buffer)
     # Told before it is done, for the sake of calls on other threads that take the buffer.
-    EXPORTED[key] = weakref.ref(buffer, lambda _: EXPORTED.pop(key, None))
+    _exported[key] = weakref.ref(buffer, lambda _: _exported.pop(key, None))
     if buffer.is_deleted():
         raise DonatedArrayError(
             "an array was shared through DLPack after its memory had been given away",
@@ -149,12 +149,12 @@ def to_dlpack(buffer: Buffer) -> Any:
         ) from error
 
 
-EXPORTED: dict[int, weakref.ref[Buffer]] = {}
+_exported: dict[int, weakref.ref[Buffer]] = {}
 """Buffers that others may look at, by id: they cannot be hashed."""
 
 
 def _is_exported(buffer: Buffer) -> bool:
-    known = EXPORTED.get(id(buffer))
+    known = _exported.get(id(buffer))
     return known is not None and known() is buffer
 
 
@@ -165,7 +165,7 @@ def without_exported(
 
     XLA ends the process when memory is given away that DLPack has shared.
     """
-    if not EXPORTED:
+    if not _exported:
         return buffers
     given = list(buffers)
     for i in positions:
@@ -174,13 +174,14 @@ def without_exported(
     return given
 
 
-def delete_unless_exported(buffer: Buffer) -> None:
-    """Delete a buffer that a call was given, unless another thread has shared it meanwhile.
+def delete_given(buffers: Sequence[Buffer], positions: Iterable[int]) -> None:
+    """Delete what a call was given, unless another thread has shared it meanwhile.
 
     XLA has left that one as it was, and ends the process when it is deleted.
     """
-    if not _is_exported(buffer):
-        buffer.delete()
+    for i in positions:
+        if not _exported or not _is_exported(buffers[i]):
+            buffers[i].delete()
 
 
 def from_dlpack(array: Any, device: Device | None = None) -> Buffer:
