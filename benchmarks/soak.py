@@ -8,8 +8,8 @@ Each side is a process of its own; they take turns, a twentieth of the calls eac
 * one in 200 has arguments that do not fit together, or of a wrong dtype: an error of the library,
 * one in 500 is compared with the value of that function for those arguments before the soak: it is
   the same to the bit,
-* one in 20,000 has a number of rows that never came before, and one in 20,000 is of a function that
-  was never compiled before and is dropped at once: both compile,
+* one in 20,000 has a number of rows that the function never had before, and one in 20,000 is of a
+  function that was never compiled before and is dropped at once: both compile,
 * `--interrupts` a second, a signal comes at any moment (KeyboardInterrupt in the middle of a call).
 
 Of every other function of ours the memory limit is 300 kB, so that its larger calls run in slices.
@@ -63,7 +63,7 @@ class Soak:
         }
         self.names = list(self.plain)
         self.arguments = {rows: tuple(map(side.np.asarray, points(rows, 0))) for rows in ROWS}
-        self.fresh = max(ROWS)
+        self.fresh = Counter(dict.fromkeys(self.names, max(FEW)))
         self.seen: Counter[str] = Counter()
         self.wanted = {
             (name, rows): self._values(self.compiled[name], self.arguments[rows])
@@ -129,8 +129,8 @@ class Soak:
             return self._check(name, rows)
         dice -= 1 / CHECKED
         if dice < 1 / NEW_SHAPE:
-            self.fresh += 1
-            _wait(self.compiled[name](*map(self.side.np.asarray, points(self.fresh, 0))))
+            self.fresh[name] += 1
+            _wait(self.compiled[name](*map(self.side.np.asarray, points(self.fresh[name], 0))))
             return None
         dice -= 1 / NEW_SHAPE
         if dice < 1 / NEW_FUNCTION:

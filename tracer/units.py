@@ -16,8 +16,10 @@ _UNITS: dict[str, int] = (
     | {f"{prefix}B": 1000 ** (i + 1) for i, prefix in enumerate(_PREFIXES)}
     | {f"{prefix}iB": 1024 ** (i + 1) for i, prefix in enumerate(_PREFIXES)}
 )
-_SIZE = re.compile(r"\s*(\d+(?:\.\d*)?(?:[eE][+-]?\d{1,3})?|\.\d+)\s*([A-Za-z]*)\s*", re.ASCII)
-_SHARE = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*%\s*", re.ASCII)
+# Python makes no numbers of more than some thousand digits.
+_WHOLE, _PART = r"\d{1,999}(?:\.\d{0,999})?", r"\.\d{1,999}"
+_SIZE = re.compile(rf"\s*({_WHOLE}(?:[eE][+-]?\d{{1,3}})?|{_PART})\s*([A-Za-z]*)\s*", re.ASCII)
+_SHARE = re.compile(rf"\s*({_WHOLE}|{_PART})\s*%\s*", re.ASCII)
 _LARGEST = 2**63 - 1
 _FLAGS = ("tensor_size_threshold", "tensor_split_size", "program_cache_size")
 _MEND = (

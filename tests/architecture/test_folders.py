@@ -16,6 +16,7 @@ SUITES = {
     "end_to_end": "from a call to its result, through all rooms",
     "fuzz": "random programs, compiled in every way",
     "jax_behaviours": "what JAX's own tests ask for",
+    "mutated": "inputs that were changed at random",
     "memory": "resident memory, measured in fresh processes",
     "sweep": "every op and pair of ops, compiled",
 }

@@ -11,7 +11,7 @@ import tracer
 import tracer.numpy as tnp
 from tests.numpy.oracle import assert_same, interpreted
 from tracer.array.dispatch import apply_graph
-from tracer.array.recording import Recording, TracedArray, current_recording
+from tracer.array.recording import TracedArray, current_recording, recorded
 from tracer.array.trace import trace
 from tracer.errors import DTypeError, TracingError
 
@@ -137,10 +137,12 @@ def test_threads_record_on_their_own():
         results.append(current_recording())
         results.append(float(tnp.ones(3).sum()))
 
-    with Recording():
+    def in_a_recording(_):
         thread = threading.Thread(target=work)
         thread.start()
         thread.join()
+
+    recorded(in_a_recording)
     assert results == [None, 3.0]
 
 

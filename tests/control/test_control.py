@@ -10,10 +10,11 @@ import pytest
 import tracer
 import tracer.numpy as tnp
 from tracer import control, tree
-from tracer.array.recording import Recording
+from tracer.array.recording import Recording, recorded
 from tracer.autodiff.transforms import check_grads, grad, vjp
 from tracer.control import associative_scan, cond, fori_loop, scan, switch, while_loop
 from tracer.errors import ArgumentError, AxisError, DTypeError, ShapeError, TracingError
+from tracer.ir import Graph
 
 ROWS = np.random.default_rng(5).standard_normal((5, 3))
 
@@ -52,10 +53,12 @@ class TestCond:
         assert [float(g) for g in grad(function, (0, 1))(-2.0, 5.0)] == [1, 1]
 
     def test_a_capture_of_both_branches_is_one_operand(self) -> None:
-        with Recording() as recording:
+        def record(recording: Recording) -> Graph:
             x = recording.argument(tnp.array(np.ones(20)).type)
             y = cond(x.sum() > 0, lambda: x * 2, lambda: x * 3)
-            graph, _ = recording.finish([y])
+            return recording.finish([y])[0]
+
+        graph = recorded(record)
         case = next(node for node in graph.nodes if node.name == "case")
         assert len(case.operands) == 2
 
@@ -257,10 +260,13 @@ class TestScan:
 
     def test_captured_arrays_are_constants_of_the_loop(self) -> None:
         w = tnp.array(np.ones((5, 5)))
-        with Recording() as recording:
+
+        def record(recording: Recording) -> tuple[Graph, list[tracer.Array]]:
             x = recording.argument(tnp.array(np.ones(5)).type)
             carry, _ = scan(lambda c, _: (w @ c, None), x, length=3)
-            graph, captured = recording.finish([carry])
+            return recording.finish([carry])
+
+        graph, captured = recorded(record)
         (node,) = graph.nodes
         assert node.params["num_consts"] == 1
         assert len(captured) == 1

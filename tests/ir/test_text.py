@@ -238,3 +238,19 @@ def test_excerpt_marks_the_node_and_is_short() -> None:
     assert marked == [line for line in lines if line.startswith("> %11: float32[3] = negate(%10)")]
     assert lines[1] == lines[-3] == "  ..."
     assert "float32[300000] [...]" in excerpt(graph, graph.nodes[20])
+
+
+DAMAGED = {
+    "nested values": "abs(%0) {a=" + "(" * 50_000,
+    "long numbers": "abs(%0) {a=" + "9" * 5000 + "}",
+    "half an escape": r"abs(%0) {a='\x'}",
+    "a zero byte": "abs(%0) {a='\0'}",
+    "a parameter of another kind": "constant() {value='x'}",
+    "more than any memory": "constant() {value=float32[999999999999999] splat 0.0}",
+}
+
+
+@pytest.mark.parametrize("text", DAMAGED.values(), ids=DAMAGED)
+def test_damaged_texts_are_refused(text: str) -> None:
+    with pytest.raises(ArgumentError, match="not the text of a graph"):
+        parse_graph(f"graph(%0: float32[3]) {{ %1: float32[3] = {text} return %1 }}")

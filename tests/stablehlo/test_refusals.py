@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+from unittest import mock
+
 import numpy as np
 import pytest
 
@@ -152,7 +155,7 @@ def test_several_partitions() -> None:
         tracer.from_stablehlo(text)
 
 
-@pytest.mark.parametrize("program", ["hello", "", "module {}", b"\xff\xfe", b"ML\xefRjunk"])
+@pytest.mark.parametrize("program", ["hello", "", "module {}", b"\xff\xfe", "\ud800"])
 def test_no_module(program: str | bytes) -> None:
     with pytest.raises(errors.ArgumentError):
         tracer.from_stablehlo(program)
@@ -179,3 +182,38 @@ def test_arguments_of_other_types() -> None:
         f(x, np.ones(4, np.float32))
     with pytest.raises(errors.DTypeError, match=r"float64\[3\], not float32\[3\]"):
         f(x, np.ones(3))
+
+
+BYTES_THAT_ARE_NO_TEXT = {
+    "an operation": '%0 = "a.\\FF"(%x) : (tensor<4xf32>) -> tensor<4xf32>',
+    "an attribute": '%0 = stablehlo.abs %x {"\\FF" = 3} : tensor<4xf32>',
+    "a target": '%0 = stablehlo.custom_call @"\\FF"(%x) : (tensor<4xf32>) -> tensor<4xf32>',
+}
+
+
+@pytest.mark.parametrize("body", BYTES_THAT_ARE_NO_TEXT.values(), ids=BYTES_THAT_ARE_NO_TEXT)
+def test_names_that_are_no_text(body: str) -> None:
+    """The first of them ended the process."""
+    with pytest.raises(tracer.ArgumentError, match="no UTF-8"):
+        tracer.from_stablehlo(MODULE.format(body=body))
+
+
+@pytest.mark.parametrize("bracket", ["(", "[", "tuple<", "{a = ["])
+def test_what_is_nested_too_deeply(bracket: str) -> None:
+    """MLIR's parser ended the process."""
+    with pytest.raises(tracer.ArgumentError, match="nested too deeply"):
+        tracer.from_stablehlo(MODULE.format(body=f"%0 = {bracket * 100_000}"))
+
+
+@pytest.mark.process
+def test_bytecode_is_read_by_another_process() -> None:
+    """Its reader trusts what it reads: damaged bytecode ended this process, or kept it forever."""
+    with pytest.raises(tracer.ArgumentError, match="no StableHLO module"):
+        tracer.from_stablehlo(b"ML\xefRjunk")
+    with mock.patch("subprocess.run", side_effect=subprocess.TimeoutExpired("reader", 10)):
+        with pytest.raises(tracer.ArgumentError, match="is not done after 10 s"):
+            tracer.from_stablehlo(b"ML\xefRjunk")
+    died = subprocess.CompletedProcess([], -11, b"", b"")
+    with mock.patch("subprocess.run", return_value=died):
+        with pytest.raises(tracer.ArgumentError, match="ended by signal 11"):
+            tracer.from_stablehlo(b"ML\xefRjunk")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import tracer
 import tracer.numpy as tnp
 from tests.storage.files import points, stored
 from tracer.ir.storage import LARGE_PAGE
-from tracer.storage.ahead import Block, Buffers, begun, following_block, space
+from tracer.storage.ahead import Block, Buffers, begin, following_block, space
 
 
 def test_the_block_after_the_first_is_beside_it() -> None:
@@ -54,7 +55,8 @@ def test_after_the_last_block_none_is_kept() -> None:
 
 
 def test_errors_wait_for_who_needs_the_result() -> None:
-    future = begun(lambda: 1 // 0)
+    future: Future[float] = Future()
+    begin(lambda: 1 // 0, future)
     with pytest.raises(ZeroDivisionError):
         future.result()
 

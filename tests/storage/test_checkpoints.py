@@ -292,3 +292,18 @@ def test_killed_at_random_moments(tmp_path: Path, count: int) -> None:
     np.testing.assert_array_equal(np.load(tmp_path / "out.npy"), wanted)
     np.testing.assert_array_equal(np.load(tmp_path / "gram.npy"), gram)
     assert {item.name for item in tmp_path.iterdir()} == {*names, "wanted.npy"}
+
+
+@pytest.mark.xla
+def test_loops_of_small_kernels_are_kept(tmp_path: Path) -> None:
+    """Without checkpoints they become one function, in which XLA can call no Python."""
+
+    def f(x: Any) -> Any:
+        def step(c: Any, i: Any) -> Any:
+            return tnp.tanh(c * 1.01 + i), c.sum()
+
+        return tracer.scan(step, x, tnp.arange(300, dtype="float32"))[1].sum()
+
+    x = np.linspace(0, 1, 50, dtype="float32")
+    kept = tracer.compile(f, checkpoint=tmp_path, checkpoint_seconds=0.0)
+    np.testing.assert_allclose(kept(x), tracer.compile(f)(x), rtol=1e-5)

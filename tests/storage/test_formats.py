@@ -166,3 +166,19 @@ def test_urls_that_are_none(remote: Any) -> None:
     remote.pipe("/x.txt", b"no array")
     with pytest.raises(tracer.StorageError, match="of no format"):
         tracer.open("memory://x.txt")
+
+
+@pytest.mark.parametrize("name", ["header.npy", "cut.h5", "changed.h5"])
+def test_damaged_files_are_storage_errors(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    if path.suffix == ".npy":
+        np.save(path, np.ones(3))
+        path.write_bytes(path.read_bytes().replace(b"{'descr'", b"{('descr"))
+    else:
+        with h5py.File(path, "w") as file:
+            file["data"] = np.ones(3)
+        content = path.read_bytes()
+        is_cut = name == "cut.h5"
+        path.write_bytes(content[:900] if is_cut else content.replace(b"SNOD", b"SNOX"))
+    with pytest.raises(tracer.StorageError, match="cannot be read as"):
+        tracer.open(path)

@@ -141,3 +141,10 @@ def test_percentages_are_shares() -> None:
     for text in ("0%", "101%", "-5%", "%", "50", "1e1%"):
         with pytest.raises(ArgumentError, match="percentage"):
             parse_share(text)
+
+
+def test_thousands_of_digits_are_no_size() -> None:
+    """Python makes no number of them."""
+    for read, text in ((parse_bytes, "9" * 5000), (parse_share, "9" * 5000 + "%")):
+        with pytest.raises(ArgumentError):
+            read(text)

@@ -20,7 +20,7 @@ import numpy as np
 from tracer.array.active import ACTIVE
 from tracer.array.array import Array, get_evaluator
 from tracer.array.evaluation import Program
-from tracer.array.recording import CONSTANT_SIZE, Recording, current_recording
+from tracer.array.recording import CONSTANT_SIZE, Recording, current_recording, recorded
 from tracer.errors import with_short_traceback
 from tracer.ir import Graph, Op, ShapeDtype
 
@@ -69,11 +69,14 @@ def apply_many(op: Op, *arrays: Array, **params: Any) -> tuple[Array, ...]:
 def _apply(op: Op, arrays: Sequence[Array], params: dict[str, Any]) -> Any:
     if ACTIVE.stack:
         return ACTIVE.stack[-1].record(op, arrays, params)
-    with Recording() as recording:
+
+    def record(recording: Recording) -> tuple[Graph, bool]:
         operands = [recording.argument(array._type) for array in arrays]
         result = recording.record(op, operands, params)
         single = isinstance(result, Array)
-        graph, _ = recording.finish([result] if single else result)
+        return recording.finish([result] if single else result)[0], single
+
+    graph, single = recorded(record)
     results = _run(get_evaluator().program(graph), arrays)
     return results[0] if single else tuple(results)
 
@@ -150,10 +153,12 @@ def _as_new(result: Any, arrays: Sequence[Array]) -> Any:
 def _program(
     function: Callable[..., Any], types: Sequence[ShapeDtype], static: dict[str, Any]
 ) -> Entry:
-    with Recording() as recording:
+    def record(recording: Recording) -> tuple[Graph, bool]:
         results = function(*[recording.argument(type) for type in types], **static)
         single = isinstance(results, Array)
-        graph, _ = recording.finish([results] if single else results)
+        return recording.finish([results] if single else results)[0], single
+
+    graph, single = recorded(record)
     return get_evaluator().program(graph), single
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from tracer.array.promotion import scalar_value
 from tracer.errors import Source, TracingError
 from tracer.ir import Builder, Graph, Op, ShapeDtype, Value
 
+R = TypeVar("R")
 CONSTANT_SIZE = 16
 """Concrete arrays of at most so many elements become constants, so that they can be folded."""
 
@@ -171,7 +172,7 @@ class Reading:
 
 
 class Recording:
-    """Records the ops of a function into a graph, while it is active as a context manager.
+    """Records the ops of a function into a graph, while `recorded` calls it.
 
     Recordings nest. Arrays from outside, concrete ones and those of an enclosing recording,
     become inputs of the graph when they are used (*captured*).
@@ -180,10 +181,11 @@ class Recording:
     --------
     >>> import tracer
     >>> import tracer.numpy as tnp
-    >>> from tracer.array.recording import Recording
-    >>> with Recording() as recording:
+    >>> from tracer.array.recording import recorded
+    >>> def body(recording):
     ...     x = recording.argument(tracer.ShapeDtype((3,), "float32"))
-    ...     graph, captured = recording.finish([tnp.exp(x)])
+    ...     return recording.finish([tnp.exp(x)])
+    >>> graph, captured = recorded(body)
     >>> len(graph.nodes), captured
     (1, [])
     """
@@ -195,13 +197,6 @@ class Recording:
         self._scalars: dict[Any, Value] = {}
         self._constants: dict[int, tuple[Any, Value]] = {}
         self._read: dict[int, Reading] = {}
-
-    def __enter__(self) -> Recording:
-        ACTIVE.stack.append(self)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        ACTIVE.stack.remove(self)
 
     @property
     def is_active(self) -> bool:
@@ -313,6 +308,18 @@ class Recording:
         inputs = [*self._arguments, *[value for _, value in captured]]
         graph = Graph(inputs, values, self.builder.nodes)
         return graph, [array for array, _ in captured]
+
+
+def recorded(body: Callable[[Recording], R]) -> R:
+    """Call a function with a new recording, which is active meanwhile, and never longer."""
+    recording, stack = Recording(), ACTIVE.stack
+    depth = len(stack)
+    try:
+        stack.append(recording)
+        return body(recording)
+    finally:
+        # Python interrupts where functions are called (`__exit__` would be one), so not here.
+        del stack[depth:]
 
 
 def current_recording() -> Recording | None:

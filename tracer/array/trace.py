@@ -12,7 +12,7 @@ import numpy as np
 from tracer import tree
 from tracer.array import promotion
 from tracer.array.array import Array
-from tracer.array.recording import Reading, Recording, TracedArray, made_at
+from tracer.array.recording import Reading, Recording, TracedArray, made_at, recorded
 from tracer.array.stored import StoredType
 from tracer.array.weak import ArgumentType, WeakType, argument, as_given, weak_positions, weakened
 from tracer.errors import ArgumentError, DTypeError, Source, TracingError
@@ -115,7 +115,8 @@ def trace(
     if None in types:
         raise _argument_error((tuple(args), dict(kwargs or {})))
     source = source_of(function)
-    with Recording() as recording:
+
+    def record(recording: Recording) -> Traced:
         arrays = [argument(recording, type, source) for type in types if type is not None]
         given = [array._value for array in arrays]
         in_storage = [i for i, type in enumerate(types) if isinstance(type, StoredType)]
@@ -131,8 +132,10 @@ def trace(
             )
         written, more = _held_after(writes, arrays, changed, outputs)
         graph, captured = recording.finish([*outputs, *more])
-    weak = weak_positions(outputs)
-    return Traced(graph, tuple(captured), in_tree, out_tree, weak, written, recording.readings)
+        weak, readings = weak_positions(outputs), recording.readings
+        return Traced(graph, tuple(captured), in_tree, out_tree, weak, written, readings)
+
+    return recorded(record)
 
 
 def _held_after(

@@ -14,6 +14,7 @@ import numpy as np
 from tracer.errors import ArgumentError
 from tracer.ir import ShapeDtype, as_dtype
 
+_MOST_DIGITS = 1000
 _TYPE = re.compile(r"([a-z]\w*)(?:\[([\d,\s]*)\])?")
 _SHORT = {
     "pred": "bool",
@@ -103,8 +104,10 @@ def parse_type(text: str) -> ShapeDtype:
             f"{text!r} is no type of an array",
             mend='write a dtype and a shape, such as "f32[20000,3]" or "float64[]"',
         )
-    sizes = [int(size) for size in (found[2] or "").split(",") if size.strip()]
-    return ShapeDtype(tuple(sizes), as_dtype(_SHORT.get(found[1], found[1])))
+    sizes = [size.strip() for size in (found[2] or "").split(",") if size.strip()]
+    if any(len(size) > _MOST_DIGITS for size in sizes):
+        raise ArgumentError(f"{text[:80]!r}... has a size of too many digits", mend="give less")
+    return ShapeDtype(tuple(map(int, sizes)), as_dtype(_SHORT.get(found[1], found[1])))
 
 
 def sample_arguments(types: Sequence[ShapeDtype]) -> list[np.ndarray[Any, Any]]:

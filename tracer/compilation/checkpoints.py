@@ -36,6 +36,8 @@ def _kept(
     ) -> Sequence[Value] | None:
         if inside and not _uses_storage(node):
             return None
+        if node.op is ops.small_call:  # One function of XLA's, which cannot call Python.
+            return builder.inline(_kept(node.params["body"], keeper, numbers, inside), operands)
         if node.op is not ops.while_:
             changed = mapped_bodies(node, lambda body: _kept(body, keeper, numbers, inside))
             return builder.copy(node, operands, **changed) if changed else None

@@ -13,7 +13,9 @@ from contextlib import contextmanager
 # New objects between two runs: a planner makes millions, nearly all of which reference counts free.
 _RARELY = 1_000_000
 _LOCK = threading.Lock()
-_active: list[tuple[int, int, int]] = []
+_active: set[object] = set()
+"""A token for each use."""
+_before: list[tuple[int, int, int]] = []
 
 
 @contextmanager
@@ -23,13 +25,16 @@ def rare_collection() -> Iterator[None]:
     Planning a Transformer's training step took 55 s of processor time with the collector's own
     thresholds, and 35 s without it.
     """
-    with _LOCK:
-        _active.append(gc.get_threshold())
-        gc.set_threshold(_RARELY, *_active[0][1:])
-    try:
+    use = object()
+    try:  # Before anything is changed: an interrupt may come at once.
+        with _LOCK:
+            if not _active:
+                _before[:] = [gc.get_threshold()]
+            _active.add(use)
+            gc.set_threshold(_RARELY, *_before[0][1:])
         yield
     finally:
         with _LOCK:
-            before = _active.pop()
-            if not _active:
-                gc.set_threshold(*before)
+            _active.discard(use)
+            if not _active and _before:
+                gc.set_threshold(*_before.pop())

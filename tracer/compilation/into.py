@@ -88,10 +88,10 @@ class StoringFunction:
 
     def _sinks(self, stack: ExitStack, types: Sequence[ShapeDtype], run: Run | None) -> list[Sink]:
         sinks: list[Sink] = []
+        stack.callback(_give_up, sinks)  # First: an interrupt may come at any time.
         for path, type in zip(self._paths, types, strict=True):
             if path is not None:
                 sinks.append(Sink(path, type, run))
-                stack.callback(sinks[-1].give_up)
                 if run is not None:
                     run.flushes.append(sinks[-1].flush)
         return sinks
@@ -122,6 +122,11 @@ class StoringFunction:
                 mend="give one path for each result, or None for those that stay in memory",
             )
         return types, traced.out_tree
+
+
+def _give_up(sinks: Sequence[Sink]) -> None:
+    for sink in sinks:
+        sink.give_up()
 
 
 def _check(sinks: Sequence[Sink], counts: Sequence[int]) -> None:

@@ -12,7 +12,7 @@ from tracer import tree
 from tracer.array.array import Array
 from tracer.array.convert import as_array, convert
 from tracer.array.promotion import scalar_value, weak_class, weak_dtype
-from tracer.array.recording import Recording, TracedArray
+from tracer.array.recording import Recording, TracedArray, recorded
 from tracer.array.weak import Signature, WeakType, argument, as_given, as_weak
 from tracer.errors import DTypeError, ShapeError, TracingError
 from tracer.ir import SUPPORTED_DTYPES, Builder, Graph, ShapeDtype, Value
@@ -110,7 +110,8 @@ def trace_body(
 
     Weak leaves of the result take the dtype of the leaf at their place in `expected`.
     """
-    with Recording() as recording:
+
+    def record(recording: Recording) -> Body:
         arguments = [argument(recording, type) for type in types]
         result = function(*tree.unflatten(structure, arguments))
         paths, leaves, found = tree.flatten_with_paths(result)
@@ -120,7 +121,9 @@ def trace_body(
             wanted = expected[position] if position < len(expected) else None
             outputs.append(_as_output(leaf, wanted))
         graph, captured = recording.finish(outputs)
-    return Body(graph, captured, found, [output._signature for output in outputs])
+        return Body(graph, captured, found, [output._signature for output in outputs])
+
+    return recorded(record)
 
 
 def _name_of(function: Any) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
 from tracer import ops
 from tracer.debug.rewriting import rewritten
 from tracer.errors import DTypeError
-from tracer.ir import Builder, Graph, HostFunction, Node, Value, mapped_bodies, rebuild
+from tracer.ir import Builder, Graph, HostFunction, Node, Stop, Value, mapped_bodies, rebuild
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -66,10 +65,10 @@ def interruptible(fun: Callable[P, R]) -> Callable[P, R]:
     """
     if not callable(fun):
         raise DTypeError(f"debug.interruptible: {fun!r} is no function", mend="give one")
-    stop = threading.Event()
+    stop = Stop()
 
     def go_on() -> tuple[()]:
-        if stop.is_set():
+        if stop.is_set:
             raise _Stopped
         return ()
 

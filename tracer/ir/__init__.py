@@ -22,7 +22,7 @@ from tracer.ir.graph import (
     param_key,
     rebuild,
 )
-from tracer.ir.host import HostFunction, host_function
+from tracer.ir.host import HostFunction, Stop, host_function
 from tracer.ir.interpret import interpret
 from tracer.ir.op import Batching, Chunk, NotDifferentiable, Op, registry
 from tracer.ir.parse import parse_graph
@@ -58,6 +58,7 @@ __all__ = [
     "Piece",
     "Response",
     "ShapeDtype",
+    "Stop",
     "Value",
     "as_dtype",
     "bodies_without_effects",

@@ -20,6 +20,18 @@ _NUMBERS = itertools.count(1)
 _LOCK = threading.Lock()
 
 
+class Stop:
+    """Whether a program is to end early.
+
+    `threading.Event` has a lock in Python's code, which an interrupt may leave locked.
+    """
+
+    __slots__ = ("is_set",)
+
+    def __init__(self) -> None:
+        self.is_set = False
+
+
 class HostFunction:
     """A function of NumPy arrays, in order, that returns a tuple of arrays.
 
@@ -29,7 +41,7 @@ class HostFunction:
         What is called.
     name : str
         What users read of it.
-    stop : threading.Event or None
+    stop : Stop or None
         The function raises once it is set: a program that calls it can be interrupted.
     """
 
@@ -40,7 +52,7 @@ class HostFunction:
         function: Callable[..., tuple[Any, ...]],
         name: str,
         key: Any,
-        stop: threading.Event | None = None,
+        stop: Stop | None = None,
     ) -> None:
         self.function = function
         self.name = name

@@ -58,8 +58,11 @@ def parse_graph(text: str) -> Graph:
     1
     """
     parser = _Parser(text)
-    graph = parser.graph()
-    parser.expect("end")
+    try:
+        graph = parser.graph()
+        parser.expect("end")
+    except RecursionError as error:
+        parser.refuse("it is nested too deeply", parser.next.start, error)
     return graph
 
 
@@ -95,7 +98,13 @@ class _Parser(Scanner):
         token = self.expect("number")
         if not token.text.isdigit():
             self.refuse(f"{token.text} is not a size", token.start)
-        return int(token.text)
+        return self.integer(token)
+
+    def integer(self, token: Token) -> int:
+        try:
+            return int(token.text)
+        except ValueError as error:  # Python reads no more than some thousand digits.
+            self.refuse("a number has too many digits", token.start, error)
 
     def dtype(self) -> np.dtype[Any]:
         token = self.expect("word")
@@ -140,8 +149,10 @@ class _Parser(Scanner):
     ) -> None:
         try:
             inferred = op.infer(*[value.type for value in operands], **params)
-        except (TracerError, TypeError, ValueError, IndexError) as error:
-            what = error.what if isinstance(error, TracerError) else str(error)
+        except Exception as error:  # rules take parameters as they are said to be, and fail anyhow
+            what = (
+                error.what if isinstance(error, TracerError) else str(error) or type(error).__name__
+            )
             self.refuse(f"{op.name} does not fit: {what}", start, error)
         wanted = (inferred,) if isinstance(inferred, ShapeDtype) else tuple(inferred)
         if wanted != types:
@@ -168,7 +179,7 @@ class _Parser(Scanner):
     def param(self) -> Any:
         token = self.next
         if token.kind == "string":
-            return ast.literal_eval(self.take().text)
+            return self.string()
         if token.kind == "number":
             return self.plain_number()
         if token.text in _WORDS:
@@ -179,6 +190,13 @@ class _Parser(Scanner):
             return tuple(self.listed(self.param, ")"))
         after = self.tokens[self.position + 1] if token.kind == "word" else token
         return self.array(self.type()) if after.text == "[" else self.dtype()
+
+    def string(self) -> str:
+        token = self.take()
+        try:
+            return str(ast.literal_eval(token.text))
+        except (SyntaxError, ValueError) as error:
+            self.refuse(f"{token.text} is no string: {error}", token.start, error)
 
     def host_function(self) -> HostFunction:
         start = self.take().start
@@ -193,12 +211,16 @@ class _Parser(Scanner):
         token = self.take()
         if token.text.startswith("bits:"):
             self.refuse("bits are for elements of arrays only", token.start)
-        return int(token.text) if token.text.lstrip("-").isdigit() else float(token.text)
+        return self.integer(token) if token.text.lstrip("-").isdigit() else float(token.text)
 
     def array(self, type: ShapeDtype) -> np.ndarray[Any, Any]:
         start = self.next.start
         if self.accept("splat"):
-            return _from_bytes(self.element(type.dtype).tobytes() * type.size, type)
+            element = self.element(type.dtype).tobytes()
+            try:
+                return _from_bytes(element * type.size, type)
+            except (MemoryError, OverflowError) as error:
+                self.refuse(f"no memory has room for {type}", start, error)
         elements: list[Any] = []
         self.dense(type, 0, elements)
         if len(elements) != type.size:

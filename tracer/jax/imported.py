@@ -11,9 +11,10 @@ import jax
 from tracer.array.array import Array
 from tracer.array.convert import as_array
 from tracer.array.dispatch import apply_graph
-from tracer.array.recording import Recording, current_recording
+from tracer.array.recording import Recording, current_recording, recorded
 from tracer.compilation.statics import joined, resolve_statics
 from tracer.errors import DTypeError
+from tracer.ir import Graph
 from tracer.jax.evaluate import Evaluator, check_supported, convert_arguments
 from tracer.jax.limited import Names, Positions, tuple_of
 from tracer.jax.tracing import jitted_with, trace
@@ -83,8 +84,11 @@ def _evaluate(closed: Any, arrays: list[Array]) -> list[Array]:
     evaluator = Evaluator(is_differentiated=True)
     if current_recording() is not None:
         return evaluator.run(closed, convert_arguments(arrays, closed.in_avals))
-    with Recording() as recording:
+
+    def record(recording: Recording) -> tuple[Graph, list[Array]]:
         given = [recording.argument(array.type) for array in arrays]
         outputs = evaluator.run(closed, convert_arguments(given, closed.in_avals))
-        graph, captured = recording.finish(outputs)
+        return recording.finish(outputs)
+
+    graph, captured = recorded(record)
     return apply_graph(graph, [*arrays, *captured])

@@ -8,18 +8,21 @@ from typing import Any
 import numpy as np
 
 from tracer import tree
+from tracer.array.array import Array
 from tracer.array.convert import as_array
-from tracer.array.recording import Recording
-from tracer.ir import Op, ShapeDtype
+from tracer.array.recording import Recording, recorded
+from tracer.ir import Graph, Op, ShapeDtype
 
 
 def recognised(combine: Callable[..., Any], dtype: np.dtype[Any]) -> Op | None:
     """Return the op that a function of two scalars is, if it is one op of both and no more."""
     type = ShapeDtype((), dtype)
-    with Recording() as recording:
+
+    def record(recording: Recording) -> tuple[Graph, list[Array]]:
         arguments = [recording.argument(type) for _ in range(2)]
-        results = [as_array(leaf) for leaf in tree.leaves(combine(*arguments))]
-        graph, captured = recording.finish(results)
+        return recording.finish([as_array(leaf) for leaf in tree.leaves(combine(*arguments))])
+
+    graph, captured = recorded(record)
     if captured or len(graph.outputs) != 1:
         return None
     node = graph.outputs[0].node

@@ -75,7 +75,7 @@ def _parse(subscripts: str, arrays: Sequence[Array]) -> tuple[tuple[str, ...], s
         inputs, output, _ = opt_einsum.parser.parse_einsum_input(
             (subscripts, *[array.shape for array in arrays]), shapes=True
         )
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, IndexError) as error:
         raise ArgumentError(
             f"einsum({subscripts!r}) of shapes {[array.shape for array in arrays]}: {error}",
             mend="give one group of labels for each operand, one label for each axis",

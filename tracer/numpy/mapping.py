@@ -13,9 +13,9 @@ from typing import Any
 from tracer.array.array import Array, ArrayLike, get_evaluator
 from tracer.array.convert import as_array, broadcast_shape, convert, normalize_axis, reshape
 from tracer.array.dispatch import apply_graph
-from tracer.array.recording import Recording
+from tracer.array.recording import Recording, recorded
 from tracer.errors import ArgumentError, DTypeError, ShapeError, shown
-from tracer.ir import as_dtype
+from tracer.ir import Graph, as_dtype
 from tracer.numpy.shaping import broadcast_to, moveaxis
 
 _SIGNATURE = re.compile(r"\(([\w,\s]*)\)")
@@ -23,13 +23,14 @@ _SIGNATURE = re.compile(r"\(([\w,\s]*)\)")
 
 def _map_rows(function: Callable[..., Any], rows: Sequence[Array], size: int) -> list[Array]:
     """Apply a function of arrays to each of `size` rows; its results get a first axis."""
-    with Recording() as recording:
+
+    def record(recording: Recording) -> tuple[Graph, list[Array]]:
         arguments = [recording.argument(row.type.with_shape(row.shape[1:])) for row in rows]
         results = function(*arguments)
         many = isinstance(results, tuple)
-        graph, captured = recording.finish(
-            [as_array(result) for result in (results if many else (results,))]
-        )
+        return recording.finish([as_array(result) for result in (results if many else (results,))])
+
+    graph, captured = recorded(record)
     flags = [True] * len(rows) + [False] * len(captured)
     return apply_graph(get_evaluator().batch(graph, flags, size), [*rows, *captured])
 

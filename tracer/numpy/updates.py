@@ -10,7 +10,7 @@ from tracer import ops
 from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_array, broadcast, convert, reshape, scalar
 from tracer.array.dispatch import apply, apply_many
-from tracer.array.recording import Recording
+from tracer.array.recording import Recording, recorded
 from tracer.errors import ArgumentError
 from tracer.ir import Graph, ShapeDtype
 from tracer.numpy.arithmetic import divide as quotient
@@ -242,16 +242,21 @@ class IndexUpdate:
 
 def applied_by_counts(function: Callable[[Array], ArrayLike], x: Array, counts: Array) -> Array:
     """Apply a function of single elements to each as often as its count says."""
-    with Recording() as recording:
+
+    def record_body(recording: Recording) -> tuple[Graph, list[Array]]:
         step, most = recording.argument(_COUNT), recording.argument(_COUNT)
         current, left = recording.argument(x.type), recording.argument(counts.type)
         new = broadcast(convert(as_array(function(current)), x.dtype), x.shape)
         chosen = select(compare(left, broadcast(step, x.shape), "GT"), new, current)
         following = apply(ops.add, step, scalar(1, INDEX_DTYPE))
-        body, captured = recording.finish([following, most, chosen, left])
-    with Recording() as recording:
+        return recording.finish([following, most, chosen, left])
+
+    def record_condition(recording: Recording) -> Graph:
         arguments = [recording.argument(value.type) for value in body.inputs]
-        condition, _ = recording.finish([compare(arguments[0], arguments[1], "LT")])
+        return recording.finish([compare(arguments[0], arguments[1], "LT")])[0]
+
+    body, captured = recorded(record_body)
+    condition = recorded(record_condition)
     body = Graph(body.inputs, [*body.outputs, *body.inputs[4:]], body.nodes)
     first = (scalar(0, INDEX_DTYPE), amax(counts, initial=0), x, counts)
     return apply_many(ops.while_, *first, *captured, condition=condition, body=body)[2]

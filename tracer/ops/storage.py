@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -24,6 +23,7 @@ from tracer.ir import (
     as_dtype,
     storage,
 )
+from tracer.ir.host import Stop
 from tracer.ir.op import Types
 from tracer.ops import helpers
 
@@ -52,10 +52,10 @@ class _Reader:
 
     def __init__(self, shape: Shape, dtype: np.dtype[Any], devices: int = 1) -> None:
         self.shape, self.dtype, self.devices = shape, dtype, devices
-        self.stop = threading.Event()
+        self.stop = Stop()
 
     def __call__(self, handle: Any, *starts: Any) -> tuple[np.ndarray[Any, Any]]:
-        if self.stop.is_set():
+        if self.stop.is_set:
             raise _Stopped
         places = tuple(int(start) for start in starts) or (0,) * len(self.shape)
         found = storage.find(int(handle)).read(places, self.shape, self)
@@ -169,10 +169,10 @@ class _RowReader:
     """A place in a program that reads rows of an array, until it is stopped."""
 
     def __init__(self, dtype: np.dtype[Any]) -> None:
-        self.dtype, self.stop = dtype, threading.Event()
+        self.dtype, self.stop = dtype, Stop()
 
     def __call__(self, handle: Any, rows: Any) -> tuple[np.ndarray[Any, Any]]:
-        if self.stop.is_set():
+        if self.stop.is_set:
             raise _Stopped
         found = storage.find(int(handle)).rows(np.asarray(rows))
         return (found.astype(self.dtype, copy=False),)
@@ -233,10 +233,10 @@ class _Writer:
     """A place in a program that writes to an array, block after block, until it is stopped."""
 
     def __init__(self) -> None:
-        self.stop = threading.Event()
+        self.stop = Stop()
 
     def __call__(self, handle: Any, block: Any, *starts: Any) -> tuple[np.ndarray[Any, Any]]:
-        if self.stop.is_set():
+        if self.stop.is_set:
             raise _Stopped
         places = tuple(int(start) for start in starts) or (0,) * block.ndim
         storage.find(int(handle)).write(places, block)

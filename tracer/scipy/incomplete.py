@@ -15,7 +15,7 @@ from tracer import ops
 from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import convert
 from tracer.array.dispatch import apply, apply_many, compound
-from tracer.array.recording import Recording
+from tracer.array.recording import recorded
 from tracer.autodiff.transforms import custom_jvp
 from tracer.scipy.choice import choose
 from tracer.scipy.floats import floats_together, in_float32
@@ -87,8 +87,7 @@ def _slope(a: Array, x: Array) -> Array:
 
 def refusing(x: Array, reason: str) -> Array:
     """Return the same array, of which no derivative may be asked."""
-    with Recording() as recording:
-        graph, _ = recording.finish([recording.argument(x.type)])
+    graph, _ = recorded(lambda recording: recording.finish([recording.argument(x.type)]))
     return apply_many(ops.plain_call, x, body=graph, reason=reason)[0]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from tracer import ops, tree
 from tracer.array.array import Array
 from tracer.array.dispatch import apply, apply_many
-from tracer.array.recording import Recording
+from tracer.array.recording import Recording, recorded
 from tracer.ir import Builder, Graph
 
 Carry = Sequence[Array]
@@ -86,9 +86,12 @@ def repeat(
         return tuple(carry)
     numbers = apply(ops.iota, shape=(count,), dtype=_INT32, dimension=0)
     number = numbers.type.with_shape(())
-    with Recording() as recording:
+
+    def record(recording: Recording) -> tuple[Graph, list[Array]]:
         *first, place = [recording.argument(t) for t in (*(x.type for x in carry), number)]
-        traced, closed = recording.finish(list(step(place, *first)))
+        return recording.finish(list(step(place, *first)))
+
+    traced, closed = recorded(record)
     with Builder() as builder:
         types = (*(x.type for x in (*closed, *carry)), number)
         inputs = [builder.input(type) for type in types]
@@ -109,9 +112,10 @@ def repeat(
 
 
 def _traced(function: Callable[..., Any], carry: Carry) -> tuple[Graph, list[Array]]:
-    with Recording() as recording:
-        results = function(*[recording.argument(x.type) for x in carry])
-        return recording.finish(list(results))
+    def record(recording: Recording) -> tuple[Graph, list[Array]]:
+        return recording.finish(list(function(*[recording.argument(x.type) for x in carry])))
+
+    return recorded(record)
 
 
 def _taking(graph: Graph, every: Carry, closed: int) -> Graph:

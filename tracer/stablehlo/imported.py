@@ -7,9 +7,9 @@ from typing import Any
 from tracer.array.array import Array
 from tracer.array.convert import as_array
 from tracer.array.dispatch import apply_graph
-from tracer.array.recording import Recording, current_recording
+from tracer.array.recording import Recording, current_recording, recorded
 from tracer.errors import ArgumentError, DTypeError, ShapeError
-from tracer.ir import ShapeDtype
+from tracer.ir import Graph, ShapeDtype
 from tracer.lowering import Module
 from tracer.stablehlo.evaluate import Evaluator
 from tracer.stablehlo.supported import supported_module
@@ -31,12 +31,12 @@ class StableHloFunction:
         entry = module.functions[module.entry]
         self.__name__ = self.__qualname__ = module.name
         self.input_types = tuple(type for type in entry.types if isinstance(type, ShapeDtype))
-        with Recording() as recording:
-            given = [recording.argument(type) for type in self.input_types]
-            results = Evaluator(module).call(module.entry, given)
-            graph, captured = recording.finish(results)
-        self._graph, self._captured = graph, captured
-        self.output_types = tuple(graph.output_types)
+        self._graph, self._captured = recorded(self._record)
+        self.output_types = tuple(self._graph.output_types)
+
+    def _record(self, recording: Recording) -> tuple[Graph, list[Array]]:
+        given = [recording.argument(type) for type in self.input_types]
+        return recording.finish(Evaluator(self._module).call(self._module.entry, given))
 
     def __call__(self, *arrays: Any) -> Any:
         """Apply the program to arrays; one result is returned as it is, several as a tuple."""

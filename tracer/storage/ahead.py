@@ -216,18 +216,18 @@ def following_blocks(
         starts, last = following, starts
 
 
-def begun(work: Callable[[], Any]) -> Future[Any]:
-    """Begin some work on a thread of its own, which ends with it."""
-    future: Future[Any] = Future()
+def begin(work: Callable[[], Any], future: Future[Any]) -> None:
+    """Begin some work on a thread of its own, which ends with it, unless it was cancelled."""
 
     def run() -> None:
+        if not future.set_running_or_notify_cancel():
+            return
         try:
             future.set_result(work())
         except BaseException as error:  # raised again where the result is needed
             future.set_exception(error)
 
     threading.Thread(target=run, name="tracer-storage", daemon=True).start()
-    return future
 
 
 __all__ = [
@@ -238,7 +238,7 @@ __all__ = [
     "Buffers",
     "Progress",
     "Starts",
-    "begun",
+    "begin",
     "following_block",
     "following_blocks",
     "space",

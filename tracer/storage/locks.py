@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import fcntl
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from tracer.errors import StorageError
 
 
-def held(path: Path, busy: str) -> int:
-    """Return an open lock, whose file is made; closing it lets go.
+def held(path: Path, busy: str) -> IO[bytes]:
+    """Return an open lock, whose file is made; closing it lets go, and so does dropping it.
 
     Raises
     ------
@@ -20,7 +20,7 @@ def held(path: Path, busy: str) -> int:
         Another has it (`busy` says what that means), or the file cannot be made.
     """
     try:
-        lock = os.open(path, os.O_CREAT | os.O_RDWR, 0o666)
+        lock = open(path, "ab", buffering=0)
     except OSError as error:
         raise StorageError(
             f"cannot write {path}: {error.strerror}", mend="make its folder, or choose another path"
@@ -28,7 +28,7 @@ def held(path: Path, busy: str) -> int:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        os.close(lock)
+        lock.close()
         raise StorageError(busy, mend="wait for its end, or choose another path") from error
     return lock
 
@@ -36,11 +36,8 @@ def held(path: Path, busy: str) -> int:
 @contextmanager
 def locked(path: Path, busy: str) -> Iterator[None]:
     """Have a lock inside; see `held`."""
-    lock = held(path, busy)
-    try:
+    with held(path, busy):
         yield
-    finally:
-        os.close(lock)
 
 
 __all__ = ["held", "locked"]

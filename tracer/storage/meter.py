@@ -83,13 +83,13 @@ def _duration(seconds: float) -> str:
 @contextmanager
 def metered(meter: Meter, arrays: Sequence[Any]) -> Iterator[None]:
     """Count what is read of these arrays inside."""
-    for array in arrays:
-        array.meters.append(meter)
     try:
+        for array in arrays:
+            array.meters.add(meter)
         yield
     finally:
         for array in arrays:
-            array.meters.remove(meter)
+            array.meters.discard(meter)
             array.rest()
         meter.end()
 

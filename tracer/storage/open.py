@@ -14,7 +14,7 @@ import numpy as np
 from tracer.errors import StorageError
 from tracer.storage import urls
 from tracer.storage.parquet import ParquetColumns
-from tracer.storage.sources import RawFile, Sliceable, Source, imported, version_of
+from tracer.storage.sources import RawFile, Sliceable, Source, imported, readable, version_of
 from tracer.storage.stored import StoredArray
 
 
@@ -121,14 +121,18 @@ def _of_url(url: str, dataset: Dataset) -> Source:
         raise StorageError(f"{url} cannot be opened: {error}", mend="look at the URL") from error
     ending = Path(path).suffix.lower()
     if ending == ".zarr":
-        found = imported("zarr", url).open(url, mode="r")
-        return Sliceable(_picked(found, url, dataset), _named(url, dataset))
+        zarr = imported("zarr", url)
+        with readable(url, "zarr"):
+            found = _picked(zarr.open(url, mode="r"), url, dataset)
+            return Sliceable(found, _named(url, dataset))
     version = urls.version_of(system, path)
     if ending == ".npy":
         return urls.RemoteFile(system, path, url, version)
     if ending in (".h5", ".hdf5"):
-        file = imported("h5py", url).File(system.open(path, "rb"), "r")
-        return Sliceable(_picked(file, url, dataset), _named(url, dataset))
+        h5py = imported("h5py", url)
+        with readable(url, "hdf5"):
+            found = _picked(h5py.File(system.open(path, "rb"), "r"), url, dataset)
+            return Sliceable(found, _named(url, dataset))
     if ending in (".parquet", ".pq"):
         return ParquetColumns(url, dataset, lambda: system.open(path, "rb"), version)
     raise _unknown(url, ending)
@@ -142,12 +146,8 @@ def _unknown(place: str | Path, ending: str) -> StorageError:
 
 
 def _of_npy(path: Path, direct: bool | None) -> Source:
-    try:
+    with readable(path, "NumPy's format", "write it with np.save"):
         mapped = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, OSError, EOFError) as error:
-        raise StorageError(
-            f"{path} cannot be read as NumPy's format: {error}", mend="write it with np.save"
-        ) from error
     if not isinstance(mapped, np.memmap):
         return Sliceable(mapped, str(path), path)
     source = _of_memmap(mapped, direct)
@@ -184,13 +184,16 @@ def _is_of_its_file(array: np.memmap[Any, Any]) -> bool:
 
 def _of_zarr(path: Path, dataset: Dataset) -> Source:
     zarr = imported("zarr", path)
-    found = zarr.open(str(path), mode="r")
-    return Sliceable(_picked(found, path, dataset), _named(path, dataset), path)
+    with readable(path, "zarr"):
+        found = _picked(zarr.open(str(path), mode="r"), path, dataset)
+        return Sliceable(found, _named(path, dataset), path)
 
 
 def _of_hdf5(path: Path, dataset: Dataset) -> Source:
     h5py = imported("h5py", path)
-    return Sliceable(_picked(h5py.File(path, "r"), path, dataset), _named(path, dataset), path)
+    with readable(path, "hdf5"):
+        found = _picked(h5py.File(path, "r"), path, dataset)
+        return Sliceable(found, _named(path, dataset), path)
 
 
 def _named(path: Path | str, dataset: Dataset) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tracer.ir import ShapeDtype, storage
-from tracer.storage.ahead import begun, space
+from tracer.storage.ahead import begin, space
 from tracer.storage.checkpoints import Run
 from tracer.storage.sources import Array
 from tracer.storage.targets import Result
@@ -49,7 +49,9 @@ class Sink:
             own[...] = block
             self._wait()
             self._spare, self._last = self._last, own
-            self._pending = begun(lambda: self.result.put(starts, own))
+            # Known before it is begun: after an interrupt `give_up` waits for it.
+            self._pending = Future()
+            begin(lambda: self.result.put(starts, own), self._pending)
 
     def _wait(self) -> None:
         pending, self._pending = self._pending, None
@@ -69,8 +71,9 @@ class Sink:
 
     def give_up(self) -> None:
         """Remove what was written."""
-        if self._pending is not None:
-            self._pending.exception()  # It writes no more.
+        pending = self._pending
+        if pending is not None and not pending.cancel():
+            pending.exception()  # It writes no more.
         self.result.give_up()
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tracer.errors import StorageError
+from tracer.errors import StorageError, TracerError
 from tracer.ir.storage import AT_ONCE, PAGE
 from tracer.storage.ahead import LEAST_AHEAD, Array
 from tracer.storage.direct import LEAST_DIRECT, DirectReads
@@ -120,6 +120,19 @@ def imported(module: str, path: Path | str) -> Any:
             f"{path} needs {module}, which is not installed",
             mend=f"pip install {module}, or the extras of tracer: tracer[storage,parquet]",
         ) from error
+
+
+@contextmanager
+def readable(
+    name: Path | str, kind: str, mend: str = "see what the storage says of it, or write it again"
+) -> Iterator[None]:
+    """Say of what cannot be read inside that it is not of its format: libraries raise anything."""
+    try:
+        yield
+    except TracerError:
+        raise
+    except Exception as error:
+        raise StorageError(f"{name} cannot be read as {kind}: {error}", mend=mend) from error
 
 
 def changed(name: str) -> StorageError:

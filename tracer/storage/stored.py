@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 import numpy as np
 
@@ -36,8 +36,8 @@ class StoredArray(storage.InStorage):
         self._source, self._origin = source, origin
         self.shape, self.dtype = source.shape, as_dtype(source.dtype)
         self.number = storage.register(self)
-        self.meters: list[Meter] = []
-        """Of the calls that read it now."""
+        self.meters: WeakSet[Meter] = WeakSet()
+        """Of the calls that read it now; weak, as an interrupt may end one anywhere."""
         self._lock = threading.Lock()
         self._readers: WeakKeyDictionary[storage.Reader, list[Progress]] = WeakKeyDictionary()
 

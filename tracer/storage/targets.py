@@ -169,9 +169,11 @@ class Result:
             if not is_there:
                 _remove(self.partial)
             self._target = make(self.partial, shape, dtype, is_there=is_there)
-        except OSError as error:
+        except BaseException as error:  # also an interrupt: to make a large file takes time
             self.give_up()
-            raise self._error(error) from error
+            if isinstance(error, OSError):
+                raise self._error(error) from error
+            raise
 
     def put(self, starts: tuple[int, ...], block: Array) -> None:
         """Write a block from these places on."""
@@ -210,7 +212,7 @@ class Result:
     def _unlock(self) -> None:
         self._is_held = False
         self._lock.unlink(missing_ok=True)
-        os.close(self._held)
+        self._held.close()
 
     def _error(self, error: OSError) -> StorageError:
         return StorageError(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tracer.errors import StorageError
-from tracer.storage.sources import Array, Source, ends_early, pick_by_runs, pieces
+from tracer.storage.sources import Array, Source, ends_early, pick_by_runs, pieces, readable
 
 _HEADER_BYTES = 1 << 16
 
@@ -23,16 +23,12 @@ class RemoteFile(Source):
     def __init__(self, system: Any, path: str, name: str, version: tuple[int, ...]) -> None:
         self.name, self._system, self._path, self.version = name, system, path, version
         header = io.BytesIO(self._read(0, _HEADER_BYTES))
-        try:
+        with readable(name, "NumPy's format", "write it with np.save"):
             read = {
                 (1, 0): np.lib.format.read_array_header_1_0,
                 (2, 0): np.lib.format.read_array_header_2_0,
             }[np.lib.format.read_magic(header)]
             shape, by_columns, dtype = read(header)
-        except (ValueError, KeyError) as error:
-            raise StorageError(
-                f"{name} cannot be read as NumPy's format: {error}", mend="write it with np.save"
-            ) from error
         if by_columns or dtype.hasobject:
             raise StorageError(
                 f"{name} holds {'columns' if by_columns else 'objects'} one after the other",

@@ -12,7 +12,7 @@ from tracer import ops, tree
 from tracer.array.array import Array
 from tracer.array.convert import as_array
 from tracer.array.dispatch import apply_many
-from tracer.array.recording import Recording
+from tracer.array.recording import Recording, recorded
 from tracer.array.weak import strong_type, weakened
 from tracer.autodiff.activity import carries_gradient
 from tracer.autodiff.transforms.arguments import (
@@ -205,7 +205,8 @@ class _Call:
         """Trace bwd on the residuals and the cotangents of the inexact results."""
         own = len(self.body.graph.outputs)
         types = self.forward.graph.output_types
-        with Recording() as recording:
+
+        def record(recording: Recording) -> tuple[Graph, list[Array]]:
             residuals = [recording.argument(type) for type in types[own:]]
             cotangents: list[Array] = [
                 recording.argument(type)
@@ -220,6 +221,8 @@ class _Call:
                 self.body.result(cotangents),
             )
             return recording.finish(self._cotangents(result))
+
+        return recorded(record)
 
     def _cotangents(self, result: Any) -> list[Array]:
         """Check what bwd returned; return the cotangents of the inexact arguments."""

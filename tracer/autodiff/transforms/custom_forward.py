@@ -12,7 +12,7 @@ from tracer import ops, tree
 from tracer.array.array import Array
 from tracer.array.convert import as_array, broadcast, scalar
 from tracer.array.dispatch import apply_many
-from tracer.array.recording import Recording
+from tracer.array.recording import Recording, recorded
 from tracer.array.weak import Signature, WeakType, argument
 from tracer.autodiff.activity import carries_gradient
 from tracer.autodiff.transforms.arguments import (
@@ -160,7 +160,8 @@ class _Call:
 
     def _trace_rule(self) -> tuple[Graph, list[Array]]:
         """Trace the rule on the primals and the tangents of the inexact ones."""
-        with Recording() as recording:
+
+        def record(recording: Recording) -> tuple[Graph, list[Array]]:
             primals = [argument(recording, signature) for signature in self.body.signatures]
             tangents: list[Array] = [
                 recording.argument(type)
@@ -175,6 +176,8 @@ class _Call:
                 self.body.as_arguments(tangents),
             )
             return recording.finish(self._checked(result))
+
+        return recorded(record)
 
     def _checked(self, result: Any) -> list[Array]:
         """Check what the rule returned; return the result and its inexact tangents."""

@@ -70,15 +70,17 @@ class FileStore:
             self.warn(f"nothing can be written to {self.folder} ({error}): programs are not kept")
 
     def _write_whole(self, file: Path, whole: bytes) -> None:
-        handle, name = tempfile.mkstemp(suffix=_UNFINISHED, dir=self.folder)
-        try:
-            with os.fdopen(handle, "wb") as written:
+        with tempfile.NamedTemporaryFile(
+            suffix=_UNFINISHED, dir=self.folder, delete=False
+        ) as written:
+            try:
                 written.write(whole)
-            os.replace(name, file)
-        except BaseException:
-            with suppress(FileNotFoundError):
-                os.unlink(name)
-            raise
+                written.flush()
+                os.replace(written.name, file)
+            except BaseException:
+                with suppress(FileNotFoundError):
+                    os.unlink(written.name)
+                raise
 
     def _make_room(self, nbytes: int, replaced: Path) -> None:
         """Remove files until there is room for one more, in place of an old one if it is there."""

@@ -20,6 +20,7 @@ from tracer.compilation.stored.folder import current_store
 from tracer.compilation.stored.key import graph_key, key_of, walk
 from tracer.compilation.stored.record import Sources, graph_from, graph_text, plain, restored
 from tracer.compilation.task import Task
+from tracer.errors import StorageError
 from tracer.ir import Graph
 
 _LENGTH = 8
@@ -100,7 +101,15 @@ def _read(content: bytes, task: Task) -> Made | None:
     try:
         record = json.loads(content[_LENGTH:start])
         return _restored(record, memoryview(content)[start:], task)
-    except (IndexError, KeyError, TypeError, ValueError):
+    except (
+        AttributeError,
+        IndexError,
+        KeyError,
+        OverflowError,
+        RecursionError,
+        TypeError,
+        ValueError,
+    ):
         return None
 
 
@@ -127,7 +136,13 @@ def _restored(record: dict[str, Any], rest: memoryview, task: Task) -> Made | No
 
 
 def _graph(text: bytes, places: list[int | None], sources: Sources) -> Graph:
-    return graph_from(text.decode(), places, sources)
+    try:
+        return graph_from(text.decode(), places, sources)
+    except (IndexError, TypeError, ValueError) as error:
+        raise StorageError(
+            f"the graph of a program that was kept cannot be read: {error}",
+            mend="empty the folder that was given to tracer.set_cache_dir",
+        ) from error
 
 
 __all__ = ["found_or_compiled", "found_or_made"]

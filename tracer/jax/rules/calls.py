@@ -19,7 +19,7 @@ from tracer import ops
 from tracer.array.array import Array
 from tracer.array.convert import broadcast, scalar
 from tracer.array.dispatch import apply, apply_many
-from tracer.array.recording import Recording
+from tracer.array.recording import recorded
 from tracer.autodiff.transforms import checkpoint, checkpoint_policies, custom_jvp, custom_vjp
 from tracer.errors import NotDifferentiableError
 from tracer.jax.evaluate import SAVED
@@ -169,8 +169,9 @@ def _within_rule(equation: Equation) -> Any:
 
 def _without_derivative(one: _OneEquation, operands: Sequence[Array]) -> list[Array]:
     """Compute the function, and refuse its derivative."""
-    with Recording() as recording:
-        graph, captured = recording.finish(one.plain(operands, *one.arrays(operands)))
+    graph, captured = recorded(
+        lambda recording: recording.finish(one.plain(operands, *one.arrays(operands)))
+    )
     reason = f"derivatives of an order above {_HIGHEST_ORDER} of JAX's custom rules are not known"
     return one.all_results(apply_many(ops.plain_call, *captured, body=graph, reason=reason))
 

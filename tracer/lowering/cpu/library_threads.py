@@ -80,7 +80,8 @@ def _libraries() -> tuple[Any, ...]:
 
 
 _LOCK = threading.Lock()
-_running = {"programs": 0}
+_running: set[object] = set()
+"""A token for each program that runs now."""
 _before: list[tuple[Any, int]] = []
 """How many threads each library had before the first of the programs that run now."""
 
@@ -88,18 +89,19 @@ _before: list[tuple[Any, int]] = []
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Let BLAS take one thread; the last of several runs at a time gives the others back."""
-    with _LOCK:
-        if _running["programs"] == 0:
-            _before[:] = [(library, library.num_threads) for library in _libraries()]
+    program = object()
+    try:  # Before anything is changed: an interrupt may come at once.
+        with _LOCK:
+            if not _running:
+                _before[:] = [(library, library.num_threads) for library in _libraries()]
+            _running.add(program)
             for library, _ in _before:
                 library.set_num_threads(1)
-        _running["programs"] += 1
-    try:
         yield
     finally:
         with _LOCK:
-            _running["programs"] -= 1
-            if _running["programs"] == 0:
+            _running.discard(program)
+            if not _running:
                 for library, threads in _before:
                     # What somebody else has set meanwhile is theirs.
                     if library.num_threads == 1:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from threading import Event
 from typing import Any
 
-from tracer.ir import ShapeDtype
+from tracer.ir import ShapeDtype, Stop
 from tracer.lowering.emit.values import tensor_type
 
 
@@ -19,12 +18,12 @@ class HostCall:
     ----------
     run : callable
         Takes arrays and returns a tuple of arrays.
-    stop : threading.Event or None
+    stop : Stop or None
         The function raises once it is set.
     """
 
     run: Callable[..., tuple[Any, ...]]
-    stop: Event | None = None
+    stop: Stop | None = None
 
 
 @dataclass(eq=False)

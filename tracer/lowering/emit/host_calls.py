@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from threading import Event
 from typing import Any
 
 import numpy as np
 
-from tracer.ir import ShapeDtype
+from tracer.ir import ShapeDtype, Stop
 from tracer.lowering.emit.context import HostCall, ModuleContext
 from tracer.lowering.emit.dialect import splat
 from tracer.lowering.emit.values import Operand
@@ -27,7 +26,7 @@ def host_call(
     call: Callable[..., tuple[Any, ...]],
     *,
     has_effect: bool,
-    stop: Event | None = None,
+    stop: Stop | None = None,
 ) -> tuple[Operand, ...]:
     """Emit a call of a Python function of arrays that returns a tuple of arrays of `types`.
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 import gc
 import threading
 import time
-from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, Protocol
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from tracer.errors import MemoryBudgetError
 from tracer.lowering.devices.registry import find_device
 from tracer.units import format_bytes, parse_bytes
 
+R = TypeVar("R")
+_Ticket: TypeAlias = Any
+"""A lock, which is taken while its owner waits."""
 _LOOK_AGAIN_SECONDS = 0.05
 """Arrays that other threads drop wake nobody."""
 
@@ -35,33 +37,35 @@ class Budget:
 
     Arrays count with the bytes of their buffers, each buffer once. They are counted when there is
     doubt; until then every result and every copy of the host's data is taken to live on.
+
+    An interrupt may come at any call of a Python function, also of one that cleans up: what waits
+    and what runs are tickets in dicts, which a single call of C takes out of them.
     """
 
     def __init__(self, nbytes: int, timeout: float | None) -> None:
         self.nbytes, self.timeout = nbytes, timeout
-        self._running = 0
+        self._running: dict[_Ticket, int] = {}
         self._held = _array_bytes()
-        self._waiting: deque[object] = deque()
-        self._changed = threading.Condition()
+        self._waiting: dict[_Ticket, None] = {}
+        self._lock = threading.RLock()
 
-    @contextmanager
-    def admitted(self, program: _Program) -> Iterator[None]:
-        """Run a program inside, when there is room for it.
+    def run(self, program: _Program, start: Callable[[], R]) -> R:
+        """Start a program when there is room for it.
 
         Raises
         ------
         MemoryBudgetError
             There is none: at once where nothing runs that could leave some, or after the timeout.
         """
-        nbytes = program.needed_bytes
-        self._admit(nbytes)
+        ticket = threading.Lock()
         try:
-            yield
+            self._admit(ticket, program.needed_bytes)
+            results = start()
+            self._hold(program.result_bytes)
+            return results
         finally:
-            with self._changed:
-                self._running -= nbytes
-                self._held += program.result_bytes
-                self._changed.notify_all()
+            self._running.pop(ticket, None)
+            self._wake()
 
     def admit_array(self, nbytes: int) -> None:
         """Count an array that the host's data will be copied to, when there is room for it.
@@ -71,44 +75,64 @@ class Budget:
         MemoryBudgetError
             There is none.
         """
-        self._admit(nbytes)
-        with self._changed:
-            self._running -= nbytes
+        ticket = threading.Lock()
+        try:
+            self._admit(ticket, nbytes)
+            self._hold(nbytes)
+        finally:
+            self._running.pop(ticket, None)
+
+    def _hold(self, nbytes: int) -> None:
+        with self._lock:
             self._held += nbytes
 
-    def _admit(self, nbytes: int) -> None:
-        ticket, until = object(), None if self.timeout is None else time.monotonic() + self.timeout
-        with self._changed:
-            self._waiting.append(ticket)
-            try:
-                while self._waiting[0] is not ticket or not self._has_room(nbytes):
-                    self._wait(nbytes, until, is_first=self._waiting[0] is ticket)
-                self._running += nbytes
-            finally:
-                self._waiting.remove(ticket)
-                self._changed.notify_all()
+    def _admit(self, ticket: _Ticket, nbytes: int) -> None:
+        until = None if self.timeout is None else time.monotonic() + self.timeout
+        try:
+            ticket.acquire()
+            self._waiting[ticket] = None
+            while not self._is_admitted(ticket, nbytes, until):
+                ticket.acquire(timeout=_LOOK_AGAIN_SECONDS)
+        finally:
+            self._waiting.pop(ticket, None)
+            self._wake()
+
+    def _is_admitted(self, ticket: _Ticket, nbytes: int, until: float | None) -> bool:
+        """Let a call in if it is the first and there is room; refuse it if it waits for nothing."""
+        with self._lock:
+            is_first = list(self._waiting)[0] is ticket  # noqa: RUF015 - other threads change it
+            if is_first and not self._has_room(nbytes) and not self._running:
+                gc.collect()  # Arrays in cycles are nobody's.
+                if not self._has_room(nbytes):
+                    raise self._refusal(nbytes, "and nothing runs that could leave some")
+            if is_first and self._has_room(nbytes):
+                self._running[ticket] = nbytes
+                return True
+            if until is not None and time.monotonic() >= until:
+                raise self._refusal(nbytes, f"and none was left in {self.timeout:g} s")
+            return False
+
+    def _wake(self) -> None:
+        """Let those that wait look again."""
+        for ticket in list(self._waiting):
+            with suppress(RuntimeError):  # It looks already.
+                ticket.release()
+
+    @property
+    def _running_bytes(self) -> int:
+        return sum(list(self._running.values()))
 
     def _has_room(self, nbytes: int) -> bool:
-        if self._held + self._running + nbytes <= self.nbytes:
+        if self._held + self._running_bytes + nbytes <= self.nbytes:
             return True
         self._held = _array_bytes()
-        return self._held + self._running + nbytes <= self.nbytes
-
-    def _wait(self, nbytes: int, until: float | None, *, is_first: bool) -> None:
-        if is_first and not self._running:
-            gc.collect()  # Arrays in cycles are nobody's.
-            if self._has_room(nbytes):
-                return
-            raise self._refusal(nbytes, "and nothing runs that could leave some")
-        if until is not None and time.monotonic() >= until:
-            raise self._refusal(nbytes, f"and none was left in {self.timeout:g} s")
-        self._changed.wait(_LOOK_AGAIN_SECONDS)
+        return self._held + self._running_bytes + nbytes <= self.nbytes
 
     def _refusal(self, nbytes: int, why: str) -> MemoryBudgetError:
         return MemoryBudgetError(
             f"the memory budget of {format_bytes(self.nbytes)} has no room for "
             f"{format_bytes(nbytes)} beside {format_bytes(self._held)} of arrays and "
-            f"{format_bytes(self._running)} of running calls, {why}",
+            f"{format_bytes(self._running_bytes)} of running calls, {why}",
             mend="drop arrays that are not needed, compile with a smaller memory_limit, or state a "
             "larger budget",
             budget_bytes=self.nbytes,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 import math
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property, partial
 from typing import Any, Protocol
 
@@ -153,8 +153,7 @@ class Executable:
             given = without_exported(buffers, self.donate, self.device)
         try:
             is_plain = ASKED.budget is None and not host_allocator.is_tuned()
-            with _AS_IT_IS if is_plain else self._prepared():
-                results = self._execute(given).consume_with_handlers(self._handlers)
+            results = self._run(given) if is_plain else self._prepared(given)
         except TracerError:
             raise
         except (RuntimeError, TypeError) as error:
@@ -168,7 +167,7 @@ class Executable:
             # Also where no result took it over: the promise is that it is gone in any case, so that
             # a program does not work by luck.
             delete_given(given, self.donate)
-        return results  # type: ignore[no-any-return]
+        return results
 
     def _with_donated(self, error: BaseException, given: Sequence[Buffer]) -> BaseException:
         """Say in an error of a call which arguments it took."""
@@ -224,17 +223,18 @@ class Executable:
     def _refuse(self, _: Sequence[Buffer]) -> Any:
         raise absent(self.device if self.placement is None else self.placement.mesh)
 
-    @contextmanager
-    def _prepared(self) -> Iterator[None]:
-        """Run a call when the budget has room; with the heap and LAPACK's threads that suit it."""
+    def _run(self, given: Sequence[Buffer]) -> list[Buffer]:
+        return self._execute(given).consume_with_handlers(self._handlers)  # type: ignore[no-any-return]
+
+    def _prepared(self, given: Sequence[Buffer]) -> list[Buffer]:
+        """Run when the budget has room; with the heap and LAPACK's threads that suit it."""
         budget = ASKED.budget if self.device.platform == "cpu" else None
-        is_tuned = host_allocator.is_tuned()
-        with (
-            _AS_IT_IS if budget is None else budget.admitted(self),
-            self._heap() if is_tuned else _AS_IT_IS,
-            one_thread() if is_tuned and self._wants_one_thread else _AS_IT_IS,
-        ):
-            yield
+        start = partial(self._tuned if host_allocator.is_tuned() else self._run, given)
+        return start() if budget is None else budget.run(self, start)
+
+    def _tuned(self, given: Sequence[Buffer]) -> list[Buffer]:
+        with self._heap(), one_thread() if self._wants_one_thread else _AS_IT_IS:
+            return self._run(given)
 
     @property
     def _devices(self) -> int:

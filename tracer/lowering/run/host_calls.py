@@ -6,13 +6,11 @@ import itertools
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, wait
 from contextlib import AbstractContextManager
-from threading import Event
 from typing import Any
 
 from tracer.errors import UnsupportedError
-from tracer.ir import Graph, Node
+from tracer.ir import Graph, Node, Stop
 from tracer.lowering.devices.device import Device
 from tracer.lowering.devices.hardware import target_of
 from tracer.lowering.devices.placement import Placement
@@ -21,6 +19,8 @@ from tracer.lowering.shims import Buffer
 
 _ERROR = "tracer host call error"
 _NUMBER = re.compile(rf"{_ERROR} (\d+)")
+_ENDING_SECONDS = 10.0
+"""How long a call that was interrupted waits for a step of its program to end."""
 _MOST_KEPT = 64
 """Errors that nobody asks for: further calls of a run that had failed already."""
 
@@ -40,9 +40,17 @@ def for_xla(call: HostCall) -> Callable[..., tuple[Any, ...]]:
         try:
             return call.run(*arrays)
         except BaseException as error:  # also KeyboardInterrupt: XLA's threads end no process
-            raise _HostCallError(f"{_ERROR} {_keep(error)}.") from None
+            raise _HostCallError(f"{_ERROR} {_keep(_first(error))}.") from None
 
     return run
+
+
+def _first(error: BaseException) -> BaseException:
+    """Return the interrupt during which an error was raised, such as by a lock of `threading`."""
+    found: BaseException | None = error
+    while found is not None and not isinstance(found, KeyboardInterrupt):
+        found = found.__context__
+    return found or error
 
 
 def _keep(error: BaseException) -> int:
@@ -74,7 +82,7 @@ class Finished:
     def __init__(
         self,
         raw: Any,
-        stops: Sequence[Event],
+        stops: Sequence[Stop],
         alone: AbstractContextManager[Any],
         buffers: Sequence[Buffer],
     ) -> None:
@@ -89,24 +97,32 @@ class Finished:
     def _beside(self, handlers: list[Any]) -> list[Buffer]:
         """Run on another thread: only in Python code is the main thread interrupted."""
         for stop in self._stops:
-            stop.clear()
-        done: Future[list[Buffer]] = Future()
+            stop.is_set = False
+        found: list[list[Buffer]] = []
+        raised: list[BaseException] = []
+        running = threading.Lock()  # a Future's lock is Python's code: an interrupt may keep it
 
         def run() -> None:
             try:
-                done.set_result(self._run(handlers))
+                found.append(self._run(handlers))
             except BaseException as error:  # raised again in the main thread
-                done.set_exception(error)
+                raised.append(error)
+            finally:
+                running.release()
 
-        threading.Thread(target=run, name="tracer-interruptible", daemon=True).start()
+        running.acquire()
         try:
-            return done.result()
-        except BaseException:
-            if not done.done():  # raised here, by a signal: the program ends at its next step
-                for stop in self._stops:
-                    stop.set()
-                wait([done])
-            raise
+            threading.Thread(target=run, name="tracer-interruptible", daemon=True).start()
+            running.acquire()
+        except BaseException as error:  # by a signal: the program ends at its next step
+            for stop in self._stops:
+                stop.is_set = True
+            # It may not have begun.
+            running.acquire(timeout=_ENDING_SECONDS)
+            raise _first(error) from None
+        if raised:
+            raise raised[0]
+        return found[0]
 
     def _run(self, handlers: list[Any]) -> list[Buffer]:
         with self._alone:
