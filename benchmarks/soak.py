@@ -194,7 +194,10 @@ def _serve(name: str, options: argparse.Namespace) -> None:
 def _started(side: str, options: argparse.Namespace) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "benchmarks.soak", "--serve", side]
     command += ["--seed", str(options.seed), "--interrupts", str(options.interrupts)]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    environment = {**os.environ, "JAX_ENABLE_X64": "1"}
+    return subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+    )
 
 
 def _answer(process: subprocess.Popen[str]) -> dict[str, float]:

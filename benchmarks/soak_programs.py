@@ -36,11 +36,9 @@ def tracer_side() -> Side:
 
 
 def jax_side() -> Side:
-    """Return JAX's names."""
+    """Return JAX's names, of which JAX_ENABLE_X64 is expected to be set."""
     import jax
     import jax.numpy as jnp
-
-    jax.config.update("jax_enable_x64", True)
 
     def compiled(f: Any, memory_limit: object = None) -> Any:
         del memory_limit

@@ -1,0 +1,74 @@
+"""benchmarks/soak.py sees what it is there to see."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchmarks import soak
+from benchmarks.soak_programs import functions, jax_side, points, tracer_side
+
+pytestmark = pytest.mark.xla
+FEW = ("sum of two", "scan", "distances")
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> soak.Soak:
+    """Return a soak of three functions and three sizes, in which rare calls are frequent."""
+
+    def some(side: Any) -> dict[str, Callable[..., Any]]:
+        return {name: functions(side)[name] for name in FEW}
+
+    monkeypatch.setattr(soak, "functions", some)
+    for name, value in {"FEW": (1, 3), "MANY": (40,), "ROWS": (1, 3, 40)}.items():
+        monkeypatch.setattr(soak, name, value)
+    for name, value in {"BAD": 20, "CHECKED": 10, "NEW_SHAPE": 60, "NEW_FUNCTION": 60}.items():
+        monkeypatch.setattr(soak, name, value)
+    return soak.Soak(tracer_side(), 0, interrupts=50)
+
+
+def test_calls_errors_checks_and_interrupts_are_counted(short: soak.Soak) -> None:
+    found = short.window(600)
+    assert 0 < found["p50"] <= found["p99"] <= found["p99.9"]
+    assert found["errors"] > 10
+    assert found["checked"] > 20
+    assert found["resident"] > 1e7
+    assert found["threads"] > 1
+
+
+def test_another_value_ends_it(short: soak.Soak) -> None:
+    wanted = short.wanted["scan", 3]
+    short.wanted["scan", 3] = [wanted[0], wanted[1] + 1e-9]
+    with pytest.raises(SystemExit, match="scan, 3 rows"):
+        short.window(3000)
+
+
+def test_a_wrong_argument_that_gives_a_result_ends_it(
+    short: soak.Soak, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    side = short.side
+    monkeypatch.setattr(short, "side", side.__class__(**{**vars(side), "compile": _deaf}))
+    with pytest.raises(SystemExit, match="a wrong argument gave a result"):
+        short._fail("scan", 3)
+
+
+def _deaf(function: Any, **_: Any) -> Callable[..., Any]:
+    return lambda *arguments: None
+
+
+def test_there_are_fifty_functions_that_jax_computes_as_we_do() -> None:
+    jax = pytest.importorskip("jax")
+    ours = functions(tracer_side())
+    assert len(ours) == 50
+    with jax.enable_x64(True):
+        theirs = functions(jax_side())
+        assert list(ours) == list(theirs)
+        for name, function in ours.items():
+            pairs = zip(
+                *(soak._leaves(f(*points(5, 0))) for f in (function, theirs[name])), strict=True
+            )
+            for one, other in pairs:
+                np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9, err_msg=name)
