@@ -172,7 +172,6 @@ def square_graph(name: str, count: int, **params: Any) -> Graph:
         ("reverse", 1, {"dimensions": (0,)}),
         ("concatenate", 2, {"dimension": 1}),
         ("sort", 1, {"dimension": 0, "num_keys": 1, "is_stable": True}),
-        ("optimization_barrier", 1, {}),
     ],
 )
 def test_a_forgotten_rule_is_found(name: str, count: int, params: dict[str, Any]) -> None:
