@@ -39,64 +39,38 @@ def ran(folder: Path, script: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-@pytest.mark.parametrize("backend", ["loky", "threading", "multiprocessing"])
-def test_joblib(backend: str, tmp_path: Path) -> None:
-    """What scikit-learn runs its jobs with. "multiprocessing" forks: before the first array."""
-    pytest.importorskip("joblib")
-    function = "compiled" if backend == "multiprocessing" else "lambda x: compiled(x)"
-    script = f"""
+JOBLIB = """
 from program import *
 import joblib
 
 if __name__ == "__main__":
-    run = joblib.Parallel(n_jobs=2, backend={backend!r})
-    check(run(joblib.delayed({function})(x) for x in arguments))
+    run = joblib.Parallel(n_jobs=2, backend=BACKEND)
+    check(run(joblib.delayed(FUNCTION)(x) for x in arguments))
 """
-    assert ran(tmp_path, script) == ["right"]
-
-
-@pytest.mark.parametrize("pool", ["ThreadPoolExecutor(4)", "ProcessPoolExecutor(2, SPAWN)"])
-def test_concurrent_futures(pool: str, tmp_path: Path) -> None:
-    script = f"""
+FUTURES = """
 from program import *
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-import multiprocessing
-
-if __name__ == "__main__":
-    SPAWN = multiprocessing.get_context("spawn")
-    with {pool} as pool:
-        check(pool.map(compiled, arguments))
-        wrong = pool.submit(compiled, np.ones((2, 3, 4)))
-        print(type(wrong.exception()).__name__)
-        check(pool.map(compiled, arguments))
-"""
-    assert ran(tmp_path, script) == ["right", "NoneType", "right"]
-
-
-def test_errors_come_out_of_pools_as_they_are(tmp_path: Path) -> None:
-    script = """
-from program import *
-from concurrent.futures import ProcessPoolExecutor
 import multiprocessing
 
 def fails(x):
     return compiled(x) @ tnp.ones(3)
 
 if __name__ == "__main__":
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+    SPAWN = multiprocessing.get_context("spawn")
+    with POOL as pool:
+        check(pool.map(compiled, arguments))
         error = pool.submit(fails, arguments[0]).exception()
         print(type(error).__name__, isinstance(error, tracer.TracerError), bool(error.mend))
         tight = pool.submit(tracer.compile(far, memory_limit="1kB"), arguments[3]).exception()
         print(type(tight).__name__, tight.limit_bytes, tight.minimum_bytes > 1000)
+        check(pool.map(compiled, arguments))
 """
-    assert ran(tmp_path, script) == ["ShapeError True True", "MemoryLimitError 1000 True"]
-
-
+FAILED = ["right", "ShapeError True True", "MemoryLimitError 1000 True", "right"]
 SERVER = """
 import os, signal, socket
 from program import *
 
-{before}
+BEFORE
 listening = socket.create_server(("127.0.0.1", 0))
 workers = []
 for _ in range(2):
@@ -119,24 +93,7 @@ for child in workers:
     os.kill(child, signal.SIGTERM)
     os.waitpid(child, 0)
 """
-
-
-def test_servers_that_import_the_program_and_fork(tmp_path: Path) -> None:
-    """As gunicorn does with `preload_app`."""
-    assert ran(tmp_path, SERVER.format(before="")) == ["right"] * 6
-
-
-def test_servers_that_compute_before_they_fork_are_told(tmp_path: Path) -> None:
-    """The workers neither hang nor die."""
-    assert (
-        ran(tmp_path, SERVER.format(before="compiled(arguments[0])"))
-        == ["this process was forked"] * 6
-    )
-
-
-def test_an_event_loop_goes_on_beside_a_call(tmp_path: Path) -> None:
-    """Calls leave Python's lock to others while they compute."""
-    script = """
+EVENT_LOOP = """
 from program import *
 import asyncio
 
@@ -156,12 +113,7 @@ async def main():
 
 asyncio.run(main())
 """
-    assert ran(tmp_path, script) == ["right", "True"]
-
-
-def test_imported_anew_in_the_same_process(tmp_path: Path) -> None:
-    """As notebooks do after an upgrade, without a restart: the old and the new compute."""
-    script = """
+IMPORTED_ANEW = """
 import sys
 from program import *
 
@@ -175,4 +127,35 @@ check([program.compiled(x) for x in arguments])
 check([old(x) for x in arguments])
 print(np.asarray(program.compiled(np.asarray(old(arguments[0])))).shape)
 """
-    assert ran(tmp_path, script) == ["right", "right", "right", "(50,)"]
+ANY = "lambda x: compiled(x)"
+WAYS = {
+    # What scikit-learn runs its jobs with; "multiprocessing" forks, before the first array here.
+    "joblib, loky": (JOBLIB.replace("BACKEND", "'loky'").replace("FUNCTION", ANY), ["right"]),
+    "joblib, threads": (
+        JOBLIB.replace("BACKEND", "'threading'").replace("FUNCTION", ANY),
+        ["right"],
+    ),
+    "joblib, forks": (
+        JOBLIB.replace("BACKEND", "'multiprocessing'").replace("FUNCTION", "compiled"),
+        ["right"],
+    ),
+    "threads": (FUTURES.replace("POOL", "ThreadPoolExecutor(4)"), FAILED),
+    "processes": (FUTURES.replace("POOL", "ProcessPoolExecutor(2, SPAWN)"), FAILED),
+    # As gunicorn does with `preload_app`.
+    "a server that imports and forks": (SERVER.replace("BEFORE", ""), ["right"] * 6),
+    # Its workers neither hang nor die.
+    "a server that computes and forks": (
+        SERVER.replace("BEFORE", "compiled(arguments[0])"),
+        ["this process was forked"] * 6,
+    ),
+    # Calls leave Python's lock to others while they compute.
+    "beside an event loop": (EVENT_LOOP, ["right", "True"]),
+    # As notebooks do after an upgrade, without a restart: the old and the new compute.
+    "imported anew": (IMPORTED_ANEW, ["right", "right", "right", "(50,)"]),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_values_and_errors(way: str, tmp_path: Path) -> None:
+    script, wanted = WAYS[way]
+    assert ran(tmp_path, script) == wanted

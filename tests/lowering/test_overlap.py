@@ -98,7 +98,14 @@ class Observed:
         return self.value, True
 
 
-def test_device_get_starts_all_copies_before_it_awaits_one() -> None:
+def _refuse(buffer: Any) -> memoryview:
+    raise BufferError(buffer)  # as buffers that are not in the host's memory do
+
+
+def test_device_get_starts_all_copies_before_it_awaits_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tracer.lowering.run.transfer.memoryview", _refuse, raising=False)
     events: list[str] = []
     device = tracer.default_device()
 
@@ -112,7 +119,8 @@ def test_device_get_starts_all_copies_before_it_awaits_one() -> None:
     assert np.array_equal(found["x"], np.ones(2))
 
 
-def test_parts_start_together() -> None:
+def test_parts_start_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tracer.lowering.run.transfer.memoryview", _refuse, raising=False)
     events: list[str] = []
 
     class Parts:

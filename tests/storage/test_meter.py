@@ -57,7 +57,7 @@ def test_a_call_is_metered_and_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     np.testing.assert_allclose(mean(x), points(6000).mean(0), atol=1e-6)
     assert "of 120 kB read" in terminal.getvalue()
     assert terminal.seen() == ""
-    assert x.meters == []
+    assert not x.meters
 
 
 def _read_and_fail(x: tracer.StoredArray, meter: Meter) -> None:
@@ -71,4 +71,4 @@ def test_an_error_ends_it_too(tmp_path: Path) -> None:
     with pytest.raises(KeyError):
         _read_and_fail(x, meter)
     assert meter.nbytes == 200
-    assert x.meters == []
+    assert not x.meters
