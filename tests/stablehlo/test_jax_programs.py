@@ -109,6 +109,7 @@ def test_text(name: str) -> None:
     assert_same(tracer.compile(f)(*map(np.asarray, program.arguments)), wanted, 1e-12)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("name", one_in(8, RIGHT, 1))
 def test_exported(name: str) -> None:
     program = flat(BY_NAME[name])
@@ -191,6 +192,7 @@ def test_errors_name_the_users_line() -> None:
     assert caught.value.where.file == __file__
 
 
+@pytest.mark.process
 def test_refusals_of_sizes_that_are_not_known() -> None:
     (n,) = jax.export.symbolic_shape("n")
     exported = jax.export.export(jax.jit(jnp.sin))(jax.ShapeDtypeStruct((n,), "float32"))
