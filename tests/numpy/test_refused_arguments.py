@@ -93,3 +93,10 @@ def test_numbers_that_are_known_are_counted_in_a_trace_without_a_size():
     numbers = np.array([0, 3, 3])
     counted = tracer.compile(lambda w: tnp.bincount(numbers, w))(np.array([1.0, 2.0, 3.0]))
     np.testing.assert_array_equal(np.asarray(counted), [1, 0, 0, 5])
+
+
+@pytest.mark.parametrize("key", [slice(0, 2**62), slice(0, 2**64), "a", 5, slice(0, 1, 0)])
+def test_grids_are_of_slices_that_fit(key):
+    for grid in (tnp.mgrid, tnp.ogrid):
+        with pytest.raises(tracer.ArgumentError, match="a grid of"):
+            grid[key]

@@ -14,7 +14,7 @@ from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_array, as_shape, convert, reshape
 from tracer.array.dispatch import from_host
 from tracer.array.placement import beside_arguments
-from tracer.errors import ArgumentError, DTypeError, ShapeError
+from tracer.errors import ArgumentError, DTypeError, ShapeError, shown
 from tracer.ir import as_dtype, require_countable
 from tracer.numpy.arithmetic import power
 from tracer.numpy.bounds import looked_at
@@ -97,8 +97,20 @@ class Grid:
         self._numpys = numpys
 
     def __getitem__(self, key: Any) -> Any:
-        """Return the coordinates."""
-        found = self._numpys[key]
+        """Return the coordinates.
+
+        Raises
+        ------
+        ArgumentError
+            No memory has room for them, or these are no slices with an end.
+        """
+        try:
+            found = self._numpys[key]
+        except (ArithmeticError, AttributeError, MemoryError, TypeError, ValueError) as error:
+            raise ArgumentError(
+                f"a grid of {shown(key)}: {error}",
+                mend="give slices with an end, such as mgrid[0:2, 0:3], of fewer places",
+            ) from error
         return tuple(map(from_host, found)) if isinstance(found, tuple) else from_host(found)
 
 
