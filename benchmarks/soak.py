@@ -1,14 +1,15 @@
 """Weeks of calls in an hour: 50 functions, shapes that change, errors and interrupts among them.
 
     python -m benchmarks.soak [--calls 10000000] [--windows 20] [--sides tracer,jax]
-                              [--interrupts 2] [--seed 0] [--markdown FILE]
+                              [--interrupts 2] [--compile-every 20000] [--seed 0]
+                              [--markdown FILE]
 
 Each side is a process of its own; they take turns, a twentieth of the calls each. Of the calls
 
 * one in 200 has arguments that do not fit together, or of a wrong dtype: an error of the library,
 * one in 500 is compared with the value of that function for those arguments before the soak: it is
   the same to the bit,
-* one in 20,000 has a number of rows that the function never had before, and one in 20,000 is of a
+* one in `--compile-every` has a number of rows that the function never had before, and one is of a
   function that was never compiled before and is dropped at once: both compile,
 * `--interrupts` a second, a signal comes at any moment (KeyboardInterrupt in the middle of a call).
 
@@ -44,7 +45,7 @@ FEW, MANY = (1, 2, 3, 5, 8, 13), (60, 128)
 ROWS = (*FEW, *MANY)
 OFTEN = 0.01
 """The share of the calls that have many rows."""
-BAD, CHECKED, NEW_SHAPE, NEW_FUNCTION = 200, 500, 20_000, 20_000
+BAD, CHECKED = 200, 500
 SIDES = {"tracer": tracer_side, "jax": jax_side}
 HEADER = ("calls", "side", "p50", "p99", "p99.9", "resident", "files", "threads", "errors",
           "checked", "interrupts")  # fmt: skip
@@ -53,8 +54,9 @@ HEADER = ("calls", "side", "p50", "p99", "p99.9", "resident", "files", "threads"
 class Soak:
     """The calls of one side."""
 
-    def __init__(self, side: Side, seed: int, interrupts: float) -> None:
+    def __init__(self, side: Side, seed: int, interrupts: float, rare: int) -> None:
         self.side, self.random, self.interrupts = side, random.Random(seed), interrupts
+        self.new = 1 / rare if rare else 0.0
         self.in_call = False
         self.plain = functions(side)
         self.compiled = {
@@ -128,12 +130,12 @@ class Soak:
         if dice < 1 / CHECKED:
             return self._check(name, rows)
         dice -= 1 / CHECKED
-        if dice < 1 / NEW_SHAPE:
+        if dice < self.new:
             self.fresh[name] += 1
             _wait(self.compiled[name](*map(self.side.np.asarray, points(self.fresh[name], 0))))
             return None
-        dice -= 1 / NEW_SHAPE
-        if dice < 1 / NEW_FUNCTION:
+        dice -= self.new
+        if dice < self.new:
             plain = self.plain[name]
             _wait(self.side.compile(lambda x, y: plain(x, y))(*self.arguments[rows]))
             return None
@@ -185,7 +187,7 @@ def _process() -> dict[str, int]:
 
 def _serve(name: str, options: argparse.Namespace) -> None:
     """Answer each number of calls on standard input with what they took."""
-    soak = Soak(SIDES[name](), options.seed, options.interrupts)
+    soak = Soak(SIDES[name](), options.seed, options.interrupts, options.compile_every)
     print("{}", flush=True)
     for line in sys.stdin:
         print(json.dumps(soak.window(int(line))), flush=True)
@@ -194,6 +196,7 @@ def _serve(name: str, options: argparse.Namespace) -> None:
 def _started(side: str, options: argparse.Namespace) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "benchmarks.soak", "--serve", side]
     command += ["--seed", str(options.seed), "--interrupts", str(options.interrupts)]
+    command += ["--compile-every", str(options.compile_every)]
     environment = {**os.environ, "JAX_ENABLE_X64": "1"}
     return subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
@@ -242,6 +245,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--windows", type=int, default=20, help="rows of the table (20)")
     parser.add_argument("--sides", default="tracer,jax", help="tracer,jax")
     parser.add_argument("--interrupts", type=float, default=2, help="a second (2)")
+    parser.add_argument("--compile-every", type=int, default=20_000, help="calls; 0: never (20000)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--markdown", metavar="FILE", help="write the table to this file")
     parser.add_argument("--serve", help=argparse.SUPPRESS)

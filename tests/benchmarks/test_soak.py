@@ -27,9 +27,9 @@ def short(monkeypatch: pytest.MonkeyPatch) -> soak.Soak:
     monkeypatch.setattr(soak, "functions", some)
     for name, value in {"FEW": (1, 3), "MANY": (40,), "ROWS": (1, 3, 40)}.items():
         monkeypatch.setattr(soak, name, value)
-    for name, value in {"BAD": 20, "CHECKED": 10, "NEW_SHAPE": 60, "NEW_FUNCTION": 60}.items():
+    for name, value in {"BAD": 20, "CHECKED": 10}.items():
         monkeypatch.setattr(soak, name, value)
-    return soak.Soak(tracer_side(), 0, interrupts=0)
+    return soak.Soak(tracer_side(), 0, interrupts=0, rare=60)
 
 
 def test_calls_errors_and_checks_are_counted(short: soak.Soak) -> None:
