@@ -76,3 +76,34 @@ def test_a_thousand_steps_take_no_more_memory_than_fifty(how: str) -> None:
     assert found["rise"] < found["planned"] + found["state"] / 4, found
     # A donated state is in the same memory at the end as at the start.
     assert found["stays"] == (how == "donated")
+
+
+CALLS = """
+import ctypes, gc, numpy as np, tracer, tracer.numpy as tnp
+x = tnp.ones((3, 4))
+f = tracer.compile(lambda x: (x * 2, x.sum()))
+
+def resident():
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096
+
+def call(times):
+    for _ in range(times):
+        for result in f(x):
+            result.block_until_ready()
+
+call(5000)
+before = resident()
+call(100_000)
+print(resident() - before)
+"""
+
+
+@pytest.mark.process
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_hundred_thousand_calls_leave_nothing() -> None:
+    """Nothing else happens meanwhile: copying an array to a device would clear up."""
+    done = subprocess.run([sys.executable, "-c", CALLS], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 3_000_000, done.stdout

@@ -186,6 +186,11 @@ def result_handler(
     return _jax.array_result_handler(Aval(shape, dtype), sharding, True, *_WITHOUT_CHECKS)
 
 
+def collect_garbage() -> None:
+    """Drop the Python objects that jaxlib let go of without Python's lock, and keeps."""
+    _jax.collect_garbage()
+
+
 def export_dlpack(buffer: Buffer) -> Any:
     """Return a DLPack capsule that shares a buffer's memory."""
     return _jax.buffer_to_dlpack_managed_tensor(buffer, stream=None)

@@ -30,6 +30,9 @@ from tracer.lowering.run.sharded import xla_sharding
 from tracer.lowering.run.transfer import delete_given, without_exported
 from tracer.lowering.shims import Buffer
 
+# jaxlib keeps Python objects that a call lets go of, some 250 bytes, until it next copies an array
+# to a device or is told to drop them. 300,000 calls in a row took 77 MB.
+_CALLS_BETWEEN = 256
 # Measured as resident memory with jaxlib 0.10.2: 0.26 MB for a program of one kernel, 3.5 MB for
 # one of twenty products, whose module has 139 kB.
 _EMPTY_PROGRAM = 200_000
@@ -107,6 +110,7 @@ class Executable:
         self.input_types = graph.input_types
         self.output_types = graph.output_types
         self._execute = self._way_to_run(purpose)
+        self._calls = 0
         shardings: list[Any] = [device.sharding] * len(graph.output_types)
         if placement is not None:
             shardings = [
@@ -167,6 +171,9 @@ class Executable:
             # Also where no result took it over: the promise is that it is gone in any case, so that
             # a program does not work by luck.
             delete_given(given, self.donate)
+        self._calls += 1
+        if not self._calls % _CALLS_BETWEEN:
+            shims.collect_garbage()
         return results
 
     def _with_donated(self, error: BaseException, given: Sequence[Buffer]) -> BaseException:
