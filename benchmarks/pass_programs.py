@@ -61,6 +61,12 @@ def deep_network(x: Any, weights: Any) -> Any:
     return tracer.grad(loss)(weights)
 
 
+def checkpointed_layers(x: Any, first: Any, second: Any) -> Any:
+    """Return the loss of two layers, of which a gradient keeps the operands only."""
+    layers = tracer.checkpoint(lambda x, first, second: tnp.tanh(tnp.tanh(x @ first) @ second))
+    return (layers(x, first, second) ** 2).sum()
+
+
 def chamfer(x: Any, y: Any) -> Any:
     d = ((x[:, None] - y) ** 2).sum(-1)
     return d.min(1).mean() + d.min(0).mean()
@@ -116,6 +122,11 @@ PASS_PROGRAMS: Mapping[str, LimitedProgram] = {
     "stages in a loop": LimitedProgram(stages_in_a_loop, normal((1000,), (1000,)), None),
     "deep network, gradient": LimitedProgram(
         deep_network, lambda rng: (*normal((2000, 128))(rng), list(_small(*[(128, 128)] * 8))), 0.5
+    ),
+    "checkpointed layers, gradient": LimitedProgram(
+        tracer.grad(checkpointed_layers, argnums=(1, 2)),
+        lambda rng: (*normal((4000, 64))(rng), *_small((64, 512), (512, 64))),
+        1 / 5,
     ),
     "Chamfer, gradient": LimitedProgram(tracer.grad(chamfer), normal((2000, 3), (2500, 3)), 1 / 50),
     "depthwise convolution, gradient": LimitedProgram(
