@@ -11,7 +11,7 @@ import sys
 
 from tracer.errors import ArgumentError
 
-_SECONDS, _BYTES_PER_SECOND = 10.0, 1 << 20
+_SECONDS, _BYTES_PER_SECOND = 5.0, 1 << 20
 _CODE = """
 import sys
 sys.path[:] = sys.argv[2:]
