@@ -18,7 +18,7 @@ from typing import Any
 
 from benchmarks.device_processes import SECONDS, run_processes
 from benchmarks.device_programs import PROGRAMS, compiled, last_line_of, reason
-from examples.display import print_table
+from examples.display import markdown_table, print_table
 from tracer.units import format_bytes
 
 Row = dict[str, Any]
@@ -80,12 +80,6 @@ def cells(name: str, device: str, outcome: str, row: Row) -> tuple[str, ...]:
     )
 
 
-def markdown(rows: list[tuple[str, ...]]) -> str:
-    """Return the table as Markdown."""
-    lines = [HEADER, ("---",) * len(HEADER), *rows]
-    return "".join(f"| {' | '.join(cell for cell in line)} |\n" for line in lines)
-
-
 def main() -> None:
     """Measure all rows and print the table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.devices")
@@ -104,7 +98,7 @@ def main() -> None:
             print("; ".join(rows[-1]), file=sys.stderr, flush=True)
     print_table("Programs on devices", HEADER, rows)
     if options.markdown is not None:
-        options.markdown.write_text(markdown(rows), encoding="utf-8")
+        options.markdown.write_text(markdown_table(HEADER, rows), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ import numpy as np
 import tracer
 import tracer.numpy as tnp
 from benchmarks.race import Times, race, short_time
-from examples.display import Progress, print_table
+from examples.display import Progress, markdown_table, print_table
 
 TOLERANCE = 2e-3
 """Largest error allowed, relative to the largest element: float32 through inverses."""
@@ -179,11 +179,6 @@ def table(results: dict[str, tuple[Expression, dict[str, Times]]]) -> tuple[Row,
     return ("kind", "expression", OURS, *[f"{name} / {OURS}" for name in peers]), rows
 
 
-def markdown(header: Row, rows: list[Row]) -> str:
-    lines = [header, ("---",) * len(header), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
-
-
 def main(*, n: int = 1_000, rounds: int = 5, write: str | None = None) -> None:
     """Print the table; also write it as Markdown where asked."""
     progress = Progress()
@@ -195,7 +190,7 @@ def main(*, n: int = 1_000, rounds: int = 5, write: str | None = None) -> None:
     header, rows = table(results)
     print_table(f"linear algebra, n = {n:,}, float32, median of {rounds}", header, rows)
     if write is not None:
-        Path(write).write_text(markdown(header, rows))
+        Path(write).write_text(markdown_table(header, rows))
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.soak_programs import Side, functions, jax_side, points, tracer_side
-from examples.display import Progress, print_table
+from examples.display import Progress, markdown_table, print_table
 
 FEW, MANY = (1, 2, 3, 5, 8, 13), (60, 128)
 ROWS = (*FEW, *MANY)
@@ -256,8 +256,7 @@ def main(arguments: list[str] | None = None) -> None:
     rows = soaked(options.sides.split(","), options)
     print_table(f"{options.calls:,} calls of each side", HEADER, rows)
     if options.markdown:
-        lines = ["| " + " | ".join(row) + " |" for row in (HEADER, ("---",) * len(HEADER), *rows)]
-        Path(options.markdown).write_text("\n".join(lines) + "\n")
+        Path(options.markdown).write_text(markdown_table(HEADER, rows))
 
 
 if __name__ == "__main__":

@@ -48,7 +48,7 @@ from benchmarks.storage_programs import (
     SIDES,
     minimised,
 )
-from examples.display import Progress, print_table
+from examples.display import Progress, markdown_table, print_table
 from tracer.storage.ahead import SPARE, space
 from tracer.units import parse_bytes
 
@@ -282,8 +282,7 @@ def main(arguments: list[str] | None = None) -> None:
     progress.clear()
     print_table(f"{options.gigabytes:g} GB in a file, limit {options.limit}", HEADER, rows)
     if options.markdown:
-        lines = ["| " + " | ".join(row) + " |" for row in (HEADER, ("---",) * len(HEADER), *rows)]
-        Path(options.markdown).write_text("\n".join(lines) + "\n")
+        Path(options.markdown).write_text(markdown_table(HEADER, rows))
 
 
 if __name__ == "__main__":

@@ -43,6 +43,12 @@ def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]
         print("\n".join([title, "", *plain_table(header, rows)]))
 
 
+def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table in Markdown."""
+    lines = (header, ("---",) * len(header), *rows)
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
 def plain_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """Return the lines of a table of aligned text."""
     blocks = [[cell.splitlines() or [""] for cell in row] for row in (header, *rows)]

@@ -69,8 +69,8 @@ class Source(NamedTuple):
         return printable(linecache.getline(self.file, self.line).strip())
 
     def __str__(self) -> str:
-        place = f"{self.place} in {printable(self.function)}"
-        return f"{place}: {self.text}" if self.text else place
+        place, text = f"{self.place} in {printable(self.function)}", self.text
+        return f"{place}: {text}" if text else place
 
 
 @functools.lru_cache(maxsize=4096)

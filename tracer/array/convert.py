@@ -304,9 +304,7 @@ def as_keepdims(keepdims: Any) -> bool:
     DTypeError
         It is neither: the word "no" would count as yes.
     """
-    if keepdims is True or keepdims is False:
-        return keepdims
-    if isinstance(keepdims, np.bool_):
+    if isinstance(keepdims, bool | np.bool_):
         return bool(keepdims)
     try:
         return bool(operator.index(keepdims))

@@ -125,8 +125,9 @@ class StoringFunction:
 
 
 def _give_up(sinks: Sequence[Sink]) -> None:
-    for sink in sinks:
-        sink.give_up()
+    with ExitStack() as stack:  # The others too where one fails.
+        for sink in sinks:
+            stack.callback(sink.give_up)
 
 
 def _check(sinks: Sequence[Sink], counts: Sequence[int]) -> None:
