@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -13,48 +12,12 @@ import pytest
 
 import tracer
 import tracer.numpy as tnp
+from tests.interrupted.moments import DROPPED, at_every_call, interrupted_at
 from tracer.array.recording import current_recording
 from tracer.lowering.run.budget import ASKED, _array_bytes
 
-pytestmark = [
-    pytest.mark.xla,
-    # Python drops an interrupt that comes in a finalizer.
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+pytestmark = [pytest.mark.xla, DROPPED]
 X = np.linspace(0, 1, 50)
-
-
-def interrupted_at(number: int, function: Callable[[], Any]) -> bool:
-    """Call a function, and interrupt it where so many functions were called; tell whether it was.
-
-    Python looks for signals there, too: before the first line of `__exit__`, for one.
-    """
-    seen = 0
-
-    def look(frame: FrameType, event: str, _: Any) -> None:
-        nonlocal seen
-        seen += event == "call"
-        if seen == number:
-            sys.settrace(None)
-            raise KeyboardInterrupt
-
-    sys.settrace(look)
-    try:
-        function()
-    except KeyboardInterrupt:
-        return True
-    finally:
-        sys.settrace(None)
-    return False
-
-
-def at_every_call(function: Callable[[], Any], step: int = 1) -> int:
-    """Interrupt a function at each call; after each, nothing is recorded. Returns how often."""
-    number = 1
-    while interrupted_at(number, function):
-        assert current_recording() is None, number
-        number += step
-    return number // step
 
 
 @tracer.compile
@@ -73,7 +36,11 @@ def double(x: Any) -> Any:
 )
 def test_no_recording_stays_open(function: Callable[[], Any]) -> None:
     function()
-    assert at_every_call(function) > 100
+
+    def after() -> None:
+        assert current_recording() is None
+
+    assert at_every_call(function, after) > 100
     assert (tnp.ones(3) + 1).tolist() == [2, 2, 2]
 
 
@@ -110,7 +77,7 @@ def test_no_file_stays_locked_or_half_written(tmp_path: Path) -> None:
         if path.exists():
             np.testing.assert_array_equal(np.load(path), X + X)
         write()
-        number += 11
+        number += 31
     assert number > 100
 
 

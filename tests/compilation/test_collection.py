@@ -7,6 +7,8 @@ import gc
 import pytest
 
 import tracer
+from tests.interrupted.moments import DROPPED, at_every_call
+from tracer.compilation import collection
 from tracer.compilation.collection import rare_collection
 from tracer.lowering.cpu import host_allocator
 
@@ -42,3 +44,43 @@ def test_a_plan_changes_them_only_for_who_asked_and_only_meanwhile(
     tracer.compile(program).plan(tracer.ShapeDtype((3,), "float32"))
     assert (seen[0][0] > before[0]) == is_tuned
     assert gc.get_threshold() == before
+
+
+class _Collector:
+    """Stands in for `gc`: Python functions, so that an interrupt may come before and after each."""
+
+    def __init__(self) -> None:
+        self.thresholds = (700, 10, 10)
+
+    def get_threshold(self) -> tuple[int, ...]:
+        found = self.thresholds
+        _moment()
+        return found
+
+    def set_threshold(self, *thresholds: int) -> None:
+        self.thresholds = thresholds
+        _moment()
+
+
+def _moment() -> None:
+    """Is called."""
+
+
+@DROPPED
+def test_after_an_interrupt_the_next_use_gives_the_thresholds_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    collector = _Collector()
+    monkeypatch.setattr(collection, "gc", collector)
+
+    def use() -> None:
+        with rare_collection():
+            assert collector.thresholds[0] > 700
+
+    def after() -> None:
+        gc.collect()
+        assert not collection._active
+        use()
+        assert collector.thresholds == (700, 10, 10)
+
+    assert at_every_call(use, after) > 8

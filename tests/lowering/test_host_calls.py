@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.interrupted.moments import DROPPED, at_every_call
 from tracer import lowering, ops
 from tracer.errors import UnsupportedError
-from tracer.ir import Builder, Graph, HostFunction, ShapeDtype
+from tracer.ir import Builder, Graph, HostFunction, ShapeDtype, Stop
 from tracer.lowering.run import host_calls
 
 TYPE = ShapeDtype((1000,), "float64")
@@ -79,3 +84,43 @@ def test_errors_that_nobody_asks_for_are_dropped() -> None:
     found = host_calls.raised_by_host(RuntimeError(f"INTERNAL: {host_calls._ERROR} {last}."))
     assert isinstance(found, ValueError)
     assert host_calls.raised_by_host(RuntimeError("INTERNAL: something else")) is None
+
+
+def test_an_interrupt_before_a_callback_begins_is_one() -> None:
+    text = (
+        "INTERNAL: CpuCallback error calling callback: Traceback:\n  File ...\nKeyboardInterrupt: "
+    )
+    found = host_calls.raised_by_host(RuntimeError(text))
+    assert isinstance(found, KeyboardInterrupt)
+
+
+class _Lock:
+    """A lock of Python's code: an interrupt may come after it was taken, too."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        found = self._lock.acquire(blocking, timeout)
+        _moment()
+        return found
+
+    def release(self) -> None:
+        self._lock.release()
+
+
+def _moment() -> None:
+    """Is called."""
+
+
+@DROPPED
+def test_an_interrupt_waits_for_nothing_that_has_ended_or_never_begins(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fake = SimpleNamespace(**vars(threading) | {"Lock": _Lock})
+    monkeypatch.setattr(host_calls, "threading", fake)
+    monkeypatch.setattr(host_calls.Finished, "_run", lambda self, handlers: handlers)
+    run = host_calls.Finished(None, [Stop()], nullcontext(), [])
+    start = time.monotonic()
+    assert at_every_call(lambda: run.consume_with_handlers([])) > 10
+    assert time.monotonic() - start < host_calls._ENDING_SECONDS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 import threadpoolctl
 
 import tracer
+from tests.interrupted.moments import DROPPED, at_every_call
 from tracer.lowering.cpu import host_allocator, library_threads
 from tracer.lowering.cpu.library_threads import largest_call, one_thread
 from tracer.scipy.linalg import solve_triangular
@@ -129,3 +131,18 @@ def test_the_library_of_scipys_wheels_is_found_and_numpys_left_alone() -> None:
         assert [one.num_threads for one in found] == [1] * len(found)
         assert [one.num_threads for one in numpys] == as_ever
     assert [one.num_threads for one in found] == before
+
+
+@DROPPED
+def test_after_an_interrupt_the_next_program_gives_all_threads_back(library: FakeLibrary) -> None:
+    def run() -> None:
+        with one_thread():
+            assert library.num_threads == 1
+
+    def after() -> None:
+        gc.collect()
+        assert not library_threads._running
+        run()
+        assert library.num_threads == 6
+
+    assert at_every_call(run, after) > 5

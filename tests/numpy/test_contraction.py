@@ -147,6 +147,7 @@ def test_products_eagerly(rng):
         lambda x: tnp.vecdot(x, x.T),
         lambda x: tnp.einsum("ij,jk", x, x),
         lambda x: tnp.einsum("ijk->i", x),
+        lambda x: tnp.einsum(",...", x),
     ],
 )
 def test_shapes_that_do_not_fit(call):

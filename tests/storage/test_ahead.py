@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import threading
-from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import tracer
 import tracer.numpy as tnp
 from tests.storage.files import points, stored
 from tracer.ir.storage import LARGE_PAGE
-from tracer.storage.ahead import Block, Buffers, begin, following_block, space
+from tracer.storage.ahead import Block, Buffers, Work, following_block, space
 
 
 def test_the_block_after_the_first_is_beside_it() -> None:
@@ -55,10 +54,19 @@ def test_after_the_last_block_none_is_kept() -> None:
 
 
 def test_errors_wait_for_who_needs_the_result() -> None:
-    future: Future[float] = Future()
-    begin(lambda: 1 // 0, future)
-    with pytest.raises(ZeroDivisionError):
-        future.result()
+    work = Work(lambda: 1 // 0)
+    work.begin()
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            work.wait()
+
+
+def test_work_that_was_given_up_never_begins() -> None:
+    done: list[int] = []
+    work = Work(lambda: done.append(1))
+    work.give_up()
+    work.begin()
+    assert done == []
 
 
 @pytest.mark.xla

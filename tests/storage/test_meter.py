@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import tracer
 from tests.compilation.test_progress import Clock, Terminal
+from tests.interrupted.moments import DROPPED, at_every_call
 from tests.storage.files import points, stored
 from tracer.storage import Meter, metered
 
@@ -72,3 +74,19 @@ def test_an_error_ends_it_too(tmp_path: Path) -> None:
         _read_and_fail(x, meter)
     assert meter.nbytes == 200
     assert not x.meters
+
+
+@DROPPED
+def test_after_an_interrupt_no_meter_counts(tmp_path: Path) -> None:
+    arrays = [stored(tmp_path, points()), tracer.open(tmp_path / "x.npy")]
+
+    def read() -> None:
+        with metered(Meter("fit", lambda: 0), arrays):
+            for x in arrays:
+                x[:10]
+
+    def after() -> None:
+        gc.collect()
+        assert not any(x.meters for x in arrays)
+
+    assert at_every_call(read, after) > 20

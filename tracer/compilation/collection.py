@@ -16,6 +16,7 @@ _LOCK = threading.Lock()
 _active: set[object] = set()
 """A token for each use."""
 _before: list[tuple[int, int, int]] = []
+"""The thresholds before the first use; after an interrupt the next use may give them back."""
 
 
 @contextmanager
@@ -28,8 +29,8 @@ def rare_collection() -> Iterator[None]:
     use = object()
     try:  # Before anything is changed: an interrupt may come at once.
         with _LOCK:
-            if not _active:
-                _before[:] = [gc.get_threshold()]
+            if not _active and not _before:
+                _before.append(gc.get_threshold())
             _active.add(use)
             gc.set_threshold(_RARELY, *_before[0][1:])
         yield
@@ -37,4 +38,5 @@ def rare_collection() -> Iterator[None]:
         with _LOCK:
             _active.discard(use)
             if not _active and _before:
-                gc.set_threshold(*_before.pop())
+                gc.set_threshold(*_before[0])
+                _before.clear()

@@ -216,18 +216,44 @@ def following_blocks(
         starts, last = following, starts
 
 
-def begin(work: Callable[[], Any], future: Future[Any]) -> None:
-    """Begin some work on a thread of its own, which ends with it, unless it was cancelled."""
+class Work:
+    """Some work on a thread of its own, which ends with it.
 
-    def run() -> None:
-        if not future.set_running_or_notify_cancel():
+    An interrupt may keep the locks of Python's own code, such as a Future's: these are of C.
+    """
+
+    def __init__(self, work: Callable[[], Any]) -> None:
+        self._work = work
+        self._begun, self._running = threading.Lock(), threading.Lock()
+        self._raised: BaseException | None = None
+
+    def begin(self) -> None:
+        """Begin, unless it was given up."""
+        self._running.acquire()
+        threading.Thread(target=self._run, name="tracer-storage", daemon=True).start()
+
+    def _run(self) -> None:
+        if not self._begun.acquire(blocking=False):
             return
         try:
-            future.set_result(work())
-        except BaseException as error:  # raised again where the result is needed
-            future.set_exception(error)
+            self._work()
+        except BaseException as error:  # raised again where the work is needed
+            self._raised = error
+        finally:
+            self._running.release()
 
-    threading.Thread(target=run, name="tracer-storage", daemon=True).start()
+    def wait(self) -> None:
+        """Wait for its end, and raise what it raised."""
+        with self._running:
+            pass
+        if self._raised is not None:
+            raise self._raised
+
+    def give_up(self) -> None:
+        """Wait for its end, if it has begun; else it never will."""
+        if not self._begun.acquire(blocking=False):
+            with self._running:
+                pass
 
 
 __all__ = [
@@ -238,7 +264,7 @@ __all__ = [
     "Buffers",
     "Progress",
     "Starts",
-    "begin",
+    "Work",
     "following_block",
     "following_blocks",
     "space",

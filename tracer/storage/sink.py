@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import threading
-from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from tracer.ir import ShapeDtype, storage
-from tracer.storage.ahead import begin, space
+from tracer.storage.ahead import Work, space
 from tracer.storage.checkpoints import Run
 from tracer.storage.sources import Array
 from tracer.storage.targets import Result
@@ -27,7 +25,7 @@ class Sink:
         self.number = storage.register(self)
         self.result = Result(path, type.shape, type.dtype, run)
         self._lock = threading.Lock()
-        self._pending: Future[Any] | None = None
+        self._pending: Work | None = None
         self._spare = self._last = np.empty((0,), self.dtype)
 
     def read(
@@ -50,13 +48,13 @@ class Sink:
             self._wait()
             self._spare, self._last = self._last, own
             # Known before it is begun: after an interrupt `give_up` waits for it.
-            self._pending = Future()
-            begin(lambda: self.result.put(starts, own), self._pending)
+            self._pending = Work(lambda: self.result.put(starts, own))
+            self._pending.begin()
 
     def _wait(self) -> None:
-        pending, self._pending = self._pending, None
-        if pending is not None:
-            pending.result()
+        if self._pending is not None:
+            self._pending.wait()
+            self._pending = None  # Not before: `give_up` waits for it where this was interrupted.
 
     def flush(self) -> None:
         """Bring what was written so far to the disk."""
@@ -71,9 +69,8 @@ class Sink:
 
     def give_up(self) -> None:
         """Remove what was written."""
-        pending = self._pending
-        if pending is not None and not pending.cancel():
-            pending.exception()  # It writes no more.
+        if self._pending is not None:
+            self._pending.give_up()  # It writes no more.
         self.result.give_up()
 
 

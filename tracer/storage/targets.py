@@ -163,9 +163,8 @@ class Result:
             raise StorageError(f"{path} exists", mend="remove it, or choose another path")
         self._lock = path.with_name(f"{path.name}.tracer-lock")
         self._held = held(self._lock, f"another call, or another process, writes to {path}")
-        self._is_held = True
-        make, is_there = _KINDS[path.suffix.lower()], run is not None and self.partial.exists()
         try:
+            make, is_there = _KINDS[path.suffix.lower()], run is not None and self.partial.exists()
             if not is_there:
                 _remove(self.partial)
             self._target = make(self.partial, shape, dtype, is_there=is_there)
@@ -201,7 +200,7 @@ class Result:
 
     def give_up(self) -> None:
         """Remove what was written, if it is not complete, and no checkpoint needs it."""
-        if not self._is_held:
+        if self._held.closed:
             return
         if hasattr(self, "_target"):
             self._target.close()
@@ -210,7 +209,6 @@ class Result:
         self._unlock()
 
     def _unlock(self) -> None:
-        self._is_held = False
         self._lock.unlink(missing_ok=True)
         self._held.close()
 

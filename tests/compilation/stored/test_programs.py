@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import subprocess
@@ -236,6 +237,23 @@ def test_a_file_of_something_else_under_the_right_name_is_made_again(cache: Path
         with pytest.warns(tracer.CacheWarning, match="cannot be read"):
             made_of(loss, None, X)
         found_of(loss, None, X)
+
+
+@pytest.mark.parametrize("text", [b"", b"g", b"(%0", b"\xff"])
+def test_a_graph_that_cannot_be_read_is_named_where_it_is_needed(cache: Path, text: bytes) -> None:
+    right = made_of(loss, None, X)[1]
+    store = folder.current_store()
+    assert store is not None
+    (file,) = cache.iterdir()
+    content = store.read(file.stem)
+    assert content is not None
+    start = 8 + int.from_bytes(content[:8], "little")
+    size = json.loads(content[8:start])["graph_bytes"]
+    store.write(file.stem, content[:start] + text.ljust(size) + content[start + size :])
+    found, value = found_of(loss, None, X)
+    assert value[0].tolist() == right[0].tolist()
+    with pytest.raises(tracer.StorageError, match="the graph of a program that was kept"):
+        found.graph(X)
 
 
 def test_the_bound_in_bytes_holds(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -83,7 +83,10 @@ _LOCK = threading.Lock()
 _running: set[object] = set()
 """A token for each program that runs now."""
 _before: list[tuple[Any, int]] = []
-"""How many threads each library had before the first of the programs that run now."""
+"""How many threads each library had before the first of the programs that run now.
+
+After an interrupt also what was not given back: the next program does that at its end.
+"""
 
 
 @contextmanager
@@ -92,7 +95,7 @@ def one_thread() -> Iterator[None]:
     program = object()
     try:  # Before anything is changed: an interrupt may come at once.
         with _LOCK:
-            if not _running:
+            if not _running and not _before:
                 _before[:] = [(library, library.num_threads) for library in _libraries()]
             _running.add(program)
             for library, _ in _before:
@@ -106,3 +109,4 @@ def one_thread() -> Iterator[None]:
                     # What somebody else has set meanwhile is theirs.
                     if library.num_threads == 1:
                         library.set_num_threads(threads)
+                _before.clear()

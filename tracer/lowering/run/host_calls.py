@@ -19,6 +19,7 @@ from tracer.lowering.shims import Buffer
 
 _ERROR = "tracer host call error"
 _NUMBER = re.compile(rf"{_ERROR} (\d+)")
+_INTERRUPT = re.compile(r"^KeyboardInterrupt\b", re.MULTILINE)
 _ENDING_SECONDS = 10.0
 """How long a call that was interrupted waits for a step of its program to end."""
 _MOST_KEPT = 64
@@ -65,8 +66,8 @@ def _keep(error: BaseException) -> int:
 def raised_by_host(error: Exception) -> BaseException | None:
     """Return what a Python function raised, for the error that XLA made of it; None for others."""
     found = _NUMBER.search(str(error))
-    if found is None:
-        return None
+    if found is None:  # Before `for_xla` could keep it: an interrupt may come at once.
+        return KeyboardInterrupt() if _INTERRUPT.search(str(error)) else None
     with _lock:
         return _kept.pop(int(found[1]), None)
 
@@ -100,9 +101,12 @@ class Finished:
             stop.is_set = False
         found: list[list[Buffer]] = []
         raised: list[BaseException] = []
-        running = threading.Lock()  # a Future's lock is Python's code: an interrupt may keep it
+        # A Future's lock is Python's code: an interrupt may keep it.
+        running, begun = threading.Lock(), threading.Lock()
 
         def run() -> None:
+            if not begun.acquire(blocking=False):
+                return
             try:
                 found.append(self._run(handlers))
             except BaseException as error:  # raised again in the main thread
@@ -117,8 +121,9 @@ class Finished:
         except BaseException as error:  # by a signal: the program ends at its next step
             for stop in self._stops:
                 stop.is_set = True
-            # It may not have begun.
-            running.acquire(timeout=_ENDING_SECONDS)
+            will_begin = not begun.acquire(blocking=False)
+            if will_begin and not found and not raised:
+                running.acquire(timeout=_ENDING_SECONDS)
             raise _first(error) from None
         if raised:
             raise raised[0]
