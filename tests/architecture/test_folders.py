@@ -15,6 +15,7 @@ SUITES = {
     "docs": "links and paths of the pages",
     "end_to_end": "from a call to its result, through all rooms",
     "fuzz": "random programs, compiled in every way",
+    "interrupted": "programs that are interrupted at random moments",
     "jax_behaviours": "what JAX's own tests ask for",
     "mutated": "inputs that were changed at random",
     "memory": "resident memory, measured in fresh processes",
