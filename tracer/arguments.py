@@ -102,7 +102,7 @@ def _explanation(
     # NumPy's functions come here too, through its protocol.
     if not is_users(caller) and caller.f_code.co_name != "__array_function__":
         return None
-    if _passed_through_the_user(error):
+    if passed_through_the_user(error):
         return None
     try:
         bound = inspect.signature(function).bind(*args, **kwargs)
@@ -231,7 +231,8 @@ _OURS: tuple[tuple[type[Exception], type[TracerError]], ...] = (
 )
 
 
-def _passed_through_the_user(error: Exception) -> bool:
+def passed_through_the_user(error: Exception) -> bool:
+    """Tell whether an error was raised in a function of the user's, or behind one."""
     step = error.__traceback__
     while step is not None:
         if is_users(step.tb_frame) and not _is_standard(step.tb_frame.f_code.co_filename):
@@ -299,7 +300,8 @@ class _Arrays:
     """Stands for `ArrayLike`, which is a union with strings among its members."""
 
 
-def _is_array_like(value: Any) -> bool:
+def is_array_like(value: Any) -> bool:
+    """Tell whether a value is an array, or what one can be made of."""
     if isinstance(value, bytes | bytearray | memoryview):
         return False
     dtype = value.dtype if hasattr(value, "__array__") and hasattr(value, "dtype") else None
@@ -339,7 +341,7 @@ _TESTS: dict[Any, Callable[[Any], bool]] = {
     bool: _is_flag,
     str: lambda value: isinstance(value, str),
     collections.abc.Hashable: _is_hashable,
-    _Arrays: _is_array_like,
+    _Arrays: is_array_like,
 }
 
 

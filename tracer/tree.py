@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import optree
 
-from tracer.errors import ArgumentError
+from tracer.errors import ArgumentError, shown
 
 NAMESPACE = "tracer"
 IsLeaf = Callable[[Any], bool] | None
@@ -206,6 +206,12 @@ def ravel(tree: Any) -> tuple[Any, Callable[[Any], Any]]:
         places.append(places[-1] + math.prod(shape))
 
     def unravel(vector: Any) -> Any:
+        kind = getattr(getattr(vector, "dtype", None), "kind", "O")
+        if getattr(vector, "shape", None) != (places[-1],) or kind not in "biufcV":
+            raise ArgumentError(
+                f"unravel: {shown(vector)} is no vector of {places[-1]} numbers",
+                mend="give an array like the one that tree.ravel returned",
+            )
         parts = [
             vector[first:last].reshape(shape).astype(dtype)
             for first, last, (shape, dtype) in zip(places[:-1], places[1:], types, strict=True)

@@ -13,6 +13,7 @@ import tracer
 import tracer.numpy as tnp
 from tests.arguments.alike_calls import ALIKE
 from tests.arguments.lax_calls import LAX
+from tests.arguments.returned_calls import RETURNED
 from tests.arguments.values import (
     FILTERS,
     IMAGES,
@@ -299,7 +300,11 @@ class Right(NamedTuple):
 
 
 def right_calls(module: str) -> Iterator[Right]:
-    """Yield a right call of each public function of a module; METHODS is the methods' one."""
+    """Yield a right call of each public function of a module, or of METHODS, or of RESULTS."""
+    if module == RESULTS:
+        for name, (make, right) in RETURNED.items():
+            yield Right(name, make(), right)
+        return
     if module == METHODS:
         for name, args in OF_METHODS.items():
             yield Right(f"Array.{name}", getattr(tnp.ndarray, name), call(A, *args))
@@ -329,6 +334,7 @@ def unknown() -> list[str]:
 
 
 METHODS = "methods of arrays"
+RESULTS = "functions that functions return"
 OF_METHODS: dict[str, tuple[Any, ...]] = {
     "__getitem__": (0,),
     "__setitem__": (0, 1.0),

@@ -11,6 +11,7 @@ import pytest
 
 import tracer
 import tracer.numpy as tnp
+from tracer import optimizers
 from tracer.arguments import in_words, is_a
 from tracer.errors import ArgumentError, DTypeError, TracerError
 
@@ -38,6 +39,8 @@ def test_kinds(kind: Any, right: list[Any], wrong: list[Any]) -> None:
     assert in_words(kind)
 
 
+X = np.ones(3)
+SGD, ADAMW = optimizers.sgd(0.1, momentum=0.9), optimizers.adamw(0.1)
 CALLS: list[tuple[Callable[[], Any], str]] = [
     (lambda: tnp.cov(np.ones((2, 3)), ddof="a"), "cov: ddof is 'a'"),
     (lambda: tnp.sum(np.ones(3), keepdims=np.ones(2)), "keepdims is array"),
@@ -48,6 +51,26 @@ CALLS: list[tuple[Callable[[], Any], str]] = [
     (lambda: tnp.round(np.ones(3), 2.5), "round: decimals is 2.5"),
     (lambda: tracer.tree.all([np.ones(2)]), "all: .*truth value"),
     (lambda: tnp.array([1, 2], ndmin=99), "99|65"),
+    (lambda: SGD.update({"a": X}, None), "update: state is None"),
+    (lambda: SGD.update({"a": "b"}, SGD.init({"a": X})), "update: grads has 'b'"),
+    (lambda: SGD.update({"a": X}, SGD.init({"b": X})), "update: state is .* structure of grads"),
+    (lambda: SGD.init({"a": "b"}), "init: params has 'b'"),
+    (lambda: ADAMW.update({"a": X}, ADAMW.init({"a": X})), "params, and update was given none"),
+    (lambda: ADAMW.update({"a": X}, ADAMW.init({"a": X}), {"b": X}), "update: params is {'b'"),
+    (lambda: optimizers.exponential_decay(0.1, 10, 0.9)("a"), "'a'"),
+    (lambda: optimizers.cosine_decay_schedule(0.1, 10)(1j), "step is .*not a real number"),
+    (lambda: optimizers.exponential_decay(0.1, 10, 0.9)(-(2**63)), "step is -9223.*too large"),
+    (lambda: optimizers.value_and_grad_from_state(tnp.sum)(X, state=3), "state is 3"),
+    (lambda: tracer.tree.ravel({"a": X})[1](np.ones(2)), "no vector of 3 numbers"),
+    (lambda: tracer.nn.initializers.orthogonal()(np.uint32([0, 1]), "ab"), "shape .*'ab'"),
+    (lambda: tnp.asarray(X).at[0].apply(3), "apply: func is 3"),
+    (
+        lambda: tnp.asarray(X).at[np.array([0, 2])].add(1, unique_indices=[]),
+        r"add: unique_indices is \[\]",
+    ),
+    (lambda: tnp.add.reduceat(X, [[1], [1, 2]]), "no array of indices"),
+    (lambda: tracer.vmap(tnp.add)(X, np.array([None])), "vmap: argument 1: cannot make"),
+    (lambda: tracer.grad(tnp.sum)(np.datetime64("2020-01-01")), "grad: argument 0: cannot make"),
 ]
 
 
@@ -96,3 +119,9 @@ def test_modes_that_are_none_are_refused() -> None:
         tnp.choose([0, 1], [[1, 2], [3, 4]], mode="wrop")
     with pytest.raises(DTypeError, match="axis is an integer"):
         tnp.cumsum(np.ones((2, 2)), axis=())
+
+
+def test_static_arguments_of_any_kind_follow_one_another() -> None:
+    times = tracer.compile(lambda x, n: x * 2 if n else x, static_argnums=1)
+    for n in ((1, 2), np.uint64(3), np.float64(2.0), (0,), np.datetime64("2020-01-01"), "a"):
+        assert times(X, n).tolist() == [2, 2, 2]

@@ -14,7 +14,8 @@ import itertools
 import os
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,12 +23,13 @@ import pytest
 
 import tracer
 import tracer.numpy as tnp
-from tests.arguments.right_calls import METHODS, MODULES, Right, right_calls, unknown
+from tests.arguments.right_calls import METHODS, MODULES, RESULTS, Right, right_calls, unknown
 from tests.arguments.values import WRONG
 from tracer.errors import ExecutionError, LoweringError, TracerError, VerifyError
 
 pytestmark = pytest.mark.xla
 PARTS = 120
+_BUGS = (VerifyError, LoweringError, ExecutionError)
 _TODAY = str(datetime.date.today().toordinal())
 PART = int(os.environ.get("TRACER_ARGUMENTS_PART", _TODAY)) % PARTS
 
@@ -76,48 +78,96 @@ def traced(right: Right, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     tracer.make_graph(program)()
 
 
-def fault(case: Case) -> str | None:
+def called(right: Right, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Call a function."""
+    right.function(*args, **kwargs)
+
+
+Way = Callable[[Right, tuple[Any, ...], dict[str, Any]], None]
+
+
+def fault(case: Case, way: Way = traced) -> str | None:
     """Return what is wrong with the answer to a wrong call, if anything is."""
     right = case[0]
     shown, args, kwargs = _replaced(case)
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            traced(right, args, kwargs)
-    except (VerifyError, LoweringError, ExecutionError) as error:
-        return f"{shown}: {error!r}"
+            way(right, args, kwargs)
     except TracerError as error:
-        is_here = error.where is not None and error.where.file.startswith(os.path.dirname(__file__))
-        return None if is_here else f"{shown}: the place is {error.where}"
+        if isinstance(error, _BUGS) and not isinstance(error, tracer.OutOfMemoryError):
+            return f"{shown}: {error!r}"
+        return None if _is_here(error) else f"{shown}: the place is {error.where}"
     except Exception as error:
         return None if _is_the_users(error) else f"{shown}: {error!r}"
     return None
 
 
+_NUMPY = os.path.dirname(np.__file__)
 _PYTHONS = ("positional argument", "takes 1 or 3 arguments", "int() can't")
 """What Python says of functions that are called with too much or too little."""
 
 
+def _is_here(error: TracerError) -> bool:
+    where = error.where
+    return where is not None and where.file.startswith(os.path.dirname(__file__))
+
+
 def _is_the_users(error: Exception) -> bool:
-    """Tell whether a function failed that the call was given."""
-    last = traceback.extract_tb(error.__traceback__)[-1]
+    """Tell whether a function failed that the call was given, or NumPy's that it called."""
+    steps = traceback.extract_tb(error.__traceback__)
+    last = [step for step in steps if not step.filename.startswith(_NUMPY)][-1]
     return os.path.dirname(last.filename) == os.path.dirname(__file__) or (
         isinstance(error, TypeError) and any(text in str(error) for text in _PYTHONS)
     )
 
 
-@pytest.mark.parametrize("module", [*MODULES, METHODS])
+@pytest.mark.parametrize("module", [*MODULES, METHODS, RESULTS])
 def test_wrong_arguments_are_named(module: str) -> None:
     found = [fault(case) for case in itertools.islice(wrong_calls(module), PART, None, PARTS)]
     faults = [text for text in found if text is not None]
     assert not faults, "\n".join([f"TRACER_ARGUMENTS_PART={PART}:", *faults])
 
 
+def test_wrong_arguments_of_results_are_named_outside_of_traces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    cases = itertools.islice(wrong_calls(RESULTS), PART, None, PARTS)
+    faults = [text for case in cases if (text := fault(case, called)) is not None]
+    assert not faults, "\n".join([f"TRACER_ARGUMENTS_PART={PART}:", *faults])
+
+
 @pytest.mark.sweep
 @pytest.mark.slow
-@pytest.mark.parametrize("module", [*MODULES, METHODS])
+@pytest.mark.parametrize("module", [*MODULES, METHODS, RESULTS])
 def test_all_wrong_arguments_are_named(module: str) -> None:
     faults = [text for text in map(fault, wrong_calls(module)) if text is not None]
+    assert not faults, "\n".join(faults)
+
+
+@pytest.mark.sweep
+@pytest.mark.slow
+def test_all_wrong_arguments_of_results_are_named_outside_of_traces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    cases = wrong_calls(RESULTS)
+    faults = [text for case in cases if (text := fault(case, called)) is not None]
+    assert not faults, "\n".join(faults)
+
+
+def test_too_few_and_too_many_arguments_are_named() -> None:
+    faults = []
+    for right in right_calls(RESULTS):
+        args, kwargs = right.call
+        for given, more in ((args[:-1], {}), ((*args, *args, 1.0), {}), (args, {"odd": 1.0})):
+            try:
+                traced(right, given, {**kwargs, **more})
+            except TracerError as error:
+                faults += [] if _is_here(error) else [f"{right.name}: {error.where}"]
+            except TypeError as error:
+                faults += [] if "argument" in str(error) else [f"{right.name}: {error!r}"]
     assert not faults, "\n".join(faults)
 
 
@@ -125,7 +175,7 @@ def test_every_function_has_a_right_call() -> None:
     assert unknown() == []
 
 
-@pytest.mark.parametrize("module", [*MODULES, METHODS])
+@pytest.mark.parametrize("module", [*MODULES, METHODS, RESULTS])
 def test_right_calls_are_right(module: str) -> None:
     for right in right_calls(module):
         try:

@@ -266,7 +266,9 @@ class CompiledFunction:
         """Return what was chosen last for a call that differs in larger shapes only."""
         for (structure, _, statics), program in reversed(self._programs.items()):
             choice = program.choice
-            is_alike = structure == call.structure and statics == call.statics
+            # By their hashes first: NumPy's scalars compare with tuples element by element.
+            is_alike = hash(statics) == hash(call.statics) and statics == call.statics
+            is_alike = is_alike and structure == call.structure
             if choice is not None and is_alike and choice.is_for_larger(call.types):
                 return choice
         return None

@@ -302,7 +302,7 @@ def orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: Any = float) ->
     """
 
     def init(key: ArrayLike, shape: Any, dtype: Any = dtype) -> Array:
-        sizes = tuple(map(int, shape))
+        sizes = as_shape(shape)
         if len(sizes) < 2:
             raise ShapeError(
                 f"orthogonal: the shape {sizes} has no rows and columns", mend="give two axes"
@@ -335,7 +335,7 @@ def delta_orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: Any = flo
     """
 
     def init(key: ArrayLike, shape: Any, dtype: Any = dtype) -> Array:
-        sizes = tuple(map(int, shape))
+        sizes = as_shape(shape)
         if len(sizes) not in (3, 4, 5) or sizes[-1] < sizes[-2]:
             raise ShapeError(
                 f"delta_orthogonal: the shape is {sizes}",

@@ -19,7 +19,7 @@ from tracer.array.convert import (
     reshape,
 )
 from tracer.array.dispatch import apply, compound
-from tracer.errors import ArgumentError, ShapeError
+from tracer.errors import ArgumentError, ShapeError, shown
 from tracer.numpy.bounds import (
     INDEX_DTYPE,
     TAKE,
@@ -115,7 +115,14 @@ def as_index(value: Any) -> Any:
     """Return a list of indices as one array, on the host where its items are."""
     if not len(value):
         return np.asarray(value, np.int64)
-    return as_array(value) if holds_arrays(value) else np.asarray(value)
+    if holds_arrays(value):
+        return as_array(value)
+    try:
+        return np.asarray(value)
+    except ValueError as error:
+        raise ArgumentError(
+            f"{shown(value)} is no array of indices: {error}", mend="give rows of one length"
+        ) from error
 
 
 @compound

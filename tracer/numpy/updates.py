@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from tracer import ops
+from tracer.arguments import explained
 from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_array, broadcast, convert, reshape, scalar
 from tracer.array.dispatch import apply, apply_many
@@ -59,6 +60,7 @@ class IndexUpdate:
         self._array = array
         self._index = index
 
+    @explained
     def get(
         self,
         *,
@@ -88,6 +90,7 @@ class IndexUpdate:
             raise ArgumentError(f"mode={mode!r} uses no fill_value", mend='give mode="fill"')
         return get_item(self._array, self._index, bounds_of(mode, READ, fill_value))
 
+    @explained
     def set(
         self,
         values: ArrayLike,
@@ -99,6 +102,7 @@ class IndexUpdate:
         """Return the array with the part replaced; of repeated indices one value stays."""
         return self._updated(values, "replace", mode, unique_indices)
 
+    @explained
     def add(
         self,
         values: ArrayLike,
@@ -110,6 +114,7 @@ class IndexUpdate:
         """Return the array with values added to the part; repeated indices add up."""
         return self._updated(values, "add", mode, unique_indices)
 
+    @explained
     def subtract(
         self,
         values: ArrayLike,
@@ -121,6 +126,7 @@ class IndexUpdate:
         """Return the array with values subtracted from the part."""
         return self._updated(-as_array(values), "add", mode, unique_indices)
 
+    @explained
     def multiply(
         self,
         values: ArrayLike,
@@ -134,6 +140,7 @@ class IndexUpdate:
 
     mul = multiply
 
+    @explained
     def divide(
         self,
         values: ArrayLike,
@@ -152,6 +159,7 @@ class IndexUpdate:
         divisors = convert(as_array(values), x.dtype)
         return update._mapped(lambda part: quotient(part, divisors), mode)
 
+    @explained
     def power(
         self,
         values: ArrayLike,
@@ -167,6 +175,7 @@ class IndexUpdate:
         exponents = ones._updated(values, "multiply", mode, unique_indices)
         return raised(self._array, exponents)
 
+    @explained
     def apply(
         self,
         func: Callable[[Array], ArrayLike],
@@ -190,6 +199,7 @@ class IndexUpdate:
         counts = IndexUpdate(zeros, self._index).add(1, mode=mode)
         return applied_by_counts(func, self._array, counts)
 
+    @explained
     def min(
         self,
         values: ArrayLike,
@@ -201,6 +211,7 @@ class IndexUpdate:
         """Return the array with the smaller of part and values."""
         return self._updated(values, "minimum", mode, unique_indices)
 
+    @explained
     def max(
         self,
         values: ArrayLike,

@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 
 import tracer.numpy as tnp
 from tracer import tree
+from tracer.arguments import explained
 from tracer.autodiff.transforms import value_and_grad
 from tracer.control import cond, fori_loop, while_loop
 from tracer.errors import ArgumentError
-from tracer.optimizers.transformations import Transformation
+from tracer.optimizers.transformations import Transformation, transformation
 
 _ARMIJO, _CURVATURE = 1e-4, 0.9
 
@@ -134,7 +135,7 @@ def lbfgs(memory_size: int = 10, max_linesearch_steps: int = 25) -> Transformati
         move = found.step * direction
         return unravel(move), _remembered(state, move, found, g)
 
-    return Transformation(init, update)
+    return transformation(init, update)
 
 
 def value_and_grad_from_state(value_fn: Callable[[Any], Any]) -> Callable[..., tuple[Any, Any]]:
@@ -154,6 +155,7 @@ def value_and_grad_from_state(value_fn: Callable[[Any], Any]) -> Callable[..., t
         led to `params`.
     """
 
+    @explained
     def function(params: Any, *, state: LbfgsState) -> tuple[Any, Any]:
         unravel = tree.ravel(params)[1]
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tracer.numpy as tnp
-from tracer.errors import ArgumentError
+from tracer.array.convert import array_or_number
+from tracer.errors import ArgumentError, DTypeError, RangeError, shown
 
 Schedule = Callable[[Any], Any]
 """From the number of steps before this one, a real number, to a factor."""
@@ -18,9 +20,35 @@ def at_step(schedule: Schedule, count: Any, dtype: Any) -> Any:
     return tnp.asarray(schedule(count.astype(tnp.promote_types(dtype, "float32"))))
 
 
+def _of_steps(schedule: Schedule) -> Schedule:
+    """Refuse steps that are no real numbers."""
+
+    @functools.wraps(schedule)
+    def of_step(step: Any) -> Any:
+        number = array_or_number(step)
+        if not tnp.isrealobj(number) or tnp.result_type(number).names is not None:
+            raise DTypeError(
+                f"a schedule's step is {shown(step)}, not a real number",
+                mend="give the number of steps before this one",
+            )
+        try:
+            return schedule(number)
+        except OverflowError as error:
+            raise RangeError(
+                f"a schedule's step is {shown(step)}, too large", mend="give a number of steps"
+            ) from error
+
+    return of_step
+
+
 def constant_schedule(value: float) -> Schedule:
     """Return the same value at each step."""
-    return lambda step: value + 0 * step
+
+    @_of_steps
+    def schedule(step: Any) -> Any:
+        return value + 0 * step
+
+    return schedule
 
 
 def polynomial_schedule(
@@ -37,6 +65,7 @@ def polynomial_schedule(
     if transition_steps <= 0:
         return constant_schedule(init_value)
 
+    @_of_steps
     def schedule(step: Any) -> Any:
         done = tnp.clip(step - transition_begin, 0, transition_steps) / transition_steps
         return (init_value - end_value) * (1 - done) ** power + end_value
@@ -66,6 +95,7 @@ def exponential_decay(
     if transition_steps <= 0 or decay_rate == 0:
         return constant_schedule(init_value)
 
+    @_of_steps
     def schedule(step: Any) -> Any:
         periods = (step - transition_begin) / transition_steps
         exponent = tnp.floor(periods) if staircase else periods
@@ -88,6 +118,7 @@ def cosine_decay_schedule(
             mend="give more steps than those of the warm-up, if there is one",
         )
 
+    @_of_steps
     def schedule(step: Any) -> Any:
         share = tnp.clip(step, 0, decay_steps) / decay_steps
         decayed = (0.5 * (1 + tnp.cos(math.pi * share))) ** exponent
@@ -120,6 +151,7 @@ def piecewise_constant_schedule(
 ) -> Schedule:
     """Multiply by a factor at each of some steps."""
 
+    @_of_steps
     def schedule(step: Any) -> Any:
         value = init_value + 0 * step
         for boundary, factor in sorted((boundaries_and_scales or {}).items()):
@@ -138,6 +170,7 @@ def join_schedules(schedules: Sequence[Schedule], boundaries: Sequence[int]) -> 
             mend="give the step at which each schedule but the first begins",
         )
 
+    @_of_steps
     def schedule(step: Any) -> Any:
         value = schedules[0](step)
         for boundary, later in zip(boundaries, schedules[1:], strict=True):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import tracer.numpy as tnp
 from tracer import tree
+from tracer.arguments import is_array_like, passed_through_the_user
 from tracer.array.array import Array
 from tracer.array.convert import array_or_number, as_array
+from tracer.errors import ArgumentError, DTypeError, TracerError, shown
 from tracer.numpy.elementwise import where
 from tracer.optimizers.schedules import Schedule, at_step
 
@@ -82,6 +85,76 @@ def apply_updates(params: Any, updates: Any) -> Any:
     return tree.map(updated, params, updates)
 
 
+def transformation(
+    init: Callable[[Any], Any], update: Callable[..., tuple[Any, Any]]
+) -> Transformation:
+    """Return a pair of functions whose errors name the argument that was wrong."""
+
+    @functools.wraps(init)
+    def begun(params: Any) -> Any:
+        try:
+            return init(params)
+        except Exception as error:
+            wrong = None if _is_users(error) else _no_arrays("init", "params", params)
+            if wrong is None:
+                raise
+            raise wrong from error
+
+    @functools.wraps(update)
+    def updated(grads: Any, state: Any, params: Any = None, **more: Any) -> tuple[Any, Any]:
+        try:
+            return update(grads, state, params, **more)
+        except Exception as error:
+            wrong = None if _is_users(error) else _wrong_of(init, grads, state, params)
+            if wrong is None:
+                raise
+            raise wrong from error
+
+    return Transformation(begun, updated)
+
+
+def _is_users(error: Exception) -> bool:
+    """Tell whether an error says what was wrong already, or is that of a user's function."""
+    return isinstance(error, TracerError) or passed_through_the_user(error)
+
+
+def _no_arrays(function: str, name: str, given: Any) -> TracerError | None:
+    """Return the error for a tree of which a leaf is no array."""
+    try:
+        leaves = tree.leaves(given)
+    except RecursionError:
+        leaves = [given]
+    for leaf in leaves:
+        if not hasattr(leaf, "dtype") or not is_array_like(leaf):
+            return DTypeError(
+                f"{function}: {name} has {shown(leaf)} in it, which is no array",
+                mend="give a tree of arrays",
+            )
+    return None
+
+
+def _wrong_of(
+    init: Callable[[Any], Any], grads: Any, state: Any, params: Any
+) -> TracerError | None:
+    """Return the error for what no update can be made of."""
+    for name, given in (("grads", grads), ("params", params)):
+        wrong = _no_arrays("update", name, given)
+        if wrong is not None:
+            return wrong
+    wanted, mend = tree.structure(grads), "give what belongs to the parameters that init was given"
+    if params is not None and tree.structure(params) != wanted:
+        return ArgumentError(
+            f"update: params is {shown(params)}, and grads has the structure {wanted}", mend=mend
+        )
+    if tree.structure(state) != tree.structure(init(grads)):
+        return ArgumentError(
+            f"update: state is {shown(state)}, which init does not return for the structure of "
+            f"grads, {wanted}",
+            mend=mend,
+        )
+    return _no_arrays("update", "state", state)
+
+
 def chain(*transformations: Transformation) -> Transformation:
     """Apply transformations one after the other; the state is a tuple of theirs."""
 
@@ -95,7 +168,7 @@ def chain(*transformations: Transformation) -> Transformation:
             states.append(own)
         return grads, tuple(states)
 
-    return Transformation(init, update)
+    return transformation(init, update)
 
 
 def stateless(function: Callable[[Any, Any], Any]) -> Transformation:
@@ -104,7 +177,7 @@ def stateless(function: Callable[[Any, Any], Any]) -> Transformation:
     def update(grads: Any, state: Any, params: Any = None, **_: Any) -> tuple[Any, Any]:
         return function(grads, params), state
 
-    return Transformation(lambda params: EmptyState(), update)
+    return transformation(lambda params: EmptyState(), update)
 
 
 def scale(factor: float) -> Transformation:
@@ -124,7 +197,7 @@ def scale_by_learning_rate(learning_rate: float | Schedule) -> Transformation:
 
         return tree.map(scaled, grads), CountState(state.count + 1)
 
-    return Transformation(lambda params: CountState(_zero()), update)
+    return transformation(lambda params: CountState(_zero()), update)
 
 
 def trace(decay: float, *, nesterov: bool = False) -> Transformation:
@@ -135,7 +208,7 @@ def trace(decay: float, *, nesterov: bool = False) -> Transformation:
         ahead = tree.map(lambda g, t: (g + decay * t).astype(g.dtype), grads, total)
         return (ahead if nesterov else total), TraceState(total)
 
-    return Transformation(lambda params: TraceState(_zeros(params)), update)
+    return transformation(lambda params: TraceState(_zeros(params)), update)
 
 
 def scale_by_adam(
@@ -153,7 +226,7 @@ def scale_by_adam(
 
         return tree.map(scaled, mu, nu), MomentsState(count, mu, nu)
 
-    return Transformation(
+    return transformation(
         lambda params: MomentsState(_zero(), _zeros(params), _zeros(params)), update
     )
 
@@ -168,16 +241,22 @@ def scale_by_lion(b1: float = 0.9, b2: float = 0.99) -> Transformation:
         signs = tree.map(lambda g, m: tnp.sign(mixed(b1, g, m)), grads, state.mu)
         return signs, LionState(tree.map(lambda g, m: mixed(b2, g, m), grads, state.mu))
 
-    return Transformation(lambda params: LionState(_zeros(params)), update)
+    return transformation(lambda params: LionState(_zeros(params)), update)
 
 
 def add_decayed_weights(weight_decay: float) -> Transformation:
     """Add the parameters times `weight_decay` to the updates."""
-    return stateless(
-        lambda grads, params: tree.map(
-            lambda g, p: (g + weight_decay * p).astype(g.dtype), grads, params
-        )
-    )
+
+    def decayed(grads: Any, params: Any) -> Any:
+        if params is None:
+            raise ArgumentError(
+                "weights that decay (adamw, lion, add_decayed_weights) are params, and update was "
+                "given none",
+                mend="call update(grads, state, params)",
+            )
+        return tree.map(lambda g, p: (g + weight_decay * p).astype(g.dtype), grads, params)
+
+    return stateless(decayed)
 
 
 def clip(max_delta: float) -> Transformation:
@@ -243,4 +322,5 @@ __all__ = [
     "scale_by_learning_rate",
     "scale_by_lion",
     "trace",
+    "transformation",
 ]

@@ -17,7 +17,7 @@ from tracer.array.dispatch import apply_graph
 from tracer.array.promotion import weak_class
 from tracer.array.trace import Written, trace, write_back
 from tracer.array.weak import Signature, WeakType, as_given, weak_positions, weakened
-from tracer.errors import ArgumentError, DTypeError, ShapeError
+from tracer.errors import ArgumentError, DTypeError, ShapeError, TracerError
 from tracer.ir import Graph, ShapeDtype
 from tracer.ops.rules import dtype_kind
 
@@ -142,7 +142,20 @@ def flatten_arrays(
                 "argument that is not differentiated, or close over it; or "
                 + tree.how_to_register(type(leaf)),
             )
-    return [as_given(leaf) for leaf in leaves], shown, structure
+    arrays = [
+        named(f"{name}: {path}", as_given, leaf) for path, leaf in zip(shown, leaves, strict=True)
+    ]
+    return arrays, shown, structure
+
+
+def named(what: str, convert: Callable[[Any], Array], leaf: Any) -> Array:
+    """Return an argument as an Array; the errors of its conversion say which one it is."""
+    try:
+        return convert(leaf)
+    except TracerError as error:
+        error.what = f"{what}: {error.what}"
+        error.args = (error.what,)
+        raise
 
 
 def _shown_path(path: str, numbers: Sequence[int]) -> str:
@@ -259,7 +272,7 @@ def checked_leaf(what: str, leaf: Any, type: ShapeDtype) -> Array:
     if isinstance(leaf, Array):
         array = convert(as_array(leaf), type.dtype) if takes_it else as_array(leaf)
     else:
-        array = as_array(np.asarray(leaf, type.dtype) if takes_it else leaf)
+        array = named(what, as_array, np.asarray(leaf, type.dtype) if takes_it else leaf)
     if array.shape != type.shape:
         raise ShapeError(
             f"{what} has shape {array.shape}, its value has type {type}",
@@ -304,6 +317,7 @@ __all__ = [
     "flatten_arrays",
     "is_array_like",
     "like_given",
+    "named",
     "resolve_argnums",
     "split_aux",
     "trace_in",

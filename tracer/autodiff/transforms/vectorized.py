@@ -15,7 +15,7 @@ from tracer.array.dispatch import apply, apply_graph
 from tracer.array.trace import trace, write_back
 from tracer.array.weak import Signature, as_given
 from tracer.autodiff.batching import batch_graph
-from tracer.autodiff.transforms.arguments import check_callable, describe, is_array_like
+from tracer.autodiff.transforms.arguments import check_callable, describe, is_array_like, named
 from tracer.autodiff.transforms.named_axes import NamedAxis, within
 from tracer.errors import ArgumentError, AxisError, DTypeError, ShapeError, with_short_traceback
 from tracer.ir import Builder, Graph, ShapeDtype, Value
@@ -159,7 +159,7 @@ class _Call:
                 f"in_axes says {axis}",
                 mend="give an array, or None in in_axes for what all elements share",
             )
-        return as_given(self.leaves[i])
+        return named(f"vmap: {self.paths[i]}", as_given, self.leaves[i])
 
     def _axis(self, i: int, axis: Axis, type: ShapeDtype) -> Axis:
         if axis is None:
