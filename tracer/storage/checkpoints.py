@@ -6,12 +6,11 @@ import hashlib
 import json
 import math
 import os
-import shutil
 import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -82,7 +81,7 @@ class Checkpoints:
                 finally:
                     self._run = self._owner = None
                     if not run.has_checkpoint:
-                        shutil.rmtree(place, ignore_errors=True)
+                        _remove(place)
 
     def _running(self) -> Run:
         assert self._run is not None
@@ -173,6 +172,14 @@ class Run:
         except (StorageError, ValueError, KeyError, TypeError, OSError) as error:
             warnings.warn(f"the checkpoint {path} is damaged, and not used: {error}", stacklevel=2)
             return None
+
+
+def _remove(place: Path) -> None:
+    """Remove a folder of files; `shutil.rmtree` closes what is not its own after an interrupt."""
+    with suppress(OSError):
+        for path in place.iterdir():
+            path.unlink(missing_ok=True)
+        place.rmdir()
 
 
 def _types(carry: Sequence[Array]) -> list[list[Any]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
+import secrets
 import time
 import warnings
 from contextlib import suppress
@@ -70,17 +70,16 @@ class FileStore:
             self.warn(f"nothing can be written to {self.folder} ({error}): programs are not kept")
 
     def _write_whole(self, file: Path, whole: bytes) -> None:
-        with tempfile.NamedTemporaryFile(
-            suffix=_UNFINISHED, dir=self.folder, delete=False
-        ) as written:
-            try:
+        # Its name is known before it is there: an interrupt within `tempfile` leaves it, and open.
+        unfinished = self.folder / f"{secrets.token_hex(8)}{_UNFINISHED}"
+        try:
+            with open(unfinished, "xb") as written:
+                os.fchmod(written.fileno(), 0o600)
                 written.write(whole)
-                written.flush()
-                os.replace(written.name, file)
-            except BaseException:
-                with suppress(FileNotFoundError):
-                    os.unlink(written.name)
-                raise
+            os.replace(unfinished, file)
+        except BaseException:
+            unfinished.unlink(missing_ok=True)
+            raise
 
     def _make_room(self, nbytes: int, replaced: Path) -> None:
         """Remove files until there is room for one more, in place of an old one if it is there."""
