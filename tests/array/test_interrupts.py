@@ -77,7 +77,7 @@ def test_no_file_stays_locked_or_half_written(tmp_path: Path) -> None:
         if path.exists():
             np.testing.assert_array_equal(np.load(path), X + X)
         write()
-        number += 31
+        number += 61
     assert number > 100
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.interrupted.moments import DROPPED, at_every_call
 from tracer.compilation.stored.files import FileStore
 from tracer.errors import CacheWarning
 
@@ -22,6 +23,16 @@ def keep(store: FileStore, key: str, content: bytes, age: int) -> None:
 
 def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
+
+
+@DROPPED
+def test_an_interrupt_leaves_no_unfinished_file(tmp_path: Path) -> None:
+    store = FileStore(tmp_path, 1000)
+
+    def after() -> None:
+        assert names(tmp_path) in ([], ["a.program"])
+
+    assert at_every_call(lambda: store.write("a", b"content"), after) > 20
 
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:

@@ -15,10 +15,10 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
-import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -183,14 +183,16 @@ def _remembered(key: str, find_out: Callable[[], bool]) -> bool:
 
 def _keep(file: Path, text: str) -> None:
     """Write a file that others see whole or not at all; skip it if it cannot be written."""
+    unfinished = file.with_name(f"{file.name}.{os.getpid()}")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=file.parent)
-        with os.fdopen(handle, "w", encoding="ascii") as written:
-            written.write(text)
-        os.replace(name, file)
+        unfinished.write_text(text, encoding="ascii")
+        os.replace(unfinished, file)
     except OSError:
         return  # a folder that is read-only: the next process finds out again
+    finally:
+        with suppress(OSError):
+            unfinished.unlink()
 
 
 def _folder() -> Path:
