@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 import threading
 import time
+import traceback
 from contextlib import suppress
 from pathlib import Path
 
@@ -39,7 +41,7 @@ class State:
     def left(self) -> list[str]:
         """Say what is there that was not, or is not there that was."""
         gc.collect()
-        found = [f"thread {thread.name}" for thread in self._more_threads()]
+        found = [f"thread {thread.name} {_place(thread)}" for thread in self._more_threads()]
         found += [f"open {name}" for name in _opened() - self._opened]
         if current_recording() is not None:
             found.append("an open recording")
@@ -62,6 +64,13 @@ class State:
         while (more := set(threading.enumerate()) - self._threads) and time.monotonic() < until:
             time.sleep(0.002)
         return more
+
+
+def _place(thread: threading.Thread) -> str:
+    """Say where a thread is."""
+    frame = sys._current_frames().get(thread.ident or 0)
+    places = [] if frame is None else traceback.extract_stack(frame)[-6:]
+    return " ".join(f"{os.path.basename(step.filename)}:{step.lineno}" for step in places)
 
 
 def _opened() -> set[str]:

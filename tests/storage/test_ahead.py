@@ -66,6 +66,7 @@ def test_work_that_was_given_up_never_begins() -> None:
     work = Work(lambda: done.append(1))
     work.give_up()
     work.begin()
+    work.wait()
     assert done == []
 
 

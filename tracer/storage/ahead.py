@@ -219,18 +219,23 @@ def following_blocks(
 class Work:
     """Some work on a thread of its own, which ends with it.
 
-    An interrupt may keep the locks of Python's own code, such as a Future's: these are of C.
+    An interrupt may keep the locks of Python's own code, such as a Future's: these are of C. Who
+    takes `_begun` lets go of `_running`, once.
     """
 
     def __init__(self, work: Callable[[], Any]) -> None:
         self._work = work
         self._begun, self._running = threading.Lock(), threading.Lock()
         self._raised: BaseException | None = None
+        self._running.acquire()
 
     def begin(self) -> None:
         """Begin, unless it was given up."""
-        self._running.acquire()
-        threading.Thread(target=self._run, name="tracer-storage", daemon=True).start()
+        try:
+            threading.Thread(target=self._run, name="tracer-storage", daemon=True).start()
+        except RuntimeError:  # The system has no more threads.
+            self.give_up()
+            raise
 
     def _run(self) -> None:
         if not self._begun.acquire(blocking=False):
@@ -243,7 +248,7 @@ class Work:
             self._running.release()
 
     def wait(self) -> None:
-        """Wait for its end, and raise what it raised."""
+        """Wait for its end, or until it is given up, and raise what it raised."""
         with self._running:
             pass
         if self._raised is not None:
@@ -251,9 +256,10 @@ class Work:
 
     def give_up(self) -> None:
         """Wait for its end, if it has begun; else it never will."""
-        if not self._begun.acquire(blocking=False):
-            with self._running:
-                pass
+        if self._begun.acquire(blocking=False):
+            self._running.release()
+        with self._running:
+            pass
 
 
 __all__ = [

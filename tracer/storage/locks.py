@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fcntl
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -21,6 +21,9 @@ def held(path: Path, busy: str) -> IO[bytes]:
     """
     try:
         lock = open(path, "ab", buffering=0)
+    except KeyboardInterrupt:
+        _remove(path)
+        raise
     except OSError as error:
         raise StorageError(
             f"cannot write {path}: {error.strerror}", mend="make its folder, or choose another path"
@@ -30,7 +33,18 @@ def held(path: Path, busy: str) -> IO[bytes]:
     except OSError as error:
         lock.close()
         raise StorageError(busy, mend="wait for its end, or choose another path") from error
+    except KeyboardInterrupt:
+        lock.close()
+        _remove(path)
+        raise
     return lock
+
+
+def _remove(path: Path) -> None:
+    """Remove a lock's file if nobody has the lock."""
+    with suppress(OSError), open(path, "ab", buffering=0) as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        path.unlink()
 
 
 @contextmanager
