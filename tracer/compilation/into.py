@@ -91,9 +91,9 @@ class StoringFunction:
         stack.callback(_give_up, sinks)  # First: an interrupt may come at any time.
         for path, type in zip(self._paths, types, strict=True):
             if path is not None:
-                sinks.append(Sink(path, type, run))
+                sink = Sink(path, type, run, sinks)
                 if run is not None:
-                    run.flushes.append(sinks[-1].flush)
+                    run.flushes.append(sink.flush)
         return sinks
 
     def plan(self, *args: Any, **kwargs: Any) -> Plan:

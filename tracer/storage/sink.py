@@ -20,13 +20,23 @@ class Sink:
     Errors of a write are raised by the next one, or at the end.
     """
 
-    def __init__(self, path: Path, type: ShapeDtype, run: Run | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        type: ShapeDtype,
+        run: Run | None = None,
+        among: list[Sink] | None = None,
+    ) -> None:
+        """`among`: a list that it is in before its file is made."""
         self.shape, self.dtype = type.shape, type.dtype
         self.number = storage.register(self)
         self.result = Result(path, type.shape, type.dtype, run)
         self._lock = threading.Lock()
         self._pending: Work | None = None
         self._spare = self._last = np.empty((0,), self.dtype)
+        if among is not None:
+            among.append(self)
+        self.result.begin()
 
     def read(
         self, starts: tuple[int, ...], shape: tuple[int, ...], reader: storage.Reader

@@ -6,7 +6,7 @@ import math
 import os
 import shutil
 from pathlib import Path
-from typing import Any, Protocol
+from typing import IO, Any, Protocol
 
 import numpy as np
 
@@ -143,7 +143,7 @@ class Result:
     Raises
     ------
     StorageError
-        The path exists, another process writes to it, or there is no space.
+        The path exists.
     """
 
     def __init__(
@@ -162,6 +162,18 @@ class Result:
         if path.exists():
             raise StorageError(f"{path} exists", mend="remove it, or choose another path")
         self._lock = path.with_name(f"{path.name}.tracer-lock")
+        self._held: IO[bytes] | None = None
+        self._shape, self._dtype = shape, dtype
+
+    def begin(self) -> None:
+        """Make the file; apart from the constructor, so that an interrupt loses nothing made.
+
+        Raises
+        ------
+        StorageError
+            Another process writes to it, or there is no space.
+        """
+        path, run, shape, dtype = self.path, self.run, self._shape, self._dtype
         self._held = held(self._lock, f"another call, or another process, writes to {path}")
         try:
             make, is_there = _KINDS[path.suffix.lower()], run is not None and self.partial.exists()
@@ -200,7 +212,7 @@ class Result:
 
     def give_up(self) -> None:
         """Remove what was written, if it is not complete, and no checkpoint needs it."""
-        if self._held.closed:
+        if self._held is None or self._held.closed:
             return
         if hasattr(self, "_target"):
             self._target.close()
@@ -210,7 +222,8 @@ class Result:
 
     def _unlock(self) -> None:
         self._lock.unlink(missing_ok=True)
-        self._held.close()
+        if self._held is not None:
+            self._held.close()
 
     def _error(self, error: OSError) -> StorageError:
         return StorageError(
