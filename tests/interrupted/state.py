@@ -61,9 +61,13 @@ class State:
 
     def _more_threads(self) -> set[threading.Thread]:
         until = time.monotonic() + _PATIENCE
-        while (more := set(threading.enumerate()) - self._threads) and time.monotonic() < until:
+        while (more := self._alive()) and time.monotonic() < until:
             time.sleep(0.002)
         return more
+
+    def _alive(self) -> set[threading.Thread]:
+        """Return new threads that run; `threading` lists those whose start was interrupted, too."""
+        return {t for t in threading.enumerate() if t not in self._threads and t.is_alive()}
 
 
 def _place(thread: threading.Thread) -> str:
