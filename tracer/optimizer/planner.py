@@ -175,7 +175,10 @@ class Planner:
         yield from self._within_cache_first(settings[0])
         yield from self._splits(settings[1:first])
         yield from self._in_two_sizes(whole, limit)
-        yield from (split := [*self._splits(tight_settings(self.options.machine)[:2])])
+        split = []
+        for candidate in self._splits(tight_settings(self.options.machine)[:2]):
+            split.append(candidate)
+            yield candidate  # At once: one that is fast enough ends the search.
         yield from self._combined(split, limit)
 
     def _in_our_order(self, whole: Candidate, limit: int) -> Iterator[Candidate]:

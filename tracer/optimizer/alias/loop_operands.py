@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby, islice
 
 from tracer import ops
 from tracer.ir import Builder, Graph, Node, Value, rebuild
@@ -57,17 +58,27 @@ class _Reuse:
 
 def _with_reused(graph: Graph, log: PassLog) -> Graph:
     peak = peak_bytes(graph)
-    while True:
-        found = next(_reuses(graph, peak // _WORTHWHILE), None)
-        if found is None:
-            return graph
+    # Many at once, so that a program of many loops is not looked at for each of them.
+    most = None
+    while found := [*islice(_one_of_each_loop(graph, peak // _WORTHWHILE), most)]:
         changed = _rewritten(graph, found)
         # The model may keep both: the operand as a part of something else that is still read.
         if peak_bytes(changed) > peak:
-            return graph
-        operand = found.loop.operands[found.operand]
-        log.applied.append(f"{operand.type} of {operand.node.name}, by a loop")
+            if len(found) == 1:
+                break
+            most = len(found) // 2
+            continue
+        for reuse in found:
+            operand = reuse.loop.operands[reuse.operand]
+            log.applied.append(f"{operand.type} of {operand.node.name}, by a loop")
         graph = changed
+    return graph
+
+
+def _one_of_each_loop(graph: Graph, least: int) -> Iterator[_Reuse]:
+    """Yield reuses that can be written together: of other loops, and so of other operands."""
+    for _, found in groupby(_reuses(graph, least), lambda reuse: reuse.loop):
+        yield next(found)
 
 
 def _reuses(graph: Graph, least: int) -> Iterator[_Reuse]:
@@ -212,18 +223,20 @@ def _is_read_where_written(loop: Node, operand: int, window: _Window) -> bool:
     )
 
 
-def _rewritten(graph: Graph, reuse: _Reuse) -> Graph:
+def _rewritten(graph: Graph, reuses: Sequence[_Reuse]) -> Graph:
     known: dict[Value, Value] = {}
-    wanted = set(reuse.reads.values())
+    of_loop = {reuse.loop: reuse for reuse in reuses}
+    reads = {node: held for reuse in reuses for node, held in reuse.reads.items()}
+    wanted = set(reads.values())
 
     def rewrite(
         builder: Builder, node: Node, operands: tuple[Value, ...]
     ) -> Sequence[Value] | None:
         results: Sequence[Value] | None = None
-        if node is reuse.loop:
-            results = _loop(builder, reuse, operands)
-        elif node in reuse.reads:
-            results = builder.copy(node, (known[reuse.reads[node]], *operands[1:]))
+        if node in of_loop:
+            results = _loop(builder, of_loop[node], operands)
+        elif node in reads:
+            results = builder.copy(node, (known[reads[node]], *operands[1:]))
         elif wanted.intersection(node.results):
             results = builder.copy(node, operands)
         if results is not None:

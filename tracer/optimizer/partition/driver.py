@@ -68,7 +68,8 @@ class ShardSearch(RegionSearch):
                     return f"{head.name} takes its slices one after the other"
         saved = _cut_bytes(self.subject, region, self.count)
         kept = self._kept_bytes(region)
-        return Candidate(region, plan, axis, True, saved, kept, self._repeated_flops(region))
+        flops = self._repeated_flops(region)
+        return Candidate(self.subject, region, plan, axis, True, saved, kept, flops)
 
     def _pays(self, region: Region) -> bool:
         """Tell whether more is cut than is gathered or joined whole on every device."""

@@ -19,6 +19,7 @@ from tracer.optimizer.budget import spend
 from tracer.optimizer.loops.split.carry import carry_types
 from tracer.optimizer.loops.split.generated import generated_nodes
 from tracer.optimizer.loops.split.grouping import Loop
+from tracer.optimizer.loops.split.levels import Stream
 from tracer.optimizer.loops.split.loop import SliceEmitter, build_body
 from tracer.optimizer.loops.split.region import Pieces, Region, Subject
 from tracer.optimizer.model.liveness import body_extra_bytes
@@ -111,8 +112,6 @@ def _body(subject: Subject, region: Region, loop: Loop, rows: int) -> Graph:
 
 def signature(loop: Loop, region: Region) -> Hashable:
     """Return a key that is equal for loops that compute the same from other values."""
-    if loop.streams:
-        return object()  # Unlike any other: corrected sums depend on the code around the loop.
     numbers: dict[Value, int] = {}
     parts: list[Hashable] = [loop.is_backward]
     for node, label in loop.nodes:
@@ -120,9 +119,23 @@ def signature(loop: Loop, region: Region) -> Hashable:
         made = tuple([numbers.setdefault(value, len(numbers)) for value in node.results])
         params = tuple([(key, param_key(value)) for key, value in sorted(node.params.items())])
         is_head = loop.heads.get(node) == label
-        parts.append((node.name, params, node.types, label, is_head, read, made))
+        stream = _corrected(loop.streams[node], numbers) if node in loop.streams else None
+        parts.append((node.name, params, node.types, label, is_head, read, made, stream))
     names = tuple([_named(value, region) for value in numbers])
     return (names, tuple(loop.heads.values()), *parts)
+
+
+def _corrected(stream: Stream, numbers: dict[Value, int]) -> Hashable:
+    """Return how a sum is corrected, with numbers for values; those that are new get one."""
+    parts: list[Hashable] = []
+    for term in stream.factors:
+        reference, anchor = term.reference, term.reference.anchor
+        value = numbers.setdefault(reference.value, len(numbers))
+        maximum = None
+        if anchor is not None:
+            maximum = (numbers.setdefault(anchor.maximum, len(numbers)), anchor.places)
+        parts.append((value, maximum, reference.is_shift, term.weight, term.places))
+    return tuple(parts)
 
 
 def _named(value: Value, region: Region) -> Hashable:

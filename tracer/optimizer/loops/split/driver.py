@@ -107,22 +107,25 @@ def _apply(
     """
     subject = search.subject
     inner: dict[Region, list[LoopRow]] = {item.region: [] for item in candidates}
+    subject_of = {item.region: item.subject for item in candidates}
     everything = range(len(subject.graph.nodes)) if len(candidates) == 1 else None
 
     def rewrite(item: Candidate) -> Rewrite:
-        bodies = _Bodies(search, item.region, alike, depth, log, inner[item.region])
+        bodies = _Bodies(search, item.subject, item.region, alike, depth, log, inner[item.region])
         span = everything or subject.span(item.region)
-        return Rewrite(item.region, item.plan, span, bodies.chunk_of, bodies.transform)
+        return Rewrite(
+            item.subject, item.region, item.plan, span, bodies.chunk_of, bodies.transform
+        )
 
     in_order = sorted(map(rewrite, candidates), key=lambda item: item.span.start)
-    graph, written, mapping = write_regions(subject, in_order)
+    graph, written, mapping = write_regions(subject.graph, in_order)
     of_region = {item.region: new for item, new in zip(in_order, written, strict=True)}
     # What only another loop of these read, and makes itself now, is computed no more.
     alive = {body for node in graph.nodes for body in node.body_graphs}
     rows: list[LoopRow] = []
     for region, more in inner.items():
         new = [
-            _row(search, region, of_region[region], item)
+            _row(search, subject_of[region], region, of_region[region], item)
             for item in of_region[region].loops
             if item.body in alive
         ]
@@ -142,6 +145,7 @@ class _Bodies:
     """The slice sizes of a region's loops, and their bodies, which may be split again."""
 
     search: RegionSearch
+    subject: Subject
     region: Region
     alike: SplitCache
     depth: int
@@ -151,17 +155,17 @@ class _Bodies:
     tiles: list[Loop] = field(default_factory=list)
 
     def chunk_of(self, loop: Loop) -> int:
-        subject, settings = self.search.subject, self.search.settings
-        rows = choose_chunk(subject, self.region, loop, settings, self.alike)
+        settings = self.search.settings
+        rows = choose_chunk(self.subject, self.region, loop, settings, self.alike)
         return self._evened(loop, self._wide(loop, rows))
 
     def _evened(self, loop: Loop, rows: int) -> int:
         aligned = self.search.settings.machine.sizes.vector_rows
-        return evened(self.search.subject, loop, self.region.length, rows, aligned)
+        return evened(self.subject, loop, self.region.length, rows, aligned)
 
     def _wide(self, loop: Loop, rows: int) -> int:
         """Return the slice size for tiles, where that helps."""
-        subject, settings = self.search.subject, self.search.settings
+        subject, settings = self.subject, self.search.settings
         if self.depth:
             return rows  # Within a loop already: to try tiles takes a second split of each body.
 
@@ -182,7 +186,7 @@ class _Bodies:
     def _split(
         self, body: Graph, loop: Loop, is_tile: bool, log: PassLog, rows: list[LoopRow]
     ) -> Graph:
-        body, count = self.alike.body(body), len(carry_types(self.search.subject, loop))
+        body, count = self.alike.body(body), len(carry_types(self.subject, loop))
         pieces = Pieces({value.node for value in body.outputs[1 : 1 + count]})
         settings = self.search.settings
         settings = replace(settings, is_tile=is_tile or settings.is_tile)
@@ -232,9 +236,11 @@ def _blocks(subject: Subject, region: Region, node: Node) -> str:
     return f"{region.length} blocks of {size}"
 
 
-def _row(search: RegionSearch, region: Region, written: Written, emitted: Emitted) -> LoopRow:
+def _row(
+    search: RegionSearch, subject: Subject, region: Region, written: Written, emitted: Emitted
+) -> LoopRow:
     inside = {node for node, _ in emitted.loop.nodes if node in region.virtual}
-    place_of = search.subject.position
+    place_of = subject.position
     virtual = sorted(
         inside & search.trusted or inside, key=lambda node: (-largest_bytes(node), place_of[node])
     )
@@ -243,7 +249,7 @@ def _row(search: RegionSearch, region: Region, written: Written, emitted: Emitte
     after = body_extra_bytes(emitted.body)
     return LoopRow(
         tensors=tuple((f"{node.types[0]} of {node.name}", node.source) for node in virtual),
-        axis=f"axis of {_blocks(search.subject, region, first)} of {first.types[0]}{place}",
+        axis=f"axis of {_blocks(subject, region, first)} of {first.types[0]}{place}",
         chunk=emitted.chunk,
         trips=emitted.trips,
         remainder=emitted.remainder,

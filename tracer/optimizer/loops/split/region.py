@@ -14,7 +14,8 @@ and uses in a gradient are ordinary uses.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from tracer.ir import AxisRule, Graph, Label, Merge, Node, Value, registry
@@ -72,6 +73,16 @@ class Subject:
         for node in graph.nodes:
             for position, value in enumerate(node.operands):
                 self._users.setdefault(value.node, []).append((node, position, value.index))
+
+    def besides(self, taken: Collection[Node]) -> Subject:
+        """Return the same graph where some nodes are about to be written as loops.
+
+        They count as needing every axis whole, as what splitting wrote does.
+        """
+        other = copy(self)
+        other.pieces = replace(self.pieces, folds={*self.pieces.folds, *taken})
+        other._rules, other._steps, other._sliced = {}, {}, {}
+        return other
 
     @cached_property
     def may_read_again(self) -> bool:

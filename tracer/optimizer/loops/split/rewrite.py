@@ -20,6 +20,8 @@ class Rewrite:
 
     Attributes
     ----------
+    subject : Subject
+        The graph beside the regions that were chosen before.
     region : Region
     plan : LoopPlan
     span : range
@@ -30,6 +32,7 @@ class Rewrite:
         May rewrite each body.
     """
 
+    subject: Subject
     region: Region
     plan: LoopPlan
     span: range
@@ -46,7 +49,7 @@ class Written:
 
 
 def write_regions(
-    subject: Subject, rewrites: Sequence[Rewrite]
+    graph: Graph, rewrites: Sequence[Rewrite]
 ) -> tuple[Graph, list[Written], Mapping[Value, Value]]:
     """Return the graph with the virtual values of some regions computed in loops.
 
@@ -55,7 +58,7 @@ def write_regions(
 
     Parameters
     ----------
-    subject : Subject
+    graph : Graph
     rewrites : sequence of Rewrite
         In the order of their spans.
 
@@ -66,32 +69,30 @@ def write_regions(
     dict of Value to Value
         From the old values that are still stored to the new ones.
     """
-    nodes = subject.graph.nodes
+    nodes = graph.nodes
     mapping: dict[Value, Value] = {}
     written, place = [], 0
     with Builder() as builder:
-        for value in subject.graph.inputs:
+        for value in graph.inputs:
             mapping[value] = builder.input(value.type, value.node.source)
         for rewrite in rewrites:
             copy_nodes(builder, nodes[place : rewrite.span.start], mapping)
             place = rewrite.span.stop
             before, count = nodes[rewrite.span.start : place], len(builder.nodes)
-            loops = _write_region(builder, subject, rewrite, mapping)
+            loops = _write_region(builder, rewrite, mapping)
             extra = _flops(builder.nodes[count:]) - _flops(before)
             written.append(Written(loops, max(0, extra)))
         copy_nodes(builder, nodes[place:], mapping)
-    return builder.finish([mapping[value] for value in subject.graph.outputs]), written, mapping
+    return builder.finish([mapping[value] for value in graph.outputs]), written, mapping
 
 
 def _flops(nodes: Iterable[Node]) -> int:
     return sum(node_cost(node).flops for node in nodes)
 
 
-def _write_region(
-    builder: Builder, subject: Subject, rewrite: Rewrite, mapping: dict[Value, Value]
-) -> list[Emitted]:
+def _write_region(builder: Builder, rewrite: Rewrite, mapping: dict[Value, Value]) -> list[Emitted]:
     """Write the loops of one region and what stays outside of them, within its span."""
-    plan, span = rewrite.plan, rewrite.span
+    subject, plan, span = rewrite.subject, rewrite.plan, rewrite.span
     nodes, own = subject.graph.nodes, plan.levels.span
     if span.stop > own.stop:
         plan.levels.complete()

@@ -32,6 +32,8 @@ class Candidate:
 
     Attributes
     ----------
+    subject : Subject
+        The graph as the region sees it, beside the regions that were chosen before.
     region : Region
     plan : LoopPlan
     axis : int
@@ -48,6 +50,7 @@ class Candidate:
         Bytes that every trip computes whole from arrays in storage.
     """
 
+    subject: Subject
     region: Region
     plan: LoopPlan
     axis: int
@@ -71,6 +74,8 @@ class RegionSearch:
         cuts_again: bool = True,
     ) -> None:
         self.subject = subject
+        self.beside = subject
+        """The graph beside the regions of the batch that are chosen already."""
         self.settings = settings
         self.refused = refused
         self.alike = SplitCache() if alike is None else alike
@@ -99,11 +104,13 @@ class RegionSearch:
         return sorted(large, key=lambda node: -largest_bytes(node))
 
     def batch(self) -> list[Candidate]:
-        """Return what to rewrite next: regions that have nothing to do with each other.
+        """Return what to rewrite next: regions that are apart from each other.
 
-        The first is that of the largest value. Others follow while they are apart, so that a
-        program with hundreds of large values is not written anew for each of them.
+        The first is that of the largest value. Others follow while they are apart, and take its
+        nodes for what they will be, loops: a program with hundreds of large values, such as one of
+        many layers, is not written anew for each of them.
         """
+        self.beside = self.subject
         found: list[Candidate] = []
         spans: list[range] = []
         for seed in self.seeds():
@@ -117,6 +124,8 @@ class RegionSearch:
                 break
             found.append(candidate)
             spans.append(span)
+            taken = (*candidate.region.virtual, *candidate.region.heads)
+            self.beside = self.beside.besides(taken)
             # Reasons count when all others are written: those that are refused now may change.
             self.refused = {}
         return found
@@ -159,7 +168,7 @@ class RegionSearch:
             return ()
         shape, heads = seed.types[0].shape, candidate.region.heads
         is_short = shape[candidate.axis] < max(shape) // _MUCH_SHORTER
-        return is_merged(self.subject, heads), is_short
+        return is_merged(candidate.subject, heads), is_short
 
     def _fitting(self, candidates: list[Candidate]) -> list[Candidate]:
         """Return those whose trips fit the budget, at once or cut again along an axis that does.
@@ -175,7 +184,9 @@ class RegionSearch:
 
         def is_batch(candidate: Candidate) -> bool:
             heads = candidate.region.heads.items()
-            is_parallel = all(self.subject.rule(head).is_parallel(label) for head, label in heads)
+            is_parallel = all(
+                candidate.subject.rule(head).is_parallel(label) for head, label in heads
+            )
             return is_parallel and candidate.read_bytes * _MUCH_LESS < read
 
         return [c for c in candidates if c.fits or is_batch(c)] or candidates
@@ -188,13 +199,13 @@ class RegionSearch:
 
     def _seconds(self, candidate: Candidate) -> float:
         """Return about how long the loops of a candidate take; tiles merge seldom."""
-        region, total = candidate.region, 0.0
+        subject, region, total = candidate.subject, candidate.region, 0.0
         is_tiled = self.cuts_again and not self.settings.is_tile
         for loop in candidate.plan.loops:
-            rows = choose_chunk(self.subject, region, loop, self.settings, self.alike)
+            rows = choose_chunk(subject, region, loop, self.settings, self.alike)
             machine = self.settings.machine
-            trips = self.alike.trips(self.subject, region, loop, machine)
-            is_long = is_tiled and is_merged(self.subject, loop.heads)
+            trips = self.alike.trips(subject, region, loop, machine)
+            is_long = is_tiled and is_merged(subject, loop.heads)
             sizes = {rows, longest_slice(region, loop, rows, machine) if is_long else rows}
             total += min(trips.seconds(size) / size for size in sizes) * region.length
         return total
@@ -215,19 +226,20 @@ class RegionSearch:
         return found if isinstance(found, Candidate) and found.fits else first
 
     def _grown(self, seed: Node, axis: int, label: Label, shortest: int) -> Candidate | str:
-        region = grow_region(self.subject, seed, label, self.is_large, shortest)
+        subject = self.beside
+        region = grow_region(subject, seed, label, self.is_large, shortest)
         if isinstance(region, Conflict):
             return str(region)
         saved = region.saved_bytes(self.stored)
         if saved <= 0:
             return "every value on the way has to be stored"
-        plan = plan_loops(self.subject, region)
+        plan = plan_loops(subject, region)
         fits = self._slice_bytes(region, plan.loops) <= self.settings.budget_bytes
         kept, again = self._kept_bytes(region), _repeated_flops(plan.loops)
-        whole = _read_whole(self.subject, region, plan.loops)
+        whole = _read_whole(subject, region, plan.loops)
         read = sum(v.type.nbytes for v in whole if not generated_nodes(v, region))
         stored = sum(v.type.nbytes for v in whole if nodes_read_again(v, region))
-        return Candidate(region, plan, axis, fits, saved, kept, again, read, stored)
+        return Candidate(subject, region, plan, axis, fits, saved, kept, again, read, stored)
 
     def _kept_bytes(self, region: Region) -> int:
         """Return the bytes of large values that the region still has to store."""
