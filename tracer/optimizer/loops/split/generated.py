@@ -52,11 +52,14 @@ def nodes_read_again(value: Value, region: Region) -> tuple[Node, ...]:
 def _find_read_again(value: Value, region: Region) -> tuple[Node, ...]:
     most = _most_read(value)
     found, refusal = nodes_again(value, lambda type: type.nbytes > most)
-    if refusal is not None or len(found) > _MOST_NODES or not region.heads.keys().isdisjoint(found):
+    if refusal is not None or len(found) > _MOST_NODES:
+        return ()
+    if not region.heads.keys().isdisjoint(found) or not region.taken.isdisjoint(found):
         return ()
     if all(node.op not in READS for node in found):
         return ()
-    if any(leaf.node in region.virtual and leaf.node not in region.heads for leaf in leaves(found)):
+    read = {leaf.node for leaf in leaves(found)}
+    if not region.lost.isdisjoint(read) or not read & region.virtual.keys() <= region.heads.keys():
         return ()
     return _in_order(value.node, found)
 
@@ -78,11 +81,13 @@ def _exact_nodes(value: Value, region: Region) -> tuple[Node, ...]:
     stack = [value]
     while stack:
         node = stack.pop().node
-        if node in region.virtual or node in region.heads:
+        if node in region.virtual or node in region.heads or node in region.lost:
             return ()
         if node in found or _is_read(node, most):
             continue
         if node.op is None or len(found) == _MOST_NODES or not _is_element_wise(node):
+            return ()
+        if node in region.taken:
             return ()
         found.add(node)
         stack.extend(node.operands)

@@ -58,7 +58,8 @@ class _Growth:
 
     def grow(self, seed: Node, label: Label, length: int) -> Region:
         self.length = length
-        self.region = region = Region(length)
+        subject = self.subject
+        self.region = region = Region(length, taken=subject.taken, lost=subject.lost)
         if self.subject.may_read_again:
             region.reads_again = self.is_large
         self.queue.append((seed, label, True))

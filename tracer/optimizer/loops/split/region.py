@@ -57,11 +57,19 @@ class Subject:
     graph : Graph
     pieces : Pieces
         What earlier splits wrote into it.
+
+    Attributes
+    ----------
+    taken, lost : set of Node
+        The nodes of other regions that are about to be written, and those of them that will not be
+        stored.
     """
 
     def __init__(self, graph: Graph, pieces: Pieces = NO_PIECES) -> None:
         self.graph = graph
         self.pieces = pieces
+        self.taken: Set[Node] = frozenset()
+        self.lost: Set[Node] = frozenset()
         self.position = {node: i for i, node in enumerate(graph.nodes)}
         # What acts on the world is needed like a result.
         self.outputs = {value.node for value in graph.outputs}
@@ -74,13 +82,15 @@ class Subject:
             for position, value in enumerate(node.operands):
                 self._users.setdefault(value.node, []).append((node, position, value.index))
 
-    def besides(self, taken: Collection[Node]) -> Subject:
-        """Return the same graph where some nodes are about to be written as loops.
+    def besides(self, region: Region) -> Subject:
+        """Return the same graph where one more region is about to be written as loops.
 
-        They count as needing every axis whole, as what splitting wrote does.
+        Its nodes count as needing every axis whole, as what splitting wrote does.
         """
-        other = copy(self)
-        other.pieces = replace(self.pieces, folds={*self.pieces.folds, *taken})
+        other, new = copy(self), {*region.virtual, *region.heads}
+        other.taken = {*self.taken, *new}
+        other.lost = {*self.lost, *(region.virtual.keys() - region.heads.keys())}
+        other.pieces = replace(self.pieces, folds={*self.pieces.folds, *new})
         other._rules, other._steps, other._sliced = {}, {}, {}
         return other
 
@@ -187,6 +197,8 @@ class Region:
         Nodes that had to be stored, and the use that asks for it.
     reads_again : callable
         Tells whether bodies compute a node's results from arrays in storage, if they can be.
+    taken, lost : set of Node
+        Of other regions: see `Subject`.
     found_again : dict of Value to tuple of Node
         What `generated.nodes_read_again` found for the grown region.
     """
@@ -197,6 +209,8 @@ class Region:
     heads: dict[Node, Label] = field(default_factory=dict)
     kept: dict[Node, Conflict] = field(default_factory=dict)
     reads_again: LargeTest = lambda node: False
+    taken: Set[Node] = frozenset()
+    lost: Set[Node] = frozenset()
     found_again: dict[Value, tuple[Node, ...]] = field(default_factory=dict)
 
     def saved_bytes(self, stored: Collection[Node]) -> int:

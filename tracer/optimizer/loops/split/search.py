@@ -124,8 +124,7 @@ class RegionSearch:
                 break
             found.append(candidate)
             spans.append(span)
-            taken = (*candidate.region.virtual, *candidate.region.heads)
-            self.beside = self.beside.besides(taken)
+            self.beside = self.beside.besides(candidate.region)
             # Reasons count when all others are written: those that are refused now may change.
             self.refused = {}
         return found
