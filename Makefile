@@ -12,7 +12,7 @@ NEWEST_PYTHON ?= $(firstword $(shell for p in python3.13 python3.12 \
 # make OUTCOMES=FOLDER TARGET writes what became of each test (tests/outcomes.py).
 RECORD = $(if $(OUTCOMES),-p tests.outcomes --outcomes $(OUTCOMES)/$@.json)
 
-# Of long lists of cases the tests take a quarter a day (tests/rotation.py); make PART= TARGET takes all.
+# Of long lists of cases, and of slow ones, the tests take a part a day (tests/rotation.py); make PART= TARGET takes all.
 PART ?= -p tests.rotation --part today
 
 .DEFAULT_GOAL := help

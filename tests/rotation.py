@@ -1,9 +1,9 @@
 """A quarter of the cases of long lists, so that the CI keeps its 40 minutes; the next a day later.
 
 `--part today` takes every fourth case of each test that is compiled, starts processes or needs
-PyTorch and has at least `LONG` cases; which ones, the day says. `--part 0` to `--part 3` are
-those of such a day; without the option all cases run, and so they do in `make sweep`. Tests that a
-part of is marked `sweep` are short already.
+PyTorch and has at least `LONG` cases, and of each test of more than one case that is marked `slow`;
+which ones, the day says. `--part 0` to `--part 3` are those of such a day; without the option all
+cases run. Cases that are marked `sweep` are not counted: `make sweep` takes them whole.
 """
 
 from __future__ import annotations
@@ -46,18 +46,26 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     part = int(os.environ[_CHOSEN])
     cases: dict[str, list[pytest.Item]] = collections.defaultdict(list)
     for item in items:
-        if hasattr(item, "callspec") and _is_slow(item):
+        if hasattr(item, "callspec") and _is_rotated(item):
             cases[item.nodeid.split("[")[0]].append(item)
     left_out = {
         item
         for found in cases.values()
-        if len(found) >= LONG and not any(item.get_closest_marker("sweep") for item in found)
+        if len(found) >= LONG or any(item.get_closest_marker("slow") for item in found)
         for i, item in enumerate(found)
-        if i % PARTS != part
+        if i % min(PARTS, len(found)) != part % min(PARTS, len(found))
     }
     config.hook.pytest_deselected(items=[item for item in items if item in left_out])
     items[:] = [item for item in items if item not in left_out]
 
 
-def _is_slow(item: pytest.Item) -> bool:
-    return any(item.get_closest_marker(name) is not None for name in ("xla", "process", "torch"))
+def options() -> list[str]:
+    """Return the options that take the same part in a process of its own, none where all run."""
+    return ["-p", "tests.rotation", "--part", os.environ[_CHOSEN]] if _CHOSEN in os.environ else []
+
+
+def _is_rotated(item: pytest.Item) -> bool:
+    if item.get_closest_marker("sweep"):
+        return False
+    names = ("xla", "process", "torch", "slow")
+    return any(item.get_closest_marker(name) is not None for name in names)

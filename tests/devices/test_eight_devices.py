@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import rotation
+
 ROOT = Path(__file__).parent.parent.parent
 
 
@@ -23,7 +25,7 @@ def run_tests(file: str, *, devices: int, seconds: float, chosen: str = "not swe
     """Run tests of a file, chosen by their marks, in a process whose CPU client makes devices."""
     command = [
         sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider",
-        "-m", chosen, f"tests/devices/{file}",
+        *rotation.options(), "-m", chosen, f"tests/devices/{file}",
     ]  # fmt: skip
     done = subprocess.run(
         command, cwd=ROOT, env={**os.environ, "TRACER_CPU_DEVICES": str(devices)},

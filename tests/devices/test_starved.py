@@ -60,6 +60,7 @@ def test_auto_is_within_the_address_space() -> None:
     assert int(done.stdout) < most
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "environment",
     [{"HOME": ""}, {"HOME": "/nonexistent", "TMPDIR": "/nonexistent"}, {"LC_ALL": "C", "PATH": ""}],
@@ -70,6 +71,7 @@ def test_without_folders(environment: dict[str, str]) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind", [resource.RLIMIT_NOFILE, resource.RLIMIT_STACK, resource.RLIMIT_FSIZE]
 )

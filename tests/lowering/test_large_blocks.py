@@ -80,6 +80,7 @@ def test_calls_in_a_row_use_the_same_pages_again() -> None:
     assert found <= CALLS // 2
 
 
+@pytest.mark.slow
 @pytest.mark.process
 @pytest.mark.parametrize(("times", "kept"), [(5, True), (2.5, False)])
 def test_a_tight_address_space_keeps_nothing(times: float, kept: bool) -> None:

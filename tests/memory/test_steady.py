@@ -63,6 +63,7 @@ print(json.dumps(dict(
 """
 
 
+@pytest.mark.slow
 @pytest.mark.process
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize("how", ["donated", "kept"])

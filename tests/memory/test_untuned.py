@@ -20,6 +20,7 @@ N, LIMIT = 5_000, 40 * MB
 pytestmark = pytest.mark.process
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", ["kernel_product", "kernel_gradient"])
 def test_resident_memory_without_the_switch(program: str) -> None:
     found = measure(

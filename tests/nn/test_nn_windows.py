@@ -220,6 +220,7 @@ def _network(rng, batch):
     return params, x, rng.integers(0, 10, batch)
 
 
+@pytest.mark.slow
 @pytest.mark.xla
 @pytest.mark.parametrize("pool", [nn.max_pool, nn.avg_pool])
 def test_a_network_runs_within_a_limit(pool, rng):

@@ -86,6 +86,7 @@ def test_out_of_bounds() -> None:
         random.poisson(key, 1.0, dtype=bool)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("draw", ["poisson", "binomial", "multinomial"])
 def test_the_same_numbers_in_every_way(draw: str) -> None:
     keys = random.split(random.key(9), 3)

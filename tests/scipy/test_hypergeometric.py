@@ -51,6 +51,7 @@ BEYOND = {
 """Where the methods lose more than ten digits, or there is no real value."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "table"), [("hyp1f1", KUMMER), ("hyp2f1", GAUSS)])
 def test_hard_places_against_mpmath(name, table):
     function = getattr(ours, name)

@@ -50,6 +50,7 @@ def _same(found, wanted, rtol, what):
     np.testing.assert_allclose(values, wanted, rtol=rtol, atol=max(tiny, scale), err_msg=what)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", RTOL)
 def test_values(dtype):
     x, orders = X.astype(dtype), (0, 1, 30)

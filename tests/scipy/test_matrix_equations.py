@@ -165,6 +165,7 @@ def test_derivatives_are_finite_differences(name, dtype, rng):
     tracer.check_grads(function, (a, b, q), order=order)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
 def test_compiled_gradients_are_slopes_of_compiled_programs(dtype, rng):
     a, direction = matrix(rng, (3, 3), dtype), sample(rng, (3, 3), dtype)

@@ -59,6 +59,7 @@ def test_gradient_programs(name: str, what: str) -> None:
     assert_comes_back(getattr(program, what)(tracer_framework()), arguments)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["kernel", "attention gradient", "10 neighbours, L2"])
 def test_programs_in_slices(name: str) -> None:
     """What a limit made of them: loops over slices."""

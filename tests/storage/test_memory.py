@@ -51,6 +51,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.process
 @pytest.mark.parametrize("kind", ["opened", "memmap", "result"])
 def test_only_blocks_are_resident(path: Path, tmp_path: Path, kind: str) -> None:

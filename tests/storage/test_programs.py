@@ -127,6 +127,7 @@ def test_pairs_of_what_is_stored_are_computed_in_tiles(name: str) -> None:
     assert sum(side.rows_read / len(side.array) for side in watched) < 300
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("made", [_unit, tnp.tanh])
 def test_what_is_a_result_is_stored_and_not_read_again(made: Callable[[Any], Any]) -> None:
     def program(x: Any) -> Any:

@@ -28,6 +28,7 @@ def test_functions_have_the_oracles_values(dtype: np.dtype[Any]) -> None:
     assert differences(dtype, LARGE) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 7])
 def test_functions_of_few_elements(size: int) -> None:
     assert differences(np.dtype(np.float32), size) == []
@@ -44,6 +45,7 @@ def test_functions_at_all_sizes_compiled_and_eager(
     assert differences(dtype, size, run) == []
 
 
+@pytest.mark.slow
 @pytest.mark.process
 @pytest.mark.parametrize(
     ("instructions", "dtype"), in_turn(INSTRUCTION_SETS, ["float32", "float64"])

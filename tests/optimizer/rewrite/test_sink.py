@@ -215,6 +215,7 @@ PROGRAMS: list[tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.xla
 @pytest.mark.parametrize(("function", "arguments"), PROGRAMS)
 def test_limits_far_below_one_matrix_are_kept(function: Any, arguments: Any) -> None:
