@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tracer
 import tracer.numpy as tnp
 from tests.optimizer.graphs import evaluated, text, traced
 from tracer.ir import Graph, verify
-from tracer.optimizer.loops.split import SplitCache, SplitSettings, alike, split_graph
+from tracer.optimizer.loops.split import SplitCache, SplitSettings, alike, driver, split_graph
 from tracer.optimizer.passes import Pass, PassLog, PassManager
 from tracer.optimizer.rewrite.simplify import COMMON_SUBEXPRESSIONS
 
@@ -68,6 +69,64 @@ def test_equal_layers_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> Non
     assert count
     split_graph(graph, ALL_SETTINGS[0], PassLog(), known)
     assert len(built) == count
+
+
+def attention(x: Any, *weights: Any) -> Any:
+    """Layers of attention that add to what they read: each is in a chain with those before."""
+    for weight in weights:
+        x = x + tnp.tanh(tracer.nn.softmax((x @ weight) @ x.T, axis=-1) @ x)
+    return x
+
+
+def attentive(depth: int) -> Graph:
+    return traced(
+        attention, ((N, WIDTH), np.float32), *[((WIDTH, WIDTH), np.float32) for _ in range(depth)]
+    )
+
+
+STREAMING = SplitSettings(1 << 12, 1 << 13, 1 << 13)
+
+
+def test_layers_that_stream_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    built = []
+    build = alike._body
+
+    def counted(*args: Any) -> Graph:
+        built.append(args)
+        return build(*args)
+
+    monkeypatch.setattr(alike, "_body", counted)
+    counts = []
+    for depth in (6, 10):
+        built.clear()
+        _, rows = split_graph(attentive(depth), STREAMING, PassLog(), SplitCache())
+        assert any("add, rescaled" in row.combiners for row in rows)
+        counts.append(len(built))
+    assert counts[0] == counts[1]
+
+
+def test_layers_of_one_chain_are_written_at_once(
+    monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
+) -> None:
+    """A region of the second layer alone, beside that of the first, which is not yet written."""
+    written = []
+    write = driver._apply
+
+    def counted(search: Any, candidates: list[Any], *rest: Any) -> Any:
+        written.append(len(candidates))
+        return write(search, candidates, *rest)
+
+    monkeypatch.setattr(driver, "_apply", counted)
+    graph = attentive(10)
+    split, rows = split_graph(graph, STREAMING, PassLog(), SplitCache())
+    verify(split)
+    assert len(rows) >= 10
+    assert len(written) <= 3
+    assert max(written) == 10
+    x = rng.standard_normal((N, WIDTH)).astype(np.float32)
+    weights = rng.standard_normal((10, WIDTH, WIDTH)).astype(np.float32) / 64
+    wanted, found = (evaluated(each, x, *weights)[0] for each in (graph, split))
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
 
 
 def test_layers_that_differ_in_a_number_share_nothing() -> None:
