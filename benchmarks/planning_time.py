@@ -84,6 +84,20 @@ def _layers(f: Framework) -> Callable[..., Any]:
     return f.transforms.grad(loss)
 
 
+def _attention_layers(f: Framework) -> Callable[..., Any]:
+    def program(weights: Any, x: Any) -> Any:
+        for weight in weights:
+            q, k, v = (x @ weight[i] for i in range(3))
+            x = x + f.nn.softmax(q @ k.T / 8, axis=-1) @ v
+        return x
+
+    return program
+
+
+def _attention_inputs(layers: int) -> tuple[Any, ...]:
+    return list(_normal(layers, 3, 64, 64)), _normal(2000, 64)
+
+
 OTHERS: dict[str, tuple[Callable[[Framework], Any], Callable[[], tuple[Any, ...]], str]] = {
     "attention, ALiBi": (
         _alibi, lambda: (*_normal(3, 8, 1024, 64), np.ones(8, np.float32)), "20MB"
@@ -93,6 +107,9 @@ OTHERS: dict[str, tuple[Callable[[Framework], Any], Callable[[], tuple[Any, ...]
     "50 layers at half the peak": (
         _layers, lambda: (list(_normal(50, 64, 64)), _normal(2000, 64)), "15MB"
     ),
+    # Beside arguments and results there is room for 3 MB; a layer's matrix takes 16.
+    "10 layers of attention": (_attention_layers, lambda: _attention_inputs(10), "4.5MB"),
+    "50 layers of attention": (_attention_layers, lambda: _attention_inputs(50), "6.48MB"),
 }  # fmt: skip
 NAMES = (*WORKLOADS, *OTHERS)
 
