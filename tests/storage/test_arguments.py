@@ -175,6 +175,26 @@ def test_donating_it_means_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.xla
+def test_objects_of_ones_own_are_read_in_blocks() -> None:
+    x = points(20_000)
+    own = Watched(x)
+    np.testing.assert_allclose(MEAN(own), x.mean(0), rtol=1e-5)
+    assert own.rows_read == len(x)
+    assert max(index[0].stop - index[0].start for index in own.read) < len(x)
+
+
+@pytest.mark.xla
+def test_objects_that_hand_over_an_array_do_so() -> None:
+    class Whole(Watched):
+        def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+            return np.array(self.array, dtype)
+
+    own = Whole(points(100))
+    np.testing.assert_allclose(MEAN(own), own.array.mean(0), rtol=1e-5)
+    assert not own.read
+
+
+@pytest.mark.xla
 def test_places_may_be_beyond_31_bits() -> None:
     class Long:
         shape, dtype = (2**31 + 4096, 1024), np.dtype(np.uint8)

@@ -29,6 +29,7 @@ def open(  # noqa: A001 - as files are
         A `.npy` file, a zarr array (`.zarr`), an hdf5 file (`.h5`, `.hdf5`) or a parquet file
         (`.parquet`), by its path or a URL (`s3://...`, `https://...`: what fsspec knows); or an
         object with `shape`, `dtype` and slicing: `np.memmap`, an array of zarr, a dataset of h5py.
+        Compiled functions take these as they are, and objects that no other protocol hands over.
     dataset : str or sequence of str, optional
         Which one of an hdf5 file or of a zarr group. Of a parquet file the columns: one by its
         name is an array with one axis, several or all (None) are the second axis.
@@ -86,7 +87,19 @@ def if_stored(leaf: Any) -> Any:
         kind = getattr(sys.modules.get(module), name, None)
         if kind is not None and isinstance(leaf, kind):
             return open(leaf)
-    return leaf
+    return open(leaf) if _can_only_be_sliced(leaf) else leaf
+
+
+def _can_only_be_sliced(leaf: Any) -> bool:
+    """Tell whether an argument is an array of a class of the user's that hands none over whole."""
+    kind = type(leaf)
+    if not hasattr(kind, "__getitem__") or any(hasattr(kind, name) for name in _WHOLE):
+        return False
+    return isinstance(getattr(leaf, "shape", None), tuple) and hasattr(leaf, "dtype")
+
+
+_WHOLE = ("__array__", "__array_interface__", "__array_struct__", "__dlpack__")
+"""The ways to hand over an array in memory; one that has any of them is converted by it."""
 
 
 def _name(array: Any) -> str:
