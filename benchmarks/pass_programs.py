@@ -132,6 +132,9 @@ PASS_PROGRAMS: Mapping[str, LimitedProgram] = {
     "depthwise convolution, gradient": LimitedProgram(
         tracer.grad(depthwise, argnums=(0, 1)), normal((8, 64, 56, 56), (64, 1, 3, 3))
     ),
+    "median of a matrix": LimitedProgram(
+        lambda x, y: tnp.median(x[:, None] * y), normal((4000,), (4000,)), 1 / 8
+    ),
     "sort of 1,000,000": LimitedProgram(tnp.sort, normal((1_000_000,))),
     "inner product of 2,000,000": LimitedProgram(tnp.vdot, normal((2_000_000,), (2_000_000,))),
 }

@@ -216,6 +216,12 @@ ACTING: dict[str, Acting] = {
     "small-calls": Acting(_swings, ((256,),)),
     "gather-for-diagonal": Acting(lambda x: tnp.diagonal(tnp.exp(x)), ((300, 300),)),
     "read-stored-parts": Acting(lambda x: x[:9].sum(), ((300, 20),), is_stored=True),
+    "count-for-sort": Acting(
+        lambda x: tnp.median(x, axis=0),
+        ((20_000, 4),),
+        options={"memory_limit": "100kB"},
+        is_stored=True,
+    ),
     "store-shared-values": Acting(_noise_twice, ((300, 200),)),
     "keep-in-place": Acting(
         lambda x: (x.sum(), x + x), ((1000, 100),), options={"donate_argnums": 0}

@@ -69,6 +69,7 @@ def test_each_pass_is_switched_off_by_its_name(option: str) -> None:
 
 
 NO_OTHER_WAY = {
+    "count-for-sort",
     "recompute-in-loops",
     "segment-scans",
     "separate-barriers",

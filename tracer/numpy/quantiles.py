@@ -234,7 +234,9 @@ def _quantiles(
     levels = convert(as_array(q), wide) if weak else as_array(q)
     _require_levels(name, levels)
     rows = _rows(x, axes=axes, dtype=x.dtype if method in _CHOOSING else wide)
-    result = _of_rows(rows, levels, method=method, skips_nan=skips_nan)
+    # Of the array as it is: sorted it may not be stored.
+    count = _numbers(x, axes=axes) if skips_nan else as_array(rows.shape[-1])
+    result = _of_rows(rows, levels, count, method=method, skips_nan=skips_nan)
     if not as_keepdims(keepdims):
         return result
     return reshape(result, (*levels.shape, *kept_shape(x.shape, axes)))
@@ -264,11 +266,17 @@ def _rows(x: Array, *, axes: Axes, dtype: promotion.Dtype) -> Array:
 
 
 @compound
-def _of_rows(rows: Array, levels: Array, *, method: str, skips_nan: bool) -> Array:
+def _numbers(x: Array, *, axes: Axes) -> Array:
+    """Count what is not NaN along the reduced axes; one axis of one element in their place."""
+    count = compare(x, x, "EQ").sum(axes)
+    return reshape(count, (*count.shape, 1))
+
+
+@compound
+def _of_rows(rows: Array, levels: Array, count: Array, *, method: str, skips_nan: bool) -> Array:
     wide = promotion.division_dtype(rows.dtype)
     wide = promotion.promote_types(wide, promotion.division_dtype(levels.dtype))
     is_nan = compare(rows, rows, "NE")
-    count = (~is_nan).sum(-1, keepdims=True) if skips_nan else as_array(rows.shape[-1])
     exact = promotion.promote_types(wide, as_dtype("float32"))
     flat = convert(reshape(levels, (levels.size,)), exact)
     alpha, beta = _PLOTTING_POSITIONS[method]

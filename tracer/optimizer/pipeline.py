@@ -55,6 +55,7 @@ from tracer.optimizer.rewrite.match import (
 from tracer.optimizer.rewrite.scatters import SELECT_FOR_SCATTER
 from tracer.optimizer.rewrite.simplify import COMMON_SUBEXPRESSIONS, CONSTANT_FOLDING
 from tracer.optimizer.rewrite.sink import sink_pass
+from tracer.optimizer.rewrite.sorts import count_for_sort_pass
 from tracer.optimizer.rewrite.stored_parts import READ_STORED_PARTS
 from tracer.optimizer.rewrite.transposes import TRANSPOSES
 from tracer.optimizer.schedule.control_dependences import schedule_pass
@@ -302,6 +303,19 @@ TABLE: tuple[PassEntry, ...] = (
         ),
         exact="yes",
         make=lambda c: scalar_replacement_pass(c.limit),
+        is_per_limit=True,
+    ),
+    PassEntry(
+        option="count-for-sort",
+        stage=Stage.AS_TRACED,
+        what=(
+            "quantiles of an axis that is too large to be sorted are found by counting, in several "
+            "passes ([storage.md](storage.md))"
+        ),
+        why_here="numbers are constants by now; before equal pieces are merged",
+        exact="yes",
+        make=lambda c: count_for_sort_pass(c.limit),
+        when="under a limit below two sorted axes",
         is_per_limit=True,
     ),
     PassEntry(

@@ -1,0 +1,122 @@
+"""Places of a sorted axis that is too large to be sorted: the values of the sort, in passes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tracer
+import tracer.numpy as tnp
+from tests.optimizer.graphs import evaluated, traced
+from tracer.ir import Graph, verify
+from tracer.optimizer.passes import PassLog
+from tracer.optimizer.rewrite.sorts import count_for_sort_pass
+
+PROGRAMS: dict[str, Callable[[Any], Any]] = {
+    "quantile": lambda x: tnp.quantile(x, 0.3, axis=0),
+    "quantiles of rows": lambda x: tnp.quantile(x, np.array([0.0, 0.21, 1.0]), axis=1),
+    "median of all": tnp.median,
+    "an element": lambda x: tnp.quantile(x, 0.7, axis=0, method="lower"),
+    "of what is computed": lambda x: tnp.median(x * x[::-1] + 1, axis=1),
+    "without NaN": lambda x: tnp.nanquantile(x, np.array([0.2, 0.9]), axis=0),
+    "places of a sorted array": lambda x: (tnp.sort(x, axis=0)[2], tnp.sort(x, axis=0)[-3::2]),
+    "of what is sorted": lambda x: 2 * tnp.sort(x, axis=1)[:, :2] - 1,
+    "places as given": lambda x: tnp.take_along_axis(
+        tnp.sort(x, axis=1), np.array([[0, 3, 1]]) % x.shape[1], axis=1
+    ),
+}
+DTYPES = ("float16", "float32", "float64", "int8", "int32", "uint8", "int64", "uint64")
+
+
+def numbers(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Any:
+    """With elements that are equal, and the ends of the dtype."""
+    kind = np.dtype(dtype).kind
+    if kind == "f":
+        x = (rng.integers(-9, 9, shape) / 4 + rng.standard_normal(shape)).astype(dtype)
+        special = [0.0, -0.0, np.inf, -np.inf, np.finfo(dtype).max, np.finfo(dtype).tiny]
+    else:
+        bounds = np.iinfo(dtype)
+        x = rng.integers(bounds.min, bounds.max, shape, dtype, endpoint=True)
+        special = [bounds.min, bounds.max, 0, 1]
+    where = rng.random(shape) < 0.2
+    return np.where(where, rng.choice(np.array(special, dtype), shape), x)
+
+
+def counted(graph: Graph) -> tuple[Graph, PassLog]:
+    log = PassLog()
+    found = count_for_sort_pass(1).run(graph, log)
+    verify(found)
+    return found, log
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_values_are_those_of_the_sort(name: str, dtype: str, rng: np.random.Generator) -> None:
+    for shape in ((17, 6), (1, 4), (5, 1), (33, 3)):
+        if shape[0] < 3 and "places of" in name:
+            continue
+        x = numbers(rng, shape, dtype)
+        graph = traced(PROGRAMS[name], (shape, np.dtype(dtype)))
+        found, log = counted(graph)
+        if min(shape) > 1:  # Of one element all is read.
+            assert log.applied
+            assert not any(node.name == "sort" for node in found.nodes)
+        with_nan = np.where(rng.random(shape) < 0.1, np.nan, x) if x.dtype.kind == "f" else x
+        for given in (x, with_nan.astype(dtype)):
+            with np.errstate(all="ignore"):
+                pairs = zip(evaluated(graph, given), evaluated(found, given), strict=True)
+            for one, other in pairs:
+                np.testing.assert_array_equal(other, one)
+
+
+def test_places_may_be_traced_and_are_kept_inside(rng: np.random.Generator) -> None:
+    def program(x: Any, q: Any) -> Any:
+        return tnp.quantile(x, q, axis=0), tnp.quantile(x, q[0] / 2)
+
+    x, q = rng.standard_normal((40, 3)), np.array([0.05, 0.5, 1.0])
+    graph = traced(program, ((40, 3), x.dtype), ((3,), q.dtype))
+    found, log = counted(graph)
+    assert len(log.applied) == 2
+    for one, other in zip(evaluated(graph, x, q), evaluated(found, x, q), strict=True):
+        np.testing.assert_array_equal(other, one)
+
+
+LEFT_ALONE: dict[str, Callable[[Any], Any]] = {
+    "a result": lambda x: tnp.sort(x, axis=0),
+    "read whole": lambda x: tnp.cumsum(tnp.sort(x, axis=0), axis=0)[1],
+    "places of it": lambda x: tnp.argsort(x, axis=0)[2],
+    "a gradient": tracer.grad(lambda x: tnp.median(x)),
+    "many places": lambda x: tnp.sort(x, axis=0)[:20],
+}
+
+
+@pytest.mark.parametrize("name", LEFT_ALONE)
+def test_other_sorts_are_left_alone(name: str) -> None:
+    graph = traced(LEFT_ALONE[name], ((30, 5), np.dtype(np.float32)))
+    found, log = counted(graph)
+    assert found is graph
+    assert not log.applied
+    assert log.refusals
+
+
+def test_a_sort_that_has_room_is_a_sort() -> None:
+    graph = traced(PROGRAMS["quantile"], ((1000, 4), np.dtype(np.float32)))
+    least = 1000 * 4 * 4
+    for limit in (None, 20 * least):
+        assert count_for_sort_pass(limit).run(graph, PassLog()) is graph
+    assert count_for_sort_pass(2 * least).run(graph, PassLog()) is not graph
+
+
+@pytest.mark.xla
+@pytest.mark.parametrize("axis", [0, None])
+def test_compiled_within_a_limit_below_the_array(axis: Any, rng: np.random.Generator) -> None:
+    def program(x: Any, y: Any) -> Any:
+        return tnp.quantile(x[:, None] * y, np.array([0.1, 0.5]), axis=axis)
+
+    x, y = rng.standard_normal(6000).astype("f"), rng.standard_normal(300).astype("f")
+    limited = tracer.compile(program, memory_limit="1MB")
+    assert limited.plan(x, y).compiled_bytes <= 1_000_000
+    np.testing.assert_array_equal(limited(x, y), tracer.compile(program, split="never")(x, y))

@@ -1,0 +1,332 @@
+"""Elements at known places of a sorted array are found by counting, where it cannot be sorted.
+
+`quantile` and `median` sort an axis and read two places of it. Sorted it has to be stored whole,
+which a limit, or an array in storage, does not allow. The k-th smallest of unsigned integers is
+found digit by digit: of the numbers that begin with the digits found so far and go on with each
+digit, the largest that at most k elements lie below. A digit of four bits takes one pass over the
+array, which split cuts as it cuts every sum. (Selection by radix: Knuth, The Art of Computer
+Programming 3, section 5.2.5; Alabi et al. 2012, "Fast k-selection algorithms for graphics
+processing units".)
+
+Values do not change, but for the sign of a zero and the bits of a NaN: the digits are those of an
+element. Floats are looked for as integers that are in their order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from tracer import ops
+from tracer.ir import Builder, Graph, Node, ShapeDtype, Value, copy_nodes
+from tracer.ops.helpers import convert, full, reshape, splat_of
+from tracer.ops.rules import is_float
+from tracer.ops.sort_keys import sort_keys, sorted_floats
+from tracer.optimizer.model.trip_counts import fixed_bytes
+from tracer.optimizer.passes import Pass, PassLog
+
+_DIGIT = 4
+"""Bits of a digit: more take fewer passes, and 2 ** bits - 1 comparisons of each element."""
+_FEW_ROWS = 4
+"""Where so many rows, and they sorted, have room, split cuts the sort between rows."""
+_MOST_PLACES = 16
+"""Of so many places at most an array is read; each is looked for by itself."""
+
+
+def count_for_sort_pass(limit: int | None) -> Pass:
+    """Return the pass that counts where a limit leaves no room for a sorted axis."""
+    return Pass("count for sort", partial(_counted, limit))
+
+
+def _counted(limit: int | None, graph: Graph, log: PassLog) -> Graph:
+    if limit is None:
+        return graph
+    room = limit - fixed_bytes(graph)
+    for node in graph.nodes:
+        if node.op is ops.sort and _has_no_room(node, room):
+            found = _Selection.of(graph, node)
+            if isinstance(found, str):
+                log.refuse(f"sort of {node.types[0]}", found, node.source)
+            else:
+                log.applied.append(f"{len(found.readers)} reads of {node.types[0]}")
+                return _counted(limit, _rewritten(graph, found), log)
+    return graph
+
+
+def _has_no_room(sort: Node, room: int) -> bool:
+    """Tell whether neither the array can be sorted, nor a few of its rows at a time."""
+    type = sort.types[0]
+    row = type.shape[sort.params["dimension"]] * type.dtype.itemsize
+    return type.size > 0 and 2 * type.nbytes > room and 2 * _FEW_ROWS * row > room
+
+
+@dataclass(frozen=True)
+class _Selection:
+    """A sort, what is computed of its elements one by one, and who reads places of these.
+
+    Attributes
+    ----------
+    sort : Node
+    derived : set of Node
+        Of the sorted array, element by element.
+    readers : dict of Node to Value or ndarray
+        The places that a node reads, with an axis for each that is not sorted where they vary.
+    """
+
+    sort: Node
+    derived: set[Node]
+    readers: dict[Node, Value | np.ndarray]
+
+    @staticmethod
+    def of(graph: Graph, sort: Node) -> _Selection | str:
+        """Return what is to be counted, or why it cannot be."""
+        type = sort.types[0]
+        if len(sort.types) != 1 or not (type.dtype.kind in "iu" or is_float(type.dtype)):
+            return "it sorts other arrays too, or no real numbers"
+        derived, readers = {sort}, dict[Node, Value | np.ndarray]()
+        for node in graph.nodes:
+            if derived.isdisjoint(value.node for value in node.operands):
+                continue
+            places = _places(node, sort, derived)
+            if places is not None:
+                readers[node] = places
+            elif _is_element_wise(node, type.shape, derived):
+                derived.add(node)
+            else:
+                return f"{node.name} reads all of it"
+        if any(value.node in derived for value in graph.outputs):
+            return "it is a result"
+        if sum(_count(node, type) for node in readers) > _MOST_PLACES:
+            return f"more than {_MOST_PLACES} of its places are read"
+        hanging = _behind(graph, {*readers})
+        if any(isinstance(p, Value) and p.node in hanging for p in readers.values()):
+            return "places that are read hang on others"
+        return _Selection(sort, derived, readers)
+
+
+def _places(node: Node, sort: Node, derived: set[Node]) -> Value | np.ndarray | None:
+    """Return the places along the sorted axis that a node reads of all rows, None for others."""
+    if node.operands[0].node not in derived or any(v.node in derived for v in node.operands[1:]):
+        return None
+    axis, shape = sort.params["dimension"], sort.types[0].shape
+    if node.op is ops.slice:
+        sizes = node.types[0].shape
+        if any(size != shape[i] for i, size in enumerate(sizes) if i != axis):
+            return None
+        cut = (node.params[key][axis] for key in ("start", "limit", "strides"))
+        return np.arange(*cut)
+    if node.op is not ops.gather:
+        return None
+    others = tuple(i for i in range(len(shape)) if i != axis)
+    taken = {
+        "offset_dims": (),
+        "collapsed_slice_dims": (axis,),
+        "start_index_map": (axis,),
+        "index_vector_dim": node.operands[1].type.ndim - 1,
+        "slice_sizes": (1,) * len(shape),
+        "operand_batching_dims": others,
+        "start_indices_batching_dims": tuple(range(len(others))),
+    }
+    return node.operands[1] if all(node.params[key] == x for key, x in taken.items()) else None
+
+
+def _is_element_wise(node: Node, shape: tuple[int, ...], derived: set[Node]) -> bool:
+    """Tell whether a node computes of each element by itself, beside numbers."""
+    if node.op is None or node.op.fusion != "loop" or len(node.types) != 1 or not node.is_pure:
+        return False
+    is_in_order = node.op.reuses == tuple(range(len(node.operands)))
+    known = all(v.node in derived or splat_of(v) is not None for v in node.operands)
+    return (
+        is_in_order and known and all(t.shape == shape for t in (*node.types, *node.operand_types))
+    )
+
+
+def _count(reader: Node, type: ShapeDtype) -> int:
+    """Return how many places a node reads of each row."""
+    rows = type.size // max(1, type.shape[_axis_of(reader, type)])
+    return reader.types[0].size // max(1, rows)
+
+
+def _axis_of(reader: Node, type: ShapeDtype) -> int:
+    if reader.op is ops.gather:
+        return int(reader.params["start_index_map"][0])
+    sizes = reader.types[0].shape
+    return next((i for i, size in enumerate(sizes) if size != type.shape[i]), 0)
+
+
+def _behind(graph: Graph, nodes: set[Node]) -> set[Node]:
+    """Return nodes with all that hangs on them."""
+    found = set(nodes)
+    for node in graph.nodes:
+        if any(value.node in found for value in node.operands):
+            found.add(node)
+    return found
+
+
+def _rewritten(graph: Graph, found: _Selection) -> Graph:
+    """Copy a graph; what the first reader needs, all places among it, is copied before it."""
+    mapping: dict[Value, Value] = {}
+    with Builder() as builder:
+        for value in graph.inputs:
+            mapping[value] = builder.input(value.type, value.node.source)
+        needed = [
+            found.sort.operands[0],
+            *(p for p in found.readers.values() if isinstance(p, Value)),
+        ]
+        wanted = _ancestors(needed)
+        copy_nodes(builder, (node for node in graph.nodes if node in wanted), mapping)
+        builder.source = found.sort.source
+        _write_reads(found, mapping)
+        rest = (n for n in graph.nodes if n.results[0] not in mapping and n not in found.derived)
+        copy_nodes(builder, rest, mapping)
+    return builder.finish([mapping[value] for value in graph.outputs])
+
+
+def _ancestors(values: Sequence[Value]) -> set[Node]:
+    found: set[Node] = set()
+    stack = [value.node for value in values]
+    while stack:
+        node = stack.pop()
+        if node.op is not None and node not in found:
+            found.add(node)
+            stack.extend(value.node for value in node.operands)
+    return found
+
+
+def _write_reads(found: _Selection, mapping: dict[Value, Value]) -> None:
+    """Emit what readers read, and what was computed of it."""
+    axis = found.sort.params["dimension"]
+    keys = mapping[found.sort.operands[0]]
+    order = (*(i for i in range(keys.type.ndim) if i != axis), axis)
+    if order != tuple(range(len(order))):
+        keys = ops.transpose(keys, permutation=order)
+    *rows, length = keys.shape
+    places = [_of_rows(p, mapping, tuple(rows), length) for p in found.readers.values()]
+    all_places = ops.concatenate(*places, dimension=len(rows)) if len(places) > 1 else places[0]
+    picked, start = _sorted_at(keys, all_places), 0
+    for (reader, _), own in zip(found.readers.items(), places, strict=True):
+        stop = start + own.shape[-1]
+        part = ops.slice(
+            picked,
+            start=(*(0,) * len(rows), start),
+            limit=(*rows, stop),
+            strides=(1,) * (len(rows) + 1),
+        )
+        part = _as_read(part, reader, axis)
+        mapping[reader.results[0]] = _computed(reader.operands[0], found, part, {})
+        start = stop
+
+
+def _of_rows(
+    places: Value | np.ndarray, mapping: dict[Value, Value], rows: tuple[int, ...], length: int
+) -> Value:
+    """Return places as an array of rows and places, within the axis."""
+    dtype = _index_dtype(length)
+    if isinstance(places, np.ndarray):
+        value = ops.constant(value=places.astype(dtype))
+        return ops.broadcast_in_dim(value, shape=(*rows, places.size), dimensions=(len(rows),))  # type: ignore[no-any-return]
+    given = mapping[places]
+    last = full(length - 1, given.type)
+    inside = ops.minimum(given if given.dtype.kind == "u" else _not_negative(given), last)
+    count = math.prod(inside.shape[len(rows) :])
+    return convert(reshape(inside, (*rows, count)), dtype)
+
+
+def _not_negative(places: Value) -> Value:
+    return ops.maximum(places, full(0, places.type))  # type: ignore[no-any-return]
+
+
+def _index_dtype(length: int) -> np.dtype[np.signedinteger]:
+    return np.dtype(np.int32 if length < 2**31 else np.int64)
+
+
+def _as_read(part: Value, reader: Node, axis: int) -> Value:
+    """Return places that were picked, rows first, in the shape in which they are read."""
+    if reader.op is ops.gather:
+        return reshape(part, reader.types[0].shape)
+    order = list(range(part.type.ndim - 1))
+    order.insert(axis, part.type.ndim - 1)
+    if order == list(range(len(order))):
+        return part
+    return ops.transpose(part, permutation=tuple(order))  # type: ignore[no-any-return]
+
+
+def _computed(value: Value, found: _Selection, part: Value, known: dict[Value, Value]) -> Value:
+    """Emit for what was picked what the program computed of the sorted array."""
+    if value.node is found.sort:
+        return part
+    if value not in known:
+        operands = [
+            _computed(operand, found, part, known)
+            if operand.node in found.derived
+            else _number(operand, part.shape)
+            for operand in value.node.operands
+        ]
+        assert value.node.op is not None
+        known[value] = value.node.op(*operands, **value.node.params)
+    return known[value]
+
+
+def _number(value: Value, shape: tuple[int, ...]) -> Value:
+    splat = splat_of(value)
+    assert splat is not None
+    number = splat.node.params["value"]
+    return full(number.reshape(-1)[0], ShapeDtype(shape, value.dtype))
+
+
+def _sorted_at(x: Value, places: Value) -> Value:
+    if is_float(x.dtype):
+        return sorted_floats(_nth(sort_keys(x), places), x.dtype)
+    return _nth(x, places)
+
+
+def _nth(keys: Value, places: Value) -> Value:
+    """Emit the elements at these places of each sorted row: (..., length), (..., places)."""
+    dtype = keys.dtype
+    unsigned = np.dtype(f"u{dtype.itemsize}")
+    bits, top = 8 * dtype.itemsize, np.array(1 << (8 * dtype.itemsize - 1), unsigned)
+    is_signed = dtype.kind == "i"
+    if is_signed:  # In the order of unsigned integers the sign comes last.
+        keys = ops.bitcast_convert(keys, dtype=unsigned)
+        keys = ops.xor(keys, full(top, keys.type))
+    found = full(0, places.type.with_dtype(unsigned))
+    for shift in _shifts(bits):
+        digit = _digit(keys, places, found, shift)
+        found = ops.add(found, ops.multiply(digit, full(1 << shift, digit.type)))
+    if is_signed:
+        found = ops.bitcast_convert(ops.xor(found, full(top, found.type)), dtype=dtype)
+    return found
+
+
+def _shifts(bits: int) -> Iterator[int]:
+    yield from range(bits - _DIGIT, -1, -_DIGIT)
+
+
+def _digit(keys: Value, places: Value, found: Value, shift: int) -> Value:
+    """Emit the next digit: how many of the numbers with a larger one have few elements below."""
+    *rows, length = keys.shape
+    axes, count = tuple(range(len(rows))), 2**_DIGIT - 1
+    shape = (*places.shape, count)
+    step = np.arange(1, count + 1, dtype=keys.dtype) << np.array(shift, keys.dtype)
+    steps = ops.broadcast_in_dim(
+        ops.constant(value=step), shape=shape, dimensions=(len(shape) - 1,)
+    )
+    behind = tuple(range(len(places.shape)))
+    bounds = ops.add(ops.broadcast_in_dim(found, shape=shape, dimensions=behind), steps)
+    whole = (*shape, length)
+    below = ops.compare(
+        ops.broadcast_in_dim(keys, shape=whole, dimensions=(*axes, len(whole) - 1)),
+        ops.broadcast_in_dim(bounds, shape=whole, dimensions=tuple(range(len(shape)))),
+        direction="LT",
+    )
+    counts = ops.reduce_add(convert(below, places.dtype), axes=(len(whole) - 1,))
+    wanted = ops.broadcast_in_dim(places, shape=shape, dimensions=behind)
+    is_reached = convert(ops.compare(counts, wanted, direction="LE"), keys.dtype)
+    return ops.reduce_add(is_reached, axes=(len(shape) - 1,))  # type: ignore[no-any-return]
+
+
+__all__ = ["count_for_sort_pass"]
