@@ -1,7 +1,7 @@
 """Programs of an array in a file, larger than their limit, beside NumPy in blocks by hand.
 
     python -m benchmarks.storage [--gigabytes 4] [--limit 200MB] [--folder DIR] [--only NAME]
-                                 [--queries 100] [--features 32] [--direct]
+                                 [--queries 100] [--features 32] [--direct] [--buffers 1]
                                  [--sides NumPy,JAX,dask,cubed] [--markdown FILE]
 
 The file is made by it, of float32 points, and removed. Each run is a process of
@@ -9,7 +9,8 @@ its own: one call on a few rows to load what libraries need, then the file is dr
 cache, then a call that is measured. *memory* is the highest resident memory of that call, less that
 before it, and of it what is not a page of a file.
 *reading* is the file read alone by what ours reads with, in blocks of 8 MB, as cold, times as often
-as the plan reads it. Both are past the page cache with `--direct`, and where the file has more
+as the plan reads it; into one memory, that stays in the caches, or with `--buffers` into several in
+turns, as a program needs. Both are past the page cache with `--direct`, and where the file has more
 bytes than memory is free.
 *computing* is our program with the points in memory, under a limit that has room for them too; it
 is left out where they take more than half of the machine's memory.
@@ -22,6 +23,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import itertools
 import json
 import os
 import shutil
@@ -98,13 +100,13 @@ def _drop(path: Path) -> None:
     os.close(file)
 
 
-def _read(x: tracer.StoredArray) -> None:
+def _read(x: tracer.StoredArray, buffers: int) -> None:
     """Read a file as ours does, one block of 8 MB after the other, into the same memory."""
     source, features = x._source, x.shape[1]
     rows = (8 << 20) // (4 * features)
-    memory = space(((8 << 20) + SPARE,), np.dtype(np.uint8))
-    for start in range(0, len(x), rows):
-        source.fill_within(memory, (start, 0), (min(rows, len(x) - start), features))
+    memory = [space(((8 << 20) + SPARE,), np.dtype(np.uint8)) for _ in range(buffers)]
+    for start, into in zip(range(0, len(x), rows), itertools.cycle(memory)):
+        source.fill_within(into, (start, 0), (min(rows, len(x) - start), features))
 
 
 def run(name: str, side: str, path: Path, options: argparse.Namespace) -> dict[str, Any]:
@@ -112,7 +114,7 @@ def run(name: str, side: str, path: Path, options: argparse.Namespace) -> dict[s
     x, limit = tracer.open(path, direct=options.direct or None), options.limit
     q = np.random.default_rng(1).standard_normal((options.queries, x.shape[1]), dtype=np.float32)
     if side == "reading":
-        return _measured(lambda: _read(x), path)
+        return _measured(lambda: _read(x, options.buffers), path)
     if side == "computing":
         return _computing(name, path, q, limit)
     if side == "tracer":
@@ -185,6 +187,7 @@ def _apart(name: str, side: str, path: Path, options: argparse.Namespace) -> dic
     paths = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
     made = subprocess.run(
         [*command, "--limit", options.limit, "--queries", str(options.queries)]
+        + ["--buffers", str(options.buffers)]
         + ["--direct"] * options.direct,
         capture_output=True,
         text=True,
@@ -253,6 +256,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--limit", default="200MB", help="memory_limit of the programs (200MB)")
     parser.add_argument("--queries", type=int, default=100, help="points to compare with (100)")
     parser.add_argument("--features", type=int, default=32, help="of each point (32)")
+    parser.add_argument(
+        "--buffers", type=int, default=1, help="memories that reading alone takes in turns (1)"
+    )
     parser.add_argument(
         "--direct", action="store_true", help="read past the page cache, however small the file"
     )

@@ -288,7 +288,8 @@ def _nth(keys: Value, places: Value) -> Value:
     """Emit the elements at these places of each sorted row: (..., length), (..., places)."""
     dtype = keys.dtype
     unsigned = np.dtype(f"u{dtype.itemsize}")
-    bits, top = 8 * dtype.itemsize, np.array(1 << (8 * dtype.itemsize - 1), unsigned)
+    bits = 8 * dtype.itemsize
+    top = 1 << (bits - 1)
     is_signed = dtype.kind == "i"
     if is_signed:  # In the order of unsigned integers the sign comes last.
         keys = ops.bitcast_convert(keys, dtype=unsigned)
