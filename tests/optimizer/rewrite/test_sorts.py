@@ -72,6 +72,39 @@ def test_values_are_those_of_the_sort(name: str, dtype: str, rng: np.random.Gene
                 np.testing.assert_array_equal(other, one)
 
 
+@pytest.mark.parametrize("axis", [0, 1, 2, (0, 2), (1, 0)])
+def test_any_axes(axis: Any, rng: np.random.Generator) -> None:
+    x, places = numbers(rng, (4, 7, 3), "float32"), rng.integers(0, 3, (4, 7, 3))
+
+    def program(x: Any) -> Any:
+        last = axis if isinstance(axis, int) else 1
+        taken = places[tuple(slice(2) if i == last else slice(None) for i in range(3))]
+        ordered = tnp.sort(x, axis=last)
+        return tnp.quantile(x, np.array([0.2, 0.6]), axis=axis), tnp.take_along_axis(
+            ordered, taken, axis=last
+        )
+
+    graph = traced(program, (x.shape, x.dtype))
+    found, log = counted(graph)
+    assert len(log.applied) == 2
+    with np.errstate(all="ignore"):
+        pairs = zip(evaluated(graph, x), evaluated(found, x), strict=True)
+    for one, other in pairs:
+        np.testing.assert_array_equal(other, one)
+
+
+def test_places_may_be_of_narrow_integers(rng: np.random.Generator) -> None:
+    x, places = rng.standard_normal((300, 2)), np.array([[5, 127], [0, 3]], np.int8)
+
+    def program(x: Any, places: Any) -> Any:
+        return tnp.take_along_axis(tnp.sort(x, axis=0), places, axis=0)
+
+    graph = traced(program, ((300, 2), x.dtype), ((2, 2), places.dtype))
+    found, log = counted(graph)
+    assert log.applied
+    np.testing.assert_array_equal(*(evaluated(g, x, places)[0] for g in (found, graph)))
+
+
 def test_places_may_be_traced_and_are_kept_inside(rng: np.random.Generator) -> None:
     def program(x: Any, q: Any) -> Any:
         return tnp.quantile(x, q, axis=0), tnp.quantile(x, q[0] / 2)
@@ -89,6 +122,10 @@ LEFT_ALONE: dict[str, Callable[[Any], Any]] = {
     "read whole": lambda x: tnp.cumsum(tnp.sort(x, axis=0), axis=0)[1],
     "places of it": lambda x: tnp.argsort(x, axis=0)[2],
     "a gradient": tracer.grad(lambda x: tnp.median(x)),
+    "times what is computed": lambda x: (tnp.sort(x, axis=0) * x.sum())[2],
+    "places that hang on others": lambda x: tnp.take_along_axis(
+        (y := tnp.sort(x, axis=0)), (y[2:3] > 0).astype("int32"), axis=0
+    ),
     "many places": lambda x: tnp.sort(x, axis=0)[:20],
 }
 

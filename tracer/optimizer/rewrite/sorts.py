@@ -15,9 +15,10 @@ element. Floats are looked for as integers that are in their order.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -29,10 +30,13 @@ from tracer.ops.sort_keys import sort_keys, sorted_floats
 from tracer.optimizer.model.trip_counts import fixed_bytes
 from tracer.optimizer.passes import Pass, PassLog
 
+Places: TypeAlias = Value | np.ndarray[Any, Any]
+
 _DIGIT = 4
 """Bits of a digit: more take fewer passes, and 2 ** bits - 1 comparisons of each element."""
 _FEW_ROWS = 4
 """Where so many rows, and they sorted, have room, split cuts the sort between rows."""
+_MOST_DERIVED = 64
 _MOST_PLACES = 16
 """Of so many places at most an array is read; each is looked for by itself."""
 
@@ -79,7 +83,7 @@ class _Selection:
 
     sort: Node
     derived: set[Node]
-    readers: dict[Node, Value | np.ndarray]
+    readers: dict[Node, Places]
 
     @staticmethod
     def of(graph: Graph, sort: Node) -> _Selection | str:
@@ -87,7 +91,7 @@ class _Selection:
         type = sort.types[0]
         if len(sort.types) != 1 or not (type.dtype.kind in "iu" or is_float(type.dtype)):
             return "it sorts other arrays too, or no real numbers"
-        derived, readers = {sort}, dict[Node, Value | np.ndarray]()
+        derived, readers = {sort}, dict[Node, Places]()
         for node in graph.nodes:
             if derived.isdisjoint(value.node for value in node.operands):
                 continue
@@ -98,17 +102,39 @@ class _Selection:
                 derived.add(node)
             else:
                 return f"{node.name} reads all of it"
-        if any(value.node in derived for value in graph.outputs):
+        found = _Selection(sort, derived, readers)
+        return found._refusal(graph) or found
+
+    def _refusal(self, graph: Graph) -> str | None:
+        type = self.sort.types[0]
+        rows = type.size // type.shape[self.sort.params["dimension"]]
+        if any(value.node in self.derived for value in graph.outputs):
             return "it is a result"
-        if sum(_count(node, type) for node in readers) > _MOST_PLACES:
+        if sum(node.types[0].size for node in self.readers) > _MOST_PLACES * rows:
             return f"more than {_MOST_PLACES} of its places are read"
-        hanging = _behind(graph, {*readers})
-        if any(isinstance(p, Value) and p.node in hanging for p in readers.values()):
+        if len(self.derived) > _MOST_DERIVED:
+            return "a long computation follows it"
+        if not self.needed.isdisjoint(_behind(graph, {*self.readers})):
             return "places that are read hang on others"
-        return _Selection(sort, derived, readers)
+        if any(node.has_effect for node in self.needed):
+            return "what it needs acts on the world"
+        return None
+
+    @cached_property
+    def needed(self) -> set[Node]:
+        """The nodes behind the array that is sorted, and behind all places."""
+        found: set[Node] = set()
+        places = (p.node for p in self.readers.values() if isinstance(p, Value))
+        stack = [self.sort.operands[0].node, *places]
+        while stack:
+            node = stack.pop()
+            if node.op is not None and node not in found:
+                found.add(node)
+                stack.extend(value.node for value in node.operands)
+        return found
 
 
-def _places(node: Node, sort: Node, derived: set[Node]) -> Value | np.ndarray | None:
+def _places(node: Node, sort: Node, derived: set[Node]) -> Places | None:
     """Return the places along the sorted axis that a node reads of all rows, None for others."""
     if node.operands[0].node not in derived or any(v.node in derived for v in node.operands[1:]):
         return None
@@ -122,6 +148,7 @@ def _places(node: Node, sort: Node, derived: set[Node]) -> Value | np.ndarray | 
     if node.op is not ops.gather:
         return None
     others = tuple(i for i in range(len(shape)) if i != axis)
+    rows = others if _is_along(node) else tuple(range(len(others)))
     taken = {
         "offset_dims": (),
         "collapsed_slice_dims": (axis,),
@@ -129,9 +156,14 @@ def _places(node: Node, sort: Node, derived: set[Node]) -> Value | np.ndarray | 
         "index_vector_dim": node.operands[1].type.ndim - 1,
         "slice_sizes": (1,) * len(shape),
         "operand_batching_dims": others,
-        "start_indices_batching_dims": tuple(range(len(others))),
+        "start_indices_batching_dims": rows,
     }
     return node.operands[1] if all(node.params[key] == x for key, x in taken.items()) else None
+
+
+def _is_along(reader: Node) -> bool:
+    """Tell whether places lie in the axis, as in `take_along_axis`; otherwise behind the rows."""
+    return reader.op is ops.slice or reader.types[0].ndim == reader.operand_types[0].ndim
 
 
 def _is_element_wise(node: Node, shape: tuple[int, ...], derived: set[Node]) -> bool:
@@ -139,23 +171,15 @@ def _is_element_wise(node: Node, shape: tuple[int, ...], derived: set[Node]) -> 
     if node.op is None or node.op.fusion != "loop" or len(node.types) != 1 or not node.is_pure:
         return False
     is_in_order = node.op.reuses == tuple(range(len(node.operands)))
-    known = all(v.node in derived or splat_of(v) is not None for v in node.operands)
+    known = all(v.node in derived or _is_number(v) for v in node.operands)
     return (
         is_in_order and known and all(t.shape == shape for t in (*node.types, *node.operand_types))
     )
 
 
-def _count(reader: Node, type: ShapeDtype) -> int:
-    """Return how many places a node reads of each row."""
-    rows = type.size // max(1, type.shape[_axis_of(reader, type)])
-    return reader.types[0].size // max(1, rows)
-
-
-def _axis_of(reader: Node, type: ShapeDtype) -> int:
-    if reader.op is ops.gather:
-        return int(reader.params["start_index_map"][0])
-    sizes = reader.types[0].shape
-    return next((i for i, size in enumerate(sizes) if size != type.shape[i]), 0)
+def _is_number(value: Value) -> bool:
+    splat = splat_of(value)
+    return splat is not None and splat.node.op is ops.constant
 
 
 def _behind(graph: Graph, nodes: set[Node]) -> set[Node]:
@@ -173,39 +197,21 @@ def _rewritten(graph: Graph, found: _Selection) -> Graph:
     with Builder() as builder:
         for value in graph.inputs:
             mapping[value] = builder.input(value.type, value.node.source)
-        needed = [
-            found.sort.operands[0],
-            *(p for p in found.readers.values() if isinstance(p, Value)),
-        ]
-        wanted = _ancestors(needed)
-        copy_nodes(builder, (node for node in graph.nodes if node in wanted), mapping)
+        copy_nodes(builder, (node for node in graph.nodes if node in found.needed), mapping)
         builder.source = found.sort.source
         _write_reads(found, mapping)
-        rest = (n for n in graph.nodes if n.results[0] not in mapping and n not in found.derived)
-        copy_nodes(builder, rest, mapping)
+        there = {*found.needed, *found.derived, *found.readers}
+        copy_nodes(builder, (node for node in graph.nodes if node not in there), mapping)
     return builder.finish([mapping[value] for value in graph.outputs])
-
-
-def _ancestors(values: Sequence[Value]) -> set[Node]:
-    found: set[Node] = set()
-    stack = [value.node for value in values]
-    while stack:
-        node = stack.pop()
-        if node.op is not None and node not in found:
-            found.add(node)
-            stack.extend(value.node for value in node.operands)
-    return found
 
 
 def _write_reads(found: _Selection, mapping: dict[Value, Value]) -> None:
     """Emit what readers read, and what was computed of it."""
     axis = found.sort.params["dimension"]
     keys = mapping[found.sort.operands[0]]
-    order = (*(i for i in range(keys.type.ndim) if i != axis), axis)
-    if order != tuple(range(len(order))):
-        keys = ops.transpose(keys, permutation=order)
-    *rows, length = keys.shape
-    places = [_of_rows(p, mapping, tuple(rows), length) for p in found.readers.values()]
+    keys = _moved(keys, axis, keys.type.ndim - 1)
+    rows = keys.shape[:-1]
+    places = [_of_rows(r, axis, p, mapping, keys.shape) for r, p in found.readers.items()]
     all_places = ops.concatenate(*places, dimension=len(rows)) if len(places) > 1 else places[0]
     picked, start = _sorted_at(keys, all_places), 0
     for (reader, _), own in zip(found.readers.items(), places, strict=True):
@@ -222,37 +228,45 @@ def _write_reads(found: _Selection, mapping: dict[Value, Value]) -> None:
 
 
 def _of_rows(
-    places: Value | np.ndarray, mapping: dict[Value, Value], rows: tuple[int, ...], length: int
+    reader: Node,
+    axis: int,
+    places: Places,
+    mapping: dict[Value, Value],
+    shape: tuple[int, ...],
 ) -> Value:
-    """Return places as an array of rows and places, within the axis."""
-    dtype = _index_dtype(length)
+    """Return places inside of the axis, as an array of rows, as `shape` has them, and places."""
+    *rows, length = shape
+    dtype = np.dtype(np.int32 if length < 2**31 else np.int64)
     if isinstance(places, np.ndarray):
         value = ops.constant(value=places.astype(dtype))
         return ops.broadcast_in_dim(value, shape=(*rows, places.size), dimensions=(len(rows),))  # type: ignore[no-any-return]
     given = mapping[places]
-    last = full(length - 1, given.type)
-    inside = ops.minimum(given if given.dtype.kind == "u" else _not_negative(given), last)
-    count = math.prod(inside.shape[len(rows) :])
-    return convert(reshape(inside, (*rows, count)), dtype)
+    last = full(min(length - 1, np.iinfo(given.dtype).max), given.type)
+    given = ops.minimum(given if given.dtype.kind == "u" else _not_negative(given), last)
+    given = reshape(given, given.shape[:-1])
+    if _is_along(reader):
+        given = _moved(given, axis, given.type.ndim - 1)
+    return convert(reshape(given, (*rows, math.prod(given.shape[len(rows) :]))), dtype)
+
+
+def _moved(x: Value, axis: int, place: int) -> Value:
+    """Emit an array with one axis in another place."""
+    order = [i for i in range(x.type.ndim) if i != axis]
+    order.insert(place, axis)
+    if order == sorted(order):
+        return x
+    return ops.transpose(x, permutation=tuple(order))  # type: ignore[no-any-return]
 
 
 def _not_negative(places: Value) -> Value:
     return ops.maximum(places, full(0, places.type))  # type: ignore[no-any-return]
 
 
-def _index_dtype(length: int) -> np.dtype[np.signedinteger]:
-    return np.dtype(np.int32 if length < 2**31 else np.int64)
-
-
 def _as_read(part: Value, reader: Node, axis: int) -> Value:
     """Return places that were picked, rows first, in the shape in which they are read."""
-    if reader.op is ops.gather:
-        return reshape(part, reader.types[0].shape)
-    order = list(range(part.type.ndim - 1))
-    order.insert(axis, part.type.ndim - 1)
-    if order == list(range(len(order))):
-        return part
-    return ops.transpose(part, permutation=tuple(order))  # type: ignore[no-any-return]
+    if _is_along(reader):
+        return _moved(part, part.type.ndim - 1, axis)
+    return reshape(part, reader.types[0].shape)
 
 
 def _computed(value: Value, found: _Selection, part: Value, known: dict[Value, Value]) -> Value:
