@@ -85,13 +85,7 @@ def jacrev(
     >>> tracer.jacrev(lambda x: x**2)(tnp.array([1.0, 3.0])).tolist()
     [[2.0, 0.0], [0.0, 6.0]]
     """
-
-    def check(name: str, traced: Traced, results: Sequence[ShapeDtype]) -> None:
-        check_input_dtypes(name, traced, holomorphic, allow_int)
-        for type in results:
-            check_output_dtype(name, type, holomorphic)
-
-    return _jacobian("jacrev", fun, argnums, has_aux, check, reverse_jacobian)
+    return _jacrev("jacrev", fun, argnums, has_aux, holomorphic, allow_int)
 
 
 def jacfwd(
@@ -128,16 +122,7 @@ def jacfwd(
     >>> tracer.jacfwd(lambda x: tnp.stack([x, x**2]))(3.0).tolist()
     [1.0, 6.0]
     """
-
-    def check(name: str, traced: Traced, results: Sequence[ShapeDtype]) -> None:
-        check_input_dtypes(name, traced, holomorphic, allow_int=False)
-        if not holomorphic:
-            check_real_inputs(name, traced)
-        for type in results:
-            # Real arguments move complex results too.
-            check_output_dtype(name, type, holomorphic or dtype_kind(type.dtype) == "c")
-
-    return _jacobian("jacfwd", fun, argnums, has_aux, check, forward_jacobian)
+    return _jacfwd("jacfwd", fun, argnums, has_aux, holomorphic)
 
 
 jacobian = jacrev
@@ -174,8 +159,42 @@ def hessian(
     >>> tracer.hessian(lambda x: x[0] * x[1] ** 2)(tnp.array([3.0, 2.0])).tolist()
     [[0.0, 4.0], [4.0, 6.0]]
     """
-    inner = jacrev(fun, argnums, has_aux, holomorphic)
-    return jacfwd(inner, argnums, has_aux, holomorphic)
+    inner = _jacrev("hessian", fun, argnums, has_aux, holomorphic, allow_int=False)
+    return _jacfwd("hessian", inner, argnums, has_aux, holomorphic)
+
+
+def _jacrev(
+    name: str,
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int],
+    has_aux: bool,
+    holomorphic: bool,
+    allow_int: bool,
+) -> Callable[..., Any]:
+    def check(name: str, traced: Traced, results: Sequence[ShapeDtype]) -> None:
+        check_input_dtypes(name, traced, holomorphic, allow_int)
+        for type in results:
+            check_output_dtype(name, type, holomorphic)
+
+    return _jacobian(name, fun, argnums, has_aux, check, reverse_jacobian)
+
+
+def _jacfwd(
+    name: str,
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int],
+    has_aux: bool,
+    holomorphic: bool,
+) -> Callable[..., Any]:
+    def check(name: str, traced: Traced, results: Sequence[ShapeDtype]) -> None:
+        check_input_dtypes(name, traced, holomorphic, allow_int=False)
+        if not holomorphic:
+            check_real_inputs(name, traced)
+        for type in results:
+            # Real arguments move complex results too.
+            check_output_dtype(name, type, holomorphic or dtype_kind(type.dtype) == "c")
+
+    return _jacobian(name, fun, argnums, has_aux, check, forward_jacobian)
 
 
 def _jacobian(
