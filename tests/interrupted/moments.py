@@ -120,6 +120,8 @@ def at_every_call(
     function: Callable[[], Any], after: Callable[[], Any] = lambda: None, step: int = 1
 ) -> int:
     """Interrupt a function at each call; then call another one. Returns how often."""
+    if not calls(lambda: None):  # Seen once in thousands of runs, for no reason that was found.
+        pytest.skip("Python calls no trace function in this thread any more")
     number = 1
     while interrupted_at(number, function):
         after()
