@@ -284,6 +284,19 @@ TABLE: tuple[PassEntry, ...] = (
         is_per_limit=True,
     ),
     PassEntry(
+        option="count-for-sort",
+        stage=Stage.AS_TRACED,
+        what=(
+            "quantiles of an axis that is too large to be sorted are found by counting, in several "
+            "passes ([storage.md](storage.md))"
+        ),
+        why_here="numbers are constants by now; before its sums read transposed arrays",
+        exact="yes",
+        make=lambda c: count_for_sort_pass(c.limit),
+        when="under a limit below two sorted axes",
+        is_per_limit=True,
+    ),
+    PassEntry(
         option="sink-transposes",
         stage=Stage.AS_TRACED,
         what="reductions over transposed arrays read them as they lie in memory",
@@ -303,19 +316,6 @@ TABLE: tuple[PassEntry, ...] = (
         ),
         exact="yes",
         make=lambda c: scalar_replacement_pass(c.limit),
-        is_per_limit=True,
-    ),
-    PassEntry(
-        option="count-for-sort",
-        stage=Stage.AS_TRACED,
-        what=(
-            "quantiles of an axis that is too large to be sorted are found by counting, in several "
-            "passes ([storage.md](storage.md))"
-        ),
-        why_here="numbers are constants by now; before equal pieces are merged",
-        exact="yes",
-        make=lambda c: count_for_sort_pass(c.limit),
-        when="under a limit below two sorted axes",
         is_per_limit=True,
     ),
     PassEntry(

@@ -1,21 +1,15 @@
 """Elements at known places of a sorted array are found by counting, where it cannot be sorted.
 
 `quantile` and `median` sort an axis and read two places of it. Sorted it has to be stored whole,
-which a limit, or an array in storage, does not allow. The k-th smallest of unsigned integers is
-found digit by digit: of the numbers that begin with the digits found so far and go on with each
-digit, the largest that at most k elements lie below. A digit of four bits takes one pass over the
-array, which split cuts as it cuts every sum. (Selection by radix: Knuth, The Art of Computer
-Programming 3, section 5.2.5; Alabi et al. 2012, "Fast k-selection algorithms for graphics
-processing units".)
+which a limit, or an array in storage, does not allow. `nth_elements.py` finds the elements at these
+places in several passes, which split cuts as it cuts every sum.
 
-Values do not change, but for the sign of a zero and the bits of a NaN: the digits are those of an
-element. Floats are looked for as integers that are in their order.
+Values do not change, but for the sign of a zero and the bits of a NaN.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, TypeAlias
@@ -26,14 +20,13 @@ from tracer import ops
 from tracer.ir import Builder, Graph, Node, ShapeDtype, Value, copy_nodes
 from tracer.ops.helpers import convert, full, reshape, splat_of
 from tracer.ops.rules import is_float
-from tracer.ops.sort_keys import sort_keys, sorted_floats
+from tracer.ops.storage import READS
 from tracer.optimizer.model.trip_counts import fixed_bytes
 from tracer.optimizer.passes import Pass, PassLog
+from tracer.optimizer.rewrite.nth_elements import nth_elements
 
 Places: TypeAlias = Value | np.ndarray[Any, Any]
 
-_DIGIT = 4
-"""Bits of a digit: more take fewer passes, and 2 ** bits - 1 comparisons of each element."""
 _FEW_ROWS = 4
 """Where so many rows, and they sorted, have room, split cuts the sort between rows."""
 _MOST_DERIVED = 64
@@ -63,9 +56,32 @@ def _counted(limit: int | None, graph: Graph, log: PassLog) -> Graph:
 
 def _has_no_room(sort: Node, room: int) -> bool:
     """Tell whether neither the array can be sorted, nor a few of its rows at a time."""
-    type = sort.types[0]
-    row = type.shape[sort.params["dimension"]] * type.dtype.itemsize
-    return type.size > 0 and 2 * type.nbytes > room and 2 * _FEW_ROWS * row > room
+    type, axis = sort.types[0], sort.params["dimension"]
+    if not type.size or 2 * type.nbytes <= room:
+        return False
+    row = type.shape[axis] * type.dtype.itemsize
+    return 2 * _FEW_ROWS * row > room or _is_cut_in_storage(sort.operands[0], axis)
+
+
+def _is_cut_in_storage(value: Value, axis: int) -> bool:
+    """Tell whether an axis is the first of an array in storage: blocks are read along it only."""
+    seen: set[tuple[Value, int]] = set()
+    stack = [(value, axis)]
+    while stack:
+        value, axis = found = stack.pop()
+        node = value.node
+        if node.op is None or found in seen:
+            continue
+        if node.op in READS:
+            if axis == 0:
+                return True
+            continue
+        seen.add(found)
+        rule = node.axes
+        label = rule.results[value.index][axis]
+        of_operands = zip(node.operands, rule.operands, strict=True)
+        stack += [(v, labels.index(label)) for v, labels in of_operands if label in labels]
+    return False
 
 
 @dataclass(frozen=True)
@@ -207,13 +223,11 @@ def _rewritten(graph: Graph, found: _Selection) -> Graph:
 
 def _write_reads(found: _Selection, mapping: dict[Value, Value]) -> None:
     """Emit what readers read, and what was computed of it."""
-    axis = found.sort.params["dimension"]
-    keys = mapping[found.sort.operands[0]]
-    keys = _moved(keys, axis, keys.type.ndim - 1)
-    rows = keys.shape[:-1]
-    places = [_of_rows(r, axis, p, mapping, keys.shape) for r, p in found.readers.items()]
+    axis, shape = found.sort.params["dimension"], found.sort.types[0].shape
+    rows = tuple(size for i, size in enumerate(shape) if i != axis)
+    places = [_of_rows(r, axis, p, mapping, (*rows, shape[axis])) for r, p in found.readers.items()]
     all_places = ops.concatenate(*places, dimension=len(rows)) if len(places) > 1 else places[0]
-    picked, start = _sorted_at(keys, all_places), 0
+    picked, start = _picked(found.sort, all_places, mapping), 0
     for (reader, _), own in zip(found.readers.items(), places, strict=True):
         stop = start + own.shape[-1]
         part = ops.slice(
@@ -225,6 +239,24 @@ def _write_reads(found: _Selection, mapping: dict[Value, Value]) -> None:
         part = _as_read(part, reader, axis)
         mapping[reader.results[0]] = _computed(reader.operands[0], found, part, {})
         start = stop
+
+
+def _picked(sort: Node, places: Value, mapping: dict[Value, Value]) -> Value:
+    """Emit elements, rows and places; of a transposed array as it lies in memory."""
+    axis, x = sort.params["dimension"], sort.operands[0]
+    order = tuple(range(x.type.ndim))
+    if x.node.op is ops.transpose:
+        order, x = x.node.params["permutation"], x.node.operands[0]
+    rows = [place for i, place in enumerate(order) if i != axis]
+    inwards = (len(rows), *(rows.index(place) for place in sorted(rows)))
+    found = nth_elements(mapping[x], order[axis], _in_order(places, inwards))
+    return _in_order(found, tuple(inwards.index(i) for i in range(len(inwards))))
+
+
+def _in_order(x: Value, order: tuple[int, ...]) -> Value:
+    if order == tuple(range(len(order))):
+        return x
+    return ops.transpose(x, permutation=order)  # type: ignore[no-any-return]
 
 
 def _of_rows(
@@ -253,9 +285,7 @@ def _moved(x: Value, axis: int, place: int) -> Value:
     """Emit an array with one axis in another place."""
     order = [i for i in range(x.type.ndim) if i != axis]
     order.insert(place, axis)
-    if order == sorted(order):
-        return x
-    return ops.transpose(x, permutation=tuple(order))  # type: ignore[no-any-return]
+    return _in_order(x, tuple(order))
 
 
 def _not_negative(places: Value) -> Value:
@@ -290,58 +320,6 @@ def _number(value: Value, shape: tuple[int, ...]) -> Value:
     assert splat is not None
     number = splat.node.params["value"]
     return full(number.reshape(-1)[0], ShapeDtype(shape, value.dtype))
-
-
-def _sorted_at(x: Value, places: Value) -> Value:
-    if is_float(x.dtype):
-        return sorted_floats(_nth(sort_keys(x), places), x.dtype)
-    return _nth(x, places)
-
-
-def _nth(keys: Value, places: Value) -> Value:
-    """Emit the elements at these places of each sorted row: (..., length), (..., places)."""
-    dtype = keys.dtype
-    unsigned = np.dtype(f"u{dtype.itemsize}")
-    bits = 8 * dtype.itemsize
-    top = 1 << (bits - 1)
-    is_signed = dtype.kind == "i"
-    if is_signed:  # In the order of unsigned integers the sign comes last.
-        keys = ops.bitcast_convert(keys, dtype=unsigned)
-        keys = ops.xor(keys, full(top, keys.type))
-    found = full(0, places.type.with_dtype(unsigned))
-    for shift in _shifts(bits):
-        digit = _digit(keys, places, found, shift)
-        found = ops.add(found, ops.multiply(digit, full(1 << shift, digit.type)))
-    if is_signed:
-        found = ops.bitcast_convert(ops.xor(found, full(top, found.type)), dtype=dtype)
-    return found
-
-
-def _shifts(bits: int) -> Iterator[int]:
-    yield from range(bits - _DIGIT, -1, -_DIGIT)
-
-
-def _digit(keys: Value, places: Value, found: Value, shift: int) -> Value:
-    """Emit the next digit: how many of the numbers with a larger one have few elements below."""
-    *rows, length = keys.shape
-    axes, count = tuple(range(len(rows))), 2**_DIGIT - 1
-    shape = (*places.shape, count)
-    step = np.arange(1, count + 1, dtype=keys.dtype) << np.array(shift, keys.dtype)
-    steps = ops.broadcast_in_dim(
-        ops.constant(value=step), shape=shape, dimensions=(len(shape) - 1,)
-    )
-    behind = tuple(range(len(places.shape)))
-    bounds = ops.add(ops.broadcast_in_dim(found, shape=shape, dimensions=behind), steps)
-    whole = (*shape, length)
-    below = ops.compare(
-        ops.broadcast_in_dim(keys, shape=whole, dimensions=(*axes, len(whole) - 1)),
-        ops.broadcast_in_dim(bounds, shape=whole, dimensions=tuple(range(len(shape)))),
-        direction="LT",
-    )
-    counts = ops.reduce_add(convert(below, places.dtype), axes=(len(whole) - 1,))
-    wanted = ops.broadcast_in_dim(places, shape=shape, dimensions=behind)
-    is_reached = convert(ops.compare(counts, wanted, direction="LE"), keys.dtype)
-    return ops.reduce_add(is_reached, axes=(len(shape) - 1,))  # type: ignore[no-any-return]
 
 
 __all__ = ["count_for_sort_pass"]
