@@ -146,6 +146,19 @@ def test_a_sort_that_has_room_is_a_sort() -> None:
 
 
 @pytest.mark.xla
+def test_columns_of_storage_are_counted_though_one_has_room(rng: np.random.Generator) -> None:
+    """Blocks are read along the first axis: columns cannot be sorted one after the other."""
+    x = rng.standard_normal((20_000, 16)).astype("f")
+    opened = tracer.open(np.broadcast_to(x, x.shape))
+    median = tracer.compile(lambda x: tnp.median(x, axis=0), memory_limit="1MB")
+    assert any("16 times" in note for note in median.plan(opened).notes)
+    np.testing.assert_array_equal(median(opened), np.median(x, axis=0))
+    of_rows = tracer.compile(lambda x: tnp.median(x, axis=1).sum(), memory_limit="1MB")
+    assert any("1 times" in note for note in of_rows.plan(opened).notes)
+    assert float(of_rows(opened)) == pytest.approx(np.median(x, axis=1).sum(), abs=1e-2)
+
+
+@pytest.mark.xla
 @pytest.mark.parametrize("axis", [0, None])
 def test_compiled_within_a_limit_below_the_array(axis: Any, rng: np.random.Generator) -> None:
     def program(x: Any, y: Any) -> Any:
