@@ -129,6 +129,27 @@ def test_layers_of_one_chain_are_written_at_once(
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
 
 
+def test_what_another_loop_makes_its_mask_of_is_stored(rng: np.random.Generator) -> None:
+    """The loop over heads makes the mask in each trip, of integers that another loop could cut."""
+
+    def function(q: Any, k: Any, y: Any, z: Any) -> Any:
+        places = y * 3
+        costs = tnp.sort(tnp.exp(-(places[:, None] * z)), axis=1)[:, 7]
+        mask = places[:, None] >= tnp.arange(700, dtype="int32")
+        scores = tnp.tanh(tnp.where(mask, q @ tnp.swapaxes(k, -1, -2), 0.0))
+        return tnp.sort(tnp.sort(scores, axis=-1), axis=-2)[:, 3, 5], costs
+
+    shapes = ((6, 700, 4), np.float32), ((6, 700, 4), np.float32), ((700,), np.int32)
+    graph = traced(function, *shapes, ((1500,), np.float32))
+    split, rows = split_graph(graph, SplitSettings(1 << 11, 1 << 22, 1 << 22), PassLog())
+    verify(split)
+    assert len(rows) >= 2
+    q, k = rng.standard_normal((2, 6, 700, 4)).astype(np.float32)
+    given = q, k, rng.integers(0, 300, 700).astype(np.int32), rng.random(1500).astype(np.float32)
+    for one, other in zip(evaluated(graph, *given), evaluated(split, *given), strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-5)
+
+
 def test_layers_that_differ_in_a_number_share_nothing() -> None:
     """The constants stand in the bodies: a body of another layer would compute another thing."""
 

@@ -82,13 +82,14 @@ class Subject:
             for position, value in enumerate(node.operands):
                 self._users.setdefault(value.node, []).append((node, position, value.index))
 
-    def besides(self, region: Region) -> Subject:
+    def besides(self, region: Region, read: Set[Node]) -> Subject:
         """Return the same graph where one more region is about to be written as loops.
 
-        Its nodes count as needing every axis whole, as what splitting wrote does.
+        Its nodes count as needing every axis whole, as what splitting wrote does. `read` are those
+        that its bodies read without an edge in the graph: they are needed like results.
         """
         other, new = copy(self), {*region.virtual, *region.heads}
-        other.taken = {*self.taken, *new}
+        other.taken, other.outputs = {*self.taken, *new}, {*self.outputs, *read}
         other.lost = {*self.lost, *(region.virtual.keys() - region.heads.keys())}
         other.pieces = replace(self.pieces, folds={*self.pieces.folds, *new})
         other._rules, other._steps, other._sliced = {}, {}, {}

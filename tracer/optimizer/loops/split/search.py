@@ -9,7 +9,7 @@ from tracer.errors import Source
 from tracer.ir import Label, Node, Value
 from tracer.optimizer.loops.split.alike import SplitCache
 from tracer.optimizer.loops.split.chunk import SplitSettings, choose_chunk
-from tracer.optimizer.loops.split.generated import generated_nodes, nodes_read_again
+from tracer.optimizer.loops.split.generated import generated_nodes, leaves, nodes_read_again
 from tracer.optimizer.loops.split.grouping import Loop, LoopPlan, plan_loops
 from tracer.optimizer.loops.split.grow import grow_region
 from tracer.optimizer.loops.split.region import Conflict, Region, Subject, is_merged
@@ -124,7 +124,7 @@ class RegionSearch:
                 break
             found.append(candidate)
             spans.append(span)
-            self.beside = self.beside.besides(candidate.region)
+            self.beside = self.beside.besides(candidate.region, _read_by_bodies(candidate))
             # Reasons count when all others are written: those that are refused now may change.
             self.refused = {}
         return found
@@ -262,6 +262,17 @@ def _read_whole(subject: Subject, region: Region, loops: list[Loop]) -> set[Valu
         for node, label in loop.nodes
         for _, value, axis in subject.sliced_operands(node, label)
         if axis is None and (value.node not in region.virtual or nodes_read_again(value, region))
+    }
+
+
+def _read_by_bodies(candidate: Candidate) -> set[Node]:
+    """Return the nodes from whose results the bodies generate large values: they are stored."""
+    return {
+        leaf.node
+        for loop in candidate.plan.loops
+        for node, label in loop.nodes
+        for _, value, _ in candidate.subject.sliced_operands(node, label)
+        for leaf in leaves(generated_nodes(value, candidate.region))
     }
 
 

@@ -1,0 +1,138 @@
+"""Programs that several threads trace, plan, compile and call at once, beside JAX.
+
+    python -m benchmarks.threads [--programs 16] [--calls 2000] [--threads 1,2,4,8] [--rounds 3]
+
+Each side and number of threads is a process of its own, in turns. *compile* is the wall time until
+all programs, no two alike, have run once, divided among the threads; *calls* is the wall time of
+calls of one of them, as many from each thread. The ratios are to one thread: how much a side gains
+from more threads, or loses to locks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.framework import Framework, jax_framework, tracer_framework
+from examples.display import Progress, print_table
+
+ROOT = Path(__file__).resolve().parent.parent
+SIDES = ("tracer", "tracer, 2 MB", "jax")
+HEADER = ("side", "threads", "compile", "of 1 thread", "calls", "of 1 thread")
+
+
+def program(f: Framework, number: int) -> Callable[..., Any]:
+    """Return a program that is like no other: a kernel's product, and its gradient."""
+
+    def loss(x: Any, v: Any) -> Any:
+        squared = ((x[:, None] - x[None]) ** 2).sum(-1)
+        return (f.numpy.exp(-squared / (2.0 + number)) @ v).sum()
+
+    return f.transforms.grad(loss)
+
+
+def measured(side: str, threads: int, programs: int, calls: int) -> dict[str, float]:
+    """Return the seconds of one side, in this process."""
+    f = jax_framework() if side == "jax" else tracer_framework()
+    x, v = np.random.default_rng(0).random((400, 3), np.float32), np.ones(400, np.float32)
+
+    def made(number: int) -> Callable[..., Any]:
+        if side == "jax":
+            compiled = f.transforms.jit(program(f, number))
+        else:
+            import tracer
+
+            limit = "2MB" if side.endswith("MB") else None
+            compiled = tracer.compile(program(f, number), memory_limit=limit)
+        np.asarray(compiled(x, v))
+        return compiled
+
+    first, small = made(-1), x[:8]
+    few = first(small, v[:8])
+    np.asarray(few)
+
+    def call(_: int) -> None:
+        for _ in range(calls):
+            np.asarray(first(small, v[:8]))
+
+    found = {}
+    with ThreadPoolExecutor(threads) as pool:
+        for name, work in (("compile", [(made, i) for i in range(programs)]),
+                           ("calls", [(call, i) for i in range(threads)])):  # fmt: skip
+            start = time.perf_counter()
+            for done in [pool.submit(function, number) for function, number in work]:
+                done.result()
+            found[name] = time.perf_counter() - start
+    return found
+
+
+def _apart(side: str, threads: int, options: argparse.Namespace) -> dict[str, float]:
+    command = [
+        sys.executable, "-m", "benchmarks.threads", "--one", side, str(threads),
+        "--programs", str(options.programs), "--calls", str(options.calls),
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.threads", description=__doc__.splitlines()[0]
+    )
+    parser.add_argument("--programs", type=int, default=16, help="that are compiled (16)")
+    parser.add_argument("--calls", type=int, default=2000, help="of each thread (2000)")
+    parser.add_argument("--threads", default="1,2,4,8", help="how many, by commas (1,2,4,8)")
+    parser.add_argument("--rounds", type=int, default=3, help="of which the median counts (3)")
+    parser.add_argument("--one", nargs=2, metavar=("SIDE", "THREADS"), help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if options.one is not None:
+        side, threads = options.one
+        print(json.dumps(measured(side, int(threads), options.programs, options.calls)))
+        return
+    counts = [int(count) for count in options.threads.split(",")]
+    sides = SIDES if importlib.util.find_spec("jax") is not None else SIDES[:-1]
+    progress, found = Progress(), dict[tuple[str, int], list[dict[str, float]]]()
+    for turn in range(options.rounds):
+        for count in counts:
+            for side in sides:
+                progress.say(f"{turn + 1}/{options.rounds} {side}, {count} threads")
+                found.setdefault((side, count), []).append(_apart(side, count, options))
+    progress.clear()
+    rows = [
+        (side, str(count), *_cells(found, side, count, counts[0]))
+        for side in sides
+        for count in counts
+    ]
+    print_table("threads (wall time; ratios for the same work)", HEADER, rows)
+
+
+def _cells(
+    found: dict[tuple[str, int], list[dict[str, float]]], side: str, count: int, first: int
+) -> list[str]:
+    """Return the medians of one side and number of threads, and their ratios to the first one."""
+    cells = []
+    for key in ("compile", "calls"):
+        own, one = (
+            statistics.median(each[key] for each in found[side, threads])
+            for threads in (count, first)
+        )
+        work = 1 if key == "compile" else count / first
+        cells += [f"{own:.2f} s", f"{own / one / work:.2f}"]
+    return cells
+
+
+if __name__ == "__main__":
+    main()
