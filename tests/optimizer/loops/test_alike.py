@@ -51,8 +51,10 @@ def test_shared_findings_give_the_same_programs() -> None:
         assert rows
 
 
-def test_equal_layers_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    built = []
+@pytest.fixture
+def built(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The bodies that are built to be looked at."""
+    built: list[Any] = []
     build = alike._body
 
     def counted(*args: Any) -> Graph:
@@ -60,6 +62,10 @@ def test_equal_layers_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> Non
         return build(*args)
 
     monkeypatch.setattr(alike, "_body", counted)
+    return built
+
+
+def test_equal_layers_are_looked_at_once(built: list[Any]) -> None:
     graph, known = layered(), SplitCache()
     split, rows = split_graph(graph, ALL_SETTINGS[0], PassLog(), known)
     loops = bodies(split)
@@ -87,15 +93,7 @@ def attentive(depth: int) -> Graph:
 STREAMING = SplitSettings(1 << 12, 1 << 13, 1 << 13)
 
 
-def test_layers_that_stream_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    built = []
-    build = alike._body
-
-    def counted(*args: Any) -> Graph:
-        built.append(args)
-        return build(*args)
-
-    monkeypatch.setattr(alike, "_body", counted)
+def test_layers_that_stream_are_looked_at_once(built: list[Any]) -> None:
     counts = []
     for depth in (6, 10):
         built.clear()
