@@ -287,11 +287,11 @@ TABLE: tuple[PassEntry, ...] = (
         option="count-for-sort",
         stage=Stage.AS_TRACED,
         what=(
-            "quantiles of an axis that is too large to be sorted are found by counting, in several "
-            "passes ([storage.md](storage.md))"
+            "quantiles, and a few places, of an axis that is too large to be sorted are found by "
+            "counting, in several passes ([storage.md](storage.md#what-a-program-reads))"
         ),
         why_here="numbers are constants by now; before its sums read transposed arrays",
-        exact="yes",
+        exact="yes, but for the sign of zeros",
         make=lambda c: count_for_sort_pass(c.limit),
         when="under a limit below two sorted axes",
         is_per_limit=True,
