@@ -159,6 +159,20 @@ def test_columns_of_storage_are_counted_though_one_has_room(rng: np.random.Gener
 
 
 @pytest.mark.xla
+def test_an_array_in_storage_is_cut_although_columns_would_compute_less() -> None:
+    """Blocks of columns are none: the array would be stored whole."""
+
+    def scale(x: Any) -> Any:
+        low, high = tnp.quantile(x, 0.25, axis=0), tnp.quantile(x, 0.75, axis=0)
+        return tnp.median(x, 0) / (high - low)
+
+    x = np.random.default_rng(0).lognormal(size=(200_000, 6)).astype("f")
+    opened = tracer.open(np.broadcast_to(x, x.shape))
+    found = tracer.compile(scale, memory_limit="1MB")(opened)
+    np.testing.assert_array_equal(found, tracer.compile(scale, split="never")(x))
+
+
+@pytest.mark.xla
 @pytest.mark.parametrize("axis", [0, None])
 def test_compiled_within_a_limit_below_the_array(axis: Any, rng: np.random.Generator) -> None:
     def program(x: Any, y: Any) -> Any:

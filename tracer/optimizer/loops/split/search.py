@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tracer.errors import Source
 from tracer.ir import Label, Node, Value
+from tracer.ops.storage import READS
 from tracer.optimizer.loops.split.alike import SplitCache
 from tracer.optimizer.loops.split.chunk import SplitSettings, choose_chunk
 from tracer.optimizer.loops.split.generated import generated_nodes, leaves, nodes_read_again
@@ -234,7 +235,8 @@ class RegionSearch:
             return "every value on the way has to be stored"
         plan = plan_loops(subject, region)
         fits = self._slice_bytes(region, plan.loops) <= self.settings.budget_bytes
-        kept, again = self._kept_bytes(region), _repeated_flops(plan.loops)
+        kept = self._kept_bytes(region) + _whole_storage_bytes(region, plan.loops)
+        again = _repeated_flops(plan.loops)
         whole = _read_whole(subject, region, plan.loops)
         read = sum(v.type.nbytes for v in whole if not generated_nodes(v, region))
         stored = sum(v.type.nbytes for v in whole if nodes_read_again(v, region))
@@ -252,6 +254,18 @@ class RegionSearch:
             for loop in loops
         ]
         return max(totals) / region.length
+
+
+def _whole_storage_bytes(region: Region, loops: list[Loop]) -> int:
+    """Return the bytes of arrays in storage that loops take slices of, as they are not cut."""
+    read = {
+        value.node
+        for loop in loops
+        for node, _ in loop.nodes
+        for value in node.operands
+        if value.node.op in READS and value.node not in region.virtual
+    }
+    return sum(node.types[0].nbytes for node in read if not region.reads_again(node))
 
 
 def _read_whole(subject: Subject, region: Region, loops: list[Loop]) -> set[Value]:
