@@ -93,6 +93,13 @@ def reshape(x: Value, shape: Sequence[int]) -> Value:
     return x if x.shape == tuple(shape) else ops.reshape(x, shape=tuple(shape))
 
 
+def in_order(x: Value, permutation: Sequence[int]) -> Value:
+    """Transpose, unless the axes are in this order."""
+    if tuple(permutation) == tuple(range(len(permutation))):
+        return x
+    return ops.transpose(x, permutation=tuple(permutation))  # type: ignore[no-any-return]
+
+
 def slice_axis(x: Value, axis: int, start: int, stop: int) -> Value:
     """Return the elements from `start` up to `stop` along one axis."""
     if (start, stop) == (0, x.shape[axis]):

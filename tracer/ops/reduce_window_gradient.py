@@ -18,7 +18,7 @@ def collapse(x: Value, axes: Sizes) -> Value:
     """Move `axes` behind the others and make one axis of them."""
     kept = kept_axes(len(x.shape), axes)
     shape = tuple(x.shape[axis] for axis in kept)
-    moved = _transpose(x, (*kept, *axes))
+    moved = helpers.in_order(x, (*kept, *axes))
     return helpers.reshape(moved, (*shape, math.prod(x.shape[axis] for axis in axes)))
 
 
@@ -26,13 +26,7 @@ def restore(x: Value, shape: Sizes, axes: Sizes) -> Value:
     """Undo `collapse` of an array of `shape`."""
     order = (*kept_axes(len(shape), axes), *axes)
     moved = helpers.reshape(x, tuple(shape[axis] for axis in order))
-    return _transpose(moved, tuple(int(i) for i in np.argsort(order)))
-
-
-def _transpose(x: Value, permutation: Sizes) -> Value:
-    if permutation == tuple(range(len(permutation))):
-        return x
-    return ops.transpose(x, permutation=permutation)  # type: ignore[no-any-return]
+    return helpers.in_order(moved, tuple(int(i) for i in np.argsort(order)))
 
 
 def multiply_vjp(g: Value, out: Value, x: Value, **params: Any) -> tuple[Value]:

@@ -31,6 +31,8 @@ from tracer.errors import with_short_traceback
 from tracer.ir import Graph, ShapeDtype
 from tracer.ops.rules import dtype_kind
 
+Check = Callable[[str, Traced, Sequence[ShapeDtype]], None]
+"""Refuses arguments and results of dtypes that have no derivatives."""
 MakeGraph = Callable[[Graph, Sequence[int], Sequence[int]], Graph]
 
 
@@ -85,7 +87,8 @@ def jacrev(
     >>> tracer.jacrev(lambda x: x**2)(tnp.array([1.0, 3.0])).tolist()
     [[2.0, 0.0], [0.0, 6.0]]
     """
-    return _jacrev("jacrev", fun, argnums, has_aux, holomorphic, allow_int)
+    check = _reverse_check(holomorphic, allow_int)
+    return _jacobian("jacrev", fun, argnums, has_aux, check, reverse_jacobian)
 
 
 def jacfwd(
@@ -122,7 +125,8 @@ def jacfwd(
     >>> tracer.jacfwd(lambda x: tnp.stack([x, x**2]))(3.0).tolist()
     [1.0, 6.0]
     """
-    return _jacfwd("jacfwd", fun, argnums, has_aux, holomorphic)
+    check = _forward_check(holomorphic)
+    return _jacobian("jacfwd", fun, argnums, has_aux, check, forward_jacobian)
 
 
 jacobian = jacrev
@@ -159,33 +163,21 @@ def hessian(
     >>> tracer.hessian(lambda x: x[0] * x[1] ** 2)(tnp.array([3.0, 2.0])).tolist()
     [[0.0, 4.0], [4.0, 6.0]]
     """
-    inner = _jacrev("hessian", fun, argnums, has_aux, holomorphic, allow_int=False)
-    return _jacfwd("hessian", inner, argnums, has_aux, holomorphic)
+    first, second = _reverse_check(holomorphic, allow_int=False), _forward_check(holomorphic)
+    inner = _jacobian("hessian", fun, argnums, has_aux, first, reverse_jacobian)
+    return _jacobian("hessian", inner, argnums, has_aux, second, forward_jacobian)
 
 
-def _jacrev(
-    name: str,
-    fun: Callable[..., Any],
-    argnums: int | Sequence[int],
-    has_aux: bool,
-    holomorphic: bool,
-    allow_int: bool,
-) -> Callable[..., Any]:
+def _reverse_check(holomorphic: bool, allow_int: bool) -> Check:
     def check(name: str, traced: Traced, results: Sequence[ShapeDtype]) -> None:
         check_input_dtypes(name, traced, holomorphic, allow_int)
         for type in results:
             check_output_dtype(name, type, holomorphic)
 
-    return _jacobian(name, fun, argnums, has_aux, check, reverse_jacobian)
+    return check
 
 
-def _jacfwd(
-    name: str,
-    fun: Callable[..., Any],
-    argnums: int | Sequence[int],
-    has_aux: bool,
-    holomorphic: bool,
-) -> Callable[..., Any]:
+def _forward_check(holomorphic: bool) -> Check:
     def check(name: str, traced: Traced, results: Sequence[ShapeDtype]) -> None:
         check_input_dtypes(name, traced, holomorphic, allow_int=False)
         if not holomorphic:
@@ -194,7 +186,7 @@ def _jacfwd(
             # Real arguments move complex results too.
             check_output_dtype(name, type, holomorphic or dtype_kind(type.dtype) == "c")
 
-    return _jacobian(name, fun, argnums, has_aux, check, forward_jacobian)
+    return check
 
 
 def _jacobian(
@@ -202,7 +194,7 @@ def _jacobian(
     fun: Callable[..., Any],
     argnums: int | Sequence[int],
     has_aux: bool,
-    check: Callable[[str, Traced, Sequence[ShapeDtype]], None],
+    check: Check,
     make_graph: MakeGraph,
 ) -> Callable[..., Any]:
     check_callable(name, fun)

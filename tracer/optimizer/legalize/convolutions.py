@@ -75,11 +75,11 @@ def _mirrored(p: Parameters, x: Value, kernel: Value) -> Value:
 def _features_last(p: Parameters, x: Value, kernel: Value) -> Value:
     last = len(p.lhs_axes) - 1
     batch, features, *places = p.lhs_axes
-    x = _ordered(x, (batch, *places, features))
+    x = helpers.in_order(x, (batch, *places, features))
     if max(p.lhs_dilation, default=1) > 1:
         x = _spread(x, p.lhs_dilation)
     outputs, inputs, *places = p.rhs_axes
-    kernel = _ordered(kernel, (*places, inputs, outputs))
+    kernel = helpers.in_order(kernel, (*places, inputs, outputs))
     layout = (0, last, *range(1, last))
     found = replace(
         p,
@@ -89,12 +89,7 @@ def _features_last(p: Parameters, x: Value, kernel: Value) -> Value:
         lhs_dilation=(1,) * (last - 1),
     ).apply(x, kernel)
     order = (p.result_axes[0], *p.result_axes[2:], p.result_axes[1])
-    return _ordered(found, tuple(int(axis) for axis in np.argsort(order)))
-
-
-def _ordered(x: Value, permutation: tuple[int, ...]) -> Value:
-    is_in_order = permutation == tuple(range(len(permutation)))
-    return x if is_in_order else ops.transpose(x, permutation=permutation)
+    return helpers.in_order(found, tuple(int(axis) for axis in np.argsort(order)))
 
 
 def _spread(x: Value, dilation: Sequence[int]) -> Value:

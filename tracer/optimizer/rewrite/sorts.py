@@ -18,12 +18,16 @@ import numpy as np
 
 from tracer import ops
 from tracer.ir import Builder, Graph, Node, ShapeDtype, Value, copy_nodes
-from tracer.ops.helpers import convert, full, reshape, splat_of
+from tracer.ops.batch import move_axis
+from tracer.ops.helpers import convert, full, in_order, reshape, splat_of
 from tracer.ops.rules import is_float
+from tracer.ops.sink_guard import dependent
 from tracer.ops.storage import READS
+from tracer.optimizer.fuse.packs import is_elementwise
 from tracer.optimizer.model.trip_counts import fixed_bytes
 from tracer.optimizer.passes import Pass, PassLog
 from tracer.optimizer.rewrite.nth_elements import nth_elements
+from tracer.optimizer.schedule.tasks import unplaced_ancestors
 
 Places: TypeAlias = Value | np.ndarray[Any, Any]
 
@@ -117,7 +121,9 @@ class _Selection:
             places = _places(node, sort, derived)
             if places is not None:
                 readers[node] = places
-            elif _is_element_wise(node, type.shape, derived):
+            elif is_elementwise(node) and all(
+                value.node in derived or _is_number(value) for value in node.operands
+            ):
                 derived.add(node)
             else:
                 return f"{node.name} reads all of it"
@@ -133,7 +139,8 @@ class _Selection:
             return f"more than {_MOST_PLACES} of its places are read"
         if len(self.derived) > _MOST_DERIVED:
             return "a long computation follows it"
-        if not self.needed.isdisjoint(_behind(graph, {*self.readers})):
+        hanging = dependent(graph.nodes, [node.results[0] for node in self.readers])
+        if not hanging.isdisjoint(value for node in self.needed for value in node.results):
             return "places that are read hang on others"
         if any(node.has_effect for node in self.needed):
             return "what it needs acts on the world"
@@ -143,13 +150,9 @@ class _Selection:
     def needed(self) -> set[Node]:
         """The nodes behind the array that is sorted, and behind all places."""
         found: set[Node] = set()
-        places = (p.node for p in self.readers.values() if isinstance(p, Value))
-        stack = [self.sort.operands[0].node, *places]
-        while stack:
-            node = stack.pop()
-            if node.op is not None and node not in found:
-                found.add(node)
-                stack.extend(value.node for value in node.operands)
+        for value in (self.sort.operands[0], *self.readers.values()):
+            if isinstance(value, Value):
+                unplaced_ancestors(value.node, found)
         return found
 
 
@@ -185,29 +188,9 @@ def _is_along(reader: Node) -> bool:
     return reader.op is ops.slice or reader.types[0].ndim == reader.operand_types[0].ndim
 
 
-def _is_element_wise(node: Node, shape: tuple[int, ...], derived: set[Node]) -> bool:
-    """Tell whether a node computes of each element by itself, beside numbers."""
-    if node.op is None or node.op.fusion != "loop" or len(node.types) != 1 or not node.is_pure:
-        return False
-    is_in_order = node.op.reuses == tuple(range(len(node.operands)))
-    known = all(v.node in derived or _is_number(v) for v in node.operands)
-    return (
-        is_in_order and known and all(t.shape == shape for t in (*node.types, *node.operand_types))
-    )
-
-
 def _is_number(value: Value) -> bool:
     splat = splat_of(value)
     return splat is not None and splat.node.op is ops.constant
-
-
-def _behind(graph: Graph, nodes: set[Node]) -> set[Node]:
-    """Return nodes with all that hangs on them."""
-    found = set(nodes)
-    for node in graph.nodes:
-        if any(value.node in found for value in node.operands):
-            found.add(node)
-    return found
 
 
 def _rewritten(graph: Graph, found: _Selection) -> Graph:
@@ -252,14 +235,8 @@ def _picked(sort: Node, places: Value, mapping: dict[Value, Value]) -> Value:
         order, x = x.node.params["permutation"], x.node.operands[0]
     rows = [place for i, place in enumerate(order) if i != axis]
     inwards = (len(rows), *(rows.index(place) for place in sorted(rows)))
-    found = nth_elements(mapping[x], order[axis], _in_order(places, inwards))
-    return _in_order(found, tuple(inwards.index(i) for i in range(len(inwards))))
-
-
-def _in_order(x: Value, order: tuple[int, ...]) -> Value:
-    if order == tuple(range(len(order))):
-        return x
-    return ops.transpose(x, permutation=order)  # type: ignore[no-any-return]
+    found = nth_elements(mapping[x], order[axis], in_order(places, inwards))
+    return in_order(found, tuple(inwards.index(i) for i in range(len(inwards))))
 
 
 def _of_rows(
@@ -280,15 +257,8 @@ def _of_rows(
     given = ops.minimum(given if given.dtype.kind == "u" else _not_negative(given), last)
     given = reshape(given, given.shape[:-1])
     if _is_along(reader):
-        given = _moved(given, axis, given.type.ndim - 1)
+        given = move_axis(given, axis, given.type.ndim - 1)
     return convert(reshape(given, (*rows, math.prod(given.shape[len(rows) :]))), dtype)
-
-
-def _moved(x: Value, axis: int, place: int) -> Value:
-    """Emit an array with one axis in another place."""
-    order = [i for i in range(x.type.ndim) if i != axis]
-    order.insert(place, axis)
-    return _in_order(x, tuple(order))
 
 
 def _not_negative(places: Value) -> Value:
@@ -298,7 +268,7 @@ def _not_negative(places: Value) -> Value:
 def _as_read(part: Value, reader: Node, axis: int) -> Value:
     """Return places that were picked, rows first, in the shape in which they are read."""
     if _is_along(reader):
-        return _moved(part, part.type.ndim - 1, axis)
+        return move_axis(part, part.type.ndim - 1, axis)
     return reshape(part, reader.types[0].shape)
 
 

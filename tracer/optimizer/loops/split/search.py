@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 
 from tracer.errors import Source
@@ -235,9 +236,9 @@ class RegionSearch:
             return "every value on the way has to be stored"
         plan = plan_loops(subject, region)
         fits = self._slice_bytes(region, plan.loops) <= self.settings.budget_bytes
-        kept = self._kept_bytes(region) + _whole_storage_bytes(region, plan.loops)
-        again = _repeated_flops(plan.loops)
-        whole = _read_whole(subject, region, plan.loops)
+        taken = {*_operands(subject, plan.loops)}
+        kept = self._kept_bytes(region) + _whole_storage_bytes(region, taken)
+        again, whole = _repeated_flops(plan.loops), _taken_whole(region, taken)
         read = sum(v.type.nbytes for v in whole if not generated_nodes(v, region))
         stored = sum(v.type.nbytes for v in whole if nodes_read_again(v, region))
         return Candidate(subject, region, plan, axis, fits, saved, kept, again, read, stored)
@@ -256,38 +257,31 @@ class RegionSearch:
         return max(totals) / region.length
 
 
-def _whole_storage_bytes(region: Region, loops: list[Loop]) -> int:
-    """Return the bytes of arrays in storage that loops take slices of, as they are not cut."""
-    read = {
-        value.node
-        for loop in loops
-        for node, _ in loop.nodes
-        for value in node.operands
-        if value.node.op in READS and value.node not in region.virtual
-    }
+def _operands(subject: Subject, loops: list[Loop]) -> Iterator[tuple[Value, int | None]]:
+    """Yield what the steps of loops take, with the axis along which they take a slice."""
+    for loop in loops:
+        for node, label in loop.nodes:
+            for _, value, axis in subject.sliced_operands(node, label):
+                yield value, axis
+
+
+def _whole_storage_bytes(region: Region, taken: Set[tuple[Value, int | None]]) -> int:
+    """Return the bytes of arrays in storage that are stored whole: the region does not cut them."""
+    read = {v.node for v, _ in taken if v.node.op in READS and v.node not in region.virtual}
     return sum(node.types[0].nbytes for node in read if not region.reads_again(node))
 
 
-def _read_whole(subject: Subject, region: Region, loops: list[Loop]) -> set[Value]:
-    """Return the values that each step of the loops takes whole: stored, or made by it."""
-    return {
-        value
-        for loop in loops
-        for node, label in loop.nodes
-        for _, value, axis in subject.sliced_operands(node, label)
-        if axis is None and (value.node not in region.virtual or nodes_read_again(value, region))
-    }
+def _taken_whole(region: Region, taken: Set[tuple[Value, int | None]]) -> set[Value]:
+    """Return the values that each step takes whole: stored, or made by it."""
+    whole = {value for value, axis in taken if axis is None}
+    return {v for v in whole if v.node not in region.virtual or nodes_read_again(v, region)}
 
 
 def _read_by_bodies(candidate: Candidate) -> set[Node]:
     """Return the nodes from whose results the bodies generate large values: they are stored."""
-    return {
-        leaf.node
-        for loop in candidate.plan.loops
-        for node, label in loop.nodes
-        for _, value, _ in candidate.subject.sliced_operands(node, label)
-        for leaf in leaves(generated_nodes(value, candidate.region))
-    }
+    taken = {value for value, _ in _operands(candidate.subject, candidate.plan.loops)}
+    made = (generated_nodes(value, candidate.region) for value in taken)
+    return {leaf.node for nodes in made for leaf in leaves(nodes)}
 
 
 def largest_bytes(node: Node) -> int:
