@@ -63,6 +63,16 @@ class Parameters:
         """Return sizes in the order of `axes`."""
         return tuple(x.shape[axis] for axis in axes)
 
+    @cached_property
+    def has_phases(self) -> bool:
+        """Whether the array is dilated where its windows neither leap nor are dilated themselves.
+
+        Along such axes the zeros need not be multiplied, see `legalize/dilated_convolutions.py`.
+        """
+        axes = zip(self.lhs_dilation, self.window_strides, self.rhs_dilation, strict=True)
+        taken = all(step == 1 or leap == spacing == 1 for step, leap, spacing in axes)
+        return taken and max(self.lhs_dilation, default=1) > 1
+
     def apply(self, lhs: Value, rhs: Value) -> Value:
         """Emit the convolution."""
         params = vars(replace(self))
@@ -158,10 +168,14 @@ def _in_place(labels: list[Label], axes: Sizes) -> tuple[Label, ...]:
 
 
 def cost(operands: Types, results: Types, **params: Any) -> Cost:
-    """Two flops for each term, eight when complex; scratch for XLA:CPU's copies."""
+    """Two flops for each term, eight when complex; scratch for XLA:CPU's copies.
+
+    Terms that are zeros between the elements are not counted where they can be left out.
+    """
     p = Parameters(**params)
     lhs, rhs = operands
     terms = results[0].size * rhs.size // max(1, p.sizes(rhs, p.rhs_axes)[0])
+    terms //= math.prod(p.lhs_dilation) if p.has_phases else 1
     flops = (8 if lhs.dtype.kind == "c" else 2) * terms
     moved = moved_bytes(operands, results)
     if is_float(lhs.dtype) and is_depthwise_gradient(p, lhs, rhs):
@@ -280,7 +294,7 @@ def _calls(
 
 
 def _copies(p: Parameters, lhs: ShapeDtype, rhs: ShapeDtype, result: ShapeDtype) -> int:
-    """Bound what the CPU copies: into its layout, into float32, and apart if dilated.
+    """Bound what the CPU copies: into its layout, into float32, and apart if dilated or in phases.
 
     The layout has the features last and in the kernel the spatial axes first. The copy of the
     result may take over that of an operand; docs/memory-model.md has the measurements.
@@ -293,8 +307,17 @@ def _copies(p: Parameters, lhs: ShapeDtype, rhs: ShapeDtype, result: ShapeDtype)
     batch, features, *sizes = p.sizes(lhs, p.lhs_axes)
     spaced = math.prod(map(dilated, sizes, p.lhs_dilation)) * batch * features
     spread = spaced if spaced > lhs.size else 0
+    if p.has_phases:
+        spread = rhs.size + _in_phases(p, result)
     of_lhs = 4 * lhs.size if is_narrow or p.lhs_axes != (0, last, *spatial) else 0
     in_order = p.rhs_axes == (last, last - 1, *range(last - 1))
     of_rhs = 0 if in_order and not is_narrow else 4 * rhs.size
     of_result = 4 * result.size if is_narrow or p.result_axes != (0, last, *spatial) else 0
     return 4 * spread + of_rhs + of_result + (of_lhs if of_lhs > of_result else 0)
+
+
+def _in_phases(p: Parameters, result: ShapeDtype) -> int:
+    """Return the elements of a result in phases, all of them as long as the longest."""
+    batch, features, *sizes = p.sizes(result, p.result_axes)
+    steps = zip(sizes, p.lhs_dilation, strict=True)
+    return batch * features * math.prod(-(-n // step) * step for n, step in steps)

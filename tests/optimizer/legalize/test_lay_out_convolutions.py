@@ -40,10 +40,10 @@ def convolved(lhs: tuple[int, ...], rhs: tuple[int, ...], dtype: Any, **changed:
         return builder.finish([ops.convolution(*operands, **params | changed)])
 
 
-def test_features_go_last_and_zeros_between_elements_are_written_out() -> None:
-    graph = convolved((2, 3, 7), (4, 3, 3), "float16", **FIRST, lhs_dilation=(2,))
+def test_features_go_last() -> None:
+    graph = convolved((2, 3, 7), (4, 3, 3), "float16", **FIRST)
     after, log = apply(PASS, graph)
-    assert log.applied == ["convolution to float16[2,4,13]"]
+    assert log.applied == ["convolution to float16[2,4,7]"]
     assert (
         text(after)
         == (
@@ -52,18 +52,42 @@ graph(%0: float16[2,3,7], %1: float16[4,3,3]) {
   %2: float32[2,3,7] = convert(%0) {dtype=float32}
   %3: float32[4,3,3] = convert(%1) {dtype=float32}
   %4: float32[2,7,3] = transpose(%2) {permutation=(0, 2, 1)}
-  %5: float32[] = constant() {value=float32[] 0.0}
-  %6: float32[2,13,3] = pad(%4, %5) {low=(0, 0, 0), high=(0, 0, 0), interior=(0, 1, 0)}
-  %7: float32[3,3,4] = transpose(%3) {permutation=(2, 1, 0)}
-  %8: float32[2,13,4] = convolution(%6, %7) {lhs_axes=(0, 2, 1), rhs_axes=(2, 1, 0), """
+  %5: float32[3,3,4] = transpose(%3) {permutation=(2, 1, 0)}
+  %6: float32[2,7,4] = convolution(%4, %5) {lhs_axes=(0, 2, 1), rhs_axes=(2, 1, 0), """
             """result_axes=(0, 2, 1), window_strides=(1,), padding=((1, 1),), lhs_dilation=(1,), """
             """rhs_dilation=(1,), feature_group_count=1, batch_group_count=1}
-  %9: float32[2,4,13] = transpose(%8) {permutation=(0, 2, 1)}
-  %10: float16[2,4,13] = convert(%9) {dtype=float16}
-  return %10
+  %7: float32[2,4,7] = transpose(%6) {permutation=(0, 2, 1)}
+  %8: float16[2,4,7] = convert(%7) {dtype=float16}
+  return %8
 }"""
         ).strip()
     )
+
+
+@pytest.mark.parametrize(
+    ("kernel", "convolutions", "taps"),
+    [
+        ((4, 3, 3, 3), 4, 9),  # One, two, two and four taps, each in a convolution.
+        ((4, 3, 7, 7), 1, 64),  # One convolution, of which 15 of 64 taps are zero.
+        ((4, 3, 2, 2), 1, 4),
+        ((4, 3, 1, 1), 1, 1),  # Three of four phases are zeros.
+    ],
+)
+def test_zeros_between_elements_are_not_multiplied(
+    kernel: tuple[int, ...], convolutions: int, taps: int
+) -> None:
+    graph = convolved((2, 3, 8, 8), kernel, "float32", **PLANE, lhs_dilation=(2, 2))
+    nodes = [node for node in apply(PASS, graph)[0].nodes if node.op is ops.convolution]
+    assert len(nodes) == convolutions
+    assert all(node.params["lhs_dilation"] == (1, 1) for node in nodes)
+    assert sum(node.operand_types[1].size for node in nodes) == taps * 4 * 3
+
+
+def test_zeros_are_written_out_where_windows_leap() -> None:
+    changed = FIRST | {"lhs_dilation": (2,), "window_strides": (2,)}
+    after, _ = apply(PASS, convolved((2, 3, 7), (4, 3, 3), "float32", **changed))
+    (node,) = [node for node in after.nodes if node.op is ops.pad]
+    assert node.params["interior"] == (0, 1, 0)
 
 
 def test_kernels_of_groups_of_few_features_are_mirrored() -> None:
@@ -106,6 +130,8 @@ CASES: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
     ((3, 6, 2), (2, 4, 3), MIXED),
     ((2, 6, 8, 5), (4, 6, 3, 2), PLANE | {"window_strides": (2, 1), "rhs_dilation": (1, 2)}),
     ((2, 6, 4, 5), (4, 6, 3, 3), PLANE | {"lhs_dilation": (2, 3)}),
+    ((2, 6, 4, 5), (4, 6, 3, 3), PLANE | {"lhs_dilation": (2, 3), "window_strides": (2, 1)}),
+    ((2, 16, 4), (8, 8, 3), FIRST | {"feature_group_count": 2, "lhs_dilation": (20,)}),
     ((2, 16, 8), (8, 8, 3), FIRST | {"feature_group_count": 2}),
     ((2, 16, 8), (16, 2, 3), FIRST | {"feature_group_count": 8, "window_strides": (2,)}),
     ((4, 3, 8), (6, 3, 3), FIRST | {"batch_group_count": 2}),
@@ -128,6 +154,39 @@ def test_it_computes_the_same(
     (found,), (wanted,) = evaluated(after, x, kernel), evaluated(before, x, kernel)
     assert found.dtype == wanted.dtype
     np.testing.assert_array_equal(found.astype("f8"), wanted.astype("f8"))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_dilated_convolutions(seed: int) -> None:
+    """Any order of axes, sizes of 0 and 1, padding that cuts off, groups; sums are exact."""
+    rng = np.random.default_rng(seed)
+    spatial = int(rng.integers(1, 4))
+    of_features, of_batch = [(1, 1), (1, 1), (2, 1), (1, 2)][seed % 4]
+
+    def drawn(low: int, high: int) -> tuple[int, ...]:
+        return tuple(int(n) for n in rng.integers(low, high, spatial))
+
+    def in_order(axes: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(sizes[i] for i in np.argsort(axes))
+
+    lhs_axes, rhs_axes, result_axes = (
+        tuple(int(axis) for axis in rng.permutation(spatial + 2)) for _ in range(3)
+    )
+    inputs = 8 if of_features > 1 else int(rng.integers(1, 4))
+    outputs = of_features * of_batch * int(rng.integers(1, 4))
+    lhs = in_order(lhs_axes, (2 * of_batch, of_features * inputs, *drawn(seed % 5 > 0, 6)))
+    rhs = in_order(rhs_axes, (outputs, inputs, *drawn(1, 6)))
+    changed = {
+        "lhs_axes": lhs_axes, "rhs_axes": rhs_axes, "result_axes": result_axes,
+        "lhs_dilation": drawn(1, 6), "feature_group_count": of_features,
+        "batch_group_count": of_batch,
+        "padding": tuple(zip(drawn(-1, 6), drawn(4, 8), strict=True)),
+    }  # fmt: skip
+    before = convolved(lhs, rhs, "float32", **changed)
+    after, _ = apply(PASS, before)
+    x, kernel = (rng.integers(-3, 4, shape).astype("float32") for shape in (lhs, rhs))
+    (found,), (wanted,) = evaluated(after, x, kernel), evaluated(before, x, kernel)
+    np.testing.assert_array_equal(found, wanted)
 
 
 def smoothed(x: Any, kernel: Any) -> Any:
