@@ -109,8 +109,15 @@ def test_programs_compute_what_the_cpu_does(name: str) -> None:
 @pytest.mark.process
 @pytest.mark.parametrize("name", QUICK)
 def test_the_devices_counter_keeps_the_limit(name: str) -> None:
-    """XLA tries no kernels while it compiles: their buffers would be in the counter's peak."""
-    environment = {**os.environ, "XLA_FLAGS": "--xla_gpu_autotune_level=0"}
+    """XLA tries no kernels while it compiles: their buffers would be in the counter's peak.
+
+    Its memory is one region: of one that grows, pieces that are free are given out whole where they
+    are up to twice as large, and counted so.
+    """
+    environment = {
+        **os.environ, "XLA_FLAGS": "--xla_gpu_autotune_level=0",
+        "XLA_PYTHON_CLIENT_PREALLOCATE": "true", "XLA_PYTHON_CLIENT_MEM_FRACTION": "0.02",
+    }  # fmt: skip
     done = subprocess.run(
         [sys.executable, "-c", _MEASURE, name],
         cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300,
@@ -166,6 +173,71 @@ def test_decompositions(dtype: str, shape: tuple[int, ...], rng: np.random.Gener
     close(a @ np.asarray(tnp.linalg.solve(x, x)), a)
     factor = np.asarray(tnp.linalg.cholesky(x @ tnp.conj(tnp.swapaxes(x, -1, -2)) + tnp.eye(12)))
     close(factor @ np.conj(np.swapaxes(factor, -1, -2)), a @ adjoint + np.eye(12))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+@pytest.mark.parametrize("shape", [(12, 5), (5, 12), (32, 32), (1, 1)])
+@pytest.mark.parametrize("full", [True, False])
+def test_singular_values_of_many_small_matrices(
+    dtype: str, shape: tuple[int, int], full: bool, rng: np.random.Generator
+) -> None:
+    tolerance = 1e-4 if np.finfo(dtype).eps > 1e-10 else 1e-9
+    a = rng.standard_normal((7, *shape, 2)).view(complex)[..., 0]
+    a = (a if np.dtype(dtype).kind == "c" else a.real).astype(dtype)
+    x = tnp.asarray(a, device="gpu:0")
+    u, s, vh = map(np.asarray, tnp.linalg.svd(x, full_matrices=full))
+    k = min(shape)
+    wanted = np.linalg.svd(a, compute_uv=False)
+    np.testing.assert_allclose(s, wanted, rtol=tolerance, atol=tolerance)
+    again = (u[..., :k] * s[:, None]) @ vh[:, :k]
+    np.testing.assert_allclose(again, a, rtol=tolerance, atol=10 * tolerance)
+    assert u.shape[-1] == (shape[0] if full else k)
+    np.testing.assert_allclose(tnp.linalg.svdvals(x), wanted, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+def test_cholesky_reads_lower_triangles_and_marks_what_is_not_definite(
+    dtype: str, rng: np.random.Generator
+) -> None:
+    tolerance = 1e-4 if np.finfo(dtype).eps > 1e-10 else 1e-9
+    a = rng.standard_normal((3, 6, 6, 2)).view(complex)[..., 0]
+    a = a if np.dtype(dtype).kind == "c" else a.real
+    a = (a @ np.conj(np.swapaxes(a, -1, -2)) + np.eye(6)).astype(dtype)
+    wanted = np.linalg.cholesky(a)
+    spoiled = np.tril(a) + np.triu(np.ones_like(a), 1) * 7
+    if np.dtype(dtype).kind == "c":
+        spoiled += 0.3j * np.eye(6, dtype=dtype)
+    spoiled[1, 0, 0] = -1
+    for given, batch in ((spoiled, (0, 2)), (spoiled[:1], (0,))):
+        found = np.asarray(tnp.linalg.cholesky(tnp.asarray(given, device="gpu:0")))
+        for i in batch:
+            np.testing.assert_allclose(found[i], wanted[i], rtol=tolerance, atol=tolerance)
+    found = np.asarray(tnp.linalg.cholesky(tnp.asarray(spoiled, device="gpu:0")))[1]
+    assert np.isnan(found[np.tril_indices(6)]).all()
+    assert not found[np.triu_indices(6, 1)].any()
+
+
+@pytest.mark.parametrize("shape", [(9, 9), (4, 9, 9), (3, 40, 40)])
+def test_solutions_and_determinants(shape: tuple[int, ...], rng: np.random.Generator) -> None:
+    a, b = rng.standard_normal(shape), rng.standard_normal((*shape[:-1], 2))
+    x, y = (tnp.asarray(z, device="gpu:0") for z in (a, b))
+    np.testing.assert_allclose(tnp.linalg.solve(x, y), np.linalg.solve(a, b), rtol=1e-8)
+    np.testing.assert_allclose(tnp.linalg.inv(x), np.linalg.inv(a), rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(tnp.linalg.det(x), np.linalg.det(a), rtol=1e-9)
+
+
+def test_products_of_eight_bits(rng: np.random.Generator) -> None:
+    for dtype in ("int8", "uint8"):
+        for rows, inner, columns in ((3, 5, 7), (64, 300, 65), (128, 128, 128)):
+            bounds = np.iinfo(dtype)
+            a, b = (
+                rng.integers(bounds.min, bounds.max + 1, size).astype(dtype)
+                for size in ((rows, inner), (inner, columns))
+            )
+            x, y = (tnp.asarray(z, device="gpu:0").astype("int32") for z in (a, b))
+            np.testing.assert_array_equal(x @ y, a.astype("i4") @ b.astype("i4"))
+            f = tracer.compile(lambda x, y: x.astype("int32") @ y.astype("int32"), device="gpu:0")
+            np.testing.assert_array_equal(f(a, b), a.astype("i4") @ b.astype("i4"))
 
 
 @pytest.mark.parametrize("shape", [(12, 5), (5, 12), (40, 33)])

@@ -175,6 +175,7 @@ def graph_of(build: Any, type: ShapeDtype) -> Graph:
 
 
 _ON_GPU = {
+    "cholesky": "cusolver_potrf_ffi",
     "lu": "cusolver_getrf_ffi",
     "qr": "cusolver_orgqr_ffi",
     "eigh": "cusolver_syevd_ffi",
@@ -199,6 +200,21 @@ def lowered(name: str, platform: str, dtype: str = "float32") -> str:
 @pytest.mark.parametrize(("name", "target"), _ON_GPU.items())
 def test_gpus_call_cusolver(name: str, target: str) -> None:
     assert target in lowered(name, "gpu", "float64")
+
+
+def test_gpus_take_many_small_matrices_by_jacobi_and_order_rows_by_a_kernel() -> None:
+    def text(build: Any, shape: tuple[int, ...], dtype: str = "complex64") -> str:
+        graph = graph_of(build, ShapeDtype(shape, dtype))
+        return str(lowering.emit.module.lower_graph(graph, "gpu"))
+
+    for vectors in (False, True):
+        flags = {"full_matrices": False, "compute_vectors": vectors}
+        assert "gesvdj" in text(lambda x, f=flags: ops.svd(x, **f), (5, 7, 4))
+        assert "gesvdj" not in text(lambda x, f=flags: ops.svd(x, **f), (1, 7, 4))
+        assert "gesvdj" not in text(lambda x, f=flags: ops.svd(x, **f), (5, 7, 33))
+    ordered = text(lambda x: ops.pivots_to_permutation(x, size=9), (5, 4), "int32")
+    assert "cu_lu_pivots_to_permutation" in ordered
+    assert "while" not in ordered
 
 
 @pytest.mark.parametrize(("name", "target"), _ON_TPU.items())

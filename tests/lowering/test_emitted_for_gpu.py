@@ -37,20 +37,6 @@ def as_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("as_gpu")
-@pytest.mark.parametrize("dtype", COMPLEX)
-@pytest.mark.parametrize("batch", [(), (3,)])
-def test_cholesky_does_not_read_the_diagonals_imaginary_part(
-    run: Any, rng: np.random.Generator, dtype: str, batch: tuple[int, ...]
-) -> None:
-    a = rng.standard_normal((2, *batch, 4, 4))
-    a = a[0] + 1j * a[1]
-    a = (a @ np.conj(np.swapaxes(a, -1, -2)) + np.eye(4)).astype(dtype)
-    wanted = np.linalg.cholesky(a)
-    (found,) = run(lambda x: [ops.cholesky(x)], a + (0.3j * np.eye(4)).astype(dtype))
-    np.testing.assert_allclose(found, wanted, rtol=COMPLEX[dtype], atol=COMPLEX[dtype])
-
-
-@pytest.mark.usefixtures("as_gpu")
 @pytest.mark.parametrize("dtype", [*COMPLEX, "float32"])
 def test_convolutions_are_of_floats(run: Any, rng: np.random.Generator, dtype: str) -> None:
     def random(*shape: int) -> Any:

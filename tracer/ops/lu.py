@@ -60,12 +60,15 @@ def _evaluate_permutation(pivots: Array, *, size: int) -> Array:
 
 
 def _lower_permutation(b: Any, types: Types, pivots: Any, *, size: int) -> Any:
-    """Exchange the rows in order, in a loop."""
+    """Exchange the rows in order: by a library, or in a loop."""
     del size  # the types say it
     (type,) = types
-    permutation = b.iota(type, type.ndim - 1)
     if pivots.type.size == 0:
-        return permutation
+        return b.iota(type, type.ndim - 1)
+    found = b.permutation(type, pivots)
+    if found is not None:
+        return found
+    permutation = b.iota(type, type.ndim - 1)
     condition, body = _exchanges(pivots.type, type)
     counter = ShapeDtype((), INT32)
     carry = (b.splat(0, counter), pivots, permutation)

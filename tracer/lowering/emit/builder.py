@@ -89,6 +89,7 @@ class StableHloBuilder(ModuleContext):
     eigh = decompositions.eigh
     fft = decompositions.fft
     lu = decompositions.lu
+    permutation = decompositions.permutation
     qr = decompositions.qr
     schur = decompositions.schur
     svd = decompositions.svd

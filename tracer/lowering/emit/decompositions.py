@@ -1,8 +1,7 @@
 """Decompositions by the platform's library, and the Fourier transform.
 
 * On CPUs the library is LAPACK.
-* On NVIDIA GPUs it is cuSOLVER. The calls are those that jaxlib's plugin registers (`plugins`).
-  Their attributes are documented with cuSOLVER: https://docs.nvidia.com/cuda/cusolver/.
+* On NVIDIA GPUs it is cuSOLVER: `emit/cusolver.py`.
 * On TPUs they are algorithms of the TPU's compiler, float32 only. Names and configurations are
   those of XLA's `xla/hlo/builder/lib`. Singular values and eigenvalues of matrices that are not
   symmetric are missing.
@@ -13,12 +12,12 @@ A decomposition that does not converge gives NaN.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from tracer.errors import LoweringError
 from tracer.ir import ShapeDtype
+from tracer.lowering.emit import cusolver
 from tracer.lowering.emit.context import ModuleContext
 from tracer.lowering.emit.dialect import (
     broadcast_in_dim,
@@ -31,15 +30,13 @@ from tracer.lowering.emit.dialect import (
     splat,
     subtract,
 )
-from tracer.lowering.emit.library import compiler_call, lapack, library_call
+from tracer.lowering.emit.library import compiler_call, lapack
 from tracer.lowering.emit.linalg import lapack_dtype, linalg_dtype, rows_to_columns, triangle
 from tracer.lowering.emit.values import Operand, real_dtype
-from tracer.lowering.shims import hlo, ir
+from tracer.lowering.shims import hlo
 
 _INT32 = np.dtype(np.int32)
 _TRANSFORMS = ("FFT", "IFFT", "RFFT", "IRFFT")
-_CHOSEN_BY_SIZE = 0
-"""cuSOLVER's eigensolver: 1 is QR, 2 Jacobi."""
 _JACOBI = "1,1,100,1e-6"
 """Lower triangle, sorted, at most 100 sweeps, to this tolerance."""
 Types = Sequence[ShapeDtype]
@@ -54,7 +51,7 @@ def lu(b: ModuleContext, types: Types, x: Operand) -> tuple[Operand, ...]:
         factors, rows = tpu_lu(b, wide, pivots, operand)
         return convert(b, packed, factors), rows
     if b.platform == "gpu":
-        factors, rows, _ = gpu_lu(b, wide, pivots, operand)
+        factors, rows, _ = cusolver.lu(b, wide, pivots, operand)
     else:
         batch = ShapeDtype(packed.shape[:-2], _INT32)
         results = [wide, pivots, batch]
@@ -82,7 +79,7 @@ def _reflectors(b: ModuleContext, x: Operand, scales: ShapeDtype) -> tuple[Opera
     if b.platform == "tpu":
         return tpu_reflectors(b, x, scales)
     if b.platform == "gpu":
-        return gpu_reflectors(b, x, scales)
+        return cusolver.reflectors(b, x, scales)
     return lapack(b, "geqrf_ffi", x.dtype, [x], [x.type, scales], {}, alias={0: 0})
 
 
@@ -90,7 +87,7 @@ def _product_of_reflectors(b: ModuleContext, x: Operand, scales: Operand) -> Ope
     if b.platform == "tpu":
         return tpu_product_of_reflectors(b, x, scales)
     if b.platform == "gpu":
-        return gpu_product_of_reflectors(b, x, scales)
+        return cusolver.product_of_reflectors(b, x, scales)
     routine = "ungqr_ffi" if x.dtype.kind == "c" else "orgqr_ffi"
     (q,) = lapack(b, routine, x.dtype, [x, scales], [x.type], {}, alias={0: 0})
     return q
@@ -106,7 +103,7 @@ def eigh(b: ModuleContext, types: Types, x: Operand) -> tuple[Operand, ...]:
         results = zip(types, (found, vectors), strict=False)
         return tuple(convert(b, type, result) for type, result in results)
     if b.platform == "gpu":
-        vectors, found, info = gpu_eigh(b, convert(b, wide, x), values)
+        vectors, found, info = cusolver.eigh(b, convert(b, wide, x), values)
         return _converged(b, types, info, [found, vectors])
     routine = "heevd_ffi" if dtype.kind == "c" else "syevd_ffi"
     batch = ShapeDtype(wide.shape[:-2], _INT32)
@@ -174,7 +171,7 @@ def svd(b: ModuleContext, types: Types, x: Operand) -> tuple[Operand, ...]:
     dtype = lapack_dtype(x.type.dtype)
     wide = x.type.with_dtype(dtype)
     if b.platform == "gpu":
-        *results, info = gpu_svd(b, types, convert(b, wide, x))
+        *results, info = cusolver.svd(b, types, convert(b, wide, x))
         return _converged(b, types, info, results)
     *batch, m, n = wide.shape
     if len(types) == 1:
@@ -228,6 +225,13 @@ def _converged(
     return tuple(results)
 
 
+def permutation(b: ModuleContext, type: ShapeDtype, pivots: Operand) -> Operand | None:
+    """Emit the order of the rows after the exchanges, where a library has it."""
+    if b.platform != "gpu":
+        return None
+    return cusolver.permutation(b, type, pivots)
+
+
 def _identity(b: ModuleContext, type: ShapeDtype) -> Operand:
     return convert(b, type, rows_to_columns(b, "EQ", type))
 
@@ -245,77 +249,6 @@ def _with_columns(b: ModuleContext, x: Operand, count: int) -> Operand:
     none = [0] * ndim
     zero = splat(b, 0, ShapeDtype((), x.dtype))
     return pad(b, x, zero, none, [*none[:-1], missing], none)
-
-
-def gpu_lu(
-    b: ModuleContext, wide: ShapeDtype, pivots: ShapeDtype, x: Operand
-) -> tuple[Operand, ...]:
-    """Emit the factors in one array, pivots counted from one, and `info`."""
-    batch = ShapeDtype(wide.shape[:-2], _INT32)
-    return library_call(b, "cusolver_getrf_ffi", [x], [wide, pivots, batch], {}, alias={0: 0})
-
-
-def gpu_reflectors(b: ModuleContext, x: Operand, scales: ShapeDtype) -> tuple[Operand, ...]:
-    """Emit R with the reflectors below its diagonal, and their scales."""
-    return library_call(b, "cusolver_geqrf_ffi", [x], [x.type, scales], {}, alias={0: 0})
-
-
-def gpu_product_of_reflectors(b: ModuleContext, x: Operand, scales: Operand) -> Operand:
-    """Emit the columns of Q that `x` has room for."""
-    (q,) = library_call(b, "cusolver_orgqr_ffi", [x, scales], [x.type], {}, alias={0: 0})
-    return q
-
-
-def gpu_eigh(b: ModuleContext, x: Operand, values: ShapeDtype) -> tuple[Operand, ...]:
-    """Emit eigenvectors, eigenvalues and `info`; the lower triangle is read."""
-    batch = ShapeDtype(x.shape[:-2], _INT32)
-    attributes = {
-        "lower": ir.BoolAttr.get(True),
-        "algorithm": ir.IntegerAttr.get(ir.IntegerType.get_unsigned(8), _CHOSEN_BY_SIZE),
-    }
-    return library_call(
-        b, "cusolver_syevd_ffi", [x], [x.type, values, batch], attributes, alias={0: 0}
-    )
-
-
-def gpu_svd(b: ModuleContext, types: Types, x: Operand) -> tuple[Operand, ...]:
-    """Emit U, s, V^H and `info`, or s and `info` when there is one type.
-
-    The routine takes tall matrices; a wide one is handed over by rows, as its transpose.
-    """
-    dtype = lapack_dtype(x.dtype)
-    wide = x.type.with_dtype(dtype)
-    *batch, m, n = wide.shape
-    info = ShapeDtype(tuple(batch), _INT32)
-    is_wide = m < n
-    if len(types) == 1:
-        values, small = types[0], min(m, n)
-        left, right = wide.with_shape((*batch, m, small)), wide.with_shape((*batch, small, n))
-    else:
-        left, values, right = (
-            type.with_dtype(dtype) if type.ndim == wide.ndim else type for type in types
-        )
-    values = values.with_dtype(real_dtype(dtype))
-    is_full = left.shape[-1] == m and right.shape[-2] == n and m != n
-    attributes: dict[str, Any] = {
-        "full_matrices": ir.BoolAttr.get(is_full),
-        "compute_uv": ir.BoolAttr.get(len(types) > 1),
-        "transposed": ir.BoolAttr.get(is_wide),
-    }
-    sides = [right, left] if is_wide else [left, right]
-    _, s, first, second, status = library_call(
-        b,
-        "cusolver_gesvd_ffi",
-        [x],
-        [wide, values, *sides, info],
-        attributes,
-        alias={0: 0},
-        by_columns=not is_wide,
-    )
-    if len(types) == 1:
-        return s, status
-    u, vh = (second, first) if is_wide else (first, second)
-    return u, s, vh, status
 
 
 def tpu_lu(

@@ -1,4 +1,4 @@
-"""Linear algebra: LAPACK on CPU, XLA's own algorithms elsewhere."""
+"""Linear algebra: LAPACK on CPUs, cuSOLVER on GPUs, XLA's own algorithms elsewhere."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from tracer.errors import LoweringError
 from tracer.ir import ShapeDtype
+from tracer.lowering.emit import cusolver
 from tracer.lowering.emit.context import ModuleContext
 from tracer.lowering.emit.dialect import (
     broadcast_in_dim,
@@ -67,6 +68,9 @@ def cholesky(b: ModuleContext, type: ShapeDtype, x: Operand) -> Operand:
         return convert(b, type, _lapack_cholesky(b, wide, operand))
     if wide.dtype.kind == "c":
         operand = _with_real_diagonal(b, operand)
+    if b.platform == "gpu":
+        factor, info = cusolver.cholesky(b, triangle(b, wide, operand, lower=True))
+        return convert(b, type, _spoiled(b, info, factor))
     factor = Operand(hlo.cholesky(operand.raw, lower=ir.BoolAttr.get(True)))
     return convert(b, type, triangle(b, wide, factor, lower=True))
 
@@ -96,10 +100,16 @@ def _lapack_cholesky(b: ModuleContext, type: ShapeDtype, x: Operand) -> Operand:
     factor = _flipped(b, upper)
     if batch.ndim == 0:
         return _spoiled_unless_zero(b, info, factor)
-    is_definite = compare(b, "EQ", info, splat(b, 0, batch))
-    is_definite = broadcast_in_dim(b, type.with_dtype(np.bool_), is_definite, range(batch.ndim))
-    spoiled = triangle(b, type, splat(b, np.nan, type), lower=True)
-    return select(b, is_definite, factor, spoiled)
+    return _spoiled(b, info, factor)
+
+
+def _spoiled(b: ModuleContext, info: Operand, x: Operand) -> Operand:
+    """Fill the lower triangles with NaN of which `info` is not zero."""
+    is_definite = compare(b, "EQ", info, splat(b, 0, info.type))
+    mask = x.type.with_dtype(np.bool_)
+    is_definite = broadcast_in_dim(b, mask, is_definite, range(info.type.ndim))
+    spoiled = triangle(b, x.type, splat(b, np.nan, x.type), lower=True)
+    return select(b, is_definite, x, spoiled)
 
 
 def _spoiled_unless_zero(b: ModuleContext, info: Operand, x: Operand) -> Operand:
