@@ -9,7 +9,8 @@ import pytest
 
 import tracer
 import tracer.numpy as tnp
-from tracer import lax
+from tracer import lax, ops
+from tracer.lowering.emit import module
 
 
 @pytest.mark.xla
@@ -24,14 +25,25 @@ def test_they_are_exact_and_multiplied_as_they_are(
         for shape in ((rows, inner), (inner, columns))
     )
 
-    def product(x: Any, y: Any) -> Any:
-        return lax.dot(x, y, preferred_element_type=np.dtype("int32"))
-
-    f = tracer.compile(product)
+    f = tracer.compile(lambda x, y: lax.dot(x, y, preferred_element_type=np.dtype("int32")))
     np.testing.assert_array_equal(f(a, b), a.astype("int32") @ b.astype("int32"))
     found = [line for line in f.stablehlo(a, b).splitlines() if "dot_general" in line]
     narrow = f"x{'u' * (dtype == 'uint8')}i8>"
     assert [line.count(narrow) for line in found] == [2]
+
+
+def _product(x: Any, y: Any) -> Any:
+    x, y = (ops.convert(z, dtype=np.dtype("int32")) for z in (x, y))
+    axes = {"lhs_batch": (), "rhs_batch": (), "lhs_contracting": (1,), "rhs_contracting": (0,)}
+    return ops.dot_general(x, y, **axes)
+
+
+def test_on_gpus_they_are_widened(graph: Any) -> None:
+    """XLA:GPU gave twice the values: `tests/devices/test_gpu.py`."""
+    made = graph(lambda x: [_product(x, x)], ((3, 3), "int8"))
+    narrow = "(tensor<3x3xi8>, tensor<3x3xi8>) -> tensor<3x3xi32>"
+    assert narrow in str(module.lower_graph(made, "cpu"))
+    assert narrow not in str(module.lower_graph(made, "gpu"))
 
 
 @pytest.mark.xla

@@ -70,7 +70,8 @@ def cholesky(b: ModuleContext, type: ShapeDtype, x: Operand) -> Operand:
         operand = _with_real_diagonal(b, operand)
     if b.platform == "gpu":
         factor, info = cusolver.cholesky(b, triangle(b, wide, operand, lower=True))
-        return convert(b, type, _spoiled(b, info, factor))
+        # Of many matrices at once the other triangles are overwritten.
+        return convert(b, type, _spoiled(b, info, triangle(b, wide, factor, lower=True)))
     factor = Operand(hlo.cholesky(operand.raw, lower=ir.BoolAttr.get(True)))
     return convert(b, type, triangle(b, wide, factor, lower=True))
 
