@@ -147,6 +147,12 @@ FORMS: dict[str, tuple[Form, ...]] = {
         ("x:5000", "np.sort(-{x})[7:9]", "2"),
         ("x:2,3000", "np.median({x} * 2, axis=1)", "2"),
     ),
+    "cumulate-by-rows": (
+        ("x:k,n,9", "np.cumsum({x} * 2, axis=1)", "k,n,9"),
+        ("x:n,9", "np.cumsum({x}.T[::-1], axis=1).T", "n,9"),
+        ("x:n,k,3", "np.cumprod(np.tanh({x}), axis=0) * {x}", "n,k,3"),
+        ("x:n,8", "np.cumsum(np.cumsum({x}, axis=0)[::-1] * {x}, axis=0)", "n,8"),
+    ),
     "lay-out-convolutions": (
         ("x:n y:7", "np.convolve({x}, {y}, 'same')", "n"),
         ("x:n y:5", "np.correlate({x}, {y}, 'same') * {x}", "n"),
@@ -297,7 +303,7 @@ _SELDOM = (
     "pack-extremes round-products log1p diagonal-of-sum diagonal-of-difference "
     "largest-of-sorted-descending store-updates keep-operation-order sort-as-integers "
     "stage-selections log-sum-exp-gradient reduce-through-concatenate fusion-merger "
-    "lay-out-convolutions "
+    "lay-out-convolutions cumulate-by-rows "
 ).split()
 """Those that other values around them keep from firing most often."""
 

@@ -241,6 +241,7 @@ ACTING: dict[str, Acting] = {
     "pack-extremes": Acting(lambda x: tnp.argmax(x, axis=0), ((4096, 70),)),
     "stage-reductions": Acting(lambda x: x.sum(0), ((4096, 70),)),
     "stage-selections": Acting(lambda x: tnp.top_k(x, 10)[0], ((1000, 160),)),
+    "cumulate-by-rows": Acting(lambda x: tnp.cumsum(x, 0), ((50, 8),)),
     "sort-as-integers": Acting(lambda x: tnp.sort(x, axis=0), ((5000, 3),)),
     "expand-exponentials": Acting(lambda x: tnp.exp(x), ((1000,),), "float64"),
 }

@@ -18,6 +18,7 @@ from tracer.optimizer.fuse.horizontal import horizontal_pass
 from tracer.optimizer.fuse.shared import shared_values_pass
 from tracer.optimizer.legalize.broadcasts import stored_broadcasts_pass
 from tracer.optimizer.legalize.convolutions import convolution_layouts_pass
+from tracer.optimizer.legalize.cumulatives import cumulatives_pass
 from tracer.optimizer.legalize.depthwise import depthwise_sums_pass
 from tracer.optimizer.legalize.extremes import packed_extremes_pass
 from tracer.optimizer.legalize.fills import stored_fills_pass
@@ -731,6 +732,19 @@ TABLE: tuple[PassEntry, ...] = (
         make=lambda c: staged_selections_pass(c.options.machine),
         when="on CPUs, where the time model finds it faster; operations on arrays one by one, too",
         condition=lambda c: c.options.machine.kernels.top_k_in_stages,
+    ),
+    PassEntry(
+        option="cumulate-by-rows",
+        stage=Stage.TARGET,
+        what=(
+            "running sums, products and extremes along an axis with elements behind it are loops "
+            "that combine whole rows"
+        ),
+        why_here="to all before it is one node, which splits, merges and differentiates as one",
+        exact="no: order of sums",
+        make=lambda c: cumulatives_pass(c.options.machine),
+        when="on CPUs, from 8 elements behind the axis on; operations on arrays one by one, too",
+        condition=lambda c: c.options.machine.kernels.cumulated_elements < math.inf,
     ),
     PassEntry(
         option="sort-as-integers",

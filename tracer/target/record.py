@@ -161,6 +161,9 @@ class Kernels:
     integer_sorts : float
         Elements from which an array of floats is sorted as integers: XLA has a fast path for one
         array and a plain comparison.
+    cumulated_elements : float
+        Elements behind an axis from which what runs along it is a loop over rows of them: trees of
+        windows are not vectorised.
     convolutions_by_library : bool
         The library takes convolutions of up to float32, with the features last.
     direct_features : int
@@ -196,6 +199,7 @@ class Kernels:
     packed_extremes: bool = True
     top_k_in_stages: bool = True
     integer_sorts: float = 4096
+    cumulated_elements: float = 8
     convolutions_by_library: bool = True
     direct_features: int = 4
     depthwise_window: int = 25
@@ -252,6 +256,7 @@ ACCELERATOR_KERNELS = Kernels(
     products_by_rows=False,
     packed_extremes=False,
     top_k_in_stages=False,
+    cumulated_elements=math.inf,
     convolutions_by_library=False,
     depthwise_window=0,
     depthwise_gradient_window=0,

@@ -1,0 +1,132 @@
+"""Running sums, products and extremes of rows, row after row.
+
+XLA makes a tree of the window over the whole axis, whose elements its CPU compiler computes one by
+one. Where elements lie behind the axis, a loop combines rows of them. Sums of floats start anew
+after as many rows as the root of the axis, and what was before is added to each: so their errors
+grow with the root, not with the axis (N. Higham, Accuracy and Stability of Numerical Algorithms,
+section 4.2). Narrower floats are combined in float32.
+
+Measured on 2 cores, 10,000,000 float32, along the first axis:
+
+| rows, elements of each | tree   | rows  | NumPy |
+|------------------------|--------|-------|-------|
+| 10,000, 1,000          | 122 ms | 43 ms | 74 ms |
+| 1,000, 10,000          | 171    | 47    | 44    |
+| 100,000, 100           | 127    | 48    | 48    |
+| 1,000,000, 10          | 112    | 53    | 43    |
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tracer import ops
+from tracer.ir import Builder, Graph, Node, Op, Value, rebuild
+from tracer.ops import helpers
+from tracer.ops.reduce import highest, lowest
+from tracer.optimizer.legalize.writer import wide_dtype
+from tracer.optimizer.passes import Pass, PassLog
+from tracer.target import Target
+
+_INT32 = np.dtype(np.int32)
+_COMBINED: dict[Op | None, tuple[Op, Callable[[np.dtype[Any]], Any]]] = {
+    ops.cumulative_add: (ops.add, lambda _: 0),
+    ops.cumulative_multiply: (ops.multiply, lambda _: 1),
+    ops.cumulative_maximum: (ops.maximum, lowest),
+    ops.cumulative_minimum: (ops.minimum, highest),
+}
+"""How two elements are combined, and what leaves the other one as it is."""
+
+
+def cumulatives_pass(target: Target) -> Pass:
+    """Return the pass that writes running reductions along the rows of a target as loops."""
+    fewest = target.kernels.cumulated_elements
+    return Pass(
+        "cumulate by rows",
+        lambda graph, log: _by_rows(fewest, graph, log),
+        exact=False,
+        writes_out_cost=True,
+    )
+
+
+def _by_rows(fewest: float, graph: Graph, log: PassLog) -> Graph:
+    def rewrite(_: Builder, node: Node, operands: tuple[Value, ...]) -> Sequence[Value] | None:
+        if node.op not in _COMBINED:
+            return None
+        (type,), axis = node.types, node.params["axis"]
+        if min(type.shape) == 0 or type.shape[axis] == 1:
+            return None
+        if math.prod(type.shape[axis + 1 :]) < fewest:
+            return None
+        log.applied.append(f"{node.name} of {type} along axis {axis}")
+        return (_cumulated(node, operands[0]),)
+
+    return rebuild(graph, rewrite)
+
+
+def _cumulated(node: Node, x: Value) -> Value:
+    (type,), axis = node.types, node.params["axis"]
+    row = type.resized(axis, 1).with_dtype(wide_dtype(type.dtype))
+    zero, empty = helpers.scalar(0, _INT32), helpers.full(_COMBINED[node.op][1](row.dtype), row)
+    start = [zero, x, helpers.full(0, type), empty]
+    in_blocks = node.op is ops.cumulative_add and row.dtype.kind in "fc"
+    if in_blocks:
+        start += [empty, zero]
+    types = [value.type for value in start]
+    with Builder() as builder:
+        trip, *_ = (builder.input(t) for t in types)
+        end = helpers.scalar(type.shape[axis], _INT32)
+        condition = builder.finish([ops.compare(trip, end, direction="LT")])
+    with Builder() as builder:
+        trip, *state = (builder.input(t) for t in types)
+        step = _step_in_blocks if in_blocks else _step
+        body = builder.finish([ops.add(trip, helpers.scalar(1, _INT32)), *step(node, trip, *state)])
+    return ops.while_(*start, condition=condition, body=body)[2]  # type: ignore[no-any-return]
+
+
+def _step(node: Node, trip: Value, x: Value, out: Value, so_far: Value) -> list[Value]:
+    starts = _starts(node, trip)
+    whole = _COMBINED[node.op][0](so_far, _row(x, starts, so_far))
+    return [x, _with_row(out, whole, starts), whole]
+
+
+def _step_in_blocks(
+    node: Node, trip: Value, x: Value, out: Value, so_far: Value, before: Value, inside: Value
+) -> list[Value]:
+    """Add one more row to those of the block; `before` is the sum of the blocks before it."""
+    starts = _starts(node, trip)
+    so_far = ops.add(so_far, _row(x, starts, so_far))
+    whole = ops.add(before, so_far)
+    inside = ops.add(inside, helpers.scalar(1, _INT32))
+    block = math.isqrt(node.types[0].shape[node.params["axis"]] - 1) + 1
+    is_last = ops.compare(inside, helpers.scalar(block, _INT32), direction="EQ")
+    mask = ops.broadcast_in_dim(is_last, shape=whole.shape, dimensions=())
+    return [
+        x,
+        _with_row(out, whole, starts),
+        ops.select(mask, helpers.zeros_like(so_far), so_far),
+        ops.select(mask, whole, before),
+        ops.select(is_last, helpers.scalar(0, _INT32), inside),
+    ]
+
+
+def _starts(node: Node, trip: Value) -> list[Value]:
+    (type,), axis = node.types, node.params["axis"]
+    if node.params["reverse"]:
+        trip = ops.subtract(helpers.scalar(type.shape[axis] - 1, _INT32), trip)
+    return [trip if i == axis else helpers.scalar(0, _INT32) for i in range(type.ndim)]
+
+
+def _row(x: Value, starts: Sequence[Value], like: Value) -> Value:
+    return helpers.convert(ops.dynamic_slice(x, *starts, sizes=like.shape), like.dtype)
+
+
+def _with_row(x: Value, row: Value, starts: Sequence[Value]) -> Value:
+    return ops.dynamic_update_slice(x, helpers.convert(row, x.dtype), *starts)  # type: ignore[no-any-return]
+
+
+__all__ = ["cumulatives_pass"]
