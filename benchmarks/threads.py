@@ -3,9 +3,10 @@
     python -m benchmarks.threads [--programs 16] [--calls 2000] [--threads 1,2,4,8] [--rounds 3]
 
 Each side and number of threads is a process of its own, in turns. *compile* is the wall time until
-all programs, no two alike, have run once, divided among the threads; *calls* is the wall time of
-calls of one of them, as many from each thread. The ratios are to one thread: how much a side gains
-from more threads, or loses to locks.
+all programs, no two alike, have run once, divided among the threads, and *cores* how many were busy
+meanwhile; *calls* is the wall time of calls of one of them, as many from each thread, given NumPy
+arrays and read; *on device* the same for arrays that are on the device and stay there. The ratios
+are to one thread: how much a side gains from more threads, or loses to locks.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ from examples.display import Progress, print_table
 
 ROOT = Path(__file__).resolve().parent.parent
 SIDES = ("tracer", "tracer, 2 MB", "jax")
-HEADER = ("side", "threads", "compile", "of 1 thread", "calls", "of 1 thread")
+OF = "of 1 thread"
+HEADER = ("side", "threads", "compile", OF, "cores", "calls", OF, "on device", OF)
 
 
 def program(f: Framework, number: int) -> Callable[..., Any]:
@@ -43,7 +45,7 @@ def program(f: Framework, number: int) -> Callable[..., Any]:
 
 
 def measured(side: str, threads: int, programs: int, calls: int) -> dict[str, float]:
-    """Return the seconds of one side, in this process."""
+    """Return the seconds of one side, in this process, and how many cores were busy."""
     f = jax_framework() if side == "jax" else tracer_framework()
     x, v = np.random.default_rng(0).random((400, 3), np.float32), np.ones(400, np.float32)
 
@@ -58,22 +60,33 @@ def measured(side: str, threads: int, programs: int, calls: int) -> dict[str, fl
         np.asarray(compiled(x, v))
         return compiled
 
-    first, small = made(-1), x[:8]
-    np.asarray(first(small, v[:8]))  # Compiled before it is measured.
+    first, given = made(-1), (x[:8], v[:8])
+    placed = tuple(f.numpy.asarray(array) for array in given)
 
     def call(_: int) -> None:
         for _ in range(calls):
-            np.asarray(first(small, v[:8]))
+            np.asarray(first(*given))
+
+    def call_on_device(_: int) -> None:
+        for _ in range(calls):
+            first(*placed)
 
     found = {}
     with ThreadPoolExecutor(threads) as pool:
-        for name, work in (("compile", [(made, i) for i in range(programs)]),
-                           ("calls", [(call, i) for i in range(threads)])):  # fmt: skip
-            start = time.perf_counter()
-            for done in [pool.submit(function, number) for function, number in work]:
-                done.result()
-            found[name] = time.perf_counter() - start
+        found["compile"], found["cores"] = _timed(pool, made, programs)
+        for name, function in (("calls", call), ("on device", call_on_device)):
+            function(0)  # Compiled before it is measured, and warm.
+            found[name] = _timed(pool, function, threads)[0]
     return found
+
+
+def _timed(pool: ThreadPoolExecutor, work: Callable[[int], Any], count: int) -> tuple[float, float]:
+    """Return the wall time of so much work, and how many cores were busy meanwhile."""
+    start, before = time.perf_counter(), time.process_time()
+    for done in [pool.submit(work, number) for number in range(count)]:
+        done.result()
+    seconds = time.perf_counter() - start
+    return seconds, (time.process_time() - before) / seconds
 
 
 def _apart(side: str, threads: int, options: argparse.Namespace) -> dict[str, float]:
@@ -123,13 +136,15 @@ def _cells(
 ) -> list[str]:
     """Return the medians of one side and number of threads, and their ratios to the first one."""
     cells = []
-    for key in ("compile", "calls"):
+    for key in ("compile", "calls", "on device"):
         own, one = (
             statistics.median(each[key] for each in found[side, threads])
             for threads in (count, first)
         )
         work = 1 if key == "compile" else count / first
         cells += [f"{own:.2f} s", f"{own / one / work:.2f}"]
+        if key == "compile":
+            cells.append(f"{statistics.median(each['cores'] for each in found[side, count]):.2f}")
     return cells
 
 

@@ -26,7 +26,8 @@ P = TypeVar("P")
 _is_array = Array.__instancecheck__
 """Tells whether something is an Array, without a call of Python's.
 
-optree would look up the class of each leaf in two tables, and let Python's other threads run.
+optree would look up the class of each leaf in two tables, and let Python's other threads run each
+time.
 """
 
 
