@@ -132,7 +132,7 @@ class CompiledFunction:
             raise
 
     def _call_nested(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        found = find_flat(self._flat_programs, args) if self._flat_programs and not kwargs else None
+        found = find_flat(self._flat_programs, args) if not kwargs and self._flat_programs else None
         if found is None:
             found = find_nested(self._programs, self._options.statics, args, kwargs)
         if found is None:

@@ -92,19 +92,19 @@ def find_nested(
         return None
 
 
-def _read(leaves: Sequence[Any]) -> tuple[list[Any], tuple[ArgumentType, ...]]:
+def _read(leaves: Sequence[Any]) -> tuple[list[Any], tuple[ArgumentType | None, ...]]:
     read = [_leaf(leaf) for leaf in leaves]
     return [leaf for leaf, _ in read], tuple([type for _, type in read])
 
 
-def _leaf(leaf: Any) -> tuple[Any, ArgumentType]:
-    """Return an argument as an array, and its type; a KeyError for one that is not quick."""
+def _leaf(leaf: Any) -> tuple[Any, ArgumentType | None]:
+    """Return an argument as an array, and its type; None, which no program has, if not quick."""
     if isinstance(leaf, Array):
         return leaf, leaf._signature
     if leaf.__class__ in WEAK:
         return number("", leaf, default_dtype(leaf.__class__))
     if leaf.__class__ is not np.ndarray and not isinstance(leaf, np.generic):
-        raise KeyError(leaf.__class__)
+        return leaf, None
     array = np.asarray(leaf)
     return array, ShapeDtype.of(array)
 
