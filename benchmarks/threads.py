@@ -3,9 +3,12 @@
     python -m benchmarks.threads [--programs 16] [--calls 2000] [--threads 1,2,4,8] [--rounds 3]
 
 Each side and number of threads is a process of its own, in turns. *compile* is the wall time until
-all programs, no two alike, have run once, divided among the threads; *calls* is the wall time of
-calls of one of them, as many from each thread. The ratios are to one thread: how much a side gains
-from more threads, or loses to locks.
+all programs, no two alike, have run once, divided among the threads, *cores* how many were busy
+meanwhile, and *as processes* the ratio where as many processes do it, which share no lock: what the
+machine allows. *calls* is the wall time of calls of one of them, as many from each thread, given
+NumPy arrays and read; *on device* the same for arrays that are on the device and stay there. The
+ratios are to one thread in the same round: how much a side gains from more threads, or loses to
+locks.
 """
 
 from __future__ import annotations
@@ -14,12 +17,12 @@ import argparse
 import importlib.util
 import json
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from subprocess import DEVNULL, PIPE, Popen
 from typing import Any
 
 import numpy as np
@@ -29,7 +32,11 @@ from examples.display import Progress, print_table
 
 ROOT = Path(__file__).resolve().parent.parent
 SIDES = ("tracer", "tracer, 2 MB", "jax")
-HEADER = ("side", "threads", "compile", "of 1 thread", "calls", "of 1 thread")
+OF = "of 1 thread"
+HEADER = (
+    *("side", "threads", "compile", OF, "as processes", "cores"),
+    *("calls", OF, "on device", OF),
+)
 
 
 def program(f: Framework, number: int) -> Callable[..., Any]:
@@ -43,7 +50,7 @@ def program(f: Framework, number: int) -> Callable[..., Any]:
 
 
 def measured(side: str, threads: int, programs: int, calls: int) -> dict[str, float]:
-    """Return the seconds of one side, in this process."""
+    """Return the seconds of one side, in this process, and how many cores were busy."""
     f = jax_framework() if side == "jax" else tracer_framework()
     x, v = np.random.default_rng(0).random((400, 3), np.float32), np.ones(400, np.float32)
 
@@ -58,32 +65,59 @@ def measured(side: str, threads: int, programs: int, calls: int) -> dict[str, fl
         np.asarray(compiled(x, v))
         return compiled
 
-    first, small = made(-1), x[:8]
-    np.asarray(first(small, v[:8]))  # Compiled before it is measured.
+    first, given = made(-1), (x[:8], v[:8])
+    placed = tuple(f.numpy.asarray(array) for array in given)
 
     def call(_: int) -> None:
         for _ in range(calls):
-            np.asarray(first(small, v[:8]))
+            np.asarray(first(*given))
+
+    def call_on_device(_: int) -> None:
+        for _ in range(calls):
+            first(*placed)
 
     found = {}
+    print("ready", flush=True)
+    sys.stdin.readline()  # Those that are measured together begin together.
     with ThreadPoolExecutor(threads) as pool:
-        for name, work in (("compile", [(made, i) for i in range(programs)]),
-                           ("calls", [(call, i) for i in range(threads)])):  # fmt: skip
-            start = time.perf_counter()
-            for done in [pool.submit(function, number) for function, number in work]:
-                done.result()
-            found[name] = time.perf_counter() - start
+        found["compile"], found["cores"] = _timed(pool, made, programs)
+        for name, function in (("calls", call), ("on device", call_on_device)):
+            function(0)  # Compiled before it is measured, and warm.
+            found[name] = _timed(pool, function, threads)[0]
     return found
 
 
-def _apart(side: str, threads: int, options: argparse.Namespace) -> dict[str, float]:
+def _timed(pool: ThreadPoolExecutor, work: Callable[[int], Any], count: int) -> tuple[float, float]:
+    """Return the wall time of so much work, and how many cores were busy meanwhile."""
+    start, before = time.perf_counter(), time.process_time()
+    for done in [pool.submit(work, number) for number in range(count)]:
+        done.result()
+    seconds = time.perf_counter() - start
+    return seconds, (time.process_time() - before) / seconds
+
+
+def _apart(
+    side: str, threads: int, options: argparse.Namespace, processes: int = 1
+) -> dict[str, float]:
+    """Return what the slowest of some processes measures, each with its part of the programs."""
     command = [
         sys.executable, "-m", "benchmarks.threads", "--one", side, str(threads),
-        "--programs", str(options.programs), "--calls", str(options.calls),
+        "--programs", str(options.programs // processes), "--calls", str(options.calls),
     ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    started = [
+        Popen(command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, text=True, cwd=ROOT)
+        for _ in range(processes)
+    ]
+    for process in started:
+        process.stdout.readline()  # type: ignore[union-attr] # there is one
+    for process in started:
+        process.stdin.write("begin\n")  # type: ignore[union-attr]
+        process.stdin.flush()  # type: ignore[union-attr]
+    found: list[dict[str, float]] = []
+    for process in started:
+        answer = process.communicate()[0]
+        found.append(json.loads(answer.splitlines()[-1]))
+    return max(found, key=lambda each: each["compile"])
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -105,10 +139,13 @@ def main(arguments: list[str] | None = None) -> None:
     sides = SIDES if importlib.util.find_spec("jax") is not None else SIDES[:-1]
     progress, found = Progress(), dict[tuple[str, int], list[dict[str, float]]]()
     for turn in range(options.rounds):
-        for count in counts:
-            for side in sides:
+        for side in sides:
+            for count in counts:
                 progress.say(f"{turn + 1}/{options.rounds} {side}, {count} threads")
-                found.setdefault((side, count), []).append(_apart(side, count, options))
+                measure = _apart(side, count, options)
+                apart = _apart(side, 1, options, count) if count > 1 else measure
+                measure["as processes"] = apart["compile"]
+                found.setdefault((side, count), []).append(measure)
     progress.clear()
     rows = [
         (side, str(count), *_cells(found, side, count, counts[0]))
@@ -122,15 +159,25 @@ def _cells(
     found: dict[tuple[str, int], list[dict[str, float]]], side: str, count: int, first: int
 ) -> list[str]:
     """Return the medians of one side and number of threads, and their ratios to the first one."""
-    cells = []
-    for key in ("compile", "calls"):
-        own, one = (
-            statistics.median(each[key] for each in found[side, threads])
-            for threads in (count, first)
-        )
-        work = 1 if key == "compile" else count / first
-        cells += [f"{own:.2f} s", f"{own / one / work:.2f}"]
-    return cells
+    measured, ones = found[side, count], found[side, first]
+
+    def ratio(key: str, of: str, work: float = 1) -> str:
+        pairs = zip(measured, ones, strict=True)
+        return f"{statistics.median(own[key] / one[of] for own, one in pairs) / work:.2f}"
+
+    def median(key: str) -> float:
+        return statistics.median(each[key] for each in measured)
+
+    return [
+        f"{median('compile'):.2f} s",
+        ratio("compile", "compile"),
+        ratio("as processes", "compile"),
+        f"{median('cores'):.2f}",
+        f"{median('calls'):.2f} s",
+        ratio("calls", "calls", count / first),
+        f"{median('on device'):.2f} s",
+        ratio("on device", "on device", count / first),
+    ]
 
 
 if __name__ == "__main__":

@@ -165,7 +165,7 @@ class LoweringEvaluator:
 
     def from_host(self, value: np.ndarray[Any, Any], device: Any = None) -> Array:
         """Copy a NumPy array to a device (a Device, its name, None for the default one) or mesh."""
-        type = ShapeDtype(value.shape, value.dtype)
+        type = ShapeDtype.of(value)
         if isinstance(device, lowering.NamedSharding):
             return Array(lowering.put_sharded(value, device), type, device)
         place = lowering.find_device(device)

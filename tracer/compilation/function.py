@@ -26,7 +26,8 @@ from tracer.compilation.mesh_arguments import options_for
 from tracer.compilation.options import CompileOptions, compile_options, read_checkpoints
 from tracer.compilation.program import Program, build_program
 from tracer.compilation.progress import Progress, watched
-from tracer.compilation.signature import Call, program_key, read_call
+from tracer.compilation.quick import find_flat, find_nested, is_quick
+from tracer.compilation.signature import Call, placed, read_call
 from tracer.compilation.storage_notes import bytes_read
 from tracer.compilation.task import Choice
 from tracer.errors import (
@@ -131,20 +132,23 @@ class CompiledFunction:
             raise
 
     def _call_nested(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        statics = self._options.statics
-        try:
-            arguments, values = statics.split(args, kwargs) if statics else ((args, kwargs), ())
-            leaves, structure = tree.flatten(arguments)
-            types = tuple([leaf._signature for leaf in leaves])
-            program: Program | None = self._programs[program_key(structure, types, values)]
-        except (KeyError, AttributeError, ArgumentError):
-            program = None
-        return self._call_slowly(args, kwargs) if program is None else self._run(program, leaves)
+        found = find_flat(self._flat_programs, args) if not kwargs and self._flat_programs else None
+        if found is None:
+            found = find_nested(self._programs, self._options.statics, args, kwargs)
+        if found is None:
+            return self._call_slowly(args, kwargs)
+        program, leaves, are_placed = found
+        return self._run(program, leaves if are_placed else self._placed(program, leaves))
+
+    def _placed(self, program: Program, leaves: Sequence[Any]) -> list[Array]:
+        """Return the arguments of a program as arrays where it takes them."""
+        spread = program.arguments
+        return placed(leaves, (self._options.device,) if spread is None else spread.places)
 
     def _call_slowly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         call = self._read(args, kwargs)
         program, arrays = self._program_and_arrays(call)
-        if call.is_flat and all(isinstance(x, Array) and not x.is_traced for x in args):
+        if call.is_flat and all(map(is_quick, args)):
             with self._lock:  # Another thread may have had all programs forgotten meanwhile.
                 if self._programs.get(call.key) is program:
                     self._flat_programs[call.signatures] = program

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -140,16 +140,22 @@ class Call:
         ArgumentError
             There is a `ShapeDtype` among them: it has no data to run on.
         """
-        arrays = []
-        each = itertools.repeat(places[0]) if len(places) == 1 else places
-        for leaf, device in zip(self.leaves, each, strict=False):
+        for leaf in self.leaves:
             if isinstance(leaf, ShapeDtype | WeakType | StoredType):
                 raise ArgumentError(
                     f"cannot run on {leaf!r}: it has no data",
                     mend="pass an array, or use .plan(...), .graph(...), .hlo(...) for types",
                 )
-            arrays.append(leaf if isinstance(leaf, Array) else from_host(leaf, device))
-        return arrays
+        return placed(self.leaves, places)
+
+
+def placed(leaves: Sequence[Any], places: Sequence[Any]) -> list[Array]:
+    """Return arrays, those of NumPy as copies on a device; see `Call.arrays` for the places."""
+    each = itertools.repeat(places[0]) if len(places) == 1 else places
+    return [
+        leaf if isinstance(leaf, Array) else from_host(leaf, place)
+        for leaf, place in zip(leaves, each, strict=False)
+    ]
 
 
 def read_call(
@@ -225,7 +231,7 @@ def _leaf(path: str, leaf: Any) -> tuple[Any, ArgumentType]:
         return np.array(leaf.number, np.int32), StoredType(leaf.type)
     cls = weak_class(leaf)
     if cls is not None:
-        return _number(path, leaf, default_dtype(cls))
+        return number(path, leaf, default_dtype(cls))
     try:
         array = host_array(leaf)
     except DTypeError as error:
@@ -237,7 +243,14 @@ def _leaf(path: str, leaf: Any) -> tuple[Any, ArgumentType]:
     return array, ShapeDtype(array.shape, array.dtype)
 
 
-def _number(path: str, value: Any, dtype: Dtype) -> tuple[Any, ArgumentType]:
+def number(path: str, value: Any, dtype: Dtype) -> tuple[Any, ArgumentType]:
+    """Return a Python number as an array of the host, and its type.
+
+    Raises
+    ------
+    RangeError
+        It is an integer that does not fit; says which argument.
+    """
     try:
         return scalar_value(value, dtype), WeakType(ShapeDtype((), dtype))
     except RangeError as error:

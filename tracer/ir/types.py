@@ -121,6 +121,12 @@ class ShapeDtype:
         require_countable(sizes, kind)
         return cls._interned.setdefault(key, self)
 
+    @classmethod
+    def of(cls, array: np.ndarray[Any, Any]) -> ShapeDtype:
+        """Return the type of an array of NumPy's: found sooner, as its shape is known to be one."""
+        found = cls._interned.get((array.shape, array.dtype))
+        return cls(array.shape, array.dtype) if found is None else found
+
     def __reduce__(self) -> tuple[Any, ...]:
         return (ShapeDtype, (self.shape, self.dtype))
 

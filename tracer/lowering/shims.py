@@ -5,6 +5,7 @@ The other files of the room import jaxlib's modules from here. Works on jaxlib 0
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 from collections.abc import Callable
@@ -67,6 +68,10 @@ class Aval:
         self.dtype = dtype
         self.ndim = len(shape)
         self.weak_type = False
+
+
+_aval = functools.lru_cache(maxsize=4096)(Aval)
+"""Return the same object for arrays of the same type: each copy to a device needs one."""
 
 
 class OneDevice(_jax.SingleDeviceSharding):  # type: ignore[misc] # Any
@@ -148,7 +153,7 @@ def bool_constant(array: np.ndarray[Any, Any], type: Any) -> Any:
 def put(array: np.ndarray[Any, Any], sharding: OneDevice, device: Any) -> Buffer:
     """Copy a native-endian array to a device; it may be changed as soon as this returns."""
     buffer: Buffer = _jax.batched_device_put(
-        Aval(array.shape, array.dtype),
+        _aval(array.shape, array.dtype),
         sharding,
         [array],
         [device],

@@ -58,8 +58,9 @@ def use_libraries(
     device = program.device
     if device.platform != "cpu" or not device.is_local:
         return
+    wanted = {_EVERY, *libraries_of(program.hlo())}  # Not under the lock: threads compile at once.
     with _LOCK:
-        for library in sorted({_EVERY, *libraries_of(program.hlo())} - _used):
+        for library in sorted(wanted - _used):
             _run(_CALLS[library[0]], library[1], device, compile)
             _used.add(library)
 

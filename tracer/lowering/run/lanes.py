@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import threading
+from _thread import start_new_thread
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import cache, cached_property
+from queue import SimpleQueue
 from typing import Any
 
 from tracer.ir import Graph
@@ -55,16 +57,16 @@ class LanesExecutable(Executable):
 
     def _run(self, buffers: Sequence[Buffer]) -> list[Buffer]:
         first, *others = self.lanes
-        started: list[Future[list[Buffer]]] = [
-            _threads(os.getpid()).submit(lane, *buffers) for lane in others
-        ]
+        started = [_Started(lane, buffers) for lane in others]
+        _threads(os.getpid()).run(started)
         try:
             found = first(*buffers)
         finally:
             # Also where one fails: nothing runs on when the error is raised.
-            wait(started)
-        for future in started:
-            found = [*found, *future.result()]
+            for lane in started:
+                lane.wait()
+        for lane in started:
+            found = [*found, *lane.results()]
         return self.join(*found)
 
     @cached_property
@@ -99,10 +101,65 @@ class LanesExecutable(Executable):
         return "\n".join(part.hlo() for part in (*self.lanes, self.join))
 
 
+class _Started:
+    """A call of a lane on another thread.
+
+    An interrupt may keep the locks of Python's own code, such as a Future's, and a thread that asks
+    for one waits forever. This one is of C, as is all that `_Threads` has.
+    """
+
+    def __init__(self, lane: Executable, buffers: Sequence[Buffer]) -> None:
+        self._lane, self._buffers = lane, buffers
+        self._found: list[Buffer] = []
+        self._raised: BaseException | None = None
+        self._running = threading.Lock()
+        self._running.acquire()
+
+    def run(self) -> None:
+        """Call the lane, and keep what it returns or raises."""
+        try:
+            self._found = self._lane(*self._buffers)
+        except BaseException as error:  # raised again where the results are needed
+            self._raised = error
+        finally:
+            self._running.release()
+
+    def wait(self) -> None:
+        """Wait for the end of the call."""
+        with self._running:
+            pass
+
+    def results(self) -> list[Buffer]:
+        """Return what the call returned, or raise what it raised."""
+        if self._raised is not None:
+            raise self._raised
+        return self._found
+
+
+class _Threads:
+    """Threads that wait for calls of lanes, one for each core, and end with the process."""
+
+    def __init__(self) -> None:
+        self._calls: SimpleQueue[_Started] = SimpleQueue()
+        self._missing = usable_cores()
+
+    def run(self, calls: Sequence[_Started]) -> None:
+        """Have calls run, as soon as threads are free."""
+        while self._missing > 0:
+            start_new_thread(self._serve, ())
+            self._missing -= 1
+        for call in calls:
+            self._calls.put(call)
+
+    def _serve(self) -> None:
+        while True:
+            self._calls.get().run()
+
+
 @cache
-def _threads(_: int) -> ThreadPoolExecutor:
+def _threads(_: int) -> _Threads:
     """Return the threads of a process: a child that was forked has none of its parent's."""
-    return ThreadPoolExecutor(usable_cores(), thread_name_prefix="tracer-lane")
+    return _Threads()
 
 
 def compile_lanes(
