@@ -12,7 +12,16 @@ import functools
 from pathlib import Path
 
 PACKAGES = frozenset(
-    {"array_api_compat", "array_api_extra", "einops", "jax", "matplotlib", "optax"}
+    {
+        "array_api_compat",
+        "array_api_extra",
+        "einops",
+        "gunicorn",
+        "ipykernel",
+        "jax",
+        "matplotlib",
+        "optax",
+    }
 )
 """What the extra `peers-test` installs, by the names under which they are imported."""
 TORCH = frozenset({"torch"})
