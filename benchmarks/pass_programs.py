@@ -135,6 +135,9 @@ PASS_PROGRAMS: Mapping[str, LimitedProgram] = {
     "median of a matrix": LimitedProgram(
         lambda x, y: tnp.median(x[:, None] * y), normal((4000,), (4000,)), 1 / 8
     ),
+    "running sums of columns": LimitedProgram(
+        lambda x: tnp.cumsum(x, axis=0), normal((4000, 1000))
+    ),
     "sort of 1,000,000": LimitedProgram(tnp.sort, normal((1_000_000,))),
     "inner product of 2,000,000": LimitedProgram(tnp.vdot, normal((2_000_000,), (2_000_000,))),
 }

@@ -128,10 +128,10 @@ def _first(b: ModuleContext, x: Operand, shape: Sequence[int]) -> Operand:
 
 
 def cholesky(b: ModuleContext, x: Operand) -> tuple[Operand, Operand]:
-    """Emit the lower factor of lower triangles, whose other halves are left alone, and `info`.
+    """Emit the lower factor of lower triangles, and `info`; above it may be anything.
 
     Matrices are handed over by rows, so as upper triangles, and without a copy. 1,000 of 64 x 64
-    took XLA's own algorithm 2.9 ms on an H200, and this 0.2.
+    took XLA's own algorithm 2.9 ms on an H200, and this 0.27.
     """
     info = ShapeDtype(x.shape[:-2], _INT32)
     attributes = {"lower": ir.BoolAttr.get(False)}
