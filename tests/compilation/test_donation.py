@@ -257,7 +257,7 @@ def test_a_carry_that_is_read_after_its_next_value_is_written() -> None:
 
 
 def test_updates_in_place_are_listed_with_their_line() -> None:
-    report = tracer.compile(lambda x: tnp.cumsum(x, axis=0) + 1).plan(LARGE).aliases
+    report = tracer.compile(lambda x: tnp.cumsum(x, axis=1) + 1).plan(LARGE).aliases
     (row,) = report.updates
     assert "float32[1000,50] of add over that of cumulative_add, 200 kB" in str(row)
     assert row.source is not None
