@@ -34,6 +34,9 @@ class Primitive:
     argnums: tuple[int, ...] = ()
     sides: tuple[str, ...] = (NUMPY, JAX, TORCH)
     flops: float = 0.0
+    may_hang: bool = False
+    """Whether JAX may wait forever on CPUs: jaxlib's LAPACK calls of many matrices each block one of
+    XLA's threads until all have done their part, and two may be called at once."""
 
 
 def normal(*shape: int, dtype: str = "float32") -> Inputs:
@@ -153,7 +156,7 @@ def _matrices() -> tuple[Primitive, ...]:
                       lambda xp: xp.matmul, flops=2.0 * count * n**3),
             Primitive("small matrices", f"log det and solve, gradient, {shape}",
                       _with(inputs, normal(count, n, 1)), _likelihood, argnums=(0, 1),
-                      sides=(JAX, TORCH)),
+                      sides=(JAX, TORCH), may_hang=True),
         ]  # fmt: skip
     return tuple(found)
 
