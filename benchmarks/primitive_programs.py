@@ -35,8 +35,8 @@ class Primitive:
     sides: tuple[str, ...] = (NUMPY, JAX, TORCH)
     flops: float = 0.0
     may_hang: bool = False
-    """Whether JAX may wait forever on CPUs: jaxlib's LAPACK calls of many matrices each block one of
-    XLA's threads until all have done their part, and two may be called at once."""
+    """Whether JAX may wait forever on CPUs: each LAPACK call of jaxlib's for many matrices blocks
+    one of XLA's threads until all have done their part, and two may be called at once."""
 
 
 def normal(*shape: int, dtype: str = "float32") -> Inputs:
