@@ -303,53 +303,39 @@ def _our_names() -> SimpleNamespace:
     import tracer.numpy as tnp
     from tracer import lax
 
-    def conv(x: Any, w: Any, stride: int, groups: int) -> Any:
-        p = w.shape[-1] // 2
-        return tracer.nn.conv_general_dilated(
-            x, w, (stride, stride), [(p, p), (p, p)], feature_group_count=groups
-        )
-
-    return _array_names(
-        tnp,
-        top_k=lax.top_k,
-        quartiles=lambda x: tnp.quantile(x, np.float32([0.25, 0.5, 0.75]), -1),
-        unique=lambda x: tnp.unique(x, size=1000),
-        take_along=lambda x, i: tnp.take_along_axis(x, i, -1),
-        cummax=lambda x: lax.cummax(x, 1),
-        svdvals=tnp.linalg.svdvals,
-        added=lambda i, x, n: tracer.segment_sum(x, i, n),
-        segment_max=lambda i, x, n: tracer.segment_max(x, i, n),
-        counts=lambda i, n: tnp.bincount(i, length=n),
-        conv=conv,
-        cast=lambda x, dtype: x.astype(getattr(tnp, dtype)),
-        integer_product=lambda x: lax.dot(x, x, preferred_element_type=np.dtype("int32")),
-    )
+    return _names_of_jax(tnp, lax, tracer)
 
 
 def _jax_names() -> SimpleNamespace:
     import jax
     import jax.numpy as jnp
 
+    return _names_of_jax(jnp, jax.lax, jax.ops)
+
+
+def _names_of_jax(xp: Any, lax: Any, segments: Any) -> SimpleNamespace:
+    """Return what JAX and tracer have by the same names."""
+
     def conv(x: Any, w: Any, stride: int, groups: int) -> Any:
         p = w.shape[-1] // 2
-        return jax.lax.conv_general_dilated(
+        return lax.conv_general_dilated(
             x, w, (stride, stride), [(p, p), (p, p)], feature_group_count=groups
         )
 
     return _array_names(
-        jnp,
-        top_k=jax.lax.top_k,
-        quartiles=lambda x: jnp.quantile(x, np.float32([0.25, 0.5, 0.75]), -1),
-        unique=lambda x: jnp.unique(x, size=1000),
-        take_along=lambda x, i: jnp.take_along_axis(x, i, -1),
-        cummax=lambda x: jax.lax.cummax(x, 1),
-        svdvals=jnp.linalg.svdvals,
-        added=lambda i, x, n: jax.ops.segment_sum(x, i, n),
-        segment_max=lambda i, x, n: jax.ops.segment_max(x, i, n),
-        counts=lambda i, n: jnp.bincount(i, length=n),
+        xp,
+        top_k=lax.top_k,
+        quartiles=lambda x: xp.quantile(x, np.float32([0.25, 0.5, 0.75]), -1),
+        unique=lambda x: xp.unique(x, size=1000),
+        take_along=lambda x, i: xp.take_along_axis(x, i, -1),
+        cummax=lambda x: lax.cummax(x, 1),
+        svdvals=xp.linalg.svdvals,
+        added=lambda i, x, n: segments.segment_sum(x, i, n),
+        segment_max=lambda i, x, n: segments.segment_max(x, i, n),
+        counts=lambda i, n: xp.bincount(i, length=n),
         conv=conv,
         cast=lambda x, dtype: x.astype(dtype),
-        integer_product=lambda x: jax.lax.dot(x, x, preferred_element_type="int32"),
+        integer_product=lambda x: lax.dot(x, x, preferred_element_type=np.dtype("int32")),
     )
 
 

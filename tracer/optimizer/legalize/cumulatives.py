@@ -20,27 +20,25 @@ first row takes 82 and 36 ms):
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from tracer import ops
 from tracer.ir import Builder, Graph, Node, Op, Value, rebuild
 from tracer.ops import helpers
-from tracer.ops.reduce import highest, lowest
 from tracer.optimizer.legalize.writer import wide_dtype
 from tracer.optimizer.passes import Pass, PassLog
 from tracer.target import Target
 
 _INT32 = np.dtype(np.int32)
-_COMBINED: dict[Op | None, tuple[Op, Callable[[np.dtype[Any]], Any]]] = {
-    ops.cumulative_add: (ops.add, lambda _: 0),
-    ops.cumulative_multiply: (ops.multiply, lambda _: 1),
-    ops.cumulative_maximum: (ops.maximum, lowest),
-    ops.cumulative_minimum: (ops.minimum, highest),
+_COMBINED: dict[Op | None, Op] = {
+    ops.cumulative_add: ops.add,
+    ops.cumulative_multiply: ops.multiply,
+    ops.cumulative_maximum: ops.maximum,
+    ops.cumulative_minimum: ops.minimum,
 }
-"""How two elements are combined, and what leaves the other one as it is."""
+"""How two elements are combined."""
 
 
 def cumulatives_pass(target: Target) -> Pass:
@@ -56,7 +54,7 @@ def cumulatives_pass(target: Target) -> Pass:
 
 def _by_rows(fewest: float, graph: Graph, log: PassLog) -> Graph:
     def rewrite(_: Builder, node: Node, operands: tuple[Value, ...]) -> Sequence[Value] | None:
-        if node.op not in _COMBINED:
+        if node.op not in _COMBINED or node.op is None or node.op.neutral is None:
             return None
         (type,), axis = node.types, node.params["axis"]
         if min(type.shape) == 0 or type.shape[axis] == 1:
@@ -64,17 +62,19 @@ def _by_rows(fewest: float, graph: Graph, log: PassLog) -> Graph:
         if math.prod(type.shape[axis + 1 :]) < fewest:
             return None
         log.applied.append(f"{node.name} of {type} along axis {axis}")
-        return (_cumulated(node, operands[0]),)
+        row = type.resized(axis, 1).with_dtype(wide_dtype(type.dtype))
+        (neutral,) = node.op.neutral((row,), **node.params)
+        return (_cumulated(node, operands[0], helpers.full(neutral, row)),)
 
     return rebuild(graph, rewrite)
 
 
-def _cumulated(node: Node, x: Value) -> Value:
+def _cumulated(node: Node, x: Value, empty: Value) -> Value:
+    """Write the loop; `empty` is a row that leaves others as they are."""
     (type,), axis = node.types, node.params["axis"]
-    row = type.resized(axis, 1).with_dtype(wide_dtype(type.dtype))
-    zero, empty = helpers.scalar(0, _INT32), helpers.full(_COMBINED[node.op][1](row.dtype), row)
+    zero = helpers.scalar(0, _INT32)
     start = [zero, x, helpers.full(0, type), empty]
-    in_blocks = node.op is ops.cumulative_add and row.dtype.kind in "fc"
+    in_blocks = node.op is ops.cumulative_add and empty.dtype.kind in "fc"
     if in_blocks:
         start += [empty, zero]
     types = [value.type for value in start]
@@ -91,7 +91,7 @@ def _cumulated(node: Node, x: Value) -> Value:
 
 def _step(node: Node, trip: Value, x: Value, out: Value, so_far: Value) -> list[Value]:
     starts = _starts(node, trip)
-    whole = _COMBINED[node.op][0](so_far, _row(x, starts, so_far))
+    whole = _COMBINED[node.op](so_far, _row(x, starts, so_far))
     return [x, _with_row(out, whole, starts), whole]
 
 

@@ -22,7 +22,7 @@ from tracer.ir import Value
 from tracer.ops import helpers
 from tracer.ops.convolution_rules import Parameters
 
-MOST_PHASES = 16
+_MOST_PHASES = 16
 """Phases that are convolutions of their own."""
 _MOST_WASTE = 1.5
 """Taps of one convolution for all phases, over those of the kernel, up to which it is chosen."""
@@ -86,7 +86,7 @@ def without_zeros(p: Parameters, x: Value, kernel: Value, wanted: Sequence[int])
     waste = spread / math.prod(axis.taps for axis in axes if axis.step > 1)
     if p.groups == 1 and waste <= _MOST_WASTE:
         return _at_once(p, axes, x, kernel)
-    if math.prod(axis.step for axis in axes) <= MOST_PHASES:
+    if math.prod(axis.step for axis in axes) <= _MOST_PHASES:
         return _one_by_one(p, axes, x, kernel)
     return _at_once(p, axes, x, kernel) if p.groups == 1 else None
 
@@ -125,13 +125,20 @@ def _phase(
         if axis.step == 1:
             continue
         kernel = _strided(kernel, i, phase.first, axis.step)
-        low, high = axis.padding(phase.before, phase.taps)
-        start, stop = max(0, -low), axis.size - max(0, -high)
-        if stop <= start:
+        cropped = _cropped(x, i + 1, axis.padding(phase.before, phase.taps))
+        if cropped is None:
             return None
-        x = helpers.slice_axis(x, i + 1, start, stop)
-        padding[i] = max(0, low), max(0, high)
+        x, padding[i] = cropped
     return replace(p, lhs_dilation=(1,) * len(axes), padding=tuple(padding)).apply(x, kernel)
+
+
+def _cropped(x: Value, axis: int, padding: tuple[int, int]) -> tuple[Value, tuple[int, int]] | None:
+    """Cut off what negative padding does, and return the rest of it; None if nothing is left."""
+    low, high = padding
+    start, stop = max(0, -low), x.shape[axis] - max(0, -high)
+    if stop <= start:
+        return None
+    return helpers.slice_axis(x, axis, start, stop), (max(0, low), max(0, high))
 
 
 def _at_once(p: Parameters, axes: Sequence[_Axis], x: Value, kernel: Value) -> Value | None:
@@ -140,13 +147,10 @@ def _at_once(p: Parameters, axes: Sequence[_Axis], x: Value, kernel: Value) -> V
     for i, axis in enumerate(axes):
         if axis.step == 1:
             continue
-        padding[i] = axis.padding(axis.before, axis.common)
-        if min(padding[i]) < 0:
-            start, stop = max(0, -padding[i][0]), axis.size - max(0, -padding[i][1])
-            if stop <= start:
-                return None
-            x = helpers.slice_axis(x, i + 1, start, stop)
-            padding[i] = max(0, padding[i][0]), max(0, padding[i][1])
+        cropped = _cropped(x, i + 1, axis.padding(axis.before, axis.common))
+        if cropped is None:
+            return None
+        x, padding[i] = cropped
     for i in reversed(range(rank)):
         kernel = _by_phases(kernel, i, axes[i])
     # Its axes are (phases, taps) for each spatial axis, then inputs and outputs.
@@ -202,4 +206,4 @@ def _interleaved(axes: Sequence[_Axis], x: Value) -> Value:
     return x
 
 
-__all__ = ["MOST_PHASES", "without_zeros"]
+__all__ = ["without_zeros"]
