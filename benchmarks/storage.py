@@ -1,6 +1,6 @@
 """Programs of an array in a file, larger than their limit, beside NumPy in blocks by hand.
 
-    python -m benchmarks.storage [--gigabytes 4] [--limit 200MB] [--folder DIR] [--only NAME]
+    python -m benchmarks.storage [--gigabytes 4] [--limit 200MB] [--folder DIR] [--only NAME ...]
                                  [--queries 100] [--features 32] [--direct] [--buffers 1]
                                  [--sides NumPy,JAX,dask,cubed] [--markdown FILE]
 
@@ -191,12 +191,23 @@ def _apart(name: str, side: str, path: Path, options: argparse.Namespace) -> dic
         + ["--direct"] * options.direct,
         capture_output=True,
         text=True,
-        check=True,
+        check=False,
         cwd=path.parent,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
     )
+    if made.returncode:
+        raise RuntimeError(f"{name}, {side}: ended with {made.returncode}\n{made.stderr}")
     row: dict[str, Any] = json.loads(made.stdout.splitlines()[-1])
     return row
+
+
+def _beside(name: str, side: str, path: Path, options: argparse.Namespace) -> dict[str, Any] | None:
+    """Return what another's program takes, or None where it ends with an error, which is shown."""
+    try:
+        return _apart(name, side, path, options)
+    except RuntimeError as error:
+        print(error)
+        return None
 
 
 def _make(path: Path, gigabytes: float, features: int) -> None:
@@ -220,11 +231,14 @@ def _row(
     fits = path.stat().st_size < os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2
     in_memory = _apart(name, "computing", path, options) if fits else None
     found = {
-        side: _apart(name, side, path, options) if side in sides and name in programs else None
+        side: _beside(name, side, path, options)
         for side, programs in SIDES.items()
+        if side in sides and name in programs
     }
-    seconds = {side: "" if row is None else f"{row['seconds']:.1f}" for side, row in found.items()}
-    numpy = found["NumPy"]
+    seconds = dict.fromkeys(SIDES, "") | {
+        side: "fails" if row is None else f"{row['seconds']:.1f}" for side, row in found.items()
+    }
+    numpy = found.get("NumPy")
     return (
         name, f"{ours['passes']:.3g}", f"{alone['seconds'] * ours['passes']:.1f}",
         "" if in_memory is None else f"{in_memory['seconds']:.1f}",
@@ -263,7 +277,7 @@ def main(arguments: list[str] | None = None) -> None:
         "--direct", action="store_true", help="read past the page cache, however small the file"
     )
     parser.add_argument("--folder", help="where the file is made (a new folder in the system's)")
-    parser.add_argument("--only", help="the programs with this in their name")
+    parser.add_argument("--only", action="append", help="the programs with this in their name")
     parser.add_argument("--sides", default=",".join(SIDES), help=f"beside ours ({','.join(SIDES)})")
     parser.add_argument("--markdown", metavar="FILE", help="write the table to this file")
     parser.add_argument("--run", nargs=3, help=argparse.SUPPRESS)
@@ -278,7 +292,7 @@ def main(arguments: list[str] | None = None) -> None:
         progress.say("making the file")
         _make(path, options.gigabytes, options.features)
         for name in (*OURS, OPTIMISED):
-            if options.only is not None and options.only not in name:
+            if options.only and not any(part in name for part in options.only):
                 continue
             if name == STORED and shutil.disk_usage(folder).free < 1.1 * path.stat().st_size:
                 print(f"{name} is left out: the disk has no room for the result")
