@@ -218,16 +218,28 @@ class DepthwiseGradientCall:
 
 @dataclass(frozen=True)
 class SortCall:
-    """A sort of one array of floats, which a device may do over integers.
+    """A sort that a device may do over one array of integers.
 
     Attributes
     ----------
-    size, nbytes : int
-        Of the array.
+    size, line, itemsize : int
+        Elements of that array, those along the axis, and the bytes of one.
+    is_copy : bool
+        Whether that array is another than the one that is sorted.
+    packing : int
+        Bytes that the sort holds beside its operands where the device does it as it is.
     """
 
     size: int
-    nbytes: int
+    line: int
+    itemsize: int
+    is_copy: bool
+    packing: int
+
+    @property
+    def buffer_bytes(self) -> int:
+        """Bytes of half a line, which merging goes through."""
+        return self.itemsize * (self.line // 2)
 
 
 @dataclass(frozen=True)

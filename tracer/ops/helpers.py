@@ -189,6 +189,22 @@ def index_bound(indices: Value, room: Sequence[int], index_vector_dim: int) -> V
     return ops.broadcast_in_dim(vector, shape=shape, dimensions=dimensions)  # type: ignore[no-any-return]
 
 
+def gather_along_axis(x: Value, indices: Value, axis: int) -> Value:
+    """Take elements of `x` at `indices` along one axis and in place elsewhere; none is outside."""
+    rest = tuple(i for i in range(len(x.shape)) if i != axis)
+    return ops.gather(  # type: ignore[no-any-return]
+        x,
+        reshape(indices, (*indices.shape, 1)),
+        offset_dims=(),
+        collapsed_slice_dims=(axis,),
+        start_index_map=(axis,),
+        index_vector_dim=len(x.shape),
+        slice_sizes=(1,) * len(x.shape),
+        operand_batching_dims=rest,
+        start_indices_batching_dims=rest,
+    )
+
+
 def scatter_add_along_axis(
     shape: Sequence[int], indices: Value, updates: Value, axis: int
 ) -> Value:

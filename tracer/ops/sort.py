@@ -122,25 +122,44 @@ def _linearize_sort(
 
 
 _STABLE_BYTES = 16
-"""Bytes for each element and operand in the buffer of a stable sort."""
+"""Bytes for each element and operand in the buffer of a stable sort of several arrays."""
+
+PLACE_BITS = 31
+"""Bits of a place along an axis, of 64 that hold a key, its place, and whether it is -0."""
 
 
-def _sort_cost(
-    operands: Types, results: Types, *, dimension: int, is_stable: bool, **_: Any
-) -> Cost:
+def sort_call(
+    operands: Types, *, dimension: int, num_keys: int, is_stable: bool
+) -> SortCall | None:
+    """Return the sort of one array of integers that many elements may be sorted by, if any."""
+    key, line = operands[0], operands[0].shape[dimension]
+    if num_keys > 1 or key.dtype.kind == "c":
+        return None
+    if len(operands) == 1:
+        packing = key.dtype.itemsize * (line // 2) if is_stable else 0
+        return SortCall(key.size, line, key.dtype.itemsize, is_float(key.dtype), packing)
+    if key.dtype.itemsize > 4 or line > 1 << PLACE_BITS:
+        return None
+    return SortCall(key.size, line, 8, True, _stable_bytes(operands, line, is_stable))
+
+
+def _stable_bytes(operands: Types, line: int, is_stable: bool) -> int:
+    return _STABLE_BYTES * len(operands) * line if is_stable and len(operands) > 1 else 0
+
+
+def _sort_cost(operands: Types, results: Types, **params: Any) -> Cost:
     """About n log2 n comparisons along the axis; a copy as integers is the target's to say.
 
-    A stable sort of several operands goes through a buffer for one line (docs/memory-model.md).
+    A stable sort goes through a buffer for one line (docs/memory-model.md).
     """
-    size = operands[0].shape[dimension]
-    steps = max(size - 1, 0).bit_length()
-    is_alone = len(operands) == 1 and is_float(operands[0].dtype)
-    calls = (SortCall(operands[0].size, operands[0].nbytes),) if is_alone else ()
-    packing = 0
-    if is_stable and len(operands) > 1:
-        packing = _STABLE_BYTES * len(operands) * size
+    line, elements = operands[0].shape[params["dimension"]], operands[0].size
+    steps = max(line - 1, 0).bit_length()
     moved = (1 + steps) * moved_bytes(operands, results)
-    return Cost(operands[0].size * steps, moved, packing, packing=packing, calls=calls)
+    call = sort_call(operands, **params)
+    if call is not None:
+        return Cost(elements * steps, moved, calls=(call,))
+    packing = _stable_bytes(operands, line, params["is_stable"])
+    return Cost(elements * steps, moved, packing, packing=packing)
 
 
 sort: Op = Op(

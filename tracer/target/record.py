@@ -159,8 +159,11 @@ class Kernels:
     top_k_in_stages : bool
         The k largest of long rows are found in stages, and those of short rows in rounds.
     integer_sorts : float
-        Elements from which an array of floats is sorted as integers: XLA has a fast path for one
-        array and a plain comparison.
+        Elements from which arrays are sorted as one of integers: XLA has a fast path for one array
+        and a plain comparison.
+    merged_lines, merged_bytes : int
+        Lines from which such an array is sorted by merging (XLA's stable sort), 1.2 to 1.4 times as
+        fast, through a buffer of half a line; and up to how many bytes of it with fewer lines.
     cumulated_elements : float
         Elements behind an axis from which what runs along it is a loop over rows of them: trees of
         windows are not vectorised.
@@ -199,6 +202,8 @@ class Kernels:
     packed_extremes: bool = True
     top_k_in_stages: bool = True
     integer_sorts: float = 4096
+    merged_lines: int = 4
+    merged_bytes: int = 1 << 24
     cumulated_elements: float = 8
     convolutions_by_library: bool = True
     direct_features: int = 4
@@ -211,6 +216,18 @@ class Kernels:
     least_barrier_bytes: int = LEAST_BARRIER_BYTES
     lanes: bool = True
     host_calls: bool = True
+
+    def is_merged(self, call: SortCall) -> bool:
+        """Tell whether integers are sorted by merging, through a buffer of half a line."""
+        has_lines = self.merged_lines * call.line <= call.size
+        return has_lines or call.buffer_bytes <= self.merged_bytes
+
+    def sort_memory(self, call: SortCall) -> ProductMemory:
+        """Bound what a sort stores besides operands and results."""
+        if call.size < self.integer_sorts:
+            return ProductMemory(0, call.packing, 0)
+        buffer = call.buffer_bytes if self.is_merged(call) else 0
+        return ProductMemory(call.size * call.itemsize if call.is_copy else 0, buffer, 0)
 
     def is_summed(self, call: DepthwiseCall) -> bool:
         """Tell whether a depthwise convolution is a sum over the places of its window."""
@@ -356,8 +373,7 @@ class Target:
         if isinstance(call, DepthwiseGradientCall):
             return self._memory_of_gradient(call)
         if isinstance(call, SortCall):
-            is_copied = call.size >= self.kernels.integer_sorts
-            return ProductMemory(call.nbytes if is_copied else 0, 0, 0)
+            return self.kernels.sort_memory(call)
         return product_memory(call, self.product_prices, self.packing)
 
     def _memory_of_gradient(self, call: DepthwiseGradientCall) -> ProductMemory:

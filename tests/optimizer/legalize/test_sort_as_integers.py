@@ -15,7 +15,7 @@ from tracer import ops
 from tracer.ir import Builder, Graph, ShapeDtype, as_dtype
 from tracer.lowering import compile_graph, to_device, to_host
 from tracer.optimizer.legalize.sorts import integer_sorts_pass
-from tracer.optimizer.model.costs import counted_scratch
+from tracer.optimizer.model.costs import counted_scratch, packing_bytes
 from tracer.optimizer.passes import PassManager
 from tracer.target import DEFAULT_TARGET, Kernels, planned_for
 
@@ -56,7 +56,7 @@ graph(%0: float32[2,4096]) {
   %10: int32[2,4096] = xor(%1, %9)
   %11: int32[2,4096] = select(%7, %10, %1)
   %12: int32[2,4096] = select(%2, %4, %11)
-  %13: int32[2,4096] = sort(%12) {dimension=1, num_keys=1, is_stable=False}
+  %13: int32[2,4096] = sort(%12) {dimension=1, num_keys=1, is_stable=True}
   %14: int32[] = constant() {value=int32[] 0}
   %15: int32[2,4096] = broadcast_in_dim(%14) {shape=(2, 4096), dimensions=()}
   %16: bool[2,4096] = compare(%13, %15) {direction='LT'}
@@ -77,12 +77,13 @@ graph(%0: float32[2,4096]) {
         sort((4095,), "float64"),
         sort((5000,), "int32"),
         sort((5000,), "complex64"),
-        sort((5000,), "float32", 2),
+        sort((4095,), "float32", 2),
+        sort((5000,), "int64", 2),
         sort((5000,), "float32", 2, 2),
     ],
     ids=str,
 )
-def test_few_other_dtypes_and_several_arrays_stay(graph: Graph) -> None:
+def test_few_other_dtypes_and_several_keys_stay(graph: Graph) -> None:
     assert apply(PASS, graph)[0] is graph
 
 
@@ -94,6 +95,72 @@ def test_values_are_numpy_s(dtype: str) -> None:
     assert log.applied
     (found,), (wanted,) = evaluated(after, x), evaluated(before, x)
     np.testing.assert_array_equal(found.astype("f8"), wanted.astype("f8"))
+
+
+NARROW = ["float16", "bfloat16", "float32", "bool", "int8", "uint8", "int32", "uint32"]
+
+
+def keys(shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    """Return keys of which many are equal: of floats also NaN and zeros of both signs."""
+    if as_dtype(dtype).kind in "fV":
+        return np.random.default_rng(2).choice(numbers((1, 40), dtype)[0], shape)
+    words = np.random.default_rng(2).integers(0, 2**32, 40, dtype=np.uint32)
+    return np.random.default_rng(3).choice(words, shape).astype(dtype)
+
+
+def with_others(shape: tuple[int, ...], dtype: str, axis: int, *, is_stable: bool) -> Graph:
+    with Builder() as builder:
+        x, y = (builder.input(ShapeDtype(shape, d)) for d in (dtype, "float64"))
+        places = ops.iota(shape=shape, dtype=np.dtype(np.int64), dimension=axis)
+        params = {"dimension": axis, "num_keys": 1, "is_stable": is_stable}
+        return builder.finish(ops.sort(x, y, places, **params))
+
+
+@pytest.mark.xla
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("dtype", NARROW)
+def test_arrays_that_go_along_keep_the_order_of_equal_keys(dtype: str, axis: int) -> None:
+    x = keys((70, 90), dtype)
+    y = np.random.default_rng(4).standard_normal(x.shape)
+    before = with_others(x.shape, dtype, axis, is_stable=True)
+    after, log = apply(PASS, before)
+    assert len(log.applied) == text(after).count("gather(") == 1
+    wanted = evaluated(before, x, y)
+    compiled = compile_graph(after)(*map(to_device, (x, y)))
+    for found in (evaluated(after, x, y), [to_host(array) for array in compiled]):
+        for one, other in zip(found, wanted, strict=True):
+            np.testing.assert_array_equal(one.astype("f8"), other.astype("f8"))
+            if one.dtype.kind != "b":
+                np.testing.assert_array_equal(
+                    np.signbit(one.astype("f8"))[one == one],
+                    np.signbit(other.astype("f8"))[one == one],
+                )
+
+
+@pytest.mark.xla
+def test_argsort_has_no_gather_and_one_operand() -> None:
+    plain = tracer.compile(tnp.argsort, passes="-sort-as-integers")
+    graph = plain.graph(ShapeDtype((2, 4096), np.float32))
+    after, log = apply(PASS, graph)
+    assert log.applied == ["sort of float32[2,4096], int64[2,4096]"]
+    (one,) = [node for node in after.nodes if node.op is ops.sort]
+    assert len(one.operands) == 1
+    assert "gather" not in text(after)
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "merged"),
+    [((2, 4096), "int32", True), ((2, 1 << 23), "int32", True), ((3, 1 << 24), "int32", False)]
+    + [((4, 1 << 24), "int32", True), ((1 << 21,), "float64", True)],
+)
+def test_a_sort_is_merged_where_its_buffer_is_small(
+    shape: tuple[int, ...], dtype: str, merged: bool
+) -> None:
+    graph = sort(shape, dtype)
+    assert f"is_stable={merged}" in text(apply(PASS, graph)[0])
+    half_a_line = shape[-1] // 2 * np.dtype(dtype).itemsize
+    with planned_for(DEFAULT_TARGET):
+        assert packing_bytes(graph.nodes[0]) == (half_a_line if merged else 0)
 
 
 @pytest.mark.xla

@@ -1,43 +1,112 @@
-"""Many floats are sorted as integers of the same order: 4 to 6 times as fast on XLA's CPU.
+"""Sorts of many elements as integers of the same order: 4 to 6 times as fast on XLA's CPU.
 
-XLA has a fast path for one operand and a plain comparison, which NaN does not allow floats. Sorts
-that move further arrays along stay: they have no fast path. Few elements stay, too: they are sorted
-in no time either way, and the integers' eight operations for each would show.
+XLA has a fast path for one operand and a plain comparison, which NaN does not allow floats. Arrays
+that are sorted by a key of up to 32 bits become one operand too: 64 bits with the place below the
+key, so that equal keys stay in order. What else is sorted along is taken from its places. Few
+elements are left as they are: they are sorted in no time either way, and the integers' operations
+would show.
+
+XLA sorts such integers by merging if the sort is to be stable, which takes less time and a buffer
+of half a line.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
 
 from tracer import ops
 from tracer.ir import Builder, Graph, Node, Value, rebuild
+from tracer.ops import helpers
 from tracer.ops.rules import is_float
+from tracer.ops.sort import PLACE_BITS, sort_call
 from tracer.ops.sort_keys import sort_keys, sorted_floats
 from tracer.optimizer.passes import Pass, PassLog
-from tracer.target import Target
+from tracer.target import Kernels, Target
 
 
 def integer_sorts_pass(target: Target) -> Pass:
-    """Return the pass that sorts many floats as integers for a target."""
-    least = target.kernels.integer_sorts
+    """Return the pass that sorts many elements as integers for a target."""
+    kernels = target.kernels
     return Pass(
-        "sort as integers", lambda graph, log: _sorted(least, graph, log), writes_out_cost=True
+        "sort as integers", lambda graph, log: _sorted(kernels, graph, log), writes_out_cost=True
     )
 
 
-def _sorted(least: float, graph: Graph, log: PassLog) -> Graph:
+def _sorted(kernels: Kernels, graph: Graph, log: PassLog) -> Graph:
     def rewrite(
         builder: Builder, node: Node, operands: tuple[Value, ...]
     ) -> Sequence[Value] | None:
-        is_alone = node.op is ops.sort and len(operands) == 1 and is_float(operands[0].dtype)
-        if not is_alone or operands[0].type.size < least:
+        call = sort_call(node.operand_types, **node.params) if node.op is ops.sort else None
+        if call is None or call.size < kernels.integer_sorts:
             return None
-        log.applied.append(f"sort of {node.types[0]}")
-        (x,) = operands
-        (found,) = ops.sort(sort_keys(x), **{**node.params, "is_stable": False})
-        return (sorted_floats(found, x.dtype),)
+        params = {**node.params, "is_stable": kernels.is_merged(call)}
+        if not call.is_copy and params == node.params:
+            return None
+        log.applied.append(f"sort of {', '.join(map(str, node.types))}")
+        (x, *others), one = operands, partial(_one, params)
+        if others:
+            return _with_places(one, x, others, params["dimension"])
+        return (sorted_floats(one(sort_keys(x)), x.dtype) if call.is_copy else one(x),)
 
     return rebuild(graph, rewrite)
+
+
+def _one(params: Mapping[str, Any], x: Value) -> Value:
+    return ops.sort(x, **params)[0]  # type: ignore[no-any-return]
+
+
+def _with_places(
+    one: Callable[[Value], Value], x: Value, others: Sequence[Value], axis: int
+) -> list[Value]:
+    """Sort a key as the upper half of 64 bits, below which are its places."""
+    word = np.dtype(np.uint64 if x.dtype.kind == "u" else np.int64)
+    places = ops.iota(shape=x.shape, dtype=word, dimension=axis)
+    keys, is_minus = _keys(x)
+    low = ops.or_(_left(places, 1), helpers.convert(is_minus, word))
+    words = one(ops.or_(_left(helpers.convert(keys, word), PLACE_BITS + 1), low))
+    low = ops.and_(words, helpers.full_like(words, (2 << PLACE_BITS) - 1))
+    order = _right(low, 1)
+    found = _unkeyed(_right(words, PLACE_BITS + 1), ops.and_(low, helpers.ones_like(low)), x.dtype)
+    return [found, *(_taken(other, order, axis) for other in others)]
+
+
+def _keys(x: Value) -> tuple[Value, Value]:
+    """Return integers in the order of the elements, and which of these are -0, equal to +0."""
+    if not is_float(x.dtype):
+        return x, helpers.full(False, x.type.with_dtype(np.bool_))
+    keys = sort_keys(x)
+    is_minus = ops.compare(keys, helpers.full_like(keys, -1), direction="EQ")
+    return ops.add(keys, helpers.convert(is_minus, keys.dtype)), is_minus
+
+
+def _unkeyed(keys: Value, is_minus: Value, dtype: np.dtype[Any]) -> Value:
+    """Return the elements that integers stand for."""
+    if not is_float(dtype):
+        return helpers.convert(keys, dtype)
+    bits = np.dtype(f"int{8 * dtype.itemsize}")
+    return sorted_floats(helpers.convert(ops.subtract(keys, is_minus), bits), dtype)
+
+
+def _taken(x: Value, order: Value, axis: int) -> Value:
+    """Return elements of an array in an order; numbered places are the order itself."""
+    if x.node.op is ops.iota and x.node.params["dimension"] == axis:
+        return helpers.convert(order, x.dtype)
+    index = helpers.convert(order, np.dtype(np.int64))
+    return helpers.gather_along_axis(x, index, axis)
+
+
+def _left(x: Value, bits: int) -> Value:
+    return ops.shift_left(x, helpers.full_like(x, bits))  # type: ignore[no-any-return]
+
+
+def _right(x: Value, bits: int) -> Value:
+    """Shift right, and keep the sign of what has one."""
+    shift = ops.shift_right_logical if x.dtype.kind == "u" else ops.shift_right_arithmetic
+    return shift(x, helpers.full_like(x, bits))  # type: ignore[no-any-return]
 
 
 __all__ = ["integer_sorts_pass"]
