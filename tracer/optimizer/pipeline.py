@@ -288,13 +288,16 @@ TABLE: tuple[PassEntry, ...] = (
         option="count-for-sort",
         stage=Stage.AS_TRACED,
         what=(
-            "quantiles, and a few places, of an axis that is too large to be sorted are found by "
-            "counting, in several passes ([storage.md](storage.md#what-a-program-reads))"
+            "quantiles, and a few places, of a large axis are found by counting, in several passes "
+            "([storage.md](storage.md#what-a-program-reads))"
         ),
         why_here="numbers are constants by now; before its sums read transposed arrays",
         exact="yes, but for the sign of zeros",
-        make=lambda c: count_for_sort_pass(c.limit),
-        when="under a limit below two sorted axes",
+        make=lambda c: count_for_sort_pass(c.limit, c.options.machine.kernels),
+        when=(
+            "under a limit below two sorted axes; on CPUs also for a few places of 131,072 "
+            "elements and more, in a loop over their bits, which takes less time than a sort"
+        ),
         is_per_limit=True,
     ),
     PassEntry(

@@ -164,6 +164,9 @@ class Kernels:
     merged_lines, merged_bytes : int
         Lines from which such an array is sorted by merging (XLA's stable sort), 1.2 to 1.4 times as
         fast, through a buffer of half a line; and up to how many bytes of it with fewer lines.
+    counted_elements, counted_steps : float
+        Elements from which a few places of a sorted array are found by counting, and how many words
+        of an element may be compared for that for each step of a sort (of which log2 n are made).
     cumulated_elements : float
         Elements behind an axis from which what runs along it is a loop over rows of them: trees of
         windows are not vectorised.
@@ -204,6 +207,8 @@ class Kernels:
     integer_sorts: float = 4096
     merged_lines: int = 4
     merged_bytes: int = 1 << 24
+    counted_elements: float = 1 << 17
+    counted_steps: float = 14
     cumulated_elements: float = 8
     convolutions_by_library: bool = True
     direct_features: int = 4
@@ -273,6 +278,7 @@ ACCELERATOR_KERNELS = Kernels(
     products_by_rows=False,
     packed_extremes=False,
     top_k_in_stages=False,
+    counted_elements=math.inf,
     cumulated_elements=math.inf,
     convolutions_by_library=False,
     depthwise_window=0,

@@ -1,7 +1,8 @@
-"""Places of a sorted axis that is too large to be sorted: the values of the sort, in passes."""
+"""Places of a sorted axis by counting, where it has no room to be sorted, and where it has."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -12,8 +13,12 @@ import tracer
 import tracer.numpy as tnp
 from tests.optimizer.graphs import evaluated, traced
 from tracer.ir import Graph, verify
+from tracer.lowering import compile_graph, to_device, to_host
+from tracer.optimizer.legalize.reductions import staged_reductions_pass
 from tracer.optimizer.passes import PassLog
 from tracer.optimizer.rewrite.sorts import count_for_sort_pass
+from tracer.target import DEFAULT_TARGET, Kernels
+from tracer.target.record import ACCELERATOR_KERNELS
 
 PROGRAMS: dict[str, Callable[[Any], Any]] = {
     "quantile": lambda x: tnp.quantile(x, 0.3, axis=0),
@@ -45,22 +50,32 @@ def numbers(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Any
     return np.where(where, rng.choice(np.array(special, dtype), shape), x)
 
 
-def counted(graph: Graph) -> tuple[Graph, PassLog]:
+ALWAYS = Kernels(counted_elements=0, counted_steps=math.inf)
+PASSES = {
+    "no room": count_for_sort_pass(1, Kernels()),
+    "in memory": count_for_sort_pass(None, ALWAYS),
+}
+
+
+def counted(graph: Graph, form: str = "no room") -> tuple[Graph, PassLog]:
     log = PassLog()
-    found = count_for_sort_pass(1).run(graph, log)
+    found = PASSES[form].run(graph, log)
     verify(found)
     return found, log
 
 
+@pytest.mark.parametrize("form", PASSES)
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_values_are_those_of_the_sort(name: str, dtype: str, rng: np.random.Generator) -> None:
+def test_values_are_those_of_the_sort(
+    name: str, dtype: str, form: str, rng: np.random.Generator
+) -> None:
     for shape in ((17, 6), (1, 4), (5, 1), (33, 3)):
         if shape[0] < 3 and "places of" in name:
             continue
         x = numbers(rng, shape, dtype)
         graph = traced(PROGRAMS[name], (shape, np.dtype(dtype)))
-        found, log = counted(graph)
+        found, log = counted(graph, form)
         if min(shape) > 1:  # Of one element all is read.
             assert log.applied
             assert not any(node.name == "sort" for node in found.nodes)
@@ -72,8 +87,9 @@ def test_values_are_those_of_the_sort(name: str, dtype: str, rng: np.random.Gene
                 np.testing.assert_array_equal(other, one)
 
 
+@pytest.mark.parametrize("form", PASSES)
 @pytest.mark.parametrize("axis", [0, 1, 2, (0, 2), (1, 0)])
-def test_any_axes(axis: Any, rng: np.random.Generator) -> None:
+def test_any_axes(axis: Any, form: str, rng: np.random.Generator) -> None:
     x = numbers(rng, (4, 7, 3), "float32")
     last = axis if isinstance(axis, int) else 1
     taken = rng.integers(0, 3, tuple(2 if i == last else size for i, size in enumerate(x.shape)))
@@ -83,7 +99,7 @@ def test_any_axes(axis: Any, rng: np.random.Generator) -> None:
         return levels, tnp.take_along_axis(tnp.sort(x, axis=last), taken, axis=last)
 
     graph = traced(program, (x.shape, x.dtype), (taken.shape, taken.dtype))
-    found, log = counted(graph)
+    found, log = counted(graph, form)
     assert len(log.applied) == 2
     with np.errstate(all="ignore"):
         pairs = zip(evaluated(graph, x, taken), evaluated(found, x, taken), strict=True)
@@ -137,12 +153,53 @@ def test_other_sorts_are_left_alone(name: str) -> None:
     assert log.refusals
 
 
-def test_a_sort_that_has_room_is_a_sort() -> None:
+def test_few_elements_that_have_room_are_sorted() -> None:
     graph = traced(PROGRAMS["quantile"], ((1000, 4), np.dtype(np.float32)))
     least = 1000 * 4 * 4
     for limit in (None, 20 * least):
-        assert count_for_sort_pass(limit).run(graph, PassLog()) is graph
-    assert count_for_sort_pass(2 * least).run(graph, PassLog()) is not graph
+        assert count_for_sort_pass(limit, Kernels()).run(graph, PassLog()) is graph
+    assert count_for_sort_pass(2 * least, Kernels()).run(graph, PassLog()) is not graph
+
+
+@pytest.mark.parametrize(
+    ("dtype", "rows", "q", "is_counted"),
+    [("float32", 1, 0.5, True), ("float64", 1, 0.5, True), ("float16", 900, [0.2, 0.4, 0.6], True)]
+    + [("float32", 900, [0.2, 0.4, 0.6], False), ("float64", 900, 0.5, False)],
+)
+def test_many_are_counted_where_few_words_are_compared(
+    dtype: str, rows: int, q: Any, is_counted: bool
+) -> None:
+    graph = traced(
+        lambda x: tnp.quantile(x, np.array(q, dtype), axis=1),
+        ((rows, 900_000 // rows), np.dtype(dtype)),
+    )
+    assert count_for_sort_pass(None, ACCELERATOR_KERNELS).run(graph, PassLog()) is graph
+    found = count_for_sort_pass(None, Kernels()).run(graph, PassLog())
+    names = [node.name for node in found.nodes]
+    assert ("while" in names) == ("sort" not in names) == is_counted
+
+
+@pytest.mark.xla
+@pytest.mark.parametrize(
+    ("dtype", "shape"), zip(DTYPES, 3 * [(131_072,), (400, 331), (331, 400)], strict=False)
+)
+def test_compiled_a_large_array_is_counted_in_a_loop(
+    dtype: str, shape: tuple[int, ...], rng: np.random.Generator
+) -> None:
+    x, axis = numbers(rng, shape, dtype), len(shape) - 1
+    middle = shape[axis] // 2
+
+    def program(x: Any) -> Any:
+        s = tnp.sort(x, axis=axis)
+        return s[..., middle], s[..., -1:]
+
+    graph = traced(program, (shape, x.dtype))
+    found, _ = counted(graph, "in memory")
+    found = staged_reductions_pass(DEFAULT_TARGET).run(found, PassLog())
+    results = compile_graph(found)(to_device(x))
+    wanted = np.sort(x, axis=axis)
+    np.testing.assert_array_equal(to_host(results[0]), wanted[..., middle])
+    np.testing.assert_array_equal(to_host(results[1]), wanted[..., -1:])
 
 
 @pytest.mark.xla

@@ -1,8 +1,9 @@
-"""Elements at known places of a sorted array are found by counting, where it cannot be sorted.
+"""Elements at known places of a sorted array are found by counting.
 
 `quantile` and `median` sort an axis and read two places of it. Sorted it has to be stored whole,
 which a limit, or an array in storage, does not allow. `nth_elements.py` finds the elements at these
-places in several passes, which split cuts as it cuts every sum.
+places in several passes, which split cuts as it cuts every sum. Of a large array that has room,
+`nth_in_memory.py` finds a few in less time than a sort takes.
 
 Values do not change, but for the sign of a zero and the bits of a NaN.
 """
@@ -10,6 +11,7 @@ Values do not change, but for the sign of a zero and the bits of a NaN.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, TypeAlias
@@ -19,7 +21,7 @@ import numpy as np
 from tracer import ops
 from tracer.ir import Builder, Graph, Node, ShapeDtype, Value, copy_nodes
 from tracer.ops.batch import move_axis
-from tracer.ops.helpers import convert, full, in_order, reshape, splat_of
+from tracer.ops.helpers import convert, full, in_order, reshape, slice_axis, splat_of
 from tracer.ops.rules import is_float
 from tracer.ops.sink_guard import dependent
 from tracer.ops.storage import READS
@@ -27,7 +29,9 @@ from tracer.optimizer.fuse.packs import is_elementwise
 from tracer.optimizer.model.trip_counts import fixed_bytes
 from tracer.optimizer.passes import Pass, PassLog
 from tracer.optimizer.rewrite.nth_elements import nth_elements
+from tracer.optimizer.rewrite.nth_in_memory import nth_elements_in_memory
 from tracer.optimizer.schedule.tasks import unplaced_ancestors
+from tracer.target import Kernels
 
 Places: TypeAlias = Value | np.ndarray[Any, Any]
 
@@ -38,28 +42,33 @@ _MOST_PLACES = 16
 """Of so many places at most an array is read; each is looked for by itself."""
 
 
-def count_for_sort_pass(limit: int | None) -> Pass:
-    """Return the pass that counts where a limit leaves no room for a sorted axis."""
-    return Pass("count for sort", partial(_counted, limit))
+def count_for_sort_pass(limit: int | None, kernels: Kernels) -> Pass:
+    """Return the pass that counts where there is no room for a sorted axis, or in less time."""
+    return Pass("count for sort", partial(_counted, limit, kernels))
 
 
-def _counted(limit: int | None, graph: Graph, log: PassLog) -> Graph:
-    if limit is None:
-        return graph
-    room, refused = limit - fixed_bytes(graph), []
+def _counted(limit: int | None, kernels: Kernels, graph: Graph, log: PassLog) -> Graph:
+    room = math.inf if limit is None else limit - fixed_bytes(graph)
+    refused = []
     for node in graph.nodes:
-        if node.op is ops.sort and _has_no_room(node, room):
-            found = _Selection.of(graph, node)
-            if not isinstance(found, str):
-                log.applied.append(f"{len(found.readers)} reads of {node.types[0]}")
-                return _counted(limit, _rewritten(graph, found), log)
-            refused.append((f"sort of {node.types[0]}", found, node.source))
+        if node.op is not ops.sort:
+            continue
+        has_room = not _has_no_room(node, room)
+        if has_room and node.types[0].size < kernels.counted_elements:
+            continue
+        found = _Selection.of(graph, node)
+        if isinstance(found, str):
+            if not has_room:
+                refused.append((f"sort of {node.types[0]}", found, node.source))
+        elif not has_room or found.steps <= kernels.counted_steps:
+            log.applied.append(f"{len(found.readers)} reads of {node.types[0]}")
+            return _counted(limit, kernels, _rewritten(graph, found, in_memory=has_room), log)
     for refusal in refused:
         log.refuse(*refusal)
     return graph
 
 
-def _has_no_room(sort: Node, room: int) -> bool:
+def _has_no_room(sort: Node, room: float) -> bool:
     """Tell whether neither the array can be sorted, nor a few of its rows at a time."""
     type, axis = sort.types[0], sort.params["dimension"]
     if not type.size or 2 * type.nbytes <= room:
@@ -131,11 +140,9 @@ class _Selection:
         return found._refusal(graph) or found
 
     def _refusal(self, graph: Graph) -> str | None:
-        type = self.sort.types[0]
-        rows = type.size // type.shape[self.sort.params["dimension"]]
         if any(value.node in self.derived for value in graph.outputs):
             return "it is a result"
-        if sum(node.types[0].size for node in self.readers) > _MOST_PLACES * rows:
+        if self.places > _MOST_PLACES:
             return f"more than {_MOST_PLACES} of its places are read"
         if len(self.derived) > _MOST_DERIVED:
             return "a long computation follows it"
@@ -145,6 +152,35 @@ class _Selection:
         if any(node.has_effect for node in self.needed):
             return "what it needs acts on the world"
         return None
+
+    @property
+    def places(self) -> float:
+        """Return how many places of a row are read."""
+        return self._of_a_row(self.readers)
+
+    @property
+    def inner(self) -> dict[Node, Places]:
+        """Return the readers of other places than the last alone, which is the largest element."""
+        last = self.sort.types[0].shape[self.sort.params["dimension"]] - 1
+        is_last = {
+            node
+            for node, places in self.readers.items()
+            if isinstance(places, np.ndarray) and places.tolist() == [last]
+        }
+        return {node: places for node, places in self.readers.items() if node not in is_last}
+
+    @property
+    def steps(self) -> float:
+        """Return how many words are compared of an element, for each step of a sort."""
+        type = self.sort.types[0]
+        words: int = 8 * type.dtype.itemsize * max(1, type.dtype.itemsize // 4)
+        steps = math.log2(type.shape[self.sort.params["dimension"]])
+        return words * self._of_a_row(self.inner) / max(1, steps)
+
+    def _of_a_row(self, readers: Iterable[Node]) -> float:
+        type = self.sort.types[0]
+        rows = type.size // type.shape[self.sort.params["dimension"]]
+        return float(sum(node.types[0].size for node in readers) / rows)
 
     @cached_property
     def needed(self) -> set[Node]:
@@ -193,7 +229,7 @@ def _is_number(value: Value) -> bool:
     return splat is not None and splat.node.op is ops.constant
 
 
-def _rewritten(graph: Graph, found: _Selection) -> Graph:
+def _rewritten(graph: Graph, found: _Selection, *, in_memory: bool) -> Graph:
     """Copy a graph; what the first reader needs, all places among it, is copied before it."""
     mapping: dict[Value, Value] = {}
     with Builder() as builder:
@@ -201,33 +237,41 @@ def _rewritten(graph: Graph, found: _Selection) -> Graph:
             mapping[value] = builder.input(value.type, value.node.source)
         copy_nodes(builder, (node for node in graph.nodes if node in found.needed), mapping)
         builder.source = found.sort.source
-        _write_reads(found, mapping)
+        _write_reads(found, mapping, in_memory=in_memory)
         there = {*found.needed, *found.derived, *found.readers}
         copy_nodes(builder, (node for node in graph.nodes if node not in there), mapping)
     return builder.finish([mapping[value] for value in graph.outputs])
 
 
-def _write_reads(found: _Selection, mapping: dict[Value, Value]) -> None:
+def _write_reads(found: _Selection, mapping: dict[Value, Value], *, in_memory: bool) -> None:
     """Emit what readers read, and what was computed of it."""
     axis, shape = found.sort.params["dimension"], found.sort.types[0].shape
     rows = tuple(size for i, size in enumerate(shape) if i != axis)
-    places = [_of_rows(r, axis, p, mapping, (*rows, shape[axis])) for r, p in found.readers.items()]
+    readers = found.inner if in_memory else found.readers
+    for reader in found.readers.keys() - readers.keys():
+        largest = ops.reduce_maximum(mapping[found.sort.operands[0]], axes=(axis,))
+        _write_read(found, reader, reshape(largest, (*rows, 1)), mapping)
+    if not readers:
+        return
+    places = [_of_rows(r, axis, p, mapping, (*rows, shape[axis])) for r, p in readers.items()]
     all_places = ops.concatenate(*places, dimension=len(rows)) if len(places) > 1 else places[0]
-    picked, start = _picked(found.sort, all_places, mapping), 0
-    for (reader, _), own in zip(found.readers.items(), places, strict=True):
-        stop = start + own.shape[-1]
-        part = ops.slice(
-            picked,
-            start=(*(0,) * len(rows), start),
-            limit=(*rows, stop),
-            strides=(1,) * (len(rows) + 1),
-        )
-        part = _as_read(part, reader, axis)
-        mapping[reader.results[0]] = _computed(reader.operands[0], found, part, {})
-        start = stop
+    nth = nth_elements_in_memory if in_memory else nth_elements
+    picked, start = _picked(found.sort, all_places, mapping, nth), 0
+    for reader, own in zip(readers, places, strict=True):
+        part = slice_axis(picked, len(rows), start, start + own.shape[-1])
+        _write_read(found, reader, part, mapping)
+        start += own.shape[-1]
 
 
-def _picked(sort: Node, places: Value, mapping: dict[Value, Value]) -> Value:
+def _write_read(found: _Selection, reader: Node, part: Value, mapping: dict[Value, Value]) -> None:
+    """Emit what one reader reads, of places that were picked, rows first."""
+    part = _as_read(part, reader, found.sort.params["dimension"])
+    mapping[reader.results[0]] = _computed(reader.operands[0], found, part, {})
+
+
+def _picked(
+    sort: Node, places: Value, mapping: dict[Value, Value], nth: Callable[..., Value]
+) -> Value:
     """Emit elements, rows and places; of a transposed array as it lies in memory."""
     axis, x = sort.params["dimension"], sort.operands[0]
     order = tuple(range(x.type.ndim))
@@ -235,7 +279,7 @@ def _picked(sort: Node, places: Value, mapping: dict[Value, Value]) -> Value:
         order, x = x.node.params["permutation"], x.node.operands[0]
     rows = [place for i, place in enumerate(order) if i != axis]
     inwards = (len(rows), *(rows.index(place) for place in sorted(rows)))
-    found = nth_elements(mapping[x], order[axis], in_order(places, inwards))
+    found = nth(mapping[x], order[axis], in_order(places, inwards))
     return in_order(found, tuple(inwards.index(i) for i in range(len(inwards))))
 
 
