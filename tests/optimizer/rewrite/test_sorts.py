@@ -181,7 +181,7 @@ def test_many_are_counted_where_few_words_are_compared(
 
 @pytest.mark.xla
 @pytest.mark.parametrize(
-    ("dtype", "shape"), zip(DTYPES, 3 * [(131_072,), (400, 331), (331, 400)], strict=False)
+    ("dtype", "shape"), list(zip(DTYPES, 3 * [(131_072,), (400, 331), (331, 400)], strict=False))
 )
 def test_compiled_a_large_array_is_counted_in_a_loop(
     dtype: str, shape: tuple[int, ...], rng: np.random.Generator
