@@ -239,7 +239,7 @@ class SortCall:
     @property
     def buffer_bytes(self) -> int:
         """Bytes of half a line, which merging goes through."""
-        return self.itemsize * (self.line // 2)
+        return self.itemsize * ((self.line + 1) // 2)
 
 
 @dataclass(frozen=True)

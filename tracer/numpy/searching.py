@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from tracer import ops
 from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_array, broadcast, convert, scalar
@@ -16,7 +14,7 @@ from tracer.numpy.indexing import Gather, _gather
 from tracer.numpy.taking import take
 from tracer.numpy.ufunc import compare, full_like, select
 
-_INT64 = as_dtype("int64")
+_INT32, _INT64 = as_dtype("int32"), as_dtype("int64")
 
 
 def searchsorted(
@@ -56,28 +54,30 @@ def searchsorted(
 
 @compound
 def _searchsorted(x: Array, values: Array, *, side: str) -> Array:
+    """Halve what is left of the vector, as often for each value: no step asks whether it is over.
+
+    Source: Khuong, Morin, "Array layouts for comparison-based searching" (2017), section 3.2.
+    """
     dtype = promote_types(x.dtype, values.dtype)
     x, values = convert(x, dtype), convert(values, dtype)
-    low = broadcast(scalar(0, _INT64), values.shape)
-    high = broadcast(scalar(x.size, _INT64), values.shape)
+    direction, index = "LT" if side == "left" else "LE", _INT32 if x.size < 2**31 else _INT64
     gather = Gather((0,), (False,), 0, (False,), TRUSTED)
-    for _ in range(math.ceil(math.log2(x.size + 1)) if x.size else 0):
-        middle = apply(ops.shift_right_arithmetic, apply(ops.add, low, high), full_like(low, 1))
-        found = _gather(x, middle, gather=gather)
-        is_open = compare(low, high, "LT")
-        goes_right = apply(ops.and_, is_open, _is_before(found, values, side))
-        goes_left = apply(ops.and_, is_open, apply(ops.not_, goes_right))
-        low = select(goes_right, apply(ops.add, middle, full_like(low, 1)), low)
-        high = select(goes_left, middle, high)
-    return low
+    first = broadcast(scalar(0, index), values.shape)
+    left = x.size
+    while left > 0:
+        half = max(left // 2, 1)
+        later = apply(ops.add, first, full_like(first, half))
+        found = _gather(x, apply(ops.subtract, later, full_like(first, 1)), gather=gather)
+        first = select(compare(found, values, direction), later, first)
+        left = left - half if left > 1 else 0
+    if dtype.kind not in "biu" and x.size:
+        first = select(compare(values, values, "NE"), _of_nan(x, side, first), first)
+    return convert(first, _INT64)
 
 
-def _is_before(x: Array, values: Array, side: str) -> Array:
-    """Tell which elements of the vector come before the position; NaN is the largest."""
-    direction = "LT" if side == "left" else "LE"
-    result = compare(x, values, direction)
-    if x.dtype.kind in "biu":
-        return result
-    x_nan, value_nan = compare(x, x, "NE"), compare(values, values, "NE")
-    by_nan = apply(ops.not_, x_nan) if side == "left" else full_like(x_nan, True)
-    return select(value_nan, by_nan, result)
+def _of_nan(x: Array, side: str, like: Array) -> Array:
+    """Return where NaN goes, the largest of all: behind all numbers, or all elements."""
+    if side == "right":
+        return full_like(like, x.size)
+    is_number = convert(compare(x, x, "EQ"), like.dtype)
+    return broadcast(apply(ops.reduce_add, is_number, axes=(0,)), like.shape)

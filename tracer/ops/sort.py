@@ -136,7 +136,7 @@ def sort_call(
     if num_keys > 1 or key.dtype.kind == "c":
         return None
     if len(operands) == 1:
-        packing = key.dtype.itemsize * (line // 2) if is_stable else 0
+        packing = key.dtype.itemsize * ((line + 1) // 2) if is_stable else 0
         return SortCall(key.size, line, key.dtype.itemsize, is_float(key.dtype), packing)
     if key.dtype.itemsize > 4 or line > 1 << PLACE_BITS:
         return None

@@ -147,8 +147,8 @@ def _sort(_: Computation, sort: Instruction, computations: dict[str, Computation
     line = sort.results[0].shape[axes[0]] if axes else 1
     comparator = computations[_APPLIED.findall(sort.attributes)[0]]
     if len(sort.results) == 1 and _is_plain(comparator):
-        # XLA:CPU sorts one operand by a plain comparison without moving it through pointers.
-        return sort.results[0].itemsize * line
+        # XLA:CPU merges one operand of a plain comparison, half a line of it from a buffer.
+        return sort.results[0].itemsize * ((line + 1) // 2)
     return _SORT_BYTES * len(sort.results) * line
 
 
