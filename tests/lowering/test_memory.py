@@ -141,7 +141,7 @@ def test_scratch_of_our_own_fusions_is_none() -> None:
 
 
 def test_scratch_of_stable_sorts() -> None:
-    assert hidden_scratch(hlo(stable=True)) == 7 * 8
+    assert hidden_scratch(hlo(stable=True)) == 4 * 8
 
 
 def test_blocks_are_kept_for_products_only() -> None:
