@@ -146,6 +146,12 @@ FORMS: dict[str, tuple[Form, ...]] = {
         ("x:3,1500", "np.sort(np.tanh({x}), axis=1)", "3,1500"),
         ("x:5000", "np.sort(-{x})[7:9]", "2"),
         ("x:2,3000", "np.median({x} * 2, axis=1)", "2"),
+        ("x:3,1500", "np.argsort({x} * 2, axis=1) * {x}", "3,1500"),
+        ("x:90,60", "np.take_along_axis({x}, np.argsort(-{x}, axis=0), axis=0)", "90,60"),
+    ),
+    "count-for-sort": (
+        ("x:2,70000", "np.median({x} * 2, axis=1)", "2"),
+        ("x:140000", "np.sort(np.tanh({x}))[7:9]", "2"),
     ),
     "cumulate-by-rows": (
         ("x:k,n,9", "np.cumsum({x} * 2, axis=1)", "k,n,9"),

@@ -117,7 +117,8 @@ PROGRAMS: dict[str, Program] = {
         {},
     ),
     "transposed product": (lambda x, y: [dot(x, y, lhs=0, rhs=0)], [((1500, 1500), "f4")] * 2, {}),
-    "stable sort of pairs": (sorted_pairs, [((1_000_000,), "f4")], {}),
+    "stable sort of pairs": (sorted_pairs, [((1_000_000,), "f8")], {}),
+    "sort as integers": (sorted_pairs, [((1_000_000,), "f4")], {}),
     "top k": (lambda x: ops.top_k(x, k=1000), [((4_000_000,), "f4")], {}),
     "convolution": (convolved, [IMAGES, ((3, 3, 64, 64), "f4")], {}),
     "transposed convolution": (
