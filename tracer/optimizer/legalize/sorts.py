@@ -7,8 +7,8 @@ elements are left as they are: they are sorted in no time either way, and the in
 would show.
 
 XLA sorts such integers by merging if the sort is to be stable, which takes less time and a buffer
-of half a line. Where they are computed anyway they are written out with the axis last: XLA takes 1.3
-times as long for lines whose elements lie apart.
+of half a line. Where they are computed anyway they are written out with the axis last: XLA takes
+1.3 times as long for lines whose elements lie apart.
 """
 
 from __future__ import annotations
