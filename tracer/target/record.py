@@ -161,9 +161,9 @@ class Kernels:
     integer_sorts : float
         Elements from which arrays are sorted as one of integers: XLA has a fast path for one array
         and a plain comparison.
-    merged_lines, merged_bytes : int
+    merged_lines : int
         Lines from which such an array is sorted by merging (XLA's stable sort), 1.2 to 1.4 times as
-        fast, through a buffer of half a line; and up to how many bytes of it with fewer lines.
+        fast, through a buffer of half a line: much of an array of few lines.
     counted_elements, counted_steps : float
         Elements from which a few places of a sorted array are found by counting, and how many words
         of an element may be compared for that for each step of a sort (of which log2 n are made).
@@ -206,7 +206,6 @@ class Kernels:
     top_k_in_stages: bool = True
     integer_sorts: float = 4096
     merged_lines: int = 4
-    merged_bytes: int = 1 << 24
     counted_elements: float = 1 << 17
     counted_steps: float = 14
     cumulated_elements: float = 8
@@ -224,8 +223,7 @@ class Kernels:
 
     def is_merged(self, call: SortCall) -> bool:
         """Tell whether integers are sorted by merging, through a buffer of half a line."""
-        has_lines = self.merged_lines * call.line <= call.size
-        return has_lines or call.buffer_bytes <= self.merged_bytes
+        return self.merged_lines * call.line <= call.size
 
     def sort_memory(self, call: SortCall) -> ProductMemory:
         """Bound what a sort stores besides operands and results."""
