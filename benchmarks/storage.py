@@ -55,8 +55,8 @@ from tracer.storage.ahead import SPARE, space
 from tracer.units import parse_bytes
 
 HEADER = (
-    "program", "passes", "reading", "computing", "tracer", "memory", "NumPy", "memory",
-    "JAX", "dask", "cubed",
+    "program", "passes", "reading", "computing", "tracer", "memory",
+    *(column for side in SIDES for column in (side, "memory")),
 )  # fmt: skip
 
 
@@ -235,16 +235,20 @@ def _row(
         for side, programs in SIDES.items()
         if side in sides and name in programs
     }
-    seconds = dict.fromkeys(SIDES, "") | {
-        side: "fails" if row is None else f"{row['seconds']:.1f}" for side, row in found.items()
-    }
-    numpy = found.get("NumPy")
+    others = (_shown(found, side) for side in SIDES)
     return (
         name, f"{ours['passes']:.3g}", f"{alone['seconds'] * ours['passes']:.1f}",
         "" if in_memory is None else f"{in_memory['seconds']:.1f}",
-        f"{ours['seconds']:.1f}", _megabytes(ours), seconds["NumPy"],
-        "" if numpy is None else _megabytes(numpy), *(seconds[side] for side in OTHERS),
+        f"{ours['seconds']:.1f}", _megabytes(ours), *itertools.chain(*others),
     )  # fmt: skip
+
+
+def _shown(found: dict[str, dict[str, Any] | None], side: str) -> tuple[str, str]:
+    """Return the seconds and the memory of another's program, where there is one."""
+    if side not in found:
+        return "", ""
+    row = found[side]
+    return ("fails", "") if row is None else (f"{row['seconds']:.1f}", _megabytes(row))
 
 
 def _megabytes(row: dict[str, Any]) -> str:
