@@ -294,7 +294,10 @@ JAX: dict[str, Program] = {
 
 
 class _Sliced:
-    """The slices of an array alone: `dask.array.from_array` copies what has `copy` into memory."""
+    """The slices of an array alone.
+
+    `dask.array.from_array` copies what has `copy` into memory, and pickles what it is to name.
+    """
 
     def __init__(self, x: Any) -> None:
         self._x = x
@@ -307,7 +310,7 @@ class _Sliced:
 def _dask(x: Any) -> Any:
     import dask.array
 
-    return dask.array.from_array(_Sliced(x), chunks=(BLOCK, x.shape[1]))
+    return dask.array.from_array(_Sliced(x), chunks=(BLOCK, x.shape[1]), name=False)
 
 
 def _dask_statistics(x: Any, _: Any) -> Any:
