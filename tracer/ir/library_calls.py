@@ -216,6 +216,11 @@ class DepthwiseGradientCall:
     copied: int
 
 
+def merging_bytes(line: int, itemsize: int) -> int:
+    """Return the bytes of half a line of integers, which a stable sort of them goes through."""
+    return itemsize * ((line + 1) // 2)
+
+
 @dataclass(frozen=True)
 class SortCall:
     """A sort that a device may do over one array of integers.
@@ -239,7 +244,7 @@ class SortCall:
     @property
     def buffer_bytes(self) -> int:
         """Bytes of half a line, which merging goes through."""
-        return self.itemsize * ((self.line + 1) // 2)
+        return merging_bytes(self.line, self.itemsize)
 
 
 @dataclass(frozen=True)
@@ -289,4 +294,5 @@ __all__ = [
     "SortCall",
     "TransformCall",
     "TriangleCall",
+    "merging_bytes",
 ]

@@ -194,7 +194,7 @@ def gather_along_axis(x: Value, indices: Value, axis: int) -> Value:
     rest = tuple(i for i in range(len(x.shape)) if i != axis)
     return ops.gather(  # type: ignore[no-any-return]
         x,
-        reshape(indices, (*indices.shape, 1)),
+        indices,
         offset_dims=(),
         collapsed_slice_dims=(axis,),
         start_index_map=(axis,),

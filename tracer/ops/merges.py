@@ -95,7 +95,7 @@ def largest_k(identity: Identity) -> Merge:
         values = _appended(state[0], values, found, fill)
         indices = _appended(state[1], indices, found, 0)
         values, places = chunk.op(values, k=k)
-        return values, _taken_along(indices, places)
+        return values, helpers.gather_along_axis(indices, places, len(indices.shape) - 1)
 
     return Merge(initial, fold, order=in_order)
 
@@ -109,23 +109,6 @@ def _appended(state: Value, part: Value, found: Value, fill: Any) -> Value:
     zero = helpers.scalar(0, found.dtype)
     starts = [found if axis == last else zero for axis in range(last + 1)]
     return ops.dynamic_update_slice(longer, part, *starts)  # type: ignore[no-any-return]
-
-
-def _taken_along(x: Value, places: Value) -> Value:
-    """Return the elements of the last axis at computed places, line by line."""
-    ndim = len(x.shape)
-    batch = tuple(range(ndim - 1))
-    return ops.gather(  # type: ignore[no-any-return]
-        x,
-        places,
-        offset_dims=(),
-        collapsed_slice_dims=(ndim - 1,),
-        start_index_map=(ndim - 1,),
-        index_vector_dim=ndim,
-        slice_sizes=(1,) * ndim,
-        operand_batching_dims=batch,
-        start_indices_batching_dims=batch,
-    )
 
 
 def running(combine: Callable[[], Op], identity: Identity) -> Merge:

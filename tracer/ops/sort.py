@@ -13,7 +13,7 @@ import numpy as np
 from tracer import ops
 from tracer.errors import ArgumentError, ShapeError
 from tracer.ir import AxisRule, Cost, NotDifferentiable, Op, ShapeDtype, Value
-from tracer.ir.library_calls import SortCall
+from tracer.ir.library_calls import SortCall, merging_bytes
 from tracer.ir.op import Types
 from tracer.ops import helpers
 from tracer.ops.batch import leading
@@ -136,7 +136,7 @@ def sort_call(
     if num_keys > 1 or key.dtype.kind == "c":
         return None
     if len(operands) == 1:
-        packing = key.dtype.itemsize * ((line + 1) // 2) if is_stable else 0
+        packing = merging_bytes(line, key.dtype.itemsize) if is_stable else 0
         return SortCall(key.size, line, key.dtype.itemsize, is_float(key.dtype), packing)
     if key.dtype.itemsize > 4 or line > 1 << PLACE_BITS:
         return None

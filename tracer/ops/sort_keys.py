@@ -27,6 +27,20 @@ def sorted_floats(keys: Value, dtype: np.dtype[Any]) -> Value:
     return ops.bitcast_convert(_flipped(keys), dtype=dtype)  # type: ignore[no-any-return]
 
 
+def signed_keys(x: Value) -> Value:
+    """Emit signed integers in the order of unsigned ones."""
+    bits = 8 * x.dtype.itemsize
+    flipped = ops.xor(x, helpers.full_like(x, 1 << (bits - 1)))
+    return ops.bitcast_convert(flipped, dtype=np.dtype(f"int{bits}"))  # type: ignore[no-any-return]
+
+
+def unsigned_keys(x: Value) -> Value:
+    """Emit unsigned integers in the order of signed ones."""
+    bits = 8 * x.dtype.itemsize
+    words = ops.bitcast_convert(x, dtype=np.dtype(f"uint{bits}"))
+    return ops.xor(words, helpers.full_like(words, 1 << (bits - 1)))  # type: ignore[no-any-return]
+
+
 def _flipped(bits: Value) -> Value:
     """Flip all bits but the sign of negative numbers, or flip them back."""
     is_negative = ops.compare(bits, helpers.zeros_like(bits), direction="LT")
@@ -37,4 +51,4 @@ def _most(bits: Value) -> Value:
     return helpers.full_like(bits, np.iinfo(bits.dtype).max)
 
 
-__all__ = ["sort_keys", "sorted_floats"]
+__all__ = ["signed_keys", "sort_keys", "sorted_floats", "unsigned_keys"]

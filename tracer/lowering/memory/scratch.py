@@ -12,7 +12,13 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tracer.ir.library_calls import ConvolutionCall, ProductCall, TransformCall, TriangleCall
+from tracer.ir.library_calls import (
+    ConvolutionCall,
+    ProductCall,
+    TransformCall,
+    TriangleCall,
+    merging_bytes,
+)
 from tracer.lowering.emit.host_calls import TARGET as HOST_CALL
 from tracer.lowering.memory.hlo_text import Array, Computation, Instruction, axes_of, parse
 from tracer.target import host_packing
@@ -148,7 +154,7 @@ def _sort(_: Computation, sort: Instruction, computations: dict[str, Computation
     comparator = computations[_APPLIED.findall(sort.attributes)[0]]
     if len(sort.results) == 1 and _is_plain(comparator):
         # XLA:CPU merges one operand of a plain comparison, half a line of it from a buffer.
-        return sort.results[0].itemsize * ((line + 1) // 2)
+        return merging_bytes(line, sort.results[0].itemsize)
     return _SORT_BYTES * len(sort.results) * line
 
 

@@ -16,7 +16,7 @@ from tracer import ops
 from tracer.ir import Value
 from tracer.ops.helpers import convert, full
 from tracer.ops.rules import is_float
-from tracer.ops.sort_keys import sort_keys, sorted_floats
+from tracer.ops.sort_keys import signed_keys, sort_keys, sorted_floats, unsigned_keys
 
 _DIGIT = 2
 """Bits of a digit. More take fewer passes, and 2 ** bits - 1 comparisons of each element."""
@@ -46,20 +46,14 @@ def nth_elements(x: Value, axis: int, places: Value) -> Value:
 
 
 def _nth(keys: Value, axis: int, places: Value) -> Value:
-    dtype = keys.dtype
-    unsigned, bits = np.dtype(f"u{dtype.itemsize}"), 8 * dtype.itemsize
-    top = 1 << (bits - 1)
-    is_signed = dtype.kind == "i"
+    is_signed = keys.dtype.kind == "i"
     if is_signed:  # In the order of unsigned integers the sign comes last.
-        keys = ops.bitcast_convert(keys, dtype=unsigned)
-        keys = ops.xor(keys, full(top, keys.type))
-    found = full(0, places.type.with_dtype(unsigned))
-    for shift in range(bits - _DIGIT, -1, -_DIGIT):
+        keys = unsigned_keys(keys)
+    found = full(0, places.type.with_dtype(keys.dtype))
+    for shift in range(8 * keys.dtype.itemsize - _DIGIT, -1, -_DIGIT):
         digit = _digit(keys, axis, places, found, shift)
         found = ops.add(found, ops.multiply(digit, full(1 << shift, digit.type)))
-    if is_signed:
-        found = ops.bitcast_convert(ops.xor(found, full(top, found.type)), dtype=dtype)
-    return found
+    return signed_keys(found) if is_signed else found
 
 
 def _digit(keys: Value, axis: int, places: Value, found: Value, shift: int) -> Value:

@@ -24,7 +24,7 @@ from tracer import ops
 from tracer.ir import Builder, Value
 from tracer.ops.helpers import convert, full, full_like, scalar
 from tracer.ops.rules import is_float
-from tracer.ops.sort_keys import sort_keys, sorted_floats
+from tracer.ops.sort_keys import signed_keys, sort_keys, sorted_floats, unsigned_keys
 
 _HALF = 32
 
@@ -37,7 +37,7 @@ def nth_elements_in_memory(x: Value, axis: int, places: Value) -> Value:
     if is_float(x.dtype):
         return sorted_floats(_nth(sort_keys(x), axis, places), x.dtype)
     if x.dtype.kind == "u":
-        return _unsigned(_nth(_signed(x), axis, places))
+        return unsigned_keys(_nth(signed_keys(x), axis, places))
     return _nth(x, axis, places)
 
 
@@ -56,25 +56,12 @@ def _halves(keys: Value) -> tuple[Value, Value]:
     """Return the halves of 64 bits, as signed integers in their order."""
     upper = ops.shift_right_arithmetic(keys, full_like(keys, _HALF))
     lower = convert(ops.and_(keys, full_like(keys, (1 << _HALF) - 1)), np.dtype(np.uint32))
-    return convert(upper, np.dtype(np.int32)), _signed(lower)
+    return convert(upper, np.dtype(np.int32)), signed_keys(lower)
 
 
 def _joined(upper: Value, lower: Value) -> Value:
-    upper, lower = (convert(half, np.dtype(np.int64)) for half in (upper, _unsigned(lower)))
+    upper, lower = (convert(half, np.dtype(np.int64)) for half in (upper, unsigned_keys(lower)))
     return ops.or_(ops.shift_left(upper, full_like(upper, _HALF)), lower)  # type: ignore[no-any-return]
-
-
-def _signed(x: Value) -> Value:
-    """Return signed integers in the order of unsigned ones."""
-    bits = 8 * x.dtype.itemsize
-    flipped = ops.xor(x, full_like(x, 1 << (bits - 1)))
-    return ops.bitcast_convert(flipped, dtype=np.dtype(f"int{bits}"))  # type: ignore[no-any-return]
-
-
-def _unsigned(x: Value) -> Value:
-    bits = 8 * x.dtype.itemsize
-    words = ops.bitcast_convert(x, dtype=np.dtype(f"uint{bits}"))
-    return ops.xor(words, full_like(words, 1 << (bits - 1)))  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)
@@ -106,10 +93,8 @@ class _Words:
         bits = 8 * self.word.dtype.itemsize
         unsigned = np.dtype(f"uint{bits}")
         given = [x for x in (self.word, self.places, self.other, self.wanted) if x is not None]
-        bit, found = (
-            scalar(1 << (bits - 1), unsigned),
-            full(0, self.places.type.with_dtype(unsigned)),
-        )
+        bit = scalar(1 << (bits - 1), unsigned)
+        found = full(0, self.places.type.with_dtype(unsigned))
         types = [value.type for value in (bit, found, *given)]
         with Builder() as builder:
             inside, *_ = (builder.input(t) for t in types)
@@ -118,13 +103,13 @@ class _Words:
             inside, so_far, word, places, *same = (builder.input(t) for t in types)
             found_by = _Words(word, self.axis, places, *same)._step(inside, so_far)
             body = builder.finish([*found_by, word, places, *same])
-        return _signed(ops.while_(bit, found, *given, condition=condition, body=body)[1])
+        return signed_keys(ops.while_(bit, found, *given, condition=condition, body=body)[1])
 
     def _step(self, bit: Value, found: Value) -> tuple[Value, Value]:
         """Return the next bit, and numbers that have this one where few elements lie below."""
         ones = ops.broadcast_in_dim(bit, shape=found.shape, dimensions=())
         larger = ops.or_(found, ones)
-        is_reached = ops.compare(self.below(_signed(larger)), self.places, direction="LE")
+        is_reached = ops.compare(self.below(signed_keys(larger)), self.places, direction="LE")
         next_bit = ops.shift_right_logical(bit, full_like(bit, 1))
         return next_bit, ops.select(is_reached, larger, found)
 

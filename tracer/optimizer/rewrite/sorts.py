@@ -162,12 +162,11 @@ class _Selection:
     def inner(self) -> dict[Node, Places]:
         """Return the readers of other places than the last alone, which is the largest element."""
         last = self.sort.types[0].shape[self.sort.params["dimension"]] - 1
-        is_last = {
-            node
+        return {
+            node: places
             for node, places in self.readers.items()
-            if isinstance(places, np.ndarray) and places.tolist() == [last]
+            if isinstance(places, Value) or places.tolist() != [last]
         }
-        return {node: places for node, places in self.readers.items() if node not in is_last}
 
     @property
     def steps(self) -> float:
@@ -248,7 +247,7 @@ def _write_reads(found: _Selection, mapping: dict[Value, Value], *, in_memory: b
     axis, shape = found.sort.params["dimension"], found.sort.types[0].shape
     rows = tuple(size for i, size in enumerate(shape) if i != axis)
     readers = found.inner if in_memory else found.readers
-    for reader in found.readers.keys() - readers.keys():
+    for reader in (reader for reader in found.readers if reader not in readers):
         largest = ops.reduce_maximum(mapping[found.sort.operands[0]], axes=(axis,))
         _write_read(found, reader, reshape(largest, (*rows, 1)), mapping)
     if not readers:
