@@ -15,8 +15,9 @@ bytes than memory is free.
 *computing* is our program with the points in memory, under a limit that has room for them too; it
 is left out where they take more than half of the machine's memory.
 NumPy and JAX read a `np.memmap` block by block, with copies; blocks of 20,000 rows, and dask and
-cubed have chunks of as many (a task of cubed's may take 500 MB). Which programs they have, and who
-has none, is in benchmarks/storage_programs.py.
+cubed have chunks of as many (a task of cubed's may take 500 MB). Each of dask's threads calls a
+BLAS of one thread, as its documentation advises. Which programs they have, and who has none, is in
+benchmarks/storage_programs.py.
 """
 
 from __future__ import annotations
@@ -62,6 +63,8 @@ HEADER = (
 
 STORED = "normalised, stored"
 """The program whose result goes to storage."""
+SETTINGS = {"dask": {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}}
+"""Variables of a side's processes."""
 OTHERS = [name for name in SIDES if name != "NumPy"]
 
 
@@ -193,7 +196,7 @@ def _apart(name: str, side: str, path: Path, options: argparse.Namespace) -> dic
         text=True,
         check=False,
         cwd=path.parent,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), **SETTINGS.get(side, {})},
     )
     if made.returncode:
         raise RuntimeError(f"{name}, {side}: ended with {made.returncode}\n{made.stderr}")

@@ -40,11 +40,19 @@ def pack(x: Value, *, axis: int, largest: bool) -> Value:
 
     NaN is both largest and smallest.
     """
+    count = ops.iota(shape=x.shape, dtype=_INT64, dimension=axis)
+    return pack_with_places(x, count, largest=largest)
+
+
+def pack_with_places(x: Value, places: Value, *, largest: bool) -> Value:
+    """Return int64, larger for a better element; of equal elements for that of the least place.
+
+    `places` are int64 from 0 on, of the shape of `x`.
+    """
     keys = helpers.convert(_keys(x, largest=largest), _INT64)
     upper = ops.shift_left(keys, helpers.full_like(keys, _WIDTH))
-    count = ops.iota(shape=x.shape, dtype=_INT64, dimension=axis)
-    places = ops.subtract(helpers.full_like(keys, _LOWER), count)
-    return ops.or_(upper, places)  # type: ignore[no-any-return]
+    counted_down = ops.subtract(helpers.full_like(keys, _LOWER), places)
+    return ops.or_(upper, counted_down)  # type: ignore[no-any-return]
 
 
 def place_of(packed: Value) -> Value:

@@ -41,15 +41,15 @@ def test_integers_hold_value_and_place_and_go_in_stages() -> None:
     assert text(after) == (
         """
 graph(%0: int32[2,4096]) {
-  %1: int64[2,4096] = convert(%0) {dtype=int64}
-  %2: int64[] = constant() {value=int64[] 32}
-  %3: int64[2,4096] = broadcast_in_dim(%2) {shape=(2, 4096), dimensions=()}
-  %4: int64[2,4096] = shift_left(%1, %3)
-  %5: int64[2,4096] = iota() {shape=(2, 4096), dtype=int64, dimension=1}
+  %1: int64[2,4096] = iota() {shape=(2, 4096), dtype=int64, dimension=1}
+  %2: int64[2,4096] = convert(%0) {dtype=int64}
+  %3: int64[] = constant() {value=int64[] 32}
+  %4: int64[2,4096] = broadcast_in_dim(%3) {shape=(2, 4096), dimensions=()}
+  %5: int64[2,4096] = shift_left(%2, %4)
   %6: int64[] = constant() {value=int64[] 2147483647}
   %7: int64[2,4096] = broadcast_in_dim(%6) {shape=(2, 4096), dimensions=()}
-  %8: int64[2,4096] = subtract(%7, %5)
-  %9: int64[2,4096] = or(%4, %8)
+  %8: int64[2,4096] = subtract(%7, %1)
+  %9: int64[2,4096] = or(%5, %8)
   %10: int64[2,16,256] = reshape(%9) {shape=(2, 16, 256)}
   %11: int64[2,16] = reduce_maximum(%10) {axes=(2,)}
   %12: int64[2,16] = optimization_barrier(%11)

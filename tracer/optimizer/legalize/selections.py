@@ -31,13 +31,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from tracer import ops
 from tracer.ir import Builder, Graph, Node, ShapeDtype, Value, rebuild
 from tracer.ops import helpers
-from tracer.ops.packed_extreme import element_of, flipped, pack, place_of
+from tracer.ops.packed_extreme import element_of, fits, flipped, pack, pack_with_places, place_of
 from tracer.ops.rules import is_float
 from tracer.ops.selection import ordered_alike, selection_call
 from tracer.optimizer.legalize.writer import GraphWriter, stored
@@ -95,7 +96,11 @@ class _Selection:
             return self._at_once(x, k)
         blocks, rest = _cut(x, stages)
         _, chosen = self.largest(_block_maxima(blocks), k)
-        chosen = self._ascending(chosen)
+        left = ShapeDtype((rows, k * stages.block + stages.rest), x.dtype)
+        is_last = self.target.selection.stages(left.shape[1], k) is None
+        in_rounds = is_last and fits(x.type, 1) and self._are_rounds_faster(left, k)
+        if not in_rounds:
+            chosen = self._ascending(chosen)
         candidates = helpers.reshape(
             _rows_of(blocks, chosen, stages.block), (rows, k * stages.block)
         )
@@ -103,24 +108,33 @@ class _Selection:
             candidates = ops.concatenate(candidates, rest, dimension=1)
             last = helpers.full(stages.count, ShapeDtype((rows, 1), _INT32))
             chosen = ops.concatenate(chosen, last, dimension=1)
+        if in_rounds:
+            # Whose words have the places of the row, so blocks need not be in its order.
+            places = _places_of(chosen, stages.block, left.shape)
+            return self._in_rounds(pack_with_places(candidates, places, largest=True), x.dtype, k)
         values, places = self.largest(candidates, k)
         block = helpers.full_like(places, stages.block)
         begin = ops.multiply(_rows_of(chosen, ops.divide(places, block), 1), block)
         return values, ops.add(begin, ops.remainder(places, block))
 
     def _at_once(self, x: Value, k: int) -> Found:
-        if self.target.selection.are_rounds_faster(selection_call(x.type, k)):
-            return self._in_rounds(x, k)
+        if self._are_rounds_faster(x.type, k):
+            return self._in_rounds(pack(x, axis=1, largest=True), x.dtype, k)
         return ops.top_k(x, k=k)  # type: ignore[no-any-return]
 
-    def _in_rounds(self, x: Value, k: int, *, largest: bool = True) -> Found:
+    def _are_rounds_faster(self, type: ShapeDtype, k: int) -> bool:
+        return self.target.selection.are_rounds_faster(selection_call(type, k))
+
+    def _in_rounds(
+        self, packed: Value, dtype: np.dtype[Any], k: int, *, largest: bool = True
+    ) -> Found:
         """Find one after the other; NaN is both largest and smallest, the first of equals best."""
         # Stored once: else XLA computes the elements again in every round.
-        packed = stored(pack(x, axis=1, largest=largest))
+        packed = stored(packed)
         first = self._largest_of(packed)
         way = self._in_a_loop if k > _WRITTEN_OUT else self._one_by_one
         best = way(packed, first, k)
-        return element_of(best, x.dtype, largest=largest), place_of(best)
+        return element_of(best, dtype, largest=largest), place_of(best)
 
     def _one_by_one(self, packed: Value, last: Value, k: int) -> Value:
         columns = [helpers.reshape(last, (*last.shape, 1))]
@@ -157,8 +171,9 @@ class _Selection:
 
     def _ascending(self, x: Value) -> Value:
         """Sort the rows of an integer matrix."""
-        if self.target.selection.are_rounds_faster(selection_call(x.type, x.shape[1])):
-            return self._in_rounds(x, x.shape[1], largest=False)[0]
+        k = x.shape[1]
+        if self._are_rounds_faster(x.type, k):
+            return self._in_rounds(pack(x, axis=1, largest=False), x.dtype, k, largest=False)[0]
         return ops.sort(x, dimension=1, num_keys=1, is_stable=False)[0]  # type: ignore[no-any-return]
 
 
@@ -184,6 +199,17 @@ def _block_maxima(blocks: Value) -> Value:
     keys = ops.select(is_nan, helpers.full_like(keys, np.iinfo(keys.dtype).max), keys)
     found = flipped(ops.reduce_maximum(keys, axes=(2,)))
     return ops.bitcast_convert(found, dtype=blocks.dtype)  # type: ignore[no-any-return]
+
+
+def _places_of(blocks: Value, size: int, shape: tuple[int, ...]) -> Value:
+    """Return int64 places of the elements of blocks of a size, of which the last may be shorter."""
+    rows, count = blocks.shape
+    blocks = helpers.convert(blocks, _INT64)
+    begin = ops.multiply(blocks, helpers.full_like(blocks, size))
+    begin = ops.broadcast_in_dim(begin, shape=(rows, count, size), dimensions=(0, 1))
+    places = ops.add(begin, ops.iota(shape=begin.shape, dtype=_INT64, dimension=2))
+    flat = ops.reshape(places, shape=(rows, count * size))
+    return helpers.slice_axis(flat, 1, 0, shape[1])
 
 
 def _rows_of(x: Value, indices: Value, size: int) -> Value:
