@@ -54,6 +54,8 @@ def numbers(count: int, seed: int) -> np.ndarray:
         # Slices of 81 would do, but do not begin at whole vectors.
         (484, 96, (5, 96, 4)),
         (522, 96, (6, 88, -6)),
+        # Six of 88 would compute 28 again.
+        (500, 96, (7, 72, -4)),
         # Much would be computed again: 4 of 7.
         (7, 3, (2, 3, 1)),
         (10, 3, (3, 3, 1)),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import count, islice, takewhile
 
 import numpy as np
 
@@ -267,6 +267,8 @@ def only_writes(subject: Subject, loop: Loop) -> bool:
 def evened(subject: Subject, loop: Loop, length: int, chunk: int, aligned: int) -> int:
     """Return a smaller slice size, if trips of it overlap little and those of `chunk` do not.
 
+    It is at least three quarters of `chunk`. A remainder takes as long to compile as the trips.
+
     Parameters
     ----------
     subject : Subject
@@ -279,12 +281,13 @@ def evened(subject: Subject, loop: Loop, length: int, chunk: int, aligned: int) 
         Sizes that divide by it are not given up: others took 1.4 times as long in a search for
         neighbours (84 rows a trip for 96).
     """
-    even = -(-length // -(-length // chunk))
-    sizes = [chunk, min(chunk, even + -even % aligned)]
-    if chunk % aligned:
-        sizes.append(even)
-    good = (s for s in sizes if length % s == 0 or overlapping(subject, loop, length, s))
-    return next(good, chunk)
+    step = 1 if chunk % aligned else aligned
+    even = (-(-length // trips) for trips in count(-(-length // chunk)))
+    sizes = (min(chunk, size + -size % step) for size in even)
+    for size in takewhile(lambda size: 4 * size >= 3 * chunk, sizes):
+        if length % size == 0 or overlapping(subject, loop, length, size):
+            return size
+    return chunk
 
 
 def behind(start: Value, carries: Sequence[Value]) -> tuple[Value, list[Value]]:
