@@ -149,7 +149,7 @@ FORMS: dict[str, tuple[Form, ...]] = {
         ("x:3,1500", "np.argsort({x} * 2, axis=1) * {x}", "3,1500"),
         ("x:90,60", "np.take_along_axis({x}, np.argsort(-{x}, axis=0), axis=0)", "90,60"),
     ),
-    "count-for-sort": (
+    "count-in-memory": (
         ("x:2,70000", "np.median({x} * 2, axis=1)", "2"),
         ("x:140000", "np.sort(np.tanh({x}))[7:9]", "2"),
     ),

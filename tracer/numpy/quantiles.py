@@ -233,10 +233,8 @@ def _quantiles(
     weak = isinstance(q, int | float) or promotion.weak_class(q) is not None
     levels = convert(as_array(q), wide) if weak else as_array(q)
     _require_levels(name, levels)
-    rows = _rows(x, axes=axes, dtype=x.dtype if method in _CHOOSING else wide)
-    # Of the array as it is: sorted it may not be stored.
-    count = _numbers(x, axes=axes) if skips_nan else as_array(rows.shape[-1])
-    result = _of_rows(rows, levels, count, method=method, skips_nan=skips_nan)
+    dtype = x.dtype if method in _CHOOSING else wide
+    result = _found(x, levels, axes=axes, dtype=dtype, method=method, skips_nan=skips_nan)
     if not as_keepdims(keepdims):
         return result
     return reshape(result, (*levels.shape, *kept_shape(x.shape, axes)))
@@ -254,6 +252,16 @@ def _require_levels(name: str, levels: Array) -> None:
 
 
 @compound
+def _found(
+    x: Array, levels: Array, *, axes: Axes, dtype: promotion.Dtype, method: str, skips_nan: bool
+) -> Array:
+    """Return the quantiles: one program, as few places of an array need no sort."""
+    rows = _rows(x, axes=axes, dtype=dtype)
+    # Of the array as it is: sorted it may not be stored.
+    count = _numbers(x, axes=axes) if skips_nan else as_array(rows.shape[-1])
+    return _of_rows(rows, levels, count, method=method, skips_nan=skips_nan)
+
+
 def _rows(x: Array, *, axes: Axes, dtype: promotion.Dtype) -> Array:
     """Lay the reduced axes along the last one, and sort it; NaN comes last."""
     kept = tuple(axis for axis in range(x.ndim) if axis not in axes)
@@ -265,14 +273,12 @@ def _rows(x: Array, *, axes: Axes, dtype: promotion.Dtype) -> Array:
     return ordered
 
 
-@compound
 def _numbers(x: Array, *, axes: Axes) -> Array:
     """Count what is not NaN along the reduced axes; one axis of one element in their place."""
     count = compare(x, x, "EQ").sum(axes)
     return reshape(count, (*count.shape, 1))
 
 
-@compound
 def _of_rows(rows: Array, levels: Array, count: Array, *, method: str, skips_nan: bool) -> Array:
     wide = promotion.division_dtype(rows.dtype)
     wide = promotion.promote_types(wide, promotion.division_dtype(levels.dtype))

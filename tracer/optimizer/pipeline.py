@@ -56,7 +56,7 @@ from tracer.optimizer.rewrite.match import (
 from tracer.optimizer.rewrite.scatters import SELECT_FOR_SCATTER
 from tracer.optimizer.rewrite.simplify import COMMON_SUBEXPRESSIONS, CONSTANT_FOLDING
 from tracer.optimizer.rewrite.sink import sink_pass
-from tracer.optimizer.rewrite.sorts import count_for_sort_pass
+from tracer.optimizer.rewrite.sorts import count_for_sort_pass, count_in_memory_pass
 from tracer.optimizer.rewrite.stored_parts import READ_STORED_PARTS
 from tracer.optimizer.rewrite.transposes import TRANSPOSES
 from tracer.optimizer.schedule.control_dependences import schedule_pass
@@ -293,11 +293,8 @@ TABLE: tuple[PassEntry, ...] = (
         ),
         why_here="numbers are constants by now; before its sums read transposed arrays",
         exact="yes, but for the sign of zeros",
-        make=lambda c: count_for_sort_pass(c.limit, c.options.machine.kernels),
-        when=(
-            "under a limit below two sorted axes; on CPUs also for a few places of 131,072 "
-            "elements and more, in a loop over their bits, which takes less time than a sort"
-        ),
+        make=lambda c: count_for_sort_pass(c.limit),
+        when="under a limit below two sorted axes",
         is_per_limit=True,
     ),
     PassEntry(
@@ -544,6 +541,25 @@ TABLE: tuple[PassEntry, ...] = (
         why_here="for the program that is compiled: it needs the final order",
         exact="yes",
         make=lambda c: in_place_pass(c.options.donated),
+    ),
+    PassEntry(
+        option="count-in-memory",
+        stage=Stage.TARGET,
+        what=(
+            "quantiles, and a few places, of a large axis are found by counting, in a loop over "
+            "their bits, which takes less time than a sort"
+        ),
+        why_here=(
+            "to all before it is a sort, which takes as much memory; before masks are stored and "
+            "reductions cut, which it writes in its loop"
+        ),
+        exact="yes, but for the sign of zeros",
+        make=lambda c: count_in_memory_pass(c.options.machine.kernels),
+        when=(
+            "on CPUs, for a few places of 131,072 elements and more; operations on arrays one by "
+            "one, too"
+        ),
+        condition=lambda c: c.options.machine.kernels.counted_elements < math.inf,
     ),
     PassEntry(
         option="expand-exponentials",

@@ -12,11 +12,13 @@ import pytest
 import tracer
 import tracer.numpy as tnp
 from tests.optimizer.graphs import evaluated, traced
+from tracer import ops
+from tracer.array import dispatch
 from tracer.ir import Graph, verify
 from tracer.lowering import compile_graph, to_device, to_host
 from tracer.optimizer.legalize.reductions import staged_reductions_pass
 from tracer.optimizer.passes import PassLog
-from tracer.optimizer.rewrite.sorts import count_for_sort_pass
+from tracer.optimizer.rewrite.sorts import count_for_sort_pass, count_in_memory_pass
 from tracer.target import DEFAULT_TARGET, Kernels
 from tracer.target.record import ACCELERATOR_KERNELS
 
@@ -52,8 +54,8 @@ def numbers(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Any
 
 ALWAYS = Kernels(counted_elements=0, counted_steps=math.inf)
 PASSES = {
-    "no room": count_for_sort_pass(1, Kernels()),
-    "in memory": count_for_sort_pass(None, ALWAYS),
+    "no room": count_for_sort_pass(1),
+    "in memory": count_in_memory_pass(ALWAYS),
 }
 
 
@@ -157,8 +159,9 @@ def test_few_elements_that_have_room_are_sorted() -> None:
     graph = traced(PROGRAMS["quantile"], ((1000, 4), np.dtype(np.float32)))
     least = 1000 * 4 * 4
     for limit in (None, 20 * least):
-        assert count_for_sort_pass(limit, Kernels()).run(graph, PassLog()) is graph
-    assert count_for_sort_pass(2 * least, Kernels()).run(graph, PassLog()) is not graph
+        assert count_for_sort_pass(limit).run(graph, PassLog()) is graph
+    assert count_in_memory_pass(Kernels()).run(graph, PassLog()) is graph
+    assert count_for_sort_pass(2 * least).run(graph, PassLog()) is not graph
 
 
 @pytest.mark.parametrize(
@@ -173,10 +176,26 @@ def test_many_are_counted_where_few_words_are_compared(
         lambda x: tnp.quantile(x, np.array(q, dtype), axis=1),
         ((rows, 900_000 // rows), np.dtype(dtype)),
     )
-    assert count_for_sort_pass(None, ACCELERATOR_KERNELS).run(graph, PassLog()) is graph
-    found = count_for_sort_pass(None, Kernels()).run(graph, PassLog())
+    assert count_in_memory_pass(ACCELERATOR_KERNELS).run(graph, PassLog()) is graph
+    found = count_in_memory_pass(Kernels()).run(graph, PassLog())
     names = [node.name for node in found.nodes]
     assert ("while" in names) == ("sort" not in names) == is_counted
+
+
+@pytest.mark.xla
+def test_of_an_array_at_hand_a_median_is_one_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program of the sort alone has to sort: nobody is seen to read few places of it."""
+    seen: list[Graph] = []
+    evaluator = dispatch.get_evaluator()
+    monkeypatch.setattr(
+        evaluator,
+        "program",
+        lambda graph, make=evaluator.program: seen.append(graph) or make(graph),
+    )
+    dispatch.forget_programs()
+    assert tnp.median(np.arange(7.0)) == 3
+    (graph,) = [g for g in seen if any(node.op is ops.sort for node in g.nodes)]
+    assert [value.shape for value in graph.outputs] == [()]
 
 
 @pytest.mark.xla

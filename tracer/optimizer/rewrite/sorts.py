@@ -42,29 +42,42 @@ _MOST_PLACES = 16
 """Of so many places at most an array is read; each is looked for by itself."""
 
 
-def count_for_sort_pass(limit: int | None, kernels: Kernels) -> Pass:
-    """Return the pass that counts where there is no room for a sorted axis, or in less time."""
-    return Pass("count for sort", partial(_counted, limit, kernels))
+def count_for_sort_pass(limit: int | None) -> Pass:
+    """Return the pass that counts where there is no room for a sorted axis."""
+    return Pass("count for sort", partial(_counted, limit))
 
 
-def _counted(limit: int | None, kernels: Kernels, graph: Graph, log: PassLog) -> Graph:
-    room = math.inf if limit is None else limit - fixed_bytes(graph)
+def count_in_memory_pass(kernels: Kernels) -> Pass:
+    """Return the pass that counts where that takes less time than a sort."""
+    return Pass("count in memory", partial(_counted_in_memory, kernels), writes_out_cost=True)
+
+
+def _counted(limit: int | None, graph: Graph, log: PassLog) -> Graph:
+    if limit is None:
+        return graph
+    room = limit - fixed_bytes(graph)
     refused = []
     for node in graph.nodes:
-        if node.op is not ops.sort:
-            continue
-        has_room = not _has_no_room(node, room)
-        if has_room and node.types[0].size < kernels.counted_elements:
+        if node.op is not ops.sort or not _has_no_room(node, room):
             continue
         found = _Selection.of(graph, node)
-        if isinstance(found, str):
-            if not has_room:
-                refused.append((f"sort of {node.types[0]}", found, node.source))
-        elif not has_room or found.steps <= kernels.counted_steps:
+        if not isinstance(found, str):
             log.applied.append(f"{len(found.readers)} reads of {node.types[0]}")
-            return _counted(limit, kernels, _rewritten(graph, found, in_memory=has_room), log)
+            return _counted(limit, _rewritten(graph, found, in_memory=False), log)
+        refused.append((f"sort of {node.types[0]}", found, node.source))
     for refusal in refused:
         log.refuse(*refusal)
+    return graph
+
+
+def _counted_in_memory(kernels: Kernels, graph: Graph, log: PassLog) -> Graph:
+    for node in graph.nodes:
+        if node.op is not ops.sort or node.types[0].size < kernels.counted_elements:
+            continue
+        found = _Selection.of(graph, node)
+        if not isinstance(found, str) and found.steps <= kernels.counted_steps:
+            log.applied.append(f"{len(found.readers)} reads of {node.types[0]}")
+            return _counted_in_memory(kernels, _rewritten(graph, found, in_memory=True), log)
     return graph
 
 
@@ -338,4 +351,4 @@ def _number(value: Value, shape: tuple[int, ...]) -> Value:
     return full(number.reshape(-1)[0], ShapeDtype(shape, value.dtype))
 
 
-__all__ = ["count_for_sort_pass"]
+__all__ = ["count_for_sort_pass", "count_in_memory_pass"]
