@@ -241,6 +241,26 @@ def test_methods_of_quantiles(function, method):
 
 
 @pytest.mark.xla
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("method", METHODS)
+def test_quantiles_at_elements_are_those_elements(method, dtype):
+    """0.15 of 101 is the element 15, not a place between it and 14."""
+    levels = np.array([k / 20 for k in range(21)] + [1 / 3, 0.99], dtype)
+    compiled = tracer.compile(lambda x: tnp.quantile(x, levels, method=method))
+    for n in (6, 101):
+        x = np.arange(n).astype(dtype)
+        expected = np.quantile(x, levels, method=method)
+        np.testing.assert_allclose(compiled(x), expected, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.xla
+def test_the_middle_of_more_places_than_float32_has_halves_for():
+    x = np.zeros(2**24 + 2, np.float32)
+    x[2**23 + 1 :] = 1
+    assert tnp.median(x) == tnp.quantile(x, 0.5) == 0.5
+
+
+@pytest.mark.xla
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int64", "uint64"])
 def test_gcd_of_every_width(dtype):
     limits = np.iinfo(dtype)

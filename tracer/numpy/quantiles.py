@@ -233,7 +233,8 @@ def _quantiles(
     weak = isinstance(q, int | float) or promotion.weak_class(q) is not None
     levels = convert(as_array(q), wide) if weak else as_array(q)
     _require_levels(name, levels)
-    dtype = x.dtype if method in _CHOOSING else wide
+    # Integers are sorted as they are: as floats they take up to eight times the memory.
+    dtype = wide if x.dtype.kind == "b" and method not in _CHOOSING else x.dtype
     result = _found(x, levels, axes=axes, dtype=dtype, method=method, skips_nan=skips_nan)
     if not as_keepdims(keepdims):
         return result
@@ -283,10 +284,11 @@ def _of_rows(rows: Array, levels: Array, count: Array, *, method: str, skips_nan
     wide = promotion.division_dtype(rows.dtype)
     wide = promotion.promote_types(wide, promotion.division_dtype(levels.dtype))
     is_nan = compare(rows, rows, "NE")
-    exact = promotion.promote_types(wide, as_dtype("float32"))
+    # Halves between places have to be exact.
+    least = "float32" if rows.shape[-1] < _FLOAT32_PLACES else "float64"
+    exact = promotion.promote_types(wide, as_dtype(least))
     flat = convert(reshape(levels, (levels.size,)), exact)
-    alpha, beta = _PLOTTING_POSITIONS[method]
-    place = convert(count, exact) * flat + (alpha + flat * (1 - alpha - beta)) - 1
+    place = _place(convert(count, exact), flat, method)
     shape = (*rows.shape[:-1], levels.size)
     low, high, weight = _neighbours(place, convert(count, exact) - 1, method)
     below, above = [
@@ -306,6 +308,15 @@ def _of_rows(rows: Array, levels: Array, count: Array, *, method: str, skips_nan
 
 
 _INT64 = as_dtype("int64")
+_FLOAT32_PLACES = 1 << 23
+
+
+def _place(count: Array, levels: Array, method: str) -> Array:
+    """Return where quantiles are in the sorted sample, rounded as NumPy's."""
+    alpha, beta = _PLOTTING_POSITIONS[method]
+    if alpha == beta == 1:
+        return (count - 1) * levels
+    return count * levels + (alpha + levels * (1 - alpha - beta)) - 1
 
 
 def _gap(below: Array, above: Array) -> Array:

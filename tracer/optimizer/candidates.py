@@ -27,6 +27,8 @@ class Candidate:
     """With which it was split."""
     room: int | None = None
     """The bytes for which values are computed again."""
+    final_rows: tuple[PassRow, ...] = ()
+    """Those of `rows` that the last stage added, which runs again for another order."""
 
 
 @dataclass(frozen=True)

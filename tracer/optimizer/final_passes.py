@@ -70,8 +70,10 @@ class FinalPasses:
         legal = [legalized(manager.run(graph, passes), self.context) for graph in lanes.graphs]
         graphs = tuple(graph for graph, _ in legal)
         peak = max(candidate.peak_bytes, row.peak_bytes_after)
-        rows = (*candidate.rows, *manager.rows[: len(passes)], *legal[0][1])
-        return replace(candidate, rows=rows, peak_bytes=peak), replace(lanes, graphs=graphs)
+        final = legal[0][1]
+        rows = (*candidate.rows, *manager.rows[: len(passes)], *final)
+        found = replace(candidate, rows=rows, final_rows=final, peak_bytes=peak)
+        return found, replace(lanes, graphs=graphs)
 
     def with_shared_values(self, candidate: Candidate) -> Candidate:
         """Return the same program with values stored that several kernels would compute.
@@ -114,6 +116,5 @@ class FinalPasses:
         """
         context = replace(self.context, on_mesh=on_mesh)
         graph, rows = legalized(candidate.graph, context)
-        names = {item.name for item in passes_in(Stage.TARGET, context)}
-        kept = (row for row in candidate.rows if row.name not in names)
-        return replace(candidate, rows=(*kept, *rows)), graph
+        kept = (row for row in candidate.rows if row not in candidate.final_rows)
+        return replace(candidate, rows=(*kept, *rows), final_rows=rows), graph

@@ -298,6 +298,19 @@ TABLE: tuple[PassEntry, ...] = (
         is_per_limit=True,
     ),
     PassEntry(
+        option="count-in-memory",
+        stage=Stage.AS_TRACED,
+        what=(
+            "quantiles, and a few places, of a large axis are found by counting, in a loop over "
+            "their bits, which takes less time than a sort"
+        ),
+        why_here="behind counting for want of room, which reads in several passes",
+        exact="yes, but for the sign of zeros",
+        make=lambda c: count_in_memory_pass(c.options.machine.kernels),
+        when="on CPUs, for a few places of 131,072 elements and more",
+        condition=lambda c: c.options.machine.kernels.counted_elements < math.inf,
+    ),
+    PassEntry(
         option="sink-transposes",
         stage=Stage.AS_TRACED,
         what="reductions over transposed arrays read them as they lie in memory",
@@ -545,20 +558,11 @@ TABLE: tuple[PassEntry, ...] = (
     PassEntry(
         option="count-in-memory",
         stage=Stage.TARGET,
-        what=(
-            "quantiles, and a few places, of a large axis are found by counting, in a loop over "
-            "their bits, which takes less time than a sort"
-        ),
-        why_here=(
-            "to all before it is a sort, which takes as much memory; before masks are stored and "
-            "reductions cut, which it writes in its loop"
-        ),
+        what="again, in operations on arrays one by one",
+        why_here="before masks are stored and reductions cut, which it writes in its loop",
         exact="yes, but for the sign of zeros",
         make=lambda c: count_in_memory_pass(c.options.machine.kernels),
-        when=(
-            "on CPUs, for a few places of 131,072 elements and more; operations on arrays one by "
-            "one, too"
-        ),
+        when="on CPUs, for a few places of 131,072 elements and more",
         condition=lambda c: c.options.machine.kernels.counted_elements < math.inf,
     ),
     PassEntry(

@@ -49,7 +49,7 @@ def count_for_sort_pass(limit: int | None) -> Pass:
 
 def count_in_memory_pass(kernels: Kernels) -> Pass:
     """Return the pass that counts where that takes less time than a sort."""
-    return Pass("count in memory", partial(_counted_in_memory, kernels), writes_out_cost=True)
+    return Pass("count in memory", partial(_counted_in_memory, kernels))
 
 
 def _counted(limit: int | None, graph: Graph, log: PassLog) -> Graph:
