@@ -13,7 +13,7 @@ import zarr
 
 import tracer
 import tracer.numpy as tnp
-from tests.storage.files import Watched, points, stored
+from tests.storage.files import Watched, parquet, points, stored
 
 MEAN = tracer.compile(lambda x: x.mean(0), memory_limit="100kB")
 
@@ -99,6 +99,27 @@ def test_files_are_opened_by_their_names(tmp_path: Path, ending: str) -> None:
         assert tracer.open(tmp_path / "x.h5", "points").shape == x.shape
         with pytest.raises(tracer.StorageError, match="it has points"):
             tracer.open(tmp_path / "x.h5", "others")
+
+
+@pytest.mark.xla
+@pytest.mark.parametrize("ending", ["npy", "zarr", "h5", "parquet"])
+def test_a_relative_path_is_that_of_the_folder_it_was_opened_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str
+) -> None:
+    """zarr opens each chunk by its path, and takes one that is not there for zeros."""
+    x = points(2000, 3)
+    if ending == "npy":
+        np.save(tmp_path / "x.npy", np.asfortranarray(x))
+    elif ending == "parquet":
+        parquet(tmp_path, x)
+    else:
+        _zarr(tmp_path, x) if ending == "zarr" else _hdf5(tmp_path, x).file.close()
+    monkeypatch.chdir(tmp_path)
+    opened = tracer.open(f"x.{ending}")
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path / "other")
+    np.testing.assert_allclose(MEAN(opened), x.mean(0), rtol=1e-5, atol=1e-6)
+    assert opened.identity[-1] == tracer.open(tmp_path / f"x.{ending}").identity[-1]
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float16", "int32", "uint8", "bool", "complex64"])

@@ -16,17 +16,10 @@ import zarr
 
 import tracer
 import tracer.numpy as tnp
-from tests.storage.files import points
+from tests.storage.files import parquet, points
 from tracer.storage.parquet import ParquetColumns
 
 NAMES = ("b", "a", "c")
-
-
-def parquet(folder: Path, array: Any, group: int = 700, **others: Any) -> Path:
-    """Write columns a, b and c, and others, in row groups of so many rows."""
-    columns = {name: array[:, i] for i, name in enumerate("abc")}
-    pq.write_table(pa.table({**columns, **others}), folder / "x.parquet", row_group_size=group)
-    return folder / "x.parquet"
 
 
 @pytest.mark.xla

@@ -66,9 +66,9 @@ def open(  # noqa: A001 - as files are
     if isinstance(source, str) and "://" in source:
         return StoredArray(_of_url(source, dataset), (open, source, dataset))
     if isinstance(source, str | os.PathLike):
-        path = Path(source)
+        path = Path(source).absolute()  # Some are opened again, by zarr even for each chunk.
         again = partial(open, direct=direct)
-        return StoredArray(_of_path(path, dataset, direct), (again, path.absolute(), dataset))
+        return StoredArray(_of_path(path, dataset, direct), (again, path, dataset))
     if isinstance(source, np.memmap):
         return StoredArray(_of_memmap(source, direct))
     if all(hasattr(source, name) for name in ("shape", "dtype", "__getitem__")):
