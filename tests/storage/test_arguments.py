@@ -85,6 +85,24 @@ def test_a_memmap_has_what_it_shows_and_not_what_its_file_has(tmp_path: Path) ->
     np.testing.assert_allclose(MEAN(mapped), x.mean(0), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", ["float32", ">i2", ">c8"])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_any_part_of_a_file_of_any_order(tmp_path: Path, dtype: str, order: Any) -> None:
+    """Without a map: its pages would be resident, and it ends the process if the file is cut."""
+    rng = np.random.default_rng(0)
+    for shape in ((70,), (60, 7), (12, 1, 5, 6)):
+        x = np.asarray(rng.integers(-900, 900, shape), dtype, order)
+        opened = stored(tmp_path, x)
+        for _ in range(20):
+            ends = [sorted(rng.integers(0, size + 1, 2)) for size in shape]
+            part = tuple(slice(*pair) for pair in ends)
+            np.testing.assert_array_equal(opened[part], x[part])
+        places = rng.integers(0, shape[0], 9)
+        np.testing.assert_array_equal(opened.rows(places), x[places])
+        assert opened[:].dtype.isnative
+    assert str(tmp_path) not in Path("/proc/self/maps").read_text()
+
+
 @pytest.mark.parametrize("ending", ["zarr", "h5"])
 def test_files_are_opened_by_their_names(tmp_path: Path, ending: str) -> None:
     x = points(200)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
+import zarr
 
 import tracer
 from tests.storage.files import Watched, points, stored
@@ -33,6 +37,44 @@ def test_a_file_that_is_cut_or_written_to_after_it_was_opened(tmp_path: Path) ->
     TOTAL(opened)
     os.truncate(tmp_path / "x.npy", 5000)
     with pytest.raises(tracer.StorageError, match=r"x\.npy was changed after it was opened"):
+        TOTAL(opened)
+
+
+def _shorter(path: Path) -> None:
+    np.save(path, np.asfortranarray(points(2000)))
+
+
+def _touched(path: Path) -> None:
+    os.utime(path, (1, 1))
+
+
+def _resized_zarr(path: Path) -> None:
+    zarr.open_array(path, mode="r+").resize((999, 5))
+
+
+CHANGES: dict[str, tuple[str, Callable[[Path], Any]]] = {
+    "shorter, by columns": ("x.npy", _shorter),
+    "written hdf5": ("x.h5", _touched),
+    "resized zarr": ("x.zarr", _resized_zarr),
+    "removed zarr": ("x.zarr", shutil.rmtree),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_every_format_that_is_changed_after_it_was_opened(tmp_path: Path, name: str) -> None:
+    """zarr takes chunks that are not there any more for zeros, a map of a shorter file is fatal."""
+    file, change = CHANGES[name]
+    x, path = points(), tmp_path / file
+    if path.suffix == ".zarr":
+        zarr.create_array(path, shape=x.shape, dtype=x.dtype, chunks=(1000, 5))[:] = x
+    elif path.suffix == ".h5":
+        h5py.File(path, "w").create_dataset("x", data=x).file.close()
+    else:
+        np.save(path, np.asfortranarray(x))
+    opened = tracer.open(path)
+    np.testing.assert_allclose(TOTAL(opened), x.sum(0), rtol=1e-4)
+    change(path)
+    with pytest.raises(tracer.StorageError, match="was changed after it was opened"):
         TOTAL(opened)
 
 
@@ -91,6 +133,9 @@ def test_what_cannot_be_opened(tmp_path: Path, what: Any) -> None:
     path = tmp_path / what if isinstance(what, str) else what
     with pytest.raises(tracer.StorageError):
         tracer.open(path)
+    np.savez((tmp_path / "several.npy").open("wb"), a=points(3))
+    with pytest.raises(tracer.StorageError, match="archive of several arrays"):
+        tracer.open(tmp_path / "several.npy")
     np.save(tmp_path / "names.npy", np.array(["a", "b"]))
     with pytest.raises(tracer.DTypeError):
         tracer.open(tmp_path / "names.npy")

@@ -14,7 +14,15 @@ import numpy as np
 from tracer.errors import StorageError
 from tracer.storage import urls
 from tracer.storage.parquet import ParquetColumns
-from tracer.storage.sources import RawFile, Sliceable, Source, imported, readable, version_of
+from tracer.storage.sources import (
+    ColumnFile,
+    RawFile,
+    Sliceable,
+    Source,
+    imported,
+    readable,
+    version_of,
+)
 from tracer.storage.stored import StoredArray
 
 
@@ -161,21 +169,31 @@ def _unknown(place: str | Path, ending: str) -> StorageError:
 def _of_npy(path: Path, direct: bool | None) -> Source:
     with readable(path, "NumPy's format", "write it with np.save"):
         mapped = np.load(path, mmap_mode="r", allow_pickle=False)
-    if not isinstance(mapped, np.memmap):
+    if not isinstance(mapped, np.ndarray):
+        raise StorageError(
+            f"{path} is an archive of several arrays, as np.savez writes them",
+            mend="write each to a file of its own, with np.save",
+        )
+    if not isinstance(mapped, np.memmap) or not mapped.size:
         return Sliceable(mapped, str(path), path)
-    source = _of_memmap(mapped, direct)
-    if isinstance(source, Sliceable):
-        source.path = path  # The map shows what the file has: it is only read.
-    return source
+    return _file_of(mapped, path, direct)
 
 
 def _of_memmap(array: np.memmap[Any, Any], direct: bool | None) -> Source:
     """Return a source that reads the file, if that has what the array shows; else the map."""
     is_whole = not isinstance(array.base, np.ndarray) and array.mode != "c"
-    is_plain = array.flags.c_contiguous and array.dtype.isnative
+    is_plain = array.flags.c_contiguous or array.flags.f_contiguous
     if is_whole and is_plain and array.size and _is_of_its_file(array):
-        return RawFile(str(array.filename), array.offset, array.shape, array.dtype, direct)
+        return _file_of(array, str(array.filename), direct)
     return Sliceable(array, str(array.filename))
+
+
+def _file_of(
+    array: np.memmap[Any, Any], path: str | os.PathLike[str], direct: bool | None
+) -> Source:
+    if array.flags.c_contiguous:
+        return RawFile(path, array.offset, array.shape, array.dtype, direct)
+    return ColumnFile(RawFile(path, array.offset, array.shape[::-1], array.dtype, direct))
 
 
 def _is_of_its_file(array: np.memmap[Any, Any]) -> bool:
@@ -199,7 +217,7 @@ def _of_zarr(path: Path, dataset: Dataset) -> Source:
     zarr = imported("zarr", path)
     with readable(path, "zarr"):
         found = _picked(zarr.open(str(path), mode="r"), path, dataset)
-        return Sliceable(found, _named(path, dataset), path)
+        return Sliceable(found, _named(path, dataset), path / found.path)
 
 
 def _of_hdf5(path: Path, dataset: Dataset) -> Source:

@@ -65,10 +65,22 @@ def block_at(memory: Array, place: int, shape: tuple[int, ...], dtype: np.dtype[
 
 
 class Sliceable(Source):
-    """Any object with `shape`, `dtype` and slicing: of zarr, h5py, ..."""
+    """Any object with `shape`, `dtype` and slicing: of zarr, h5py, ...
+
+    Parameters
+    ----------
+    array : object
+    name : str
+        For errors.
+    path : Path, optional
+        The file or folder that it was opened by. Whether that was changed is seen after each read;
+        of a zarr by its metadata, as there may be millions of chunks.
+    """
 
     def __init__(self, array: Any, name: str, path: Path | None = None) -> None:
         self.array, self.name, self.path = array, name, path
+        self._watched = path if path is None or path.is_file() else _metadata(path)
+        self._version = self._look()
         self.shape = tuple(int(size) for size in array.shape)
         self.dtype = np.dtype(array.dtype)
         chunks = getattr(array, "chunks", None)
@@ -79,8 +91,18 @@ class Sliceable(Source):
         """Of the files of a path that it was opened by."""
         return None if self.path is None else version_of(self.path)
 
+    def _look(self) -> tuple[int, ...] | None:
+        return None if self._watched is None else version_of(self._watched)
+
     def fill(self, block: Array, starts: tuple[int, ...]) -> None:
         """Read a block, from these places on."""
+        try:
+            self._fill(block, starts)
+        finally:
+            if self._look() != self._version:  # zarr takes what is not there any more for zeros.
+                raise changed(self.name)
+
+    def _fill(self, block: Array, starts: tuple[int, ...]) -> None:
         index = tuple(
             slice(start, start + size) for start, size in zip(starts, block.shape, strict=True)
         )
@@ -105,6 +127,12 @@ class Sliceable(Source):
         pick_by_runs(
             block, rows, self._together, lambda part, first: self.fill(part, (first, *rest))
         )
+
+
+def _metadata(folder: Path) -> Path:
+    """Return the file that says what an array of zarr is, of format 3 or 2."""
+    found = folder / "zarr.json"
+    return found if found.exists() else folder / ".zarray"
 
 
 def _spelled(part: slice) -> str:
@@ -281,6 +309,32 @@ class RawFile(Source):
             ) from error
 
 
+class ColumnFile(Source):
+    """An array that is stored column by column: a file's, turned.
+
+    Read as others are, as a map of a file that is cut short later ends the process.
+    """
+
+    def __init__(self, file: RawFile) -> None:
+        self._file, self.name, self.version = file, file.name, file.version
+        self.shape, self.dtype = file.shape[::-1], file.dtype
+
+    def fill(self, block: Array, starts: tuple[int, ...]) -> None:
+        """Read a block, from these places on; in memory twice is what is side by side."""
+        turned, first = block.T, starts[::-1]
+        walked = walked_axes(turned.shape, self._file.shape)
+        for index in np.ndindex(*turned.shape[:walked]):
+            part = np.empty(turned.shape[walked:], self.dtype)
+            places = [start + i for start, i in zip(first, index, strict=False)]
+            self._file.fill(part[(None,) * walked], (*places, *first[walked:]))
+            turned[index] = part
+
+    def pick(self, block: Array, rows: Array) -> None:
+        """Read these parts along the first axis; those near each other together."""
+        rest = (0,) * (block.ndim - 1)
+        pick_by_runs(block, rows, 1, lambda part, first: self.fill(part, (first, *rest)))
+
+
 def _tell(file: int, position: int, nbytes: int) -> None:
     """Tell the system what will be read, where it can be told."""
     if hasattr(os, "posix_fadvise"):
@@ -384,6 +438,7 @@ def position_of(index: Sequence[int], whole: Sequence[int]) -> int:
 
 __all__ = [
     "Array",
+    "ColumnFile",
     "RawFile",
     "Sliceable",
     "Source",

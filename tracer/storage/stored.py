@@ -16,7 +16,7 @@ from tracer.errors import ArgumentError, ArrayIndexError, DTypeError, StorageErr
 from tracer.ir import ShapeDtype, as_dtype, storage
 from tracer.storage.ahead import Array, Block, Progress, Starts, following_blocks
 from tracer.storage.meter import Meter
-from tracer.storage.sources import Source, block_at
+from tracer.storage.sources import Source
 
 
 class StoredArray(storage.InStorage):
@@ -165,33 +165,27 @@ class StoredArray(storage.InStorage):
         found = np.empty((wanted.size, *self.shape[1:]), self._source.dtype)
         self._source.pick(found, wanted)
         self._count(found)
-        return found.astype(self.dtype, copy=False).reshape((*places.shape, *self.shape[1:]))
+        return self._native(found).reshape((*places.shape, *self.shape[1:]))
 
     def write(self, starts: Starts, block: Array) -> None:
         """Refuse: it was opened to be read."""
         raise StorageError(f"{self._source.name} was opened to be read", mend="use f.into(path)")
 
     def _read(self, starts: Starts, shape: Starts) -> Array:
-        return self._filled(np.empty(shape, self.dtype), starts)
+        block = np.empty(shape, self._source.dtype)
+        self._source.fill(block, starts)
+        self._count(block)
+        return self._native(block)
 
     def _block(self, memory: Array, starts: Starts, shape: Starts) -> Block:
         """Read a block into memory that is large enough."""
-        if self.dtype == self._source.dtype:
-            array = self._source.fill_within(memory, starts, shape)
-            self._count(array)
-        else:
-            array = self._filled(block_at(memory, 0, shape, self.dtype), starts)
-        return Block(array, memory)
+        array = self._source.fill_within(memory, starts, shape)
+        self._count(array)
+        return Block(self._native(array), memory)
 
-    def _filled(self, block: Array, starts: Starts) -> Array:
-        if block.dtype == self._source.dtype:
-            self._source.fill(block, starts)
-        else:
-            found = np.empty(block.shape, self._source.dtype)
-            self._source.fill(found, starts)
-            block[...] = found
-        self._count(block)
-        return block
+    def _native(self, block: Array) -> Array:
+        """Return what was read with the bytes of each element in this machine's order."""
+        return block if block.dtype == self.dtype else block.byteswap(inplace=True).view(self.dtype)
 
     def _count(self, block: Array) -> None:
         for meter in self.meters:
