@@ -17,6 +17,8 @@ import pytest
 import tracer
 import tracer.numpy as tnp
 from tests.storage.files import points, stored
+from tracer.storage import Run, Sink, partial_path
+from tracer.storage.targets import Result
 
 pytestmark = pytest.mark.xla
 OUTER = tracer.compile(lambda x, y: tnp.exp(x[:, None] * y), memory_limit="60kB")
@@ -108,13 +110,43 @@ def test_an_error_of_the_program_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_two_calls_do_not_write_to_one_path(tmp_path: Path) -> None:
-    from tracer.storage import Sink
-
     first = Sink(tmp_path / "out.npy", tracer.ShapeDtype((3,), "float64"))
     with pytest.raises(tracer.StorageError, match="another call, or another process"):
         Sink(tmp_path / "out.npy", tracer.ShapeDtype((3,), "float64"))
     first.give_up()
     assert [*tmp_path.iterdir()] == []
+
+
+def test_a_file_that_others_make_meanwhile_stays(tmp_path: Path) -> None:
+    path, type = tmp_path / "out.npy", tracer.ShapeDtype((3,), "float64")
+    result = Result(path, type.shape, type.dtype)
+    path.write_text("made before it began")
+    with pytest.raises(tracer.StorageError, match="exists"):
+        result.begin()
+    path.unlink()
+    sink = Sink(path, type)
+    sink.write((0,), np.ones(3))
+    path.write_text("made since")
+    with pytest.raises(tracer.StorageError, match="exists"):
+        sink.finish()
+    sink.give_up()
+    assert path.read_text() == "made since"
+    assert [*tmp_path.iterdir()] == [path]
+
+
+@pytest.mark.parametrize("ending", ["npy", "zarr", "h5"])
+def test_what_was_written_before_the_first_checkpoint_is_written_anew(
+    tmp_path: Path, ending: str
+) -> None:
+    """A process that was killed leaves an hdf5 file that cannot be opened."""
+    (tmp_path / "kept").mkdir()
+    run = Run("key", tmp_path / "kept", seconds=60)
+    path = tmp_path / f"out.{ending}"
+    partial_path(path, run).write_bytes(b"cut short")
+    sink = Sink(path, tracer.ShapeDtype((3,), "float64"), run)
+    sink.write((0,), np.ones(3))
+    sink.finish()
+    np.testing.assert_array_equal(tracer.open(path), np.ones(3))
 
 
 _SLOW = """

@@ -159,11 +159,14 @@ class Result:
                 f"{path} has no ending of a format that results are written in",
                 mend=f"use one of {', '.join(sorted(_KINDS))}",
             )
-        if path.exists():
-            raise StorageError(f"{path} exists", mend="remove it, or choose another path")
+        self._refuse_what_exists()
         self._lock = path.with_name(f"{path.name}.tracer-lock")
         self._held: IO[bytes] | None = None
         self._shape, self._dtype = shape, dtype
+
+    def _refuse_what_exists(self) -> None:
+        if self.path.exists():
+            raise StorageError(f"{self.path} exists", mend="remove it, or choose another path")
 
     def begin(self) -> None:
         """Make the file; apart from the constructor, so that an interrupt loses nothing made.
@@ -171,12 +174,15 @@ class Result:
         Raises
         ------
         StorageError
-            Another process writes to it, or there is no space.
+            Another process writes to it, or did so meanwhile, or there is no space.
         """
         path, run, shape, dtype = self.path, self.run, self._shape, self._dtype
         self._held = held(self._lock, f"another call, or another process, writes to {path}")
         try:
-            make, is_there = _KINDS[path.suffix.lower()], run is not None and self.partial.exists()
+            self._refuse_what_exists()  # One that had the lock until now may have made it.
+            make = _KINDS[path.suffix.lower()]
+            # Without a checkpoint nothing needs what is there, and nobody knows whether it is whole.
+            is_there = run is not None and run.has_checkpoint and self.partial.exists()
             if not is_there:
                 _remove(self.partial)
             self._target = make(self.partial, shape, dtype, is_there=is_there)
@@ -201,10 +207,11 @@ class Result:
             raise self._error(error) from error
 
     def finish(self) -> None:
-        """Bring everything to the disk, and give it its name."""
+        """Bring everything to the disk, and give it its name, unless a file has it by now."""
         try:
             self._target.finish()
             self._target.close()
+            self._refuse_what_exists()  # Made by others while this was computed.
             os.rename(self.partial, self.path)
         except OSError as error:
             raise self._error(error) from error
