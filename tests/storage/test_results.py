@@ -59,6 +59,12 @@ def test_some_results_stay_in_memory(tmp_path: Path) -> None:
     found = both.into(tmp_path / "a.npy", None)(X, scale=3.0)
     np.testing.assert_array_equal(found["a"], X * 3)
     assert isinstance(found["b"], tracer.Array)
+    values = 2.5, np.arange(3), True, X[:2]
+    names = [tmp_path / f"value{i}.npy" for i in range(len(values))]
+    stored_values = tracer.compile(lambda x: (*values[:-1], x)).into(*names)(X[:2])
+    for name, value, one in zip(names, values, stored_values, strict=True):
+        np.testing.assert_array_equal(one, value)
+        assert np.load(name).dtype == np.asarray(value).dtype
     for shape in ((), (0, 3), (1, 1)):
         path = tmp_path / f"{len(shape)}{sum(shape)}.npy"
         ones = tracer.compile(lambda x: x + 1).into(path)(np.zeros(shape))
@@ -77,6 +83,15 @@ def test_paths_are_checked(tmp_path: Path) -> None:
         OUTER.into(tmp_path / "none" / "out.npy")(X, Y)
     with pytest.raises(tracer.ArgumentError, match="2 paths, and the function has 1"):
         OUTER.into(tmp_path / "a.npy", tmp_path / "b.npy")(X, Y)
+    with pytest.raises(tracer.ArgumentError, match="for several results"):
+        OUTER.into(tmp_path / "a.npy", tmp_path / "b" / ".." / "a.npy")
+    with pytest.raises(tracer.StorageError, match="no ending"):
+        OUTER.into(".")(X, Y)
+    short = tracer.compile(lambda x: x.astype("bfloat16"))
+    for ending in ("npy", "zarr", "h5"):
+        with pytest.raises(tracer.DTypeError, match="cannot hold bfloat16"):
+            short.into(tmp_path / f"short.{ending}")(X)
+    assert [item.name for item in tmp_path.iterdir()] == ["out.npy"]
     for wrong in ((), (None,), (3,)):
         with pytest.raises(tracer.ArgumentError, match="into takes"):
             OUTER.into(*wrong)

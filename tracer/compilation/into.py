@@ -13,6 +13,7 @@ import numpy as np
 from tracer import ops, tree
 from tracer.array.array import Array
 from tracer.array.recording import TracedArray
+from tracer.array.weak import as_given
 from tracer.compilation.checkpoints import digest, key_of
 from tracer.errors import ArgumentError, StorageError, TracingError, UnsupportedError
 from tracer.ir import ShapeDtype
@@ -156,6 +157,7 @@ def _writing(function: Callable[..., Any], paths: Sequence[Path | None]) -> Call
 
 
 def _written(number: TracedArray, leaf: Any) -> Array:
+    leaf = as_given(leaf)  # Also of numbers and arrays of NumPy, which are results as they are.
     found: Array = number._recording.record(
         ops.write_stored, [number, leaf], {"whole": tuple(leaf.shape)}
     )
@@ -168,13 +170,19 @@ def as_paths(paths: Sequence[Any]) -> tuple[Path | None, ...]:
     Raises
     ------
     ArgumentError
-        One of them is none, or all are None.
+        One of them is none, or all are None, or two results go to one.
     """
     wrong = [item for item in paths if not isinstance(item, str | os.PathLike | None)]
     if wrong or all(item is None for item in paths):
         raise ArgumentError(
             f"into takes paths, not {wrong[0]!r}" if wrong else "into takes at least one path",
             mend='such as f.into("out.npy")(x)',
+        )
+    names = [os.path.abspath(item) for item in paths if item is not None]
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise ArgumentError(
+            f"into was given {twice[0]} for several results", mend="give each a path of its own"
         )
     return tuple(None if item is None else Path(item) for item in paths)
 

@@ -10,7 +10,7 @@ from typing import IO, Any, Protocol
 
 import numpy as np
 
-from tracer.errors import StorageError
+from tracer.errors import DTypeError, StorageError
 from tracer.storage.checkpoints import Run
 from tracer.storage.locks import held
 from tracer.storage.sources import Array, imported, position_of, walked_axes
@@ -143,7 +143,9 @@ class Result:
     Raises
     ------
     StorageError
-        The path exists.
+        The path exists, or has no ending of a format.
+    DTypeError
+        No format has elements of this dtype.
     """
 
     def __init__(
@@ -153,13 +155,19 @@ class Result:
         dtype: np.dtype[Any],
         run: Run | None = None,
     ) -> None:
-        self.path, self.partial, self.run = path, partial_path(path, run), run
+        self.path, self.run = path, run
         if path.suffix.lower() not in _KINDS:
             raise StorageError(
                 f"{path} has no ending of a format that results are written in",
                 mend=f"use one of {', '.join(sorted(_KINDS))}",
             )
+        if dtype.isbuiltin != 1:  # Of NumPy itself; formats have no name for others.
+            raise DTypeError(
+                f"{path} cannot hold {dtype}: no format for results can be read again with it",
+                mend="return it as float32 or float16, by x.astype",
+            )
         self._refuse_what_exists()
+        self.partial = partial_path(path, run)
         self._lock = path.with_name(f"{path.name}.tracer-lock")
         self._held: IO[bytes] | None = None
         self._shape, self._dtype = shape, dtype
@@ -181,7 +189,7 @@ class Result:
         try:
             self._refuse_what_exists()  # One that had the lock until now may have made it.
             make = _KINDS[path.suffix.lower()]
-            # Without a checkpoint nothing needs what is there, and nobody knows whether it is whole.
+            # Without a checkpoint nothing needs what is there, which may not be whole.
             is_there = run is not None and run.has_checkpoint and self.partial.exists()
             if not is_there:
                 _remove(self.partial)
