@@ -119,6 +119,26 @@ def test_files_are_opened_by_their_names(tmp_path: Path, ending: str) -> None:
             tracer.open(tmp_path / "x.h5", "others")
 
 
+def test_which_array_of_a_file_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "x.h5"
+
+    def refused(match: str, *names: str) -> None:
+        with pytest.raises(tracer.StorageError, match=match):
+            tracer.open(path, *names)
+
+    h5py.File(path, "w").close()
+    refused("is a group, which is empty")
+    with h5py.File(path, "w") as file:
+        file["g/a"] = file["g/b"] = np.ones(3)
+    refused("is a group, of g\n")
+    refused(r"'g' is a group, of g/a, g/b", "g")
+    with h5py.File(path, "r+") as file:
+        file["e"] = h5py.Empty("f4")
+    refused("is a group, of e, g")
+    refused("'e' is an empty dataset", "e")
+    assert tracer.open(path, "g/b").shape == (3,)
+
+
 @pytest.mark.xla
 @pytest.mark.parametrize("ending", ["npy", "zarr", "h5", "parquet"])
 def test_a_relative_path_is_that_of_the_folder_it_was_opened_in(
@@ -165,7 +185,8 @@ def test_reading_a_part(tmp_path: Path) -> None:
 @pytest.mark.xla
 def test_eager_functions_refuse_it(tmp_path: Path) -> None:
     opened = stored(tmp_path, points(10))
-    for use in (tnp.exp, tnp.sum, lambda x: tnp.ones(5) + x, lambda x: x * 2, tnp.linalg.inv):
+    ours = (tnp.exp, tnp.sum, lambda x: tnp.ones(5) + x, lambda x: x * 2, tnp.linalg.inv)
+    for use in (*ours, np.exp, np.sum, lambda x: np.ones(5, x.dtype) * x, lambda x: -x, abs):
         with pytest.raises(tracer.ArgumentError, match="is in storage") as caught:
             use(opened)
         assert "compiled function" in str(caught.value)

@@ -235,19 +235,23 @@ def _picked(found: Any, path: Path | str, dataset: Dataset) -> Any:
     """Return the array of a group: the named one, or the only one."""
     if dataset is not None:
         try:
-            return found[dataset]
+            found = found[dataset]
         except KeyError as error:
             raise StorageError(
                 f"{path} has no {dataset!r}", mend=f"it has {', '.join(sorted(found))}"
             ) from error
+    named = _named(path, dataset)
     if hasattr(found, "shape"):
+        if found.shape is None:  # hdf5 has such ones.
+            raise StorageError(f"{named} is an empty dataset", mend="choose another one")
         return found
     names = sorted(found)
-    if len(names) == 1 and hasattr(found[names[0]], "shape"):
+    if dataset is None and len(names) == 1 and hasattr(found[names[0]], "shape"):
         return found[names[0]]
+    inside = [name if dataset is None else f"{dataset}/{name}" for name in names]
     raise StorageError(
-        f"{path} has several arrays: {', '.join(names) or 'none'}",
-        mend="say which: tracer.open(path, 'name')",
+        f"{named} is a group, {'of ' + ', '.join(inside) if inside else 'which is empty'}",
+        mend="say which array, as in tracer.open(path, 'group/name')",
     )
 
 

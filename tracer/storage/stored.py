@@ -106,14 +106,18 @@ class StoredArray(storage.InStorage):
         found = self._read((0,) * self.ndim, self.shape)
         return found if dtype is None else found.astype(dtype)
 
-    def _refuse(self, other: Any) -> Any:
+    def _refuse(self, other: Any = None) -> Any:
         """Refuse an operator: that would read all of it."""
         raise storage.needed_in_memory(self)
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _refuse
     __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _refuse
     __pow__ = __rpow__ = __matmul__ = __rmatmul__ = __and__ = __rand__ = __or__ = __ror__ = _refuse
-    __lt__ = __le__ = __gt__ = __ge__ = _refuse
+    __lt__ = __le__ = __gt__ = __ge__ = __neg__ = __abs__ = __invert__ = _refuse
+
+    def __array_ufunc__(self, *_: Any, **__: Any) -> Any:
+        """Refuse NumPy's functions and the operators of its arrays, for the same reason."""
+        raise storage.needed_in_memory(self)
 
     def __repr__(self) -> str:
         """Type and origin."""
