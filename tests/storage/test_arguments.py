@@ -119,6 +119,44 @@ def test_files_are_opened_by_their_names(tmp_path: Path, ending: str) -> None:
             tracer.open(tmp_path / "x.h5", "others")
 
 
+def test_pages_of_a_map_are_not_kept(tmp_path: Path) -> None:
+    """They count as resident, and nobody but the limit knows of one."""
+    x = points(300_000, 6)
+    mapped = _memmap(tmp_path, x, shape=x.shape)
+    opened = tracer.open(mapped[::-2])
+    np.testing.assert_array_equal(opened, x[::-2])
+    lines = iter(Path("/proc/self/smaps").read_text().splitlines())
+    for line in lines:
+        if line.endswith(str(tmp_path / "raw")):
+            assert next(row for row in lines if row.startswith("Rss:")).split()[1] == "0"
+    shared = np.memmap(tmp_path / "raw", x.dtype, "r+", shape=x.shape)
+    private = np.memmap(tmp_path / "raw", x.dtype, "c", shape=x.shape)
+    for changed in (shared, private):
+        changed[7] = 8
+        half = tracer.open(changed[::7])
+        np.testing.assert_array_equal(half[:2], half[:2])
+        np.testing.assert_array_equal(changed[7], 8)
+
+
+def test_datasets_of_hdf5_are_read_into_the_block(tmp_path: Path) -> None:
+    """Not into an array of their own, which the heap keeps."""
+    x = points(100)
+
+    class Direct(Watched):
+        def read_direct(self, block: Any, index: Any) -> None:
+            block[...] = self.array[index]
+
+    watched = Direct(x)
+    np.testing.assert_array_equal(tracer.open(watched)[3:50, 1:4], x[3:50, 1:4])
+    assert not watched.read
+    for dtype in ("bool", ">i4", "complex64", "float16"):
+        made = (10 * x).astype(dtype)
+        file = h5py.File(tmp_path / f"{dtype[-2:]}.h5", "w")
+        kept = file.create_dataset("x", data=made, chunks=(7, 3), compression="gzip")
+        np.testing.assert_array_equal(tracer.open(kept)[3:50, 1:4], made[3:50, 1:4])
+        np.testing.assert_array_equal(tracer.open(kept).rows(np.array([4, 2])), made[[4, 2]])
+
+
 def test_which_array_of_a_file_is_said(tmp_path: Path) -> None:
     path = tmp_path / "x.h5"
 

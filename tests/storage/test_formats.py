@@ -63,6 +63,7 @@ def test_each_row_group_is_decoded_once_by_who_reads_on(
     for start in range(0, 3000, 250):
         np.testing.assert_array_equal(opened[start : start + 250], x[start : start + 250])
     assert len(made) == 1
+    assert not opened._source._idle  # type: ignore[attr-defined]  # What ended has a row group.
     opened.rest()
     assert opened[2999:].shape == (1, 3)
     assert len(made) == 2

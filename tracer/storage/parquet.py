@@ -89,8 +89,9 @@ class ParquetColumns(Source):
         cursor = self._at(first, columns)
         for part in cursor.read(len(block)):
             self._copy(part, columns, block.reshape(len(block), -1), cursor.row - first)
-        with self._lock:
-            self._idle = [*self._idle, cursor][-_MOST_CURSORS:]
+        if cursor.row < self.shape[0]:  # At the end it has its last row group for nobody.
+            with self._lock:
+                self._idle = [*self._idle, cursor][-_MOST_CURSORS:]
 
     def _copy(self, part: Any, names: Sequence[str], block: Array, end: int) -> None:
         for column, name in enumerate(names):

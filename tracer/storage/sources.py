@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import mmap
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -84,6 +85,7 @@ class Sliceable(Source):
         self.shape = tuple(int(size) for size in array.shape)
         self.dtype = np.dtype(array.dtype)
         chunks = getattr(array, "chunks", None)
+        self._reads_into = hasattr(array, "read_direct")
         self._together = chunks[0] if isinstance(chunks, tuple) and chunks else 1
 
     @property
@@ -107,6 +109,9 @@ class Sliceable(Source):
             slice(start, start + size) for start, size in zip(starts, block.shape, strict=True)
         )
         try:
+            if self._reads_into and block.size:
+                self.array.read_direct(block, index)  # h5py's: no more memory than the block.
+                return
             found = np.asarray(self.array[index])
         except Exception as error:
             raise StorageError(
@@ -120,6 +125,7 @@ class Sliceable(Source):
                 mend="slices of it must be as long as its shape says",
             )
         block[...] = found
+        _let_go(self.array)
 
     def pick(self, block: Array, rows: Array) -> None:
         """Read these parts along the first axis; those of one chunk together."""
@@ -127,6 +133,16 @@ class Sliceable(Source):
         pick_by_runs(
             block, rows, self._together, lambda part, first: self.fill(part, (first, *rest))
         )
+
+
+def _let_go(array: Any) -> None:
+    """Give pages of a map back, which count as resident; what was written to them stays.
+
+    Private changes would not: these are in no file.
+    """
+    pages = getattr(array, "_mmap", None) if isinstance(array, np.memmap) else None
+    if pages is not None and array.mode != "c" and hasattr(mmap, "MADV_DONTNEED"):
+        pages.madvise(mmap.MADV_DONTNEED)
 
 
 def _metadata(folder: Path) -> Path:
