@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -73,6 +74,20 @@ def test_an_error_ends_it_too(tmp_path: Path) -> None:
     with pytest.raises(KeyError):
         _read_and_fail(x, meter)
     assert meter.nbytes == 200
+    assert not x.meters
+
+
+def test_calls_of_other_threads_begin_while_one_is_counted(tmp_path: Path) -> None:
+    x, other = stored(tmp_path, points()), Meter("other", lambda: 0)
+    with ExitStack() as calls:
+
+        class Meanwhile(Meter):
+            def count(self, nbytes: int) -> None:
+                calls.enter_context(metered(other, [x]))
+
+        with metered(Meanwhile("fit", lambda: 0), [x]):
+            x[:10]
+        assert x[:10].nbytes == other.nbytes
     assert not x.meters
 
 

@@ -85,11 +85,11 @@ def metered(meter: Meter, arrays: Sequence[Any]) -> Iterator[None]:
     """Count what is read of these arrays inside."""
     try:
         for array in arrays:
-            array.meters.add(meter)
+            array.meters[id(meter)] = meter
         yield
     finally:
         for array in arrays:
-            array.meters.discard(meter)
+            array.meters.pop(id(meter), None)
             array.rest()
         meter.end()
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import numpy as np
 
@@ -36,8 +36,8 @@ class StoredArray(storage.InStorage):
         self._source, self._origin = source, origin
         self.shape, self.dtype = source.shape, as_dtype(source.dtype)
         self.number = storage.register(self)
-        self.meters: WeakSet[Meter] = WeakSet()
-        """Of the calls that read it now; weak, as an interrupt may end one anywhere."""
+        self.meters: WeakValueDictionary[int, Meter] = WeakValueDictionary()
+        """Of the calls that read it now, by `id`; weak, as an interrupt may end one anywhere."""
         self._lock = threading.Lock()
         self._readers: WeakKeyDictionary[storage.Reader, list[Progress]] = WeakKeyDictionary()
 
@@ -192,8 +192,10 @@ class StoredArray(storage.InStorage):
         return block if block.dtype == self.dtype else block.byteswap(inplace=True).view(self.dtype)
 
     def _count(self, block: Array) -> None:
-        for meter in self.meters:
-            meter.count(block.nbytes)
+        for known in self.meters.valuerefs():  # A list: other threads begin and end calls.
+            meter = known()
+            if meter is not None:
+                meter.count(block.nbytes)
 
 
 def _blocks(index: Any, shape: Starts) -> tuple[list[tuple[int, int]], Starts]:
