@@ -127,6 +127,15 @@ def test_short_reads_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     np.testing.assert_allclose(TOTAL(opened), x.sum(0), rtol=1e-4)
 
 
+def test_a_dataset_of_a_closed_file(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        dataset = file.create_dataset("x", data=points())
+        opened = tracer.open(dataset)
+    for given in (dataset, opened):
+        with pytest.raises(tracer.StorageError, match=r"cannot (be )?read"):
+            TOTAL(given)
+
+
 @pytest.mark.parametrize("what", ["nothing.npy", 3, None, "x.txt"])
 def test_what_cannot_be_opened(tmp_path: Path, what: Any) -> None:
     (tmp_path / "x.txt").write_text("1 2 3")

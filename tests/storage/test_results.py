@@ -97,19 +97,22 @@ def test_paths_are_checked(tmp_path: Path) -> None:
             OUTER.into(*wrong)
 
 
+@pytest.mark.parametrize("ending", ["npy", "h5"])
 @pytest.mark.parametrize("call", ["posix_fallocate", "pwrite", "fsync"])
 def test_a_full_disk_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, ending: str
 ) -> None:
+    path = tmp_path / f"out.{ending}"
+
     def full(*_: Any) -> Any:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patched:
         patched.setattr(os, call, full)
         with pytest.raises(tracer.StorageError, match="No space left"):
-            OUTER.into(tmp_path / "out.npy")(X, Y)
+            OUTER.into(path)(X, Y)
     assert [*tmp_path.iterdir()] == []
-    np.testing.assert_allclose(OUTER.into(tmp_path / "out.npy")(X, Y), EXPECTED, rtol=1e-12)
+    np.testing.assert_allclose(OUTER.into(path)(X, Y), EXPECTED, rtol=1e-12)
 
 
 def test_an_error_of_the_program_leaves_nothing(tmp_path: Path) -> None:

@@ -79,8 +79,9 @@ def open(  # noqa: A001 - as files are
         return StoredArray(_of_path(path, dataset, direct), (again, path, dataset))
     if isinstance(source, np.memmap):
         return StoredArray(_of_memmap(source, direct))
-    if all(hasattr(source, name) for name in ("shape", "dtype", "__getitem__")):
-        return StoredArray(Sliceable(source, _name(source)))
+    with readable(type(source).__name__, "an array", "give one of NumPy's dtypes, of an open file"):
+        if all(hasattr(source, name) for name in ("shape", "dtype", "__getitem__")):
+            return StoredArray(Sliceable(source, _name(source)))
     raise StorageError(
         f"cannot open {source!r} ({type(source).__name__})",
         mend="give a path, or an object with shape, dtype and slicing",

@@ -34,21 +34,23 @@ class Target(Protocol):
         ...
 
 
-class NpyTarget:
-    """A `.npy` file; its space is taken when it is made."""
+class RawTarget:
+    """Elements of a file, row by row; their space is taken when it is made.
+
+    Parameters
+    ----------
+    path : Path
+        A file that is there, and in which this is what comes last.
+    offset : int
+        Where the first element is.
+    shape, dtype
+    """
 
     def __init__(
-        self, path: Path, shape: tuple[int, ...], dtype: np.dtype[Any], *, is_there: bool
+        self, path: Path, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]
     ) -> None:
-        self.shape, self.dtype = shape, dtype
-        self._file = open(path, "r+b" if is_there else "wb", buffering=0)  # as long as the array
-        header = {
-            "descr": np.lib.format.dtype_to_descr(dtype),
-            "fortran_order": False,
-            "shape": shape,
-        }
-        np.lib.format.write_array_header_2_0(self._file, header)
-        self.offset = self._file.tell()
+        self.offset, self.shape, self.dtype = offset, shape, dtype
+        self._file = open(path, "r+b", buffering=0)  # as long as the array
         nbytes = math.prod(shape) * dtype.itemsize
         try:
             if nbytes:
@@ -81,11 +83,22 @@ class NpyTarget:
         self._file.close()
 
 
-class SliceTarget:
-    """An array of zarr or h5py."""
+def _npy(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any], *, is_there: bool) -> Target:
+    header = {
+        "descr": np.lib.format.dtype_to_descr(dtype),
+        "fortran_order": False,
+        "shape": shape,
+    }
+    with open(path, "r+b" if is_there else "wb", buffering=0) as file:
+        np.lib.format.write_array_header_2_0(file, header)
+        return RawTarget(path, file.tell(), shape, dtype)
 
-    def __init__(self, array: Any, file: Any = None) -> None:
-        self.array, self.file = array, file
+
+class SliceTarget:
+    """An array of zarr."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
 
     def put(self, starts: tuple[int, ...], block: Array) -> None:
         """Write a block from these places on."""
@@ -95,14 +108,10 @@ class SliceTarget:
         self.array[index] = block
 
     def finish(self) -> None:
-        """Bring everything to the disk."""
-        if self.file is not None:
-            self.file.flush()
+        """Do nothing: each chunk is a file, written at once."""
 
     def close(self) -> None:
-        """Close the file."""
-        if self.file is not None:
-            self.file.close()
+        """Do nothing: no file is open."""
 
 
 def _zarr(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any], *, is_there: bool) -> Target:
@@ -114,9 +123,28 @@ def _zarr(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any], *, is_there:
 
 
 def _hdf5(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any], *, is_there: bool) -> Target:
-    file = imported("h5py", path).File(path, "r+" if is_there else "w")
-    array = file["data"] if is_there else file.create_dataset("data", shape, dtype)
-    return SliceTarget(array, file)
+    """Have HDF5 make the file, and write the elements ourselves.
+
+    Of a file that HDF5 cannot write, on a full disk, it keeps what it has not written: it can then
+    neither be closed nor, on some collections of garbage, does the process survive.
+    """
+    h5py = imported("h5py", path)
+    try:
+        with h5py.File(path, "r" if is_there else "w") as file:
+            made = file["data"].id if is_there else _dataset(h5py, file.id, shape, dtype)
+            offset = made.get_offset() or 0  # None of no elements.
+    except RuntimeError as error:  # A file that cannot be closed.
+        raise OSError(str(error)) from error
+    return RawTarget(path, offset, shape, dtype)
+
+
+def _dataset(h5py: Any, file: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    """Make a dataset in one piece that has its place in the file, and no elements yet."""
+    wanted = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    wanted.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
+    wanted.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+    kind, space = h5py.h5t.py_create(dtype, logical=True), h5py.h5s.create_simple(shape)
+    return h5py.h5d.create(file, b"data", kind, space, wanted)
 
 
 def _chunks(shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, ...]:
@@ -125,7 +153,7 @@ def _chunks(shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, ...]:
     return (max(1, min(shape[0], _CHUNK_BYTES // row)), *shape[1:]) if shape else ()
 
 
-_KINDS: dict[str, Any] = {".npy": NpyTarget, ".zarr": _zarr, ".h5": _hdf5, ".hdf5": _hdf5}
+_KINDS: dict[str, Any] = {".npy": _npy, ".zarr": _zarr, ".h5": _hdf5, ".hdf5": _hdf5}
 
 
 class Result:
@@ -161,7 +189,7 @@ class Result:
                 f"{path} has no ending of a format that results are written in",
                 mend=f"use one of {', '.join(sorted(_KINDS))}",
             )
-        if dtype.isbuiltin != 1:  # Of NumPy itself; formats have no name for others.
+        if dtype.isbuiltin == 2:  # Another library's; formats have no name for it.
             raise DTypeError(
                 f"{path} cannot hold {dtype}: no format for results can be read again with it",
                 mend="return it as float32 or float16, by x.astype",
