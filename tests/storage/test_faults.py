@@ -142,6 +142,9 @@ def test_what_cannot_be_opened(tmp_path: Path, what: Any) -> None:
     path = tmp_path / what if isinstance(what, str) else what
     with pytest.raises(tracer.StorageError):
         tracer.open(path)
+    (tmp_path / "folder.npy").mkdir(exist_ok=True)
+    with pytest.raises(tracer.StorageError, match=r"folder\.npy cannot be read: Is a directory"):
+        tracer.open(tmp_path / "folder.npy")
     np.savez(tmp_path / "several.npz", a=points(3))
     (tmp_path / "several.npz").rename(tmp_path / "several.npy")
     with pytest.raises(tracer.StorageError, match="archive of several arrays"):

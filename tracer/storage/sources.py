@@ -176,6 +176,11 @@ def readable(
     except TracerError:
         raise
     except Exception as error:
+        if isinstance(error, OSError) and error.strerror:  # The system's: of no format at all.
+            raise StorageError(
+                f"{name} cannot be read: {error.strerror}",
+                mend="look at it, and at who may read it",
+            ) from error
         raise StorageError(f"{name} cannot be read as {kind}: {error}", mend=mend) from error
 
 
