@@ -129,12 +129,9 @@ def _hdf5(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any], *, is_there:
     neither be closed nor, on some collections of garbage, does the process survive.
     """
     h5py = imported("h5py", path)
-    try:
-        with h5py.File(path, "r" if is_there else "w") as file:
-            made = file["data"].id if is_there else _dataset(h5py, file.id, shape, dtype)
-            offset = made.get_offset() or 0  # None of no elements.
-    except RuntimeError as error:  # A file that cannot be closed.
-        raise OSError(str(error)) from error
+    with h5py.File(path, "r" if is_there else "w") as file:
+        made = file["data"].id if is_there else _dataset(h5py, file.id, shape, dtype)
+        offset = made.get_offset() or 0  # None of no elements.
     return RawTarget(path, offset, shape, dtype)
 
 
@@ -224,7 +221,7 @@ class Result:
             self._target = make(self.partial, shape, dtype, is_there=is_there)
         except BaseException as error:  # also an interrupt: to make a large file takes time
             self.give_up()
-            if isinstance(error, OSError):
+            if isinstance(error, OSError) or type(error) is RuntimeError:  # h5py's, at a close.
                 raise self._error(error) from error
             raise
 
@@ -268,9 +265,9 @@ class Result:
         if self._held is not None:
             self._held.close()
 
-    def _error(self, error: OSError) -> StorageError:
+    def _error(self, error: OSError | RuntimeError) -> StorageError:
         return StorageError(
-            f"cannot write {self.path}: {error.strerror or error}",
+            f"cannot write {self.path}: {getattr(error, 'strerror', None) or error}",
             mend="make room, or choose a path on another disk",
         )
 
