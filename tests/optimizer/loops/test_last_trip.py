@@ -12,6 +12,7 @@ import tracer.numpy as tnp
 from tests.optimizer.graphs import evaluated, traced
 from tracer.ir import Graph
 from tracer.optimizer.loops.split import LoopRow, SplitSettings, driver, split_graph
+from tracer.optimizer.loops.split.chunk import dividing
 from tracer.optimizer.passes import PassLog
 
 
@@ -73,6 +74,26 @@ def test_trips(
     x, y = numbers(length, 0), numbers(400, 1)
     for got, want in zip(evaluated(after, x, y), evaluated(before, x, y), strict=True):
         np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize(
+    ("length", "rows", "fixed", "wanted"),
+    [
+        (256, 120, 0, 64),
+        (256, 120, 1, 64),
+        # Twice as many trips, and a trip takes as long whatever its rows.
+        (256, 120, 1000, 120),
+        (100, 25, 1000, 25),
+        # Divisors are 1, 7 and 13.
+        (91, 40, 0, 40),
+        (2, 1, 0, 1),
+        (3, 2, 0, 2),
+    ],
+)
+def test_slices_that_divide_the_axis_are_taken_where_trips_are_as_fast(
+    length: int, rows: int, fixed: float, wanted: int
+) -> None:
+    assert dividing(length, rows, lambda size: fixed + size) == wanted
 
 
 def test_what_is_summed_is_summed_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,9 +9,9 @@ from tracer.errors import Source
 from tracer.ir import Graph, Node, Value, map_bodies
 from tracer.optimizer.loops.split.alike import SplitCache, Tiled
 from tracer.optimizer.loops.split.carry import carry_types
-from tracer.optimizer.loops.split.chunk import SplitSettings, choose_chunk
+from tracer.optimizer.loops.split.chunk import SplitSettings, choose_chunk, dividing
 from tracer.optimizer.loops.split.grouping import Loop
-from tracer.optimizer.loops.split.loop import Emitted, evened
+from tracer.optimizer.loops.split.loop import Emitted, evened, overlapping
 from tracer.optimizer.loops.split.region import NO_PIECES, Pieces, Region, Subject
 from tracer.optimizer.loops.split.rewrite import Rewrite, Written, write_regions
 from tracer.optimizer.loops.split.search import Candidate, RegionSearch, largest_bytes
@@ -160,8 +160,13 @@ class _Bodies:
         return self._evened(loop, self._wide(loop, rows))
 
     def _evened(self, loop: Loop, rows: int) -> int:
-        aligned = self.search.settings.machine.sizes.vector_rows
-        return evened(self.subject, loop, self.region.length, rows, aligned)
+        """Return a smaller slice size that leaves no remainder to compile, if one is as good."""
+        length, machine = self.region.length, self.search.settings.machine
+        rows = evened(self.subject, loop, length, rows, machine.sizes.vector_rows)
+        if length % rows == 0 or overlapping(self.subject, loop, length, rows):
+            return rows
+        trips = self.alike.trips(self.subject, self.region, loop, machine)
+        return dividing(length, rows, trips.seconds)
 
     def _wide(self, loop: Loop, rows: int) -> int:
         """Return the slice size for tiles, where that helps."""
