@@ -57,6 +57,8 @@ def numbers(count: int, seed: int) -> np.ndarray:
         (522, 96, (6, 88, -6)),
         # Six of 88 would compute 28 again.
         (500, 96, (7, 72, -4)),
+        # There are no smaller slices of whole vectors.
+        (61, 8, (7, 8, 5)),
         # Much would be computed again: 4 of 7.
         (7, 3, (2, 3, 1)),
         (10, 3, (3, 3, 1)),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import count, islice, takewhile
+from itertools import islice
 
 import numpy as np
 
@@ -282,9 +282,12 @@ def evened(subject: Subject, loop: Loop, length: int, chunk: int, aligned: int) 
         neighbours (84 rows a trip for 96).
     """
     step = 1 if chunk % aligned else aligned
-    even = (-(-length // trips) for trips in count(-(-length // chunk)))
-    sizes = (min(chunk, size + -size % step) for size in even)
-    for size in takewhile(lambda size: 4 * size >= 3 * chunk, sizes):
+    least, most = -(-length // chunk), -(-4 * length // (3 * chunk))
+    for trips in range(least, most + 1):
+        even = -(-length // trips)
+        size = min(chunk, even + -even % step)
+        if 4 * size < 3 * chunk:
+            break
         if length % size == 0 or overlapping(subject, loop, length, size):
             return size
     return chunk
