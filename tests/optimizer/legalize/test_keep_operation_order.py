@@ -87,6 +87,8 @@ FORMS: dict[str, Function] = {
     "quotient of a quotient": lambda x, m: x / m.flip(x) / m.roll(x, 1),
     "by a quotient": lambda x, m: x / (m.flip(x) / m.roll(x, 1)),
     "overflow": lambda x, m: (x * 1e30) / (x * 1e30) / (x * 1e30),
+    "a result": lambda x, m: x / 49,
+    "a result by an argument": lambda x, m: (x / x[48])[:, None],
     "floor": lambda x, m: m.floor(x / 49),
     "floor of a scaled one": lambda x, m: m.floor(x * 0.1 / 0.1),
     "bins": lambda x, m: ((x - x[0]) / 0.7).astype("int32"),
@@ -105,6 +107,13 @@ def test_every_digit_is_numpys(form: str, dtype: str) -> None:
     x = np.arange(1, 200).astype(dtype)
     found = tracer.compile(lambda x: FORMS[form](x, tnp))(x)
     np.testing.assert_array_equal(np.asarray(found), FORMS[form](x, np))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_one_by_one_quotients_are_numpys(dtype: str) -> None:
+    """The rounding down is in another program: `floor(x / 49)` of 49 was 0."""
+    x = np.arange(1, 200).astype(dtype)
+    np.testing.assert_array_equal(np.asarray(tnp.floor(tnp.asarray(x) / 49)), np.floor(x / 49))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -6,7 +6,8 @@ multiples of 1/16 in float32; `(x * 1e-30) * 1e-30` becomes zero; of `x / y / z`
 
 A quotient by one number becomes a product by its rounded reciprocal. That is off by one unit in the
 last place, so `floor(x / 49)` of 49 is 0, and a mean of 49 ones is less than one. Where a quotient
-decides something (`deciding.py`), and where it divides a sum, the divisor is
+decides something (`deciding.py`), where it divides a sum, and where it is a result, which may
+decide something in the next program (eager calls are programs of one function each), the divisor is
 `select(x != x, x, y)`: the quotient is the same, and no simplifier sees one number. Other quotients
 stay products, as a division takes several times as long.
 """
@@ -37,7 +38,7 @@ def operation_order_pass() -> Pass:
 
 
 def _in_order(graph: Graph, log: PassLog) -> Graph:
-    deciding = set().union(*deciding_values(graph))
+    deciding = set(map(moved_from, graph.outputs)).union(*deciding_values(graph))
 
     def rewrite(
         builder: Builder, node: Node, operands: tuple[Value, ...]
