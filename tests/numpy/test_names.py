@@ -254,10 +254,85 @@ def test_quantiles_at_elements_are_those_elements(method, dtype):
 
 
 @pytest.mark.xla
+def test_percentiles_at_elements_are_those_elements():
+    """Levels are divided by 100 in a program of their own."""
+    for x in (np.arange(7.0), np.arange(7, dtype=np.float32)):
+        levels = np.arange(7) / 6 * 100
+        assert_same(
+            tnp.percentile(x, levels, method="lower"), np.percentile(x, levels, method="lower")
+        )
+
+
+@pytest.mark.xla
 def test_the_middle_of_more_places_than_float32_has_halves_for():
     x = np.zeros(2**24 + 2, np.float32)
     x[2**23 + 1 :] = 1
     assert tnp.median(x) == tnp.quantile(x, 0.5) == 0.5
+
+
+def exactly(found, expected):
+    """Tell whether arrays, or tuples of them, are equal in every digit and dtype."""
+    for one, other in zip(_flat(found), _flat(expected), strict=True):
+        assert np.asarray(one).dtype == other.dtype
+        np.testing.assert_array_equal(np.asarray(one), other)
+
+
+@pytest.mark.xla
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
+def test_numbers_at_edges_of_bins_are_counted_where_numpy_counts_them(dtype):
+    thirds = np.linspace(0, 10, 4).astype(dtype)
+    exactly(tracer.compile(lambda x: tnp.histogram(x, 3))(thirds), np.histogram(thirds, 3))
+    x = np.arange(0, 22).astype(dtype)
+    for limits in (None, (0.0, 0.7), (0.0, np.float64(21))):
+        seven = x if limits is None or limits[1] > 1 else (x / 30).astype(dtype)
+        functions = (
+            lambda n, x, r: n.histogram(x, 7, r),
+            lambda n, x, r: n.histogramdd(x[:, None], [7], r if r is None else [r])[0],
+            lambda n, x, r: n.histogramdd(x[:, None], [7], r if r is None else [r])[1][0],
+        )
+        for function in functions:
+            expected = function(np, seven, limits)
+            exactly(function(tnp, tnp.asarray(seven), limits), expected)
+            exactly(tracer.compile(lambda x, f=function, r=limits: f(tnp, x, r))(seven), expected)
+
+
+@pytest.mark.xla
+def test_columns_of_a_histogram_are_of_one_dtype():
+    x, y = (np.arange(22) / 30).astype("float32"), np.arange(22) / 7
+    exactly(tnp.histogram2d(tnp.asarray(x), tnp.asarray(y), 7), np.histogram2d(x, y, 7))
+
+
+@pytest.mark.xla
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_each_digit_of_spaced_numbers_is_numpys(dtype):
+    ends = np.array([-0.7, 0.7, 0.1, 3], dtype)
+    for kwargs in ({"num": 7}, {"num": 8, "endpoint": False}, {"num": 7, "dtype": int}):
+        found = tracer.compile(lambda x, k=kwargs: tnp.linspace(x[::2], x[1::2], **k))(ends)
+        exactly(found, np.linspace(ends[::2], ends[1::2], **kwargs))
+
+
+@pytest.mark.xla
+def test_each_digit_of_counted_numbers_is_numpys():
+    """Compiled as one by one: 1.2 was 1.2000000000000002 in one of them."""
+    for numbers in ((1, 2, 0.1), (0.1, 1.0, 0.1), (0, -1, -0.3), (0.6, 9, 0.7), (1, 9, 3)):
+        for dtype in (None, "float16", "float32", "int64"):
+            expected = np.arange(*numbers, dtype=dtype)
+            exactly(tnp.arange(*numbers, dtype=dtype), expected)
+            exactly(tracer.compile(lambda a=numbers, d=dtype: tnp.arange(*a, dtype=d))(), expected)
+
+
+@pytest.mark.xla
+def test_interpolation_beside_infinities():
+    x, points = np.arange(7) / 2, np.arange(4.0)
+    for values in ([np.inf, 1, 1, -np.inf], [np.inf, np.inf, 0, np.nan], [1, np.inf, 1, 2]):
+        exactly(tnp.interp(x, points, np.array(values)), np.interp(x, points, values))
+
+
+@pytest.mark.xla
+def test_integers_are_unwrapped_as_integers():
+    x = np.array([0, 1, 2, -1, 0, 3, 7, 1, 5, 20, 0], np.int32)
+    for period in (4, 5, 4.0):
+        exactly(tnp.unwrap(tnp.asarray(x), period=period), np.unwrap(x, period=period))
 
 
 @pytest.mark.xla

@@ -11,7 +11,7 @@ import numpy as np
 from tracer.arguments import is_index
 from tracer.array import promotion
 from tracer.array.array import Array, ArrayLike
-from tracer.array.convert import as_array, broadcast, convert, reshape, scalar
+from tracer.array.convert import as_array, as_arrays, broadcast, convert, reshape, scalar
 from tracer.array.placement import beside_arguments
 from tracer.errors import ArgumentError, DTypeError, ShapeError, TracingError, shown
 from tracer.ir import as_dtype
@@ -178,11 +178,17 @@ def histogram_bin_edges(
     if not is_index(bins):
         _require_order("histogram", bins)
         return as_array(bins)
+    return _equal_bins(as_array(a), bins, range)
+
+
+def _equal_bins(x: Array, bins: Any, limits: Any, *, is_typed: bool = True) -> Array:
+    """Return edges: those of given limits are of the dtype of the data too where they are typed."""
     count = operator.index(bins)
     if count < 1:
         raise ArgumentError(f"histogram: there cannot be {count} bins", mend="give 1 or more")
-    low, high = _interval(as_array(a), range)
-    edges: Array = linspace(low, high, count + 1)
+    low, high = _interval(x, limits)
+    dtype = promotion.result_type(low, high, *([x] if is_typed else []))
+    edges: Array = linspace(low, high, count + 1, dtype=promotion.division_dtype(dtype))
     return edges
 
 
@@ -208,16 +214,18 @@ def _interval(x: Array, limits: Any) -> tuple[Any, Any]:
             raise ArgumentError(
                 f"histogram: range is {shown(limits)}", mend="give the first and the last edge"
             )
-        low, high = (as_array(limit) for limit in limits)
         _require_order("histogram: range", limits)
+        low, high = limits
     elif x.size == 0:
-        low, high = as_array(0.0), as_array(1.0)
+        low, high = 0.0, 1.0
     else:
         low, high = min(x), max(x)
         _require_finite(low, high)
-    wide = promotion.result_type(x, 1.0)
-    wide = promotion.division_dtype(wide)
-    low, high = convert(low, wide), convert(high, wide)
+    if not isinstance(low, Array) and not isinstance(high, Array):
+        # NumPy divides what is known in float64, and rounds the edges.
+        return (low - 0.5, high + 0.5) if low == high else (low, high)
+    wide = promotion.division_dtype(promotion.result_type(x, low, high))
+    low, high = convert(as_array(low), wide), convert(as_array(high), wide)
     # A single value gets a bin around it.
     half = convert(where(low == high, 0.5, 0.0), wide)
     return low - half, high + half
@@ -323,7 +331,9 @@ def histogramdd(
         Along each axis.
     """
     if isinstance(sample, list | tuple):
-        points = [as_array(column) for column in sample]
+        # One table of one dtype, as NumPy makes of them.
+        columns = as_arrays(*sample)
+        points = [convert(column, promotion.result_type(*columns)) for column in columns]
     else:
         table = as_array(sample)
         table = table if table.ndim == 2 else _column(table)
@@ -337,7 +347,12 @@ def histogramdd(
             f"histogramdd of {count} axes with {len(each)} bins and {len(limits)} ranges",
             mend="give one for each axis",
         )
-    edges = [histogram_bin_edges(*axis) for axis in zip(points, each, limits, strict=True)]
+    edges = [
+        _equal_bins(x, bins, ends, is_typed=False)
+        if is_index(bins)
+        else histogram_bin_edges(x, bins, ends)
+        for x, bins, ends in zip(points, each, limits, strict=True)
+    ]
     counts = convert(_counts(points, edges, weights), as_dtype("float64"))
     if density:
         total = counts.sum()

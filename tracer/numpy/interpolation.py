@@ -103,6 +103,10 @@ def _between(x: Array, points: Array, values: Array, left: Any, right: Any) -> A
     width = x1 - x0
     width = where(width == 0, 1, width)
     result = y0 + (y1 - y0) * ((x - x0) / width)
+    # An infinity at one of the points may be taken off from itself: then from the other point, and
+    # nothing is taken off where both are equal, or at a point.
+    result = where(result == result, result, y1 + (y1 - y0) * ((x - x1) / width))
+    result = where((y0 == y1) | (x == x0), y0, result)
     result = where(x < points[0], left, result)
     result = where(x > points[-1], right, result)
     result = where(x == points[-1], values[-1], result)
@@ -243,19 +247,21 @@ def unwrap(
 ) -> Array:
     """Take jumps of more than half a period out of samples; see `numpy.unwrap`."""
     x = as_array(p)
-    if x.dtype.kind in "biu":
+    is_whole = x.dtype.kind == "i" and promotion.weak_class(period) is int
+    if x.dtype.kind in "biu" and not is_whole:
         x = convert(x, promotion.division_dtype(x.dtype))
-    half = period / 2
+    half = period // 2 if is_whole else period / 2
     steps = diff(x, axis=axis)
     wrapped = (steps + half) % period - half
-    # A jump of exactly half a period keeps its direction.
-    wrapped = where((wrapped == -half) & (steps > 0), half, wrapped)
-    limit = half if discont is None else discont
+    if half * 2 == period:
+        # A jump of exactly half a period keeps its direction.
+        wrapped = where((wrapped == -half) & (steps > 0), half, wrapped)
+    limit = period / 2 if discont is None else discont
     correction = where(abs(steps) < limit, 0, wrapped - steps)
     number = normalize_axis(axis, x.ndim)
     first = _at(x, number, 0)
     rest = _part(x, axis=number, start=1, limit=x.shape[number])
-    return concatenate([first, rest + correction.cumsum(number)], number)
+    return concatenate([first, rest + convert(correction.cumsum(number), x.dtype)], number)
 
 
 def ediff1d(

@@ -19,6 +19,7 @@ from tracer.errors import ArgumentError, DTypeError, TracingError, shown
 from tracer.ir import as_dtype, require_countable
 from tracer.numpy.creation import placed
 from tracer.numpy.shaping import moveaxis
+from tracer.numpy.ufunc import compare, select
 from tracer.numpy.ufunc import full_like as _filled
 
 _INT64 = as_dtype("int64")
@@ -79,8 +80,16 @@ def arange(
     if not size:
         return from_host(np.zeros(0, wanted), device)
     if current_recording() is None or wanted.kind in "bc":
-        return from_host(np.arange(*numbers).astype(wanted), device)
+        return from_host(_counted(numbers, wanted), device)
     return placed(_ramp(numbers[0], numbers[2], size, wanted), device)
+
+
+def _counted(numbers: list[Any], dtype: Dtype) -> np.ndarray[Any, Any]:
+    """Return the numbers as NumPy counts them: in the dtype, if that is not one of its own."""
+    floats = any(isinstance(number, float | np.floating) for number in numbers)
+    if dtype.kind == "f" or (floats and dtype.kind in "iu"):
+        return np.arange(*numbers, dtype=dtype)
+    return np.arange(*numbers).astype(dtype)
 
 
 def _steps(start: Any, stop: Any, step: Any) -> int:
@@ -109,12 +118,23 @@ def _concrete_number(name: str, value: Any) -> Any:
 
 
 def _ramp(start: Any, step: Any, size: int, dtype: Dtype) -> Array:
-    steps = iota(shape=(size,), dtype=dtype, dimension=0)
-    if step != 1:
-        steps = apply(ops.multiply, steps, _filled(steps, step))
-    if start != 0:
-        steps = apply(ops.add, steps, _filled(steps, start))
-    return steps
+    """Add multiples of the difference of the first two numbers, which is rounded, as NumPy does."""
+    is_float = dtype.kind not in "iu"
+    wide = promotion.promote_types(dtype, "float32") if is_float else dtype
+    steps = iota(shape=(size,), dtype=wide, dimension=0)
+    typed = wide.type if is_float else int
+    first, second = (typed(dtype.type(x) if is_float else x) for x in (start, start + step))
+    if second - first != 1:
+        steps = apply(ops.multiply, steps, _filled(steps, second - first))
+    if first != 0:
+        steps = _rounded(steps) if is_float and second - first != 1 else steps
+        steps = apply(ops.add, steps, _filled(steps, first))
+    return convert(steps, dtype)
+
+
+def _rounded(x: Array) -> Array:
+    """Keep a product from being contracted with a sum: LLVM looks through no choice."""
+    return select(compare(x, x, "NE"), _filled(x, math.nan), x)
 
 
 def linspace(
@@ -184,8 +204,12 @@ def _spaced(start: Array, stop: Array, count: int, endpoint: bool) -> tuple[Arra
     shape = broadcast_shape("linspace", start.shape, stop.shape)
     start, stop = broadcast(start, shape), broadcast(stop, shape)
     positions = convert(iota(shape=(count, *shape), dtype=_INT64, dimension=0), wide)
-    step = (stop - start) / max(count - 1 if endpoint else count, 1)
-    result = start + positions * step
+    distance = stop - start
+    # Edges of bins decide, so each digit is NumPy's: XLA would multiply by the reciprocal of a
+    # known divisor (see `tracer.optimizer.legalize.operation_order`), and round once for twice.
+    divisor = _filled(distance, max(count - 1 if endpoint else count, 1))
+    step = distance / select(compare(distance, distance, "NE"), distance, divisor)
+    result = start + _rounded(positions * step)
     # The last number is `stop` itself, not what rounding makes of it.
     return (result.at[-1].set(stop) if endpoint and count > 1 else result), step
 
