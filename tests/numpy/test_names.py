@@ -326,6 +326,8 @@ def test_interpolation_beside_infinities():
     x, points = np.arange(7) / 2, np.arange(4.0)
     for values in ([np.inf, 1, 1, -np.inf], [np.inf, np.inf, 0, np.nan], [1, np.inf, 1, 2]):
         exactly(tnp.interp(x, points, np.array(values)), np.interp(x, points, values))
+    slopes = tracer.grad(lambda x: tnp.interp(x, points, np.array([0.0, 5, 5, 6])).sum())
+    assert slopes(x[:6]).tolist() == [5, 5, 0, 0, 1, 1]
 
 
 @pytest.mark.xla

@@ -104,9 +104,9 @@ def _between(x: Array, points: Array, values: Array, left: Any, right: Any) -> A
     width = where(width == 0, 1, width)
     result = y0 + (y1 - y0) * ((x - x0) / width)
     # An infinity at one of the points may be taken off from itself: then from the other point, and
-    # nothing is taken off where both are equal, or at a point.
-    result = where(result == result, result, y1 + (y1 - y0) * ((x - x1) / width))
-    result = where((y0 == y1) | (x == x0), y0, result)
+    # nothing is taken off where both are equal, or at a point. Only there: gradients are slopes.
+    other = where((y0 == y1) | (x == x0), y0, y1 + (y1 - y0) * ((x - x1) / width))
+    result = where(result == result, result, other)
     result = where(x < points[0], left, result)
     result = where(x > points[-1], right, result)
     result = where(x == points[-1], values[-1], result)
