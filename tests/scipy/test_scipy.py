@@ -65,6 +65,45 @@ def test_special_points():
         np.testing.assert_allclose(found, expected, rtol=1e-12, err_msg=name)
 
 
+@pytest.mark.xla
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_functions_of_beta_keep_their_digits_for_large_arguments(dtype):
+    """As differences of logarithms of gamma they had none: betaln(1e10, 0.5) of float32 was 0."""
+    large = np.array([8.0, 50.0, 1e4, 1e6, 1e10, 1e15], dtype)
+    exact, one = large.astype(float), np.ones_like(large)
+    tolerance = 64 * float(np.finfo(dtype).eps)
+    for found, wanted in (
+        (special.betaln(large, one), -np.log(exact)),
+        (special.betaln(2 * one, large), -np.log(exact) - np.log1p(exact)),
+        (special.betaln(large, 3 * one), np.log(2 / exact) - np.log1p(exact) - np.log(exact + 2)),
+        (special.beta(one, large), 1 / exact),
+        (special.poch(large, one), exact),
+        (special.comb(large, one), exact),
+        (special.comb(large[:5], 2 * one[:5]), exact[:5] * (exact[:5] - 1) / 2),
+    ):
+        assert np.asarray(found).dtype == dtype
+        np.testing.assert_allclose(np.asarray(found, float), wanted, rtol=tolerance)
+
+
+@pytest.mark.xla
+def test_beta_at_its_ends_and_its_derivatives():
+    inf = np.inf
+    assert np.asarray(special.betaln([inf, 2.0, 0.0, 3.0], [2.0, inf, 3.0, 0.0])).tolist() == [
+        -inf, -inf, inf, inf,
+    ]  # fmt: skip
+    assert np.isnan(special.betaln([np.nan, 2.0], [2.0, np.nan])).all()
+    np.testing.assert_allclose(special.comb([10.0, 10.0], [0.0, 10.0]), 1, rtol=0)
+    for a, b in ((9.0, 9.0), (3.0, 3.0), (0.5, 1e6), (30.0, 12.0)):
+        total = scipy.special.psi(a + b)
+        slopes = tracer.grad(special.betaln, (0, 1))(a, b)
+        wanted = [scipy.special.psi(a) - total, scipy.special.psi(b) - total]
+        np.testing.assert_allclose(slopes, wanted, rtol=1e-7)
+        second = tracer.hessian(special.betaln, (0, 1))(a, b)
+        total = scipy.special.polygamma(1, a + b)
+        np.testing.assert_allclose(second[0][0], scipy.special.polygamma(1, a) - total, rtol=1e-9)
+        np.testing.assert_allclose(second[0][1], -total, rtol=1e-9)
+
+
 def test_complex_numbers_are_refused():
     with pytest.raises(DTypeError, match="not defined for complex"):
         special.erf(np.ones(2, complex))

@@ -140,7 +140,7 @@ OTHERWISE: dict[str, str] = {
     "numpy.sinc of 1e4 and more": "sin(pi x) of a rounded pi x",
     "power of complex numbers above 8": "a factor may overflow where the product does not",
     "division of complex numbers by 0": "infinite, C leaves the sign and NaN of the parts open",
-    "special.betaln of what is not in (0, 100)": "sums of large logarithms of gamma",
+    "special.betaln of what is not in (0, 100)": "SciPy has few digits; tests/scipy have ours",
     "complex numbers that are not finite": "C leaves the parts open (tests/numpy have the limits), "
     "but of `COMPLEX_INFINITIES`",
 }

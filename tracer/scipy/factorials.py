@@ -15,6 +15,7 @@ from tracer.array.dispatch import apply, compound
 from tracer.autodiff.transforms import custom_jvp, jvp
 from tracer.errors import ArgumentError
 from tracer.numpy.ufunc import binary, unary
+from tracer.scipy.beta_function import log_beta
 from tracer.scipy.choice import choose
 from tracer.scipy.floats import floats, floats_together, in_float32
 
@@ -54,15 +55,18 @@ loggamma = unary(
 def _beta(x: Array, y: Array) -> Array:
     x, y = floats_together("beta", x, y)
     sign = _gammasgn(x) * _gammasgn(y) * _gammasgn(x + y)
-    total = apply(ops.lgamma, x) + apply(ops.lgamma, y) - apply(ops.lgamma, x + y)
-    return sign * tnp.exp(total)
+    return sign * tnp.exp(log_beta(x, y))
 
 
 def _poch(x: Array, y: Array) -> Array:
     x, y = floats_together("poch", x, y)
     sign = _gammasgn(x) * _gammasgn(x + y)
-    value = sign * tnp.exp(apply(ops.lgamma, x + y) - apply(ops.lgamma, x))
-    return choose(y == 0, 1, value)
+    # Of positive numbers by the beta function: the difference has no digits of large ones.
+    both = (x > 0) & (y > 0)
+    above, more = choose(both, x, 1), choose(both, y, 1)
+    difference = choose(both, 1, apply(ops.lgamma, x + y) - apply(ops.lgamma, x))
+    logarithm = choose(both, apply(ops.lgamma, more) - log_beta(above, more), difference)
+    return choose(y == 0, 1, sign * tnp.exp(logarithm))
 
 
 beta = binary("beta", _beta, "The beta function.", returns=_FLOATS)
@@ -106,9 +110,10 @@ def comb(N: ArrayLike, k: ArrayLike, exact: bool = False, repetition: bool = Fal
     total = total + chosen - 1 if repetition else total
     inside = (chosen >= 0) & (total >= 0) & (chosen <= total)
     n, m = choose(inside, total, 1), choose(inside, chosen, 0)
-    parts = apply(ops.lgamma, m + 1) + apply(ops.lgamma, n - m + 1)
-    value = tnp.exp(apply(ops.lgamma, n + 1) - parts)
-    return choose(inside, value, 0)
+    value = tnp.exp(-log_beta(m + 1, n - m + 1)) / (n + 1)
+    # All or none of them in exactly one way; the gradient stays.
+    one = 1 + (value - apply(ops.stop_gradient, value))
+    return choose(inside, choose((m == 0) | (m == n), one, value), 0)
 
 
 def _require_floats(name: str, exact: bool) -> None:

@@ -14,9 +14,10 @@ import tracer.numpy as tnp
 from tracer import ops
 from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import convert
-from tracer.array.dispatch import apply, apply_many, compound
+from tracer.array.dispatch import apply_many, compound
 from tracer.array.recording import recorded
 from tracer.autodiff.transforms import custom_jvp
+from tracer.scipy.beta_function import log_beta
 from tracer.scipy.choice import choose
 from tracer.scipy.floats import floats_together, in_float32
 from tracer.scipy.gamma_tails import density, sample_slope, tails
@@ -137,16 +138,11 @@ def _beta_rule(primals: Any, tangents: Any) -> Any:
     a, b, x = primals
     inside = (x > 0) & (x < 1)
     safe = choose(inside, x, 0.5)
-    logarithm = (a - 1) * tnp.log(safe) + (b - 1) * tnp.log1p(-safe) - _log_beta(a, b)
+    logarithm = (a - 1) * tnp.log(safe) + (b - 1) * tnp.log1p(-safe) - log_beta(a, b)
     return _beta(a, b, x), choose(inside, tnp.exp(logarithm), 0) * tangents[2]
 
 
 _beta.defjvp(_beta_rule)
-
-
-def _log_beta(a: Array, b: Array) -> Array:
-    total = apply(ops.lgamma, a + b)
-    return apply(ops.lgamma, a) + apply(ops.lgamma, b) - total
 
 
 @in_float32
@@ -160,7 +156,7 @@ def _beta_value(a: Array, b: Array, x: Array) -> Array:
     swaps = place > (a + 1) / (a + b + 2)
     first, second = choose(swaps, b, a), choose(swaps, a, b)
     end = choose(swaps, 1 - place, place)
-    powers = first * tnp.log(end) + second * tnp.log1p(-end) - _log_beta(first, second)
+    powers = first * tnp.log(end) + second * tnp.log1p(-end) - log_beta(first, second)
     tail = tnp.exp(powers) * _beta_fraction(first, second, end) / first
     value = choose(swaps, 1 - tail, tail)
     return choose(good, choose(inside, value, x), tnp.nan)

@@ -39,6 +39,7 @@ from tracer.numpy.ufunc import (
     unary,
 )
 from tracer.scipy.bessel_first import bernoulli, bessel_jn
+from tracer.scipy.beta_function import log_beta
 from tracer.scipy.dilogarithm import spence
 from tracer.scipy.divergences import boxcox, boxcox1p, kl_div
 from tracer.scipy.factorials import (
@@ -126,14 +127,6 @@ def _special_binary(name: str, body: Callable[[Array, Array], Array], summary: s
     return binary(name, aligned, summary, returns="Floats.")
 
 
-def _betaln(x: Array, y: Array) -> Array:
-    total = apply(ops.lgamma, apply(ops.add, x, y))
-    value = apply(ops.subtract, apply(ops.add, apply(ops.lgamma, x), apply(ops.lgamma, y)), total)
-    zero = full_like(x, 0)
-    is_pole = apply(ops.or_, compare(x, zero, "EQ"), compare(y, zero, "EQ"))
-    return select(is_pole, full_like(x, math.inf), value)
-
-
 def _rel_entr(x: Array, y: Array) -> Array:
     zero = full_like(x, 0)
     both = apply(ops.and_, compare(x, zero, "GT"), compare(y, zero, "GT"))
@@ -158,7 +151,7 @@ xlog1py = _special_binary(
     lambda x, y: _x_log(x, y, ops.log_plus_one, -1.0),
     "x * log1p(y), and 0 where x is 0.",
 )
-betaln = _special_binary("betaln", _betaln, "Logarithm of the beta function.")
+betaln = _special_binary("betaln", log_beta, "Logarithm of the beta function.")
 rel_entr = _special_binary("rel_entr", _rel_entr, "x log(x / y), the terms of a divergence.")
 
 
