@@ -53,6 +53,8 @@ def uniform(
 ) -> Array:
     """Return numbers spread evenly over [minval, maxval).
 
+    Where few floats lie between both, a number may be rounded to `maxval`, as with JAX.
+
     Parameters
     ----------
     key : Array of uint32, shape (2,)
