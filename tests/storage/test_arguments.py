@@ -344,3 +344,22 @@ def test_threads_that_read_with_one_program_get_their_own_numbers(tmp_path: Path
     for thread in threads:
         thread.join()
     assert wrong == []
+
+
+@pytest.mark.xla
+@pytest.mark.parametrize("format", ["zarr", "h5"])
+def test_chunks_above_the_limit_are_refused_by_name(tmp_path: Path, format: str) -> None:
+    """They are decompressed whole, so no limit below them can be kept."""
+    x, path = points(5000, 8), tmp_path / f"x.{format}"
+    if format == "zarr":
+        zarr.create_array(path, data=x, chunks=(2500, 8))
+    else:
+        with h5py.File(path, "w") as file:
+            file.create_dataset("x", data=x, chunks=(2500, 8), compression="gzip")
+    opened = tracer.open(path)
+    total = tracer.compile(lambda x: x.sum(0), memory_limit="60kB")
+    for call in (total, total.plan):
+        with pytest.raises(tracer.StorageError, match=r"chunks of 80 kB, above memory_limit 60 kB"):
+            call(opened)
+    wider = tracer.compile(lambda x: x.sum(0), memory_limit="90kB")
+    np.testing.assert_allclose(wider(opened), x.sum(0), rtol=1e-3, atol=1e-3)

@@ -214,6 +214,10 @@ class CompiledFunction:
 
     def _read(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
         call = read_call(self._function, self._options.statics, args, kwargs)
+        limit = self._options.limit
+        for array in call.stored:
+            if isinstance(limit, int):
+                array.require_pieces_within(limit)
         if not call.stored or self._can_read_files:
             return call
         call = read_call(self._function, self._options.statics, args, kwargs, reads_files=False)

@@ -34,6 +34,8 @@ class Source(ABC):
         Other numbers once what is stored was changed; None if nothing is known of that.
     least_ahead : int
         Bytes of a block from which on a thread of its own reads the next one sooner.
+    piece_bytes : int
+        Of what is decompressed whole, however little of it is read; 0 where any part is read alone.
     """
 
     name: str
@@ -41,6 +43,7 @@ class Source(ABC):
     dtype: np.dtype[Any]
     version: Any
     least_ahead: int = LEAST_AHEAD
+    piece_bytes: int = 0
 
     @abstractmethod
     def fill(self, block: Array, starts: tuple[int, ...]) -> None:
@@ -86,7 +89,9 @@ class Sliceable(Source):
         self.dtype = np.dtype(array.dtype)
         chunks = getattr(array, "chunks", None)
         self._reads_into = hasattr(array, "read_direct")
-        self._together = chunks[0] if isinstance(chunks, tuple) and chunks else 1
+        sizes = chunks if isinstance(chunks, tuple) else ()
+        self._together = sizes[0] if sizes else 1
+        self.piece_bytes = math.prod(sizes) * self.dtype.itemsize if sizes else 0
 
     @property
     def version(self) -> tuple[int, ...] | None:

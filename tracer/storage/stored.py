@@ -17,6 +17,7 @@ from tracer.ir import ShapeDtype, as_dtype, storage
 from tracer.storage.ahead import Array, Block, Progress, Starts, following_blocks
 from tracer.storage.meter import Meter
 from tracer.storage.sources import Source
+from tracer.units import format_bytes
 
 
 class StoredArray(storage.InStorage):
@@ -105,6 +106,21 @@ class StoredArray(storage.InStorage):
             )
         found = self._read((0,) * self.ndim, self.shape)
         return found if dtype is None else found.astype(dtype)
+
+    def require_pieces_within(self, limit: int) -> None:
+        """Refuse a limit, in bytes, below what is decompressed whole.
+
+        Raises
+        ------
+        StorageError
+        """
+        piece = self._source.piece_bytes
+        if piece > limit:
+            raise StorageError(
+                f"{self._source.name} is in chunks of {format_bytes(piece)}, above memory_limit "
+                f"{format_bytes(limit)}: a chunk is decompressed whole, however little is read",
+                mend="write it in smaller chunks, or give a limit above some of them",
+            )
 
     def _refuse(self, other: Any = None) -> Any:
         """Refuse an operator: that would read all of it."""
