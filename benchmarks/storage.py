@@ -13,7 +13,9 @@ as the plan reads it; into one memory, that stays in the caches, or with `--buff
 turns, as a program needs. Both are past the page cache with `--direct`, and where the file has more
 bytes than memory is free.
 *computing* is our program with the points in memory, under a limit that has room for them too; it
-is left out where they take more than half of the machine's memory.
+is left out where they take more than half of the machine's memory. *at once* is that program while
+a thread reads the file as often as ours does, neither waiting for the other: what these cores and
+their memory can do.
 NumPy and JAX read a `np.memmap` block by block, with copies; blocks of 20,000 rows, and dask and
 cubed have chunks of as many (a task of cubed's may take 500 MB). Each of dask's threads calls a
 BLAS of one thread, as its documentation advises. Which programs they have, and who has none, is in
@@ -56,7 +58,7 @@ from tracer.storage.ahead import SPARE, space
 from tracer.units import parse_bytes
 
 HEADER = (
-    "program", "passes", "reading", "computing", "tracer", "memory",
+    "program", "passes", "reading", "computing", "at once", "tracer", "memory",
     *(column for side in SIDES for column in (side, "memory")),
 )  # fmt: skip
 
@@ -120,6 +122,8 @@ def run(name: str, side: str, path: Path, options: argparse.Namespace) -> dict[s
         return _measured(lambda: _read(x, options.buffers), path)
     if side == "computing":
         return _computing(name, path, q, limit)
+    if side == "at once":
+        return _computing(name, path, q, limit, lambda: _read_again(x, options))
     if side == "tracer":
         return _ours(name, path, x, q, limit)
     mapped, program = np.load(path, mmap_mode="r"), SIDES[side][name]
@@ -139,15 +143,33 @@ def _compare(name: str, found: Any, few: Any, q: Any) -> None:
         np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-4 * scale, err_msg=name)
 
 
-def _computing(name: str, path: Path, q: Any, limit: str) -> dict[str, Any]:
-    """Return what our program takes with the points in memory, and its result too."""
+def _read_again(x: tracer.StoredArray, options: argparse.Namespace) -> None:
+    for _ in range(max(1, round(options.passes))):
+        _read(x, options.buffers)
+
+
+def _computing(
+    name: str, path: Path, q: Any, limit: str, beside: Callable[[], Any] = lambda: None
+) -> dict[str, Any]:
+    """Return what our program takes with the points in memory, and its result too.
+
+    `beside` runs in a thread of its own, and ends within what is measured.
+    """
     x = tnp.asarray(np.load(path))
     results = 2 if name == STORED else 1
     compiled = tracer.compile(
         _program(name), memory_limit=parse_bytes(limit) + results * int(x.nbytes)
     )
     tracer.block_until_ready(compiled(x, q))
-    return _measured(lambda: _called(name, lambda q: compiled(x, q), q), path)
+
+    def both() -> Any:
+        other = threading.Thread(target=beside)
+        other.start()
+        found = tracer.block_until_ready(_called(name, lambda q: compiled(x, q), q))
+        other.join()
+        return found
+
+    return _measured(both, path)
 
 
 def _program(name: str) -> Any:
@@ -190,7 +212,7 @@ def _apart(name: str, side: str, path: Path, options: argparse.Namespace) -> dic
     paths = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
     made = subprocess.run(
         [*command, "--limit", options.limit, "--queries", str(options.queries)]
-        + ["--buffers", str(options.buffers)]
+        + ["--buffers", str(options.buffers), "--passes", str(options.passes)]
         + ["--direct"] * options.direct,
         capture_output=True,
         text=True,
@@ -232,7 +254,8 @@ def _row(
 ) -> tuple[str, ...]:
     alone, ours = (_apart(name, side, path, options) for side in ("reading", "tracer"))
     fits = path.stat().st_size < os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2
-    in_memory = _apart(name, "computing", path, options) if fits else None
+    options.passes = ours["passes"]
+    in_memory = [_apart(name, side, path, options) for side in ("computing", "at once") if fits]
     found = {
         side: _beside(name, side, path, options)
         for side, programs in SIDES.items()
@@ -241,7 +264,7 @@ def _row(
     others = (_shown(found, side) for side in SIDES)
     return (
         name, f"{ours['passes']:.3g}", f"{alone['seconds'] * ours['passes']:.1f}",
-        "" if in_memory is None else f"{in_memory['seconds']:.1f}",
+        *([f"{found['seconds']:.1f}" for found in in_memory] or ["", ""]),
         f"{ours['seconds']:.1f}", _megabytes(ours), *itertools.chain(*others),
     )  # fmt: skip
 
@@ -288,6 +311,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--sides", default=",".join(SIDES), help=f"beside ours ({','.join(SIDES)})")
     parser.add_argument("--markdown", metavar="FILE", help="write the table to this file")
     parser.add_argument("--run", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--passes", type=float, default=1, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.run:
         name, side, path = options.run

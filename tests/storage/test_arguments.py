@@ -347,11 +347,11 @@ def test_threads_that_read_with_one_program_get_their_own_numbers(tmp_path: Path
 
 
 @pytest.mark.xla
-@pytest.mark.parametrize("format", ["zarr", "h5"])
-def test_chunks_above_the_limit_are_refused_by_name(tmp_path: Path, format: str) -> None:
+@pytest.mark.parametrize("ending", ["zarr", "h5"])
+def test_chunks_above_the_limit_are_refused_by_name(tmp_path: Path, ending: str) -> None:
     """They are decompressed whole, so no limit below them can be kept."""
-    x, path = points(5000, 8), tmp_path / f"x.{format}"
-    if format == "zarr":
+    x, path = points(5000, 8), tmp_path / f"x.{ending}"
+    if ending == "zarr":
         zarr.create_array(path, data=x, chunks=(2500, 8))
     else:
         with h5py.File(path, "w") as file:
