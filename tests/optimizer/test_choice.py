@@ -81,7 +81,7 @@ def test_a_deep_network_takes_slices_of_its_batch_that_are_as_large_as_the_limit
     limit = peak_bytes(graph) // 2
     found = next(Planner(graph, PlannerOptions(limit_bytes=limit, machine=machine)).candidates())
     (loop,) = found.loops
-    assert loop.chunk > rows // 4
+    assert loop.chunk >= rows // 4  # The largest that divides them.
     assert found.peak_bytes <= limit
     # Slices for the cache took 1.4 times as long, those of the tightest settings 2.4 times.
     whole = estimate_seconds(graph, machine)
