@@ -333,7 +333,8 @@ def histogramdd(
     if isinstance(sample, list | tuple):
         # One table of one dtype, as NumPy makes of them.
         columns = as_arrays(*sample)
-        points = [convert(column, promotion.result_type(*columns)) for column in columns]
+        dtype = promotion.result_type(*columns)
+        points = [convert(column, dtype) for column in columns]
     else:
         table = as_array(sample)
         table = table if table.ndim == 2 else _column(table)

@@ -15,6 +15,7 @@ from tracer import ops
 from tracer.array.array import Array
 from tracer.array.dispatch import apply
 from tracer.scipy.choice import choose
+from tracer.scipy.floats import polynomial
 
 _LARGE = 8.0
 _STIRLING = (
@@ -53,10 +54,7 @@ def _log_ratio(a: Array, b: Array) -> Array:
     for _ in _STIRLING[1:]:
         sums.append(1 + x + x * x * sums[-1])
     terms = [coefficient * s for coefficient, s in zip(_STIRLING, sums, strict=True)]
-    square, rest = (1 / b) ** 2, terms[-1]
-    for term in terms[-2::-1]:
-        rest = rest * square + term
-    rest = rest * (c / b)
+    rest = polynomial((1 / b) ** 2, terms) * (c / b)
     turned = (b + (a - 0.5)) * tnp.log1p(share)
     return rest - a * (tnp.log(b) - 1) - turned
 

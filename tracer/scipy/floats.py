@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import tracer.numpy as tnp
 from tracer.array import promotion
 from tracer.array.array import Array, ArrayLike
@@ -33,7 +35,7 @@ def floats_together(name: str, *values: ArrayLike) -> list[Array]:
     return [broadcast(real_floats(name, convert(x, dtype)), shape) for x in arrays]
 
 
-def polynomial(x: Array, coefficients: tuple[float, ...]) -> Array:
+def polynomial(x: Array, coefficients: Sequence[float | Array]) -> Array:
     """Return the polynomial of these coefficients, the constant first, by Horner's rule."""
     total = tnp.zeros_like(x) + coefficients[-1]
     for coefficient in coefficients[-2::-1]:

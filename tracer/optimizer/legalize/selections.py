@@ -96,8 +96,8 @@ class _Selection:
             return self._at_once(x, k)
         blocks, rest = _cut(x, stages)
         _, chosen = self.largest(_block_maxima(blocks), k)
-        left = ShapeDtype((rows, k * stages.block + stages.rest), x.dtype)
-        is_last = self.target.selection.stages(left.shape[1], k) is None
+        left = ShapeDtype((rows, stages.candidates), x.dtype)
+        is_last = self.target.selection.stages(stages.candidates, k) is None
         in_rounds = is_last and fits(x.type, 1) and self._are_rounds_faster(left, k)
         if not in_rounds:
             chosen = self._ascending(chosen)
@@ -110,7 +110,7 @@ class _Selection:
             chosen = ops.concatenate(chosen, last, dimension=1)
         if in_rounds:
             # Whose words have the places of the row, so blocks need not be in its order.
-            places = _places_of(chosen, stages.block, left.shape)
+            places = _places_of(chosen, stages)
             return self._in_rounds(pack_with_places(candidates, places, largest=True), x.dtype, k)
         values, places = self.largest(candidates, k)
         block = helpers.full_like(places, stages.block)
@@ -201,15 +201,15 @@ def _block_maxima(blocks: Value) -> Value:
     return ops.bitcast_convert(found, dtype=blocks.dtype)  # type: ignore[no-any-return]
 
 
-def _places_of(blocks: Value, size: int, shape: tuple[int, ...]) -> Value:
-    """Return int64 places of the elements of blocks of a size, of which the last may be shorter."""
+def _places_of(blocks: Value, stages: Stages) -> Value:
+    """Return int64 places of the candidates: those of the chosen blocks, and the rest."""
     rows, count = blocks.shape
     blocks = helpers.convert(blocks, _INT64)
-    begin = ops.multiply(blocks, helpers.full_like(blocks, size))
-    begin = ops.broadcast_in_dim(begin, shape=(rows, count, size), dimensions=(0, 1))
+    begin = ops.multiply(blocks, helpers.full_like(blocks, stages.block))
+    begin = ops.broadcast_in_dim(begin, shape=(rows, count, stages.block), dimensions=(0, 1))
     places = ops.add(begin, ops.iota(shape=begin.shape, dtype=_INT64, dimension=2))
-    flat = ops.reshape(places, shape=(rows, count * size))
-    return helpers.slice_axis(flat, 1, 0, shape[1])
+    flat = ops.reshape(places, shape=(rows, count * stages.block))
+    return helpers.slice_axis(flat, 1, 0, stages.candidates)
 
 
 def _rows_of(x: Value, indices: Value, size: int) -> Value:
