@@ -91,7 +91,7 @@ def test_beta_at_its_ends_and_its_derivatives():
     assert np.asarray(special.betaln([inf, 2.0, 0.0, 3.0], [2.0, inf, 3.0, 0.0])).tolist() == [
         -inf, -inf, inf, inf,
     ]  # fmt: skip
-    assert np.isnan(special.betaln([np.nan, 2.0], [2.0, np.nan])).all()
+    assert np.isnan(special.betaln([np.nan, 2.0, 0.0, np.nan], [2.0, np.nan, np.nan, 0.0])).all()
     np.testing.assert_allclose(special.comb([10.0, 10.0], [0.0, 10.0]), 1, rtol=0)
     for a, b in ((9.0, 9.0), (3.0, 3.0), (0.5, 1e6), (30.0, 12.0)):
         total = scipy.special.psi(a + b)

@@ -42,6 +42,9 @@ def _domain(function: Function, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
     with np.errstate(all="ignore"):
         values = [x.astype(np.float64) for x in arrays]
         kept = [(np.abs(v) < largest) & (v >= least) | np.isnan(v) | (v == 0) for v in values]
+        has_nan = np.logical_or.reduce([np.isnan(v) for v in values])
+        has_zero = np.logical_or.reduce([v == 0 for v in values])
+        kept = [k & ~(has_nan & has_zero) for k in kept]
         return tuple(np.where(k, x, x.dtype.type(other)) for k, x in zip(kept, arrays, strict=True))
 
 

@@ -141,6 +141,7 @@ OTHERWISE: dict[str, str] = {
     "power of complex numbers above 8": "a factor may overflow where the product does not",
     "division of complex numbers by 0": "infinite, C leaves the sign and NaN of the parts open",
     "special.betaln of what is not in (0, 100)": "SciPy has few digits; tests/scipy have ours",
+    "special.betaln of 0 and NaN": "infinite in SciPy, NaN here as in JAX (tests/scipy)",
     "complex numbers that are not finite": "C leaves the parts open (tests/numpy have the limits), "
     "but of `COMPLEX_INFINITIES`",
 }
