@@ -120,6 +120,13 @@ def test_whole_large_pages_are_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.xla
+def test_large_pages_are_not_given_up_for_trips_that_divide(tmp_path: Path) -> None:
+    x = stored(tmp_path, points(30 * 25_000, 32))
+    (loop,) = tracer.compile(lambda x: x.T @ x, memory_limit="40MB").plan(x).loops
+    assert loop.chunk * 32 * 4 == 2 * LARGE_PAGE
+
+
+@pytest.mark.xla
 def test_a_trip_that_mostly_computes_is_not_made_larger(tmp_path: Path) -> None:
     """Pages would make its trips outgrow the caches, and reading is little of it."""
     x = stored(tmp_path, points(610_007, 32))

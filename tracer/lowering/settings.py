@@ -145,7 +145,7 @@ SETTINGS: dict[str, Setting] = {
         Setting(
             "Python functions",
             "custom call",
-            "xla_ffi_python_cpu_callback",
+            "xla_buffer_python_cpu_callback",
             "debug.print, debug.callback and pure_callback call Python out of a running program",
             "CPU",
             certified="tests/control/test_callbacks.py",

@@ -18,11 +18,14 @@ class HostCall:
     ----------
     run : callable
         Takes arrays and returns a tuple of arrays.
+    operands : int
+        How many it takes.
     stop : Stop or None
         The function raises once it is set.
     """
 
     run: Callable[..., tuple[Any, ...]]
+    operands: int
     stop: Stop | None = None
 
 

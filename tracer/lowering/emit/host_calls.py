@@ -13,7 +13,7 @@ from tracer.lowering.emit.dialect import splat
 from tracer.lowering.emit.values import Operand
 from tracer.lowering.shims import hlo, ir
 
-TARGET = "xla_ffi_python_cpu_callback"
+TARGET = "xla_buffer_python_cpu_callback"
 """XLA's handler; it finds the function by its number among those given to the compiler."""
 _API_VERSION = 4
 _ORDER = ShapeDtype((), np.int32)
@@ -34,13 +34,13 @@ def host_call(
     orders calls by what they read alone. Once `stop` is set, the function raises.
     """
     if not has_effect:
-        return _emit(b, types, operands, HostCall(call, stop), has_effect=False)
+        return _emit(b, types, operands, HostCall(call, len(operands), stop), has_effect=False)
 
     def behind_the_last(_: Any, *arrays: Any) -> tuple[Any, ...]:
         return call(*arrays)
 
     given = [order(b), *operands]
-    found = _emit(b, types, given, HostCall(behind_the_last, stop), has_effect=True)
+    found = _emit(b, types, given, HostCall(behind_the_last, len(given), stop), has_effect=True)
     b.order = found[0]
     return found
 

@@ -10,7 +10,12 @@ from tracer.errors import Source
 from tracer.ir import Graph, Node, Value, map_bodies
 from tracer.optimizer.loops.split.alike import SplitCache, Tiled
 from tracer.optimizer.loops.split.carry import carry_types
-from tracer.optimizer.loops.split.chunk import SplitSettings, choose_chunk, dividing
+from tracer.optimizer.loops.split.chunk import (
+    SplitSettings,
+    choose_chunk,
+    dividing,
+    reads_large_pages,
+)
 from tracer.optimizer.loops.split.grouping import Loop
 from tracer.optimizer.loops.split.loop import Emitted, evened, overlapping
 from tracer.optimizer.loops.split.region import NO_PIECES, Pieces, Region, Subject
@@ -162,6 +167,8 @@ class _Bodies:
 
     def _evened(self, loop: Loop, rows: int) -> int:
         """Return a smaller slice size that leaves no remainder to compile, if one is as good."""
+        if reads_large_pages(self.region, loop, rows):
+            return rows  # Those of a part of a page are slow.
         length, machine = self.region.length, self.search.settings.machine
         rows = evened(self.subject, loop, length, rows, machine.sizes.vector_rows)
         if length % rows == 0 or overlapping(self.subject, loop, length, rows):
