@@ -175,6 +175,15 @@ def test_a_centre_of_what_is_stored_takes_one_pass() -> None:
     assert passes[0] <= 2.1  # The distances, and before them sum and extremes at once.
 
 
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_centre_is_of_the_stored_side_that_is_read_sooner(is_first: bool) -> None:
+    few, many = Watched(points(100, 12)), Watched(points(12_011, 12, seed=2))
+    sides = (few, many) if is_first else (many, few)
+    compiled = tracer.compile(lambda x, z: _distances(x, z).min(), memory_limit="520kB")
+    compiled(*map(tracer.open, sides))
+    assert many.rows_read < 1.1 * len(many.array)
+
+
 def test_what_is_compared_for_equality_is_not_computed_again() -> None:
     """The places of the largest, found in one loop, are no places of what another one computes."""
 

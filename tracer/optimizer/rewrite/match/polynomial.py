@@ -71,8 +71,8 @@ def read_polynomial(value: Value, in_storage: Container[Value] = ()) -> Polynomi
     value : Value
         The expression.
     in_storage : container of Value
-        What is read from storage. No pass over it is made for a centre where the other side of a
-        difference has one too.
+        What is read from storage. A centre is that of the side of a difference of which less is
+        read once more for it.
 
     Raises
     ------
@@ -150,7 +150,7 @@ def _centred(
 ) -> tuple[Polynomial, Polynomial] | None:
     """Move both sides by the centre of one when each is one plain leaf.
 
-    It is the second, unless that would be read from storage once more for it and the first not.
+    It is the second, unless more would be read from storage once more for it than for the first.
     """
     plain = [
         p[0].leaves[0]
@@ -160,7 +160,8 @@ def _centred(
     if len(plain) != 2 or any(leaf.reciprocal or leaf.centre for leaf in plain):
         return None
     shared = tuple(sorted(set(plain[0].axes) & set(plain[1].axes)))
-    own = int(plain[1].value not in in_storage or plain[0].value in in_storage)
+    read = [leaf.value.type.nbytes if leaf.value in in_storage else 0 for leaf in plain]
+    own = int(read[1] <= read[0])
     centre = Centre(plain[own].value, plain[own].axes, shared)
     other = replace(centre, is_added=is_sum)
     centres = (other, centre) if own else (centre, other)
