@@ -153,7 +153,9 @@ def _computing(
 ) -> dict[str, Any]:
     """Return what our program takes with the points in memory, and its result too.
 
-    Reductions of an array in memory store partial results, up to a twentieth of it. `beside` runs in a thread of its own, and ends within what is measured.
+    Reductions of an array in memory store partial results, up to a twentieth of it.
+
+    `beside` runs in a thread of its own, and ends within what is measured.
     """
     x = tnp.asarray(np.load(path))
     results = 2 if name == STORED else 1

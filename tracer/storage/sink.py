@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from tracer.ir import ShapeDtype, storage
+from tracer.ir.storage import PAGE
 from tracer.storage.ahead import Work, space
 from tracer.storage.checkpoints import Run
-from tracer.storage.sources import Array
+from tracer.storage.sources import Array, block_at
 from tracer.storage.targets import Result
 
 
@@ -33,7 +34,7 @@ class Sink:
         self.result = Result(path, type.shape, type.dtype, run)
         self._lock = threading.Lock()
         self._pending: Work | None = None
-        self._spare = self._last = np.empty((0,), self.dtype)
+        self._spare = self._last = np.empty((0,), np.uint8)
         if among is not None:
             among.append(self)
         self.result.begin()
@@ -51,12 +52,13 @@ class Sink:
     def write(self, starts: tuple[int, ...], block: Array) -> None:
         """Write a copy of a block, after the one before it. Two buffers take turns."""
         with self._lock:
-            own = (
-                self._spare if self._spare.shape == block.shape else space(block.shape, block.dtype)
-            )
+            memory = self._spare
+            if memory.nbytes != block.nbytes + PAGE:
+                memory = space((block.nbytes + PAGE,), np.dtype(np.uint8))
+            own = block_at(memory, self.result.offset_in_page(starts), block.shape, block.dtype)
             own[...] = block
             self._wait()
-            self._spare, self._last = self._last, own
+            self._spare, self._last = self._last, memory
             # Known before it is begun: after an interrupt `give_up` waits for it.
             self._pending = Work(lambda: self.result.put(starts, own))
             self._pending.begin()

@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
+import io
 import math
 import os
 import shutil
+import struct
 from pathlib import Path
 from typing import IO, Any, Protocol
 
 import numpy as np
 
 from tracer.errors import DTypeError, StorageError
+from tracer.ir.storage import PAGE
 from tracer.storage.checkpoints import Run
+from tracer.storage.direct import LEAST_DIRECT, DirectWrites
 from tracer.storage.locks import held
 from tracer.storage.sources import Array, imported, position_of, walked_axes
 
 _CHUNK_BYTES = 4 << 20
+_LEAST_PAST_CACHE = 1 << 26
+"""Bytes of a result that is written past the page cache. What is smaller may soon be read again."""
 
 
 class Target(Protocol):
     """Takes blocks, in any order; `finish` when all are there."""
+
+    def offset_in_page(self, starts: tuple[int, ...]) -> int:
+        """Return where in a page of memory a block that begins at these places is best put."""
+        ...
 
     def put(self, starts: tuple[int, ...], block: Array) -> None:
         """Write a block from these places on."""
@@ -36,6 +46,8 @@ class Target(Protocol):
 
 class RawTarget:
     """Elements of a file, row by row; their space is taken when it is made.
+
+    Many bytes are written past the page cache, where memory lies in pages as the file does.
 
     Parameters
     ----------
@@ -58,6 +70,15 @@ class RawTarget:
         except OSError:
             self._file.close()
             raise
+        is_large = nbytes >= _LEAST_PAST_CACHE
+        self._direct = DirectWrites(path, self._file.fileno()) if is_large else None
+
+    def _position(self, index: tuple[int, ...]) -> int:
+        return self.offset + position_of(index, self.shape) * self.dtype.itemsize
+
+    def offset_in_page(self, starts: tuple[int, ...]) -> int:
+        """Return where in a page of memory a block that begins at these places is best put."""
+        return self._position(starts) % PAGE
 
     def put(self, starts: tuple[int, ...], block: Array) -> None:
         """Write a block from these places on."""
@@ -68,8 +89,16 @@ class RawTarget:
             self._put(row, (*places, *starts[walked:]))
 
     def _put(self, row: Array, index: tuple[int, ...]) -> None:
-        position = self.offset + position_of(index, self.shape) * self.dtype.itemsize
-        view = row.view(np.uint8).data
+        position, view = self._position(index), row.view(np.uint8).data
+        head = -position % PAGE
+        lies_alike = (row.ctypes.data + head) % PAGE == 0
+        if self._direct is not None and lies_alike and len(view) - head >= LEAST_DIRECT:
+            self._through_cache(view[:head], position)
+            done = head + self._direct.write(view[head:], position + head)
+            position, view = position + done, view[done:]
+        self._through_cache(view, position)
+
+    def _through_cache(self, view: memoryview, position: int) -> None:
         while view:
             count = os.pwrite(self._file.fileno(), view, position)
             position, view = position + count, view[count:]
@@ -80,6 +109,8 @@ class RawTarget:
 
     def close(self) -> None:
         """Close the file."""
+        if self._direct is not None:
+            self._direct.close()
         self._file.close()
 
 
@@ -89,9 +120,18 @@ def _npy(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any], *, is_there: 
         "fortran_order": False,
         "shape": shape,
     }
+    text = io.BytesIO()
+    np.lib.format.write_array_header_2_0(text, header)
     with open(path, "r+b" if is_there else "wb", buffering=0) as file:
-        np.lib.format.write_array_header_2_0(file, header)
+        file.write(_to_a_page(text.getvalue()))
         return RawTarget(path, file.tell(), shape, dtype)
+
+
+def _to_a_page(header: bytes) -> bytes:
+    """Return NumPy's header with more of the spaces at its end: the elements begin with a page."""
+    spaces = -len(header) % PAGE
+    (length,) = struct.unpack("<I", header[8:12])
+    return header[:8] + struct.pack("<I", length + spaces) + header[12:-1] + b" " * spaces + b"\n"
 
 
 class SliceTarget:
@@ -99,6 +139,10 @@ class SliceTarget:
 
     def __init__(self, array: Any) -> None:
         self.array = array
+
+    def offset_in_page(self, starts: tuple[int, ...]) -> int:
+        """Return the beginning: chunks are compressed."""
+        return 0
 
     def put(self, starts: tuple[int, ...], block: Array) -> None:
         """Write a block from these places on."""
@@ -129,7 +173,8 @@ def _hdf5(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any], *, is_there:
     neither be closed nor, on some collections of garbage, does the process survive.
     """
     h5py = imported("h5py", path)
-    with h5py.File(path, "r" if is_there else "w") as file:
+    pages = {"alignment_threshold": LEAST_DIRECT, "alignment_interval": PAGE}
+    with h5py.File(path, **({"mode": "r"} if is_there else {"mode": "w", **pages})) as file:
         made = file["data"].id if is_there else _dataset(h5py, file.id, shape, dtype)
         offset = made.get_offset() or 0  # None of no elements.
     return RawTarget(path, offset, shape, dtype)
@@ -224,6 +269,11 @@ class Result:
             if isinstance(error, OSError) or type(error) is RuntimeError:  # h5py's, at a close.
                 raise self._error(error) from error
             raise
+
+    def offset_in_page(self, starts: tuple[int, ...]) -> int:
+        """Return where in a page of memory a block that begins at these places is best put."""
+        place: int = self._target.offset_in_page(starts)
+        return place
 
     def put(self, starts: tuple[int, ...], block: Array) -> None:
         """Write a block from these places on."""
