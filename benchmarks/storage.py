@@ -11,7 +11,9 @@ before it, and of it what is not a page of a file.
 *reading* is the file read alone by what ours reads with, in blocks of 8 MB, as cold, times as often
 as the plan reads it; into one memory, that stays in the caches, or with `--buffers` into several in
 turns, as a program needs. Both are past the page cache with `--direct`, and where the file has more
-bytes than memory is free.
+bytes than memory is free. A result in a file is written alone, too, and that is added.
+*handed over* is the file read in blocks of 4 MB into two memories, each of which another thread
+copies once: the least that a program does which looks at what it reads.
 *computing* is our program with the points in memory, under a limit that has room for them too; it
 is left out where they take more than half of the machine's memory. *at once* is that program while
 a thread reads the file as often as ours does, neither waiting for the other: what these cores and
@@ -29,6 +31,7 @@ import importlib.util
 import itertools
 import json
 import os
+import queue
 import shutil
 import subprocess
 import sys
@@ -54,11 +57,12 @@ from benchmarks.storage_programs import (
     minimised,
 )
 from examples.display import Progress, markdown_table, print_table
+from tracer.storage import Sink
 from tracer.storage.ahead import SPARE, space
 from tracer.units import parse_bytes
 
 HEADER = (
-    "program", "passes", "reading", "computing", "at once", "tracer", "memory",
+    "program", "passes", "reading", "handed over", "computing", "at once", "tracer", "memory",
     *(column for side in SIDES for column in (side, "memory")),
 )  # fmt: skip
 
@@ -114,12 +118,54 @@ def _read(x: tracer.StoredArray, buffers: int) -> None:
         source.fill_within(into, (start, 0), (min(rows, len(x) - start), features))
 
 
+def _hand_over(x: tracer.StoredArray) -> None:
+    """Read a file on one thread, and copy each block on another."""
+    source, features, nbytes = x._source, x.shape[1], 4 << 20
+    rows = nbytes // (4 * features)
+    copy = np.empty((rows, features), x.dtype)
+    free, full = queue.SimpleQueue[Any](), queue.SimpleQueue[Any]()
+    for _ in range(2):
+        free.put(space((nbytes + SPARE,), np.dtype(np.uint8)))
+
+    def read() -> None:
+        for start in range(0, len(x), rows):
+            memory = free.get()
+            shape = min(rows, len(x) - start), features
+            full.put((memory, source.fill_within(memory, (start, 0), shape)))
+        full.put(None)
+
+    threading.Thread(target=read, daemon=True).start()
+    while (found := full.get()) is not None:
+        memory, block = found
+        np.copyto(copy[: len(block)], block)
+        free.put(memory)
+
+
+def _write(x: tracer.StoredArray) -> None:
+    """Write a file of the shape of another, as results are."""
+    sink, rows = Sink(Path("out.written.npy"), x.type), (4 << 20) // (4 * x.shape[1])
+    block = np.ones((rows, x.shape[1]), x.dtype)
+    for start in range(0, len(x), rows):
+        sink.write((start, 0), block[: len(x) - start])
+    sink.finish()
+
+
+def _written(x: tracer.StoredArray, path: Path) -> dict[str, Any]:
+    found = _measured(lambda: _write(x), path)
+    Path("out.written.npy").unlink()
+    return found
+
+
 def run(name: str, side: str, path: Path, options: argparse.Namespace) -> dict[str, Any]:
     """Return what one program takes, in this process."""
     x, limit = tracer.open(path, direct=options.direct or None), options.limit
     q = np.random.default_rng(1).standard_normal((options.queries, x.shape[1]), dtype=np.float32)
     if side == "reading":
         return _measured(lambda: _read(x, options.buffers), path)
+    if side == "handed over":
+        return _measured(lambda: _hand_over(x), path)
+    if side == "writing":
+        return _written(x, path)
     if side == "computing":
         return _computing(name, path, q, limit)
     if side == "at once":
@@ -254,7 +300,9 @@ def _make(path: Path, gigabytes: float, features: int) -> None:
 def _row(
     name: str, path: Path, options: argparse.Namespace, sides: Sequence[str]
 ) -> tuple[str, ...]:
-    alone, ours = (_apart(name, side, path, options) for side in ("reading", "tracer"))
+    sides_alone = ("reading", "handed over", *["writing"] * (name == STORED))
+    alone, handed, *written = (_apart(name, side, path, options)["seconds"] for side in sides_alone)
+    writing, ours = sum(written), _apart(name, "tracer", path, options)
     fits = path.stat().st_size < os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2
     options.passes = ours["passes"]
     in_memory = [_apart(name, side, path, options) for side in ("computing", "at once") if fits]
@@ -265,9 +313,10 @@ def _row(
     }
     others = (_shown(found, side) for side in SIDES)
     return (
-        name, f"{ours['passes']:.3g}", f"{alone['seconds'] * ours['passes']:.1f}",
-        *([f"{found['seconds']:.1f}" for found in in_memory] or ["", ""]),
-        f"{ours['seconds']:.1f}", _megabytes(ours), *itertools.chain(*others),
+        name, f"{ours['passes']:.3g}",
+        *(f"{seconds * ours['passes'] + writing:.2f}" for seconds in (alone, handed)),
+        *([f"{found['seconds']:.2f}" for found in in_memory] or ["", ""]),
+        f"{ours['seconds']:.2f}", _megabytes(ours), *itertools.chain(*others),
     )  # fmt: skip
 
 
