@@ -37,6 +37,27 @@ def test_a_result_larger_than_the_limit(tmp_path: Path, ending: str) -> None:
     assert [item.name for item in tmp_path.iterdir()] == [path.name]
 
 
+@pytest.mark.parametrize("ending", ["npy", "zarr", "h5"])
+def test_all_is_on_the_disk_before_it_has_its_name_and_then_the_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str
+) -> None:
+    pytest.importorskip({"npy": "numpy", "zarr": "zarr", "h5": "h5py"}[ending])
+    path, real, synced = tmp_path / f"out.{ending}", os.fsync, list[tuple[Path, bool]]()
+
+    def watched(file: int) -> None:
+        synced.append((Path(os.readlink(f"/proc/self/fd/{file}")), path.exists()))
+        real(file)
+
+    monkeypatch.setattr(os, "fsync", watched)
+    OUTER.into(path)(X, Y)
+    partial = partial_path(path, None)
+    files = [path, *path.rglob("*")]
+    assert {partial / found.relative_to(path) for found in files} <= {
+        found for found, is_named in synced if not is_named
+    }
+    assert synced[-1] == (tmp_path, True)
+
+
 def test_stored_in_and_stored_out(tmp_path: Path) -> None:
     x = points()
     standard = tracer.compile(lambda x: (x - x.mean(0)) / x.std(0), memory_limit="40kB")

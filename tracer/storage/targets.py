@@ -135,10 +135,10 @@ def _to_a_page(header: bytes) -> bytes:
 
 
 class SliceTarget:
-    """An array of zarr."""
+    """An array of zarr, in a folder."""
 
-    def __init__(self, array: Any) -> None:
-        self.array = array
+    def __init__(self, array: Any, path: Path) -> None:
+        self.array, self.path = array, path
 
     def offset_in_page(self, starts: tuple[int, ...]) -> int:
         """Return the beginning: chunks are compressed."""
@@ -152,7 +152,9 @@ class SliceTarget:
         self.array[index] = block
 
     def finish(self) -> None:
-        """Do nothing: each chunk is a file, written at once."""
+        """Bring everything to the disk: each chunk is a file."""
+        for found in (*self.path.rglob("*"), self.path):
+            _sync(found)
 
     def close(self) -> None:
         """Do nothing: no file is open."""
@@ -161,9 +163,10 @@ class SliceTarget:
 def _zarr(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any], *, is_there: bool) -> Target:
     zarr = imported("zarr", path)
     if is_there:
-        return SliceTarget(zarr.open_array(str(path), mode="r+"))
+        return SliceTarget(zarr.open_array(str(path), mode="r+"), path)
     chunks = _chunks(shape, dtype)
-    return SliceTarget(zarr.create_array(str(path), shape=shape, dtype=dtype, chunks=chunks))
+    made = zarr.create_array(str(path), shape=shape, dtype=dtype, chunks=chunks)
+    return SliceTarget(made, path)
 
 
 def _hdf5(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any], *, is_there: bool) -> Target:
@@ -296,6 +299,7 @@ class Result:
             self._target.close()
             self._refuse_what_exists()  # Made by others while this was computed.
             os.rename(self.partial, self.path)
+            _sync(self.path.parent)  # The name, too.
         except OSError as error:
             raise self._error(error) from error
         self._unlock()
@@ -320,6 +324,18 @@ class Result:
             f"cannot write {self.path}: {getattr(error, 'strerror', None) or error}",
             mend="make room, or choose a path on another disk",
         )
+
+
+def _sync(path: Path) -> None:
+    """Bring a file to the disk, or the names in a folder, where the file system can do that."""
+    file = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    except OSError:
+        if not path.is_dir():
+            raise
+    finally:
+        os.close(file)
 
 
 def partial_path(path: Path, run: Run | None) -> Path:
