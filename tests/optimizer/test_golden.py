@@ -9,6 +9,7 @@ import pytest
 
 import tracer.numpy as tnp
 from tests.optimizer.graphs import apply, evaluated, ops_of, rewritten, text, traced
+from tracer import ops
 from tracer.autodiff.transforms import checkpoint
 from tracer.ir import Graph
 from tracer.optimizer.loops.split import LoopRow, SplitSettings, split_graph
@@ -112,25 +113,35 @@ def test_a_short_reduction_is_unrolled() -> None:
     )
     assert text(apply(UNROLL, graph)[0]) == golden("""
         graph(%0: float32[4,2], %1: float32[5,2]) {
-          %2: float32[4,1,2] = reshape(%0) {shape=(4, 1, 2)}
-          %3: float32[1,5,2] = reshape(%1) {shape=(1, 5, 2)}
-          %4: float32[4,1,1] = slice(%2) {start=(0, 0, 0), limit=(4, 1, 1), strides=(1, 1, 1)}
-          %5: float32[4,5,1] = broadcast_in_dim(%4) {shape=(4, 5, 1), dimensions=(0, 1, 2)}
-          %6: float32[1,5,1] = slice(%3) {start=(0, 0, 0), limit=(1, 5, 1), strides=(1, 1, 1)}
+          %2: float32[4,1] = slice(%0) {start=(0, 0), limit=(4, 1), strides=(1, 1)}
+          %3: float32[4,1,1] = reshape(%2) {shape=(4, 1, 1)}
+          %4: float32[4,5,1] = broadcast_in_dim(%3) {shape=(4, 5, 1), dimensions=(0, 1, 2)}
+          %5: float32[5,1] = slice(%1) {start=(0, 0), limit=(5, 1), strides=(1, 1)}
+          %6: float32[1,5,1] = reshape(%5) {shape=(1, 5, 1)}
           %7: float32[4,5,1] = broadcast_in_dim(%6) {shape=(4, 5, 1), dimensions=(0, 1, 2)}
-          %8: float32[4,5,1] = subtract(%5, %7)
+          %8: float32[4,5,1] = subtract(%4, %7)
           %9: float32[4,5,1] = multiply(%8, %8)
           %10: float32[4,5] = reshape(%9) {shape=(4, 5)}
-          %11: float32[4,1,1] = slice(%2) {start=(0, 0, 1), limit=(4, 1, 2), strides=(1, 1, 1)}
-          %12: float32[4,5,1] = broadcast_in_dim(%11) {shape=(4, 5, 1), dimensions=(0, 1, 2)}
-          %13: float32[1,5,1] = slice(%3) {start=(0, 0, 1), limit=(1, 5, 2), strides=(1, 1, 1)}
-          %14: float32[4,5,1] = broadcast_in_dim(%13) {shape=(4, 5, 1), dimensions=(0, 1, 2)}
-          %15: float32[4,5,1] = subtract(%12, %14)
-          %16: float32[4,5,1] = multiply(%15, %15)
-          %17: float32[4,5] = reshape(%16) {shape=(4, 5)}
-          %18: float32[4,5] = add(%10, %17)
-          return %18
+          %11: float32[4,1] = slice(%0) {start=(0, 1), limit=(4, 2), strides=(1, 1)}
+          %12: float32[4,1,1] = reshape(%11) {shape=(4, 1, 1)}
+          %13: float32[4,5,1] = broadcast_in_dim(%12) {shape=(4, 5, 1), dimensions=(0, 1, 2)}
+          %14: float32[5,1] = slice(%1) {start=(0, 1), limit=(5, 2), strides=(1, 1)}
+          %15: float32[1,5,1] = reshape(%14) {shape=(1, 5, 1)}
+          %16: float32[4,5,1] = broadcast_in_dim(%15) {shape=(4, 5, 1), dimensions=(0, 1, 2)}
+          %17: float32[4,5,1] = subtract(%13, %16)
+          %18: float32[4,5,1] = multiply(%17, %17)
+          %19: float32[4,5] = reshape(%18) {shape=(4, 5)}
+          %20: float32[4,5] = add(%10, %19)
+          return %20
         }""")
+
+
+@pytest.mark.usefixtures("small_matches")
+def test_both_sides_of_one_array_share_the_features() -> None:
+    graph = traced(lambda x: (x[:, None] - x[None]).sum(-1), ((4, 2), "float32"))
+    unrolled = apply(UNROLL, graph)[0]
+    sliced = {node.operands[0] for node in unrolled.nodes if node.op is ops.slice}
+    assert sliced == set(unrolled.inputs)
 
 
 @pytest.mark.usefixtures("small_matches")

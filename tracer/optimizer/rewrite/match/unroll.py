@@ -22,6 +22,7 @@ import numpy as np
 
 from tracer import ops
 from tracer.ir import Chunk, Graph, Label, Node, ShapeDtype, Value, registry
+from tracer.ops import helpers
 from tracer.ops.rules import as_tuple, is_float
 from tracer.optimizer.loops.split.region import Subject
 from tracer.optimizer.passes import Pass, PassLog
@@ -196,18 +197,21 @@ class _Features:
 
     def __init__(self, reads: int) -> None:
         self._reads = reads
-        self._runs: dict[tuple[Value, int], Sequence[Value]] = {}
+        self._runs: dict[Value, Sequence[Value]] = {}
 
     def element(self, value: Value, axis: int, index: int) -> Value:
         """Return the slice of one element along an axis."""
         if not self._has_runs(value.type, axis):
             return _element(value, axis, index)
-        if (value, axis) not in self._runs:
-            slices = [_element(value, axis, i) for i in range(value.type.shape[axis])]
+        origin = _without_single_axes(value)
+        if origin not in self._runs:
+            last = origin.type.ndim - 1
+            slices = [_element(origin, last, i) for i in range(origin.shape[last])]
+            rows = [helpers.reshape(x, _squeezed(x.shape)) for x in slices]
             # Without the barrier XLA would read the original; turned, it would take it for a
             # matter of layout.
-            self._runs[value, axis] = as_tuple(ops.optimization_barrier(*slices))
-        return self._runs[value, axis][index]
+            self._runs[origin] = as_tuple(ops.optimization_barrier(*rows))
+        return helpers.reshape(self._runs[origin][index], _element_shape(value.type, axis))
 
     def _has_runs(self, type: ShapeDtype, axis: int) -> bool:
         is_strided = axis > 0 and axis == type.ndim - 1 and type.shape[axis - 1] > 1
@@ -215,8 +219,34 @@ class _Features:
         return is_strided and is_small and self._reads >= current_target().sizes.run_elements
 
 
+def _without_single_axes(value: Value) -> Value:
+    """Return the array of whose elements a value is a view with more or fewer axes of one."""
+    node = value.node
+    while node.op is ops.reshape and _is_same_last_axis(value.shape, node.operands[0].shape):
+        (value,) = node.operands
+        node = value.node
+    return value
+
+
+def _is_same_last_axis(shape: Sequence[int], other: Sequence[int]) -> bool:
+    return shape[-1:] == other[-1:] and _squeezed(shape) == _squeezed(other)
+
+
+def _squeezed(shape: Sequence[int]) -> tuple[int, ...]:
+    return tuple(size for size in shape if size > 1)
+
+
+def _element_shape(type: ShapeDtype, axis: int) -> tuple[int, ...]:
+    return tuple(1 if i == axis else size for i, size in enumerate(type.shape))
+
+
 def _element(value: Value, axis: int, index: int) -> Value:
-    shape = value.type.shape
-    start = tuple(index if i == axis else 0 for i in range(len(shape)))
-    limit = tuple(index + 1 if i == axis else n for i, n in enumerate(shape))
-    return ops.slice(value, start=start, limit=limit, strides=(1,) * len(shape))  # type: ignore[no-any-return]
+    """Return the slice of one element along an axis.
+
+    Views of one array share it, such as both sides of distances between its rows.
+    """
+    shape = _element_shape(value.type, axis)
+    if axis == value.type.ndim - 1:
+        value = _without_single_axes(value)
+        axis = value.type.ndim - 1
+    return helpers.reshape(helpers.slice_axis(value, axis, index, index + 1), shape)
