@@ -155,6 +155,16 @@ def test_blocks_are_divisors() -> None:
                 assert block < size
 
 
+@pytest.mark.parametrize("op", [ops.reduce_maximum, ops.reduce_minimum, ops.reduce_add])
+@pytest.mark.parametrize("shape", [(6000, 3), (6000, 300), (600_000, 3)])
+def test_a_few_extremes_take_one_stage_and_sums_do_not(
+    graph: Any, op: Any, shape: tuple[int, ...]
+) -> None:
+    made = graph(lambda x: [op(x, axes=(0,))], (shape, "f4"))
+    is_single = op is not ops.reduce_add and shape == (6000, 3)
+    assert (sum(node.name.startswith("reduce") for node in made.nodes) == 1) == is_single
+
+
 @pytest.mark.parametrize(
     ("shape", "axes"),
     [

@@ -122,6 +122,9 @@ class Reductions:
         Axes are lengthened to a multiple of this.
     cheap_flops : int
         Operations for each element, in what is fused into a reduction, that padding may slow down.
+    few_elements, few_results : int
+        Up to so many of the operand and of the result, extremes along leading axes are found in one
+        stage, which is as fast here: there is nothing to round, and a stage takes time to compile.
     """
 
     leading: Blocks = Blocks(smallest=8, best=24, largest=64, worthwhile=65)
@@ -132,9 +135,17 @@ class Reductions:
     longest_chain: int = 1 << 10
     pad_to: int = 32
     cheap_flops: int = 8
+    few_elements: int = 1 << 15
+    few_results: int = 4
 
     def step(
-        self, shape: Sequence[int], axes: Sequence[int], *, may_pad: bool, may_widen: bool
+        self,
+        shape: Sequence[int],
+        axes: Sequence[int],
+        *,
+        may_pad: bool,
+        may_widen: bool,
+        is_exact: bool = False,
     ) -> Step | None:
         """Return what to do first; None where one stage is best.
 
@@ -149,8 +160,10 @@ class Reductions:
             element by element.
         may_widen : bool
             Whether it is a sum that there are twice the bits for.
+        is_exact : bool
+            Whether its result is the same in any order.
         """
-        if 0 in shape:
+        if 0 in shape or (is_exact and self._are_few(shape, axes)):
             return None
         padding = self._padding(shape, axes) if may_pad else None
         if padding is not None:
@@ -162,6 +175,12 @@ class Reductions:
         if may_widen and self._chain(shape, axes, blocks) > self.longest_chain:
             return Widen()
         return _cut(shape, axes, blocks) if blocks else None
+
+    def _are_few(self, shape: Sequence[int], axes: Sequence[int]) -> bool:
+        are_leading = all(_is_leading(shape, axes, axis) for axis in axes)
+        results = math.prod(size for axis, size in enumerate(shape) if axis not in axes)
+        is_small = math.prod(shape) <= self.few_elements and results <= self.few_results
+        return are_leading and is_small
 
     def terms(self, *, is_leading: bool) -> tuple[int, int]:
         """Return from how many terms on further axes stay whole, and how many these may make."""

@@ -181,7 +181,7 @@ def test_of_nothing_but_the_identity_the_first_is_found(op: Any, dtype: str) -> 
     """What stages are padded with has place 0."""
     limits = np.finfo(dtype) if dtype == "float64" else np.iinfo(dtype)
     worst = limits.min if op is ops.argmax else limits.max
-    x = np.full((131, 2), np.copysign(np.inf, worst) if dtype == "float64" else worst, dtype)
+    x = np.full((131, 5), np.copysign(np.inf, worst) if dtype == "float64" else worst, dtype)
     x[:5, 1] = 7
     before = places(op, x.shape, dtype, 0)
     after, log = apply(PASS, before)

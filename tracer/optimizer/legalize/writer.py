@@ -81,6 +81,9 @@ class GraphWriter:
         return stage.write((x, ops.iota(shape=x.shape, dtype=dtype, dimension=axis)))
 
 
+_EXTREMES = (ops.reduce_maximum, ops.reduce_minimum, ops.reduce_extreme)
+
+
 def stored(x: Value) -> Value:
     """Store a value that the device's compiler would fuse with what reads it."""
     return ops.optimization_barrier(x)[0]  # type: ignore[no-any-return]
@@ -126,7 +129,10 @@ class _Stage:
     def step(self, shape: Sequence[int], dtype: np.dtype[Any]) -> Step | None:
         """Return what to do first to an operand of a type; None where one stage is best."""
         may_widen = self.is_sum and dtype in TWICE_AS_WIDE
-        return self.rules.step(shape, self.axes, may_pad=self.may_pad, may_widen=may_widen)
+        is_exact = self.op in _EXTREMES
+        return self.rules.step(
+            shape, self.axes, may_pad=self.may_pad, may_widen=may_widen, is_exact=is_exact
+        )
 
     def write(self, xs: Values) -> Values:
         """Write the stages and return the results; what is reduced together has one shape."""
