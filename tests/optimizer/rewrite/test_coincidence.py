@@ -117,3 +117,62 @@ def test_lengths_and_their_gradients_behind_a_guard(limit: str | None) -> None:
     )
     near = np.asarray(tracer.compile(lengths)(x[:40]))
     np.testing.assert_array_equal(np.diagonal(near), 0)
+
+
+SOFT = 1e-6
+
+
+def softened(d: Any) -> Any:
+    return ((d**2).sum(-1) + SOFT) ** -1.5
+
+
+# Sums of differences, whose weights are largest where a point meets itself.
+WEIGHTED: dict[str, Callable[[Any], Any]] = {
+    "forces": lambda x: (between(x) * softened(between(x))[..., None]).sum(1),
+    "forces, from the others": lambda x: (
+        (x[None] - x[:, None]) * softened(between(x))[..., None]
+    ).sum(0),
+    "of everything": lambda x: (between(x) * softened(between(x))[..., None] * x[:, None]).sum(),
+    "quotients": lambda x: (between(x) / (between(x) ** 2 + SOFT).sum(-1, keepdims=True)).sum(1),
+    "squares": lambda x: (between(x) ** 2 * softened(between(x))[..., None]).sum(1),
+}
+
+
+@pytest.mark.parametrize("name", WEIGHTED)
+def test_weights_of_a_point_with_itself_add_nothing(name: str) -> None:
+    before, after = matched(WEIGHTED[name], POINTS)
+    x = data(POINTS)
+    (expected,) = evaluated(before, x)
+    (result,) = evaluated(after, x)
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_weights_that_are_not_finite_stay(value: float) -> None:
+    def forces(x: Any, w: Any) -> Any:
+        return (between(x) * w[..., None]).sum(1)
+
+    before = traced(forces, POINTS, ((40, 40), "float32"))
+    after, log = apply(CONTRACTIONS, before)
+    assert log.applied
+    w = np.ones((40, 40), "float32")
+    w[3, 3] = value
+    (expected,) = evaluated(before, data(POINTS), w)
+    (result,) = evaluated(after, data(POINTS), w)
+    np.testing.assert_array_equal(np.isnan(result), np.isnan(expected))
+
+
+@pytest.mark.xla
+@pytest.mark.parametrize("features", [3, 16])
+@pytest.mark.parametrize("limit", [None, "200kB"])
+def test_gradients_of_kernels_with_a_small_jitter(limit: str | None, features: int) -> None:
+    def loss(x: Any) -> Any:
+        return tnp.exp(-tnp.sqrt((between(x) ** 2).sum(-1) + 1e-12)).sum()
+
+    x = np.random.default_rng(0).standard_normal((300, features)).astype("float32")
+    result = np.asarray(tracer.compile(tracer.grad(loss), memory_limit=limit)(x))
+    wide = x.astype("float64")
+    d = wide[:, None] - wide[None]
+    r = np.sqrt((d**2).sum(-1) + 1e-12)
+    expected = (-2 * np.exp(-r) / r)[..., None] * d
+    np.testing.assert_allclose(result, expected.sum(1), atol=2e-5 * np.abs(expected.sum(1)).max())

@@ -33,7 +33,12 @@ from tracer.ops.rules import is_float
 from tracer.ops.sink_guard import dependent
 from tracer.ops.storage import READS
 from tracer.optimizer.passes import PassLog
-from tracer.optimizer.rewrite.match.coincidence import Pairs, coincident_axes, is_same_place
+from tracer.optimizer.rewrite.match.coincidence import (
+    Pairs,
+    coincident_axes,
+    is_same_place,
+    without_own,
+)
 from tracer.optimizer.rewrite.match.einsum import contract, expand, sum_over
 from tracer.optimizer.rewrite.match.polynomial import (
     Centre,
@@ -150,7 +155,8 @@ class _Contraction:
         shape = self.node.operands[0].type.shape
         axes = self.node.params["axes"]
         kept = tuple(axis for axis in range(len(shape)) if axis not in axes)
-        terms = [self._monomial(m, mapping, shape, kept) for m in self.polynomial]
+        meeting = coincident_axes(self.polynomial, range(len(shape)))
+        terms = [self._monomial(m, mapping, shape, kept, meeting) for m in self.polynomial]
         total = _add_all([value for value, _ in terms])
         if is_nonnegative(self.node.operands[0]):
             pairs = coincident_axes(self.polynomial, kept)
@@ -165,9 +171,10 @@ class _Contraction:
         mapping: Mapping[Value, Value],
         shape: tuple[int, ...],
         kept: tuple[int, ...],
+        meeting: Pairs,
     ) -> tuple[Value, bool]:
         """Emit one term; also tell whether it is a product across operands with other axes."""
-        factors = [(_factor(leaf, mapping, shape), leaf.axes) for leaf in monomial.leaves]
+        factors = [(_factor(leaf, mapping, shape, meeting), leaf.axes) for leaf in monomial.leaves]
         used = {axis for leaf in monomial.leaves for axis in leaf.axes}
         value, axes = contract(factors, tuple(axis for axis in kept if axis in used))
         unused = [n for axis, n in enumerate(shape) if axis not in used and axis not in kept]
@@ -178,7 +185,9 @@ class _Contraction:
         return expand(value, axes, self.node.types[0], kept), crossed
 
 
-def _factor(leaf: Leaf, mapping: Mapping[Value, Value], shape: tuple[int, ...]) -> Value:
+def _factor(
+    leaf: Leaf, mapping: Mapping[Value, Value], shape: tuple[int, ...], meeting: Pairs
+) -> Value:
     value = _squeezed(mapping[leaf.value], leaf.axes, shape)
     if leaf.centre is not None:
         centre, axes = _centre(leaf.centre, mapping, shape)
@@ -186,7 +195,7 @@ def _factor(leaf: Leaf, mapping: Mapping[Value, Value], shape: tuple[int, ...]) 
         value = move(value, expand(centre, axes, value.type, leaf.axes))
     if leaf.reciprocal:
         value = ops.divide(full_like(value, 1), value)
-    return value
+    return without_own(value, leaf.axes, meeting)
 
 
 def _centre(
