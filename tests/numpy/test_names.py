@@ -70,6 +70,10 @@ CASES = {
     "diag_indices": (lambda n: n.diag_indices(3), ()),
     "tril_indices": (lambda n: n.tril_indices(3, 1, 5), ()),
     "triu_indices_from": (lambda n, x: n.triu_indices_from(x, -1), (X,)),
+    "unravel_index by columns": (
+        lambda n, i: n.unravel_index(i, (5, 4, 3), order="F"),
+        (np.array([[0, 7], [59, 31]]),),
+    ),
     "unravel_index": (lambda n, i: n.unravel_index(i, (5, 8)), (J - 1,)),
     "ravel_multi_index": (lambda n, i: n.ravel_multi_index((i, i + 1), (6, 7)), (N,)),
     "ravel_multi_index F": (
@@ -178,6 +182,13 @@ CASES = {
     "cumulative_sum": (lambda n, x: n.cumulative_sum(x, axis=1, include_initial=True), (X,)),
     "cumulative_prod": (lambda n, x: n.cumulative_prod(x, include_initial=True), (V,)),
     "isin": (lambda n, x, y: n.isin(x, y, invert=True), (N, np.arange(0, 60, 2))),
+    "isin of signed and unsigned": (
+        lambda n, x, y: (n.isin(x, y), n.isin(y, x)),
+        (
+            np.array([2**53, 2**53 + 1, -1, 2**63 - 1]),
+            np.array([2**64 - 1, 2**53 + 1, 2**63], "uint64"),
+        ),
+    ),
     "isin floats": (lambda n, x, y: n.isin(x, y), (SPECIAL, np.r_[SPECIAL, V, V])),
 }
 METHODS = [

@@ -169,7 +169,7 @@ def mask_indices(n: int, mask_func: Callable[..., Any], k: int = 0) -> tuple[Arr
     return nonzero(mask_func(from_host(np.ones(as_shape((n, n)), np.int64)), k))
 
 
-def unravel_index(indices: ArrayLike, shape: Any) -> tuple[Array, ...]:
+def unravel_index(indices: ArrayLike, shape: Any, order: str = "C") -> tuple[Array, ...]:
     """Return the indices along the axes of a shape for flat indices.
 
     Parameters
@@ -178,6 +178,8 @@ def unravel_index(indices: ArrayLike, shape: Any) -> tuple[Array, ...]:
         Concrete ones must be within the shape; traced ones are not checked.
     shape : tuple of int
         The shape.
+    order : {"C", "F"}
+        Whether the last or the first axis runs fastest.
 
     Returns
     -------
@@ -185,6 +187,10 @@ def unravel_index(indices: ArrayLike, shape: Any) -> tuple[Array, ...]:
         One for each axis.
     """
     flat, sizes = _integers("unravel_index", indices), as_shape(shape)
+    if order not in ("C", "F"):
+        raise ArgumentError(
+            f"unravel_index: order {order!r} is not known", mend='give order="C" or "F"'
+        )
     if not flat.is_traced and flat.size:
         host = np.asarray(flat)
         if host.min() < 0 or host.max() >= math.prod(sizes):
@@ -193,10 +199,10 @@ def unravel_index(indices: ArrayLike, shape: Any) -> tuple[Array, ...]:
                 mend=f"give indices from 0 to {math.prod(sizes) - 1}",
             )
     results = []
-    for size in sizes[::-1]:
+    for size in sizes[::-1] if order == "C" else sizes:
         results.append(flat % max(size, 1))
         flat = flat // max(size, 1)
-    return tuple(results[::-1])
+    return tuple(results[::-1] if order == "C" else results)
 
 
 def _integers(name: str, value: ArrayLike) -> Array:

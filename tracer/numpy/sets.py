@@ -234,6 +234,10 @@ def isin(
 def _isin(x: Array, tests: Array) -> Array:
     tests = reshape_flat(tests)
     dtype = promote_types(x.dtype, tests.dtype)
+    if dtype.kind == "f" and {x.dtype.kind, tests.dtype.kind} == {"i", "u"}:
+        # No integers hold both: floats would call 2**53 and 2**53 + 1 one number.
+        is_held = x >= 0 if x.dtype.kind == "i" else x <= np.iinfo(tests.dtype).max
+        return logical_and(is_held, _isin(convert(x, tests.dtype), tests))
     if tests.size <= _FEW or dtype.kind == "c":
         columns = reshape(x, (*x.shape, 1))
         equal = compare(*align("isin", columns, tests), "EQ")
