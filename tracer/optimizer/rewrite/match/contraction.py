@@ -50,6 +50,7 @@ from tracer.optimizer.rewrite.match.polynomial import (
 )
 from tracer.optimizer.rewrite.match.rewrite import Replacement, replace_nodes
 from tracer.optimizer.rewrite.match.sign import is_nonnegative
+from tracer.optimizer.rewrite.match.singular import is_unbounded
 from tracer.target import current_target
 
 _SQUARE = 2
@@ -104,24 +105,31 @@ def _read(node: Node, in_storage: Set[Value]) -> Polynomial:
 
 
 def _features_of_pairs(polynomial: Polynomial, shape: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Return the axes of the features in squares of differences with a weight for each pair.
+    """Return the axes of the features in sums of differences with a weight for each pair.
 
     None if the sum is of another kind, or has many features. Weights, such as a kernel's, may leave
     only small differences, and the expansion's error is of the size of all differences. The direct
-    form of few features keeps their digits, as that of squared distances does.
+    form of few features keeps their digits, as that of squared distances does. So it is for the
+    differences themselves, where their weights may be large for small ones (`singular`).
     """
     few = current_target().sizes.direct_terms
     for monomial in polynomial:
         moved = [leaf for leaf in monomial.leaves if leaf.centre is not None]
-        if len(moved) < _SQUARE:
-            continue
         shared = {axis for leaf in moved if leaf.centre for axis in leaf.centre.shared}
-        weights = [set(leaf.axes) for leaf in monomial.leaves if leaf.centre is None]
-        features = {axis for leaf in moved for axis in leaf.axes}.difference(*weights)
-        is_weighted = any(len(axes - shared) > 1 for axes in weights)
-        if is_weighted and math.prod(shape[axis] for axis in features) <= few:
+        weights = [leaf for leaf in monomial.leaves if leaf.centre is None]
+        of_pairs = [leaf for leaf in weights if len(set(leaf.axes) - shared) > 1]
+        if len(moved) < _SQUARE and not (moved and any(map(_is_unbounded, of_pairs))):
+            continue
+        features = {axis for leaf in moved for axis in leaf.axes}.difference(
+            *(leaf.axes for leaf in weights)
+        )
+        if of_pairs and math.prod(shape[axis] for axis in features) <= few:
             return tuple(sorted(features))
     return None
+
+
+def _is_unbounded(leaf: Leaf) -> bool:
+    return leaf.reciprocal or is_unbounded(leaf.value)
 
 
 @dataclass(frozen=True)
@@ -195,7 +203,8 @@ def _factor(
         value = move(value, expand(centre, axes, value.type, leaf.axes))
     if leaf.reciprocal:
         value = ops.divide(full_like(value, 1), value)
-    return without_own(value, leaf.axes, meeting)
+    # Others have a bound, and the terms of a point with itself are no larger than the rest.
+    return without_own(value, leaf.axes, meeting) if _is_unbounded(leaf) else value
 
 
 def _centre(
