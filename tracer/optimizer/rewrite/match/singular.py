@@ -15,12 +15,14 @@ from tracer import ops
 from tracer.ir import Node, Value
 from tracer.optimizer.rewrite.simplify import constant_value
 
-# Of a longer expression the rest is not looked at.
+# A longer expression is not looked through.
 _MAXIMUM_NODES = 200
 
 
 def is_unbounded(weight: Value) -> bool:
     """Tell whether a weight is computed by a division, an inverse root or a logarithm of its pairs.
+
+    True also where that would take long to say.
 
     Examples
     --------
@@ -30,13 +32,16 @@ def is_unbounded(weight: Value) -> bool:
     ...     is_unbounded(ops.divide(x, x)), is_unbounded(ops.exponential(x))
     (True, False)
     """
-    return any(_is_pole(node, weight.type.size) for node in _computing(weight))
+    nodes = list(_computing(weight))
+    return len(nodes) >= _MAXIMUM_NODES or any(_is_pole(node, weight.type.size) for node in nodes)
 
 
 def _computing(weight: Value) -> Iterator[Node]:
     """Yield the nodes that compute a value from smaller ones."""
     stack, seen = [weight], {weight}
-    while stack and len(seen) < _MAXIMUM_NODES:
+    found = 0
+    while stack and found < _MAXIMUM_NODES:
+        found += 1
         value = stack.pop()
         yield value.node
         larger = {x for x in value.node.operands if x.type.size >= weight.type.size}
