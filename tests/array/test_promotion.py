@@ -34,6 +34,15 @@ def test_pairs_of_dtypes(first):
         assert traced.output_types[0].dtype == divided, (first, second)
 
 
+@pytest.mark.parametrize("name", "arctan2 copysign heaviside hypot logaddexp2 nextafter".split())
+def test_floats_of_two_integers(name):
+    """The first that holds both, which is not that of their common dtype: int8 and uint8."""
+    for first, second in itertools.product(("bool", *INTEGERS, *FLOATS), repeat=2):
+        traced = trace(getattr(tnp, name), [_type(first), _type(second)])
+        wanted = getattr(np, name)(np.ones(2, first), np.ones(2, second)).dtype
+        assert traced.output_types[0].dtype == wanted, (first, second)
+
+
 @pytest.mark.xla
 @pytest.mark.parametrize("dtype", NUMPY_DTYPES)
 @pytest.mark.parametrize("number", PYTHON_NUMBERS)

@@ -115,6 +115,26 @@ def test_einsum(case, rng):
     assert_same(found, np.einsum(subscripts, *arrays), subscripts)
 
 
+SQUARE = np.ones((2, 2))
+LISTS = [([0, 1], [1, 2], [0, 2]), ([0, 1], [1, 2], [2]), ([0, 1], [1, 2]), ([..., 1], [1, 2])]
+
+
+@pytest.mark.xla
+@pytest.mark.parametrize("labels", LISTS)
+def test_einsum_of_operands_with_lists_of_labels(labels, rng):
+    x, y = rng.normal(size=(2, 3)), rng.normal(size=(3, 4))
+    arguments = [x, labels[0], y, *labels[1:]]
+    assert_same(tnp.einsum(*arguments), np.einsum(*arguments), labels)
+    found = interpreted(lambda x, y: tnp.einsum(x, labels[0], y, *labels[1:]), x, y)[0]
+    assert_same(found, np.einsum(*arguments), labels)
+
+
+@pytest.mark.parametrize("arguments", [[SQUARE, SQUARE], [SQUARE], [SQUARE, [0, 1], SQUARE]])
+def test_einsum_without_labels_is_refused(arguments):
+    with pytest.raises(tracer.TracerError, match="einsum"):
+        tnp.einsum(*arguments)
+
+
 def test_einsum_takes_the_cheap_order():
     sizes = [(1000, 10), (10, 1000), (1000, 10)]
     types = [tracer.ShapeDtype(size, "float32") for size in sizes]

@@ -122,6 +122,17 @@ def test_updates_accumulate(method, ufunc, index):
 
 
 @pytest.mark.xla
+@pytest.mark.parametrize("method", ["divide", "power", "multiply"])
+def test_a_known_mask_with_a_value_for_each_chosen_element(method):
+    x, mask, values = np.arange(1.0, 7.0), np.arange(6) % 2 == 0, np.array([2.0, 3.0, 4.0])
+    expected = x.copy()
+    expected[mask] = getattr(np, method)(x[mask], values)
+    assert_same(getattr(tnp.asarray(x).at[mask], method)(values), expected)
+    found = interpreted(lambda x, v: getattr(x.at[mask], method)(v), x, values)[0]
+    assert_same(found, expected)
+
+
+@pytest.mark.xla
 def test_masks_eagerly():
     x = tnp.asarray(X)
     assert_same(x[X > 30], X[X > 30])

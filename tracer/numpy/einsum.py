@@ -13,7 +13,7 @@ from typing import Any
 import opt_einsum
 
 from tracer import ops
-from tracer.array.array import Array, ArrayLike
+from tracer.array.array import Array
 from tracer.array.convert import as_arrays, convert, reshape, transpose
 from tracer.array.dispatch import apply, compound
 from tracer.array.promotion import Dtype, promote_types, result_type
@@ -23,8 +23,8 @@ from tracer.numpy.contraction import Labels, contract, sum_lonely
 
 
 def einsum(
-    subscripts: str,
-    *operands: ArrayLike,
+    subscripts: Any,
+    *operands: Any,
     optimize: Any = "auto",
     preferred_element_type: Any = None,
 ) -> Array:
@@ -35,7 +35,8 @@ def einsum(
     subscripts : str
         Such as "ij,jk->ik"; "..." means axes that are broadcast.
     *operands : array_like
-        One for each group of labels.
+        One for each group of labels. Or, without subscripts, each followed by the list of its
+        labels, integers, and maybe the result's labels at the end, as in NumPy.
     optimize : str or bool or sequence
         How opt_einsum finds the order of the products; False is left to right.
     preferred_element_type : dtype, optional
@@ -53,6 +54,8 @@ def einsum(
     ArgumentError
         The subscripts are malformed.
     """
+    if not isinstance(subscripts, str):
+        subscripts, operands = _from_lists(subscripts, *operands)
     arrays = as_arrays(*operands)
     inputs, output = _parse(subscripts, arrays)
     path = _path(subscripts, inputs, output, arrays, optimize)
@@ -68,6 +71,19 @@ def _preferred(dtype: Dtype, preferred: Dtype) -> Dtype:
             f"einsum of {dtype} cannot be {preferred}", mend="prefer a complex dtype, or none"
         )
     return preferred
+
+
+def _from_lists(*pairs: Any) -> tuple[str, tuple[Any, ...]]:
+    """Return subscripts and operands for operands that are each followed by their labels."""
+    try:
+        subscripts, operands = opt_einsum.parser.convert_interleaved_input(pairs)
+    except (ValueError, TypeError, IndexError) as error:
+        raise ArgumentError(
+            "einsum: the first argument is no string of subscripts, and no labels follow each of "
+            "the operands",
+            mend='give subscripts first, such as "ij,jk->ik"',
+        ) from error
+    return subscripts, tuple(operands)
 
 
 def _parse(subscripts: str, arrays: Sequence[Array]) -> tuple[tuple[str, ...], str]:

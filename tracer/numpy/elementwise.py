@@ -11,7 +11,7 @@ from tracer.array import promotion
 from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_array, as_arrays, broadcast, broadcast_shape, convert
 from tracer.array.dispatch import apply, compound
-from tracer.array.promotion import promote_types
+from tracer.array.promotion import Dtype, promote_types
 from tracer.errors import ArgumentError
 from tracer.ir import Op, as_dtype
 from tracer.numpy import complex_limits
@@ -93,9 +93,18 @@ def _exp2(x: Array) -> Array:
 exp2 = unary("exp2", _exp2, "2 to the power of the element.", returns="Floats.")
 
 
-def _float_binary(name: str, body: Callable[[Array, Array], Array], summary: str) -> Binary:
+def _common_float(x: Dtype, y: Dtype) -> Dtype:
+    """Return the first float that holds both, as NumPy looks for it: float16 of int8 and uint8."""
+    if x.kind in "biu" and y.kind in "biu":
+        return promote_types(promotion.float_ufunc_dtype(x), promotion.float_ufunc_dtype(y))
+    return promotion.float_ufunc_dtype(promote_types(x, y))
+
+
+def float_binary(name: str, body: Callable[[Array, Array], Array], summary: str) -> Binary:
+    """Return a function of two arrays, which are in one real float dtype, integers by width."""
+
     def aligned(x: Array, y: Array) -> Array:
-        dtype = promotion.float_ufunc_dtype(promote_types(x.dtype, y.dtype))
+        dtype = _common_float(x.dtype, y.dtype)
         return body(*[real_floats(name, part) for part in align(name, x, y, dtype)])
 
     return binary(name, aligned, summary, returns="Floats.")
@@ -106,19 +115,19 @@ def _copysign(x: Array, y: Array) -> Array:
     return select(has_sign(y), apply(ops.negate, size), size)
 
 
-arctan2 = atan2 = _float_binary(
+arctan2 = atan2 = float_binary(
     "arctan2", lambda x, y: apply(ops.atan2, x, y), "Angle of the point (x2, x1)."
 )
-hypot = _float_binary(
+hypot = float_binary(
     "hypot", lambda x, y: apply(ops.hypot, x, y), "Length of the vector (x1, x2), without overflow."
 )
-logaddexp = _float_binary(
+logaddexp = float_binary(
     "logaddexp",
     lambda x, y: apply(ops.log_add_exp, x, y),
     "log(exp(x1) + exp(x2)), without overflow.",
 )
-copysign = _float_binary("copysign", _copysign, "The size of x1 with the sign of x2.")
-nextafter = _float_binary(
+copysign = float_binary("copysign", _copysign, "The size of x1 with the sign of x2.")
+nextafter = float_binary(
     "nextafter", lambda x, y: apply(ops.next_after, x, y), "The next float after x1 towards x2."
 )
 

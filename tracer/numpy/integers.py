@@ -15,7 +15,7 @@ from tracer.array.placement import place_beside
 from tracer.errors import ArgumentError, DTypeError
 from tracer.ir import as_dtype
 from tracer.ir.types import require_countable
-from tracer.numpy.elementwise import nextafter
+from tracer.numpy.elementwise import float_binary, nextafter
 from tracer.numpy.joining import concatenate
 from tracer.numpy.rounding import trunc
 from tracer.numpy.ufunc import (
@@ -79,26 +79,22 @@ bitwise_count = unary("bitwise_count", _bitwise_count, "Ones in the binary form 
 
 
 def _heaviside(x: Array, y: Array) -> Array:
-    dtype = promotion.float_ufunc_dtype(promotion.promote_types(x.dtype, y.dtype))
-    x, y = align("heaviside", real_floats("heaviside", x), real_floats("heaviside", y), dtype)
     zero, one = full_like(x, 0), full_like(x, 1)
     result = select(compare(x, zero, "LT"), zero, one)
     result = select(compare(x, zero, "EQ"), y, result)
     return select(compare(x, x, "NE"), x, result)
 
 
-heaviside = binary("heaviside", _heaviside, "0 below zero, 1 above, x2 at zero.")
+heaviside = float_binary("heaviside", _heaviside, "0 below zero, 1 above, x2 at zero.")
 
 
 def _logaddexp2(x: Array, y: Array) -> Array:
-    dtype = promotion.float_ufunc_dtype(promotion.promote_types(x.dtype, y.dtype))
-    x, y = align("logaddexp2", real_floats("logaddexp2", x), real_floats("logaddexp2", y), dtype)
     scale = full_like(x, math.log(2))
     total = apply(ops.log_add_exp, apply(ops.multiply, x, scale), apply(ops.multiply, y, scale))
     return apply(ops.divide, total, scale)
 
 
-logaddexp2 = binary("logaddexp2", _logaddexp2, "log2(2**x1 + 2**x2), without overflow.")
+logaddexp2 = float_binary("logaddexp2", _logaddexp2, "log2(2**x1 + 2**x2), without overflow.")
 
 
 def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:

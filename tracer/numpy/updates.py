@@ -241,8 +241,8 @@ class IndexUpdate:
         """Return the array with a function of the part in its place."""
         x = self._array
         if is_single_mask(self._index):
-            mask = as_array(mask_of(self._index))
-            if mask.is_traced and mask.shape == x.shape[: mask.ndim]:
+            mask = mask_of(self._index)
+            if getattr(mask, "is_traced", False) and mask.shape == x.shape[: mask.ndim]:
                 spread = reshape(mask, mask.shape + (1,) * (x.ndim - mask.ndim))
                 new = broadcast(convert(as_array(function(x)), x.dtype), x.shape)
                 return select(broadcast(spread, x.shape), new, x)
