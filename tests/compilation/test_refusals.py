@@ -200,3 +200,13 @@ def test_the_smallest_limit_of_a_small_program_is_met() -> None:
     types = tracer.ShapeDtype((2, 2), "float64"), tracer.ShapeDtype((8, 2, 2), "float64")
     least = refusal(function, 1, *types).minimum_bytes
     assert tracer.compile(function, memory_limit=least).plan(*types).compiled_bytes <= least
+
+
+@pytest.mark.parametrize(
+    ("shape", "mend"), [((1000, 1), r"f\.into\(path\)"), ((1000, 1000), r"tracer\.open\(path\)")]
+)
+def test_what_is_on_disk_needs_no_limit(shape: tuple[int, ...], mend: str) -> None:
+    x = tracer.ShapeDtype(shape, "float32")
+    compiled = tracer.compile(lambda x: x * tnp.ones((1, 1000)), memory_limit="100kB")
+    with pytest.raises(tracer.MemoryLimitError, match=mend):
+        compiled.plan(x)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from tracer import lowering
 from tracer.array.trace import Traced
 from tracer.compilation.changes import changes_that_fit
 from tracer.compilation.task import Task
@@ -58,7 +59,8 @@ def refuse_at_once(task: Task, find_minimum: Callable[[], int], parts: int = 1) 
         f"{task.name} cannot run within memory_limit {format_bytes(limit)}{each}: its arguments "
         f"and results alone are larger; nothing was planned\n  binding: {binding}",
         mend=f"memory_limit={fixed} is the least that may do, and this error's minimum_bytes "
-        f"searches for the smallest limit that can be met; {_mend(task, changes, 'both')}",
+        f"searches for the smallest limit that can be met; {_mend(task, changes, 'both')}"
+        f"{_in_storage(task, limit)}",
         limit_bytes=limit,
         minimum_bytes=find_minimum,
         binding=binding,
@@ -78,6 +80,16 @@ def _fixed_types(task: Task) -> list[ShapeDtype]:
         else:
             types.append(type)
     return types
+
+
+def _in_storage(task: Task, limit: int) -> str:
+    """Return what else helps: results or arguments on disk, where programs can read and write."""
+    if not lowering.target_of(task.device).kernels.host_calls:
+        return ""
+    arguments = sum(type.nbytes for type in task.traced.graph.input_types)
+    if arguments > limit:
+        return "; tracer.open(path) leaves an argument on disk"
+    return "; f.into(path) of the compiled f writes a result to disk as it is made"
 
 
 def _mend(task: Task, changes: Sequence[str], what: str) -> str:

@@ -117,7 +117,7 @@ class DirectWrites:
             Of the file, the beginning of a page.
         """
         wanted, done = len(pages) // PAGE * PAGE, 0
-        while self._file is not None and done < wanted and done % PAGE == 0:
+        while self._file is not None and done < wanted:
             try:
                 done += os.pwrite(self._file, pages[done:wanted], position + done)
             except OSError as error:
