@@ -19,36 +19,44 @@ LEAST_DIRECT = 1 << 18
 """Bytes of a block from which on they are faster: the cache reads on behind what is asked for."""
 
 
-def _opened(path: Path, file: int, flags: int) -> int | None:
-    """Return a descriptor for direct reads or writes; None if the path is another file's by now."""
-    try:
-        found = os.open(path, flags | os.O_DIRECT | os.O_CLOEXEC)
-    except (OSError, AttributeError):  # Some file systems and systems have none.
-        return None
-    if os.path.sameopenfile(found, file):
-        return found
-    os.close(found)
-    return None
-
-
-class DirectReads:
-    """A file that is read past the page cache.
+class _DirectFile:
+    """A file that is open past the page cache, where the file system has that.
 
     Parameters
     ----------
     path : Path
         The file.
     file : int
-        Its descriptor: if the path has become another file's, there are no direct reads.
+        Its descriptor: if the path has become another file's, it is not opened.
+    flags : int
+        Of `os.open`, for reads or writes.
     """
 
-    def __init__(self, path: Path, file: int) -> None:
-        self._file = _opened(path, file, os.O_RDONLY)
+    def __init__(self, path: Path, file: int, flags: int) -> None:
+        self._file: int | None = None
+        try:
+            found = os.open(path, flags | os.O_DIRECT | os.O_CLOEXEC)
+        except (OSError, AttributeError):  # Some file systems and systems have none.
+            return
+        if os.path.sameopenfile(found, file):
+            self._file = found
+        else:
+            os.close(found)
 
-    def __del__(self) -> None:
+    def close(self) -> None:
         """Close the file."""
         if self._file is not None:
             os.close(self._file)
+            self._file = None
+
+    __del__ = close
+
+
+class DirectReads(_DirectFile):
+    """A file that is read past the page cache; see `_DirectFile`."""
+
+    def __init__(self, path: Path, file: int) -> None:
+        super().__init__(path, file, os.O_RDONLY)
 
     def read(self, pages: Array, position: int, nbytes: int) -> int | None:
         """Read bytes of the file into memory; return where in the memory the first of them is.
@@ -82,29 +90,14 @@ class DirectReads:
         return before
 
 
-class DirectWrites:
-    """A file that is written past the page cache.
+class DirectWrites(_DirectFile):
+    """A file that is written past the page cache; see `_DirectFile`.
 
     4 GB took 0.95 s and 0.04 s of processor time here, through the cache 1.3 to 11 s and 0.6 to 10.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    file : int
-        Its descriptor: if the path has become another file's, there are no direct writes.
     """
 
     def __init__(self, path: Path, file: int) -> None:
-        self._file = _opened(path, file, os.O_WRONLY)
-
-    def close(self) -> None:
-        """Close the file."""
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
-
-    __del__ = close
+        super().__init__(path, file, os.O_WRONLY)
 
     def write(self, pages: memoryview, position: int) -> int:
         """Write whole pages; return how many bytes were written, which is for others to go on with.

@@ -94,7 +94,7 @@ def choose_chunk(
     large pages of it are read, if they are no fewer bytes and within the budget.
     """
     rows = _within_budget(subject, region, loop, settings, alike)
-    reads = _stored_bytes(loop)
+    reads = stored_bytes(loop)
     if not reads:
         return rows
     page = -(-storage.PAGE * region.length // reads)
@@ -110,7 +110,7 @@ def choose_chunk(
     return more if fits and trips.nbytes(more) <= settings.budget_bytes else rows
 
 
-def _stored_bytes(loop: Loop) -> int:
+def stored_bytes(loop: Loop) -> int:
     """Return the bytes of the largest value that a loop reads out of storage."""
     return max((n.types[0].nbytes for n, _ in loop.nodes if n.op is ops.read_stored), default=0)
 
@@ -121,7 +121,7 @@ def reads_large_pages(region: Region, loop: Loop, rows: int) -> bool:
     Memory for it is in large pages as far as whole ones go: blocks of 3.2 MB are read at 2.7 GB/s
     here, and those of 4.2 MB at 4.0.
     """
-    return rows * _stored_bytes(loop) >= region.length * storage.LARGE_PAGE
+    return rows * stored_bytes(loop) >= region.length * storage.LARGE_PAGE
 
 
 def _within_budget(

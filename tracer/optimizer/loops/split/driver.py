@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from tracer import ops
 from tracer.errors import Source
 from tracer.ir import Graph, Node, Value, map_bodies
 from tracer.optimizer.loops.split.alike import SplitCache, Tiled
@@ -15,6 +14,7 @@ from tracer.optimizer.loops.split.chunk import (
     choose_chunk,
     dividing,
     reads_large_pages,
+    stored_bytes,
 )
 from tracer.optimizer.loops.split.grouping import Loop
 from tracer.optimizer.loops.split.loop import Emitted, evened, overlapping
@@ -173,7 +173,7 @@ class _Bodies:
         rows = evened(self.subject, loop, length, rows, machine.sizes.vector_rows)
         if length % rows == 0 or overlapping(self.subject, loop, length, rows):
             return rows
-        if any(node.op is ops.read_stored for node, _ in loop.nodes):
+        if stored_bytes(loop):
             return rows  # Whole pages are read.
         trips = self.alike.trips(self.subject, self.region, loop, machine)
         return dividing(length, rows, trips.seconds)

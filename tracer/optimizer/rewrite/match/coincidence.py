@@ -95,7 +95,7 @@ def without_own(weight: Value, axes: Sequence[int], pairs: Pairs) -> Value:
 
     The terms that it weights are zero there. What is not finite stays: times zero it is NaN.
     """
-    if not pairs or not {axis for pair in pairs for axis in pair} <= set(axes):
+    if not {axis for pair in pairs for axis in pair} <= set(axes):
         return weight
     own = is_same_place(weight.shape, tuple((axes.index(i), axes.index(j)) for i, j in pairs))
     own = ops.and_(own, ops.is_finite(weight))

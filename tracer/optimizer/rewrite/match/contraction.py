@@ -204,7 +204,9 @@ def _factor(
     if leaf.reciprocal:
         value = ops.divide(full_like(value, 1), value)
     # Others have a bound, and the terms of a point with itself are no larger than the rest.
-    return without_own(value, leaf.axes, meeting) if _is_unbounded(leaf) else value
+    if meeting and _is_unbounded(leaf):
+        return without_own(value, leaf.axes, meeting)
+    return value
 
 
 def _centre(
