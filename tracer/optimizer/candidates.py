@@ -139,7 +139,15 @@ def step_settings(sizes: Iterable[int], machine: Target) -> tuple[SplitSettings,
 
 def _settings_for_memory(sizes: tuple[int, int], machine: Target) -> SplitSettings:
     threshold, trip = sizes
-    return SplitSettings(threshold, trip, trip, trust_fusion=False, machine=machine, by_time=False)
+    return SplitSettings(
+        threshold,
+        trip,
+        trip,
+        trust_fusion=False,
+        machine=machine,
+        by_time=False,
+        cut_scratch=True,
+    )
 
 
 def limit_settings(
@@ -174,6 +182,7 @@ def limit_settings(
                 split_bytes=split_bytes,
                 trust_fusion=trust_fusion,
                 machine=machine,
+                cut_scratch=True,
             )
 
 

@@ -43,6 +43,8 @@ class SplitSettings:
         that computes least again.
     is_tile : bool
         The graph is a slice that is to be cut along the other axis.
+    cut_scratch : bool
+        Cut what is stored besides results too, as the partial results of a long reduction.
     """
 
     threshold_bytes: int
@@ -53,6 +55,7 @@ class SplitSettings:
     machine: Target = DEFAULT_TARGET
     by_time: bool = True
     is_tile: bool = False
+    cut_scratch: bool = False
 
 
 # What a trip takes does not quite grow with its slice: so often it is corrected.
@@ -62,6 +65,8 @@ _SHARES = (0.25, 0.5, 1.0, 2.0)
 # And the whole budget, for trips of many kernels each of which is small whatever the caches hold of
 # all. It has to take so much less time, and to leave nothing above the threshold: a second cut.
 _CLEARLY = 0.9
+# What each element takes is asked for again where it is so many times the estimate.
+_STEP = 2
 # Trips that leave no remainder, which is compiled as long as they, may take so much longer by the
 # model. Of six programs with such trips it says 1.00 to 1.13; they took 0.8 to 1.04 times as long.
 _AS_FAST = 1.15
@@ -130,7 +135,11 @@ def _within_budget(
     """Return the slice size that is fastest by the time model, under the settings."""
     trips = alike.trips(subject, region, loop, settings.machine)
     budget = settings.budget_bytes
-    chosen = rows = _fastest(region, trips, settings)
+    line = slice_bytes(region, trips.nbytes, settings.machine)
+    chosen = rows = _fastest(region, trips, settings, line)
+    steeper = _steeper(region, trips, line, rows) if trips.nbytes(rows) > budget else None
+    if steeper is not None:
+        chosen = rows = _fastest(region, trips, settings, steeper)
     # Above the budget a trip is cut again, which computes things again: better a smaller one, but
     # only if that is within the budget.
     for _ in range(_CORRECTIONS + 1):
@@ -143,8 +152,22 @@ def _within_budget(
     return chosen
 
 
-def _fastest(region: Region, trips: Trips, settings: SplitSettings) -> int:
-    each, always = slice_bytes(region, trips.nbytes, settings.machine)
+def _steeper(
+    region: Region, trips: Trips, line: tuple[float, float], rows: int
+) -> tuple[float, float] | None:
+    """Return the bytes of each element where a trip of so many takes much more than estimated.
+
+    A sum over few rows has no partial results, one over many has. None where there is no such step.
+    """
+    each, always = line
+    found = (trips.nbytes(rows) - always) / rows
+    return (found, always) if found > _STEP * each else None
+
+
+def _fastest(
+    region: Region, trips: Trips, settings: SplitSettings, line: tuple[float, float]
+) -> int:
+    each, always = line
     budget = settings.budget_bytes
     room = replace(settings, budget_bytes=budget - int(always) if always < budget / 2 else budget)
 

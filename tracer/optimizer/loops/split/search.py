@@ -15,6 +15,7 @@ from tracer.optimizer.loops.split.generated import generated_nodes, leaves, node
 from tracer.optimizer.loops.split.grouping import Loop, LoopPlan, plan_loops
 from tracer.optimizer.loops.split.grow import grow_region
 from tracer.optimizer.loops.split.region import Conflict, Region, Subject, is_merged
+from tracer.optimizer.loops.split.scratch import large_scratch, views_of_inputs
 from tracer.optimizer.loops.split.tiles import longest_slice
 from tracer.optimizer.model.liveness import Liveness, node_cost
 
@@ -86,17 +87,25 @@ class RegionSearch:
         self.trusted = Liveness(subject.graph).stored
         everything = set(subject.graph.nodes)
         self.stored = self.trusted if settings.trust_fusion else everything
+        self.with_scratch = self._with_scratch()
 
     def is_large(self, node: Node) -> bool:
         """Tell whether a node's result is above the threshold."""
         return largest_bytes(node) > self.settings.threshold_bytes
 
+    def _with_scratch(self) -> dict[Node, int]:
+        """Return what nodes store besides their results, where that is above the threshold."""
+        if not self.settings.cut_scratch:
+            return {}
+        return large_scratch(self.subject.graph, self.settings.threshold_bytes)
+
     def seeds(self) -> list[Node]:
-        """Return nodes whose stored results are above the threshold, largest first."""
+        """Return what is cut: stored results above the threshold, largest first, and views."""
+        views = views_of_inputs(self.with_scratch)
         large = [
             node
             for node in self.subject.graph.nodes
-            if node in self.stored
+            if (node in self.stored or node in views)
             and node not in self.subject.outputs
             and node not in self.subject.pieces.folds
             and node not in self.subject.pieces.reads
@@ -232,6 +241,7 @@ class RegionSearch:
         if isinstance(region, Conflict):
             return str(region)
         saved = region.saved_bytes(self.stored)
+        saved += sum(self.with_scratch.get(head, 0) for head in region.heads)
         if saved <= 0:
             return "every value on the way has to be stored"
         plan = plan_loops(subject, region)
