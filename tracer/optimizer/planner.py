@@ -20,6 +20,7 @@ from tracer.optimizer.candidates import (
 )
 from tracer.optimizer.final_passes import FinalPasses
 from tracer.optimizer.loops.split import LoopRow, SplitSettings
+from tracer.optimizer.loops.split.scratch import large_scratch
 from tracer.optimizer.model.liveness import Liveness, peak_bytes
 from tracer.optimizer.model.peak_values import PeakValue
 from tracer.optimizer.model.speed import estimate_seconds
@@ -280,9 +281,7 @@ class Planner:
         cache: measured 13 times faster for a kernel product (`python -m benchmarks kernel`).
         """
         limit, settings = self.options.limit_bytes, self._cache_settings
-        stored = Liveness(unsplit.graph).stored
-        sizes = (type.nbytes for node in stored for type in node.types)
-        if not self.options.split or all(size <= settings.threshold_bytes for size in sizes):
+        if not self.options.split or not self._stores_much(unsplit, settings):
             return
         candidate = self._split(settings)
         if not candidate.loops or (limit is not None and candidate.peak_bytes > limit):
@@ -292,12 +291,19 @@ class Planner:
         if self.seconds(candidate) < most * self.seconds(unsplit):
             yield candidate
 
+    def _stores_much(self, unsplit: Candidate, settings: SplitSettings) -> bool:
+        graph, threshold = unsplit.graph, settings.threshold_bytes
+        sizes = (type.nbytes for node in Liveness(graph).stored for type in node.types)
+        return any(size > threshold for size in sizes) or bool(large_scratch(graph, threshold))
+
     @property
     def _cache_settings(self) -> SplitSettings:
         """Settings that fit the last-level cache, and the limit if there is one."""
         trip, limit, options = self.options.machine.trip_bytes, self._limit, self.options
         room = 4 * trip if limit is None else max(1, min(4 * trip, limit - self.fixed_bytes))
-        return SplitSettings(2 * trip, trip, room, options.split_bytes, machine=options.machine)
+        return SplitSettings(
+            2 * trip, trip, room, options.split_bytes, machine=options.machine, cut_scratch=True
+        )
 
     def way_of(self, candidate: Candidate) -> Way | None:
         """Return how a candidate was made; None if its settings are not tried for this limit."""

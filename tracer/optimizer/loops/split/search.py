@@ -88,6 +88,7 @@ class RegionSearch:
         everything = set(subject.graph.nodes)
         self.stored = self.trusted if settings.trust_fusion else everything
         self.with_scratch = self._with_scratch()
+        self.views = views_of_inputs(self.with_scratch)
 
     def is_large(self, node: Node) -> bool:
         """Tell whether a node's result is above the threshold."""
@@ -101,11 +102,10 @@ class RegionSearch:
 
     def seeds(self) -> list[Node]:
         """Return what is cut: stored results above the threshold, largest first, and views."""
-        views = views_of_inputs(self.with_scratch)
         large = [
             node
             for node in self.subject.graph.nodes
-            if (node in self.stored or node in views)
+            if (node in self.stored or node in self.views)
             and node not in self.subject.outputs
             and node not in self.subject.pieces.folds
             and node not in self.subject.pieces.reads
@@ -160,6 +160,8 @@ class RegionSearch:
             reason = "; ".join(reasons) or "it has no axis to cut"
             self.refused.setdefault(what, (reason, seed.source))
             return None
+        if seed in self.views:  # Partial results are those of axes that are reduced.
+            candidates = [c for c in candidates if _reduces(c)] or candidates
         once = [candidate for candidate in candidates if not candidate.read_again_bytes]
         fitting = self._fitting(once or candidates)
         if not self.settings.is_tile:  # What a tile adds to is stored anyhow, outside of it.
@@ -265,6 +267,11 @@ class RegionSearch:
             for loop in loops
         ]
         return max(totals) / region.length
+
+
+def _reduces(candidate: Candidate) -> bool:
+    rule = candidate.subject.rule
+    return any(label in rule(head).reduced for head, label in candidate.region.heads.items())
 
 
 def _operands(subject: Subject, loops: list[Loop]) -> Iterator[tuple[Value, int | None]]:
