@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from tracer import ops
 from tracer.ir import Builder, Graph, Node, Value, rebuild
+from tracer.optimizer.legalize.flat import FlatForms
 from tracer.optimizer.legalize.writer import GraphWriter
 from tracer.optimizer.passes import Pass, PassLog
 from tracer.target import Target
@@ -44,15 +45,19 @@ def is_reduction(node: Node) -> bool:
 
 
 def _staged_graph(writer: GraphWriter, graph: Graph, log: PassLog) -> Graph:
+    flat = FlatForms(graph)
+
     def rewrite(_: Builder, node: Node, operands: tuple[Value, ...]) -> Sequence[Value] | None:
         if not is_reduction(node):
             return None
         assert node.op is not None
-        axes = node.params["axes"]
-        found = writer.in_stages(node.op, operands[0], axes, node.operands[0])
-        if found is None:
+        x, axes = flat.merged(node, operands[0])
+        found = writer.in_stages(node.op, x, axes, node.operands[0])
+        if found is None and x is operands[0]:
             return None
-        log.applied.append(f"{node.name} of {node.operand_types[0]} over {axes}")
+        if found is None:
+            found = node.op(x, axes=axes)
+        log.applied.append(f"{node.name} of {node.operand_types[0]} over {node.params['axes']}")
         return (found,)
 
     return rebuild(graph, rewrite)
