@@ -186,11 +186,14 @@ class ReductionCall:
         Of the operand, and which of them are reduced.
     itemsize : int
         Bytes of a partial result.
+    flops : int
+        Operations that an element takes to compute.
     """
 
     shape: tuple[int, ...]
     axes: tuple[int, ...]
     itemsize: int
+    flops: int = 0
 
 
 @dataclass(frozen=True)

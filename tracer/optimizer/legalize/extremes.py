@@ -18,6 +18,8 @@ from tracer.optimizer.legalize.writer import GraphWriter
 from tracer.optimizer.passes import Pass, PassLog
 from tracer.target import Target
 
+# Operations that put a value and its place together.
+_PACKING_FLOPS = 8
 _IS_LARGEST = {ops.argmax: True, ops.argmin: False}
 
 
@@ -79,7 +81,9 @@ def _place_of_pair(writer: GraphWriter, node: Node, x: Value) -> Sequence[Value]
 def _best(writer: GraphWriter, node: Node, x: Value, axis: int, *, largest: bool) -> Value:
     """Reduce packed integers, in stages where the axis is long."""
     packed = pack(x, axis=axis, largest=largest)
-    found = writer.in_stages(ops.reduce_maximum, packed, (axis,), node.operands[0])
+    found = writer.in_stages(
+        ops.reduce_maximum, packed, (axis,), node.operands[0], more_flops=_PACKING_FLOPS
+    )
     return ops.reduce_maximum(packed, axes=(axis,)) if found is None else found
 
 

@@ -1,4 +1,4 @@
-"""Adjacent axes that are reduced together become one, where elements are read as they lie in memory.
+"""Adjacent axes that are reduced together become one, where elements are read as they lie.
 
 The largest of 2,000,000 x 10 float32 took 25 ms as extremes of rows of ten, and takes 2.5 as blocks
 of one long row. What computes the elements is written again in the new shape, on stored arrays that
@@ -76,8 +76,9 @@ class FlatForms:
         node = value.node
         if node.op is ops.reshape:
             return self._is_stored(node.operands[0])
-        is_whole = node.op is None or node.op is ops.optimization_barrier
-        return is_whole or node in self._outputs or (node.op and node.op.fusion == "opaque")
+        if node.op is None or node in self._outputs:
+            return True
+        return node.op is ops.optimization_barrier or node.op.fusion == "opaque"
 
     def _is_only_reduced(self, node: Node, reduction: Node) -> bool:
         """Tell whether all that is computed of a value ends in reductions of the same axes."""
@@ -88,7 +89,7 @@ class FlatForms:
                 if user in seen:
                     continue
                 seen.add(user)
-                if user.op.fusion == "reduce":
+                if user.op is not None and user.op.fusion == "reduce":
                     if user.params != reduction.params:
                         return False
                 elif user in self._outputs or not _is_elementwise(user):

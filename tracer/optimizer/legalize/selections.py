@@ -166,7 +166,7 @@ class _Selection:
 
     def _largest_of(self, x: Value) -> Value:
         writer = GraphWriter(self.target)
-        found = writer.in_stages(ops.reduce_maximum, x, (1,), self.computed)
+        found = writer.in_stages(ops.reduce_maximum, x, (1,), self.computed, more_flops=2)
         return ops.reduce_maximum(x, axes=(1,)) if found is None else found
 
     def _ascending(self, x: Value) -> Value:

@@ -50,17 +50,21 @@ class GraphWriter:
         found = stored(ops.constant(value=np.full(row.shape, number)))
         return ops.broadcast_in_dim(found, shape=like.shape, dimensions=last)  # type: ignore[no-any-return]
 
-    def in_stages(self, op: Op, x: Value, axes: tuple[int, ...], computed: Value) -> Value | None:
+    def in_stages(
+        self, op: Op, x: Value, axes: tuple[int, ...], computed: Value, *, more_flops: int = 0
+    ) -> Value | None:
         """Reduce in stages; None where one stage is best.
 
-        `computed` tells what an element takes to compute: where that is much, none are added.
+        `computed` tells what an element takes to compute, besides `more_flops`: where that is much,
+        none are added.
         """
         rules = self.target.reductions
         if rules is None:
             return None
         wide = wide_dtype(x.dtype)
         is_sum = op is ops.reduce_add and wide.kind in "fc"
-        stage = _Stage(rules, op, axes, is_sum, _is_cheap(rules, computed))
+        flops = _row_flops(op, _flops(rules, computed) + more_flops, x.dtype)
+        stage = _Stage(rules, op, axes, is_sum, _is_cheap(rules, computed), flops)
         if stage.step(x.shape, wide) is None:
             return None
         (found,) = stage.write((helpers.convert(x, wide),))
@@ -74,8 +78,9 @@ class GraphWriter:
         if rules is None:
             return None
         params = {"largest": largest}
+        flops = _row_flops(ops.reduce_extreme, _flops(rules, computed), x.dtype)
         cheap = _is_cheap(rules, computed)
-        stage = _Stage(rules, ops.reduce_extreme, (axis,), False, cheap, params)
+        stage = _Stage(rules, ops.reduce_extreme, (axis,), False, cheap, flops, params)
         if stage.step(x.shape, x.dtype) is None:
             return None
         return stage.write((x, ops.iota(shape=x.shape, dtype=dtype, dimension=axis)))
@@ -90,7 +95,25 @@ def stored(x: Value) -> Value:
 
 
 def _is_cheap(rules: Reductions, computed: Value) -> bool:
-    return fused_flops(computed, enough=rules.cheap_flops) <= rules.cheap_flops
+    return _flops(rules, computed) <= rules.cheap_flops
+
+
+def _flops(rules: Reductions, computed: Value) -> int:
+    return fused_flops(computed, enough=max(rules.cheap_flops, rules.lanes.longest))
+
+
+def _row_flops(op: Op, flops: int, dtype: np.dtype[Any]) -> int:
+    """Return what a step along a short row takes, in operations beside a sum's.
+
+    Measured: up to which length lanes are faster, with nothing and one operation for each element.
+    """
+    is_narrow = wide_dtype(dtype) != dtype
+    parts = 2 if is_narrow or dtype.kind == "c" else 0
+    if op is ops.reduce_extreme:
+        return parts + 4 + 3 * flops
+    if op in _EXTREMES:
+        return parts + 1 + 3 * flops
+    return parts + (2 * flops if dtype.kind == "b" else flops)
 
 
 def wide_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -115,6 +138,8 @@ class _Stage:
         Whether it is a sum of floats: it must not be one long chain.
     may_pad : bool
         Whether the elements take little to compute.
+    flops : int
+        What each takes.
     params : dict
         Of the op, besides the axes.
     """
@@ -124,6 +149,7 @@ class _Stage:
     axes: tuple[int, ...]
     is_sum: bool
     may_pad: bool
+    flops: int = 0
     params: Mapping[str, Any] = field(default_factory=dict)
 
     def step(self, shape: Sequence[int], dtype: np.dtype[Any]) -> Step | None:
@@ -131,7 +157,13 @@ class _Stage:
         may_widen = self.is_sum and dtype in TWICE_AS_WIDE
         is_exact = self.op in _EXTREMES
         return self.rules.step(
-            shape, self.axes, may_pad=self.may_pad, may_widen=may_widen, is_exact=is_exact
+            shape,
+            self.axes,
+            may_pad=self.may_pad,
+            may_widen=may_widen,
+            is_exact=is_exact,
+            flops=self.flops,
+            itemsize=dtype.itemsize,
         )
 
     def write(self, xs: Values) -> Values:
@@ -151,7 +183,8 @@ class _Stage:
                 pieces = tuple(ops.reshape(x, shape=step.shape) for x in xs)
                 found = ops.optimization_barrier(*self._once(pieces, step.first_axes))
                 op = _OTHER_ZERO[self.op] if self.is_sum else self.op
-                return replace(self, op=op, axes=step.second_axes, may_pad=True).write(found)
+                second = replace(self, op=op, axes=step.second_axes, may_pad=True, flops=0)
+                return second.write(found)
         return self._once(xs, self.axes)
 
     def _once(self, xs: Values, axes: tuple[int, ...]) -> Values:

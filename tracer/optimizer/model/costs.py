@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tracer.ir import Cost, Graph, Node
-from tracer.ir.library_calls import SelectionCall
+from tracer.ir import Cost, Graph, Node, fused_flops
+from tracer.ir.library_calls import LibraryCall, ReductionCall, SelectionCall
 from tracer.ops.bodies import calls_of
 from tracer.optimizer.model.trip_counts import trip_count
 from tracer.target import current_target
+
+# What an element takes to compute is counted so far: more is no short loop on any device.
+_MANY_FLOPS = 64
 
 
 def run_cost(node: Node) -> Cost:
@@ -50,8 +53,16 @@ def counted_scratch(node: Node) -> int:
     if not cost.calls:
         return cost.scratch - cost.packing
     target = current_target()
-    transposed = (target.memory_of(call).transposed for call in cost.calls)
+    calls = (_with_flops(call, node) for call in cost.calls)
+    transposed = (target.memory_of(call).transposed for call in calls)
     return cost.scratch - cost.packing + max(transposed, default=0)
+
+
+def _with_flops(call: LibraryCall, node: Node) -> LibraryCall:
+    """Return a call that says, of a reduction, what its elements take to compute."""
+    if not isinstance(call, ReductionCall) or not node.operands:
+        return call
+    return replace(call, flops=fused_flops(node.operands[0], enough=_MANY_FLOPS))
 
 
 def packing_bytes(node: Node) -> int:
