@@ -158,11 +158,17 @@ def begins_a_loop(x: Any) -> Any:
 
 
 @pytest.mark.xla
+def test_a_sum_of_what_a_scan_updates_reads_it_in_place() -> None:
+    for passes in (None, "-keep-in-place"):
+        plan = tracer.compile(scan_with_update, donate_argnums=0, passes=passes).plan(TYPE)
+        assert plan.aliases.copied_bytes == 0
+
+
+@pytest.mark.xla
 @pytest.mark.parametrize(
     "function",
-    [sum_then_add, lambda x: (x + x, x.sum()), scan_with_update, loop_with_reader, two_updates,
-     begins_a_loop],
-)  # fmt: skip
+    [sum_then_add, lambda x: (x + x, x.sum()), loop_with_reader, two_updates, begins_a_loop],
+)
 def test_copies_go(function: Any) -> None:
     plain = tracer.compile(function, donate_argnums=0, passes="-keep-in-place")
     better = tracer.compile(function, donate_argnums=0)

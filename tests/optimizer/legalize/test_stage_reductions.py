@@ -25,7 +25,7 @@ from tracer.target import ACCELERATORS, DEFAULT_TARGET
 
 PASS = staged_reductions_pass(DEFAULT_TARGET)
 REDUCTIONS = [ops.reduce_add, ops.reduce_multiply, ops.reduce_maximum, ops.reduce_minimum]
-AWKWARD = [0, 1, 2, 3, 31, 64, 65, 96, 127, 128, 131, 2048, 2053, 4099]
+AWKWARD = [0, 1, 2, 3, 9, 12, 31, 64, 65, 96, 127, 128, 131, 2048, 2053, 4099]
 """Empty, single, prime, with good divisors and without, just below and above the thresholds."""
 
 
@@ -118,15 +118,50 @@ def test_what_no_block_cuts_is_added_in_twice_the_bits() -> None:
     assert text(after) == (
         """
 graph(%0: float32[3001,7]) {
-  %1: float32[3001,7] = exponential(%0)
-  %2: float64[3001,7] = convert(%1) {dtype=float64}
-  %3: float64[] = reduce_add(%2) {axes=(0, 1)}
-  %4: float32[] = convert(%3) {dtype=float32}
-  return %4
+  %1: float32[21007] = reshape(%0) {shape=(21007,)}
+  %2: float32[21007] = optimization_barrier(%1)
+  %3: float32[21007] = exponential(%2)
+  %4: float64[21007] = convert(%3) {dtype=float64}
+  %5: float64[] = reduce_add(%4) {axes=(0,)}
+  %6: float32[] = convert(%5) {dtype=float32}
+  return %6
 }""".strip()
     )
     largest = parse_graph(COSTLY.format("reduce_maximum"))
     assert apply(PASS, largest)[0] is largest
+
+
+def test_a_short_row_is_lengthened_and_reduced_in_lanes() -> None:
+    assert staged(ops.reduce_maximum, (3000, 31), "float32", (1,)) == (
+        """
+graph(%0: float32[3000,31]) {
+  %1: float32[] = constant() {value=float32[] -inf}
+  %2: float32[3000,32] = pad(%0, %1) {low=(0, 0), high=(0, 1), interior=(0, 0)}
+  %3: float32[3000,8,4] = reshape(%2) {shape=(3000, 8, 4)}
+  %4: float32[3000,4] = reduce_maximum(%3) {axes=(1,)}
+  %5: float32[3000,4] = optimization_barrier(%4)
+  %6: float32[3000] = reduce_maximum(%5) {axes=(1,)}
+  return %6
+}""".strip()
+    )
+
+
+@pytest.mark.parametrize("shape", [(3000, 9), (100, 64), (3000, 97)])
+def test_rows_that_are_vectors_already_and_few_are_one_stage(shape: tuple[int, int]) -> None:
+    graph = reduction(ops.reduce_maximum, shape, "float32", (1,))
+    assert apply(PASS, graph)[0] is graph
+
+
+def test_what_takes_much_to_compute_is_a_vector_already() -> None:
+    graph = parse_graph(
+        """
+graph(%0: float32[3000,64]) {
+  %1: float32[3000,64] = exponential(%0) {}
+  %2: float32[3000] = reduce_add(%1) {axes=(1,)}
+  return %2
+}"""
+    )
+    assert apply(PASS, graph)[0] is graph
 
 
 @st.composite

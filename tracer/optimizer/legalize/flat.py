@@ -13,6 +13,7 @@ import math
 
 from tracer import ops
 from tracer.ir import Graph, Node, Value
+from tracer.ir.op import same_params
 from tracer.ops import helpers
 from tracer.optimizer.legalize.writer import stored
 
@@ -127,12 +128,14 @@ def _is_one_number(value: Value) -> bool:
 
 
 def _is_elementwise(node: Node) -> bool:
-    """Tell whether each element is computed of those at its place."""
+    """Tell whether each element is computed of those at its place, whatever the shape."""
     if node.op is None or node.op.fusion != "loop" or not node.operands:
+        return False
+    if node.op.slice is not same_params:  # Its parameters name places.
         return False
     rule, shape = node.axes, node.types[0].shape
     in_place = all(labels == rule.results[0] for labels in rule.operands)
-    return in_place and all(value.shape == shape for value in node.operands)
+    return in_place and not rule.whole and all(value.shape == shape for value in node.operands)
 
 
 __all__ = ["FlatForms"]

@@ -53,9 +53,9 @@ def _staged_graph(writer: GraphWriter, graph: Graph, log: PassLog) -> Graph:
         assert node.op is not None
         x, axes = flat.merged(node, operands[0])
         found = writer.in_stages(node.op, x, axes, node.operands[0])
-        if found is None and x is operands[0]:
-            return None
         if found is None:
+            if x is operands[0] or not writer.is_worthwhile(x):
+                return None
             found = node.op(x, axes=axes)
         log.applied.append(f"{node.name} of {node.operand_types[0]} over {node.params['axes']}")
         return (found,)

@@ -70,6 +70,11 @@ class GraphWriter:
         (found,) = stage.write((helpers.convert(x, wide),))
         return helpers.convert(found, x.dtype)
 
+    def is_worthwhile(self, x: Value) -> bool:
+        """Tell whether an operand is so large that a form of its own saves time."""
+        rules = self.target.reductions
+        return rules is not None and x.type.size >= rules.lanes.least_elements
+
     def extreme_in_stages(
         self, x: Value, axis: int, dtype: np.dtype[Any], computed: Value, *, largest: bool
     ) -> Values | None:
