@@ -137,9 +137,9 @@ def test_a_short_row_is_lengthened_and_reduced_in_lanes() -> None:
 graph(%0: float32[3000,31]) {
   %1: float32[] = constant() {value=float32[] -inf}
   %2: float32[3000,32] = pad(%0, %1) {low=(0, 0), high=(0, 1), interior=(0, 0)}
-  %3: float32[3000,8,4] = reshape(%2) {shape=(3000, 8, 4)}
-  %4: float32[3000,4] = reduce_maximum(%3) {axes=(1,)}
-  %5: float32[3000,4] = optimization_barrier(%4)
+  %3: float32[3000,4,8] = reshape(%2) {shape=(3000, 4, 8)}
+  %4: float32[3000,8] = reduce_maximum(%3) {axes=(1,)}
+  %5: float32[3000,8] = optimization_barrier(%4)
   %6: float32[3000] = reduce_maximum(%5) {axes=(1,)}
   return %6
 }""".strip()
