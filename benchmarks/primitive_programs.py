@@ -8,49 +8,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-Function = Callable[..., Any]
-Inputs = Callable[[np.random.Generator], tuple[Any, ...]]
-OURS, NUMPY, JAX, TORCH = "tracer", "numpy", "jax", "torch"
-
-
-@dataclass(frozen=True)
-class Primitive:
-    """One operation: what it is called, its inputs, and its function for each side.
-
-    `write` takes the names of a side and returns the function; `argnums` asks for the gradient of
-    its result. `flops` are done at least, where that is known.
-    """
-
-    family: str
-    name: str
-    inputs: Inputs
-    write: Callable[[Any], Function]
-    argnums: tuple[int, ...] = ()
-    sides: tuple[str, ...] = (NUMPY, JAX, TORCH)
-    flops: float = 0.0
-    may_hang: bool = False
-    """Whether JAX may wait forever on CPUs: each LAPACK call of jaxlib's for many matrices blocks
-    one of XLA's threads until all have done their part, and two may be called at once."""
-
-
-def normal(*shape: int, dtype: str = "float32") -> Inputs:
-    """Return the maker of one array of normal numbers."""
-    return lambda rng: (rng.standard_normal(shape, np.float32).astype(dtype),)
-
-
-def _with(first: Inputs, *others: Inputs) -> Inputs:
-    return lambda rng: tuple(x for make in (first, *others) for x in make(rng))
-
-
-def integers(high: int, *shape: int, dtype: str = "int32") -> Inputs:
-    """Return the maker of one array of integers below `high`."""
-    return lambda rng: (rng.integers(0, high, shape).astype(dtype),)
+from benchmarks.primitive_parts import (
+    JAX,
+    NUMPY,
+    OURS,
+    TORCH,
+    Function,
+    Inputs,
+    Primitive,
+    integers,
+    normal,
+    together,
+)  # fmt: skip
+from benchmarks.reduction_programs import jax_names, numpy_names, reductions, torch_names
 
 
 def _sorted(n: int) -> Inputs:
@@ -71,7 +46,7 @@ def _each(xp: Any, name: str, axis: int = -1) -> Function:
 
 def _sorting() -> tuple[Primitive, ...]:
     rows, columns, long = normal(1000, 10_000), normal(10_000, 1000), normal(5_000_000)
-    taken = _with(rows, integers(10_000, 1000, 10_000, dtype="int64"))
+    taken = together(rows, integers(10_000, 1000, 10_000, dtype="int64"))
     return (
         Primitive("sorting", "sort, 1,000 x 10,000", rows, lambda xp: _each(xp, "sort")),
         Primitive("sorting", "sort along columns", columns, lambda xp: _each(xp, "sort", 0)),
@@ -80,14 +55,14 @@ def _sorting() -> tuple[Primitive, ...]:
             "sorting", "argsort, 1,000 x 10,000", rows, lambda xp: _each(xp, "argsort"),
         ),
         Primitive(
-            "sorting", "sort, gradient", _with(rows, rows),
+            "sorting", "sort, gradient", together(rows, rows),
             lambda xp: lambda x, w: (xp.sort(x, -1) * w).sum(), argnums=(0,), sides=(JAX, TORCH),
         ),
         Primitive("sorting", "10 largest of each row", rows, lambda xp: lambda x: xp.top_k(x, 10)),
         Primitive("sorting", "quartiles of each row", rows, lambda xp: xp.quartiles),
         Primitive("sorting", "median of 5,000,000", long, lambda xp: xp.median),
         Primitive(
-            "sorting", "searchsorted, 1,000,000 in 100,000", _with(_sorted(100_000), normal(10**6)),
+            "sorting", "searchsorted, 1,000,000 in 100,000", together(_sorted(100_000), normal(10**6)),
             lambda xp: xp.searchsorted,
         ),
         Primitive(
@@ -96,7 +71,7 @@ def _sorting() -> tuple[Primitive, ...]:
         ),
         Primitive("sorting", "take_along_axis", taken, lambda xp: xp.take_along),
         Primitive(
-            "sorting", "take_along_axis, gradient", _with(taken, rows),
+            "sorting", "take_along_axis, gradient", together(taken, rows),
             lambda xp: lambda x, i, w: (xp.take_along(x, i) * w).sum(), argnums=(0,),
             sides=(JAX, TORCH),
         ),
@@ -112,7 +87,7 @@ def _sums() -> tuple[Primitive, ...]:
                   lambda xp: _each(xp, "cumsum")),
         Primitive("running sums", "cumprod of rows", rows, lambda xp: _each(xp, "cumprod")),
         Primitive("running sums", "cummax of rows", rows, lambda xp: xp.cummax),
-        Primitive("running sums", "cumsum, gradient", _with(rows, rows),
+        Primitive("running sums", "cumsum, gradient", together(rows, rows),
                   lambda xp: lambda x, w: (xp.cumsum(x, -1) * w).sum(), argnums=(0,),
                   sides=(JAX, TORCH)),
     )  # fmt: skip
@@ -150,12 +125,12 @@ def _matrices() -> tuple[Primitive, ...]:
         for name, write in _DECOMPOSED.items():
             found.append(Primitive("small matrices", f"{name}, {shape}", inputs, write))
         found += [
-            Primitive("small matrices", f"solve, {shape}", _with(inputs, normal(count, n, 1)),
+            Primitive("small matrices", f"solve, {shape}", together(inputs, normal(count, n, 1)),
                       lambda xp: xp.linalg.solve),
-            Primitive("small matrices", f"product, {shape}", _with(inputs, inputs),
+            Primitive("small matrices", f"product, {shape}", together(inputs, inputs),
                       lambda xp: xp.matmul, flops=2.0 * count * n**3),
             Primitive("small matrices", f"log det and solve, gradient, {shape}",
-                      _with(inputs, normal(count, n, 1)), _likelihood, argnums=(0, 1),
+                      together(inputs, normal(count, n, 1)), _likelihood, argnums=(0, 1),
                       sides=(JAX, TORCH), may_hang=True),
         ]  # fmt: skip
     return tuple(found)
@@ -169,17 +144,17 @@ def _scatters() -> tuple[Primitive, ...]:
     few, many = integers(1000, 10**6, dtype="int64"), integers(10**5, 10**6, dtype="int64")
     rows = normal(10**6, 16)
     return (
-        Primitive("scatters", "add 1,000,000 into 100,000", _with(many, normal(10**6)),
+        Primitive("scatters", "add 1,000,000 into 100,000", together(many, normal(10**6)),
                   lambda xp: lambda i, x: xp.added(i, x, 10**5)),
-        Primitive("scatters", "add 1,000,000 into 1,000", _with(few, normal(10**6)),
+        Primitive("scatters", "add 1,000,000 into 1,000", together(few, normal(10**6)),
                   lambda xp: lambda i, x: xp.added(i, x, 1000)),
-        Primitive("scatters", "add 1,000,000 rows of 16 into 1,000", _with(few, rows),
+        Primitive("scatters", "add 1,000,000 rows of 16 into 1,000", together(few, rows),
                   lambda xp: lambda i, x: xp.added(i, x, 1000)),
-        Primitive("scatters", "largest of 1,000 segments", _with(few, normal(10**6)),
+        Primitive("scatters", "largest of 1,000 segments", together(few, normal(10**6)),
                   lambda xp: lambda i, x: xp.segment_max(i, x, 1000)),
-        Primitive("scatters", "take 1,000,000 rows of 16", _with(many, normal(10**5, 16)),
+        Primitive("scatters", "take 1,000,000 rows of 16", together(many, normal(10**5, 16)),
                   lambda xp: lambda i, x: x[i]),
-        Primitive("scatters", "take rows, gradient", _with(many, normal(10**5, 16), rows),
+        Primitive("scatters", "take rows, gradient", together(many, normal(10**5, 16), rows),
                   lambda xp: lambda i, x, w: (x[i] * w).sum(), argnums=(1,), sides=(JAX, TORCH)),
         Primitive("scatters", "bincount of 1,000,000", few,
                   lambda xp: lambda i: xp.counts(i, 1000)),
@@ -204,7 +179,7 @@ def _convolutions() -> tuple[Primitive, ...]:
             Primitive(
                 "convolutions",
                 f"{name}, gradient",
-                _with(inputs, normal(*filters)),
+                together(inputs, normal(*filters)),
                 write,
                 argnums=(0, 1),
                 sides=(JAX, TORCH),
@@ -221,7 +196,7 @@ def _products() -> tuple[Primitive, ...]:
         Primitive(
             "products",
             f"{dtype}, {n}",
-            _with(
+            together(
                 normal(n, n, dtype="float32"),
             ),
             _product_of(dtype),
@@ -256,7 +231,7 @@ def _product_of(dtype: str) -> Callable[[Any], Function]:
 
 PRIMITIVES = (
     *_sorting(), *_sums(), *_transforms(), *_matrices(), *_scatters(), *_convolutions(),
-    *_products(),
+    *_products(), *reductions(),
 )  # fmt: skip
 
 
@@ -295,6 +270,7 @@ def _numpy_names() -> SimpleNamespace:
         added=added,
         segment_max=segment_max,
         counts=lambda i, n: np.bincount(i, minlength=n),
+        **numpy_names(),
     )
 
 
@@ -302,18 +278,20 @@ def _our_names() -> SimpleNamespace:
     import tracer
     import tracer.numpy as tnp
     from tracer import lax
+    from tracer.scipy import special
 
-    return _names_of_jax(tnp, lax, tracer)
+    return _names_of_jax(tnp, lax, tracer, jax_names(tnp, tracer.nn, special))
 
 
 def _jax_names() -> SimpleNamespace:
     import jax
     import jax.numpy as jnp
+    from jax.scipy import special
 
-    return _names_of_jax(jnp, jax.lax, jax.ops)
+    return _names_of_jax(jnp, jax.lax, jax.ops, jax_names(jnp, jax.nn, special))
 
 
-def _names_of_jax(xp: Any, lax: Any, segments: Any) -> SimpleNamespace:
+def _names_of_jax(xp: Any, lax: Any, segments: Any, more: dict[str, Any]) -> SimpleNamespace:
     """Return what JAX and tracer have by the same names."""
 
     def conv(x: Any, w: Any, stride: int, groups: int) -> Any:
@@ -336,6 +314,7 @@ def _names_of_jax(xp: Any, lax: Any, segments: Any) -> SimpleNamespace:
         conv=conv,
         cast=lambda x, dtype: x.astype(dtype),
         integer_product=lambda x: lax.dot(x, x, preferred_element_type=np.dtype("int32")),
+        **more,
     )
 
 
@@ -377,6 +356,7 @@ def _torch_names() -> SimpleNamespace:
         conv=conv,
         cast=lambda x, dtype: x.to(getattr(torch, dtype)),
         integer_product=lambda x: torch._int_mm(x, x),
+        **torch_names(torch),
     )
 
 

@@ -1,4 +1,4 @@
-"""Sorts, running sums, FFTs, small matrices, scatters, convolutions and products beside peers.
+"""Sorts, sums, FFTs, small matrices, scatters, convolutions and products beside peers.
 
     python -m benchmarks.primitives [--only sorting] [--sides numpy,jax,torch] [--device gpu:0]
 

@@ -1,4 +1,4 @@
-"""Sums, extremes and normalisations along rows, columns and all of an array, each side in its own way.
+"""Sums, extremes and normalisations of rows, columns and whole arrays.
 
 Rows are short (10 and 64 numbers) and long: compilers write short loops out, and lose the vectors.
 """
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.primitive_parts import JAX, NUMPY, TORCH, Primitive, normal, together
+from benchmarks.primitive_parts import JAX, TORCH, Primitive, normal, together
 
 _FAMILY = "reductions"
 

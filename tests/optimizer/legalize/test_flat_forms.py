@@ -73,14 +73,22 @@ def test_other_places_of_one_shape_stay_as_they_are(function: Callable[..., Any]
     assert "float32[250000]" not in text(apply(PASS, traced(function, (500, 500)))[0])
 
 
-def test_a_slice_of_all_stays_as_it_is() -> None:
+@pytest.mark.parametrize(
+    "operation",
+    [
+        "slice(%0) {start=(0, 0), limit=(400, 600), strides=(1, 1)}",
+        "concatenate(%0) {dimension=1}",
+        "reverse(%0) {dimensions=(1,)}",
+    ],
+)
+def test_parameters_that_name_places_stay_true(operation: str) -> None:
     graph = parse_graph(
-        """
-graph(%0: float32[400,600]) {
-  %1: float32[400,600] = slice(%0) {start=(0, 0), limit=(400, 600), strides=(1, 1)}
-  %2: float32[] = reduce_add(%1) {axes=(0, 1)}
+        f"""
+graph(%0: float32[400,600]) {{
+  %1: float32[400,600] = {operation}
+  %2: float32[] = reduce_add(%1) {{axes=(0, 1)}}
   return %2
-}"""
+}}"""
     )
     assert "float32[240000]" not in text(apply(PASS, graph)[0])
 
@@ -105,7 +113,15 @@ OPERANDS: list[Callable[[Any, Any], Any]] = [
     lambda x, y: tnp.flip(x, 0) * y,
     lambda x, y: (tnp.swapaxes(x, 0, 1) if x.shape[0] == x.shape[1] else x) * y,
 ]
-SHAPES = [(90, 90, 12), (70, 40, 31), (1, 300, 200), (33, 1, 999), (4, 0, 5), (2, 3, 64, 128), (50_000, 7)]
+SHAPES = [
+    (90, 90, 12),
+    (70, 40, 31),
+    (1, 300, 200),
+    (33, 1, 999),
+    (4, 0, 5),
+    (2, 3, 64, 128),
+    (50_000, 7),
+]
 
 
 @given(

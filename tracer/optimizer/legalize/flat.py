@@ -135,7 +135,7 @@ def _is_elementwise(node: Node) -> bool:
         return False
     rule, shape = node.axes, node.types[0].shape
     in_place = all(labels == rule.results[0] for labels in rule.operands)
-    return in_place and not rule.whole and all(value.shape == shape for value in node.operands)
+    return in_place and all(value.shape == shape for value in node.operands)
 
 
 __all__ = ["FlatForms"]
