@@ -62,7 +62,8 @@ def _sorting() -> tuple[Primitive, ...]:
         Primitive("sorting", "quartiles of each row", rows, lambda xp: xp.quartiles),
         Primitive("sorting", "median of 5,000,000", long, lambda xp: xp.median),
         Primitive(
-            "sorting", "searchsorted, 1,000,000 in 100,000", together(_sorted(100_000), normal(10**6)),
+            "sorting", "searchsorted, 1,000,000 in 100,000",
+            together(_sorted(100_000), normal(10**6)),
             lambda xp: xp.searchsorted,
         ),
         Primitive(

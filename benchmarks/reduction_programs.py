@@ -5,6 +5,7 @@ Rows are short (10 and 64 numbers) and long: compilers write short loops out, an
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,48 +15,54 @@ from benchmarks.primitive_parts import JAX, TORCH, Primitive, normal, together
 _FAMILY = "reductions"
 
 
+# What is done to a matrix, its name, and who does it: gradients are not NumPy's.
+_OF_ONE: dict[str, Callable[[Any], Any]] = {
+    "sum": lambda xp: lambda x: x.sum(),
+    "largest": lambda xp: lambda x: x.max(),
+    "sums of rows": lambda xp: lambda x: x.sum(1),
+    "largest of rows": lambda xp: lambda x: xp.largest(x, 1),
+    "place of the largest of rows": lambda xp: lambda x: x.argmax(1),
+    "norms of rows": lambda xp: lambda x: xp.linalg.norm(x, None, 1),
+    "means of columns": lambda xp: lambda x: x.mean(0),
+    "variances of columns": lambda xp: lambda x: xp.variance(x, 0),
+    "largest of columns": lambda xp: lambda x: xp.largest(x, 0),
+    "softmax of rows": lambda xp: xp.softmax,
+    "log-sum-exp of rows": lambda xp: xp.logsumexp,
+    "normalised rows": lambda xp: xp.normalised,
+}
+_GRADIENTS: dict[str, Callable[[Any], Any]] = {
+    "normalised rows, gradient": lambda xp: lambda x, w: (xp.normalised(x) * w).sum(),
+    "log-softmax, gradient": lambda xp: lambda x, w: (xp.log_softmax(x) * w).sum(),
+}
+_OF_IMAGES: dict[str, Callable[[Any], Any]] = {
+    "sums of channels": lambda xp: lambda x: x.sum((0, 2, 3)),
+    "means of images": lambda xp: lambda x: x.mean((2, 3)),
+    "variances of channels": lambda xp: lambda x: xp.variance(x, (0, 2, 3)),
+}
+_MATRICES = ((2_000_000, 10), (300_000, 64), (20_000, 1_000))
+_IMAGES = (32, 64, 56, 56)
+
+
+def _mean_squared(xp: Any) -> Any:
+    return lambda x, y: ((x - y) ** 2).mean()
+
+
 def reductions() -> tuple[Primitive, ...]:
     """Return the operations of this family."""
     found: list[Primitive] = []
-    for shape in ((2_000_000, 10), (300_000, 64), (20_000, 1_000)):
-        size = " x ".join(f"{n:,}" for n in shape)
-        x, pair = normal(*shape), together(normal(*shape), normal(*shape))
+    for shape in _MATRICES:
+        size, one = " x ".join(f"{n:,}" for n in shape), normal(*shape)
+        pair = together(one, one)
+        found += [Primitive(_FAMILY, f"{name}, {size}", one, f) for name, f in _OF_ONE.items()]
+        found.append(Primitive(_FAMILY, f"mean squared difference, {size}", pair, _mean_squared))
         found += [
-            Primitive(_FAMILY, f"sum, {size}", x, lambda xp: lambda x: x.sum()),
-            Primitive(_FAMILY, f"largest, {size}", x, lambda xp: lambda x: x.max()),
-            Primitive(_FAMILY, f"mean squared difference, {size}", pair,
-                      lambda xp: lambda x, y: ((x - y) ** 2).mean()),
-            Primitive(_FAMILY, f"sums of rows, {size}", x, lambda xp: lambda x: x.sum(1)),
-            Primitive(_FAMILY, f"largest of rows, {size}", x,
-                      lambda xp: lambda x: xp.largest(x, 1)),
-            Primitive(_FAMILY, f"place of the largest of rows, {size}", x,
-                      lambda xp: lambda x: x.argmax(1)),
-            Primitive(_FAMILY, f"norms of rows, {size}", x,
-                      lambda xp: lambda x: xp.linalg.norm(x, None, 1)),
-            Primitive(_FAMILY, f"means of columns, {size}", x, lambda xp: lambda x: x.mean(0)),
-            Primitive(_FAMILY, f"variances of columns, {size}", x,
-                      lambda xp: lambda x: xp.variance(x, 0)),
-            Primitive(_FAMILY, f"largest of columns, {size}", x,
-                      lambda xp: lambda x: xp.largest(x, 0)),
-            Primitive(_FAMILY, f"softmax of rows, {size}", x, lambda xp: xp.softmax),
-            Primitive(_FAMILY, f"log-sum-exp of rows, {size}", x, lambda xp: xp.logsumexp),
-            Primitive(_FAMILY, f"normalised rows, {size}", x, lambda xp: xp.normalised),
-            Primitive(_FAMILY, f"normalised rows, gradient, {size}", pair,
-                      lambda xp: lambda x, w: (xp.normalised(x) * w).sum(), argnums=(0,),
-                      sides=(JAX, TORCH)),
-            Primitive(_FAMILY, f"log-softmax, gradient, {size}", pair,
-                      lambda xp: lambda x, w: (xp.log_softmax(x) * w).sum(), argnums=(0,),
-                      sides=(JAX, TORCH)),
-        ]  # fmt: skip
-    images = normal(32, 64, 56, 56)
+            Primitive(_FAMILY, f"{name}, {size}", pair, f, argnums=(0,), sides=(JAX, TORCH))
+            for name, f in _GRADIENTS.items()
+        ]
+    size = " x ".join(map(str, _IMAGES))
     found += [
-        Primitive(_FAMILY, "sums of channels, 32 x 64 x 56 x 56", images,
-                  lambda xp: lambda x: x.sum((0, 2, 3))),
-        Primitive(_FAMILY, "means of images, 32 x 64 x 56 x 56", images,
-                  lambda xp: lambda x: x.mean((2, 3))),
-        Primitive(_FAMILY, "variances of channels, 32 x 64 x 56 x 56", images,
-                  lambda xp: lambda x: xp.variance(x, (0, 2, 3))),
-    ]  # fmt: skip
+        Primitive(_FAMILY, f"{name}, {size}", normal(*_IMAGES), f) for name, f in _OF_IMAGES.items()
+    ]
     return tuple(found)
 
 

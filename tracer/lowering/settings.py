@@ -120,6 +120,15 @@ SETTINGS: dict[str, Setting] = {
             certified="tests/devices/test_gpu.py::test_jax_uses_the_same_gpu",
         ),
         Setting(
+            "large pages",
+            "input",
+            "for each result above 32 MiB an input that it is written over: memory after "
+            "madvise(MADV_HUGEPAGE)",
+            "the system clears large pages four times as fast as small ones",
+            "CPU, where the system gives large pages to those who ask",
+            certified="tests/lowering/test_large_results.py",
+        ),
+        Setting(
             "small calls",
             "attribute",
             "xla_cpu_small_call=true, inlineable=false; scalars are given behind a barrier",

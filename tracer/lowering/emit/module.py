@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from tracer.errors import LoweringError
-from tracer.ir import Graph
+from tracer.ir import Graph, ShapeDtype
 from tracer.lowering.devices.placement import Placement, declare_mesh, sharding_attributes
 from tracer.lowering.emit.barriers import give_one_name
 from tracer.lowering.emit.builder import StableHloBuilder
 from tracer.lowering.emit.context import HostCall
+from tracer.lowering.emit.host_calls import host_call
 from tracer.lowering.emit.values import Operand
 from tracer.lowering.emit.walk import lower_nodes, node_path
 from tracer.lowering.shims import func, ir, make_context
@@ -26,6 +29,7 @@ def lower_graph(
     aliases: Mapping[int, int] | None = None,
     placement: Placement | None = None,
     host_calls: list[HostCall] | None = None,
+    large: Sequence[int] = (),
 ) -> Any:
     """Lower a graph to StableHLO for a platform.
 
@@ -42,6 +46,8 @@ def lower_graph(
         How the inputs and outputs are spread over a mesh of devices.
     host_calls : list of HostCall, optional
         Receives the Python functions that the program calls, in the order that XLA wants.
+    large : sequence of int
+        Results that have the memory of further inputs, one for each: bytes, as many as the result.
 
     Returns
     -------
@@ -60,20 +66,24 @@ def lower_graph(
         module = ir.Module.create()
         module.operation.attributes["sym_name"] = ir.StringAttr.get("tracer")
         inputs = [b.tensor_type(type) for type in graph.input_types]
+        memory = [bytes_of(graph.outputs[place].type) for place in large]
+        inputs += [b.tensor_type(type) for type in memory]
         with ir.InsertionPoint(module.body):
             entry = func.FuncOp(_ENTRY, ir.FunctionType.get(inputs, []), visibility="public")
         block = entry.add_entry_block()
         with ir.InsertionPoint(block):
-            outputs = lower_nodes(b, graph, [Operand(raw) for raw in block.arguments])
+            arguments = [*block.arguments][: len(graph.inputs)]
+            outputs = lower_nodes(b, graph, [Operand(raw) for raw in arguments])
             func.ReturnOp([output.raw for output in outputs])
         if platform == "cpu":
             give_one_name(b.barriers)
         signature = ir.FunctionType.get(inputs, [output.raw.type for output in outputs])
         entry.attributes["function_type"] = ir.TypeAttr.get(signature)
-        arguments = _donation(graph, aliases or {})
+        attributes = _donation(graph, aliases or {})
         if placement is not None:
-            _place(module, entry, graph, placement, arguments)
-        entry.attributes["arg_attrs"] = _dictionaries(arguments)
+            _place(module, entry, graph, placement, attributes)
+        attributes += [_has_memory_of(place) for place in large]
+        entry.attributes["arg_attrs"] = _dictionaries(attributes)
         _verify(module, graph)
     return module
 
@@ -115,6 +125,37 @@ def _donation(graph: Graph, aliases: Mapping[int, int]) -> list[dict[str, Any]]:
     """Return the attributes of the entry's arguments that say which result has their memory."""
     attributes: list[dict[str, Any]] = [{} for _ in graph.inputs]
     for position, result in aliases.items():
-        index = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), result)
-        attributes[position] = {"tf.aliasing_output": index}
+        attributes[position] = _has_memory_of(result)
     return attributes
+
+
+def _has_memory_of(result: int) -> dict[str, Any]:
+    index = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), result)
+    return {"tf.aliasing_output": index}
+
+
+def bytes_of(type: ShapeDtype) -> ShapeDtype:
+    """Return a type of as many bytes as another."""
+    return ShapeDtype((type.nbytes,), np.uint8)
+
+
+def blank_module(type: ShapeDtype, host_calls: list[HostCall]) -> Any:
+    """Return the module of a program whose result of a type is whatever a Python function leaves.
+
+    `host_calls` receives the function, which writes nothing.
+    """
+    b = StableHloBuilder("cpu", host_calls=host_calls)
+    with make_context(), ir.Location.unknown():
+        module = ir.Module.create()
+        module.operation.attributes["sym_name"] = ir.StringAttr.get("blank")
+        with ir.InsertionPoint(module.body):
+            signature = ir.FunctionType.get([], [b.tensor_type(type)])
+            entry = func.FuncOp(_ENTRY, signature, visibility="public")
+        with ir.InsertionPoint(entry.add_entry_block()):
+            (found,) = host_call(b, (type,), (), _nothing, has_effect=False)
+            func.ReturnOp([found.raw])
+    return module
+
+
+def _nothing() -> tuple[()]:
+    return ()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from tracer.lowering.memory.scratch import Hidden, hidden_memory
@@ -66,6 +67,15 @@ class Counts:
             alias_bytes=stats.alias_size_in_bytes,
             temporary_bytes=stats.temp_size_in_bytes,
             peak_bytes=stats.peak_memory_in_bytes,
+        )
+
+    def without_inputs(self, sizes: Iterable[int]) -> Self:
+        """Leave inputs out that are only results' memory, of some bytes each."""
+        nbytes = sum(sizes)
+        return replace(
+            self,
+            argument_bytes=self.argument_bytes - nbytes,
+            alias_bytes=self.alias_bytes - nbytes,
         )
 
 

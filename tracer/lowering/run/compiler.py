@@ -20,6 +20,7 @@ from tracer.lowering.run import xla_options
 from tracer.lowering.run.executable import Executable
 from tracer.lowering.run.failures import compile_failure
 from tracer.lowering.run.host_calls import for_xla, require_host_calls
+from tracer.lowering.run.large_results import large_results
 from tracer.lowering.run.program_cache import ProgramCache
 from tracer.lowering.run.soundness import sound
 from tracer.lowering.settings import switched_off
@@ -157,7 +158,9 @@ def _compile(
         raise absent_threads()
     require_host_calls(graph, device, placement)
     host_calls: list[HostCall] = []
-    module = lower_graph(graph, device.platform, dict(aliases), placement, host_calls)
+    taken = {result for _, result in aliases}
+    large = large_results(graph, device, taken) if placement is None else ()
+    module = lower_graph(graph, device.platform, dict(aliases), placement, host_calls, large)
     raws = [place.raw for place in ((device,) if placement is None else placement.mesh.flat)]
     backend = {
         **xla_options.loop_options(device.platform),
@@ -189,8 +192,9 @@ def _compile(
             donate,
             dict(aliases),
             notes=made.notes,
-            counts=made.counts,
+            counts=made.counts.without_inputs(graph.outputs[place].type.nbytes for place in large),
             host_calls=host_calls,
+            large=large,
         )
     outputs = chosen_outputs(made.raw, placement, graph.output_types)
     known = Placement(placement.mesh, placement.inputs, outputs)

@@ -26,6 +26,7 @@ from tracer.lowering.memory.stats import Counts, MemoryStats, measure
 from tracer.lowering.run.budget import ASKED
 from tracer.lowering.run.failures import absent, execution_failure, given_twice
 from tracer.lowering.run.host_calls import Finished, raised_by_host
+from tracer.lowering.run.large_results import memory_for
 from tracer.lowering.run.sharded import xla_sharding
 from tracer.lowering.run.transfer import delete_given, without_exported
 from tracer.lowering.shims import Buffer
@@ -73,6 +74,8 @@ class Executable:
         The Python functions that it calls: with any, a call returns when the program has ended.
     asked_aliases : mapping of int to int
         The results that XLA was asked to write over donated inputs; `aliases` is what it did.
+    large : tuple of int
+        The results whose memory is made before a call, in large pages.
     """
 
     def __init__(
@@ -88,6 +91,7 @@ class Executable:
         counts: Counts | None = None,
         *,
         host_calls: Sequence[HostCall] = (),
+        large: Sequence[int] = (),
     ) -> None:
         self.raw = raw
         self.host_calls = tuple(host_calls)
@@ -109,6 +113,8 @@ class Executable:
         """Outputs that are written over donated inputs."""
         self.input_types = graph.input_types
         self.output_types = graph.output_types
+        self.large = tuple(large)
+        self._large_types = [graph.output_types[position] for position in large]
         self._execute = self._way_to_run(purpose)
         self._calls = 0
         shardings: list[Any] = [device.sharding] * len(graph.output_types)
@@ -231,6 +237,8 @@ class Executable:
         raise absent(self.device if self.placement is None else self.placement.mesh)
 
     def _run(self, given: Sequence[Buffer]) -> list[Buffer]:
+        if self._large_types:
+            given = [*given, *memory_for(self._large_types, self.device)]
         return self._execute(given).consume_with_handlers(self._handlers)  # type: ignore[no-any-return]
 
     def _prepared(self, given: Sequence[Buffer]) -> list[Buffer]:
@@ -319,7 +327,9 @@ class Executable:
     @cached_property
     def aliases(self) -> Mapping[int, int]:
         """The result in the memory of an input, by XLA's own configuration."""
-        return aliases_of(self.hlo())
+        found = aliases_of(self.hlo())
+        inputs = len(self.input_types)
+        return {position: result for position, result in found.items() if position < inputs}
 
     @cached_property
     def copies(self) -> Sequence[ArrayCopy]:

@@ -106,6 +106,7 @@ def _head(part: Executable, nbytes: int) -> dict[str, Any]:
         "output_types": _plain_types(part.output_types),
         "donate": part.donate,
         "aliases": sorted(part.asked_aliases.items()),
+        "large": part.large,
         "notes": part.notes,
         "counts": asdict(part.counts),
         "memory": asdict(part.memory),
@@ -123,6 +124,7 @@ def _part(head: dict[str, Any], content: bytes, device: Device) -> Executable:
         dict(head["aliases"]),
         notes=tuple(head["notes"]),
         counts=Counts(**head["counts"]),
+        large=tuple(head["large"]),
     )
     # It comes of the program's text, which takes a while to write and to read.
     made.__dict__["memory"] = MemoryStats(**head["memory"])
