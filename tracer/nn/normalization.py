@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from tracer import numpy as tnp
 from tracer.array import promotion
 from tracer.array.array import Array, ArrayLike
@@ -130,7 +132,7 @@ def _floats(x: ArrayLike) -> Array:
 
 def _wide(array: Array) -> Array:
     """Return floats in which squares of 16 bits neither overflow nor lose their digits."""
-    return convert(array, "float32") if array.dtype.itemsize < 4 else array
+    return convert(array, np.dtype(np.float32)) if array.dtype.itemsize < 4 else array
 
 
 def _along(x: Array, name: str, value: ArrayLike, axis: int) -> Array:
