@@ -10,7 +10,7 @@ import pytest
 import tracer
 import tracer.numpy as tnp
 from tests.numpy.oracle import assert_same, interpreted
-from tracer.array.dispatch import apply_graph
+from tracer.array.dispatch import apply_graph, compound
 from tracer.array.recording import TracedArray, current_recording, recorded
 from tracer.array.trace import trace
 from tracer.errors import DTypeError, TracingError
@@ -251,3 +251,16 @@ def test_host_data_made_inside_a_trace_belongs_to_it():
         return buffer
 
     assert trace(function, [tnp.ones(3)]).output_types[0].shape == (40,)
+
+
+@pytest.mark.xla
+@pytest.mark.parametrize("size", [4, 40])
+def test_compound_functions_keep_what_they_make_of_numpy(size):
+    """Longer arrays were inputs of the program, and nobody gave them."""
+    table = np.arange(size, dtype="float64")
+
+    @compound
+    def weighted(x):
+        return tracer.fori_loop(0, 2, lambda _, x: x * tnp.asarray(table), x)
+
+    np.testing.assert_array_equal(weighted(tnp.ones(size)), table**2)

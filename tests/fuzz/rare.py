@@ -274,6 +274,7 @@ FORMS: dict[str, tuple[Form, ...]] = {
         ("x:n,k", "np.tanh({x}).at[1:].add({x}[1:][::-1]).T", "k,n"),
         ("x:n", "{x}.at[1:].set({x}[1:] + {x}[:-1])[:, None]", "n,1"),
         ("x:n", "{x}.at[1:].multiply(np.sin({x}[1:]))[None]", "1,n"),
+        ("x:n,k", "{x}.at[np.array([1])].add({x}[::-1][np.array([1])])[None]", "1,n,k"),
     ),
     "fusion-merger": (
         (

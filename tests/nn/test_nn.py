@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 import scipy.special
@@ -52,6 +54,39 @@ def test_gradients_are_finite(name):
     assert np.isfinite(np.asarray(gradient)).all()
     if name == "relu":
         assert np.asarray(gradient).tolist() == [0, 0, 0, 0, 1, 1, 1]
+
+
+def test_gradients_of_gelu_in_float16_are_finite():
+    """The cube overflows from 41 on, its derivative's square from 256."""
+    x = np.array([-4e4, -300, -100, 100, 300, 4e4], "float16")
+    first = tracer.grad(lambda x: nn.gelu(x).sum())
+    second = tracer.grad(lambda x: first(x).sum())
+    assert np.asarray(tracer.compile(first)(x)).tolist() == [0, 0, 0, 1, 1, 1]
+    assert np.asarray(tracer.compile(second)(x)).tolist() == [0] * 6
+
+
+def test_hard_tanh_of_bools():
+    assert np.asarray(nn.hard_tanh(np.array([False, True]))).tolist() == [False, True]
+
+
+@pytest.mark.parametrize(("scale", "offset"), [(300, 0), (1, 500)])
+@pytest.mark.parametrize(
+    "function", [nn.layer_norm, partial(nn.standardize, algorithm="stable")], ids=["layer", "other"]
+)
+def test_statistics_of_float16_are_computed_in_more_bits(rng, function, scale, offset):
+    """Squares overflowed and all results were 0; a rounded mean left 0.14."""
+    x = (scale * rng.normal(size=(4, 64)) + offset).astype("float16")
+    wide = x.astype("float64")
+    expected = (wide - wide.mean(-1, keepdims=True)) / wide.std(-1, keepdims=True)
+    for found in (function(x), tracer.compile(function)(x)):
+        assert found.dtype == np.float16
+        np.testing.assert_allclose(np.asarray(found), expected, atol=2e-3)
+
+
+def test_standardize_has_the_dtype_of_given_statistics():
+    x = np.ones((2, 3), "float16")
+    assert nn.standardize(x, mean=0.0, variance=1.0).dtype == np.float16
+    assert nn.standardize(x, variance=np.ones((2, 1), "float32")).dtype == np.float32
 
 
 def test_softmax_runs_along_the_last_axis(rng):

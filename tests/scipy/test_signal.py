@@ -189,6 +189,13 @@ def test_detrend(shape, dtype):
         close(ours.detrend(x, axis, "constant", 1), wanted, dtype)
 
 
+@pytest.mark.parametrize("length", [16, 17, 200, 5_001])
+def test_detrend_of_many_elements_at_hand(length, rng):
+    """From 17 on XLA said that it was given 1 argument and expected 3."""
+    x = rng.normal(size=length) + np.arange(length)
+    close(ours.detrend(tracer.numpy.asarray(x)), scipy.signal.detrend(x), "float64")
+
+
 def test_detrend_of_integers():
     for dtype in ("int8", "int32", "bool"):
         x = sample(RNG, (9,), dtype)

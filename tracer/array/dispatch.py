@@ -154,6 +154,7 @@ def _program(
     function: Callable[..., Any], types: Sequence[ShapeDtype], static: dict[str, Any]
 ) -> Entry:
     def record(recording: Recording) -> tuple[Graph, bool]:
+        recording.keeps_values = True
         results = function(*[recording.argument(type) for type in types], **static)
         single = isinstance(results, Array)
         return recording.finish([results] if single else results)[0], single
@@ -172,6 +173,6 @@ def from_host(value: np.ndarray[Any, Any], device: Any = None) -> Array:
     recording = current_recording()
     if recording is None:
         return get_evaluator().from_host(value, device)
-    if value.size <= CONSTANT_SIZE:
+    if value.size <= CONSTANT_SIZE or ACTIVE.stack[0].keeps_values:
         return recording.constant(value.copy())
     return recording.adopt(get_evaluator().from_host(value, device))

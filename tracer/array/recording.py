@@ -192,6 +192,8 @@ class Recording:
 
     def __init__(self) -> None:
         self.builder = Builder()
+        self.keeps_values = False
+        """Whether arrays of NumPy, of any size, are constants: the graph gets arguments only."""
         self._arguments: list[Value] = []
         self._captured: dict[int, tuple[Array, Value]] = {}
         self._scalars: dict[Any, Value] = {}

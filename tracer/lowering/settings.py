@@ -131,7 +131,8 @@ SETTINGS: dict[str, Setting] = {
         Setting(
             "small calls",
             "attribute",
-            "xla_cpu_small_call=true, inlineable=false; scalars are given behind a barrier",
+            "xla_cpu_small_call=true, inlineable=false; scalars, and arrays that are made of "
+            "constants, are given behind a barrier",
             "many small ops are one kernel; otherwise each costs a start",
             "CPU, graphs of small values",
         ),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from tracer import ops
 from tracer.array import promotion
 from tracer.array.array import Array, ArrayLike
@@ -112,11 +114,23 @@ def _gelu(x: Array, *, approximate: bool) -> Array:
     if not approximate:
         weight = apply(ops.erfc, apply(ops.multiply, x, full_like(x, -math.sqrt(0.5))))
         return apply(ops.multiply, apply(ops.multiply, half, x), weight)
-    cube = apply(ops.multiply, apply(ops.multiply, x, x), x)
-    inner = apply(ops.add, x, apply(ops.multiply, full_like(x, 0.044715), cube))
+    near = _near(x)
+    cube = apply(ops.multiply, apply(ops.multiply, near, near), near)
+    inner = apply(ops.add, near, apply(ops.multiply, full_like(x, 0.044715), cube))
     angle = apply(ops.multiply, full_like(x, math.sqrt(2 / math.pi)), inner)
     weight = apply(ops.add, full_like(x, 1), apply(ops.tanh, angle))
     return apply(ops.multiply, x, apply(ops.multiply, half, weight))
+
+
+def _near(x: Array) -> Array:
+    """Return numbers of which float16 has the cube; farther out gelu's weight is 0 or 1.
+
+    A cube that overflows makes NaN of the weight's derivative. Other dtypes have that of any
+    activation.
+    """
+    if x.dtype != np.dtype("float16"):
+        return x
+    return apply(ops.clamp, full_like(x, -16), x, full_like(x, 16))
 
 
 def softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Array:

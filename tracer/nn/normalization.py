@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from tracer import numpy as tnp
 from tracer.array import promotion
 from tracer.array.array import Array, ArrayLike
@@ -114,9 +116,10 @@ def layer_norm(
     """
     array = _floats(x)
     axes = normalize_axes(axis, array.ndim)
-    centred = array - tnp.mean(array, axis=axes, keepdims=True)
+    wide = _wide(array)
+    centred = wide - tnp.mean(wide, axis=axes, keepdims=True)
     variance = tnp.mean(centred * centred, axis=axes, keepdims=True)
-    result = centred / tnp.sqrt(variance + float(epsilon))
+    result = convert(centred / tnp.sqrt(variance + float(epsilon)), array.dtype)
     if scale is not None:
         result = result * as_array(scale)
     return result if offset is None else result + as_array(offset)
@@ -125,6 +128,11 @@ def layer_norm(
 def _floats(x: ArrayLike) -> Array:
     array = as_array(x)
     return convert(array, promotion.division_dtype(array.dtype))
+
+
+def _wide(array: Array) -> Array:
+    """Return floats in which squares of 16 bits neither overflow nor lose their digits."""
+    return convert(array, np.dtype(np.float32)) if array.dtype.itemsize < 4 else array
 
 
 def _along(x: Array, name: str, value: ArrayLike, axis: int) -> Array:
@@ -180,8 +188,8 @@ def standardize(
         raise ArgumentError(
             f"standardize: algorithm is {algorithm!r}", mend='use "fast" or "stable"'
         )
-    array = as_array(x)
-    array = convert(array, promotion.division_dtype(array.dtype))
+    given = _floats(x)
+    array = _wide(given)
     center = tnp.mean(array, axis, keepdims=True, where=where) if mean is None else as_array(mean)
     if variance is not None:
         spread = as_array(variance)
@@ -190,5 +198,6 @@ def standardize(
     else:
         square = tnp.mean(tnp.square(array), axis, keepdims=True, where=where)
         spread = tnp.clip(square - tnp.square(center), 0, None)
-    small = array_or_number(epsilon)
-    return (array - center) * rsqrt(spread + small)
+    result = (array - center) * rsqrt(spread + array_or_number(epsilon))
+    others = (other for other in (mean, variance, epsilon) if other is not None)
+    return convert(result, tnp.result_type(given, *others))

@@ -43,7 +43,7 @@ def _hard_silu(x: Array) -> Array:
 def _hard_tanh(x: Array) -> Array:
     one = full_like(x, 1)
     above = select(compare(x, one, "GT"), one, x)
-    if x.dtype.kind == "u":
+    if x.dtype.kind in "bu":
         return above
     low = full_like(x, -1)
     return select(compare(x, low, "LT"), low, above)

@@ -100,6 +100,48 @@ def test_every_element_is_read_before_it_is_written(
     np.testing.assert_allclose(np.asarray(found), reference(x), rtol=1e-12, atol=1e-12)
 
 
+def placed(x: Any, index: Any, rows: Any) -> Any:
+    """Return the array with a row in another's place, as NumPy does."""
+    x = x.copy()
+    x[index] = rows
+    return x
+
+
+ONE = np.array([1])
+
+ONE_INDEX: dict[str, tuple[Function, Function]] = {
+    "another row": (
+        lambda x: x.at[ONE].set(x[::-1][ONE] * x.mean(0))[None],
+        lambda x: placed(x, ONE, x[::-1][ONE] * x.mean(0))[None],
+    ),
+    "its row reversed": (
+        lambda x: x.at[ONE].add(x[ONE][:, ::-1])[None],
+        lambda x: placed(x, ONE, x[ONE] + x[ONE][:, ::-1])[None],
+    ),
+    "columns reversed": (
+        lambda x: x.at[:, ONE].multiply(x[::-1][:, ONE])[None],
+        lambda x: placed(x, np.s_[:, 1], x[:, 1] * x[::-1, 1])[None],
+    ),
+    "in an update": (
+        lambda x: x.at[:-2].set(x[:-2].at[:, ONE].multiply(x[1:-1, ONE]))[None],
+        lambda x: placed(x, np.s_[:-2, 1], x[:-2, 1] * x[1:-1, 1])[None],
+    ),
+    "a batch of one": (
+        lambda x: tracer.vmap(lambda i: x.at[:-1, i].multiply(x[:-1, 1:2]))(ONE[None]),
+        lambda x: placed(x, np.s_[:-1, 1], x[:-1, 1] ** 2)[None],
+    ),
+}
+
+
+@pytest.mark.parametrize("shape", [(4, 3), (300, 5)])
+@pytest.mark.parametrize("form", ONE_INDEX)
+def test_an_index_array_of_one_element(form: str, shape: tuple[int, ...]) -> None:
+    """XLA makes an update in place of such a scatter; these programs were refused."""
+    function, reference = ONE_INDEX[form]
+    x = np.random.default_rng(0).standard_normal(shape)
+    np.testing.assert_allclose(tracer.compile(function)(x), reference(x), rtol=1e-12)
+
+
 def barriers(function: Function) -> int:
     graph = tracer.compile(function).graph(tracer.ShapeDtype((64, 32), "float32"))
     return sum(node.name == "optimization_barrier" for node in graph.nodes)

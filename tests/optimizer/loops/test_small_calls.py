@@ -282,3 +282,12 @@ def test_xla_may_know_what_a_call_starts_with(trips: int | None) -> None:
         wanted = np.linalg.solve(np.outer(y, y) + np.eye(3), y)
         wanted = wanted if trips is None else np.sort(wanted)
     np.testing.assert_allclose(tracer.compile(run)(x), wanted, rtol=1e-12)
+
+
+@pytest.mark.xla
+def test_xla_may_know_an_array_that_constants_make():
+    """XLA made a count of it, wrote that into the function too, and ended the process."""
+    x = np.arange(6.0, dtype=np.float32).reshape(3, 2)
+    twice = lambda row: row.at[np.array([1])].apply(lambda t: t * t + t)
+    wanted = np.stack([x[:, 0], x[:, 1] ** 2 + x[:, 1]], axis=1)
+    np.testing.assert_array_equal(tracer.compile(tracer.vmap(twice))(x), wanted)

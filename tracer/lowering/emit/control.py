@@ -197,11 +197,12 @@ def small_call(
 
     The function hands its arguments back too, which takes no copy: XLA's emitter ends the
     process where an argument is not read, and simplification may leave one unread. So it does
-    where XLA knows an argument and writes it into the function: none is known behind a barrier.
+    where XLA knows an argument (a number, or a count 0, 1, ... that constants add up to) and
+    writes it into the function: none is known behind a barrier.
     """
     path = f"{b.path}/body/"
     is_one = b.platform == "cpu" and not b.is_in_small_call and is_on("small calls")
-    given = _unknown_scalars(b, operands) if is_one else None
+    given = _unknown(b, operands) if is_one else None
     if given is None:
         return tuple(lower_nodes(b, body, operands, path=path))
     name = f"small_call_{b.small_calls}"
@@ -223,9 +224,12 @@ def small_call(
     return tuple(Operand(raw) for raw in list(call.results)[: len(types)])
 
 
-def _unknown_scalars(b: ModuleContext, operands: Sequence[Operand]) -> Sequence[Operand] | None:
-    """Put scalars behind a barrier, in loops with the largest operand; None where that is small."""
-    held = [i for i, x in enumerate(operands) if x.type.size == 1]
+def _unknown(b: ModuleContext, operands: Sequence[Operand]) -> Sequence[Operand] | None:
+    """Put what XLA may know behind a barrier: scalars, and arrays that are made of constants.
+
+    In loops with the largest operand; None where that is small.
+    """
+    held = [i for i, x in enumerate(operands) if x.type.size == 1 or _is_made_of_constants(x.raw)]
     if not held:
         return operands
     if b.loops:
@@ -238,6 +242,19 @@ def _unknown_scalars(b: ModuleContext, operands: Sequence[Operand]) -> Sequence[
     for i, x in zip(held, behind, strict=True):
         given[i] = x
     return given
+
+
+def _is_made_of_constants(value: Any) -> bool:
+    """Tell whether no argument, of the program or of a loop, leads to a value."""
+    waiting, seen = [value], set()
+    while waiting:
+        owner = waiting.pop().owner
+        if isinstance(owner, ir.Block):
+            return False
+        if owner not in seen:
+            seen.add(owner)
+            waiting.extend(owner.operands)
+    return True
 
 
 def _without_ones(type: ShapeDtype) -> ShapeDtype:

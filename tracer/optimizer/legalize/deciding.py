@@ -26,6 +26,9 @@ _PRODUCTS = (ops.multiply, ops.divide, ops.power)
 _CHEAP_FLOPS = 4
 """Operations of an element of an op that gives zero for zeros, or passes one of its operands on."""
 
+_OF_CENTRES = (ops.reduce_add, ops.reduce_maximum, ops.reduce_minimum)
+"""What a centre is computed from."""
+
 _FEW_TERMS = 8
 """Longest sum that NumPy and XLA both compute term by term, in order."""
 
@@ -39,6 +42,7 @@ def deciding_values(graph: Graph) -> tuple[set[Value], set[Value]]:
     signed = _signed_values(graph)
     sums = {value.node for value in steps if _is_short_sum(value, signed)}
     sums |= {value.node for value in jumps & signed if _is_short_sum(value, signed)}
+    sums |= _differences_of_points(graph)
     return steps, set(_products_of(sums))
 
 
@@ -55,6 +59,55 @@ def _reaching(graph: Graph) -> tuple[set[Value], set[Value]]:
             jumps.update(node.operands)
         jumps.update(node.operands[place] for place in node.op.jumps)
     return _floats(steps), _floats(jumps)
+
+
+def _differences_of_points(graph: Graph) -> set[Node]:
+    """Return the differences of scaled points that several kernels may compute, each in its way.
+
+    What is added up of them, as gradients for the scale are, cancels to the last digit of the
+    points. So it does where distances are products, of points less a centre, and the points
+    themselves are read, too.
+    """
+    readers: dict[Value, list[Node]] = {}
+    for node in graph.nodes:
+        for value in node.operands:
+            readers.setdefault(value, []).append(node)
+    return {
+        node
+        for node in graph.nodes
+        if node.op is ops.subtract
+        and (
+            _is_read_otherwise(node.operands[0], readers)
+            if _is_centred(node)
+            else len(readers.get(node.results[0], ())) > 1 and all(map(is_repeated, node.operands))
+        )
+    }
+
+
+def _is_read_otherwise(points: Value, readers: dict[Value, list[Node]]) -> bool:
+    """Tell whether points are read, but for their differences from a centre and for that."""
+    stack = [moved_from(points)]
+    while stack:
+        for node in readers.get(stack.pop(), ()):
+            if is_move(node) and len(node.operands) == 1:
+                stack += node.results
+            elif node.op not in _OF_CENTRES and not _is_centred(node):
+                return True
+    return False
+
+
+def _is_centred(node: Node) -> bool:
+    return node.op is ops.subtract and _is_on_grid(node.operands[1])
+
+
+def _is_on_grid(value: Value) -> bool:
+    """Tell whether a value is a centre that is rounded so that differences from it are exact."""
+    for op in (ops.select, ops.select, ops.multiply, ops.round_nearest_even):
+        node = moved_from(value).node
+        if node.op is not op:
+            return False
+        value = node.operands[1 if op is ops.select else 0]
+    return True
 
 
 def _floats(values: set[Value]) -> set[Value]:

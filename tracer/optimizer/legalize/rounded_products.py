@@ -10,6 +10,9 @@ payload of a NaN, and XLA does not simplify it; nothing is stored. Products that
 stay as they are: contraction makes them quicker and more accurate. So do products by powers of two,
 which are exact, and sums of many products, whose order is not NumPy's.
 
+Differences between scaled points decide, too: `z = x / length` is a product, and where one kernel
+rounds it before `z[:, None] - z` and another does not, what should cancel does not.
+
 Quotients by one number and powers are products too, after XLA's simplifier. Of 40 other
 functions of `tracer.numpy` none was found to end with a product that is contracted.
 """

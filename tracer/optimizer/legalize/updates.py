@@ -4,7 +4,8 @@ XLA:CPU fuses a `dynamic_update_slice` with what it writes and lets the kernel w
 operand. If the kernel also reads that operand at other places, some of these are overwritten
 before they are read. XLA looks for such reads, but not behind a reshape: in jaxlib 0.10.2
 `x.at[1:].add(x[:-1])[None]` adds sums to sums, in `jax.jit` too. Behind a barrier the update is
-computed before anything is written.
+computed before anything is written. A `scatter` with one index counts too: XLA makes an update of
+it.
 
 Small barriers are left out in loops (`Kernels.least_barrier_bytes`). So a small update is stored
 with so many zeros behind it that its barrier is not.
@@ -15,12 +16,14 @@ kernel: `x.at[1:].add(1)`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 
 import numpy as np
 
 from tracer import ops
 from tracer.ir import Builder, Graph, Node, Value, rebuild
+from tracer.ops.gather import index_shape
 from tracer.optimizer.legalize.writer import stored
 from tracer.optimizer.model.trip_counts import integer_constant
 from tracer.optimizer.passes import Pass, PassLog
@@ -36,12 +39,26 @@ def _with_stored(graph: Graph, log: PassLog) -> Graph:
     def rewrite(
         builder: Builder, node: Node, operands: tuple[Value, ...]
     ) -> Sequence[Value] | None:
-        if node.op is not ops.dynamic_update_slice or not _reads_elsewhere(node):
+        place = _update_operand(node)
+        if place is None or not _reads_elsewhere(node):
             return None
-        log.applied.append(f"{node.operand_types[1]} into {node.types[0]}")
-        return builder.copy(node, (operands[0], _stored(operands[1]), *operands[2:]))
+        log.applied.append(f"{node.operand_types[place]} into {node.types[0]}")
+        update = _stored(operands[place])
+        return builder.copy(node, (*operands[:place], update, *operands[place + 1 :]))
 
     return rebuild(graph, rewrite)
+
+
+def _update_operand(node: Node) -> int | None:
+    """Return which operand XLA may write into the first one, from one place on; None if none."""
+    if node.op is ops.dynamic_update_slice:
+        return 1
+    return 2 if node.op is ops.scatter and _has_one_index(node) else None
+
+
+def _has_one_index(scatter: Node) -> bool:
+    batch, _ = index_shape(scatter.operand_types[1], scatter.params["index_vector_dim"])
+    return math.prod(batch) == 1
 
 
 def _stored(update: Value) -> Value:
@@ -60,7 +77,7 @@ def _stored(update: Value) -> Value:
 
 def _reads_elsewhere(node: Node) -> bool:
     """Tell whether a kernel that computes the update may read other elements than it replaces."""
-    arrays, update = _names(node.operands[0]), node.operands[1]
+    arrays, update = _names(node.operands[0]), node.operands[_update_operand(node) or 0]
     stack = [(update, True)]
     seen = set(stack)
     while stack:
@@ -71,10 +88,10 @@ def _reads_elsewhere(node: Node) -> bool:
             if not (in_order and update.shape == value.shape):
                 return True
         elif made.op is not None and not (in_order and _is_window(made, node, arrays)):
-            if made.op.fusion == "opaque":
+            if made.op.fusion == "opaque" and _update_operand(made) is None:
                 continue
-            for place, operand in enumerate(made.operands):
-                found = operand, in_order and place in made.op.reuses
+            for i, operand in enumerate(made.operands):
+                found = operand, in_order and i in made.op.reuses
                 if found not in seen:
                     seen.add(found)
                     stack.append(found)
@@ -84,14 +101,23 @@ def _reads_elsewhere(node: Node) -> bool:
 def _names(value: Value) -> set[Value]:
     """Return a value and those whose memory it may be under another name."""
     names = {value}
-    while (node := value.node).op is not None and node.op.fusion == "view":
-        value = node.operands[0]
+    while _is_view(value.node):
+        value = value.node.operands[0]
         names.add(value)
     return names
 
 
+def _is_view(node: Node) -> bool:
+    """Tell whether a node renames its operand; so does a broadcast to as many elements."""
+    if node.op is ops.broadcast_in_dim:
+        return node.operand_types[0].size == node.types[0].size
+    return node.op is not None and node.op.fusion == "view"
+
+
 def _is_window(node: Node, update: Node, arrays: Collection[Value]) -> bool:
     """Tell whether a node is what the array holds where the update is written."""
+    if update.op is not ops.dynamic_update_slice:
+        return False
     if node.op not in (ops.slice, ops.dynamic_slice) or node.operands[0] not in arrays:
         return False
     if node.types[0].shape != update.operand_types[1].shape:

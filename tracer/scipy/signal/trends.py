@@ -97,8 +97,9 @@ def _without_line(x: Array) -> Array:
     """
     count = x.shape[-1]
     centred = x - x.mean(-1, keepdims=True)
-    places = (np.arange(count) - (count - 1) / 2) / count
-    weights = places / (float(places @ places) or 1.0)
+    # Counted in float64, which has halves of any place; the squares add up to (count^2 - 1) / 12.
+    places = (tnp.arange(count) - (count - 1) / 2) / count
+    weights = places / ((count * count - 1) / (12 * count) or 1.0)
     dtype = real_dtype(x.dtype)
-    slope = (centred * tnp.asarray(weights, dtype)).sum(-1, keepdims=True)
-    return centred - slope * tnp.asarray(places, dtype)
+    slope = (centred * weights.astype(dtype)).sum(-1, keepdims=True)
+    return centred - slope * places.astype(dtype)
