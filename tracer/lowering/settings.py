@@ -126,7 +126,7 @@ SETTINGS: dict[str, Setting] = {
             "madvise(MADV_HUGEPAGE)",
             "the system clears large pages four times as fast as small ones",
             "CPU, where the system gives large pages to those who ask",
-            certified="tests/lowering/test_large_results.py",
+            certified="tests/lowering/test_large_arrays.py",
         ),
         Setting(
             "small calls",

@@ -6,20 +6,17 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from tracer.errors import LoweringError
-from tracer.ir import Graph, ShapeDtype
+from tracer.ir import Graph
 from tracer.lowering.devices.placement import Placement, declare_mesh, sharding_attributes
 from tracer.lowering.emit.barriers import give_one_name
+from tracer.lowering.emit.blank import ENTRY, bytes_of
 from tracer.lowering.emit.builder import StableHloBuilder
 from tracer.lowering.emit.context import HostCall
-from tracer.lowering.emit.host_calls import host_call
 from tracer.lowering.emit.values import Operand
 from tracer.lowering.emit.walk import lower_nodes, node_path
 from tracer.lowering.shims import func, ir, make_context
 
-_ENTRY = "main"
 _OP_NAME = re.compile(r'error: "([^"]+)"')
 
 
@@ -69,7 +66,7 @@ def lower_graph(
         memory = [bytes_of(graph.outputs[place].type) for place in large]
         inputs += [b.tensor_type(type) for type in memory]
         with ir.InsertionPoint(module.body):
-            entry = func.FuncOp(_ENTRY, ir.FunctionType.get(inputs, []), visibility="public")
+            entry = func.FuncOp(ENTRY, ir.FunctionType.get(inputs, []), visibility="public")
         block = entry.add_entry_block()
         with ir.InsertionPoint(block):
             arguments = [*block.arguments][: len(graph.inputs)]
@@ -132,30 +129,3 @@ def _donation(graph: Graph, aliases: Mapping[int, int]) -> list[dict[str, Any]]:
 def _has_memory_of(result: int) -> dict[str, Any]:
     index = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), result)
     return {"tf.aliasing_output": index}
-
-
-def bytes_of(type: ShapeDtype) -> ShapeDtype:
-    """Return a type of as many bytes as another."""
-    return ShapeDtype((type.nbytes,), np.uint8)
-
-
-def blank_module(type: ShapeDtype, host_calls: list[HostCall]) -> Any:
-    """Return the module of a program whose result of a type is whatever a Python function leaves.
-
-    `host_calls` receives the function, which writes nothing.
-    """
-    b = StableHloBuilder("cpu", host_calls=host_calls)
-    with make_context(), ir.Location.unknown():
-        module = ir.Module.create()
-        module.operation.attributes["sym_name"] = ir.StringAttr.get("blank")
-        with ir.InsertionPoint(module.body):
-            signature = ir.FunctionType.get([], [b.tensor_type(type)])
-            entry = func.FuncOp(_ENTRY, signature, visibility="public")
-        with ir.InsertionPoint(entry.add_entry_block()):
-            (found,) = host_call(b, (type,), (), _nothing, has_effect=False)
-            func.ReturnOp([found.raw])
-    return module
-
-
-def _nothing() -> tuple[()]:
-    return ()

@@ -20,7 +20,7 @@ from tracer.lowering.run import xla_options
 from tracer.lowering.run.executable import Executable
 from tracer.lowering.run.failures import compile_failure
 from tracer.lowering.run.host_calls import for_xla, require_host_calls
-from tracer.lowering.run.large_results import large_results
+from tracer.lowering.run.large_arrays import large_results
 from tracer.lowering.run.program_cache import ProgramCache
 from tracer.lowering.run.soundness import sound
 from tracer.lowering.settings import switched_off

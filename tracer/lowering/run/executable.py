@@ -26,7 +26,7 @@ from tracer.lowering.memory.stats import Counts, MemoryStats, measure
 from tracer.lowering.run.budget import ASKED
 from tracer.lowering.run.failures import absent, execution_failure, given_twice
 from tracer.lowering.run.host_calls import Finished, raised_by_host
-from tracer.lowering.run.large_results import memory_for
+from tracer.lowering.run.large_arrays import memory_for
 from tracer.lowering.run.sharded import xla_sharding
 from tracer.lowering.run.transfer import delete_given, without_exported
 from tracer.lowering.shims import Buffer

@@ -7,7 +7,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,9 +15,11 @@ from tracer.errors import UnsupportedError
 from tracer.ir import Graph, Node, Stop
 from tracer.lowering.devices.device import Device
 from tracer.lowering.devices.hardware import target_of
-from tracer.lowering.devices.placement import Placement
 from tracer.lowering.emit.context import HostCall
 from tracer.lowering.shims import Buffer
+
+if TYPE_CHECKING:
+    from tracer.lowering.devices.placement import Placement
 
 _ERROR = "tracer host call error"
 _NUMBER = re.compile(rf"{_ERROR} (\d+)")

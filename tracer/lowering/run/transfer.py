@@ -16,6 +16,7 @@ from tracer.lowering.devices.forks import FORKS, absent_threads
 from tracer.lowering.devices.registry import default_device, find_device
 from tracer.lowering.run.budget import ASKED
 from tracer.lowering.run.failures import absent, execution_failure
+from tracer.lowering.run.large_arrays import copied, is_large
 from tracer.lowering.shims import Buffer
 
 _DLPACK_HOST_MEMORY = (1, 3)
@@ -60,6 +61,8 @@ def to_device(array: np.ndarray[Any, Any], device: Device | None = None) -> Buff
     if budget is not None and place.platform == "cpu":
         budget.admit_array(array.nbytes)
     try:
+        if is_large(array.nbytes, place):
+            return copied(array, place)
         return shims.put(array, place.sharding, place.raw)
     except RuntimeError as error:
         raise execution_failure(error) from error
