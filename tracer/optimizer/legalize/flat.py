@@ -17,6 +17,8 @@ from tracer.ir.op import same_params
 from tracer.ops import helpers
 from tracer.optimizer.legalize.writer import stored
 
+_Runs = list[list[int]]
+
 
 class FlatForms:
     """Writes operands of a graph's reductions with the axes merged that are reduced together.
@@ -43,17 +45,17 @@ class FlatForms:
         """
         axes = reduction.params["axes"]
         runs = _runs(len(x.shape), axes)
-        found = None if len(runs) == len(x.shape) else self._read_in_order(reduction, x)
+        found = None if len(runs) == len(x.shape) else self._read_in_order(reduction, x, runs)
         if found is None:
             return x, axes
         shape = tuple([math.prod(x.shape[axis] for axis in run) for run in runs])
         reduced = tuple([place for place, run in enumerate(runs) if run[0] in axes])
         for value in sorted(found, key=lambda value: self._position.get(value.node, -1)):
             if (value, shape) not in self._written:
-                self._written[value, shape] = self._write(value, found[value], shape)
+                self._written[value, shape] = self._write(value, found[value], shape, runs)
         return self._written[reduction.operands[0], shape], reduced
 
-    def _read_in_order(self, reduction: Node, x: Value) -> dict[Value, Value] | None:
+    def _read_in_order(self, reduction: Node, x: Value, runs: _Runs) -> dict[Value, Value] | None:
         """Return what is fused into an operand, and the stored arrays that it reads.
 
         Each with what was made of it in the new graph. None where something is not read in order,
@@ -66,7 +68,7 @@ class FlatForms:
             if value in found:
                 continue
             found[value] = new
-            if self._is_stored(value) or _is_one_number(value):
+            if self._is_stored(value) or _is_spread_along(value, runs):
                 continue
             if not (_is_elementwise(value.node) and self._is_only_reduced(value.node, reduction)):
                 return None
@@ -99,10 +101,15 @@ class FlatForms:
                     stack.append(user)
         return True
 
-    def _write(self, value: Value, new: Value, shape: tuple[int, ...]) -> Value:
+    def _write(self, value: Value, new: Value, shape: tuple[int, ...], runs: _Runs) -> Value:
         node = value.node
-        if _is_one_number(value):
-            return ops.broadcast_in_dim(*new.node.operands, shape=shape, dimensions=())  # type: ignore[no-any-return]
+        if _is_spread_along(value, runs):
+            axes = {axis: place for place, run in enumerate(runs) for axis in run}
+            (few,) = new.node.operands
+            dimensions = tuple([axes[axis] for axis in _long_axes(node)])
+            sizes = tuple([size for size in few.shape if size > 1])
+            few = helpers.reshape(few, sizes)
+            return ops.broadcast_in_dim(few, shape=shape, dimensions=dimensions)  # type: ignore[no-any-return]
         if self._is_stored(value):
             return stored(helpers.reshape(new, shape))
         assert node.op is not None
@@ -110,9 +117,9 @@ class FlatForms:
         return node.op(*operands, **node.params)  # type: ignore[no-any-return]
 
 
-def _runs(ndim: int, axes: tuple[int, ...]) -> list[list[int]]:
+def _runs(ndim: int, axes: tuple[int, ...]) -> _Runs:
     """Return the axes in order, those that are reduced and adjacent together."""
-    runs: list[list[int]] = []
+    runs: _Runs = []
     for axis in range(ndim):
         if axis in axes and axis - 1 in axes:
             runs[-1].append(axis)
@@ -121,10 +128,20 @@ def _runs(ndim: int, axes: tuple[int, ...]) -> list[list[int]]:
     return runs
 
 
-def _is_one_number(value: Value) -> bool:
-    """Tell whether all elements are one number that is spread."""
+def _is_spread_along(value: Value, runs: _Runs) -> bool:
+    """Tell whether a value is spread along whole runs: the places of its elements stay apart."""
     node = value.node
-    return node.op is ops.broadcast_in_dim and not node.operands[0].shape
+    if node.op is not ops.broadcast_in_dim:
+        return False
+    merged = {axis for run in runs if len(run) > 1 for axis in run}
+    return merged.isdisjoint(_long_axes(node))
+
+
+def _long_axes(broadcast: Node) -> list[int]:
+    """Return the axes along which the elements of what is broadcast differ."""
+    sizes = broadcast.operands[0].shape
+    dimensions = broadcast.params["dimensions"]
+    return [axis for axis, size in zip(dimensions, sizes, strict=True) if size > 1]
 
 
 def _is_elementwise(node: Node) -> bool:
