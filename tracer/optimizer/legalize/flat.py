@@ -107,7 +107,7 @@ class FlatForms:
             axes = {axis: place for place, run in enumerate(runs) for axis in run}
             (few,) = new.node.operands
             dimensions = tuple([axes[axis] for axis in _long_axes(node)])
-            sizes = tuple([size for size in few.shape if size > 1])
+            sizes = tuple([size for size in few.shape if size != 1])
             few = helpers.reshape(few, sizes)
             return ops.broadcast_in_dim(few, shape=shape, dimensions=dimensions)  # type: ignore[no-any-return]
         if self._is_stored(value):
@@ -141,7 +141,7 @@ def _long_axes(broadcast: Node) -> list[int]:
     """Return the axes along which the elements of what is broadcast differ."""
     sizes = broadcast.operands[0].shape
     dimensions = broadcast.params["dimensions"]
-    return [axis for axis, size in zip(dimensions, sizes, strict=True) if size > 1]
+    return [axis for axis, size in zip(dimensions, sizes, strict=True) if size != 1]
 
 
 def _is_elementwise(node: Node) -> bool:
