@@ -95,6 +95,9 @@ def _block(type: ShapeDtype, device: Device) -> Buffer:
     program, handlers = _program(type, device)
     try:
         (block,) = program.execute_sharded([]).consume_with_handlers(handlers)
+        # A client that does not wait runs it on another thread, which needs the interpreter's lock:
+        # to ask for the place would wait for it with the lock held, forever.
+        block.block_until_ready()
     except RuntimeError as error:
         raised = raised_by_host(error)
         if raised is None:
