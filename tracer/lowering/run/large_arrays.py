@@ -92,7 +92,7 @@ def copied(array: np.ndarray[Any, Any], device: Device) -> Buffer:
 
 
 def _block(type: ShapeDtype, device: Device) -> Buffer:
-    program, handlers = _program(type, device)
+    program, handlers = _program(type, device, device.raw)
     try:
         (block,) = program.execute_sharded([]).consume_with_handlers(handlers)
         # A client that does not wait runs it on another thread, which needs the interpreter's lock:
@@ -113,12 +113,15 @@ def _block(type: ShapeDtype, device: Device) -> Buffer:
 
 
 @lru_cache(maxsize=_KEPT_PROGRAMS)
-def _program(type: ShapeDtype, device: Device) -> tuple[Any, list[Any]]:
-    """Return the program that makes a block, and what makes Python's object of it."""
+def _program(type: ShapeDtype, device: Device, raw_device: Any) -> tuple[Any, list[Any]]:
+    """Return the program that makes a block, and what makes Python's object of it.
+
+    Devices of two clients may have one name.
+    """
     module = blank_module(type)
-    options = xla_options.compile_options({}, {}, [device.raw], is_partitioned=False)
+    options = xla_options.compile_options({}, {}, [raw_device], is_partitioned=False)
     with module.context:
-        places = shims.device_list(device.raw)
+        places = shims.device_list(raw_device)
         raw = device.client.compile_and_load(module, places, options, [_write_nothing])
     return raw, [shims.result_handler(type.shape, type.dtype, device.sharding)]
 
