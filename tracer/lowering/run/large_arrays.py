@@ -11,6 +11,7 @@ is freed is freed as ever.
 from __future__ import annotations
 
 import ctypes
+from collections import Counter
 from collections.abc import Collection, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from tracer.ir import Graph, ShapeDtype
+from tracer.ir import Graph, ShapeDtype, Value
 from tracer.lowering import shims
 from tracer.lowering.cpu import host_allocator
 from tracer.lowering.cpu.c_heap import LARGE_BLOCK_BYTES, LIBC
@@ -49,16 +50,37 @@ def large_results(graph: Graph, device: Device, taken: Collection[int]) -> tuple
     taken : collection of int
         Results that have an input's memory already.
     """
-    if not _are_used(device):
+    large = [
+        position
+        for position, value in enumerate(graph.outputs)
+        if position not in taken and value.type.nbytes > LARGE_BLOCK_BYTES
+    ]
+    if not large or not _are_used(device):
         return ()
-    seen: set[Any] = set()
-    found = []
-    for position, value in enumerate(graph.outputs):
-        is_new = value.node.op is not None and value not in seen
-        seen.add(value)
-        if is_new and position not in taken and value.type.nbytes > LARGE_BLOCK_BYTES:
-            found.append(position)
-    return tuple(found)
+    uses = Counter(value for node in graph.nodes for value in node.operands)
+    uses.update(graph.outputs)
+    return tuple([place for place in large if _is_written_anew(graph.outputs[place], uses)])
+
+
+def _is_written_anew(result: Value, uses: Counter[Value]) -> bool:
+    """Tell whether a result is written over nothing that is needed otherwise.
+
+    A loop that begins with an argument changes a copy of it. In the result's memory, and nowhere
+    else, unless that is memory which the program is given: then XLA copies once more, at the end.
+    """
+    value = result
+    while uses[value] == 1:
+        node = value.node
+        if node.op is None:
+            return False
+        is_loop = "condition" in node.bodies
+        if node.bodies and not is_loop:
+            return False
+        if not is_loop and (node.op.fusion not in ("opaque", "view") or not node.op.reuses):
+            return True
+        is_in_pairs = len(node.results) == len(node.operands)
+        value = node.operands[value.index if is_in_pairs else node.op.reuses[0]]
+    return False
 
 
 def is_large(nbytes: int, device: Device) -> bool:
