@@ -7,6 +7,7 @@ from dataclasses import replace
 from tracer.ir import Cost, Graph, Node, fused_flops
 from tracer.ir.library_calls import LibraryCall, ReductionCall, SelectionCall
 from tracer.ops.bodies import calls_of
+from tracer.optimizer.model.in_order import is_read_in_order, merged, runs_of
 from tracer.optimizer.model.trip_counts import trip_count
 from tracer.target import current_target
 
@@ -53,16 +54,22 @@ def counted_scratch(node: Node) -> int:
     if not cost.calls:
         return cost.scratch - cost.packing
     target = current_target()
-    calls = (_with_flops(call, node) for call in cost.calls)
+    calls = (_as_written(call, node) for call in cost.calls)
     transposed = (target.memory_of(call).transposed for call in calls)
     return cost.scratch - cost.packing + max(transposed, default=0)
 
 
-def _with_flops(call: LibraryCall, node: Node) -> LibraryCall:
-    """Return a call that says, of a reduction, what its elements take to compute."""
+def _as_written(call: LibraryCall, node: Node) -> LibraryCall:
+    """Return a call that says, of a reduction, in what form its operand is read."""
     if not isinstance(call, ReductionCall) or not node.operands:
         return call
-    return replace(call, flops=fused_flops(node.operands[0], enough=_MANY_FLOPS))
+    (x, *_), axes = node.operands, call.axes
+    flops = fused_flops(x, enough=_MANY_FLOPS)
+    runs = runs_of(len(call.shape), axes)
+    if call.shape != x.shape or len(runs) == len(call.shape) or not is_read_in_order(x, runs):
+        return replace(call, flops=flops)
+    shape, axes = merged(call.shape, axes, runs)
+    return replace(call, shape=shape, axes=axes, flops=flops)
 
 
 def packing_bytes(node: Node) -> int:
