@@ -19,7 +19,7 @@ from tracer.optimizer.pipeline import Context, PlannerOptions
 from tracer.optimizer.planner import Planner
 from tracer.target import DEFAULT_TARGET, Packing, Prices, Sizes, Target, planned_for
 from tracer.target.accelerators import ACCELERATORS
-from tracer.target.reductions import Reductions
+from tracer.target.reductions import Lanes, Reductions
 from tracer.target.selection import Selection
 
 ROW = ShapeDtype((10, 160), "float32")
@@ -54,10 +54,20 @@ def test_rounds_are_written_and_counted_where_the_target_has_them() -> None:
 def test_what_stages_of_a_reduction_leave_is_the_target_s() -> None:
     graph = graph_of(lambda x: x.sum(), ShapeDtype((1000, 4800), "float32"))
     (node,) = (node for node in graph.nodes if node.op is ops.reduce_add)
-    short = replace(Reductions(), least_terms=1 << 30, longest_row=4095)
-    for rules, elements in ((Reductions(), 1000), (None, 0), (short, 18)):
+    longer = replace(Reductions(), last=replace(Reductions().last, best=512))
+    for rules, elements in ((Reductions(), 18_750), (None, 0), (longer, 9375)):
         with planned_for(replace(DEFAULT_TARGET, reductions=rules)):
             assert counted_scratch(node) == 4 * elements
+
+
+def test_what_lanes_of_short_rows_leave_is_the_target_s() -> None:
+    graph = graph_of(lambda x: (x.max(1), tnp.exp(x).sum(1)), ShapeDtype((5000, 64), "float32"))
+    cheap, costly = (node for node in graph.nodes if node.name.startswith("reduce"))
+    short = replace(Reductions(), lanes=Lanes(longest=63))
+    for rules, elements in ((Reductions(), 40_000), (None, 0), (short, 0)):
+        with planned_for(replace(DEFAULT_TARGET, reductions=rules)):
+            assert counted_scratch(cheap) == 4 * elements
+            assert counted_scratch(costly) == 0
 
 
 def test_a_convolution_s_packing_is_the_target_s() -> None:

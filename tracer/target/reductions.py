@@ -367,4 +367,4 @@ def _is_leading(shape: Sequence[int], axes: Sequence[int], axis: int) -> bool:
     return any(other not in axes and shape[other] > 1 for other in range(axis + 1, len(shape)))
 
 
-__all__ = ["TWICE_AS_WIDE", "Blocks", "Cut", "Pad", "Reductions", "Split", "Step", "Widen"]
+__all__ = ["TWICE_AS_WIDE", "Blocks", "Cut", "Lanes", "Pad", "Reductions", "Split", "Step", "Widen"]
