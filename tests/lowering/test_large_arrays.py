@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -223,13 +224,37 @@ def test_numpy_s_arrays_are_copied_as_they_are(dtype: str, layout: str) -> None:
 
 
 @pytest.mark.xla
-def test_the_system_gives_large_pages() -> None:
+def test_the_system_gives_large_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     if "[madvise]" not in large_arrays._ASKED_FOR.read_text():
         pytest.skip("the system has no large pages for those who ask")
     clear_cache()
+    monkeypatch.setattr(large_arrays, "_SLOW_PAGE_SECONDS", np.inf)
+    large_arrays._pause.end()
     result = tracer.compile(lambda x: x + 1)(np.zeros(SHAPE, np.float32))
     start = np.asarray(result).ctypes.data
     assert _large_page_bytes(start) >= 30 << 20
+
+
+@pytest.mark.xla
+def test_no_more_are_asked_for_where_one_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The host of a virtual machine gives each large page anew: small ones are at hand."""
+    asked = []
+    monkeypatch.setattr(large_arrays, "_SLOW_PAGE_SECONDS", -1.0)
+    monkeypatch.setattr(
+        large_arrays, "LIBC", SimpleNamespace(madvise=lambda *_: asked.append(_[2]))
+    )
+    clock = [100.0]
+    monkeypatch.setattr(large_arrays.time, "monotonic", lambda: clock[0])
+    large_arrays._pause.end()
+    try:
+        steps = ((0, [14, 15]), (0.05, []), (0.06, [14, 15]), (0.15, []), (0.06, [14, 15]))
+        for seconds, wanted in steps:
+            clock[0] += seconds
+            asked.clear()
+            memory_for([ShapeDtype(SHAPE, "float32")], default_device())
+            assert asked == wanted
+    finally:
+        large_arrays._pause.end()
 
 
 def _large_page_bytes(start: int) -> int:
