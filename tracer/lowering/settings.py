@@ -123,7 +123,7 @@ SETTINGS: dict[str, Setting] = {
             "large pages",
             "input",
             "for each result above 32 MiB an input that it is written over: memory after "
-            "madvise(MADV_HUGEPAGE)",
+            "madvise(MADV_HUGEPAGE), as what NumPy's arrays are copied into",
             "the system clears large pages four times as fast as small ones",
             "CPU, where the system gives large pages to those who ask",
             certified="tests/lowering/test_large_arrays.py",

@@ -63,8 +63,9 @@ class GraphWriter:
             return None
         wide = wide_dtype(x.dtype)
         is_sum = op is ops.reduce_add and wide.kind in "fc"
-        flops = _row_flops(op, _flops(rules, computed) + more_flops, x.dtype)
-        stage = _Stage(rules, op, axes, is_sum, _is_cheap(rules, computed), flops)
+        flops = _flops(rules, computed)
+        row_flops = _row_flops(op, flops + more_flops, x.dtype)
+        stage = _Stage(rules, op, axes, is_sum, flops <= rules.cheap_flops, row_flops)
         if stage.step(x.shape, wide) is None:
             return None
         (found,) = stage.write((helpers.convert(x, wide),))
@@ -83,9 +84,9 @@ class GraphWriter:
         if rules is None:
             return None
         params = {"largest": largest}
-        flops = _row_flops(ops.reduce_extreme, _flops(rules, computed), x.dtype)
-        cheap = _is_cheap(rules, computed)
-        stage = _Stage(rules, ops.reduce_extreme, (axis,), False, cheap, flops, params)
+        op, flops = ops.reduce_extreme, _flops(rules, computed)
+        row_flops = _row_flops(op, flops, x.dtype)
+        stage = _Stage(rules, op, (axis,), False, flops <= rules.cheap_flops, row_flops, params)
         if stage.step(x.shape, x.dtype) is None:
             return None
         return stage.write((x, ops.iota(shape=x.shape, dtype=dtype, dimension=axis)))
@@ -99,11 +100,8 @@ def stored(x: Value) -> Value:
     return ops.optimization_barrier(x)[0]  # type: ignore[no-any-return]
 
 
-def _is_cheap(rules: Reductions, computed: Value) -> bool:
-    return _flops(rules, computed) <= rules.cheap_flops
-
-
 def _flops(rules: Reductions, computed: Value) -> int:
+    """Return what an element takes to compute, as far as it decides anything."""
     return fused_flops(computed, enough=max(rules.cheap_flops, rules.lanes.longest))
 
 
@@ -144,7 +142,7 @@ class _Stage:
     may_pad : bool
         Whether the elements take little to compute.
     flops : int
-        What each takes.
+        What a step along a short row takes.
     params : dict
         Of the op, besides the axes.
     """
