@@ -22,7 +22,7 @@ from tracer import ops
 from tracer.ir import Builder, Graph, Node, Value, registry
 from tracer.ir.graph import copy_nodes
 from tracer.ops.helpers import splat_of
-from tracer.optimizer.fuse.packs import is_elementwise
+from tracer.optimizer.model.in_order import is_elementwise
 from tracer.optimizer.passes import Pass, PassLog
 from tracer.target import current_target
 

@@ -16,8 +16,8 @@ from functools import cached_property
 from typing import Any
 
 from tracer.ir import Graph, Node, Value, param_key
-from tracer.ir.op import same_params
 from tracer.ops.helpers import splat_of
+from tracer.optimizer.model.in_order import is_elementwise
 from tracer.target import Sizes
 
 MINIMUM_SIZE = 4
@@ -55,26 +55,6 @@ class Subgraph:
 
 
 Pack = tuple[Subgraph, ...]
-
-
-def is_elementwise(node: Node) -> bool:
-    """Tell whether each element depends only on the elements at the same position."""
-    op = node.op
-    if op is None or op.fusion not in ("loop", "view") or op.slice is not same_params:
-        return False
-    if not node.is_pure or len(node.types) != 1 or not node.operands or not node.types[0].ndim:
-        return False
-    if len(op.reuses) != len(node.operands):
-        return False  # moves elements, if only from an axis to the same axis
-    rule, shape = node.axes, node.types[0].shape
-    labels = rule.results[0]
-    return (
-        not rule.steps
-        and len(set(labels)) == len(labels)
-        and all(rule.is_parallel(label) for label in labels)
-        and all(operand == labels for operand in rule.operands)
-        and all(type.shape == shape for type in node.operand_types)
-    )
 
 
 def find_isomorphic(graph: Graph, sizes: Sizes) -> list[Pack]:
@@ -187,4 +167,4 @@ def _independent(graph: Graph, subgraphs: Sequence[Subgraph]) -> list[Pack]:
     return [tuple(pack) for pack in levels.values()]
 
 
-__all__ = ["Pack", "Subgraph", "find_isomorphic", "is_elementwise"]
+__all__ = ["Pack", "Subgraph", "find_isomorphic"]

@@ -17,8 +17,8 @@ from collections.abc import Sequence
 
 from tracer.ir import Builder, Graph, Node, Value, map_bodies, rebuild
 from tracer.ops.bodies import inline
-from tracer.optimizer.fuse.packs import is_elementwise
 from tracer.optimizer.model.costs import node_count
+from tracer.optimizer.model.in_order import is_elementwise
 from tracer.optimizer.model.liveness import body_extra_bytes
 from tracer.optimizer.model.speed import trip_seconds
 from tracer.optimizer.model.storage import is_expensive

@@ -53,14 +53,23 @@ def long_axes(broadcast: Node) -> list[int]:
 
 
 def is_elementwise(node: Node) -> bool:
-    """Tell whether each element is computed of those at its place, whatever the shape."""
-    if node.op is None or node.op.fusion != "loop" or not node.operands:
+    """Tell whether each element depends only on the elements at the same position."""
+    op = node.op
+    if op is None or op.fusion not in ("loop", "view") or op.slice is not same_params:
         return False
-    if node.op.slice is not same_params:  # Its parameters name places.
+    if not node.is_pure or len(node.types) != 1 or not node.operands or not node.types[0].ndim:
         return False
+    if len(op.reuses) != len(node.operands):
+        return False  # moves elements, if only from an axis to the same axis
     rule, shape = node.axes, node.types[0].shape
-    in_place = all(labels == rule.results[0] for labels in rule.operands)
-    return in_place and all(value.shape == shape for value in node.operands)
+    labels = rule.results[0]
+    return (
+        not rule.steps
+        and len(set(labels)) == len(labels)
+        and all(rule.is_parallel(label) for label in labels)
+        and all(operand == labels for operand in rule.operands)
+        and all(type.shape == shape for type in node.operand_types)
+    )
 
 
 def is_stored(value: Value) -> bool:

@@ -25,7 +25,7 @@ from tracer.ops.helpers import convert, full, in_order, reshape, slice_axis, spl
 from tracer.ops.rules import is_float
 from tracer.ops.sink_guard import dependent
 from tracer.ops.storage import READS
-from tracer.optimizer.fuse.packs import is_elementwise
+from tracer.optimizer.model.in_order import is_elementwise
 from tracer.optimizer.model.trip_counts import fixed_bytes
 from tracer.optimizer.passes import Pass, PassLog
 from tracer.optimizer.rewrite.nth_elements import nth_elements

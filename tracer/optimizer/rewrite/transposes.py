@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from tracer import ops
 from tracer.ir import Builder, Graph, Node, Value
-from tracer.optimizer.fuse.packs import is_elementwise
+from tracer.optimizer.model.in_order import is_elementwise
 from tracer.optimizer.passes import Pass, PassLog
 from tracer.target import current_target
 
