@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from tracer.ir import Graph, Node, NotDifferentiable, Value
-from tracer.ops.rules import is_inexact
+from tracer.ir import Graph, Value
+from tracer.ops.rules import is_inexact, stops_gradients
 
 
 def carries_gradient(dtype: np.dtype[np.generic]) -> bool:
@@ -20,21 +20,11 @@ def carries_gradient(dtype: np.dtype[np.generic]) -> bool:
     return is_inexact(dtype)
 
 
-def _stops(node: Node) -> bool:
-    op = node.op
-    return (
-        op is not None
-        and op.linearize is None
-        and isinstance(op.vjp, NotDifferentiable)
-        and op.vjp.zero
-    )
-
-
 def active_values(graph: Graph, wrt: Iterable[int]) -> set[Value]:
     """Return the values that depend differentiably on the inputs at positions `wrt`."""
     active = {graph.inputs[i] for i in wrt if carries_gradient(graph.inputs[i].dtype)}
     for node in graph.nodes:
-        if not _stops(node) and any(value in active for value in node.operands):
+        if not stops_gradients(node) and any(value in active for value in node.operands):
             active.update(value for value in node.results if carries_gradient(value.dtype))
     return active
 

@@ -52,7 +52,9 @@ class Sweep:
         threshold = large_bytes()
         if threshold is not None:
             # Before differentiation: then cotangents of invariants are pulled back in each step.
-            graph = sink_invariants(graph, lambda type: type.nbytes > threshold)
+            graph = sink_invariants(
+                graph, lambda type: type.nbytes > threshold, differentiated=True
+            )
         self.builder = builder
         self.graph = graph
         self.wrt = tuple(wrt)

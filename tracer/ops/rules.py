@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tracer.errors import DTypeError, ShapeError
-from tracer.ir import AxisRule, Chunk, Cost, Label, ShapeDtype
+from tracer.ir import AxisRule, Chunk, Cost, Label, Node, NotDifferentiable, ShapeDtype
 from tracer.ir.op import Types
 
 
@@ -72,6 +72,18 @@ def is_float(dtype: np.dtype[Any]) -> bool:
 def is_inexact(dtype: np.dtype[Any]) -> bool:
     """Tell whether the dtype is floating or complex: the dtypes that carry gradients."""
     return dtype_kind(dtype) in "fc"
+
+
+def stops_gradients(node: Node) -> bool:
+    """Tell whether results do not depend differentiably on operands that carry gradients."""
+    op = node.op
+    return (
+        op is not None
+        and op.linearize is None
+        and isinstance(op.vjp, NotDifferentiable)
+        and op.vjp.zero
+        and any(is_inexact(value.dtype) for value in node.operands)
+    )
 
 
 def widened(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

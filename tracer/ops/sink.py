@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from tracer import ops
 from tracer.ir import Builder, Graph, Node, ShapeDtype, Value, map_bodies
 from tracer.ops.generator import Generator
+from tracer.ops.rules import stops_gradients
 from tracer.ops.sink_guard import meets_itself
 
 LargeTest = Callable[[ShapeDtype], bool]
@@ -28,7 +29,11 @@ What memory is worth, whatever the machine: values are sunk where nothing else k
 
 
 def sink_invariants(
-    graph: Graph, is_large: LargeTest, report: Report = lambda node, value, why: None
+    graph: Graph,
+    is_large: LargeTest,
+    report: Report = lambda node, value, why: None,
+    *,
+    differentiated: bool = False,
 ) -> Graph:
     """Let the bodies of loops and branches compute their large operands, at every depth.
 
@@ -39,6 +44,9 @@ def sink_invariants(
         Tells for a type whether a value of it is too large to be stored.
     report : callable
         See `Report`.
+    differentiated : bool
+        The graph will be differentiated. So a while loop, which has no gradient, is given what no
+        gradient passes: computed in its body it would make the loop a function of what is behind.
 
     Returns
     -------
@@ -46,13 +54,19 @@ def sink_invariants(
         It computes the same; a value that is computed again may round differently in its last
         digit. The same object when no large operand can be computed in a body.
     """
-    graph = _sink_level(graph, is_large, report)
-    return map_bodies(graph, lambda body: sink_invariants(body, is_large, report))
+    graph = _sink_level(graph, is_large, report, differentiated)
+    return map_bodies(
+        graph,
+        lambda body: sink_invariants(body, is_large, report, differentiated=differentiated),
+    )
 
 
-def _sink_level(graph: Graph, is_large: LargeTest, report: Report) -> Graph:
+def _sink_level(graph: Graph, is_large: LargeTest, report: Report, differentiated: bool) -> Graph:
     """Sink into the bodies that the graph itself holds."""
-    found = {node: _generator(graph, node, is_large, report) for node in graph.nodes}
+    found = {
+        node: _generator(graph, node, is_large, report, differentiated and node.op is ops.while_)
+        for node in graph.nodes
+    }
     if not any(found.values()):
         return graph
     values: dict[Value, Value] = {}
@@ -75,7 +89,9 @@ def _sink_level(graph: Graph, is_large: LargeTest, report: Report) -> Graph:
     return builder.finish([values[value] for value in graph.outputs])
 
 
-def _generator(graph: Graph, node: Node, is_large: LargeTest, report: Report) -> Generator | None:
+def _generator(
+    graph: Graph, node: Node, is_large: LargeTest, report: Report, keeps_stops: bool
+) -> Generator | None:
     """Return how the bodies of a node can compute its large operands, None if there are none."""
     if node.op is None or node.op.invariants is None:
         return None
@@ -87,6 +103,8 @@ def _generator(graph: Graph, node: Node, is_large: LargeTest, report: Report) ->
         value = node.operands[position]
         if value.node.op is not None:
             nodes, why = nodes_again(value, is_large)
+            if keeps_stops and why is None and any(map(stops_gradients, nodes)):
+                why = "no gradient passes it, and the loop has none"
             report(node, value, why)
             if why is None:
                 sunk[position] = value

@@ -18,7 +18,6 @@ from tracer.random.continuous import (
     laplace,
     logistic,
     normal,
-    truncated_normal,
     uniform,
 )
 from tracer.random.counts import binomial, multinomial, poisson
@@ -50,6 +49,7 @@ from tracer.random.transformed import (
     wald,
     weibull_min,
 )
+from tracer.random.truncated import truncated_normal
 
 __all__ = [
     "PRNGKey",

@@ -16,12 +16,9 @@ from tracer.array.promotion import Dtype
 from tracer.errors import DTypeError
 from tracer.ir import as_dtype
 from tracer.numpy.creation import checked_shape
-from tracer.numpy.elementwise import nextafter
-from tracer.numpy.rounding import clip
 from tracer.numpy.shaping import broadcast_shapes, broadcast_to
 from tracer.numpy.ufunc import full_like
 from tracer.random.threefry import checked_key, random_bits, split
-from tracer.scipy.special import erf
 
 _ROOT_2 = math.sqrt(2)
 
@@ -85,7 +82,16 @@ def uniform(
 
 @compound
 def _uniform(key: Array, low: Array, high: Array) -> Array:
-    unit = _unit(key, shape=low.shape, dtype=low.dtype)
+    return _between(_unit(key, shape=low.shape, dtype=low.dtype), low, high)
+
+
+def between(unit: Array, low: Array, high: Array) -> Array:
+    """Return numbers of [0, 1) spread over [low, high), as `uniform` does."""
+    return _between(unit, *(broadcast_to(end, unit.shape) for end in (low, high)))
+
+
+@compound
+def _between(unit: Array, low: Array, high: Array) -> Array:
     span = apply(ops.subtract, high, low)
     # Rounding may reach below the lower end.
     return apply(ops.maximum, low, apply(ops.add, apply(ops.multiply, unit, span), low))
@@ -146,41 +152,6 @@ def _normal(key: Array, *, shape: tuple[int, ...], dtype: Dtype) -> Array:
 def _complex_normal(real: Array, imag: Array) -> Array:
     parts = [apply(ops.divide, part, full_like(part, _ROOT_2)) for part in (real, imag)]
     return apply(ops.complex, *parts)
-
-
-def truncated_normal(
-    key: ArrayLike, lower: ArrayLike, upper: ArrayLike, shape: Any = None, dtype: Any = float
-) -> Array:
-    """Return normal numbers given that they are between `lower` and `upper`.
-
-    Parameters
-    ----------
-    key : Array of uint32, shape (2,)
-        The key.
-    lower, upper : array_like
-        The bounds, broadcast to the shape.
-    shape : int or tuple of int, optional
-        Of the result; that of the bounds by default.
-    dtype : dtype
-        A float dtype.
-
-    Returns
-    -------
-    Array, shape `shape`
-        Numbers strictly between the bounds.
-    """
-    wanted = float_dtype("truncated_normal", dtype)
-    low, high = as_array(lower).astype(wanted), as_array(upper).astype(wanted)
-    sizes = broadcast_shapes(low.shape, high.shape) if shape is None else checked_shape(shape)
-    drawn = uniform(key, sizes, wanted, erf(low / _ROOT_2), erf(high / _ROOT_2))
-    result = _scaled_inverse(drawn)
-    return clip(result, nextafter(low, low + math.inf), nextafter(high, high - math.inf))
-
-
-@compound
-def _scaled_inverse(x: Array) -> Array:
-    inverse = apply(ops.erf_inv, x)
-    return apply(ops.multiply, full_like(inverse, _ROOT_2), inverse)
 
 
 def exponential(key: ArrayLike, shape: Any = (), dtype: Any = float) -> Array:

@@ -1,8 +1,12 @@
 """The gamma distribution and related ones: by rejection, so drawn in a loop.
 
+A number's derivative with respect to the parameter keeps its quantile, as in JAX. That of the trial
+which was accepted is another: it leaves out that the parameter changes what is accepted.
+
 References
 ----------
 Marsaglia, Tsang: A simple method for generating gamma variables. ACM TOMS 26(3), 2000.
+Figurnov, Mohamed, Mnih: Implicit reparameterization gradients. NeurIPS 2018.
 """
 
 from __future__ import annotations
@@ -10,8 +14,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from tracer import ops
 from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_array
+from tracer.array.dispatch import apply
 from tracer.errors import ShapeError
 from tracer.numpy.creation import checked_shape
 from tracer.numpy.elementwise import exp, log, log1p, logaddexp, sqrt, where
@@ -19,6 +25,7 @@ from tracer.numpy.logic import logical_and
 from tracer.random.continuous import float_dtype, normal, of_one_shape, uniform
 from tracer.random.rejection import until_accepted
 from tracer.random.threefry import checked_key, split
+from tracer.scipy.incomplete import gamma_of_parameter
 from tracer.scipy.special import logsumexp
 
 
@@ -39,8 +46,8 @@ def gamma(key: ArrayLike, a: ArrayLike, shape: Any = None, dtype: Any = float) -
     Returns
     -------
     Array, shape `shape`
-        The numbers. There is no gradient with respect to `a`: reverse mode cannot go through the
-        loop of rejections.
+        The numbers. Their derivative with respect to `a` keeps each number's quantile; there is no
+        second one.
     """
     return exp(loggamma(key, a, shape, dtype))
 
@@ -52,14 +59,20 @@ def loggamma(key: ArrayLike, a: ArrayLike, shape: Any = None, dtype: Any = float
     # There is no such distribution of others, and no trial of theirs would ever be accepted.
     is_right = logical_and(parameter >= 0, parameter < math.inf)
     given, parameter = parameter, where(is_right, parameter, 1)
-    boost_key, loop_key = split(checked_key(key))
-    # Of a parameter below 1 a sample is that of a + 1 times u ** (1 / a).
-    is_small = parameter < 1
-    main = _log_large(loop_key, where(is_small, parameter + 1, parameter))
-    unit = uniform(boost_key, parameter.shape, wanted)
-    boost = where(is_small, log1p(-unit) / where(is_small, parameter, 1), 0)
-    found: Array = where(is_right, main + boost, where(given == math.inf, given, math.nan))
+    constant = apply(ops.stop_gradient, parameter)
+    drawn = gamma_of_parameter(parameter, _log_sample(checked_key(key), constant))
+    found: Array = where(is_right, drawn, where(given == math.inf, given, math.nan))
     return found
+
+
+def _log_sample(key: Array, a: Array) -> Array:
+    boost_key, loop_key = split(key)
+    # Of a parameter below 1 a sample is that of a + 1 times u ** (1 / a).
+    is_small = a < 1
+    main = _log_large(loop_key, where(is_small, a + 1, a))
+    unit = uniform(boost_key, a.shape, a.dtype)
+    boost: Array = where(is_small, log1p(-unit) / where(is_small, a, 1), 0)
+    return main + boost
 
 
 def _log_large(key: Array, a: Array) -> Array:

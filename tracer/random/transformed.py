@@ -66,7 +66,8 @@ def generalized_normal(key: ArrayLike, p: float, shape: Any = (), dtype: Any = f
     wanted, sizes = float_dtype("generalized_normal", dtype), checked_shape(shape)
     keys = split(key)
     power = 1 / as_array(p).astype(wanted)
-    size = gamma(keys[0], power, sizes, wanted) ** power
+    # Of a large p the gamma number may underflow, and not its power.
+    size = exp(loggamma(keys[0], power, sizes, wanted) * power)
     return rademacher(keys[1], sizes, wanted) * size
 
 
@@ -181,10 +182,12 @@ def wald(key: ArrayLike, mean: ArrayLike, shape: Any = None, dtype: Any = float)
     keys = split(key)
     square = normal(keys[0], centre.shape, wanted) ** 2
     unit = uniform(keys[1], centre.shape, wanted)
-    inner = sqrt(4 * centre * square + (centre * square) ** 2)
-    root = centre + centre**2 * square / 2 - centre / 2 * inner
-    is_root = unit <= centre / (centre + root)
-    return where(is_root, root, centre**2 / root)  # type: ignore[no-any-return]
+    # The two roots, centre / ratio and centre * ratio, without differences: of a large mean the
+    # smaller root is lost in them.
+    size = centre * square
+    ratio = 1 + (size + sqrt(size) * sqrt(4 + size)) / 2
+    is_smaller = unit <= ratio / (1 + ratio)
+    return where(is_smaller, centre / ratio, centre * ratio)  # type: ignore[no-any-return]
 
 
 def weibull_min(

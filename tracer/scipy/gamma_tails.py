@@ -77,6 +77,22 @@ def sample_slope(a: Array, x: Array) -> Array:
     return choose(inside, found, choose(_outside(a, x) | (a == 0), tnp.nan, at_end))
 
 
+@in_float32
+@compound
+def log_sample_slope(a: Array, log_x: Array) -> Array:
+    """Return `sample_slope` over x, of its logarithm: small parameters have samples that underflow.
+
+    There P(a, x) is x**a / gamma(a + 1), and x**a alone need not underflow.
+    """
+    least = math.log(float(tnp.finfo(log_x.dtype).tiny))
+    is_tiny = log_x < least
+    inside = (a > 0) & (a < tnp.inf) & ~tnp.isnan(log_x) & (log_x < tnp.inf)
+    safe = choose(inside, a, 1)
+    plain = _over_power(safe, tnp.exp(choose(inside & ~is_tiny, log_x, 0)))[1]
+    tiny = apply(ops.digamma, safe + 1) - choose(is_tiny, log_x, 0)
+    return choose(inside, choose(is_tiny, tiny, plain) / safe, tnp.nan)
+
+
 def density(a: Array, x: Array) -> Array:
     """Return dP/dx."""
     inside = (x > 0) & (a > 0)
@@ -225,4 +241,4 @@ def _reaches(a: Array, x: Array) -> tuple[Array, Array]:
     return tnp.minimum(below, 1), choose(is_steep, far, near)
 
 
-__all__ = ["density", "sample_slope", "tails"]
+__all__ = ["density", "log_sample_slope", "sample_slope", "tails"]

@@ -20,7 +20,7 @@ from tracer.autodiff.transforms import custom_jvp
 from tracer.scipy.beta_function import log_beta
 from tracer.scipy.choice import choose
 from tracer.scipy.floats import floats_together, in_float32
-from tracer.scipy.gamma_tails import density, sample_slope, tails
+from tracer.scipy.gamma_tails import density, log_sample_slope, sample_slope, tails
 from tracer.scipy.iteration import iterate
 
 _MOST_STEPS = 2000
@@ -100,6 +100,22 @@ def gamma_slope(a: Array, x: Array) -> Array:
 def gamma_sample_slope(a: Array, x: Array) -> Array:
     """Return the derivative of gamma(a)'s sample x with respect to a: its quantile is kept."""
     return refusing(sample_slope(a, x), "derivatives of random_gamma_grad are not known")
+
+
+@custom_jvp
+def gamma_of_parameter(a: Array, log_sample: Array) -> Array:
+    """Return the logarithm of gamma(a)'s sample as a function of a: its quantile is kept."""
+    return log_sample
+
+
+def _of_parameter_rule(primals: Any, tangents: Any) -> Any:
+    (a, log_sample), (of_a, of_sample) = primals, tangents
+    reason = "second derivatives of gamma samples are not known"
+    slope = refusing(log_sample_slope(a, log_sample), reason)
+    return gamma_of_parameter(a, log_sample), slope * of_a + of_sample
+
+
+gamma_of_parameter.defjvp(_of_parameter_rule)
 
 
 def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
