@@ -7,6 +7,7 @@ from typing import Any, cast
 import numpy as np
 
 from tracer.array import promotion
+from tracer.array.active import ACTIVE
 from tracer.array.array import Array, ArrayLike, get_evaluator
 from tracer.array.convert import (
     as_array,
@@ -292,7 +293,8 @@ def full_like(
     """Return an array of the shape and dtype of `a`, filled with a value."""
     x = as_array(a)
     sizes = x.shape if shape is None else shape
-    if device is None and shape is None:
+    # In a trace the program has no places of its own, though an array at hand has one.
+    if device is None and shape is None and not ACTIVE.stack:
         device = x._device
     return full(sizes, fill_value, x.dtype if dtype is None else dtype, order, device=device)
 

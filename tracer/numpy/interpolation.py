@@ -105,11 +105,14 @@ def _between(x: Array, points: Array, values: Array, left: Any, right: Any) -> A
     result = y0 + (y1 - y0) * ((x - x0) / width)
     # An infinity at one of the points may be taken off from itself: then from the other point, and
     # nothing is taken off where both are equal, or at a point. Only there: gradients are slopes.
-    other = where((y0 == y1) | (x == x0), y0, y1 + (y1 - y0) * ((x - x1) / width))
+    behind = y1 + (y1 - y0) * ((x - x1) / width)
+    other = where((y0 == y1) | (x == x0), y0, behind)
     result = where(result == result, result, other)
     result = where(x < points[0], left, result)
     result = where(x > points[-1], right, result)
-    result = where(x == points[-1], values[-1], result)
+    # Seen from the last point its value is met, and the slope is that of the piece before.
+    end = where(behind == behind, behind, values[-1])
+    result = where(x == points[-1], end, result)
     return where(x != x, x, result)  # type: ignore[no-any-return]
 
 
