@@ -136,3 +136,8 @@ def test_nested_lists_of_traced_scalars_are_indices():
     written = interpreted(lambda x, i: x.at[[[i, -1]], 0].set(5), x, 1)[0]
     x[[[1, -1]], 0] = 5
     assert_same(written, x)
+
+
+def test_largest_complex_numbers_of_no_rows():
+    for name in ("max", "min", "nanmax"):
+        assert getattr(tnp, name)(np.zeros((0, 5), complex), axis=1).shape == (0,)

@@ -86,6 +86,21 @@ def test_functions_of_beta_keep_their_digits_for_large_arguments(dtype):
 
 
 @pytest.mark.xla
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_large_beside_negative_numbers_keep_their_digits(dtype):
+    large, half = np.array([1e5, 1e6, 1e10], dtype), np.asarray(-0.5, dtype)
+    # gamma(n - 1 / 2) / gamma(n) is (1 + 3 / (8 n)) / sqrt(n), and gamma(-1 / 2) is -2 sqrt(pi).
+    ratio = (1 + 0.375 / large.astype(float)) / np.sqrt(large.astype(float))
+    rtol = 4 * np.finfo(dtype).eps
+    np.testing.assert_allclose(special.poch(large, half), ratio, rtol=rtol + 1e-10)
+    known = np.log(2 * np.sqrt(np.pi)) - np.log(ratio)
+    np.testing.assert_allclose(special.betaln(half, large), known, rtol=rtol + 1e-10)
+    np.testing.assert_allclose(special.betaln(large, half), known, rtol=rtol + 1e-10)
+    below = special.poch(large, np.asarray(-2, dtype)) * (large - 1.0) * (large - 2.0)
+    np.testing.assert_allclose(below, 1, rtol=30 * np.finfo(dtype).eps)
+
+
+@pytest.mark.xla
 def test_beta_at_its_ends_and_its_derivatives():
     inf = np.inf
     assert np.asarray(special.betaln([inf, 2.0, 0.0, 3.0], [2.0, inf, 3.0, 0.0])).tolist() == [

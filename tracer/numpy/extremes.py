@@ -74,7 +74,9 @@ def _complex_extreme(x: Array, direction: str, axes: tuple[int, ...], keepdims: 
         return x
     kept = tuple(axis for axis in range(x.ndim) if axis not in axes)
     sizes = tuple(x.shape[axis] for axis in kept)
-    rows = reshape(transpose(x, (*kept, *axes)), (*sizes, x.size // math.prod(sizes)))
+    rows = reshape(
+        transpose(x, (*kept, *axes)), (*sizes, math.prod(x.shape[axis] for axis in axes))
+    )
     place = reshape(place_of_extreme(rows, len(kept), direction), (*sizes, 1))
     return finish(reshape(take_along_axis(rows, place), sizes), x.shape, axes, keepdims)
 

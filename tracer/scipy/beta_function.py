@@ -34,11 +34,17 @@ def log_beta(x: Array, y: Array) -> Array:
     # Chosen as a pair, not by minimum and maximum, whose second derivatives are wrong at x = y.
     is_first = x <= y
     least, most = choose(is_first, x, y), choose(is_first, y, x)
-    is_large = (most >= _LARGE) & (least > 0) & (most < tnp.inf)
-    total = apply(ops.lgamma, x + y)
-    plain = apply(ops.lgamma, x) + apply(ops.lgamma, y) - total
-    a, b = choose(is_large, least, 1.0), choose(is_large, most, _LARGE)
-    value = choose(is_large, apply(ops.lgamma, a) + _log_ratio(a, b), plain)
+    both = x + y
+    is_finite = most < tnp.inf
+    is_large = is_finite & (most >= _LARGE) & (least > 0)
+    # Of a negative number and a large one, the large one and their sum change places.
+    is_turned = is_finite & (both >= _LARGE) & (least < 0) & (-least <= both)
+    plain = apply(ops.lgamma, x) + apply(ops.lgamma, y) - apply(ops.lgamma, both)
+    a = choose(is_large, least, choose(is_turned, -least, 1.0))
+    b = choose(is_large, most, choose(is_turned, both, _LARGE))
+    ratio = _log_ratio(a, b)
+    first = apply(ops.lgamma, choose(is_large | is_turned, least, 1.0))
+    value = choose(is_large | is_turned, first + choose(is_large, ratio, -ratio), plain)
     value = choose((least > 0) & (most == tnp.inf), -tnp.inf, value)
     value = choose((x == 0) | (y == 0), tnp.inf, value)
     result: Array = choose((x != x) | (y != y), tnp.nan, value)

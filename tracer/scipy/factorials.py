@@ -61,11 +61,15 @@ def _beta(x: Array, y: Array) -> Array:
 def _poch(x: Array, y: Array) -> Array:
     x, y = floats_together("poch", x, y)
     sign = _gammasgn(x) * _gammasgn(x + y)
-    # Of positive numbers by the beta function: the difference has no digits of large ones.
-    both = (x > 0) & (y > 0)
-    above, more = choose(both, x, 1), choose(both, y, 1)
+    # Of positive numbers by the beta function: the difference has no digits of large ones. Down
+    # from x by y it is the inverse of that up to x.
+    is_up = y > 0
+    lower = choose(is_up, x, x + y)
+    both = (lower > 0) & (y != 0)
+    above, more = choose(both, lower, 1), choose(both, abs(y), 1)
     difference = choose(both, 1, apply(ops.lgamma, x + y) - apply(ops.lgamma, x))
-    logarithm = choose(both, apply(ops.lgamma, more) - log_beta(above, more), difference)
+    rising = apply(ops.lgamma, more) - log_beta(above, more)
+    logarithm = choose(both, choose(is_up, rising, -rising), difference)
     return choose(y == 0, 1, sign * tnp.exp(logarithm))
 
 
