@@ -138,6 +138,7 @@ def test_nested_lists_of_traced_scalars_are_indices():
     assert_same(written, x)
 
 
+@pytest.mark.xla
 def test_largest_complex_numbers_of_no_rows():
     for name in ("max", "min", "nanmax"):
         assert getattr(tnp, name)(np.zeros((0, 5), complex), axis=1).shape == (0,)
