@@ -98,7 +98,7 @@ def ball(key: ArrayLike, d: int, p: float = 2, shape: Any = (), dtype: Any = flo
     Annals of Probability 33(2), 2005.
     """
     wanted, sizes = float_dtype("ball", dtype), checked_shape(shape)
-    if not p > 0:
+    if not (isinstance(p, Array) and p.is_traced) and not p > 0:
         raise ArgumentError(f"ball: p is {p}", mend="give a positive number")
     keys = split(key)
     direction = generalized_normal(keys[0], p, (*sizes, d), wanted)
