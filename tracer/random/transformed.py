@@ -61,7 +61,7 @@ def t(key: ArrayLike, df: ArrayLike, shape: Any = None, dtype: Any = float) -> A
     return normal(keys[0], half.shape, wanted) * spread
 
 
-def generalized_normal(key: ArrayLike, p: float, shape: Any = (), dtype: Any = float) -> Array:
+def generalized_normal(key: ArrayLike, p: ArrayLike, shape: Any = (), dtype: Any = float) -> Array:
     """Return numbers with the density exp(-abs(x)**p), up to a factor; see `gamma`."""
     wanted, sizes = float_dtype("generalized_normal", dtype), checked_shape(shape)
     keys = split(key)
@@ -71,7 +71,7 @@ def generalized_normal(key: ArrayLike, p: float, shape: Any = (), dtype: Any = f
     return rademacher(keys[1], sizes, wanted) * size
 
 
-def ball(key: ArrayLike, d: int, p: float = 2, shape: Any = (), dtype: Any = float) -> Array:
+def ball(key: ArrayLike, d: int, p: ArrayLike = 2, shape: Any = (), dtype: Any = float) -> Array:
     """Return points spread evenly in the unit ball of a norm.
 
     Parameters
@@ -80,8 +80,8 @@ def ball(key: ArrayLike, d: int, p: float = 2, shape: Any = (), dtype: Any = flo
         The key.
     d : int
         Dimensions.
-    p : float
-        The norm is that of p-th powers.
+    p : array_like
+        The norm is that of p-th powers; a positive number.
     shape : int or tuple of int
         Of the batch.
     dtype : dtype
@@ -98,7 +98,8 @@ def ball(key: ArrayLike, d: int, p: float = 2, shape: Any = (), dtype: Any = flo
     Annals of Probability 33(2), 2005.
     """
     wanted, sizes = float_dtype("ball", dtype), checked_shape(shape)
-    if not (isinstance(p, Array) and p.is_traced) and not p > 0:
+    known = as_array(p)
+    if not known.is_traced and not known > 0:
         raise ArgumentError(f"ball: p is {p}", mend="give a positive number")
     keys = split(key)
     direction = generalized_normal(keys[0], p, (*sizes, d), wanted)
