@@ -73,6 +73,7 @@ too (`choose` has no negative indices). Starts of slices are Python integers, cl
 `take` takes "raise", "clip", "wrap", "fill" and "promise_in_bounds"; `take_along_axis` takes
 "clip", "fill" and "promise_in_bounds".
 
+A read of the nearest element has its gradient there; in JAX, but for `mode="clip"`, it is lost.
 A dropped update has no gradient; the element it would have overwritten keeps its own. An update in
 a loop stays in place: only the part is selected, not the array. All of this holds compiled, under
 `vmap`, and in programs that are split for a limit.

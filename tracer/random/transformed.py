@@ -98,14 +98,14 @@ def ball(key: ArrayLike, d: int, p: ArrayLike = 2, shape: Any = (), dtype: Any =
     Annals of Probability 33(2), 2005.
     """
     wanted, sizes = float_dtype("ball", dtype), checked_shape(shape)
-    known = as_array(p)
-    if not known.is_traced and not known > 0:
-        raise ArgumentError(f"ball: p is {p}", mend="give a positive number")
+    power = as_array(p).astype(wanted)
+    if not power.is_traced and not power > 0:
+        raise ArgumentError(f"ball: p is {p!r}", mend="give a positive number")
     keys = split(key)
-    direction = generalized_normal(keys[0], p, (*sizes, d), wanted)
+    direction = generalized_normal(keys[0], power, (*sizes, d), wanted)
     rest = exponential(keys[1], sizes, wanted)
-    total = (abs(direction) ** p).sum(axis=-1) + rest
-    return direction / (total ** (1 / p))[..., None]
+    total = (abs(direction) ** power).sum(axis=-1) + rest
+    return direction / (total ** (1 / power))[..., None]
 
 
 def lognormal(
