@@ -176,7 +176,7 @@ def test_memory_limit_error_names_a_limit_that_works() -> None:
     error = caught.value
     assert error.limit_bytes == 1_000_000
     assert error.minimum_bytes > error.limit_bytes
-    assert error.binding == "float64[4000000] of sort, 32 MB"
+    assert error.binding == "float64[4000000] of reshape, 32 MB"
     program = tracer.compile(sorts_everything, memory_limit=error.minimum_bytes)
     assert float(program(X)) == 1.0
     assert program.plan(X).compiled_bytes <= error.minimum_bytes

@@ -142,16 +142,21 @@ FORMS: dict[str, tuple[Form, ...]] = {
         ("u:513 v:513", f"{_TRIANGLE}.T, {{v}}, lower=False)", "513"),
     ),
     "sort-as-integers": (
+        ("x:3,1500", "np.argsort({x} * 2, axis=1) * {x}", "3,1500"),
+        ("x:n,90", "np.argsort({x}[::-1], axis=1) * {x}", "n,90"),
+        ("x:90,60", "np.take_along_axis({x}, np.argsort(-{x}, axis=0), axis=0)", "90,60"),
+    ),
+    "sort-by-numpy": (
         ("x:40,128", "np.sort({x}, axis=0)", "40,128"),
         ("x:3,1500", "np.sort(np.tanh({x}), axis=1)", "3,1500"),
         ("x:5000", "np.sort(-{x})[7:9]", "2"),
         ("x:2,3000", "np.median({x} * 2, axis=1)", "2"),
-        ("x:3,1500", "np.argsort({x} * 2, axis=1) * {x}", "3,1500"),
-        ("x:90,60", "np.take_along_axis({x}, np.argsort(-{x}, axis=0), axis=0)", "90,60"),
+        ("x:n,90", "np.sort({x}.T[::-1], axis=0).T * {x}", "n,90"),
+        ("x:n,k,30", "np.sort({x}[:, ::-1], axis=1) - {x}", "n,k,30"),
     ),
     "count-in-memory": (
-        ("x:2,70000", "np.median({x} * 2, axis=1)", "2"),
-        ("x:140000", "np.sort(np.tanh({x}))[7:9]", "2"),
+        ("x:2,70001", "np.median({x} * 2, axis=1)", "2"),
+        ("x:140000", "np.sort(np.tanh({x}))[7:8]", "1"),
     ),
     "cumulate-by-rows": (
         ("x:k,n,9", "np.cumsum({x} * 2, axis=1)", "k,n,9"),
@@ -309,7 +314,7 @@ _SELDOM = (
     "solve-with-factor reassociate-solves largest-of-sorted smallest-of-sorted places-of-smallest "
     "pack-extremes round-products log1p diagonal-of-sum diagonal-of-difference "
     "largest-of-sorted-descending store-updates keep-operation-order sort-as-integers "
-    "stage-selections log-sum-exp-gradient reduce-through-concatenate fusion-merger "
+    "sort-by-numpy stage-selections log-sum-exp-gradient reduce-through-concatenate fusion-merger "
     "lay-out-convolutions cumulate-by-rows "
 ).split()
 """Those that other values around them keep from firing most often."""

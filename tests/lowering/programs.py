@@ -52,6 +52,15 @@ def sorted_pairs(x: Value) -> Sequence[Value]:
     return ops.sort(x, places, dimension=0, num_keys=1, is_stable=True)
 
 
+def in_order(x: Value, axis: int) -> Value:
+    return ops.sort(x, dimension=axis, num_keys=1, is_stable=False)[0]  # type: ignore[no-any-return]
+
+
+def ordered(x: Value) -> Value:
+    places = ops.iota(shape=x.shape, dtype=np.dtype(np.int64), dimension=1)
+    return ops.sort(x, places, dimension=1, num_keys=1, is_stable=True)[1]  # type: ignore[no-any-return]
+
+
 def solved(a: Value, x: Value) -> list[Value]:
     params = {"left_side": True, "lower": True, "unit_diagonal": False}
     return [ops.triangular_solve(ops.cholesky(a), x, transpose_a="NO_TRANSPOSE", **params)]
@@ -117,7 +126,12 @@ PROGRAMS: dict[str, Program] = {
         {},
     ),
     "transposed product": (lambda x, y: [dot(x, y, lhs=0, rhs=0)], [((1500, 1500), "f4")] * 2, {}),
-    "stable sort of pairs": (sorted_pairs, [((1_000_000,), "f8")], {}),
+    "stable sort of pairs": (sorted_pairs, [((1_000_000,), "c8")], {}),
+    "places by numpy": (sorted_pairs, [((1_000_000,), "f8")], {}),
+    "places of lines by numpy": (lambda x: [ordered(x)], [((100_000, 10), "f8")], {}),
+    "sort by numpy": (lambda x: [in_order(x, 0)], [((4_000_000,), "f4")], {}),
+    "lines by numpy": (lambda x: [in_order(x, 1)], [((1_000_000, 4), "f4")], {}),
+    "columns by numpy": (lambda x: [in_order(x, 0)], [((1_000_000, 4), "f4")], {}),
     "sort as integers": (sorted_pairs, [((1_000_000,), "f4")], {}),
     "top k": (lambda x: ops.top_k(x, k=1000), [((4_000_000,), "f4")], {}),
     "convolution": (convolved, [IMAGES, ((3, 3, 64, 64), "f4")], {}),

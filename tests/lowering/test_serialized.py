@@ -51,6 +51,13 @@ def test_values_types_and_bytes_are_the_same() -> None:
     assert read.hlo() == made.hlo()
 
 
+def test_routines_of_numpy_are_called_again() -> None:
+    made = compiled(lambda x: (ops.numpy_sort(x, dimension=0), ops.numpy_argsort(x)))
+    found = run(again(made), X)
+    np.testing.assert_array_equal(found[0], np.sort(X))
+    np.testing.assert_array_equal(found[1], np.argsort(X))
+
+
 def test_donated_memory_is_taken_over() -> None:
     made = compiled(lambda x, y: ops.add(x, y), 2, donate=(0,), aliases={0: 0})
     read = again(made)

@@ -494,6 +494,19 @@ WRITTEN: dict[str, list[Sample]] = {
         sample(real(4) + 1j * real(4), dimension=0, num_keys=1, is_stable=True),
         sample(real(3, 0), dimension=1, num_keys=1, is_stable=True),
     ],
+    "numpy_sort": [
+        sample(real(3, 5), dimension=1),
+        sample(-TIES, dimension=0, smooth=False),
+        sample(whole(2, 6), dimension=1),
+        sample(whole(2, 300, low=0, high=100).astype(np.int8), dimension=1),
+        sample(real(3, 0), dimension=1),
+    ],
+    "numpy_argsort": [
+        sample(real(3, 5), smooth=False),
+        sample(-TIES, smooth=False),
+        sample(whole(2, 6, low=0, high=3)),
+        sample(real(7), smooth=False),
+    ],
     "debug_callback": [
         sample(R, INTS, function=NOTHING, ordered=False, **UNBATCHED),
         sample(R, INTS, function=NOTHING, ordered=False, batch=(2,), batched=((True, False),)),

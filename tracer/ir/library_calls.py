@@ -219,6 +219,20 @@ class DepthwiseGradientCall:
     copied: int
 
 
+ORDERED_AT_A_TIME = 1 << 14
+"""Elements of many lines whose places are found together: what is held beside fits in a cache."""
+_ORDER_BYTES = 24
+
+
+def argsort_bytes(size: int, line: int) -> int:
+    """Return the bytes beside operand and result in which the places of lines are found.
+
+    For each element of those that are ordered at a time its order, its place, the element in its
+    order, and whether that is another than the one before.
+    """
+    return _ORDER_BYTES * min(size, max(line, ORDERED_AT_A_TIME))
+
+
 def merging_bytes(line: int, itemsize: int) -> int:
     """Return the bytes of half a line of integers, which a stable sort of them goes through."""
     return itemsize * ((line + 1) // 2)
@@ -226,16 +240,23 @@ def merging_bytes(line: int, itemsize: int) -> int:
 
 @dataclass(frozen=True)
 class SortCall:
-    """A sort that a device may do over one array of integers.
+    """A sort that a device may do over one array, for one of integers of the same order.
 
     Attributes
     ----------
     size, line, itemsize : int
-        Elements of that array, those along the axis, and the bytes of one.
+        Elements of the array of integers, those along the axis, and the bytes of one.
     is_copy : bool
         Whether that array is another than the one that is sorted.
     packing : int
         Bytes that the sort holds beside its operands where the device does it as it is.
+    is_single : bool
+        Whether it sorts one array of a dtype that libraries sort as it is.
+    is_wide : bool
+        Whether keys leave no room for places beside them in 64 bits: only a library that finds the
+        places of an order helps.
+    apart_bytes : int
+        Bytes of a line whose elements lie apart; 0 where they lie together.
     """
 
     size: int
@@ -243,6 +264,9 @@ class SortCall:
     itemsize: int
     is_copy: bool
     packing: int
+    is_single: bool = False
+    is_wide: bool = False
+    apart_bytes: int = 0
 
     @property
     def buffer_bytes(self) -> int:
@@ -286,6 +310,7 @@ LibraryCall = (
 )
 
 __all__ = [
+    "ORDERED_AT_A_TIME",
     "ConvolutionCall",
     "DepthwiseCall",
     "DepthwiseGradientCall",
@@ -297,5 +322,6 @@ __all__ = [
     "SortCall",
     "TransformCall",
     "TriangleCall",
+    "argsort_bytes",
     "merging_bytes",
 ]

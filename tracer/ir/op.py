@@ -159,6 +159,8 @@ class Op:
         needs their result, and run exactly as often as they are written.
     calls_host : bool
         True for ops that call Python while the program runs.
+    known_as : str
+        The op that users know, of which a pass makes this one; empty: its own name.
     linearize : callable, optional
         For ops that hold bodies or whose gradient wants more of them than their results, in
         place of `vjp`: `(rules, active, wanted, *operands, **params) -> (results, pull_back)`.
@@ -223,6 +225,7 @@ class Op:
     pure: bool = True
     effect: bool = False
     calls_host: bool = False
+    known_as: str = ""
     is_partitioned: bool = True
     linearize: Callable[..., Any] | None = None
     expand: Callable[..., tuple[Value, ...]] | None = None

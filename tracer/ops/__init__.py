@@ -82,7 +82,7 @@ from tracer.ops.schur import schur
 from tracer.ops.shape import broadcast_in_dim, reshape, reverse, transpose
 from tracer.ops.shard import shard
 from tracer.ops.small_call import small_call
-from tracer.ops.sort import sort, top_k
+from tracer.ops.sort import numpy_argsort, numpy_sort, sort, top_k
 from tracer.ops.special import (
     digamma,
     erf,
@@ -205,6 +205,8 @@ __all__ = [
     "negate",
     "next_after",
     "not_",
+    "numpy_argsort",
+    "numpy_sort",
     "optimization_barrier",
     "or_",
     "pad",

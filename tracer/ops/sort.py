@@ -5,15 +5,16 @@ NumPy's order: NaN last, -0 equal to +0, complex numbers by real, then by imagin
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from tracer import ops
-from tracer.errors import ArgumentError, ShapeError
+from tracer.errors import ArgumentError, DTypeError, ShapeError
 from tracer.ir import AxisRule, Cost, NotDifferentiable, Op, ShapeDtype, Value
-from tracer.ir.library_calls import SortCall, merging_bytes
+from tracer.ir.library_calls import SortCall, argsort_bytes, merging_bytes
 from tracer.ir.op import Types
 from tracer.ops import helpers
 from tracer.ops.batch import leading
@@ -131,16 +132,27 @@ PLACE_BITS = 31
 def sort_call(
     operands: Types, *, dimension: int, num_keys: int, is_stable: bool
 ) -> SortCall | None:
-    """Return the sort of one array of integers that many elements may be sorted by, if any."""
+    """Return the sort of one array that many elements may be sorted by, if any."""
     key, line = operands[0], operands[0].shape[dimension]
     if num_keys > 1 or key.dtype.kind == "c":
         return None
     if len(operands) == 1:
-        packing = merging_bytes(line, key.dtype.itemsize) if is_stable else 0
-        return SortCall(key.size, line, key.dtype.itemsize, is_float(key.dtype), packing)
-    if key.dtype.itemsize > 4 or line > 1 << PLACE_BITS:
-        return None
-    return SortCall(key.size, line, 8, True, _stable_bytes(operands, line, is_stable))
+        itemsize, is_number = key.dtype.itemsize, is_float(key.dtype)
+        packing = merging_bytes(line, itemsize) if is_stable else 0
+        is_single = itemsize > 2 or not is_number
+        apart = _apart_bytes(key, dimension)
+        return SortCall(
+            key.size, line, itemsize, is_number, packing, is_single=is_single, apart_bytes=apart
+        )
+    is_wide = key.dtype.itemsize > 4 or line > 1 << PLACE_BITS
+    packing = _stable_bytes(operands, line, is_stable)
+    return SortCall(key.size, line, 8, True, packing, is_wide=is_wide)
+
+
+def _apart_bytes(x: ShapeDtype, dimension: int) -> int:
+    """Return the bytes of a line along an axis if its elements lie apart, else 0."""
+    is_apart = math.prod(x.shape[dimension + 1 :]) > 1
+    return x.shape[dimension] * x.dtype.itemsize if is_apart else 0
 
 
 def _stable_bytes(operands: Types, line: int, is_stable: bool) -> int:
@@ -177,6 +189,80 @@ sort: Op = Op(
     reuses=(0,),
     fusion="opaque",
     batch=leading("dimension"),
+    jumps=(0,),
+)
+
+
+def _require_numpy_s(name: str, x: ShapeDtype) -> None:
+    """Refuse complex numbers, and narrow floats: NumPy has no vectors for them, or no order."""
+    require_kind(name, x, "biuf")
+    if is_float(x.dtype) and x.dtype.itemsize < 4:
+        raise DTypeError(f"{name} of {x}", mend="sort integers of the same order (`sort_keys`)")
+
+
+def _infer_numpy_sort(x: ShapeDtype, *, dimension: int) -> ShapeDtype:
+    _require_numpy_s("numpy_sort", x)
+    require_axes("numpy_sort", (dimension,), x.ndim)
+    return x
+
+
+def _evaluate_numpy_sort(x: Array, *, dimension: int) -> Array:
+    return np.take_along_axis(x, np.argsort(widened(x), axis=dimension, kind="stable"), dimension)
+
+
+def _numpy_sort_cost(operands: Types, results: Types, *, dimension: int) -> Cost:
+    """Count a line's copy where its elements lie apart."""
+    (x,) = operands
+    steps = max(x.shape[dimension] - 1, 0).bit_length()
+    packing = _apart_bytes(x, dimension)
+    return Cost(x.size * steps, moved_bytes(operands, results), packing, packing=packing)
+
+
+numpy_sort: Op = Op(
+    "numpy_sort",
+    doc="One array sorted along an axis by NumPy. -0 may come before +0 or behind it, and NaNs, "
+    "which come last, may have other bits.",
+    infer=_infer_numpy_sort,
+    evaluate=_evaluate_numpy_sort,
+    lower=lambda b, types, x, *, dimension: b.numpy_call(types, x, "sort", dimension),
+    vjp=NotDifferentiable("sorts become it after they are differentiated"),
+    axes=lambda operands, results, *, dimension: own_axis_rule(operands, results, dimension),
+    cost=_numpy_sort_cost,
+    reuses=(0,),
+    calls_host=True,
+    known_as="sort",
+    batch=leading("dimension"),
+    jumps=(0,),
+)
+
+
+def _infer_numpy_argsort(x: ShapeDtype) -> ShapeDtype:
+    _require_numpy_s("numpy_argsort", x)
+    if x.ndim == 0:
+        raise ShapeError("numpy_argsort of a scalar", mend="give an array of one axis or more")
+    return x.with_dtype(np.int64)
+
+
+def _numpy_argsort_cost(operands: Types, results: Types) -> Cost:
+    """Count the copies of lines that are ordered at a time: elements, orders and numbers."""
+    (x,) = operands
+    steps = max(x.shape[-1] - 1, 0).bit_length()
+    packing = argsort_bytes(x.size, x.shape[-1])
+    return Cost(x.size * steps, moved_bytes(operands, results), packing, packing=packing)
+
+
+numpy_argsort: Op = Op(
+    "numpy_argsort",
+    doc="The int64 places of the elements along the last axis in their order, equal ones in that "
+    "of their places. NaNs, which are equal, come last.",
+    infer=_infer_numpy_argsort,
+    evaluate=lambda x: np.argsort(widened(x), axis=-1, kind="stable"),
+    lower=lambda b, types, x: b.numpy_call(types, x, "argsort", x.type.ndim - 1),
+    vjp=NotDifferentiable("sorts become it after they are differentiated"),
+    axes=lambda operands, results: own_axis_rule(operands, results, operands[0].ndim - 1),
+    cost=_numpy_argsort_cost,
+    calls_host=True,
+    known_as="sort",
     jumps=(0,),
 )
 

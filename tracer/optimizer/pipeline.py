@@ -30,7 +30,7 @@ from tracer.optimizer.legalize.reductions import staged_reductions_pass
 from tracer.optimizer.legalize.rounded_products import rounded_products_pass
 from tracer.optimizer.legalize.selections import staged_selections_pass
 from tracer.optimizer.legalize.solves import block_solves_pass
-from tracer.optimizer.legalize.sorts import integer_sorts_pass
+from tracer.optimizer.legalize.sorts import integer_sorts_pass, numpy_sorts_pass
 from tracer.optimizer.legalize.updates import stored_updates_pass
 from tracer.optimizer.loops.extremes import separate_extremes_pass
 from tracer.optimizer.loops.fuse_scans import FUSE_SCANS
@@ -94,6 +94,12 @@ def _rematerialise(context: Context) -> Pass:
 
 def _has_rules(context: Context) -> bool:
     return context.options.with_rules and bool(rules.enabled(context.options.disabled))
+
+
+def _sorts_by_numpy(context: Context) -> bool:
+    """Tell whether a program calls NumPy to sort: no device of a mesh waits for an interpreter."""
+    is_on = "sort-by-numpy" not in context.options.disabled and not context.on_mesh
+    return is_on and context.options.machine.kernels.numpy_sorts < math.inf
 
 
 def _is_spread(context: Context) -> bool:
@@ -775,9 +781,25 @@ TABLE: tuple[PassEntry, ...] = (
         what="floats are sorted as integers of the same order ([memory-model.md](memory-model.md))",
         why_here="to all before it is one node, whose cost has the bytes of the copy",
         exact="yes, but for the order of zeros of both signs, and the bits of NaNs",
-        make=lambda c: integer_sorts_pass(c.options.machine),
-        when="for one array of 4,096 floats or more; operations on arrays one by one, too",
+        make=lambda c: integer_sorts_pass(c.options.machine, by_numpy=_sorts_by_numpy(c)),
+        when=(
+            "for one array of 4,096 floats or more that NumPy does not sort as it is; operations "
+            "on arrays one by one, too"
+        ),
         condition=lambda c: c.options.machine.kernels.integer_sorts < math.inf,
+    ),
+    PassEntry(
+        option="sort-by-numpy",
+        stage=Stage.TARGET,
+        what="NumPy sorts arrays of many elements, with the processor's vectors",
+        why_here="what is sorted as integers is one array of them by now",
+        exact="yes, but for the order of zeros of both signs, and the bits of NaNs",
+        make=lambda c: numpy_sorts_pass(c.options.machine),
+        when=(
+            "on CPUs, for arrays of 1,024 elements or more, but on meshes; operations on arrays "
+            "one by one, too"
+        ),
+        condition=_sorts_by_numpy,
     ),
     PassEntry(
         option="lay-out-convolutions",

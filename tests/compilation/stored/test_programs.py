@@ -58,7 +58,8 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], str | None]] = {
     "kernel": (loss, None),
     "kernel under a limit": (loss, "60kB"),
     "gradient under a limit": (tracer.grad(loss), "60kB"),
-    "sort": (tnp.sort, None),
+    "sort": (lambda x: tnp.sort(x[:90]), None),
+    "sort by numpy": (lambda x: (tnp.sort(x), tnp.argsort(x.astype("float64"))), None),
     "median": (lambda x: tnp.median(x.reshape(3, 100), axis=1), "1MB"),
     "extremes": (lambda x: (x.max(), x.argmin(), tnp.where(x > 0, x, -tnp.inf).max()), None),
     "cholesky": (lambda x: tnp.linalg.cholesky(x[:36].reshape(6, 6) + 9 * tnp.eye(6)), None),
@@ -185,9 +186,10 @@ def test_a_program_that_ran_before_and_has_a_sort_is_not_kept(
 ) -> None:
     caplog.set_level(logging.DEBUG, logger="tracer")
     tracer.set_cache_dir(None)
-    made_of(tnp.sort, "1MB", X)
+    few = X[:90]  # NumPy sorts more.
+    made_of(tnp.sort, "1MB", few)
     tracer.set_cache_dir(cache)
-    np.testing.assert_array_equal(np.asarray(made_of(tnp.sort, "1MB", X)[1][0]), np.sort(X))
+    np.testing.assert_array_equal(made_of(tnp.sort, "1MB", few)[1][0], np.sort(few))
     assert any("is not kept" in record.getMessage() for record in caplog.records)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -19,8 +20,10 @@ from tracer.optimizer.model.costs import counted_scratch, packing_bytes
 from tracer.optimizer.passes import PassManager
 from tracer.target import DEFAULT_TARGET, Kernels, planned_for
 
-PASS = integer_sorts_pass(DEFAULT_TARGET)
-LEAST = DEFAULT_TARGET.kernels.integer_sorts
+ON_MESH = replace(DEFAULT_TARGET, kernels=Kernels(numpy_sorts=math.inf))
+"""Where XLA sorts all."""
+PASS = integer_sorts_pass(ON_MESH, by_numpy=False)
+LEAST = ON_MESH.kernels.integer_sorts
 SPECIAL = [np.nan, -np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0]
 FLOATS = ["float16", "bfloat16", "float32", "float64"]
 
@@ -159,7 +162,7 @@ def test_a_sort_is_merged_where_half_a_line_is_little(
     graph = sort(shape, dtype)
     assert f"is_stable={merged}" in text(apply(PASS, graph)[0])
     half_a_line = shape[-1] // 2 * np.dtype(dtype).itemsize
-    with planned_for(DEFAULT_TARGET):
+    with planned_for(ON_MESH):
         assert packing_bytes(graph.nodes[0]) == (half_a_line if merged else 0)
 
 
@@ -180,8 +183,8 @@ def sorted_in_a_loop(x: Any) -> Any:
 @pytest.mark.xla
 def test_bodies_are_written_too_and_the_name_switches_it_off() -> None:
     x = np.random.default_rng(0).standard_normal(5000)
-    as_integers = tracer.compile(sorted_in_a_loop)
-    plain = tracer.compile(sorted_in_a_loop, passes="-sort-as-integers")
+    as_integers = tracer.compile(sorted_in_a_loop, passes="-sort-by-numpy")
+    plain = tracer.compile(sorted_in_a_loop, passes="-sort-by-numpy, -sort-as-integers")
     names = [{row.name for row in function.plan(x).passes} for function in (as_integers, plain)]
     assert names[0] - names[1] == {"sort as integers"}
     manager = PassManager()
@@ -195,11 +198,11 @@ def test_bodies_are_written_too_and_the_name_switches_it_off() -> None:
 
 def test_from_how_many_on_and_the_bytes_of_the_copy_are_the_target_s() -> None:
     graph = sort((100,), "float64")
-    few = replace(DEFAULT_TARGET, kernels=Kernels(integer_sorts=100))
+    few = replace(ON_MESH, kernels=replace(ON_MESH.kernels, integer_sorts=100))
     assert apply(PASS, graph)[0] is graph
-    assert "int64" in text(apply(integer_sorts_pass(few), graph)[0])
+    assert "int64" in text(apply(integer_sorts_pass(few, by_numpy=False), graph)[0])
     found = []
-    for target in (DEFAULT_TARGET, few):
+    for target in (ON_MESH, few):
         with planned_for(target):
             found.append(counted_scratch(graph.nodes[0]))
     assert found == [0, 800]

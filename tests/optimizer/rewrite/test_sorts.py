@@ -166,8 +166,8 @@ def test_few_elements_that_have_room_are_sorted() -> None:
 
 @pytest.mark.parametrize(
     ("dtype", "rows", "q", "is_counted"),
-    [("float32", 1, 0.5, True), ("float64", 1, 0.5, True), ("float16", 900, [0.2, 0.4, 0.6], True)]
-    + [("float32", 900, [0.2, 0.4, 0.6], False), ("float64", 900, 0.5, False)],
+    [("int8", 1, [0.2, 0.4], True), ("float16", 900, [0.5], False), ("float16", 1, [0.2], True)]
+    + [("float32", 1, 0.5, False), ("float32", 900, 0.5, False), ("float64", 1, 0.5, False)],
 )
 def test_many_are_counted_where_few_words_are_compared(
     dtype: str, rows: int, q: Any, is_counted: bool

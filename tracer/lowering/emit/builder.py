@@ -59,6 +59,7 @@ class StableHloBuilder(ModuleContext):
     optimization_barrier = stored.optimization_barrier
 
     host_call = host_calls.host_call
+    numpy_call = host_calls.numpy_call
 
     case = control.case
     shard = control.shard

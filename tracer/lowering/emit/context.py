@@ -22,11 +22,17 @@ class HostCall:
         How many it takes.
     stop : Stop or None
         The function raises once it is set.
+    writes : bool
+        The function takes the results too and writes them.
+    is_in_place : bool
+        Its result may have its operand's memory, and has it where XLA needs no copy for that.
     """
 
     run: Callable[..., tuple[Any, ...]]
     operands: int
     stop: Stop | None = None
+    writes: bool = False
+    is_in_place: bool = False
 
 
 @dataclass(eq=False)
@@ -56,6 +62,8 @@ class ModuleContext:
         Whether the insertion point is in the function of a small call.
     host_calls : list of HostCall
         The Python functions that the program calls, by their number in it.
+    kept : list
+        The program's arguments, which nothing may overwrite.
     order : Operand or None
         What the last call with an effect returned, which the next one reads: so they keep their
         order.
@@ -70,6 +78,7 @@ class ModuleContext:
     small_calls: int = 0
     is_in_small_call: bool = False
     host_calls: list[HostCall] = field(default_factory=list)
+    kept: list[Any] = field(default_factory=list)
     order: Any = None
     _tensor_types: dict[ShapeDtype, Any] = field(default_factory=dict)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,14 @@ import numpy as np
 from tracer.ir import ShapeDtype, Stop
 from tracer.lowering.emit.context import HostCall, ModuleContext
 from tracer.lowering.emit.dialect import splat
+from tracer.lowering.emit.numpy_routines import NumpyCall
 from tracer.lowering.emit.values import Operand
 from tracer.lowering.shims import hlo, ir
 
 TARGET = "xla_buffer_python_cpu_callback"
 """XLA's handler; it finds the function by its number among those given to the compiler."""
+NUMPY = "numpy"
+"""The attribute of a call that names NumPy's routine and its axis."""
 _API_VERSION = 4
 _ORDER = ShapeDtype((), np.int32)
 
@@ -45,6 +49,28 @@ def host_call(
     return found
 
 
+def numpy_call(
+    b: ModuleContext, types: Sequence[ShapeDtype], x: Operand, routine: str, axis: int
+) -> Operand:
+    """Emit a call of a routine of NumPy; see `numpy_routines.NumpyCall`.
+
+    It copies the program's arguments itself: XLA's copy would be one more in a result whose memory
+    is there before the call.
+    """
+    named = NumpyCall(routine, axis)
+    call = replace(numpy_host_call(named), is_in_place=named.is_in_place and x.raw not in b.kept)
+    op = _call(b, types, (x,), call, has_effect=False)
+    # XLA keeps it in the program's text, where `memory.scratch` reads what the call stores.
+    text = ir.StringAttr.get(f"{routine} {axis}")
+    op.attributes["mhlo.frontend_attributes"] = ir.DictAttr.get({NUMPY: text})
+    return Operand(op.results[0])
+
+
+def numpy_host_call(call: NumpyCall) -> HostCall:
+    """Return what a program calls for a routine of NumPy."""
+    return HostCall(call, operands=1, writes=True, is_in_place=call.is_in_place)
+
+
 def order(b: ModuleContext) -> Operand:
     """Return what the next call with an effect has to read."""
     return splat(b, 0, _ORDER) if b.order is None else b.order
@@ -58,9 +84,24 @@ def _emit(
     *,
     has_effect: bool,
 ) -> tuple[Operand, ...]:
+    op = _call(b, types, operands, call, has_effect=has_effect)
+    return tuple(Operand(raw) for raw in op.results)
+
+
+def _call(
+    b: ModuleContext,
+    types: Sequence[ShapeDtype],
+    operands: Sequence[Operand],
+    call: HostCall,
+    *,
+    has_effect: bool,
+) -> Any:
     number = ir.IntegerAttr.get(ir.IntegerType.get_unsigned(64), len(b.host_calls))
     b.host_calls.append(call)
-    op = hlo.CustomCallOp(
+    taken_over = hlo.OutputOperandAlias.get(
+        output_tuple_indices=[], operand_index=0, operand_tuple_indices=[]
+    )
+    return hlo.CustomCallOp(
         [b.tensor_type(type) for type in types],
         [x.raw for x in operands],
         call_target_name=ir.StringAttr.get(TARGET),
@@ -70,8 +111,8 @@ def _emit(
         called_computations=ir.ArrayAttr.get([]),
         operand_layouts=ir.ArrayAttr.get([_by_rows(x.type.ndim) for x in operands]),
         result_layouts=ir.ArrayAttr.get([_by_rows(type.ndim) for type in types]),
+        output_operand_aliases=ir.ArrayAttr.get([taken_over] if call.is_in_place else []),
     )
-    return tuple(Operand(raw) for raw in op.results)
 
 
 def _by_rows(ndim: int) -> Any:

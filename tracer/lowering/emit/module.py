@@ -70,6 +70,7 @@ def lower_graph(
         block = entry.add_entry_block()
         with ir.InsertionPoint(block):
             arguments = [*block.arguments][: len(graph.inputs)]
+            b.kept = [raw for i, raw in enumerate(arguments) if i not in (aliases or {})]
             outputs = lower_nodes(b, graph, [Operand(raw) for raw in arguments])
             func.ReturnOp([output.raw for output in outputs])
         if platform == "cpu":

@@ -17,8 +17,10 @@ from tracer.ir.library_calls import (
     ProductCall,
     TransformCall,
     TriangleCall,
+    argsort_bytes,
     merging_bytes,
 )
+from tracer.lowering.emit.host_calls import NUMPY
 from tracer.lowering.emit.host_calls import TARGET as HOST_CALL
 from tracer.lowering.memory.hlo_text import Array, Computation, Instruction, axes_of, parse
 from tracer.target import host_packing
@@ -27,6 +29,7 @@ _CALLED = re.compile(r"calls=%?([\w.\-]+)")
 _APPLIED = re.compile(r"to_apply=%?([\w.\-]+)")
 _KERNEL_LABELS = re.compile(r"dim_labels=\w+_(\w+)->")
 _TARGET = re.compile(r'custom_call_target="([^"]+)"')
+_NUMPY = re.compile(rf'frontend_attributes=\{{[^}}]*\b{NUMPY}="(\w+) (\d+)"')
 _LIBRARY = re.compile(r'"kind":"__\w+_fusion"')
 
 
@@ -179,8 +182,7 @@ def _custom_call(computation: Computation, call: Instruction, _: dict[str, Compu
     target = _TARGET.search(call.attributes)
     operands = computation.arrays(call)
     if target is not None and target[1] == HOST_CALL:
-        # Python's functions are given copies, and what they return is copied.
-        return sum(array.nbytes for array in (*operands, *call.results))
+        return _host_call(operands, call)
     if target is None or not operands:
         return 0
     first = operands[0]
@@ -192,6 +194,22 @@ def _custom_call(computation: Computation, call: Instruction, _: dict[str, Compu
             return _packed_triangle(*operands[:2])
         return _lapack_packing(target[1], operands) + workspace
     return 0
+
+
+def _host_call(operands: list[Array], call: Instruction) -> int:
+    """Bound what Python's functions are given as copies, and return to be copied.
+
+    NumPy's routines read and write what the program holds. A sort copies a line whose elements lie
+    apart.
+    """
+    named = _NUMPY.search(call.attributes)
+    if named is None:
+        return sum(array.nbytes for array in (*operands, *call.results))
+    keys, axis = operands[0], int(named[2])
+    if named[1] == "argsort":
+        return argsort_bytes(math.prod(keys.shape), keys.shape[axis])
+    is_apart = math.prod(keys.shape[axis + 1 :]) > 1
+    return keys.nbytes // math.prod(keys.shape) * keys.shape[axis] if is_apart else 0
 
 
 def _lapack_packing(target: str, operands: list[Array]) -> int:

@@ -20,16 +20,19 @@ from tracer.lowering import shims
 from tracer.lowering.cpu.vectors import cpu_features, cpu_model
 from tracer.lowering.devices.device import Device
 from tracer.lowering.devices.processes import process_count
+from tracer.lowering.emit.host_calls import numpy_host_call
+from tracer.lowering.emit.numpy_routines import NumpyCall
 from tracer.lowering.memory.stats import Counts, MemoryStats
 from tracer.lowering.run import xla_options
 from tracer.lowering.run.executable import Executable
+from tracer.lowering.run.host_calls import for_xla
 from tracer.lowering.run.lanes import LanesExecutable
 from tracer.lowering.run.soundness import chosen_options
 from tracer.lowering.settings import switched_off
 from tracer.target import xla_threads
 
 _LENGTH = 8
-_FORMAT = "tracer executable 1"
+_FORMAT = "tracer executable 2"
 
 
 @dataclass(frozen=True)
@@ -67,10 +70,15 @@ def compiler_identity(device: Device) -> dict[str, Any]:
 
 
 def serialize(executable: Executable) -> bytes | None:
-    """Return an executable of `can_be_serialized` as bytes; None where XLA cannot write it."""
+    """Return an executable of `can_be_serialized` as bytes.
+
+    None where XLA cannot write it, and for one that calls Python but NumPy's routines.
+    """
     parts: Sequence[Executable] = (executable,)
     if isinstance(executable, LanesExecutable):
         parts = (*executable.lanes, executable.join)
+    if any(len(_numpy_calls(part)) < len(part.host_calls) for part in parts):
+        return None
     try:
         contents = [part.raw.serialize() for part in parts]
     except RuntimeError:
@@ -99,6 +107,10 @@ def deserialize(content: bytes, device: Device) -> Executable | None:
     return LanesExecutable(parts[:-1], parts[-1])
 
 
+def _numpy_calls(part: Executable) -> list[NumpyCall]:
+    return [call.run for call in part.host_calls if isinstance(call.run, NumpyCall)]
+
+
 def _head(part: Executable, nbytes: int) -> dict[str, Any]:
     return {
         "nbytes": nbytes,
@@ -110,12 +122,15 @@ def _head(part: Executable, nbytes: int) -> dict[str, Any]:
         "notes": part.notes,
         "counts": asdict(part.counts),
         "memory": asdict(part.memory),
+        "numpy_calls": [asdict(call) for call in _numpy_calls(part)],
     }
 
 
 def _part(head: dict[str, Any], content: bytes, device: Device) -> Executable:
     options = xla_options.compile_options({}, {}, [device.raw], is_partitioned=False)
-    raw = device.client.deserialize_executable(content, shims.device_list(device.raw), options)
+    calls = [numpy_host_call(NumpyCall(**call)) for call in head["numpy_calls"]]
+    places, run = shims.device_list(device.raw), [*map(for_xla, calls)]
+    raw = device.client.deserialize_executable(content, places, options, run)
     made = Executable(
         raw,
         _Types(_types(head["input_types"]), _types(head["output_types"])),
@@ -125,6 +140,7 @@ def _part(head: dict[str, Any], content: bytes, device: Device) -> Executable:
         notes=tuple(head["notes"]),
         counts=Counts(**head["counts"]),
         large=tuple(head["large"]),
+        host_calls=calls,
     )
     # It comes of the program's text, which takes a while to write and to read.
     made.__dict__["memory"] = MemoryStats(**head["memory"])

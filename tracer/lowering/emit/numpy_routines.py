@@ -1,0 +1,98 @@
+"""Routines of NumPy that programs call: a well-kept library where XLA's compiler is far behind.
+
+NumPy sorts with the processor's vectors (x86-simd-sort, Highway); XLA:CPU compares element by
+element. They are known by name, so that a program that calls them can be kept in a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tracer.ir.library_calls import ORDERED_AT_A_TIME
+
+Array = np.ndarray[Any, Any]
+
+_BITS = 63
+
+
+@dataclass(frozen=True)
+class NumpyCall:
+    """A call of one of NumPy's routines, which writes its result to a given array.
+
+    Attributes
+    ----------
+    routine : {"sort", "argsort"}
+        "sort": the array sorted along an axis. "argsort": int64 places along the last axis in the
+        order of the elements, equal ones in that of their places; NaNs, which are equal, come last.
+    axis : int
+        Along which.
+    """
+
+    routine: str
+    axis: int
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether the result may have the operand's memory."""
+        return self.routine == "sort"
+
+    def __call__(self, x: Array, result: Array) -> tuple[()]:
+        """Write the routine's result for `x`."""
+        _ROUTINES[self.routine](x, result, self.axis)
+        return ()
+
+
+def _sort(x: Array, result: Array, axis: int) -> None:
+    if result.ctypes.data != x.ctypes.data:
+        np.copyto(result, x)
+    # Of a byte in long lines the stable sort counts how often there is each (a radix sort).
+    is_counted = result.dtype.itemsize == 1 and result.shape[axis] > 1 << 8
+    result.sort(axis=axis, kind="stable" if is_counted else None)
+
+
+def _argsort(x: Array, result: Array, axis: int) -> None:
+    line = x.shape[axis]
+    lines, orders = x.reshape(-1, line), result.reshape(-1, line)
+    step = max(1, ORDERED_AT_A_TIME // line)
+    for start in range(0, len(lines), step):
+        _order(lines[start : start + step], orders[start : start + step])
+
+
+def _order(x: Array, order: Array) -> None:
+    """Write the places of lines in their order. NumPy's own stable sorts have no vectors.
+
+    Integers of a small range are sorted with their places below them. Others are sorted in any
+    order of equal ones; where there are such, what numbers their values is sorted in the same way.
+    """
+    bits = (x.shape[-1] - 1).bit_length()
+    if x.dtype.kind in "iu":
+        smallest = x.min()
+        if (int(x.max()) - int(smallest)).bit_length() + bits <= _BITS:
+            np.subtract(x, smallest, out=order, dtype=np.int64, casting="unsafe")
+            _sort_places(order, np.arange(x.shape[-1]), bits)
+            return
+    order[...] = np.argsort(x, axis=-1)
+    found = np.take_along_axis(x, order, -1)
+    is_new = found[:, 1:] != found[:, :-1]
+    if x.dtype.kind == "f":
+        is_new &= ~np.isnan(found[:, :-1])  # NaNs are last, so that the next one is another.
+    if not is_new.all():
+        places = order.copy()
+        order[:, :1] = 0
+        np.cumsum(is_new, axis=-1, out=order[:, 1:])
+        _sort_places(order, places, bits)
+
+
+def _sort_places(keys: Array, places: Array, bits: int) -> None:
+    """Write the places in the order of keys, and of themselves where keys are equal, over keys."""
+    keys <<= bits
+    keys |= places
+    keys.sort(axis=-1)
+    keys &= (1 << bits) - 1
+
+
+_ROUTINES: dict[str, Callable[[Array, Array, int], None]] = {"sort": _sort, "argsort": _argsort}
