@@ -4,7 +4,7 @@ As in `nth_elements.py`, but one bit after the other, in a loop over an array of
 counts for each place the elements below one number. XLA compares words of 32 bits as vectors; keys
 of 64 bits go by halves: the lower ones count where the upper one is that of the element.
 
-Measured on one of two cores, 5,000,000 elements; milliseconds for one place, two places, and NumPy's
+Measured on one of two cores, 5,000,000 elements; milliseconds for one place, two, and NumPy's
 sort, which programs call:
 
 |          | one | two | sort |
