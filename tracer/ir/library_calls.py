@@ -252,9 +252,10 @@ class SortCall:
         Bytes that the sort holds beside its operands where the device does it as it is.
     is_single : bool
         Whether it sorts one array of a dtype that libraries sort as it is.
-    is_wide : bool
-        Whether keys leave no room for places beside them in 64 bits: only a library that finds the
-        places of an order helps.
+    orders : int
+        How many orders are found, one for each key from the last on, where keys leave no room for
+        places beside them in 64 bits: only a library that finds the places of an order helps. 0:
+        one array holds all.
     apart_bytes : int
         Bytes of a line whose elements lie apart; 0 where they lie together.
     """
@@ -265,7 +266,7 @@ class SortCall:
     is_copy: bool
     packing: int
     is_single: bool = False
-    is_wide: bool = False
+    orders: int = 0
     apart_bytes: int = 0
 
     @property

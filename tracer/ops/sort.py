@@ -129,13 +129,13 @@ PLACE_BITS = 31
 """Bits of a place along an axis, of 64 that hold a key, its place, and whether it is -0."""
 
 
-def sort_call(
-    operands: Types, *, dimension: int, num_keys: int, is_stable: bool
-) -> SortCall | None:
-    """Return the sort of one array that many elements may be sorted by, if any."""
+def sort_call(operands: Types, *, dimension: int, num_keys: int, is_stable: bool) -> SortCall:
+    """Return how many elements may be sorted by one array, or by the orders of several."""
     key, line = operands[0], operands[0].shape[dimension]
     if num_keys > 1 or key.dtype.kind == "c":
-        return None
+        orders = num_keys + sum(type.dtype.kind == "c" for type in operands[:num_keys])
+        packing = _stable_bytes(operands, line, is_stable)
+        return SortCall(key.size, line, 8, True, packing, orders=orders)
     if len(operands) == 1:
         itemsize, is_number = key.dtype.itemsize, is_float(key.dtype)
         packing = merging_bytes(line, itemsize) if is_stable else 0
@@ -146,7 +146,7 @@ def sort_call(
         )
     is_wide = key.dtype.itemsize > 4 or line > 1 << PLACE_BITS
     packing = _stable_bytes(operands, line, is_stable)
-    return SortCall(key.size, line, 8, True, packing, is_wide=is_wide)
+    return SortCall(key.size, line, 8, True, packing, orders=int(is_wide))
 
 
 def _apart_bytes(x: ShapeDtype, dimension: int) -> int:
@@ -167,11 +167,7 @@ def _sort_cost(operands: Types, results: Types, **params: Any) -> Cost:
     line, elements = operands[0].shape[params["dimension"]], operands[0].size
     steps = max(line - 1, 0).bit_length()
     moved = (1 + steps) * moved_bytes(operands, results)
-    call = sort_call(operands, **params)
-    if call is not None:
-        return Cost(elements * steps, moved, calls=(call,))
-    packing = _stable_bytes(operands, line, params["is_stable"])
-    return Cost(elements * steps, moved, packing, packing=packing)
+    return Cost(elements * steps, moved, calls=(sort_call(operands, **params),))
 
 
 sort: Op = Op(

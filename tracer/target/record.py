@@ -243,10 +243,11 @@ class Kernels:
     def sort_memory(self, call: SortCall) -> ProductMemory:
         """Bound what a sort stores besides operands and results."""
         if self.is_by_numpy(call):
-            copied = 0 if call.is_single else call.size * call.itemsize
-            block = argsort_bytes(call.size, call.line) if call.is_wide else call.apart_bytes
-            return ProductMemory(copied, block, 0)
-        if call.size < self.integer_sorts or call.is_wide:
+            block = argsort_bytes(call.size, call.line) if call.orders else call.apart_bytes
+            # Beside a second order are the first and the key in that.
+            arrays = 0 if call.is_single else 3 if call.orders > 1 else 1
+            return ProductMemory(arrays * call.size * call.itemsize, block, 0)
+        if call.size < self.integer_sorts or call.orders:
             return ProductMemory(0, call.packing, 0)
         buffer = call.buffer_bytes if self.is_merged(call) else 0
         return ProductMemory(call.size * call.itemsize if call.is_copy else 0, buffer, 0)

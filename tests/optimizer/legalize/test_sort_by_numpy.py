@@ -78,8 +78,9 @@ graph(%0: float32[2,100]) {
         (sort((5000,), "float16"), False),
         (sort((5000,), "bfloat16"), False),
         (sort((5000,), "float32", 2), False),
-        (sort((5000,), "complex64"), False),
-        (sort((5000,), "float64", 2, 2), False),
+        (sort((5000,), "complex64"), True),
+        (sort((8 * LEAST,), "float16", 2, 2), True),
+        (sort((8 * LEAST - 1,), "float64", 2, 2), False),
     ],
     ids=str,
 )
@@ -162,6 +163,28 @@ def test_values_and_others_go_along(dtype: str) -> None:
     order = np.argsort(wide(x), axis=0, kind="stable")
     for one, other in zip(tracer.compile(program)(x, y), (x, y), strict=True):
         np.testing.assert_array_equal(wide(one), np.take_along_axis(wide(other), order, 0))
+
+
+@pytest.mark.xla
+@pytest.mark.parametrize("dtypes", [("float64", "float32"), ("float16", "int8"), ("bool", "int64")])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_several_keys(dtypes: tuple[str, str], axis: int) -> None:
+    keys = [mixed((60, 70), dtype, i) for i, dtype in enumerate(dtypes)]
+    found = tracer.compile(lambda *keys: tnp.lexsort(keys, axis))(*keys)
+    np.testing.assert_array_equal(found, np.lexsort([wide(key) for key in keys], axis))
+
+
+@pytest.mark.xla
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_complex_numbers(dtype: str) -> None:
+    part = f"float{np.dtype(dtype).itemsize * 4}"
+    x = np.empty((50, 60), dtype)
+    x.real, x.imag = mixed(x.shape, part), mixed(x.shape, part, 1)
+    for axis in (0, 1):
+        np.testing.assert_array_equal(tnp.sort(x, axis), np.sort(x, axis))
+        order = tracer.compile(lambda x, axis=axis: tnp.argsort(x, axis))(x)
+        plain = tracer.compile(lambda x, axis=axis: tnp.argsort(x, axis), passes=OFF)(x)
+        np.testing.assert_array_equal(order, plain)
 
 
 Program = Callable[[Any], Any]

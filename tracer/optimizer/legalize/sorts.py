@@ -56,21 +56,38 @@ def _by_numpy(kernels: Kernels, graph: Graph, log: PassLog) -> Graph:
         call = sort_call(node.operand_types, **node.params) if node.op is ops.sort else None
         if call is None or not kernels.is_by_numpy(call):
             return None
-        if not (call.is_single or call.is_wide):
+        if not (call.is_single or call.orders):
             return None
         log.applied.append(f"sort of {', '.join(map(str, node.types))}")
-        if call.is_wide:
-            return _by_places(node.params["dimension"], *operands)
+        if call.orders:
+            return _by_places(operands, node.params["num_keys"], node.params["dimension"])
         return (ops.numpy_sort(operands[0], dimension=node.params["dimension"]),)
 
     return rebuild(graph, rewrite)
 
 
-def _by_places(axis: int, x: Value, *others: Value) -> list[Value]:
-    """Find the order of one array, and take the elements of all in it."""
-    last = x.type.ndim - 1
-    order = move_axis(ops.numpy_argsort(move_axis(x, axis, last)), last, axis)
-    return [_taken(value, order, axis) for value in (x, *others)]
+def _by_places(operands: Sequence[Value], count: int, axis: int) -> list[Value]:
+    """Find the order by the last key, of those by the others in turn, and take all in the last."""
+    last = operands[0].type.ndim - 1
+    order: Value | None = None
+    for key in reversed([part for x in operands[:count] for part in _parts(x)]):
+        moved = move_axis(key, axis, last)
+        if order is None:
+            order = ops.numpy_argsort(moved)
+        else:
+            found = ops.numpy_argsort(helpers.gather_along_axis(moved, order, last))
+            order = helpers.gather_along_axis(order, found, last)
+    assert order is not None
+    order = move_axis(order, last, axis)
+    return [_taken(x, order, axis) for x in operands]
+
+
+def _parts(x: Value) -> list[Value]:
+    """Return what orders an array, of dtypes that NumPy finds orders of."""
+    if x.dtype.kind == "c":
+        return [ops.real(x), ops.imag(x)]
+    is_narrow = is_float(x.dtype) and x.dtype.itemsize < 4
+    return [helpers.convert(x, np.dtype(np.float32)) if is_narrow else x]
 
 
 def _sorted(kernels: Kernels, graph: Graph, log: PassLog) -> Graph:
@@ -79,7 +96,7 @@ def _sorted(kernels: Kernels, graph: Graph, log: PassLog) -> Graph:
     ) -> Sequence[Value] | None:
         call = sort_call(node.operand_types, **node.params) if node.op is ops.sort else None
         is_by_numpy = call is not None and kernels.is_by_numpy(call)
-        if call is None or call.is_wide or (is_by_numpy and call.is_single):
+        if call is None or call.orders or (is_by_numpy and call.is_single):
             return None
         if not is_by_numpy and call.size < kernels.integer_sorts:
             return None
