@@ -146,6 +146,17 @@ FORMS: dict[str, tuple[Form, ...]] = {
         ("x:n,90", "np.argsort({x}[::-1], axis=1) * {x}", "n,90"),
         ("x:90,60", "np.take_along_axis({x}, np.argsort(-{x}, axis=0), axis=0)", "90,60"),
     ),
+    "interleave-small-matrices": (
+        ("x:300,3,3", "np.linalg.solve({x} + 4 * np.eye(3), np.tanh({x}))", "300,3,3"),
+        ("x:261,2,2", "np.linalg.inv({x} + 4 * np.eye(2))", "261,2,2"),
+        ("x:2,150,3,3", "np.linalg.det({x} + 3 * np.eye(3))", "2,150"),
+        (
+            "x:270,4,4 y:270",
+            "np.linalg.cholesky({x} @ {x}.mT + np.eye(4)) * {y}[:, None, None]",
+            "270,4,4",
+        ),
+        ("x:400,3,3", "np.linalg.slogdet({x} + 4 * np.eye(3))[1]", "400"),
+    ),
     "sort-by-numpy": (
         ("x:40,128", "np.sort({x}, axis=0)", "40,128"),
         ("x:3,1500", "np.sort(np.tanh({x}), axis=1)", "3,1500"),

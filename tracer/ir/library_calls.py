@@ -102,6 +102,34 @@ class PanelCall:
 
 
 @dataclass(frozen=True)
+class SmallMatricesCall:
+    """An operation on each of many matrices, which a device may do side by side.
+
+    Attributes
+    ----------
+    kind : {"cholesky", "triangular_solve", "lu"}
+    count : int
+        How many matrices there are.
+    rows, width : int
+        Rows of a matrix, and the columns of it or of what is solved for, whichever are more.
+    itemsize : int
+        Bytes of an element as it is computed.
+    is_real : bool
+        Whether its numbers are real.
+    library : TriangleCall or PanelCall
+        The calls of LAPACK that do the same.
+    """
+
+    kind: str
+    count: int
+    rows: int
+    width: int
+    itemsize: int
+    is_real: bool
+    library: TriangleCall | PanelCall
+
+
+@dataclass(frozen=True)
 class ConvolutionCall:
     """A convolution of float32, which the library multiplies as matrices.
 
@@ -306,6 +334,7 @@ LibraryCall = (
     | DepthwiseGradientCall
     | SelectionCall
     | ReductionCall
+    | SmallMatricesCall
     | SortCall
     | TransformCall
 )
@@ -320,6 +349,7 @@ __all__ = [
     "ProductCall",
     "ReductionCall",
     "SelectionCall",
+    "SmallMatricesCall",
     "SortCall",
     "TransformCall",
     "TriangleCall",

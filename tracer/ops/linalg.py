@@ -14,7 +14,7 @@ import numpy as np
 from tracer import ops
 from tracer.errors import ArgumentError, ShapeError
 from tracer.ir import AxisRule, Batching, Cost, Label, Op, ShapeDtype, Value
-from tracer.ir.library_calls import LibraryCall, TriangleCall
+from tracer.ir.library_calls import PanelCall, TriangleCall
 from tracer.ir.op import Types
 from tracer.ops.batch import all_with_axis, move_axis
 from tracer.ops.helpers import (
@@ -28,6 +28,7 @@ from tracer.ops.matrix_rules import (
     lapack_call,
     matrix_axes,
     require_square,
+    small_matrices_call,
     widened_bytes,
 )
 from tracer.ops.mirror import symmetric_part
@@ -76,7 +77,7 @@ def _cholesky_cost(operands: Types, results: Types) -> Cost:
     flops = operands[0].size * n // 3
     scratch = widened_bytes(operands[0])
     moved = moved_bytes(operands, results)
-    calls = (lapack_call(operands[0], n),)
+    calls = (small_matrices_call("cholesky", operands[0], n, lapack_call(operands[0], n)),)
     return Cost(flops, moved, scratch, product_flops=flops, calls=calls)
 
 
@@ -199,10 +200,12 @@ def _solve_cost(operands: Types, results: Types, *, left_side: bool, **_: Any) -
     """LAPACK solves in place; only narrow floats are copied, to wider ones."""
     a, x = operands
     flops = a.shape[-1] * x.size
-    call: LibraryCall = _from_the_left(a, x)
+    library: TriangleCall | PanelCall = _from_the_left(a, x)
     if not left_side:
         # From the left right-hand sides lie by rows, which is from the right for LAPACK.
-        call = lapack_call(a, max(1, x.size * a.shape[-1] // max(1, a.size)))
+        library = lapack_call(a, max(1, x.size * a.shape[-1] // max(1, a.size)))
+    width = x.shape[-1 if left_side else -2]
+    call = small_matrices_call("triangular_solve", a, width, library)
     scratch = widened_bytes(a) + widened_bytes(x)
     moved = moved_bytes(operands, results)
     return Cost(flops, moved, scratch, product_flops=flops, calls=(call,))

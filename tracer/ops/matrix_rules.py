@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from tracer import ops
 from tracer.errors import ShapeError
 from tracer.ir import AxisRule, Label, ShapeDtype, Value
-from tracer.ir.library_calls import PanelCall
+from tracer.ir.library_calls import PanelCall, SmallMatricesCall, TriangleCall
 from tracer.ir.op import Types
 from tracer.ops.helpers import conjugate, matrix_transpose, scalar, spread, where, zeros_like
 from tracer.ops.rules import own_label, real_dtype, require_kind, widened
@@ -94,6 +95,17 @@ def lapack_call(matrix: ShapeDtype, width: int, *, times: int = 1, workspace: in
         Additional bytes that they take.
     """
     return PanelCall(min(matrix.shape[-2:]), width, matrix.dtype.itemsize, times, workspace)
+
+
+def small_matrices_call(
+    kind: str, a: ShapeDtype, width: int, library: TriangleCall | PanelCall
+) -> SmallMatricesCall:
+    """Return an operation on the matrices of `a`, which may have right-hand sides of a width."""
+    *batch, rows, columns = a.shape
+    itemsize = max(a.dtype.itemsize, _LAPACK_ITEMSIZE)
+    size = max(width, columns)
+    is_real = a.dtype.kind != "c"
+    return SmallMatricesCall(kind, math.prod(batch), rows, size, itemsize, is_real, library)
 
 
 def widened_bytes(x: ShapeDtype) -> int:

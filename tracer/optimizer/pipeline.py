@@ -29,6 +29,7 @@ from tracer.optimizer.legalize.products import product_forms_pass
 from tracer.optimizer.legalize.reductions import staged_reductions_pass
 from tracer.optimizer.legalize.rounded_products import rounded_products_pass
 from tracer.optimizer.legalize.selections import staged_selections_pass
+from tracer.optimizer.legalize.small_matrices import small_matrices_pass
 from tracer.optimizer.legalize.solves import block_solves_pass
 from tracer.optimizer.legalize.sorts import integer_sorts_pass, numpy_sorts_pass
 from tracer.optimizer.legalize.updates import stored_updates_pass
@@ -585,6 +586,22 @@ TABLE: tuple[PassEntry, ...] = (
         make=lambda _: EXPAND_EXPONENTIALS,
         when="on CPUs, on one device, for programs with float64 exponentials",
         condition=lambda c: c.options.machine.kernels.expanded_exponentials and not c.on_mesh,
+    ),
+    PassEntry(
+        option="interleave-small-matrices",
+        stage=Stage.TARGET,
+        what=(
+            "many small matrices are factored (Cholesky, LU) and solved with side by side, in the "
+            "lanes of vectors"
+        ),
+        why_here="to all before it is one node, which splits, merges and differentiates as one",
+        exact="no: order of sums",
+        make=lambda c: small_matrices_pass(c.options.machine),
+        when=(
+            "on CPUs but on meshes, for 64 real matrices or more of up to 1 kB (LU: 2 kB); "
+            "operations on arrays one by one, too"
+        ),
+        condition=lambda c: c.options.machine.interleaving is not None and not c.on_mesh,
     ),
     PassEntry(
         option="solve-by-blocks",

@@ -52,6 +52,7 @@ def _target(
         kernels=ACCELERATOR_KERNELS,
         reductions=None,
         broadcasts=None,
+        interleaving=None,
         description=description,
     )
 

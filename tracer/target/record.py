@@ -15,11 +15,13 @@ from tracer.ir.library_calls import (
     ProductCall,
     ReductionCall,
     SelectionCall,
+    SmallMatricesCall,
     SortCall,
     TransformCall,
     TriangleCall,
     argsort_bytes,
 )
+from tracer.target.interleaving import Interleaving
 from tracer.target.packing import Packing
 from tracer.target.products import (
     ProductForm,
@@ -342,6 +344,8 @@ class Target:
         How long reductions go in stages; None where they are compiled well as they are.
     broadcasts : Broadcasts or None
         When what a broadcast repeats is stored; None where it is not computed again.
+    interleaving : Interleaving or None
+        Which small matrices are factored side by side; None where a library takes all.
     description : tuple
         What XLA has to be told of a device that is not here. A GPU: what its `GpuTargetConfigProto`
         names; a TPU: its smallest topology.
@@ -363,6 +367,7 @@ class Target:
     sizes: Sizes = field(default_factory=Sizes)
     reductions: Reductions | None = field(default_factory=Reductions)
     broadcasts: Broadcasts | None = field(default_factory=Broadcasts)
+    interleaving: Interleaving | None = field(default_factory=Interleaving)
     description: tuple[Any, ...] = ()
 
     def __hash__(self) -> int:
@@ -380,8 +385,8 @@ class Target:
 
     def memory_of(self, call: LibraryCall) -> ProductMemory:
         """Bound what a call stores besides operands and result."""
-        if isinstance(call, TriangleCall):
-            return ProductMemory(0, self.packing.triangle_bytes(call), 0)
+        if isinstance(call, SmallMatricesCall):
+            return self._memory_of_matrices(call)
         if isinstance(call, PanelCall):
             return ProductMemory(0, self.packing.panel_bytes(call), 0)
         if isinstance(call, TransformCall):
@@ -400,6 +405,14 @@ class Target:
         if isinstance(call, SortCall):
             return self.kernels.sort_memory(call)
         return product_memory(call, self.product_prices, self.packing)
+
+    def _memory_of_matrices(self, call: SmallMatricesCall) -> ProductMemory:
+        """Bound what many matrices take: side by side, or one by one in the library."""
+        if self.interleaving is not None and self.interleaving.chunk(call):
+            return ProductMemory(self.interleaving.held_bytes(call), 0, 0)
+        if isinstance(call.library, TriangleCall):
+            return ProductMemory(0, self.packing.triangle_bytes(call.library), 0)
+        return ProductMemory(0, self.packing.panel_bytes(call.library), 0)
 
     def _memory_of_gradient(self, call: DepthwiseGradientCall) -> ProductMemory:
         """Bound what a depthwise kernel's gradient stores: sums of all places, one by one."""

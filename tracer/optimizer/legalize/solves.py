@@ -17,7 +17,7 @@ import numpy as np
 
 from tracer import ops
 from tracer.ir import Builder, Graph, Node, Value, rebuild
-from tracer.ir.library_calls import TriangleCall
+from tracer.ir.library_calls import SmallMatricesCall, TriangleCall
 from tracer.ops import helpers
 from tracer.optimizer.legalize.writer import wide_dtype
 from tracer.optimizer.passes import Pass, PassLog
@@ -49,8 +49,8 @@ def _by_blocks(packing: Packing, graph: Graph, log: PassLog) -> Graph:
 
 
 def _is_taken(packing: Packing, node: Node) -> bool:
-    calls = (call for call in node.cost.calls if isinstance(call, TriangleCall))
-    return any(map(packing.goes_by_blocks, calls))
+    found = (call.library for call in node.cost.calls if isinstance(call, SmallMatricesCall))
+    return any(packing.goes_by_blocks(call) for call in found if isinstance(call, TriangleCall))
 
 
 @dataclass(frozen=True)
