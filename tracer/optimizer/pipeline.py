@@ -598,7 +598,7 @@ TABLE: tuple[PassEntry, ...] = (
         exact="no: order of sums",
         make=lambda c: small_matrices_pass(c.options.machine),
         when=(
-            "on CPUs but on meshes, for 64 real matrices or more of up to 1 kB (LU: 2 kB); "
+            "on CPUs but on meshes, for 256 real matrices or more of up to 1 kB; "
             "operations on arrays one by one, too"
         ),
         condition=lambda c: c.options.machine.interleaving is not None and not c.on_mesh,
