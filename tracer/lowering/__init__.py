@@ -23,6 +23,7 @@ from tracer.lowering.devices.registry import (
     is_uncommitted,
     set_default_device,
 )
+from tracer.lowering.emit.numpy_routines import NUMPY_ROUTINE
 from tracer.lowering.emit.walk import node_path
 from tracer.lowering.memory.copies import ArrayCopy, Place
 from tracer.lowering.memory.sampling import sample_memory
@@ -64,6 +65,7 @@ from tracer.lowering.settings import SETTINGS, without, xla_defaults
 from tracer.lowering.shims import Buffer
 
 __all__ = [
+    "NUMPY_ROUTINE",
     "SETTINGS",
     "ArrayCopy",
     "Buffer",

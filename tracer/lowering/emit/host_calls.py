@@ -11,14 +11,12 @@ import numpy as np
 from tracer.ir import ShapeDtype, Stop
 from tracer.lowering.emit.context import HostCall, ModuleContext
 from tracer.lowering.emit.dialect import splat
-from tracer.lowering.emit.numpy_routines import NumpyCall
+from tracer.lowering.emit.numpy_routines import NUMPY_ROUTINE, NumpyCall
 from tracer.lowering.emit.values import Operand
 from tracer.lowering.shims import hlo, ir
 
 TARGET = "xla_buffer_python_cpu_callback"
 """XLA's handler; it finds the function by its number among those given to the compiler."""
-NUMPY = "numpy"
-"""The attribute of a call that names NumPy's routine and its axis."""
 _API_VERSION = 4
 _ORDER = ShapeDtype((), np.int32)
 
@@ -62,7 +60,7 @@ def numpy_call(
     op = _call(b, types, (x,), call, has_effect=False)
     # XLA keeps it in the program's text, where `memory.scratch` reads what the call stores.
     text = ir.StringAttr.get(f"{routine} {axis}")
-    op.attributes["mhlo.frontend_attributes"] = ir.DictAttr.get({NUMPY: text})
+    op.attributes["mhlo.frontend_attributes"] = ir.DictAttr.get({NUMPY_ROUTINE: text})
     return Operand(op.results[0])
 
 

@@ -16,6 +16,8 @@ from tracer.ir.library_calls import ORDERED_AT_A_TIME
 
 Array = np.ndarray[Any, Any]
 
+NUMPY_ROUTINE = "numpy"
+"""The attribute of a call, as "sort 1": the routine and its axis."""
 _BITS = 63
 
 

@@ -20,8 +20,8 @@ from tracer.ir.library_calls import (
     argsort_bytes,
     merging_bytes,
 )
-from tracer.lowering.emit.host_calls import NUMPY
 from tracer.lowering.emit.host_calls import TARGET as HOST_CALL
+from tracer.lowering.emit.numpy_routines import NUMPY_ROUTINE
 from tracer.lowering.memory.hlo_text import Array, Computation, Instruction, axes_of, parse
 from tracer.target import host_packing
 
@@ -29,7 +29,7 @@ _CALLED = re.compile(r"calls=%?([\w.\-]+)")
 _APPLIED = re.compile(r"to_apply=%?([\w.\-]+)")
 _KERNEL_LABELS = re.compile(r"dim_labels=\w+_(\w+)->")
 _TARGET = re.compile(r'custom_call_target="([^"]+)"')
-_NUMPY = re.compile(rf'frontend_attributes=\{{[^}}]*\b{NUMPY}="(\w+) (\d+)"')
+_NUMPY = re.compile(rf'frontend_attributes=\{{[^}}]*\b{NUMPY_ROUTINE}="(\w+) (\d+)"')
 _LIBRARY = re.compile(r'"kind":"__\w+_fusion"')
 
 

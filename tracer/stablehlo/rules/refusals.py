@@ -40,7 +40,6 @@ refuse(
     "stablehlo.infeed",
     "stablehlo.outfeed",
     "xla_ffi_python_cpu_callback",
-    "xla_buffer_python_cpu_callback",
     "xla_ffi_partitioned_python_cpu_callback",
     "xla_python_cpu_callback",
 )

@@ -1,0 +1,46 @@
+"""The rule of calls of Python: NumPy's sorts, which modules of ours call by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from tracer import ops
+from tracer.array.array import Array
+from tracer.array.dispatch import apply, apply_many
+from tracer.lowering import NUMPY_ROUTINE
+from tracer.stablehlo.table import Instruction, call
+
+_TARGET = "xla_buffer_python_cpu_callback"
+
+
+def _routine(instruction: Instruction) -> tuple[str, int] | None:
+    """Return the routine that is called, and the axis along which."""
+    attributes = instruction.attributes.get("mhlo.frontend_attributes")
+    if not isinstance(attributes, Mapping) or len(instruction.operands) != 1:
+        return None
+    name, _, axis = str(attributes.get(NUMPY_ROUTINE, "")).partition(" ")
+    known = name in ("sort", "argsort") and axis.isdigit()
+    return (name, int(axis)) if known and int(axis) < instruction.operands[0].ndim else None
+
+
+def _is_unknown(instruction: Instruction) -> str | None:
+    return (
+        "of a Python function, which is no part of the module,"
+        if _routine(instruction) is None
+        else None
+    )
+
+
+@call(_TARGET, unless=_is_unknown)
+def numpy_routine(instruction: Instruction, x: Array) -> Array:
+    """Sort, or find the places of a stable sort."""
+    found = _routine(instruction)
+    assert found is not None
+    name, axis = found
+    params = {"dimension": axis, "num_keys": 1, "is_stable": name == "argsort"}
+    if name == "sort":
+        return apply_many(ops.sort, x, **params)[0]
+    places = apply(ops.iota, shape=x.shape, dtype=np.dtype(np.int64), dimension=axis)
+    return apply_many(ops.sort, x, places, **params)[1]
