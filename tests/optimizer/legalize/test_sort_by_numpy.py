@@ -16,6 +16,7 @@ from tests.optimizer.legalize.test_sort_as_integers import numbers, sort
 from tracer import ops
 from tracer.errors import DTypeError, ShapeError
 from tracer.ir import Builder, Graph, ShapeDtype, as_dtype
+from tracer.lowering.emit import numpy_routines
 from tracer.lowering.emit.numpy_routines import NumpyCall
 from tracer.optimizer.legalize.sorts import integer_sorts_pass, numpy_sorts_pass
 from tracer.target import DEFAULT_TARGET, accelerator
@@ -267,6 +268,35 @@ def test_threads_sort_at_a_time() -> None:
     for x, (values, order) in zip(arrays, found, strict=True):
         np.testing.assert_array_equal(values, np.sort(x))
         np.testing.assert_array_equal(order, np.argsort(x))
+
+
+@pytest.mark.xla
+def test_a_function_that_a_program_calls_may_sort() -> None:
+    """The interpreter's lock is free while a program runs, also in a program within another."""
+    inner = tracer.compile(lambda x: tnp.sort(x * 2))
+
+    def program(x: Any) -> Any:
+        kind = tracer.ShapeDtype(x.shape, x.dtype)
+        return tnp.sort(tracer.pure_callback(lambda y: np.asarray(inner(y)), kind, -tnp.sort(x)))
+
+    x = np.random.default_rng(0).standard_normal(5000)
+    np.testing.assert_allclose(tracer.compile(program)(x), np.sort(-2 * x))
+
+
+@pytest.mark.xla
+def test_an_interrupt_while_numpy_sorts_ends_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tracer.compile(lambda x: tnp.sort(x) + 1)
+    x = np.random.default_rng(0).standard_normal(300)
+    wanted = program(x)
+
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setitem(numpy_routines._ROUTINES, "sort", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            program(x)
+    np.testing.assert_array_equal(program(x), wanted)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "complex64"])

@@ -26,11 +26,8 @@ def _routine(instruction: Instruction) -> tuple[str, int] | None:
 
 
 def _is_unknown(instruction: Instruction) -> str | None:
-    return (
-        "of a Python function, which is no part of the module,"
-        if _routine(instruction) is None
-        else None
-    )
+    is_known = _routine(instruction) is not None
+    return None if is_known else "of a Python function, which is no part of the module,"
 
 
 @call(_TARGET, unless=_is_unknown)
