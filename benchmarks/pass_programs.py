@@ -139,6 +139,9 @@ PASS_PROGRAMS: Mapping[str, LimitedProgram] = {
         lambda x: tnp.cumsum(x, axis=0), normal((4000, 1000))
     ),
     "sort of 1,000,000": LimitedProgram(tnp.sort, normal((1_000_000,))),
+    "running numbers of 1,000,000": LimitedProgram(
+        lambda x: tnp.cumsum(x > 0), normal((1_000_000,))
+    ),
     "argsort of 1,000,000": LimitedProgram(tnp.argsort, normal((1_000_000,))),
     "10,000 determinants": LimitedProgram(tnp.linalg.det, normal((10_000, 3, 3))),
     "inner product of 2,000,000": LimitedProgram(tnp.vdot, normal((2_000_000,), (2_000_000,))),

@@ -157,6 +157,12 @@ FORMS: dict[str, tuple[Form, ...]] = {
         ),
         ("x:400,3,3", "np.linalg.slogdet({x} + 4 * np.eye(3))[1]", "400"),
     ),
+    "cumulate-by-numpy": (
+        ("x:30,70", "np.cumsum({x} > 0, axis=1) * {x}", "30,70"),
+        ("x:2100", "np.cumsum(({x} > 0)[::-1])[::-1] - {x}", "2100"),
+        ("x:90,40", "np.maximum.accumulate({x} * 2, axis=0)", "90,40"),
+        ("x:3,k,80", "np.minimum.accumulate(np.tanh({x}), axis=2)[..., ::-1]", "3,k,80"),
+    ),
     "sort-by-numpy": (
         ("x:40,128", "np.sort({x}, axis=0)", "40,128"),
         ("x:3,1500", "np.sort(np.tanh({x}), axis=1)", "3,1500"),

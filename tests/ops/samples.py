@@ -501,6 +501,11 @@ WRITTEN: dict[str, list[Sample]] = {
         sample(whole(2, 300, low=0, high=100).astype(np.int8), dimension=1),
         sample(real(3, 0), dimension=1),
     ],
+    "numpy_cumulative": [
+        sample(whole(3, 5), combiner=combiner, axis=axis, reverse=reverse)
+        for combiner in ("add", "multiply", "maximum", "minimum")
+        for axis, reverse in ((0, True), (1, False))
+    ],
     "numpy_argsort": [
         sample(real(3, 5), smooth=False),
         sample(-TIES, smooth=False),

@@ -27,6 +27,20 @@ def test_sorts_of_modules_of_ours_are_read(dtype: str, axis: int) -> None:
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.parametrize("reverse", [False, True])
+def test_running_numbers_of_modules_of_ours_are_read(reverse: bool) -> None:
+    x = np.random.default_rng(0).integers(-9, 9, (30, 70))
+
+    def program(x: Any) -> Any:
+        functions = (tracer.lax.cumsum, tracer.lax.cumprod, tracer.lax.cummax, tracer.lax.cummin)
+        return [f(x, axis=1, reverse=reverse) for f in functions]
+
+    text = tracer.compile(program).stablehlo(x)
+    assert text.count("xla_buffer_python_cpu_callback") == 4
+    for one, other in zip(tracer.from_stablehlo(text)(x), program(x), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 def test_other_functions_are_refused() -> None:
     def program(x: Any) -> Any:
         return tracer.pure_callback(np.sin, tracer.ShapeDtype((3,), "float64"), x)

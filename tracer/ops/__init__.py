@@ -40,6 +40,7 @@ from tracer.ops.cumulative import (
     cumulative_maximum,
     cumulative_minimum,
     cumulative_multiply,
+    numpy_cumulative,
 )
 from tracer.ops.determinant import determinant
 from tracer.ops.eigen import eig, eigh
@@ -206,6 +207,7 @@ __all__ = [
     "next_after",
     "not_",
     "numpy_argsort",
+    "numpy_cumulative",
     "numpy_sort",
     "optimization_barrier",
     "or_",

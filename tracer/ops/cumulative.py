@@ -15,13 +15,22 @@ from typing import Any
 import numpy as np
 
 from tracer import ops
-from tracer.ir import AxisRule, Cost, Op, ShapeDtype, Value, registry
+from tracer.errors import ArgumentError, DTypeError
+from tracer.ir import AxisRule, Cost, NotDifferentiable, Op, ShapeDtype, Value, registry
 from tracer.ir.op import Types
 from tracer.ops import helpers
 from tracer.ops.batch import leading
 from tracer.ops.merges import running
 from tracer.ops.reduce import highest, lowest
-from tracer.ops.rules import merged_axis_rule, moved_bytes, require_axes, require_kind, widened
+from tracer.ops.rules import (
+    is_float,
+    merged_axis_rule,
+    moved_bytes,
+    own_axis_rule,
+    require_axes,
+    require_kind,
+    widened,
+)
 
 Array = np.ndarray[Any, Any]
 
@@ -161,4 +170,52 @@ cumulative_minimum: Op = cumulative(
     _extremum_vjp,
     doc="Smallest of the elements up to each one; NaN stays.",
     kinds="biuf",
+)
+
+
+def _infer_numpy_cumulative(
+    x: ShapeDtype, *, combiner: str, axis: int, reverse: bool
+) -> ShapeDtype:
+    name = "numpy_cumulative"
+    require_kind(name, x, "iuf")
+    require_axes(name, (axis,), x.ndim)
+    if combiner not in _COMBINERS:
+        raise ArgumentError(
+            f"{name} combines by {combiner!r}", mend=f"use one of {', '.join(_COMBINERS)}"
+        )
+    if is_float(x.dtype) and x.dtype.itemsize < _WIDE:
+        raise DTypeError(f"{name} of {x}", mend="convert it to float32")
+    return x
+
+
+def _evaluate_numpy_cumulative(x: Array, *, combiner: str, axis: int, reverse: bool) -> Array:
+    wide = np.flip(x, axis) if reverse else x
+    with np.errstate(all="ignore"):
+        found = _COMBINERS[combiner].accumulate(wide, axis=axis, dtype=x.dtype)
+    return np.flip(found, axis) if reverse else found
+
+
+_COMBINERS = {
+    "add": np.add,
+    "multiply": np.multiply,
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+}
+_WIDE = 4
+
+numpy_cumulative: Op = Op(
+    "numpy_cumulative",
+    doc="All elements along an axis up to each one, from each one on when `reverse`, combined by "
+    "NumPy, one after the other.",
+    infer=_infer_numpy_cumulative,
+    evaluate=_evaluate_numpy_cumulative,
+    lower=lambda b, types, x, *, combiner, axis, reverse: b.numpy_call(
+        types, x, combiner, axis, is_reversed=reverse
+    ),
+    vjp=NotDifferentiable("running reductions become it after they are differentiated"),
+    axes=lambda operands, results, *, axis, **_: own_axis_rule(operands, results, axis),
+    cost=lambda operands, results, **_: Cost(operands[0].size, moved_bytes(operands, results)),
+    reuses=(0,),
+    calls_host=True,
+    batch=leading("axis"),
 )

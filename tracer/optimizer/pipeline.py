@@ -18,7 +18,7 @@ from tracer.optimizer.fuse.horizontal import horizontal_pass
 from tracer.optimizer.fuse.shared import shared_values_pass
 from tracer.optimizer.legalize.broadcasts import stored_broadcasts_pass
 from tracer.optimizer.legalize.convolutions import convolution_layouts_pass
-from tracer.optimizer.legalize.cumulatives import cumulatives_pass
+from tracer.optimizer.legalize.cumulatives import cumulatives_pass, numpy_cumulatives_pass
 from tracer.optimizer.legalize.depthwise import depthwise_sums_pass
 from tracer.optimizer.legalize.extremes import packed_extremes_pass
 from tracer.optimizer.legalize.fills import stored_fills_pass
@@ -791,6 +791,19 @@ TABLE: tuple[PassEntry, ...] = (
         make=lambda c: cumulatives_pass(c.options.machine),
         when="on CPUs, from 8 elements behind the axis on; operations on arrays one by one, too",
         condition=lambda c: c.options.machine.kernels.cumulated_elements < math.inf,
+    ),
+    PassEntry(
+        option="cumulate-by-numpy",
+        stage=Stage.TARGET,
+        what="NumPy finds running sums and products of integers, and running extremes",
+        why_here="after *cumulate-by-rows*, which takes what has elements behind the axis",
+        exact="yes, but for the sign of a zero",
+        make=lambda c: numpy_cumulatives_pass(c.options.machine),
+        when=(
+            "on CPUs but on meshes, for arrays of 1,024 elements or more in lines of 64 or more; "
+            "operations on arrays one by one, too"
+        ),
+        condition=lambda c: c.options.machine.kernels.numpy_cumulated < math.inf and not c.on_mesh,
     ),
     PassEntry(
         option="sort-as-integers",

@@ -167,6 +167,9 @@ class Kernels:
         are sorted along, for which integers are made and taken apart, 8 times.
     numpy_line : int
         Elements of a line from which NumPy sorts integers: it calls a function for each line.
+    numpy_cumulated, numpy_cumulated_line : float
+        Elements of an array and of a line from which NumPy finds running sums of integers and
+        running extremes.
     integer_sorts : float
         Elements from which arrays are sorted as one of integers: XLA has a fast path for one array
         and a plain comparison.
@@ -215,6 +218,8 @@ class Kernels:
     top_k_in_stages: bool = True
     numpy_sorts: float = 128
     numpy_line: int = 8
+    numpy_cumulated: float = 1024
+    numpy_cumulated_line: float = 64
     integer_sorts: float = 4096
     merged_lines: int = 4
     counted_elements: float = 1 << 17
@@ -299,6 +304,7 @@ ACCELERATOR_KERNELS = Kernels(
     packed_extremes=False,
     top_k_in_stages=False,
     numpy_sorts=math.inf,
+    numpy_cumulated=math.inf,
     counted_elements=math.inf,
     cumulated_elements=math.inf,
     convolutions_by_library=False,

@@ -48,18 +48,24 @@ def host_call(
 
 
 def numpy_call(
-    b: ModuleContext, types: Sequence[ShapeDtype], x: Operand, routine: str, axis: int
+    b: ModuleContext,
+    types: Sequence[ShapeDtype],
+    x: Operand,
+    routine: str,
+    axis: int,
+    *,
+    is_reversed: bool = False,
 ) -> Operand:
     """Emit a call of a routine of NumPy; see `numpy_routines.NumpyCall`.
 
     It copies the program's arguments itself: XLA's copy would be one more in a result whose memory
     is there before the call.
     """
-    named = NumpyCall(routine, axis)
+    named = NumpyCall(routine, axis, is_reversed)
     call = replace(numpy_host_call(named), is_in_place=named.is_in_place and x.raw not in b.kept)
     op = _call(b, types, (x,), call, has_effect=False)
     # XLA keeps it in the program's text, where `memory.scratch` reads what the call stores.
-    text = ir.StringAttr.get(f"{routine} {axis}")
+    text = ir.StringAttr.get(f"{routine} {axis}{' reversed' * is_reversed}")
     op.attributes["mhlo.frontend_attributes"] = ir.DictAttr.get({NUMPY_ROUTINE: text})
     return Operand(op.results[0])
 

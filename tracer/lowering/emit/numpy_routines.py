@@ -1,7 +1,8 @@
 """Routines of NumPy that programs call: a well-kept library where XLA's compiler is far behind.
 
 NumPy sorts with the processor's vectors (x86-simd-sort, Highway); XLA:CPU compares element by
-element. They are known by name, so that a program that calls them can be kept in a file.
+element. NumPy's running sums and extremes read each element once; XLA makes trees of windows. They
+are known by name, so that a program that calls them can be kept in a file.
 """
 
 from __future__ import annotations
@@ -27,23 +28,29 @@ class NumpyCall:
 
     Attributes
     ----------
-    routine : {"sort", "argsort"}
+    routine : str
         "sort": the array sorted along an axis. "argsort": int64 places along the last axis in the
         order of the elements, equal ones in that of their places; NaNs, which are equal, come last.
+        "add", "multiply", "maximum" and "minimum": all elements up to each one, combined.
     axis : int
         Along which.
+    is_reversed : bool
+        From the end on; of what combines.
     """
 
     routine: str
     axis: int
+    is_reversed: bool = False
 
     @property
     def is_in_place(self) -> bool:
         """Whether the result may have the operand's memory."""
-        return self.routine == "sort"
+        return self.routine != "argsort"
 
     def __call__(self, x: Array, result: Array) -> tuple[()]:
         """Write the routine's result for `x`."""
+        if self.is_reversed:
+            x, result = np.flip(x, self.axis), np.flip(result, self.axis)
         _ROUTINES[self.routine](x, result, self.axis)
         return ()
 
@@ -97,4 +104,19 @@ def _sort_places(keys: Array, places: Array, bits: int) -> None:
     keys &= (1 << bits) - 1
 
 
-_ROUTINES: dict[str, Callable[[Array, Array, int], None]] = {"sort": _sort, "argsort": _argsort}
+def _running(combine: np.ufunc) -> Callable[[Array, Array, int], None]:
+    def run(x: Array, result: Array, axis: int) -> None:
+        # Its own dtype: NumPy would add narrow integers in wider ones.
+        combine.accumulate(x, axis=axis, dtype=x.dtype, out=result)
+
+    return run
+
+
+_ROUTINES: dict[str, Callable[[Array, Array, int], None]] = {
+    "sort": _sort,
+    "argsort": _argsort,
+    "add": _running(np.add),
+    "multiply": _running(np.multiply),
+    "maximum": _running(np.maximum),
+    "minimum": _running(np.minimum),
+}

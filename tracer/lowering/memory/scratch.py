@@ -29,7 +29,7 @@ _CALLED = re.compile(r"calls=%?([\w.\-]+)")
 _APPLIED = re.compile(r"to_apply=%?([\w.\-]+)")
 _KERNEL_LABELS = re.compile(r"dim_labels=\w+_(\w+)->")
 _TARGET = re.compile(r'custom_call_target="([^"]+)"')
-_NUMPY = re.compile(rf'frontend_attributes=\{{[^}}]*\b{NUMPY_ROUTINE}="(\w+) (\d+)"')
+_NUMPY = re.compile(rf'frontend_attributes=\{{[^}}]*\b{NUMPY_ROUTINE}="(\w+) (\d+)')
 _LIBRARY = re.compile(r'"kind":"__\w+_fusion"')
 
 
@@ -208,7 +208,7 @@ def _host_call(operands: list[Array], call: Instruction) -> int:
     keys, axis = operands[0], int(named[2])
     if named[1] == "argsort":
         return argsort_bytes(math.prod(keys.shape), keys.shape[axis])
-    is_apart = math.prod(keys.shape[axis + 1 :]) > 1
+    is_apart = named[1] == "sort" and math.prod(keys.shape[axis + 1 :]) > 1
     return keys.nbytes // math.prod(keys.shape) * keys.shape[axis] if is_apart else 0
 
 

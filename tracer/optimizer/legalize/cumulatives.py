@@ -15,23 +15,31 @@ first row takes 82 and 36 ms):
 | 1,000, 10,000          | 171    | 47    | 44    |
 | 100,000, 100           | 127    | 48    | 48    |
 | 1,000,000, 10          | 112    | 53    | 43    |
+
+Where fewer lie behind the axis, NumPy combines integers and finds extremes, of which the order
+makes no difference, in one pass over each line: 1,000,000 int32 in 0.3 ms (sums) and 2.6 (extremes)
+where the tree takes 4.6 and 22, float32 extremes in 3.2 for 11.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
 from tracer import ops
 from tracer.ir import Builder, Graph, Node, Op, Value, rebuild
 from tracer.ops import helpers
+from tracer.ops.rules import is_float
 from tracer.optimizer.legalize.writer import wide_dtype
 from tracer.optimizer.passes import Pass, PassLog
-from tracer.target import Target
+from tracer.target import Kernels, Target
 
 _INT32 = np.dtype(np.int32)
+_WIDE = 4
+"""Bytes of floats that NumPy compares without a conversion."""
 _COMBINED: dict[Op | None, Op] = {
     ops.cumulative_add: ops.add,
     ops.cumulative_multiply: ops.multiply,
@@ -50,6 +58,33 @@ def cumulatives_pass(target: Target) -> Pass:
         exact=False,
         writes_out_cost=True,
     )
+
+
+def numpy_cumulatives_pass(target: Target) -> Pass:
+    """Return the pass that has NumPy combine integers, and find extremes, along lines."""
+    return Pass("cumulate by numpy", partial(_by_numpy, target.kernels), writes_out_cost=True)
+
+
+def _by_numpy(kernels: Kernels, graph: Graph, log: PassLog) -> Graph:
+    def rewrite(_: Builder, node: Node, operands: tuple[Value, ...]) -> Sequence[Value] | None:
+        if node.op not in _COMBINED or not _is_by_numpy(kernels, node):
+            return None
+        log.applied.append(f"{node.name} of {node.types[0]} along axis {node.params['axis']}")
+        combiner = _COMBINED[node.op].name
+        return (ops.numpy_cumulative(operands[0], combiner=combiner, **node.params),)
+
+    return rebuild(graph, rewrite)
+
+
+def _is_by_numpy(kernels: Kernels, node: Node) -> bool:
+    """Tell whether the order of what is combined makes no difference, and NumPy is faster."""
+    type = node.types[0]
+    is_extreme = node.op in (ops.cumulative_maximum, ops.cumulative_minimum)
+    is_wide = is_float(type.dtype) and type.dtype.itemsize >= _WIDE
+    if type.dtype.kind not in "iu" and not (is_extreme and is_wide):
+        return False
+    line = type.shape[node.params["axis"]]
+    return type.size >= kernels.numpy_cumulated and line >= kernels.numpy_cumulated_line
 
 
 def _by_rows(fewest: float, graph: Graph, log: PassLog) -> Graph:
@@ -130,4 +165,4 @@ def _with_row(x: Value, row: Value, starts: Sequence[Value]) -> Value:
     return ops.dynamic_update_slice(x, helpers.convert(row, x.dtype), *starts)  # type: ignore[no-any-return]
 
 
-__all__ = ["cumulatives_pass"]
+__all__ = ["cumulatives_pass", "numpy_cumulatives_pass"]

@@ -1,4 +1,4 @@
-"""The rule of calls of Python: NumPy's sorts, which modules of ours call by name."""
+"""The rule of calls of Python: NumPy's routines, which modules of ours call by name."""
 
 from __future__ import annotations
 
@@ -15,14 +15,24 @@ from tracer.stablehlo.table import Instruction, call
 _TARGET = "xla_buffer_python_cpu_callback"
 
 
-def _routine(instruction: Instruction) -> tuple[str, int] | None:
-    """Return the routine that is called, and the axis along which."""
+_RUNNING = {
+    "add": ops.cumulative_add,
+    "multiply": ops.cumulative_multiply,
+    "maximum": ops.cumulative_maximum,
+    "minimum": ops.cumulative_minimum,
+}
+
+
+def _routine(instruction: Instruction) -> tuple[str, int, bool] | None:
+    """Return the routine that is called, the axis along which, and whether from its end."""
     attributes = instruction.attributes.get("mhlo.frontend_attributes")
     if not isinstance(attributes, Mapping) or len(instruction.operands) != 1:
         return None
-    name, _, axis = str(attributes.get(NUMPY_ROUTINE, "")).partition(" ")
-    known = name in ("sort", "argsort") and axis.isdigit()
-    return (name, int(axis)) if known and int(axis) < instruction.operands[0].ndim else None
+    name, axis, *rest = [*str(attributes.get(NUMPY_ROUTINE, "")).split(" "), ""][:3]
+    is_known = name in ("sort", "argsort", *_RUNNING) and axis.isdigit()
+    if not is_known or int(axis) >= instruction.operands[0].ndim:
+        return None
+    return name, int(axis), rest == ["reversed"]
 
 
 def _is_unknown(instruction: Instruction) -> str | None:
@@ -32,10 +42,12 @@ def _is_unknown(instruction: Instruction) -> str | None:
 
 @call(_TARGET, unless=_is_unknown)
 def numpy_routine(instruction: Instruction, x: Array) -> Array:
-    """Sort, or find the places of a stable sort."""
+    """Sort, find the places of a stable sort, or combine all elements up to each one."""
     found = _routine(instruction)
     assert found is not None
-    name, axis = found
+    name, axis, is_reversed = found
+    if name in _RUNNING:
+        return apply(_RUNNING[name], x, axis=axis, reverse=is_reversed)
     params = {"dimension": axis, "num_keys": 1, "is_stable": name == "argsort"}
     if name == "sort":
         return apply_many(ops.sort, x, **params)[0]
