@@ -101,13 +101,13 @@ def unique(
         The array is traced, and there is no `size` or there is an axis.
     """
     if size is None:
+        flags = return_index, return_inverse, return_counts
+        array = concrete("unique", ar)
+        if axis is None and not any(flags) and array.dtype.kind in "iu":
+            # With counts NumPy sorts. It would hash integers, which takes up to five times as long.
+            return from_host(np.unique(array, return_counts=True)[0])
         found: Any = np.unique(  # type: ignore[call-overload] # one for each set of flags
-            concrete("unique", ar),
-            return_index,
-            return_inverse,
-            return_counts,
-            axis,
-            equal_nan=equal_nan,
+            array, *flags, axis, equal_nan=equal_nan
         )
         return tuple(map(from_host, found)) if isinstance(found, tuple) else from_host(found)
     if axis is not None:
@@ -115,14 +115,17 @@ def unique(
             "unique with size= takes no axis", mend="call it on a concrete array, without size="
         )
     x = as_array(ar)
-    results = _unique(reshape_flat(x), size=checked_size("unique", size), equal_nan=bool(equal_nan))
-    values, first, inverse, counts = results
+    flat, count, is_one = reshape_flat(x), checked_size("unique", size), bool(equal_nan)
+    others: list[Array] = []
+    if return_index or return_inverse:
+        values, first, inverse, counts = _unique(flat, size=count, equal_nan=is_one)
+        others = [first] * return_index + [reshape(inverse, x.shape)] * return_inverse
+    else:
+        values, counts = _distinct(flat, size=count, equal_nan=is_one)
     if fill_value is not None:
         values = where(counts > 0, values, full_of(values, fill_value))
-    flags = (return_index, return_inverse, return_counts)
-    others = [first, reshape(inverse, x.shape), counts]
-    chosen = [part for part, wanted in zip(others, flags, strict=True) if wanted]
-    return (values, *chosen) if chosen else values
+    others += [counts] * return_counts
+    return (values, *others) if others else values
 
 
 def _ordered(x: Array) -> tuple[Array, Array]:
@@ -134,16 +137,15 @@ def _ordered(x: Array) -> tuple[Array, Array]:
     return ordered, places
 
 
-def _sorted_with_places(x: Array, *, equal_nan: bool) -> tuple[Array, Array, Array]:
-    """Return the sorted elements, where they were, and which begin a run of equal ones."""
-    ordered, places = _ordered(x)
+def _begins(ordered: Array, *, equal_nan: bool) -> Array:
+    """Tell which sorted elements begin a run of equal ones."""
     upper, lower = ordered[1:], ordered[:-1]
     differs = compare(upper, lower, "NE")
     if equal_nan:
         both = apply(ops.and_, compare(upper, upper, "NE"), compare(lower, lower, "NE"))
         differs = apply(ops.and_, differs, apply(ops.not_, both))
-    first = convert(full_like(places[:1], 1), as_dtype("bool"))
-    return ordered, places, concatenate([first, differs])
+    first = convert(full_like(ordered[:1], 1), as_dtype("bool"))
+    return concatenate([first, differs])
 
 
 def _at(x: Array, places: Array) -> Array:
@@ -151,16 +153,29 @@ def _at(x: Array, places: Array) -> Array:
 
 
 @compound
+def _distinct(x: Array, *, size: int, equal_nan: bool) -> tuple[Array, Array]:
+    """Return values and counts, for which nobody has to know where an element was."""
+    ordered = sort(x)
+    starts, counts = _runs(_begins(ordered, equal_nan=equal_nan), size)
+    return _at(ordered, starts), counts
+
+
+@compound
 def _unique(x: Array, *, size: int, equal_nan: bool) -> tuple[Array, Array, Array, Array]:
-    ordered, places, begins = _sorted_with_places(x, equal_nan=equal_nan)
-    starts = true_places(begins, size=size + 1, fill=x.size)
-    counts = apply(ops.subtract, starts[1:], starts[:-1])
-    starts = starts[:size]
-    inside = where(starts < x.size, starts, 0)
-    values, first = _at(ordered, inside), _at(places, inside)
+    ordered, places = _ordered(x)
+    begins = _begins(ordered, equal_nan=equal_nan)
+    starts, counts = _runs(begins, size)
     rank = apply(ops.cumulative_add, convert(begins, _INT64), axis=0, reverse=False)
     inverse = full_like(rank, 0).at[places].set(rank - 1)
-    return values, first, inverse, counts
+    return _at(ordered, starts), _at(places, starts), inverse, counts
+
+
+def _runs(begins: Array, size: int) -> tuple[Array, Array]:
+    """Return where the first runs begin, 0 for those that are not there, and their lengths."""
+    starts = true_places(begins, size=size + 1, fill=begins.size)
+    counts = apply(ops.subtract, starts[1:], starts[:-1])
+    starts = starts[:size]
+    return where(starts < begins.size, starts, 0), counts
 
 
 def unique_values(x: ArrayLike, /, *, size: int | None = None, fill_value: Any = None) -> Array:
@@ -262,7 +277,8 @@ def _combined(
         return from_host(function(concrete(name, x), concrete(name, y)))
     dtype = promote_types(x.dtype, y.dtype)
     x, y = convert(x, dtype), convert(y, dtype)
-    ordered, _, begins = _sorted_with_places(concatenate([x, y]), equal_nan=True)
+    ordered = sort(concatenate([x, y]))
+    begins = _begins(ordered, equal_nan=True)
     chosen = logical_and(begins, rule(isin(ordered, x), isin(ordered, y)))
     places = true_places(chosen, size=checked_size(name, size), fill=-1)
     values = _at(ordered, where(places < 0, 0, places))
