@@ -125,6 +125,15 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], bool]] = {
     "scatter": (lambda x, y: x.at[np.arange(9) * 3].add(y[:9]), False),
     "branch": (lambda x, y: tracer.cond(x[0, 0] > 0, lambda x: x, lambda x: x * 2, x), False),
     "sorted": (lambda x, y: tnp.sort(x, 0), True),
+    "a value sorted": (lambda x, y: tnp.sort(x * y, 0), True),
+    "sorted twice": (lambda x, y: (tnp.sort(x, 1), tnp.sort(x, 0)), True),
+    "numbers": (lambda x, y: tnp.cumsum((x > y).astype("int32"), 1), True),
+    "made by Python": (
+        lambda x, y: tracer.pure_callback(
+            lambda: np.ones((320, 240), np.float32), tracer.ShapeDtype((320, 240), "float32")
+        ),
+        True,
+    ),
     "running": (lambda x, y: tnp.cumsum(x, 0), True),
     "padded": (lambda x, y: tnp.pad(x, 1), True),
     "gradient": (

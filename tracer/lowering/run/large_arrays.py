@@ -81,8 +81,8 @@ def _is_written_anew(result: Value, uses: Counter[Value]) -> bool:
         is_loop = "condition" in node.bodies
         if node.bodies and not is_loop:
             return False
-        if node.op.calls_host and node.operands[0].node.op is None:
-            return True  # It copies the argument itself.
+        if node.op.calls_host and all(x.node.op is None for x in node.operands):
+            return True  # It copies arguments itself.
         if not is_loop and (node.op.fusion not in ("opaque", "view") or not node.op.reuses):
             return True
         is_in_pairs = len(node.results) == len(node.operands)
