@@ -78,14 +78,14 @@ def elsewhere(function: Callable[..., tuple[float, ...]], *arguments: object) ->
 
 
 def share_of_new_pages(room: int | None, enough: float) -> float:
-    """Return the share of a call's pages that are new, the smallest of up to three processes.
+    """Return the share of a call's pages that are new, the smallest of up to six processes.
 
-    Which of XLA's threads frees a block last is chance from jaxlib 0.11 on, and with it whether the
-    heap has a hole for it: on a loaded machine one process in fifty takes new pages in most calls.
-    Where the tuned heap gives blocks back after each call all do: 0.89 to 0.99, three times.
+    Which of XLA's threads frees a block last is chance, and with it whether the heap has a hole for
+    it: of 30 processes on a virtual machine that was slow for a while 13 took new pages in most
+    calls. Where the tuned heap gives blocks back after each call all do: 0.89 to 0.99.
     """
     shares = []
-    for _ in range(3):
+    for _ in range(6):
         new_pages, allocated = elsewhere(faults, room)
         assert allocated >= 2 * ARGUMENT
         shares.append(new_pages * PAGE / allocated)
