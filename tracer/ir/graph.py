@@ -99,6 +99,12 @@ class Node:
         return self.op.name if self.op is not None else "input"
 
     @property
+    def known_name(self) -> str:
+        """The name by which users know the op."""
+        known = "" if self.op is None else self.op.known_as
+        return known or self.name
+
+    @property
     def operand_types(self) -> tuple[ShapeDtype, ...]:
         """Types of the operands."""
         return tuple([v.node.types[v.index] for v in self.operands])

@@ -152,8 +152,8 @@ def _updates(live: Liveness, *, in_loop: bool) -> Iterator[UpdateRow]:
             node = after.node
             if after.index in passed_through(node):
                 continue  # The same value under another name.
-            name = f"{after.type} of {node.name}"
-            over = f"that of {before.node.name}"
+            name = f"{after.type} of {node.known_name}"
+            over = f"that of {before.node.known_name}"
             yield UpdateRow(name, over, after.type.nbytes, in_loop, node.source)
     for node in live.graph.nodes:
         for body in node.body_graphs:

@@ -88,19 +88,15 @@ class UsersWords:
         made = _maker(value, self._ops)
         source = made.node.source
         there = self._ops.get((source, value.type), [])
-        own = (_name(made.node), *(_name(v.node) for v in made.node.operands))
+        own = (made.node.known_name, *(v.node.known_name for v in made.node.operands))
         op = next((name for name in (*own, *there) if name in there), None)
         return PeakValue(value.type, op, source)
-
-
-def _name(node: Node) -> str:
-    return node.name if node.op is None else node.op.known_as or node.name
 
 
 def _written(graph: Graph) -> Iterator[tuple[Source | None, ShapeDtype, str]]:
     for node in graph.nodes:
         for type in node.types:
-            yield node.source, type, _name(node)
+            yield node.source, type, node.known_name
         for body in node.body_graphs:
             yield from _written(body)
 
