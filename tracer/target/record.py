@@ -151,6 +151,9 @@ class Kernels:
     long_inner_product : float
         Terms from which a product that is one inner product, or one for each element of a batch, is
         written as a sum: it would be one chain.
+    summed_product, summed_batch : int
+        Rows, columns and terms up to which products of so many pairs of matrices or more are sums:
+        the library takes pair by pair. 0: never.
     products_by_rows : bool
         The library takes products only where the left operand's contracted axis is last. So it is
         with YNNPACK; jaxlib before 0.10 multiplies everything with Eigen.
@@ -212,6 +215,8 @@ class Kernels:
     """
 
     long_inner_product: float = 2048
+    summed_product: int = 8
+    summed_batch: int = 16
     products_by_rows: bool = True
     barriers_turn_matrices: bool = False
     packed_extremes: bool = True
@@ -236,6 +241,11 @@ class Kernels:
     least_barrier_bytes: int = LEAST_BARRIER_BYTES
     lanes: bool = True
     host_calls: bool = True
+
+    def is_sum(self, call: ProductCall) -> bool:
+        """Tell whether a product of many pairs of small matrices is written as a sum."""
+        sizes = call.rows, call.inner, call.columns
+        return call.batch >= self.summed_batch and max(sizes) <= self.summed_product
 
     def is_by_numpy(self, call: SortCall) -> bool:
         """Tell whether NumPy sorts: the array itself (`is_single`), or integers made of it."""
@@ -300,6 +310,7 @@ class Broadcasts:
 
 ACCELERATOR_KERNELS = Kernels(
     long_inner_product=math.inf,
+    summed_product=0,
     products_by_rows=False,
     packed_extremes=False,
     top_k_in_stages=False,

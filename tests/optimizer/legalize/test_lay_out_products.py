@@ -162,3 +162,54 @@ def test_the_row_counts_what_is_written_out_once() -> None:
     assert ops_of(after).count("transpose") == 2
     (row,) = manager.rows
     assert row.peak_bytes_before == row.peak_bytes_after
+
+
+PAIRS = [(1, 1, 1), (4, 4, 4), (8, 8, 8), (3, 5, 2), (1, 8, 1), (2, 0, 3), (0, 2, 2)]
+
+
+@pytest.mark.xla
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("flips", [(False, False), (True, False), (False, True), (True, True)])
+@pytest.mark.parametrize(("rows", "inner", "columns"), PAIRS)
+def test_products_of_many_small_pairs_are_sums(
+    rows: int, inner: int, columns: int, flips: tuple[bool, bool], dtype: str
+) -> None:
+    rng = np.random.default_rng(0)
+    shapes = (rows, inner), (inner, columns)
+    x, y = (
+        rng.standard_normal((5, 4, *(shape[::-1] if flip else shape))).astype(dtype)
+        for shape, flip in zip(shapes, flips, strict=True)
+    )
+
+    def program(x: Any, y: Any) -> Any:
+        x, y = (a.swapaxes(-1, -2) if flip else a for a, flip in zip((x, y), flips, strict=True))
+        return x @ y
+
+    found = tracer.compile(program)
+    np.testing.assert_allclose(found(x, y), program(x, y), rtol=1e-5, atol=1e-5)
+    if x.size and y.size and rows * columns > 1:
+        assert "dot_general" not in found.stablehlo(x, y)
+
+
+@pytest.mark.xla
+def test_other_products_are_not_sums() -> None:
+    for shape, dtype in (((15, 4, 4), "f4"), ((16, 9, 9), "f4"), ((99, 4, 4), "f2")):
+        x = np.ones(shape, dtype)
+        assert "dot_general" in tracer.compile(lambda x: x @ x).stablehlo(x)
+
+
+@pytest.mark.xla
+def test_chains_of_small_products_and_their_gradient() -> None:
+    """Each product is stored: what reads it would compute it again for each of its elements."""
+    f, p = np.random.default_rng(0).standard_normal((2, 50, 4, 4))
+
+    def chain(f: Any, p: Any) -> Any:
+        for _ in range(6):
+            p = 0.1 * (f @ p @ f.swapaxes(-1, -2))
+        return (p**2).sum()
+
+    np.testing.assert_allclose(tracer.compile(chain)(f, p), chain(f, p), rtol=1e-10)
+    slope = tracer.compile(tracer.grad(chain))(f, p)
+    direction = np.random.default_rng(1).standard_normal(f.shape)
+    ahead, behind = (chain(f + sign * 1e-6 * direction, p) for sign in (1, -1))
+    np.testing.assert_allclose((slope * direction).sum(), (ahead - behind) / 2e-6, rtol=1e-5)

@@ -5,6 +5,9 @@ hands it to Eigen, up to 25 times as slow. `x^T y` is as well `(y^T x)^T`, so th
 what to write out transposed (`target/products.py`). What is written out is stored behind a barrier,
 or XLA would take the transpose back into the product. It would also make `y^T x^T` of a product
 that is transposed: so that is stored, too.
+
+Products of many pairs of matrices of up to 8 x 8 go pair by pair in the library: as sums they take
+a hundredth to a half of the time (10,000 of 4 x 4 float32 3.8 ms and 0.03, of 8 x 8 0.5 and 0.2).
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from collections.abc import Sequence
 from tracer import ops
 from tracer.ir import Builder, Graph, Node, Value, rebuild
 from tracer.ir.library_calls import ProductCall
-from tracer.ops.product import Side, matrix_product, sides_of
+from tracer.ops.product import COMPUTED_ITEMSIZE, Side, matrix_product, sides_of
 from tracer.ops.rules import is_float, size_of
 from tracer.optimizer.passes import Pass, PassLog
 from tracer.target import Target
@@ -51,6 +54,10 @@ def _laid_out(target: Target, as_vectors: bool, graph: Graph, log: PassLog) -> G
             _behind_transpose(x, side) for x, side in zip(operands, sides_of(node), strict=True)
         )
         product = matrix_product(left[1], right[1])
+        is_wide = all(x.dtype.itemsize >= COMPUTED_ITEMSIZE for x in (*operands, *node.results))
+        if is_wide and target.kernels.is_sum(product):
+            log.applied.append(f"product to {node.types[0]}: sum of {product.inner} terms")
+            return (ops.reshape(_sum(left, right, product), shape=node.types[0].shape),)
         form = target.form_of(product)
         if not form.is_plain:
             log.applied.append(f"product to {node.types[0]}: {_described(form)}")
@@ -62,6 +69,25 @@ def _laid_out(target: Target, as_vectors: bool, graph: Graph, log: PassLog) -> G
         return (_product(left, right),)
 
     return rebuild(graph, rewrite)
+
+
+def _sum(left: Read, right: Read, product: ProductCall) -> Value:
+    """Write the product of many pairs of small matrices as a sum, stored as a product is.
+
+    Columns come last: they are the lanes of vectors.
+    """
+    lead = (product.batch,)
+    x, _ = _matrix(*left, lead, product.left_inner_last, transposes=False, as_vector=False)
+    y, _ = _matrix(*right, lead, product.right_inner_last, transposes=False, as_vector=False)
+    shape = (product.batch, product.rows, product.inner, product.columns)
+    x = x if product.left_inner_last else _turned(_stored_product(x))
+    y = _turned(_stored_product(y)) if product.right_inner_last else y
+    terms = ops.multiply(
+        ops.broadcast_in_dim(x, shape=shape, dimensions=(0, 1, 2)),
+        ops.broadcast_in_dim(y, shape=shape, dimensions=(0, 2, 3)),
+    )
+    (found,) = ops.optimization_barrier(ops.reduce_add(terms, axes=(2,)))
+    return found  # type: ignore[no-any-return]
 
 
 def _described(form: ProductForm) -> str:
