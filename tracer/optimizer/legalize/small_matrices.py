@@ -190,10 +190,9 @@ def _next_column(k: Value, kept: State, state: State) -> State:
     known = ops.reduce_add(ops.multiply(columns, of_k), axes=(0,))
     rest = ops.subtract(_row(matrices, k, axis=1), known)
     pivot = _row(rest, k)
-    is_positive = ops.compare(pivot, zeros_like(pivot), direction="GT")
-    root = ops.select(is_positive, ops.sqrt(pivot), full_like(pivot, math.nan))
     below = _is_at(rest, 0, k, "GE")
-    found = ops.divide(rest, _spread(root, rest, 1))
+    # Of a pivot that is not positive this is NaN: also zero is divided by its root.
+    found = ops.divide(rest, _spread(ops.sqrt(pivot), rest, 1))
     return [_with_row(columns, _nothing_but(below, found), k)]
 
 
