@@ -187,7 +187,8 @@ def test_products_of_many_small_pairs_are_sums(
 
     found = tracer.compile(program)
     np.testing.assert_allclose(found(x, y), program(x, y), rtol=1e-5, atol=1e-5)
-    if x.size and y.size and rows * columns > 1:
+    # Before jaxlib 0.10 all goes to Eigen, and products stay as they are.
+    if x.size and y.size and rows * columns > 1 and shims.PRODUCTS_BY_YNNPACK:
         assert "dot_general" not in found.stablehlo(x, y)
 
 
