@@ -107,7 +107,6 @@ class SmallMatricesCall:
 
     Attributes
     ----------
-    kind : {"cholesky", "triangular_solve", "lu"}
     count : int
         How many matrices there are.
     rows, width : int
@@ -116,16 +115,19 @@ class SmallMatricesCall:
         Bytes of an element as it is computed.
     is_real : bool
         Whether its numbers are real.
+    held : int
+        Arrays like the matrices of a chunk that it holds beside them: turned, before and after a
+        step, turned back.
     library : TriangleCall or PanelCall
         The calls of LAPACK that do the same.
     """
 
-    kind: str
     count: int
     rows: int
     width: int
     itemsize: int
     is_real: bool
+    held: int
     library: TriangleCall | PanelCall
 
 
@@ -327,7 +329,6 @@ class TransformCall:
 
 LibraryCall = (
     ProductCall
-    | TriangleCall
     | PanelCall
     | ConvolutionCall
     | DepthwiseCall

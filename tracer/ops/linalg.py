@@ -77,7 +77,7 @@ def _cholesky_cost(operands: Types, results: Types) -> Cost:
     flops = operands[0].size * n // 3
     scratch = widened_bytes(operands[0])
     moved = moved_bytes(operands, results)
-    calls = (small_matrices_call("cholesky", operands[0], n, lapack_call(operands[0], n)),)
+    calls = (small_matrices_call(operands[0], n, lapack_call(operands[0], n), held=5),)
     return Cost(flops, moved, scratch, product_flops=flops, calls=calls)
 
 
@@ -205,7 +205,7 @@ def _solve_cost(operands: Types, results: Types, *, left_side: bool, **_: Any) -
         # From the left right-hand sides lie by rows, which is from the right for LAPACK.
         library = lapack_call(a, max(1, x.size * a.shape[-1] // max(1, a.size)))
     width = x.shape[-1 if left_side else -2]
-    call = small_matrices_call("triangular_solve", a, width, library)
+    call = small_matrices_call(a, width, library, held=4)
     scratch = widened_bytes(a) + widened_bytes(x)
     moved = moved_bytes(operands, results)
     return Cost(flops, moved, scratch, product_flops=flops, calls=(call,))

@@ -225,7 +225,7 @@ def inverse_permutation(permutation: Value) -> Value:
 
 def _lu_cost(operands: Types, results: Types) -> Cost:
     a = operands[0]
-    call = small_matrices_call("lu", a, a.shape[-1], lapack_call(a, a.shape[-1]))
+    call = small_matrices_call(a, a.shape[-1], lapack_call(a, a.shape[-1]), held=8)
     flops, moved = a.size * min(a.shape[-2:]), moved_bytes(operands, results)
     return Cost(flops, moved, a.nbytes, calls=(call,))
 

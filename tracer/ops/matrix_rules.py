@@ -98,14 +98,17 @@ def lapack_call(matrix: ShapeDtype, width: int, *, times: int = 1, workspace: in
 
 
 def small_matrices_call(
-    kind: str, a: ShapeDtype, width: int, library: TriangleCall | PanelCall
+    a: ShapeDtype, width: int, library: TriangleCall | PanelCall, *, held: int
 ) -> SmallMatricesCall:
-    """Return an operation on the matrices of `a`, which may have right-hand sides of a width."""
+    """Return an operation on the matrices of `a`, which may have right-hand sides of a width.
+
+    See `SmallMatricesCall` for what is `held` where they are taken side by side.
+    """
     *batch, rows, columns = a.shape
     itemsize = max(a.dtype.itemsize, _LAPACK_ITEMSIZE)
     size = max(width, columns)
     is_real = a.dtype.kind != "c"
-    return SmallMatricesCall(kind, math.prod(batch), rows, size, itemsize, is_real, library)
+    return SmallMatricesCall(math.prod(batch), rows, size, itemsize, is_real, held, library)
 
 
 def widened_bytes(x: ShapeDtype) -> int:

@@ -9,9 +9,6 @@ from dataclasses import dataclass
 
 from tracer.ir.library_calls import SmallMatricesCall
 
-_HELD = {"cholesky": 5, "triangular_solve": 4, "lu": 8}
-"""Arrays like a chunk's matrices that it holds: turned, before and after a step, turned back."""
-
 
 @dataclass(frozen=True)
 class Interleaving:
@@ -55,4 +52,4 @@ class Interleaving:
 
     def held_bytes(self, call: SmallMatricesCall) -> int:
         """Bound what a chunk stores beside the matrices themselves."""
-        return _HELD[call.kind] * call.itemsize * call.rows * call.width * self.chunk(call)
+        return call.held * call.itemsize * call.rows * call.width * self.chunk(call)
