@@ -15,6 +15,7 @@ from tracer import lowering, ops
 from tracer.lowering import shims
 from tracer.lowering.cpu import vectors
 from tracer.lowering.run import compiler, xla_options
+from tracer.target import said_of_processor
 
 
 @pytest.fixture
@@ -23,15 +24,13 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Any:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
     def pretend(text: str | None) -> None:
-        file = tmp_path / "cpuinfo"
         if text is not None:
-            file.write_text(text, encoding="ascii")
-        monkeypatch.setattr(vectors, "_CPU_INFO", file)
-        vectors._said_of_cpu.cache_clear()
+            (tmp_path / "proc").mkdir()
+            (tmp_path / "proc/cpuinfo").write_text(text, encoding="ascii")
+        said = said_of_processor(tmp_path)
+        monkeypatch.setattr(vectors, "said_of_processor", lambda: said)
 
-    yield pretend
-    monkeypatch.undo()
-    vectors._said_of_cpu.cache_clear()
+    return pretend
 
 
 @pytest.mark.xla

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from tracer import target
-from tracer.target import Target, accelerator, host_target, usable_bytes, usable_cores
+from tracer.target import Kernels, Target, accelerator, host_target, usable_bytes, usable_cores
 from tracer.target import free_bytes as free_memory
 from tracer.target import memory as memory_of_host
-from tracer.target.host import cache_bytes
+from tracer.target.host import cache_bytes, host_kernels
 
 MIB = 1 << 20
 HERE = len(os.sched_getaffinity(0))
@@ -50,6 +50,36 @@ def test_the_cache_is_the_share_of_the_cores_that_are_used(
     folder = "sys/devices/system/cpu/cpu0/cache"
     tree(tmp_path, {f"{folder}/index{i}/size": size for i, size in enumerate(sizes)})
     assert cache_bytes(cores, tmp_path) == wanted
+
+
+ZEN_4 = "processor\t: 0\nvendor_id\t: AuthenticAMD\ncpu family\t: 25\nmodel name\t: AMD EPYC"
+
+
+@pytest.mark.parametrize(
+    ("processor", "found", "is_slow"),
+    [
+        (ZEN_4, ["X86_V3", "X86_V4"], True),
+        (ZEN_4, ["AVX2", "AVX512F", "AVX512_SKX"], True),  # NumPy 2.0's names
+        (ZEN_4, ["X86_V3"], False),  # NPY_DISABLE_CPU_FEATURES, or Zen 3
+        (ZEN_4.replace("25", "26"), ["X86_V3", "X86_V4"], False),  # Zen 5
+        (ZEN_4.replace("AuthenticAMD", "GenuineIntel"), ["X86_V3", "X86_V4"], False),
+        ("processor\t: 0\nFeatures\t: fp asimd", ["ASIMD"], False),
+        (None, ["X86_V4"], False),
+    ],
+)
+def test_more_is_counted_where_numpy_sorts_slowly(
+    processor: str | None,
+    found: list[str],
+    is_slow: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tree(tmp_path, {} if processor is None else {"proc/cpuinfo": f"{processor}\n\nprocessor\t: 1"})
+    monkeypatch.setattr(
+        "numpy.show_config", lambda mode: {"SIMD Extensions": {"baseline": [], "found": found}}
+    )
+    counted = host_kernels(tmp_path).counted_steps
+    assert (counted > Kernels().counted_steps) == is_slow
 
 
 V2_NESTED = {

@@ -14,6 +14,7 @@ from tracer.target.memory import (
     xla_address_space,
 )
 from tracer.target.packing import Packing
+from tracer.target.processor import said_of_processor
 from tracer.target.record import (
     DEFAULT_TARGET,
     Kernels,
@@ -39,6 +40,7 @@ __all__ = [
     "host_packing",
     "host_target",
     "planned_for",
+    "said_of_processor",
     "usable_bytes",
     "usable_cores",
     "xla_address_space",

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 from tracer.lowering import shims
 from tracer.lowering.cpu.vector_check import vectors_are_right
 from tracer.lowering.devices.registry import devices
+from tracer.target import said_of_processor
 
-_CPU_INFO = Path("/proc/cpuinfo")
 _OPTIONS = {"xla_cpu_prefer_vector_width": 512}
 _FAST_AT_FULL_WIDTH = "avx512_vbmi2"
 """What Intel's cores have from Ice Lake on, and AMD's from Zen 4 on.
@@ -49,22 +47,12 @@ def _are_right() -> bool:
 
 def cpu_features() -> frozenset[str]:
     """Return the instruction sets that the machine says it has (Linux); none if it does not."""
-    return frozenset(_said_of_cpu().get("flags", "").split())
+    return frozenset(said_of_processor().get("flags", "").split())
 
 
 def cpu_model() -> str:
     """Return the maker's name for the processor (Linux); empty if the machine does not say."""
-    said = _said_of_cpu()
+    said = said_of_processor()
     return " ".join(
         said.get(name, "") for name in ("model name", "cpu family", "model", "stepping")
     )
-
-
-@cache
-def _said_of_cpu() -> dict[str, str]:
-    """Return what Linux says about the first processor."""
-    if not _CPU_INFO.exists():
-        return {}
-    first, _, _ = _CPU_INFO.read_text(encoding="ascii", errors="replace").partition("\n\n")
-    lines = (line.partition(":") for line in first.splitlines())
-    return {name.strip(): value.strip() for name, _, value in lines}
