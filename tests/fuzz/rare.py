@@ -163,6 +163,13 @@ FORMS: dict[str, tuple[Form, ...]] = {
         ("x:90,40", "np.maximum.accumulate({x} * 2, axis=0)", "90,40"),
         ("x:3,k,80", "np.minimum.accumulate(np.tanh({x}), axis=2)[..., ::-1]", "3,k,80"),
     ),
+    "transform-by-scipy": (
+        ("x:64,8200", "np.fft.fft({x}, axis=0).real", "64,8200"),
+        ("x:8200,64", "np.fft.ifft(np.tanh({x})).imag * {x}", "8200,64"),
+        ("x:100,70,80", "np.fft.fft({x}, axis=1).real", "100,70,80"),
+        ("x:9,256,240", "np.fft.ifft2(np.fft.fft2({x}) * 2).real", "9,256,240"),
+        ("x:700,751", "np.fft.fft({x}[::-1].T, axis=0).imag", "751,700"),
+    ),
     "sort-by-numpy": (
         ("x:40,128", "np.sort({x}, axis=0)", "40,128"),
         ("x:3,1500", "np.sort(np.tanh({x}), axis=1)", "3,1500"),

@@ -15,6 +15,7 @@ import numpy as np
 from tracer import lowering, ops
 from tracer.ir import Builder, Graph, ShapeDtype, Value
 from tracer.lowering import shims
+from tracer.ops import helpers
 from tracer.optimizer.final_passes import legalized
 from tracer.optimizer.pipeline import Context, PlannerOptions
 
@@ -45,6 +46,13 @@ def attention(q: Value, k: Value, v: Value) -> list[Value]:
     weights = ops.exponential(ops.subtract(scores, over_rows(largest)))
     total = ops.reduce_add(weights, axes=(2,))
     return [dot(ops.divide(weights, over_rows(total)), v, batch=1, lhs=2, rhs=1)]
+
+
+def _spectrum(x: Value, order: tuple[int, int]) -> Value:
+    """Return the transform along the axis that comes last in an order of both."""
+    turned = helpers.in_order(x, order)
+    found = ops.fft(turned, kind="FFT", lengths=turned.shape[1:])
+    return helpers.in_order(found, order)
 
 
 def sorted_pairs(x: Value) -> Sequence[Value]:
@@ -132,6 +140,16 @@ PROGRAMS: dict[str, Program] = {
     "sort by numpy": (lambda x: [in_order(x, 0)], [((4_000_000,), "f4")], {}),
     "lines by numpy": (lambda x: [in_order(x, 1)], [((1_000_000, 4), "f4")], {}),
     "columns by numpy": (lambda x: [in_order(x, 0)], [((1_000_000, 4), "f4")], {}),
+    "columns by scipy": (
+        lambda x: [_spectrum(x, (1, 0))],
+        [((2048, 1024), "c8")],
+        {},
+    ),
+    "rows and columns by scipy": (
+        lambda x: [_spectrum(_spectrum(x, (0, 1)), (1, 0))],
+        [((1024, 2048), "c8")],
+        {},
+    ),
     "sort as integers": (sorted_pairs, [((1_000_000,), "f4")], {}),
     "top k": (lambda x: ops.top_k(x, k=1000), [((4_000_000,), "f4")], {}),
     "convolution": (convolved, [IMAGES, ((3, 3, 64, 64), "f4")], {}),

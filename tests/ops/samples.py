@@ -506,6 +506,10 @@ WRITTEN: dict[str, list[Sample]] = {
         for combiner in ("add", "multiply", "maximum", "minimum")
         for axis, reverse in ((0, True), (1, False))
     ],
+    "scipy_fft": [
+        sample(real(3, 5) + 1j * real(3, 5), kind=kind, axis=axis)
+        for kind, axis in (("FFT", 1), ("IFFT", 0))
+    ],
     "numpy_argsort": [
         sample(real(3, 5), smooth=False),
         sample(-TIES, smooth=False),

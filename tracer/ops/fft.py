@@ -15,9 +15,17 @@ from tracer import ops
 from tracer.errors import ArgumentError, DTypeError, ShapeError
 from tracer.ir import AxisRule, Cost, Label, Op, ShapeDtype, Value
 from tracer.ir.library_calls import TransformCall
-from tracer.ir.op import Types
+from tracer.ir.op import NotDifferentiable, Types
+from tracer.ops.batch import leading
 from tracer.ops.helpers import conjugate, full, full_like, scale
-from tracer.ops.rules import complex_dtype, moved_bytes, own_label, real_dtype
+from tracer.ops.rules import (
+    complex_dtype,
+    moved_bytes,
+    own_axis_rule,
+    own_label,
+    real_dtype,
+    require_axes,
+)
 
 Array = np.ndarray[Any, Any]
 KINDS = {"FFT": "c", "IFFT": "c", "RFFT": "f", "IRFFT": "c"}
@@ -126,4 +134,45 @@ fft: Op = Op(
     cost=_cost,
     fusion="opaque",
     is_partitioned=False,
+)
+
+
+def _infer_scipy(x: ShapeDtype, *, kind: str, axis: int) -> ShapeDtype:
+    name = "scipy_fft"
+    if kind not in _OF_SCIPY:
+        raise ArgumentError(f"{name} knows no kind {kind!r}", mend=f"use one of {list(_OF_SCIPY)}")
+    if x.dtype.kind != "c":
+        raise DTypeError(f"{name} takes complex numbers, not {x.dtype}", mend="convert first")
+    require_axes(name, (axis,), x.ndim)
+    return x
+
+
+def _evaluate_scipy(x: Array, *, kind: str, axis: int) -> Array:
+    return np.asarray(getattr(np.fft, _OF_SCIPY[kind])(x, axis=axis))
+
+
+def _scipy_cost(operands: Types, results: Types, *, kind: str, axis: int) -> Cost:
+    (x,) = operands
+    n = x.shape[axis]
+    flops = math.ceil(5 * x.size * math.log2(max(2, n)))
+    call = TransformCall(x.size // max(1, n), (n,), x.dtype.itemsize, is_real=False)
+    return Cost(flops, moved_bytes(operands, results), calls=(call,))
+
+
+_OF_SCIPY = {"FFT": "fft", "IFFT": "ifft"}
+
+scipy_fft: Op = Op(
+    "scipy_fft",
+    doc="Discrete Fourier transform of complex numbers along one axis by SciPy. IFFT divides by "
+    "the number of elements.",
+    infer=_infer_scipy,
+    evaluate=_evaluate_scipy,
+    lower=lambda b, types, x, *, kind, axis: b.numpy_call(types, x, _OF_SCIPY[kind], axis),
+    vjp=NotDifferentiable("transforms become it after they are differentiated"),
+    axes=lambda operands, results, *, axis, **_: own_axis_rule(operands, results, axis),
+    cost=_scipy_cost,
+    reuses=(0,),
+    calls_host=True,
+    known_as="fft",
+    batch=leading("axis"),
 )

@@ -32,6 +32,7 @@ from tracer.optimizer.legalize.selections import staged_selections_pass
 from tracer.optimizer.legalize.small_matrices import small_matrices_pass
 from tracer.optimizer.legalize.solves import block_solves_pass
 from tracer.optimizer.legalize.sorts import integer_sorts_pass, numpy_sorts_pass
+from tracer.optimizer.legalize.transforms import scipy_transforms_pass
 from tracer.optimizer.legalize.updates import stored_updates_pass
 from tracer.optimizer.loops.extremes import separate_extremes_pass
 from tracer.optimizer.loops.fuse_scans import FUSE_SCANS
@@ -804,6 +805,19 @@ TABLE: tuple[PassEntry, ...] = (
             "operations on arrays one by one, too"
         ),
         condition=lambda c: c.options.machine.kernels.numpy_cumulated < math.inf and not c.on_mesh,
+    ),
+    PassEntry(
+        option="transform-by-scipy",
+        stage=Stage.TARGET,
+        what="SciPy finds Fourier transforms of complex64, along any axis and in place",
+        why_here="to all before it is one node, which splits, merges and differentiates as one",
+        exact="no: rounding",
+        make=lambda c: scipy_transforms_pass(c.options.machine),
+        when=(
+            "on CPUs but on meshes, for arrays of 524,288 elements or more in lines of 64 to "
+            "16,384; operations on arrays one by one, too"
+        ),
+        condition=lambda c: c.options.machine.kernels.scipy_transforms < math.inf and not c.on_mesh,
     ),
     PassEntry(
         option="sort-as-integers",

@@ -142,6 +142,10 @@ LEAST_BARRIER_BYTES = 1025
 """Of barriers in loops on CPUs: smaller ones are left out (`Kernels.least_barrier_bytes`)."""
 
 
+_SINGLE_COMPLEX = 8
+"""Bytes of a complex64."""
+
+
 @dataclass(frozen=True)
 class Kernels:
     """Which forms of an op run well there. The default is XLA's CPU compiler.
@@ -173,6 +177,11 @@ class Kernels:
     numpy_cumulated, numpy_cumulated_line : float
         Elements of an array and of a line from which NumPy finds running sums of integers and
         running extremes.
+    scipy_transforms, scipy_lines, scipy_line : float
+        Elements and lines of an array, and elements of a line, from which SciPy finds Fourier
+        transforms of complex64, of several lines at once. Of complex128 a vector has too few.
+    scipy_line_bytes : float
+        Bytes of a line up to which: of longer ones several stay in no cache.
     integer_sorts : float
         Elements from which arrays are sorted as one of integers: XLA has a fast path for one array
         and a plain comparison.
@@ -225,6 +234,10 @@ class Kernels:
     numpy_line: int = 8
     numpy_cumulated: float = 1024
     numpy_cumulated_line: float = 64
+    scipy_transforms: float = 1 << 19
+    scipy_lines: float = 4
+    scipy_line: float = 64
+    scipy_line_bytes: float = 1 << 17
     integer_sorts: float = 4096
     merged_lines: int = 4
     counted_elements: float = 1 << 17
@@ -246,6 +259,15 @@ class Kernels:
         """Tell whether a product of many pairs of small matrices is written as a sum."""
         sizes = call.rows, call.inner, call.columns
         return call.batch >= self.summed_batch and max(sizes) <= self.summed_product
+
+    def is_by_scipy(self, call: TransformCall) -> bool:
+        """Tell whether SciPy finds a transform, of several lines at once."""
+        elements, longest = call.batch * math.prod(call.lengths), max(call.lengths)
+        is_long_enough = min(call.lengths) >= self.scipy_line
+        is_short_enough = call.itemsize * longest <= self.scipy_line_bytes
+        is_large = elements >= max(self.scipy_transforms, self.scipy_lines * longest)
+        is_single = not call.is_real and call.itemsize == _SINGLE_COMPLEX
+        return is_single and is_large and is_long_enough and is_short_enough
 
     def is_by_numpy(self, call: SortCall) -> bool:
         """Tell whether NumPy sorts: the array itself (`is_single`), or integers made of it."""
@@ -316,6 +338,7 @@ ACCELERATOR_KERNELS = Kernels(
     top_k_in_stages=False,
     numpy_sorts=math.inf,
     numpy_cumulated=math.inf,
+    scipy_transforms=math.inf,
     counted_elements=math.inf,
     cumulated_elements=math.inf,
     convolutions_by_library=False,

@@ -59,6 +59,14 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], str | None]] = {
     "kernel under a limit": (loss, "60kB"),
     "gradient under a limit": (tracer.grad(loss), "60kB"),
     "sort": (lambda x: tnp.sort(x[:90]), None),
+    "transform by scipy": (
+        lambda x: (
+            tnp.fft.fft(tnp.outer(tnp.cos(tnp.arange(2048, dtype="float32")), x[:256]), axis=0)[
+                5
+            ].real
+        ),
+        None,
+    ),
     "sort by numpy": (lambda x: (tnp.sort(x), tnp.argsort(x.astype("float64"))), None),
     "median": (lambda x: tnp.median(x.reshape(3, 100), axis=1), "1MB"),
     "extremes": (lambda x: (x.max(), x.argmin(), tnp.where(x > 0, x, -tnp.inf).max()), None),

@@ -1,12 +1,14 @@
-"""Routines of NumPy that programs call: a well-kept library where XLA's compiler is far behind.
+"""Routines of NumPy and SciPy that programs call: well-kept libraries where XLA is far behind.
 
 NumPy sorts with the processor's vectors (x86-simd-sort, Highway); XLA:CPU compares element by
-element. NumPy's running sums and extremes read each element once; XLA makes trees of windows. They
+element. NumPy's running sums and extremes read each element once; XLA makes trees of windows. SciPy
+transforms several lines at once, along any axis; XLA one after the other, along the last ones. They
 are known by name, so that a program that calls them can be kept in a file.
 """
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -14,12 +16,16 @@ from typing import Any
 import numpy as np
 
 from tracer.ir.library_calls import ORDERED_AT_A_TIME
+from tracer.target import xla_threads
 
 Array = np.ndarray[Any, Any]
 
 NUMPY_ROUTINE = "numpy"
 """The attribute of a call, as "sort 1": the routine and its axis."""
 _BITS = 63
+_TRANSFORMS_OF = "scipy.fft"
+"""Imported by programs that transform only: it takes 0.1 s."""
+_TRANSFORMS = ("fft", "ifft")
 
 
 @dataclass(frozen=True)
@@ -32,6 +38,7 @@ class NumpyCall:
         "sort": the array sorted along an axis. "argsort": int64 places along the last axis in the
         order of the elements, equal ones in that of their places; NaNs, which are equal, come last.
         "add", "multiply", "maximum" and "minimum": all elements up to each one, combined.
+        "fft" and "ifft": the discrete Fourier transform of complex numbers along an axis.
     axis : int
         Along which.
     is_reversed : bool
@@ -41,6 +48,11 @@ class NumpyCall:
     routine: str
     axis: int
     is_reversed: bool = False
+
+    def __post_init__(self) -> None:
+        """Load SciPy while the program is compiled: its 12 MB are in no program's count."""
+        if self.routine in _TRANSFORMS:
+            importlib.import_module(_TRANSFORMS_OF)
 
     @property
     def is_in_place(self) -> bool:
@@ -112,6 +124,18 @@ def _running(combine: np.ufunc) -> Callable[[Array, Array, int], None]:
     return run
 
 
+def _transform(name: str) -> Callable[[Array, Array, int], None]:
+    def run(x: Array, result: Array, axis: int) -> None:
+        transform = getattr(importlib.import_module(_TRANSFORMS_OF), name)
+        if result.ctypes.data != x.ctypes.data:
+            np.copyto(result, x)
+        found = transform(result, axis=axis, overwrite_x=True, workers=xla_threads())
+        if found.ctypes.data != result.ctypes.data:
+            np.copyto(result, found)
+
+    return run
+
+
 _ROUTINES: dict[str, Callable[[Array, Array, int], None]] = {
     "sort": _sort,
     "argsort": _argsort,
@@ -119,4 +143,5 @@ _ROUTINES: dict[str, Callable[[Array, Array, int], None]] = {
     "multiply": _running(np.multiply),
     "maximum": _running(np.maximum),
     "minimum": _running(np.minimum),
+    **{name: _transform(name) for name in _TRANSFORMS},
 }

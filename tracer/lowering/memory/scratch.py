@@ -208,8 +208,17 @@ def _host_call(operands: list[Array], call: Instruction) -> int:
     keys, axis = operands[0], int(named[2])
     if named[1] == "argsort":
         return argsort_bytes(math.prod(keys.shape), keys.shape[axis])
+    if named[1] in ("fft", "ifft"):
+        return _lines(keys, axis)
     is_apart = named[1] == "sort" and math.prod(keys.shape[axis + 1 :]) > 1
     return keys.nbytes // math.prod(keys.shape) * keys.shape[axis] if is_apart else 0
+
+
+def _lines(x: Array, axis: int) -> int:
+    """Bound the lines that SciPy gathers for a Fourier transform along an axis."""
+    n = x.shape[axis]
+    call = TransformCall(math.prod(x.shape) // max(1, n), (n,), x.itemsize, is_real=False)
+    return host_packing().transform_bytes(call)
 
 
 def _lapack_packing(target: str, operands: list[Array]) -> int:

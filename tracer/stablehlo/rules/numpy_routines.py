@@ -10,6 +10,7 @@ from tracer import ops
 from tracer.array.array import Array
 from tracer.array.dispatch import apply, apply_many
 from tracer.lowering import NUMPY_ROUTINE
+from tracer.numpy.fft import fft, ifft
 from tracer.stablehlo.table import Instruction, call
 
 _TARGET = "xla_buffer_python_cpu_callback"
@@ -23,13 +24,16 @@ _RUNNING = {
 }
 
 
+_TRANSFORMS = {"fft": fft, "ifft": ifft}
+
+
 def _routine(instruction: Instruction) -> tuple[str, int, bool] | None:
     """Return the routine that is called, the axis along which, and whether from its end."""
     attributes = instruction.attributes.get("mhlo.frontend_attributes")
     if not isinstance(attributes, Mapping) or len(instruction.operands) != 1:
         return None
     name, axis, *rest = [*str(attributes.get(NUMPY_ROUTINE, "")).split(" "), ""][:3]
-    is_known = name in ("sort", "argsort", *_RUNNING) and axis.isdigit()
+    is_known = name in ("sort", "argsort", *_RUNNING, *_TRANSFORMS) and axis.isdigit()
     if not is_known or int(axis) >= instruction.operands[0].ndim:
         return None
     return name, int(axis), rest == ["reversed"]
@@ -42,12 +46,14 @@ def _is_unknown(instruction: Instruction) -> str | None:
 
 @call(_TARGET, unless=_is_unknown)
 def numpy_routine(instruction: Instruction, x: Array) -> Array:
-    """Sort, find the places of a stable sort, or combine all elements up to each one."""
+    """Sort, find the places of a stable sort, combine elements up to each one, or transform."""
     found = _routine(instruction)
     assert found is not None
     name, axis, is_reversed = found
     if name in _RUNNING:
         return apply(_RUNNING[name], x, axis=axis, reverse=is_reversed)
+    if name in _TRANSFORMS:
+        return _TRANSFORMS[name](x, axis=axis)
     params = {"dimension": axis, "num_keys": 1, "is_stable": name == "argsort"}
     if name == "sort":
         return apply_many(ops.sort, x, **params)[0]
