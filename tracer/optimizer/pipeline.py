@@ -100,8 +100,13 @@ def _has_rules(context: Context) -> bool:
 
 def _sorts_by_numpy(context: Context) -> bool:
     """Tell whether a program calls NumPy to sort: no device of a mesh waits for an interpreter."""
-    is_on = "sort-by-numpy" not in context.options.disabled and not context.on_mesh
-    return is_on and context.options.machine.kernels.numpy_sorts < math.inf
+    is_on = "sort-by-numpy" not in context.options.disabled
+    return is_on and _is_called(context, context.options.machine.kernels.numpy_sorts)
+
+
+def _is_called(context: Context, least: float) -> bool:
+    """Tell whether programs call a library through Python, for arrays of so many elements."""
+    return least < math.inf and not context.on_mesh
 
 
 def _is_spread(context: Context) -> bool:
@@ -804,7 +809,7 @@ TABLE: tuple[PassEntry, ...] = (
             "on CPUs but on meshes, for arrays of 1,024 elements or more in lines of 64 or more; "
             "operations on arrays one by one, too"
         ),
-        condition=lambda c: c.options.machine.kernels.numpy_cumulated < math.inf and not c.on_mesh,
+        condition=lambda c: _is_called(c, c.options.machine.kernels.numpy_cumulated),
     ),
     PassEntry(
         option="transform-by-scipy",
@@ -817,7 +822,7 @@ TABLE: tuple[PassEntry, ...] = (
             "on CPUs but on meshes, for arrays of 524,288 elements or more in lines of 64 to "
             "16,384; operations on arrays one by one, too"
         ),
-        condition=lambda c: c.options.machine.kernels.scipy_transforms < math.inf and not c.on_mesh,
+        condition=lambda c: _is_called(c, c.options.machine.kernels.scipy_transforms),
     ),
     PassEntry(
         option="sort-as-integers",

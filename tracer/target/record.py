@@ -168,10 +168,10 @@ class Kernels:
         pairs are not vectorised.
     top_k_in_stages : bool
         The k largest of long rows are found in stages, and those of short rows in rounds.
-    numpy_sorts : float
+    numpy_sorts, numpy_integers, numpy_orders : float
         Floats from which NumPy sorts an array, up to 60 times as fast with the processor's vectors;
-        of integers, which XLA compares without regard to NaN, 16 times as many, and where others
-        are sorted along, for which integers are made and taken apart, 8 times.
+        integers, which XLA compares without regard to NaN; and keys with others beside, for which
+        integers are made and taken apart.
     numpy_line : int
         Elements of a line from which NumPy sorts integers: it calls a function for each line.
     numpy_cumulated, numpy_cumulated_line : float
@@ -231,6 +231,8 @@ class Kernels:
     packed_extremes: bool = True
     top_k_in_stages: bool = True
     numpy_sorts: float = 128
+    numpy_integers: float = 2048
+    numpy_orders: float = 1024
     numpy_line: int = 8
     numpy_cumulated: float = 1024
     numpy_cumulated_line: float = 64
@@ -272,8 +274,12 @@ class Kernels:
     def is_by_numpy(self, call: SortCall) -> bool:
         """Tell whether NumPy sorts: the array itself (`is_single`), or integers made of it."""
         if call.is_copy:
-            return call.size >= self.numpy_sorts * (1 if call.is_single else 8)
-        return call.size >= 16 * self.numpy_sorts and call.line >= self.numpy_line
+            return call.size >= (self.numpy_sorts if call.is_single else self.numpy_orders)
+        return call.size >= self.numpy_integers and call.line >= self.numpy_line
+
+    def without_numpy(self) -> Kernels:
+        """Return which forms run well where no program calls NumPy."""
+        return replace(self, numpy_sorts=math.inf, numpy_integers=math.inf, numpy_orders=math.inf)
 
     def is_merged(self, call: SortCall) -> bool:
         """Tell whether integers are sorted by merging, through a buffer of half a line."""
@@ -337,6 +343,8 @@ ACCELERATOR_KERNELS = Kernels(
     packed_extremes=False,
     top_k_in_stages=False,
     numpy_sorts=math.inf,
+    numpy_integers=math.inf,
+    numpy_orders=math.inf,
     numpy_cumulated=math.inf,
     scipy_transforms=math.inf,
     counted_elements=math.inf,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +19,7 @@ from tracer.optimizer.model.costs import counted_scratch, packing_bytes
 from tracer.optimizer.passes import PassManager
 from tracer.target import DEFAULT_TARGET, Kernels, planned_for
 
-ON_MESH = replace(DEFAULT_TARGET, kernels=Kernels(numpy_sorts=math.inf))
+ON_MESH = replace(DEFAULT_TARGET, kernels=Kernels().without_numpy())
 """Where XLA sorts all."""
 PASS = integer_sorts_pass(ON_MESH, by_numpy=False)
 LEAST = ON_MESH.kernels.integer_sorts

@@ -27,17 +27,15 @@ import math
 from collections.abc import Sequence
 from functools import partial
 
-import numpy as np
-
 from tracer import ops
 from tracer.ir import Builder, Graph, Node, Op, Value, rebuild
 from tracer.ops import helpers
 from tracer.ops.rules import is_float
+from tracer.optimizer.legalize.counted_loop import INT32, State, counted_loop, places_along
 from tracer.optimizer.legalize.writer import wide_dtype
 from tracer.optimizer.passes import Pass, PassLog
 from tracer.target import Kernels, Target
 
-_INT32 = np.dtype(np.int32)
 _WIDE = 4
 """Bytes of floats that NumPy compares without a conversion."""
 _COMBINED: dict[Op | None, Op] = {
@@ -107,54 +105,46 @@ def _by_rows(fewest: float, graph: Graph, log: PassLog) -> Graph:
 def _cumulated(node: Node, x: Value, empty: Value) -> Value:
     """Write the loop; `empty` is a row that leaves others as they are."""
     (type,), axis = node.types, node.params["axis"]
-    zero = helpers.scalar(0, _INT32)
-    start = [zero, x, helpers.full(0, type), empty]
+    start = [helpers.full(0, type), empty]
     in_blocks = node.op is ops.cumulative_add and empty.dtype.kind in "fc"
     if in_blocks:
-        start += [empty, zero]
-    types = [value.type for value in start]
-    with Builder() as builder:
-        trip, *_ = (builder.input(t) for t in types)
-        end = helpers.scalar(type.shape[axis], _INT32)
-        condition = builder.finish([ops.compare(trip, end, direction="LT")])
-    with Builder() as builder:
-        trip, *state = (builder.input(t) for t in types)
-        step = _step_in_blocks if in_blocks else _step
-        body = builder.finish([ops.add(trip, helpers.scalar(1, _INT32)), *step(node, trip, *state)])
-    return ops.while_(*start, condition=condition, body=body)[2]  # type: ignore[no-any-return]
+        start += [empty, helpers.scalar(0, INT32)]
+
+    def step(trip: Value, kept: State, state: State) -> State:
+        combined = _step_in_blocks if in_blocks else _step
+        return combined(node, _starts(node, trip), *kept, *state)
+
+    return counted_loop(type.shape[axis], [x], start, step)[0]
 
 
-def _step(node: Node, trip: Value, x: Value, out: Value, so_far: Value) -> list[Value]:
-    starts = _starts(node, trip)
+def _step(node: Node, starts: State, x: Value, out: Value, so_far: Value) -> State:
     whole = _COMBINED[node.op](so_far, _row(x, starts, so_far))
-    return [x, _with_row(out, whole, starts), whole]
+    return [_with_row(out, whole, starts), whole]
 
 
 def _step_in_blocks(
-    node: Node, trip: Value, x: Value, out: Value, so_far: Value, before: Value, inside: Value
-) -> list[Value]:
+    node: Node, starts: State, x: Value, out: Value, so_far: Value, before: Value, inside: Value
+) -> State:
     """Add one more row to those of the block; `before` is the sum of the blocks before it."""
-    starts = _starts(node, trip)
     so_far = ops.add(so_far, _row(x, starts, so_far))
     whole = ops.add(before, so_far)
-    inside = ops.add(inside, helpers.scalar(1, _INT32))
+    inside = ops.add(inside, helpers.scalar(1, INT32))
     block = math.isqrt(node.types[0].shape[node.params["axis"]] - 1) + 1
-    is_last = ops.compare(inside, helpers.scalar(block, _INT32), direction="EQ")
+    is_last = ops.compare(inside, helpers.scalar(block, INT32), direction="EQ")
     mask = ops.broadcast_in_dim(is_last, shape=whole.shape, dimensions=())
     return [
-        x,
         _with_row(out, whole, starts),
         ops.select(mask, helpers.zeros_like(so_far), so_far),
         ops.select(mask, whole, before),
-        ops.select(is_last, helpers.scalar(0, _INT32), inside),
+        ops.select(is_last, helpers.scalar(0, INT32), inside),
     ]
 
 
-def _starts(node: Node, trip: Value) -> list[Value]:
+def _starts(node: Node, trip: Value) -> State:
     (type,), axis = node.types, node.params["axis"]
     if node.params["reverse"]:
-        trip = ops.subtract(helpers.scalar(type.shape[axis] - 1, _INT32), trip)
-    return [trip if i == axis else helpers.scalar(0, _INT32) for i in range(type.ndim)]
+        trip = ops.subtract(helpers.scalar(type.shape[axis] - 1, INT32), trip)
+    return places_along(node.operands[0], trip, axis)
 
 
 def _row(x: Value, starts: Sequence[Value], like: Value) -> Value:

@@ -22,19 +22,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
 from tracer import ops
 from tracer.ir import Builder, Graph, Node, Op, ShapeDtype, Value, rebuild
 from tracer.ir.library_calls import SmallMatricesCall
 from tracer.ops import helpers
 from tracer.ops.helpers import full_like, in_order, scalar, zeros_like
+from tracer.optimizer.legalize.counted_loop import INT32, State, counted_loop, places_along
 from tracer.optimizer.legalize.writer import wide_dtype
 from tracer.optimizer.passes import Pass, PassLog
 from tracer.target import Target
 
-_INT32 = np.dtype(np.int32)
-State = list[Value]
 Chunk = Callable[[State], State]
 """Takes the arrays of a chunk, the matrices along the first axis, and returns all results."""
 
@@ -84,13 +81,13 @@ def _over_chunks(chunk: Chunk, arrays: State, count: int, size: int) -> State:
     start = [written, *(helpers.full(0, type) for type in types)]
     rest = count % size
     if rest:
-        start = _with_chunk(chunk, given, start, scalar(count - rest, _INT32), rest)
+        start = _with_chunk(chunk, given, start, scalar(count - rest, INT32), rest)
 
     def step(place: Value, kept: State, results: State) -> State:
         first = ops.multiply(place, full_like(place, size))
         return _with_chunk(chunk, kept, results, first, size)
 
-    return _loop(count // size, given, start, step)
+    return counted_loop(count // size, given, start, step)
 
 
 def _results(chunk: Chunk, arrays: State) -> State:
@@ -105,49 +102,26 @@ def _with_chunk(chunk: Chunk, given: State, results: State, first: Value, size: 
     taken = [_chunk_of(x, first, size) for x in (*given, results[0])]
     found = chunk(taken)
     return [
-        ops.dynamic_update_slice(whole, part, first, *_zeros(part.type.ndim - 1))
+        ops.dynamic_update_slice(whole, part, *places_along(whole, first, 0))
         for whole, part in zip(results, found, strict=True)
     ]
 
 
 def _chunk_of(x: Value, first: Value, size: int) -> Value:
-    starts = (first, *_zeros(x.type.ndim - 1))
+    starts = places_along(x, first, 0)
     return ops.dynamic_slice(x, *starts, sizes=(size, *x.shape[1:]))  # type: ignore[no-any-return]
-
-
-def _zeros(count: int) -> list[Value]:
-    return [scalar(0, _INT32)] * count
-
-
-def _loop(
-    count: int, kept: State, start: State, step: Callable[[Value, State, State], State]
-) -> State:
-    """Write a loop that counts from 0; `step` is given the count, what stays and what changes."""
-    state = [scalar(0, _INT32), *kept, *start]
-    types = [value.type for value in state]
-    with Builder() as builder:
-        place, *_ = (builder.input(type) for type in types)
-        end = scalar(count, _INT32)
-        condition = builder.finish([ops.compare(place, end, direction="LT")])
-    with Builder() as builder:
-        place, *inner = (builder.input(type) for type in types)
-        same = inner[: len(kept)]
-        found = step(place, same, inner[len(kept) :])
-        body = builder.finish([helpers.shift(place, 1), *same, *found])
-    return list(ops.while_(*state, condition=condition, body=body)[1 + len(kept) :])
 
 
 def _row(x: Value, place: Value, axis: int = 0) -> Value:
     """Return what is at a place of an axis, without the axis."""
-    starts = [place if i == axis else scalar(0, _INT32) for i in range(x.type.ndim)]
     sizes = tuple(1 if i == axis else size for i, size in enumerate(x.shape))
-    found = ops.dynamic_slice(x, *starts, sizes=sizes)
+    found = ops.dynamic_slice(x, *places_along(x, place, axis), sizes=sizes)
     return helpers.reshape(found, tuple(size for i, size in enumerate(x.shape) if i != axis))
 
 
 def _with_row(x: Value, row: Value, place: Value) -> Value:
     update = helpers.reshape(row, (1, *row.shape))
-    return ops.dynamic_update_slice(x, update, place, *_zeros(x.type.ndim - 1))  # type: ignore[no-any-return]
+    return ops.dynamic_update_slice(x, update, *places_along(x, place, 0))  # type: ignore[no-any-return]
 
 
 def _spread(x: Value, like: Value, *axes: int) -> Value:
@@ -156,7 +130,7 @@ def _spread(x: Value, like: Value, *axes: int) -> Value:
 
 def _is_at(like: Value, axis: int, place: Value, direction: str) -> Value:
     """Compare the places along an axis with one place."""
-    places = ops.iota(shape=like.shape, dtype=_INT32, dimension=axis)
+    places = ops.iota(shape=like.shape, dtype=INT32, dimension=axis)
     return ops.compare(places, _spread(place, places), direction=direction)  # type: ignore[no-any-return]
 
 
@@ -169,7 +143,7 @@ def _cholesky(_: Node) -> Chunk:
         (given,) = arrays
         matrices = in_order(given, (1, 2, 0))
         n = matrices.shape[0]
-        (columns,) = _loop(n, [matrices], [zeros_like(matrices)], _next_column)
+        (columns,) = counted_loop(n, [matrices], [zeros_like(matrices)], _next_column)
         factor = in_order(columns, (2, 1, 0))
         # A pivot that is not positive makes NaN of all that follow it.
         last = ops.slice(
@@ -209,7 +183,7 @@ def _triangular_solve(node: Node) -> Chunk:
 
         def step(place: Value, kept: State, state: State) -> State:
             rows, right = kept
-            k = place if is_lower else ops.subtract(scalar(n - 1, _INT32), place)
+            k = place if is_lower else ops.subtract(scalar(n - 1, INT32), place)
             row = _row(rows, k)
             is_known = _is_at(row, 0, k, "LT" if is_lower else "GT")
             known = _spread(_nothing_but(is_known, row), state[0], 0, 2)
@@ -219,7 +193,7 @@ def _triangular_solve(node: Node) -> Chunk:
                 found = ops.divide(found, _spread(_row(row, k), found, 1))
             return [_with_row(state[0], found, k)]
 
-        (solved,) = _loop(n, [rows, right], [zeros_like(right)], step)
+        (solved,) = counted_loop(n, [rows, right], [zeros_like(right)], step)
         return [in_order(solved, (2, 0, 1) if is_left else (2, 1, 0))]
 
     return chunk
@@ -229,9 +203,9 @@ def _lu(_: Node) -> Chunk:
     def chunk(arrays: State) -> State:
         matrices = in_order(arrays[0], (1, 2, 0))
         rows, columns, count = matrices.shape
-        pivots = helpers.full(0, ShapeDtype((min(rows, columns), count), _INT32))
-        order = ops.iota(shape=(rows, count), dtype=_INT32, dimension=0)
-        found = _loop(min(rows, columns), [], [matrices, pivots, order], _eliminated)
+        pivots = helpers.full(0, ShapeDtype((min(rows, columns), count), INT32))
+        order = ops.iota(shape=(rows, count), dtype=INT32, dimension=0)
+        found = counted_loop(min(rows, columns), [], [matrices, pivots, order], _eliminated)
         return [in_order(found[0], (2, 0, 1)), *(in_order(x, (1, 0)) for x in found[1:])]
 
     return chunk
@@ -245,7 +219,7 @@ def _eliminated(k: Value, _: State, state: State) -> State:
     matrices, pivots, order = state
     column = _row(matrices, k, axis=1)
     pivot = _place_of_largest(column, k)
-    places = ops.iota(shape=column.shape, dtype=_INT32, dimension=0)
+    places = ops.iota(shape=column.shape, dtype=INT32, dimension=0)
     is_pivot = ops.compare(places, _spread(pivot, places, 1), direction="EQ")
     picked = _spread(is_pivot, matrices, 0, 2)
     upper = ops.reduce_add(_nothing_but(picked, matrices), axes=(0,))
@@ -273,7 +247,7 @@ def _place_of_largest(column: Value, k: Value) -> Value:
     largest = _spread(ops.reduce_maximum(size, axes=(0,)), size, 1)
     is_nan = ops.compare(size, size, direction="NE")
     is_largest = ops.or_(ops.compare(size, largest, direction="EQ"), is_nan)
-    places = ops.iota(shape=size.shape, dtype=_INT32, dimension=0)
+    places = ops.iota(shape=size.shape, dtype=INT32, dimension=0)
     beyond = full_like(places, column.shape[0])
     return ops.reduce_minimum(ops.select(is_largest, places, beyond), axes=(0,))  # type: ignore[no-any-return]
 

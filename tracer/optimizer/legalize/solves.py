@@ -13,17 +13,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from tracer import ops
 from tracer.ir import Builder, Graph, Node, Value, rebuild
 from tracer.ir.library_calls import SmallMatricesCall, TriangleCall
 from tracer.ops import helpers
+from tracer.optimizer.legalize.counted_loop import INT32, State, counted_loop
 from tracer.optimizer.legalize.writer import wide_dtype
 from tracer.optimizer.passes import Pass, PassLog
 from tracer.target import Packing, Target
-
-_INT32 = np.dtype(np.int32)
 
 
 def block_solves_pass(target: Target) -> Pass:
@@ -83,28 +80,27 @@ class _System:
         count, rest = divmod(n, self.block)
         x = helpers.zeros_like(right)
         if rest:
-            place = helpers.scalar(0 if self.forward else n - rest, _INT32)
+            place = helpers.scalar(0 if self.forward else n - rest, INT32)
             x = self._with_block(a, right, x, place, rest)
-        state = [helpers.scalar(0, _INT32), a, right, x]
-        return ops.while_(  # type: ignore[no-any-return]
-            *state, condition=_condition(state, count), body=self._step(state, rest)
-        )[3]
 
-    def _step(self, state: Sequence[Value], rest: int) -> Graph:
-        with Builder() as builder:
-            counter, a, right, x = (builder.input(value.type) for value in state)
-            distance = ops.multiply(counter, helpers.full_like(counter, self.block))
-            if self.forward:
-                place = helpers.shift(distance, rest)
-            else:
-                last = right.shape[0] - rest - self.block
-                place = ops.subtract(helpers.full_like(counter, last), distance)
-            found = self._with_block(a, right, x, place, self.block)
-            return builder.finish([helpers.shift(counter, 1), a, right, found])
+        def step(number: Value, kept: State, found: State) -> State:
+            (a, right), (x,) = kept, found
+            place = self._place(number, rest, n)
+            return [self._with_block(a, right, x, place, self.block)]
+
+        return counted_loop(count, [a, right], [x], step)[0]
+
+    def _place(self, number: Value, rest: int, n: int) -> Value:
+        """Return where the block of a number begins, behind the `rest` that is solved first."""
+        distance = ops.multiply(number, helpers.full_like(number, self.block))
+        if self.forward:
+            return helpers.shift(distance, rest)
+        last = helpers.full_like(number, n - rest - self.block)
+        return ops.subtract(last, distance)  # type: ignore[no-any-return]
 
     def _with_block(self, a: Value, right: Value, x: Value, place: Value, size: int) -> Value:
         """Solve for one block of unknowns and put them into `x`; the rest is solved or zero."""
-        zero = helpers.scalar(0, _INT32)
+        zero = helpers.scalar(0, INT32)
         rows = ops.dynamic_slice(right, place, zero, sizes=(size, 1))
         known = self._known_part(a, x, place, size)
         rows = ops.subtract(rows, helpers.reshape(known, rows.shape))
@@ -114,25 +110,18 @@ class _System:
 
     def _known_part(self, a: Value, x: Value, place: Value, size: int) -> Value:
         """Return what the unknowns already solved contribute to the rows of a block."""
-        n, zero = x.shape[0], helpers.scalar(0, _INT32)
+        n, zero = x.shape[0], helpers.scalar(0, INT32)
         shape, across = ((n, size), 0) if self.by_columns else ((size, n), 1)
         starts = (zero, place) if self.by_columns else (place, zero)
         panel = ops.dynamic_slice(a, *starts, sizes=shape)
         row = helpers.reshape(x, (n,))
         solved = ops.broadcast_in_dim(row, shape=shape, dimensions=(across,))
         # The other triangle may hold anything, and anything times zero may be NaN.
-        places = ops.iota(shape=shape, dtype=_INT32, dimension=across)
+        places = ops.iota(shape=shape, dtype=INT32, dimension=across)
         edge = helpers.spread(place if self.forward else helpers.shift(place, size), shape)
         is_known = ops.compare(places, edge, direction="LT" if self.forward else "GE")
         terms = helpers.where(is_known, ops.multiply(panel, solved))
         return ops.reduce_add(terms, axes=(across,))  # type: ignore[no-any-return]
-
-
-def _condition(state: Sequence[Value], count: int) -> Graph:
-    with Builder() as builder:
-        counter, *_ = (builder.input(value.type) for value in state)
-        limit = helpers.full_like(counter, count)
-        return builder.finish([ops.compare(counter, limit, direction="LT")])
 
 
 __all__ = ["block_solves_pass"]

@@ -16,9 +16,7 @@ of half a line. Where they are computed anyway they are written out with the axi
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -40,7 +38,7 @@ def integer_sorts_pass(target: Target, *, by_numpy: bool) -> Pass:
 
     It leaves out what NumPy sorts as it is, where that is called.
     """
-    kernels = target.kernels if by_numpy else replace(target.kernels, numpy_sorts=math.inf)
+    kernels = target.kernels if by_numpy else target.kernels.without_numpy()
     return Pass(
         "sort as integers", lambda graph, log: _sorted(kernels, graph, log), writes_out_cost=True
     )
