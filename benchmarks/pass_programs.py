@@ -145,6 +145,9 @@ PASS_PROGRAMS: Mapping[str, LimitedProgram] = {
     "spectrum of 4,096 x 1,000 columns": LimitedProgram(
         lambda x: tnp.abs(tnp.fft.fft(x, axis=0)), normal((4096, 1000))
     ),
+    "L1 distances of 1,000 features": LimitedProgram(
+        lambda x, y: tnp.abs(x[:, None] - y[None]).sum(-1), normal((100, 1000), (20_000, 1000))
+    ),
     "argsort of 1,000,000": LimitedProgram(tnp.argsort, normal((1_000_000,))),
     "10,000 determinants": LimitedProgram(tnp.linalg.det, normal((10_000, 3, 3))),
     "inner product of 2,000,000": LimitedProgram(tnp.vdot, normal((2_000_000,), (2_000_000,))),

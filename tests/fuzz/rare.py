@@ -163,6 +163,12 @@ FORMS: dict[str, tuple[Form, ...]] = {
         ("x:90,40", "np.maximum.accumulate({x} * 2, axis=0)", "90,40"),
         ("x:3,k,80", "np.minimum.accumulate(np.tanh({x}), axis=2)[..., ::-1]", "3,k,80"),
     ),
+    "tile-pairwise-reductions": (
+        ("x:17,900 y:2400,900", "np.abs({x}[:, None] - {y}[None]).sum(-1)", "17,2400"),
+        ("x:2400,900 y:17,900", "np.maximum({y}[:, None], {x}).min(2) - {y}[:, :1]", "17,2400"),
+        ("y:2400,900", "np.abs({y}[:20, None] * {y}[::-1]).max(-1)", "20,2400"),
+        ("x:2,16,900 y:2400,900", "np.tanh({x}[:, :, None] - {y}).sum(-1)", "2,16,2400"),
+    ),
     "transform-by-scipy": (
         ("x:64,8200", "np.fft.fft({x}, axis=0).real", "64,8200"),
         ("x:8200,64", "np.fft.ifft(np.tanh({x})).imag * {x}", "8200,64"),

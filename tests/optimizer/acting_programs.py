@@ -245,6 +245,9 @@ ACTING: dict[str, Acting] = {
     "cumulate-by-rows": Acting(lambda x: tnp.cumsum(x, 0), ((50, 8),)),
     "sort-as-integers": Acting(lambda x: tnp.argsort(x, axis=0), ((5000, 3),)),
     "cumulate-by-numpy": Acting(lambda x: tnp.cumsum((x > 0).astype("int32"), 1), ((50, 100),)),
+    "tile-pairwise-reductions": Acting(
+        lambda x, y: tnp.abs(x[:, None] - y[None]).sum(-1), ((20, 1000), (5000, 1000))
+    ),
     "transform-by-scipy": Acting(
         lambda x: tnp.fft.fft(x, axis=0).real, ((1024, 512),), "complex64"
     ),

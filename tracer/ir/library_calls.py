@@ -306,6 +306,28 @@ class SortCall:
 
 
 @dataclass(frozen=True)
+class PairwiseCall:
+    """A reduction over the features of pairs.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Of the result: rows and columns come last.
+    features : int
+        Terms of each pair.
+    feature_bytes : int
+        Of one feature of a column, in all arrays with such.
+    itemsize : int
+        Bytes of one result.
+    """
+
+    shape: tuple[int, ...]
+    features: int
+    feature_bytes: int
+    itemsize: int
+
+
+@dataclass(frozen=True)
 class TransformCall:
     """A discrete Fourier transform over the last axes.
 

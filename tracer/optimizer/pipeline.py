@@ -25,6 +25,7 @@ from tracer.optimizer.legalize.fills import stored_fills_pass
 from tracer.optimizer.legalize.inner_products import summed_products_pass
 from tracer.optimizer.legalize.nan import kept_nan_pass
 from tracer.optimizer.legalize.operation_order import operation_order_pass
+from tracer.optimizer.legalize.pairwise import pairwise_reductions_pass
 from tracer.optimizer.legalize.products import product_forms_pass
 from tracer.optimizer.legalize.reductions import staged_reductions_pass
 from tracer.optimizer.legalize.rounded_products import rounded_products_pass
@@ -751,6 +752,22 @@ TABLE: tuple[PassEntry, ...] = (
         make=lambda _: stored_updates_pass(),
         when="operations on arrays one by one, too",
         is_optional=False,
+    ),
+    PassEntry(
+        option="tile-pairwise-reductions",
+        stage=Stage.TARGET,
+        what=(
+            "reductions over features of pairs, such as L1 distances, go in tiles, whose columns' "
+            "features stay in a cache ([memory-model.md](memory-model.md))"
+        ),
+        why_here="to all before it is one node, which is cut and differentiated as one",
+        exact="yes",
+        make=lambda c: pairwise_reductions_pass(c.options.machine),
+        when=(
+            "on CPUs but on meshes, where the features of all columns take more than half of the "
+            "last cache"
+        ),
+        condition=lambda c: c.options.machine.kernels.tiles is not None and not c.on_mesh,
     ),
     PassEntry(
         option="pack-extremes",

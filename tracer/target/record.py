@@ -33,6 +33,7 @@ from tracer.target.products import (
 from tracer.target.reductions import Reductions
 from tracer.target.selection import Selection
 from tracer.target.sizes import Sizes
+from tracer.target.tiles import Tiles
 
 
 @dataclass(frozen=True)
@@ -152,6 +153,8 @@ class Kernels:
 
     Attributes
     ----------
+    tiles : Tiles or None
+        Of reductions over the features of pairs; None: they are plain loops.
     long_inner_product : float
         Terms from which a product that is one inner product, or one for each element of a batch, is
         written as a sum: it would be one chain.
@@ -223,6 +226,7 @@ class Kernels:
         A program can call Python while it runs.
     """
 
+    tiles: Tiles | None = field(default_factory=Tiles)
     long_inner_product: float = 2048
     summed_product: int = 8
     summed_batch: int = 16
@@ -337,6 +341,7 @@ class Broadcasts:
 
 
 ACCELERATOR_KERNELS = Kernels(
+    tiles=None,
     long_inner_product=math.inf,
     summed_product=0,
     products_by_rows=False,

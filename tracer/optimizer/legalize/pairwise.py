@@ -1,0 +1,216 @@
+"""Reductions over many features of pairs, in tiles.
+
+`abs(x[:, None] - y[None]).sum(-1)` is, to XLA's CPU compiler, a loop over the features for each
+pair, pairs row by row: all of `y` is read for each row of `x`, from memory where it is in no cache.
+Here it goes by tiles, whose columns stay in the second cache while all rows of the tile read them
+(loop tiling: Wolf and Lam, "A data locality optimizing algorithm", PLDI 1991). Each pair is
+computed as before.
+
+The last tile along an axis begins earlier where tiles do not divide the axis: what is computed
+twice is the same both times.
+
+Measured on 2 cores of an AMD EPYC (Zen 4, 32 MiB of cache), L1 distances of float32, 10^9 terms a
+second without tiles and in tiles: 200 x 60,000 of 784 features 12.3 and 35.4, 200 x 5,000 of 2,000
+13.9 and 31.7. Where `y` is in the last cache, 1,000 x 20,000 of 100, 20.7 and 17.9.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from tracer import ops
+from tracer.ir import Builder, Graph, Node, Value, rebuild
+from tracer.ir.library_calls import PairwiseCall
+from tracer.ops import helpers
+from tracer.optimizer.legalize.counted_loop import State, counted_loop
+from tracer.optimizer.legalize.writer import stored
+from tracer.optimizer.model.in_order import is_elementwise
+from tracer.optimizer.passes import Pass, PassLog
+from tracer.target import Target
+
+
+def pairwise_reductions_pass(target: Target) -> Pass:
+    """Return the pass that writes reductions over features of pairs in the tiles of a target."""
+    return Pass("tile pairwise reductions", partial(_in_tiles, target), writes_out_cost=True)
+
+
+def _in_tiles(target: Target, graph: Graph, log: PassLog) -> Graph:
+    tiles = target.kernels.tiles
+
+    def rewrite(_: Builder, node: Node, operands: tuple[Value, ...]) -> Sequence[Value] | None:
+        terms = _Terms.of(node, operands[0]) if _is_of_one_axis(node) else None
+        call = None if terms is None else terms.call()
+        if tiles is None or terms is None or call is None:
+            return None
+        tile = tiles.tile(call, target.cache_bytes)
+        if tile is None:
+            return None
+        log.applied.append(f"{node.name} of {node.operand_types[0]}, {' x '.join(map(str, tile))}")
+        return (_Tiling(terms, tile).reduced(),)
+
+    return rebuild(graph, rewrite)
+
+
+def _is_of_one_axis(node: Node) -> bool:
+    """Tell whether a node reduces one axis of one array, and leaves two or more."""
+    assert node.op is not None
+    is_reduction = node.op.fusion == "reduce" and len(node.results) == len(node.operands) == 1
+    return is_reduction and len(node.params.get("axes", ())) == 1 and node.types[0].ndim > 1
+
+
+@dataclass(frozen=True)
+class _Leaf:
+    """What the terms are computed of.
+
+    Attributes
+    ----------
+    value : Value
+        Without axes of one element.
+    axes : tuple of int
+        The axes of the terms that it has.
+    """
+
+    value: Value
+    axes: tuple[int, ...]
+
+    @classmethod
+    def of(cls, broadcast: Node) -> _Leaf:
+        """Return what a broadcast repeats."""
+        (x,), dimensions = broadcast.operands, broadcast.params["dimensions"]
+        axes = [axis for axis, size in zip(dimensions, x.shape, strict=True) if size != 1]
+        return cls(helpers.reshape(x, tuple(n for n in x.shape if n != 1)), tuple(axes))
+
+
+@dataclass(frozen=True)
+class _Terms:
+    """The array that is reduced: element-wise nodes over broadcasts of smaller arrays.
+
+    Attributes
+    ----------
+    node : Node
+        The reduction.
+    result : Value
+        What is reduced.
+    axis : int
+        Along which.
+    nodes : tuple of Node
+        In order.
+    leaves : dict of Value to _Leaf
+        By the broadcasts.
+    """
+
+    node: Node
+    result: Value
+    axis: int
+    nodes: tuple[Node, ...]
+    leaves: Mapping[Value, _Leaf]
+
+    @classmethod
+    def of(cls, reduction: Node, x: Value) -> _Terms | None:
+        """Return the terms of a reduction; None where they are stored, or computed otherwise."""
+        nodes: dict[Node, None] = {}
+        leaves: dict[Value, _Leaf] = {}
+        stack = [(x, False)]
+        while stack:
+            value, is_seen = stack.pop()
+            node = value.node
+            if is_seen:
+                nodes[node] = None
+            elif node.op is ops.broadcast_in_dim:
+                leaves[value] = _Leaf.of(node)
+            elif node.op is None or not is_elementwise(node):
+                return None
+            elif node not in nodes:
+                stack += [(value, True), *((operand, False) for operand in node.operands)]
+        (axis,) = reduction.params["axes"]
+        return cls(reduction, x, axis, tuple(nodes), leaves)
+
+    @property
+    def kept(self) -> tuple[int, ...]:
+        """The axes of the result."""
+        return tuple(axis for axis in range(self.result.type.ndim) if axis != self.axis)
+
+    def call(self) -> PairwiseCall | None:
+        """Return how large all is; None where rows and columns do not have features each."""
+        *_, row, column = self.kept
+        values = [leaf for leaf in self.leaves.values() if self.axis in leaf.axes]
+        rows = [leaf for leaf in values if column not in leaf.axes]
+        columns = [leaf for leaf in values if row not in leaf.axes and column in leaf.axes]
+        if len(rows) + len(columns) < len(values) or not (rows and columns):
+            return None
+        return PairwiseCall(
+            self.node.types[0].shape,
+            features=self.result.shape[self.axis],
+            feature_bytes=sum(value.dtype.itemsize for value in {leaf.value for leaf in columns}),
+            itemsize=self.node.types[0].dtype.itemsize,
+        )
+
+
+@dataclass(frozen=True)
+class _Tiling:
+    """Writes the loop over tiles.
+
+    Attributes
+    ----------
+    terms : _Terms
+    tile : tuple of int
+        Sizes along the axes of the result.
+    """
+
+    terms: _Terms
+    tile: tuple[int, ...]
+
+    def reduced(self) -> Value:
+        """Return the result of the loop."""
+        arrays = [leaf.value for leaf in self.terms.leaves.values()]
+        start = helpers.full(0, self.terms.node.types[0])
+
+        def step(number: Value, kept: State, state: State) -> State:
+            starts = self._starts(number)
+            # XLA would write it in one kernel with the update, on one thread.
+            found = stored(self._of_tile(kept, starts))
+            return [ops.dynamic_update_slice(state[0], found, *starts)]
+
+        return counted_loop(math.prod(self._counts()), arrays, [start], step)[0]
+
+    def _counts(self) -> tuple[int, ...]:
+        shape = self.terms.node.types[0].shape
+        return tuple(-(-size // part) for size, part in zip(shape, self.tile, strict=True))
+
+    def _starts(self, number: Value) -> State:
+        """Return where the tile of a number begins; none ends behind the axis."""
+        shape = self.terms.node.types[0].shape
+        found: State = []
+        for size, part, count in reversed(list(zip(shape, self.tile, self._counts(), strict=True))):
+            place = ops.remainder(number, helpers.full_like(number, count))
+            number = ops.divide(number, helpers.full_like(number, count))
+            begin = ops.multiply(place, helpers.full_like(place, part))
+            found.append(ops.minimum(begin, helpers.full_like(begin, size - part)))
+        return found[::-1]
+
+    def _of_tile(self, arrays: Sequence[Value], starts: Sequence[Value]) -> Value:
+        """Compute the terms of a tile, and reduce them."""
+        sizes = {self.terms.axis: self.terms.result.shape[self.terms.axis]}
+        sizes |= dict(zip(self.terms.kept, self.tile, strict=True))
+        begin = dict(zip(self.terms.kept, starts, strict=True))
+        begin[self.terms.axis] = helpers.full_like(starts[0], 0)
+        shape = tuple(sizes[axis] for axis in sorted(sizes))
+        values: dict[Value, Value] = {}
+        for (value, leaf), x in zip(self.terms.leaves.items(), arrays, strict=True):
+            places = [begin[axis] for axis in leaf.axes]
+            part = tuple(sizes[axis] for axis in leaf.axes)
+            x = x if part == x.shape else ops.dynamic_slice(x, *places, sizes=part)
+            values[value] = ops.broadcast_in_dim(x, shape=shape, dimensions=leaf.axes)
+        for node in self.terms.nodes:
+            assert node.op is not None
+            operands = [values[operand] for operand in node.operands]
+            values[node.results[0]] = node.op(*operands, **node.params)
+        reduce = self.terms.node
+        assert reduce.op is not None
+        return reduce.op(values[self.terms.result], **reduce.params)  # type: ignore[no-any-return]
+
+
+__all__ = ["pairwise_reductions_pass"]
