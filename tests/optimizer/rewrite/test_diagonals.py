@@ -51,6 +51,11 @@ def test_what_is_no_diagonal_of_a_computed_matrix_stays(function: Callable[..., 
     assert not picked(function, np.eye(6) * 3)
 
 
+@pytest.mark.parametrize("shape", [(0, 0), (3, 0), (0, 3), (2, 0, 0), (300, 0, 0)])
+def test_matrices_without_elements_stay(shape: tuple[int, ...]) -> None:
+    assert not picked(lambda x: tnp.diagonal(tnp.exp(x), axis1=-2, axis2=-1), np.zeros(shape))
+
+
 def test_small_matrices_stay() -> None:
     graph = traced(lambda x: tnp.diagonal(tnp.exp(x)), ((40, 40), "float32"))
     assert apply(GATHER_FOR_DIAGONAL, graph)[0] is graph

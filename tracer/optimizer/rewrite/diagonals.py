@@ -62,8 +62,10 @@ def _is_diagonal(node: Node, matrix: Value) -> bool:
     """Tell whether the elements are one in a row, and the next row's is one to the right."""
     rows, columns = matrix.shape[-2:]
     count = node.types[0].shape[-1]
+    if not count:
+        return False
     row, column = divmod(int(node.params["start"][-1]), columns)
-    return 0 < count <= min(rows - row, columns - column)
+    return count <= min(rows - row, columns - column)
 
 
 def _of_rows(matrix: Value, node: Node) -> Value:
