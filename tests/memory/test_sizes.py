@@ -113,3 +113,14 @@ def test_a_tenth_less_than_the_smallest_is_refused(name: str) -> None:
     assert error.limit_bytes < error.minimum_bytes <= minimum
     assert error.binding
     tracer.compile(function, memory_limit=error.minimum_bytes).plan(*types)
+
+
+def test_the_smallest_limit_is_found_again_as_a_limit() -> None:
+    """Found after two other programs, after which the search for the limit had no time left."""
+
+    def median(x: Any) -> Any:
+        return tnp.median(x, axis=0)
+
+    kind = tracer.ShapeDtype((140_001,), "float32")
+    least = tracer.compile(median).plan(kind).minimum_bytes
+    assert tracer.compile(median, memory_limit=least).plan(kind).compiled_bytes <= least

@@ -141,8 +141,11 @@ class CandidateSearch:
 
     def _last(self) -> CompiledCandidate:
         """Return the smallest known program; one with a limit far below is refused at once."""
-        is_far = self.limit is not None and self.limit < self._least_tried
-        return self._smallest_predicted if is_far else self.least
+        if self.limit is not None and self.limit < self._least_tried:
+            return self._smallest_predicted
+        # What `least_bytes` promises is found with as much time as it had.
+        with spending(self.task.budget()):
+            return self.least
 
     @property
     def _least_tried(self) -> int:
