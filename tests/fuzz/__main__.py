@@ -38,7 +38,7 @@ def configs_of(seed: int) -> list[str]:
     Limits take a planner's time, so each program has one at most.
     """
     rng = np.random.default_rng([seed, 7])
-    other = rng.choice(CONFIGS[1:], p=(0.25, 0.1, 0.25, 0.15, 0.1, 0.15))
+    other = rng.choice(CONFIGS[1:], p=(0.2, 0.1, 0.2, 0.15, 0.1, 0.1, 0.15))
     return ["none", str(other)] if rng.random() < 0.6 else ["none"]
 
 

@@ -17,6 +17,7 @@ from tests.fuzz.differences import off_differences
 from tests.fuzz.evaluate import Array, Noise, difference, in_own_dtypes, quiet, values
 from tests.fuzz.failure import Failure
 from tests.fuzz.program import Program
+from tests.fuzz.small_machine import small_machine
 from tests.fuzz.steps import first_wrong_step, takes
 from tests.fuzz.stored import numbers, stored
 from tests.fuzz.watch import Watch, watching, without_overflows
@@ -26,7 +27,7 @@ from tracer.ir import Graph
 
 JUDGING = "judging"
 """The checker's own work: where it takes long, that says nothing against the package."""
-CONFIGS = ("none", "never", "1.3", "0.5", "0.25", "minimum", "stored")
+CONFIGS = ("none", "never", "1.3", "0.5", "0.25", "minimum", "stored", "small machine")
 _SHARE_STORED = 0.5
 """Of the peak in memory, as the limit of a program whose arguments are in storage."""
 _BUGS = (LoweringError, VerifyError, ExecutionError)
@@ -130,6 +131,11 @@ class Checker:
     def _compile(self, config: str) -> Any:
         if config in ("none", "never"):
             return tracer.compile(self.function, split="never" if config == "never" else "auto")
+        if config == "small machine":
+            compiled = tracer.compile(self.function)
+            with small_machine():
+                compiled.plan(*self.given)
+            return compiled
         limit = self._limit(config)
         if limit is None:
             return None

@@ -1,0 +1,30 @@
+"""A machine so small that programs of the fuzzer's sizes take the forms of large arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from unittest import mock
+
+from tracer.lowering.devices import hardware
+from tracer.target import host_target
+from tracer.target.tiles import Tiles
+
+
+@contextmanager
+def small_machine() -> Iterator[None]:
+    """Plan for such a machine, inside of the context."""
+    found = host_target()
+    kernels = replace(
+        found.kernels,
+        tiles=Tiles(columns_bytes=1 << 9, tile_bytes=1 << 8, least_rows=1),
+        scipy_transforms=1,
+        scipy_lines=1,
+        scipy_line=1,
+        counted_elements=1 << 6,
+        counted_steps=64,
+    )
+    small = replace(found, cache_bytes=1 << 8, kernels=kernels)
+    with mock.patch.object(hardware, "host_target", return_value=small):
+        yield
