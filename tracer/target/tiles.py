@@ -22,6 +22,8 @@ class Tiles:
         Of the features of a tile's columns: they stay in the second cache.
     tile_bytes : int
         Of the results of a tile, which are stored once more.
+    stored_bytes : int
+        Of an array that the loop over tiles reads and that is computed before: it is stored then.
     least_rows : int
         Rows that read the columns' features again.
     """
@@ -29,6 +31,7 @@ class Tiles:
     cached_share: int = 2
     columns_bytes: int = 1 << 19
     tile_bytes: int = 1 << 18
+    stored_bytes: int = 1 << 18
     least_rows: int = 16
 
     def tile(self, call: PairwiseCall, cache_bytes: int) -> tuple[int, ...] | None:

@@ -20,7 +20,7 @@ from tracer.optimizer.legalize.pairwise import pairwise_reductions_pass
 from tracer.target import DEFAULT_TARGET, accelerator
 from tracer.target.tiles import Tiles
 
-SMALL = Tiles(columns_bytes=7 * 5 * 8, tile_bytes=4 * 7 * 8, least_rows=1)
+SMALL = Tiles(columns_bytes=7 * 5 * 8, tile_bytes=4 * 7 * 8, stored_bytes=10**6, least_rows=1)
 """Tiles of seven columns of five float64, and of four rows."""
 TARGET = replace(
     DEFAULT_TARGET, cache_bytes=0, kernels=replace(DEFAULT_TARGET.kernels, tiles=SMALL)
@@ -64,6 +64,21 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] = {
         lambda x, y, w: (away(x, y) * w[:, :, None] + w[:, :1, None]).sum(-1),
         ((9, 5), (23, 5), (9, 23)),
     ),
+    "some rows": (lambda x, y: away(x[2:7], y[3:]).sum(-1), ((9, 5), (23, 5))),
+    "some features": (lambda x, y: away(x[:, 2:6], y[4:22, 1:5]).sum(-1), ((9, 7), (23, 5))),
+    "rows from a place on": (
+        lambda x, y: away(
+            tracer.lax.dynamic_slice(x, (4, 1), (6, 5)),
+            tracer.lax.dynamic_slice(y, (tnp.argmax(y[:, 0]), -7), (20, 5)),
+        ).sum(-1),
+        ((9, 7), (23, 6)),
+    ),
+    "one row of many": (
+        lambda x, y: (
+            tnp.abs(x[2:3, None] - y[:, 2][:, None].swapaxes(0, 1)) + away(x, y[:, 1])
+        ).sum(-1),
+        ((9, 5), (23, 3, 5)),
+    ),
     "Canberra": (
         lambda x, y: (away(x, y) / (tnp.abs(x)[:, None] + tnp.abs(y))).sum(-1),
         ((9, 5), (23, 5)),
@@ -104,6 +119,16 @@ def test_values_are_as_without(name: str) -> None:
         wanted.astype("c16"),
         rtol=0 if exact else 1e-2 if name == "narrow" else 1e-13,
     )
+
+
+def test_what_would_have_to_be_stored_is_left() -> None:
+    tiles = replace(SMALL, stored_bytes=9 * 5 * 8)
+    item = pairwise_reductions_pass(replace(TARGET, kernels=replace(TARGET.kernels, tiles=tiles)))
+    shapes = (9, 5), (23, 5)
+    graph = graph_of(lambda x, y: away(x * 2, y).sum(-1), *shapes)
+    assert apply(item, graph)[0] is not graph
+    graph = graph_of(lambda x, y: away(x, y * 2).sum(-1), *shapes)
+    assert apply(item, graph)[0] is graph
 
 
 LEFT: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] = {

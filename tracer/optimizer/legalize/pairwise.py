@@ -25,11 +25,14 @@ from tracer import ops
 from tracer.ir import Builder, Graph, Node, Value, rebuild
 from tracer.ir.library_calls import PairwiseCall
 from tracer.ops import helpers
-from tracer.optimizer.legalize.counted_loop import State, counted_loop
+from tracer.optimizer.legalize.counted_loop import INT32, State, counted_loop
 from tracer.optimizer.legalize.writer import stored
-from tracer.optimizer.model.in_order import is_elementwise
+from tracer.optimizer.model.in_order import is_elementwise, is_stored
 from tracer.optimizer.passes import Pass, PassLog
 from tracer.target import Target
+
+Tile = Mapping[int, int]
+"""The size along each axis of the terms."""
 
 
 def pairwise_reductions_pass(target: Target) -> Pass:
@@ -44,6 +47,8 @@ def _in_tiles(target: Target, graph: Graph, log: PassLog) -> Graph:
         terms = _Terms.of(node, operands[0]) if _is_of_one_axis(node) else None
         call = None if terms is None else terms.call()
         if tiles is None or terms is None or call is None:
+            return None
+        if not all(leaf.is_in_memory(tiles.stored_bytes) for leaf in terms.leaves.values()):
             return None
         tile = tiles.tile(call, target.cache_bytes)
         if tile is None:
@@ -63,25 +68,82 @@ def _is_of_one_axis(node: Node) -> bool:
 
 @dataclass(frozen=True)
 class _Leaf:
-    """What the terms are computed of.
+    """What the terms are computed of: an array, or a window of it.
 
     Attributes
     ----------
-    value : Value
-        Without axes of one element.
-    axes : tuple of int
-        The axes of the terms that it has.
+    source : Value
+    starts : tuple of Value
+        Where the window begins, as a `dynamic_slice` says it; empty: all is read.
+    sizes : tuple of int
+        Of what is read.
+    axes : tuple of int or None
+        For each axis of the source that of the terms; None for axes of one element.
     """
 
-    value: Value
-    axes: tuple[int, ...]
+    source: Value
+    starts: tuple[Value, ...]
+    sizes: tuple[int, ...]
+    axes: tuple[int | None, ...]
 
     @classmethod
     def of(cls, broadcast: Node) -> _Leaf:
         """Return what a broadcast repeats."""
         (x,), dimensions = broadcast.operands, broadcast.params["dimensions"]
-        axes = [axis for axis, size in zip(dimensions, x.shape, strict=True) if size != 1]
-        return cls(helpers.reshape(x, tuple(n for n in x.shape if n != 1)), tuple(axes))
+        pairs = zip(dimensions, x.shape, strict=True)
+        found = iter([axis for axis, size in pairs if size != 1])
+        x = _without_units(x)
+        axes = tuple(None if size == 1 else next(found) for size in x.shape)
+        node = x.node
+        if node.op is ops.dynamic_slice:
+            return cls(node.operands[0], node.operands[1:], x.shape, axes)
+        if node.op is ops.slice and set(node.params["strides"]) <= {1}:
+            starts = (helpers.scalar(start, INT32) for start in node.params["start"])
+            return cls(node.operands[0], tuple(starts), x.shape, axes)
+        return cls(x, (), x.shape, axes)
+
+    def is_in_memory(self, small_bytes: int) -> bool:
+        """Tell whether a loop can read it without more memory, or with little."""
+        return is_stored(self.source) or self.source.type.nbytes <= small_bytes
+
+    def clamped(self) -> tuple[Value, ...]:
+        """Return where the window begins, inside of the source."""
+        found = []
+        for start, size, whole in zip(self.starts, self.sizes, self.source.shape, strict=False):
+            place = helpers.convert(start, INT32)
+            most = helpers.full_like(place, whole - size)
+            found.append(ops.maximum(ops.minimum(place, most), helpers.zeros_like(place)))
+        return tuple(found)
+
+    def part(
+        self, source: Value, starts: Sequence[Value], begin: Mapping[int, Value], tile: Tile
+    ) -> Value:
+        """Return a tile's elements of it, repeated for all of the tile."""
+        places, shape = [], []
+        for i, (axis, size) in enumerate(zip(self.axes, self.sizes, strict=True)):
+            steps = [*starts[i : i + 1], *([] if axis is None else [begin[axis]])]
+            places.append(ops.add(*steps) if len(steps) > 1 else (steps or [_zero()])[0])
+            shape.append(size if axis is None else tile[axis])
+        if tuple(shape) != source.shape:
+            source = ops.dynamic_slice(source, *places, sizes=tuple(shape))
+        axes = tuple(axis for axis in self.axes if axis is not None)
+        part = helpers.reshape(source, tuple(tile[axis] for axis in axes))
+        whole = tuple(tile[axis] for axis in sorted(tile))
+        return ops.broadcast_in_dim(part, shape=whole, dimensions=axes)  # type: ignore[no-any-return]
+
+
+def _zero() -> Value:
+    return helpers.scalar(0, INT32)
+
+
+def _without_units(x: Value) -> Value:
+    """Return the array that a value is, but for axes of one element."""
+    while x.node.op is ops.reshape:
+        (inner,) = x.node.operands
+        if [n for n in inner.shape if n != 1] != [n for n in x.shape if n != 1]:
+            break
+        x = inner
+    return x
 
 
 @dataclass(frozen=True)
@@ -144,7 +206,7 @@ class _Terms:
         return PairwiseCall(
             self.node.types[0].shape,
             features=self.result.shape[self.axis],
-            feature_bytes=sum(value.dtype.itemsize for value in {leaf.value for leaf in columns}),
+            feature_bytes=sum(x.dtype.itemsize for x in {leaf.source for leaf in columns}),
             itemsize=self.node.types[0].dtype.itemsize,
         )
 
@@ -165,16 +227,20 @@ class _Tiling:
 
     def reduced(self) -> Value:
         """Return the result of the loop."""
-        arrays = [leaf.value for leaf in self.terms.leaves.values()]
+        leaves = list(self.terms.leaves.values())
+        windows = [leaf.clamped() for leaf in leaves]
+        arrays = [leaf.source for leaf in leaves]
         start = helpers.full(0, self.terms.node.types[0])
 
         def step(number: Value, kept: State, state: State) -> State:
-            starts = self._starts(number)
+            starts, scalars = self._starts(number), iter(kept[len(arrays) :])
+            given = [(x, [next(scalars) for _ in w]) for x, w in zip(kept, windows, strict=False)]
             # XLA would write it in one kernel with the update, on one thread.
-            found = stored(self._of_tile(kept, starts))
+            found = stored(self._of_tile(given, starts))
             return [ops.dynamic_update_slice(state[0], found, *starts)]
 
-        return counted_loop(math.prod(self._counts()), arrays, [start], step)[0]
+        kept = [*arrays, *(place for window in windows for place in window)]
+        return counted_loop(math.prod(self._counts()), kept, [start], step)[0]
 
     def _counts(self) -> tuple[int, ...]:
         shape = self.terms.node.types[0].shape
@@ -191,19 +257,18 @@ class _Tiling:
             found.append(ops.minimum(begin, helpers.full_like(begin, size - part)))
         return found[::-1]
 
-    def _of_tile(self, arrays: Sequence[Value], starts: Sequence[Value]) -> Value:
+    def _of_tile(
+        self, given: Sequence[tuple[Value, Sequence[Value]]], starts: Sequence[Value]
+    ) -> Value:
         """Compute the terms of a tile, and reduce them."""
-        sizes = {self.terms.axis: self.terms.result.shape[self.terms.axis]}
-        sizes |= dict(zip(self.terms.kept, self.tile, strict=True))
-        begin = dict(zip(self.terms.kept, starts, strict=True))
-        begin[self.terms.axis] = helpers.full_like(starts[0], 0)
-        shape = tuple(sizes[axis] for axis in sorted(sizes))
-        values: dict[Value, Value] = {}
-        for (value, leaf), x in zip(self.terms.leaves.items(), arrays, strict=True):
-            places = [begin[axis] for axis in leaf.axes]
-            part = tuple(sizes[axis] for axis in leaf.axes)
-            x = x if part == x.shape else ops.dynamic_slice(x, *places, sizes=part)
-            values[value] = ops.broadcast_in_dim(x, shape=shape, dimensions=leaf.axes)
+        axis = self.terms.axis
+        tile = {axis: self.terms.result.shape[axis]}
+        tile |= dict(zip(self.terms.kept, self.tile, strict=True))
+        begin = dict(zip((axis, *self.terms.kept), (_zero(), *starts), strict=True))
+        values = {
+            value: leaf.part(x, window, begin, tile)
+            for (value, leaf), (x, window) in zip(self.terms.leaves.items(), given, strict=True)
+        }
         for node in self.terms.nodes:
             assert node.op is not None
             operands = [values[operand] for operand in node.operands]
