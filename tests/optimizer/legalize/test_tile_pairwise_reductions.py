@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,7 @@ import tracer
 import tracer.numpy as tnp
 from tests.optimizer.graphs import apply, evaluated, text, traced
 from tracer import ops
-from tracer.ir import Builder, Graph, ShapeDtype
+from tracer.ir import Builder, Graph, Node, ShapeDtype
 from tracer.ir.library_calls import PairwiseCall
 from tracer.lowering import compile_graph, to_device, to_host
 from tracer.optimizer.legalize.pairwise import pairwise_reductions_pass
@@ -210,3 +210,18 @@ def test_gradients_are_those_without() -> None:
     program = tracer.compile(loss)
     rise = program(x + 1e-6 * direction, y) - program(x - 1e-6 * direction, y)
     np.testing.assert_allclose(rise / 2e-6, (found[0] * direction).sum(), rtol=1e-4)
+
+
+def nodes_in(graph: Graph) -> Iterator[Node]:
+    """Yield the nodes of a graph, and of the bodies of its loops."""
+    for node in graph.nodes:
+        yield node
+        for body in node.bodies.values():
+            yield from nodes_in(body)
+
+
+def test_a_loop_has_the_lines_of_what_it_replaces() -> None:
+    graph = graph_of(lambda x, y: away(x, y).sum(-1), (9, 5), (23, 5))
+    known = {node.source for node in graph.nodes}
+    after, _ = apply(PASS, graph)
+    assert {node.source for node in nodes_in(after)} <= known

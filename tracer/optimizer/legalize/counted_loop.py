@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tracer import ops
-from tracer.ir import Builder, Value
+from tracer.ir import Value
 from tracer.ops import helpers
 
 INT32 = np.dtype(np.int32)
@@ -20,11 +20,11 @@ def counted_loop(count: int, kept: Sequence[Value], start: Sequence[Value], step
     """Write a loop that counts from 0, and return what it changes."""
     state = [helpers.scalar(0, INT32), *kept, *start]
     types = [value.type for value in state]
-    with Builder() as builder:
+    with helpers.builder_at_source() as builder:
         place, *_ = (builder.input(type) for type in types)
         end = helpers.scalar(count, INT32)
         condition = builder.finish([ops.compare(place, end, direction="LT")])
-    with Builder() as builder:
+    with helpers.builder_at_source() as builder:
         place, *inner = (builder.input(type) for type in types)
         same = inner[: len(kept)]
         found = step(place, same, inner[len(kept) :])

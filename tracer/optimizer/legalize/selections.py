@@ -145,7 +145,7 @@ class _Selection:
 
     def _in_a_loop(self, packed: Value, first: Value, k: int) -> Value:
         """Write one round as the body of a loop: each costs XLA as long as the first."""
-        with Builder() as builder:
+        with helpers.builder_at_source() as builder:
             elements, last = builder.input(packed.type), builder.input(first.type)
             new = self._next(elements, last)
             body = builder.finish([new, new])

@@ -92,7 +92,7 @@ def _over_chunks(chunk: Chunk, arrays: State, count: int, size: int) -> State:
 
 def _results(chunk: Chunk, arrays: State) -> State:
     """Return values of the types of a chunk's results, for one matrix."""
-    with Builder() as builder:
+    with helpers.builder_at_source() as builder:
         inputs = [builder.input(x.type.with_shape((1, *x.shape[1:]))) for x in arrays]
         return chunk(inputs)
 

@@ -22,8 +22,8 @@ from functools import cached_property
 import numpy as np
 
 from tracer import ops
-from tracer.ir import Builder, Value
-from tracer.ops.helpers import convert, full, full_like, scalar
+from tracer.ir import Value
+from tracer.ops.helpers import builder_at_source, convert, full, full_like, scalar
 from tracer.ops.rules import is_float
 from tracer.ops.sort_keys import signed_keys, sort_keys, sorted_floats, unsigned_keys
 
@@ -97,10 +97,10 @@ class _Words:
         bit = scalar(1 << (bits - 1), unsigned)
         found = full(0, self.places.type.with_dtype(unsigned))
         types = [value.type for value in (bit, found, *given)]
-        with Builder() as builder:
+        with builder_at_source() as builder:
             inside, *_ = (builder.input(t) for t in types)
             condition = builder.finish([ops.compare(inside, scalar(0, unsigned), direction="NE")])
-        with Builder() as builder:
+        with builder_at_source() as builder:
             inside, so_far, word, places, *same = (builder.input(t) for t in types)
             found_by = _Words(word, self.axis, places, *same)._step(inside, so_far)
             body = builder.finish([*found_by, word, places, *same])
