@@ -110,14 +110,18 @@ def _axes(operands: Types, results: Types, *, lengths: tuple[int, ...], **_: Any
 
 def _cost(operands: Types, results: Types, *, kind: str, lengths: tuple[int, ...]) -> Cost:
     """Count 5 n log2 n operations for each transform; the library gathers lines in buffers."""
-    size = max(operands[0].size, results[0].size)
-    flops = math.ceil(5 * size * math.log2(max(2, math.prod(lengths))))
     call = TransformCall(
         math.prod(operands[0].shape[: operands[0].ndim - len(lengths)]),
         lengths,
         max(operands[0].dtype.itemsize, results[0].dtype.itemsize),
         is_real=kind in ("RFFT", "IRFFT"),
     )
+    return _cost_of(call, operands, results)
+
+
+def _cost_of(call: TransformCall, operands: Types, results: Types) -> Cost:
+    size = max(operands[0].size, results[0].size)
+    flops = math.ceil(5 * size * math.log2(max(2, math.prod(call.lengths))))
     return Cost(flops, moved_bytes(operands, results), calls=(call,))
 
 
@@ -154,9 +158,8 @@ def _evaluate_scipy(x: Array, *, kind: str, axis: int) -> Array:
 def _scipy_cost(operands: Types, results: Types, *, kind: str, axis: int) -> Cost:
     (x,) = operands
     n = x.shape[axis]
-    flops = math.ceil(5 * x.size * math.log2(max(2, n)))
     call = TransformCall(x.size // max(1, n), (n,), x.dtype.itemsize, is_real=False)
-    return Cost(flops, moved_bytes(operands, results), calls=(call,))
+    return _cost_of(call, operands, results)
 
 
 _OF_SCIPY = {"FFT": "fft", "IFFT": "ifft"}

@@ -12,11 +12,11 @@ import pytest
 import tracer
 import tracer.numpy as tnp
 from tests.optimizer.graphs import apply, text
+from tests.optimizer.legalize.interrupts import assert_ends_the_call
 from tests.optimizer.legalize.test_sort_as_integers import numbers, sort
 from tracer import ops
 from tracer.errors import DTypeError, ShapeError
 from tracer.ir import Builder, Graph, ShapeDtype, as_dtype
-from tracer.lowering.emit import numpy_routines
 from tracer.lowering.emit.numpy_routines import NumpyCall
 from tracer.optimizer.legalize.sorts import integer_sorts_pass, numpy_sorts_pass
 from tracer.target import DEFAULT_TARGET, accelerator
@@ -287,16 +287,7 @@ def test_a_function_that_a_program_calls_may_sort() -> None:
 def test_an_interrupt_while_numpy_sorts_ends_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
     program = tracer.compile(lambda x: tnp.sort(x) + 1)
     x = np.random.default_rng(0).standard_normal(300)
-    wanted = program(x)
-
-    def interrupted(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setitem(numpy_routines._ROUTINES, "sort", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            program(x)
-    np.testing.assert_array_equal(program(x), wanted)
+    assert_ends_the_call(monkeypatch, "sort", program, x)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "complex64"])

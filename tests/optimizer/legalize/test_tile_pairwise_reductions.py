@@ -176,6 +176,40 @@ def test_terms_that_are_computed_with_an_order_of_axes_are_left() -> None:
     assert apply(PASS, graph)[0] is graph
 
 
+@pytest.mark.xla
+@pytest.mark.parametrize(
+    ("dtype", "start"),
+    [
+        ("int64", 2**33 + 3),
+        ("int64", -(2**33) - 3),
+        ("int8", 100),
+        ("int8", -100),
+        ("uint32", 2**31 + 5),
+        ("uint64", 2**63 + 9),
+        ("uint8", 250),
+    ],
+)
+def test_windows_that_begin_outside_are_inside(dtype: str, start: int) -> None:
+    with Builder() as builder:
+        x, y = (builder.input(ShapeDtype(shape, "float64")) for shape in ((9, 5), (300, 5)))
+        place = builder.input(ShapeDtype((), dtype))
+        zero = ops.constant(value=np.zeros((), dtype))
+        window = ops.dynamic_slice(y, place, zero, sizes=(23, 5))
+        far = ops.subtract(
+            ops.broadcast_in_dim(x, shape=(9, 23, 5), dimensions=(0, 2)),
+            ops.broadcast_in_dim(window, shape=(9, 23, 5), dimensions=(1, 2)),
+        )
+        before = builder.finish([ops.reduce_add(ops.abs(far), axes=(2,))])
+    after, log = apply(PASS, before)
+    assert len(log.applied) == 1
+    rng = np.random.default_rng(0)
+    arrays = [*map(rng.standard_normal, ((9, 5), (300, 5))), np.array(start, dtype)]
+    (wanted,) = evaluated(before, *arrays)
+    np.testing.assert_array_equal(evaluated(after, *arrays)[0], wanted)
+    (made,) = compile_graph(after)(*map(to_device, arrays))
+    np.testing.assert_allclose(to_host(made), wanted, rtol=1e-13)
+
+
 LARGE = ((24, 1000), (5001, 1000))
 
 

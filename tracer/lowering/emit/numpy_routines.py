@@ -25,7 +25,8 @@ NUMPY_ROUTINE = "numpy"
 _BITS = 63
 _TRANSFORMS_OF = "scipy.fft"
 """Imported by programs that transform only: it takes 0.1 s."""
-_TRANSFORMS = ("fft", "ifft")
+TRANSFORMS = ("fft", "ifft")
+"""The routines of SciPy."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class NumpyCall:
 
     def __post_init__(self) -> None:
         """Load SciPy while the program is compiled: its 12 MB are in no program's count."""
-        if self.routine in _TRANSFORMS:
+        if self.routine in TRANSFORMS:
             importlib.import_module(_TRANSFORMS_OF)
 
     @property
@@ -143,5 +144,5 @@ _ROUTINES: dict[str, Callable[[Array, Array, int], None]] = {
     "multiply": _running(np.multiply),
     "maximum": _running(np.maximum),
     "minimum": _running(np.minimum),
-    **{name: _transform(name) for name in _TRANSFORMS},
+    **{name: _transform(name) for name in TRANSFORMS},
 }

@@ -21,7 +21,7 @@ from tracer.ir.library_calls import (
     merging_bytes,
 )
 from tracer.lowering.emit.host_calls import TARGET as HOST_CALL
-from tracer.lowering.emit.numpy_routines import NUMPY_ROUTINE
+from tracer.lowering.emit.numpy_routines import NUMPY_ROUTINE, TRANSFORMS
 from tracer.lowering.memory.hlo_text import Array, Computation, Instruction, axes_of, parse
 from tracer.target import host_packing
 
@@ -208,7 +208,7 @@ def _host_call(operands: list[Array], call: Instruction) -> int:
     keys, axis = operands[0], int(named[2])
     if named[1] == "argsort":
         return argsort_bytes(math.prod(keys.shape), keys.shape[axis])
-    if named[1] in ("fft", "ifft"):
+    if named[1] in TRANSFORMS:
         return _lines(keys, axis)
     is_apart = named[1] == "sort" and math.prod(keys.shape[axis + 1 :]) > 1
     return keys.nbytes // math.prod(keys.shape) * keys.shape[axis] if is_apart else 0

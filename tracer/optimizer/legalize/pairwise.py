@@ -21,6 +21,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+import numpy as np
+
 from tracer import ops
 from tracer.ir import Builder, Graph, Node, Value, rebuild
 from tracer.ir.library_calls import PairwiseCall
@@ -31,6 +33,7 @@ from tracer.optimizer.model.in_order import is_elementwise, is_stored
 from tracer.optimizer.passes import Pass, PassLog
 from tracer.target import Target
 
+_INT64, _UINT64 = np.dtype(np.int64), np.dtype(np.uint64)
 Tile = Mapping[int, int]
 """The size along each axis of the terms."""
 
@@ -110,9 +113,11 @@ class _Leaf:
         """Return where the window begins, inside of the source."""
         found = []
         for start, size, whole in zip(self.starts, self.sizes, self.source.shape, strict=False):
-            place = helpers.convert(start, INT32)
+            # In 64 bits: a start may be far outside, and of a dtype that does not hold the size.
+            place = helpers.convert(start, _UINT64 if start.dtype.kind == "u" else _INT64)
             most = helpers.full_like(place, whole - size)
-            found.append(ops.maximum(ops.minimum(place, most), helpers.zeros_like(place)))
+            inside = ops.maximum(ops.minimum(place, most), helpers.zeros_like(place))
+            found.append(helpers.convert(inside, INT32))
         return tuple(found)
 
     def part(

@@ -15,7 +15,7 @@ Measured on 2 cores of an AMD EPYC (Zen 4), milliseconds (medians) and megabytes
 | fft2, product, ifft2, 8 x 512 x 512| 23.4 | 14.2  | 50.9  | 33.8  |
 
 Of complex128 two fill a vector of this library: lines took 1.1 times as long as with XLA, columns
-0.9 times. Arrays of 16,384 elements took 2 times as long (starting threads), lines of 16 1.4 times.
+0.9 times. Arrays of 16,384 elements took 2 times as long, lines of 16 1.4 times.
 """
 
 from __future__ import annotations
