@@ -64,7 +64,8 @@ def test_what_lanes_of_short_rows_leave_is_the_target_s() -> None:
     graph = graph_of(lambda x: (x.max(1), tnp.exp(x).sum(1)), ShapeDtype((5000, 64), "float32"))
     cheap, costly = (node for node in graph.nodes if node.name.startswith("reduce"))
     short = replace(Reductions(), lanes=Lanes(longest=63))
-    for rules, elements in ((Reductions(), 40_000), (None, 0), (short, 0)):
+    folded = replace(Reductions(), lanes=Lanes(stored_bytes=0))
+    for rules, elements in ((Reductions(), 40_000), (None, 0), (short, 0), (folded, 0)):
         with planned_for(replace(DEFAULT_TARGET, reductions=rules)):
             assert counted_scratch(cheap) == 4 * elements
             assert counted_scratch(costly) == 0

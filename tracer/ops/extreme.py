@@ -15,7 +15,7 @@ from tracer.errors import DTypeError, ShapeError
 from tracer.ir import AxisRule, Cost, NotDifferentiable, Op, ShapeDtype
 from tracer.ir.op import Types
 from tracer.ops.batch import leading
-from tracer.ops.reduce import Array, Axes, first_of, highest, kept_axes, lowest
+from tracer.ops.reduce import Array, Axes, first_of, highest, kept_axes, lowest, pair_call
 from tracer.ops.rules import moved_bytes, own_label, require_axes, require_kind, widened
 
 NAME = "reduce_extreme"
@@ -65,8 +65,9 @@ def _axes(operands: Types, results: Types, *, axes: Axes, largest: bool) -> Axis
     return AxisRule((labels, labels), (kept, kept), whole=frozenset(set(labels) - set(kept)))
 
 
-def _cost(operands: Types, results: Types, **_: Any) -> Cost:
-    return Cost(2 * operands[0].size, moved_bytes(operands, results))
+def _cost(operands: Types, results: Types, *, axes: Axes, **_: Any) -> Cost:
+    call = pair_call(operands[0], operands[1], axes)
+    return Cost(2 * operands[0].size, moved_bytes(operands, results), calls=(call,))
 
 
 reduce_extreme: Op = Op(

@@ -18,14 +18,16 @@ import numpy as np
 
 from tracer import ops
 from tracer.ir import ShapeDtype, Value
+from tracer.ir.library_calls import ReductionCall
 from tracer.ops import helpers
 from tracer.ops.rules import is_float
 
 _INT32, _INT64 = np.dtype(np.int32), np.dtype(np.int64)
 # Of the algorithm, on every machine: the two halves of the widest integer that StableHLO has.
 _WIDTH = 32
-PACKED_BYTES = 8
-"""Bytes of the integer that holds both."""
+_PACKED_BYTES = 8
+PACKING_FLOPS = 8
+"""What it takes to pack one element."""
 _LOWER = np.iinfo(np.int32).max
 """What places are counted down from."""
 
@@ -33,6 +35,13 @@ _LOWER = np.iinfo(np.int32).max
 def fits(type: ShapeDtype, axis: int) -> bool:
     """Tell whether an element and its place fit one integer."""
     return type.dtype.itemsize * 8 <= _WIDTH and type.shape[axis] <= _LOWER
+
+
+def packed_call(x: ShapeDtype, axis: int) -> ReductionCall:
+    """Return what a target has to know of the reduction of such integers along an axis."""
+    return ReductionCall(
+        x.shape, (axis,), _PACKED_BYTES, PACKING_FLOPS, step_flops=1, is_extreme=True
+    )
 
 
 def pack(x: Value, *, axis: int, largest: bool) -> Value:

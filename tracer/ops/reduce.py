@@ -22,7 +22,7 @@ from tracer.ops import helpers
 from tracer.ops.batch import leading
 from tracer.ops.elementwise import INTEGER, Vjp
 from tracer.ops.merges import first_extreme
-from tracer.ops.packed_extreme import PACKED_BYTES, fits
+from tracer.ops.packed_extreme import fits, packed_call
 from tracer.ops.rules import (
     dtype_kind,
     moved_bytes,
@@ -34,6 +34,8 @@ from tracer.ops.rules import (
 
 Array = np.ndarray[Any, Any]
 Axes = tuple[int, ...]
+# Of a step along a row, beside a sum's: two comparisons for the order and two for NaN.
+_PAIR_FLOPS = 4
 
 
 def lowest(dtype: np.dtype[Any]) -> Any:
@@ -77,11 +79,18 @@ def _reduce_axes(combiner: str) -> Callable[..., AxisRule]:
     return rule
 
 
-def _reduce_cost(operands: Types, results: Types, *, axes: Axes) -> Cost:
+def _reduce_cost(*, is_extreme: bool) -> Callable[..., Cost]:
     """One operation for each element; what stages leave is the target's to say."""
-    x = operands[0]
-    stages = ReductionCall(x.shape, axes, max(4, x.dtype.itemsize))
-    return Cost(x.size, moved_bytes(operands, results), calls=(stages,))
+
+    def cost(operands: Types, results: Types, *, axes: Axes) -> Cost:
+        x = operands[0]
+        itemsize = max(4, x.dtype.itemsize)
+        call = ReductionCall(
+            x.shape, axes, itemsize, step_flops=int(is_extreme), is_extreme=is_extreme
+        )
+        return Cost(x.size, moved_bytes(operands, results), calls=(call,))
+
+    return cost
 
 
 def reduction(
@@ -149,7 +158,7 @@ def reduction(
         lower=lower,
         vjp=vjp,
         axes=_reduce_axes(combiner),
-        cost=_reduce_cost,
+        cost=_reduce_cost(is_extreme=response in (AT_LEAST, AT_MOST)),
         fusion="reduce",
         batch=leading("axes"),
         response=response,
@@ -329,9 +338,14 @@ def _evaluate_arg(find: Callable[..., Any]) -> Callable[..., Any]:
 def _arg_cost(operands: Types, results: Types, *, axis: int, **_: Any) -> Cost:
     """Two operations for each element; partial results are values and their places."""
     x = operands[0]
-    both = PACKED_BYTES if fits(x, axis) else x.dtype.itemsize + results[0].dtype.itemsize
-    stages = ReductionCall(x.shape, (axis,), both)
-    return Cost(2 * x.size, moved_bytes(operands, results), calls=(stages,))
+    call = packed_call(x, axis) if fits(x, axis) else pair_call(x, results[0], (axis,))
+    return Cost(2 * x.size, moved_bytes(operands, results), calls=(call,))
+
+
+def pair_call(x: ShapeDtype, places: ShapeDtype, axes: Axes) -> ReductionCall:
+    """Return what a target has to know of a reduction of elements with their places."""
+    itemsize = x.dtype.itemsize + places.dtype.itemsize
+    return ReductionCall(x.shape, axes, itemsize, step_flops=_PAIR_FLOPS, is_extreme=True)
 
 
 def _arg(

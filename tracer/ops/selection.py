@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from tracer.ir import Cost, ShapeDtype
-from tracer.ir.library_calls import ReductionCall, SelectionCall
+from tracer.ir.library_calls import SelectionCall
 from tracer.ir.op import Types
-from tracer.ops.packed_extreme import PACKED_BYTES, fits
+from tracer.ops.packed_extreme import fits, packed_call
 from tracer.ops.rules import moved_bytes
 
 _EXACT_BITS = 16
@@ -40,7 +40,6 @@ def top_k_cost(operands: Types, results: Types, *, k: int) -> Cost:
     (x,) = operands
     moved = moved_bytes(operands, results)
     if is_extreme(x, k):
-        stages = ReductionCall(x.shape, (x.ndim - 1,), PACKED_BYTES)
-        return Cost(x.size, moved, calls=(stages,))
+        return Cost(x.size, moved, calls=(packed_call(x, x.ndim - 1),))
     call = selection_call(x, k)
     return Cost(call.comparisons, moved, calls=(call,))

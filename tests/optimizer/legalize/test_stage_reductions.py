@@ -146,6 +146,72 @@ graph(%0: float32[3000,31]) {
     )
 
 
+def test_a_short_row_is_added_as_slices_in_one_kernel() -> None:
+    assert staged(ops.reduce_add, (3000, 20), "float32", (1,)) == (
+        """
+graph(%0: float32[3000,20]) {
+  %1: float32[3000,5] = slice(%0) {start=(0, 0), limit=(3000, 5), strides=(1, 1)}
+  %2: float32[3000,5] = slice(%0) {start=(0, 5), limit=(3000, 10), strides=(1, 1)}
+  %3: float32[3000,5] = slice(%0) {start=(0, 10), limit=(3000, 15), strides=(1, 1)}
+  %4: float32[3000,5] = slice(%0) {start=(0, 15), limit=(3000, 20), strides=(1, 1)}
+  %5: float32[3000,5] = add(%1, %2)
+  %6: float32[3000,5] = add(%3, %4)
+  %7: float32[3000,5] = add(%5, %6)
+  %8: float32[3000] = reduce_add(%7) {axes=(1,)}
+  return %8
+}""".strip()
+    )
+
+
+def test_what_the_last_slice_shares_is_added_once() -> None:
+    written = staged(ops.reduce_add, (3000, 31), "float32", (1,))
+    assert "slice(%0) {start=(0, 27), limit=(3000, 31)" in written
+    assert "compare" in written
+    assert "optimization_barrier" not in written
+    largest = staged(ops.reduce_maximum, (3000, 31), "float64", (1,))
+    assert "slice(%0) {start=(0, 27), limit=(3000, 31)" in largest
+    assert "compare" not in largest
+
+
+SHORT = [10, 11, 12, 13, 16, 17, 29, 31, 33, 47, 63, 64, 65, 89, 96]
+
+
+@pytest.mark.parametrize("op", [*REDUCTIONS, ops.reduce_and, ops.reduce_or])
+@pytest.mark.parametrize("dtype", ["int32", "int64", "uint8", "bool"])
+def test_every_length_of_short_rows(op: Op, dtype: str) -> None:
+    if dtype == "bool" and op in (ops.reduce_add, ops.reduce_multiply):
+        return
+    for length in SHORT:
+        before = reduction(op, (4000, length), dtype, (1,))
+        after, log = apply(PASS, before)
+        x = np.random.default_rng(length).integers(0, 2 if dtype == "bool" else 99, (4000, length))
+        (got,), (wanted,) = (evaluated(graph, x.astype(dtype)) for graph in (after, before))
+        np.testing.assert_array_equal(got, wanted)
+        assert log.applied or not 16 <= length <= 65
+
+
+WITHOUT_STORING = {
+    "stored": lambda x: x.sum(1),
+    "a variance": lambda x: x.var(1),
+    "a softmax": lambda x: tracer.nn.softmax(x, axis=1),
+    "padded": lambda x: tnp.pad(x, ((0, 0), (1, 2))).sum(1),
+    "joined": lambda x: tnp.concatenate([x, x * 2], 1)[:, : x.shape[1]].sum(1),
+    "largest": lambda x: x.max(1),
+    "two": lambda x: (x.sum(1), (x * x).sum(1)),
+}
+
+
+@pytest.mark.xla
+@pytest.mark.parametrize("name", WITHOUT_STORING)
+@pytest.mark.parametrize("length", [13, 31, 64])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_compiler_stores_no_more_than_is_counted(name: str, length: int, dtype: str) -> None:
+    """What it reads in slices it would store, if it moves elements or a second kernel reads it."""
+    x = ShapeDtype((100_000, length), dtype)
+    plan = tracer.compile(WITHOUT_STORING[name], split="never").plan(x)
+    assert plan.compiled_bytes <= 1.01 * plan.peak_bytes
+
+
 @pytest.mark.parametrize("shape", [(3000, 9), (100, 64), (3000, 97)])
 def test_rows_that_are_vectors_already_and_few_are_one_stage(shape: tuple[int, int]) -> None:
     graph = reduction(ops.reduce_maximum, shape, "float32", (1,))

@@ -12,14 +12,12 @@ from collections.abc import Sequence
 from tracer import ops
 from tracer.ir import Builder, Graph, Node, Value, rebuild
 from tracer.ops import helpers
-from tracer.ops.packed_extreme import element_of, fits, pack, place_of
+from tracer.ops.packed_extreme import PACKING_FLOPS, element_of, fits, pack, place_of
 from tracer.ops.selection import is_extreme
 from tracer.optimizer.legalize.writer import GraphWriter
 from tracer.optimizer.passes import Pass, PassLog
 from tracer.target import Target
 
-# Operations that put a value and its place together.
-_PACKING_FLOPS = 8
 _IS_LARGEST = {ops.argmax: True, ops.argmin: False}
 
 
@@ -82,7 +80,7 @@ def _best(writer: GraphWriter, node: Node, x: Value, axis: int, *, largest: bool
     """Reduce packed integers, in stages where the axis is long."""
     packed = pack(x, axis=axis, largest=largest)
     found = writer.in_stages(
-        ops.reduce_maximum, packed, (axis,), node.operands[0], more_flops=_PACKING_FLOPS
+        ops.reduce_maximum, packed, (axis,), node.operands[0], more_flops=PACKING_FLOPS
     )
     return ops.reduce_maximum(packed, axes=(axis,)) if found is None else found
 

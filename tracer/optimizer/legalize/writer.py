@@ -19,10 +19,13 @@ from typing import Any
 import numpy as np
 
 from tracer import ops
-from tracer.ir import Op, Value, fused_flops
+from tracer.ir import Op, Value, fused_flops, registry
+from tracer.ir.library_calls import ReductionCall
 from tracer.ops import helpers
+from tracer.ops.rules import as_tuple
+from tracer.optimizer.model.in_order import is_computed_in_place
 from tracer.target import Target
-from tracer.target.reductions import TWICE_AS_WIDE, Cut, Pad, Reductions, Split, Step, Widen
+from tracer.target.reductions import TWICE_AS_WIDE, Cut, Fold, Pad, Reductions, Split, Step, Widen
 
 Values = tuple[Value, ...]
 _OTHER_ZERO = {
@@ -64,8 +67,9 @@ class GraphWriter:
         wide = wide_dtype(x.dtype)
         is_sum = op is ops.reduce_add and wide.kind in "fc"
         flops = _flops(rules, computed)
-        row_flops = _row_flops(op, flops + more_flops, x.dtype)
-        stage = _Stage(rules, op, axes, is_sum, flops <= rules.cheap_flops, row_flops)
+        call = _call(op, (x,), flops + more_flops, axes=axes)
+        call = replace(call, is_elementwise=is_computed_in_place(computed))
+        stage = _Stage(rules, op, call, is_sum, flops <= rules.cheap_flops)
         if stage.step(x.shape, wide) is None:
             return None
         (found,) = stage.write((helpers.convert(x, wide),))
@@ -83,16 +87,11 @@ class GraphWriter:
         rules = self.target.reductions
         if rules is None:
             return None
-        params = {"largest": largest}
-        op, flops = ops.reduce_extreme, _flops(rules, computed)
-        row_flops = _row_flops(op, flops, x.dtype)
-        stage = _Stage(rules, op, (axis,), False, flops <= rules.cheap_flops, row_flops, params)
-        if stage.step(x.shape, x.dtype) is None:
-            return None
-        return stage.write((x, ops.iota(shape=x.shape, dtype=dtype, dimension=axis)))
-
-
-_EXTREMES = (ops.reduce_maximum, ops.reduce_minimum, ops.reduce_extreme)
+        flops, params = _flops(rules, computed), {"largest": largest}
+        pair = (x, ops.iota(shape=x.shape, dtype=dtype, dimension=axis))
+        call = _call(ops.reduce_extreme, pair, flops, axes=(axis,), **params)
+        stage = _Stage(rules, ops.reduce_extreme, call, False, flops <= rules.cheap_flops, params)
+        return None if stage.step(x.shape, x.dtype) is None else stage.write(pair)
 
 
 def stored(x: Value) -> Value:
@@ -105,18 +104,15 @@ def _flops(rules: Reductions, computed: Value) -> int:
     return fused_flops(computed, enough=max(rules.cheap_flops, rules.lanes.longest))
 
 
-def _row_flops(op: Op, flops: int, dtype: np.dtype[Any]) -> int:
-    """Return what a step along a short row takes, in operations beside a sum's.
-
-    Measured: up to which length lanes are faster, with nothing and one operation for each element.
-    """
-    is_narrow = wide_dtype(dtype) != dtype
-    parts = 2 if is_narrow or dtype.kind == "c" else 0
-    if op is ops.reduce_extreme:
-        return parts + 4 + 3 * flops
-    if op in _EXTREMES:
-        return parts + 1 + 3 * flops
-    return parts + (2 * flops if dtype.kind == "b" else flops)
+def _call(op: Op, xs: Values, flops: int, **params: Any) -> ReductionCall:
+    """Return what a target has to know of a reduction of elements of so many operations."""
+    types = tuple(x.type for x in xs)
+    (call,) = op.cost(types, as_tuple(op.infer(*types, **params)), **params).calls
+    assert isinstance(call, ReductionCall)
+    dtype = types[0].dtype
+    parts = 2 if wide_dtype(dtype) != dtype or dtype.kind == "c" else 0
+    flops *= 2 if dtype.kind == "b" and not call.is_extreme else 1
+    return replace(call, flops=flops, step_flops=call.step_flops + parts)
 
 
 def wide_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -135,39 +131,28 @@ class _Stage:
         Of the target.
     op : Op
         What joins two elements.
-    axes : tuple of int
-        Those that are reduced.
+    call : ReductionCall
+        What the target has to know of it. Its axes are those that are reduced.
     is_sum : bool
         Whether it is a sum of floats: it must not be one long chain.
     may_pad : bool
         Whether the elements take little to compute.
-    flops : int
-        What a step along a short row takes.
     params : dict
         Of the op, besides the axes.
     """
 
     rules: Reductions
     op: Op
-    axes: tuple[int, ...]
+    call: ReductionCall
     is_sum: bool
     may_pad: bool
-    flops: int = 0
     params: Mapping[str, Any] = field(default_factory=dict)
 
     def step(self, shape: Sequence[int], dtype: np.dtype[Any]) -> Step | None:
         """Return what to do first to an operand of a type; None where one stage is best."""
         may_widen = self.is_sum and dtype in TWICE_AS_WIDE
-        is_exact = self.op in _EXTREMES
-        return self.rules.step(
-            shape,
-            self.axes,
-            may_pad=self.may_pad,
-            may_widen=may_widen,
-            is_exact=is_exact,
-            flops=self.flops,
-            itemsize=dtype.itemsize,
-        )
+        call = replace(self.call, shape=tuple(shape), itemsize=dtype.itemsize)
+        return self.rules.step(call, may_pad=self.may_pad, may_widen=may_widen)
 
     def write(self, xs: Values) -> Values:
         """Write the stages and return the results; what is reduced together has one shape."""
@@ -186,9 +171,11 @@ class _Stage:
                 pieces = tuple(ops.reshape(x, shape=step.shape) for x in xs)
                 found = ops.optimization_barrier(*self._once(pieces, step.first_axes))
                 op = _OTHER_ZERO[self.op] if self.is_sum else self.op
-                second = replace(self, op=op, axes=step.second_axes, may_pad=True, flops=0)
-                return second.write(found)
-        return self._once(xs, self.axes)
+                call = replace(self.call, axes=step.second_axes, flops=0)
+                return replace(self, op=op, call=call, may_pad=True).write(found)
+            case Fold(slices):
+                return (self._folded(xs[0], slices),)
+        return self._once(xs, self.call.axes)
 
     def _once(self, xs: Values, axes: tuple[int, ...]) -> Values:
         found = self.op(*xs, axes=axes, **self.params)
@@ -196,13 +183,45 @@ class _Stage:
 
     def _padded(self, xs: Values, high: tuple[int, ...]) -> Values:
         none = (0,) * len(high)
-        assert self.op.neutral is not None
-        types = tuple(x.type for x in xs)
-        numbers = self.op.neutral(types, axes=self.axes, **self.params)
         return tuple(
             ops.pad(x, helpers.scalar(number, x.dtype), low=none, high=high, interior=none)
-            for x, number in zip(xs, numbers, strict=True)
+            for x, number in zip(xs, self._numbers(xs), strict=True)
         )
+
+    def _folded(self, x: Value, count: int) -> Value:
+        """Reduce rows as slices that are combined element by element."""
+        last, length = len(x.shape) - 1, x.shape[-1]
+        size = -(-length // count)
+        starts = [min(i * size, length - size) for i in range(-(-length // size))]
+        parts = [helpers.slice_axis(x, last, start, start + size) for start in starts]
+        twice = len(parts) * size - length
+        if twice and not self.call.is_extreme:
+            parts[-1] = self._without(parts[-1], twice)
+        combiner = self._combiner(x)
+        while len(parts) > 1:
+            pairs = zip(parts[::2], parts[1::2], strict=False)
+            odd = parts[-1:] if len(parts) % 2 else []
+            parts = [combiner(*pair) for pair in pairs] + odd
+        return self._once(tuple(parts), (last,))[0]
+
+    def _without(self, x: Value, count: int) -> Value:
+        """Return rows with so many elements in front that change nothing."""
+        (number,) = self._numbers((x,))
+        places = ops.iota(shape=x.shape, dtype=np.dtype(np.int32), dimension=len(x.shape) - 1)
+        is_new = ops.compare(places, helpers.full_like(places, count), direction="GE")
+        return ops.select(is_new, x, helpers.full_like(x, number))  # type: ignore[no-any-return]
+
+    def _combiner(self, x: Value) -> Op:
+        """Return the element-wise op that joins two elements."""
+        result = as_tuple(self.op.infer(x.type, axes=self.call.axes, **self.params))
+        rule = self.op.axes((x.type,), result, axes=self.call.axes, **self.params)
+        (name,) = set(rule.reduced.values())
+        return registry()[name]
+
+    def _numbers(self, xs: Values) -> tuple[Any, ...]:
+        """Return what changes no result, for each of what is reduced together."""
+        assert self.op.neutral is not None
+        return self.op.neutral(tuple(x.type for x in xs), axes=self.call.axes, **self.params)
 
     def _in_two_parts(self, xs: Values, split: Split) -> Values:
         """Reduce most of a long axis in blocks, and the rest at once."""
@@ -213,7 +232,7 @@ class _Stage:
             pieces = (ops.slice(x, start=start, limit=limit, strides=strides) for x in xs)
             found = part.write(tuple(pieces))
             columns.append([ops.reshape(y, shape=(*y.shape, 1)) for y in found])
-        last = len(shape) - len(self.axes)
+        last = len(shape) - len(self.call.axes)
         both = (ops.concatenate(*pair, dimension=last) for pair in zip(*columns, strict=True))
         return self._once(tuple(both), (last,))
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from tracer.ir import Cost, Graph, Node, fused_flops
 from tracer.ir.library_calls import LibraryCall, ReductionCall, SelectionCall
 from tracer.ops.bodies import calls_of
-from tracer.optimizer.model.in_order import is_read_in_order, merged, runs_of
+from tracer.optimizer.model.in_order import is_computed_in_place, is_read_in_order, merged, runs_of
 from tracer.optimizer.model.trip_counts import trip_count
 from tracer.target import current_target
 
@@ -64,12 +64,13 @@ def _as_written(call: LibraryCall, node: Node) -> LibraryCall:
     if not isinstance(call, ReductionCall) or not node.operands:
         return call
     (x, *_), axes = node.operands, call.axes
-    flops = fused_flops(x, enough=_MANY_FLOPS)
+    flops = call.flops + fused_flops(x, enough=_MANY_FLOPS)
+    call = replace(call, flops=flops, is_elementwise=is_computed_in_place(x))
     runs = runs_of(len(call.shape), axes)
     if call.shape != x.shape or len(runs) == len(call.shape) or not is_read_in_order(x, runs):
-        return replace(call, flops=flops)
+        return call
     shape, axes = merged(call.shape, axes, runs)
-    return replace(call, shape=shape, axes=axes, flops=flops)
+    return replace(call, shape=shape, axes=axes)
 
 
 def packing_bytes(node: Node) -> int:

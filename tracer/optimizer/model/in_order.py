@@ -95,8 +95,14 @@ def is_read_in_order(value: Value, runs: Runs) -> bool:
     return True
 
 
+def is_computed_in_place(value: Value) -> bool:
+    """Tell whether each element is computed of those at its position, and of what is spread."""
+    return is_read_in_order(value, [[axis] for axis in range(value.type.ndim)])
+
+
 __all__ = [
     "Runs",
+    "is_computed_in_place",
     "is_elementwise",
     "is_read_in_order",
     "is_spread_along",

@@ -160,8 +160,6 @@ class RegionSearch:
             reason = "; ".join(reasons) or "it has no axis to cut"
             self.refused.setdefault(what, (reason, seed.source))
             return None
-        if seed in self.views:  # Partial results are those of axes that are reduced.
-            candidates = [c for c in candidates if _reduces(c)] or candidates
         once = [candidate for candidate in candidates if not candidate.read_again_bytes]
         fitting = self._fitting(once or candidates)
         if not self.settings.is_tile:  # What a tile adds to is stored anyhow, outside of it.
@@ -267,11 +265,6 @@ class RegionSearch:
             for loop in loops
         ]
         return max(totals) / region.length
-
-
-def _reduces(candidate: Candidate) -> bool:
-    rule = candidate.subject.rule
-    return any(label in rule(head).reduced for head, label in candidate.region.heads.items())
 
 
 def _operands(subject: Subject, loops: list[Loop]) -> Iterator[tuple[Value, int | None]]:
