@@ -25,6 +25,7 @@ from tracer.ops.merges import first_extreme
 from tracer.ops.packed_extreme import fits, packed_call
 from tracer.ops.rules import (
     dtype_kind,
+    is_float,
     moved_bytes,
     own_label,
     require_axes,
@@ -84,7 +85,7 @@ def _reduce_cost(*, is_extreme: bool) -> Callable[..., Cost]:
 
     def cost(operands: Types, results: Types, *, axes: Axes) -> Cost:
         x = operands[0]
-        itemsize = max(4, x.dtype.itemsize)
+        itemsize = max(4, x.dtype.itemsize) if is_float(x.dtype) else x.dtype.itemsize
         call = ReductionCall(
             x.shape, axes, itemsize, step_flops=int(is_extreme), is_extreme=is_extreme
         )

@@ -39,6 +39,7 @@ def _target(
         memory_rate=bandwidth,
         fresh_rate=bandwidth,
         kernel_seconds=_LAUNCH_SECONDS[platform],
+        short_row_seconds=0.0,
     )
     return Target(
         name=name,

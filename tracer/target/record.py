@@ -69,6 +69,12 @@ class Prices:
     part_seconds : float
         To write one part of a concatenation: 200 parts of 16 to 256 numbers take 70 to 100
         microseconds.
+    short_rows : range
+        Lengths of rows of float32 that LLVM writes out where a kernel has little else to do: they
+        are no vectors.
+    short_row_seconds : float
+        What each element of such rows takes longer. 100,000 x 40 differences from each row's
+        largest as exponentials: 2.8 ms, and 1.0 if they are also divided.
     lanes_seconds : float
         To hand work to other threads and to put the results together.
     planning_rate : float
@@ -91,6 +97,8 @@ class Prices:
     small_kernel_seconds: float = 2e-8
     small_product_seconds: float = 8e-7
     part_seconds: float = 4e-7
+    short_rows: range = range(10, 49)
+    short_row_seconds: float = 4e-10
     lanes_seconds: float = 2e-4
     planning_rate: float = 2e4
     compiling_nodes: int = 60

@@ -42,8 +42,6 @@ class Sizes:
     kept_bytes : int
         Smaller blocks stay with the process (lowering/devices/registry.py): the system clears no
         pages for them.
-    line_bytes : int
-        A line of the caches: memory is read in no less.
     copy_bytes : int
         A smaller copy costs less than the barrier that avoids it may.
     timed_bytes : int
@@ -75,7 +73,6 @@ class Sizes:
     pack_bytes: int = 1 << 16
     pack_flops: int = 1 << 17
     kept_bytes: int = 1 << 20
-    line_bytes: int = 64
     copy_bytes: int = 1 << 12
     timed_bytes: int = 1 << 20
     product_rows: int = 16

@@ -194,3 +194,23 @@ def test_the_plan_shows_what_it_bought() -> None:
     (row,) = [row for row in plan.passes if row.name == "fusion merger"]
     assert row.peak_bytes_before - row.peak_bytes_after == X.nbytes
     assert row.applied
+
+
+@pytest.mark.parametrize(("length", "wanted"), [(10, 2), (40, 2), (9, 1), (64, 1)])
+def test_short_rows_with_a_value_for_each_are_not_stored(length: int, wanted: int) -> None:
+    def softmax(x: Any) -> Any:
+        y = tnp.exp(x - x.max(1, keepdims=True))
+        return y / y.sum(1, keepdims=True)
+
+    x = np.random.default_rng(0).standard_normal((300_000 // length, length))
+    assert count(merged(softmax, x.astype(np.float32))[1], ops.exponential) == wanted
+    assert count(merged(softmax, x)[1], ops.exponential) == 1
+
+
+def test_rows_without_a_value_for_each_are_stored() -> None:
+    def normalised(x: Any) -> Any:
+        y = tnp.exp(x)
+        return y / y.sum(1, keepdims=True)
+
+    x = np.random.default_rng(0).standard_normal((7_500, 40)).astype(np.float32)
+    assert count(merged(normalised, x)[1], ops.exponential) == 1

@@ -25,6 +25,7 @@ from tracer import ops
 from tracer.ir import Builder, Graph, Node, Value
 from tracer.ir.graph import copy_nodes
 from tracer.ops.rules import as_tuple
+from tracer.optimizer.model.in_order import long_axes
 from tracer.optimizer.model.liveness import Liveness
 from tracer.optimizer.model.storage import is_fused
 from tracer.optimizer.passes import Pass, PassLog
@@ -156,7 +157,19 @@ class Merger:
         nbytes, prices = self.node.types[0].nbytes, self.machine.prices
         is_shared = len(self.live.buffers[self.node.results[0]].values) > 1
         write = prices.memory_rate if is_shared else prices.fresh_rate
-        return nbytes / write + len(self.roots) * nbytes / prices.memory_rate
+        moved = nbytes / write + len(self.roots) * nbytes / prices.memory_rate
+        return moved + self._written_out
+
+    @property
+    def _written_out(self) -> float:
+        """Seconds that the kernel takes longer if it writes short rows with a value for each."""
+        prices, type = self.machine.prices, self.node.types[0]
+        is_short = (
+            type.dtype.itemsize == 4 and type.shape[-1:] and type.shape[-1] in prices.short_rows
+        )
+        spread = (node for node in self.inside if node.op is ops.broadcast_in_dim)
+        is_for_rows = any(long_axes(node) == [*range(type.ndim - 1)] for node in spread)
+        return prices.short_row_seconds * type.size if is_short and is_for_rows else 0.0
 
     @property
     def gain(self) -> float:

@@ -151,7 +151,8 @@ class _Stage:
     def step(self, shape: Sequence[int], dtype: np.dtype[Any]) -> Step | None:
         """Return what to do first to an operand of a type; None where one stage is best."""
         may_widen = self.is_sum and dtype in TWICE_AS_WIDE
-        call = replace(self.call, shape=tuple(shape), itemsize=dtype.itemsize)
+        itemsize = max(self.call.itemsize, dtype.itemsize)
+        call = replace(self.call, shape=tuple(shape), itemsize=itemsize)
         return self.rules.step(call, may_pad=self.may_pad, may_widen=may_widen)
 
     def write(self, xs: Values) -> Values:

@@ -18,7 +18,6 @@ from tracer.ir import Graph, Node
 from tracer.optimizer.model.costs import counted_scratch, packed_bytes, run_cost
 from tracer.optimizer.model.liveness import Liveness
 from tracer.optimizer.model.numbers import Numbers
-from tracer.optimizer.model.slices import unread_bytes
 from tracer.optimizer.model.trip_counts import trip_count
 from tracer.target import Target
 
@@ -76,8 +75,6 @@ class _Kernels:
         for value in node.operands:
             if not self.live.is_stored(value):
                 moved -= value.type.nbytes
-            else:
-                moved += unread_bytes(node, value, self.machine.sizes.line_bytes)
         largest = max((v.type.nbytes for v in node.operands if self.live.is_stored(v)), default=0)
         total += max(0, moved) / self._read_rate(min(largest, max(0, moved)))
         scratch = counted_scratch(node)
