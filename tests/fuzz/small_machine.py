@@ -25,6 +25,16 @@ def small_machine() -> Iterator[None]:
         counted_elements=1 << 6,
         counted_steps=64,
     )
-    small = replace(found, cache_bytes=1 << 8, kernels=kernels)
+    assert found.reductions is not None
+    lanes = replace(
+        found.reductions.lanes,
+        shortest=3,
+        shortest_wide=3,
+        least_elements=1,
+        stored_bytes=0,
+        least_itemsize=1,
+    )
+    reductions = replace(found.reductions, lanes=lanes)
+    small = replace(found, cache_bytes=1 << 8, kernels=kernels, reductions=reductions)
     with mock.patch.object(hardware, "host_target", return_value=small):
         yield
