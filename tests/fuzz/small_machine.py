@@ -28,8 +28,10 @@ def small_machine() -> Iterator[None]:
     assert found.reductions is not None
     lanes = replace(
         found.reductions.lanes,
-        shortest=3,
-        shortest_wide=3,
+        shortest=5,
+        shortest_wide=5,
+        few=4,
+        many=4,
         least_elements=1,
         stored_bytes=0,
         least_itemsize=1,
