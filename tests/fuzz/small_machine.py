@@ -37,6 +37,6 @@ def small_machine() -> Iterator[None]:
         least_itemsize=1,
     )
     reductions = replace(found.reductions, lanes=lanes)
-    small = replace(found, cache_bytes=1 << 8, kernels=kernels, reductions=reductions)
+    small = replace(found, cache_bytes=1 << 12, kernels=kernels, reductions=reductions)
     with mock.patch.object(hardware, "host_target", return_value=small):
         yield

