@@ -127,6 +127,25 @@ def test_infinities_nan_and_zeros(dtype: str) -> None:
             np.testing.assert_array_equal(np.asarray(found), wanted)
 
 
+@pytest.mark.parametrize("divisor", [6e-8, 1e-5, 49, 3e4, 6e4])
+def test_float16_divides(divisor: float) -> None:
+    """The reciprocal was infinite, 0 * inf; of large divisors it had three digits."""
+    x = np.linspace(0, divisor, 100).astype("float16")
+    scale = x.dtype.type(divisor)
+    for function in (lambda x: x / scale * x, lambda x: (x / x.max()) * x):
+        np.testing.assert_array_equal(np.asarray(tracer.compile(function)(x)), function(x))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_by_the_largest_constants(dtype: str) -> None:
+    """The reciprocal of the largest numbers is subnormal, which is zero."""
+    largest = np.finfo(dtype).max
+    x = np.linspace(-1, 1, 100).astype(dtype) * (largest / 2)
+    for scale in (largest, 1 / np.finfo(dtype).tiny * 2):
+        found = tracer.compile(lambda x, scale=scale: tnp.exp(x / scale))(x)
+        np.testing.assert_allclose(np.asarray(found), np.exp(x / scale), rtol=1e-6)
+
+
 def test_in_a_loop() -> None:
     x = np.arange(1.0, 200)
     found = tracer.compile(

@@ -10,11 +10,17 @@ decides something (`deciding.py`), where it divides a sum, and where it is a res
 decide something in the next program (eager calls are programs of one function each), the divisor is
 `select(x != x, x, y)`: the quotient is the same, and no simplifier sees one number. Other quotients
 stay products, as a division takes several times as long.
+
+Reciprocals of a float's largest numbers are subnormal: zeros, except of float16, whose reciprocals
+have fewer digits from 16,384 on, and are infinite for divisors below 1.6e-5. So quotients of
+float16, and by such a constant, are divisions everywhere.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+
+import numpy as np
 
 from tracer import ops
 from tracer.ir import Builder, Graph, Node, Value, rebuild
@@ -77,15 +83,25 @@ def _has_constant(node: Node) -> bool:
 
 
 def _is_exact_quotient(node: Node, deciding: Collection[Value]) -> bool:
-    """Tell whether a node divides by one number and its last digit counts."""
-    if node.op is not ops.divide or is_power_of_two(node.operands[1]):
+    """Tell whether a node divides by one number, of which a reciprocal would not do."""
+    if node.op is not ops.divide:
         return False
     divided, divisor = node.operands
-    if not (is_constant(divisor) or is_repeated(divisor)):
+    if is_constant(divisor, _has_no_reciprocal):
+        return True
+    if is_power_of_two(divisor) or not (is_constant(divisor) or is_repeated(divisor)):
         return False
     total = moved_from(divided).node
     is_mean = total.op is not None and total.op.fusion == "reduce"
-    return is_mean or node.results[0] in deciding
+    return is_mean or divided.dtype == np.float16 or node.results[0] in deciding
+
+
+def _has_no_reciprocal(divisor: np.ndarray) -> np.ndarray:
+    """Tell which numbers have a subnormal or infinite reciprocal."""
+    limits = np.finfo(divisor.dtype)
+    size = np.abs(divisor)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.asarray((size * limits.smallest_normal > 1) | (size * limits.max < 1))
 
 
 def _hidden(divided: Value, divisor: Value) -> Value:
