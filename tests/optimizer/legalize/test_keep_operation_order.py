@@ -146,6 +146,19 @@ def test_by_the_largest_constants(dtype: str) -> None:
         np.testing.assert_allclose(np.asarray(found), np.exp(x / scale), rtol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_powers_of_two_are_kept_apart(dtype: str) -> None:
+    """Together they overflow: 0 * inf."""
+    x = np.array([0, -0.0, 1, -3, np.inf, np.nan, 1e-4], dtype)
+    half = x.dtype.type(2.0) ** (np.finfo(dtype).maxexp * 3 // 4)
+    with np.errstate(all="ignore"):
+        for exponent in (5000, 2 * np.finfo(dtype).maxexp, -5000):
+            found = tracer.compile(lambda x, exponent=exponent: tnp.ldexp(x, exponent))(x)
+            np.testing.assert_array_equal(np.asarray(found), np.ldexp(x, exponent))
+        found = tracer.compile(lambda x: x * half * half)(x)
+        np.testing.assert_array_equal(np.asarray(found), x * half * half)
+
+
 def test_in_a_loop() -> None:
     x = np.arange(1.0, 200)
     found = tracer.compile(

@@ -2,7 +2,8 @@
 
 The simplifier computes with real numbers. `(x + 1e6) - 1e6` becomes `x`, though it rounds `x` to
 multiples of 1/16 in float32; `(x * 1e-30) * 1e-30` becomes zero; of `x / y / z` it makes
-`x / (y * z)`, which overflows. Behind a choice (`writer.rounded`) it puts nothing together.
+`x / (y * z)`, which overflows. Behind a choice (`writer.rounded`) it puts nothing together. What is
+computed of numbers alone is a number to it, too: `2.0**100`, of which `ldexp` multiplies by four.
 
 A quotient by one number becomes a product by its rounded reciprocal. That is off by one unit in the
 last place, so `floor(x / 49)` of 49 is 0, and a mean of 49 ones is less than one. Where a quotient
@@ -27,11 +28,13 @@ from tracer.ir import Builder, Graph, Node, Value, rebuild
 from tracer.optimizer.legalize.deciding import (
     deciding_values,
     is_constant,
+    is_move,
     is_power_of_two,
     is_repeated,
     moved_from,
 )
 from tracer.optimizer.legalize.writer import rounded
+from tracer.optimizer.model.in_order import is_elementwise
 from tracer.optimizer.passes import Pass, PassLog
 
 _SUMS = (ops.add, ops.subtract)
@@ -45,6 +48,7 @@ def operation_order_pass() -> Pass:
 
 def _in_order(graph: Graph, log: PassLog) -> Graph:
     deciding = set(map(moved_from, graph.outputs)).union(*deciding_values(graph))
+    numbers = _numbers(graph)
 
     def rewrite(
         builder: Builder, node: Node, operands: tuple[Value, ...]
@@ -52,7 +56,7 @@ def _in_order(graph: Graph, log: PassLog) -> Graph:
         if node.op not in (*_SUMS, *_PRODUCTS) or node.types[0].dtype.kind != "f":
             return None
         found = [
-            rounded(operand) if _is_put_together(node, old) else operand
+            rounded(operand) if _is_put_together(node, old, numbers) else operand
             for old, operand in zip(node.operands, operands, strict=True)
         ]
         if _is_exact_quotient(node, deciding):
@@ -65,21 +69,40 @@ def _in_order(graph: Graph, log: PassLog) -> Graph:
     return rebuild(graph, rewrite)
 
 
-def _is_put_together(node: Node, operand: Value) -> bool:
+def _numbers(graph: Graph) -> set[Value]:
+    """Return the values of which all elements are one number that is known to XLA."""
+    found: set[Value] = set()
+    for node in graph.nodes:
+        is_made_of_known = bool(node.operands) and found.issuperset(node.operands)
+        is_number = node.op is ops.constant and node.types[0].size == 1
+        if is_number or (is_made_of_known and (is_elementwise(node) or is_move(node))):
+            found.update(node.results)
+    return found
+
+
+def _is_put_together(node: Node, operand: Value, numbers: Collection[Value]) -> bool:
     """Tell whether the simplifier puts a node together with the one that computes an operand."""
     inner = operand.node
     if ops.divide is node.op and inner.op is ops.divide:
         return True
     for family in (_SUMS, _PRODUCTS):
         if node.op in family and inner.op in family:
-            return _has_constant(node) and _has_constant(inner)
+            return _has_constant(node, numbers) and _has_constant(inner, numbers)
     return False
 
 
-def _has_constant(node: Node) -> bool:
+def _has_constant(node: Node, numbers: Collection[Value]) -> bool:
     """Tell whether a sum or product has a constant that changes what is rounded."""
-    known = [value for value in node.operands if is_constant(value)]
-    return bool(known) and not (node.op in _PRODUCTS and all(map(is_power_of_two, known)))
+    known = [value for value in node.operands if value in numbers or is_constant(value)]
+    return bool(known) and not (node.op in _PRODUCTS and all(map(_is_small_power_of_two, known)))
+
+
+def _is_small_power_of_two(value: Value) -> bool:
+    """Tell whether a product by a value is exact, and by a few of them, too."""
+    if not is_power_of_two(value):
+        return False
+    most = np.finfo(value.dtype).maxexp // 8
+    return is_constant(value, lambda x: np.abs(np.frexp(x)[1]) <= most)
 
 
 def _is_exact_quotient(node: Node, deciding: Collection[Value]) -> bool:
