@@ -159,6 +159,21 @@ def test_powers_of_two_are_kept_apart(dtype: str) -> None:
         np.testing.assert_array_equal(np.asarray(found), x * half * half)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_masks_hide_no_nan(dtype: str) -> None:
+    """0 * NaN is NaN, and 0 * -1 is -0."""
+    x = np.array([np.nan, np.inf, -np.inf, -1, 2, 0], dtype)
+    for mask in (x > 1, x != x, x < 5):
+        for function in (lambda m, x: m * x, lambda m, x: x[:, None] * m, lambda m, x: m / x[5]):
+            with np.errstate(all="ignore"):
+                wanted = function(mask, x)
+            for found in (tracer.compile(function)(mask, x), function(tnp.asarray(mask), x)):
+                np.testing.assert_array_equal(np.asarray(found), wanted)
+                np.testing.assert_array_equal(
+                    np.signbit(found)[wanted == 0], np.signbit(wanted)[wanted == 0]
+                )
+
+
 def test_in_a_loop() -> None:
     x = np.arange(1.0, 200)
     found = tracer.compile(

@@ -5,6 +5,8 @@ multiples of 1/16 in float32; `(x * 1e-30) * 1e-30` becomes zero; of `x / y / z`
 `x / (y * z)`, which overflows. Behind a choice (`writer.rounded`) it puts nothing together. What is
 computed of numbers alone is a number to it, too: `2.0**100`, of which `ldexp` multiplies by four.
 
+Of a product by truth values it makes a choice between a number and 0, where 0 * inf is NaN.
+
 A quotient by one number becomes a product by its rounded reciprocal. That is off by one unit in the
 last place, so `floor(x / 49)` of 49 is 0, and a mean of 49 ones is less than one. Where a quotient
 decides something (`deciding.py`), where it divides a sum, and where it is a result, which may
@@ -56,7 +58,9 @@ def _in_order(graph: Graph, log: PassLog) -> Graph:
         if node.op not in (*_SUMS, *_PRODUCTS) or node.types[0].dtype.kind != "f":
             return None
         found = [
-            rounded(operand) if _is_put_together(node, old, numbers) else operand
+            rounded(operand)
+            if _is_put_together(node, old, numbers) or _is_mask(node, old)
+            else operand
             for old, operand in zip(node.operands, operands, strict=True)
         ]
         if _is_exact_quotient(node, deciding):
@@ -103,6 +107,16 @@ def _is_small_power_of_two(value: Value) -> bool:
         return False
     most = np.finfo(value.dtype).maxexp // 8
     return is_constant(value, lambda x: np.abs(np.frexp(x)[1]) <= most)
+
+
+def _is_mask(node: Node, value: Value) -> bool:
+    """Tell whether truth values are multiplied: 0 * NaN would be a choice of 0."""
+    while node.op in _PRODUCTS and is_move(value.node) and len(value.node.operands) == 1:
+        (operand,) = value.node.operands
+        if operand.dtype.kind == "b":
+            return value.dtype.kind == "f"
+        value = operand
+    return False
 
 
 def _is_exact_quotient(node: Node, deciding: Collection[Value]) -> bool:
