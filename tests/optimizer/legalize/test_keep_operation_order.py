@@ -127,6 +127,53 @@ def test_infinities_nan_and_zeros(dtype: str) -> None:
             np.testing.assert_array_equal(np.asarray(found), wanted)
 
 
+@pytest.mark.parametrize("divisor", [6e-8, 1e-5, 49, 3e4, 6e4])
+def test_float16_divides(divisor: float) -> None:
+    """The reciprocal was infinite, 0 * inf; of large divisors it had three digits."""
+    x = np.linspace(0, divisor, 100).astype("float16")
+    scale = x.dtype.type(divisor)
+    for function in (lambda x: x / scale * x, lambda x: (x / x.max()) * x):
+        np.testing.assert_array_equal(np.asarray(tracer.compile(function)(x)), function(x))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_by_the_largest_constants(dtype: str) -> None:
+    """The reciprocal of the largest numbers is subnormal, which is zero."""
+    largest = np.finfo(dtype).max
+    x = np.linspace(-1, 1, 100).astype(dtype) * (largest / 2)
+    for scale in (largest, 1 / np.finfo(dtype).tiny * 2):
+        found = tracer.compile(lambda x, scale=scale: tnp.exp(x / scale))(x)
+        np.testing.assert_allclose(np.asarray(found), np.exp(x / scale), rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_powers_of_two_are_kept_apart(dtype: str) -> None:
+    """Together they overflow: 0 * inf."""
+    x = np.array([0, -0.0, 1, -3, np.inf, np.nan, 1e-4], dtype)
+    half = x.dtype.type(2.0) ** (np.finfo(dtype).maxexp * 3 // 4)
+    with np.errstate(all="ignore"):
+        for exponent in (5000, 2 * np.finfo(dtype).maxexp, -5000):
+            found = tracer.compile(lambda x, exponent=exponent: tnp.ldexp(x, exponent))(x)
+            np.testing.assert_array_equal(np.asarray(found), np.ldexp(x, exponent))
+        found = tracer.compile(lambda x: x * half * half)(x)
+        np.testing.assert_array_equal(np.asarray(found), x * half * half)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_masks_hide_no_nan(dtype: str) -> None:
+    """0 * NaN is NaN, and 0 * -1 is -0."""
+    x = np.array([np.nan, np.inf, -np.inf, -1, 2, 0], dtype)
+    for mask in (x > 1, x != x, x < 5):
+        for function in (lambda m, x: m * x, lambda m, x: x[:, None] * m, lambda m, x: m / x[5]):
+            with np.errstate(all="ignore"):
+                wanted = function(mask, x)
+            for found in (tracer.compile(function)(mask, x), function(tnp.asarray(mask), x)):
+                np.testing.assert_array_equal(np.asarray(found), wanted)
+                np.testing.assert_array_equal(
+                    np.signbit(found)[wanted == 0], np.signbit(wanted)[wanted == 0]
+                )
+
+
 def test_in_a_loop() -> None:
     x = np.arange(1.0, 200)
     found = tracer.compile(

@@ -2,7 +2,10 @@
 
 The simplifier computes with real numbers. `(x + 1e6) - 1e6` becomes `x`, though it rounds `x` to
 multiples of 1/16 in float32; `(x * 1e-30) * 1e-30` becomes zero; of `x / y / z` it makes
-`x / (y * z)`, which overflows. Behind a choice (`writer.rounded`) it puts nothing together.
+`x / (y * z)`, which overflows. Behind a choice (`writer.rounded`) it puts nothing together. What is
+computed of numbers alone is a number to it, too: `2.0**100`, of which `ldexp` multiplies by four.
+
+Of a product by truth values it makes a choice between a number and 0, where 0 * inf is NaN.
 
 A quotient by one number becomes a product by its rounded reciprocal. That is off by one unit in the
 last place, so `floor(x / 49)` of 49 is 0, and a mean of 49 ones is less than one. Where a quotient
@@ -10,22 +13,30 @@ decides something (`deciding.py`), where it divides a sum, and where it is a res
 decide something in the next program (eager calls are programs of one function each), the divisor is
 `select(x != x, x, y)`: the quotient is the same, and no simplifier sees one number. Other quotients
 stay products, as a division takes several times as long.
+
+Reciprocals of a float's largest numbers are subnormal: zeros, except of float16, whose reciprocals
+have fewer digits from 16,384 on, and are infinite for divisors below 1.6e-5. So quotients of
+float16, and by such a constant, are divisions everywhere.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+import numpy as np
+
 from tracer import ops
 from tracer.ir import Builder, Graph, Node, Value, rebuild
 from tracer.optimizer.legalize.deciding import (
     deciding_values,
     is_constant,
+    is_move,
     is_power_of_two,
     is_repeated,
     moved_from,
 )
 from tracer.optimizer.legalize.writer import rounded
+from tracer.optimizer.model.in_order import is_elementwise
 from tracer.optimizer.passes import Pass, PassLog
 
 _SUMS = (ops.add, ops.subtract)
@@ -39,6 +50,7 @@ def operation_order_pass() -> Pass:
 
 def _in_order(graph: Graph, log: PassLog) -> Graph:
     deciding = set(map(moved_from, graph.outputs)).union(*deciding_values(graph))
+    numbers = _numbers(graph)
 
     def rewrite(
         builder: Builder, node: Node, operands: tuple[Value, ...]
@@ -46,7 +58,9 @@ def _in_order(graph: Graph, log: PassLog) -> Graph:
         if node.op not in (*_SUMS, *_PRODUCTS) or node.types[0].dtype.kind != "f":
             return None
         found = [
-            rounded(operand) if _is_put_together(node, old) else operand
+            rounded(operand)
+            if _is_put_together(node, old, numbers) or _is_mask(node, old)
+            else operand
             for old, operand in zip(node.operands, operands, strict=True)
         ]
         if _is_exact_quotient(node, deciding):
@@ -59,33 +73,72 @@ def _in_order(graph: Graph, log: PassLog) -> Graph:
     return rebuild(graph, rewrite)
 
 
-def _is_put_together(node: Node, operand: Value) -> bool:
+def _numbers(graph: Graph) -> set[Value]:
+    """Return the values of which all elements are one number that is known to XLA."""
+    found: set[Value] = set()
+    for node in graph.nodes:
+        is_made_of_known = bool(node.operands) and found.issuperset(node.operands)
+        is_number = node.op is ops.constant and node.types[0].size == 1
+        if is_number or (is_made_of_known and (is_elementwise(node) or is_move(node))):
+            found.update(node.results)
+    return found
+
+
+def _is_put_together(node: Node, operand: Value, numbers: Collection[Value]) -> bool:
     """Tell whether the simplifier puts a node together with the one that computes an operand."""
     inner = operand.node
     if ops.divide is node.op and inner.op is ops.divide:
         return True
     for family in (_SUMS, _PRODUCTS):
         if node.op in family and inner.op in family:
-            return _has_constant(node) and _has_constant(inner)
+            return _has_constant(node, numbers) and _has_constant(inner, numbers)
     return False
 
 
-def _has_constant(node: Node) -> bool:
+def _has_constant(node: Node, numbers: Collection[Value]) -> bool:
     """Tell whether a sum or product has a constant that changes what is rounded."""
-    known = [value for value in node.operands if is_constant(value)]
-    return bool(known) and not (node.op in _PRODUCTS and all(map(is_power_of_two, known)))
+    known = [value for value in node.operands if value in numbers or is_constant(value)]
+    return bool(known) and not (node.op in _PRODUCTS and all(map(_is_small_power_of_two, known)))
+
+
+def _is_small_power_of_two(value: Value) -> bool:
+    """Tell whether a product by a value is exact, and by a few of them, too."""
+    if not is_power_of_two(value):
+        return False
+    most = np.finfo(value.dtype).maxexp // 8
+    return is_constant(value, lambda x: np.abs(np.frexp(x)[1]) <= most)
+
+
+def _is_mask(node: Node, value: Value) -> bool:
+    """Tell whether truth values are multiplied: 0 * NaN would be a choice of 0."""
+    while node.op in _PRODUCTS and is_move(value.node) and len(value.node.operands) == 1:
+        (operand,) = value.node.operands
+        if operand.dtype.kind == "b":
+            return value.dtype.kind == "f"
+        value = operand
+    return False
 
 
 def _is_exact_quotient(node: Node, deciding: Collection[Value]) -> bool:
-    """Tell whether a node divides by one number and its last digit counts."""
-    if node.op is not ops.divide or is_power_of_two(node.operands[1]):
+    """Tell whether a node divides by one number, of which a reciprocal would not do."""
+    if node.op is not ops.divide:
         return False
     divided, divisor = node.operands
-    if not (is_constant(divisor) or is_repeated(divisor)):
+    if is_constant(divisor, _has_no_reciprocal):
+        return True
+    if is_power_of_two(divisor) or not (is_constant(divisor) or is_repeated(divisor)):
         return False
     total = moved_from(divided).node
     is_mean = total.op is not None and total.op.fusion == "reduce"
-    return is_mean or node.results[0] in deciding
+    return is_mean or divided.dtype == np.float16 or node.results[0] in deciding
+
+
+def _has_no_reciprocal(divisor: np.ndarray) -> np.ndarray:
+    """Tell which numbers have a subnormal or infinite reciprocal."""
+    limits = np.finfo(divisor.dtype)
+    size = np.abs(divisor)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.asarray((size * limits.smallest_normal > 1) | (size * limits.max < 1))
 
 
 def _hidden(divided: Value, divisor: Value) -> Value:

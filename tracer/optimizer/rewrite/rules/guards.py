@@ -130,4 +130,4 @@ def _is_positive_identity(value: Value) -> bool:
 
 def _is_positive_number(value: Value) -> bool:
     number = constant_value(value)
-    return number is not None and bool(number > 0)
+    return number is not None and bool(np.all(number > 0))  # one for each of a stack
