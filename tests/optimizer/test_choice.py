@@ -45,7 +45,7 @@ def test_a_program_that_fits_is_split_when_it_outgrows_the_cache() -> None:
         graph, PlannerOptions(limit_bytes=roomy, machine=Target(cache_bytes=MATRIX_BYTES // 2))
     )
     large = Planner(
-        graph, PlannerOptions(limit_bytes=roomy, machine=Target(cache_bytes=2 * MATRIX_BYTES))
+        graph, PlannerOptions(limit_bytes=roomy, machine=Target(cache_bytes=4 * MATRIX_BYTES))
     )
     assert next(small.candidates()).loops
     assert not next(large.candidates()).loops

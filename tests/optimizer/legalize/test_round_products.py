@@ -218,3 +218,50 @@ def test_scaled_points_far_from_the_origin_are_the_same_in_all_kernels(features:
     expected = (squares * weights[..., None]).sum((0, 1)) / length
     found = tracer.compile(tracer.grad(of_length, argnums=1))(x, length, v)
     np.testing.assert_allclose(np.asarray(found), expected, atol=5e-3 * abs(expected).max())
+
+
+def scaled_softmax(x: Any, scale: Any, axis: int | None) -> Any:
+    return tracer.nn.softmax(x * scale, axis=axis)
+
+
+def scaled_logsumexp(x: Any, scale: Any, axis: int | None) -> Any:
+    return special.logsumexp(x / (1 / scale), axis=axis)
+
+
+def by_hand(x: Any, scale: Any, axis: int | None) -> Any:
+    least = (x * scale).min(axis, keepdims=True)
+    terms = tnp.exp(least - x * scale)
+    return terms / terms.sum(axis, keepdims=True)
+
+
+@pytest.mark.parametrize("function", [scaled_softmax, scaled_logsumexp, by_hand])
+@pytest.mark.parametrize(
+    ("dtype", "scale"), [("float32", 1e10), ("float32", -3e25), ("float64", 1e100)]
+)
+@pytest.mark.parametrize("axis", [0, 1, None])
+def test_no_exponential_is_of_more_than_its_extreme(
+    function: Function, dtype: str, scale: float, axis: int | None
+) -> None:
+    """Whole, and in trips: there the largest is what a loop carries, or an earlier one found."""
+    x = np.random.default_rng(0).standard_normal((60, 300)).astype(dtype)
+    number = np.dtype(dtype).type(scale)
+
+    def run(x: Any) -> Any:
+        return function(x, number, axis)
+
+    wanted = run(tnp.asarray(x))
+    assert np.isfinite(wanted).all()
+    whole = tracer.compile(run)
+    limited = tracer.compile(run, memory_limit=int(1.1 * whole.plan(x).minimum_bytes) + 64)
+    for compiled in (whole, limited):
+        np.testing.assert_allclose(compiled(x), wanted, rtol=1e-5)
+
+
+def test_what_an_extreme_is_taken_from_is_rounded_where_it_is_a_product() -> None:
+    def softmax(x: Any, scale: Any) -> Any:
+        return tracer.nn.softmax(x * scale, axis=1)
+
+    assert rounded(softmax, (300, 40), ()) == 1
+    assert rounded(lambda x: tracer.nn.softmax(x * 0.125, axis=1), (300, 40)) == 0
+    assert rounded(lambda x: tracer.nn.softmax(x + 3, axis=1), (300, 40)) == 0
+    assert rounded(lambda x, y: tracer.nn.softmax(x @ y, axis=1), (30, 40), (40, 30)) == 0

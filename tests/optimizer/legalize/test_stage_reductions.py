@@ -361,4 +361,4 @@ def test_blocks_are_the_target_s() -> None:
 def test_rows_are_cut_not_their_columns_where_lanes_are_stored() -> None:
     """Slices of a few columns read every line of the caches in each trip."""
     plan = tracer.compile(lambda x: x.any(1)).plan(ShapeDtype((16_000_000, 16), np.bool_))
-    assert "axis of 16000000 of bool[16000000,16]" in str(plan)
+    assert "axis of 16000000 of bool[" in str(plan)

@@ -11,7 +11,7 @@ function. What a library computes in between is not followed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,11 @@ _CHEAP_FLOPS = 4
 _OF_CENTRES = (ops.reduce_add, ops.reduce_maximum, ops.reduce_minimum)
 """What a centre is computed from."""
 
+_EXPONENTIALS = (ops.exponential, ops.polynomial_exponential)
+_EXTREMES = (ops.reduce_maximum, ops.reduce_minimum)
+_HANDING_ON = (ops.maximum, ops.minimum, ops.select, ops.stop_gradient, ops.optimization_barrier)
+"""What gives an extreme on: those of the blocks of a row are joined trip by trip."""
+
 _FEW_TERMS = 8
 """Longest sum that NumPy and XLA both compute term by term, in order."""
 
@@ -44,6 +49,20 @@ def deciding_values(graph: Graph) -> tuple[set[Value], set[Value]]:
     sums |= {value.node for value in jumps & signed if _is_short_sum(value, signed)}
     sums |= _differences_of_points(graph)
     return steps, set(_products_of(sums))
+
+
+def products_less_extremes(graph: Graph) -> dict[Node, list[int]]:
+    """Return the differences from extremes, and which operands of each are products.
+
+    A product that is not rounded may be larger than the largest of the rounded ones, by more than
+    exponentials reach: softmax of `1e10 * x` was NaN.
+    """
+    differences = {node for node in graph.nodes if _is_less_its_extreme(node)} | _exponents(graph)
+    found = {
+        node: [place for place, x in enumerate(node.operands) if any(_products_among([x]))]
+        for node in differences
+    }
+    return {node: places for node, places in found.items() if places}
 
 
 def _reaching(graph: Graph) -> tuple[set[Value], set[Value]]:
@@ -110,13 +129,60 @@ def _is_on_grid(value: Value) -> bool:
     return True
 
 
+def _is_less_its_extreme(node: Node) -> bool:
+    """Tell whether the largest of numbers is taken from them, as before exponentials."""
+    return node.op is ops.subtract and any(map(_is_extreme, node.operands))
+
+
+def _exponents(graph: Graph) -> set[Node]:
+    """Return differences from repeated numbers that were computed before, below exponentials.
+
+    These may be extremes: of an earlier loop, or of an earlier call. The exponential may be one of
+    another loop, of what is left of the largest difference.
+    """
+    above = (node for node in graph.nodes if node.op in (*_EXPONENTIALS, *_EXTREMES))
+    stack = [node.operands[0] for node in above]
+    found: set[Node] = set()
+    while stack:
+        node = moved_from(stack.pop()).node
+        if node.op is ops.subtract and node not in found:
+            found.add(node)
+            stack += node.operands
+    return {node for node in found if any(map(_is_given, node.operands))}
+
+
+def _is_given(value: Value) -> bool:
+    """Tell whether a value repeats what its graph is given, or a loop."""
+    node = moved_from(value).node
+    return is_repeated(value) and (node.op is None or bool(node.bodies))
+
+
+def _is_extreme(value: Value) -> bool:
+    """Tell whether a value is an extreme, or one of several, moved or chosen."""
+    stack, seen = [value.node], {value.node}
+    while stack:
+        node = stack.pop()
+        if node.op in _EXTREMES:
+            return True
+        if is_move(node) or node.op in _HANDING_ON:
+            found = {operand.node for operand in node.operands} - seen
+            stack += found
+            seen |= found
+    return False
+
+
 def _floats(values: set[Value]) -> set[Value]:
     return {value for value in values if value.dtype.kind == "f"}
 
 
 def _products_of(sums: set[Node]) -> Iterator[Value]:
     """Yield the products of floats that are terms of sums."""
-    stack = [value for node in sums for value in node.operands]
+    return _products_among([value for node in sums for value in node.operands])
+
+
+def _products_among(terms: Iterable[Value]) -> Iterator[Value]:
+    """Yield the products of floats that terms of a sum are."""
+    stack = [*terms]
     seen = set(stack)
     while stack:
         value = stack.pop()
@@ -229,4 +295,5 @@ __all__ = [
     "is_power_of_two",
     "is_repeated",
     "moved_from",
+    "products_less_extremes",
 ]

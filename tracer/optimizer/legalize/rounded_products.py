@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tracer.ir import Builder, Graph, Node, Value, rebuild
-from tracer.optimizer.legalize.deciding import deciding_values
+from tracer.optimizer.legalize.deciding import deciding_values, products_less_extremes
 from tracer.optimizer.legalize.writer import rounded
 from tracer.optimizer.passes import Pass, PassLog
 
@@ -35,10 +35,16 @@ def rounded_products_pass() -> Pass:
 def _with_rounded(graph: Graph, log: PassLog) -> Graph:
     _, products = deciding_values(graph)
     deciding = {value.node for value in products}
+    less_extremes = products_less_extremes(graph)
 
     def rewrite(
         builder: Builder, node: Node, operands: tuple[Value, ...]
     ) -> Sequence[Value] | None:
+        if node in less_extremes:
+            log.applied.append(f"what {node.name} of {node.types[0]} takes an extreme from")
+            terms = enumerate(operands)
+            operands = tuple(rounded(x) if i in less_extremes[node] else x for i, x in terms)
+            return builder.copy(node, operands)
         if node not in deciding:
             return None
         log.applied.append(f"{node.name} of {node.types[0]}")
