@@ -10,8 +10,10 @@ import pytest
 
 import tracer
 import tracer.numpy as tnp
-from tests.optimizer.graphs import rewritten
+from tests.optimizer.graphs import evaluated, rewritten
+from tracer.ir import parse_graph
 from tracer.optimizer.legalize.operation_order import operation_order_pass
+from tracer.optimizer.passes import PassLog
 
 pytestmark = pytest.mark.xla
 Function = Callable[[Any, Any], Any]
@@ -144,6 +146,26 @@ def test_by_the_largest_constants(dtype: str) -> None:
     for scale in (largest, 1 / np.finfo(dtype).tiny * 2):
         found = tracer.compile(lambda x, scale=scale: tnp.exp(x / scale))(x)
         np.testing.assert_allclose(np.asarray(found), np.exp(x / scale), rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("number", ["int64[] 70000", "bool[] True", "uint8[] 3", "float64[] 1e39"])
+def test_constants_of_another_dtype_are_judged_in_the_quotient_s(dtype: str, number: str) -> None:
+    kind = number.split("[")[0]
+    before = f"""
+        graph(%0: {dtype}[5]) {{
+          %1: {kind}[] = constant() {{value={number}}}
+          %2: {dtype}[] = convert(%1) {{dtype={dtype}}}
+          %3: {dtype}[5] = broadcast_in_dim(%2) {{shape=(5,), dimensions=()}}
+          %4: {dtype}[5] = divide(%0, %3) {{}}
+          %5: {dtype}[5] = exponential(%4) {{}}
+          return %5
+        }}"""
+    x = np.arange(5, dtype=dtype)
+    graph = parse_graph(before)
+    after = operation_order_pass().run(graph, PassLog())
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(evaluated(after, x)[0], evaluated(graph, x)[0])
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])

@@ -22,6 +22,7 @@ float16, and by such a constant, are divisions everywhere.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -39,6 +40,7 @@ from tracer.optimizer.legalize.writer import rounded
 from tracer.optimizer.model.in_order import is_elementwise
 from tracer.optimizer.passes import Pass, PassLog
 
+Array = np.ndarray[Any, Any]
 _SUMS = (ops.add, ops.subtract)
 _PRODUCTS = (ops.multiply, ops.divide)
 
@@ -124,7 +126,7 @@ def _is_exact_quotient(node: Node, deciding: Collection[Value]) -> bool:
     if node.op is not ops.divide:
         return False
     divided, divisor = node.operands
-    if is_constant(divisor, _has_no_reciprocal):
+    if is_constant(divisor, lambda number: _has_no_reciprocal(number, divisor.dtype)):
         return True
     if is_power_of_two(divisor) or not (is_constant(divisor) or is_repeated(divisor)):
         return False
@@ -133,11 +135,11 @@ def _is_exact_quotient(node: Node, deciding: Collection[Value]) -> bool:
     return is_mean or divided.dtype == np.float16 or node.results[0] in deciding
 
 
-def _has_no_reciprocal(divisor: np.ndarray) -> np.ndarray:
-    """Tell which numbers have a subnormal or infinite reciprocal."""
-    limits = np.finfo(divisor.dtype)
-    size = np.abs(divisor)
+def _has_no_reciprocal(numbers: Array, dtype: np.dtype[Any]) -> Array:
+    """Tell which numbers have a subnormal or infinite reciprocal in a dtype."""
+    limits = np.finfo(dtype)
     with np.errstate(over="ignore", invalid="ignore"):
+        size = np.abs(numbers.astype(dtype))
         return np.asarray((size * limits.smallest_normal > 1) | (size * limits.max < 1))
 
 
