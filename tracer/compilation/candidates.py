@@ -141,10 +141,10 @@ class CandidateSearch:
 
     def _last(self) -> CompiledCandidate:
         """Return the smallest known program; one with a limit far below is refused at once."""
-        if self.limit is not None and self.limit < self._least_tried:
-            return self._smallest_predicted
-        # What `least_bytes` promises is found with as much time as it had.
+        # What `least_bytes` promises is found with as much time as it had, from the start on.
         with spending(self.task.budget()):
+            if self.limit is not None and self.limit < self._least_tried:
+                return self._smallest_predicted
             return self.least
 
     @property
