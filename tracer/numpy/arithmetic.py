@@ -10,16 +10,18 @@ from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_array, convert
 from tracer.array.dispatch import apply, compound
 from tracer.array.promotion import promote_types
-from tracer.errors import ArgumentError, DTypeError
+from tracer.errors import ArgumentError, DTypeError, RangeError
 from tracer.ir import Op, as_dtype
 from tracer.numpy.complex_order import EXTREMES, pick
 from tracer.numpy.ufunc import (
+    Binary,
     align,
     binary,
     compare,
     full_like,
     has_sign,
     is_integer,
+    named,
     operands,
     real_floats,
     require_no_bool,
@@ -63,7 +65,23 @@ def _divide(x: Array, y: Array) -> Array:
     return apply(ops.divide, *align("divide", x, y, dtype))
 
 
-divide = true_divide = binary("divide", _divide, "Quotient, in floats.", returns="Floats.")
+_quotient = binary("divide", _divide, "Quotient, in floats.", returns="Floats.")
+
+
+def _divide_numbers(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """Divide; a Python integer beyond the array's dtype is a float, as in pixels / 256."""
+    try:
+        return _quotient(x1, x2)
+    except RangeError as error:
+        try:
+            x1, x2 = (float(x) if isinstance(x, int) else x for x in (x1, x2))
+        except OverflowError:
+            raise error from None
+        return _quotient(x1, x2)
+
+
+divide: Binary = named(_divide_numbers, "divide", _quotient.__doc__ or "")
+true_divide = divide
 
 
 def _integer_arithmetic_dtype(x: Array, y: Array) -> promotion.Dtype:

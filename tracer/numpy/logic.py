@@ -70,9 +70,11 @@ def _in_full(x: ArrayLike, other: ArrayLike) -> ArrayLike:
 
 def _compare_out_of_range(x1: Any, x2: Any, python: Callable[[Any, Any], bool]) -> Array:
     # A Python integer beyond the dtype is on one side of all elements: the same as of 0.
-    if isinstance(x1, Array):
+    if not isinstance(x2, int):
+        return _filled(as_array(x2), value=python(x1, 0))
+    if not isinstance(x1, int):
         return _filled(as_array(x1), value=python(0, x2))
-    return _filled(as_array(x2), value=python(x1, 0))
+    return scalar(python(x1, x2), as_dtype("bool"))
 
 
 @compound
