@@ -26,11 +26,11 @@ _PRODUCTS = (ops.multiply, ops.divide, ops.power)
 _CHEAP_FLOPS = 4
 """Operations of an element of an op that gives zero for zeros, or passes one of its operands on."""
 
-_OF_CENTRES = (ops.reduce_add, ops.reduce_maximum, ops.reduce_minimum)
-"""What a centre is computed from."""
-
 _EXPONENTIALS = (ops.exponential, ops.polynomial_exponential)
 _EXTREMES = (ops.reduce_maximum, ops.reduce_minimum)
+_OF_CENTRES = (ops.reduce_add, *_EXTREMES)
+"""What a centre is computed from."""
+
 _HANDING_ON = (ops.maximum, ops.minimum, ops.select, ops.stop_gradient, ops.optimization_barrier)
 """What gives an extreme on: those of the blocks of a row are joined trip by trip."""
 

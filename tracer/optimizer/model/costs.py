@@ -64,13 +64,16 @@ def _as_written(call: LibraryCall, node: Node) -> LibraryCall:
     if not isinstance(call, ReductionCall) or not node.operands:
         return call
     (x, *_), axes = node.operands, call.axes
-    flops = call.flops + fused_flops(x, enough=_MANY_FLOPS)
-    call = replace(call, flops=flops, is_elementwise=is_computed_in_place(x))
+    call = replace(call, flops=call.flops + fused_flops(x, enough=_MANY_FLOPS))
     runs = runs_of(len(call.shape), axes)
-    if call.shape != x.shape or len(runs) == len(call.shape) or not is_read_in_order(x, runs):
+    if call.shape == x.shape and len(runs) < len(call.shape) and is_read_in_order(x, runs):
+        shape, axes = merged(call.shape, axes, runs)
+        call = replace(call, shape=shape, axes=axes)
+    rules = current_target().reductions
+    # Asked of short rows only: planners ask for the scratch of every node again and again.
+    if rules is None or not rules.lanes.count(call):
         return call
-    shape, axes = merged(call.shape, axes, runs)
-    return replace(call, shape=shape, axes=axes)
+    return replace(call, is_elementwise=is_computed_in_place(x))
 
 
 def packing_bytes(node: Node) -> int:
