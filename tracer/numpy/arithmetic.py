@@ -10,18 +10,16 @@ from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_array, convert
 from tracer.array.dispatch import apply, compound
 from tracer.array.promotion import promote_types
-from tracer.errors import ArgumentError, DTypeError, RangeError
+from tracer.errors import ArgumentError, DTypeError
 from tracer.ir import Op, as_dtype
 from tracer.numpy.complex_order import EXTREMES, pick
 from tracer.numpy.ufunc import (
-    Binary,
     align,
     binary,
     compare,
     full_like,
     has_sign,
     is_integer,
-    named,
     operands,
     real_floats,
     require_no_bool,
@@ -65,22 +63,13 @@ def _divide(x: Array, y: Array) -> Array:
     return apply(ops.divide, *align("divide", x, y, dtype))
 
 
-_quotient = binary("divide", _divide, "Quotient, in floats.", returns="Floats.")
-
-
-def _divide_numbers(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """Divide; a Python integer beyond the array's dtype is a float, as in pixels / 256."""
-    try:
-        return _quotient(x1, x2)
-    except RangeError as error:
-        try:
-            x1, x2 = (float(x) if isinstance(x, int) else x for x in (x1, x2))
-        except OverflowError:
-            raise error from None
-        return _quotient(x1, x2)
-
-
-divide: Binary = named(_divide_numbers, "divide", _quotient.__doc__ or "")
+divide = binary(
+    "divide",
+    _divide,
+    "Quotient, in floats.",
+    returns="Floats.",
+    beyond=promotion.division_dtype,
+)
 true_divide = divide
 
 
@@ -216,7 +205,7 @@ def power(x1: ArrayLike, x2: Any, /) -> Array:
         A negative Python exponent of an integer base. (Where `x2` is an array of integers,
         negative exponents give 0, except for the bases 1 and -1.)
     """
-    if isinstance(x2, int | float) and isinstance(x1, Array) and x1.dtype.kind != "b":
+    if isinstance(x2, int | float) and isinstance(x1, Array) and not _are_bools(x1, x2):
         base = convert(as_array(x1), promotion.weak_dtype(x1.dtype, type(x2)))
         if base.dtype.kind == "i" and x2 < 0:
             raise ArgumentError(
@@ -229,6 +218,10 @@ def power(x1: ArrayLike, x2: Any, /) -> Array:
 
 
 pow = power
+
+
+def _are_bools(x: Array, number: float) -> bool:
+    return x.dtype.kind == "b" and isinstance(number, bool)
 
 
 def _is_simple(exponent: float, base: Array) -> bool:
@@ -249,11 +242,18 @@ def _simple_power(x: Array, *, exponent: float) -> Array:
     return result
 
 
-def float_power(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """Raise to a power in at least float64; see `numpy.float_power`."""
-    x, y = operands(x1, x2)
+def _float_power(x: Array, y: Array) -> Array:
     wide = promote_types(promote_types(x.dtype, y.dtype), "float64")
-    return power(convert(x, wide), convert(y, wide))
+    return apply(ops.power, *align("float_power", x, y, wide))
+
+
+float_power = binary(
+    "float_power",
+    _float_power,
+    "Power in at least float64.",
+    returns="Floats.",
+    beyond=promotion.division_dtype,
+)
 
 
 def _square(x: Array) -> Array:

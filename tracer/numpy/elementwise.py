@@ -107,7 +107,8 @@ def float_binary(name: str, body: Callable[[Array, Array], Array], summary: str)
         dtype = _common_float(x.dtype, y.dtype)
         return body(*[real_floats(name, part) for part in align(name, x, y, dtype)])
 
-    return binary(name, aligned, summary, returns="Floats.")
+    beyond = promotion.float_ufunc_dtype
+    return binary(name, aligned, summary, returns="Floats.", beyond=beyond)
 
 
 def _copysign(x: Array, y: Array) -> Array:

@@ -119,7 +119,7 @@ def _logical(name: str, op: Op, summary: str) -> Binary:
     def body(x: Array, y: Array) -> Array:
         return apply(op, *align(name, is_nonzero(x), is_nonzero(y)))
 
-    return binary(name, body, summary, returns="bool.")
+    return binary(name, body, summary, returns="bool.", beyond=lambda dtype: as_dtype(bool))
 
 
 logical_and = _logical("logical_and", ops.and_, "Tell where both are true (not zero).")

@@ -11,7 +11,7 @@ from tracer.array.array import Array, ArrayLike
 from tracer.array.convert import as_array, as_arrays, broadcast, broadcast_shape, convert, scalar
 from tracer.array.dispatch import apply, compound
 from tracer.array.promotion import WEAK, Dtype, promote_types
-from tracer.errors import DTypeError
+from tracer.errors import DTypeError, RangeError
 from tracer.ir import Op, as_dtype
 
 Unary = Callable[[ArrayLike], "Array"]
@@ -84,12 +84,23 @@ def binary(
     summary: str,
     *,
     returns: str = "The promoted dtype.",
+    beyond: Callable[[Dtype], Dtype] | None = None,
 ) -> Binary:
-    """Make a public function of two arrays from its body on Arrays."""
+    """Make a public function of two arrays from its body on Arrays.
+
+    `beyond` gives the dtype in which an array meets a Python integer that its own does not hold:
+    the floats or bools in which the function computes. Without it the integer is refused.
+    """
     run = compound(body)
 
     def function(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-        return run(*operands(x1, x2))
+        try:
+            arrays = operands(x1, x2)
+        except RangeError:
+            if beyond is None:
+                raise
+            arrays = _operands_in(beyond, x1, x2)
+        return run(*arrays)
 
     doc = _BINARY_DOC.format(summary=summary, name=name, returns=returns)
     return cast("Binary", named(function, name, doc))
@@ -131,6 +142,18 @@ def operands(x1: Any, x2: Any) -> tuple[Array, Array]:
         first = scalar(x1, promotion.weak_dtype(x2._type.dtype, x1.__class__))
         return first, x2
     return as_arrays(x1, x2)  # type: ignore[return-value] # two in, two out
+
+
+def _operands_in(dtype_of: Callable[[Dtype], Dtype], x1: Any, x2: Any) -> tuple[Array, Array]:
+    """Return operands of which a Python integer meets the other in the dtype it is computed in."""
+
+    def converted(x: Any) -> Any:
+        if promotion.weak_class(x) is not None:
+            return x
+        array = as_array(x)
+        return convert(array, dtype_of(promotion.weak_dtype(array.dtype, int)))
+
+    return operands(converted(x1), converted(x2))
 
 
 def align(name: str, x: Array, y: Array, dtype: Dtype | None = None) -> tuple[Array, Array]:

@@ -124,7 +124,8 @@ def _special_binary(name: str, body: Callable[[Array, Array], Array], summary: s
     def aligned(x: Array, y: Array) -> Array:
         return body(*aligned_floats(name, x, y))
 
-    return binary(name, aligned, summary, returns="Floats.")
+    beyond = promotion.float_ufunc_dtype
+    return binary(name, aligned, summary, returns="Floats.", beyond=beyond)
 
 
 def _rel_entr(x: Array, y: Array) -> Array:
