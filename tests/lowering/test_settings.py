@@ -117,6 +117,16 @@ def test_values_with_and_without(name, dtype):
             np.testing.assert_allclose(got, wanted, atol=bound)
 
 
+@pytest.mark.parametrize("columns", [7, 40, 64, 1000])
+def test_extremes_of_rows_keep_nan(columns):
+    """YNNPACK's fusions lose them (jax.jit of jaxlib 0.10.2 does)."""
+    x = np.ones((1000, columns), np.float32)
+    x[:, -1] = np.nan
+    compiled = tracer.compile(lambda x: (x.max(1), x.min(1), tnp.maximum(x, 0).max(1)))
+    for found in compiled(x):
+        assert np.isnan(found).all()
+
+
 def test_each_row_is_certified_by_a_test_that_is_there():
     assert set(PROGRAMS) == {name for name in SETTINGS if SETTINGS[name].certified == HERE}
     for setting in SETTINGS.values():
