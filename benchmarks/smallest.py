@@ -110,15 +110,12 @@ def cut_everywhere(graph: Graph) -> list[Graph]:
 def _cuts(graph: Graph, pieces: Pieces) -> Iterator[tuple[Graph, Pieces]]:
     """Yield a graph with one more value cut: each, along each axis, in slices of each size."""
     search = RegionSearch(Subject(graph, pieces), _EVERYTHING, {})
-    for seed in search.seeds():
-        for axis, label in enumerate(search.subject.rule(seed).results[0]):
-            found = search._candidate(seed, axis, label)
-            if isinstance(found, str):
-                continue
-            for rows in _sizes(found.region.length):
-                with _slices_of(rows):
-                    after, _, new = driver._apply(search, [found], PassLog(), SplitCache(), 0)
-                yield after, new
+    for found in search.cuts():
+        for rows in _sizes(found.region.length):
+            with _slices_of(rows):
+                written = driver.write_candidates(search, [found], PassLog(), SplitCache(), 0)
+            after, _, new = written
+            yield after, new
 
 
 def _sizes(length: int) -> list[int]:

@@ -150,7 +150,10 @@ class CandidateSearch:
     @property
     def _least_tried(self) -> int:
         """The smallest limit, in bytes, for which other programs are tried before a refusal."""
-        return int((self._smallest_predicted.nbytes - _SURROUNDINGS_BYTES) / _WELL_ABOVE)
+        known = [self._smallest_predicted.nbytes]
+        if self.task.options.split:
+            known += (c.peak_bytes for c in self.with_limit(1)._smallest.planner.with_least_cuts())
+        return int((min(known) - _SURROUNDINGS_BYTES) / _WELL_ABOVE)
 
     def minimum_bytes(self) -> int:
         """Return the smallest limit that is known to be met, in bytes.
@@ -222,6 +225,7 @@ class CandidateSearch:
         if self.task.options.split:
             found = tenths_lower(found, lambda limit: self.with_limit(limit).first())
             found = self.with_limit(1)._smallest.in_single_steps(found)
+            found = self.with_limit(1)._smallest.with_least_cuts(found)
         # XLA may take less for the program as it is without a limit than is predicted of it.
         free = self.with_limit(None)
         free_bytes = next(free.plain.planner.candidates()).peak_bytes
@@ -397,6 +401,16 @@ class CandidateCompiler:
                 break
             if candidate.graph is not found.candidate.graph:
                 known.append(self._found(candidate, int(_NEAR * candidate.peak_bytes)))
+        return min(filter(None, known), key=lambda item: item.nbytes)
+
+    def with_least_cuts(self, found: CompiledCandidate) -> CompiledCandidate:
+        """Return the smallest of a program and of those of a search over what to cut."""
+        known: list[CompiledCandidate | None] = [found]
+        candidates = self.planner.with_least_cuts() if may_go_on() else []
+        for candidate in candidates[:_MOST_STEPPED]:
+            if candidate.peak_bytes > _WELL_ABOVE * found.nbytes or not may_go_on():
+                break
+            known.append(self._found(candidate, int(_NEAR * candidate.peak_bytes)))
         return min(filter(None, known), key=lambda item: item.nbytes)
 
     @staticmethod

@@ -96,6 +96,8 @@ class PlanningCache:
         Times by the time model, by the graph's fingerprint.
     compiled : list of CandidateRow
         The programs that were compiled, in their order.
+    cuts : dict
+        The programs of a search over cuts, by the fingerprint of the graph.
     prefixes : dict
         Programs after the passes that depend on no limit, with the passes' rows.
     """
@@ -105,6 +107,7 @@ class PlanningCache:
     prefixes: dict[tuple[str, int | None], tuple[Graph, tuple[PassRow, ...]]] = field(
         default_factory=dict
     )
+    cuts: dict[str, list[Candidate]] = field(default_factory=dict)
     compiled: list[CandidateRow] = field(default_factory=list)
     alike: SplitCache = field(default_factory=SplitCache)
     rematerialiser: Rematerialiser | None = None
@@ -119,6 +122,8 @@ _TIGHT = tuple(
     for threshold in (1 << 22, 1 << 18, 1 << 14)
     if threshold <= working_set
 )
+# No trip is above this budget, in bytes.
+_ANY = 1 << 60
 _SMALLEST = ((1 << 12, 1), (1 << 16, 1), (1 << 20, 1))
 
 
@@ -135,6 +140,19 @@ def smallest_settings(machine: Target) -> tuple[SplitSettings, ...]:
 def step_settings(sizes: Iterable[int], machine: Target) -> tuple[SplitSettings, ...]:
     """Return settings for trips of one step that cut values of so many bytes, and larger ones."""
     return tuple(_settings_for_memory((max(1, size - 1), 1), machine) for size in sizes)
+
+
+def cut_settings(machine: Target) -> SplitSettings:
+    """Return the settings of a search over cuts: any value, in trips of one step."""
+    return SplitSettings(
+        threshold_bytes=0,
+        working_set_bytes=1,
+        budget_bytes=_ANY,
+        trust_fusion=False,
+        machine=machine,
+        by_time=False,
+        in_steps=True,
+    )
 
 
 def _settings_for_memory(sizes: tuple[int, int], machine: Target) -> SplitSettings:
@@ -198,6 +216,7 @@ __all__ = [
     "CandidateRow",
     "PlanningCache",
     "candidate_row",
+    "cut_settings",
     "limit_settings",
     "smallest_settings",
     "tight_settings",

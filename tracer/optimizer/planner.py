@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -12,6 +12,7 @@ from tracer.optimizer.candidates import (
     Candidate,
     PlanningCache,
     Way,
+    cut_settings,
     limit_settings,
     smallest_settings,
     step_settings,
@@ -19,13 +20,14 @@ from tracer.optimizer.candidates import (
     user_settings,
 )
 from tracer.optimizer.final_passes import FinalPasses
-from tracer.optimizer.loops.split import LoopRow, SplitSettings
+from tracer.optimizer.loops.split import Cut, LoopRow, SplitSettings, least_cuts
 from tracer.optimizer.loops.split.scratch import large_scratch
+from tracer.optimizer.model.costs import node_count
 from tracer.optimizer.model.liveness import Liveness, peak_bytes
 from tracer.optimizer.model.peak_values import PeakValue
 from tracer.optimizer.model.speed import estimate_seconds
 from tracer.optimizer.model.trip_counts import fixed_bytes, unsplit_bytes
-from tracer.optimizer.passes import PassManager, PassRow, Refusal
+from tracer.optimizer.passes import Pass, PassLog, PassManager, PassRow, Refusal
 from tracer.optimizer.pipeline import (
     SPLIT_NAME,
     Context,
@@ -52,6 +54,8 @@ _SHARES_OF_LIMIT = (1.0, 0.85)
 _HOPELESS = 1.1
 # Programs of so many nodes are split in a moment: all slice sizes derived from the limit are tried.
 _FEW_NODES = 400
+# Programs of so many nodes have their cuts searched in a second or two.
+_MOST_CUT_NODES = 120
 # Of the values at the peak: programs that cut these and larger ones are tried, a step at a time.
 _STEP_THRESHOLDS = 3
 # Split programs above the limit that have values computed again, the fastest ones.
@@ -361,6 +365,42 @@ class Planner:
         programs = {item.graph.fingerprint: item for item in found if item.loops}
         return sorted(programs.values(), key=lambda item: item.peak_bytes)
 
+    def with_least_cuts(self) -> list[Candidate]:
+        """Return the programs of a search over what to cut, the smallest by prediction first.
+
+        Empty for programs of many nodes, of which each cut takes long.
+        """
+        if not self.options.split or node_count(self.graph) > _MOST_CUT_NODES:
+            return []
+        key, known = self.graph.fingerprint, self._known.cuts
+        if key not in known and may_go_on():
+            found = self._least_cuts()
+            if not may_go_on():
+                return found
+            known[key] = found
+        return known.get(key, [])
+
+    def _least_cuts(self) -> list[Candidate]:
+        settings = cut_settings(self.options.machine)
+        passes = passes_in(Stage.LOOPS, Context(self.options, settings, [], self._known.alike))
+        names = [item.name for item in passes]
+        if SPLIT_NAME not in names:
+            return []
+        place = names.index(SPLIT_NAME)
+        start = PassManager().run(self.graph, passes[:place])
+        cuts = least_cuts(start, settings, self._peak_of)
+        return [self._with_cut(cut, passes[:place], passes[place + 1 :]) for cut in cuts]
+
+    def _with_cut(self, cut: Cut, before: Sequence[Pass], after: Sequence[Pass]) -> Candidate:
+        def split(_: Graph, log: PassLog) -> Graph:
+            log.applied.extend(cut.applied)
+            return cut.graph
+
+        manager = PassManager()
+        passes = [*before, Pass(SPLIT_NAME, split, exact=False, bodies=False), *after]
+        graph = manager.run(self.graph, passes)
+        return self._candidate(graph, (*self.rows, *manager.rows), cut.loops)
+
     def smallest_of_other_kind(self, candidate: Candidate) -> Candidate | None:
         """Return the whole program for one with loops; otherwise the smallest with loops, if any.
 
@@ -419,5 +459,7 @@ class Planner:
     def _candidate(
         self, graph: Graph, rows: tuple[PassRow, ...], loops: tuple[LoopRow, ...]
     ) -> Candidate:
-        peak = peak_bytes(graph, self.options.donated)
-        return Candidate(graph, rows, loops, peak)
+        return Candidate(graph, rows, loops, self._peak_of(graph))
+
+    def _peak_of(self, graph: Graph) -> int:
+        return peak_bytes(graph, self.options.donated)

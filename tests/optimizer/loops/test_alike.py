@@ -108,13 +108,13 @@ def test_layers_of_one_chain_are_written_at_once(
 ) -> None:
     """A region of the second layer alone, beside that of the first, which is not yet written."""
     written = []
-    write = driver._apply
+    write = driver.write_candidates
 
     def counted(search: Any, candidates: list[Any], *rest: Any) -> Any:
         written.append(len(candidates))
         return write(search, candidates, *rest)
 
-    monkeypatch.setattr(driver, "_apply", counted)
+    monkeypatch.setattr(driver, "write_candidates", counted)
     graph = attentive(10)
     split, rows = split_graph(graph, STREAMING, PassLog(), SplitCache())
     verify(split)

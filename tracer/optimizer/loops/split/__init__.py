@@ -2,7 +2,16 @@
 
 from tracer.optimizer.loops.split.alike import SplitCache
 from tracer.optimizer.loops.split.as_pass import split_pass
+from tracer.optimizer.loops.split.beam import Cut, least_cuts
 from tracer.optimizer.loops.split.chunk import SplitSettings
 from tracer.optimizer.loops.split.driver import LoopRow, split_graph
 
-__all__ = ["LoopRow", "SplitCache", "SplitSettings", "split_graph", "split_pass"]
+__all__ = [
+    "Cut",
+    "LoopRow",
+    "SplitCache",
+    "SplitSettings",
+    "least_cuts",
+    "split_graph",
+    "split_pass",
+]

@@ -45,6 +45,8 @@ class SplitSettings:
         The graph is a slice that is to be cut along the other axis.
     cut_scratch : bool
         Cut what is stored besides results too, as the partial results of a long reduction.
+    in_steps : bool
+        Trips compute one step each, whatever they take, and are not cut again.
     """
 
     threshold_bytes: int
@@ -56,6 +58,7 @@ class SplitSettings:
     by_time: bool = True
     is_tile: bool = False
     cut_scratch: bool = False
+    in_steps: bool = False
 
 
 # What a trip takes does not quite grow with its slice: so often it is corrected.
@@ -98,7 +101,7 @@ def choose_chunk(
     Above the budget where less than a page of an array in storage would be read at once. Whole
     large pages of it are read, if they are no fewer bytes and within the budget.
     """
-    rows = _within_budget(subject, region, loop, settings, alike)
+    rows = 1 if settings.in_steps else _within_budget(subject, region, loop, settings, alike)
     reads = stored_bytes(loop)
     if not reads:
         return rows

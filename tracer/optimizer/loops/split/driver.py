@@ -91,14 +91,14 @@ def split_graph(
         candidates = search.batch()
         if not candidates:
             break
-        graph, new, pieces = _apply(search, candidates, log, alike, depth)
+        graph, new, pieces = write_candidates(search, candidates, log, alike, depth)
         rows.extend(new)
     for what, (reason, source) in refused.items():
         log.refuse(what, reason, source)
     return graph, rows
 
 
-def _apply(
+def write_candidates(
     search: RegionSearch, candidates: list[Candidate], log: PassLog, alike: SplitCache, depth: int
 ) -> tuple[Graph, list[LoopRow], Pieces]:
     """Write the loops of candidates whose spans are apart.
@@ -181,7 +181,7 @@ class _Bodies:
     def _wide(self, loop: Loop, rows: int) -> int:
         """Return the slice size for tiles, where that helps."""
         subject, settings = self.subject, self.search.settings
-        if self.depth:
+        if self.depth or settings.in_steps:
             return rows  # Within a loop already: to try tiles takes a second split of each body.
 
         def cut_again(body: Graph) -> tuple[Graph, list[int]]:
@@ -225,7 +225,7 @@ def _tile(
 ) -> Graph:
     """Split a body again, along another axis, while a trip is over the budget and it helps."""
     whole = body_extra_bytes(body)
-    if depth >= _MAXIMUM_DEPTH or whole <= settings.budget_bytes:
+    if depth >= _MAXIMUM_DEPTH or settings.in_steps or whole <= settings.budget_bytes:
         return body
 
     def tile() -> Tiled:

@@ -140,6 +140,14 @@ class RegionSearch:
             self.refused = {}
         return found
 
+    def cuts(self) -> Iterator[Candidate]:
+        """Yield all there is to rewrite: each seed along each of its axes."""
+        for seed in self.seeds():
+            for axis, label in enumerate(self.subject.rule(seed).results[0]):
+                found = self._candidate(seed, axis, label)
+                if isinstance(found, Candidate):
+                    yield found
+
     def best(self, seed: Node) -> Candidate | None:
         """Return the best axis to cut a seed along, or None and keep the reason.
 
