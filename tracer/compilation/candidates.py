@@ -224,8 +224,9 @@ class CandidateSearch:
         found = self._smallest_predicted
         if self.task.options.split:
             found = tenths_lower(found, lambda limit: self.with_limit(limit).first())
-            found = self.with_limit(1)._smallest.in_single_steps(found)
-            found = self.with_limit(1)._smallest.with_least_cuts(found)
+            compiler = self.with_limit(1)._smallest
+            found = compiler.smaller(found, compiler.planner.in_single_steps())
+            found = compiler.smaller(found, compiler.planner.with_least_cuts())
         # XLA may take less for the program as it is without a limit than is predicted of it.
         free = self.with_limit(None)
         free_bytes = next(free.plain.planner.candidates()).peak_bytes
@@ -393,24 +394,16 @@ class CandidateCompiler:
             self._smallest = min(compiled, key=lambda found: found.nbytes)
         return self._smallest
 
-    def in_single_steps(self, found: CompiledCandidate) -> CompiledCandidate:
-        """Return the smallest of a program and of those that compute a step in each trip."""
+    def smaller(
+        self, found: CompiledCandidate, candidates: Iterable[Candidate]
+    ) -> CompiledCandidate:
+        """Return the smallest of a program and of the first few candidates, compiled."""
         known: list[CompiledCandidate | None] = [found]
-        for candidate in self.planner.in_single_steps()[:_MOST_STEPPED]:
+        for candidate in islice(candidates, _MOST_STEPPED):
             if candidate.peak_bytes > _WELL_ABOVE * found.nbytes or not may_go_on():
                 break
             if candidate.graph is not found.candidate.graph:
                 known.append(self._found(candidate, int(_NEAR * candidate.peak_bytes)))
-        return min(filter(None, known), key=lambda item: item.nbytes)
-
-    def with_least_cuts(self, found: CompiledCandidate) -> CompiledCandidate:
-        """Return the smallest of a program and of those of a search over what to cut."""
-        known: list[CompiledCandidate | None] = [found]
-        candidates = self.planner.with_least_cuts() if may_go_on() else []
-        for candidate in candidates[:_MOST_STEPPED]:
-            if candidate.peak_bytes > _WELL_ABOVE * found.nbytes or not may_go_on():
-                break
-            known.append(self._found(candidate, int(_NEAR * candidate.peak_bytes)))
         return min(filter(None, known), key=lambda item: item.nbytes)
 
     @staticmethod

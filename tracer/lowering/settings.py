@@ -49,7 +49,7 @@ SETTINGS: dict[str, Setting] = {
             "library products only",
             "option",
             "xla_cpu_experimental_ynn_fusion_type=LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT",
-            "otherwise XLA's count of bytes leaves out what YNNPACK stores for chains of ops, and the "
+            "otherwise XLA's count of bytes leaves out what YNNPACK stores for chains of ops, and "
             "extremes of rows lose NaN",
             "CPU, jaxlib >= 0.9",
         ),
