@@ -44,6 +44,8 @@ _NEAR = 1.05
 _FAR_ABOVE = 8
 # By the time model, whose own error is larger.
 _AS_FAST = 1.05
+# Of two programs in trips of one step the one that is predicted to take less by so much is compiled.
+_CLEARLY = 0.97
 # Programs in trips of one step that are compiled for the smallest limit.
 _MOST_STEPPED = 3
 # How often a tenth less is tried for the smallest limit.
@@ -150,10 +152,13 @@ class CandidateSearch:
     @property
     def _least_tried(self) -> int:
         """The smallest limit, in bytes, for which other programs are tried before a refusal."""
-        known = [self._smallest_predicted.nbytes]
-        if self.task.options.split:
-            known += (c.peak_bytes for c in self.with_limit(1)._smallest.planner.with_least_cuts())
-        return int((min(known) - _SURROUNDINGS_BYTES) / _WELL_ABOVE)
+        least = self._smallest_predicted.nbytes
+        planner = self.with_limit(1)._smallest.planner
+        cuts = planner.with_least_cuts()
+        share = cuts[0].peak_bytes / planner.smallest().peak_bytes if cuts else 1.0
+        if share < _TENTH_LESS:
+            least = int(share * least)
+        return int((least - _SURROUNDINGS_BYTES) / _WELL_ABOVE)
 
     def minimum_bytes(self) -> int:
         """Return the smallest limit that is known to be met, in bytes.
@@ -225,8 +230,9 @@ class CandidateSearch:
         if self.task.options.split:
             found = tenths_lower(found, lambda limit: self.with_limit(limit).first())
             compiler = self.with_limit(1)._smallest
-            found = compiler.smaller(found, compiler.planner.in_single_steps())
-            found = compiler.smaller(found, compiler.planner.with_least_cuts())
+            steps, cuts = compiler.planner.in_single_steps(), compiler.planner.with_least_cuts()
+            found = compiler.smaller(found, steps, _WELL_ABOVE * found.nbytes)
+            found = compiler.smaller(found, cuts, _CLEARLY * found.candidate.peak_bytes)
         # XLA may take less for the program as it is without a limit than is predicted of it.
         free = self.with_limit(None)
         free_bytes = next(free.plain.planner.candidates()).peak_bytes
@@ -395,12 +401,15 @@ class CandidateCompiler:
         return self._smallest
 
     def smaller(
-        self, found: CompiledCandidate, candidates: Iterable[Candidate]
+        self, found: CompiledCandidate, candidates: Iterable[Candidate], most: float
     ) -> CompiledCandidate:
-        """Return the smallest of a program and of the first few candidates, compiled."""
+        """Return the smallest of a program and of the first few candidates, compiled.
+
+        Those that are predicted to take more than `most` bytes are left out.
+        """
         known: list[CompiledCandidate | None] = [found]
         for candidate in islice(candidates, _MOST_STEPPED):
-            if candidate.peak_bytes > _WELL_ABOVE * found.nbytes or not may_go_on():
+            if candidate.peak_bytes > most or not may_go_on():
                 break
             if candidate.graph is not found.candidate.graph:
                 known.append(self._found(candidate, int(_NEAR * candidate.peak_bytes)))

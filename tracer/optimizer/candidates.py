@@ -122,6 +122,8 @@ _TIGHT = tuple(
     for threshold in (1 << 22, 1 << 18, 1 << 14)
     if threshold <= working_set
 )
+# A value of one part in so many of what a program takes is not worth a cut.
+_LITTLE = 16
 # No trip is above this budget, in bytes.
 _ANY = 1 << 60
 _SMALLEST = ((1 << 12, 1), (1 << 16, 1), (1 << 20, 1))
@@ -142,10 +144,14 @@ def step_settings(sizes: Iterable[int], machine: Target) -> tuple[SplitSettings,
     return tuple(_settings_for_memory((max(1, size - 1), 1), machine) for size in sizes)
 
 
-def cut_settings(machine: Target) -> SplitSettings:
-    """Return the settings of a search over cuts: any value, in trips of one step."""
+def cut_settings(least: int, machine: Target) -> SplitSettings:
+    """Return the settings of a search over cuts, in trips of one step.
+
+    Values far below what the smallest known program takes, in bytes, are left alone: they are not
+    what a smaller one would save.
+    """
     return SplitSettings(
-        threshold_bytes=0,
+        threshold_bytes=least // _LITTLE,
         working_set_bytes=1,
         budget_bytes=_ANY,
         trust_fusion=False,

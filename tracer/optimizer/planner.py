@@ -55,7 +55,7 @@ _HOPELESS = 1.1
 # Programs of so many nodes are split in a moment: all slice sizes derived from the limit are tried.
 _FEW_NODES = 400
 # Programs of so many nodes have their cuts searched in a second or two.
-_MOST_CUT_NODES = 120
+_MOST_CUT_NODES = 60
 # Of the values at the peak: programs that cut these and larger ones are tried, a step at a time.
 _STEP_THRESHOLDS = 3
 # Split programs above the limit that have values computed again, the fastest ones.
@@ -381,7 +381,7 @@ class Planner:
         return known.get(key, [])
 
     def _least_cuts(self) -> list[Candidate]:
-        settings = cut_settings(self.options.machine)
+        settings = cut_settings(self.smallest().peak_bytes, self.options.machine)
         passes = passes_in(Stage.LOOPS, Context(self.options, settings, [], self._known.alike))
         names = [item.name for item in passes]
         if SPLIT_NAME not in names:
