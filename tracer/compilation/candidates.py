@@ -44,7 +44,7 @@ _NEAR = 1.05
 _FAR_ABOVE = 8
 # By the time model, whose own error is larger.
 _AS_FAST = 1.05
-# Of two programs in trips of one step the one that is predicted to take less by so much is compiled.
+# Of programs in trips of one step those are compiled that are predicted to take so much less.
 _CLEARLY = 0.97
 # Programs in trips of one step that are compiled for the smallest limit.
 _MOST_STEPPED = 3
