@@ -56,6 +56,7 @@ from tracer.ops.lu import lu, pivots_to_permutation
 from tracer.ops.lu_solve import lu_solve
 from tracer.ops.mirror import mirror_triangle
 from tracer.ops.named_axis import axis_gather, axis_sum
+from tracer.ops.outlined import outlined_call
 from tracer.ops.pseudo_inverse import pseudo_inverse
 from tracer.ops.qr import qr
 from tracer.ops.reduce import (
@@ -211,6 +212,7 @@ __all__ = [
     "numpy_sort",
     "optimization_barrier",
     "or_",
+    "outlined_call",
     "pad",
     "pivots_to_permutation",
     "plain_call",

@@ -12,6 +12,7 @@ from typing import Any
 
 from tracer.errors import NotDifferentiableError, ShapeError, TracerError
 from tracer.ir import (
+    AxisRule,
     Builder,
     Cost,
     Graph,
@@ -24,6 +25,7 @@ from tracer.ir import (
     mapped_bodies,
     rebuild,
 )
+from tracer.ir.op import same_params
 from tracer.ops.batch_control import batch_call, batch_custom_jvp_call, batch_custom_vjp_call
 from tracer.ops.bodies import evaluate_body, graph_cost, inline, lower_expansion
 from tracer.ops.helpers import full
@@ -65,6 +67,8 @@ def call_record(
     *,
     linearize: Callable[..., Any] | None = None,
     batch: Callable[..., Any] = batch_call,
+    axes: Callable[..., AxisRule] = whole_axes,
+    slice: Callable[..., Any] = same_params,
 ) -> Op:
     """Return the record of an op that computes what its `body` computes."""
     return Op(
@@ -74,8 +78,9 @@ def call_record(
         evaluate=_evaluate,
         lower=_lower,
         vjp=_BY_LINEARIZE,
-        axes=whole_axes,
+        axes=axes,
         cost=_cost,
+        slice=slice,
         linearize=linearize,
         expand=_expand,
         batch=batch,

@@ -171,6 +171,7 @@ def _settings_for_memory(sizes: tuple[int, int], machine: Target) -> SplitSettin
         machine=machine,
         by_time=False,
         cut_scratch=True,
+        cut_loops=True,
     )
 
 
@@ -207,6 +208,7 @@ def limit_settings(
                 trust_fusion=trust_fusion,
                 machine=machine,
                 cut_scratch=True,
+                cut_loops=True,
             )
 
 

@@ -21,6 +21,7 @@ from tracer.optimizer.candidates import (
 )
 from tracer.optimizer.final_passes import FinalPasses
 from tracer.optimizer.loops.split import Cut, LoopRow, SplitSettings, least_cuts
+from tracer.optimizer.loops.split.outline import outlined
 from tracer.optimizer.loops.split.scratch import large_scratch
 from tracer.optimizer.model.costs import node_count
 from tracer.optimizer.model.liveness import Liveness, peak_bytes
@@ -108,7 +109,8 @@ class Planner:
     @cached_property
     def floor_bytes(self) -> int:
         """Bytes that no plan goes below: arguments, results, and what loops and branches read."""
-        return max(self.fixed_bytes, unsplit_bytes(self.graph, self.options.donated))
+        graph = outlined(self.graph, lambda _: True) if self.options.split else self.graph
+        return max(self.fixed_bytes, unsplit_bytes(graph, self.options.donated))
 
     @cached_property
     def _whole(self) -> Candidate:

@@ -45,6 +45,8 @@ class SplitSettings:
         The graph is a slice that is to be cut along the other axis.
     cut_scratch : bool
         Cut what is stored besides results too, as the partial results of a long reduction.
+    cut_loops : bool
+        Cut loops over steps too, along axes that all steps leave alone.
     in_steps : bool
         Trips compute one step each, whatever they take, and are not cut again.
     """
@@ -58,6 +60,7 @@ class SplitSettings:
     by_time: bool = True
     is_tile: bool = False
     cut_scratch: bool = False
+    cut_loops: bool = False
     in_steps: bool = False
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from tracer import ops
 from tracer.errors import Source
 from tracer.ir import Graph, Node, Value, map_bodies
 from tracer.optimizer.loops.split.alike import SplitCache, Tiled
@@ -72,8 +73,11 @@ def split_graph(
     alike: SplitCache | None = None,
     depth: int = 0,
     pieces: Pieces = NO_PIECES,
+    calls_only: bool = False,
 ) -> tuple[Graph, list[LoopRow]]:
     """Compute every value above the threshold in slices, where the axis rules allow it.
+
+    With `calls_only` that is only done where outlined calls are cut too.
 
     Sums that are accumulated over slices are added in another order than XLA would: results may
     differ by rounding, as they do between two BLAS libraries. Everything else is exact. `alike` is
@@ -83,12 +87,15 @@ def split_graph(
     rows: list[LoopRow] = []
     refused: dict[str, tuple[str, Source | None]] = {}
     # Bodies that are there already are as deep as what holds them: they are no tiles.
-    graph = map_bodies(graph, lambda body: _tile(body, settings, log, rows, alike, depth - 1))
+    if not calls_only:
+        graph = map_bodies(graph, lambda body: _tile(body, settings, log, rows, alike, depth - 1))
     while True:
         search = RegionSearch(
             Subject(graph, pieces), settings, refused, alike, depth < _MAXIMUM_DEPTH
         )
         candidates = search.batch()
+        if calls_only:
+            candidates = [item for item in candidates if _cuts_calls(item)]
         if not candidates:
             break
         graph, new, pieces = write_candidates(search, candidates, log, alike, depth)
@@ -96,6 +103,11 @@ def split_graph(
     for what, (reason, source) in refused.items():
         log.refuse(what, reason, source)
     return graph, rows
+
+
+def _cuts_calls(candidate: Candidate) -> bool:
+    region = candidate.region
+    return any(node.op is ops.outlined_call for node in (*region.virtual, *region.heads))
 
 
 def write_candidates(

@@ -1,0 +1,68 @@
+"""Loops over steps as calls that *split* can cut: slices outside, the loop inside.
+
+A loop of known length whose steps treat the elements of an axis alike and apart becomes a call of
+its own (`ops.outlined_call`), whose axis rule says so. What is not cut is written out again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tracer import ops
+from tracer.ir import Builder, Graph, Node, Value
+from tracer.ops.outlined import parallel_axes
+from tracer.optimizer.model.trip_counts import trip_count
+from tracer.optimizer.passes import PassLog
+from tracer.optimizer.rewrite.expand import expand_calls
+
+
+def outlined(graph: Graph, is_large: Callable[[Node], bool]) -> Graph:
+    """Return a graph whose large loops that can be cut are calls; itself if there are none."""
+    read = {value for node in graph.nodes for value in node.operands} | {*graph.outputs}
+    bodies = {}
+    for node in graph.nodes:
+        if (trip_count(node) or 0) > 1 and not node.has_effect and is_large(node):
+            used = [value for value in node.results if value in read]
+            body, operands = _outline(node, used)
+            if used and parallel_axes(body):
+                bodies[node] = used, body, operands
+    if not bodies:
+        return graph
+    with Builder() as builder:
+        made = {value: builder.input(value.type, value.node.source) for value in graph.inputs}
+        for node in graph.nodes:
+            builder.source = node.source
+            if node in bodies:
+                used, body, operands = bodies[node]
+                results = ops.outlined_call(*(made[value] for value in operands), body=body)
+                made.update(zip(used, results, strict=True))
+            else:
+                given = tuple(made[value] for value in node.operands)
+                made.update(zip(node.results, builder.copy(node, given), strict=True))
+        return builder.finish([made[value] for value in graph.outputs])
+
+
+def _outline(loop: Node, used: Sequence[Value]) -> tuple[Graph, list[Value]]:
+    """Return a body that runs a loop, constants and all, and what it takes."""
+    operands: list[Value] = []
+    with Builder() as builder:
+        builder.source = loop.source
+        made: dict[Value, Value] = {}
+        for value in loop.operands:
+            if value in made:
+                continue
+            if value.node.op is ops.constant:
+                (made[value],) = builder.copy(value.node, ())
+            else:
+                operands.append(value)
+                made[value] = builder.input(value.type)
+        results = builder.copy(loop, tuple(made[value] for value in loop.operands))
+        return builder.finish([results[value.index] for value in used]), operands
+
+
+def written_out(graph: Graph) -> Graph:
+    """Return a graph without calls: those that were not cut are loops again."""
+    return expand_calls(graph, PassLog())
+
+
+__all__ = ["outlined", "written_out"]
