@@ -250,8 +250,11 @@ def _simple_power(x: Array, *, exponent: float) -> Array:
 
 
 def float_power(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """Raise to a power in at least float64; see `numpy.float_power`."""
-    x, y = operands(x1, x2)
+    """Raise to a power in at least float64; see `numpy.float_power`.
+
+    Python numbers keep their own digits, whatever the dtype of the other.
+    """
+    x, y = as_array(x1), as_array(x2)
     wide = promote_types(promote_types(x.dtype, y.dtype), "float64")
     return power(convert(x, wide), convert(y, wide))
 
