@@ -242,3 +242,31 @@ def test_rounding_to_more_digits_than_there_are(dtype: str) -> None:
     assert_same(tnp.round(x, 400), x)
     assert_same(tnp.round(x, -400), np.array([0.0, -0.0, np.inf, np.nan], dtype))
     assert_same(tnp.round(np.arange(3) * 7, -400), np.zeros(3, int))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize("method", ["linear", "lower", "nearest", "weibull"])
+def test_levels_of_quantiles_keep_their_digits(dtype: str, method: str) -> None:
+    """As a float16 99.99 % are all, and 99.9999 % of millions have no place in float32."""
+    x = np.random.default_rng(0).normal(size=300_001 if dtype == "float32" else 5_001)
+    x = (x**5).astype(dtype) if dtype == "float32" else x.astype(dtype)
+    for level in (0.13, 0.99987, 0.999999):
+        expected = np.quantile(x, level, method=method)
+        assert_same(tnp.quantile(x, level, method=method), expected)
+        assert_same(tnp.nanpercentile(x, 100 * level, method=method), expected)
+        found = tracer.compile(lambda x, q=level: tnp.quantile(x, q, method=method))(x)
+        assert_same(found, expected)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float16", "complex64"])
+@pytest.mark.parametrize("number", [0.1, 300, -129, True, 2.5j])
+def test_float_power_of_python_numbers_keeps_their_digits(dtype: str, number: complex) -> None:
+    """NumPy converts both to float64, a Python number not to the array's dtype first."""
+    x = np.array([1, 2, 3], dtype)
+    for function in (
+        lambda np_, x: np_.float_power(x, number),
+        lambda np_, x: np_.float_power(number, x),
+    ):
+        expected = function(np, x)
+        assert_same(function(tnp, tnp.asarray(x)), expected)
+        assert_same(tracer.compile(lambda x, f=function: f(tnp, x))(x), expected)

@@ -287,3 +287,19 @@ def test_gradients_of_symmetric_matrices_are_symmetric(name, dtype, rng):
     ends = [float(loss(x + step * direction)) for step in (1e-6, -1e-6)]
     slope = float((found * direction).sum().real)
     np.testing.assert_allclose(slope, (ends[0] - ends[1]) / 2e-6, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+@pytest.mark.parametrize("count", [1, 300])
+def test_determinants_of_which_a_part_overflows(dtype, count):
+    """The first two pivots give infinity or zero, all of them NumPy's determinant."""
+    large = float(np.finfo(dtype).max) ** 0.75
+    for pivots in ([large, large, 1 / large, 1 / large], [1 / large, 1 / large, -large, large, 2]):
+        x = np.broadcast_to(np.diag(pivots), (count, len(pivots), len(pivots))).astype(dtype)
+        expected = np.linalg.det(x)
+        found = tracer.compile(linalg.det)(x)
+        np.testing.assert_allclose(found, expected, rtol=1e-4)
+        slope = tracer.compile(tracer.grad(lambda x: tnp.real(linalg.det(x)).sum()))(x)
+        on_diagonal = np.diagonal(np.asarray(slope), axis1=-2, axis2=-1)
+        expected = expected[:, None] / np.array(pivots)
+        np.testing.assert_allclose(on_diagonal, expected, atol=1e-4 * np.abs(expected).max())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tracer import ops
 from tracer.array import promotion
 from tracer.array.array import Array, ArrayLike
-from tracer.array.convert import as_array, convert
+from tracer.array.convert import as_array, convert, scalar
 from tracer.array.dispatch import apply, compound
 from tracer.array.promotion import promote_types
 from tracer.errors import ArgumentError, DTypeError
@@ -242,18 +242,15 @@ def _simple_power(x: Array, *, exponent: float) -> Array:
     return result
 
 
-def _float_power(x: Array, y: Array) -> Array:
-    wide = promote_types(promote_types(x.dtype, y.dtype), "float64")
-    return apply(ops.power, *align("float_power", x, y, wide))
+def float_power(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """Raise to a power in at least float64; see `numpy.float_power`.
 
-
-float_power = binary(
-    "float_power",
-    _float_power,
-    "Power in at least float64.",
-    returns="Floats.",
-    beyond=promotion.division_dtype,
-)
+    Python numbers keep their own digits, whatever the dtype of the other.
+    """
+    wide = as_dtype("float64")
+    x, y = (scalar(x, wide) if type(x) is int else as_array(x) for x in (x1, x2))
+    wide = promote_types(promote_types(x.dtype, y.dtype), wide)
+    return power(convert(x, wide), convert(y, wide))
 
 
 def _square(x: Array) -> Array:

@@ -36,6 +36,7 @@ from tracer.numpy.taking import take_along_axis
 from tracer.numpy.ufunc import compare, full_like, select
 
 Axes = tuple[int, ...]
+Dtypes = tuple[promotion.Dtype, promotion.Dtype]
 _PLOTTING_POSITIONS = {
     "linear": (1.0, 1.0),
     "lower": (1.0, 1.0),
@@ -229,13 +230,17 @@ def _quantiles(
     if math.prod(x.shape[axis] for axis in axes) == 0:
         raise ShapeError(f"{name} of no elements (shape {x.shape})", mend="give elements")
     wide = promotion.division_dtype(x.dtype)
-    # A Python number takes the dtype of the data.
-    weak = isinstance(q, int | float) or promotion.weak_class(q) is not None
-    levels = convert(as_array(q), wide) if weak else as_array(q)
+    levels = as_array(q)
+    # A Python number leaves results in the dtype of the data, but keeps its own digits: the place
+    # in many elements has more than those of narrow floats.
+    is_weak = isinstance(q, int | float) or promotion.weak_class(q) is not None
+    if not is_weak:
+        wide = promotion.promote_types(wide, promotion.division_dtype(levels.dtype))
     _require_levels(name, levels)
     # Integers are sorted as they are: as floats they take up to eight times the memory.
-    dtype = wide if x.dtype.kind == "b" and method not in _CHOOSING else x.dtype
-    result = _found(x, levels, axes=axes, dtype=dtype, method=method, skips_nan=skips_nan)
+    is_truth = x.dtype.kind == "b" and method not in _CHOOSING
+    dtypes = promotion.division_dtype(x.dtype) if is_truth else x.dtype, wide
+    result = _found(x, levels, axes=axes, dtypes=dtypes, method=method, skips_nan=skips_nan)
     if not as_keepdims(keepdims):
         return result
     return reshape(result, (*levels.shape, *kept_shape(x.shape, axes)))
@@ -254,13 +259,16 @@ def _require_levels(name: str, levels: Array) -> None:
 
 @compound
 def _found(
-    x: Array, levels: Array, *, axes: Axes, dtype: promotion.Dtype, method: str, skips_nan: bool
+    x: Array, levels: Array, *, axes: Axes, dtypes: Dtypes, method: str, skips_nan: bool
 ) -> Array:
-    """Return the quantiles: one program, as few places of an array need no sort."""
-    rows = _rows(x, axes=axes, dtype=dtype)
+    """Return the quantiles: one program, as few places of an array need no sort.
+
+    The dtypes are those of what is sorted and of what lies between two elements.
+    """
+    rows = _rows(x, axes=axes, dtype=dtypes[0])
     # Of the array as it is: sorted it may not be stored.
     count = _numbers(x, axes=axes) if skips_nan else as_array(rows.shape[-1])
-    return _of_rows(rows, levels, count, method=method, skips_nan=skips_nan)
+    return _of_rows(rows, levels, count, wide=dtypes[1], method=method, skips_nan=skips_nan)
 
 
 def _rows(x: Array, *, axes: Axes, dtype: promotion.Dtype) -> Array:
@@ -280,13 +288,20 @@ def _numbers(x: Array, *, axes: Axes) -> Array:
     return reshape(count, (*count.shape, 1))
 
 
-def _of_rows(rows: Array, levels: Array, count: Array, *, method: str, skips_nan: bool) -> Array:
-    wide = promotion.division_dtype(rows.dtype)
-    wide = promotion.promote_types(wide, promotion.division_dtype(levels.dtype))
+def _of_rows(
+    rows: Array,
+    levels: Array,
+    count: Array,
+    *,
+    wide: promotion.Dtype,
+    method: str,
+    skips_nan: bool,
+) -> Array:
     is_nan = compare(rows, rows, "NE")
     # Halves between places have to be exact.
     least = "float32" if rows.shape[-1] < _FLOAT32_PLACES else "float64"
-    exact = promotion.promote_types(wide, as_dtype(least))
+    exact = promotion.promote_types(wide, promotion.division_dtype(levels.dtype))
+    exact = promotion.promote_types(exact, as_dtype(least))
     flat = convert(reshape(levels, (levels.size,)), exact)
     place = _place(convert(count, exact), flat, method)
     shape = (*rows.shape[:-1], levels.size)

@@ -81,10 +81,26 @@ def _decomposed(a: Value) -> tuple[Value, Value, Value, Value]:
     packed, exchanges, permutation = ops.lu(a)
     pivots, last = _pivots(packed), len(a.shape) - 2
     n = a.shape[-1]
-    first = ops.reduce_multiply(slice_axis(pivots, last, 0, n - 1), axes=(last,))
-    first = ops.multiply(first, _parity(exchanges, a.dtype))
-    final = ops.reshape(slice_axis(pivots, last, n - 1, n), shape=first.shape)
-    return ops.multiply(first, final), first, packed, permutation
+    sign = _parity(exchanges, a.dtype)
+    first = ops.multiply(_product(slice_axis(pivots, last, 0, n - 1)), sign)
+    return ops.multiply(_product(pivots), sign), first, packed, permutation
+
+
+def _product(pivots: Value) -> Value:
+    """Multiply along the last axis; by logarithms, as NumPy, where a part over- or underflows."""
+    last = pivots.type.ndim - 1
+    product = ops.reduce_multiply(pivots, axes=(last,))
+    if pivots.shape[-1] <= 2:  # Of two there are no parts.
+        return product  # type: ignore[no-any-return]
+    size = ops.abs(product)
+    limits = np.finfo(size.dtype)
+    is_small = ops.compare(size, full_like(size, limits.tiny), direction="LT")
+    is_finite = ops.compare(size, full_like(size, limits.max), direction="LE")
+    logarithm = ops.reduce_add(ops.log(ops.abs(pivots)), axes=(last,))
+    direction = ops.reduce_multiply(ops.sign(pivots), axes=(last,))
+    by_logarithms = ops.multiply(direction, convert(ops.exponential(logarithm), product.dtype))
+    is_kept = ops.and_(is_finite, ops.not_(is_small))
+    return ops.select(is_kept, product, by_logarithms)  # type: ignore[no-any-return]
 
 
 def _expand(a: Value) -> tuple[Value]:
