@@ -217,6 +217,16 @@ def _control() -> dict[str, list[Sample]]:
         F3,
     )
     alike = graph(lambda x, y: [ops.add(y, y), ops.multiply(x, x)], ((2, 3), np.float64), F3)
+    stepped = graph(
+        lambda i, x: [ops.while_(i, x, condition=condition, body=body)[1]],
+        ((), np.int32),
+        F3,
+    )
+    rows_and_sum = graph(
+        lambda x, y: [ops.multiply(x, ops.broadcast_in_dim(y, shape=(4, 3), dimensions=(1,)))],
+        ((4, 3), np.float64),
+        F3,
+    )
     counts = {"length": 4, "num_consts": 1, "num_carry": 1}
     return {
         "while": [sample(np.int32(0), real(3), smooth=False, condition=condition, body=body)],
@@ -239,6 +249,11 @@ def _control() -> dict[str, list[Sample]]:
             sample(real(3), body=squared, forward=kept, backward=rule, differentiable=1)
         ],
         "plain_call": [sample(real(3), body=squared, reason="a sample", smooth=False)],
+        "outlined_call": [
+            sample(real(3), body=squared, smooth=False),
+            sample(np.int32(0), real(3), body=stepped, smooth=False),
+            sample(real(4, 3), real(3), body=rows_and_sum, smooth=False),
+        ],
         "small_call": [sample(real(3), body=squared)],
         "optimization_barrier": [sample(R, INTS), sample(R)],
         "shard": [

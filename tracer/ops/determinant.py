@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from tracer import ops
@@ -93,9 +94,9 @@ def _product(pivots: Value) -> Value:
     if pivots.shape[-1] <= 2:  # Of two there are no parts.
         return product  # type: ignore[no-any-return]
     size = ops.abs(product)
-    limits = np.finfo(size.dtype)
-    is_small = ops.compare(size, full_like(size, limits.tiny), direction="LT")
-    is_finite = ops.compare(size, full_like(size, limits.max), direction="LE")
+    limits = ml_dtypes.finfo(size.dtype)  # type: ignore[no-untyped-call] # no types
+    is_small = ops.compare(size, full_like(size, float(limits.tiny)), direction="LT")
+    is_finite = ops.compare(size, full_like(size, float(limits.max)), direction="LE")
     logarithm = ops.reduce_add(ops.log(ops.abs(pivots)), axes=(last,))
     direction = ops.reduce_multiply(ops.sign(pivots), axes=(last,))
     by_logarithms = ops.multiply(direction, convert(ops.exponential(logarithm), product.dtype))

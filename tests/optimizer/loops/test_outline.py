@@ -1,0 +1,246 @@
+"""Loops over steps are cut along axes that every step leaves alone, and along no others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tracer
+import tracer.numpy as tnp
+import tracer.random
+from tests.optimizer.graphs import evaluated
+from tracer import ops
+from tracer.array.trace import trace
+from tracer.ir import Graph, verify
+from tracer.optimizer.candidates import smallest_settings, tight_settings
+from tracer.optimizer.loops.split.outline import outlined, written_out
+from tracer.optimizer.model.trip_counts import trip_count
+from tracer.optimizer.passes import PassManager
+from tracer.optimizer.pipeline import Context, PlannerOptions, Stage, passes_in
+from tracer.optimizer.planner import Planner
+from tracer.target import DEFAULT_TARGET
+
+N, M = 48, 30
+STEPS = 5
+
+
+def steps(step: Any, start: Any) -> Any:
+    return tracer.fori_loop(0, STEPS, step, start)
+
+
+def outer(x: Any, y: Any) -> Any:
+    return 1 + x[:, None] * y
+
+
+def element_by_element(x: Any, y: Any) -> Any:
+    return steps(lambda i, u: tnp.sin(u) + i, outer(x, y)).sum(0)
+
+
+def sums_of_rows(x: Any, y: Any) -> Any:
+    return steps(lambda i, u: u / (1 + (u**2).sum(1, keepdims=True)), outer(x, y)).max(0)
+
+
+def sums_of_columns(x: Any, y: Any) -> Any:
+    return steps(lambda i, u: u / (1 + (u**2).sum(0)), outer(x, y)).max(1)
+
+
+def neighbours_along_rows(x: Any, y: Any) -> Any:
+    def step(i: Any, u: Any) -> Any:
+        return u + 0.1 * (tnp.roll(u, 1, 1) + tnp.roll(u, -1, 1) - 2 * u)
+
+    return steps(step, outer(x, y)).sum(0)
+
+
+def two_carries(x: Any, y: Any) -> Any:
+    u, v = steps(lambda i, s: (s[1], s[0] - 0.1 * s[1]), (outer(x, y), tnp.cos(outer(x, y))))
+    return (u * v).sum(1)
+
+
+def products(x: Any, y: Any) -> Any:
+    weights = tnp.sin(outer(y, y))
+    return steps(lambda i, u: tnp.tanh(u @ weights), outer(x, y)).sum(1)
+
+
+def places(x: Any, y: Any) -> Any:
+    place = tnp.arange(N)[:, None]
+    return steps(
+        lambda i, u: tnp.where(place % 3 == i, u, u * 0.5) + tnp.arange(N)[:, None], outer(x, y)
+    ).sum(1)
+
+
+def loops_in_loops(x: Any, y: Any) -> Any:
+    def step(i: Any, u: Any) -> Any:
+        return 0.5 * tracer.fori_loop(0, 3, lambda j, v: tnp.cos(v) + i * j, u)
+
+    return steps(step, outer(x, y)).sum(1)
+
+
+def trajectories(x: Any, y: Any) -> Any:
+    times = tnp.arange(float(STEPS))
+    _, found = tracer.scan(lambda u, t: (u + t * tnp.sin(u), u[:, 0]), outer(x, y), times)
+    return (found**2).mean(0), found.max(0)
+
+
+def gradient(x: Any, y: Any) -> Any:
+    return tracer.grad(lambda x: (sums_of_rows(x, y) ** 2).sum())(x)
+
+
+def random_steps(x: Any, y: Any) -> Any:
+    def step(i: Any, s: Any) -> Any:
+        u, key = s
+        key, own = tracer.random.split(key)
+        return u * tnp.exp(0.1 * tracer.random.normal(own, (N, M))), key
+
+    return steps(step, (outer(x, y), tracer.random.key(0)))[0].sum(0)
+
+
+CUT = [
+    element_by_element,
+    sums_of_rows,
+    sums_of_columns,
+    neighbours_along_rows,
+    two_carries,
+    products,
+    places,
+    loops_in_loops,
+    trajectories,
+    gradient,
+    random_steps,
+]
+
+
+def transposed(x: Any, y: Any) -> Any:
+    return steps(lambda i, u: 0.5 * (u + u.T), outer(x, x)).sum(0)
+
+
+def exchanged(x: Any, y: Any) -> Any:
+    """Each carry alone would be cut along either axis; together they are one's transpose."""
+    start = outer(x, x)
+    return steps(lambda i, s: (tnp.sin(s[1]).T, s[0]), (start, start + 1))[0].sum(0)
+
+
+def of_both_axes(x: Any, y: Any) -> Any:
+    return steps(lambda i, u: u / (1 + (u**2).sum(0) + (u**2).sum(1).max()), outer(x, y)).sum(0)
+
+
+def reversed_axes(x: Any, y: Any) -> Any:
+    return steps(lambda i, u: u[::-1, ::-1] + 1, outer(x, y)).sum(0)
+
+
+def by_the_step(x: Any, y: Any) -> Any:
+    return steps(lambda i, u: u.at[i].set(u[i + 1]).at[:, i].add(u[:, i + 2]), outer(x, y)).sum(0)
+
+
+def sorted_and_summed(x: Any, y: Any) -> Any:
+    return steps(lambda i, u: tnp.cumsum(tnp.sort(u, 0), 1) / 10, outer(x, y)).sum(0)
+
+
+WHOLE = [transposed, exchanged, of_both_axes, reversed_axes, by_the_step, sorted_and_summed]
+
+
+def until_converged(x: Any, y: Any) -> Any:
+    def goes_on(s: Any) -> Any:
+        return (s[1] < 20) & (tnp.abs(s[0]).max() > 0.1)
+
+    return tracer.while_loop(goes_on, lambda s: (s[0] * 0.7, s[1] + 1), (outer(x, y), 0))[0].sum(0)
+
+
+def with_a_print(x: Any, y: Any) -> Any:
+    def step(i: Any, u: Any) -> Any:
+        tracer.debug.print("{}", i)
+        return tnp.sin(u)
+
+    return steps(step, outer(x, y)).sum(0)
+
+
+NOT_OUTLINED = [until_converged, with_a_print]
+
+
+def inputs() -> list[np.ndarray]:
+    random = np.random.default_rng(0)
+    return [random.standard_normal(size) for size in (N, M)]
+
+
+def graph_of(function: Any) -> Graph:
+    return Planner(trace(function, inputs()).graph, PlannerOptions()).graph
+
+
+def calls(graph: Graph) -> int:
+    return sum(node.op is ops.outlined_call for node in outlined(graph, lambda _: True).nodes)
+
+
+@pytest.mark.parametrize("function", CUT)
+def test_loops_whose_steps_leave_an_axis_alone_are_cut(function: Any) -> None:
+    graph = graph_of(function)
+    assert calls(graph)
+    assert_same_values(graph, is_cut=True)
+
+
+@pytest.mark.parametrize("function", [*WHOLE, *NOT_OUTLINED])
+def test_others_keep_their_values(function: Any) -> None:
+    graph = graph_of(function)
+    assert not calls(graph)
+    assert_same_values(graph, is_cut=False)
+
+
+def _holds_a_loop(body: Graph) -> bool:
+    """Whether a loop over slices has the loop over steps inside."""
+    return any(node.op is ops.while_ and trip_count(node) == STEPS for node in body.nodes)
+
+
+def assert_same_values(graph: Graph, *, is_cut: bool) -> None:
+    arguments = inputs()
+    wanted = evaluated(graph, *arguments)
+    were_cut = False
+    for settings in (*tight_settings(DEFAULT_TARGET)[-1:], *smallest_settings(DEFAULT_TARGET)[:1]):
+        context = Context(PlannerOptions(), settings, [])
+        found = PassManager().run(graph, passes_in(Stage.LOOPS, context))
+        verify(found)
+        assert not any(node.op is ops.outlined_call for node in found.nodes)
+        were_cut |= any(_holds_a_loop(body) for node in found.nodes for body in node.body_graphs)
+        for one, other in zip(evaluated(found, *arguments), wanted, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
+    assert were_cut == is_cut
+
+
+def test_what_is_not_cut_is_written_out_again() -> None:
+    graph = graph_of(element_by_element)
+    calls = outlined(graph, lambda _: True)
+    again = written_out(calls)
+    assert [node.name for node in again.nodes if node.bodies] == ["while"]
+    for one, other in zip(evaluated(again, *inputs()), evaluated(graph, *inputs()), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_small_loops_are_left_alone() -> None:
+    graph = graph_of(element_by_element)
+    assert outlined(graph, lambda _: False) is graph
+
+
+@pytest.mark.xla
+@pytest.mark.parametrize("shape", [(1, 700), (700, 1), (613, 300)])
+def test_within_a_tenth_of_the_memory(shape: tuple[int, int]) -> None:
+    """The grid of a set of Mandelbrot's, in tiles; it took five times the result."""
+
+    def escapes(x: Any, y: Any) -> Any:
+        c = x[None, :] + 1j * y[:, None]
+
+        def step(i: Any, s: Any) -> Any:
+            z, count = s
+            z = tnp.where(tnp.abs(z) <= 2, z * z + c, z)
+            return z, count + (tnp.abs(z) <= 2)
+
+        start = tnp.zeros_like(c), tnp.zeros(c.shape, dtype="int32")
+        return tracer.fori_loop(0, 30, step, start)[1].sum(0)
+
+    x, y = np.linspace(-2, 1, shape[1]), np.linspace(-1.5, 1.5, shape[0])
+    free = tracer.compile(escapes)
+    plan = free.plan(x, y)
+    fixed = plan.argument_bytes + plan.output_bytes
+    limit = max(plan.minimum_bytes, fixed + (plan.compiled_bytes - fixed) // 10)
+    limited = tracer.compile(escapes, memory_limit=limit)
+    np.testing.assert_array_equal(limited(x, y), free(x, y))
+    if min(shape) > 1:
+        assert plan.minimum_bytes < 0.05 * plan.compiled_bytes
