@@ -55,6 +55,13 @@ def counted(w: Writer) -> None:
             "0.5 * (h + np.tanh({x}))",
             "np.sin(h) + 0.01 * i",
             "h / (1 + np.mean(np.abs(h)))",
+            "h / (1 + np.mean(np.abs(h), axis=0))",
+            "h - np.mean(h, axis=1, keepdims=True) + 0.1 * {x}",
+            "0.5 * np.roll(h, 1, axis=1) + 0.3 * {x}",
+            "0.5 * np.flip(h, 0) + 0.3 * {x}",
+            "np.where(np.arange({n})[:, None] % 2 == i % 2, h, 0.5 * {x})",
+            "np.cumsum(h, axis=0) / ({n} + 1.0)",
+            "h * np.arange({n})[:, None] / ({n} + 1.0)",
         ]
     ).format(m=m, n=n, x=x)
     w.emit(f"lax.fori_loop(0, {trips}, lambda i, h: ({step}).astype(h.dtype), {w.use(x)})", (n, k))
