@@ -29,9 +29,11 @@ class BodyAxes:
 
     def of(self, value: Value, axis: int) -> Axis:
         """Return what stands for the class of an axis."""
-        found = value, axis
+        first = found = value, axis
         while found in self._parents:
             found = self._parents[found]
+        if found != first:
+            self._parents[first] = found  # A shorter way for the next one.
         return found
 
     def is_parallel(self, found: Axis) -> bool:
@@ -73,10 +75,9 @@ class BodyAxes:
 
     def _tie_node(self, node: Node) -> None:
         rule = node.axes
-        is_free = node.is_pure and not node.has_effect
         for label, places in _places(node, rule).items():
             self._tie(places)
-            if not is_free or not rule.is_parallel(label) or label in rule.steps:
+            if not rule.is_parallel(label):
                 self._whole.add(places[0])
 
     def _tie(self, places: Sequence[Axis]) -> None:

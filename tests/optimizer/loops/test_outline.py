@@ -137,7 +137,32 @@ def sorted_and_summed(x: Any, y: Any) -> Any:
     return steps(lambda i, u: tnp.cumsum(tnp.sort(u, 0), 1) / 10, outer(x, y)).sum(0)
 
 
-WHOLE = [transposed, exchanged, of_both_axes, reversed_axes, by_the_step, sorted_and_summed]
+def until_all_are_small(x: Any, y: Any) -> Any:
+    """How often the inner loop runs depends on the largest element of all."""
+
+    def step(i: Any, u: Any) -> Any:
+        return 1 + tracer.while_loop(lambda v: tnp.abs(v).max() > 0.5, lambda v: v * 0.7, u)
+
+    return steps(step, outer(x, y)).sum(0)
+
+
+def merged_axes(x: Any, y: Any) -> Any:
+    def step(i: Any, u: Any) -> Any:
+        return tnp.sin(u.reshape(N // 2, 2 * M)[:, ::-1].reshape(N, M))
+
+    return steps(step, outer(x, y)).sum(0)
+
+
+WHOLE = [
+    transposed,
+    exchanged,
+    of_both_axes,
+    reversed_axes,
+    by_the_step,
+    sorted_and_summed,
+    until_all_are_small,
+    merged_axes,
+]
 
 
 def until_converged(x: Any, y: Any) -> Any:

@@ -51,7 +51,7 @@ def _outline(loop: Node, used: Sequence[Value]) -> tuple[Graph, list[Value]]:
         for value in loop.operands:
             if value in made:
                 continue
-            if value.node.op is ops.constant:
+            if value.node.op is ops.constant and value.shape == ():
                 (made[value],) = builder.copy(value.node, ())
             else:
                 operands.append(value)

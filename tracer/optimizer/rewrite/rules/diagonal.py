@@ -32,7 +32,9 @@ def _less_itself(a: Array) -> Array:
     zero = tnp.zeros_like(a)
     if a.dtype.kind in "biu":
         return zero
-    return tnp.where(tnp.isfinite(a), zero, tnp.asarray(float("nan"), dtype=a.dtype))
+    nan = tnp.asarray(float("nan"), dtype=a.dtype)
+    difference: Array = tnp.where(tnp.isfinite(a), zero, nan)
+    return difference
 
 
 RULES = (
