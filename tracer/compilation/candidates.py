@@ -475,6 +475,7 @@ class CandidateCompiler:
         is_kept = self.checkpoints is not None
         if on_mesh or is_kept or not self.kernels.lanes or not self.device.is_present:
             return None, candidate
+        before = candidate
         candidate, lanes = self.final_passes.in_lanes(candidate)
         if lanes is None:
             return None, candidate
@@ -483,8 +484,9 @@ class CandidateCompiler:
             execute = lowering.compile_lanes(
                 lanes.graphs, lanes.join, device=self.device, options=options
             )
-        if self.limit is not None and execute.memory.peak_bytes > self.limit:
-            return None, candidate
+        peak = execute.memory.peak_bytes
+        if self.limit is not None and peak > self.limit:
+            return None, self.final_passes.without_lanes(before, candidate, peak)
         return CompiledCandidate(self, candidate, execute, candidate.graph), candidate
 
     def _compile(self, graph: Graph, enough: int, most: int | None) -> lowering.Executable:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tracer.ir import Graph
 from tracer.optimizer.candidates import Candidate
-from tracer.optimizer.loops.interchange import Lanes, interchange_row
+from tracer.optimizer.loops.interchange import Lanes, interchange_row, too_large
 from tracer.optimizer.model.liveness import peak_bytes
 from tracer.optimizer.passes import Pass, PassManager, PassRow
 from tracer.optimizer.pipeline import Context, PlannerOptions, Stage, entries_in, passes_in
@@ -61,8 +61,10 @@ class FinalPasses:
         if graph.calls_host or not any(node.body_graphs for node in graph.nodes):
             return candidate, None
         row, lanes = interchange_row(graph, options.machine, candidate.peak_bytes)
+        if (options.limit_bytes or row.peak_bytes_after) < row.peak_bytes_after:
+            row, lanes = too_large(row, row.peak_bytes_after), None
         candidate = replace(candidate, rows=(*candidate.rows, row))
-        if lanes is None or (options.limit_bytes or row.peak_bytes_after) < row.peak_bytes_after:
+        if lanes is None:
             return candidate, None
         one_core = replace(options, machine=replace(options.machine, cores=1))
         passes = passes_in(Stage.LANE, Context(one_core))
@@ -74,6 +76,11 @@ class FinalPasses:
         rows = (*candidate.rows, *manager.rows[: len(passes)], *final)
         found = replace(candidate, rows=rows, final_rows=final, peak_bytes=peak)
         return found, replace(lanes, graphs=graphs)
+
+    def without_lanes(self, before: Candidate, candidate: Candidate, peak: int) -> Candidate:
+        """Return a candidate as it was before lanes that take more than the limit, in bytes."""
+        row = too_large(candidate.rows[len(before.rows)], peak)
+        return replace(before, rows=(*before.rows, row))
 
     def with_shared_values(self, candidate: Candidate) -> Candidate:
         """Return the same program with values stored that several kernels would compute.

@@ -259,7 +259,12 @@ def test_the_memory_of_all_lanes_counts_for_the_limit() -> None:
     one = tracer.compile(long, passes="-loop-interchange").plan(MANY, FORCES).compiled_bytes
     assert free > one
     tight = tracer.compile(long, memory_limit=(free + one) // 2)
-    assert tight.plan(MANY, FORCES).compiled_bytes <= (free + one) // 2
+    plan = tight.plan(MANY, FORCES)
+    assert plan.compiled_bytes <= (free + one) // 2
+    rows = {row.name: row for row in plan.passes}
+    assert not rows["loop interchange"].applied
+    assert rows["loop interchange"].peak_bytes_after <= (free + one) // 2
+    assert "more than the limit" in rows["loop interchange"].refusals[-1].reason
     np.testing.assert_array_equal(tight(MANY, FORCES), run(MANY, FORCES))
 
 

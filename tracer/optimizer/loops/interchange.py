@@ -15,7 +15,7 @@ where XLA computes the end of a row, shorter than a vector, differently.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from tracer.ir import Builder, Graph, Node, Value
@@ -25,7 +25,7 @@ from tracer.optimizer.loops.windows import WindowEmitter
 from tracer.optimizer.model.costs import graph_flops, node_count
 from tracer.optimizer.model.liveness import Liveness
 from tracer.optimizer.model.trip_counts import trip_count
-from tracer.optimizer.passes import PassLog, PassRow
+from tracer.optimizer.passes import PassLog, PassRow, Refusal
 from tracer.target import Target
 from tracer.units import format_bytes
 
@@ -206,4 +206,18 @@ def interchange_row(graph: Graph, machine: Target, peak: int) -> tuple[PassRow, 
     return row, found
 
 
-__all__ = ["INTERCHANGE_NAME", "Lanes", "interchange_row", "interchanged"]
+def too_large(row: PassRow, peak: int) -> PassRow:
+    """Return the line of a plan whose lanes, of `peak` bytes, do not keep the limit."""
+    subject = row.applied[0].split(":")[0] if row.applied else "lanes"
+    refusal = Refusal(subject, f"lanes would take {format_bytes(peak)}, more than the limit")
+    return replace(
+        row,
+        peak_bytes_after=row.peak_bytes_before,
+        flops_after=row.flops_before,
+        nodes_after=row.nodes_before,
+        applied=(),
+        refusals=(*row.refusals, refusal),
+    )
+
+
+__all__ = ["INTERCHANGE_NAME", "Lanes", "interchange_row", "interchanged", "too_large"]
