@@ -195,7 +195,8 @@ class AxisRule:
     have it) give the slice of the result. A label that occurs in operands only is *reduced* with
     the named op, its combiner or the one whose `merge` says how, or *whole*: the op needs that axis
     entire. A label in a result only is generated (broadcast, iota) and parallel, unless it is
-    listed as whole.
+    listed as whole. A label of a result that is also listed as reduced is parallel in this result,
+    and the results without it are joined.
 
     Parameters
     ----------

@@ -2,7 +2,8 @@
 
 The axis rules of a body's nodes name axes that correspond. Axes that any chain of such names ties
 together are one *class*: of a loop also the axes of a carry before and after a step. Slices along
-a class can be computed one by one if every node may be cut along it.
+a class can be computed one by one if every node may be cut along it. A loop may add up sums along a
+class, as it does for the gradient of a weight: with slices each loop adds up a part.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from tracer.ir import AxisRule, Builder, Chunk, Graph, Label, Node, Value, current_builder
 from tracer.ops.control import while_
 from tracer.ops.rules import as_tuple
+from tracer.ops.running_sums import running_sums
 
 Axis = tuple[Value, int]
 
@@ -22,10 +24,13 @@ class BodyAxes:
     def __init__(self, graph: Graph) -> None:
         self._parents: dict[Axis, Axis] = {}
         self._whole: set[Axis] = set()
+        self._sums: list[tuple[Node, Axis]] = []
         self._seen: dict[Value, None] = {}
         self._walk(graph)
+        self._added: dict[Axis, set[Value]] = {}
         self._forbidden = {self.of(value, axis) for value, axis in self._whole}
         self._forbidden.update(self._unequal())
+        self._forbidden.update(self._lost_sums(graph))
 
     def of(self, value: Value, axis: int) -> Axis:
         """Return what stands for the class of an axis."""
@@ -36,9 +41,17 @@ class BodyAxes:
             self._parents[first] = found  # A shorter way for the next one.
         return found
 
+    def classes(self, value: Value) -> list[Axis]:
+        """Return the class of each axis of a value."""
+        return [self.of(value, axis) for axis in range(value.type.ndim)]
+
     def is_parallel(self, found: Axis) -> bool:
-        """Tell whether slices along a class can be computed one by one."""
+        """Tell whether slices along a class can be computed one by one, but for sums of them."""
         return found not in self._forbidden
+
+    def is_added(self, value: Value, found: Axis) -> bool:
+        """Tell whether a result is the sum of what slices along a class give for it."""
+        return value in self._added.get(found, ())
 
     def label_of(self, node: Node, found: Axis) -> Label | None:
         """Return the label of a class in a node's axis rule; None if it has no such axis."""
@@ -49,8 +62,8 @@ class BodyAxes:
 
     def axis_of(self, value: Value, found: Axis) -> int | None:
         """Return the axis of a value that belongs to a class."""
-        axes = range(value.type.ndim)
-        return next((axis for axis in axes if self.of(value, axis) == found), None)
+        classes = self.classes(value)
+        return classes.index(found) if found in classes else None
 
     def _walk(self, graph: Graph) -> None:
         self._note(graph.inputs)
@@ -77,7 +90,9 @@ class BodyAxes:
         rule = node.axes
         for label, places in _places(node, rule).items():
             self._tie(places)
-            if not rule.is_parallel(label):
+            if rule.reduced.get(label) == "add":
+                self._sums.append((node, places[0]))
+            elif not rule.is_parallel(label):
                 self._whole.add(places[0])
 
     def _tie(self, places: Sequence[Axis]) -> None:
@@ -87,12 +102,26 @@ class BodyAxes:
             if other != first:
                 self._parents[other] = first
 
+    def _lost_sums(self, graph: Graph) -> set[Axis]:
+        """Return classes of which sums are taken for something else than to be added up."""
+        reduced: dict[Node, set[Axis]] = {}
+        for node, place in self._sums:
+            reduced.setdefault(node, set()).add(self.of(*place))
+        kept: dict[Node, set[Axis]] = {}
+        for loop in (node for node in graph.nodes if node.op is while_):
+            for result, terms in running_sums(loop).items():
+                classes = set.intersection(*(reduced.get(term, set()) for term in terms))
+                kept.update((term, classes) for term in terms)
+                for found in classes:
+                    self._added.setdefault(found, set()).add(result)
+        return {one for node, found in reduced.items() for one in found - kept.get(node, set())}
+
     def _unequal(self) -> set[Axis]:
         """Return classes that name two axes of a value, or axes of different lengths."""
         lengths: dict[Axis, int] = {}
         found: set[Axis] = set()
         for value in self._seen:
-            classes = [self.of(value, axis) for axis in range(value.type.ndim)]
+            classes = self.classes(value)
             for one, length in zip(classes, value.shape, strict=True):
                 if lengths.setdefault(one, length) != length or classes.count(one) > 1:
                     found.add(one)

@@ -8,6 +8,7 @@ for Modern Architectures", 2001, section 5.2).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 from tracer.ir import AxisRule, Chunk, Graph, Label, Op, Value
@@ -23,47 +24,54 @@ def _known(body: Graph) -> BodyAxes:
     return BodyAxes(body)
 
 
-def parallel_axes(body: Graph) -> list[Axis]:
-    """Return the classes of axes that all results have and along which the body can be cut."""
-    axes = _known(body)
-    first, *others = body.outputs
-    found = [axes.of(first, axis) for axis in range(first.type.ndim)]
-    return [
-        one
-        for one in found
-        if axes.is_parallel(one) and all(axes.axis_of(v, one) is not None for v in others)
-    ]
+def cut_axes(body: Graph) -> list[Axis]:
+    """Return the classes of axes along which a body can be cut.
+
+    Each result has the axis, or is a sum along it.
+    """
+    axes, results = _known(body), body.outputs
+    found: dict[Axis, None] = {}
+    for value in (*results, *body.inputs):
+        for one in axes.classes(value):
+            if axes.is_parallel(one) and all(
+                axes.axis_of(result, one) is not None or axes.is_added(result, one)
+                for result in results
+            ):
+                found[one] = None
+    return [*found]
 
 
 def _axes(operands: Types, results: Types, *, body: Graph) -> AxisRule:
-    """Axes that the body leaves alone are parallel, if all results have them; others are whole."""
-    axes, parallel = _known(body), parallel_axes(body)
+    """Axes that the body leaves alone are parallel or added up; others are whole."""
+    axes, cut = _known(body), cut_axes(body)
 
-    def labels(values: tuple[Value, ...], group: int) -> tuple[tuple[Label, ...], ...]:
-        rows = []
-        for place, value in enumerate(values):
-            classes = [axes.of(value, axis) for axis in range(value.type.ndim)]
-            rows.append(
-                tuple(
-                    parallel.index(one) if one in parallel else own_label(group + place, axis)
-                    for axis, one in enumerate(classes)
-                )
+    def labels(values: Sequence[Value], group: int) -> tuple[tuple[Label, ...], ...]:
+        return tuple(
+            tuple(
+                cut.index(one) if one in cut else own_label(group + place, axis)
+                for axis, one in enumerate(axes.classes(value))
             )
-        return tuple(rows)
+            for place, value in enumerate(values)
+        )
 
     taken, given = labels(body.inputs, 0), labels(body.outputs, len(body.inputs))
     own = {label for row in (*taken, *given) for label in row if isinstance(label, str)}
-    return AxisRule(taken, given, whole=frozenset(own))
+    sums = [
+        place
+        for place, one in enumerate(cut)
+        if any(axes.is_added(result, one) for result in body.outputs)
+    ]
+    return AxisRule(taken, given, dict.fromkeys(sums, "add"), whole=frozenset(own))
 
 
 def _slice(operands: tuple[Value, ...], chunk: Chunk, *, body: Graph) -> tuple[Value, ...]:
-    found = parallel_axes(body)[chunk.label]
+    found = cut_axes(body)[chunk.label]
     return tuple(SliceOfBody(_known(body), found, chunk.size).emit(body, operands, chunk.start))
 
 
 outlined_call: Op = call_record(
     "outlined_call",
-    "Computes what `body` computes. It can be cut along the axes that the body leaves alone.",
+    "Computes what `body` computes. It is cut along axes that the body leaves alone or adds up.",
     axes=_axes,
     slice=_slice,
 )

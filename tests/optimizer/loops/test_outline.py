@@ -96,7 +96,50 @@ def random_steps(x: Any, y: Any) -> Any:
     return steps(step, (outer(x, y), tracer.random.key(0)))[0].sum(0)
 
 
+def totals(x: Any, y: Any) -> Any:
+    u = outer(x, y)
+    start = tnp.zeros(()), tnp.zeros(M)
+    return steps(lambda i, s: (s[0] - tnp.sin(i * u).sum(), u.sum(0) + s[1]), start)
+
+
+def of_weights(x: Any, y: Any, loss: Any) -> Any:
+    """The gradient of weights that each step multiplies with, and of one of two parts."""
+    start = tnp.sin(outer(y, y)), tnp.stack([x[:4], x[4:8]])
+
+    def total(weights: Any, parts: Any, x: Any) -> Any:
+        def step(i: Any, u: Any) -> Any:
+            return tnp.tanh(u @ weights / M) + parts[0].sum() * u - parts[1].max()
+
+        return (steps(step, outer(x, y)) ** 2).sum()
+
+    return loss(total)(*start, x)
+
+
+def gradient_of_weights(x: Any, y: Any) -> Any:
+    return of_weights(x, y, lambda total: tracer.grad(total, argnums=(0, 1)))
+
+
+def gradient_of_weights_and_rows(x: Any, y: Any) -> Any:
+    """One result is added up, and one is written slice by slice."""
+    return of_weights(x, y, lambda total: tracer.grad(total, argnums=(0, 2)))
+
+
+def total_that_doubles(x: Any, y: Any) -> Any:
+    u = outer(x, y)
+    return steps(lambda i, s: s + s + tnp.sin(i * u).sum(), 0.0)
+
+
+def total_that_turns(x: Any, y: Any) -> Any:
+    u = outer(x, y)
+    return steps(lambda i, s: -(s + tnp.sin(i * u).sum(0))[::-1], tnp.zeros(M))
+
+
 CUT = [
+    totals,
+    total_that_doubles,
+    total_that_turns,
+    gradient_of_weights,
+    gradient_of_weights_and_rows,
     element_by_element,
     sums_of_rows,
     sums_of_columns,
@@ -153,7 +196,57 @@ def merged_axes(x: Any, y: Any) -> Any:
     return steps(step, outer(x, y)).sum(0)
 
 
+def total_from_one(x: Any, y: Any) -> Any:
+    return steps(lambda i, s: s + tnp.sin(i * outer(x, y)).sum(), 1.0)
+
+
+def total_that_is_read(x: Any, y: Any) -> Any:
+    return steps(lambda i, s: s + tnp.sin(s + outer(x, y)).sum(), 0.0)
+
+
+def total_of_squares_of_sums(x: Any, y: Any) -> Any:
+    return steps(lambda i, s: s + tnp.sin(i * outer(x, y)).sum() ** 2, 0.0)
+
+
+def total_with_more(x: Any, y: Any) -> Any:
+    return steps(lambda i, s: s + i + tnp.sin(i * outer(x, y)).sum(), 0.0)
+
+
+def total_beside_ones(x: Any, y: Any) -> Any:
+    def step(i: Any, s: Any) -> Any:
+        return s + tnp.pad(tnp.sin(i * outer(x, y)).sum(0).sum(keepdims=True), 1, constant_values=1)
+
+    return steps(step, tnp.zeros(3))
+
+
+def largest_so_far(x: Any, y: Any) -> Any:
+    return steps(lambda i, s: tnp.maximum(s, tnp.sin(i * outer(x, y)).sum()), 0.0)
+
+
+def sum_that_scales(x: Any, y: Any) -> Any:
+    """The second carry has the axis and asks for the sum of all; only the first one is a result."""
+
+    def step(i: Any, s: Any) -> Any:
+        found = tnp.sin(s[1]).sum()
+        return s[0] + found, s[1] * found / (N * M)
+
+    return steps(step, (0.0, outer(x, y)))[0]
+
+
+def totals_of_two(x: Any, y: Any) -> Any:
+    """Slices of one would count the other again and again."""
+    return steps(lambda i, s: s + tnp.sin(i * x).sum() + tnp.cos(i * y).sum(), 0.0)
+
+
 WHOLE = [
+    total_from_one,
+    total_that_is_read,
+    total_of_squares_of_sums,
+    total_with_more,
+    total_beside_ones,
+    largest_so_far,
+    sum_that_scales,
+    totals_of_two,
     transposed,
     exchanged,
     of_both_axes,

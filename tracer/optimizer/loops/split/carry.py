@@ -34,10 +34,12 @@ def initial_state(subject: Subject, head: Node, label: Label, outer: Resolve) ->
             for position, value in enumerate(head.operands)
         )
         return merge.initial(operands, head.operand_types, head.types, **head.params)
-    combiner = subject.rule(head).reduced.get(label)
-    if combiner is None:
-        return tuple(full(0, type) for type in head.types)
-    return tuple(_accumulator(combiner, type) for type in head.types)
+    rule = subject.rule(head)
+    combiner = rule.reduced.get(label)
+    return tuple(
+        full(0, type) if combiner is None or label in labels else _accumulator(combiner, type)
+        for type, labels in zip(head.types, rule.results, strict=True)
+    )
 
 
 def _accumulator(combiner: str, type: ShapeDtype) -> Value:
@@ -79,20 +81,18 @@ def fold_parts(
     subject: Subject, head: Node, chunk: Chunk, state: tuple[Value, ...], parts: tuple[Value, ...]
 ) -> tuple[Value, ...]:
     """Write a slice of the results in place, or join it with what was accumulated."""
-    rule = subject.rule(head)
-    if chunk.label in rule.reduced:
-        combine = registry()[rule.reduced[chunk.label]]
-        return tuple(
-            combine(total, convert(part, total.dtype))
-            for total, part in zip(state, parts, strict=True)
-        )
-    steps = subject.steps(head, chunk.label)
-    written = []
+    rule, label = subject.rule(head), chunk.label
+    steps = subject.steps(head, label)
+    found = []
     for whole, part, labels in zip(state, parts, rule.results, strict=True):
-        axis = labels.index(chunk.label)
-        start = multiple(chunk.start, whole.shape[axis] // steps)
-        written.append(ops.dynamic_update_slice(whole, part, *slice_starts(start, whole, axis)))
-    return tuple(written)
+        if label in labels:
+            axis = labels.index(label)
+            start = slice_starts(multiple(chunk.start, whole.shape[axis] // steps), whole, axis)
+            found.append(ops.dynamic_update_slice(whole, part, *start))
+        else:
+            combine = registry()[rule.reduced[label]]
+            found.append(combine(whole, convert(part, whole.dtype)))
+    return tuple(found)
 
 
 def multiple(start: Value, block: int) -> Value:

@@ -10,7 +10,9 @@ from collections.abc import Callable, Sequence
 
 from tracer import ops
 from tracer.ir import Builder, Graph, Node, Value
-from tracer.ops.outlined import parallel_axes
+from tracer.ops.helpers import full
+from tracer.ops.outlined import cut_axes
+from tracer.ops.running_sums import running_sums
 from tracer.optimizer.model.trip_counts import trip_count
 from tracer.optimizer.passes import PassLog
 from tracer.optimizer.rewrite.expand import expand_calls
@@ -24,7 +26,7 @@ def outlined(graph: Graph, is_large: Callable[[Node], bool]) -> Graph:
         if (trip_count(node) or 0) > 1 and not node.has_effect and is_large(node):
             used = [value for value in node.results if value in read]
             body, operands = _outline(node, used)
-            if used and parallel_axes(body):
+            if used and cut_axes(body):
                 bodies[node] = used, body, operands
     if not bodies:
         return graph
@@ -45,6 +47,7 @@ def outlined(graph: Graph, is_large: Callable[[Node], bool]) -> Graph:
 def _outline(loop: Node, used: Sequence[Value]) -> tuple[Graph, list[Value]]:
     """Return a body that runs a loop, constants and all, and what it takes."""
     operands: list[Value] = []
+    sums = {loop.operands[result.index] for result in running_sums(loop)}
     with Builder() as builder:
         builder.source = loop.source
         made: dict[Value, Value] = {}
@@ -53,6 +56,8 @@ def _outline(loop: Node, used: Sequence[Value]) -> tuple[Graph, list[Value]]:
                 continue
             if value.node.op is ops.constant and value.shape == ():
                 (made[value],) = builder.copy(value.node, ())
+            elif value in sums:
+                made[value] = full(0, value.type)
             else:
                 operands.append(value)
                 made[value] = builder.input(value.type)

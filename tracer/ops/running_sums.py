@@ -1,0 +1,69 @@
+"""What a loop adds up from zero, and of which sums: slices of them add up to a part of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+
+from tracer.ir import Node, Value
+from tracer.ir.combining import NEGATION, SAME_ELEMENTS
+from tracer.ops.binary import add, subtract
+from tracer.ops.create import constant
+from tracer.ops.join import pad
+from tracer.ops.shape import broadcast_in_dim
+
+
+def running_sums(loop: Node) -> dict[Value, list[Node]]:
+    """Return the results of a loop that are sums of what some nodes of its body give.
+
+    Such a carry begins as zeros and is a sum of itself and of these terms in each step: linear in
+    them. Nothing else reads it or the terms. Negated or moved elements, or zeros beside them, are
+    the same. What a loop of known length tests is its counter.
+    """
+    body = loop.params["body"]
+    uses = Counter(value for node in body.nodes for value in node.operands)
+    uses.update(body.outputs)
+    found = {}
+    for place, carry in enumerate(body.inputs):
+        if is_zero(loop.operands[place]):
+            terms = _terms(body.outputs[place], carry, uses)
+            if terms:
+                found[loop.results[place]] = terms
+    return found
+
+
+def is_zero(value: Value) -> bool:
+    """Tell whether a value is known to be zeros."""
+    node = value.node
+    if node.op is broadcast_in_dim:
+        node = node.operands[0].node
+    return node.op is constant and not np.any(node.params["value"])
+
+
+def _terms(total: Value, carry: Value, uses: Counter[Value]) -> list[Node] | None:
+    """Return the terms of a sum that has all there is of the carry; None if it is no such sum."""
+    stack, terms, carries = [total], [], 0
+    while stack:
+        value = stack.pop()
+        if value is carry:
+            carries += 1
+            continue
+        node = value.node
+        if node.op is None or uses[value] != 1 or len(node.results) != 1:
+            return None
+        if node.op in (add, subtract):
+            stack += node.operands
+        elif _keeps_sums(node):
+            stack.append(node.operands[0])
+        else:
+            terms.append(node)
+    return terms if carries == uses[carry] else None
+
+
+def _keeps_sums(node: Node) -> bool:
+    """Tell whether a node gives, of a sum, the sum of what it gives of the terms."""
+    if node.op is pad:
+        return is_zero(node.operands[1])
+    assert node.op is not None
+    return node.op.response in (SAME_ELEMENTS, NEGATION) and len(node.operands) == 1
