@@ -69,6 +69,7 @@ def call_record(
     batch: Callable[..., Any] = batch_call,
     axes: Callable[..., AxisRule] = whole_axes,
     slice: Callable[..., Any] = same_params,
+    known_as: str = "",
 ) -> Op:
     """Return the record of an op that computes what its `body` computes."""
     return Op(
@@ -81,6 +82,7 @@ def call_record(
         axes=axes,
         cost=_cost,
         slice=slice,
+        known_as=known_as,
         linearize=linearize,
         expand=_expand,
         batch=batch,

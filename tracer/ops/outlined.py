@@ -74,4 +74,5 @@ outlined_call: Op = call_record(
     "Computes what `body` computes. It is cut along axes that the body leaves alone or adds up.",
     axes=_axes,
     slice=_slice,
+    known_as="while",
 )

@@ -148,7 +148,7 @@ def write_candidates(
             if item.body in alive
         ]
         for node, conflict in region.kept.items():
-            log.refuse(f"{node.types[0]} of {node.name}", f"stored, {conflict}", node.source)
+            log.refuse(f"{node.types[0]} of {node.known_name}", f"stored, {conflict}", node.source)
         log.applied.extend(f"{row.axis}: {row.trips} trips of {row.chunk}" for row in new)
         rows += [*new, *more] if new else []
     heads = (head for region in inner for head in region.heads)
@@ -275,7 +275,7 @@ def _row(
     place = f" ({first.source})" if first.source else ""
     after = body_extra_bytes(emitted.body)
     return LoopRow(
-        tensors=tuple((f"{node.types[0]} of {node.name}", node.source) for node in virtual),
+        tensors=tuple((f"{node.types[0]} of {node.known_name}", node.source) for node in virtual),
         axis=f"axis of {_blocks(subject, region, first)} of {first.types[0]}{place}",
         chunk=emitted.chunk,
         trips=emitted.trips,

@@ -95,13 +95,15 @@ class _Growth:
         used_by: list[tuple[Node, Label, bool]] = []
         for user, position, index in self.subject.users(node):
             if label not in rule.results[index]:
-                return Conflict(node, user, f"result {index} of {node.name} lacks the axis")
+                return Conflict(node, user, f"result {index} of {node.known_name} lacks the axis")
             used = self.subject.rule(user).operands[position][rule.results[index].index(label)]
             if used in self.subject.rule(user).whole:
-                return Conflict(node, user, f"{user.name} needs the axis whole")
+                return Conflict(node, user, f"{user.known_name} needs the axis whole")
             if not self._takes_steps(user, used):
                 steps = self.subject.steps(user, used)
-                return Conflict(node, user, f"{user.name} cuts the axis in {steps} blocks only")
+                return Conflict(
+                    node, user, f"{user.known_name} cuts the axis in {steps} blocks only"
+                )
             parallel = self.subject.rule(user).is_parallel(used)
             used_by.append((user, used, parallel and self.is_large(user)))
         self.queue.extend(used_by)
@@ -146,13 +148,15 @@ def _emission_conflicts(subject: Subject, region: Region) -> list[Conflict]:
             if axis is None and nodes_read_again(value, region):
                 continue
             if axis is None:
-                found.setdefault(producer, Conflict(producer, node, f"{node.name} needs it whole"))
+                found.setdefault(
+                    producer, Conflict(producer, node, f"{node.known_name} needs it whole")
+                )
                 continue
             wanted = subject.rule(producer).results[value.index][axis]
             if subject.can_cut(producer, wanted, region.length):
                 stack.append((producer, wanted))
             else:
-                reason = f"{producer.name} cannot be cut along that axis"
+                reason = f"{producer.known_name} cannot be cut along that axis"
                 found.setdefault(producer, Conflict(producer, node, reason))
     return list(found.values())
 

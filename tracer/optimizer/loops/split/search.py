@@ -164,7 +164,7 @@ class RegionSearch:
             else:
                 candidates.append(found)
         if not candidates:
-            what = f"{seed.types[0]} of {seed.name}"
+            what = f"{seed.types[0]} of {seed.known_name}"
             reason = "; ".join(reasons) or "it has no axis to cut"
             self.refused.setdefault(what, (reason, seed.source))
             return None
@@ -234,7 +234,7 @@ class RegionSearch:
         In the largest steps that the reshapes on the way ask for, if they fit the budget.
         """
         if not self.subject.rule(seed).is_parallel(label):
-            return f"{seed.name} needs it whole"
+            return f"{seed.known_name} needs it whole"
         if seed.types[0].shape[axis] < 2:
             return "it has one element"
         first = found = self._grown(seed, axis, label, 2)
