@@ -153,7 +153,7 @@ class CandidateSearch:
     def _least_tried(self) -> int:
         """The smallest limit, in bytes, for which other programs are tried before a refusal."""
         least = self._smallest_predicted.nbytes
-        planner = self.with_limit(1)._smallest.planner
+        planner = self._of_least.planner
         cuts = planner.with_least_cuts()
         share = cuts[0].peak_bytes / planner.smallest().peak_bytes if cuts else 1.0
         if share < _TENTH_LESS:
@@ -217,7 +217,12 @@ class CandidateSearch:
 
     @cached_property
     def _smallest_predicted(self) -> CompiledCandidate:
-        return self.with_limit(1)._smallest.smallest()
+        return self._of_least.smallest()
+
+    @cached_property
+    def _of_least(self) -> CandidateCompiler:
+        """The compiler of the smallest program: it plans for no limit that can be kept."""
+        return self.with_limit(1)._smallest
 
     @cached_property
     def least(self) -> CompiledCandidate:
@@ -229,7 +234,7 @@ class CandidateSearch:
         found = self._smallest_predicted
         if self.task.options.split:
             found = tenths_lower(found, lambda limit: self.with_limit(limit).first())
-            compiler = self.with_limit(1)._smallest
+            compiler = self._of_least
             steps, cuts = compiler.planner.in_single_steps(), compiler.planner.with_least_cuts()
             found = compiler.smaller(found, steps, _WELL_ABOVE * found.nbytes)
             found = compiler.smaller(found, cuts, _CLEARLY * found.candidate.peak_bytes)

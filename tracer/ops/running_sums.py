@@ -10,8 +10,8 @@ from tracer.ir import Node, Value
 from tracer.ir.combining import NEGATION, SAME_ELEMENTS
 from tracer.ops.binary import add, subtract
 from tracer.ops.create import constant
+from tracer.ops.helpers import splat_of
 from tracer.ops.join import pad
-from tracer.ops.shape import broadcast_in_dim
 
 
 def running_sums(loop: Node) -> dict[Value, list[Node]]:
@@ -26,18 +26,16 @@ def running_sums(loop: Node) -> dict[Value, list[Node]]:
     uses.update(body.outputs)
     found = {}
     for place, carry in enumerate(body.inputs):
-        if is_zero(loop.operands[place]):
+        if _is_zero(loop.operands[place]):
             terms = _terms(body.outputs[place], carry, uses)
             if terms:
                 found[loop.results[place]] = terms
     return found
 
 
-def is_zero(value: Value) -> bool:
+def _is_zero(value: Value) -> bool:
     """Tell whether a value is known to be zeros."""
-    node = value.node
-    if node.op is broadcast_in_dim:
-        node = node.operands[0].node
+    node = (splat_of(value) or value).node
     return node.op is constant and not np.any(node.params["value"])
 
 
@@ -64,6 +62,6 @@ def _terms(total: Value, carry: Value, uses: Counter[Value]) -> list[Node] | Non
 def _keeps_sums(node: Node) -> bool:
     """Tell whether a node gives, of a sum, the sum of what it gives of the terms."""
     if node.op is pad:
-        return is_zero(node.operands[1])
+        return _is_zero(node.operands[1])
     assert node.op is not None
     return node.op.response in (SAME_ELEMENTS, NEGATION) and len(node.operands) == 1
