@@ -327,6 +327,23 @@ FORMS: dict[str, tuple[Form, ...]] = {
         ),
         ("x:2003,4 y:4,1500", "np.mean(np.tanh({x} @ {y}) ** 2, axis=1)", "2003"),
     ),
+    "transpose-columns": (
+        (
+            "x:701,3 y:800,3 v:800",
+            "np.exp(-np.sum(np.abs({x}[:, None] - {y}[None]), axis=-1)) @ {v}",
+            "701",
+        ),
+        (
+            "x:701,2 v:701",
+            "np.tanh(np.sum(({x}[:, None] - {x}[None]) ** 2, axis=-1)) @ {v}",
+            "701",
+        ),
+        (
+            "x:500,4 y:700,4 v:700,2",
+            "np.exp(-np.sqrt(1 + np.sum((({x} * {x})[:, None] - {y}) ** 2, axis=-1))) @ {v}",
+            "500,2",
+        ),
+    ),
     "expand-exponentials": (
         (
             "x:500 y:300",

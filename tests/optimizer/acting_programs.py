@@ -239,6 +239,11 @@ ACTING: dict[str, Acting] = {
     "store-broadcast-operands": Acting(
         lambda a, b: (tnp.sin(a)[None] + b).sum(1), ((2000,), (3000, 2000))
     ),
+    "transpose-columns": Acting(
+        lambda x, v: tnp.exp(-((x[:, None] - x[None]) ** 2).sum(-1)) @ v,
+        ((1500, 3), (1500,)),
+        options={"memory_limit": "2MB"},
+    ),
     "pack-extremes": Acting(lambda x: tnp.argmax(x, axis=0), ((4096, 70),)),
     "stage-reductions": Acting(lambda x: x.sum(0), ((4096, 70),)),
     "stage-selections": Acting(lambda x: tnp.top_k(x, 10)[0], ((1000, 160),)),

@@ -17,6 +17,7 @@ from tracer.optimizer.fuse.duplicate import duplicate_pass
 from tracer.optimizer.fuse.horizontal import horizontal_pass
 from tracer.optimizer.fuse.shared import shared_values_pass
 from tracer.optimizer.legalize.broadcasts import stored_broadcasts_pass
+from tracer.optimizer.legalize.columns import stored_columns_pass
 from tracer.optimizer.legalize.convolutions import convolution_layouts_pass
 from tracer.optimizer.legalize.cumulatives import cumulatives_pass, numpy_cumulatives_pass
 from tracer.optimizer.legalize.depthwise import depthwise_sums_pass
@@ -713,6 +714,19 @@ TABLE: tuple[PassEntry, ...] = (
         make=lambda c: stored_broadcasts_pass(c.options.machine),
         when="on CPUs, for vectors of 1 to 256 KiB; operations on arrays one by one, too",
         condition=lambda c: c.options.machine.broadcasts is not None,
+    ),
+    PassEntry(
+        option="transpose-columns",
+        stage=Stage.TARGET,
+        what=(
+            "the columns of a matrix that are stored one by one become the rows of one array, "
+            "which loops read in slices of all rows ([planner.md](planner.md#planning-time))"
+        ),
+        why_here="after operands of broadcasts are stored, each slice of a column by itself",
+        exact="yes",
+        make=lambda _: stored_columns_pass(),
+        when="on CPUs, for matrices each of whose columns is stored",
+        condition=lambda c: c.options.machine.kernels.columns_as_rows,
     ),
     PassEntry(
         option="round-products",

@@ -225,6 +225,8 @@ class Kernels:
     stored_fills : bool
         The number that a mask puts in is read from memory: a compiler that knows it skips masked
         elements one by one instead of computing vectors.
+    columns_as_rows : bool
+        Columns that are stored become rows of one array: each kernel takes long to compile.
     least_barrier_bytes : int
         Barriers of fewer bytes are left out in loops: XLA:CPU makes one function of a loop that
         small, and its emitter of such functions ends the process at a barrier.
@@ -265,6 +267,7 @@ class Kernels:
     narrow_depthwise_elements: int = 1 << 17
     expanded_exponentials: bool = True
     stored_fills: bool = True
+    columns_as_rows: bool = True
     least_barrier_bytes: int = LEAST_BARRIER_BYTES
     lanes: bool = True
     host_calls: bool = True
@@ -368,6 +371,7 @@ ACCELERATOR_KERNELS = Kernels(
     unpadded_window=0,
     expanded_exponentials=False,
     stored_fills=False,
+    columns_as_rows=False,
     lanes=False,
     host_calls=False,
 )
