@@ -329,19 +329,19 @@ FORMS: dict[str, tuple[Form, ...]] = {
     ),
     "transpose-columns": (
         (
-            "x:701,3 y:800,3 v:800",
+            "x:91,3 y:100,3 v:100",
             "np.exp(-np.sum(np.abs({x}[:, None] - {y}[None]), axis=-1)) @ {v}",
-            "701",
+            "91",
         ),
         (
-            "x:701,2 v:701",
+            "x:111,2 v:111",
             "np.tanh(np.sum(({x}[:, None] - {x}[None]) ** 2, axis=-1)) @ {v}",
-            "701",
+            "111",
         ),
         (
-            "x:500,4 y:700,4 v:700,2",
+            "x:80,4 y:97,4 v:97,2",
             "np.exp(-np.sqrt(1 + np.sum((({x} * {x})[:, None] - {y}) ** 2, axis=-1))) @ {v}",
-            "500,2",
+            "80,2",
         ),
     ),
     "expand-exponentials": (

@@ -43,7 +43,7 @@ from tracer.optimizer.remat import Rematerialiser
 # model's own error is about that.
 _WORTHWHILE = 0.85
 # Or when it takes no longer by the model, and the whole program so many times its memory.
-_MUCH_MEMORY = 8
+_MUCH_MEMORY = 4
 # Of the machine's memory, which a program may take without a limit: the rest is others', and of a
 # GPU's XLA takes no more by default (XLA_PYTHON_CLIENT_MEM_FRACTION).
 _MEMORY_SHARE = 0.75
@@ -312,7 +312,13 @@ class Planner:
         trip, limit, options = self.options.machine.trip_bytes, self._limit, self.options
         room = 4 * trip if limit is None else max(1, min(4 * trip, limit - self.fixed_bytes))
         return SplitSettings(
-            trip, trip, room, options.split_bytes, machine=options.machine, cut_scratch=True
+            trip,
+            trip,
+            room,
+            options.split_bytes,
+            machine=options.machine,
+            cut_scratch=True,
+            cut_loops=options.machine.kernels.steps_in_slices,
         )
 
     def way_of(self, candidate: Candidate) -> Way | None:

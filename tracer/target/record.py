@@ -227,6 +227,9 @@ class Kernels:
         elements one by one instead of computing vectors.
     columns_as_rows : bool
         Columns that are stored become rows of one array: each kernel takes long to compile.
+    steps_in_slices : bool
+        Loops over steps run slice by slice without a limit, too, where the time model finds that
+        faster: not measured where kernels take long to start.
     least_barrier_bytes : int
         Barriers of fewer bytes are left out in loops: XLA:CPU makes one function of a loop that
         small, and its emitter of such functions ends the process at a barrier.
@@ -268,6 +271,7 @@ class Kernels:
     expanded_exponentials: bool = True
     stored_fills: bool = True
     columns_as_rows: bool = True
+    steps_in_slices: bool = True
     least_barrier_bytes: int = LEAST_BARRIER_BYTES
     lanes: bool = True
     host_calls: bool = True
@@ -372,6 +376,7 @@ ACCELERATOR_KERNELS = Kernels(
     expanded_exponentials=False,
     stored_fills=False,
     columns_as_rows=False,
+    steps_in_slices=False,
     lanes=False,
     host_calls=False,
 )

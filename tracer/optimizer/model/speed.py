@@ -76,7 +76,7 @@ class _Kernels:
             if not self.live.is_stored(value):
                 moved -= value.type.nbytes
         largest = max((v.type.nbytes for v in node.operands if self.live.is_stored(v)), default=0)
-        total += max(0, moved) / self._read_rate(min(largest, max(0, moved)))
+        total += max(0, moved) / self._read_rate(largest)
         scratch = counted_scratch(node)
         total += scratch / self._write_rate(scratch) + scratch / self._read_rate(scratch)
         return total + packed_bytes(node) / prices.packing_rate
