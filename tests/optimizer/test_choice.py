@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from tracer.array.trace import trace
 from tracer.ir import Graph, ShapeDtype
 from tracer.optimizer.candidates import PlanningCache
 from tracer.optimizer.loops.split import as_pass
+from tracer.optimizer.model.costs import graph_flops
 from tracer.optimizer.model.liveness import peak_bytes
 from tracer.optimizer.model.speed import estimate_seconds
 from tracer.optimizer.pipeline import PlannerOptions
@@ -101,6 +103,39 @@ def test_slices_that_are_as_fast_and_much_smaller_come_before_the_whole() -> Non
     found = next(Planner(graph, PlannerOptions(machine=Target())).candidates())
     assert estimate_seconds(found.graph, Target()) < whole
     assert 8 * found.peak_bytes < peak_bytes(graph)
+
+
+def trajectories(x: Any) -> Any:
+    """Return the means of a walk of each point, in which no other has a part."""
+
+    def step(state: Any, _: None) -> Any:
+        state = state + 0.1 * tnp.sin(state)
+        return state, state
+
+    return tracer.scan(step, x, None, length=50)[1].mean(0)
+
+
+@pytest.mark.parametrize("points", [100, 400_000])
+def test_loops_over_steps_run_in_slices_without_a_limit_where_that_is_faster(points: int) -> None:
+    gradient = tracer.grad(lambda x: (trajectories(x) ** 2).sum())
+    graph = trace(gradient, [ShapeDtype((points,), "float32")]).graph
+    machine = Target(cache_bytes=1 << 25)
+    first, *others = Planner(graph, PlannerOptions(machine=machine)).candidates()
+    assert bool(first.loops) == (points > 100)
+    if first.loops:
+        (whole,) = others
+        assert not whole.loops
+        assert 4 * first.peak_bytes < whole.peak_bytes
+        assert estimate_seconds(first.graph, machine) <= estimate_seconds(whole.graph, machine)
+        assert first.loops[0].extra_flops < 0.01 * graph_flops(graph)
+
+
+def test_loops_over_steps_stay_whole_without_a_limit_where_that_was_not_measured() -> None:
+    graph = trace(trajectories, [ShapeDtype((400_000,), "float32")]).graph
+    kernels = replace(Target().kernels, steps_in_slices=False)
+    machine = Target(cache_bytes=1 << 25, kernels=kernels)
+    (found,) = Planner(graph, PlannerOptions(machine=machine)).candidates()
+    assert not found.loops
 
 
 def kernels_by_turns(x: Any, v: Any) -> Any:

@@ -34,8 +34,7 @@ def run_cost(node: Node) -> Cost:
 
 def node_cost(node: Node) -> Cost:
     """Return the cost of one node on the target; a loop of known length counts every trip."""
-    assert node.op is not None
-    trips = trip_count(node)
+    trips = 1 if _is_call(node) else trip_count(node)
     if trips is None:
         return run_cost(node)
     costs = [node_cost(inner) for inner in node.params["body"].nodes]
@@ -46,6 +45,12 @@ def node_cost(node: Node) -> Cost:
         packing=max((cost.packing for cost in costs), default=0),
         calls=calls_of(costs),
     )
+
+
+def _is_call(node: Node) -> bool:
+    """Tell whether a node runs its body once."""
+    assert node.op is not None
+    return [*node.bodies] == ["body"] and node.op.invariants is None
 
 
 def counted_scratch(node: Node) -> int:
